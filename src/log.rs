@@ -1,0 +1,95 @@
+//! The opt-in trace, by rdma-core's convention: `VERBS_LOG_LEVEL` (0 none, 1 errors, 2 warnings, 3 information,
+//! 4 debug) and `VERBS_LOG_FILE`, the file that lines are appended to; without a file nothing is written.
+
+use core::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::sync::OnceLock;
+
+use crate::errno::Errno;
+
+/// How much a line matters; the numbers are those of `VERBS_LOG_LEVEL`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u32)]
+pub enum Level {
+    /// An operation failed in a way the program did not ask for.
+    Error = 1,
+    /// Something is odd but the operation goes on.
+    Warning = 2,
+    /// Worth knowing once.
+    Info = 3,
+    /// Which object, attribute and limit made a call fail.
+    Debug = 4,
+}
+
+struct Sink {
+    level: u32,
+    file: File,
+}
+
+static SINK: OnceLock<Option<Sink>> = OnceLock::new();
+
+fn open_sink() -> Option<Sink> {
+    let level = parse_level(std::env::var_os("VERBS_LOG_LEVEL")?.to_str()?);
+    if level == 0 {
+        return None;
+    }
+    let path = std::env::var_os("VERBS_LOG_FILE")?;
+    let file = OpenOptions::new().append(true).create(true).open(path).ok()?;
+    Some(Sink { level, file })
+}
+
+/// A decimal, `0x` hexadecimal or `0` octal number as `strtol` with base 0 reads it; anything else is 0.
+fn parse_level(text: &str) -> u32 {
+    let text = text.trim_start();
+    let (digits, radix) = if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        (hex, 16)
+    } else if text.len() > 1 && text.starts_with('0') {
+        (text, 8)
+    } else {
+        (text, 10)
+    };
+    let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
+    u32::from_str_radix(&digits[..end], radix).unwrap_or(0)
+}
+
+/// Whether a line of this level would be written: lets a caller skip work that only the trace needs.
+#[must_use]
+pub fn enabled(level: Level) -> bool {
+    matches!(SINK.get_or_init(open_sink), Some(sink) if level as u32 <= sink.level)
+}
+
+/// Appends one line to the log file. The thread's `errno` is left as it was.
+pub fn write(level: Level, line: fmt::Arguments<'_>) {
+    if !enabled(level) {
+        return;
+    }
+    let before = Errno::last();
+    if let Some(Some(sink)) = SINK.get() {
+        // One write per line, so that lines of several threads and processes do not mix.
+        let _ = (&sink.file).write_all(format!("{line}\n").as_bytes());
+    }
+    before.set();
+}
+
+/// Writes a line of the given [`Level`] variant: `trace!(Debug, "create_cq: asked {cqe} entries")`.
+macro_rules! trace {
+    ($level:ident, $($arg:tt)+) => {
+        $crate::log::write($crate::log::Level::$level, format_args!($($arg)+))
+    };
+}
+pub(crate) use trace;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_read_as_strtol_reads_them() {
+        for (text, level) in
+            [("4", 4), (" 3", 3), ("0x2", 2), ("02", 2), ("2abc", 2), ("", 0), ("debug", 0), ("-1", 0)]
+        {
+            assert_eq!(parse_level(text), level, "{text:?}");
+        }
+    }
+}
