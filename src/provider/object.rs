@@ -1,39 +1,89 @@
 //! How C handles and Rust objects are one: the C struct is the first field of the provider's struct, which lives in a
 //! box from creation to destruction. This file is the only place that casts between the two.
 
+use core::fmt;
 use core::ptr::NonNull;
+
+use crate::errno::{Errno, Result};
 
 /// A Rust object that a C program knows by a pointer to its first field.
 ///
 /// # Safety
-/// The implementor is `#[repr(C)]` and its first field has type `Handle` (or a struct that starts with one).
+/// The implementor is `#[repr(C)]` and its first field is a `Public`, or a struct that starts with one.
 pub unsafe trait Object: Sized {
     /// The public C struct, for example `ibv_cq`.
-    type Handle;
+    type Public;
 }
 
-/// Gives the object to the C program. It stays alive until [`reclaim`].
-pub fn publish<T: Object>(object: Box<T>) -> NonNull<T::Handle> {
-    NonNull::from(Box::leak(object)).cast()
-}
-
-/// The object behind a handle.
+/// A live C object: the program's promise that a pointer it passed is one we gave it, of that kind, of the context
+/// that the call goes to, and not destroyed before the call ends.
 ///
-/// # Safety
-/// `handle` came from [`publish`] for this very `T` and has not been reclaimed; the C program keeps it alive for `'a`,
-/// as every verb demands of its caller.
-pub unsafe fn borrow<'a, T: Object>(handle: NonNull<T::Handle>) -> &'a T {
-    // SAFETY: by the contract the allocation is a live T, and the handle is its first field, so at the same address.
-    unsafe { handle.cast::<T>().as_ref() }
+/// The promise is taken once, where the pointer enters the library ([`Handle::from_c`]); below, code relies on it.
+pub struct Handle<T>(NonNull<T>);
+
+impl<T> Clone for Handle<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
 }
 
-/// Takes the object back; the C program may not use the handle any more.
-///
-/// # Safety
-/// As for [`borrow`], and no borrow of the object is alive.
-pub unsafe fn reclaim<T: Object>(handle: NonNull<T::Handle>) -> Box<T> {
-    // SAFETY: by the contract the pointer is the one that Box::leak gave in `publish`, and nobody else holds it.
-    unsafe { Box::from_raw(handle.cast::<T>().as_ptr()) }
+impl<T> Copy for Handle<T> {}
+
+impl<T> fmt::Debug for Handle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<T> Handle<T> {
+    /// Takes the promise; a null pointer is EINVAL.
+    ///
+    /// # Safety
+    /// A non-null `pointer` is live as the type's documentation says.
+    #[inline(always)]
+    pub unsafe fn from_c(pointer: *mut T) -> Result<Self> {
+        NonNull::new(pointer).map(Self).ok_or(Errno::EINVAL)
+    }
+
+    /// As [`Handle::from_c`], for the optional pointers of the C API.
+    ///
+    /// # Safety
+    /// A non-null `pointer` is live as the type's documentation says.
+    #[inline(always)]
+    pub unsafe fn optional(pointer: *mut T) -> Option<Self> {
+        NonNull::new(pointer).map(Self)
+    }
+
+    /// Gives an object to the C program. It stays alive until [`Handle::reclaim`].
+    pub fn publish<O: Object<Public = T>>(object: Box<O>) -> Self {
+        Self(NonNull::from(Box::leak(object)).cast())
+    }
+
+    /// The pointer that the C program knows.
+    #[inline(always)]
+    pub fn as_ptr(self) -> *mut T {
+        self.0.as_ptr()
+    }
+
+    /// The provider's object behind the handle.
+    ///
+    /// # Safety
+    /// `O` is the type that the handle was published with: a provider's own type, since a handle belongs to the context
+    /// that the call was dispatched to.
+    #[inline(always)]
+    pub unsafe fn object<'a, O: Object<Public = T>>(self) -> &'a O {
+        // SAFETY: the handle is live, it was published as O, and its first field stands at the address of the whole.
+        unsafe { self.0.cast::<O>().as_ref() }
+    }
+
+    /// Takes the object back; the C program may not use the handle any more.
+    ///
+    /// # Safety
+    /// As for [`Handle::object`], and no borrow of the object is alive.
+    pub unsafe fn reclaim<O: Object<Public = T>>(self) -> Box<O> {
+        // SAFETY: by the contract this is the pointer that Box::leak gave in `publish`, and nobody else holds it.
+        unsafe { Box::from_raw(self.0.cast::<O>().as_ptr()) }
+    }
 }
 
 #[cfg(test)]
@@ -49,19 +99,28 @@ mod tests {
         public: Public,
         name: String,
     }
-    // SAFETY: repr(C), and the first field is the handle type.
+    // SAFETY: repr(C), and the first field is the public type.
     unsafe impl Object for Private {
-        type Handle = Public;
+        type Public = Public;
     }
 
     #[test]
     fn a_published_object_comes_back_whole() {
-        let handle = publish(Box::new(Private { public: Public { number: 7 }, name: "seven".to_owned() }));
+        let handle = Handle::publish(Box::new(Private { public: Public { number: 7 }, name: "seven".to_owned() }));
         // SAFETY: published just above, alive, and of this type.
         unsafe {
-            assert_eq!(handle.as_ref().number, 7);
-            assert_eq!(borrow::<Private>(handle).name, "seven");
-            assert_eq!(reclaim::<Private>(handle).name, "seven");
+            assert_eq!((*handle.as_ptr()).number, 7);
+            assert_eq!(handle.object::<Private>().name, "seven");
+            assert_eq!(handle.reclaim::<Private>().name, "seven");
+        }
+    }
+
+    #[test]
+    fn null_is_refused() {
+        // SAFETY: null carries no promise.
+        unsafe {
+            assert_eq!(Handle::<Public>::from_c(core::ptr::null_mut()).unwrap_err(), Errno::EINVAL);
+            assert!(Handle::<Public>::optional(core::ptr::null_mut()).is_none());
         }
     }
 }

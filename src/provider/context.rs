@@ -1,0 +1,116 @@
+//! The C side of an opened device: `struct verbs_context`, whose tables programs call through, with the provider behind.
+
+use core::mem::offset_of;
+use core::ptr::NonNull;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use super::device::DeviceRef;
+use super::object::Handle;
+use super::{Context, Opened};
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+
+/// What `verbs_context.priv` points to: ours alone, programs never look inside.
+pub struct Private {
+    context: Box<dyn Context>,
+    device: DeviceRef,
+    // Closed with the context; the number stands in `ibv_context.async_fd`.
+    _async_fd: OwnedFd,
+}
+
+/// Makes the C context of a device just opened. Tables that the caller fills are empty but for the data path.
+pub fn create(device: DeviceRef, opened: Opened, async_fd: OwnedFd) -> Handle<ibv_context> {
+    let data_path = opened.context.data_path();
+    // SAFETY: verbs_context is plain C data: integers, pointers, optional functions and a mutex that is initialised below;
+    // all zeros is its empty value.
+    let mut verbs: Box<verbs_context> = Box::new(unsafe { core::mem::zeroed() });
+    verbs.sz = size_of::<verbs_context>();
+    verbs.context.device = device.as_c();
+    verbs.context.cmd_fd = opened.context.file().as_raw_fd();
+    verbs.context.async_fd = async_fd.as_raw_fd();
+    verbs.context.num_comp_vectors = opened.num_comp_vectors as i32;
+    verbs.context.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
+    // The mark by which the inline functions of verbs.h know that a verbs_context surrounds the ibv_context.
+    verbs.context.abi_compat = usize::MAX as *mut _;
+    verbs.context.ops.poll_cq = Some(data_path.poll_cq);
+    verbs.context.ops.req_notify_cq = Some(data_path.req_notify_cq);
+    verbs.context.ops.post_send = Some(data_path.post_send);
+    verbs.context.ops.post_recv = Some(data_path.post_recv);
+    verbs.context.ops.post_srq_recv = Some(data_path.post_srq_recv);
+    device.set_core_support(opened.core_support);
+    let private = Box::new(Private { context: opened.context, device, _async_fd: async_fd });
+    verbs.priv_ = Box::into_raw(private).cast();
+
+    let verbs = Box::into_raw(verbs);
+    // SAFETY: `verbs` is the live allocation just made, so the address of its field is non-null and live.
+    unsafe { Handle::from_c(&raw mut (*verbs).context) }.expect("the address of a field is not null")
+}
+
+/// The `verbs_context` around a context.
+pub fn verbs(context: Handle<ibv_context>) -> NonNull<verbs_context> {
+    // SAFETY: every ibv_context that we give out is the last field of a verbs_context, in one allocation.
+    unsafe {
+        let outer = context.as_ptr().byte_sub(offset_of!(verbs_context, context)).cast::<verbs_context>();
+        NonNull::new_unchecked(outer)
+    }
+}
+
+/// Our side of a context.
+pub fn private<'a>(context: Handle<ibv_context>) -> &'a Private {
+    // SAFETY: `priv_` was set to a live Private in `create` and stays so until `destroy`, which ends the handle's life.
+    unsafe { &*(*verbs(context).as_ptr()).priv_.cast::<Private>() }
+}
+
+/// The provider behind the context pointer that a C object carries.
+///
+/// # Safety
+/// A non-null `context` is live, as [`Handle`] says.
+pub unsafe fn provider<'a>(context: *mut ibv_context) -> Result<&'a dyn Context> {
+    // SAFETY: handed on to the caller.
+    let context = unsafe { Handle::from_c(context) }?;
+    Ok(private(context).context())
+}
+
+/// Frees the context, closes its files and lets go of the device.
+pub fn destroy(context: Handle<ibv_context>) {
+    let verbs = verbs(context).as_ptr();
+    // SAFETY: both allocations were made in `create`, and the program gives up the handle by closing the device.
+    unsafe {
+        drop(Box::from_raw((*verbs).priv_.cast::<Private>()));
+        drop(Box::from_raw(verbs));
+    }
+}
+
+impl Private {
+    /// The provider's side.
+    pub fn context(&self) -> &dyn Context {
+        &*self.context
+    }
+
+    /// The device that was opened.
+    pub fn device(&self) -> &DeviceRef {
+        &self.device
+    }
+}
+
+/// Runs `body` with the context's mutex, which guards the reference counts of its completion channels.
+pub fn with_mutex<R>(context: Handle<ibv_context>, body: impl FnOnce() -> R) -> R {
+    // SAFETY: the mutex was initialised in `create` and lives as long as the handle; it is locked and unlocked by this
+    // thread, in this order.
+    unsafe {
+        let mutex = &raw mut (*context.as_ptr()).mutex;
+        libc::pthread_mutex_lock(mutex);
+        let result = body();
+        libc::pthread_mutex_unlock(mutex);
+        result
+    }
+}
+
+/// EINVAL for a context that is null, else a handle.
+///
+/// # Safety
+/// As for [`Handle::from_c`].
+pub unsafe fn handle(context: *mut ibv_context) -> Result<Handle<ibv_context>> {
+    // SAFETY: handed on to the caller.
+    unsafe { Handle::from_c(context) }.map_err(|_| Errno::EINVAL)
+}

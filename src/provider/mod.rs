@@ -1,0 +1,298 @@
+//! What a kind of device must be able to do, and which kinds there are.
+//!
+//! A [`Provider`] recognises and opens devices; the [`Context`] of an opened device has one method per control
+//! operation, whose default is rdma-core's answer for a device that lacks the feature. The data path does not go through
+//! here: a context gives its C functions once ([`Context::data_path`]) and programs call them from then on.
+
+pub mod context;
+pub mod device;
+pub mod lock;
+pub mod object;
+pub mod rxe;
+pub mod wait;
+
+use core::ffi::{c_int, c_uint};
+
+use crate::abi::driver::verbs_mr;
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+use crate::uverbs::device_file::DeviceFile;
+use crate::uverbs::discovery::DeviceInfo;
+use object::Handle;
+
+/// A kind of RDMA device.
+pub trait Provider: Sync {
+    /// The name that the trace shows, for example `rxe`.
+    fn name(&self) -> &'static str;
+
+    /// Whether this provider drives the device that discovery found.
+    fn takes(&self, device: &DeviceInfo) -> bool;
+
+    /// Opens a device whose command file is open already; the file goes into the context, or is closed on an error.
+    fn open(&self, file: DeviceFile) -> Result<Opened>;
+}
+
+/// A device just opened: the context and what the kernel said about it.
+pub struct Opened {
+    /// The provider's side of the context.
+    pub context: Box<dyn Context>,
+    /// Completion vectors that a CQ may name, from 0.
+    pub num_comp_vectors: u32,
+    /// `IB_UVERBS_CORE_SUPPORT_*` bits.
+    pub core_support: u64,
+}
+
+/// The providers written in Rust, in the order they are asked.
+static NATIVE: &[&dyn Provider] = &[&rxe::Rxe];
+
+/// The provider for a device, if any takes it.
+pub fn find(device: &DeviceInfo) -> Option<&'static dyn Provider> {
+    NATIVE.iter().copied().find(|provider| provider.takes(device))
+}
+
+/// The C functions of the data path. They stand in the tables that the inline functions of `verbs.h` call through, so
+/// nothing of ours lies between a program and a ring.
+#[derive(Clone, Copy)]
+pub struct DataPath {
+    /// `ibv_poll_cq`: takes up to `num_entries` completions; their number, or negative.
+    pub poll_cq: unsafe extern "C" fn(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int,
+    /// `ibv_req_notify_cq`: arms the completion channel; 0 or an errno value.
+    pub req_notify_cq: unsafe extern "C" fn(cq: *mut ibv_cq, solicited_only: c_int) -> c_int,
+    /// `ibv_post_send`: 0 or an errno value with `*bad_wr` at the first request not posted.
+    pub post_send: unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int,
+    /// `ibv_post_recv`: as `post_send`.
+    pub post_recv: unsafe extern "C" fn(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int,
+    /// `ibv_post_srq_recv`: as `post_send`.
+    pub post_srq_recv: unsafe extern "C" fn(*mut ibv_srq, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int,
+}
+
+/// An opened device.
+///
+/// Every handle that a method gets belongs to this context. An error is the number that the C verb returns or leaves in
+/// `errno`; a failed system call has left it in `errno` already, and methods that must leave one there without a system
+/// call say so with [`Errno::also_set`]. On an error nothing has changed.
+#[allow(unused_variables)]
+pub trait Context: Send + Sync {
+    /// The command file, the way to the kernel.
+    fn file(&self) -> &DeviceFile;
+
+    /// The functions that programs call for every message.
+    fn data_path(&self) -> DataPath;
+
+    /// Attributes of the device; `attr_size` bytes of the result are what the program has room for.
+    fn query_device(
+        &self,
+        input: Option<&ibv_query_device_ex_input>,
+        attr: &mut ibv_device_attr_ex,
+        attr_size: usize,
+    ) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Attributes of a port, counted from 1.
+    fn query_port(&self, port_num: u8, attr: &mut ibv_port_attr) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Real-time values such as the raw hardware clock; the method sets `comp_mask` to what it gave.
+    fn query_rt_values(&self, values: &mut ibv_values_ex) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// A protection domain with its kernel handle filled in.
+    fn alloc_pd(&self) -> Result<Handle<ibv_pd>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Frees a protection domain; EBUSY while something uses it.
+    fn dealloc_pd(&self, pd: Handle<ibv_pd>) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Registers `length` bytes at `addr`, known to remote peers by addresses from `iova`.
+    fn reg_mr(
+        &self,
+        pd: Handle<ibv_pd>,
+        addr: usize,
+        length: usize,
+        iova: u64,
+        access: c_int,
+    ) -> Result<Handle<verbs_mr>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Registers part of a dma-buf.
+    fn reg_dmabuf_mr(
+        &self,
+        pd: Handle<ibv_pd>,
+        offset: u64,
+        length: usize,
+        iova: u64,
+        fd: c_int,
+        access: c_int,
+    ) -> Result<Handle<verbs_mr>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Changes translation, protection domain or rights of a region, as `flags` (IBV_REREG_MR_*) say.
+    fn rereg_mr(
+        &self,
+        mr: Handle<verbs_mr>,
+        flags: c_int,
+        pd: Option<Handle<ibv_pd>>,
+        addr: usize,
+        length: usize,
+        access: c_int,
+    ) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Ends a registration.
+    fn dereg_mr(&self, mr: Handle<verbs_mr>) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// A memory window of type 1 or 2.
+    fn alloc_mw(&self, pd: Handle<ibv_pd>, mw_type: c_uint) -> Result<Handle<ibv_mw>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Frees a memory window.
+    fn dealloc_mw(&self, mw: Handle<ibv_mw>) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Posts the binding of a type 1 window.
+    fn bind_mw(&self, qp: Handle<ibv_qp>, mw: Handle<ibv_mw>, bind: &ibv_mw_bind) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// A completion queue of at least `cqe` entries.
+    fn create_cq(
+        &self,
+        cqe: c_int,
+        channel: Option<Handle<ibv_comp_channel>>,
+        comp_vector: c_int,
+    ) -> Result<Handle<ibv_cq>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// A completion queue with the extended polling functions that `wc_flags` ask for.
+    fn create_cq_ex(&self, attr: &ibv_cq_init_attr_ex) -> Result<Handle<ibv_cq_ex>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Changes the capacity; completions already there are kept.
+    fn resize_cq(&self, cq: Handle<ibv_cq>, cqe: c_int) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Destroys the queue after every event got from it has been acknowledged; EBUSY while a QP uses it.
+    fn destroy_cq(&self, cq: Handle<ibv_cq>) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Told of each event that `ibv_get_cq_event` takes from a channel.
+    fn cq_event(&self, cq: Handle<ibv_cq>) {}
+
+    /// A shared receive queue; `attr` gets the capacities really given.
+    fn create_srq(&self, pd: Handle<ibv_pd>, attr: &mut ibv_srq_init_attr) -> Result<Handle<ibv_srq>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// A shared receive queue of any type.
+    fn create_srq_ex(&self, attr: &mut ibv_srq_init_attr_ex) -> Result<Handle<ibv_srq>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Resizes, or arms the limit event.
+    fn modify_srq(&self, srq: Handle<ibv_srq>, attr: &mut ibv_srq_attr, attr_mask: c_int) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Capacities and limit.
+    fn query_srq(&self, srq: Handle<ibv_srq>, attr: &mut ibv_srq_attr) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Destroys the queue after its events have been acknowledged; EBUSY while a QP uses it.
+    fn destroy_srq(&self, srq: Handle<ibv_srq>) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// The number of an XRC shared receive queue.
+    fn get_srq_num(&self, srq: Handle<ibv_srq>) -> Result<u32> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// A queue pair; `attr.cap` gets the capacities really given.
+    fn create_qp(&self, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr) -> Result<Handle<ibv_qp>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// A queue pair with the extended attributes, perhaps with `ibv_wr_*` builders.
+    fn create_qp_ex(&self, attr: &mut ibv_qp_init_attr_ex) -> Result<Handle<ibv_qp>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// The builder side of a queue pair, if it was created with one.
+    fn qp_to_qp_ex(&self, qp: Handle<ibv_qp>) -> Option<Handle<ibv_qp_ex>> {
+        None
+    }
+
+    /// Moves a queue pair through its states and sets attributes; an illegal mask or step changes nothing.
+    fn modify_qp(&self, qp: Handle<ibv_qp>, attr: &mut ibv_qp_attr, attr_mask: c_int) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// State, attributes and creation attributes.
+    fn query_qp(
+        &self,
+        qp: Handle<ibv_qp>,
+        attr: &mut ibv_qp_attr,
+        attr_mask: c_int,
+        init_attr: &mut ibv_qp_init_attr,
+    ) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Destroys the queue pair after its events have been acknowledged.
+    fn destroy_qp(&self, qp: Handle<ibv_qp>) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Whether data of the operation lands in memory in order: 1 or 0.
+    fn query_qp_data_in_order(&self, qp: Handle<ibv_qp>, op: c_uint, flags: u32) -> c_int {
+        0
+    }
+
+    /// The enhanced connection establishment values of the local side.
+    fn query_ece(&self, qp: Handle<ibv_qp>, ece: &mut ibv_ece) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Sets the enhanced connection establishment values agreed with the peer.
+    fn set_ece(&self, qp: Handle<ibv_qp>, ece: &mut ibv_ece) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// An address handle: the way to a peer for datagrams.
+    fn create_ah(&self, pd: Handle<ibv_pd>, attr: &mut ibv_ah_attr) -> Result<Handle<ibv_ah>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Frees an address handle.
+    fn destroy_ah(&self, ah: Handle<ibv_ah>) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Joins a UD queue pair to a multicast group.
+    fn attach_mcast(&self, qp: Handle<ibv_qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Leaves a multicast group.
+    fn detach_mcast(&self, qp: Handle<ibv_qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+}
