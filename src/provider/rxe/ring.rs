@@ -1,0 +1,297 @@
+//! The rings that soft-RoCE shares with a process: one head with two indices, and a power of two of slots.
+//!
+//! Source: `struct rxe_queue_buf` of `rdma/rdma_user_rxe.h`. One side produces and owns the producer index, the other
+//! consumes and owns the consumer index. The ring is empty when both are equal and full when the producer is one behind the
+//! consumer, so one slot always stays empty.
+//!
+//! The other side is not trusted. The geometry is checked once and kept here; an index that was read is cut to the number of
+//! slots before anything is done with it, so every slot lies inside the mapping whatever the shared memory says.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use super::copy::{self, CopyRun, ENTRY};
+
+/// Offset of the binary logarithm of the slot size (bytes).
+pub const LOG2_SLOT_SIZE: usize = 0;
+/// Offset of the number of slots minus one (bytes).
+pub const INDEX_MASK: usize = 4;
+/// Offset of the producer index (bytes).
+pub const PRODUCER: usize = 128;
+/// Offset of the consumer index (bytes).
+pub const CONSUMER: usize = 256;
+/// Offset of the first slot (bytes).
+pub const DATA: usize = 384;
+
+/// What the head says does not fit the memory that was mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Malformed;
+
+/// Where the slots of a ring are.
+///
+/// Invariant: `DATA + ((mask + 1) << shift)` bytes from `base` on are readable and writable as long as the ring lives, and
+/// `mask + 1` is a power of two.
+struct Ring {
+    base: NonNull<u8>,
+    mask: u32,
+    shift: u32,
+}
+
+// SAFETY: a Ring is a pointer to memory that any thread may use; who may use it when is decided by the lock around it.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Checks the head of a ring whose slots must hold at least `entry` bytes.
+    ///
+    /// # Safety
+    /// `length` bytes from `base` on are readable and writable, by this process through atomics or raw pointers only, as
+    /// long as the result lives.
+    unsafe fn over(base: NonNull<u8>, length: usize, entry: usize) -> Result<Self, Malformed> {
+        if length < DATA || !base.cast::<u64>().is_aligned() {
+            return Err(Malformed);
+        }
+        // SAFETY: both words lie in the head, whose DATA bytes are there and aligned for them. Atomic, because the other
+        // side may write at any time; what was read is used from here on, never read again.
+        let (shift, mask) = unsafe {
+            (
+                AtomicU32::from_ptr(base.add(LOG2_SLOT_SIZE).as_ptr().cast()).load(Ordering::Relaxed),
+                AtomicU32::from_ptr(base.add(INDEX_MASK).as_ptr().cast()).load(Ordering::Relaxed),
+            )
+        };
+        // Slots are multiples of 8 bytes, which is what the fields of their entries are aligned to.
+        let slots = u64::from(mask) + 1;
+        if !(3..=30).contains(&shift) || (1usize << shift) < entry || !slots.is_power_of_two() {
+            return Err(Malformed);
+        }
+        if (slots << shift) > (length - DATA) as u64 {
+            return Err(Malformed);
+        }
+        Ok(Self { base, mask, shift })
+    }
+
+    #[inline(always)]
+    fn producer(&self) -> &AtomicU32 {
+        // SAFETY: inside the head, aligned because `base` is, and shared through atomics only.
+        unsafe { AtomicU32::from_ptr(self.base.add(PRODUCER).as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn consumer(&self) -> &AtomicU32 {
+        // SAFETY: as for the producer index.
+        unsafe { AtomicU32::from_ptr(self.base.add(CONSUMER).as_ptr().cast()) }
+    }
+
+    /// The slot that an index names; an index beyond the ring is cut to it.
+    #[inline(always)]
+    fn slot(&self, index: u32) -> NonNull<u8> {
+        // SAFETY: `index & mask` is at most `mask`, so the whole slot lies in the memory of the invariant.
+        unsafe { self.base.add(DATA + (((index & self.mask) as usize) << self.shift)) }
+    }
+
+    fn slot_size(&self) -> usize {
+        1 << self.shift
+    }
+}
+
+/// The consumer's side of a completion queue.
+pub struct CompletionRing {
+    ring: Ring,
+    copy: CopyRun,
+}
+
+/// A walk over completions one by one, which gives slots back to the producer only when told to.
+#[derive(Clone, Copy, Default)]
+pub struct Walk {
+    current: u32,
+    end: u32,
+    published: u32,
+}
+
+impl CompletionRing {
+    /// Checks the ring at `base`.
+    ///
+    /// # Safety
+    /// `length` bytes from `base` on are readable and writable, by this process through the result only, as long as it
+    /// lives.
+    pub unsafe fn over(base: NonNull<u8>, length: usize) -> Result<Self, Malformed> {
+        // SAFETY: handed on to the caller.
+        let ring = unsafe { Ring::over(base, length, ENTRY) }?;
+        Ok(Self { ring, copy: copy::widest() })
+    }
+
+    /// Moves up to `max` completions to `target` and gives their slots back; returns how many. The producer index is read
+    /// once, the consumer index is written once, or not at all when the ring is empty.
+    ///
+    /// # Safety
+    /// `max` entries of 48 bytes are writable at `target`, outside the ring.
+    #[inline(always)]
+    pub unsafe fn take(&mut self, target: *mut u8, max: usize) -> usize {
+        let mask = self.ring.mask;
+        // Acquire: the entries were written before the producer index that counts them.
+        let end = self.ring.producer().load(Ordering::Acquire);
+        let start = self.ring.consumer().load(Ordering::Relaxed) & mask;
+        let ready = (end.wrapping_sub(start) & mask) as usize;
+        let count = if ready < max { ready } else { max };
+        if count == 0 {
+            return 0;
+        }
+        if count == 1 {
+            // SAFETY: the slot is inside the ring and holds at least an entry; the target has room for one.
+            unsafe { copy::one(self.ring.slot(start).as_ptr(), target) };
+        } else {
+            // SAFETY: handed on to the caller; `start` and `count` are both at most `mask`.
+            unsafe { self.copy_runs(start, count, target) };
+        }
+        // Release: the entries have been read before their slots are free. At most `mask + mask`, which may wrap in 32
+        // bits without harm, because the number of slots divides 2^32.
+        self.ring.consumer().store(start.wrapping_add(count as u32) & mask, Ordering::Release);
+        count
+    }
+
+    /// Copies `count` entries from slot `start` on, in one run or, around the end of the ring, in two.
+    ///
+    /// # Safety
+    /// `start` and `count` are at most the mask; `count` entries are writable at `target`, outside the ring.
+    #[inline(always)]
+    unsafe fn copy_runs(&self, start: u32, count: usize, target: *mut u8) {
+        let to_end = self.ring.mask as usize + 1 - start as usize;
+        let first = if count < to_end { count } else { to_end };
+        // SAFETY: slots `start .. start + first` end at the ring's last slot at the latest, and slots `0 .. count - first`
+        // end before `start`, because `count` is at most the mask; each slot holds an entry, and the target has room for
+        // `count`. The copy was chosen for this machine.
+        unsafe {
+            (self.copy)(self.ring.slot(start).as_ptr(), target, first, self.ring.shift);
+            if count > first {
+                (self.copy)(self.ring.slot(0).as_ptr(), target.add(first * ENTRY), count - first, self.ring.shift);
+            }
+        }
+    }
+
+    /// Starts a walk at the oldest completion; nothing if there is none.
+    #[inline(always)]
+    pub fn walk(&self) -> Option<Walk> {
+        let start = self.ring.consumer().load(Ordering::Relaxed) & self.ring.mask;
+        let end = self.ring.producer().load(Ordering::Acquire) & self.ring.mask;
+        (start != end).then_some(Walk { current: start, end, published: start })
+    }
+
+    /// Goes on to the next completion. If there is none, stays at the last one, gives the slots before it back, and
+    /// returns false.
+    #[inline(always)]
+    pub fn step(&mut self, walk: &mut Walk) -> bool {
+        let next = walk.current.wrapping_add(1) & self.ring.mask;
+        if next == walk.end {
+            walk.end = self.ring.producer().load(Ordering::Acquire) & self.ring.mask;
+            if next == walk.end {
+                self.publish(walk, walk.current);
+                return false;
+            }
+        }
+        walk.current = next;
+        true
+    }
+
+    /// Ends a walk: every completion up to the current one is given back.
+    #[inline(always)]
+    pub fn finish(&mut self, walk: &mut Walk) {
+        let next = walk.current.wrapping_add(1) & self.ring.mask;
+        self.publish(walk, next);
+    }
+
+    #[inline(always)]
+    fn publish(&mut self, walk: &mut Walk, index: u32) {
+        if index != walk.published {
+            // Release: the entries have been read before their slots are free.
+            self.ring.consumer().store(index, Ordering::Release);
+            walk.published = index;
+        }
+    }
+
+    /// The completion that a walk stands at: at least 48 bytes.
+    #[inline(always)]
+    pub fn entry(&self, walk: &Walk) -> NonNull<u8> {
+        self.ring.slot(walk.current)
+    }
+}
+
+/// The producer's side of a work queue.
+pub struct WorkRing {
+    ring: Ring,
+}
+
+/// Slots being filled that the consumer has not been told of yet.
+#[derive(Clone, Copy, Default)]
+pub struct Batch {
+    start: u32,
+    next: u32,
+    consumer: u32,
+}
+
+impl WorkRing {
+    /// Checks the ring at `base`, whose slots must hold at least `entry` bytes.
+    ///
+    /// # Safety
+    /// `length` bytes from `base` on are readable and writable, by this process through the result only, as long as it
+    /// lives.
+    pub unsafe fn over(base: NonNull<u8>, length: usize, entry: usize) -> Result<Self, Malformed> {
+        // SAFETY: handed on to the caller.
+        Ok(Self { ring: unsafe { Ring::over(base, length, entry) }? })
+    }
+
+    /// Bytes that a slot has.
+    #[must_use]
+    pub fn slot_size(&self) -> usize {
+        self.ring.slot_size()
+    }
+
+    /// Starts a batch at the next free slot.
+    #[inline(always)]
+    pub fn start(&self) -> Batch {
+        let start = self.ring.producer().load(Ordering::Relaxed) & self.ring.mask;
+        Batch { start, next: start, consumer: self.consumed() }
+    }
+
+    #[inline(always)]
+    fn consumed(&self) -> u32 {
+        // Acquire: the consumer has read an entry before its slot counts as free.
+        self.ring.consumer().load(Ordering::Acquire) & self.ring.mask
+    }
+
+    /// The slot that the next entry goes to, [`WorkRing::slot_size`] bytes; nothing while the ring is full. The consumer
+    /// index is read again only when the last one seen says full.
+    #[inline(always)]
+    pub fn slot(&self, batch: &mut Batch) -> Option<NonNull<u8>> {
+        let after = batch.next.wrapping_add(1) & self.ring.mask;
+        if after == batch.consumer {
+            batch.consumer = self.consumed();
+            if after == batch.consumer {
+                return None;
+            }
+        }
+        Some(self.ring.slot(batch.next))
+    }
+
+    /// Adds the slot that [`WorkRing::slot`] gave to the batch.
+    #[inline(always)]
+    pub fn accept(&self, batch: &mut Batch) {
+        batch.next = batch.next.wrapping_add(1) & self.ring.mask;
+    }
+
+    /// The slot that was added to the batch last.
+    #[inline(always)]
+    pub fn last(&self, batch: &Batch) -> Option<NonNull<u8>> {
+        (batch.next != batch.start).then(|| self.ring.slot(batch.next.wrapping_sub(1)))
+    }
+
+    /// Tells the consumer of the whole batch.
+    #[inline(always)]
+    pub fn publish(&mut self, batch: &Batch) {
+        if batch.next != batch.start {
+            // Release: the entries are written before the producer index that counts them.
+            self.ring.producer().store(batch.next, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
