@@ -1,0 +1,135 @@
+//! Completion channels and the completion events they carry (`man ibv_create_comp_channel`, `man ibv_get_cq_event`).
+
+use core::ffi::{c_int, c_uint, c_void};
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
+
+use super::entry;
+use crate::abi::verbs::{ibv_comp_channel, ibv_context, ibv_cq};
+use crate::errno::{Errno, Result};
+use crate::provider::context;
+use crate::provider::object::{Handle, Object};
+use crate::uverbs;
+
+#[repr(C)]
+struct Channel {
+    public: ibv_comp_channel,
+}
+
+// SAFETY: repr(C) with the public struct first.
+unsafe impl Object for Channel {
+    type Public = ibv_comp_channel;
+}
+
+/// Counts a CQ that the channel serves: the channel cannot be destroyed before the CQ.
+pub(super) fn hold(channel: Handle<ibv_comp_channel>) {
+    change_references(channel, 1);
+}
+
+/// Ends what [`hold`] began.
+pub(super) fn release(channel: Handle<ibv_comp_channel>) {
+    change_references(channel, -1);
+}
+
+fn change_references(channel: Handle<ibv_comp_channel>, by: c_int) {
+    let channel = channel.as_ptr();
+    // SAFETY: a live channel names its open context, whose mutex guards the count.
+    unsafe {
+        if let Ok(context) = Handle::from_c((*channel).context) {
+            context::with_mutex(context, || (*channel).refcnt += by);
+        }
+    }
+}
+
+/// A new completion channel; its `fd` becomes readable with each event. NULL and `errno` on failure.
+///
+/// # Safety
+/// `context` is null or an open context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
+    entry::pointer(|| {
+        // SAFETY: the caller passes an open context.
+        let provider = unsafe { context::provider(context) }?;
+        let fd = uverbs::channel::create(provider.file())?;
+        let public = ibv_comp_channel { context, fd: fd.into_raw_fd(), refcnt: 0 };
+        Ok(Handle::publish(Box::new(Channel { public })))
+    })
+}
+
+/// Closes the channel; 0 or an errno value, EBUSY while a CQ uses it.
+///
+/// # Safety
+/// `channel` is null or a live channel.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes a live channel, which names its open context.
+        let (channel, context) = unsafe {
+            let channel = Handle::from_c(channel)?;
+            (channel, Handle::from_c((*channel.as_ptr()).context)?)
+        };
+        context::with_mutex(context, || -> Result<()> {
+            // SAFETY: alive, and the count is read under the mutex that guards it.
+            if unsafe { (*channel.as_ptr()).refcnt } != 0 {
+                return Err(Errno::EBUSY);
+            }
+            // SAFETY: made by ibv_create_comp_channel; no CQ knows it any more and the program gives it up.
+            let channel = unsafe { channel.reclaim::<Channel>() };
+            // SAFETY: the descriptor is the channel's own since its creation.
+            drop(unsafe { OwnedFd::from_raw_fd(channel.public.fd) });
+            Ok(())
+        })
+    })
+}
+
+/// Waits for the next completion event of the channel and says which CQ it is for; 0, or -1 with `errno` (EAGAIN on a
+/// non-blocking channel without events). Each event must be acknowledged before its CQ can be destroyed.
+///
+/// # Safety
+/// `channel` is null or a live channel; `cq` and `cq_context` are null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_cq_event(
+    channel: *mut ibv_comp_channel,
+    cq: *mut *mut ibv_cq,
+    cq_context: *mut *mut c_void,
+) -> c_int {
+    entry::minus_one(|| {
+        // SAFETY: the caller passes a live channel and places to write.
+        let (channel, cq_out, context_out) = unsafe {
+            let cq_out = cq.as_mut().ok_or(Errno::EINVAL)?;
+            (Handle::from_c(channel)?, cq_out, cq_context.as_mut().ok_or(Errno::EINVAL)?)
+        };
+        // SAFETY: a live channel.
+        let handle = uverbs::event::read_completion(unsafe { (*channel.as_ptr()).fd })?;
+        // SAFETY: the kernel gives back the address that the CQ was created with; a CQ with unread events is alive,
+        // because the kernel drops its events when it is destroyed.
+        let cq = unsafe { Handle::from_c(handle as usize as *mut ibv_cq) }?;
+        *cq_out = cq.as_ptr();
+        // SAFETY: as above.
+        let context = unsafe {
+            *context_out = (*cq.as_ptr()).cq_context;
+            (*cq.as_ptr()).context
+        };
+        // SAFETY: a live CQ names its open context.
+        unsafe { context::provider(context) }?.cq_event(cq);
+        Ok(())
+    })
+}
+
+/// Acknowledges `nevents` completion events of a CQ.
+///
+/// # Safety
+/// `cq` is null or a live CQ.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, nevents: c_uint) {
+    entry::nothing(|| {
+        // SAFETY: the caller passes a live CQ; the counter is guarded by its mutex, which this thread unlocks again.
+        unsafe {
+            let cq = Handle::from_c(cq)?.as_ptr();
+            libc::pthread_mutex_lock(&raw mut (*cq).mutex);
+            (*cq).comp_events_completed = (*cq).comp_events_completed.wrapping_add(nevents);
+            libc::pthread_cond_signal(&raw mut (*cq).cond);
+            libc::pthread_mutex_unlock(&raw mut (*cq).mutex);
+        }
+        Ok(())
+    });
+}

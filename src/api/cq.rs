@@ -1,0 +1,127 @@
+//! Completion queues (`man ibv_create_cq`, `man ibv_create_cq_ex`). Polling is the provider's own.
+
+use core::ffi::{c_int, c_void};
+
+use super::{channel, entry};
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+use crate::provider::object::Handle;
+use crate::provider::{Context, context};
+
+/// Every flag of `ibv_cq_init_attr_ex.wc_flags` that the library knows; a provider may have fewer.
+const KNOWN_WC_FLAGS: u64 = (IBV_WC_EX_WITH_BYTE_LEN
+    | IBV_WC_EX_WITH_IMM
+    | IBV_WC_EX_WITH_QP_NUM
+    | IBV_WC_EX_WITH_SRC_QP
+    | IBV_WC_EX_WITH_SLID
+    | IBV_WC_EX_WITH_SL
+    | IBV_WC_EX_WITH_DLID_PATH_BITS
+    | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP
+    | IBV_WC_EX_WITH_CVLAN
+    | IBV_WC_EX_WITH_FLOW_TAG
+    | IBV_WC_EX_WITH_TM_INFO
+    | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) as u64;
+
+/// Fills in what the library keeps in a CQ just made, and counts it on its channel.
+fn finish(
+    cq: Handle<ibv_cq>,
+    context: *mut ibv_context,
+    channel: Option<Handle<ibv_comp_channel>>,
+    cq_context: *mut c_void,
+) {
+    // SAFETY: just made, and nobody else knows it yet.
+    unsafe {
+        let cq = cq.as_ptr();
+        (*cq).context = context;
+        (*cq).channel = channel.map_or(core::ptr::null_mut(), Handle::as_ptr);
+        (*cq).cq_context = cq_context;
+        (*cq).comp_events_completed = 0;
+        (*cq).async_events_completed = 0;
+        (*cq).mutex = libc::PTHREAD_MUTEX_INITIALIZER;
+        (*cq).cond = libc::PTHREAD_COND_INITIALIZER;
+    }
+    if let Some(channel) = channel {
+        channel::hold(channel);
+    }
+}
+
+/// # Safety
+/// `cq` is null or a live CQ.
+unsafe fn arguments<'a>(cq: *mut ibv_cq) -> Result<(Handle<ibv_cq>, &'a dyn Context)> {
+    // SAFETY: a live CQ names its open context.
+    unsafe {
+        let cq = Handle::from_c(cq)?;
+        Ok((cq, context::provider((*cq.as_ptr()).context)?))
+    }
+}
+
+/// A CQ of at least `cqe` entries, with `channel` (or NULL) for its events; NULL and `errno` on failure.
+///
+/// # Safety
+/// `context` is null or open, `channel` null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_create_cq(
+    context: *mut ibv_context,
+    cqe: c_int,
+    cq_context: *mut c_void,
+    channel: *mut ibv_comp_channel,
+    comp_vector: c_int,
+) -> *mut ibv_cq {
+    entry::pointer(|| {
+        // SAFETY: the caller passes an open context and a live channel or null.
+        let (provider, channel) = unsafe { (context::provider(context)?, Handle::optional(channel)) };
+        let cq = provider.create_cq(cqe, channel, comp_vector)?;
+        finish(cq, context, channel, cq_context);
+        Ok(cq)
+    })
+}
+
+/// `ibv_create_cq_ex`: a CQ with polling functions for what `wc_flags` ask for.
+pub(super) unsafe extern "C" fn create_cq_ex(
+    context: *mut ibv_context,
+    init_attr: *mut ibv_cq_init_attr_ex,
+) -> *mut ibv_cq_ex {
+    entry::pointer(|| {
+        // SAFETY: the caller passes an open context and attributes that it does not change meanwhile.
+        let (provider, attr) =
+            unsafe { (context::provider(context)?, init_attr.as_ref().ok_or(Errno::EINVAL)?) };
+        if attr.wc_flags & !KNOWN_WC_FLAGS != 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let cq = provider.create_cq_ex(attr)?;
+        // SAFETY: a live channel or null; an ibv_cq_ex starts as an ibv_cq does.
+        let (channel, base) = unsafe { (Handle::optional(attr.channel), Handle::from_c(cq.as_ptr().cast())?) };
+        finish(base, context, channel, attr.cq_context);
+        Ok(cq)
+    })
+}
+
+/// Changes the capacity to at least `cqe` entries; 0 or an errno value, EINVAL for fewer than are waiting.
+///
+/// # Safety
+/// `cq` is null or a live CQ.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
+    entry::value(|| {
+        // SAFETY: handed on to the caller.
+        let (cq, provider) = unsafe { arguments(cq) }?;
+        provider.resize_cq(cq, cqe)
+    })
+}
+
+/// Destroys a CQ once all its events are acknowledged; 0 or an errno value, EBUSY while a QP uses it.
+///
+/// # Safety
+/// `cq` is null or a live CQ.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
+    entry::value(|| {
+        // SAFETY: handed on to the caller; the channel of a live CQ is live, and outlives it.
+        let ((cq, provider), channel) = unsafe { (arguments(cq)?, Handle::optional((*cq).channel)) };
+        provider.destroy_cq(cq)?;
+        if let Some(channel) = channel {
+            channel::release(channel);
+        }
+        Ok(())
+    })
+}

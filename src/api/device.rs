@@ -1,0 +1,283 @@
+//! Devices: finding, naming, opening, asking (`man ibv_get_device_list`, `man ibv_open_device`, `man ibv_query_device`).
+
+use core::ffi::{c_char, c_int};
+use core::mem::size_of;
+use std::sync::{Mutex, Once, PoisonError};
+
+use super::{entry, fork, table};
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+use crate::log::trace;
+use crate::provider::device::{Device, DeviceRef};
+use crate::provider::object::Handle;
+use crate::provider::{self, context};
+use crate::uverbs;
+use crate::uverbs::device_file::DeviceFile;
+
+/// Below this a program can hardly register anything.
+const SMALL_MEMLOCK_LIMIT: u64 = 32_768;
+
+/// The devices of the last list. A device keeps its pointer from list to list while it stays plugged in.
+static KNOWN: Mutex<Vec<DeviceRef>> = Mutex::new(Vec::new());
+static SETTINGS: Once = Once::new();
+
+/// Set, and not exactly `0`: how rdma-core reads switches in the environment.
+fn switched_on(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| value != "0")
+}
+
+/// What the environment and the limits of the process say, looked at before the first list.
+fn read_settings() {
+    if (switched_on("RDMAV_FORK_SAFE") || switched_on("IBV_FORK_SAFE")) && fork::initialise().is_err() {
+        eprintln!("libibverbs: Warning: fork()-safety requested but init failed");
+    }
+    uverbs::set_allow_disassociate_destroy(
+        switched_on("RDMAV_ALLOW_DISASSOC_DESTROY") || switched_on("MLX4_DEVICE_FATAL_CLEANUP"),
+    );
+    warn_of_small_memlock_limit();
+}
+
+fn warn_of_small_memlock_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: geteuid cannot fail; `limit` has room for what getrlimit writes.
+    let (root, known) =
+        unsafe { (libc::geteuid() == 0, libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) == 0) };
+    if root {
+        return;
+    }
+    if !known {
+        eprint!("libibverbs: Warning: getrlimit(RLIMIT_MEMLOCK) failed.");
+    } else if limit.rlim_cur <= SMALL_MEMLOCK_LIMIT {
+        eprintln!(
+            "libibverbs: Warning: RLIMIT_MEMLOCK is {} bytes.\n    This will severely limit memory registrations.",
+            limit.rlim_cur
+        );
+    }
+}
+
+/// Brings the known devices up to date: those that are gone leave, new ones stand before the old ones.
+fn refresh(known: &mut Vec<DeviceRef>) -> Result<()> {
+    let mut found = uverbs::discovery::devices()?;
+    known.retain(|device| {
+        let place = found.iter().position(|info| info.same_device(device.info()));
+        place.map(|place| found.remove(place)).is_some()
+    });
+    let mut fresh = Vec::with_capacity(found.len() + known.len());
+    for info in found {
+        match provider::find(&info) {
+            Some(provider) => {
+                trace!(Info, "{}: driven by {}", info.ibdev_name, provider.name());
+                fresh.push(DeviceRef::new(info, provider));
+            }
+            None if std::env::var_os("IBV_SHOW_WARNINGS").is_some() => eprintln!(
+                "libibverbs: Warning: no userspace device-specific driver found for {}",
+                info.ibdev_name
+            ),
+            None => trace!(Info, "{}: no provider drives it", info.ibdev_name),
+        }
+    }
+    fresh.append(known);
+    *known = fresh;
+    Ok(())
+}
+
+/// A NULL-terminated array of the devices there are, for [`ibv_free_device_list`]; `num` (or NULL) gets their number.
+/// NULL and `errno` on failure; no device at all is an empty array.
+///
+/// # Safety
+/// `num` is null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_device_list(num: *mut c_int) -> *mut *mut ibv_device {
+    // SAFETY: by the contract.
+    let num = unsafe { num.as_mut() };
+    let list = || -> Result<*mut *mut ibv_device> {
+        SETTINGS.call_once(read_settings);
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        refresh(&mut known)?;
+        // SAFETY: calloc of a plain array; zeroed, so it ends with NULL.
+        let array = unsafe { libc::calloc(known.len() + 1, size_of::<*mut ibv_device>()) };
+        let array = array.cast::<*mut ibv_device>();
+        if array.is_null() {
+            return Err(Errno::ENOMEM);
+        }
+        for (place, device) in known.iter().enumerate() {
+            // SAFETY: the array has one place for each device, and one more.
+            unsafe { *array.add(place) = device.clone().into_c() };
+        }
+        if let Some(num) = num {
+            *num = known.len() as c_int;
+        }
+        Ok(array)
+    };
+    entry::number(list, |errno| {
+        errno.set();
+        core::ptr::null_mut()
+    })
+}
+
+/// Lets go of a list. Devices that are open stay usable.
+///
+/// # Safety
+/// `list` is null or came from [`ibv_get_device_list`] and has not been freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
+    entry::nothing(|| {
+        if list.is_null() {
+            return Ok(());
+        }
+        // SAFETY: by the contract this is an array that ends with NULL, each element a reference given by `into_c`.
+        unsafe {
+            let mut place = list;
+            while let Ok(device) = Handle::from_c(*place) {
+                drop(DeviceRef::from_c(device));
+                place = place.add(1);
+            }
+            libc::free(list.cast());
+        }
+        Ok(())
+    });
+}
+
+/// # Safety
+/// `device` is null or live.
+unsafe fn known_device<'a>(device: *mut ibv_device) -> Result<&'a Device> {
+    // SAFETY: every ibv_device that we give out is the first field of a Device.
+    unsafe { Ok(Handle::from_c(device)?.object::<Device>()) }
+}
+
+/// The kernel's name of the device, for example `rxe0`; it lives as long as the device.
+///
+/// # Safety
+/// `device` is null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
+    if device.is_null() {
+        return core::ptr::null();
+    }
+    // SAFETY: a live device; its name is a NUL-terminated array inside it.
+    unsafe { (&raw const (*device).name).cast() }
+}
+
+/// The node GUID in network byte order; 0 where it cannot be read.
+///
+/// # Safety
+/// `device` is null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> __be64 {
+    entry::number(
+        || {
+            // SAFETY: handed on to the caller.
+            let info = unsafe { known_device(device) }?.info();
+            Ok(info.node_guid().map_or(0, u64::to_be))
+        },
+        |_| 0,
+    )
+}
+
+/// The kernel's index of the device, which no other device gets until it is gone; -1 from kernels without it.
+///
+/// # Safety
+/// `device` is null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
+    entry::number(
+        // SAFETY: handed on to the caller.
+        || Ok(unsafe { known_device(device) }?.info().ibdev_idx),
+        |_| -1,
+    )
+}
+
+/// Opens a device; NULL and `errno` on failure.
+///
+/// # Safety
+/// `device` is null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
+    entry::pointer(|| {
+        // SAFETY: the caller passes a live device.
+        let device = DeviceRef::acquire(unsafe { Handle::from_c(device) }?);
+        let file = DeviceFile::open(device.info())?;
+        let opened = device.provider().open(file)?;
+        let async_fd = uverbs::event::alloc(opened.context.file())?;
+        let context = context::create(device, opened, async_fd);
+        table::fill(context::verbs(context));
+        Ok(context)
+    })
+}
+
+/// Closes a device. Objects that the program has not destroyed are lost with it; 0 or an errno value.
+///
+/// # Safety
+/// `context` is null or open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes an open context and gives it up.
+        context::destroy(unsafe { Handle::from_c(context) }?);
+        Ok(())
+    })
+}
+
+/// The first attributes of a device; 0 or an errno value.
+///
+/// # Safety
+/// `context` is null or open, `device_attr` null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_device(
+    context: *mut ibv_context,
+    device_attr: *mut ibv_device_attr,
+) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes an open context and a place to write.
+        let (provider, device_attr) =
+            unsafe { (context::provider(context)?, device_attr.as_mut().ok_or(Errno::EINVAL)?) };
+        let mut attr = empty_attributes();
+        provider.query_device(None, &mut attr, size_of::<ibv_device_attr>())?;
+        *device_attr = attr.orig_attr;
+        Ok(())
+    })
+}
+
+/// `ibv_query_device_ex`: all attributes, of which the program has room for the first `attr_size` bytes.
+pub(super) unsafe extern "C" fn query_device_ex(
+    context: *mut ibv_context,
+    input: *const ibv_query_device_ex_input,
+    attr: *mut ibv_device_attr_ex,
+    attr_size: usize,
+) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes an open context and valid or null input.
+        let (provider, input) = unsafe { (context::provider(context)?, input.as_ref()) };
+        if attr.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        let mut all = empty_attributes();
+        provider.query_device(input, &mut all, attr_size)?;
+        let known = attr_size.min(size_of::<ibv_device_attr_ex>());
+        let target = attr.cast::<u8>();
+        // SAFETY: the caller has room for `attr_size` bytes; the first `known` exist in `all`, the rest become zero.
+        unsafe {
+            target.copy_from_nonoverlapping((&raw const all).cast(), known);
+            target.add(known).write_bytes(0, attr_size - known);
+        }
+        Ok(())
+    })
+}
+
+fn empty_attributes() -> ibv_device_attr_ex {
+    // SAFETY: plain C data without pointers; all zeros is its empty value.
+    unsafe { core::mem::zeroed() }
+}
+
+/// `ibv_query_rt_values_ex`: values that change while the device runs, such as its raw clock.
+pub(super) unsafe extern "C" fn query_rt_values(
+    context: *mut ibv_context,
+    values: *mut ibv_values_ex,
+) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes an open context and a place to write.
+        let (provider, values) =
+            unsafe { (context::provider(context)?, values.as_mut().ok_or(Errno::EINVAL)?) };
+        provider.query_rt_values(values)
+    })
+}

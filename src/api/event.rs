@@ -1,0 +1,124 @@
+//! Asynchronous events of devices, ports, queue pairs, CQs and shared receive queues (`man ibv_get_async_event`).
+
+use core::ffi::c_int;
+use libc::{pthread_cond_t, pthread_mutex_t};
+
+use super::entry;
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+use crate::provider::object::Handle;
+use crate::uverbs;
+
+/// What an event is about.
+enum Subject {
+    Cq,
+    Qp,
+    Srq,
+    Wq,
+    /// A port or the whole device.
+    Port,
+}
+
+fn subject(event_type: ibv_event_type_t) -> Subject {
+    const CQ: [ibv_event_type; 1] = [IBV_EVENT_CQ_ERR];
+    const SRQ: [ibv_event_type; 2] = [IBV_EVENT_SRQ_ERR, IBV_EVENT_SRQ_LIMIT_REACHED];
+    const WQ: [ibv_event_type; 1] = [IBV_EVENT_WQ_FATAL];
+    const QP: [ibv_event_type; 8] = [
+        IBV_EVENT_QP_FATAL,
+        IBV_EVENT_QP_REQ_ERR,
+        IBV_EVENT_QP_ACCESS_ERR,
+        IBV_EVENT_COMM_EST,
+        IBV_EVENT_SQ_DRAINED,
+        IBV_EVENT_PATH_MIG,
+        IBV_EVENT_PATH_MIG_ERR,
+        IBV_EVENT_QP_LAST_WQE_REACHED,
+    ];
+    let among = |events: &[ibv_event_type]| events.iter().any(|&event| event as ibv_event_type_t == event_type);
+    if among(&CQ) {
+        Subject::Cq
+    } else if among(&QP) {
+        Subject::Qp
+    } else if among(&SRQ) {
+        Subject::Srq
+    } else if among(&WQ) {
+        Subject::Wq
+    } else {
+        Subject::Port
+    }
+}
+
+/// Waits for the next event of the device; 0, or -1 with `errno` (EAGAIN on a non-blocking `async_fd` without events).
+/// Each event must be acknowledged before its object can be destroyed.
+///
+/// # Safety
+/// `context` is null or open, `event` null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_async_event(
+    context: *mut ibv_context,
+    event: *mut ibv_async_event,
+) -> c_int {
+    entry::minus_one(|| {
+        // SAFETY: the caller passes an open context and a place to write.
+        let (context, event) = unsafe { (Handle::from_c(context)?, event.as_mut().ok_or(Errno::EINVAL)?) };
+        // SAFETY: an open context.
+        let described = uverbs::event::read_async(unsafe { (*context.as_ptr()).async_fd })?;
+        event.event_type = described.event_type as ibv_event_type_t;
+        // The kernel gives back the address that the object was created with.
+        let address = described.element as usize;
+        event.element = match subject(event.event_type) {
+            Subject::Cq => ibv_async_event_element { cq: address as *mut ibv_cq },
+            Subject::Qp => ibv_async_event_element { qp: address as *mut ibv_qp },
+            Subject::Srq => ibv_async_event_element { srq: address as *mut ibv_srq },
+            Subject::Wq => ibv_async_event_element { wq: address as *mut ibv_wq },
+            Subject::Port => ibv_async_event_element { port_num: described.element as c_int },
+        };
+        Ok(())
+    })
+}
+
+/// Counts one acknowledged event and wakes whoever waits to destroy the object.
+///
+/// # Safety
+/// The pointers are to the initialised mutex and condition of a live object, and to the counter that the mutex guards.
+unsafe fn acknowledge(mutex: *mut pthread_mutex_t, cond: *mut pthread_cond_t, counter: *mut u32) {
+    // SAFETY: by the contract; the mutex is unlocked by the thread that locked it.
+    unsafe {
+        libc::pthread_mutex_lock(mutex);
+        *counter = (*counter).wrapping_add(1);
+        libc::pthread_cond_signal(cond);
+        libc::pthread_mutex_unlock(mutex);
+    }
+}
+
+/// Acknowledges an event that [`ibv_get_async_event`] gave.
+///
+/// # Safety
+/// `event` is null or such an event, not acknowledged yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
+    entry::nothing(|| -> Result<()> {
+        // SAFETY: the caller passes an event as it got it: its type says which pointer it holds, and the object lives
+        // because it cannot be destroyed before this acknowledgement.
+        unsafe {
+            let event = event.as_ref().ok_or(Errno::EINVAL)?;
+            macro_rules! acknowledge {
+                ($object:expr, $counter:ident) => {{
+                    let object = Handle::from_c($object)?.as_ptr();
+                    acknowledge(
+                        &raw mut (*object).mutex,
+                        &raw mut (*object).cond,
+                        &raw mut (*object).$counter,
+                    );
+                }};
+            }
+            match subject(event.event_type) {
+                Subject::Cq => acknowledge!(event.element.cq, async_events_completed),
+                Subject::Qp => acknowledge!(event.element.qp, events_completed),
+                Subject::Srq => acknowledge!(event.element.srq, events_completed),
+                Subject::Wq => acknowledge!(event.element.wq, events_completed),
+                Subject::Port => {}
+            }
+        }
+        Ok(())
+    });
+}

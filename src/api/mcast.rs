@@ -1,0 +1,49 @@
+//! Multicast groups of UD queue pairs (`man ibv_attach_mcast`).
+
+use core::ffi::c_int;
+
+use super::entry;
+use crate::abi::verbs::{ibv_gid, ibv_qp};
+use crate::errno::{Errno, Result};
+use crate::provider::object::Handle;
+use crate::provider::{Context, context};
+
+/// # Safety
+/// `qp` is null or a live queue pair, `gid` null or valid.
+unsafe fn arguments<'a>(
+    qp: *mut ibv_qp,
+    gid: *const ibv_gid,
+) -> Result<(Handle<ibv_qp>, &'a ibv_gid, &'a dyn Context)> {
+    // SAFETY: by the contract; a live queue pair names its context.
+    unsafe {
+        let qp = Handle::from_c(qp)?;
+        let gid = gid.as_ref().ok_or(Errno::EINVAL)?;
+        Ok((qp, gid, context::provider((*qp.as_ptr()).context)?))
+    }
+}
+
+/// Joins `qp` to the group `gid` (with multicast LID `lid` on InfiniBand); 0 or an errno value.
+///
+/// # Safety
+/// `qp` is null or a live queue pair, `gid` null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
+    entry::value(|| {
+        // SAFETY: handed on to the caller.
+        let (qp, gid, provider) = unsafe { arguments(qp, gid) }?;
+        provider.attach_mcast(qp, gid, lid)
+    })
+}
+
+/// Takes `qp` out of the group; 0 or an errno value, EINVAL where it is no member.
+///
+/// # Safety
+/// As for [`ibv_attach_mcast`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
+    entry::value(|| {
+        // SAFETY: handed on to the caller.
+        let (qp, gid, provider) = unsafe { arguments(qp, gid) }?;
+        provider.detach_mcast(qp, gid, lid)
+    })
+}

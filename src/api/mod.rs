@@ -1,0 +1,23 @@
+//! The C entry points, one file per verbs object. [`entry`] holds the conventions by which they report failure; the
+//! tables in [`table`] lead the inline functions of `verbs.h` to the same places.
+
+pub mod ah;
+pub mod channel;
+pub mod cq;
+pub mod device;
+pub mod entry;
+pub mod event;
+pub mod fork;
+pub mod gid;
+pub mod marshall;
+pub mod mcast;
+pub mod mr;
+pub mod mw;
+pub mod pd;
+pub mod port;
+pub mod qp;
+pub mod rate;
+pub mod srq;
+pub mod strings;
+pub mod sysfs;
+mod table;

@@ -1,0 +1,238 @@
+//! Memory regions (`man ibv_reg_mr`, `man ibv_rereg_mr`).
+
+use core::ffi::{c_int, c_uint, c_void};
+
+use super::{entry, fork};
+use crate::abi::driver::{mr_type, verbs_mr};
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+use crate::provider::context;
+use crate::provider::object::Handle;
+
+/// The kernel ignores access flags of the optional range that it does not know (`IB_UVERBS_CORE_SUPPORT_*`).
+const CORE_SUPPORT_OPTIONAL_MR_ACCESS: u64 = 1 << 0;
+const REREG_FLAGS: c_int =
+    IBV_REREG_MR_CHANGE_TRANSLATION as c_int | IBV_REREG_MR_CHANGE_PD as c_int | IBV_REREG_MR_CHANGE_ACCESS as c_int;
+
+/// Registers memory for local use and, as `access` says, for remote peers.
+unsafe fn register(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_uint,
+) -> Result<Handle<ibv_mr>> {
+    // SAFETY: the caller passes a live protection domain, which names its context.
+    let (pd, context) = unsafe {
+        let pd = Handle::from_c(pd)?;
+        (pd, context::handle((*pd.as_ptr()).context)?)
+    };
+    let private = context::private(context);
+    let mut access = access;
+    if private.device().core_support() & CORE_SUPPORT_OPTIONAL_MR_ACCESS == 0 {
+        access &= !(IBV_ACCESS_OPTIONAL_RANGE as c_uint);
+    }
+    // Pages on demand are never pinned, so a fork cannot move them away from under the device.
+    let pinned = access & IBV_ACCESS_ON_DEMAND as c_uint == 0;
+    if pinned {
+        fork::dont_fork(addr as usize, length)?;
+    }
+    let mr = private.context().reg_mr(pd, addr as usize, length, iova, access as c_int).inspect_err(|errno| {
+        if pinned {
+            let _ = fork::do_fork(addr as usize, length);
+        }
+        errno.set();
+    })?;
+    Ok(finish(mr, pd, context, addr, length))
+}
+
+/// Fills in what the library knows of a new region.
+fn finish(
+    mr: Handle<verbs_mr>,
+    pd: Handle<ibv_pd>,
+    context: Handle<ibv_context>,
+    addr: *mut c_void,
+    length: usize,
+) -> Handle<ibv_mr> {
+    // SAFETY: the region was just made and nobody else knows it; ibv_mr is the first field of verbs_mr.
+    unsafe {
+        let mr = mr.as_ptr().cast::<ibv_mr>();
+        (*mr).context = context.as_ptr();
+        (*mr).pd = pd.as_ptr();
+        (*mr).addr = addr;
+        (*mr).length = length;
+        Handle::from_c(mr).expect("a region just made is not null")
+    }
+}
+
+/// # Safety
+/// `mr` is null or a live region.
+unsafe fn region<'a>(mr: *mut ibv_mr) -> Result<(Handle<verbs_mr>, &'a dyn crate::provider::Context)> {
+    // SAFETY: every region is a verbs_mr, and names its context.
+    unsafe {
+        let mr = Handle::from_c(mr.cast::<verbs_mr>())?;
+        Ok((mr, context::provider((*mr.as_ptr()).ibv_mr.context)?))
+    }
+}
+
+/// Registers `length` bytes at `addr` with the rights `access` (IBV_ACCESS_*); NULL and `errno` on failure.
+///
+/// # Safety
+/// `pd` is null or a live protection domain.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_reg_mr(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> *mut ibv_mr {
+    // SAFETY: handed on to the caller.
+    entry::pointer(|| unsafe { register(pd, addr, length, addr as u64, access as c_uint) })
+}
+
+/// As [`ibv_reg_mr`]; remote peers and work requests address the region from `iova` on.
+///
+/// # Safety
+/// `pd` is null or a live protection domain.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_reg_mr_iova(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_int,
+) -> *mut ibv_mr {
+    // SAFETY: handed on to the caller.
+    entry::pointer(|| unsafe { register(pd, addr, length, iova, access as c_uint) })
+}
+
+/// As [`ibv_reg_mr_iova`]; rights of the optional range that the kernel lacks are dropped.
+///
+/// # Safety
+/// `pd` is null or a live protection domain.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_reg_mr_iova2(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_uint,
+) -> *mut ibv_mr {
+    // SAFETY: handed on to the caller.
+    entry::pointer(|| unsafe { register(pd, addr, length, iova, access) })
+}
+
+/// Registers `length` bytes from `offset` of the dma-buf `fd`; NULL and `errno` on failure, EOPNOTSUPP where the device
+/// cannot.
+///
+/// # Safety
+/// `pd` is null or a live protection domain.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_reg_dmabuf_mr(
+    pd: *mut ibv_pd,
+    offset: u64,
+    length: usize,
+    iova: u64,
+    fd: c_int,
+    access: c_int,
+) -> *mut ibv_mr {
+    entry::pointer(|| {
+        // SAFETY: the caller passes a live protection domain, which names its context.
+        let (pd, context) = unsafe {
+            let pd = Handle::from_c(pd)?;
+            (pd, context::handle((*pd.as_ptr()).context)?)
+        };
+        let provider = context::private(context).context();
+        let mr = provider.reg_dmabuf_mr(pd, offset, length, iova, fd, access)?;
+        Ok(finish(mr, pd, context, offset as *mut c_void, length))
+    })
+}
+
+/// Changes a region in place, as `flags` (IBV_REREG_MR_CHANGE_*) say; 0 or one of the negative IBV_REREG_MR_ERR_*
+/// values, with `errno`.
+///
+/// # Safety
+/// `mr` is null or a live region, `pd` null or a live protection domain.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_rereg_mr(
+    mr: *mut ibv_mr,
+    flags: c_int,
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> c_int {
+    let refused = |errno: Errno| {
+        errno.set();
+        IBV_REREG_MR_ERR_INPUT as c_int
+    };
+    entry::number(
+        || {
+            // SAFETY: handed on to the caller.
+            let (mr, provider) = unsafe { region(mr) }?;
+            let translation = flags & IBV_REREG_MR_CHANGE_TRANSLATION as c_int != 0;
+            // SAFETY: a live region; programs do not change one while they re-register it.
+            let (kind, old_addr, old_length) = unsafe {
+                let mr = mr.as_ptr();
+                ((*mr).mr_type, (*mr).ibv_mr.addr, (*mr).ibv_mr.length)
+            };
+            if kind != mr_type::MR
+                || flags & !REREG_FLAGS != 0
+                || (translation && (length == 0 || addr.is_null()))
+                || (access != 0 && flags & IBV_REREG_MR_CHANGE_ACCESS as c_int == 0)
+            {
+                return Err(Errno::EINVAL);
+            }
+            if translation && fork::dont_fork(addr as usize, length).is_err() {
+                return Ok(IBV_REREG_MR_ERR_DONT_FORK_NEW as c_int);
+            }
+            // SAFETY: the caller passes null or a live protection domain.
+            let new_pd = unsafe { Handle::optional(pd) };
+            if let Err(errno) = provider.rereg_mr(mr, flags, new_pd, addr as usize, length, access) {
+                if translation && fork::do_fork(addr as usize, length).is_err() {
+                    return Ok(IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW as c_int);
+                }
+                errno.set();
+                return Ok(IBV_REREG_MR_ERR_CMD as c_int);
+            }
+            // SAFETY: as above.
+            unsafe {
+                let mr = &raw mut (*mr.as_ptr()).ibv_mr;
+                if flags & IBV_REREG_MR_CHANGE_PD as c_int != 0 {
+                    (*mr).pd = pd;
+                }
+                if translation {
+                    (*mr).addr = addr;
+                    (*mr).length = length;
+                }
+            }
+            if translation && fork::do_fork(old_addr as usize, old_length).is_err() {
+                return Ok(IBV_REREG_MR_ERR_DO_FORK_OLD as c_int);
+            }
+            Ok(0)
+        },
+        refused,
+    )
+}
+
+/// Ends a registration; 0 or an errno value, EBUSY while a memory window is bound to it.
+///
+/// # Safety
+/// `mr` is null or a live region.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
+    entry::value(|| {
+        // SAFETY: handed on to the caller.
+        let (mr, provider) = unsafe { region(mr) }?;
+        // SAFETY: a live region; what is needed afterwards is read before it goes.
+        let (addr, length, kind, access) = unsafe {
+            let mr = mr.as_ptr();
+            ((*mr).ibv_mr.addr, (*mr).ibv_mr.length, (*mr).mr_type, (*mr).access)
+        };
+        provider.dereg_mr(mr)?;
+        if kind == mr_type::MR && access & IBV_ACCESS_ON_DEMAND as c_uint == 0 {
+            let _ = fork::do_fork(addr as usize, length);
+        }
+        Ok(())
+    })
+}

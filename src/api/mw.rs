@@ -1,0 +1,56 @@
+//! Memory windows (`man ibv_alloc_mw`, `man ibv_bind_mw`). Programs come here through `ibv_context.ops`.
+
+use core::ffi::{c_int, c_uint};
+
+use super::entry;
+use crate::abi::verbs::{ibv_mw, ibv_mw_bind, ibv_pd, ibv_qp};
+use crate::errno::Errno;
+use crate::provider::context;
+use crate::provider::object::Handle;
+
+/// `ibv_alloc_mw`: a window of type 1 or 2; NULL and `errno` on failure. The inline function fills in the rest.
+pub(super) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, mw_type: c_uint) -> *mut ibv_mw {
+    entry::pointer(|| {
+        // SAFETY: the caller passes a live protection domain, which names its context.
+        let (pd, context) = unsafe {
+            let pd = Handle::from_c(pd)?;
+            (pd, (*pd.as_ptr()).context)
+        };
+        // SAFETY: the context of a live object is open.
+        let mw = unsafe { context::provider(context) }?.alloc_mw(pd, mw_type)?;
+        // SAFETY: just made, and nobody else knows it yet.
+        unsafe {
+            let mw = mw.as_ptr();
+            (*mw).context = context;
+            (*mw).pd = pd.as_ptr();
+            (*mw).type_ = mw_type;
+        }
+        Ok(mw)
+    })
+}
+
+/// `ibv_dealloc_mw`: 0 or an errno value.
+pub(super) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes a live window, which names its context.
+        let (mw, provider) = unsafe {
+            let mw = Handle::from_c(mw)?;
+            (mw, context::provider((*mw.as_ptr()).context)?)
+        };
+        provider.dealloc_mw(mw)
+    })
+}
+
+/// `ibv_bind_mw`: posts the binding of a type 1 window; 0 or an errno value. The inline function has checked that type,
+/// protection domain and rights fit.
+pub(super) unsafe extern "C" fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes live objects, and a struct that it does not change meanwhile.
+        let (qp, mw, bind, provider) = unsafe {
+            let qp = Handle::from_c(qp)?;
+            let bind = bind.as_ref().ok_or(Errno::EINVAL)?;
+            (qp, Handle::from_c(mw)?, bind, context::provider((*qp.as_ptr()).context)?)
+        };
+        provider.bind_mw(qp, mw, bind)
+    })
+}

@@ -1,0 +1,39 @@
+//! Protection domains (`man ibv_alloc_pd`).
+
+use core::ffi::c_int;
+
+use super::entry;
+use crate::abi::verbs::{ibv_context, ibv_pd};
+use crate::provider::context;
+use crate::provider::object::Handle;
+
+/// A new protection domain; NULL and `errno` on failure.
+///
+/// # Safety
+/// `context` is null or an open context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
+    entry::pointer(|| {
+        // SAFETY: the caller passes an open context.
+        let pd = unsafe { context::provider(context) }?.alloc_pd()?;
+        // SAFETY: just made, and nobody else knows it yet.
+        unsafe { (*pd.as_ptr()).context = context };
+        Ok(pd)
+    })
+}
+
+/// Frees a protection domain; 0 or an errno value, EBUSY while a region, queue or address handle uses it.
+///
+/// # Safety
+/// `pd` is null or a live protection domain.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes a live protection domain, which names its context.
+        let (pd, provider) = unsafe {
+            let pd = Handle::from_c(pd)?;
+            (pd, context::provider((*pd.as_ptr()).context)?)
+        };
+        provider.dealloc_pd(pd)
+    })
+}

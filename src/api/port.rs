@@ -1,0 +1,141 @@
+//! Ports and their partition keys (`man ibv_query_port`, `man ibv_query_pkey`).
+
+use core::ffi::c_int;
+use core::mem::{offset_of, size_of};
+
+use super::entry;
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+use crate::provider::context;
+use crate::provider::object::Handle;
+
+/// The size of `ibv_port_attr` that programs linked to the function, rather than to the macro of `verbs.h`, have.
+const COMPATIBLE_SIZE: usize = offset_of!(ibv_port_attr, port_cap_flags2);
+
+/// Writes the first `length` bytes of the port's attributes; what the library does not know becomes zero.
+///
+/// # Safety
+/// `context` is null or open; `attr` is null or can be written for `length` bytes.
+unsafe fn query(
+    context: *mut ibv_context,
+    port_num: u8,
+    attr: *mut ibv_port_attr,
+    length: usize,
+) -> Result<()> {
+    // SAFETY: by the contract.
+    let provider = unsafe { context::provider(context) }?;
+    if attr.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: plain C data; all zeros is its empty value.
+    let mut all: ibv_port_attr = unsafe { core::mem::zeroed() };
+    provider.query_port(port_num, &mut all)?;
+    let known = length.min(size_of::<ibv_port_attr>());
+    let target = attr.cast::<u8>();
+    // SAFETY: the caller has room for `length` bytes, of which the first `known` exist in `all`.
+    unsafe {
+        target.copy_from_nonoverlapping((&raw const all).cast(), known);
+        target.add(known).write_bytes(0, length - known);
+    }
+    Ok(())
+}
+
+/// The port's attributes in the form of old programs, without `port_cap_flags2`; 0 or an errno value.
+///
+/// # Safety
+/// `context` is null or open; `port_attr` is null or can be written for 48 bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_port(
+    context: *mut ibv_context,
+    port_num: u8,
+    port_attr: *mut _compat_ibv_port_attr,
+) -> c_int {
+    // SAFETY: handed on to the caller.
+    entry::value(|| unsafe { query(context, port_num, port_attr.cast(), COMPATIBLE_SIZE) })
+}
+
+/// What the `ibv_query_port` macro of `verbs.h` calls: the attributes in the size that the program was compiled with.
+pub(super) unsafe extern "C" fn query_port(
+    context: *mut ibv_context,
+    port_num: u8,
+    port_attr: *mut ibv_port_attr,
+    port_attr_len: usize,
+) -> c_int {
+    // SAFETY: handed on to the caller.
+    entry::value(|| unsafe { query(context, port_num, port_attr, port_attr_len) })
+}
+
+/// # Safety
+/// `context` is null or open.
+unsafe fn pkey(context: *mut ibv_context, port_num: u8, index: c_int) -> Result<u16> {
+    // SAFETY: by the contract.
+    let context = unsafe { Handle::from_c(context) }?;
+    let info = context::private(context).device().info();
+    let mut text = [0; 8];
+    let length = info.read_attribute(&format!("ports/{port_num}/pkeys/{index}"), &mut text)?;
+    parse_hex(&text[..length]).ok_or(Errno::EINVAL)
+}
+
+/// `0xffff` and the like.
+fn parse_hex(text: &[u8]) -> Option<u16> {
+    let text = core::str::from_utf8(text).ok()?.trim();
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
+    u16::from_str_radix(digits, 16).ok()
+}
+
+/// The partition key at `index` of the port's table, in network byte order with the membership bit as it is; 0, or -1.
+///
+/// # Safety
+/// `context` is null or open; `pkey` is null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_pkey(
+    context: *mut ibv_context,
+    port_num: u8,
+    index: c_int,
+    pkey: *mut __be16,
+) -> c_int {
+    entry::minus_one(|| {
+        // SAFETY: the caller passes an open context and a place to write.
+        let out = unsafe { pkey.as_mut() }.ok_or(Errno::EINVAL)?;
+        // SAFETY: as above.
+        *out = unsafe { self::pkey(context, port_num, index) }?.to_be();
+        Ok(())
+    })
+}
+
+/// The index of a partition key (network byte order, membership bit included) in the port's table; -1 where it is not in.
+///
+/// # Safety
+/// `context` is null or open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_pkey_index(context: *mut ibv_context, port_num: u8, pkey: __be16) -> c_int {
+    let search = || {
+        for index in 0.. {
+            // SAFETY: handed on to the caller.
+            if unsafe { self::pkey(context, port_num, index) }?.to_be() == pkey {
+                return Ok(index);
+            }
+        }
+        Err(Errno::ENOENT)
+    };
+    entry::number(search, |errno| {
+        errno.set();
+        -1
+    })
+}
+
+const _: () = assert!(COMPATIBLE_SIZE == 48);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_as_sysfs_shows_them() {
+        assert_eq!(parse_hex(b"0xffff"), Some(0xffff));
+        assert_eq!(parse_hex(b"0x7fff\n"), Some(0x7fff));
+        assert_eq!(parse_hex(b"0x10000"), None);
+        assert_eq!(parse_hex(b"\xff"), None);
+        assert_eq!(parse_hex(b""), None);
+    }
+}

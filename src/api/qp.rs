@@ -1,0 +1,228 @@
+//! Queue pairs (`man ibv_create_qp`, `man ibv_modify_qp`, `man ibv_query_ece`). Posting is the provider's own.
+
+use core::ffi::{c_int, c_uint, c_void};
+
+use super::entry;
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+use crate::provider::object::Handle;
+use crate::provider::{Context, context};
+
+/// What a new queue pair is told by its creation attributes, in both their forms.
+struct Creation {
+    context: *mut ibv_context,
+    qp_context: *mut c_void,
+    pd: *mut ibv_pd,
+    send_cq: *mut ibv_cq,
+    recv_cq: *mut ibv_cq,
+    srq: *mut ibv_srq,
+    qp_type: ibv_qp_type_t,
+}
+
+/// Fills in what the library keeps in a queue pair just made.
+fn finish(qp: Handle<ibv_qp>, creation: Creation) {
+    // SAFETY: just made, and nobody else knows it yet.
+    unsafe {
+        let qp = qp.as_ptr();
+        (*qp).context = creation.context;
+        (*qp).qp_context = creation.qp_context;
+        (*qp).pd = creation.pd;
+        (*qp).send_cq = creation.send_cq;
+        (*qp).recv_cq = creation.recv_cq;
+        (*qp).srq = creation.srq;
+        (*qp).qp_type = creation.qp_type;
+        (*qp).state = IBV_QPS_RESET as ibv_qp_state_t;
+        (*qp).events_completed = 0;
+        (*qp).mutex = libc::PTHREAD_MUTEX_INITIALIZER;
+        (*qp).cond = libc::PTHREAD_COND_INITIALIZER;
+    }
+}
+
+/// # Safety
+/// `qp` is null or live.
+unsafe fn arguments<'a>(qp: *mut ibv_qp) -> Result<(Handle<ibv_qp>, &'a dyn Context)> {
+    // SAFETY: a live queue pair names its open context.
+    unsafe {
+        let qp = Handle::from_c(qp)?;
+        Ok((qp, context::provider((*qp.as_ptr()).context)?))
+    }
+}
+
+/// A queue pair in state RESET; `qp_init_attr->cap` gets the capacities really given. NULL and `errno` on failure.
+///
+/// # Safety
+/// `pd` is null or live, `qp_init_attr` null or valid with live objects in it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, qp_init_attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
+    entry::pointer(|| {
+        // SAFETY: the caller passes a live protection domain, which names its context, and attributes of its own.
+        let (pd, context, attr) = unsafe {
+            let pd = Handle::from_c(pd)?;
+            (pd, (*pd.as_ptr()).context, qp_init_attr.as_mut().ok_or(Errno::EINVAL)?)
+        };
+        // SAFETY: the context of a live object is open.
+        let qp = unsafe { context::provider(context) }?.create_qp(pd, attr)?;
+        let creation = Creation {
+            context,
+            qp_context: attr.qp_context,
+            pd: pd.as_ptr(),
+            send_cq: attr.send_cq,
+            recv_cq: attr.recv_cq,
+            srq: attr.srq,
+            qp_type: attr.qp_type,
+        };
+        finish(qp, creation);
+        Ok(qp)
+    })
+}
+
+/// `ibv_create_qp_ex`: a queue pair with the extended attributes, perhaps with `ibv_wr_*` builders.
+pub(super) unsafe extern "C" fn create_qp_ex(
+    context: *mut ibv_context,
+    attr: *mut ibv_qp_init_attr_ex,
+) -> *mut ibv_qp {
+    entry::pointer(|| {
+        // SAFETY: the caller passes an open context and attributes of its own.
+        let (provider, attr) = unsafe { (context::provider(context)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
+        let qp = provider.create_qp_ex(attr)?;
+        let creation = Creation {
+            context,
+            qp_context: attr.qp_context,
+            pd: attr.pd,
+            send_cq: attr.send_cq,
+            recv_cq: attr.recv_cq,
+            srq: attr.srq,
+            qp_type: attr.qp_type,
+        };
+        finish(qp, creation);
+        Ok(qp)
+    })
+}
+
+/// The builder side of a queue pair that was created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, else NULL.
+///
+/// # Safety
+/// `qp` is null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
+    entry::number(
+        || {
+            // SAFETY: handed on to the caller.
+            let (qp, provider) = unsafe { arguments(qp) }?;
+            Ok(provider.qp_to_qp_ex(qp).map_or(core::ptr::null_mut(), Handle::as_ptr))
+        },
+        |_| core::ptr::null_mut(),
+    )
+}
+
+/// Attributes (at least those of `attr_mask`) and creation attributes; 0 or an errno value.
+///
+/// # Safety
+/// `qp` is null or live; `attr` and `init_attr` are null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_qp(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    attr_mask: c_int,
+    init_attr: *mut ibv_qp_init_attr,
+) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes a live queue pair and places to write.
+        let ((qp, provider), attr, init_attr) = unsafe {
+            let attr = attr.as_mut().ok_or(Errno::EINVAL)?;
+            (arguments(qp)?, attr, init_attr.as_mut().ok_or(Errno::EINVAL)?)
+        };
+        provider.query_qp(qp, attr, attr_mask, init_attr)?;
+        note_state(qp, attr, attr_mask);
+        Ok(())
+    })
+}
+
+/// Sets the attributes of `attr_mask`, among them the state; 0 or an errno value, with which nothing has changed.
+///
+/// # Safety
+/// `qp` is null or live, `attr` null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes a live queue pair and attributes of its own.
+        let ((qp, provider), attr) = unsafe { (arguments(qp)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
+        provider.modify_qp(qp, attr, attr_mask)?;
+        note_state(qp, attr, attr_mask);
+        Ok(())
+    })
+}
+
+/// Keeps the state that the program may read in the handle in step with the kernel's.
+fn note_state(qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_mask: c_int) {
+    if attr_mask & IBV_QP_STATE as c_int != 0 {
+        // SAFETY: a live queue pair; its state field is the library's to write.
+        unsafe { (*qp.as_ptr()).state = attr.qp_state };
+    }
+}
+
+/// Destroys the queue pair once its events are acknowledged; 0 or an errno value, EBUSY while it is in a multicast group.
+///
+/// # Safety
+/// `qp` is null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
+    entry::value(|| {
+        // SAFETY: handed on to the caller.
+        let (qp, provider) = unsafe { arguments(qp) }?;
+        provider.destroy_qp(qp)
+    })
+}
+
+/// Whether data of operation `op` lands in memory in order (1) or perhaps not (0).
+///
+/// # Safety
+/// `qp` is null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_qp_data_in_order(
+    qp: *mut ibv_qp,
+    op: ibv_wr_opcode_t,
+    flags: u32,
+) -> c_int {
+    // Other architectures may reorder writes on the way to memory, whatever the device promises.
+    if !cfg!(any(target_arch = "x86", target_arch = "x86_64")) {
+        return 0;
+    }
+    entry::number(
+        || {
+            // SAFETY: handed on to the caller.
+            let (qp, provider) = unsafe { arguments(qp) }?;
+            Ok(provider.query_qp_data_in_order(qp, op as c_uint, flags))
+        },
+        |_| 0,
+    )
+}
+
+/// Sets the enhanced connection establishment values agreed with the peer; 0 or an errno value.
+///
+/// # Safety
+/// `qp` is null or live, `ece` null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_set_ece(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes a live queue pair and values of its own.
+        let ((qp, provider), ece) = unsafe { (arguments(qp)?, ece.as_mut().ok_or(Errno::EINVAL)?) };
+        if ece.vendor_id == 0 {
+            return Err(Errno::EOPNOTSUPP.also_set());
+        }
+        provider.set_ece(qp, ece)
+    })
+}
+
+/// The enhanced connection establishment values of the local side; 0 or an errno value.
+///
+/// # Safety
+/// `qp` is null or live, `ece` null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_ece(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes a live queue pair and a place to write.
+        let ((qp, provider), ece) = unsafe { (arguments(qp)?, ece.as_mut().ok_or(Errno::EINVAL)?) };
+        provider.query_ece(qp, ece)
+    })
+}

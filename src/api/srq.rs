@@ -1,0 +1,123 @@
+//! Shared receive queues (`man ibv_create_srq`, `man ibv_modify_srq`). Posting is the provider's own.
+
+use core::ffi::{c_int, c_void};
+
+use super::entry;
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+use crate::provider::object::Handle;
+use crate::provider::{Context, context};
+
+/// Fills in what the library keeps in a queue just made.
+fn finish(srq: Handle<ibv_srq>, context: *mut ibv_context, pd: *mut ibv_pd, srq_context: *mut c_void) {
+    // SAFETY: just made, and nobody else knows it yet.
+    unsafe {
+        let srq = srq.as_ptr();
+        (*srq).context = context;
+        (*srq).srq_context = srq_context;
+        (*srq).pd = pd;
+        (*srq).events_completed = 0;
+        (*srq).mutex = libc::PTHREAD_MUTEX_INITIALIZER;
+        (*srq).cond = libc::PTHREAD_COND_INITIALIZER;
+    }
+}
+
+/// # Safety
+/// `srq` is null or live.
+unsafe fn arguments<'a>(srq: *mut ibv_srq) -> Result<(Handle<ibv_srq>, &'a dyn Context)> {
+    // SAFETY: a live queue names its open context.
+    unsafe {
+        let srq = Handle::from_c(srq)?;
+        Ok((srq, context::provider((*srq.as_ptr()).context)?))
+    }
+}
+
+/// A shared receive queue; `srq_init_attr` gets the capacities really given. NULL and `errno` on failure.
+///
+/// # Safety
+/// `pd` is null or live, `srq_init_attr` null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_create_srq(
+    pd: *mut ibv_pd,
+    srq_init_attr: *mut ibv_srq_init_attr,
+) -> *mut ibv_srq {
+    entry::pointer(|| {
+        // SAFETY: the caller passes a live protection domain, which names its context, and attributes of its own.
+        let (pd, context, attr) = unsafe {
+            let pd = Handle::from_c(pd)?;
+            (pd, (*pd.as_ptr()).context, srq_init_attr.as_mut().ok_or(Errno::EINVAL)?)
+        };
+        // SAFETY: the context of a live object is open.
+        let srq = unsafe { context::provider(context) }?.create_srq(pd, attr)?;
+        finish(srq, context, pd.as_ptr(), attr.srq_context);
+        Ok(srq)
+    })
+}
+
+/// `ibv_create_srq_ex`: a shared receive queue of any type.
+pub(super) unsafe extern "C" fn create_srq_ex(
+    context: *mut ibv_context,
+    attr: *mut ibv_srq_init_attr_ex,
+) -> *mut ibv_srq {
+    entry::pointer(|| {
+        // SAFETY: the caller passes an open context and attributes of its own.
+        let (provider, attr) = unsafe { (context::provider(context)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
+        let srq = provider.create_srq_ex(attr)?;
+        finish(srq, context, attr.pd, attr.srq_context);
+        Ok(srq)
+    })
+}
+
+/// `ibv_get_srq_num`: the number that peers name an XRC queue by; 0 or an errno value.
+pub(super) unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, srq_num: *mut u32) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes a live queue and a place to write.
+        let ((srq, provider), srq_num) = unsafe { (arguments(srq)?, srq_num.as_mut().ok_or(Errno::EINVAL)?) };
+        *srq_num = provider.get_srq_num(srq)?;
+        Ok(())
+    })
+}
+
+/// Resizes the queue (IBV_SRQ_MAX_WR) or arms its limit event (IBV_SRQ_LIMIT, 0 disarms); 0 or an errno value, with
+/// which nothing has changed.
+///
+/// # Safety
+/// `srq` is null or live, `srq_attr` null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_modify_srq(
+    srq: *mut ibv_srq,
+    srq_attr: *mut ibv_srq_attr,
+    srq_attr_mask: c_int,
+) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes a live queue and attributes of its own.
+        let ((srq, provider), attr) = unsafe { (arguments(srq)?, srq_attr.as_mut().ok_or(Errno::EINVAL)?) };
+        provider.modify_srq(srq, attr, srq_attr_mask)
+    })
+}
+
+/// Capacities and limit; 0 or an errno value.
+///
+/// # Safety
+/// `srq` is null or live, `srq_attr` null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, srq_attr: *mut ibv_srq_attr) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes a live queue and a place to write.
+        let ((srq, provider), attr) = unsafe { (arguments(srq)?, srq_attr.as_mut().ok_or(Errno::EINVAL)?) };
+        provider.query_srq(srq, attr)
+    })
+}
+
+/// Destroys the queue once its events are acknowledged; 0 or an errno value, EBUSY while a QP uses it.
+///
+/// # Safety
+/// `srq` is null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
+    entry::value(|| {
+        // SAFETY: handed on to the caller.
+        let (srq, provider) = unsafe { arguments(srq) }?;
+        provider.destroy_srq(srq)
+    })
+}

@@ -1,0 +1,129 @@
+//! Names of enumerators for people (`man ibv_event_type_str`). They are texts of rdma-core's, which programs print and
+//! scripts compare.
+
+use core::ffi::{CStr, c_char, c_uint};
+
+use crate::abi::verbs::*;
+
+const UNKNOWN: &CStr = c"unknown";
+
+const NODE_TYPES: [&CStr; 7] = [
+    c"InfiniBand channel adapter",
+    c"InfiniBand switch",
+    c"InfiniBand router",
+    c"iWARP NIC",
+    c"usNIC",
+    c"usNIC UDP",
+    c"unspecified",
+];
+
+const PORT_STATES: [&CStr; 6] =
+    [c"no state change (NOP)", c"down", c"init", c"armed", c"active", c"active defer"];
+
+const EVENT_TYPES: [&CStr; 20] = [
+    c"CQ error",
+    c"local work queue catastrophic error",
+    c"invalid request local work queue error",
+    c"local access violation work queue error",
+    c"communication established",
+    c"send queue drained",
+    c"path migrated",
+    c"path migration request error",
+    c"local catastrophic error",
+    c"port active",
+    c"port error",
+    c"LID change",
+    c"P_Key change",
+    c"SM change",
+    c"SRQ catastrophic error",
+    c"SRQ limit reached",
+    c"last WQE reached",
+    c"client reregistration",
+    c"GID table change",
+    c"WQ fatal",
+];
+
+const WC_STATUSES: [&CStr; 24] = [
+    c"success",
+    c"local length error",
+    c"local QP operation error",
+    c"local EE context operation error",
+    c"local protection error",
+    c"Work Request Flushed Error",
+    c"memory management operation error",
+    c"bad response error",
+    c"local access error",
+    c"remote invalid request error",
+    c"remote access error",
+    c"remote operation error",
+    c"transport retry counter exceeded",
+    c"RNR retry counter exceeded",
+    c"local RDD violation error",
+    c"remote invalid RD request",
+    c"aborted error",
+    c"invalid EE context number",
+    c"invalid EE context state",
+    c"fatal error",
+    c"response timeout error",
+    c"general error",
+    c"TM error",
+    c"TM software rendezvous",
+];
+
+// The tables are indexed by the enumerators, so both must end at the same one.
+const _: () = {
+    assert!(NODE_TYPES.len() == IBV_NODE_UNSPECIFIED as usize - IBV_NODE_CA as usize + 1);
+    assert!(PORT_STATES.len() == IBV_PORT_ACTIVE_DEFER as usize + 1);
+    assert!(EVENT_TYPES.len() == IBV_EVENT_WQ_FATAL as usize + 1);
+    assert!(WC_STATUSES.len() == IBV_WC_TM_RNDV_INCOMPLETE as usize + 1);
+};
+
+fn name(table: &'static [&CStr], index: Option<usize>) -> *const c_char {
+    index.and_then(|index| table.get(index)).unwrap_or(&UNKNOWN).as_ptr()
+}
+
+/// The kind of node, for example `InfiniBand channel adapter`; `unknown` for any other number.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_node_type_str(node_type: ibv_node_type_t) -> *const c_char {
+    name(&NODE_TYPES, (node_type as c_uint as usize).checked_sub(IBV_NODE_CA as usize))
+}
+
+/// The state of a port, for example `active`.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_port_state_str(port_state: ibv_port_state_t) -> *const c_char {
+    name(&PORT_STATES, Some(port_state as usize))
+}
+
+/// The kind of an asynchronous event, for example `port error`.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_event_type_str(event: ibv_event_type_t) -> *const c_char {
+    name(&EVENT_TYPES, Some(event as usize))
+}
+
+/// The status of a completion, for example `remote access error`.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_wc_status_str(status: ibv_wc_status_t) -> *const c_char {
+    name(&WC_STATUSES, Some(status as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(pointer: *const c_char) -> &'static str {
+        // SAFETY: the functions under test return NUL-terminated statics.
+        unsafe { CStr::from_ptr(pointer) }.to_str().unwrap()
+    }
+
+    #[test]
+    fn known_and_unknown_numbers() {
+        assert_eq!(text(ibv_node_type_str(IBV_NODE_RNIC as _)), "iWARP NIC");
+        assert_eq!(text(ibv_node_type_str(-1i32 as _)), "unknown");
+        assert_eq!(text(ibv_node_type_str(0)), "unknown");
+        assert_eq!(text(ibv_port_state_str(4)), "active");
+        assert_eq!(text(ibv_port_state_str(6)), "unknown");
+        assert_eq!(text(ibv_event_type_str(19)), "WQ fatal");
+        assert_eq!(text(ibv_wc_status_str(5)), "Work Request Flushed Error");
+        assert_eq!(text(ibv_wc_status_str(u32::MAX)), "unknown");
+    }
+}
