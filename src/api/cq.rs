@@ -8,20 +8,6 @@ use crate::errno::{Errno, Result};
 use crate::provider::object::Handle;
 use crate::provider::{Context, context};
 
-/// Every flag of `ibv_cq_init_attr_ex.wc_flags` that the library knows; a provider may have fewer.
-const KNOWN_WC_FLAGS: u64 = (IBV_WC_EX_WITH_BYTE_LEN
-    | IBV_WC_EX_WITH_IMM
-    | IBV_WC_EX_WITH_QP_NUM
-    | IBV_WC_EX_WITH_SRC_QP
-    | IBV_WC_EX_WITH_SLID
-    | IBV_WC_EX_WITH_SL
-    | IBV_WC_EX_WITH_DLID_PATH_BITS
-    | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP
-    | IBV_WC_EX_WITH_CVLAN
-    | IBV_WC_EX_WITH_FLOW_TAG
-    | IBV_WC_EX_WITH_TM_INFO
-    | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) as u64;
-
 /// Fills in what the library keeps in a CQ just made, and counts it on its channel.
 fn finish(
     cq: Handle<ibv_cq>,
@@ -85,7 +71,7 @@ pub(super) unsafe extern "C" fn create_cq_ex(
         // SAFETY: the caller passes an open context and attributes that it does not change meanwhile.
         let (provider, attr) =
             unsafe { (context::provider(context)?, init_attr.as_ref().ok_or(Errno::EINVAL)?) };
-        if attr.wc_flags & !KNOWN_WC_FLAGS != 0 {
+        if attr.wc_flags & !(IBV_CREATE_CQ_SUP_WC_FLAGS as u64) != 0 {
             return Err(Errno::EOPNOTSUPP);
         }
         let cq = provider.create_cq_ex(attr)?;

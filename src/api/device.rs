@@ -198,7 +198,7 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_co
         let device = DeviceRef::acquire(unsafe { Handle::from_c(device) }?);
         let file = DeviceFile::open(device.info())?;
         let opened = device.provider().open(file)?;
-        let async_fd = uverbs::event::alloc(opened.context.file())?;
+        let async_fd = uverbs::event::open_async(opened.context.file())?;
         let context = context::create(device, opened, async_fd);
         table::fill(context::verbs(context));
         Ok(context)

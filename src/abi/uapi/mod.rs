@@ -11,6 +11,7 @@ compile_error!("the kernel interface is described for 64-bit machines");
 
 pub mod ib_user_ioctl_cmds;
 pub mod ib_user_ioctl_verbs;
+pub mod ib_user_sa;
 pub mod ib_user_verbs;
 pub mod rdma_netlink;
 pub mod rdma_user_ioctl_cmds;
