@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# inside.sh: the part of ctest/run that runs in the guest. Reads "label program timeout arguments" lines from
+# the shared folder's "runs" and runs every program on every variant that the host prepared, into out/<variant>/.
+#
+#   reference  built against the distribution's headers, on the distribution's library
+#   again      the same a second time (only with --self)
+#   ours       the same binary on the library under test
+#   relinked   built against the headers under test, on the library under test
+set -u
+share=${GUEST_SHARE:-/hostshare}
+mkdir -p /tmp/ctest && cd /tmp/ctest || exit 1
+cp -r "$share"/bin "$share"/lib .   # the share's pages would be read again for every start
+
+one() { # variant binary-folder library-path program label timeout arguments...
+  local variant=$1 folder=$2 path=$3 program=$4 label=$5 limit=$6 status
+  shift 6
+  [ -x "$folder/$program" ] || return 0
+  mkdir -p "out/$variant"
+  LD_LIBRARY_PATH=$path timeout -k 5 "$limit" "$folder/$program" "$@" > "out/$variant/$label" 2> "out/$variant/$label.err"
+  status=$?
+  [ $status -eq 0 ] || echo "exit status $status" >> "out/$variant/$label"
+}
+
+started=$(date +%s%N)
+while read -r label program limit arguments; do
+  set -- $arguments
+  one reference bin/distribution "" "$program" "$label" "$limit" "$@"
+  if [ -e "$share/self" ]; then one again bin/distribution "" "$program" "$label" "$limit" "$@"; fi
+  if [ -e lib/libibverbs.so.1 ]; then
+    one ours bin/distribution "$PWD/lib" "$program" "$label" "$limit" "$@"
+    one relinked bin/relinked "$PWD/lib" "$program" "$label" "$limit" "$@"
+  fi
+  finished=$(date +%s%N)
+  printf '%-28s %6d ms\n' "$label" $(((finished - started) / 1000000))
+  started=$finished
+done < "$share/runs"
+
+if [ -e lib/libibverbs.so.1 ]; then
+  LD_LIBRARY_PATH=$PWD/lib ldd bin/distribution/device | grep libibverbs.so.1 > out/loaded
+fi
+dmesg | grep -E 'BUG|WARNING|Oops|Call Trace|rxe' > out/kernel-messages
+cp -r out "$share"/

@@ -1,0 +1,169 @@
+/*
+ * srq_events.c - the limit of a shared receive queue.
+ *
+ * Proves: the event comes when fewer receives than the limit are left, once; the limit is then disarmed and can be
+ * armed again; 0 disarms; the creating verb arms it, too; destroying waits until the event is acknowledged.
+ */
+#include <pthread.h>
+
+#include "setup.h"
+
+static struct endpoint to, from;
+static struct ibv_srq *srq;
+
+static void print_now(void)
+{
+	struct ibv_srq_attr attr;
+
+	CALL_INT(ibv_query_srq(srq, &attr));
+	print_srq_attr(&attr);
+}
+
+static void fill(int n)
+{
+	struct ibv_sge sge = {(uintptr_t)to.buffer, 64, to.mr->lkey};
+	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+
+	for (int i = 0; i < n; i++)
+		if (ibv_post_srq_recv(srq, &wr, &bad))
+			die("filling");
+}
+
+static void take(int n)
+{
+	struct ibv_wc wc;
+
+	for (int i = 0; i < n; i++)
+		if (post_send(&from, 0, 0, 32) || !next_wc(from.send_cq, &wc) || !next_wc(to.recv_cq, &wc))
+			die("taking");
+	note("%d receives used", n);
+}
+
+static void arm(uint32_t limit)
+{
+	struct ibv_srq_attr attr = {.srq_limit = limit};
+
+	note("arm at %u", limit);
+	CALL_INT(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT));
+}
+
+static bool event(bool acknowledge)
+{
+	struct ibv_async_event e;
+
+	FILL(e);
+	if (!readable(to.context->async_fd, 100)) {
+		note("    no event");
+		return false;
+	}
+	CALL_INT(ibv_get_async_event(to.context, &e));
+	FIELD(e, event_type);
+	CHECK(e.element.srq == srq);
+	if (acknowledge) {
+		CALL_VOID(ibv_ack_async_event(&e));
+		FIELD(*srq, events_completed);
+	}
+	return true;
+}
+
+static void create(uint32_t limit)
+{
+	struct ibv_context *c = open_device("rxe0");
+	struct ibv_pd *pd = ibv_alloc_pd(c);
+	struct ibv_srq_init_attr init = {.attr = {16, 1, limit}};
+
+	srq = CALL_PTR(ibv_create_srq(pd, &init));
+	to = (struct endpoint){.srq = srq};
+	from = (struct endpoint){0};
+	endpoint_open_on(&to, c, pd);
+	endpoint_open(&from, "rxe1");
+	connect_pair(&to, &from);
+}
+
+static uint64_t acknowledged_at;
+static struct ibv_async_event late;
+
+static void *acknowledge_later(void *unused)
+{
+	(void)unused;
+	usleep(300000);
+	acknowledged_at = now_ms();
+	ibv_ack_async_event(&late);
+	return NULL;
+}
+
+int main(void)
+{
+	begin();
+	create(0);
+	fill(16);
+	print_now();
+	take(4);
+	event(true); /* never armed */
+	arm(10);
+	print_now();
+	take(2); /* ten left: not below the limit */
+	event(true);
+	take(1);
+	event(true);
+	print_now(); /* disarmed */
+	take(1);
+	event(true);
+	fill(8);
+	take(12);
+	event(true); /* passes the old limit once more without an event */
+	fill(10);
+	arm(10); /* fourteen are left */
+	arm(0);
+	take(6);
+	event(true);
+	arm(5);
+	take(5);
+	event(true);
+	fill(2);
+	arm(9); /* above what is there now */
+	event(true);
+	take(1);
+	event(true);
+
+	/* The limit may not exceed the size, and a refused one leaves the old one armed. */
+	fill(8);
+	arm(6);
+	arm(1000);
+	print_now();
+	take(5);
+	event(true);
+	take(2);
+	event(true);
+
+	/* The last event stays unacknowledged while the queue is destroyed. */
+	arm(3);
+	take(3);
+	if (readable(to.context->async_fd, 1000)) {
+		pthread_t thread;
+
+		CALL_INT(ibv_get_async_event(to.context, &late));
+		FIELD(late, event_type);
+		CALL_INT(ibv_destroy_qp(to.qp));
+		pthread_create(&thread, NULL, acknowledge_later, NULL);
+		CALL_INT(ibv_destroy_srq(srq));
+		CHECK(acknowledged_at != 0 && now_ms() >= acknowledged_at);
+		pthread_join(thread, NULL);
+	} else {
+		note("no event to leave");
+	}
+	CALL_INT(ibv_close_device(to.context));
+	endpoint_close(&from);
+
+	/* Armed at creation. */
+	create(4);
+	print_now();
+	fill(6);
+	take(3);
+	event(true);
+	take(1);
+	event(true);
+	CALL_INT(ibv_close_device(to.context));
+	endpoint_close(&from);
+	return end();
+}
