@@ -6,6 +6,7 @@
 pub mod driver;
 #[cfg(target_arch = "x86_64")]
 mod layout;
+pub mod prototypes;
 pub mod sa;
 pub mod tm_types;
 pub mod uapi;

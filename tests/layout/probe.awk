@@ -1,0 +1,69 @@
+# Turns list.txt into a C program that prints what the headers it is compiled with make of every fact.
+
+BEGIN {
+	print "#include <infiniband/verbs.h>"
+	print "#include <infiniband/sa.h>"
+	print "#include <infiniband/tm_types.h>"
+	print "#include <infiniband/opcode.h>"
+	print "#include <infiniband/arch.h>"
+	print "#include <infiniband/sa-kern-abi.h>"
+	print "#include <stdio.h>"
+	print ""
+	print "#define NUMBER(label, value) printf(label \" %llu\\n\", (unsigned long long)(value))"
+	print "#define TYPE(label, expression, type) \\"
+	print "\tNUMBER(label \" type\", __builtin_types_compatible_p(__typeof__(expression), type))"
+	print ""
+	print "int main(void)"
+	print "{"
+}
+
+/^#/ || NF == 0 { next }
+
+# The rest of the line from word n on.
+function tail(n,    i, text) {
+	text = $n
+	for (i = n + 1; i <= NF; i++)
+		text = text " " $i
+	return text
+}
+
+function value(name) {
+	printf "\tNUMBER(\"%s\", (__UINTPTR_TYPE__)(%s));\n", name, name
+	printf "\tNUMBER(\"%s size\", sizeof(%s));\n", name, name
+	printf "\tNUMBER(\"%s signed\", (__typeof__(%s))-1 < (__typeof__(%s))1);\n", name, name, name
+}
+
+$1 == "struct" || $1 == "union" {
+	printf "\tNUMBER(\"%s size\", sizeof(%s));\n", $0, $0
+	printf "\tNUMBER(\"%s align\", _Alignof(%s));\n", $0, $0
+	next
+}
+
+$1 == "field" {
+	owner = $2 " " $3
+	member = "((" owner " *)0)->" $4
+	printf "\tNUMBER(\"%s.%s offset\", offsetof(%s, %s));\n", owner, $4, owner, $4
+	printf "\tNUMBER(\"%s.%s size\", sizeof(%s));\n", owner, $4, member
+	if ($5 != "-")
+		printf "\tTYPE(\"%s.%s\", %s, %s);\n", owner, $4, member, tail(5)
+	next
+}
+
+$1 == "enum" {
+	printf "\tNUMBER(\"%s size\", sizeof(%s));\n", $0, $0
+	printf "\tNUMBER(\"%s signed\", (%s)-1 < (%s)1);\n", $0, $0, $0
+	next
+}
+
+$1 == "enumerator" || $1 == "constant" { value($2); next }
+
+$1 == "function" { printf "\tTYPE(\"%s\", %s, %s);\n", $2, $2, tail(3); next }
+
+$1 == "macro" {
+	printf "#ifdef %s\n\tNUMBER(\"macro %s\", 1);\n#else\n\tNUMBER(\"macro %s\", 0);\n#endif\n", $2, $2, $2
+	next
+}
+
+{ print "list.txt:" NR ": unknown fact " $1 > "/dev/stderr"; exit 1 }
+
+END { print "\treturn 0;\n}" }
