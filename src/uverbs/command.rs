@@ -184,8 +184,7 @@ impl<'a, const N: usize> Command<'a, N> {
         }
         let header = &mut self.frame.header;
         header.num_attrs = self.count as u16;
-        header.length =
-            (size_of::<ib_uverbs_ioctl_hdr>() + self.count * size_of::<ib_uverbs_attr>()) as u16;
+        header.length = (size_of::<ib_uverbs_ioctl_hdr>() + self.count * size_of::<ib_uverbs_attr>()) as u16;
         header.driver_id = file.driver_id();
         // SAFETY: the frame is header and attributes in one block, and `length` covers no more than it holds. Every
         // attribute that holds an address was made from a slice of the stated length that this command borrows, mutably
@@ -322,8 +321,8 @@ fn write_command(
     udata: Udata<'_>,
 ) -> Result<()> {
     let extended = command & IB_USER_VERBS_CMD_FLAG_EXTENDED != 0;
-    let headers = size_of::<ib_uverbs_cmd_hdr>()
-        + if extended { size_of::<ib_uverbs_ex_cmd_hdr>() } else { 0 };
+    let headers =
+        size_of::<ib_uverbs_cmd_hdr>() + if extended { size_of::<ib_uverbs_ex_cmd_hdr>() } else { 0 };
     let total = headers + request.len() + udata.input.len();
     let answer_len = answer.len() + udata.output.len();
 
@@ -343,11 +342,7 @@ fn write_command(
             cmd_hdr_reserved: 0,
         };
         bytes[8..headers].copy_from_slice(second.as_bytes());
-        ib_uverbs_cmd_hdr {
-            command,
-            in_words: words(request.len(), 8)?,
-            out_words: words(answer.len(), 8)?,
-        }
+        ib_uverbs_cmd_hdr { command, in_words: words(request.len(), 8)?, out_words: words(answer.len(), 8)? }
     } else {
         if !answer.is_empty() {
             let field = bytes.get_mut(headers..headers + 8).ok_or_else(|| Errno::EINVAL.also_set())?;

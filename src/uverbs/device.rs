@@ -9,9 +9,7 @@ use crate::abi::uapi::Pod;
 use crate::abi::uapi::ib_user_ioctl_cmds::*;
 use crate::abi::uapi::ib_user_ioctl_verbs::ib_uverbs_query_port_resp_ex;
 use crate::abi::uapi::ib_user_verbs::*;
-use crate::abi::verbs::{
-    ibv_device_attr, ibv_device_attr_ex, ibv_port_attr, ibv_query_device_ex_input,
-};
+use crate::abi::verbs::{ibv_device_attr, ibv_device_attr_ex, ibv_port_attr, ibv_query_device_ex_input};
 use crate::errno::{Errno, Result};
 
 /// The end of a field: its offset plus its size.
@@ -52,6 +50,9 @@ pub fn query(
     if input.is_some_and(|input| input.comp_mask != 0) || attr_size < BASIC {
         return Err(Errno::EINVAL);
     }
+    // A failure leaves zeros behind.
+    // SAFETY: plain C data (integers, arrays and structures of them): all zeros is a value.
+    *attr = unsafe { core::mem::zeroed() };
     let mut attr_size = attr_size;
     let mut answer = ib_uverbs_ex_query_device_resp::default();
     if attr_size > BASIC {
@@ -78,8 +79,6 @@ fn fill_device_attr(
     answer: &ib_uverbs_ex_query_device_resp,
     num_ports: u32,
 ) {
-    // SAFETY: plain C data (integers, arrays and structures of them): all zeros is a value.
-    *attr = unsafe { core::mem::zeroed() };
     let base = &answer.base;
     let orig = &mut attr.orig_attr;
     orig.node_guid = base.node_guid;
@@ -262,6 +261,7 @@ mod tests {
 
         let mut answer = full_answer();
         answer.response_length = end_of!(ib_uverbs_ex_query_device_resp, timestamp_mask) as u32;
+        attr = blank();
         fill_device_attr(&mut attr, size_of::<ibv_device_attr_ex>(), &answer, 0);
         assert_eq!((attr.completion_timestamp_mask, attr.xrc_odp_caps), (0xff, 0));
     }

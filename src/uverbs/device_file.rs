@@ -282,7 +282,8 @@ fn wait_for_character_device(cdev: libc::dev_t) -> Result<OwnedFd> {
     // SAFETY: plain system calls with constant arguments.
     let inotify = owned(unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) })?;
     // SAFETY: the string is NUL-terminated.
-    if unsafe { libc::inotify_add_watch(inotify.as_raw_fd(), c"/dev/char/".as_ptr(), libc::IN_CREATE) } == -1 {
+    if unsafe { libc::inotify_add_watch(inotify.as_raw_fd(), c"/dev/char/".as_ptr(), libc::IN_CREATE) } == -1
+    {
         return Err(Errno::last());
     }
     // SAFETY: plain system call with constant arguments.
@@ -309,8 +310,7 @@ fn wait_for_character_device(cdev: libc::dev_t) -> Result<OwnedFd> {
         }
         if fds[0].revents != 0 {
             // SAFETY: `events` has room for its own length.
-            let got =
-                unsafe { libc::read(inotify.as_raw_fd(), events.as_mut_ptr().cast(), events.len()) };
+            let got = unsafe { libc::read(inotify.as_raw_fd(), events.as_mut_ptr().cast(), events.len()) };
             if got == -1 {
                 return Err(Errno::last());
             }

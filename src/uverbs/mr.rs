@@ -95,13 +95,7 @@ pub fn reg_dmabuf(
 /// Changes translation, protection domain or rights, as `flags` (`IBV_REREG_MR_*`) say; the keys may change.
 ///
 /// Path: legacy command.
-pub fn rereg(
-    file: &DeviceFile,
-    handle: u32,
-    flags: u32,
-    change: &RegMr,
-    udata: Udata<'_>,
-) -> Result<Region> {
+pub fn rereg(file: &DeviceFile, handle: u32, flags: u32, change: &RegMr, udata: Udata<'_>) -> Result<Region> {
     let request = ib_uverbs_rereg_mr {
         mr_handle: handle,
         flags,
@@ -134,13 +128,7 @@ pub fn dereg(file: &DeviceFile, handle: u32) -> Result<()> {
 /// Advises the kernel about the use of on-demand regions; `advice` is `IB_UVERBS_ADVISE_MR_ADVICE_*`.
 ///
 /// Path: ioctl ADVISE_MR only.
-pub fn advise(
-    file: &DeviceFile,
-    pd: u32,
-    advice: u32,
-    flags: u32,
-    sg_list: &[ib_uverbs_sge],
-) -> Result<()> {
+pub fn advise(file: &DeviceFile, pd: u32, advice: u32, flags: u32, sg_list: &[ib_uverbs_sge]) -> Result<()> {
     // SAFETY: the entries have no padding, so all their bytes are initialised.
     let bytes = unsafe { core::slice::from_raw_parts(sg_list.as_ptr().cast::<u8>(), size_of_val(sg_list)) };
     let mut cmd = Command::<4>::new(UVERBS_OBJECT_MR, UVERBS_METHOD_ADVISE_MR);

@@ -6,9 +6,7 @@ use super::destroy::{self, Destroyed, Kind};
 use super::device_file::{DeviceFile, Method};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::ib_user_ioctl_cmds::*;
-use crate::abi::uapi::ib_user_ioctl_verbs::{
-    IB_UVERBS_SRQT_BASIC, IB_UVERBS_SRQT_TM, IB_UVERBS_SRQT_XRC,
-};
+use crate::abi::uapi::ib_user_ioctl_verbs::{IB_UVERBS_SRQT_BASIC, IB_UVERBS_SRQT_TM, IB_UVERBS_SRQT_XRC};
 use crate::abi::uapi::ib_user_verbs::*;
 use crate::abi::verbs::{
     IBV_SRQ_INIT_ATTR_CQ, IBV_SRQ_INIT_ATTR_PD, IBV_SRQ_INIT_ATTR_RESERVED, IBV_SRQ_INIT_ATTR_TM,
