@@ -291,6 +291,7 @@ pub fn execute_legacy(
 const ON_STACK: usize = 512;
 
 /// A command or an answer in one piece, aligned for the kernel's structures.
+#[allow(clippy::large_enum_variant, reason = "lives on the stack for one call")]
 enum Message {
     Stack([u64; ON_STACK / 8]),
     Heap(Vec<u64>),
@@ -366,7 +367,7 @@ fn write_command(
 
 /// A length in the units of a command header; EINVAL (set as well) for one that it cannot express.
 fn words(len: usize, unit: usize) -> Result<u16> {
-    if len % unit != 0 {
+    if !len.is_multiple_of(unit) {
         return Err(Errno::EINVAL.also_set());
     }
     u16::try_from(len / unit).map_err(|_| Errno::EINVAL.also_set())

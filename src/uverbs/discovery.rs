@@ -72,17 +72,15 @@ impl DeviceInfo {
         })
     }
 
-    /// The GUID of the node in host byte order; read from sysfs when netlink did not tell, 0 if that fails.
-    pub fn node_guid(&self) -> u64 {
+    /// The GUID of the node in host byte order; read from sysfs when netlink did not tell.
+    pub fn node_guid(&self) -> Option<u64> {
         if let Some(guid) = self.node_guid.get() {
-            return *guid;
+            return Some(*guid);
         }
-        let text = sysfs::read_text::<24>(&format!("{}/node_guid", self.ibdev_path));
-        let Some(groups) = text.ok().and_then(|text| sysfs::hex_groups::<4>(&text)) else {
-            return 0;
-        };
+        let text = sysfs::read_text::<24>(&format!("{}/node_guid", self.ibdev_path)).ok()?;
+        let groups = sysfs::hex_groups::<4>(&text)?;
         let guid = groups.iter().fold(0, |guid, group| guid << 16 | u64::from(*group));
-        *self.node_guid.get_or_init(|| guid)
+        Some(*self.node_guid.get_or_init(|| guid))
     }
 
     /// The identity of the device on its bus, for example `pci:v…`; empty for a virtual device.
@@ -118,7 +116,7 @@ impl DeviceInfo {
     }
 
     /// Whether both describe one and the same device: a device that came back under an old name is another one.
-    pub fn is_same_device(&self, other: &Self) -> bool {
+    pub fn same_device(&self, other: &Self) -> bool {
         self.sysfs_name == other.sysfs_name
             && self.ibdev_idx == other.ibdev_idx
             && (self.ibdev_idx != -1 || self.time_created == other.time_created)
@@ -128,7 +126,7 @@ impl DeviceInfo {
 /// The devices whose files exist, in the order in which `ibv_get_device_list` shows them the first time.
 ///
 /// ENOSYS when the kernel has neither RDMA netlink nor the sysfs class, or speaks another version of the command set.
-pub fn list() -> Result<Vec<DeviceInfo>> {
+pub fn devices() -> Result<Vec<DeviceInfo>> {
     let devices = match from_netlink() {
         Ok(devices) => devices,
         Err(_) => from_sysfs()?,
@@ -382,7 +380,7 @@ mod tests {
     fn a_device_is_what_its_message_says() {
         let device = read(&rxe0()).expect("complete");
         assert_eq!((device.ibdev_name.as_str(), device.ibdev_idx, device.num_ports), ("rxe0", 3, 1));
-        assert_eq!(device.node_guid(), 0x0250_b6ff_fe00_0001);
+        assert_eq!(device.node_guid(), Some(0x0250_b6ff_fe00_0001));
         assert_eq!(device.transport_type(), IBV_TRANSPORT_IB as ibv_transport_type_t);
         assert!(device.ibdev_path.ends_with("/class/infiniband/rxe0"));
     }
@@ -425,11 +423,11 @@ mod tests {
     #[test]
     fn the_index_tells_devices_apart_and_without_it_the_time() {
         let (a, mut b) = (read(&rxe0()).expect("complete"), read(&rxe0()).expect("complete"));
-        assert!(a.is_same_device(&b));
+        assert!(a.same_device(&b));
         b.time_created = (1, 1);
-        assert!(a.is_same_device(&b));
+        assert!(a.same_device(&b));
         b.ibdev_idx = 4;
-        assert!(!a.is_same_device(&b));
+        assert!(!a.same_device(&b));
     }
 
     proptest! {

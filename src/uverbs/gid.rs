@@ -20,7 +20,7 @@ const _: () = assert!(size_of::<ibv_gid_entry>() == size_of::<ib_uverbs_gid_entr
 
 /// What a caller wants to know of a GID; sysfs keeps each in a file of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct Want {
     /// The GID.
     pub gid: bool,
     /// Its type.
@@ -29,7 +29,7 @@ pub struct Wanted {
     pub ndev_ifindex: bool,
 }
 
-impl Wanted {
+impl Want {
     /// Everything.
     pub const ALL: Self = Self { gid: true, gid_type: true, ndev_ifindex: true };
     /// The GID alone.
@@ -38,19 +38,34 @@ impl Wanted {
     pub const TYPE: Self = Self { gid: false, gid_type: true, ndev_ifindex: false };
 }
 
+/// Entry `gid_index` of a port's table, as [`query_entry_bytes`] reads it.
+pub fn query_entry(
+    file: &DeviceFile,
+    info: &DeviceInfo,
+    port_num: u32,
+    gid_index: u32,
+    flags: u32,
+    want: Want,
+) -> Result<ibv_gid_entry> {
+    let mut entry = ib_uverbs_gid_entry::default();
+    query_entry_bytes(file, info, port_num, gid_index, entry.as_bytes_mut(), flags, want)?;
+    // SAFETY: both are the same 32 bytes of integers; the size is checked above, the offsets in `abi`.
+    Ok(unsafe { core::mem::transmute::<ib_uverbs_gid_entry, ibv_gid_entry>(entry) })
+}
+
 /// Reads entry `gid_index` of a port's table into `entry`, the caller's structure of whatever size it knows. ENODATA for an
 /// empty entry.
 ///
-/// Path: ioctl QUERY_GID_ENTRY, else sysfs for what is `wanted` (then `flags` other than 0 are EOPNOTSUPP, without
+/// Path: ioctl QUERY_GID_ENTRY, else sysfs for what is `want`ed (then `flags` other than 0 are EOPNOTSUPP, without
 /// `errno`).
-pub fn query_entry(
+pub fn query_entry_bytes(
     file: &DeviceFile,
     info: &DeviceInfo,
     port_num: u32,
     gid_index: u32,
     entry: &mut [u8],
     flags: u32,
-    wanted: Wanted,
+    want: Want,
 ) -> Result<()> {
     let mut cmd = Command::<4>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY);
     cmd.number(UVERBS_ATTR_QUERY_GID_ENTRY_PORT, u64::from(port_num));
@@ -63,9 +78,9 @@ pub fn query_entry(
     if flags != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    let found = entry_from_sysfs(file, info, port_num, gid_index, wanted, None)?;
+    let found = entry_from_sysfs(file, info, port_num, gid_index, want, None)?;
     put(entry, &found);
-    if wanted.gid && found.gid == [0; 2] { Err(Errno::ENODATA) } else { Ok(()) }
+    if want.gid && found.gid == [0; 2] { Err(Errno::ENODATA) } else { Ok(()) }
 }
 
 /// Reads all entries of all ports that are not empty into `entries`, each `entry_size` bytes, and returns their number.
@@ -111,7 +126,7 @@ fn table_from_sysfs(
         device::query_port(file, port_num, &mut port_attr)?;
         let link_layer = Some(port_attr.link_layer);
         for gid_index in 0..u32::try_from(port_attr.gid_tbl_len).unwrap_or(0) {
-            let found = entry_from_sysfs(file, info, port_num.into(), gid_index, Wanted::ALL, link_layer)?;
+            let found = entry_from_sysfs(file, info, port_num.into(), gid_index, Want::ALL, link_layer)?;
             if found.gid == [0; 2] {
                 continue;
             }
@@ -135,16 +150,16 @@ fn entry_from_sysfs(
     info: &DeviceInfo,
     port_num: u32,
     gid_index: u32,
-    wanted: Wanted,
+    want: Want,
     link_layer: Option<u8>,
 ) -> Result<ib_uverbs_gid_entry> {
     let port = format!("{}/ports/{port_num}", info.ibdev_path);
     let mut entry = ib_uverbs_gid_entry { gid_index, port_num, ..Pod::zeroed() };
-    if wanted.gid {
+    if want.gid {
         let text = sysfs::read_text::<41>(&format!("{port}/gids/{gid_index}")).map_err(|_| Errno::EINVAL)?;
         entry.gid = parse_gid(&text).ok_or(Errno::EINVAL)?;
     }
-    if wanted.gid_type {
+    if want.gid_type {
         entry.gid_type = if is_roce_v2(&port, gid_index)? {
             IB_UVERBS_GID_TYPE_ROCE_V2
         } else {
@@ -159,7 +174,7 @@ fn entry_from_sysfs(
             }
         };
     }
-    if wanted.ndev_ifindex {
+    if want.ndev_ifindex {
         entry.netdev_ifindex = ifindex_from_sysfs(&port, gid_index)?;
     }
     Ok(entry)

@@ -145,7 +145,6 @@ fn create_kind(
     let mut create_flags = 0;
     let mut given = ib_uverbs_qp_cap::default();
     let mut qp_num = 0_u32;
-    let wanted;
 
     let mut cmd = Command::<17>::new(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE);
     match request.qp_type {
@@ -200,7 +199,7 @@ fn create_kind(
         _ => return Err(Errno::EINVAL.also_set()),
     }
 
-    wanted = ib_uverbs_qp_cap {
+    let wanted = ib_uverbs_qp_cap {
         max_send_wr: cap.max_send_wr,
         max_recv_wr: cap.max_recv_wr,
         max_send_sge: cap.max_send_sge,
