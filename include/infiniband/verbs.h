@@ -3172,7 +3172,7 @@ const char *ibv_event_type_str(enum ibv_event_type event);
 
 /* Ethernet address (6 bytes) and VLAN that lead to the GID of an address. 0 or an errno value. */
 int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
-		uint8_t *eth_mac, uint16_t *vid);
+		uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid);
 
 /* Sets connection enhancements before the queue pair leaves INIT. 0 or an errno value. */
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);

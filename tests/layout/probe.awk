@@ -1,4 +1,5 @@
-# Turns list.txt into a C program that prints what the headers it is compiled with make of every fact.
+# Turns list.txt into a program, both C and C++, that prints what the headers it is compiled with make of every fact.
+# C++ alone tells an enum from the integer that C takes for the same type.
 
 BEGIN {
 	print "#include <infiniband/verbs.h>"
@@ -10,8 +11,15 @@ BEGIN {
 	print "#include <stdio.h>"
 	print ""
 	print "#define NUMBER(label, value) printf(label \" %llu\\n\", (unsigned long long)(value))"
+	print "#ifdef __cplusplus"
+	print "#include <type_traits>"
+	print "#define _Alignof(type) alignof(type)"
+	print "#define TYPE(label, expression, type) \\"
+	print "\tNUMBER(label \" type\", (std::is_same<decltype(expression), type>::value))"
+	print "#else"
 	print "#define TYPE(label, expression, type) \\"
 	print "\tNUMBER(label \" type\", __builtin_types_compatible_p(__typeof__(expression), type))"
+	print "#endif"
 	print ""
 	print "int main(void)"
 	print "{"

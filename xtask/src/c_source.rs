@@ -219,6 +219,8 @@ fn lay_out(lines: &[String]) -> String {
 /// A prototype or function pointer, its parameters on further lines where one line is too long.
 fn declarator(indent: &str, column: usize, text: &str) -> Vec<String> {
     let text = text.strip_prefix("extern ").unwrap_or(text);
+    // Rust has no array parameters; compilers warn where declarations of a function differ in their bound.
+    let text = &text.replace("uint8_t *eth_mac", "uint8_t eth_mac[ETHERNET_LL_SIZE]");
     let constant = CONST_FUNCTIONS.iter().any(|name| text.contains(&format!(" {name}(")));
     let mut lines = Vec::new();
     let mut line = format!("{indent}{}", if constant { "__attribute__((const)) " } else { "" });
