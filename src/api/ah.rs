@@ -242,7 +242,7 @@ pub unsafe extern "C" fn ibv_resolve_eth_l2_from_gid(
             }
         };
         // SAFETY: every view of the GID union is 16 plain bytes.
-        let destination = unsafe { attr.grh.dgid.raw };
+        let (destination, source) = unsafe { (attr.grh.dgid.raw, source.raw) };
         let found = neigh::resolve(ip_of(&destination), ip_of(&source))?;
         *mac = found.mac;
         // SAFETY: as above.

@@ -6,28 +6,178 @@ use libc::ssize_t;
 use super::entry;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
-use crate::provider::context;
-use crate::uverbs;
-use crate::uverbs::gid::Want;
+use crate::provider::context::{self, Private};
+use crate::provider::object::Handle;
+use crate::uverbs::gid::{self, Want};
 
-/// The types of `enum ibv_gid_type_sysfs`, which sysfs and old programs know: RoCE v1 and InfiniBand are one.
-const SYSFS_IB_ROCE_V1: c_uint = 0;
-const SYSFS_ROCE_V2: c_uint = 1;
+/// The types of `enum ibv_gid_type_sysfs`, which old programs know: InfiniBand and RoCE v1 are one.
+pub(super) const SYSFS_IB_ROCE_V1: c_uint = 0;
+/// RoCE v2.
+pub(super) const SYSFS_ROCE_V2: c_uint = 1;
 
-/// One entry of a port's table; ENODATA for an empty one.
+/// # Safety
+/// `context` is null or open.
+unsafe fn private<'a>(context: *mut ibv_context) -> Result<&'a Private> {
+    // SAFETY: by the contract.
+    Ok(context::private(unsafe { Handle::from_c(context) }?))
+}
+
+/// The GID at `index`, all zeros for an empty place.
 ///
 /// # Safety
 /// `context` is null or open.
-unsafe fn entry_at(
+pub(super) unsafe fn query(context: *mut ibv_context, port_num: u8, index: u32) -> Result<ibv_gid> {
+    // SAFETY: handed on to the caller.
+    let private = unsafe { private(context) }?;
+    let (file, info) = (private.context().file(), private.device().info());
+    match gid::query_entry(file, info, u32::from(port_num), index, 0, Want::GID) {
+        Ok(entry) => Ok(entry.gid),
+        Err(Errno::ENODATA) => Ok(ibv_gid { raw: [0; 16] }),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The type of the GID at `index`, one of [`SYSFS_IB_ROCE_V1`] (also of an empty place) and [`SYSFS_ROCE_V2`].
+///
+/// # Safety
+/// `context` is null or open.
+unsafe fn query_type(context: *mut ibv_context, port_num: u8, index: u32) -> Result<c_uint> {
+    // SAFETY: handed on to the caller.
+    let private = unsafe { private(context) }?;
+    let (file, info) = (private.context().file(), private.device().info());
+    match gid::query_entry(file, info, u32::from(port_num), index, 0, Want::TYPE) {
+        Ok(entry) if entry.gid_type == IBV_GID_TYPE_ROCE_V2 as u32 => Ok(SYSFS_ROCE_V2),
+        Ok(_) | Err(Errno::ENODATA) => Ok(SYSFS_IB_ROCE_V1),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The place of a GID of one type in the port's table; the error of the first place that cannot be read if it is in none.
+///
+/// # Safety
+/// `context` is null or open.
+pub(super) unsafe fn find_index(
+    context: *mut ibv_context,
+    port_num: u8,
+    wanted: &[u8; 16],
+    gid_type: c_uint,
+) -> Result<u32> {
+    let mut index = 0;
+    loop {
+        // SAFETY: handed on to the caller; every view of the GID union is 16 plain bytes.
+        let (gid, found_type) =
+            unsafe { (query(context, port_num, index)?.raw, query_type(context, port_num, index)?) };
+        if gid == *wanted && found_type == gid_type {
+            return Ok(index);
+        }
+        index += 1;
+    }
+}
+
+/// The GID at `index` of a port's table, all zeros for an empty place; 0, or -1 with `errno`.
+///
+/// # Safety
+/// `context` is null or open; `gid` is null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_gid(
+    context: *mut ibv_context,
+    port_num: u8,
+    index: c_int,
+    gid: *mut ibv_gid,
+) -> c_int {
+    entry::minus_one(|| {
+        // SAFETY: the caller passes an open context and a place to write.
+        let gid = unsafe { gid.as_mut() }.ok_or(Errno::EINVAL)?;
+        // SAFETY: as above.
+        *gid = unsafe { query(context, port_num, index as u32) }?;
+        Ok(())
+    })
+}
+
+/// The type of the GID at `index`, as `enum ibv_gid_type_sysfs`; 0, or -1 with `errno`. Private: ibv_devinfo and pyverbs
+/// call it.
+///
+/// # Safety
+/// `context` is null or open; `gid_type` is null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_gid_type(
+    context: *mut ibv_context,
+    port_num: u8,
+    index: c_uint,
+    gid_type: *mut c_uint,
+) -> c_int {
+    entry::minus_one(|| {
+        // SAFETY: the caller passes an open context and a place to write.
+        let gid_type = unsafe { gid_type.as_mut() }.ok_or(Errno::EINVAL)?;
+        // SAFETY: as above.
+        *gid_type = unsafe { query_type(context, port_num, index) }?;
+        Ok(())
+    })
+}
+
+/// What `ibv_query_gid_ex` of `verbs.h` calls: one entry of a port's table, of which the program knows the first
+/// `entry_size` bytes; 0 or an errno value, ENODATA for an empty place.
+///
+/// # Safety
+/// `context` is null or open; `entry` is null or can be written for `entry_size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _ibv_query_gid_ex(
     context: *mut ibv_context,
     port_num: u32,
-    index: u32,
+    gid_index: u32,
+    entry: *mut ibv_gid_entry,
     flags: u32,
-    want: Want,
-) -> Result<ibv_gid_entry> {
-    // SAFETY: by the contract.
-    let context = unsafe { crate::provider::object::Handle::from_c(context) }?;
-    let private = context::private(context);
-    let _ = want;
-    uverbs::gid::query_entry(private.context().file(), private.device().info(), port_num, index, flags, want)
+    entry_size: usize,
+) -> c_int {
+    entry::value(|| {
+        // SAFETY: handed on to the caller.
+        let private = unsafe { private(context) }?;
+        // SAFETY: by the contract.
+        let entry = unsafe { bytes(entry, entry_size) }?;
+        let (file, info) = (private.context().file(), private.device().info());
+        gid::query_entry_bytes(file, info, port_num, gid_index, entry, flags, Want::ALL)
+    })
+}
+
+/// What `ibv_query_gid_table` of `verbs.h` calls: the entries of all ports that are not empty; their number, or a negative
+/// errno value.
+///
+/// # Safety
+/// `context` is null or open; `entries` is null or can be written for `max_entries` times `entry_size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _ibv_query_gid_table(
+    context: *mut ibv_context,
+    entries: *mut ibv_gid_entry,
+    max_entries: usize,
+    flags: u32,
+    entry_size: usize,
+) -> ssize_t {
+    entry::number(
+        || {
+            // SAFETY: handed on to the caller.
+            let private = unsafe { private(context) }?;
+            let size = max_entries.checked_mul(entry_size).ok_or(Errno::EINVAL.also_set())?;
+            // SAFETY: by the contract.
+            let entries = unsafe { bytes(entries, size) }?;
+            let (file, info) = (private.context().file(), private.device().info());
+            gid::query_table(file, info, entries, entry_size, flags).map(|count| count as ssize_t)
+        },
+        |errno| -(errno.0 as ssize_t),
+    )
+}
+
+/// A place of the program's to write, as bytes.
+///
+/// # Safety
+/// `start` is null or can be written for `size` bytes.
+unsafe fn bytes<'a>(start: *mut ibv_gid_entry, size: usize) -> Result<&'a mut [u8]> {
+    if size == 0 {
+        return Ok(&mut []);
+    }
+    if start.is_null() {
+        // What the kernel says when it cannot write the answer.
+        return Err(Errno::EFAULT.also_set());
+    }
+    // SAFETY: by the contract; the program's memory is initialised as far as Rust can know, and u8 has no alignment.
+    Ok(unsafe { core::slice::from_raw_parts_mut(start.cast(), size) })
 }

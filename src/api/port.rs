@@ -8,6 +8,7 @@ use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::context;
 use crate::provider::object::Handle;
+use crate::uverbs::sysfs;
 
 /// The size of `ibv_port_attr` that programs linked to the function, rather than to the macro of `verbs.h`, have.
 const COMPATIBLE_SIZE: usize = offset_of!(ibv_port_attr, port_cap_flags2);
@@ -67,20 +68,11 @@ pub(super) unsafe extern "C" fn query_port(
 
 /// # Safety
 /// `context` is null or open.
-unsafe fn pkey(context: *mut ibv_context, port_num: u8, index: c_int) -> Result<u16> {
+unsafe fn pkey(context: *mut ibv_context, port_num: u8, index: c_int) -> Result<__be16> {
     // SAFETY: by the contract.
     let context = unsafe { Handle::from_c(context) }?;
     let info = context::private(context).device().info();
-    let mut text = [0; 8];
-    let length = info.read_attribute(&format!("ports/{port_num}/pkeys/{index}"), &mut text)?;
-    parse_hex(&text[..length]).ok_or(Errno::EINVAL)
-}
-
-/// `0xffff` and the like.
-fn parse_hex(text: &[u8]) -> Option<u16> {
-    let text = core::str::from_utf8(text).ok()?.trim();
-    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
-    u16::from_str_radix(digits, 16).ok()
+    sysfs::query_pkey(&info.ibdev_path, port_num, index)
 }
 
 /// The partition key at `index` of the port's table, in network byte order with the membership bit as it is; 0, or -1.
@@ -98,7 +90,7 @@ pub unsafe extern "C" fn ibv_query_pkey(
         // SAFETY: the caller passes an open context and a place to write.
         let out = unsafe { pkey.as_mut() }.ok_or(Errno::EINVAL)?;
         // SAFETY: as above.
-        *out = unsafe { self::pkey(context, port_num, index) }?.to_be();
+        *out = unsafe { self::pkey(context, port_num, index) }?;
         Ok(())
     })
 }
@@ -112,7 +104,7 @@ pub unsafe extern "C" fn ibv_get_pkey_index(context: *mut ibv_context, port_num:
     let search = || {
         for index in 0.. {
             // SAFETY: handed on to the caller.
-            if unsafe { self::pkey(context, port_num, index) }?.to_be() == pkey {
+            if unsafe { self::pkey(context, port_num, index) }? == pkey {
                 return Ok(index);
             }
         }
@@ -125,17 +117,3 @@ pub unsafe extern "C" fn ibv_get_pkey_index(context: *mut ibv_context, port_num:
 }
 
 const _: () = assert!(COMPATIBLE_SIZE == 48);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_as_sysfs_shows_them() {
-        assert_eq!(parse_hex(b"0xffff"), Some(0xffff));
-        assert_eq!(parse_hex(b"0x7fff\n"), Some(0x7fff));
-        assert_eq!(parse_hex(b"0x10000"), None);
-        assert_eq!(parse_hex(b"\xff"), None);
-        assert_eq!(parse_hex(b""), None);
-    }
-}

@@ -1,19 +1,15 @@
 //! Help with sysfs that librdmacm and others take from here.
 
 use core::ffi::{CStr, c_char, c_int};
-use std::ffi::CString;
-use std::sync::OnceLock;
 
 use super::entry;
 use crate::errno::Errno;
 use crate::uverbs::sysfs;
 
-static PATH: OnceLock<CString> = OnceLock::new();
-
 /// Where sysfs is: `/sys`, or what SYSFS_PATH says (which a setuid program ignores).
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_get_sysfs_path() -> *const c_char {
-    PATH.get_or_init(|| CString::new(sysfs::path()).unwrap_or_default()).as_ptr()
+    sysfs::path().as_ptr()
 }
 
 /// Reads the file `dir`/`file` of at most `size` bytes into `buf`, without its last newline and NUL-terminated; its
@@ -38,7 +34,7 @@ pub unsafe extern "C" fn ibv_read_sysfs_file(
                 let buf = if size == 0 { &mut [] } else { core::slice::from_raw_parts_mut(buf.cast(), size) };
                 (CStr::from_ptr(dir), CStr::from_ptr(file), buf)
             };
-            sysfs::read_file(dir, file, buf).map(|length| length as c_int)
+            sysfs::read(dir.to_bytes(), file.to_bytes(), buf).map(|length| length as c_int)
         },
         |_| -1,
     )
