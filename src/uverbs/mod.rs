@@ -7,6 +7,7 @@
 //! | [`command`] | the attribute builder of the uverbs ioctl, and the legacy commands |
 //! | [`destroy`] | what the destruction of every kind of object has in common |
 //! | [`device`] [`gid`] [`pd`] [`mr`] [`mw`] [`channel`] [`cq`] [`srq`] [`qp`] [`ah`] [`mcast`] [`xrcd`] [`event`] | the commands, one file per object |
+//! | [`neigh`] | link-layer address of a RoCE peer: route and neighbour tables |
 //!
 //! Every function returns the error number that rdma-core 44 returns for the same failure. A failed system call leaves
 //! its number in `errno` as well; a function that reports an error found without a system call leaves `errno` alone, or
@@ -27,6 +28,7 @@ pub mod gid;
 pub mod mcast;
 pub mod mr;
 pub mod mw;
+pub mod neigh;
 pub mod netlink;
 pub mod pd;
 pub mod qp;

@@ -38,6 +38,21 @@ impl Socket {
         Ok(Self { fd: owned(fd)?, sequence: 0, buffer: vec![0; ANSWER] })
     }
 
+    /// Opens a socket that receives what the kernel tells everybody in `groups` (bits).
+    pub fn open_groups(family: i32, groups: u32) -> Result<Self> {
+        let socket = Self::open(family)?;
+        // SAFETY: a structure of integers: all zeros is a value.
+        let mut address: libc::sockaddr_nl = unsafe { core::mem::zeroed() };
+        address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+        address.nl_groups = groups;
+        let len = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+        // SAFETY: the address is live memory of the stated length.
+        if unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) } != 0 {
+            return Err(Errno::last());
+        }
+        Ok(socket)
+    }
+
     /// A request with the next sequence number, to be filled and sent.
     pub fn request(&mut self, kind: u16, flags: u16) -> Request {
         self.sequence = self.sequence.wrapping_add(1);
@@ -53,6 +68,15 @@ impl Socket {
 
     /// Waits for the next answer of the kernel.
     pub fn receive(&mut self) -> Result<Messages<'_>> {
+        self.receive_with(0)
+    }
+
+    /// The next answer of the kernel if there is one already; EAGAIN if not.
+    pub fn receive_now(&mut self) -> Result<Messages<'_>> {
+        self.receive_with(libc::MSG_DONTWAIT)
+    }
+
+    fn receive_with(&mut self, flags: i32) -> Result<Messages<'_>> {
         let len = loop {
             // SAFETY: a structure of integers: all zeros is a value.
             let mut sender: libc::sockaddr_nl = unsafe { core::mem::zeroed() };
@@ -63,7 +87,7 @@ impl Socket {
                     self.fd.as_raw_fd(),
                     self.buffer.as_mut_ptr().cast(),
                     self.buffer.len(),
-                    libc::MSG_TRUNC,
+                    libc::MSG_TRUNC | flags,
                     (&raw mut sender).cast(),
                     &raw mut sender_len,
                 )
