@@ -1,7 +1,7 @@
 //! Address handles: the way to a peer for datagrams (`man ibv_create_ah`, `man ibv_create_ah_from_wc`).
 
 use core::ffi::c_int;
-use core::net::{Ipv4Addr, Ipv6Addr};
+use core::net::Ipv4Addr;
 
 use super::{entry, gid};
 use crate::abi::verbs::*;
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn ibv_resolve_eth_l2_from_gid(
         };
         // SAFETY: every view of the GID union is 16 plain bytes.
         let (destination, source) = unsafe { (attr.grh.dgid.raw, source.raw) };
-        let found = neigh::resolve(ip_of(&destination), ip_of(&source))?;
+        let found = neigh::resolve(neigh::ip_of(&destination), neigh::ip_of(&source))?;
         *mac = found.mac;
         // SAFETY: as above.
         if let Some(vid) = unsafe { vid.as_mut() } {
@@ -252,18 +252,6 @@ pub unsafe extern "C" fn ibv_resolve_eth_l2_from_gid(
         Ok(0)
     };
     entry::number(resolve, |errno| -errno.0)
-}
-
-/// The IP address that a RoCE GID stands for.
-fn ip_of(gid: &[u8; 16]) -> core::net::IpAddr {
-    let v6 = Ipv6Addr::from(*gid);
-    // ff0e::ffff:a.b.c.d is how an IPv4 multicast group is written as a GID.
-    let v4_multicast = gid[..12] == [0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
-    match v6.to_ipv4_mapped() {
-        Some(v4) => v4.into(),
-        None if v4_multicast => Ipv4Addr::new(gid[12], gid[13], gid[14], gid[15]).into(),
-        None => v6.into(),
-    }
 }
 
 #[cfg(test)]

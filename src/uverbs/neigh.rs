@@ -1,6 +1,6 @@
 //! Link-layer address of a RoCE peer: route, neighbour table, and the wait for a neighbour that is not known yet.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -42,6 +42,18 @@ pub struct Resolved {
     pub mac: [u8; MAC],
     /// VLAN id, or 0xffff for none.
     pub vlan: u16,
+}
+
+/// The IP address that a RoCE GID stands for.
+pub fn ip_of(gid: &[u8; 16]) -> IpAddr {
+    let v6 = Ipv6Addr::from(*gid);
+    // ff0e::ffff:a.b.c.d is how an IPv4 multicast group is written as a GID.
+    let v4_multicast = gid[..12] == [0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+    match v6.to_ipv4_mapped() {
+        Some(v4) => v4.into(),
+        None if v4_multicast => Ipv4Addr::new(gid[12], gid[13], gid[14], gid[15]).into(),
+        None => v6.into(),
+    }
 }
 
 /// Finds the Ethernet address of `destination`, or of the gateway to it, as seen from the interface that has `source`, and
