@@ -106,6 +106,7 @@ fn read(path: &Path) -> Result<String, String> {
 
 /// Name of the type that a line of Rust begins to declare.
 fn declared_type(line: &str) -> Option<&str> {
-    let rest = ["pub struct ", "pub union ", "pub enum "].iter().find_map(|start| line.strip_prefix(start))?;
+    let rest =
+        ["pub struct ", "pub union ", "pub enum "].iter().find_map(|start| line.strip_prefix(start))?;
     rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next()
 }
