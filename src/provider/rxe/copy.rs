@@ -106,7 +106,11 @@ mod tests {
                 // SAFETY: both buffers hold `count` entries, and the function was chosen for this machine.
                 unsafe { run(source.as_ptr(), target.as_mut_ptr(), count, shift) };
                 for i in 0..count {
-                    assert_eq!(target[i * ENTRY..][..ENTRY], source[i << shift..][..ENTRY], "{count} {shift} {i}");
+                    assert_eq!(
+                        target[i * ENTRY..][..ENTRY],
+                        source[i << shift..][..ENTRY],
+                        "{count} {shift} {i}"
+                    );
                 }
             }
         }

@@ -10,7 +10,8 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::copy::{self, CopyRun, ENTRY};
+pub use super::copy::ENTRY;
+use super::copy::{self, CopyRun};
 
 /// Offset of the binary logarithm of the slot size (bytes).
 pub const LOG2_SLOT_SIZE: usize = 0;
@@ -162,7 +163,12 @@ impl CompletionRing {
         unsafe {
             (self.copy)(self.ring.slot(start).as_ptr(), target, first, self.ring.shift);
             if count > first {
-                (self.copy)(self.ring.slot(0).as_ptr(), target.add(first * ENTRY), count - first, self.ring.shift);
+                (self.copy)(
+                    self.ring.slot(0).as_ptr(),
+                    target.add(first * ENTRY),
+                    count - first,
+                    self.ring.shift,
+                );
             }
         }
     }

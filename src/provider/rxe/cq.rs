@@ -1,0 +1,240 @@
+//! Completion queues: creation, resizing, destruction, and the poll function of the plain API.
+
+use core::cell::UnsafeCell;
+use core::ffi::c_int;
+use std::os::fd::RawFd;
+
+use super::cq_ex;
+use super::mapping::Mapped;
+use super::ring::{CompletionRing, ENTRY, Walk};
+use crate::abi::uapi::Pod;
+use crate::abi::uapi::ib_user_verbs::ib_uverbs_wc;
+use crate::abi::uapi::rdma_user_rxe::{rxe_create_cq_resp, rxe_resize_cq_resp};
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+use crate::log::trace;
+use crate::provider::lock::QueueLock;
+use crate::provider::object::{Handle, Object};
+use crate::provider::{context, wait};
+use crate::uverbs::cq::{CreateCq, CreateCqEx};
+use crate::uverbs::destroy::Destroyed;
+use crate::uverbs::device_file::DeviceFile;
+use crate::uverbs::{self, Udata};
+
+// The driver's entries are copied to the program as they are.
+const _: () = {
+    use core::mem::{offset_of, size_of};
+    assert!(size_of::<ibv_wc>() == ENTRY && size_of::<ib_uverbs_wc>() == ENTRY);
+    macro_rules! same_place {
+        ($($field:ident)*) => { $(assert!(offset_of!(ibv_wc, $field) == offset_of!(ib_uverbs_wc, $field));)* };
+    }
+    same_place!(wr_id status opcode vendor_err byte_len qp_num src_qp wc_flags pkey_index slid sl dlid_path_bits);
+    assert!(offset_of!(ibv_wc, anon1) == offset_of!(ib_uverbs_wc, imm_data));
+};
+
+/// What the lock of a completion queue guards.
+pub struct Queue {
+    /// The ring.
+    pub ring: Mapped<CompletionRing>,
+    /// Where `start_poll` and its successors stand.
+    pub walk: Walk,
+}
+
+/// A completion queue. The public part is that of an extended queue, which starts as that of a plain one does.
+#[repr(C)]
+pub struct Cq {
+    public: UnsafeCell<ibv_cq_ex>,
+    /// The program says that one thread at a time uses the queue: the lock was taken at creation and stays held.
+    pub single_threaded: bool,
+    /// Ring and position.
+    pub queue: QueueLock<Queue>,
+}
+
+// SAFETY: repr(C), and the first field starts as an ibv_cq does.
+unsafe impl Object for Cq {
+    type Public = ibv_cq;
+}
+
+impl Cq {
+    /// The queue behind a pointer of the program.
+    ///
+    /// # Safety
+    /// `cq` is null or a live completion queue of this provider.
+    #[inline(always)]
+    pub unsafe fn from_c<'a>(cq: *mut ibv_cq) -> Option<&'a Self> {
+        // SAFETY: a live queue of this provider was published as a Cq.
+        unsafe { Handle::optional(cq).map(|cq| cq.object::<Self>()) }
+    }
+
+    /// Runs `body` alone with ring and position.
+    #[inline(always)]
+    pub fn with_queue<R>(&self, body: impl FnOnce(&mut Queue) -> R) -> R {
+        if self.single_threaded {
+            // SAFETY: the lock is held since creation, and the program promised that one thread at a time uses the queue,
+            // so that holding it is this thread's now. No reference outlives `body`.
+            body(unsafe { self.queue.held_mut() })
+        } else {
+            body(&mut self.queue.lock())
+        }
+    }
+}
+
+/// The completions of a ring go to a program's array.
+pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
+    // SAFETY: the program passes a live queue of a context whose table holds this function.
+    let Some(cq) = (unsafe { Cq::from_c(cq) }) else { return -1 };
+    // A negative number asks for nothing.
+    let max = num_entries.max(0) as usize;
+    // SAFETY: the program passes room for `num_entries` completions, which are ENTRY bytes each; a ring is the driver's
+    // memory and no array of the program.
+    cq.with_queue(|queue| unsafe { queue.ring.take(wc.cast(), max) }) as c_int
+}
+
+/// Asks for an event at the next completion; 0 or an errno value, which `errno` has as well.
+pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
+    // SAFETY: the program passes a live queue, which names its context.
+    let done = unsafe {
+        context::provider((*cq).context)
+            .and_then(|provider| uverbs::cq::req_notify(provider.file(), (*cq).handle, solicited_only != 0))
+    };
+    done.map_or_else(|errno| errno.0, |()| 0)
+}
+
+/// What both ways to create a queue ask for.
+struct Creation {
+    cqe: u32,
+    comp_channel: RawFd,
+    comp_vector: u32,
+    single_threaded: bool,
+    /// `IBV_WC_EX_WITH_*` for which there are to be functions, and the rest that the kernel must know.
+    extensions: Option<CreateCqEx>,
+}
+
+fn channel_fd(channel: Option<Handle<ibv_comp_channel>>) -> RawFd {
+    // SAFETY: a handle is live, and nobody changes the descriptor of a channel.
+    channel.map_or(-1, |channel| unsafe { (*channel.as_ptr()).fd })
+}
+
+/// Creates a plain queue.
+pub fn create(
+    file: &DeviceFile,
+    cqe: c_int,
+    channel: Option<Handle<ibv_comp_channel>>,
+    comp_vector: c_int,
+) -> Result<Handle<ibv_cq>> {
+    create_any(
+        file,
+        &Creation {
+            cqe: cqe as u32,
+            comp_channel: channel_fd(channel),
+            comp_vector: comp_vector as u32,
+            single_threaded: false,
+            extensions: None,
+        },
+    )
+}
+
+/// Creates a queue with polling functions for what `wc_flags` ask. EOPNOTSUPP (`errno` set) for what soft-RoCE's
+/// completions do not have: timestamps, VLAN, flow tag, tag matching.
+pub fn create_ex(file: &DeviceFile, attr: &ibv_cq_init_attr_ex) -> Result<Handle<ibv_cq_ex>> {
+    if attr.wc_flags & !cq_ex::WC_FLAGS != 0 {
+        trace!(
+            Debug,
+            "rxe: create_cq_ex: no completion field for wc_flags {:#x}",
+            attr.wc_flags & !cq_ex::WC_FLAGS
+        );
+        return Err(Errno::EOPNOTSUPP.also_set());
+    }
+    let flags = if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS as u32 != 0 { attr.flags } else { 0 };
+    // SAFETY: the program passes a live channel or null.
+    let channel = unsafe { Handle::optional(attr.channel) };
+    let cq = create_any(
+        file,
+        &Creation {
+            cqe: attr.cqe,
+            comp_channel: channel_fd(channel),
+            comp_vector: attr.comp_vector,
+            single_threaded: flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED as u32 != 0,
+            extensions: Some(CreateCqEx {
+                comp_mask: attr.comp_mask,
+                wc_flags: attr.wc_flags,
+                flags,
+                timestamp_implied: false,
+            }),
+        },
+    )?;
+    // SAFETY: the public part of every Cq is an extended one.
+    unsafe { Handle::from_c(cq.as_ptr().cast()) }
+}
+
+fn create_any(file: &DeviceFile, creation: &Creation) -> Result<Handle<ibv_cq>> {
+    // The kernel names the queue by this address in its events, so the place comes first.
+    let mut place = Box::<Cq>::new_uninit();
+    let request = CreateCq {
+        user_handle: place.as_ptr().expose_provenance() as u64,
+        cqe: creation.cqe,
+        comp_channel: creation.comp_channel,
+        comp_vector: creation.comp_vector,
+    };
+    let mut answer = rxe_create_cq_resp::default();
+    let udata = Udata::answer(answer.as_bytes_mut());
+    let created = match &creation.extensions {
+        None => uverbs::cq::create(file, &request, udata)?,
+        Some(extensions) => uverbs::cq::create_ex(file, &request, extensions, udata)?,
+    };
+    let ring = match Mapped::completions(file, &answer.mi) {
+        Ok(ring) => ring,
+        Err(errno) => {
+            // Nobody has got an event of this queue, so there is nothing to wait for.
+            let _ = uverbs::cq::destroy(file, created.handle);
+            return Err(errno.also_set());
+        }
+    };
+
+    // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as zeros; all zeros is
+    // its empty value.
+    let mut public: ibv_cq_ex = unsafe { core::mem::zeroed() };
+    public.handle = created.handle;
+    public.cqe = created.cqe as c_int;
+    if let Some(extensions) = &creation.extensions {
+        cq_ex::set_functions(&mut public, extensions.wc_flags, creation.single_threaded);
+    }
+    place.write(Cq {
+        public: UnsafeCell::new(public),
+        single_threaded: creation.single_threaded,
+        queue: QueueLock::new(Queue { ring, walk: Walk::default() }),
+    });
+    // SAFETY: just written.
+    let cq = unsafe { place.assume_init() };
+    if cq.single_threaded {
+        cq.queue.lock().leave_held();
+    }
+    Ok(Handle::publish(cq))
+}
+
+/// Changes the capacity. Nobody can poll meanwhile, because the completions move to another ring.
+pub fn resize(file: &DeviceFile, cq: Handle<ibv_cq>, cqe: c_int) -> Result<()> {
+    // SAFETY: the handle belongs to this provider, and its kernel handle never changes.
+    let (object, handle) = unsafe { (cq.object::<Cq>(), (*cq.as_ptr()).handle) };
+    object.with_queue(|queue| {
+        let mut answer = rxe_resize_cq_resp::default();
+        let given = uverbs::cq::resize(file, handle, cqe as u32, Udata::answer(answer.as_bytes_mut()))?;
+        // SAFETY: a live handle, whose field only this function changes, under the lock.
+        unsafe { (*cq.as_ptr()).cqe = given as c_int };
+        // When the new ring cannot be mapped the old one stays, out of use but safe to poll.
+        queue.ring = Mapped::completions(file, &answer.mi)?;
+        Ok(())
+    })
+}
+
+/// Destroys the queue, then waits until the program has acknowledged every event that it got of it.
+pub fn destroy(file: &DeviceFile, cq: Handle<ibv_cq>) -> Result<()> {
+    // SAFETY: a live handle.
+    let handle = unsafe { (*cq.as_ptr()).handle };
+    if let Destroyed::Reported(report) = uverbs::cq::destroy(file, handle)? {
+        wait::for_cq_events(cq, report.comp_events_reported, report.async_events_reported);
+    }
+    // SAFETY: the program gives up the handle, which was published as a Cq.
+    drop(unsafe { cq.reclaim::<Cq>() });
+    Ok(())
+}

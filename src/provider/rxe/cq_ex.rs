@@ -1,0 +1,173 @@
+//! Polling completion by completion: `start_poll`, `next_poll`, `end_poll`, and a function for each field.
+//!
+//! From a `start_poll` that gave 0 to its `end_poll` the lock is held, also after a `next_poll` that found nothing, as
+//! `man ibv_create_cq_ex` has it. The slots that were read are given back in `end_poll`.
+
+use core::ffi::{c_int, c_uint};
+
+use super::cq::{Cq, Queue};
+use crate::abi::verbs::*;
+use crate::errno::Errno;
+
+/// `IBV_WC_EX_WITH_*` that soft-RoCE's completions can answer.
+pub const WC_FLAGS: u64 = (IBV_WC_EX_WITH_BYTE_LEN as u64)
+    | (IBV_WC_EX_WITH_IMM as u64)
+    | (IBV_WC_EX_WITH_QP_NUM as u64)
+    | (IBV_WC_EX_WITH_SRC_QP as u64)
+    | (IBV_WC_EX_WITH_SLID as u64)
+    | (IBV_WC_EX_WITH_SL as u64)
+    | (IBV_WC_EX_WITH_DLID_PATH_BITS as u64);
+
+/// Puts the functions into the program's table: the walk, the fields that every completion has, and those asked for.
+pub fn set_functions(public: &mut ibv_cq_ex, wc_flags: u64, single_threaded: bool) {
+    if single_threaded {
+        public.start_poll = Some(start_poll::<false>);
+        public.end_poll = Some(end_poll::<false>);
+    } else {
+        public.start_poll = Some(start_poll::<true>);
+        public.end_poll = Some(end_poll::<true>);
+    }
+    public.next_poll = Some(next_poll);
+    public.read_opcode = Some(read_opcode);
+    public.read_vendor_err = Some(read_vendor_err);
+    public.read_wc_flags = Some(read_wc_flags);
+
+    let asked = |flag: ibv_create_cq_wc_flags| wc_flags & flag as u64 != 0;
+    public.read_byte_len = asked(IBV_WC_EX_WITH_BYTE_LEN).then_some(read_byte_len as _);
+    public.read_imm_data = asked(IBV_WC_EX_WITH_IMM).then_some(read_imm_data as _);
+    public.read_qp_num = asked(IBV_WC_EX_WITH_QP_NUM).then_some(read_qp_num as _);
+    public.read_src_qp = asked(IBV_WC_EX_WITH_SRC_QP).then_some(read_src_qp as _);
+    public.read_slid = asked(IBV_WC_EX_WITH_SLID).then_some(read_slid as _);
+    public.read_sl = asked(IBV_WC_EX_WITH_SL).then_some(read_sl as _);
+    public.read_dlid_path_bits = asked(IBV_WC_EX_WITH_DLID_PATH_BITS).then_some(read_dlid_path_bits as _);
+}
+
+/// The queue behind the table that a function was called through.
+///
+/// # Safety
+/// `current` is a live extended queue of this provider.
+#[inline(always)]
+unsafe fn object<'a>(current: *mut ibv_cq_ex) -> &'a Cq {
+    // SAFETY: an extended queue is the public part of a Cq. It is not null: the function was found through it.
+    unsafe { Cq::from_c(current.cast()).unwrap_unchecked() }
+}
+
+/// # Safety
+/// As [`object`], and the calling thread is between `start_poll` and `end_poll`.
+#[inline(always)]
+unsafe fn polled<'a>(current: *mut ibv_cq_ex) -> &'a mut Queue {
+    // SAFETY: `start_poll` left the lock held for this thread, and no function keeps its reference.
+    unsafe { object(current).queue.held_mut() }
+}
+
+/// The completion that the walk stands at.
+///
+/// # Safety
+/// As [`polled`].
+#[inline(always)]
+unsafe fn completion(current: *mut ibv_cq_ex) -> *const ibv_wc {
+    // SAFETY: handed on to the caller.
+    let queue = unsafe { polled(current) };
+    queue.ring.entry(&queue.walk).as_ptr().cast_const().cast()
+}
+
+/// The two fields that programs read without a function.
+///
+/// # Safety
+/// As [`polled`].
+#[inline(always)]
+unsafe fn show(current: *mut ibv_cq_ex) {
+    // SAFETY: the completion lies in a slot of the ring; the public part is the program's to read, ours to write.
+    unsafe {
+        let completion = completion(current);
+        (*current).status = (*completion).status;
+        (*current).wr_id = (*completion).wr_id;
+    }
+}
+
+/// Takes the first completion of a batch, and the lock; ENOENT (`errno` set), without the lock, if there is none.
+unsafe extern "C" fn start_poll<const LOCKED: bool>(
+    current: *mut ibv_cq_ex,
+    _: *mut ibv_poll_cq_attr,
+) -> c_int {
+    // SAFETY: the program passes the queue whose table holds this function. The lock is held from here to `end_poll`,
+    // or since creation when the program promised one thread; no reference leaves this function.
+    unsafe {
+        let cq = object(current);
+        if LOCKED {
+            cq.queue.lock().leave_held();
+        }
+        let queue = cq.queue.held_mut();
+        if let Some(walk) = queue.ring.walk() {
+            queue.walk = walk;
+        } else {
+            if LOCKED {
+                cq.queue.release();
+            }
+            return Errno::ENOENT.also_set().0;
+        }
+        show(current);
+    }
+    0
+}
+
+/// Goes on to the next completion; ENOENT (`errno` set) if there is none yet, with the last one still to be read.
+unsafe extern "C" fn next_poll(current: *mut ibv_cq_ex) -> c_int {
+    // SAFETY: the program calls this between `start_poll` and `end_poll`.
+    unsafe {
+        let Queue { ring, walk } = polled(current);
+        if !ring.step(walk) {
+            return Errno::ENOENT.also_set().0;
+        }
+        show(current);
+    }
+    0
+}
+
+/// Ends the batch: gives back what was read, and the lock.
+unsafe extern "C" fn end_poll<const LOCKED: bool>(current: *mut ibv_cq_ex) {
+    // SAFETY: the program calls this once after a `start_poll` that gave 0, so that this thread holds the lock; the
+    // reference ends before the release.
+    unsafe {
+        let Queue { ring, walk } = polled(current);
+        ring.finish(walk);
+        if LOCKED {
+            object(current).queue.release();
+        }
+    }
+}
+
+/// Functions that read one field of the current completion each.
+macro_rules! readers {
+    ($($(#[$doc:meta])* $name:ident -> $ty:ty: $($field:ident).+;)*) => { $(
+        $(#[$doc])*
+        unsafe extern "C" fn $name(current: *mut ibv_cq_ex) -> $ty {
+            // SAFETY: the program calls this between `start_poll` and `end_poll`; the completion lies in a slot of the
+            // ring, and its fields, also those of the union, are integers.
+            unsafe { (*completion(current)).$($field).+.into() }
+        }
+    )* };
+}
+
+readers! {
+    /// `IBV_WC_*` operation.
+    read_opcode -> ibv_wc_opcode_t: opcode;
+    /// The driver's error code.
+    read_vendor_err -> u32: vendor_err;
+    /// `ibv_wc_flags`.
+    read_wc_flags -> c_uint: wc_flags;
+    /// Bytes transferred.
+    read_byte_len -> u32: byte_len;
+    /// Immediate data, big endian; or the key that the peer invalidated.
+    read_imm_data -> __be32: anon1.imm_data;
+    /// Local queue pair.
+    read_qp_num -> u32: qp_num;
+    /// The peer's queue pair.
+    read_src_qp -> u32: src_qp;
+    /// The peer's local identifier.
+    read_slid -> u32: slid;
+    /// Service level.
+    read_sl -> u8: sl;
+    /// Destination path bits.
+    read_dlid_path_bits -> u8: dlid_path_bits;
+}

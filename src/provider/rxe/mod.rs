@@ -1,0 +1,265 @@
+//! soft-RoCE (`rdma_rxe`): the driver whose queues are rings in memory that it shares with the process.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | [`ring`] | the rings: indices, slots, both sides |
+//! | [`copy`] | completions out of a ring, in wide registers |
+//! | [`mapping`] | the memory that a ring lies in |
+//! | [`wqe`] | a work request as an entry of a ring |
+//! | [`send`] [`recv`] | posting lists of requests |
+//! | [`wr`] | building send requests by calls |
+//! | [`cq`] [`cq_ex`] | completion queues, polled by arrays or one by one |
+//! | [`qp`] [`srq`] [`pd`] [`mr`] [`mw`] [`ah`] [`mcast`] | the other objects, one file each |
+
+pub mod ah;
+pub mod copy;
+pub mod cq;
+pub mod cq_ex;
+pub mod mapping;
+pub mod mcast;
+pub mod mr;
+pub mod mw;
+pub mod pd;
+pub mod qp;
+pub mod recv;
+pub mod ring;
+pub mod send;
+pub mod srq;
+pub mod wqe;
+pub mod wr;
+
+use core::ffi::{c_char, c_int, c_uint};
+use core::ops::RangeInclusive;
+
+use super::object::Handle;
+use super::{Context, DataPath, Opened, Provider};
+use crate::abi::driver::verbs_mr;
+use crate::abi::uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
+use crate::abi::verbs::*;
+use crate::errno::Result;
+use crate::log::trace;
+use crate::uverbs::device_file::DeviceFile;
+use crate::uverbs::discovery::DeviceInfo;
+use crate::uverbs::{self, Udata};
+
+/// Versions of the driver's interface that this provider speaks; on 64-bit machines they are the same.
+const ABI_VERSIONS: RangeInclusive<u32> = 1..=2;
+
+/// The provider of soft-RoCE devices.
+pub struct Rxe;
+
+impl Provider for Rxe {
+    fn name(&self) -> &'static str {
+        "rxe"
+    }
+
+    fn takes(&self, device: &DeviceInfo) -> bool {
+        // A kernel that names no drivers leaves the name, which the administrator chose.
+        let ours = match device.driver_id {
+            Some(driver_id) => driver_id == RDMA_DRIVER_RXE,
+            None => device.ibdev_name.starts_with("rxe"),
+        };
+        if ours && !ABI_VERSIONS.contains(&device.abi_ver) {
+            trace!(
+                Warning,
+                "rxe: no support for interface version {} of {}", device.abi_ver, device.ibdev_path
+            );
+            return false;
+        }
+        ours
+    }
+
+    fn open(&self, file: DeviceFile) -> Result<Opened> {
+        file.set_driver_id(RDMA_DRIVER_RXE);
+        let got = file.get_context(Udata::none())?;
+        Ok(Opened {
+            context: Box::new(RxeContext { file }),
+            num_comp_vectors: got.num_comp_vectors,
+            core_support: got.core_support,
+        })
+    }
+}
+
+/// An opened soft-RoCE device.
+pub struct RxeContext {
+    file: DeviceFile,
+}
+
+impl Context for RxeContext {
+    fn file(&self) -> &DeviceFile {
+        &self.file
+    }
+
+    fn data_path(&self) -> DataPath {
+        DataPath {
+            poll_cq: cq::poll_cq,
+            req_notify_cq: cq::req_notify_cq,
+            post_send: send::post_send,
+            post_recv: qp::post_recv,
+            post_srq_recv: srq::post_srq_recv,
+        }
+    }
+
+    fn query_device(
+        &self,
+        input: Option<&ibv_query_device_ex_input>,
+        attr: &mut ibv_device_attr_ex,
+        attr_size: usize,
+    ) -> Result<()> {
+        // The devices have one port, which the attributes say themselves.
+        let answer = uverbs::device::query(&self.file, input, attr, attr_size, 0, Udata::none())?;
+        put_version(&mut attr.orig_attr.fw_ver, answer.fw_ver);
+        Ok(())
+    }
+
+    fn query_port(&self, port_num: u8, attr: &mut ibv_port_attr) -> Result<()> {
+        uverbs::device::query_port(&self.file, port_num, attr)
+    }
+
+    fn alloc_pd(&self) -> Result<Handle<ibv_pd>> {
+        pd::alloc(&self.file)
+    }
+
+    fn dealloc_pd(&self, pd: Handle<ibv_pd>) -> Result<()> {
+        pd::dealloc(&self.file, pd)
+    }
+
+    fn reg_mr(
+        &self,
+        pd: Handle<ibv_pd>,
+        addr: usize,
+        length: usize,
+        iova: u64,
+        access: c_int,
+    ) -> Result<Handle<verbs_mr>> {
+        mr::register(&self.file, pd, addr, length, iova, access)
+    }
+
+    fn dereg_mr(&self, mr: Handle<verbs_mr>) -> Result<()> {
+        mr::deregister(&self.file, mr)
+    }
+
+    fn alloc_mw(&self, pd: Handle<ibv_pd>, mw_type: c_uint) -> Result<Handle<ibv_mw>> {
+        mw::alloc(&self.file, pd, mw_type)
+    }
+
+    fn dealloc_mw(&self, mw: Handle<ibv_mw>) -> Result<()> {
+        mw::dealloc(&self.file, mw)
+    }
+
+    fn bind_mw(&self, qp: Handle<ibv_qp>, mw: Handle<ibv_mw>, bind: &ibv_mw_bind) -> Result<()> {
+        mw::bind(qp, mw, bind)
+    }
+
+    fn create_cq(
+        &self,
+        cqe: c_int,
+        channel: Option<Handle<ibv_comp_channel>>,
+        comp_vector: c_int,
+    ) -> Result<Handle<ibv_cq>> {
+        cq::create(&self.file, cqe, channel, comp_vector)
+    }
+
+    fn create_cq_ex(&self, attr: &ibv_cq_init_attr_ex) -> Result<Handle<ibv_cq_ex>> {
+        cq::create_ex(&self.file, attr)
+    }
+
+    fn resize_cq(&self, cq: Handle<ibv_cq>, cqe: c_int) -> Result<()> {
+        cq::resize(&self.file, cq, cqe)
+    }
+
+    fn destroy_cq(&self, cq: Handle<ibv_cq>) -> Result<()> {
+        cq::destroy(&self.file, cq)
+    }
+
+    fn create_srq(&self, pd: Handle<ibv_pd>, attr: &mut ibv_srq_init_attr) -> Result<Handle<ibv_srq>> {
+        srq::create(&self.file, pd, attr)
+    }
+
+    fn create_srq_ex(&self, attr: &mut ibv_srq_init_attr_ex) -> Result<Handle<ibv_srq>> {
+        srq::create_ex(&self.file, attr)
+    }
+
+    fn modify_srq(&self, srq: Handle<ibv_srq>, attr: &mut ibv_srq_attr, attr_mask: c_int) -> Result<()> {
+        srq::modify(&self.file, srq, attr, attr_mask)
+    }
+
+    fn query_srq(&self, srq: Handle<ibv_srq>, attr: &mut ibv_srq_attr) -> Result<()> {
+        srq::query(&self.file, srq, attr)
+    }
+
+    fn destroy_srq(&self, srq: Handle<ibv_srq>) -> Result<()> {
+        srq::destroy(&self.file, srq)
+    }
+
+    fn create_qp(&self, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr) -> Result<Handle<ibv_qp>> {
+        qp::create(&self.file, pd, attr)
+    }
+
+    fn create_qp_ex(&self, attr: &mut ibv_qp_init_attr_ex) -> Result<Handle<ibv_qp>> {
+        qp::create_ex(&self.file, attr)
+    }
+
+    fn qp_to_qp_ex(&self, qp: Handle<ibv_qp>) -> Option<Handle<ibv_qp_ex>> {
+        qp::extended(qp)
+    }
+
+    fn modify_qp(&self, qp: Handle<ibv_qp>, attr: &mut ibv_qp_attr, attr_mask: c_int) -> Result<()> {
+        qp::modify(&self.file, qp, attr, attr_mask)
+    }
+
+    fn query_qp(
+        &self,
+        qp: Handle<ibv_qp>,
+        attr: &mut ibv_qp_attr,
+        attr_mask: c_int,
+        init_attr: &mut ibv_qp_init_attr,
+    ) -> Result<()> {
+        qp::query(&self.file, qp, attr, attr_mask, init_attr)
+    }
+
+    fn destroy_qp(&self, qp: Handle<ibv_qp>) -> Result<()> {
+        qp::destroy(&self.file, qp)
+    }
+
+    fn create_ah(&self, pd: Handle<ibv_pd>, attr: &mut ibv_ah_attr) -> Result<Handle<ibv_ah>> {
+        ah::create(&self.file, pd, attr)
+    }
+
+    fn destroy_ah(&self, ah: Handle<ibv_ah>) -> Result<()> {
+        ah::destroy(&self.file, ah)
+    }
+
+    fn attach_mcast(&self, qp: Handle<ibv_qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
+        mcast::attach(&self.file, qp, gid, lid)
+    }
+
+    fn detach_mcast(&self, qp: Handle<ibv_qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
+        mcast::detach(&self.file, qp, gid, lid)
+    }
+}
+
+/// Writes the driver's version as three numbers of 16 bits, for example `1.2.3`, and zeros behind.
+fn put_version(target: &mut [c_char; 64], version: u64) {
+    let part = |shift: u32| (version >> shift) as u16;
+    let text = format!("{}.{}.{}", part(32), part(16), part(0));
+    // At most 17 characters.
+    target.fill(0);
+    for (to, from) in target.iter_mut().zip(text.bytes()) {
+        *to = from as c_char;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_three_numbers() {
+        let mut text = [-1 as c_char; 64];
+        put_version(&mut text, 0x0001_ffff_0003);
+        let bytes: Vec<u8> = text.iter().map(|c| *c as u8).collect();
+        assert_eq!(bytes[..10], *b"1.65535.3\0");
+        assert!(bytes[10..].iter().all(|byte| *byte == 0));
+    }
+}

@@ -1,0 +1,279 @@
+//! Queue pairs.
+
+use core::cell::UnsafeCell;
+use core::ffi::c_int;
+
+use super::recv::ReceiveQueue;
+use super::send::SendQueue;
+use super::wr;
+use crate::abi::uapi::Pod;
+use crate::abi::uapi::rdma_user_rxe::rxe_create_qp_resp;
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+use crate::log::trace;
+use crate::provider::lock::QueueLock;
+use crate::provider::object::{Handle, Object};
+use crate::provider::wait;
+use crate::uverbs::destroy::Destroyed;
+use crate::uverbs::device_file::DeviceFile;
+use crate::uverbs::qp::{CreateQp, QpCreated};
+use crate::uverbs::{self, Udata};
+
+/// A queue pair. The public part is that of an extended queue pair, which starts with a plain one.
+#[repr(C)]
+pub struct Qp {
+    public: UnsafeCell<ibv_qp_ex>,
+    /// Made by `ibv_create_qp_ex`.
+    extended: bool,
+    /// Send queue.
+    pub send: QueueLock<SendQueue>,
+    /// Receive queue; none where a shared one is used.
+    receive: Option<QueueLock<ReceiveQueue>>,
+}
+
+// SAFETY: repr(C), and the first field starts with an ibv_qp.
+unsafe impl Object for Qp {
+    type Public = ibv_qp;
+}
+
+impl Qp {
+    /// The queue pair behind a pointer of the program.
+    ///
+    /// # Safety
+    /// `qp` is null or a live queue pair of this provider.
+    #[inline(always)]
+    pub unsafe fn from_c<'a>(qp: *mut ibv_qp) -> Option<&'a Self> {
+        // SAFETY: a live queue pair of this provider was published as a Qp.
+        unsafe { Handle::optional(qp).map(|qp| qp.object::<Self>()) }
+    }
+}
+
+/// Posts receive requests; EINVAL in state RESET and where a shared receive queue is used. Requests before the one that
+/// failed are posted.
+pub unsafe extern "C" fn post_recv(
+    qp: *mut ibv_qp,
+    list: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: the program passes a live queue pair of a context whose table holds this function.
+    let Some(object) = (unsafe { Qp::from_c(qp) }) else { return Errno::EINVAL.0 };
+    if bad_wr.is_null() {
+        return Errno::EINVAL.0;
+    }
+    // SAFETY: not null, so the program's place for the answer.
+    unsafe { *bad_wr = core::ptr::null_mut() };
+    let Some(receive) = &object.receive else { return Errno::EINVAL.0 };
+    // SAFETY: a live queue pair.
+    let state = unsafe { (*qp).state };
+    // InfiniBand Architecture Specification, C10-97.2.1: no receives in RESET.
+    if list.is_null() || state == IBV_QPS_RESET as ibv_qp_state_t {
+        return Errno::EINVAL.0;
+    }
+    // SAFETY: the program passes a valid list.
+    match unsafe { receive.lock().post(list) } {
+        Ok(()) => 0,
+        Err((errno, at)) => {
+            // SAFETY: as above.
+            unsafe { *bad_wr = at };
+            errno.0
+        }
+    }
+}
+
+/// Creates a queue pair; `attr.cap` gets the sizes given.
+pub fn create(file: &DeviceFile, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr) -> Result<Handle<ibv_qp>> {
+    // SAFETY: a live handle.
+    let pd = unsafe { (*pd.as_ptr()).handle };
+    // SAFETY: the program passes live objects or null.
+    let request =
+        unsafe { request(attr.qp_type, Some(pd), attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all) };
+    let given = Attributes { qp_type: attr.qp_type, shared: !attr.srq.is_null(), operations: None };
+    create_any(file, request, &mut attr.cap, &given, |request, cap, udata| {
+        uverbs::qp::create(file, request, cap, udata)
+    })
+}
+
+/// Creates an extended queue pair, with builders for the operations asked for. EOPNOTSUPP (`errno` set) for an attribute, a
+/// creation flag or an operation that soft-RoCE does not have.
+pub fn create_ex(file: &DeviceFile, attr: &mut ibv_qp_init_attr_ex) -> Result<Handle<ibv_qp>> {
+    let operations = check_attributes(attr).inspect_err(|_| {
+        trace!(
+            Debug,
+            "rxe: create_qp_ex: no support for comp_mask {:#x}, create_flags {:#x}, send_ops_flags {:#x} with type {}",
+            attr.comp_mask,
+            attr.create_flags,
+            attr.send_ops_flags,
+            attr.qp_type
+        );
+    })?;
+    // SAFETY: the program passes live objects or null.
+    let mut request = unsafe {
+        let pd = attr.pd.as_ref().map(|pd| pd.handle);
+        request(attr.qp_type, pd, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all)
+    };
+    request.comp_mask = attr.comp_mask;
+    request.create_flags = attr.create_flags;
+    request.source_qpn = attr.source_qpn;
+    let given =
+        Attributes { qp_type: attr.qp_type, shared: !attr.srq.is_null(), operations: Some(operations) };
+    create_any(file, request, &mut attr.cap, &given, |request, cap, udata| {
+        uverbs::qp::create_ex2(file, request, cap, udata)
+    })
+}
+
+/// The operations to have builders for: none unless asked.
+fn check_attributes(attr: &ibv_qp_init_attr_ex) -> Result<u64> {
+    const KNOWN: u32 = IBV_QP_INIT_ATTR_PD as u32
+        | IBV_QP_INIT_ATTR_CREATE_FLAGS as u32
+        | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS as u32;
+    let has = |bit: ibv_qp_init_attr_mask| attr.comp_mask & bit as u32 != 0;
+    let unsupported = Errno::EOPNOTSUPP;
+    if attr.comp_mask & !KNOWN != 0 {
+        return Err(unsupported.also_set());
+    }
+    if has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr.create_flags != 0 {
+        return Err(unsupported.also_set());
+    }
+    if !has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
+        return Ok(0);
+    }
+    match wr::operations(attr.qp_type) {
+        Some(known) if attr.send_ops_flags & !known == 0 => Ok(attr.send_ops_flags),
+        _ => Err(unsupported.also_set()),
+    }
+}
+
+/// What a queue pair is made with, beyond what the kernel is told.
+struct Attributes {
+    qp_type: u32,
+    /// Receives come from a shared queue.
+    shared: bool,
+    /// Operations with builders; none for a plain queue pair.
+    operations: Option<u64>,
+}
+
+/// # Safety
+/// The objects are live or null.
+unsafe fn request(
+    qp_type: u32,
+    pd: Option<u32>,
+    send_cq: *const ibv_cq,
+    recv_cq: *const ibv_cq,
+    srq: *const ibv_srq,
+    sq_sig_all: c_int,
+) -> CreateQp {
+    // SAFETY: by the contract.
+    unsafe {
+        CreateQp {
+            qp_type,
+            pd,
+            send_cq: send_cq.as_ref().map(|cq| cq.handle),
+            recv_cq: recv_cq.as_ref().map(|cq| cq.handle),
+            srq: srq.as_ref().map(|srq| srq.handle),
+            sq_sig_all: sq_sig_all != 0,
+            ..CreateQp::default()
+        }
+    }
+}
+
+fn create_any(
+    file: &DeviceFile,
+    mut request: CreateQp,
+    cap: &mut ibv_qp_cap,
+    given: &Attributes,
+    command: impl FnOnce(&CreateQp, &mut ibv_qp_cap, Udata<'_>) -> Result<QpCreated>,
+) -> Result<Handle<ibv_qp>> {
+    // The kernel names the queue pair by this address in its events, so the place comes first.
+    let mut place = Box::<Qp>::new_uninit();
+    request.user_handle = place.as_ptr().expose_provenance() as u64;
+    let mut answer = rxe_create_qp_resp::default();
+    let created = command(&request, cap, Udata::answer(answer.as_bytes_mut()))?;
+    let (receive, send) = match map_rings(file, &answer, cap, given) {
+        Ok(rings) => rings,
+        Err(errno) => {
+            // Nobody has got an event of this queue pair, so there is nothing to wait for.
+            let _ = uverbs::qp::destroy(file, created.handle);
+            return Err(errno.also_set());
+        }
+    };
+
+    // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as zeros; all zeros is
+    // its empty value.
+    let mut public: ibv_qp_ex = unsafe { core::mem::zeroed() };
+    public.qp_base.handle = created.handle;
+    public.qp_base.qp_num = created.qp_num;
+    public.qp_base.qp_type = given.qp_type;
+    public.qp_base.state = IBV_QPS_RESET as ibv_qp_state_t;
+    if let Some(operations) = given.operations.filter(|operations| *operations != 0) {
+        wr::set_functions(&mut public, operations);
+    }
+    place.write(Qp {
+        public: UnsafeCell::new(public),
+        extended: given.operations.is_some(),
+        send: QueueLock::new(send),
+        receive: receive.map(QueueLock::new),
+    });
+    // SAFETY: just written.
+    Ok(Handle::publish(unsafe { place.assume_init() }))
+}
+
+fn map_rings(
+    file: &DeviceFile,
+    answer: &rxe_create_qp_resp,
+    cap: &ibv_qp_cap,
+    given: &Attributes,
+) -> Result<(Option<ReceiveQueue>, SendQueue)> {
+    let receive =
+        if given.shared { None } else { Some(ReceiveQueue::map(file, &answer.rq_mi, cap.max_recv_sge)?) };
+    let send = SendQueue::map(file, &answer.sq_mi, cap, given.qp_type)?;
+    Ok((receive, send))
+}
+
+/// The builder side, of a queue pair made by `ibv_create_qp_ex`.
+pub fn extended(qp: Handle<ibv_qp>) -> Option<Handle<ibv_qp_ex>> {
+    // SAFETY: the handle belongs to this provider, and the public part of every Qp is an extended one.
+    unsafe {
+        let object = qp.object::<Qp>();
+        object.extended.then(|| Handle::optional(object.public.get())).flatten()
+    }
+}
+
+/// Moves the queue pair through its states and sets attributes.
+pub fn modify(file: &DeviceFile, qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_mask: c_int) -> Result<()> {
+    // SAFETY: a live handle.
+    let handle = unsafe { (*qp.as_ptr()).handle };
+    uverbs::qp::modify(file, handle, attr, attr_mask, Udata::none())
+}
+
+/// Attributes, and what the queue pair was made with.
+pub fn query(
+    file: &DeviceFile,
+    qp: Handle<ibv_qp>,
+    attr: &mut ibv_qp_attr,
+    attr_mask: c_int,
+    init_attr: &mut ibv_qp_init_attr,
+) -> Result<()> {
+    // SAFETY: a live handle.
+    let public = unsafe { &*qp.as_ptr() };
+    let queried = uverbs::qp::query(file, public.handle, attr, attr_mask, Udata::none())?;
+    init_attr.qp_context = public.qp_context;
+    init_attr.send_cq = public.send_cq;
+    init_attr.recv_cq = public.recv_cq;
+    init_attr.srq = public.srq;
+    init_attr.qp_type = public.qp_type;
+    init_attr.cap = queried.cap;
+    init_attr.sq_sig_all = queried.sq_sig_all;
+    Ok(())
+}
+
+/// Destroys the queue pair, then waits until the program has acknowledged every event that it got of it.
+pub fn destroy(file: &DeviceFile, qp: Handle<ibv_qp>) -> Result<()> {
+    // SAFETY: a live handle.
+    let handle = unsafe { (*qp.as_ptr()).handle };
+    if let Destroyed::Reported(report) = uverbs::qp::destroy(file, handle)? {
+        wait::for_qp_events(qp, report.events_reported);
+    }
+    // SAFETY: the program gives up the handle, which was published as a Qp.
+    drop(unsafe { qp.reclaim::<Qp>() });
+    Ok(())
+}

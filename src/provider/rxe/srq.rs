@@ -1,0 +1,158 @@
+//! Shared receive queues.
+
+use core::cell::UnsafeCell;
+use core::ffi::c_int;
+
+use super::recv::ReceiveQueue;
+use crate::abi::uapi::Pod;
+use crate::abi::uapi::rdma_user_rxe::{mminfo, rxe_create_srq_resp, rxe_modify_srq_cmd};
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+use crate::provider::lock::QueueLock;
+use crate::provider::object::{Handle, Object};
+use crate::provider::wait;
+use crate::uverbs::destroy::Destroyed;
+use crate::uverbs::device_file::DeviceFile;
+use crate::uverbs::srq::{CreateSrq, CreateSrqEx, SrqCreated};
+use crate::uverbs::{self, Udata};
+
+/// A shared receive queue.
+#[repr(C)]
+pub struct Srq {
+    public: UnsafeCell<ibv_srq>,
+    queue: QueueLock<ReceiveQueue>,
+}
+
+// SAFETY: repr(C), and the first field is the public struct.
+unsafe impl Object for Srq {
+    type Public = ibv_srq;
+}
+
+/// Posts receive requests; those before the one that failed are posted.
+pub unsafe extern "C" fn post_srq_recv(
+    srq: *mut ibv_srq,
+    list: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: the program passes a live queue of a context whose table holds this function; it was published as an Srq.
+    let Some(object) = (unsafe { Handle::optional(srq).map(|srq| srq.object::<Srq>()) }) else {
+        return Errno::EINVAL.0;
+    };
+    // SAFETY: the program passes a valid list or null.
+    match unsafe { object.queue.lock().post(list) } {
+        Ok(()) => 0,
+        Err((errno, at)) => {
+            // SAFETY: the program's place for the answer.
+            if let Some(bad_wr) = unsafe { bad_wr.as_mut() } {
+                *bad_wr = at;
+            }
+            errno.0
+        }
+    }
+}
+
+/// Creates a basic queue; `attr` gets the sizes given.
+pub fn create(
+    file: &DeviceFile,
+    pd: Handle<ibv_pd>,
+    attr: &mut ibv_srq_init_attr,
+) -> Result<Handle<ibv_srq>> {
+    // SAFETY: a live handle.
+    let pd = unsafe { (*pd.as_ptr()).handle };
+    create_any(file, pd, &mut attr.attr, |request, udata| uverbs::srq::create(file, request, udata))
+}
+
+/// Creates a queue of any type; the driver has basic ones only, EOPNOTSUPP for the others.
+pub fn create_ex(file: &DeviceFile, attr: &mut ibv_srq_init_attr_ex) -> Result<Handle<ibv_srq>> {
+    // SAFETY: the program passes live objects or null.
+    let (pd, cq) = unsafe { (attr.pd.as_ref().map(|pd| pd.handle), attr.cq.as_ref().map(|cq| cq.handle)) };
+    let has = |bit: ibv_srq_init_attr_mask| attr.comp_mask & bit as u32 != 0;
+    let extensions = CreateSrqEx {
+        comp_mask: attr.comp_mask,
+        srq_type: attr.srq_type,
+        // Devices of this kind have no XRC domains.
+        xrcd: 0,
+        cq: cq.filter(|_| has(IBV_SRQ_INIT_ATTR_CQ)).unwrap_or(0),
+        max_num_tags: if has(IBV_SRQ_INIT_ATTR_TM) { attr.tm_cap.max_num_tags } else { 0 },
+    };
+    create_any(file, pd.unwrap_or(0), &mut attr.attr, |request, udata| {
+        uverbs::srq::create_ex(file, request, &extensions, udata)
+    })
+}
+
+fn create_any(
+    file: &DeviceFile,
+    pd: u32,
+    attr: &mut ibv_srq_attr,
+    command: impl FnOnce(&CreateSrq, Udata<'_>) -> Result<SrqCreated>,
+) -> Result<Handle<ibv_srq>> {
+    // The kernel names the queue by this address in its events, so the place comes first.
+    let mut place = Box::<Srq>::new_uninit();
+    let request = CreateSrq {
+        user_handle: place.as_ptr().expose_provenance() as u64,
+        pd,
+        max_wr: attr.max_wr,
+        max_sge: attr.max_sge,
+        srq_limit: attr.srq_limit,
+    };
+    let mut answer = rxe_create_srq_resp::default();
+    let created = command(&request, Udata::answer(answer.as_bytes_mut()))?;
+    let queue = match ReceiveQueue::map(file, &answer.mi, created.max_sge) {
+        Ok(queue) => queue,
+        Err(errno) => {
+            // Nobody has got an event of this queue, so there is nothing to wait for.
+            let _ = uverbs::srq::destroy(file, created.handle);
+            return Err(errno.also_set());
+        }
+    };
+    attr.max_wr = created.max_wr;
+    attr.max_sge = created.max_sge;
+    // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is its empty value.
+    let mut public: ibv_srq = unsafe { core::mem::zeroed() };
+    public.handle = created.handle;
+    place.write(Srq { public: UnsafeCell::new(public), queue: QueueLock::new(queue) });
+    // SAFETY: just written.
+    Ok(Handle::publish(unsafe { place.assume_init() }))
+}
+
+/// Arms the limit event, or resizes; nobody can post while the requests move to another ring.
+pub fn modify(file: &DeviceFile, srq: Handle<ibv_srq>, attr: &ibv_srq_attr, attr_mask: c_int) -> Result<()> {
+    // SAFETY: the handle belongs to this provider, and its kernel handle never changes.
+    let (object, handle) = unsafe { (srq.object::<Srq>(), (*srq.as_ptr()).handle) };
+    let mut place = mminfo::default();
+    let command = rxe_modify_srq_cmd { mmap_info_addr: (&raw mut place).expose_provenance() as u64 };
+    let modify = || {
+        let udata = Udata { input: command.as_bytes(), output: &mut [] };
+        uverbs::srq::modify(file, handle, attr, attr_mask as u32, udata)
+    };
+    if attr_mask & IBV_SRQ_MAX_WR as c_int == 0 {
+        return modify();
+    }
+    let mut queue = object.queue.lock();
+    modify()?;
+    // SAFETY: the driver has written the place of the new ring through the address in the command; volatile, because the
+    // compiler did not see it.
+    let place = unsafe { (&raw const place).read_volatile() };
+    // When the new ring cannot be mapped the old one stays, out of use but safe to post to.
+    queue.remap(file, &place)
+}
+
+/// Sizes and limit.
+pub fn query(file: &DeviceFile, srq: Handle<ibv_srq>, attr: &mut ibv_srq_attr) -> Result<()> {
+    // SAFETY: a live handle.
+    let handle = unsafe { (*srq.as_ptr()).handle };
+    *attr = uverbs::srq::query(file, handle, Udata::none())?;
+    Ok(())
+}
+
+/// Destroys the queue, then waits until the program has acknowledged every event that it got of it.
+pub fn destroy(file: &DeviceFile, srq: Handle<ibv_srq>) -> Result<()> {
+    // SAFETY: a live handle.
+    let handle = unsafe { (*srq.as_ptr()).handle };
+    if let Destroyed::Reported(report) = uverbs::srq::destroy(file, handle)? {
+        wait::for_srq_events(srq, report.events_reported);
+    }
+    // SAFETY: the program gives up the handle, which was published as an Srq.
+    drop(unsafe { srq.reclaim::<Srq>() });
+    Ok(())
+}
