@@ -1,7 +1,8 @@
 //! Gives the shared library its soname and the GNU symbol versions of `libibverbs.map`.
 //!
 //! rustc hands the linker an anonymous version script for every cdylib, and GNU ld refuses to combine that with named
-//! nodes. A small `ld.bfd` in front of the real one drops every version script but ours.
+//! nodes. A small `ld.bfd` in front of the real one drops every version script but ours. It also takes the unwinder from
+//! libgcc's static archive: one shared library less to find and map at the start of every program.
 
 use std::env;
 use std::fs;
@@ -61,6 +62,7 @@ while [ "$n" -gt 0 ]; do
     case $a in
         --version-script=*/{MAP}) set -- "$@" "$a" ;;
         --version-script=*) ;;
+        -lgcc_s) set -- "$@" -lgcc_eh ;;
         *) set -- "$@" "$a" ;;
     esac
 done
@@ -69,7 +71,8 @@ exec '{real}' "$@"
     );
     let path = dir.join("ld.bfd");
     fs::write(&path, script).expect("write the linker wrapper");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("make the linker wrapper executable");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
+        .expect("make the linker wrapper executable");
 }
 
 /// `target/<profile>/libibverbs.so.1`, so that the folder can be put into LD_LIBRARY_PATH as it is.
