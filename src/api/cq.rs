@@ -76,7 +76,8 @@ pub(super) unsafe extern "C" fn create_cq_ex(
         }
         let cq = provider.create_cq_ex(attr)?;
         // SAFETY: a live channel or null; an ibv_cq_ex starts as an ibv_cq does.
-        let (channel, base) = unsafe { (Handle::optional(attr.channel), Handle::from_c(cq.as_ptr().cast())?) };
+        let (channel, base) =
+            unsafe { (Handle::optional(attr.channel), Handle::from_c(cq.as_ptr().cast())?) };
         finish(base, context, channel, attr.cq_context);
         Ok(cq)
     })

@@ -10,7 +10,7 @@ use crate::errno::{Errno, Result};
 use crate::log::trace;
 use crate::provider::device::{Device, DeviceRef};
 use crate::provider::object::Handle;
-use crate::provider::{self, context};
+use crate::provider::{self, Opened, context};
 use crate::uverbs;
 use crate::uverbs::device_file::DeviceFile;
 
@@ -81,6 +81,14 @@ fn refresh(known: &mut Vec<DeviceRef>) -> Result<()> {
     Ok(())
 }
 
+/// The devices there are now.
+pub(super) fn list() -> Result<Vec<DeviceRef>> {
+    SETTINGS.call_once(read_settings);
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    refresh(&mut known)?;
+    Ok(known.clone())
+}
+
 /// A NULL-terminated array of the devices there are, for [`ibv_free_device_list`]; `num` (or NULL) gets their number.
 /// NULL and `errno` on failure; no device at all is an empty array.
 ///
@@ -89,27 +97,28 @@ fn refresh(known: &mut Vec<DeviceRef>) -> Result<()> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_device_list(num: *mut c_int) -> *mut *mut ibv_device {
     // SAFETY: by the contract.
-    let num = unsafe { num.as_mut() };
-    let list = || -> Result<*mut *mut ibv_device> {
-        SETTINGS.call_once(read_settings);
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        refresh(&mut known)?;
+    let mut num = unsafe { num.as_mut() };
+    if let Some(num) = &mut num {
+        **num = 0;
+    }
+    let array = || {
+        let devices = list()?;
         // SAFETY: calloc of a plain array; zeroed, so it ends with NULL.
-        let array = unsafe { libc::calloc(known.len() + 1, size_of::<*mut ibv_device>()) };
+        let array = unsafe { libc::calloc(devices.len() + 1, size_of::<*mut ibv_device>()) };
         let array = array.cast::<*mut ibv_device>();
         if array.is_null() {
             return Err(Errno::ENOMEM);
         }
-        for (place, device) in known.iter().enumerate() {
-            // SAFETY: the array has one place for each device, and one more.
-            unsafe { *array.add(place) = device.clone().into_c() };
-        }
         if let Some(num) = num {
-            *num = known.len() as c_int;
+            *num = devices.len() as c_int;
+        }
+        for (place, device) in devices.into_iter().enumerate() {
+            // SAFETY: the array has one place for each device, and one more.
+            unsafe { *array.add(place) = device.into_c() };
         }
         Ok(array)
     };
-    entry::number(list, |errno| {
+    entry::number(array, |errno| {
         errno.set();
         core::ptr::null_mut()
     })
@@ -198,11 +207,16 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_co
         let device = DeviceRef::acquire(unsafe { Handle::from_c(device) }?);
         let file = DeviceFile::open(device.info())?;
         let opened = device.provider().open(file)?;
-        let async_fd = uverbs::event::open_async(opened.context.file())?;
-        let context = context::create(device, opened, async_fd);
-        table::fill(context::verbs(context));
-        Ok(context)
+        finish_open(device, opened)
     })
+}
+
+/// Makes the C context of a device that its provider has opened.
+pub(super) fn finish_open(device: DeviceRef, opened: Opened) -> Result<Handle<ibv_context>> {
+    let async_fd = uverbs::event::open_async(opened.context.file())?;
+    let context = context::create(device, opened, async_fd);
+    table::fill(context::verbs(context));
+    Ok(context)
 }
 
 /// Closes a device. Objects that the program has not destroyed are lost with it; 0 or an errno value.

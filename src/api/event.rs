@@ -33,7 +33,8 @@ fn subject(event_type: ibv_event_type_t) -> Subject {
         IBV_EVENT_PATH_MIG_ERR,
         IBV_EVENT_QP_LAST_WQE_REACHED,
     ];
-    let among = |events: &[ibv_event_type]| events.iter().any(|&event| event as ibv_event_type_t == event_type);
+    let among =
+        |events: &[ibv_event_type]| events.iter().any(|&event| event as ibv_event_type_t == event_type);
     if among(&CQ) {
         Subject::Cq
     } else if among(&QP) {

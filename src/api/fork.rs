@@ -186,7 +186,8 @@ fn try_advice() -> Result<()> {
     // SAFETY: a fresh private mapping that nothing else uses; it is unmapped below.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let address = libc::mmap(core::ptr::null_mut(), page, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+        let address =
+            libc::mmap(core::ptr::null_mut(), page, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
         if address == libc::MAP_FAILED {
             return Err(Errno::ENOMEM);
         }

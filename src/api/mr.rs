@@ -11,8 +11,9 @@ use crate::provider::object::Handle;
 
 /// The kernel ignores access flags of the optional range that it does not know (`IB_UVERBS_CORE_SUPPORT_*`).
 const CORE_SUPPORT_OPTIONAL_MR_ACCESS: u64 = 1 << 0;
-const REREG_FLAGS: c_int =
-    IBV_REREG_MR_CHANGE_TRANSLATION as c_int | IBV_REREG_MR_CHANGE_PD as c_int | IBV_REREG_MR_CHANGE_ACCESS as c_int;
+const REREG_FLAGS: c_int = IBV_REREG_MR_CHANGE_TRANSLATION as c_int
+    | IBV_REREG_MR_CHANGE_PD as c_int
+    | IBV_REREG_MR_CHANGE_ACCESS as c_int;
 
 /// Registers memory for local use and, as `access` says, for remote peers.
 unsafe fn register(
@@ -37,12 +38,13 @@ unsafe fn register(
     if pinned {
         fork::dont_fork(addr as usize, length)?;
     }
-    let mr = private.context().reg_mr(pd, addr as usize, length, iova, access as c_int).inspect_err(|errno| {
-        if pinned {
-            let _ = fork::do_fork(addr as usize, length);
-        }
-        errno.set();
-    })?;
+    let mr =
+        private.context().reg_mr(pd, addr as usize, length, iova, access as c_int).inspect_err(|errno| {
+            if pinned {
+                let _ = fork::do_fork(addr as usize, length);
+            }
+            errno.set();
+        })?;
     Ok(finish(mr, pd, context, addr, length))
 }
 

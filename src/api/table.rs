@@ -84,9 +84,8 @@ pub(super) fn fill(context: NonNull<verbs_context>) {
     // Programs of 2013 look for the flow functions here.
     // SAFETY: C calls the placeholder through the real type, as the inline functions of that time did.
     unsafe {
-        verbs.ABI_placeholder1 = core::mem::transmute::<Option<unsafe extern "C" fn(_, _) -> *mut _>, _>(
-            verbs.ibv_create_flow,
-        );
+        verbs.ABI_placeholder1 =
+            core::mem::transmute::<Option<unsafe extern "C" fn(_, _) -> *mut _>, _>(verbs.ibv_create_flow);
         verbs.ABI_placeholder2 =
             core::mem::transmute::<Option<unsafe extern "C" fn(_) -> c_int>, _>(verbs.ibv_destroy_flow);
     }

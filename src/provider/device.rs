@@ -43,13 +43,8 @@ impl DeviceRef {
         copy_text(&mut public.dev_name, &info.sysfs_name);
         copy_text(&mut public.dev_path, &info.verbs_path());
         copy_text(&mut public.ibdev_path, &info.ibdev_path);
-        let device = Device {
-            public,
-            references: AtomicU32::new(1),
-            core_support: AtomicU64::new(0),
-            info,
-            provider,
-        };
+        let device =
+            Device { public, references: AtomicU32::new(1), core_support: AtomicU64::new(0), info, provider };
         Self(NonNull::from(Box::leak(Box::new(device))))
     }
 

@@ -3,8 +3,8 @@
 use core::cell::UnsafeCell;
 use core::hint;
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::OnceLock;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
+use std::sync::Once;
 
 /// Spins this often before it lets another thread run: the holder may be off the processor.
 const SPINS_BEFORE_YIELD: u32 = 128;
@@ -29,26 +29,30 @@ pub struct QueueGuard<'a, T> {
 
 impl<T> QueueLock<T> {
     /// An unheld lock around `inner`.
-    pub const fn new(inner: T) -> Self {
+    pub fn new(inner: T) -> Self {
+        look_up_flag();
         Self { held: AtomicBool::new(false), inner: UnsafeCell::new(inner) }
     }
 
     /// Waits until the lock is free and takes it.
     #[inline(always)]
     pub fn lock(&self) -> QueueGuard<'_, T> {
-        self.acquire();
-        QueueGuard { lock: self }
+        self.try_lock().unwrap_or_else(|| {
+            self.acquire_contended();
+            QueueGuard { lock: self }
+        })
     }
 
+    /// Takes the lock if it is free. A caller that leaves waiting to another function keeps its own free of calls, and so of
+    /// registers to save.
     #[inline(always)]
-    fn acquire(&self) {
+    pub fn try_lock(&self) -> Option<QueueGuard<'_, T>> {
         if single_threaded() && !self.held.load(Ordering::Relaxed) {
             self.held.store(true, Ordering::Relaxed);
-            return;
+        } else if self.held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return None;
         }
-        if self.held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            self.acquire_contended();
-        }
+        Some(QueueGuard { lock: self })
     }
 
     #[cold]
@@ -132,26 +136,29 @@ impl<T> Drop for QueueGuard<'_, T> {
 
 static MANY_THREADS: AtomicU8 = AtomicU8::new(0);
 
-/// glibc's own flag of this meaning (since 2.32), looked up once: a C library without it counts as many-threaded.
-struct SingleThreadedFlag(*const AtomicU8);
-// SAFETY: the pointer is to a static of libc or of ours, both of which live as long as the process and are atomics.
-unsafe impl Send for SingleThreadedFlag {}
-// SAFETY: as above; the pointer itself never changes.
-unsafe impl Sync for SingleThreadedFlag {}
+/// glibc's own flag of this meaning (since 2.32). Until the first lock is made, and for good with a C library that has none,
+/// it is ours, which says that there are many threads.
+static FLAG: AtomicPtr<AtomicU8> = AtomicPtr::new((&raw const MANY_THREADS).cast_mut());
 
-static FLAG: OnceLock<SingleThreadedFlag> = OnceLock::new();
+fn look_up_flag() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the name is a NUL-terminated string; dlsym with RTLD_DEFAULT only looks it up.
+        let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
+        if !symbol.is_null() {
+            FLAG.store(symbol.cast(), Ordering::Relaxed);
+        }
+    });
+}
 
 /// Whether the process has exactly one thread.
 #[inline(always)]
 pub fn single_threaded() -> bool {
-    let flag = FLAG.get_or_init(|| {
-        // SAFETY: the name is a NUL-terminated string; dlsym with RTLD_DEFAULT only looks it up.
-        let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
-        SingleThreadedFlag(if symbol.is_null() { &raw const MANY_THREADS } else { symbol.cast() })
-    });
-    // SAFETY: non-null and valid for the life of the process; libc writes the one-byte flag as a plain store of its own
-    // thread before any second thread exists, so this relaxed read of a byte cannot tear.
-    unsafe { (*flag.0).load(Ordering::Relaxed) != 0 }
+    let flag = FLAG.load(Ordering::Relaxed);
+    // SAFETY: `flag` is one of two statics, of libc or of ours, initialised before the process started and alive as long as
+    // it; whichever is seen, the answer is right or on the safe side. libc writes the byte as a plain store of its own thread
+    // before any second thread exists, so this relaxed read cannot tear.
+    unsafe { (*flag).load(Ordering::Relaxed) != 0 }
 }
 
 #[cfg(test)]

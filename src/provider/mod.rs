@@ -30,6 +30,12 @@ pub trait Provider: Sync {
 
     /// Opens a device whose command file is open already; the file goes into the context, or is closed on an error.
     fn open(&self, file: DeviceFile) -> Result<Opened>;
+
+    /// Opens a context over the command file `cmd_fd` of another process; EOPNOTSUPP where contexts cannot be shared.
+    fn import(&self, cmd_fd: c_int) -> Result<Opened> {
+        let _ = cmd_fd;
+        Err(Errno::EOPNOTSUPP)
+    }
 }
 
 /// A device just opened: the context and what the kernel said about it.
@@ -108,6 +114,30 @@ pub trait Context: Send + Sync {
     fn dealloc_pd(&self, pd: Handle<ibv_pd>) -> Result<()> {
         Err(Errno::EOPNOTSUPP)
     }
+
+    /// The protection domain of another process that has this number in the kernel.
+    fn import_pd(&self, pd_handle: u32) -> Result<Handle<ibv_pd>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Forgets an imported protection domain.
+    fn unimport_pd(&self, pd: Handle<ibv_pd>) {}
+
+    /// The region of another process that has this number in the kernel.
+    fn import_mr(&self, pd: Handle<ibv_pd>, mr_handle: u32) -> Result<Handle<ibv_mr>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Forgets an imported region.
+    fn unimport_mr(&self, mr: Handle<ibv_mr>) {}
+
+    /// The device memory of another process that has this number in the kernel.
+    fn import_dm(&self, dm_handle: u32) -> Result<Handle<ibv_dm>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Forgets imported device memory.
+    fn unimport_dm(&self, dm: Handle<ibv_dm>) {}
 
     /// Registers `length` bytes at `addr`, known to remote peers by addresses from `iova`.
     fn reg_mr(

@@ -106,7 +106,8 @@ mod tests {
 
     #[test]
     fn a_published_object_comes_back_whole() {
-        let handle = Handle::publish(Box::new(Private { public: Public { number: 7 }, name: "seven".to_owned() }));
+        let handle =
+            Handle::publish(Box::new(Private { public: Public { number: 7 }, name: "seven".to_owned() }));
         // SAFETY: published just above, alive, and of this type.
         unsafe {
             assert_eq!((*handle.as_ptr()).number, 7);

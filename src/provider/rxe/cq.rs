@@ -79,15 +79,33 @@ impl Cq {
     }
 }
 
-/// The completions of a ring go to a program's array.
+/// Moves up to `num_entries` completions to the program's array `wc`; how many, or -1 for a null queue.
 pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
     // SAFETY: the program passes a live queue of a context whose table holds this function.
     let Some(cq) = (unsafe { Cq::from_c(cq) }) else { return -1 };
     // A negative number asks for nothing.
     let max = num_entries.max(0) as usize;
-    // SAFETY: the program passes room for `num_entries` completions, which are ENTRY bytes each; a ring is the driver's
-    // memory and no array of the program.
-    cq.with_queue(|queue| unsafe { queue.ring.take(wc.cast(), max) }) as c_int
+    let taken = if cq.single_threaded {
+        // SAFETY: as in `with_queue`. The program passes room for `num_entries` completions, which are ENTRY bytes each; a
+        // ring is the driver's memory and no array of the program.
+        unsafe { cq.queue.held_mut().ring.take(wc.cast(), max) }
+    } else if let Some(mut queue) = cq.queue.try_lock() {
+        // SAFETY: the room as above.
+        unsafe { queue.ring.take(wc.cast(), max) }
+    } else {
+        // SAFETY: the room as above.
+        unsafe { poll_after_wait(cq, wc, max) }
+    };
+    taken as c_int
+}
+
+/// # Safety
+/// There is room for `max` completions at `wc`.
+#[cold]
+#[inline(never)]
+unsafe fn poll_after_wait(cq: &Cq, wc: *mut ibv_wc, max: usize) -> usize {
+    // SAFETY: by the contract.
+    unsafe { cq.queue.lock().ring.take(wc.cast(), max) }
 }
 
 /// Asks for an event at the next completion; 0 or an errno value, which `errno` has as well.

@@ -136,25 +136,23 @@ impl CompletionRing {
         if count == 0 {
             return 0;
         }
-        if count == 1 {
-            // SAFETY: the slot is inside the ring and holds at least an entry; the target has room for one.
-            unsafe { copy::one(self.ring.slot(start).as_ptr(), target) };
-        } else {
+        if count > 1 {
             // SAFETY: handed on to the caller; `start` and `count` are both at most `mask`.
-            unsafe { self.copy_runs(start, count, target) };
+            return unsafe { self.take_run(start, count, target) };
         }
-        // Release: the entries have been read before their slots are free. At most `mask + mask`, which may wrap in 32
-        // bits without harm, because the number of slots divides 2^32.
-        self.ring.consumer().store(start.wrapping_add(count as u32) & mask, Ordering::Release);
-        count
+        // SAFETY: the slot is inside the ring and holds at least an entry; the target has room for one.
+        unsafe { copy::one(self.ring.slot(start).as_ptr(), target) };
+        self.give_back(start, 1);
+        1
     }
 
-    /// Copies `count` entries from slot `start` on, in one run or, around the end of the ring, in two.
+    /// Moves `count` entries from slot `start` on, in one run or, around the end of the ring, in two. A function of its own,
+    /// so that polls that find one entry or none save no registers for its calls.
     ///
     /// # Safety
     /// `start` and `count` are at most the mask; `count` entries are writable at `target`, outside the ring.
-    #[inline(always)]
-    unsafe fn copy_runs(&self, start: u32, count: usize, target: *mut u8) {
+    #[inline(never)]
+    unsafe fn take_run(&mut self, start: u32, count: usize, target: *mut u8) -> usize {
         let to_end = self.ring.mask as usize + 1 - start as usize;
         let first = if count < to_end { count } else { to_end };
         // SAFETY: slots `start .. start + first` end at the ring's last slot at the latest, and slots `0 .. count - first`
@@ -163,14 +161,21 @@ impl CompletionRing {
         unsafe {
             (self.copy)(self.ring.slot(start).as_ptr(), target, first, self.ring.shift);
             if count > first {
-                (self.copy)(
-                    self.ring.slot(0).as_ptr(),
-                    target.add(first * ENTRY),
-                    count - first,
-                    self.ring.shift,
-                );
+                let rest = target.add(first * ENTRY);
+                (self.copy)(self.ring.slot(0).as_ptr(), rest, count - first, self.ring.shift);
             }
         }
+        self.give_back(start, count as u32);
+        count
+    }
+
+    /// Tells the producer that the `count` entries from slot `start` on have been read.
+    #[inline(always)]
+    fn give_back(&mut self, start: u32, count: u32) {
+        // The sum may wrap in 32 bits without harm, because the number of slots divides 2^32.
+        let end = start.wrapping_add(count) & self.ring.mask;
+        // Release: the entries have been read before their slots are free.
+        self.ring.consumer().store(end, Ordering::Release);
     }
 
     /// Starts a walk at the oldest completion; nothing if there is none.

@@ -1,0 +1,125 @@
+//! Objects of another process, by their numbers in the kernel (`man ibv_import_device`, `man ibv_import_pd`,
+//! `man ibv_import_mr`, `man ibv_import_dm`).
+
+use core::ffi::c_int;
+use core::mem::MaybeUninit;
+
+use super::{device, entry};
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+use crate::provider::object::Handle;
+use crate::provider::{Context, context};
+
+/// The number of the character device that `fd` is; EINVAL for anything else.
+fn character_device(fd: c_int) -> Result<libc::dev_t> {
+    let mut stat = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: `stat` has room for what fstat writes.
+    if unsafe { libc::fstat(fd, stat.as_mut_ptr()) } != 0 {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: fstat succeeded, so it has filled the structure.
+    let stat = unsafe { stat.assume_init() };
+    if stat.st_mode & libc::S_IFMT == libc::S_IFCHR { Ok(stat.st_rdev) } else { Err(Errno::EINVAL) }
+}
+
+/// A context over the command file of another process; NULL and `errno` on failure: EINVAL where `cmd_fd` is no character
+/// device, ENODEV where it is no RDMA device, EOPNOTSUPP where the provider cannot share contexts.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
+    entry::pointer(|| {
+        let cdev = character_device(cmd_fd)?;
+        let devices = device::list().map_err(|_| Errno::ENODEV)?;
+        let device = devices.into_iter().find(|device| device.info().cdev == cdev).ok_or(Errno::ENODEV)?;
+        let opened = device.provider().import(cmd_fd)?;
+        device::finish_open(device, opened)
+    })
+}
+
+/// # Safety
+/// `pd` is null or live.
+unsafe fn pd_arguments<'a>(pd: *mut ibv_pd) -> Result<(Handle<ibv_pd>, &'a dyn Context)> {
+    // SAFETY: a live protection domain names its open context.
+    unsafe {
+        let pd = Handle::from_c(pd)?;
+        Ok((pd, context::provider((*pd.as_ptr()).context)?))
+    }
+}
+
+/// The protection domain with that number; NULL and `errno` on failure.
+///
+/// # Safety
+/// `context` is null or open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, pd_handle: u32) -> *mut ibv_pd {
+    // SAFETY: handed on to the caller.
+    entry::pointer(|| unsafe { context::provider(context) }?.import_pd(pd_handle))
+}
+
+/// Forgets an imported protection domain; the exporting process keeps it.
+///
+/// # Safety
+/// `pd` is null or imported.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_unimport_pd(pd: *mut ibv_pd) {
+    entry::nothing(|| {
+        // SAFETY: handed on to the caller.
+        let (pd, provider) = unsafe { pd_arguments(pd) }?;
+        provider.unimport_pd(pd);
+        Ok(())
+    });
+}
+
+/// The memory region with that number, in an imported protection domain; NULL and `errno` on failure.
+///
+/// # Safety
+/// `pd` is null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, mr_handle: u32) -> *mut ibv_mr {
+    entry::pointer(|| {
+        // SAFETY: handed on to the caller.
+        let (pd, provider) = unsafe { pd_arguments(pd) }?;
+        provider.import_mr(pd, mr_handle)
+    })
+}
+
+/// Forgets an imported memory region.
+///
+/// # Safety
+/// `mr` is null or imported.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_unimport_mr(mr: *mut ibv_mr) {
+    entry::nothing(|| {
+        // SAFETY: the caller passes an imported region, which names its context.
+        unsafe {
+            let mr = Handle::from_c(mr)?;
+            context::provider((*mr.as_ptr()).context)?.unimport_mr(mr);
+        }
+        Ok(())
+    });
+}
+
+/// The device memory with that number; NULL and `errno` on failure.
+///
+/// # Safety
+/// `context` is null or open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_import_dm(context: *mut ibv_context, dm_handle: u32) -> *mut ibv_dm {
+    // SAFETY: handed on to the caller.
+    entry::pointer(|| unsafe { context::provider(context) }?.import_dm(dm_handle))
+}
+
+/// Forgets imported device memory.
+///
+/// # Safety
+/// `dm` is null or imported.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_unimport_dm(dm: *mut ibv_dm) {
+    entry::nothing(|| {
+        // SAFETY: the caller passes imported device memory, which names its context.
+        unsafe {
+            let dm = Handle::from_c(dm)?;
+            context::provider((*dm.as_ptr()).context)?.unimport_dm(dm);
+        }
+        Ok(())
+    });
+}
