@@ -32,6 +32,7 @@ pub struct Malformed;
 ///
 /// Invariant: `DATA + ((mask + 1) << shift)` bytes from `base` on are readable and writable as long as the ring lives, and
 /// `mask + 1` is a power of two.
+#[derive(Clone, Copy)]
 struct Ring {
     base: NonNull<u8>,
     mask: u32,
@@ -89,6 +90,15 @@ impl Ring {
         unsafe { self.base.add(DATA + (((index & self.mask) as usize) << self.shift)) }
     }
 
+    /// Tells the producer that the `count` entries from slot `start` on have been read.
+    #[inline(always)]
+    fn give_back(&self, start: u32, count: u32) {
+        // The sum may wrap in 32 bits without harm, because the number of slots divides 2^32.
+        let end = start.wrapping_add(count) & self.mask;
+        // Release: the entries have been read before their slots are free.
+        self.consumer().store(end, Ordering::Release);
+    }
+
     fn slot_size(&self) -> usize {
         1 << self.shift
     }
@@ -127,22 +137,23 @@ impl CompletionRing {
     /// `max` entries of 48 bytes are writable at `target`, outside the ring.
     #[inline(always)]
     pub unsafe fn take(&mut self, target: *mut u8, max: usize) -> usize {
-        let mask = self.ring.mask;
+        // A copy, so that it can stay in registers whatever is written through pointers meanwhile.
+        let ring = self.ring;
         // Acquire: the entries were written before the producer index that counts them.
-        let end = self.ring.producer().load(Ordering::Acquire);
-        let start = self.ring.consumer().load(Ordering::Relaxed) & mask;
-        let ready = (end.wrapping_sub(start) & mask) as usize;
+        let end = ring.producer().load(Ordering::Acquire);
+        let start = ring.consumer().load(Ordering::Relaxed) & ring.mask;
+        let ready = (end.wrapping_sub(start) & ring.mask) as usize;
         let count = if ready < max { ready } else { max };
         if count == 0 {
             return 0;
         }
         if count > 1 {
-            // SAFETY: handed on to the caller; `start` and `count` are both at most `mask`.
+            // SAFETY: handed on to the caller; `start` and `count` are both at most the mask.
             return unsafe { self.take_run(start, count, target) };
         }
         // SAFETY: the slot is inside the ring and holds at least an entry; the target has room for one.
-        unsafe { copy::one(self.ring.slot(start).as_ptr(), target) };
-        self.give_back(start, 1);
+        unsafe { copy::one(ring.slot(start).as_ptr(), target) };
+        ring.give_back(start, 1);
         1
     }
 
@@ -165,17 +176,8 @@ impl CompletionRing {
                 (self.copy)(self.ring.slot(0).as_ptr(), rest, count - first, self.ring.shift);
             }
         }
-        self.give_back(start, count as u32);
+        self.ring.give_back(start, count as u32);
         count
-    }
-
-    /// Tells the producer that the `count` entries from slot `start` on have been read.
-    #[inline(always)]
-    fn give_back(&mut self, start: u32, count: u32) {
-        // The sum may wrap in 32 bits without harm, because the number of slots divides 2^32.
-        let end = start.wrapping_add(count) & self.ring.mask;
-        // Release: the entries have been read before their slots are free.
-        self.ring.consumer().store(end, Ordering::Release);
     }
 
     /// Starts a walk at the oldest completion; nothing if there is none.
