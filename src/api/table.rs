@@ -5,7 +5,7 @@ use core::ffi::c_int;
 use core::ptr::NonNull;
 
 use super::{cq, device, mw, port, qp, srq};
-use crate::abi::verbs::verbs_context;
+use crate::abi::verbs::{ibv_flow, ibv_flow_attr, ibv_qp, verbs_context};
 use crate::errno::Errno;
 
 /// Answers of a verb that the device cannot do: EOPNOTSUPP, as the returned number or in `errno` beside NULL. One
@@ -82,11 +82,12 @@ pub(super) fn fill(context: NonNull<verbs_context>) {
     verbs.open_xrcd = Some(pointer2);
     verbs.close_xrcd = Some(number1);
     // Programs of 2013 look for the flow functions here.
-    // SAFETY: C calls the placeholder through the real type, as the inline functions of that time did.
+    type Placeholder = Option<unsafe extern "C" fn()>;
+    type CreateFlow = Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_flow_attr) -> *mut ibv_flow>;
+    type DestroyFlow = Option<unsafe extern "C" fn(*mut ibv_flow) -> c_int>;
+    // SAFETY: a function pointer keeps its value; those programs call it through its real type.
     unsafe {
-        verbs.ABI_placeholder1 =
-            core::mem::transmute::<Option<unsafe extern "C" fn(_, _) -> *mut _>, _>(verbs.ibv_create_flow);
-        verbs.ABI_placeholder2 =
-            core::mem::transmute::<Option<unsafe extern "C" fn(_) -> c_int>, _>(verbs.ibv_destroy_flow);
+        verbs.ABI_placeholder1 = core::mem::transmute::<CreateFlow, Placeholder>(verbs.ibv_create_flow);
+        verbs.ABI_placeholder2 = core::mem::transmute::<DestroyFlow, Placeholder>(verbs.ibv_destroy_flow);
     }
 }

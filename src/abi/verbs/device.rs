@@ -313,6 +313,7 @@ pub enum ibv_rx_hash_function_flags {
 pub use ibv_rx_hash_function_flags::*;
 
 /// Packet fields that take part in the receive hash. IPv4 excludes IPv6, TCP excludes UDP.
+#[allow(clippy::enum_clike_unportable_variant, reason = "in C it is an unsigned int of 32 bits everywhere")]
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ibv_rx_hash_fields {
