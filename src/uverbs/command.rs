@@ -107,7 +107,7 @@ impl<'a, const N: usize> Command<'a, N> {
             data[..bytes.len()].copy_from_slice(bytes);
             self.push(attr_id, bytes.len(), u64::from_ne_bytes(data))
         } else {
-            self.push(attr_id, bytes.len(), bytes.as_ptr().addr() as u64)
+            self.push(attr_id, bytes.len(), bytes.as_ptr().expose_provenance() as u64)
         }
     }
 
@@ -126,7 +126,7 @@ impl<'a, const N: usize> Command<'a, N> {
 
     /// Room for bytes from the kernel.
     pub fn bytes_out(&mut self, attr_id: u16, bytes: &'a mut [u8]) {
-        let _ = self.push(attr_id, bytes.len(), bytes.as_mut_ptr().addr() as u64);
+        let _ = self.push(attr_id, bytes.len(), bytes.as_mut_ptr().expose_provenance() as u64);
     }
 
     /// Room for a structure from the kernel.
@@ -188,7 +188,7 @@ impl<'a, const N: usize> Command<'a, N> {
         header.driver_id = file.driver_id();
         // SAFETY: the frame is header and attributes in one block, and `length` covers no more than it holds. Every
         // attribute that holds an address was made from a slice of the stated length that this command borrows, mutably
-        // where the kernel writes.
+        // where the kernel writes, and its provenance is exposed.
         if unsafe { libc::ioctl(file.as_raw_fd(), RDMA_VERBS_IOCTL, &raw mut self.frame) } != 0 {
             return Err(Errno::last());
         }
