@@ -244,10 +244,10 @@ static inline void open_pair(struct endpoint *a, struct endpoint *b, const char 
 	connect_pair(a, b);
 }
 
-/* The next completion, or false when none came in five seconds. */
+/* The next completion, or false when none came in three seconds. */
 static inline bool next_wc(struct ibv_cq *cq, struct ibv_wc *wc)
 {
-	uint64_t deadline = now_ms() + 5000;
+	uint64_t deadline = now_ms() + 3000;
 
 	do {
 		int n;
