@@ -39,9 +39,11 @@ fn open_sink() -> Option<Sink> {
     Some(Sink { level, file })
 }
 
-/// A decimal, `0x` hexadecimal or `0` octal number as `strtol` with base 0 reads it; anything else is 0.
+/// A decimal, `0x` hexadecimal or `0` octal number as `strtol` with base 0 reads it, cut to 32 bits: a negative one is
+/// above every level. Anything else is 0.
 fn parse_level(text: &str) -> u32 {
     let text = text.trim_start();
+    let (negative, text) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
     let (digits, radix) = if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         (hex, 16)
     } else if text.len() > 1 && text.starts_with('0') {
@@ -50,7 +52,8 @@ fn parse_level(text: &str) -> u32 {
         (text, 10)
     };
     let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
-    u32::from_str_radix(&digits[..end], radix).unwrap_or(0)
+    let level = u32::from_str_radix(&digits[..end], radix).unwrap_or(0);
+    if negative { level.wrapping_neg() } else { level }
 }
 
 /// Whether a line of this level would be written: lets a caller skip work that only the trace needs.
@@ -61,15 +64,24 @@ pub fn enabled(level: Level) -> bool {
 
 /// Appends one line to the log file. The thread's `errno` is left as it was.
 pub fn write(level: Level, line: fmt::Arguments<'_>) {
-    if !enabled(level) {
-        return;
-    }
     let before = Errno::last();
-    if let Some(Some(sink)) = SINK.get() {
+    if enabled(level)
+        && let Some(Some(sink)) = SINK.get()
+    {
         // One write per line, so that lines of several threads and processes do not mix.
         let _ = (&sink.file).write_all(format!("{line}\n").as_bytes());
     }
     before.set();
+}
+
+/// Tells the person at the program's terminal something, as rdma-core does: on standard error, which may be closed.
+pub fn say(line: fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "libibverbs: {line}");
+}
+
+/// As [`say`], with the word `Warning:`.
+pub fn warn(line: fmt::Arguments<'_>) {
+    say(format_args!("Warning: {line}"));
 }
 
 /// Writes a line of the given [`Level`] variant: `trace!(Debug, "create_cq: asked {cqe} entries")`.
@@ -87,7 +99,7 @@ mod tests {
     #[test]
     fn levels_are_read_as_strtol_reads_them() {
         for (text, level) in
-            [("4", 4), (" 3", 3), ("0x2", 2), ("02", 2), ("2abc", 2), ("", 0), ("debug", 0), ("-1", 0)]
+            [("4", 4), (" 3", 3), ("0x2", 2), ("02", 2), ("2abc", 2), ("", 0), ("debug", 0), ("-1", u32::MAX)]
         {
             assert_eq!(parse_level(text), level, "{text:?}");
         }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, Once, PoisonError};
 use super::{entry, fork, table};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
-use crate::log::trace;
+use crate::log::{self, trace};
 use crate::provider::device::{Device, DeviceRef};
 use crate::provider::object::Handle;
 use crate::provider::{self, Opened, context};
@@ -29,7 +29,7 @@ fn switched_on(name: &str) -> bool {
 /// What the environment and the limits of the process say, looked at before the first list.
 fn read_settings() {
     if (switched_on("RDMAV_FORK_SAFE") || switched_on("IBV_FORK_SAFE")) && fork::initialise().is_err() {
-        eprintln!("libibverbs: Warning: fork()-safety requested but init failed");
+        log::warn(format_args!("fork()-safety requested but init failed"));
     }
     uverbs::set_allow_disassociate_destroy(
         switched_on("RDMAV_ALLOW_DISASSOC_DESTROY") || switched_on("MLX4_DEVICE_FATAL_CLEANUP"),
@@ -46,12 +46,12 @@ fn warn_of_small_memlock_limit() {
         return;
     }
     if !known {
-        eprint!("libibverbs: Warning: getrlimit(RLIMIT_MEMLOCK) failed.");
+        log::warn(format_args!("getrlimit(RLIMIT_MEMLOCK) failed."));
     } else if limit.rlim_cur <= SMALL_MEMLOCK_LIMIT {
-        eprintln!(
-            "libibverbs: Warning: RLIMIT_MEMLOCK is {} bytes.\n    This will severely limit memory registrations.",
+        log::warn(format_args!(
+            "RLIMIT_MEMLOCK is {} bytes.\n    This will severely limit memory registrations.",
             limit.rlim_cur
-        );
+        ));
     }
 }
 
@@ -69,10 +69,10 @@ fn refresh(known: &mut Vec<DeviceRef>) -> Result<()> {
                 trace!(Info, "{}: driven by {}", info.ibdev_name, provider.name());
                 fresh.push(DeviceRef::new(info, provider));
             }
-            None if std::env::var_os("IBV_SHOW_WARNINGS").is_some() => eprintln!(
-                "libibverbs: Warning: no userspace device-specific driver found for {}",
+            None if std::env::var_os("IBV_SHOW_WARNINGS").is_some() => log::warn(format_args!(
+                "no userspace device-specific driver found for {}",
                 info.ibdev_name
-            ),
+            )),
             None => trace!(Info, "{}: no provider drives it", info.ibdev_name),
         }
     }
@@ -246,6 +246,7 @@ pub unsafe extern "C" fn ibv_query_device(
         let (provider, device_attr) =
             unsafe { (context::provider(context)?, device_attr.as_mut().ok_or(Errno::EINVAL)?) };
         let mut attr = empty_attributes();
+        *device_attr = attr.orig_attr;
         provider.query_device(None, &mut attr, size_of::<ibv_device_attr>())?;
         *device_attr = attr.orig_attr;
         Ok(())
@@ -265,15 +266,17 @@ pub(super) unsafe extern "C" fn query_device_ex(
         if attr.is_null() {
             return Err(Errno::EINVAL);
         }
+        if input.is_some_and(|input| input.comp_mask != 0) || attr_size < size_of::<ibv_device_attr>() {
+            return Err(Errno::EINVAL);
+        }
         let mut all = empty_attributes();
+        let target = attr.cast::<u8>();
+        // SAFETY: the caller has room for `attr_size` bytes.
+        unsafe { target.write_bytes(0, attr_size) };
         provider.query_device(input, &mut all, attr_size)?;
         let known = attr_size.min(size_of::<ibv_device_attr_ex>());
-        let target = attr.cast::<u8>();
-        // SAFETY: the caller has room for `attr_size` bytes; the first `known` exist in `all`, the rest become zero.
-        unsafe {
-            target.copy_from_nonoverlapping((&raw const all).cast(), known);
-            target.add(known).write_bytes(0, attr_size - known);
-        }
+        // SAFETY: as above; `known` bytes exist in `all`.
+        unsafe { target.copy_from_nonoverlapping((&raw const all).cast(), known) };
         Ok(())
     })
 }

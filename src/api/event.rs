@@ -66,13 +66,13 @@ pub unsafe extern "C" fn ibv_get_async_event(
         event.event_type = described.event_type as ibv_event_type_t;
         // The kernel gives back the address that the object was created with.
         let address = described.element as usize;
-        event.element = match subject(event.event_type) {
-            Subject::Cq => ibv_async_event_element { cq: address as *mut ibv_cq },
-            Subject::Qp => ibv_async_event_element { qp: address as *mut ibv_qp },
-            Subject::Srq => ibv_async_event_element { srq: address as *mut ibv_srq },
-            Subject::Wq => ibv_async_event_element { wq: address as *mut ibv_wq },
-            Subject::Port => ibv_async_event_element { port_num: described.element as c_int },
-        };
+        match subject(event.event_type) {
+            Subject::Cq => event.element.cq = address as *mut ibv_cq,
+            Subject::Qp => event.element.qp = address as *mut ibv_qp,
+            Subject::Srq => event.element.srq = address as *mut ibv_srq,
+            Subject::Wq => event.element.wq = address as *mut ibv_wq,
+            Subject::Port => event.element.port_num = described.element as c_int,
+        }
         Ok(())
     })
 }

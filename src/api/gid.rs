@@ -174,6 +174,9 @@ unsafe fn bytes<'a>(start: *mut ibv_gid_entry, size: usize) -> Result<&'a mut [u
     if size == 0 {
         return Ok(&mut []);
     }
+    if size > isize::MAX as usize {
+        return Err(Errno::EINVAL.also_set());
+    }
     if start.is_null() {
         // What the kernel says when it cannot write the answer.
         return Err(Errno::EFAULT.also_set());

@@ -30,14 +30,16 @@ unsafe fn query(
     }
     // SAFETY: plain C data; all zeros is its empty value.
     let mut all: ibv_port_attr = unsafe { core::mem::zeroed() };
+    let target = attr.cast::<u8>();
+    // As with rdma-core, a failure leaves zeros in a struct of full size and nothing in a smaller one.
+    if length >= size_of::<ibv_port_attr>() {
+        // SAFETY: the caller has room for `length` bytes.
+        unsafe { target.write_bytes(0, length) };
+    }
     provider.query_port(port_num, &mut all)?;
     let known = length.min(size_of::<ibv_port_attr>());
-    let target = attr.cast::<u8>();
-    // SAFETY: the caller has room for `length` bytes, of which the first `known` exist in `all`.
-    unsafe {
-        target.copy_from_nonoverlapping((&raw const all).cast(), known);
-        target.add(known).write_bytes(0, length - known);
-    }
+    // SAFETY: as above; `known` bytes exist in `all`.
+    unsafe { target.copy_from_nonoverlapping((&raw const all).cast(), known) };
     Ok(())
 }
 

@@ -99,7 +99,7 @@ pub(super) unsafe extern "C" fn create_qp_ex(
     })
 }
 
-/// The builder side of a queue pair that was created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, else NULL.
+/// The extended side of a queue pair that was created by `ibv_create_qp_ex`, else NULL.
 ///
 /// # Safety
 /// `qp` is null or live.

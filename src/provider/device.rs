@@ -50,11 +50,9 @@ impl DeviceRef {
 
     /// The reference that a C pointer stands for, as an additional one.
     pub fn acquire(device: Handle<ibv_device>) -> Self {
-        // SAFETY: every ibv_device that we give out is the first field of a Device.
-        let device = NonNull::from(unsafe { device.object::<Device>() });
-        // SAFETY: live by the handle's promise.
-        unsafe { device.as_ref() }.references.fetch_add(1, Ordering::Relaxed);
-        Self(device)
+        let device = Self::from_c(device);
+        core::mem::forget(device.clone());
+        device
     }
 
     /// Gives the reference to the C program, as one element of a device list.
@@ -66,8 +64,9 @@ impl DeviceRef {
 
     /// Takes back a reference that [`DeviceRef::into_c`] gave away.
     pub fn from_c(device: Handle<ibv_device>) -> Self {
-        // SAFETY: as in `acquire`.
-        Self(NonNull::from(unsafe { device.object::<Device>() }))
+        // SAFETY: a handle is not null. Every ibv_device that we give out is the first field of a Device, and the pointer
+        // is the one that `new` made, so it may free the whole.
+        Self(unsafe { NonNull::new_unchecked(device.as_ptr().cast()) })
     }
 
     /// The pointer that the C program knows.

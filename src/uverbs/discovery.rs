@@ -345,10 +345,10 @@ fn check_abi_version() -> Result<()> {
     if KNOWN_ABI.contains(&version) {
         return Ok(());
     }
-    eprintln!(
-        "libibverbs: Fatal: kernel ABI version {version} doesn't match library version {}.",
+    crate::log::say(format_args!(
+        "Fatal: kernel ABI version {version} doesn't match library version {}.",
         KNOWN_ABI.end()
-    );
+    ));
     Err(Errno::ENOSYS)
 }
 

@@ -37,7 +37,6 @@ use crate::abi::driver::verbs_mr;
 use crate::abi::uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 use crate::abi::verbs::*;
 use crate::errno::Result;
-use crate::log::trace;
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::discovery::DeviceInfo;
 use crate::uverbs::{self, Udata};
@@ -60,10 +59,13 @@ impl Provider for Rxe {
             None => device.ibdev_name.starts_with("rxe"),
         };
         if ours && !ABI_VERSIONS.contains(&device.abi_ver) {
-            trace!(
-                Warning,
-                "rxe: no support for interface version {} of {}", device.abi_ver, device.ibdev_path
-            );
+            crate::log::warn(format_args!(
+                "Driver rxe does not support the kernel ABI of {} (supports {} to {}) for device {}",
+                device.abi_ver,
+                ABI_VERSIONS.start(),
+                ABI_VERSIONS.end(),
+                device.ibdev_path
+            ));
             return false;
         }
         ours

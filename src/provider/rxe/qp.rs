@@ -87,7 +87,12 @@ pub fn create(file: &DeviceFile, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr
     // SAFETY: the program passes live objects or null.
     let request =
         unsafe { request(attr.qp_type, Some(pd), attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all) };
-    let given = Attributes { qp_type: attr.qp_type, shared: !attr.srq.is_null(), operations: None };
+    let given = Attributes {
+        qp_type: attr.qp_type,
+        shared: !attr.srq.is_null(),
+        extended: false,
+        operations: None,
+    };
     create_any(file, request, &mut attr.cap, &given, |request, cap, udata| {
         uverbs::qp::create(file, request, cap, udata)
     })
@@ -106,23 +111,24 @@ pub fn create_ex(file: &DeviceFile, attr: &mut ibv_qp_init_attr_ex) -> Result<Ha
             attr.qp_type
         );
     })?;
-    // SAFETY: the program passes live objects or null.
+    // SAFETY: the program passes live objects or null where the mask and the type say that they count.
     let mut request = unsafe {
-        let pd = attr.pd.as_ref().map(|pd| pd.handle);
+        let has_pd = attr.comp_mask & IBV_QP_INIT_ATTR_PD as u32 != 0;
+        let pd = if has_pd { attr.pd.as_ref().map(|pd| pd.handle) } else { None };
         request(attr.qp_type, pd, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all)
     };
     request.comp_mask = attr.comp_mask;
     request.create_flags = attr.create_flags;
     request.source_qpn = attr.source_qpn;
     let given =
-        Attributes { qp_type: attr.qp_type, shared: !attr.srq.is_null(), operations: Some(operations) };
+        Attributes { qp_type: attr.qp_type, shared: !attr.srq.is_null(), extended: true, operations };
     create_any(file, request, &mut attr.cap, &given, |request, cap, udata| {
         uverbs::qp::create_ex2(file, request, cap, udata)
     })
 }
 
-/// The operations to have builders for: none unless asked.
-fn check_attributes(attr: &ibv_qp_init_attr_ex) -> Result<u64> {
+/// The operations to have builders for, if builders are asked for.
+fn check_attributes(attr: &ibv_qp_init_attr_ex) -> Result<Option<u64>> {
     const KNOWN: u32 = IBV_QP_INIT_ATTR_PD as u32
         | IBV_QP_INIT_ATTR_CREATE_FLAGS as u32
         | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS as u32;
@@ -135,10 +141,10 @@ fn check_attributes(attr: &ibv_qp_init_attr_ex) -> Result<u64> {
         return Err(unsupported.also_set());
     }
     if !has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
-        return Ok(0);
+        return Ok(None);
     }
     match wr::operations(attr.qp_type) {
-        Some(known) if attr.send_ops_flags & !known == 0 => Ok(attr.send_ops_flags),
+        Some(known) if attr.send_ops_flags & !known == 0 => Ok(Some(attr.send_ops_flags)),
         _ => Err(unsupported.also_set()),
     }
 }
@@ -148,12 +154,16 @@ struct Attributes {
     qp_type: u32,
     /// Receives come from a shared queue.
     shared: bool,
-    /// Operations with builders; none for a plain queue pair.
+    /// Made by `ibv_create_qp_ex`.
+    extended: bool,
+    /// Operations with builders; none where no builders were asked for.
     operations: Option<u64>,
 }
 
+/// Names the objects that a queue pair of this type is made of; pointers that do not count for the type are not followed.
+///
 /// # Safety
-/// The objects are live or null.
+/// The objects that count are live or null.
 unsafe fn request(
     qp_type: u32,
     pd: Option<u32>,
@@ -162,18 +172,22 @@ unsafe fn request(
     srq: *const ibv_srq,
     sq_sig_all: c_int,
 ) -> CreateQp {
-    // SAFETY: by the contract.
-    unsafe {
-        CreateQp {
-            qp_type,
-            pd,
-            send_cq: send_cq.as_ref().map(|cq| cq.handle),
-            recv_cq: recv_cq.as_ref().map(|cq| cq.handle),
-            srq: srq.as_ref().map(|srq| srq.handle),
-            sq_sig_all: sq_sig_all != 0,
-            ..CreateQp::default()
+    const XRC_SEND: u32 = IBV_QPT_XRC_SEND as u32;
+    let sends = [IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND, IBV_QPT_DRIVER]
+        .iter()
+        .any(|&known| known as u32 == qp_type);
+    let mut request = CreateQp { qp_type, pd, sq_sig_all: sq_sig_all != 0, ..CreateQp::default() };
+    if sends {
+        // SAFETY: by the contract.
+        unsafe {
+            request.send_cq = send_cq.as_ref().map(|cq| cq.handle);
+            request.srq = srq.as_ref().map(|srq| srq.handle);
+            if qp_type != XRC_SEND {
+                request.recv_cq = recv_cq.as_ref().map(|cq| cq.handle);
+            }
         }
     }
+    request
 }
 
 fn create_any(
@@ -202,14 +216,12 @@ fn create_any(
     let mut public: ibv_qp_ex = unsafe { core::mem::zeroed() };
     public.qp_base.handle = created.handle;
     public.qp_base.qp_num = created.qp_num;
-    public.qp_base.qp_type = given.qp_type;
-    public.qp_base.state = IBV_QPS_RESET as ibv_qp_state_t;
-    if let Some(operations) = given.operations.filter(|operations| *operations != 0) {
+    if let Some(operations) = given.operations {
         wr::set_functions(&mut public, operations);
     }
     place.write(Qp {
         public: UnsafeCell::new(public),
-        extended: given.operations.is_some(),
+        extended: given.extended,
         send: QueueLock::new(send),
         receive: receive.map(QueueLock::new),
     });
@@ -233,8 +245,8 @@ fn map_rings(
 pub fn extended(qp: Handle<ibv_qp>) -> Option<Handle<ibv_qp_ex>> {
     // SAFETY: the handle belongs to this provider, and the public part of every Qp is an extended one.
     unsafe {
-        let object = qp.object::<Qp>();
-        object.extended.then(|| Handle::optional(object.public.get())).flatten()
+        // From the handle, not from the field: builders reach the whole object through this pointer.
+        if qp.object::<Qp>().extended { Handle::optional(qp.as_ptr().cast()) } else { None }
     }
 }
 

@@ -64,18 +64,29 @@ pub fn create(
 
 /// Creates a queue of any type; the driver has basic ones only, EOPNOTSUPP for the others.
 pub fn create_ex(file: &DeviceFile, attr: &mut ibv_srq_init_attr_ex) -> Result<Handle<ibv_srq>> {
-    // SAFETY: the program passes live objects or null.
-    let (pd, cq) = unsafe { (attr.pd.as_ref().map(|pd| pd.handle), attr.cq.as_ref().map(|cq| cq.handle)) };
-    let has = |bit: ibv_srq_init_attr_mask| attr.comp_mask & bit as u32 != 0;
-    let extensions = CreateSrqEx {
+    let known = attr.comp_mask < IBV_SRQ_INIT_ATTR_RESERVED as u32;
+    let has = |bit: ibv_srq_init_attr_mask| known && attr.comp_mask & bit as u32 != 0;
+    let mut extensions = CreateSrqEx {
         comp_mask: attr.comp_mask,
         srq_type: attr.srq_type,
         // Devices of this kind have no XRC domains.
         xrcd: 0,
-        cq: cq.filter(|_| has(IBV_SRQ_INIT_ATTR_CQ)).unwrap_or(0),
+        cq: 0,
         max_num_tags: if has(IBV_SRQ_INIT_ATTR_TM) { attr.tm_cap.max_num_tags } else { 0 },
     };
-    create_any(file, pd.unwrap_or(0), &mut attr.attr, |request, udata| {
+    let mut pd = 0;
+    let missing = || Errno::EINVAL.also_set();
+    // SAFETY: the program passes live objects or null where the mask and the type say that they count; elsewhere the
+    // pointers are not followed.
+    unsafe {
+        if has(IBV_SRQ_INIT_ATTR_PD) {
+            pd = attr.pd.as_ref().ok_or_else(missing)?.handle;
+        }
+        if has(IBV_SRQ_INIT_ATTR_CQ) && extensions.effective_type() != IBV_SRQT_BASIC as u32 {
+            extensions.cq = attr.cq.as_ref().ok_or_else(missing)?.handle;
+        }
+    }
+    create_any(file, pd, &mut attr.attr, |request, udata| {
         uverbs::srq::create_ex(file, request, &extensions, udata)
     })
 }
@@ -97,6 +108,8 @@ fn create_any(
     };
     let mut answer = rxe_create_srq_resp::default();
     let created = command(&request, Udata::answer(answer.as_bytes_mut()))?;
+    attr.max_wr = created.max_wr;
+    attr.max_sge = created.max_sge;
     let queue = match ReceiveQueue::map(file, &answer.mi, created.max_sge) {
         Ok(queue) => queue,
         Err(errno) => {
@@ -105,8 +118,6 @@ fn create_any(
             return Err(errno.also_set());
         }
     };
-    attr.max_wr = created.max_wr;
-    attr.max_sge = created.max_sge;
     // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is its empty value.
     let mut public: ibv_srq = unsafe { core::mem::zeroed() };
     public.handle = created.handle;
