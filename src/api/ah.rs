@@ -31,17 +31,13 @@ pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) 
 /// # Safety
 /// `pd` is null or live.
 unsafe fn create(pd: *mut ibv_pd, attr: &mut ibv_ah_attr) -> Result<Handle<ibv_ah>> {
-    // SAFETY: a live protection domain names its open context.
-    let (pd, context) = unsafe {
-        let pd = Handle::from_c(pd)?;
-        (pd, (*pd.as_ptr()).context)
-    };
-    // SAFETY: as above.
-    let ah = unsafe { context::provider(context) }?.create_ah(pd, attr)?;
-    // SAFETY: just made, and nobody else knows it yet.
+    // SAFETY: by the contract.
+    let (pd, provider) = unsafe { context::of(pd) }?;
+    let ah = provider.create_ah(pd, attr)?;
+    // SAFETY: just made, and nobody else knows it yet; the protection domain is live.
     unsafe {
         let ah = ah.as_ptr();
-        (*ah).context = context;
+        (*ah).context = (*pd.as_ptr()).context;
         (*ah).pd = pd.as_ptr();
     }
     Ok(ah)
@@ -54,11 +50,8 @@ unsafe fn create(pd: *mut ibv_pd, attr: &mut ibv_ah_attr) -> Result<Handle<ibv_a
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
     entry::value(|| {
-        // SAFETY: the caller passes a live address handle, which names its context.
-        let (ah, provider) = unsafe {
-            let ah = Handle::from_c(ah)?;
-            (ah, context::provider((*ah.as_ptr()).context)?)
-        };
+        // SAFETY: the caller passes a live address handle.
+        let (ah, provider) = unsafe { context::of(ah) }?;
         provider.destroy_ah(ah)
     })
 }
@@ -78,10 +71,7 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
 ) -> c_int {
     entry::minus_one(|| {
         // SAFETY: handed on to the caller.
-        let attr = unsafe { answer_to(context, port_num, wc, grh) }?;
-        // SAFETY: by the contract.
-        *unsafe { ah_attr.as_mut() }.ok_or(Errno::EINVAL)? = attr;
-        Ok(())
+        unsafe { answer_to(context, port_num, wc, grh, ah_attr.as_mut().ok_or(Errno::EINVAL)?) }
     })
 }
 
@@ -97,14 +87,19 @@ pub unsafe extern "C" fn ibv_create_ah_from_wc(
     port_num: u8,
 ) -> *mut ibv_ah {
     entry::pointer(|| {
-        // SAFETY: handed on to the caller; a live protection domain names its open context.
+        // SAFETY: handed on to the caller; a live protection domain names its open context. The attributes are plain C
+        // data, of which all zeros is a value.
         unsafe {
             let context = (*Handle::from_c(pd)?.as_ptr()).context;
-            create(pd, &mut answer_to(context, port_num, wc, grh)?)
+            let mut attr = core::mem::zeroed();
+            answer_to(context, port_num, wc, grh, &mut attr)?;
+            create(pd, &mut attr)
         }
     })
 }
 
+/// What is known before the GID table is asked stands in `attr` also after an error, as with rdma-core.
+///
 /// # Safety
 /// As for [`ibv_init_ah_from_wc`].
 unsafe fn answer_to(
@@ -112,7 +107,8 @@ unsafe fn answer_to(
     port_num: u8,
     wc: *const ibv_wc,
     grh: *const ibv_grh,
-) -> Result<ibv_ah_attr> {
+    attr: &mut ibv_ah_attr,
+) -> Result<()> {
     // SAFETY: by the contract. The header is read as bytes: what stands in it depends on the network.
     let (wc, header) = unsafe {
         let wc = wc.as_ref().ok_or(Errno::EINVAL)?;
@@ -123,7 +119,7 @@ unsafe fn answer_to(
         return Err(Errno::EINVAL);
     }
     // SAFETY: plain C data; all zeros is its empty value.
-    let mut attr: ibv_ah_attr = unsafe { core::mem::zeroed() };
+    *attr = unsafe { core::mem::zeroed() };
     attr.dlid = wc.slid;
     attr.sl = wc.sl;
     attr.src_path_bits = wc.dlid_path_bits;
@@ -137,12 +133,12 @@ unsafe fn answer_to(
                 unsafe { gid::find_index(context, port_num, gid, gid_type) }
             };
             match header_version(header)? {
-                4 => answer_by_ipv4(&mut attr, header, find)?,
-                _ => answer_by_ipv6(&mut attr, header, find)?,
+                4 => answer_by_ipv4(attr, header, find)?,
+                _ => answer_by_ipv6(attr, header, find)?,
             }
         }
     }
-    Ok(attr)
+    Ok(())
 }
 
 /// Version, traffic class and flow label.

@@ -4,9 +4,9 @@ use core::ffi::{c_int, c_void};
 
 use super::{channel, entry};
 use crate::abi::verbs::*;
-use crate::errno::{Errno, Result};
+use crate::errno::Errno;
+use crate::provider::context;
 use crate::provider::object::Handle;
-use crate::provider::{Context, context};
 
 /// Fills in what the library keeps in a CQ just made, and counts it on its channel.
 fn finish(
@@ -28,16 +28,6 @@ fn finish(
     }
     if let Some(channel) = channel {
         channel::hold(channel);
-    }
-}
-
-/// # Safety
-/// `cq` is null or a live CQ.
-unsafe fn arguments<'a>(cq: *mut ibv_cq) -> Result<(Handle<ibv_cq>, &'a dyn Context)> {
-    // SAFETY: a live CQ names its open context.
-    unsafe {
-        let cq = Handle::from_c(cq)?;
-        Ok((cq, context::provider((*cq.as_ptr()).context)?))
     }
 }
 
@@ -91,7 +81,7 @@ pub(super) unsafe extern "C" fn create_cq_ex(
 pub unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     entry::value(|| {
         // SAFETY: handed on to the caller.
-        let (cq, provider) = unsafe { arguments(cq) }?;
+        let (cq, provider) = unsafe { context::of(cq) }?;
         provider.resize_cq(cq, cqe)
     })
 }
@@ -104,7 +94,7 @@ pub unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
 pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
     entry::value(|| {
         // SAFETY: handed on to the caller; the channel of a live CQ is live, and outlives it.
-        let ((cq, provider), channel) = unsafe { (arguments(cq)?, Handle::optional((*cq).channel)) };
+        let ((cq, provider), channel) = unsafe { (context::of(cq)?, Handle::optional((*cq).channel)) };
         provider.destroy_cq(cq)?;
         if let Some(channel) = channel {
             channel::release(channel);

@@ -69,10 +69,9 @@ fn refresh(known: &mut Vec<DeviceRef>) -> Result<()> {
                 trace!(Info, "{}: driven by {}", info.ibdev_name, provider.name());
                 fresh.push(DeviceRef::new(info, provider));
             }
-            None if std::env::var_os("IBV_SHOW_WARNINGS").is_some() => log::warn(format_args!(
-                "no userspace device-specific driver found for {}",
-                info.ibdev_name
-            )),
+            None if std::env::var_os("IBV_SHOW_WARNINGS").is_some() => {
+                log::warn(format_args!("no userspace device-specific driver found for {}", info.ibdev_name))
+            }
             None => trace!(Info, "{}: no provider drives it", info.ibdev_name),
         }
     }

@@ -7,8 +7,7 @@ use core::mem::MaybeUninit;
 use super::{device, entry};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
-use crate::provider::object::Handle;
-use crate::provider::{Context, context};
+use crate::provider::context;
 
 /// The number of the character device that `fd` is; EINVAL for anything else.
 fn character_device(fd: c_int) -> Result<libc::dev_t> {
@@ -35,16 +34,6 @@ pub extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
     })
 }
 
-/// # Safety
-/// `pd` is null or live.
-unsafe fn pd_arguments<'a>(pd: *mut ibv_pd) -> Result<(Handle<ibv_pd>, &'a dyn Context)> {
-    // SAFETY: a live protection domain names its open context.
-    unsafe {
-        let pd = Handle::from_c(pd)?;
-        Ok((pd, context::provider((*pd.as_ptr()).context)?))
-    }
-}
-
 /// The protection domain with that number; NULL and `errno` on failure.
 ///
 /// # Safety
@@ -63,7 +52,7 @@ pub unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, pd_handle: u32
 pub unsafe extern "C" fn ibv_unimport_pd(pd: *mut ibv_pd) {
     entry::nothing(|| {
         // SAFETY: handed on to the caller.
-        let (pd, provider) = unsafe { pd_arguments(pd) }?;
+        let (pd, provider) = unsafe { context::of(pd) }?;
         provider.unimport_pd(pd);
         Ok(())
     });
@@ -77,7 +66,7 @@ pub unsafe extern "C" fn ibv_unimport_pd(pd: *mut ibv_pd) {
 pub unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, mr_handle: u32) -> *mut ibv_mr {
     entry::pointer(|| {
         // SAFETY: handed on to the caller.
-        let (pd, provider) = unsafe { pd_arguments(pd) }?;
+        let (pd, provider) = unsafe { context::of(pd) }?;
         provider.import_mr(pd, mr_handle)
     })
 }
@@ -89,11 +78,9 @@ pub unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, mr_handle: u32) -> *mut 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_unimport_mr(mr: *mut ibv_mr) {
     entry::nothing(|| {
-        // SAFETY: the caller passes an imported region, which names its context.
-        unsafe {
-            let mr = Handle::from_c(mr)?;
-            context::provider((*mr.as_ptr()).context)?.unimport_mr(mr);
-        }
+        // SAFETY: handed on to the caller.
+        let (mr, provider) = unsafe { context::of(mr) }?;
+        provider.unimport_mr(mr);
         Ok(())
     });
 }
@@ -115,11 +102,9 @@ pub unsafe extern "C" fn ibv_import_dm(context: *mut ibv_context, dm_handle: u32
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_unimport_dm(dm: *mut ibv_dm) {
     entry::nothing(|| {
-        // SAFETY: the caller passes imported device memory, which names its context.
-        unsafe {
-            let dm = Handle::from_c(dm)?;
-            context::provider((*dm.as_ptr()).context)?.unimport_dm(dm);
-        }
+        // SAFETY: handed on to the caller.
+        let (dm, provider) = unsafe { context::of(dm) }?;
+        provider.unimport_dm(dm);
         Ok(())
     });
 }

@@ -4,23 +4,8 @@ use core::ffi::c_int;
 
 use super::entry;
 use crate::abi::verbs::{ibv_gid, ibv_qp};
-use crate::errno::{Errno, Result};
-use crate::provider::object::Handle;
-use crate::provider::{Context, context};
-
-/// # Safety
-/// `qp` is null or a live queue pair, `gid` null or valid.
-unsafe fn arguments<'a>(
-    qp: *mut ibv_qp,
-    gid: *const ibv_gid,
-) -> Result<(Handle<ibv_qp>, &'a ibv_gid, &'a dyn Context)> {
-    // SAFETY: by the contract; a live queue pair names its context.
-    unsafe {
-        let qp = Handle::from_c(qp)?;
-        let gid = gid.as_ref().ok_or(Errno::EINVAL)?;
-        Ok((qp, gid, context::provider((*qp.as_ptr()).context)?))
-    }
-}
+use crate::errno::Errno;
+use crate::provider::context;
 
 /// Joins `qp` to the group `gid` (with multicast LID `lid` on InfiniBand); 0 or an errno value.
 ///
@@ -29,8 +14,8 @@ unsafe fn arguments<'a>(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
     entry::value(|| {
-        // SAFETY: handed on to the caller.
-        let (qp, gid, provider) = unsafe { arguments(qp, gid) }?;
+        // SAFETY: the caller passes a live queue pair and a valid GID.
+        let ((qp, provider), gid) = unsafe { (context::of(qp)?, gid.as_ref().ok_or(Errno::EINVAL)?) };
         provider.attach_mcast(qp, gid, lid)
     })
 }
@@ -42,8 +27,8 @@ pub unsafe extern "C" fn ibv_attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
     entry::value(|| {
-        // SAFETY: handed on to the caller.
-        let (qp, gid, provider) = unsafe { arguments(qp, gid) }?;
+        // SAFETY: the caller passes a live queue pair and a valid GID.
+        let ((qp, provider), gid) = unsafe { (context::of(qp)?, gid.as_ref().ok_or(Errno::EINVAL)?) };
         provider.detach_mcast(qp, gid, lid)
     })
 }

@@ -26,7 +26,7 @@ unsafe fn register(
     // SAFETY: the caller passes a live protection domain, which names its context.
     let (pd, context) = unsafe {
         let pd = Handle::from_c(pd)?;
-        (pd, context::handle((*pd.as_ptr()).context)?)
+        (pd, Handle::from_c((*pd.as_ptr()).context)?)
     };
     let private = context::private(context);
     let mut access = access;
@@ -64,16 +64,6 @@ fn finish(
         (*mr).addr = addr;
         (*mr).length = length;
         Handle::from_c(mr).expect("a region just made is not null")
-    }
-}
-
-/// # Safety
-/// `mr` is null or a live region.
-unsafe fn region<'a>(mr: *mut ibv_mr) -> Result<(Handle<verbs_mr>, &'a dyn crate::provider::Context)> {
-    // SAFETY: every region is a verbs_mr, and names its context.
-    unsafe {
-        let mr = Handle::from_c(mr.cast::<verbs_mr>())?;
-        Ok((mr, context::provider((*mr.as_ptr()).ibv_mr.context)?))
     }
 }
 
@@ -142,7 +132,7 @@ pub unsafe extern "C" fn ibv_reg_dmabuf_mr(
         // SAFETY: the caller passes a live protection domain, which names its context.
         let (pd, context) = unsafe {
             let pd = Handle::from_c(pd)?;
-            (pd, context::handle((*pd.as_ptr()).context)?)
+            (pd, Handle::from_c((*pd.as_ptr()).context)?)
         };
         let provider = context::private(context).context();
         let mr = provider.reg_dmabuf_mr(pd, offset, length, iova, fd, access)?;
@@ -170,8 +160,8 @@ pub unsafe extern "C" fn ibv_rereg_mr(
     };
     entry::number(
         || {
-            // SAFETY: handed on to the caller.
-            let (mr, provider) = unsafe { region(mr) }?;
+            // SAFETY: the caller passes a live region, which is always a verbs_mr.
+            let (mr, provider) = unsafe { context::of(mr.cast::<verbs_mr>()) }?;
             let translation = flags & IBV_REREG_MR_CHANGE_TRANSLATION as c_int != 0;
             // SAFETY: a live region; programs do not change one while they re-register it.
             let (kind, old_addr, old_length) = unsafe {
@@ -224,8 +214,8 @@ pub unsafe extern "C" fn ibv_rereg_mr(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     entry::value(|| {
-        // SAFETY: handed on to the caller.
-        let (mr, provider) = unsafe { region(mr) }?;
+        // SAFETY: the caller passes a live region, which is always a verbs_mr.
+        let (mr, provider) = unsafe { context::of(mr.cast::<verbs_mr>()) }?;
         // SAFETY: a live region; what is needed afterwards is read before it goes.
         let (addr, length, kind, access) = unsafe {
             let mr = mr.as_ptr();

@@ -11,17 +11,13 @@ use crate::provider::object::Handle;
 /// `ibv_alloc_mw`: a window of type 1 or 2; NULL and `errno` on failure. The inline function fills in the rest.
 pub(super) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, mw_type: c_uint) -> *mut ibv_mw {
     entry::pointer(|| {
-        // SAFETY: the caller passes a live protection domain, which names its context.
-        let (pd, context) = unsafe {
-            let pd = Handle::from_c(pd)?;
-            (pd, (*pd.as_ptr()).context)
-        };
-        // SAFETY: the context of a live object is open.
-        let mw = unsafe { context::provider(context) }?.alloc_mw(pd, mw_type)?;
-        // SAFETY: just made, and nobody else knows it yet.
+        // SAFETY: the caller passes a live protection domain.
+        let (pd, provider) = unsafe { context::of(pd) }?;
+        let mw = provider.alloc_mw(pd, mw_type)?;
+        // SAFETY: just made, and nobody else knows it yet; the protection domain is live.
         unsafe {
             let mw = mw.as_ptr();
-            (*mw).context = context;
+            (*mw).context = (*pd.as_ptr()).context;
             (*mw).pd = pd.as_ptr();
             (*mw).type_ = mw_type;
         }
@@ -32,11 +28,8 @@ pub(super) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, mw_type: c_uint) -> *m
 /// `ibv_dealloc_mw`: 0 or an errno value.
 pub(super) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     entry::value(|| {
-        // SAFETY: the caller passes a live window, which names its context.
-        let (mw, provider) = unsafe {
-            let mw = Handle::from_c(mw)?;
-            (mw, context::provider((*mw.as_ptr()).context)?)
-        };
+        // SAFETY: the caller passes a live window.
+        let (mw, provider) = unsafe { context::of(mw) }?;
         provider.dealloc_mw(mw)
     })
 }
@@ -46,11 +39,8 @@ pub(super) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
 pub(super) unsafe extern "C" fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) -> c_int {
     entry::value(|| {
         // SAFETY: the caller passes live objects, and a struct that it does not change meanwhile.
-        let (qp, mw, bind, provider) = unsafe {
-            let qp = Handle::from_c(qp)?;
-            let bind = bind.as_ref().ok_or(Errno::EINVAL)?;
-            (qp, Handle::from_c(mw)?, bind, context::provider((*qp.as_ptr()).context)?)
-        };
+        let ((qp, provider), mw, bind) =
+            unsafe { (context::of(qp)?, Handle::from_c(mw)?, bind.as_ref().ok_or(Errno::EINVAL)?) };
         provider.bind_mw(qp, mw, bind)
     })
 }

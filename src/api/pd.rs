@@ -5,7 +5,6 @@ use core::ffi::c_int;
 use super::entry;
 use crate::abi::verbs::{ibv_context, ibv_pd};
 use crate::provider::context;
-use crate::provider::object::Handle;
 
 /// A new protection domain; NULL and `errno` on failure.
 ///
@@ -29,11 +28,8 @@ pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
     entry::value(|| {
-        // SAFETY: the caller passes a live protection domain, which names its context.
-        let (pd, provider) = unsafe {
-            let pd = Handle::from_c(pd)?;
-            (pd, context::provider((*pd.as_ptr()).context)?)
-        };
+        // SAFETY: the caller passes a live protection domain.
+        let (pd, provider) = unsafe { context::of(pd) }?;
         provider.dealloc_pd(pd)
     })
 }

@@ -4,9 +4,9 @@ use core::ffi::{c_int, c_uint, c_void};
 
 use super::entry;
 use crate::abi::verbs::*;
-use crate::errno::{Errno, Result};
+use crate::errno::Errno;
+use crate::provider::context;
 use crate::provider::object::Handle;
-use crate::provider::{Context, context};
 
 /// What a new queue pair is told by its creation attributes, in both their forms.
 struct Creation {
@@ -35,16 +35,6 @@ fn finish(qp: Handle<ibv_qp>, creation: Creation) {
         (*qp).events_completed = 0;
         (*qp).mutex = libc::PTHREAD_MUTEX_INITIALIZER;
         (*qp).cond = libc::PTHREAD_COND_INITIALIZER;
-    }
-}
-
-/// # Safety
-/// `qp` is null or live.
-unsafe fn arguments<'a>(qp: *mut ibv_qp) -> Result<(Handle<ibv_qp>, &'a dyn Context)> {
-    // SAFETY: a live queue pair names its open context.
-    unsafe {
-        let qp = Handle::from_c(qp)?;
-        Ok((qp, context::provider((*qp.as_ptr()).context)?))
     }
 }
 
@@ -108,7 +98,7 @@ pub unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
     entry::number(
         || {
             // SAFETY: handed on to the caller.
-            let (qp, provider) = unsafe { arguments(qp) }?;
+            let (qp, provider) = unsafe { context::of(qp) }?;
             Ok(provider.qp_to_qp_ex(qp).map_or(core::ptr::null_mut(), Handle::as_ptr))
         },
         |_| core::ptr::null_mut(),
@@ -130,7 +120,7 @@ pub unsafe extern "C" fn ibv_query_qp(
         // SAFETY: the caller passes a live queue pair and places to write.
         let ((qp, provider), attr, init_attr) = unsafe {
             let attr = attr.as_mut().ok_or(Errno::EINVAL)?;
-            (arguments(qp)?, attr, init_attr.as_mut().ok_or(Errno::EINVAL)?)
+            (context::of(qp)?, attr, init_attr.as_mut().ok_or(Errno::EINVAL)?)
         };
         provider.query_qp(qp, attr, attr_mask, init_attr)?;
         note_state(qp, attr, attr_mask);
@@ -146,7 +136,7 @@ pub unsafe extern "C" fn ibv_query_qp(
 pub unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int {
     entry::value(|| {
         // SAFETY: the caller passes a live queue pair and attributes of its own.
-        let ((qp, provider), attr) = unsafe { (arguments(qp)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
+        let ((qp, provider), attr) = unsafe { (context::of(qp)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
         provider.modify_qp(qp, attr, attr_mask)?;
         note_state(qp, attr, attr_mask);
         Ok(())
@@ -169,7 +159,7 @@ fn note_state(qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_mask: c_int) {
 pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     entry::value(|| {
         // SAFETY: handed on to the caller.
-        let (qp, provider) = unsafe { arguments(qp) }?;
+        let (qp, provider) = unsafe { context::of(qp) }?;
         provider.destroy_qp(qp)
     })
 }
@@ -191,7 +181,7 @@ pub unsafe extern "C" fn ibv_query_qp_data_in_order(
     entry::number(
         || {
             // SAFETY: handed on to the caller.
-            let (qp, provider) = unsafe { arguments(qp) }?;
+            let (qp, provider) = unsafe { context::of(qp) }?;
             Ok(provider.query_qp_data_in_order(qp, op as c_uint, flags))
         },
         |_| 0,
@@ -206,7 +196,7 @@ pub unsafe extern "C" fn ibv_query_qp_data_in_order(
 pub unsafe extern "C" fn ibv_set_ece(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
     entry::value(|| {
         // SAFETY: the caller passes a live queue pair and values of its own.
-        let ((qp, provider), ece) = unsafe { (arguments(qp)?, ece.as_mut().ok_or(Errno::EINVAL)?) };
+        let ((qp, provider), ece) = unsafe { (context::of(qp)?, ece.as_mut().ok_or(Errno::EINVAL)?) };
         if ece.vendor_id == 0 {
             return Err(Errno::EOPNOTSUPP.also_set());
         }
@@ -222,7 +212,7 @@ pub unsafe extern "C" fn ibv_set_ece(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_in
 pub unsafe extern "C" fn ibv_query_ece(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
     entry::value(|| {
         // SAFETY: the caller passes a live queue pair and a place to write.
-        let ((qp, provider), ece) = unsafe { (arguments(qp)?, ece.as_mut().ok_or(Errno::EINVAL)?) };
+        let ((qp, provider), ece) = unsafe { (context::of(qp)?, ece.as_mut().ok_or(Errno::EINVAL)?) };
         provider.query_ece(qp, ece)
     })
 }

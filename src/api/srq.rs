@@ -4,9 +4,9 @@ use core::ffi::{c_int, c_void};
 
 use super::entry;
 use crate::abi::verbs::*;
-use crate::errno::{Errno, Result};
+use crate::errno::Errno;
+use crate::provider::context;
 use crate::provider::object::Handle;
-use crate::provider::{Context, context};
 
 /// Fills in what the library keeps in a queue just made.
 fn finish(srq: Handle<ibv_srq>, context: *mut ibv_context, pd: *mut ibv_pd, srq_context: *mut c_void) {
@@ -19,16 +19,6 @@ fn finish(srq: Handle<ibv_srq>, context: *mut ibv_context, pd: *mut ibv_pd, srq_
         (*srq).events_completed = 0;
         (*srq).mutex = libc::PTHREAD_MUTEX_INITIALIZER;
         (*srq).cond = libc::PTHREAD_COND_INITIALIZER;
-    }
-}
-
-/// # Safety
-/// `srq` is null or live.
-unsafe fn arguments<'a>(srq: *mut ibv_srq) -> Result<(Handle<ibv_srq>, &'a dyn Context)> {
-    // SAFETY: a live queue names its open context.
-    unsafe {
-        let srq = Handle::from_c(srq)?;
-        Ok((srq, context::provider((*srq.as_ptr()).context)?))
     }
 }
 
@@ -72,7 +62,8 @@ pub(super) unsafe extern "C" fn create_srq_ex(
 pub(super) unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, srq_num: *mut u32) -> c_int {
     entry::value(|| {
         // SAFETY: the caller passes a live queue and a place to write.
-        let ((srq, provider), srq_num) = unsafe { (arguments(srq)?, srq_num.as_mut().ok_or(Errno::EINVAL)?) };
+        let ((srq, provider), srq_num) =
+            unsafe { (context::of(srq)?, srq_num.as_mut().ok_or(Errno::EINVAL)?) };
         *srq_num = provider.get_srq_num(srq)?;
         Ok(())
     })
@@ -91,7 +82,7 @@ pub unsafe extern "C" fn ibv_modify_srq(
 ) -> c_int {
     entry::value(|| {
         // SAFETY: the caller passes a live queue and attributes of its own.
-        let ((srq, provider), attr) = unsafe { (arguments(srq)?, srq_attr.as_mut().ok_or(Errno::EINVAL)?) };
+        let ((srq, provider), attr) = unsafe { (context::of(srq)?, srq_attr.as_mut().ok_or(Errno::EINVAL)?) };
         provider.modify_srq(srq, attr, srq_attr_mask)
     })
 }
@@ -104,7 +95,7 @@ pub unsafe extern "C" fn ibv_modify_srq(
 pub unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, srq_attr: *mut ibv_srq_attr) -> c_int {
     entry::value(|| {
         // SAFETY: the caller passes a live queue and a place to write.
-        let ((srq, provider), attr) = unsafe { (arguments(srq)?, srq_attr.as_mut().ok_or(Errno::EINVAL)?) };
+        let ((srq, provider), attr) = unsafe { (context::of(srq)?, srq_attr.as_mut().ok_or(Errno::EINVAL)?) };
         provider.query_srq(srq, attr)
     })
 }
@@ -117,7 +108,7 @@ pub unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, srq_attr: *mut ibv_srq
 pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
     entry::value(|| {
         // SAFETY: handed on to the caller.
-        let (srq, provider) = unsafe { arguments(srq) }?;
+        let (srq, provider) = unsafe { context::of(srq) }?;
         provider.destroy_srq(srq)
     })
 }

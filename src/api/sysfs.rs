@@ -31,7 +31,11 @@ pub unsafe extern "C" fn ibv_read_sysfs_file(
             }
             // SAFETY: by the contract, now that none is null; an empty buffer needs no memory.
             let (dir, file, buf) = unsafe {
-                let buf = if size == 0 { &mut [] } else { core::slice::from_raw_parts_mut(buf.cast(), size.min(isize::MAX as usize)) };
+                let buf = if size == 0 {
+                    &mut []
+                } else {
+                    core::slice::from_raw_parts_mut(buf.cast(), size.min(isize::MAX as usize))
+                };
                 (CStr::from_ptr(dir), CStr::from_ptr(file), buf)
             };
             sysfs::read(dir.to_bytes(), file.to_bytes(), buf).map(|length| length as c_int)

@@ -1,5 +1,6 @@
-//! The tables in an open context through which the inline functions of `verbs.h` call. Every control slot is filled: with
-//! the verb where the library has it, with rdma-core's answer of a device that lacks the feature where it has not.
+//! The tables in an open context through which the inline functions of `verbs.h` call. Every slot that any `verbs.h` has
+//! called is filled: with the verb where the library has it, with rdma-core's answer of a device that lacks the feature
+//! where it has not. The `_compat_` slots that no `verbs.h` ever called stay NULL.
 
 use core::ffi::c_int;
 use core::ptr::NonNull;
@@ -11,26 +12,21 @@ use crate::errno::Errno;
 /// Answers of a verb that the device cannot do: EOPNOTSUPP, as the returned number or in `errno` beside NULL. One
 /// function for each number of arguments, of whatever types the slot has.
 macro_rules! unsupported {
-    ($($number:ident, $pointer:ident: $($argument:ident)+;)+) => {$(
-        #[allow(dead_code)]
-        unsafe extern "C" fn $number<$($argument),+>($(_: $argument),+) -> c_int {
+    (number: $($number:ident($($n:ident)+))+; pointer: $($pointer:ident($($p:ident)+))+;) => {
+        $(unsafe extern "C" fn $number<$($n),+>($(_: $n),+) -> c_int {
             Errno::EOPNOTSUPP.0
-        }
+        })+
 
-        #[allow(dead_code)]
-        unsafe extern "C" fn $pointer<$($argument,)+ R>($(_: $argument),+) -> *mut R {
+        $(unsafe extern "C" fn $pointer<$($p,)+ R>($(_: $p),+) -> *mut R {
             Errno::EOPNOTSUPP.set();
             core::ptr::null_mut()
-        }
-    )+};
+        })+
+    };
 }
 
 unsupported! {
-    number1, pointer1: A;
-    number2, pointer2: A B;
-    number3, pointer3: A B C;
-    number4, pointer4: A B C D;
-    number5, pointer5: A B C D E;
+    number: number1(A) number2(A B) number3(A B C) number4(A B C D) number5(A B C D E);
+    pointer: pointer1(A) pointer2(A B) pointer5(A B C D E);
 }
 
 /// Fills the control slots of a context just opened; the data path is the provider's.

@@ -7,8 +7,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use super::device::DeviceRef;
 use super::object::Handle;
 use super::{Context, Opened};
+use crate::abi::driver::verbs_mr;
 use crate::abi::verbs::*;
-use crate::errno::{Errno, Result};
+use crate::errno::Result;
 
 /// What `verbs_context.priv` points to: ours alone, programs never look inside.
 pub struct Private {
@@ -71,6 +72,52 @@ pub unsafe fn provider<'a>(context: *mut ibv_context) -> Result<&'a dyn Context>
     Ok(private(context).context())
 }
 
+/// A C struct that names the context it belongs to.
+///
+/// # Safety
+/// `context_of` reads the struct's `context` field and nothing else.
+pub unsafe trait InContext: Sized {
+    /// The context that a live object belongs to.
+    ///
+    /// # Safety
+    /// `object` is live.
+    unsafe fn context_of(object: *const Self) -> *mut ibv_context;
+}
+
+macro_rules! in_context {
+    ($($object:ident: $($path:ident).+;)+) => {$(
+        // SAFETY: reads the context field and nothing else.
+        unsafe impl InContext for $object {
+            unsafe fn context_of(object: *const Self) -> *mut ibv_context {
+                // SAFETY: by the contract.
+                unsafe { (*object).$($path).+ }
+            }
+        }
+    )+};
+}
+
+in_context! {
+    ibv_pd: context;
+    verbs_mr: ibv_mr.context;
+    ibv_mr: context;
+    ibv_mw: context;
+    ibv_dm: context;
+    ibv_comp_channel: context;
+    ibv_cq: context;
+    ibv_srq: context;
+    ibv_qp: context;
+    ibv_ah: context;
+}
+
+/// A handle for an object of the program, and the provider that its context leads to; EINVAL for NULL.
+///
+/// # Safety
+/// A non-null `object` is live, as [`Handle`] says.
+pub unsafe fn of<'a, T: InContext>(object: *mut T) -> Result<(Handle<T>, &'a dyn Context)> {
+    // SAFETY: by the contract; a live object belongs to an open context.
+    unsafe { Ok((Handle::from_c(object)?, provider(T::context_of(object))?)) }
+}
+
 /// Frees the context, closes its files and lets go of the device.
 pub fn destroy(context: Handle<ibv_context>) {
     let verbs = verbs(context).as_ptr();
@@ -104,13 +151,4 @@ pub fn with_mutex<R>(context: Handle<ibv_context>, body: impl FnOnce() -> R) -> 
         libc::pthread_mutex_unlock(mutex);
         result
     }
-}
-
-/// EINVAL for a context that is null, else a handle.
-///
-/// # Safety
-/// As for [`Handle::from_c`].
-pub unsafe fn handle(context: *mut ibv_context) -> Result<Handle<ibv_context>> {
-    // SAFETY: handed on to the caller.
-    unsafe { Handle::from_c(context) }.map_err(|_| Errno::EINVAL)
 }

@@ -113,19 +113,20 @@ impl Socket {
     ) -> Result<()> {
         self.send(request.as_bytes())?;
         let sequence = request.sequence();
+        let mut interrupted = false;
+        let end = |interrupted| if interrupted { Err(Errno(libc::EINTR)) } else { Ok(()) };
         loop {
             for message in self.receive()?.filter(|message| message.sequence == sequence) {
-                if message.flags & libc::NLM_F_DUMP_INTR as u16 != 0 {
-                    return Err(Errno(libc::EINTR));
-                }
+                // Read to the end all the same: the kernel refuses another dump while one is under way.
+                interrupted |= message.flags & libc::NLM_F_DUMP_INTR as u16 != 0;
                 match i32::from(message.kind) {
-                    libc::NLMSG_DONE => return Ok(()),
+                    libc::NLMSG_DONE => return end(interrupted),
                     libc::NLMSG_ERROR => return message.error(),
                     libc::NLMSG_NOOP => {}
                     _ => each(&message)?,
                 }
                 if message.flags & libc::NLM_F_MULTI as u16 == 0 {
-                    return Ok(());
+                    return end(interrupted);
                 }
             }
         }

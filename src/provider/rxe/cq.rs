@@ -38,7 +38,12 @@ pub struct Queue {
     pub ring: Mapped<CompletionRing>,
     /// Where `start_poll` and its successors stand.
     pub walk: Walk,
+    /// The completion there, for the functions that read its fields.
+    pub current: *const ibv_wc,
 }
+
+// SAFETY: `current` points into the ring, which moves between threads with it.
+unsafe impl Send for Queue {}
 
 /// A completion queue. The public part is that of an extended queue, which starts as that of a plain one does.
 #[repr(C)]
@@ -220,7 +225,7 @@ fn create_any(file: &DeviceFile, creation: &Creation) -> Result<Handle<ibv_cq>> 
     place.write(Cq {
         public: UnsafeCell::new(public),
         single_threaded: creation.single_threaded,
-        queue: QueueLock::new(Queue { ring, walk: Walk::default() }),
+        queue: QueueLock::new(Queue { ring, walk: Walk::default(), current: core::ptr::null() }),
     });
     // SAFETY: just written.
     let cq = unsafe { place.assume_init() };

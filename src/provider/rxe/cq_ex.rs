@@ -1,7 +1,8 @@
 //! Polling completion by completion: `start_poll`, `next_poll`, `end_poll`, and a function for each field.
 //!
 //! From a `start_poll` that gave 0 to its `end_poll` the lock is held, also after a `next_poll` that found nothing, as
-//! `man ibv_create_cq_ex` has it. The slots that were read are given back in `end_poll`.
+//! `man ibv_create_cq_ex` has it. The slots that were read are given back in `end_poll`, or by a `next_poll` that found
+//! nothing.
 
 use core::ffi::{c_int, c_uint};
 
@@ -67,8 +68,7 @@ unsafe fn polled<'a>(current: *mut ibv_cq_ex) -> &'a mut Queue {
 #[inline(always)]
 unsafe fn completion(current: *mut ibv_cq_ex) -> *const ibv_wc {
     // SAFETY: handed on to the caller.
-    let queue = unsafe { polled(current) };
-    queue.ring.entry(&queue.walk).as_ptr().cast_const().cast()
+    unsafe { polled(current).current }
 }
 
 /// The two fields that programs read without a function.
@@ -79,7 +79,9 @@ unsafe fn completion(current: *mut ibv_cq_ex) -> *const ibv_wc {
 unsafe fn show(current: *mut ibv_cq_ex) {
     // SAFETY: the completion lies in a slot of the ring; the public part is the program's to read, ours to write.
     unsafe {
-        let completion = completion(current);
+        let queue = polled(current);
+        let completion = queue.ring.entry(&queue.walk).as_ptr().cast_const().cast::<ibv_wc>();
+        queue.current = completion;
         (*current).status = (*completion).status;
         (*current).wr_id = (*completion).wr_id;
     }
@@ -115,7 +117,7 @@ unsafe extern "C" fn start_poll<const LOCKED: bool>(
 unsafe extern "C" fn next_poll(current: *mut ibv_cq_ex) -> c_int {
     // SAFETY: the program calls this between `start_poll` and `end_poll`.
     unsafe {
-        let Queue { ring, walk } = polled(current);
+        let Queue { ring, walk, .. } = polled(current);
         if !ring.step(walk) {
             return Errno::ENOENT.also_set().0;
         }
@@ -129,7 +131,7 @@ unsafe extern "C" fn end_poll<const LOCKED: bool>(current: *mut ibv_cq_ex) {
     // SAFETY: the program calls this once after a `start_poll` that gave 0, so that this thread holds the lock; the
     // reference ends before the release.
     unsafe {
-        let Queue { ring, walk } = polled(current);
+        let Queue { ring, walk, .. } = polled(current);
         ring.finish(walk);
         if LOCKED {
             object(current).queue.release();

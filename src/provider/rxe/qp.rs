@@ -87,12 +87,8 @@ pub fn create(file: &DeviceFile, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr
     // SAFETY: the program passes live objects or null.
     let request =
         unsafe { request(attr.qp_type, Some(pd), attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all) };
-    let given = Attributes {
-        qp_type: attr.qp_type,
-        shared: !attr.srq.is_null(),
-        extended: false,
-        operations: None,
-    };
+    let given =
+        Attributes { qp_type: attr.qp_type, shared: !attr.srq.is_null(), extended: false, operations: None };
     create_any(file, request, &mut attr.cap, &given, |request, cap, udata| {
         uverbs::qp::create(file, request, cap, udata)
     })
@@ -120,8 +116,7 @@ pub fn create_ex(file: &DeviceFile, attr: &mut ibv_qp_init_attr_ex) -> Result<Ha
     request.comp_mask = attr.comp_mask;
     request.create_flags = attr.create_flags;
     request.source_qpn = attr.source_qpn;
-    let given =
-        Attributes { qp_type: attr.qp_type, shared: !attr.srq.is_null(), extended: true, operations };
+    let given = Attributes { qp_type: attr.qp_type, shared: !attr.srq.is_null(), extended: true, operations };
     create_any(file, request, &mut attr.cap, &given, |request, cap, udata| {
         uverbs::qp::create_ex2(file, request, cap, udata)
     })
