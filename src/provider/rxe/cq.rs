@@ -16,7 +16,7 @@ use crate::log::trace;
 use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
 use crate::provider::{context, wait};
-use crate::uverbs::cq::{CreateCq, CreateCqEx};
+use crate::uverbs::cq::{CqCreated, CreateCq, CreateCqEx};
 use crate::uverbs::destroy::Destroyed;
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::{self, Udata};
@@ -61,6 +61,29 @@ unsafe impl Object for Cq {
 }
 
 impl Cq {
+    /// A queue, with the public fields that the call of the program does not fill in. `wc_flags` (`IBV_WC_EX_WITH_*`) says which
+    /// functions an extended queue has; none makes a plain one.
+    pub(super) fn new(
+        created: CqCreated,
+        ring: Mapped<CompletionRing>,
+        wc_flags: Option<u64>,
+        single_threaded: bool,
+    ) -> Self {
+        // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as zeros; all zeros
+        // is its empty value.
+        let mut public: ibv_cq_ex = unsafe { core::mem::zeroed() };
+        public.handle = created.handle;
+        public.cqe = created.cqe as c_int;
+        if let Some(wc_flags) = wc_flags {
+            cq_ex::set_functions(&mut public, wc_flags, single_threaded);
+        }
+        let queue = QueueLock::new(Queue { ring, walk: Walk::default(), current: core::ptr::null() });
+        if single_threaded {
+            queue.lock().leave_held();
+        }
+        Self { public: UnsafeCell::new(public), single_threaded, queue }
+    }
+
     /// The queue behind a pointer of the program.
     ///
     /// # Safety
@@ -214,25 +237,10 @@ fn create_any(file: &DeviceFile, creation: &Creation) -> Result<Handle<ibv_cq>> 
         }
     };
 
-    // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as zeros; all zeros is
-    // its empty value.
-    let mut public: ibv_cq_ex = unsafe { core::mem::zeroed() };
-    public.handle = created.handle;
-    public.cqe = created.cqe as c_int;
-    if let Some(extensions) = &creation.extensions {
-        cq_ex::set_functions(&mut public, extensions.wc_flags, creation.single_threaded);
-    }
-    place.write(Cq {
-        public: UnsafeCell::new(public),
-        single_threaded: creation.single_threaded,
-        queue: QueueLock::new(Queue { ring, walk: Walk::default(), current: core::ptr::null() }),
-    });
+    let wc_flags = creation.extensions.as_ref().map(|extensions| extensions.wc_flags);
+    place.write(Cq::new(created, ring, wc_flags, creation.single_threaded));
     // SAFETY: just written.
-    let cq = unsafe { place.assume_init() };
-    if cq.single_threaded {
-        cq.queue.lock().leave_held();
-    }
-    Ok(Handle::publish(cq))
+    Ok(Handle::publish(unsafe { place.assume_init() }))
 }
 
 /// Changes the capacity. Nobody can poll meanwhile, because the completions move to another ring.

@@ -252,6 +252,10 @@ fn put_version(target: &mut [c_char; 64], version: u64) {
     }
 }
 
+// Miri has no memory files that can be mapped.
+#[cfg(all(test, not(miri)))]
+mod data_path_tests;
+
 #[cfg(test)]
 mod tests {
     use super::*;

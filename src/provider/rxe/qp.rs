@@ -37,6 +37,29 @@ unsafe impl Object for Qp {
 }
 
 impl Qp {
+    /// A queue pair, with the public fields that the call of the program does not fill in.
+    pub(super) fn new(
+        created: QpCreated,
+        given: &Attributes,
+        receive: Option<ReceiveQueue>,
+        send: SendQueue,
+    ) -> Self {
+        // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as zeros; all zeros
+        // is its empty value.
+        let mut public: ibv_qp_ex = unsafe { core::mem::zeroed() };
+        public.qp_base.handle = created.handle;
+        public.qp_base.qp_num = created.qp_num;
+        if let Some(operations) = given.operations {
+            wr::set_functions(&mut public, operations);
+        }
+        Self {
+            public: UnsafeCell::new(public),
+            extended: given.extended,
+            send: QueueLock::new(send),
+            receive: receive.map(QueueLock::new),
+        }
+    }
+
     /// The queue pair behind a pointer of the program.
     ///
     /// # Safety
@@ -145,14 +168,15 @@ fn check_attributes(attr: &ibv_qp_init_attr_ex) -> Result<Option<u64>> {
 }
 
 /// What a queue pair is made with, beyond what the kernel is told.
-struct Attributes {
-    qp_type: u32,
+pub(super) struct Attributes {
+    /// `IBV_QPT_*`.
+    pub qp_type: u32,
     /// Receives come from a shared queue.
-    shared: bool,
+    pub shared: bool,
     /// Made by `ibv_create_qp_ex`.
-    extended: bool,
+    pub extended: bool,
     /// Operations with builders; none where no builders were asked for.
-    operations: Option<u64>,
+    pub operations: Option<u64>,
 }
 
 /// Names the objects that a queue pair of this type is made of; pointers that do not count for the type are not followed.
@@ -205,21 +229,7 @@ fn create_any(
             return Err(errno.also_set());
         }
     };
-
-    // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as zeros; all zeros is
-    // its empty value.
-    let mut public: ibv_qp_ex = unsafe { core::mem::zeroed() };
-    public.qp_base.handle = created.handle;
-    public.qp_base.qp_num = created.qp_num;
-    if let Some(operations) = given.operations {
-        wr::set_functions(&mut public, operations);
-    }
-    place.write(Qp {
-        public: UnsafeCell::new(public),
-        extended: given.extended,
-        send: QueueLock::new(send),
-        receive: receive.map(QueueLock::new),
-    });
+    place.write(Qp::new(created, given, receive, send));
     // SAFETY: just written.
     Ok(Handle::publish(unsafe { place.assume_init() }))
 }

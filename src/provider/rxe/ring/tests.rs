@@ -241,7 +241,7 @@ fn a_head_that_changes_later_is_not_read_again() {
     assert_eq!(take(&mut ring, 8), [100, 101]);
 }
 
-const CASES: u32 = if cfg!(miri) { 20 } else { 2000 };
+const CASES: u32 = if cfg!(miri) { 8 } else { 2000 };
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
