@@ -32,7 +32,9 @@ run: deps build
 test: deps
 	@scripts/test
 
+# Each beside rdma-core in one run.
 bench: deps build
+	@$(CARGO) run --quiet --release -p bench-poll
 	@bench/devinfo-syscalls
 
 headers:
