@@ -3,6 +3,10 @@
  *
  * Proves: which completion fields, flags and masks are accepted at creation; start, next and end of polling; every
  * read function that soft-RoCE has, on receives, sends and errors; and ordinary polling of an extended queue.
+ *
+ * rdma-core's soft-RoCE provider ends a poll by itself when ibv_next_poll finds nothing, and takes one completion too
+ * many when the program then calls ibv_end_poll as the manual page asks. Here a poll is ended before that;
+ * ours_only_cq_ex.c does it as the manual page says.
  */
 #include "setup.h"
 
@@ -35,8 +39,9 @@ static void creation(struct ibv_context *c)
 		if (cq)
 			CALL_INT(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)));
 	}
-	/* Clocks that the device does not have, and bits that nobody has. */
+	/* What soft-RoCE's completions do not hold (clocks, VLANs, tags), and bits that nobody defines. */
 	static const uint64_t refused[] = {IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
+					   IBV_WC_EX_WITH_CVLAN, IBV_WC_EX_WITH_FLOW_TAG, IBV_WC_EX_WITH_TM_INFO,
 					   IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK, 1 << 12, 1ULL << 31,
 					   1ULL << 32, 1ULL << 63, ~0ULL};
 	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
@@ -137,11 +142,15 @@ static void polling(void)
 		note("receives");
 		if (!CALL_INT(ibv_start_poll(recv, &poll))) {
 			print_current(recv);
-			while (!CALL_INT(ibv_next_poll(recv)))
+			for (int i = 0; i < (round % 2 ? 1 : 2) && !CALL_INT(ibv_next_poll(recv)); i++)
 				print_current(recv);
-			if (round % 2) /* ending early is another way out, tested below */
-				note("to the last");
+			CALL_VOID(ibv_end_poll(recv));
 		}
+		if (round % 2 && !CALL_INT(ibv_start_poll(recv, &poll))) { /* the one that was left */
+			print_current(recv);
+			CALL_VOID(ibv_end_poll(recv));
+		}
+		CALL_INT(ibv_start_poll(recv, &poll));
 		note("sends, one by one");
 		for (int i = 0; i < 3; i++)
 			if (!CALL_INT(ibv_start_poll(send, &poll))) {
@@ -167,12 +176,13 @@ static void polling(void)
 	CALL_INT(post_recv(&e, 81, 0, 64));
 	CALL_INT(modify_to_error(e.qp));
 	usleep(50000);
-	if (!CALL_INT(ibv_start_poll(recv, &poll))) {
-		do {
+	for (int i = 0; i < 2; i++)
+		if (!CALL_INT(ibv_start_poll(recv, &poll))) {
 			note("    wr_id %" PRIu64 " status %u vendor_err %u qp_num %s", recv->wr_id, recv->status,
 			     ibv_wc_read_vendor_err(recv), ibv_wc_read_qp_num(recv) == e.qp->qp_num ? "own" : "other");
-		} while (!CALL_INT(ibv_next_poll(recv)));
-	}
+			CALL_VOID(ibv_end_poll(recv));
+		}
+	CALL_INT(ibv_start_poll(recv, &poll));
 	CALL_INT(ibv_destroy_cq(plain_send));
 	CALL_INT(ibv_destroy_cq(plain_recv));
 }
