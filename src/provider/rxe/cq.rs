@@ -4,9 +4,9 @@ use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use std::os::fd::RawFd;
 
-use super::cq_ex;
 use super::mapping::Mapped;
 use super::ring::{CompletionRing, ENTRY, Walk};
+use super::{cq_ex, explain};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::ib_user_verbs::ib_uverbs_wc;
 use crate::abi::uapi::rdma_user_rxe::{rxe_create_cq_resp, rxe_resize_cq_resp};
@@ -225,9 +225,10 @@ fn create_any(file: &DeviceFile, creation: &Creation) -> Result<Handle<ibv_cq>> 
     let mut answer = rxe_create_cq_resp::default();
     let udata = Udata::answer(answer.as_bytes_mut());
     let created = match &creation.extensions {
-        None => uverbs::cq::create(file, &request, udata)?,
-        Some(extensions) => uverbs::cq::create_ex(file, &request, extensions, udata)?,
-    };
+        None => uverbs::cq::create(file, &request, udata),
+        Some(extensions) => uverbs::cq::create_ex(file, &request, extensions, udata),
+    }
+    .inspect_err(|errno| explain::cq_size(file, *errno, "create_cq", request.cqe))?;
     let ring = match Mapped::completions(file, &answer.mi) {
         Ok(ring) => ring,
         Err(errno) => {
@@ -249,7 +250,8 @@ pub fn resize(file: &DeviceFile, cq: Handle<ibv_cq>, cqe: c_int) -> Result<()> {
     let (object, handle) = unsafe { (cq.object::<Cq>(), (*cq.as_ptr()).handle) };
     object.with_queue(|queue| {
         let mut answer = rxe_resize_cq_resp::default();
-        let given = uverbs::cq::resize(file, handle, cqe as u32, Udata::answer(answer.as_bytes_mut()))?;
+        let given = uverbs::cq::resize(file, handle, cqe as u32, Udata::answer(answer.as_bytes_mut()))
+            .inspect_err(|errno| explain::cq_size(file, *errno, "resize_cq", cqe as u32))?;
         // SAFETY: a live handle, whose field only this function changes, under the lock.
         unsafe { (*cq.as_ptr()).cqe = given as c_int };
         // When the new ring cannot be mapped the old one stays, out of use but safe to poll.

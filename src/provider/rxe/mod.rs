@@ -9,12 +9,14 @@
 //! | [`send`] [`recv`] | posting lists of requests |
 //! | [`wr`] | building send requests by calls |
 //! | [`cq`] [`cq_ex`] | completion queues, polled by arrays or one by one |
+//! | [`explain`] | why a call failed, for the trace |
 //! | [`qp`] [`srq`] [`pd`] [`mr`] [`mw`] [`ah`] [`mcast`] | the other objects, one file each |
 
 pub mod ah;
 pub mod copy;
 pub mod cq;
 pub mod cq_ex;
+pub mod explain;
 pub mod mapping;
 pub mod mcast;
 pub mod mr;

@@ -3,6 +3,7 @@
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 
+use super::explain;
 use crate::abi::driver::{mr_type, verbs_mr};
 use crate::abi::verbs::ibv_pd;
 use crate::errno::Result;
@@ -32,7 +33,8 @@ pub fn register(
 ) -> Result<Handle<verbs_mr>> {
     // SAFETY: a live handle.
     let pd = unsafe { (*pd.as_ptr()).handle };
-    let region = uverbs::mr::reg(file, &RegMr { pd, start: addr, length, iova, access }, Udata::none())?;
+    let region = uverbs::mr::reg(file, &RegMr { pd, start: addr, length, iova, access }, Udata::none())
+        .inspect_err(|errno| explain::reg_mr(file, *errno, addr, length, access))?;
     // SAFETY: plain C data of pointers and integers; all zeros is its empty value.
     let mut public: verbs_mr = unsafe { core::mem::zeroed() };
     public.ibv_mr.handle = region.handle;

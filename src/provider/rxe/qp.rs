@@ -3,6 +3,7 @@
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 
+use super::explain;
 use super::recv::ReceiveQueue;
 use super::send::SendQueue;
 use super::wr;
@@ -220,7 +221,8 @@ fn create_any(
     let mut place = Box::<Qp>::new_uninit();
     request.user_handle = place.as_ptr().expose_provenance() as u64;
     let mut answer = rxe_create_qp_resp::default();
-    let created = command(&request, cap, Udata::answer(answer.as_bytes_mut()))?;
+    let created = command(&request, cap, Udata::answer(answer.as_bytes_mut()))
+        .inspect_err(|errno| explain::create_qp(file, *errno, given.qp_type, cap))?;
     let (receive, send) = match map_rings(file, &answer, cap, given) {
         Ok(rings) => rings,
         Err(errno) => {
@@ -258,8 +260,9 @@ pub fn extended(qp: Handle<ibv_qp>) -> Option<Handle<ibv_qp_ex>> {
 /// Moves the queue pair through its states and sets attributes.
 pub fn modify(file: &DeviceFile, qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_mask: c_int) -> Result<()> {
     // SAFETY: a live handle.
-    let handle = unsafe { (*qp.as_ptr()).handle };
-    uverbs::qp::modify(file, handle, attr, attr_mask, Udata::none())
+    let public = unsafe { &*qp.as_ptr() };
+    uverbs::qp::modify(file, public.handle, attr, attr_mask, Udata::none())
+        .inspect_err(|errno| explain::modify_qp(*errno, public, attr, attr_mask))
 }
 
 /// Attributes, and what the queue pair was made with.

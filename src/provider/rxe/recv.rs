@@ -1,5 +1,6 @@
 //! Receive queues, of a queue pair or shared.
 
+use super::explain;
 use super::mapping::Mapped;
 use super::ring::WorkRing;
 use super::wqe;
@@ -45,11 +46,13 @@ impl ReceiveQueue {
         // SAFETY: by the contract, each request is valid and leads to the next or to null.
         while let Some(wr) = unsafe { next.as_ref() } {
             let Some(slot) = self.ring.slot(&mut batch) else {
+                explain::queue_full("post_recv", wr.wr_id);
                 outcome = Err((Errno::ENOMEM, next));
                 break;
             };
             // A negative number counts as a huge one.
             if wr.num_sge as u32 > self.max_sge {
+                explain::too_many_entries(wr, self.max_sge);
                 outcome = Err((Errno::EINVAL, next));
                 break;
             }

@@ -2,6 +2,7 @@
 
 use core::ffi::c_int;
 
+use super::explain;
 use super::mapping::Mapped;
 use super::qp::Qp;
 use super::ring::{Batch, WorkRing};
@@ -70,7 +71,10 @@ impl SendQueue {
                 return Err(errno);
             }
         };
-        let slot = self.ring.slot(batch).ok_or(Errno::ENOMEM)?;
+        let Some(slot) = self.ring.slot(batch) else {
+            explain::queue_full("post_send", wr.wr_id);
+            return Err(Errno::ENOMEM);
+        };
         // SAFETY: slots are a multiple of 8 bytes apart in a page-aligned mapping, of the size that the shape was made
         // with; the request was accepted for that shape.
         unsafe { wqe::write_send(slot, &self.shape, wr, length, self.ssn) }?;

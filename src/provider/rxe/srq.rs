@@ -3,6 +3,7 @@
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 
+use super::explain;
 use super::recv::ReceiveQueue;
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::rdma_user_rxe::{mminfo, rxe_create_srq_resp, rxe_modify_srq_cmd};
@@ -107,7 +108,8 @@ fn create_any(
         srq_limit: attr.srq_limit,
     };
     let mut answer = rxe_create_srq_resp::default();
-    let created = command(&request, Udata::answer(answer.as_bytes_mut()))?;
+    let created = command(&request, Udata::answer(answer.as_bytes_mut()))
+        .inspect_err(|errno| explain::srq_size(file, *errno, "create_srq", attr))?;
     attr.max_wr = created.max_wr;
     attr.max_sge = created.max_sge;
     let queue = match ReceiveQueue::map(file, &answer.mi, created.max_sge) {
@@ -135,6 +137,7 @@ pub fn modify(file: &DeviceFile, srq: Handle<ibv_srq>, attr: &ibv_srq_attr, attr
     let modify = || {
         let udata = Udata { input: command.as_bytes(), output: &mut [] };
         uverbs::srq::modify(file, handle, attr, attr_mask as u32, udata)
+            .inspect_err(|errno| explain::srq_size(file, *errno, "modify_srq", attr))
     };
     if attr_mask & IBV_SRQ_MAX_WR as c_int == 0 {
         return modify();
