@@ -67,6 +67,22 @@ static int move(int state)
 	return ibv_modify_qp(e.qp, &attr, required(e.type, state));
 }
 
+/* The kernel refuses every move out of SQD before the send queue has drained, which it does in its own time. */
+static void wait_until_drained(void)
+{
+	struct ibv_qp_attr attr;
+	struct ibv_qp_init_attr init;
+
+	for (int tries = 0; tries < 1000; tries++) {
+		if (ibv_query_qp(e.qp, &attr, IBV_QP_STATE, &init))
+			die("query in SQD");
+		if (attr.qp_state != IBV_QPS_SQD || !attr.sq_draining)
+			return;
+		usleep(1000);
+	}
+	die("the send queue does not drain");
+}
+
 /* From RESET to a state, whatever it was before. */
 static void go_to(int state)
 {
@@ -81,6 +97,8 @@ static void go_to(int state)
 			ret = move(s);
 	if (ret)
 		die("moving to %s: %s", names[state], errno_name(ret));
+	if (state == IBV_QPS_SQD)
+		wait_until_drained();
 }
 
 static void query(void)
@@ -102,6 +120,7 @@ static void modify(int state, int mask)
 	struct ibv_qp_init_attr init;
 
 	CALL_INT(ibv_modify_qp(e.qp, &attr, mask));
+	wait_until_drained();
 	if (ibv_query_qp(e.qp, &now, IBV_QP_CUR_STATE, &init))
 		note("query failed");
 	note("    struct %s, kernel %s", names[e.qp->state & 7], names[now.qp_state & 7]);
