@@ -90,7 +90,8 @@ impl Ranges {
         }
         for (done, &(from, to)) in gaps.iter().enumerate() {
             if let Err(errno) = kernel.advise(from, to, libc::MADV_DONTFORK) {
-                for &(from, to) in &gaps[..done] {
+                // The kernel has done the part of the range before the place that it refused.
+                for &(from, to) in &gaps[..=done] {
                     let _ = kernel.advise(from, to, libc::MADV_DOFORK);
                 }
                 self.join(start, end);
