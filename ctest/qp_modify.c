@@ -74,7 +74,8 @@ static void wait_until_drained(void)
 	struct ibv_qp_init_attr init;
 
 	for (int tries = 0; tries < 1000; tries++) {
-		if (ibv_query_qp(e.qp, &attr, IBV_QP_STATE, &init))
+		/* With this mask the library leaves the state in the struct alone. */
+		if (ibv_query_qp(e.qp, &attr, IBV_QP_CUR_STATE, &init))
 			die("query in SQD");
 		if (attr.qp_state != IBV_QPS_SQD || !attr.sq_draining)
 			return;
