@@ -92,7 +92,8 @@ impl Driver {
         assert_eq!(unsafe { libc::ftruncate(fd, RING_BYTES as libc::off_t) }, 0);
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at an address that the kernel chooses.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), RING_BYTES, protection, libc::MAP_SHARED, fd, 0) };
+        let base =
+            unsafe { libc::mmap(std::ptr::null_mut(), RING_BYTES, protection, libc::MAP_SHARED, fd, 0) };
         assert_ne!(base, libc::MAP_FAILED, "mmap: {}", std::io::Error::last_os_error());
         let driver = Self { file, base: NonNull::new(base.cast()).expect("mmap gives no null page") };
         driver.word(ring::LOG2_SLOT_SIZE).store(SLOT_SHIFT, Ordering::Relaxed);
@@ -126,7 +127,8 @@ impl Driver {
     fn contestant(&self, single_threaded: bool) -> Contestant {
         // SAFETY: the mapping lives as long as the process; the other users are this file, through atomics, and the other
         // contestants, which never run at the same time.
-        let ring = unsafe { CompletionRing::over(self.base, RING_BYTES) }.expect("the head was written above");
+        let ring =
+            unsafe { CompletionRing::over(self.base, RING_BYTES) }.expect("the head was written above");
         let cq = Box::leak(Box::new(Cq { single_threaded, queue: QueueLock::new(ring) }));
         if single_threaded {
             cq.queue.lock().leave_held();
@@ -210,7 +212,10 @@ fn best<const N: usize>(sides: [&Contestant; N], mut measure: impl FnMut(&Contes
 fn report(driver: &Driver, threads: &str, theirs: &Contestant, ours: &Contestant, unlocked: &Contestant) {
     let mut array = Box::new(Array([0; MOST * ENTRY / 8]));
     println!("\n{threads}, {UNIT} per completion (empty: per poll)");
-    println!("{:>18} {:>10} {:>10} {:>7} {:>22}", "entries per poll", "rdma-core", "ironverbs", "ratio", "SINGLE_THREADED ratio");
+    println!(
+        "{:>18} {:>10} {:>10} {:>7} {:>22}",
+        "entries per poll", "rdma-core", "ironverbs", "ratio", "SINGLE_THREADED ratio"
+    );
     let line = |name: &str, [theirs, ours, unlocked]: [f64; 3]| {
         println!(
             "{name:>18} {theirs:>10.2} {ours:>10.2} {:>6.2}x {unlocked:>15.2} {:>5.2}x",

@@ -17,7 +17,8 @@ const FOLDERS: [&str; 4] = [
 ];
 
 type Open = unsafe extern "C" fn(fd: c_int, context: *mut *mut c_void) -> c_int;
-type CreateCq = unsafe extern "C" fn(context: *mut c_void, bytes: u32, poll_cq: *mut *mut c_void) -> *mut c_void;
+type CreateCq =
+    unsafe extern "C" fn(context: *mut c_void, bytes: u32, poll_cq: *mut *mut c_void) -> *mut c_void;
 
 fn load_error(what: &str) -> String {
     // SAFETY: dlerror gives null or a string that lives until the next call of the dl functions.
