@@ -24,7 +24,8 @@ one() { # variant binary-folder library-path program label timeout arguments...
 started=$(date +%s%N)
 while read -r label program limit arguments; do
   set -- $arguments
-  one reference bin/distribution "" "$program" "$label" "$limit" "$@"
+  # What rdma-core's provider cannot do is not asked of it: it may hang.
+  case $program in ours_only_*) ;; *) one reference bin/distribution "" "$program" "$label" "$limit" "$@";; esac
   if [ -e "$share/self" ]; then one again bin/distribution "" "$program" "$label" "$limit" "$@"; fi
   if [ -e lib/libibverbs.so.1 ]; then
     one ours bin/distribution "$PWD/lib" "$program" "$label" "$limit" "$@"

@@ -11,7 +11,7 @@
 
 static void pd_calls(struct room *r)
 {
-	if (r->pds.n && chance(45)) {
+	if (crowded(&r->pds)) {
 		int i = any(&r->pds);
 
 		drop(r, &r->pds, i, RESULT("dealloc_pd", ibv_dealloc_pd(r->pds.object[i])));
@@ -28,7 +28,7 @@ static void mr_calls(struct room *r)
 	int access = chance(80) ? (int)rnd(32) : (int)(rnd(1 << 30) | rnd(1 << 30) << 1);
 	struct ibv_pd *pd = live(&r->pds);
 
-	if (r->mrs.n && chance(45)) {
+	if (crowded(&r->mrs)) {
 		int i = any(&r->mrs);
 		struct ibv_mr *mr = r->mrs.object[i];
 
@@ -56,7 +56,7 @@ static void mw_calls(struct room *r)
 {
 	struct ibv_pd *pd = live(&r->pds);
 
-	if (r->mws.n && chance(50)) {
+	if (crowded(&r->mws)) {
 		int i = any(&r->mws);
 
 		drop(r, &r->mws, i, RESULT("dealloc_mw", ibv_dealloc_mw(r->mws.object[i])));
@@ -74,7 +74,7 @@ static void ah_calls(struct room *r)
 	struct ibv_pd *pd = live(&r->pds);
 	struct ibv_ah_attr attr = av();
 
-	if (r->ahs.n && chance(50)) {
+	if (crowded(&r->ahs)) {
 		int i = any(&r->ahs);
 
 		drop(r, &r->ahs, i, RESULT("destroy_ah", ibv_destroy_ah(r->ahs.object[i])));
@@ -85,7 +85,7 @@ static void ah_calls(struct room *r)
 
 static void channel_calls(struct room *r)
 {
-	if (r->channels.n && chance(50)) {
+	if (crowded(&r->channels)) {
 		int i = any(&r->channels);
 
 		drop(r, &r->channels, i, RESULT("destroy_comp_channel", ibv_destroy_comp_channel(r->channels.object[i])));
@@ -101,7 +101,7 @@ static void cq_calls(struct room *r)
 	struct ibv_comp_channel *channel = chance(50) ? live(&r->channels) : NULL;
 	int vector = chance(90) ? (int)rnd(2) : (int)rnd(9) - 3;
 
-	if (r->cqs.n && chance(55)) {
+	if (crowded(&r->cqs)) {
 		int i = any(&r->cqs);
 		struct ibv_cq *cq = r->cqs.object[i];
 		struct ibv_modify_cq_attr moderation = {.attr_mask = rnd(4)};
@@ -150,7 +150,7 @@ static void srq_calls(struct room *r)
 				    .srq_limit = chance(80) ? 0 : rnd(200)};
 	struct ibv_pd *pd = live(&r->pds);
 
-	if (r->srqs.n && chance(65)) {
+	if (crowded(&r->srqs)) {
 		int i = any(&r->srqs);
 		struct ibv_srq *srq = r->srqs.object[i];
 		struct ibv_sge sge[8] = {{0}};
@@ -229,6 +229,20 @@ static void create_qp(struct room *r)
 	keep(&r->qps, qp);
 }
 
+/* The kernel refuses every move out of SQD before the send queue has drained, which it does in its own time. */
+static void wait_until_drained(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr;
+	struct ibv_qp_init_attr init;
+
+	for (int tries = 0; tries < 1000; tries++) {
+		/* With this mask the library leaves the state in the struct alone. */
+		if (ibv_query_qp(qp, &attr, IBV_QP_CUR_STATE, &init) || attr.qp_state != IBV_QPS_SQD || !attr.sq_draining)
+			return;
+		usleep(1000);
+	}
+}
+
 static void modify_qp(struct ibv_qp *qp)
 {
 	static const enum ibv_qp_state next[] = {1, 2, 3, 3, 3, 0, 0};
@@ -242,12 +256,13 @@ static void modify_qp(struct ibv_qp *qp)
 		mask = (int)rnd(1 << 26);
 	note("    type %d %d to %d mask 0x%x", qp->qp_type, qp->state, to, (unsigned)mask);
 	RESULT("modify_qp", ibv_modify_qp(qp, &attr, mask));
+	wait_until_drained(qp);
 	note("    state %d", qp->state);
 }
 
 static void qp_calls(struct room *r)
 {
-	if (!r->qps.n || chance(25)) {
+	if (!r->qps.n || (!crowded(&r->qps) && chance(50))) {
 		create_qp(r);
 		return;
 	}
@@ -288,6 +303,7 @@ static void qp_calls(struct room *r)
 		RESULT("query_ece", ibv_query_ece(qp, &ece));
 		break;
 	case 4:
+	case 5:
 		drop(r, &r->qps, i, RESULT("destroy_qp", ibv_destroy_qp(qp)));
 		break;
 	default:

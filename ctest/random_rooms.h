@@ -48,6 +48,15 @@ struct room {
 		result_;                                                                                       \
 	})
 
+/* A call that answers a count or an index. */
+#define COUNTED(name, call)                                                                                    \
+	({                                                                                                     \
+		errno = 0;                                                                                     \
+		int result_ = (int)(call);                                                                     \
+		int errno_ = errno;                                                                            \
+		say_int(name, result_, errno_, result_ < 0);                                                   \
+	})
+
 #define MADE(name, call)                                                                                       \
 	({                                                                                                     \
 		errno = 0;                                                                                     \
@@ -65,6 +74,12 @@ static inline int any(const struct pool *p)
 static inline void *live(const struct pool *p)
 {
 	return p->n ? p->object[any(p)] : NULL;
+}
+
+/* Whether to use or destroy one of these rather than to make another: the likelier, the more there are. */
+static inline bool crowded(const struct pool *p)
+{
+	return p->n && chance(30 + 3 * (unsigned)p->n);
 }
 
 static inline void drop(struct room *r, struct pool *p, int i, int result)
@@ -207,7 +222,7 @@ static inline void queries(struct room *r)
 		note("    pkey 0x%x", be16toh(pkey));
 		break;
 	case 4:
-		RESULT("query_gid_table", ibv_query_gid_table(r->context, entries, rnd(5), chance(90) ? 0 : 1));
+		COUNTED("query_gid_table", ibv_query_gid_table(r->context, entries, rnd(5), chance(90) ? 0 : 1));
 		break;
 	case 5: {
 		struct ibv_device **list = MADE("get_device_list", ibv_get_device_list(&n));
@@ -220,7 +235,7 @@ static inline void queries(struct room *r)
 		break;
 	}
 	default:
-		RESULT("get_pkey_index", ibv_get_pkey_index(r->context, PORT, htobe16((uint16_t)(0xffff - rnd(2)))));
+		COUNTED("get_pkey_index", ibv_get_pkey_index(r->context, PORT, htobe16((uint16_t)(0xffff - rnd(2)))));
 	}
 }
 
