@@ -1,9 +1,9 @@
 //! Cycles per completion of `ibv_poll_cq` over a soft-RoCE ring: the library's ring code beside the provider of the
 //! rdma-core that is installed, in one run and over the same memory.
 //!
-//! The ring lies in a memfd. For every figure both sides empty a full ring of 255 completions, poll by poll; the figure is
-//! the best round of many, as other work on the machine only ever adds. Both poll functions are called by pointer, as
-//! `verbs.h` does. The time of refilling (one store) is not counted.
+//! The ring lies in a memfd. For every figure both sides empty a full ring of 255 completions, poll by poll; the
+//! figure is the best round of many, as other work on the machine only ever adds. Both poll functions are called by
+//! pointer, as `verbs.h` does. The time of refilling (one store) is not counted.
 
 #[path = "../../../src/provider/rxe/copy.rs"]
 mod copy;
@@ -54,7 +54,8 @@ unsafe extern "C" fn poll_cq(cq: *mut c_void, num_entries: c_int, wc: *mut c_voi
     let Some(cq) = (unsafe { cq.cast::<Cq>().as_ref() }) else { return -1 };
     let max = num_entries.max(0) as usize;
     let taken = if cq.single_threaded {
-        // SAFETY: the lock was left held at creation, and this process polls from one thread; there is room for `max`.
+        // SAFETY: the lock was left held at creation, and this process polls from one thread; there is room for
+        // `max`.
         unsafe { cq.queue.held_mut().take(wc.cast(), max) }
     } else if let Some(mut ring) = cq.queue.try_lock() {
         // SAFETY: there is room for `max` completions.
@@ -125,8 +126,8 @@ impl Driver {
     }
 
     fn contestant(&self, single_threaded: bool) -> Contestant {
-        // SAFETY: the mapping lives as long as the process; the other users are this file, through atomics, and the other
-        // contestants, which never run at the same time.
+        // SAFETY: the mapping lives as long as the process; the other users are this file, through atomics, and the
+        // other contestants, which never run at the same time.
         let ring =
             unsafe { CompletionRing::over(self.base, RING_BYTES) }.expect("the head was written above");
         let cq = Box::leak(Box::new(Cq { single_threaded, queue: QueueLock::new(ring) }));

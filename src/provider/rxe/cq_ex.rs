@@ -1,8 +1,8 @@
 //! Polling completion by completion: `start_poll`, `next_poll`, `end_poll`, and a function for each field.
 //!
-//! From a `start_poll` that gave 0 to its `end_poll` the lock is held, also after a `next_poll` that found nothing, as
-//! `man ibv_create_cq_ex` has it. The slots that were read are given back in `end_poll`, or by a `next_poll` that found
-//! nothing.
+//! From a `start_poll` that gave 0 to its `end_poll` the lock is held, also after a `next_poll` that found nothing,
+//! as `man ibv_create_cq_ex` has it. The slots that were read are given back in `end_poll`, or by a `next_poll` that
+//! found nothing.
 
 use core::ffi::{c_int, c_uint};
 
@@ -144,8 +144,8 @@ macro_rules! readers {
     ($($(#[$doc:meta])* $name:ident -> $ty:ty: $($field:ident).+;)*) => { $(
         $(#[$doc])*
         unsafe extern "C" fn $name(current: *mut ibv_cq_ex) -> $ty {
-            // SAFETY: the program calls this between `start_poll` and `end_poll`; the completion lies in a slot of the
-            // ring, and its fields, also those of the union, are integers.
+            // SAFETY: the program calls this between `start_poll` and `end_poll`; the completion lies in a slot of
+            // the ring, and its fields, also those of the union, are integers.
             unsafe { (*completion(current)).$($field).+.into() }
         }
     )* };

@@ -81,8 +81,8 @@ impl Mapped<CompletionRing> {
 }
 
 impl Mapped<WorkRing> {
-    /// Maps the ring of a work queue with entries of at least `entry` bytes. EINVAL (`errno` set) if its head does not fit
-    /// the memory.
+    /// Maps the ring of a work queue with entries of at least `entry` bytes. EINVAL (`errno` set) if its head does
+    /// not fit the memory.
     pub fn work(file: &DeviceFile, place: &mminfo, entry: usize) -> Result<Self> {
         // SAFETY: as for completions.
         Self::new(file, place, |base, length| unsafe { WorkRing::over(base, length, entry) })

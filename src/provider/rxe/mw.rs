@@ -48,8 +48,8 @@ fn next_rkey(rkey: u32) -> u32 {
     (rkey & 0xffff_ff00) | (rkey.wrapping_add(1) & 0xff)
 }
 
-/// Posts the binding of a type 1 window, and gives it its new key at once; a program whose binding completes with an error
-/// must set the old one again. Every error is left in `errno`.
+/// Posts the binding of a type 1 window, and gives it its new key at once; a program whose binding completes with an
+/// error must set the old one again. Every error is left in `errno`.
 pub fn bind(qp: Handle<ibv_qp>, mw: Handle<ibv_mw>, bind: &ibv_mw_bind) -> Result<()> {
     if bind.bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED as u32 != 0 {
         return Err(Errno::EINVAL.also_set());

@@ -45,8 +45,8 @@ impl Qp {
         receive: Option<ReceiveQueue>,
         send: SendQueue,
     ) -> Self {
-        // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as zeros; all zeros
-        // is its empty value.
+        // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as zeros; all
+        // zeros is its empty value.
         let mut public: ibv_qp_ex = unsafe { core::mem::zeroed() };
         public.qp_base.handle = created.handle;
         public.qp_base.qp_num = created.qp_num;
@@ -72,8 +72,8 @@ impl Qp {
     }
 }
 
-/// Posts receive requests; EINVAL in state RESET and where a shared receive queue is used. Requests before the one that
-/// failed are posted.
+/// Posts receive requests; EINVAL in state RESET and where a shared receive queue is used. Requests before the one
+/// that failed are posted.
 pub unsafe extern "C" fn post_recv(
     qp: *mut ibv_qp,
     list: *mut ibv_recv_wr,
@@ -118,8 +118,8 @@ pub fn create(file: &DeviceFile, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr
     })
 }
 
-/// Creates an extended queue pair, with builders for the operations asked for. EOPNOTSUPP (`errno` set) for an attribute, a
-/// creation flag or an operation that soft-RoCE does not have.
+/// Creates an extended queue pair, with builders for the operations asked for. EOPNOTSUPP (`errno` set) for an
+/// attribute, a creation flag or an operation that soft-RoCE does not have.
 pub fn create_ex(file: &DeviceFile, attr: &mut ibv_qp_init_attr_ex) -> Result<Handle<ibv_qp>> {
     let operations = check_attributes(attr).inspect_err(|_| {
         trace!(
@@ -180,7 +180,8 @@ pub(super) struct Attributes {
     pub operations: Option<u64>,
 }
 
-/// Names the objects that a queue pair of this type is made of; pointers that do not count for the type are not followed.
+/// Names the objects that a queue pair of this type is made of; pointers that do not count for the type are not
+/// followed.
 ///
 /// # Safety
 /// The objects that count are live or null.

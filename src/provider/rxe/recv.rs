@@ -30,8 +30,9 @@ impl ReceiveQueue {
         Ok(())
     }
 
-    /// Posts a list of requests and tells the driver of all of them at once. ENOMEM when the queue is full, EINVAL for
-    /// more scatter/gather entries than the queue takes, with the request that failed; those before it are posted.
+    /// Posts a list of requests and tells the driver of all of them at once. ENOMEM when the queue is full, EINVAL
+    /// for more scatter/gather entries than the queue takes, with the request that failed; those before it are
+    /// posted.
     ///
     /// # Safety
     /// `list` is null or a list of valid requests.
@@ -56,8 +57,8 @@ impl ReceiveQueue {
                 outcome = Err((Errno::EINVAL, next));
                 break;
             }
-            // SAFETY: slots are a multiple of 8 bytes apart in a page-aligned mapping; they hold the head and `max_sge`
-            // entries, as `map` cut it; the request's list is valid.
+            // SAFETY: slots are a multiple of 8 bytes apart in a page-aligned mapping; they hold the head and
+            // `max_sge` entries, as `map` cut it; the request's list is valid.
             unsafe { wqe::write_recv(slot, wr) };
             self.ring.accept(&mut batch);
             next = wr.next;

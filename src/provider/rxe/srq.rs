@@ -35,7 +35,8 @@ pub unsafe extern "C" fn post_srq_recv(
     list: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: the program passes a live queue of a context whose table holds this function; it was published as an Srq.
+    // SAFETY: the program passes a live queue of a context whose table holds this function; it was published as an
+    // Srq.
     let Some(object) = (unsafe { Handle::optional(srq).map(|srq| srq.object::<Srq>()) }) else {
         return Errno::EINVAL.0;
     };
@@ -120,7 +121,8 @@ fn create_any(
             return Err(errno.also_set());
         }
     };
-    // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is its empty value.
+    // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is its empty
+    // value.
     let mut public: ibv_srq = unsafe { core::mem::zeroed() };
     public.handle = created.handle;
     place.write(Srq { public: UnsafeCell::new(public), queue: QueueLock::new(queue) });
@@ -144,8 +146,8 @@ pub fn modify(file: &DeviceFile, srq: Handle<ibv_srq>, attr: &ibv_srq_attr, attr
     }
     let mut queue = object.queue.lock();
     modify()?;
-    // SAFETY: the driver has written the place of the new ring through the address in the command; volatile, because the
-    // compiler did not see it.
+    // SAFETY: the driver has written the place of the new ring through the address in the command; volatile, because
+    // the compiler did not see it.
     let place = unsafe { (&raw const place).read_volatile() };
     // When the new ring cannot be mapped the old one stays, out of use but safe to post to.
     queue.remap(file, &place)

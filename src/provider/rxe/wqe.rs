@@ -1,8 +1,8 @@
 //! Work queue entries: what a work request of a program becomes in a slot of the ring.
 //!
-//! Source: `struct rxe_send_wqe` and `struct rxe_recv_wqe` of `rdma/rdma_user_rxe.h`; the checks are rdma-core's. Slots are
-//! written through raw pointers, since the kernel may read them at any time, and every entry starts from zeros, so that
-//! nothing of the entry that was there before is left.
+//! Source: `struct rxe_send_wqe` and `struct rxe_recv_wqe` of `rdma/rdma_user_rxe.h`; the checks are rdma-core's.
+//! Slots are written through raw pointers, since the kernel may read them at any time, and every entry starts from
+//! zeros, so that nothing of the entry that was there before is left.
 
 use core::mem::{offset_of, size_of};
 use core::ptr::{self, NonNull};
@@ -128,8 +128,8 @@ pub unsafe fn check_send(shape: &SendShape, wr: &ibv_send_wr) -> Result<u32> {
 /// Writes a checked send request into a slot.
 ///
 /// # Safety
-/// `slot` is writable for the slot size that `shape` was made with, and aligned to 8; [`check_send`] accepted `wr` for
-/// `shape` and gave `length`; the objects and buffers that `wr` names are live.
+/// `slot` is writable for the slot size that `shape` was made with, and aligned to 8; [`check_send`] accepted `wr`
+/// for `shape` and gave `length`; the objects and buffers that `wr` names are live.
 #[inline(always)]
 pub unsafe fn write_send(
     slot: NonNull<u8>,
@@ -153,9 +153,9 @@ pub unsafe fn write_send(
     let entry =
         unsafe { Entry::begin(slot, wr.wr_id, wr.opcode, wr.send_flags, wr.anon1.invalidate_rkey, ssn) };
     let wqe = entry.wqe();
-    // SAFETY: the entry is writable, and `Entry::begin` has initialised it. The opcode says which part of the request's
-    // unions was set; all parts are integers and pointers, so that reading another part of initialised C memory gives
-    // some number. The pointers followed are those that the caller vouches for.
+    // SAFETY: the entry is writable, and `Entry::begin` has initialised it. The opcode says which part of the
+    // request's unions was set; all parts are integers and pointers, so that reading another part of initialised C
+    // memory gives some number. The pointers followed are those that the caller vouches for.
     unsafe {
         match wr.opcode {
             SEND | SEND_WITH_IMM if shape.datagrams() => {
@@ -206,8 +206,8 @@ pub unsafe fn write_send(
 /// Writes a receive request into a slot.
 ///
 /// # Safety
-/// `slot` is aligned to 8 and writable for the head of an entry and the `num_sge` scatter/gather entries of `wr`, for which
-/// `sg_list` is valid.
+/// `slot` is aligned to 8 and writable for the head of an entry and the `num_sge` scatter/gather entries of `wr`, for
+/// which `sg_list` is valid.
 #[inline(always)]
 pub unsafe fn write_recv(slot: NonNull<u8>, wr: &ibv_recv_wr) {
     let wqe = slot.cast::<rxe_recv_wqe>().as_ptr();

@@ -1,8 +1,8 @@
-//! Building send requests by calls (`man ibv_wr_post`): each builder takes a slot, the setters complete the entry in it, and
-//! `wr_complete` shows all entries to the driver.
+//! Building send requests by calls (`man ibv_wr_post`): each builder takes a slot, the setters complete the entry in
+//! it, and `wr_complete` shows all entries to the driver.
 //!
-//! The lock is held from `wr_start` to `wr_complete` or `wr_abort`. The first thing that goes wrong is kept, makes the
-//! following calls do nothing, and is what `wr_complete` returns; then nothing is posted.
+//! The lock is held from `wr_start` to `wr_complete` or `wr_abort`. The first thing that goes wrong is kept, makes
+//! the following calls do nothing, and is what `wr_complete` returns; then nothing is posted.
 
 use core::ffi::{c_int, c_void};
 
@@ -125,7 +125,10 @@ unsafe fn complete(qp: *mut ibv_qp_ex, set: impl FnOnce(&SendQueue, Entry) -> Re
 
 /// Builders whose request is an opcode, a word, and what a method of [`Entry`] sets.
 macro_rules! builders {
-    ($($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) = $opcode:ident, $word:expr $(, $set:ident($($value:ident),*))?;)*) => { $(
+    ($(
+        $(#[$doc:meta])*
+        $name:ident($($arg:ident: $ty:ty),*) = $opcode:ident, $word:expr $(, $set:ident($($value:ident),*))?;
+    )*) => { $(
         $(#[$doc])*
         unsafe extern "C" fn $name(qp: *mut ibv_qp_ex $(, $arg: $ty)*) {
             // SAFETY: the program calls this between `wr_start` and `wr_complete`.
@@ -168,8 +171,8 @@ unsafe extern "C" fn wr_atomic_write(
     remote_addr: u64,
     atomic_wr: *const c_void,
 ) {
-    // SAFETY: the program calls this between `wr_start` and `wr_complete`, with 8 readable bytes; the ring was mapped for
-    // slots with room for them.
+    // SAFETY: the program calls this between `wr_start` and `wr_complete`, with 8 readable bytes; the ring was mapped
+    // for slots with room for them.
     unsafe {
         build(qp, IBV_WR_ATOMIC_WRITE, 0, |entry| {
             entry.set_remote(rkey, remote_addr);
@@ -185,8 +188,8 @@ unsafe extern "C" fn wr_bind_mw(
     rkey: u32,
     info: *const ibv_mw_bind_info,
 ) {
-    // SAFETY: the program calls this between `wr_start` and `wr_complete`, with a live window, and the description of a
-    // binding to a live region.
+    // SAFETY: the program calls this between `wr_start` and `wr_complete`, with a live window, and the description of
+    // a binding to a live region.
     unsafe { build(qp, IBV_WR_BIND_MW, 0, |entry| entry.set_bind((*mw).rkey, rkey, &*info)) }
 }
 
@@ -204,8 +207,8 @@ unsafe extern "C" fn wr_set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, remote_
 
 /// Inline data of the last request: `length` bytes at `addr`.
 unsafe extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, addr: *mut c_void, length: usize) {
-    // SAFETY: the program calls this between `wr_start` and `wr_complete`, with readable data; a slot holds `max_inline`
-    // bytes, as the shape was cut to it.
+    // SAFETY: the program calls this between `wr_start` and `wr_complete`, with readable data; a slot holds
+    // `max_inline` bytes, as the shape was cut to it.
     unsafe {
         complete(qp, |queue, entry| {
             entry.set_inline(queue.shape.max_inline, &[ibv_data_buf { addr, length }])
@@ -258,11 +261,11 @@ unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
     queue.leave_held();
 }
 
-/// Posts the batch, tells the driver, and gives the lock back; the first error of the batch, with nothing posted, or that of
-/// the driver.
+/// Posts the batch, tells the driver, and gives the lock back; the first error of the batch, with nothing posted, or
+/// that of the driver.
 unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
-    // SAFETY: the program calls this once after `wr_start`, so that this thread holds the lock; the reference ends before
-    // the release. A queue pair is what an extended one starts with.
+    // SAFETY: the program calls this once after `wr_start`, so that this thread holds the lock; the reference ends
+    // before the release. A queue pair is what an extended one starts with.
     unsafe {
         let queue = started(qp);
         let done = match queue.error {

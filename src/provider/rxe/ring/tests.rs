@@ -37,7 +37,8 @@ impl Buffer {
         self.word(offset).load(Ordering::Relaxed)
     }
 
-    /// Puts an entry that starts with `mark` into a slot, as the kernel would, and fills the rest of the slot with dirt.
+    /// Puts an entry that starts with `mark` into a slot, as the kernel would, and fills the rest of the slot with
+    /// dirt.
     fn fill_slot(&self, slot: usize, shift: u32, mark: u64) {
         let offset = DATA + (slot << shift);
         assert!(offset + (1 << shift) <= self.layout.size());
@@ -51,7 +52,8 @@ impl Buffer {
     }
 
     fn completions(&self) -> Result<CompletionRing, Malformed> {
-        // SAFETY: the allocation outlives every ring in these tests, and is accessed through atomics and raw pointers.
+        // SAFETY: the allocation outlives every ring in these tests, and is accessed through atomics and raw
+        // pointers.
         unsafe { CompletionRing::over(self.base, self.layout.size()) }
     }
 
@@ -265,7 +267,8 @@ proptest! {
         buffer.set(CONSUMER, consumer);
         if let Some(mut walk) = ring.walk() {
             for step in 0..steps {
-                // SAFETY: wherever the walk stands, the entry is a slot of the live buffer: this is what the test is for.
+                // SAFETY: wherever the walk stands, the entry is a slot of the live buffer: this is what the test is
+                // for.
                 let mark = unsafe { ring.entry(&walk).cast::<u64>().read() };
                 prop_assert!((100..=100 + u64::from(mask)).contains(&mark));
                 buffer.set(PRODUCER, producer.wrapping_mul(step as u32 | 1));
