@@ -14,7 +14,7 @@ static void pd_calls(struct room *r)
 	if (crowded(&r->pds)) {
 		int i = any(&r->pds);
 
-		drop(r, &r->pds, i, RESULT("dealloc_pd", ibv_dealloc_pd(r->pds.object[i])));
+		drop(&r->pds, i, RESULT("dealloc_pd", ibv_dealloc_pd(r->pds.object[i])));
 	} else {
 		keep(&r->pds, MADE("alloc_pd", ibv_alloc_pd(r->context)));
 	}
@@ -35,7 +35,7 @@ static void mr_calls(struct room *r)
 		if (chance(25))
 			RESULT("rereg_mr", ibv_rereg_mr(mr, (int)rnd(9), pd, p, length, chance(50) ? 0 : access));
 		else
-			drop(r, &r->mrs, i, RESULT("dereg_mr", ibv_dereg_mr(mr)));
+			drop(&r->mrs, i, RESULT("dereg_mr", ibv_dereg_mr(mr)));
 		return;
 	}
 	if (!pd)
@@ -59,7 +59,7 @@ static void mw_calls(struct room *r)
 	if (crowded(&r->mws)) {
 		int i = any(&r->mws);
 
-		drop(r, &r->mws, i, RESULT("dealloc_mw", ibv_dealloc_mw(r->mws.object[i])));
+		drop(&r->mws, i, RESULT("dealloc_mw", ibv_dealloc_mw(r->mws.object[i])));
 	} else if (pd) {
 		struct ibv_mw *mw = MADE("alloc_mw", ibv_alloc_mw(pd, rnd(4)));
 
@@ -77,7 +77,7 @@ static void ah_calls(struct room *r)
 	if (crowded(&r->ahs)) {
 		int i = any(&r->ahs);
 
-		drop(r, &r->ahs, i, RESULT("destroy_ah", ibv_destroy_ah(r->ahs.object[i])));
+		drop(&r->ahs, i, RESULT("destroy_ah", ibv_destroy_ah(r->ahs.object[i])));
 	} else if (pd) {
 		keep(&r->ahs, MADE("create_ah", ibv_create_ah(pd, &attr)));
 	}
@@ -88,7 +88,7 @@ static void channel_calls(struct room *r)
 	if (crowded(&r->channels)) {
 		int i = any(&r->channels);
 
-		drop(r, &r->channels, i, RESULT("destroy_comp_channel", ibv_destroy_comp_channel(r->channels.object[i])));
+		drop(&r->channels, i, RESULT("destroy_comp_channel", ibv_destroy_comp_channel(r->channels.object[i])));
 	} else {
 		keep(&r->channels, MADE("create_comp_channel", ibv_create_comp_channel(r->context)));
 	}
@@ -118,7 +118,7 @@ static void cq_calls(struct room *r)
 			RESULT("modify_cq", ibv_modify_cq(cq, &moderation));
 			break;
 		default:
-			drop(r, &r->cqs, i, RESULT("destroy_cq", ibv_destroy_cq(cq)));
+			drop(&r->cqs, i, RESULT("destroy_cq", ibv_destroy_cq(cq)));
 		}
 		return;
 	}
@@ -171,7 +171,7 @@ static void srq_calls(struct room *r)
 			note("    bad %d", bad ? (int)(bad - wr) : -1);
 			return;
 		default:
-			drop(r, &r->srqs, i, RESULT("destroy_srq", ibv_destroy_srq(srq)));
+			drop(&r->srqs, i, RESULT("destroy_srq", ibv_destroy_srq(srq)));
 			return;
 		}
 		print_srq_attr(&attr);
@@ -304,7 +304,7 @@ static void qp_calls(struct room *r)
 		break;
 	case 4:
 	case 5:
-		drop(r, &r->qps, i, RESULT("destroy_qp", ibv_destroy_qp(qp)));
+		drop(&r->qps, i, RESULT("destroy_qp", ibv_destroy_qp(qp)));
 		break;
 	default:
 		modify_qp(qp);

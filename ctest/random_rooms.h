@@ -82,9 +82,9 @@ static inline bool crowded(const struct pool *p)
 	return p->n && chance(30 + 3 * (unsigned)p->n);
 }
 
-static inline void drop(struct room *r, struct pool *p, int i, int result)
+/* Out of the pool once it is destroyed. */
+static inline void drop(struct pool *p, int i, int result)
 {
-	(void)r;
 	if (!result)
 		p->object[i] = p->object[--p->n];
 }
@@ -106,7 +106,7 @@ static inline int (*destroyer(struct room *r, struct pool *p))(void *)
 	return (int (*)(void *))ibv_destroy_qp;
 }
 
-/* Into the pool, if something was made and there is room; otherwise it is destroyed again by its own verb. */
+/* Into a pool of the room r, if something was made and there is room; otherwise it is destroyed again at once. */
 #define keep(pool_, object_)                                                                                   \
 	do {                                                                                                   \
 		void *kept_ = (object_);                                                                       \
