@@ -12,11 +12,12 @@ mkdir -p /tmp/ctest && cd /tmp/ctest || exit 1
 cp -r "$share"/bin "$share"/lib .   # the share's pages would be read again for every start
 
 one() { # variant binary-folder library-path program label timeout arguments...
-  local variant=$1 folder=$2 path=$3 program=$4 label=$5 limit=$6 status
+  local variant=$1 folder=$2 path=$3 program=$4 label=$5 limit=$6 launcher='' status
   shift 6
   [ -x "$folder/$program" ] || return 0
+  case $label in legacy.*) launcher=bin/launcher/without_ioctl;; esac
   mkdir -p "out/$variant"
-  LD_LIBRARY_PATH=$path timeout -k 5 "$limit" "$folder/$program" "$@" > "out/$variant/$label" 2> "out/$variant/$label.err"
+  LD_LIBRARY_PATH=$path timeout -k 5 "$limit" $launcher "$folder/$program" "$@" > "out/$variant/$label" 2> "out/$variant/$label.err"
   status=$?
   [ $status -eq 0 ] || echo "exit status $status" >> "out/$variant/$label"
 }

@@ -33,7 +33,8 @@ pub(super) unsafe fn query(context: *mut ibv_context, port_num: u8, index: u32) 
     match gid::query_entry(file, info, u32::from(port_num), index, 0, Want::GID) {
         Ok(entry) => Ok(entry.gid),
         Err(Errno::ENODATA) => Ok(ibv_gid { raw: [0; 16] }),
-        Err(errno) => Err(errno),
+        // What the failed system call left says more than the value, which sysfs makes EINVAL.
+        Err(_) => Err(Errno::last()),
     }
 }
 
@@ -48,7 +49,7 @@ unsafe fn query_type(context: *mut ibv_context, port_num: u8, index: u32) -> Res
     match gid::query_entry(file, info, u32::from(port_num), index, 0, Want::TYPE) {
         Ok(entry) if entry.gid_type == IBV_GID_TYPE_ROCE_V2 as u32 => Ok(SYSFS_ROCE_V2),
         Ok(_) | Err(Errno::ENODATA) => Ok(SYSFS_IB_ROCE_V1),
-        Err(errno) => Err(errno),
+        Err(_) => Err(Errno::last()),
     }
 }
 

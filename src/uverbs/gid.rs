@@ -78,8 +78,13 @@ pub fn query_entry_bytes(
     if flags != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    let found = entry_from_sysfs(file, info, port_num, gid_index, want, None)?;
+    // What was found before an error stands in the entry, as with rdma-core.
+    let mut found = ib_uverbs_gid_entry::default();
+    let known = entry.len().min(size_of::<ib_uverbs_gid_entry>());
+    found.as_bytes_mut()[..known].copy_from_slice(&entry[..known]);
+    let result = fill_from_sysfs(&mut found, file, info, port_num, gid_index, want, None);
     put(entry, &found);
+    result?;
     if want.gid && found.gid == [0; 2] { Err(Errno::ENODATA) } else { Ok(()) }
 }
 
@@ -126,7 +131,8 @@ fn table_from_sysfs(
         device::query_port(file, port_num, &mut port_attr)?;
         let link_layer = Some(port_attr.link_layer);
         for gid_index in 0..u32::try_from(port_attr.gid_tbl_len).unwrap_or(0) {
-            let found = entry_from_sysfs(file, info, port_num.into(), gid_index, Want::ALL, link_layer)?;
+            let mut found = ib_uverbs_gid_entry::default();
+            fill_from_sysfs(&mut found, file, info, port_num.into(), gid_index, Want::ALL, link_layer)?;
             if found.gid == [0; 2] {
                 continue;
             }
@@ -144,17 +150,19 @@ fn put(to: &mut [u8], entry: &ib_uverbs_gid_entry) {
     to[..len].copy_from_slice(&bytes[..len]);
 }
 
-/// One entry as sysfs tells it. `link_layer` is asked of the port when it matters and is not given.
-fn entry_from_sysfs(
+/// Fills one entry, field by field, as sysfs tells it. `link_layer` is asked of the port when it matters and is not given.
+fn fill_from_sysfs(
+    entry: &mut ib_uverbs_gid_entry,
     file: &DeviceFile,
     info: &DeviceInfo,
     port_num: u32,
     gid_index: u32,
     want: Want,
     link_layer: Option<u8>,
-) -> Result<ib_uverbs_gid_entry> {
+) -> Result<()> {
     let port = format!("{}/ports/{port_num}", info.ibdev_path);
-    let mut entry = ib_uverbs_gid_entry { gid_index, port_num, ..Pod::zeroed() };
+    entry.gid_index = gid_index;
+    entry.port_num = port_num;
     if want.gid {
         let text = sysfs::read_text::<41>(&format!("{port}/gids/{gid_index}")).map_err(|_| Errno::EINVAL)?;
         entry.gid = parse_gid(&text).ok_or(Errno::EINVAL)?;
@@ -177,7 +185,7 @@ fn entry_from_sysfs(
     if want.ndev_ifindex {
         entry.netdev_ifindex = ifindex_from_sysfs(&port, gid_index)?;
     }
-    Ok(entry)
+    Ok(())
 }
 
 fn link_layer_of(file: &DeviceFile, port_num: u32) -> Result<u8> {
