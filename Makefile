@@ -36,7 +36,6 @@ test: deps
 bench: deps build
 	@$(CARGO) run --quiet --release -p bench-poll
 	@bench/devinfo-syscalls
-	$(CARGO) run --quiet --release -p bench-poll
 
 headers:
 	$(CARGO) run --quiet -p xtask -- headers
