@@ -367,7 +367,7 @@ fn write_command(
 
 /// A length in the units of a command header; EINVAL (set as well) for one that it cannot express.
 fn words(len: usize, unit: usize) -> Result<u16> {
-    if len % unit != 0 {
+    if !len.is_multiple_of(unit) {
         return Err(Errno::EINVAL.also_set());
     }
     u16::try_from(len / unit).map_err(|_| Errno::EINVAL.also_set())
