@@ -160,7 +160,8 @@ fn fill_from_sysfs(
     want: Want,
     link_layer: Option<u8>,
 ) -> Result<()> {
-    let port = format!("{}/ports/{port_num}", info.ibdev_path);
+    // rdma-core reads the port's files by the low byte of its number.
+    let port = format!("{}/ports/{}", info.ibdev_path, port_num as u8);
     entry.gid_index = gid_index;
     entry.port_num = port_num;
     if want.gid {
