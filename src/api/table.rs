@@ -66,7 +66,6 @@ pub(super) fn fill(context: NonNull<verbs_context>) {
     verbs.dealloc_td = Some(number1);
     verbs.alloc_td = Some(pointer2);
     verbs.modify_cq = Some(number2);
-    verbs.post_srq_ops = Some(number3);
     verbs.destroy_rwq_ind_table = Some(number1);
     verbs.create_rwq_ind_table = Some(pointer2);
     verbs.destroy_wq = Some(number1);

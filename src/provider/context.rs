@@ -38,6 +38,7 @@ pub fn create(device: DeviceRef, opened: Opened, async_fd: OwnedFd) -> Handle<ib
     verbs.context.ops.post_send = Some(data_path.post_send);
     verbs.context.ops.post_recv = Some(data_path.post_recv);
     verbs.context.ops.post_srq_recv = Some(data_path.post_srq_recv);
+    verbs.post_srq_ops = Some(data_path.post_srq_ops);
     device.set_core_support(opened.core_support);
     let private = Box::new(Private { context: opened.context, device, _async_fd: async_fd });
     verbs.priv_ = Box::into_raw(private).cast();
@@ -107,6 +108,13 @@ in_context! {
     ibv_srq: context;
     ibv_qp: context;
     ibv_ah: context;
+    ibv_td: context;
+    ibv_xrcd: context;
+    ibv_wq: context;
+    ibv_rwq_ind_table: context;
+    ibv_flow: context;
+    ibv_flow_action: context;
+    ibv_counters: context;
 }
 
 /// A handle for an object of the program, and the provider that its context leads to; EINVAL for NULL.

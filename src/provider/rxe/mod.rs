@@ -34,7 +34,7 @@ use core::ffi::{c_char, c_int, c_uint};
 use core::ops::RangeInclusive;
 
 use super::object::Handle;
-use super::{Context, DataPath, Opened, Provider};
+use super::{Context, DataPath, Opened, Provider, no_srq_ops};
 use crate::abi::driver::verbs_mr;
 use crate::abi::uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 use crate::abi::verbs::*;
@@ -101,6 +101,7 @@ impl Context for RxeContext {
             post_send: send::post_send,
             post_recv: qp::post_recv,
             post_srq_recv: srq::post_srq_recv,
+            post_srq_ops: no_srq_ops,
         }
     }
 
