@@ -86,6 +86,15 @@ pub unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     })
 }
 
+/// `ibv_modify_cq`: changes the moderation of events; 0 or an errno value.
+pub(super) unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes a live queue and attributes of its own.
+        let ((cq, provider), attr) = unsafe { (context::of(cq)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
+        provider.modify_cq(cq, attr)
+    })
+}
+
 /// Destroys a CQ once all its events are acknowledged; 0 or an errno value, EBUSY while a QP uses it.
 ///
 /// # Safety

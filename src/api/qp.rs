@@ -143,6 +143,18 @@ pub unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, 
     })
 }
 
+/// `ibv_modify_qp_rate_limit`: limits the rate of sending; 0 or an errno value.
+pub(super) unsafe extern "C" fn modify_qp_rate_limit(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_rate_limit_attr,
+) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes a live queue pair and attributes of its own.
+        let ((qp, provider), attr) = unsafe { (context::of(qp)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
+        provider.modify_qp_rate_limit(qp, attr)
+    })
+}
+
 /// Keeps the state that the program may read in the handle in step with the kernel's.
 fn note_state(qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_mask: c_int) {
     if attr_mask & IBV_QP_STATE as c_int != 0 {

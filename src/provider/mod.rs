@@ -360,7 +360,13 @@ pub trait Context: Send + Sync {
     }
 
     /// Advice (`IBV_ADVISE_MR_ADVICE_*`) about ranges of regions.
-    fn advise_mr(&self, pd: Handle<ibv_pd>, advice: c_uint, flags: u32, ranges: &mut [ibv_sge]) -> Result<()> {
+    fn advise_mr(
+        &self,
+        pd: Handle<ibv_pd>,
+        advice: c_uint,
+        flags: u32,
+        ranges: &mut [ibv_sge],
+    ) -> Result<()> {
         Err(Errno::EOPNOTSUPP)
     }
 
@@ -450,10 +456,7 @@ pub trait Context: Send + Sync {
     }
 
     /// IPsec (ESP) as an action of rules.
-    fn create_flow_action_esp(
-        &self,
-        attr: &mut ibv_flow_action_esp_attr,
-    ) -> Result<Handle<ibv_flow_action>> {
+    fn create_flow_action_esp(&self, attr: &mut ibv_flow_action_esp_attr) -> Result<Handle<ibv_flow_action>> {
         Err(Errno::EOPNOTSUPP)
     }
 
