@@ -13,15 +13,7 @@ pub(super) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, mw_type: c_uint) -> *m
     entry::pointer(|| {
         // SAFETY: the caller passes a live protection domain.
         let (pd, provider) = unsafe { context::of(pd) }?;
-        let mw = provider.alloc_mw(pd, mw_type)?;
-        // SAFETY: just made, and nobody else knows it yet; the protection domain is live.
-        unsafe {
-            let mw = mw.as_ptr();
-            (*mw).context = (*pd.as_ptr()).context;
-            (*mw).pd = pd.as_ptr();
-            (*mw).type_ = mw_type;
-        }
-        Ok(mw)
+        provider.alloc_mw(pd, mw_type)
     })
 }
 

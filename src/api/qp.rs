@@ -1,42 +1,12 @@
 //! Queue pairs (`man ibv_create_qp`, `man ibv_modify_qp`, `man ibv_query_ece`). Posting is the provider's own.
 
-use core::ffi::{c_int, c_uint, c_void};
+use core::ffi::{c_int, c_uint};
 
 use super::entry;
 use crate::abi::verbs::*;
 use crate::errno::Errno;
 use crate::provider::context;
 use crate::provider::object::Handle;
-
-/// What a new queue pair is told by its creation attributes, in both their forms.
-struct Creation {
-    context: *mut ibv_context,
-    qp_context: *mut c_void,
-    pd: *mut ibv_pd,
-    send_cq: *mut ibv_cq,
-    recv_cq: *mut ibv_cq,
-    srq: *mut ibv_srq,
-    qp_type: ibv_qp_type_t,
-}
-
-/// Fills in what the library keeps in a queue pair just made.
-fn finish(qp: Handle<ibv_qp>, creation: Creation) {
-    // SAFETY: just made, and nobody else knows it yet.
-    unsafe {
-        let qp = qp.as_ptr();
-        (*qp).context = creation.context;
-        (*qp).qp_context = creation.qp_context;
-        (*qp).pd = creation.pd;
-        (*qp).send_cq = creation.send_cq;
-        (*qp).recv_cq = creation.recv_cq;
-        (*qp).srq = creation.srq;
-        (*qp).qp_type = creation.qp_type;
-        (*qp).state = IBV_QPS_RESET as ibv_qp_state_t;
-        (*qp).events_completed = 0;
-        (*qp).mutex = libc::PTHREAD_MUTEX_INITIALIZER;
-        (*qp).cond = libc::PTHREAD_COND_INITIALIZER;
-    }
-}
 
 /// A queue pair in state RESET; `qp_init_attr->cap` gets the capacities really given. NULL and `errno` on failure.
 ///
@@ -45,24 +15,10 @@ fn finish(qp: Handle<ibv_qp>, creation: Creation) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, qp_init_attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
     entry::pointer(|| {
-        // SAFETY: the caller passes a live protection domain, which names its context, and attributes of its own.
-        let (pd, context, attr) = unsafe {
-            let pd = Handle::from_c(pd)?;
-            (pd, (*pd.as_ptr()).context, qp_init_attr.as_mut().ok_or(Errno::EINVAL)?)
-        };
-        // SAFETY: the context of a live object is open.
-        let qp = unsafe { context::provider(context) }?.create_qp(pd, attr)?;
-        let creation = Creation {
-            context,
-            qp_context: attr.qp_context,
-            pd: pd.as_ptr(),
-            send_cq: attr.send_cq,
-            recv_cq: attr.recv_cq,
-            srq: attr.srq,
-            qp_type: attr.qp_type,
-        };
-        finish(qp, creation);
-        Ok(qp)
+        // SAFETY: the caller passes a live protection domain and attributes of its own.
+        let ((pd, provider), attr) =
+            unsafe { (context::of(pd)?, qp_init_attr.as_mut().ok_or(Errno::EINVAL)?) };
+        provider.create_qp(pd, attr)
     })
 }
 
@@ -75,16 +31,8 @@ pub(super) unsafe extern "C" fn create_qp_ex(
         // SAFETY: the caller passes an open context and attributes of its own.
         let (provider, attr) = unsafe { (context::provider(context)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
         let qp = provider.create_qp_ex(attr)?;
-        let creation = Creation {
-            context,
-            qp_context: attr.qp_context,
-            pd: attr.pd,
-            send_cq: attr.send_cq,
-            recv_cq: attr.recv_cq,
-            srq: attr.srq,
-            qp_type: attr.qp_type,
-        };
-        finish(qp, creation);
+        // SAFETY: just made, and nobody else knows it yet.
+        unsafe { (*qp.as_ptr()).context = context };
         Ok(qp)
     })
 }

@@ -53,7 +53,8 @@ pub(super) unsafe extern "C" fn create_srq_ex(
         // SAFETY: the caller passes an open context and attributes of its own.
         let (provider, attr) = unsafe { (context::provider(context)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
         let srq = provider.create_srq_ex(attr)?;
-        finish(srq, context, attr.pd, attr.srq_context);
+        // SAFETY: just made, and nobody else knows it yet.
+        unsafe { (*srq.as_ptr()).context = context };
         Ok(srq)
     })
 }

@@ -16,7 +16,10 @@ pub(super) unsafe extern "C" fn alloc_td(
     entry::pointer(|| {
         // SAFETY: the caller passes an open context and attributes of its own.
         let (provider, attr) = unsafe { (context::provider(context)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
-        provider.alloc_td(attr)
+        let td = provider.alloc_td(attr)?;
+        // SAFETY: just made, and nobody else knows it yet.
+        unsafe { (*td.as_ptr()).context = context };
+        Ok(td)
     })
 }
 

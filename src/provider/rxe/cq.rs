@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 
 use super::mapping::Mapped;
 use super::ring::{CompletionRing, ENTRY, Walk};
-use super::{cq_ex, explain};
+use super::{cq_ex, explain, pd};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::ib_user_verbs::ib_uverbs_wc;
 use crate::abi::uapi::rdma_user_rxe::{rxe_create_cq_resp, rxe_resize_cq_resp};
@@ -191,16 +191,20 @@ pub fn create_ex(file: &DeviceFile, attr: &ibv_cq_init_attr_ex) -> Result<Handle
         );
         return Err(Errno::EOPNOTSUPP.also_set());
     }
-    let flags = if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS as u32 != 0 { attr.flags } else { 0 };
-    // SAFETY: the program passes a live channel or null.
-    let channel = unsafe { Handle::optional(attr.channel) };
+    let has = |bit: ibv_cq_init_attr_mask| attr.comp_mask & bit as u32 != 0;
+    let flags = if has(IBV_CQ_INIT_ATTR_MASK_FLAGS) { attr.flags } else { 0 };
+    // SAFETY: the program passes a live channel and a live domain, or null.
+    let (channel, one_thread) = unsafe {
+        let parent = if has(IBV_CQ_INIT_ATTR_MASK_PD) { attr.parent_domain } else { core::ptr::null_mut() };
+        (Handle::optional(attr.channel), pd::one_thread(parent))
+    };
     let cq = create_any(
         file,
         &Creation {
             cqe: attr.cqe,
             comp_channel: channel_fd(channel),
             comp_vector: attr.comp_vector,
-            single_threaded: flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED as u32 != 0,
+            single_threaded: one_thread || flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED as u32 != 0,
             extensions: Some(CreateCqEx {
                 comp_mask: attr.comp_mask,
                 wc_flags: attr.wc_flags,

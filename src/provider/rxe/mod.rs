@@ -129,6 +129,18 @@ impl Context for RxeContext {
         pd::dealloc(&self.file, pd)
     }
 
+    fn alloc_td(&self, attr: &mut ibv_td_init_attr) -> Result<Handle<ibv_td>> {
+        pd::alloc_td(attr)
+    }
+
+    fn dealloc_td(&self, td: Handle<ibv_td>) -> Result<()> {
+        pd::dealloc_td(td)
+    }
+
+    fn alloc_parent_domain(&self, attr: &mut ibv_parent_domain_init_attr) -> Result<Handle<ibv_pd>> {
+        pd::alloc_parent(attr)
+    }
+
     fn reg_mr(
         &self,
         pd: Handle<ibv_pd>,

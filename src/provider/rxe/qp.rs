@@ -3,10 +3,9 @@
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 
-use super::explain;
 use super::recv::ReceiveQueue;
 use super::send::SendQueue;
-use super::wr;
+use super::{explain, pd, wr};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::rdma_user_rxe::rxe_create_qp_resp;
 use crate::abi::verbs::*;
@@ -50,14 +49,18 @@ impl Qp {
         let mut public: ibv_qp_ex = unsafe { core::mem::zeroed() };
         public.qp_base.handle = created.handle;
         public.qp_base.qp_num = created.qp_num;
+        public.qp_base.qp_type = given.qp_type;
+        public.qp_base.state = IBV_QPS_RESET as ibv_qp_state_t;
+        public.qp_base.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
+        public.qp_base.cond = libc::PTHREAD_COND_INITIALIZER;
         if let Some(operations) = given.operations {
             wr::set_functions(&mut public, operations);
         }
         Self {
             public: UnsafeCell::new(public),
             extended: given.extended,
-            send: QueueLock::new(send),
-            receive: receive.map(QueueLock::new),
+            send: QueueLock::of_domain(send, given.one_thread),
+            receive: receive.map(|receive| QueueLock::of_domain(receive, given.one_thread)),
         }
     }
 
@@ -106,16 +109,33 @@ pub unsafe extern "C" fn post_recv(
 
 /// Creates a queue pair; `attr.cap` gets the sizes given.
 pub fn create(file: &DeviceFile, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr) -> Result<Handle<ibv_qp>> {
-    // SAFETY: a live handle.
-    let pd = unsafe { (*pd.as_ptr()).handle };
-    // SAFETY: the program passes live objects or null.
-    let request =
-        unsafe { request(attr.qp_type, Some(pd), attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all) };
-    let given =
-        Attributes { qp_type: attr.qp_type, shared: !attr.srq.is_null(), extended: false, operations: None };
-    create_any(file, request, &mut attr.cap, &given, |request, cap, udata| {
+    // SAFETY: a live handle; the program passes live objects or null.
+    let (request, one_thread) = unsafe {
+        let handle = Some((*pd.as_ptr()).handle);
+        let request = request(attr.qp_type, handle, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all);
+        (request, pd::one_thread(pd.as_ptr()))
+    };
+    let given = Attributes {
+        qp_type: attr.qp_type,
+        shared: !attr.srq.is_null(),
+        extended: false,
+        operations: None,
+        one_thread,
+    };
+    let qp = create_any(file, request, &mut attr.cap, &given, |request, cap, udata| {
         uverbs::qp::create(file, request, cap, udata)
-    })
+    })?;
+    // SAFETY: just made, and nobody else knows it yet; the domain is live.
+    unsafe {
+        let public = &mut *qp.as_ptr();
+        public.context = (*pd.as_ptr()).context;
+        public.qp_context = attr.qp_context;
+        public.pd = pd.as_ptr();
+        public.send_cq = attr.send_cq;
+        public.recv_cq = attr.recv_cq;
+        public.srq = attr.srq;
+    }
+    Ok(qp)
 }
 
 /// Creates an extended queue pair, with builders for the operations asked for. EOPNOTSUPP (`errno` set) for an attribute, a
@@ -132,18 +152,36 @@ pub fn create_ex(file: &DeviceFile, attr: &mut ibv_qp_init_attr_ex) -> Result<Ha
         );
     })?;
     // SAFETY: the program passes live objects or null where the mask and the type say that they count.
-    let mut request = unsafe {
+    let (mut request, one_thread) = unsafe {
         let has_pd = attr.comp_mask & IBV_QP_INIT_ATTR_PD as u32 != 0;
-        let pd = if has_pd { attr.pd.as_ref().map(|pd| pd.handle) } else { None };
-        request(attr.qp_type, pd, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all)
+        let pd = if has_pd { attr.pd } else { core::ptr::null_mut() };
+        let handle = pd.as_ref().map(|pd| pd.handle);
+        let request = request(attr.qp_type, handle, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all);
+        (request, pd::one_thread(pd))
     };
     request.comp_mask = attr.comp_mask;
     request.create_flags = attr.create_flags;
     request.source_qpn = attr.source_qpn;
-    let given = Attributes { qp_type: attr.qp_type, shared: !attr.srq.is_null(), extended: true, operations };
-    create_any(file, request, &mut attr.cap, &given, |request, cap, udata| {
+    let given = Attributes {
+        qp_type: attr.qp_type,
+        shared: !attr.srq.is_null(),
+        extended: true,
+        operations,
+        one_thread,
+    };
+    let qp = create_any(file, request, &mut attr.cap, &given, |request, cap, udata| {
         uverbs::qp::create_ex2(file, request, cap, udata)
-    })
+    })?;
+    // SAFETY: just made, and nobody else knows it yet.
+    unsafe {
+        let public = &mut *qp.as_ptr();
+        public.qp_context = attr.qp_context;
+        public.pd = attr.pd;
+        public.send_cq = attr.send_cq;
+        public.recv_cq = attr.recv_cq;
+        public.srq = attr.srq;
+    }
+    Ok(qp)
 }
 
 /// The operations to have builders for, if builders are asked for.
@@ -178,6 +216,8 @@ pub(super) struct Attributes {
     pub extended: bool,
     /// Operations with builders; none where no builders were asked for.
     pub operations: Option<u64>,
+    /// The protection domain says that one thread at a time uses the queue pair.
+    pub one_thread: bool,
 }
 
 /// Names the objects that a queue pair of this type is made of; pointers that do not count for the type are not followed.
