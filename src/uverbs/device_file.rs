@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use super::command::{Command, Path};
+use super::command::{Command, Path, Prepared};
 use super::discovery::DeviceInfo;
 use super::{Udata, command};
 use crate::abi::uapi::ib_user_ioctl_cmds::*;
@@ -55,6 +55,14 @@ pub enum Method {
     DestroyAh,
     /// XRCD_DESTROY.
     CloseXrcd,
+    /// WQ_CREATE.
+    CreateWq,
+    /// WQ_DESTROY.
+    DestroyWq,
+    /// RWQ_IND_TBL_DESTROY.
+    DestroyRwqIndTable,
+    /// FLOW_DESTROY.
+    DestroyFlow,
 }
 
 const INVOKE_WRITE_NOT_ASKED: u8 = 0;
@@ -183,13 +191,13 @@ impl DeviceFile {
     }
 
     /// Connects to the context that the exporting process made (ioctl QUERY_CONTEXT only).
-    pub fn query_context(&self, udata: Udata<'_>) -> Result<GotContext> {
+    pub fn query_context(&self, prepared: Prepared<'_>) -> Result<GotContext> {
         let mut num_comp_vectors = 0_u32;
         let mut core_support = 0_u64;
-        let mut cmd = Command::<4>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT);
+        let mut cmd = Command::<2>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT);
         cmd.value_out(UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS, &mut num_comp_vectors);
         cmd.value_out(UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT, &mut core_support);
-        cmd.driver(udata.input, udata.output);
+        cmd.append(prepared);
         cmd.execute(self)?;
         Ok(GotContext { num_comp_vectors, core_support })
     }
