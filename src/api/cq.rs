@@ -35,7 +35,7 @@ fn finish(
 ///
 /// # Safety
 /// `context` is null or open, `channel` null or live.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_create_cq@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_create_cq(
     context: *mut ibv_context,
     cqe: c_int,
@@ -77,7 +77,7 @@ pub(super) unsafe extern "C" fn create_cq_ex(
 ///
 /// # Safety
 /// `cq` is null or a live CQ.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_resize_cq@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     entry::value(|| {
         // SAFETY: handed on to the caller.
@@ -99,7 +99,7 @@ pub(super) unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify
 ///
 /// # Safety
 /// `cq` is null or a live CQ.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_destroy_cq@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
     entry::value(|| {
         // SAFETY: handed on to the caller; the channel of a live CQ is live, and outlives it.

@@ -93,7 +93,7 @@ pub(super) fn list() -> Result<Vec<DeviceRef>> {
 ///
 /// # Safety
 /// `num` is null or can be written.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_get_device_list@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_get_device_list(num: *mut c_int) -> *mut *mut ibv_device {
     // SAFETY: by the contract.
     let mut num = unsafe { num.as_mut() };
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn ibv_get_device_list(num: *mut c_int) -> *mut *mut ibv_d
 ///
 /// # Safety
 /// `list` is null or came from [`ibv_get_device_list`] and has not been freed.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_free_device_list@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
     entry::nothing(|| {
         if list.is_null() {
@@ -157,7 +157,7 @@ unsafe fn known_device<'a>(device: *mut ibv_device) -> Result<&'a Device> {
 ///
 /// # Safety
 /// `device` is null or live.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_get_device_name@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
     if device.is_null() {
         return core::ptr::null();
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const 
 ///
 /// # Safety
 /// `device` is null or live.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_get_device_guid@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> __be64 {
     entry::number(
         || {
@@ -199,7 +199,7 @@ pub unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int 
 ///
 /// # Safety
 /// `device` is null or live.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_open_device@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     entry::pointer(|| {
         // SAFETY: the caller passes a live device.
@@ -222,7 +222,7 @@ pub(super) fn finish_open(device: DeviceRef, opened: Opened) -> Result<Handle<ib
 ///
 /// # Safety
 /// `context` is null or open.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_close_device@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
     entry::value(|| {
         // SAFETY: the caller passes an open context and gives it up.
@@ -235,7 +235,7 @@ pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
 ///
 /// # Safety
 /// `context` is null or open, `device_attr` null or can be written.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_query_device@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_query_device(
     context: *mut ibv_context,
     device_attr: *mut ibv_device_attr,

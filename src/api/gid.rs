@@ -78,7 +78,7 @@ pub(super) unsafe fn find_index(
 ///
 /// # Safety
 /// `context` is null or open; `gid` is null or can be written.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_query_gid@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_query_gid(
     context: *mut ibv_context,
     port_num: u8,

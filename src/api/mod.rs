@@ -3,6 +3,7 @@
 
 pub mod ah;
 pub mod channel;
+mod compat_1_0;
 pub mod counters;
 pub mod cq;
 pub mod device;

@@ -103,7 +103,7 @@ fn finish(
 ///
 /// # Safety
 /// `pd` is null or a live protection domain.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_reg_mr@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_reg_mr(
     pd: *mut ibv_pd,
     addr: *mut c_void,
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn ibv_rereg_mr(
 ///
 /// # Safety
 /// `mr` is null or a live region.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_dereg_mr@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     entry::value(|| {
         // SAFETY: the caller passes a live region, which is always a verbs_mr.

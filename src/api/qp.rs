@@ -12,7 +12,7 @@ use crate::provider::object::Handle;
 ///
 /// # Safety
 /// `pd` is null or live, `qp_init_attr` null or valid with live objects in it.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_create_qp@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, qp_init_attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
     entry::pointer(|| {
         // SAFETY: the caller passes a live protection domain and attributes of its own.
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
 ///
 /// # Safety
 /// `qp` is null or live; `attr` and `init_attr` are null or can be written.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_query_qp@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_query_qp(
     qp: *mut ibv_qp,
     attr: *mut ibv_qp_attr,
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn ibv_query_qp(
 ///
 /// # Safety
 /// `qp` is null or live, `attr` null or valid.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_modify_qp@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int {
     entry::value(|| {
         // SAFETY: the caller passes a live queue pair and attributes of its own.
@@ -115,7 +115,7 @@ fn note_state(qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_mask: c_int) {
 ///
 /// # Safety
 /// `qp` is null or live.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_destroy_qp@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     entry::value(|| {
         // SAFETY: handed on to the caller.

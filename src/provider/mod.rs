@@ -98,6 +98,9 @@ pub trait Context: Send + Sync {
     /// The functions that programs call for every message.
     fn data_path(&self) -> DataPath;
 
+    /// Told of each event that `ibv_get_async_event` takes.
+    fn async_event(&self, event: &mut ibv_async_event) {}
+
     /// Attributes of the device; `attr_size` bytes of the result are what the program has room for.
     fn query_device(
         &self,
