@@ -58,6 +58,12 @@ pub fn create(file: &DeviceFile, request: &CreateCq, udata: Udata<'_>) -> Result
     create_with_flags(file, request, 0, false, udata)
 }
 
+/// EOPNOTSUPP (without `errno`) for an unknown bit in `comp_mask`.
+pub fn check_extensions(extensions: &CreateCqEx) -> Result<()> {
+    let known = IBV_CQ_INIT_ATTR_MASK_FLAGS as u32 | IBV_CQ_INIT_ATTR_MASK_PD as u32;
+    if extensions.comp_mask & !known != 0 { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
+}
+
 /// Makes a completion queue with extensions; EOPNOTSUPP (without `errno`) for an unknown bit in `comp_mask`.
 ///
 /// Path: ioctl CQ_CREATE, else the legacy command, the extended one where flags need it.
@@ -67,10 +73,7 @@ pub fn create_ex(
     extensions: &CreateCqEx,
     udata: Udata<'_>,
 ) -> Result<CqCreated> {
-    let known = IBV_CQ_INIT_ATTR_MASK_FLAGS as u32 | IBV_CQ_INIT_ATTR_MASK_PD as u32;
-    if extensions.comp_mask & !known != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
+    check_extensions(extensions)?;
     let timestamps =
         IBV_WC_EX_WITH_COMPLETION_TIMESTAMP as u64 | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK as u64;
     let mut flags = 0;
