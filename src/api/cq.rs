@@ -31,6 +31,25 @@ fn finish(
     }
 }
 
+/// [`finish`], for a plugin that makes a CQ by a way of its own.
+///
+/// # Safety
+/// `cq` is null or just made, `context` open, `channel` null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn verbs_init_cq(
+    cq: *mut ibv_cq,
+    context: *mut ibv_context,
+    channel: *mut ibv_comp_channel,
+    cq_context: *mut c_void,
+) {
+    entry::nothing(|| {
+        // SAFETY: by the contract.
+        let (cq, channel) = unsafe { (Handle::from_c(cq)?, Handle::optional(channel)) };
+        finish(cq, context, channel, cq_context);
+        Ok(())
+    });
+}
+
 /// A CQ of at least `cqe` entries, with `channel` (or NULL) for its events; NULL and `errno` on failure.
 ///
 /// # Safety

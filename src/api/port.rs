@@ -73,7 +73,7 @@ pub(super) unsafe extern "C" fn query_port(
 unsafe fn pkey(context: *mut ibv_context, port_num: u8, index: c_int) -> Result<__be16> {
     // SAFETY: by the contract.
     let context = unsafe { Handle::from_c(context) }?;
-    let info = context::private(context).device().info();
+    let info = context::private(context).device().info()?;
     sysfs::query_pkey(&info.ibdev_path, port_num, index)
 }
 

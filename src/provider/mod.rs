@@ -8,17 +8,19 @@ pub mod context;
 pub mod device;
 pub mod lock;
 pub mod object;
+pub mod plugin;
 pub mod rxe;
 pub mod wait;
 
 use core::ffi::{c_int, c_uint};
 use core::ptr::NonNull;
 
-use crate::abi::driver::verbs_mr;
+use crate::abi::driver::{verbs_context_ops, verbs_mr};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::discovery::DeviceInfo;
+use device::DeviceRef;
 use object::Handle;
 
 /// A kind of RDMA device.
@@ -52,9 +54,29 @@ pub struct Opened {
 /// The providers written in Rust, in the order they are asked.
 static NATIVE: &[&dyn Provider] = &[&rxe::Rxe];
 
-/// The provider for a device, if any takes it.
-pub fn find(device: &DeviceInfo) -> Option<&'static dyn Provider> {
-    NATIVE.iter().copied().find(|provider| provider.takes(device))
+/// How a device was opened.
+pub enum Opening {
+    /// By a provider of the library, whose context still has to be made.
+    Native(Opened),
+    /// By a plugin, which made its context.
+    Plugin(Handle<ibv_context>),
+}
+
+/// The device as its provider drives it; or back what discovery found, if nobody takes it. A native provider comes before
+/// plugins unless the environment prefers them, so that without need none is loaded.
+pub fn claim(info: DeviceInfo) -> core::result::Result<DeviceRef, DeviceInfo> {
+    let Some(native) = NATIVE.iter().copied().find(|provider| provider.takes(&info)) else {
+        return plugin::claim(info);
+    };
+    let info = if plugin::preferred(native.name()) {
+        match plugin::claim(info) {
+            Ok(device) => return Ok(device),
+            Err(info) => info,
+        }
+    } else {
+        info
+    };
+    Ok(DeviceRef::native(info, native))
 }
 
 /// The C functions of the data path. They stand in the tables that the inline functions of `verbs.h` call through, so
@@ -97,6 +119,11 @@ pub trait Context: Send + Sync {
 
     /// The functions that programs call for every message.
     fn data_path(&self) -> DataPath;
+
+    /// The table that a plugin fills and whose `free_context` frees the whole context; None for a native provider.
+    fn plugin_operations(&self) -> Option<NonNull<verbs_context_ops>> {
+        None
+    }
 
     /// Told of each event that `ibv_get_async_event` takes.
     fn async_event(&self, event: &mut ibv_async_event) {}

@@ -101,14 +101,18 @@ impl DeviceFile {
     /// The file must be the character device that the kernel named. When it is not, `/dev/char/MAJOR:MINOR` is tried,
     /// for as long as udev may need to make it. The error is the one that the last failed system call left in `errno`.
     pub fn open(info: &DeviceInfo) -> Result<Self> {
-        let path = path_of(&info.sysfs_name)?;
-        let fd = match open_character_device(&path, info.cdev) {
-            Err(_) if info.cdev != 0 => wait_for_character_device(info.cdev)?,
-            other => other?,
-        };
-        let file = Self::from_fd(fd);
+        let file = Self::from_fd(Self::open_fd(info)?);
         file.set_driver_id(info.driver_id.unwrap_or(RDMA_DRIVER_UNKNOWN));
         Ok(file)
+    }
+
+    /// As [`DeviceFile::open`], for somebody else to own.
+    pub fn open_fd(info: &DeviceInfo) -> Result<OwnedFd> {
+        let path = path_of(&info.sysfs_name)?;
+        match open_character_device(&path, info.cdev) {
+            Err(_) if info.cdev != 0 => wait_for_character_device(info.cdev),
+            other => other,
+        }
     }
 
     /// Takes over a command file that somebody else opened.

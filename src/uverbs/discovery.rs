@@ -83,6 +83,11 @@ impl DeviceInfo {
         Some(*self.node_guid.get_or_init(|| guid))
     }
 
+    /// The GUID of the node, if it is known without a further look into sysfs.
+    pub fn known_node_guid(&self) -> Option<u64> {
+        self.node_guid.get().copied()
+    }
+
     /// The identity of the device on its bus, for example `pci:v…`; empty for a virtual device.
     pub fn modalias(&self) -> &str {
         self.modalias.get_or_init(|| {

@@ -66,15 +66,18 @@ impl<'a> Udata<'a> {
     }
 }
 
-static ALLOW_DISASSOCIATE_DESTROY: AtomicBool = AtomicBool::new(false);
+/// A plugin reads it by this name.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+static verbs_allow_disassociate_destroy: AtomicBool = AtomicBool::new(false);
 
 /// Whether destroying an object of a device that has gone away counts as success (`RDMAV_ALLOW_DISASSOC_DESTROY`).
 pub fn set_allow_disassociate_destroy(allow: bool) {
-    ALLOW_DISASSOCIATE_DESTROY.store(allow, Ordering::Relaxed);
+    verbs_allow_disassociate_destroy.store(allow, Ordering::Relaxed);
 }
 
 /// The last value given to [`set_allow_disassociate_destroy`]; false at first.
 #[must_use]
 pub fn allow_disassociate_destroy() -> bool {
-    ALLOW_DISASSOCIATE_DESTROY.load(Ordering::Relaxed)
+    verbs_allow_disassociate_destroy.load(Ordering::Relaxed)
 }
