@@ -6,7 +6,9 @@
 
 pub mod context;
 pub mod device;
+pub mod kernel;
 pub mod lock;
+pub mod mapping;
 pub mod object;
 pub mod plugin;
 pub mod rxe;

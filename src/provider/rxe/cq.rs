@@ -13,11 +13,10 @@ use crate::abi::uapi::rdma_user_rxe::{rxe_create_cq_resp, rxe_resize_cq_resp};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
+use crate::provider::context;
 use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
-use crate::provider::{context, wait};
 use crate::uverbs::cq::{CqCreated, CreateCq, CreateCqEx};
-use crate::uverbs::destroy::Destroyed;
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::{self, Udata};
 
@@ -262,16 +261,4 @@ pub fn resize(file: &DeviceFile, cq: Handle<ibv_cq>, cqe: c_int) -> Result<()> {
         queue.ring = Mapped::completions(file, &answer.mi)?;
         Ok(())
     })
-}
-
-/// Destroys the queue, then waits until the program has acknowledged every event that it got of it.
-pub fn destroy(file: &DeviceFile, cq: Handle<ibv_cq>) -> Result<()> {
-    // SAFETY: a live handle.
-    let handle = unsafe { (*cq.as_ptr()).handle };
-    if let Destroyed::Reported(report) = uverbs::cq::destroy(file, handle)? {
-        wait::for_cq_events(cq, report.comp_events_reported, report.async_events_reported);
-    }
-    // SAFETY: the program gives up the handle, which was published as a Cq.
-    drop(unsafe { cq.reclaim::<Cq>() });
-    Ok(())
 }

@@ -11,10 +11,9 @@ use crate::abi::uapi::rdma_user_rxe::rxe_create_qp_resp;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
+use crate::provider::kernel;
 use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
-use crate::provider::wait;
-use crate::uverbs::destroy::Destroyed;
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::qp::{CreateQp, QpCreated};
 use crate::uverbs::{self, Udata};
@@ -112,7 +111,8 @@ pub fn create(file: &DeviceFile, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr
     // SAFETY: a live handle; the program passes live objects or null.
     let (request, one_thread) = unsafe {
         let handle = Some((*pd.as_ptr()).handle);
-        let request = request(attr.qp_type, handle, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all);
+        let request =
+            kernel::qp_request(attr.qp_type, handle, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all);
         (request, pd::one_thread(pd.as_ptr()))
     };
     let given = Attributes {
@@ -156,7 +156,8 @@ pub fn create_ex(file: &DeviceFile, attr: &mut ibv_qp_init_attr_ex) -> Result<Ha
         let has_pd = attr.comp_mask & IBV_QP_INIT_ATTR_PD as u32 != 0;
         let pd = if has_pd { attr.pd } else { core::ptr::null_mut() };
         let handle = pd.as_ref().map(|pd| pd.handle);
-        let request = request(attr.qp_type, handle, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all);
+        let request =
+            kernel::qp_request(attr.qp_type, handle, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all);
         (request, pd::one_thread(pd))
     };
     request.comp_mask = attr.comp_mask;
@@ -220,36 +221,6 @@ pub(super) struct Attributes {
     pub one_thread: bool,
 }
 
-/// Names the objects that a queue pair of this type is made of; pointers that do not count for the type are not followed.
-///
-/// # Safety
-/// The objects that count are live or null.
-unsafe fn request(
-    qp_type: u32,
-    pd: Option<u32>,
-    send_cq: *const ibv_cq,
-    recv_cq: *const ibv_cq,
-    srq: *const ibv_srq,
-    sq_sig_all: c_int,
-) -> CreateQp {
-    const XRC_SEND: u32 = IBV_QPT_XRC_SEND as u32;
-    let sends = [IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND, IBV_QPT_DRIVER]
-        .iter()
-        .any(|&known| known as u32 == qp_type);
-    let mut request = CreateQp { qp_type, pd, sq_sig_all: sq_sig_all != 0, ..CreateQp::default() };
-    if sends {
-        // SAFETY: by the contract.
-        unsafe {
-            request.send_cq = send_cq.as_ref().map(|cq| cq.handle);
-            request.srq = srq.as_ref().map(|srq| srq.handle);
-            if qp_type != XRC_SEND {
-                request.recv_cq = recv_cq.as_ref().map(|cq| cq.handle);
-            }
-        }
-    }
-    request
-}
-
 fn create_any(
     file: &DeviceFile,
     mut request: CreateQp,
@@ -303,37 +274,4 @@ pub fn modify(file: &DeviceFile, qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_ma
     let public = unsafe { &*qp.as_ptr() };
     uverbs::qp::modify(file, public.handle, attr, attr_mask, Udata::none())
         .inspect_err(|errno| explain::modify_qp(*errno, public, attr, attr_mask))
-}
-
-/// Attributes, and what the queue pair was made with.
-pub fn query(
-    file: &DeviceFile,
-    qp: Handle<ibv_qp>,
-    attr: &mut ibv_qp_attr,
-    attr_mask: c_int,
-    init_attr: &mut ibv_qp_init_attr,
-) -> Result<()> {
-    // SAFETY: a live handle.
-    let public = unsafe { &*qp.as_ptr() };
-    let queried = uverbs::qp::query(file, public.handle, attr, attr_mask, Udata::none())?;
-    init_attr.qp_context = public.qp_context;
-    init_attr.send_cq = public.send_cq;
-    init_attr.recv_cq = public.recv_cq;
-    init_attr.srq = public.srq;
-    init_attr.qp_type = public.qp_type;
-    init_attr.cap = queried.cap;
-    init_attr.sq_sig_all = queried.sq_sig_all;
-    Ok(())
-}
-
-/// Destroys the queue pair, then waits until the program has acknowledged every event that it got of it.
-pub fn destroy(file: &DeviceFile, qp: Handle<ibv_qp>) -> Result<()> {
-    // SAFETY: a live handle.
-    let handle = unsafe { (*qp.as_ptr()).handle };
-    if let Destroyed::Reported(report) = uverbs::qp::destroy(file, handle)? {
-        wait::for_qp_events(qp, report.events_reported);
-    }
-    // SAFETY: the program gives up the handle, which was published as a Qp.
-    drop(unsafe { qp.reclaim::<Qp>() });
-    Ok(())
 }

@@ -11,8 +11,6 @@ use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
-use crate::provider::wait;
-use crate::uverbs::destroy::Destroyed;
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::srq::{CreateSrq, CreateSrqEx, SrqCreated};
 use crate::uverbs::{self, Udata};
@@ -166,17 +164,5 @@ pub fn query(file: &DeviceFile, srq: Handle<ibv_srq>, attr: &mut ibv_srq_attr) -
     // SAFETY: a live handle.
     let handle = unsafe { (*srq.as_ptr()).handle };
     *attr = uverbs::srq::query(file, handle, Udata::none())?;
-    Ok(())
-}
-
-/// Destroys the queue, then waits until the program has acknowledged every event that it got of it.
-pub fn destroy(file: &DeviceFile, srq: Handle<ibv_srq>) -> Result<()> {
-    // SAFETY: a live handle.
-    let handle = unsafe { (*srq.as_ptr()).handle };
-    if let Destroyed::Reported(report) = uverbs::srq::destroy(file, handle)? {
-        wait::for_srq_events(srq, report.events_reported);
-    }
-    // SAFETY: the program gives up the handle, which was published as an Srq.
-    drop(unsafe { srq.reclaim::<Srq>() });
     Ok(())
 }
