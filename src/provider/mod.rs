@@ -12,6 +12,7 @@ pub mod mapping;
 pub mod object;
 pub mod plugin;
 pub mod rxe;
+pub mod siw;
 pub mod wait;
 
 use core::ffi::{c_int, c_uint};
@@ -54,7 +55,7 @@ pub struct Opened {
 }
 
 /// The providers written in Rust, in the order they are asked.
-static NATIVE: &[&dyn Provider] = &[&rxe::Rxe];
+static NATIVE: &[&dyn Provider] = &[&rxe::Rxe, &siw::Siw];
 
 /// How a device was opened.
 pub enum Opening {
