@@ -51,7 +51,7 @@ pub enum Method {
     CreateQp,
     /// QP_DESTROY.
     DestroyQp,
-    /// AH_DESTROY.
+    /// AH_DESTROY, RWQ_IND_TBL_DESTROY and FLOW_DESTROY, which came together.
     DestroyAh,
     /// XRCD_DESTROY.
     CloseXrcd,
@@ -59,10 +59,6 @@ pub enum Method {
     CreateWq,
     /// WQ_DESTROY.
     DestroyWq,
-    /// RWQ_IND_TBL_DESTROY.
-    DestroyRwqIndTable,
-    /// FLOW_DESTROY.
-    DestroyFlow,
 }
 
 const INVOKE_WRITE_NOT_ASKED: u8 = 0;

@@ -34,7 +34,7 @@ pub fn create(
 /// Path: ioctl FLOW_DESTROY, else the legacy command, extended.
 pub fn destroy(file: &DeviceFile, handle: u32) -> Result<()> {
     const KIND: Kind = Kind {
-        method: Method::DestroyFlow,
+        method: Method::DestroyAh,
         object_id: UVERBS_OBJECT_FLOW,
         method_id: UVERBS_METHOD_FLOW_DESTROY,
         handle_attr: UVERBS_ATTR_DESTROY_FLOW_HANDLE,

@@ -37,7 +37,7 @@ pub fn create(
 /// Path: ioctl RWQ_IND_TBL_DESTROY, else the legacy command, extended.
 pub fn destroy(file: &DeviceFile, handle: u32) -> Result<()> {
     const KIND: Kind = Kind {
-        method: Method::DestroyRwqIndTable,
+        method: Method::DestroyAh,
         object_id: UVERBS_OBJECT_RWQ_IND_TBL,
         method_id: UVERBS_METHOD_RWQ_IND_TBL_DESTROY,
         handle_attr: UVERBS_ATTR_DESTROY_RWQ_IND_TBL_HANDLE,
