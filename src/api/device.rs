@@ -8,7 +8,7 @@ use super::{entry, fork, table};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::{self, trace};
-use crate::provider::device::{Device, DeviceRef};
+use crate::provider::device::{Device, DeviceRef, Found};
 use crate::provider::object::Handle;
 use crate::provider::{self, Opening, context};
 use crate::uverbs;
@@ -58,13 +58,14 @@ fn warn_of_small_memlock_limit() {
 fn refresh(known: &mut Vec<DeviceRef>) -> Result<()> {
     let mut found = uverbs::discovery::devices()?;
     known.retain(|device| {
-        let place = device.info().ok().and_then(|known| found.iter().position(|info| info.same_device(known)));
+        let place =
+            device.info().ok().and_then(|known| found.iter().position(|info| info.same_device(known)));
         place.map(|place| found.remove(place)).is_some()
     });
     let mut fresh = Vec::with_capacity(found.len() + known.len());
     for info in found {
         let name = info.ibdev_name.clone();
-        match provider::claim(info) {
+        match provider::claim(Found::new(info)) {
             Ok(device) => {
                 if log::enabled(log::Level::Info) {
                     trace!(Info, "{name}: driven by {}", device.provider_name());
@@ -219,7 +220,8 @@ pub unsafe extern "C" fn verbs_open_device(
     entry::pointer(|| {
         // SAFETY: the caller passes a live device.
         let device = DeviceRef::acquire(unsafe { Handle::from_c(device) }?);
-        let opening = device.open(private_data)?;
+        // SAFETY: handed on to the caller.
+        let opening = unsafe { device.open(private_data) }?;
         finish_open(device, opening)
     })
 }

@@ -66,11 +66,6 @@ impl Found {
     pub fn info(&self) -> &DeviceInfo {
         &self.info
     }
-
-    /// What discovery found, of a device that nobody claimed.
-    pub fn into_info(self) -> DeviceInfo {
-        self.info
-    }
 }
 
 /// One counted reference to a device; the last one to go frees it.
@@ -83,8 +78,7 @@ unsafe impl Sync for DeviceRef {}
 
 impl DeviceRef {
     /// A device of a native provider with its first reference.
-    pub fn native(info: DeviceInfo, provider: &'static dyn Provider) -> Self {
-        let mut found = Found::new(info);
+    pub fn native(mut found: Box<Found>, provider: &'static dyn Provider) -> Self {
         found.native = Some(provider);
         // SAFETY: plain C data: integers, characters and pointers; all zeros is its empty value.
         let device: Box<verbs_device> = Box::new(unsafe { core::mem::zeroed() });
@@ -146,11 +140,15 @@ impl DeviceRef {
         self.0.as_ptr().cast()
     }
 
-    /// Opens the device; `private_data` is for a plugin, from its own library.
-    pub fn open(&self, private_data: *mut c_void) -> Result<Opening> {
+    /// Opens the device.
+    ///
+    /// # Safety
+    /// `private_data` is what the device's plugin expects from its own library, or null.
+    pub unsafe fn open(&self, private_data: *mut c_void) -> Result<Opening> {
         match self.provider() {
             Some(provider) => Ok(Opening::Native(provider.open(DeviceFile::open(self.info()?)?)?)),
-            None => plugin::open(self, private_data).map(Opening::Plugin),
+            // SAFETY: handed on to the caller.
+            None => unsafe { plugin::open(self, private_data) }.map(Opening::Plugin),
         }
     }
 

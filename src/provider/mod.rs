@@ -23,7 +23,7 @@ use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::discovery::DeviceInfo;
-use device::DeviceRef;
+use device::{DeviceRef, Found};
 use object::Handle;
 
 /// A kind of RDMA device.
@@ -67,19 +67,19 @@ pub enum Opening {
 
 /// The device as its provider drives it; or back what discovery found, if nobody takes it. A native provider comes before
 /// plugins unless the environment prefers them, so that without need none is loaded.
-pub fn claim(info: DeviceInfo) -> core::result::Result<DeviceRef, DeviceInfo> {
-    let Some(native) = NATIVE.iter().copied().find(|provider| provider.takes(&info)) else {
-        return plugin::claim(info);
+pub fn claim(found: Box<Found>) -> core::result::Result<DeviceRef, Box<Found>> {
+    let Some(native) = NATIVE.iter().copied().find(|provider| provider.takes(found.info())) else {
+        return plugin::claim(found);
     };
-    let info = if plugin::preferred(native.name()) {
-        match plugin::claim(info) {
+    let found = if plugin::preferred(native.name()) {
+        match plugin::claim(found) {
             Ok(device) => return Ok(device),
-            Err(info) => info,
+            Err(found) => found,
         }
     } else {
-        info
+        found
     };
-    Ok(DeviceRef::native(info, native))
+    Ok(DeviceRef::native(found, native))
 }
 
 /// The C functions of the data path. They stand in the tables that the inline functions of `verbs.h` call through, so

@@ -72,6 +72,14 @@ impl DeviceInfo {
         })
     }
 
+    /// A device that is nowhere, with its identity on a bus.
+    #[cfg(test)]
+    pub fn for_tests(ibdev_name: &str, modalias: &str) -> Self {
+        let device = Self::named(ibdev_name).expect("a short name");
+        device.modalias.set(modalias.to_owned()).expect("not set before");
+        device
+    }
+
     /// The GUID of the node in host byte order; read from sysfs when netlink did not tell.
     pub fn node_guid(&self) -> Option<u64> {
         if let Some(guid) = self.node_guid.get() {

@@ -84,8 +84,7 @@ unsafe fn initialise(
         inner.abi_compat = usize::MAX as *mut c_void;
         verbs.sz = size_of::<verbs_context>();
         ops::publish(verbs, &DUMMY);
-        let plugin =
-            PluginContext { file, context: &raw mut verbs.context, table: UnsafeCell::new(DUMMY) };
+        let plugin = PluginContext { file, context: &raw mut verbs.context, table: UnsafeCell::new(DUMMY) };
         Private::new(Box::new(plugin), device).attach(NonNull::from(verbs));
     }
     Ok(())
@@ -167,7 +166,8 @@ pub unsafe extern "C" fn verbs_set_ops(verbs: *mut verbs_context, given: *const 
     unsafe {
         let given = ops::newest(&*given);
         let inner = Handle::from_c(&raw mut (*verbs.as_ptr()).context);
-        let Some(mut table) = inner.ok().and_then(|inner| context::private(inner).context().plugin_operations())
+        let Some(mut table) =
+            inner.ok().and_then(|inner| context::private(inner).context().plugin_operations())
         else {
             return;
         };

@@ -76,7 +76,8 @@ impl Context for PluginContext {
         length: usize,
         access: c_int,
     ) -> Result<()> {
-        let value = call!(self.rereg_mr(mr.as_ptr(), flags, pointer(pd), addr as *mut c_void, length, access));
+        let value =
+            call!(self.rereg_mr(mr.as_ptr(), flags, pointer(pd), addr as *mut c_void, length, access));
         // Whatever the value, the verb says that the command failed, and `errno` why.
         if value == 0 { Ok(()) } else { Err(Errno::last()) }
     }
@@ -118,8 +119,18 @@ impl Context for PluginContext {
         done(call!(self.read_counters(counters.as_ptr(), values.as_mut_ptr(), count, flags)))
     }
 
-    fn query_device(&self, input: Option<&ibv_query_device_ex_input>, attr: &mut ibv_device_attr_ex, attr_size: usize) -> Result<()> {
-        done(call!(self.query_device_ex(self.context, input.map_or(null(), core::ptr::from_ref), attr, attr_size)))
+    fn query_device(
+        &self,
+        input: Option<&ibv_query_device_ex_input>,
+        attr: &mut ibv_device_attr_ex,
+        attr_size: usize,
+    ) -> Result<()> {
+        done(call!(self.query_device_ex(
+            self.context,
+            input.map_or(null(), core::ptr::from_ref),
+            attr,
+            attr_size
+        )))
     }
 
     fn query_port(&self, port_num: u8, attr: &mut ibv_port_attr) -> Result<()> {
@@ -162,11 +173,26 @@ impl Context for PluginContext {
         call!(self.unimport_dm(dm.as_ptr()));
     }
 
-    fn reg_mr(&self, pd: Handle<ibv_pd>, addr: usize, length: usize, iova: u64, access: c_int) -> Result<Handle<verbs_mr>> {
+    fn reg_mr(
+        &self,
+        pd: Handle<ibv_pd>,
+        addr: usize,
+        length: usize,
+        iova: u64,
+        access: c_int,
+    ) -> Result<Handle<verbs_mr>> {
         region(call!(self.reg_mr(pd.as_ptr(), addr as *mut c_void, length, iova, access)))
     }
 
-    fn reg_dmabuf_mr(&self, pd: Handle<ibv_pd>, offset: u64, length: usize, iova: u64, fd: c_int, access: c_int) -> Result<Handle<verbs_mr>> {
+    fn reg_dmabuf_mr(
+        &self,
+        pd: Handle<ibv_pd>,
+        offset: u64,
+        length: usize,
+        iova: u64,
+        fd: c_int,
+        access: c_int,
+    ) -> Result<Handle<verbs_mr>> {
         region(call!(self.reg_dmabuf_mr(pd.as_ptr(), offset, length, iova, fd, access)))
     }
 
@@ -186,7 +212,12 @@ impl Context for PluginContext {
         done(call!(self.bind_mw(qp.as_ptr(), mw.as_ptr(), core::ptr::from_ref(bind).cast_mut())))
     }
 
-    fn create_cq(&self, cqe: c_int, channel: Option<Handle<ibv_comp_channel>>, comp_vector: c_int) -> Result<Handle<ibv_cq>> {
+    fn create_cq(
+        &self,
+        cqe: c_int,
+        channel: Option<Handle<ibv_comp_channel>>,
+        comp_vector: c_int,
+    ) -> Result<Handle<ibv_cq>> {
         made(call!(self.create_cq(self.context, cqe, pointer(channel), comp_vector)))
     }
 
@@ -238,7 +269,13 @@ impl Context for PluginContext {
         done(call!(self.modify_qp(qp.as_ptr(), attr, attr_mask)))
     }
 
-    fn query_qp(&self, qp: Handle<ibv_qp>, attr: &mut ibv_qp_attr, attr_mask: c_int, init_attr: &mut ibv_qp_init_attr) -> Result<()> {
+    fn query_qp(
+        &self,
+        qp: Handle<ibv_qp>,
+        attr: &mut ibv_qp_attr,
+        attr_mask: c_int,
+        init_attr: &mut ibv_qp_init_attr,
+    ) -> Result<()> {
         done(call!(self.query_qp(qp.as_ptr(), attr, attr_mask, init_attr)))
     }
 
@@ -294,7 +331,14 @@ impl Context for PluginContext {
         done(call!(self.free_dm(dm.as_ptr())))
     }
 
-    fn reg_dm_mr(&self, pd: Handle<ibv_pd>, dm: Handle<ibv_dm>, dm_offset: u64, length: usize, access: c_uint) -> Result<Handle<verbs_mr>> {
+    fn reg_dm_mr(
+        &self,
+        pd: Handle<ibv_pd>,
+        dm: Handle<ibv_dm>,
+        dm_offset: u64,
+        length: usize,
+        access: c_uint,
+    ) -> Result<Handle<verbs_mr>> {
         region(call!(self.reg_dm_mr(pd.as_ptr(), dm.as_ptr(), dm_offset, length, access)))
     }
 
@@ -330,7 +374,10 @@ impl Context for PluginContext {
         done(call!(self.destroy_wq(wq.as_ptr())))
     }
 
-    fn create_rwq_ind_table(&self, attr: &mut ibv_rwq_ind_table_init_attr) -> Result<Handle<ibv_rwq_ind_table>> {
+    fn create_rwq_ind_table(
+        &self,
+        attr: &mut ibv_rwq_ind_table_init_attr,
+    ) -> Result<Handle<ibv_rwq_ind_table>> {
         made(call!(self.create_rwq_ind_table(self.context, attr)))
     }
 
@@ -350,7 +397,11 @@ impl Context for PluginContext {
         made(call!(self.create_flow_action_esp(self.context, attr)))
     }
 
-    fn modify_flow_action_esp(&self, action: Handle<ibv_flow_action>, attr: &mut ibv_flow_action_esp_attr) -> Result<()> {
+    fn modify_flow_action_esp(
+        &self,
+        action: Handle<ibv_flow_action>,
+        attr: &mut ibv_flow_action_esp_attr,
+    ) -> Result<()> {
         done(call!(self.modify_flow_action_esp(action.as_ptr(), attr)))
     }
 
@@ -366,7 +417,12 @@ impl Context for PluginContext {
         done(call!(self.destroy_counters(counters.as_ptr())))
     }
 
-    fn attach_counters_point_flow(&self, counters: Handle<ibv_counters>, attr: &mut ibv_counter_attach_attr, flow: Option<Handle<ibv_flow>>) -> Result<()> {
+    fn attach_counters_point_flow(
+        &self,
+        counters: Handle<ibv_counters>,
+        attr: &mut ibv_counter_attach_attr,
+        flow: Option<Handle<ibv_flow>>,
+    ) -> Result<()> {
         done(call!(self.attach_counters_point_flow(counters.as_ptr(), attr, pointer(flow))))
     }
 }

@@ -1,6 +1,6 @@
 //! Loading of plugins: the drivers that the environment and the configuration name, once per process.
 
-use std::ffi::{CStr, CString, OsStr, OsString};
+use std::ffi::{CStr, CString, OsString};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
@@ -101,7 +101,7 @@ fn directive(line: &[u8]) -> Result<Option<&[u8]>, &[u8]> {
     if line.is_empty() || line[0] == b'#' {
         return Ok(None);
     }
-    let end = line.iter().position(|byte| blank(byte)).unwrap_or(line.len());
+    let end = line.iter().position(blank).unwrap_or(line.len());
     let (word, rest) = line.split_at(end);
     if word != b"driver" {
         return Err(word);
@@ -124,7 +124,7 @@ fn load_driver(name: &[u8], providers: &str) {
 }
 
 fn warn(file: &[u8], reason: &str) {
-    log::warn(format_args!("couldn't load driver '{}': {reason}", OsStr::from_bytes(file).display()));
+    log::warn(format_args!("couldn't load driver '{}': {reason}", String::from_utf8_lossy(file)));
 }
 
 /// Opens a shared object for the rest of the process; the linker's reason if that fails.

@@ -29,7 +29,8 @@ fn try_driver(driver: Driver, found: &Found) -> Option<NonNull<crate::abi::drive
         return None;
     }
     // SAFETY: the plugin gets what it may read and keep until its device goes.
-    let device = ops.alloc_device.and_then(|alloc_device| NonNull::new(unsafe { alloc_device(found.sysfs()) }));
+    let device =
+        ops.alloc_device.and_then(|alloc_device| NonNull::new(unsafe { alloc_device(found.sysfs()) }));
     if device.is_none() {
         log::say(format_args!("Fatal: couldn't allocate device for {}", found.info().ibdev_path));
     }
@@ -130,10 +131,8 @@ fn fits(line: &verbs_match_ent, text: &CStr) -> bool {
     match line.kind {
         // SAFETY: the kind says which member of the union the plugin has set.
         match_kind::MODALIAS => unsafe { !line.u.modalias.is_null() && matches(line.u.modalias) },
-        match_kind::PCI => {
-            CString::new(format!("pci:v{:08X}d{:08X}sv*", line.vendor, line.device))
-                .is_ok_and(|pattern| matches(pattern.as_ptr()))
-        }
+        match_kind::PCI => CString::new(format!("pci:v{:08X}d{:08X}sv*", line.vendor, line.device))
+            .is_ok_and(|pattern| matches(pattern.as_ptr())),
         _ => false,
     }
 }

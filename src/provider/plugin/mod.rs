@@ -31,24 +31,22 @@ use crate::abi::driver::verbs_device_ops;
 use crate::abi::verbs::{ibv_context, verbs_context};
 use crate::errno::{Errno, Result};
 use crate::uverbs::device_file::DeviceFile;
-use crate::uverbs::discovery::DeviceInfo;
 use std::os::fd::IntoRawFd;
 
 /// The device as a plugin drives it, after loading the plugins if none that is loaded takes it; or back what was found.
-pub fn claim(info: DeviceInfo) -> core::result::Result<DeviceRef, DeviceInfo> {
-    let found = match matching::claim(&registry::drivers(), Found::new(info)) {
-        Ok(device) => return Ok(device),
-        Err(found) => found,
-    };
-    let found = if loader::load_once() { matching::claim(&registry::drivers(), found) } else { Err(found) };
-    found.map_err(|found| found.into_info())
+pub fn claim(found: Box<Found>) -> core::result::Result<DeviceRef, Box<Found>> {
+    matching::claim(&registry::drivers(), found).or_else(|found| {
+        if loader::load_once() { matching::claim(&registry::drivers(), found) } else { Err(found) }
+    })
 }
 
 /// Whether `IRONVERBS_PLUGINS` asks for a plugin where the native provider of that name would do: `1` asks everywhere, a
 /// list of names with commas there.
 pub fn preferred(provider: &str) -> bool {
     let Some(wanted) = loader::trusted_variable("IRONVERBS_PLUGINS") else { return false };
-    wanted.to_str().is_some_and(|wanted| wanted == "1" || wanted.split(',').any(|name| name.trim() == provider))
+    wanted
+        .to_str()
+        .is_some_and(|wanted| wanted == "1" || wanted.split(',').any(|name| name.trim() == provider))
 }
 
 fn operations(device: &DeviceRef) -> Result<&verbs_device_ops> {
@@ -65,7 +63,10 @@ fn made(verbs: *mut verbs_context) -> Result<Handle<ibv_context>> {
 }
 
 /// Has the plugin open its device. One that the kernel's list does not name is opened without a command file.
-pub fn open(device: &DeviceRef, private_data: *mut c_void) -> Result<Handle<ibv_context>> {
+///
+/// # Safety
+/// `private_data` is what the plugin expects from its own library, or null.
+pub unsafe fn open(device: &DeviceRef, private_data: *mut c_void) -> Result<Handle<ibv_context>> {
     let alloc_context = operations(device)?.alloc_context.ok_or_else(|| Errno::EOPNOTSUPP.also_set())?;
     let cmd_fd = match device.found() {
         Some(found) => DeviceFile::open_fd(found.info())?.into_raw_fd(),

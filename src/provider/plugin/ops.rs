@@ -396,7 +396,12 @@ mod tests {
         merge(&mut table, &newest(&second));
         publish(&mut verbs, &newest(&second));
         let changed = |old: &[usize], new: &[usize]| {
-            old.iter().zip(new).enumerate().filter(|(_, (a, b))| a != b).map(|(place, _)| place * WORD).collect::<Vec<_>>()
+            old.iter()
+                .zip(new)
+                .enumerate()
+                .filter(|(_, (a, b))| a != b)
+                .map(|(place, _)| place * WORD)
+                .collect::<Vec<_>>()
         };
         assert_eq!(changed(&before.0, words(&table)), [offset_of!(verbs_context_ops, poll_cq)]);
         assert_eq!(changed(&before.1, words(&verbs)), [offset_of!(verbs_context, context.ops.poll_cq)]);
