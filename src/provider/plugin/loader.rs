@@ -40,9 +40,9 @@ pub fn load_once() -> bool {
 
 /// A variable of the environment, unless the process runs with the rights of another user than who started it.
 pub fn trusted_variable(name: &str) -> Option<OsString> {
+    // Asked only if there is a variable, to save the system calls.
     // SAFETY: neither call can fail.
-    let own_rights = unsafe { libc::getuid() == libc::geteuid() };
-    own_rights.then(|| std::env::var_os(name)).flatten()
+    std::env::var_os(name).filter(|_| unsafe { libc::getuid() == libc::geteuid() })
 }
 
 /// Loads first what the environment names, then what the configuration does, the last named first.
