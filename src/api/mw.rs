@@ -8,7 +8,7 @@ use crate::errno::Errno;
 use crate::provider::context;
 use crate::provider::object::Handle;
 
-/// `ibv_alloc_mw`: a window of type 1 or 2; NULL and `errno` on failure. The inline function fills in the rest.
+/// `ibv_alloc_mw`: a window of type 1 or 2; NULL and `errno` on failure.
 pub(super) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, mw_type: c_uint) -> *mut ibv_mw {
     entry::pointer(|| {
         // SAFETY: the caller passes a live protection domain.

@@ -117,7 +117,8 @@ unsafe extern "C" fn ibv_query_device(context: *mut ibv_context_1_0, attr: *mut 
     unsafe { with(context, |context| device::ibv_query_device(context.real_context, attr)) }
 }
 
-/// The attributes end with `link_layer` and `flags`, as in today's function of this name.
+/// Fills in what the struct had in 2006. rdma-core's function clears 4 bytes behind that, which are not the library's to
+/// write in such a program.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_query_port@IBVERBS_1.0"))]
 unsafe extern "C" fn ibv_query_port(
     context: *mut ibv_context_1_0,
