@@ -3,6 +3,9 @@
 //! rustc hands the linker an anonymous version script for every cdylib, and GNU ld refuses to combine that with named
 //! nodes. A small `ld.bfd` in front of the real one drops every version script but ours. It also takes the unwinder from
 //! libgcc's static archive: one shared library less to find and map at the start of every program.
+//!
+//! Says where providers that are plugins will be looked for: `IRONVERBS_PROVIDER_DIR` and `IRONVERBS_CONFIG_DIR` of the
+//! build's environment, else where Debian has them.
 
 use std::env;
 use std::fs;
@@ -12,6 +15,7 @@ use std::process::Command;
 
 const MAP: &str = "libibverbs.map";
 const SONAME: &str = "libibverbs.so.1";
+const VARIADIC: &str = "src/provider/plugin/variadic.c";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -37,6 +41,29 @@ fn main() {
         println!("cargo::rustc-cdylib-link-arg={argument}");
     }
     link_soname(&out);
+    name_plugin_dirs();
+
+    // Functions with arguments as printf's, which Rust cannot define.
+    println!("cargo::rerun-if-changed={VARIADIC}");
+    cc::Build::new().file(VARIADIC).flag_if_supported("-std=gnu11").compile("variadic");
+}
+
+fn name_plugin_dirs() {
+    let target = |part: &str| env::var(format!("CARGO_CFG_TARGET_{part}")).unwrap_or_default();
+    // Debian's name of the architecture's folder; for those whose name rustc has too.
+    let triplet = match (target("ARCH").as_str(), target("ENDIAN").as_str()) {
+        ("x86", _) => "i386-linux-gnu".to_owned(),
+        ("arm", _) => "arm-linux-gnueabihf".to_owned(),
+        ("powerpc64", "little") => "powerpc64le-linux-gnu".to_owned(),
+        (arch, _) => format!("{arch}-linux-gnu"),
+    };
+    for (name, default) in [
+        ("IRONVERBS_PROVIDER_DIR", format!("/usr/lib/{triplet}/libibverbs")),
+        ("IRONVERBS_CONFIG_DIR", "/etc/libibverbs.d".to_owned()),
+    ] {
+        println!("cargo::rerun-if-env-changed={name}");
+        println!("cargo::rustc-env={name}={}", env::var(name).unwrap_or(default));
+    }
 }
 
 /// The GNU ld that the C compiler driver would run; a cross driver answers with its own.

@@ -59,7 +59,20 @@ fn parse_level(text: &str) -> u32 {
 /// Whether a line of this level would be written: lets a caller skip work that only the trace needs.
 #[must_use]
 pub fn enabled(level: Level) -> bool {
-    matches!(SINK.get_or_init(open_sink), Some(sink) if level as u32 <= sink.level)
+    enabled_number(level as u32)
+}
+
+/// As [`enabled`], for the numbers of plugins; false without a file.
+#[must_use]
+pub fn enabled_number(level: u32) -> bool {
+    matches!(SINK.get_or_init(open_sink), Some(sink) if level <= sink.level)
+}
+
+/// Appends text to the log file as it is.
+pub fn append(text: &[u8]) {
+    if let Some(Some(sink)) = SINK.get() {
+        let _ = (&sink.file).write_all(text);
+    }
 }
 
 /// Appends one line to the log file. The thread's `errno` is left as it was.

@@ -22,7 +22,7 @@ const _: () = assert!(core::mem::size_of::<ibv_grh>() == GRH_BYTES);
 ///
 /// # Safety
 /// `pd` is null or live, `attr` null or valid.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_create_ah@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
     // SAFETY: handed on to the caller.
     entry::pointer(|| unsafe { create(pd, attr.as_mut().ok_or(Errno::EINVAL)?) })
@@ -47,7 +47,7 @@ unsafe fn create(pd: *mut ibv_pd, attr: &mut ibv_ah_attr) -> Result<Handle<ibv_a
 ///
 /// # Safety
 /// `ah` is null or live.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_destroy_ah@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
     entry::value(|| {
         // SAFETY: the caller passes a live address handle.

@@ -86,7 +86,7 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
 ///
 /// # Safety
 /// `channel` is null or a live channel; `cq` and `cq_context` are null or can be written.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_get_cq_event@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_get_cq_event(
     channel: *mut ibv_comp_channel,
     cq: *mut *mut ibv_cq,
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn ibv_get_cq_event(
 ///
 /// # Safety
 /// `cq` is null or a live CQ.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_ack_cq_events@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, nevents: c_uint) {
     entry::nothing(|| {
         // SAFETY: the caller passes a live CQ; the counter is guarded by its mutex, which this thread unlocks again.

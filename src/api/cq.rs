@@ -31,11 +31,30 @@ fn finish(
     }
 }
 
+/// [`finish`], for a plugin that makes a CQ by a way of its own.
+///
+/// # Safety
+/// `cq` is null or just made, `context` open, `channel` null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn verbs_init_cq(
+    cq: *mut ibv_cq,
+    context: *mut ibv_context,
+    channel: *mut ibv_comp_channel,
+    cq_context: *mut c_void,
+) {
+    entry::nothing(|| {
+        // SAFETY: by the contract.
+        let (cq, channel) = unsafe { (Handle::from_c(cq)?, Handle::optional(channel)) };
+        finish(cq, context, channel, cq_context);
+        Ok(())
+    });
+}
+
 /// A CQ of at least `cqe` entries, with `channel` (or NULL) for its events; NULL and `errno` on failure.
 ///
 /// # Safety
 /// `context` is null or open, `channel` null or live.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_create_cq@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_create_cq(
     context: *mut ibv_context,
     cqe: c_int,
@@ -77,7 +96,7 @@ pub(super) unsafe extern "C" fn create_cq_ex(
 ///
 /// # Safety
 /// `cq` is null or a live CQ.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_resize_cq@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     entry::value(|| {
         // SAFETY: handed on to the caller.
@@ -86,11 +105,20 @@ pub unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     })
 }
 
+/// `ibv_modify_cq`: changes the moderation of events; 0 or an errno value.
+pub(super) unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes a live queue and attributes of its own.
+        let ((cq, provider), attr) = unsafe { (context::of(cq)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
+        provider.modify_cq(cq, attr)
+    })
+}
+
 /// Destroys a CQ once all its events are acknowledged; 0 or an errno value, EBUSY while a QP uses it.
 ///
 /// # Safety
 /// `cq` is null or a live CQ.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_destroy_cq@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
     entry::value(|| {
         // SAFETY: handed on to the caller; the channel of a live CQ is live, and outlives it.

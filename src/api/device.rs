@@ -1,6 +1,6 @@
 //! Devices: finding, naming, opening, asking (`man ibv_get_device_list`, `man ibv_open_device`, `man ibv_query_device`).
 
-use core::ffi::{c_char, c_int};
+use core::ffi::{c_char, c_int, c_void};
 use core::mem::size_of;
 use std::sync::{Mutex, Once, PoisonError};
 
@@ -8,11 +8,10 @@ use super::{entry, fork, table};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::{self, trace};
-use crate::provider::device::{Device, DeviceRef};
+use crate::provider::device::{Device, DeviceRef, Found};
 use crate::provider::object::Handle;
-use crate::provider::{self, Opened, context};
+use crate::provider::{self, Opening, context};
 use crate::uverbs;
-use crate::uverbs::device_file::DeviceFile;
 
 /// Below this a program can hardly register anything.
 const SMALL_MEMLOCK_LIMIT: u64 = 32_768;
@@ -59,20 +58,24 @@ fn warn_of_small_memlock_limit() {
 fn refresh(known: &mut Vec<DeviceRef>) -> Result<()> {
     let mut found = uverbs::discovery::devices()?;
     known.retain(|device| {
-        let place = found.iter().position(|info| info.same_device(device.info()));
+        let place =
+            device.info().ok().and_then(|known| found.iter().position(|info| info.same_device(known)));
         place.map(|place| found.remove(place)).is_some()
     });
     let mut fresh = Vec::with_capacity(found.len() + known.len());
     for info in found {
-        match provider::find(&info) {
-            Some(provider) => {
-                trace!(Info, "{}: driven by {}", info.ibdev_name, provider.name());
-                fresh.push(DeviceRef::new(info, provider));
+        let name = info.ibdev_name.clone();
+        match provider::claim(Found::new(info)) {
+            Ok(device) => {
+                if log::enabled(log::Level::Info) {
+                    trace!(Info, "{name}: driven by {}", device.provider_name());
+                }
+                fresh.push(device);
             }
-            None if std::env::var_os("IBV_SHOW_WARNINGS").is_some() => {
-                log::warn(format_args!("no userspace device-specific driver found for {}", info.ibdev_name))
+            Err(_) if std::env::var_os("IBV_SHOW_WARNINGS").is_some() => {
+                log::warn(format_args!("no userspace device-specific driver found for {name}"))
             }
-            None => trace!(Info, "{}: no provider drives it", info.ibdev_name),
+            Err(_) => trace!(Info, "{name}: no provider drives it"),
         }
     }
     fresh.append(known);
@@ -93,7 +96,7 @@ pub(super) fn list() -> Result<Vec<DeviceRef>> {
 ///
 /// # Safety
 /// `num` is null or can be written.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_get_device_list@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_get_device_list(num: *mut c_int) -> *mut *mut ibv_device {
     // SAFETY: by the contract.
     let mut num = unsafe { num.as_mut() };
@@ -127,7 +130,7 @@ pub unsafe extern "C" fn ibv_get_device_list(num: *mut c_int) -> *mut *mut ibv_d
 ///
 /// # Safety
 /// `list` is null or came from [`ibv_get_device_list`] and has not been freed.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_free_device_list@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
     entry::nothing(|| {
         if list.is_null() {
@@ -157,7 +160,7 @@ unsafe fn known_device<'a>(device: *mut ibv_device) -> Result<&'a Device> {
 ///
 /// # Safety
 /// `device` is null or live.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_get_device_name@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
     if device.is_null() {
         return core::ptr::null();
@@ -170,12 +173,12 @@ pub unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const 
 ///
 /// # Safety
 /// `device` is null or live.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_get_device_guid@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> __be64 {
     entry::number(
         || {
             // SAFETY: handed on to the caller.
-            let info = unsafe { known_device(device) }?.info();
+            let info = unsafe { known_device(device) }?.info()?;
             Ok(info.node_guid().map_or(0, u64::to_be))
         },
         |_| 0,
@@ -190,7 +193,7 @@ pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> __be64 
 pub unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
     entry::number(
         // SAFETY: handed on to the caller.
-        || Ok(unsafe { known_device(device) }?.info().ibdev_idx),
+        || Ok(unsafe { known_device(device) }?.found().map_or(-1, |found| found.info().ibdev_idx)),
         |_| -1,
     )
 }
@@ -199,30 +202,61 @@ pub unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int 
 ///
 /// # Safety
 /// `device` is null or live.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_open_device@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
+    // SAFETY: handed on to the caller.
+    unsafe { verbs_open_device(device, core::ptr::null_mut()) }
+}
+
+/// As [`ibv_open_device`], for a plugin's own library, whose `private_data` the plugin gets.
+///
+/// # Safety
+/// `device` is null or live, `private_data` what its plugin expects.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn verbs_open_device(
+    device: *mut ibv_device,
+    private_data: *mut c_void,
+) -> *mut ibv_context {
     entry::pointer(|| {
         // SAFETY: the caller passes a live device.
         let device = DeviceRef::acquire(unsafe { Handle::from_c(device) }?);
-        let file = DeviceFile::open(device.info())?;
-        let opened = device.provider().open(file)?;
-        finish_open(device, opened)
+        // SAFETY: handed on to the caller.
+        let opening = unsafe { device.open(private_data) }?;
+        finish_open(device, opening)
     })
 }
 
-/// Makes the C context of a device that its provider has opened.
-pub(super) fn finish_open(device: DeviceRef, opened: Opened) -> Result<Handle<ibv_context>> {
-    let async_fd = uverbs::event::open_async(opened.context.file())?;
-    let context = context::create(device, opened, async_fd);
-    table::fill(context::verbs(context));
-    Ok(context)
+/// Completes the C context of a device that its provider has opened.
+pub(super) fn finish_open(device: DeviceRef, opening: Opening) -> Result<Handle<ibv_context>> {
+    match opening {
+        Opening::Native(opened) => {
+            let async_fd = uverbs::event::open_async(opened.context.file())?;
+            let context = context::create(device, opened, async_fd);
+            table::fill(context::verbs(context));
+            Ok(context)
+        }
+        Opening::Plugin(context) => {
+            table::library(context::verbs(context));
+            // A device that the kernel's list does not name has no command file either.
+            if device.found().is_some() {
+                match uverbs::event::open_async(context::private(context).context().file()) {
+                    Ok(async_fd) => context::set_async_fd(context, async_fd),
+                    Err(errno) => {
+                        context::destroy(context);
+                        return Err(errno);
+                    }
+                }
+            }
+            Ok(context)
+        }
+    }
 }
 
 /// Closes a device. Objects that the program has not destroyed are lost with it; 0 or an errno value.
 ///
 /// # Safety
 /// `context` is null or open.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_close_device@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
     entry::value(|| {
         // SAFETY: the caller passes an open context and gives it up.
@@ -235,7 +269,7 @@ pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
 ///
 /// # Safety
 /// `context` is null or open, `device_attr` null or can be written.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_query_device@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_query_device(
     context: *mut ibv_context,
     device_attr: *mut ibv_device_attr,

@@ -54,6 +54,18 @@ pub fn nothing(body: impl FnOnce() -> Result<()>) {
     let _ = guarded(body);
 }
 
+/// An array of the program's as a slice; null counts as empty.
+///
+/// # Safety
+/// A non-null `first` is followed by `count` elements that nobody else touches during the call.
+pub unsafe fn array<'a, T>(first: *mut T, count: usize) -> &'a mut [T] {
+    if first.is_null() {
+        return &mut [];
+    }
+    // SAFETY: by the contract.
+    unsafe { core::slice::from_raw_parts_mut(first, count) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,11 +6,12 @@ use libc::{pthread_cond_t, pthread_mutex_t};
 use super::entry;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
+use crate::provider::context;
 use crate::provider::object::Handle;
 use crate::uverbs;
 
 /// What an event is about.
-enum Subject {
+pub(super) enum Subject {
     Cq,
     Qp,
     Srq,
@@ -19,7 +20,8 @@ enum Subject {
     Port,
 }
 
-fn subject(event_type: ibv_event_type_t) -> Subject {
+/// Which kind of object an event of this type names.
+pub(super) fn subject(event_type: ibv_event_type_t) -> Subject {
     const CQ: [ibv_event_type; 1] = [IBV_EVENT_CQ_ERR];
     const SRQ: [ibv_event_type; 2] = [IBV_EVENT_SRQ_ERR, IBV_EVENT_SRQ_LIMIT_REACHED];
     const WQ: [ibv_event_type; 1] = [IBV_EVENT_WQ_FATAL];
@@ -53,7 +55,7 @@ fn subject(event_type: ibv_event_type_t) -> Subject {
 ///
 /// # Safety
 /// `context` is null or open, `event` null or can be written.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_get_async_event@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_get_async_event(
     context: *mut ibv_context,
     event: *mut ibv_async_event,
@@ -73,6 +75,7 @@ pub unsafe extern "C" fn ibv_get_async_event(
             Subject::Wq => event.element.wq = address as *mut ibv_wq,
             Subject::Port => event.element.port_num = described.element as c_int,
         }
+        context::private(context).context().async_event(event);
         Ok(())
     })
 }
@@ -95,7 +98,7 @@ unsafe fn acknowledge(mutex: *mut pthread_mutex_t, cond: *mut pthread_cond_t, co
 ///
 /// # Safety
 /// `event` is null or such an event, not acknowledged yet.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_ack_async_event@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
     entry::nothing(|| -> Result<()> {
         // SAFETY: the caller passes an event as it got it: its type says which pointer it holds, and the object lives

@@ -29,7 +29,7 @@ unsafe fn private<'a>(context: *mut ibv_context) -> Result<&'a Private> {
 pub(super) unsafe fn query(context: *mut ibv_context, port_num: u8, index: u32) -> Result<ibv_gid> {
     // SAFETY: handed on to the caller.
     let private = unsafe { private(context) }?;
-    let (file, info) = (private.context().file(), private.device().info());
+    let (file, info) = (private.context().file(), private.device().info()?);
     match gid::query_entry(file, info, u32::from(port_num), index, 0, Want::GID) {
         Ok(entry) => Ok(entry.gid),
         Err(Errno::ENODATA) => Ok(ibv_gid { raw: [0; 16] }),
@@ -45,7 +45,7 @@ pub(super) unsafe fn query(context: *mut ibv_context, port_num: u8, index: u32) 
 unsafe fn query_type(context: *mut ibv_context, port_num: u8, index: u32) -> Result<c_uint> {
     // SAFETY: handed on to the caller.
     let private = unsafe { private(context) }?;
-    let (file, info) = (private.context().file(), private.device().info());
+    let (file, info) = (private.context().file(), private.device().info()?);
     match gid::query_entry(file, info, u32::from(port_num), index, 0, Want::TYPE) {
         Ok(entry) if entry.gid_type == IBV_GID_TYPE_ROCE_V2 as u32 => Ok(SYSFS_ROCE_V2),
         Ok(_) | Err(Errno::ENODATA) => Ok(SYSFS_IB_ROCE_V1),
@@ -79,7 +79,7 @@ pub(super) unsafe fn find_index(
 ///
 /// # Safety
 /// `context` is null or open; `gid` is null or can be written.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_query_gid@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_query_gid(
     context: *mut ibv_context,
     port_num: u8,
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(
         let private = unsafe { private(context) }?;
         // SAFETY: by the contract.
         let entry = unsafe { bytes(entry, entry_size) }?;
-        let (file, info) = (private.context().file(), private.device().info());
+        let (file, info) = (private.context().file(), private.device().info()?);
         gid::query_entry_bytes(file, info, port_num, gid_index, entry, flags, Want::ALL)
     })
 }
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
             let size = max_entries.checked_mul(entry_size).ok_or_else(|| Errno::EINVAL.also_set())?;
             // SAFETY: by the contract.
             let entries = unsafe { bytes(entries, size) }?;
-            let (file, info) = (private.context().file(), private.device().info());
+            let (file, info) = (private.context().file(), private.device().info()?);
             gid::query_table(file, info, entries, entry_size, flags).map(|count| count as ssize_t)
         },
         |errno| -(errno.0 as ssize_t),

@@ -28,8 +28,11 @@ pub extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
     entry::pointer(|| {
         let cdev = character_device(cmd_fd)?;
         let devices = device::list().map_err(|_| Errno::ENODEV)?;
-        let device = devices.into_iter().find(|device| device.info().cdev == cdev).ok_or(Errno::ENODEV)?;
-        let opened = device.provider().import(cmd_fd)?;
+        let device = devices
+            .into_iter()
+            .find(|device| device.found().is_some_and(|found| found.info().cdev == cdev))
+            .ok_or(Errno::ENODEV)?;
+        let opened = device.import(cmd_fd)?;
         device::finish_open(device, opened)
     })
 }

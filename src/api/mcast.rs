@@ -11,7 +11,7 @@ use crate::provider::context;
 ///
 /// # Safety
 /// `qp` is null or a live queue pair, `gid` null or valid.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_attach_mcast@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
     entry::value(|| {
         // SAFETY: the caller passes a live queue pair and a valid GID.
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn ibv_attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, 
 ///
 /// # Safety
 /// As for [`ibv_attach_mcast`].
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_detach_mcast@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
     entry::value(|| {
         // SAFETY: the caller passes a live queue pair and a valid GID.

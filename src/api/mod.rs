@@ -3,10 +3,14 @@
 
 pub mod ah;
 pub mod channel;
+mod compat_1_0;
+pub mod counters;
 pub mod cq;
 pub mod device;
+pub mod dm;
 pub mod entry;
 pub mod event;
+pub mod flow;
 pub mod fork;
 pub mod gid;
 pub mod import;
@@ -23,3 +27,6 @@ pub mod srq;
 pub mod strings;
 pub mod sysfs;
 mod table;
+pub mod td;
+pub mod wq;
+pub mod xrcd;

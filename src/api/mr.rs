@@ -48,6 +48,37 @@ unsafe fn register(
     Ok(finish(mr, pd, context, addr, length))
 }
 
+/// The public struct, which a region begins with.
+pub(super) fn public(mr: Handle<verbs_mr>) -> Handle<ibv_mr> {
+    // SAFETY: a live region; ibv_mr is the first field of verbs_mr.
+    unsafe { Handle::from_c(mr.as_ptr().cast()) }.expect("a handle is not null")
+}
+
+/// `ibv_alloc_null_mr`: a region that reads as zeros and drops writes; NULL and `errno` on failure.
+pub(super) unsafe extern "C" fn alloc_null_mr(pd: *mut ibv_pd) -> *mut ibv_mr {
+    entry::pointer(|| {
+        // SAFETY: the caller passes a live protection domain.
+        let (pd, provider) = unsafe { context::of(pd) }?;
+        provider.alloc_null_mr(pd).map(public)
+    })
+}
+
+/// `ibv_advise_mr`: 0 or an errno value.
+pub(super) unsafe extern "C" fn advise_mr(
+    pd: *mut ibv_pd,
+    advice: ibv_advise_mr_advice_t,
+    flags: u32,
+    sg_list: *mut ibv_sge,
+    num_sges: u32,
+) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes a live protection domain, and a list of as many elements as it says.
+        let ((pd, provider), ranges) =
+            unsafe { (context::of(pd)?, entry::array(sg_list, num_sges as usize)) };
+        provider.advise_mr(pd, advice, flags, ranges)
+    })
+}
+
 /// Fills in what the library knows of a new region.
 fn finish(
     mr: Handle<verbs_mr>,
@@ -56,22 +87,23 @@ fn finish(
     addr: *mut c_void,
     length: usize,
 ) -> Handle<ibv_mr> {
-    // SAFETY: the region was just made and nobody else knows it; ibv_mr is the first field of verbs_mr.
+    let mr = public(mr);
+    // SAFETY: the region was just made and nobody else knows it.
     unsafe {
-        let mr = mr.as_ptr().cast::<ibv_mr>();
+        let mr = mr.as_ptr();
         (*mr).context = context.as_ptr();
         (*mr).pd = pd.as_ptr();
         (*mr).addr = addr;
         (*mr).length = length;
-        Handle::from_c(mr).expect("a region just made is not null")
     }
+    mr
 }
 
 /// Registers `length` bytes at `addr` with the rights `access` (IBV_ACCESS_*); NULL and `errno` on failure.
 ///
 /// # Safety
 /// `pd` is null or a live protection domain.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_reg_mr@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_reg_mr(
     pd: *mut ibv_pd,
     addr: *mut c_void,
@@ -211,7 +243,7 @@ pub unsafe extern "C" fn ibv_rereg_mr(
 ///
 /// # Safety
 /// `mr` is null or a live region.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_dereg_mr@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     entry::value(|| {
         // SAFETY: the caller passes a live region, which is always a verbs_mr.

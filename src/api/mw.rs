@@ -8,20 +8,12 @@ use crate::errno::Errno;
 use crate::provider::context;
 use crate::provider::object::Handle;
 
-/// `ibv_alloc_mw`: a window of type 1 or 2; NULL and `errno` on failure. The inline function fills in the rest.
+/// `ibv_alloc_mw`: a window of type 1 or 2; NULL and `errno` on failure.
 pub(super) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, mw_type: c_uint) -> *mut ibv_mw {
     entry::pointer(|| {
         // SAFETY: the caller passes a live protection domain.
         let (pd, provider) = unsafe { context::of(pd) }?;
-        let mw = provider.alloc_mw(pd, mw_type)?;
-        // SAFETY: just made, and nobody else knows it yet; the protection domain is live.
-        unsafe {
-            let mw = mw.as_ptr();
-            (*mw).context = (*pd.as_ptr()).context;
-            (*mw).pd = pd.as_ptr();
-            (*mw).type_ = mw_type;
-        }
-        Ok(mw)
+        provider.alloc_mw(pd, mw_type)
     })
 }
 

@@ -10,7 +10,7 @@ use crate::provider::context;
 ///
 /// # Safety
 /// `context` is null or an open context.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_alloc_pd@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     entry::pointer(|| {
         // SAFETY: the caller passes an open context.
@@ -25,7 +25,7 @@ pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd 
 ///
 /// # Safety
 /// `pd` is null or a live protection domain.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_dealloc_pd@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
     entry::value(|| {
         // SAFETY: the caller passes a live protection domain.

@@ -47,7 +47,7 @@ unsafe fn query(
 ///
 /// # Safety
 /// `context` is null or open; `port_attr` is null or can be written for 48 bytes.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_query_port@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_query_port(
     context: *mut ibv_context,
     port_num: u8,
@@ -73,7 +73,7 @@ pub(super) unsafe extern "C" fn query_port(
 unsafe fn pkey(context: *mut ibv_context, port_num: u8, index: c_int) -> Result<__be16> {
     // SAFETY: by the contract.
     let context = unsafe { Handle::from_c(context) }?;
-    let info = context::private(context).device().info();
+    let info = context::private(context).device().info()?;
     sysfs::query_pkey(&info.ibdev_path, port_num, index)
 }
 
@@ -81,7 +81,7 @@ unsafe fn pkey(context: *mut ibv_context, port_num: u8, index: c_int) -> Result<
 ///
 /// # Safety
 /// `context` is null or open; `pkey` is null or can be written.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_query_pkey@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_query_pkey(
     context: *mut ibv_context,
     port_num: u8,

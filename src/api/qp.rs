@@ -1,6 +1,6 @@
 //! Queue pairs (`man ibv_create_qp`, `man ibv_modify_qp`, `man ibv_query_ece`). Posting is the provider's own.
 
-use core::ffi::{c_int, c_uint, c_void};
+use core::ffi::{c_int, c_uint};
 
 use super::entry;
 use crate::abi::verbs::*;
@@ -8,61 +8,17 @@ use crate::errno::Errno;
 use crate::provider::context;
 use crate::provider::object::Handle;
 
-/// What a new queue pair is told by its creation attributes, in both their forms.
-struct Creation {
-    context: *mut ibv_context,
-    qp_context: *mut c_void,
-    pd: *mut ibv_pd,
-    send_cq: *mut ibv_cq,
-    recv_cq: *mut ibv_cq,
-    srq: *mut ibv_srq,
-    qp_type: ibv_qp_type_t,
-}
-
-/// Fills in what the library keeps in a queue pair just made.
-fn finish(qp: Handle<ibv_qp>, creation: Creation) {
-    // SAFETY: just made, and nobody else knows it yet.
-    unsafe {
-        let qp = qp.as_ptr();
-        (*qp).context = creation.context;
-        (*qp).qp_context = creation.qp_context;
-        (*qp).pd = creation.pd;
-        (*qp).send_cq = creation.send_cq;
-        (*qp).recv_cq = creation.recv_cq;
-        (*qp).srq = creation.srq;
-        (*qp).qp_type = creation.qp_type;
-        (*qp).state = IBV_QPS_RESET as ibv_qp_state_t;
-        (*qp).events_completed = 0;
-        (*qp).mutex = libc::PTHREAD_MUTEX_INITIALIZER;
-        (*qp).cond = libc::PTHREAD_COND_INITIALIZER;
-    }
-}
-
 /// A queue pair in state RESET; `qp_init_attr->cap` gets the capacities really given. NULL and `errno` on failure.
 ///
 /// # Safety
 /// `pd` is null or live, `qp_init_attr` null or valid with live objects in it.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_create_qp@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, qp_init_attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
     entry::pointer(|| {
-        // SAFETY: the caller passes a live protection domain, which names its context, and attributes of its own.
-        let (pd, context, attr) = unsafe {
-            let pd = Handle::from_c(pd)?;
-            (pd, (*pd.as_ptr()).context, qp_init_attr.as_mut().ok_or(Errno::EINVAL)?)
-        };
-        // SAFETY: the context of a live object is open.
-        let qp = unsafe { context::provider(context) }?.create_qp(pd, attr)?;
-        let creation = Creation {
-            context,
-            qp_context: attr.qp_context,
-            pd: pd.as_ptr(),
-            send_cq: attr.send_cq,
-            recv_cq: attr.recv_cq,
-            srq: attr.srq,
-            qp_type: attr.qp_type,
-        };
-        finish(qp, creation);
-        Ok(qp)
+        // SAFETY: the caller passes a live protection domain and attributes of its own.
+        let ((pd, provider), attr) =
+            unsafe { (context::of(pd)?, qp_init_attr.as_mut().ok_or(Errno::EINVAL)?) };
+        provider.create_qp(pd, attr)
     })
 }
 
@@ -75,16 +31,8 @@ pub(super) unsafe extern "C" fn create_qp_ex(
         // SAFETY: the caller passes an open context and attributes of its own.
         let (provider, attr) = unsafe { (context::provider(context)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
         let qp = provider.create_qp_ex(attr)?;
-        let creation = Creation {
-            context,
-            qp_context: attr.qp_context,
-            pd: attr.pd,
-            send_cq: attr.send_cq,
-            recv_cq: attr.recv_cq,
-            srq: attr.srq,
-            qp_type: attr.qp_type,
-        };
-        finish(qp, creation);
+        // SAFETY: just made, and nobody else knows it yet.
+        unsafe { (*qp.as_ptr()).context = context };
         Ok(qp)
     })
 }
@@ -109,7 +57,7 @@ pub unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
 ///
 /// # Safety
 /// `qp` is null or live; `attr` and `init_attr` are null or can be written.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_query_qp@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_query_qp(
     qp: *mut ibv_qp,
     attr: *mut ibv_qp_attr,
@@ -132,7 +80,7 @@ pub unsafe extern "C" fn ibv_query_qp(
 ///
 /// # Safety
 /// `qp` is null or live, `attr` null or valid.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_modify_qp@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int {
     entry::value(|| {
         // SAFETY: the caller passes a live queue pair and attributes of its own.
@@ -140,6 +88,18 @@ pub unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, 
         provider.modify_qp(qp, attr, attr_mask)?;
         note_state(qp, attr, attr_mask);
         Ok(())
+    })
+}
+
+/// `ibv_modify_qp_rate_limit`: limits the rate of sending; 0 or an errno value.
+pub(super) unsafe extern "C" fn modify_qp_rate_limit(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_rate_limit_attr,
+) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes a live queue pair and attributes of its own.
+        let ((qp, provider), attr) = unsafe { (context::of(qp)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
+        provider.modify_qp_rate_limit(qp, attr)
     })
 }
 
@@ -155,7 +115,7 @@ fn note_state(qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_mask: c_int) {
 ///
 /// # Safety
 /// `qp` is null or live.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_destroy_qp@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     entry::value(|| {
         // SAFETY: handed on to the caller.

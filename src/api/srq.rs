@@ -26,7 +26,7 @@ fn finish(srq: Handle<ibv_srq>, context: *mut ibv_context, pd: *mut ibv_pd, srq_
 ///
 /// # Safety
 /// `pd` is null or live, `srq_init_attr` null or valid.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_create_srq@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_create_srq(
     pd: *mut ibv_pd,
     srq_init_attr: *mut ibv_srq_init_attr,
@@ -53,7 +53,8 @@ pub(super) unsafe extern "C" fn create_srq_ex(
         // SAFETY: the caller passes an open context and attributes of its own.
         let (provider, attr) = unsafe { (context::provider(context)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
         let srq = provider.create_srq_ex(attr)?;
-        finish(srq, context, attr.pd, attr.srq_context);
+        // SAFETY: just made, and nobody else knows it yet.
+        unsafe { (*srq.as_ptr()).context = context };
         Ok(srq)
     })
 }
@@ -74,7 +75,7 @@ pub(super) unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, srq_num: *mut u32
 ///
 /// # Safety
 /// `srq` is null or live, `srq_attr` null or valid.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_modify_srq@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_modify_srq(
     srq: *mut ibv_srq,
     srq_attr: *mut ibv_srq_attr,
@@ -91,7 +92,7 @@ pub unsafe extern "C" fn ibv_modify_srq(
 ///
 /// # Safety
 /// `srq` is null or live, `srq_attr` null or can be written.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_query_srq@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, srq_attr: *mut ibv_srq_attr) -> c_int {
     entry::value(|| {
         // SAFETY: the caller passes a live queue and a place to write.
@@ -104,7 +105,7 @@ pub unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, srq_attr: *mut ibv_srq
 ///
 /// # Safety
 /// `srq` is null or live.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(export_name = "ibv_destroy_srq@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
     entry::value(|| {
         // SAFETY: handed on to the caller.

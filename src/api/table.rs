@@ -1,33 +1,12 @@
 //! The tables in an open context through which the inline functions of `verbs.h` call. Every slot that any `verbs.h` has
-//! called is filled: with the verb where the library has it, with rdma-core's answer of a device that lacks the feature
-//! where it has not. The `_compat_` slots that no `verbs.h` ever called stay NULL.
+//! called is filled; a device that lacks a feature answers as rdma-core's does. The `_compat_` slots that no `verbs.h` ever
+//! called stay NULL.
 
 use core::ffi::c_int;
 use core::ptr::NonNull;
 
-use super::{cq, device, mw, port, qp, srq};
+use super::{counters, cq, device, dm, flow, mr, mw, port, qp, srq, td, wq, xrcd};
 use crate::abi::verbs::{ibv_flow, ibv_flow_attr, ibv_qp, verbs_context};
-use crate::errno::Errno;
-
-/// Answers of a verb that the device cannot do: EOPNOTSUPP, as the returned number or in `errno` beside NULL. One
-/// function for each number of arguments, of whatever types the slot has.
-macro_rules! unsupported {
-    (number: $($number:ident($($n:ident)+))+; pointer: $($pointer:ident($($p:ident)+))+;) => {
-        $(unsafe extern "C" fn $number<$($n),+>($(_: $n),+) -> c_int {
-            Errno::EOPNOTSUPP.0
-        })+
-
-        $(unsafe extern "C" fn $pointer<$($p,)+ R>($(_: $p),+) -> *mut R {
-            Errno::EOPNOTSUPP.set();
-            core::ptr::null_mut()
-        })+
-    };
-}
-
-unsupported! {
-    number: number1(A) number2(A B) number3(A B C) number4(A B C D) number5(A B C D E);
-    pointer: pointer1(A) pointer2(A B) pointer5(A B C D E);
-}
 
 /// Fills the control slots of a context just opened; the data path is the provider's.
 pub(super) fn fill(context: NonNull<verbs_context>) {
@@ -35,48 +14,55 @@ pub(super) fn fill(context: NonNull<verbs_context>) {
     let verbs = unsafe { &mut *context.as_ptr() };
 
     let ops = &mut verbs.context.ops;
-    ops._compat_query_device = Some(device::ibv_query_device);
-    ops._compat_query_port = Some(port::ibv_query_port);
     ops.alloc_mw = Some(mw::alloc_mw);
     ops.dealloc_mw = Some(mw::dealloc_mw);
     ops.bind_mw = Some(mw::bind_mw);
 
     verbs.query_device_ex = Some(device::query_device_ex);
     verbs.query_rt_values = Some(device::query_rt_values);
-    verbs.query_port = Some(port::query_port);
-    verbs.create_cq_ex = Some(cq::create_cq_ex);
     verbs.create_srq_ex = Some(srq::create_srq_ex);
     verbs.get_srq_num = Some(srq::get_srq_num);
     verbs.create_qp_ex = Some(qp::create_qp_ex);
 
-    verbs.advise_mr = Some(number5);
-    verbs.alloc_null_mr = Some(pointer1);
-    verbs.read_counters = Some(number4);
-    verbs.attach_counters_point_flow = Some(number3);
-    verbs.create_counters = Some(pointer2);
-    verbs.destroy_counters = Some(number1);
-    verbs.reg_dm_mr = Some(pointer5);
-    verbs.alloc_dm = Some(pointer2);
-    verbs.free_dm = Some(number1);
-    verbs.modify_flow_action_esp = Some(number2);
-    verbs.destroy_flow_action = Some(number1);
-    verbs.create_flow_action_esp = Some(pointer2);
-    verbs.modify_qp_rate_limit = Some(number2);
-    verbs.alloc_parent_domain = Some(pointer2);
-    verbs.dealloc_td = Some(number1);
-    verbs.alloc_td = Some(pointer2);
-    verbs.modify_cq = Some(number2);
-    verbs.post_srq_ops = Some(number3);
-    verbs.destroy_rwq_ind_table = Some(number1);
-    verbs.create_rwq_ind_table = Some(pointer2);
-    verbs.destroy_wq = Some(number1);
-    verbs.modify_wq = Some(number2);
-    verbs.create_wq = Some(pointer2);
-    verbs.ibv_destroy_flow = Some(number1);
-    verbs.ibv_create_flow = Some(pointer2);
-    verbs.open_qp = Some(pointer2);
-    verbs.open_xrcd = Some(pointer2);
-    verbs.close_xrcd = Some(number1);
+    verbs.advise_mr = Some(mr::advise_mr);
+    verbs.alloc_null_mr = Some(mr::alloc_null_mr);
+    verbs.read_counters = Some(counters::read_counters);
+    verbs.attach_counters_point_flow = Some(counters::attach_counters_point_flow);
+    verbs.create_counters = Some(counters::create_counters);
+    verbs.destroy_counters = Some(counters::destroy_counters);
+    verbs.reg_dm_mr = Some(dm::reg_dm_mr);
+    verbs.alloc_dm = Some(dm::alloc_dm);
+    verbs.free_dm = Some(dm::free_dm);
+    verbs.modify_flow_action_esp = Some(flow::modify_flow_action_esp);
+    verbs.destroy_flow_action = Some(flow::destroy_flow_action);
+    verbs.create_flow_action_esp = Some(flow::create_flow_action_esp);
+    verbs.modify_qp_rate_limit = Some(qp::modify_qp_rate_limit);
+    verbs.alloc_parent_domain = Some(td::alloc_parent_domain);
+    verbs.dealloc_td = Some(td::dealloc_td);
+    verbs.alloc_td = Some(td::alloc_td);
+    verbs.modify_cq = Some(cq::modify_cq);
+    verbs.destroy_rwq_ind_table = Some(wq::destroy_rwq_ind_table);
+    verbs.create_rwq_ind_table = Some(wq::create_rwq_ind_table);
+    verbs.destroy_wq = Some(wq::destroy_wq);
+    verbs.modify_wq = Some(wq::modify_wq);
+    verbs.create_wq = Some(wq::create_wq);
+    verbs.open_qp = Some(xrcd::open_qp);
+    verbs.open_xrcd = Some(xrcd::open_xrcd);
+    verbs.close_xrcd = Some(xrcd::close_xrcd);
+    verbs.ibv_destroy_flow = Some(flow::destroy_flow);
+    verbs.ibv_create_flow = Some(flow::create_flow);
+
+    library(context);
+}
+
+/// The slots that are the library's own whoever fills the others, as in a context that a plugin made.
+pub(super) fn library(context: NonNull<verbs_context>) {
+    // SAFETY: the context was just made and nobody else knows it yet.
+    let verbs = unsafe { &mut *context.as_ptr() };
+    verbs.context.ops._compat_query_device = Some(device::ibv_query_device);
+    verbs.context.ops._compat_query_port = Some(port::ibv_query_port);
+    verbs.query_port = Some(port::query_port);
+    verbs.create_cq_ex = Some(cq::create_cq_ex);
     // Programs of 2013 look for the flow functions here.
     type Placeholder = Option<unsafe extern "C" fn()>;
     type CreateFlow = Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_flow_attr) -> *mut ibv_flow>;

@@ -3,6 +3,7 @@
 use core::mem::offset_of;
 use core::ptr::NonNull;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::OnceLock;
 
 use super::device::DeviceRef;
 use super::object::Handle;
@@ -13,10 +14,48 @@ use crate::errno::Result;
 
 /// What `verbs_context.priv` points to: ours alone, programs never look inside.
 pub struct Private {
+    // Dropped in this order: the command file, the event file, the device.
     context: Box<dyn Context>,
+    // Its number stands in `ibv_context.async_fd`.
+    async_fd: OnceLock<OwnedFd>,
     device: DeviceRef,
-    // Closed with the context; the number stands in `ibv_context.async_fd`.
-    _async_fd: OwnedFd,
+}
+
+impl Private {
+    /// Our side of a context that is being made.
+    pub fn new(context: Box<dyn Context>, device: DeviceRef) -> Box<Self> {
+        Box::new(Self { context, async_fd: OnceLock::new(), device })
+    }
+
+    /// Hangs our side on its context.
+    ///
+    /// # Safety
+    /// The context is live and has none yet.
+    pub unsafe fn attach(self: Box<Self>, verbs: NonNull<verbs_context>) {
+        // SAFETY: by the contract.
+        unsafe { (*verbs.as_ptr()).priv_ = Box::into_raw(self).cast() };
+    }
+
+    /// Takes our side back from a context that is being unmade.
+    ///
+    /// # Safety
+    /// [`Private::attach`] was called for the context, and nobody uses our side any more.
+    pub unsafe fn detach(verbs: NonNull<verbs_context>) -> Box<Self> {
+        // SAFETY: by the contract.
+        unsafe { Box::from_raw((*verbs.as_ptr()).priv_.cast()) }
+    }
+
+    /// Whether the file of asynchronous events is closed with this.
+    pub fn owns_async_fd(&self) -> bool {
+        self.async_fd.get().is_some()
+    }
+}
+
+/// Gives an open context its file of asynchronous events.
+pub fn set_async_fd(context: Handle<ibv_context>, async_fd: OwnedFd) {
+    // SAFETY: the context was just made and nobody else knows it yet.
+    unsafe { (*context.as_ptr()).async_fd = async_fd.as_raw_fd() };
+    let _ = private(context).async_fd.set(async_fd);
 }
 
 /// Makes the C context of a device just opened. Tables that the caller fills are empty but for the data path.
@@ -38,11 +77,13 @@ pub fn create(device: DeviceRef, opened: Opened, async_fd: OwnedFd) -> Handle<ib
     verbs.context.ops.post_send = Some(data_path.post_send);
     verbs.context.ops.post_recv = Some(data_path.post_recv);
     verbs.context.ops.post_srq_recv = Some(data_path.post_srq_recv);
+    verbs.post_srq_ops = Some(data_path.post_srq_ops);
     device.set_core_support(opened.core_support);
-    let private = Box::new(Private { context: opened.context, device, _async_fd: async_fd });
-    verbs.priv_ = Box::into_raw(private).cast();
-
+    let private = Private::new(opened.context, device);
+    let _ = private.async_fd.set(async_fd);
     let verbs = Box::into_raw(verbs);
+    // SAFETY: the context made above.
+    unsafe { private.attach(NonNull::new_unchecked(verbs)) };
     // SAFETY: `verbs` is the live allocation just made, so the address of its field is non-null and live.
     unsafe { Handle::from_c(&raw mut (*verbs).context) }.expect("the address of a field is not null")
 }
@@ -107,6 +148,13 @@ in_context! {
     ibv_srq: context;
     ibv_qp: context;
     ibv_ah: context;
+    ibv_td: context;
+    ibv_xrcd: context;
+    ibv_wq: context;
+    ibv_rwq_ind_table: context;
+    ibv_flow: context;
+    ibv_flow_action: context;
+    ibv_counters: context;
 }
 
 /// A handle for an object of the program, and the provider that its context leads to; EINVAL for NULL.
@@ -120,10 +168,19 @@ pub unsafe fn of<'a, T: InContext>(object: *mut T) -> Result<(Handle<T>, &'a dyn
 
 /// Frees the context, closes its files and lets go of the device.
 pub fn destroy(context: Handle<ibv_context>) {
+    if let Some(table) = private(context).context().plugin_operations() {
+        // SAFETY: the table of a live context. The plugin made the context and frees it, table and all.
+        unsafe {
+            if let Some(free_context) = table.as_ref().free_context {
+                free_context(context.as_ptr());
+            }
+        }
+        return;
+    }
     let verbs = verbs(context).as_ptr();
     // SAFETY: both allocations were made in `create`, and the program gives up the handle by closing the device.
     unsafe {
-        drop(Box::from_raw((*verbs).priv_.cast::<Private>()));
+        drop(Private::detach(NonNull::new_unchecked(verbs)));
         drop(Box::from_raw(verbs));
     }
 }

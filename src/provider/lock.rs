@@ -19,6 +19,8 @@ const SPINS_BEFORE_YIELD: u32 = 128;
 #[repr(align(64))]
 pub struct QueueLock<T> {
     held: AtomicBool,
+    /// The program promised that one thread at a time uses the queue, so plain stores do here as well.
+    one_thread: bool,
     inner: UnsafeCell<T>,
 }
 
@@ -33,8 +35,14 @@ pub struct QueueGuard<'a, T> {
 impl<T> QueueLock<T> {
     /// An unheld lock around `inner`.
     pub fn new(inner: T) -> Self {
+        Self::of_domain(inner, false)
+    }
+
+    /// As [`QueueLock::new`]; `one_thread` says that the queue belongs to a thread domain: the program promises that no two
+    /// threads use it at the same time.
+    pub fn of_domain(inner: T, one_thread: bool) -> Self {
         look_up_flag();
-        Self { held: AtomicBool::new(false), inner: UnsafeCell::new(inner) }
+        Self { held: AtomicBool::new(false), one_thread, inner: UnsafeCell::new(inner) }
     }
 
     /// Waits until the lock is free and takes it.
@@ -50,7 +58,7 @@ impl<T> QueueLock<T> {
     /// registers to save.
     #[inline(always)]
     pub fn try_lock(&self) -> Option<QueueGuard<'_, T>> {
-        if single_threaded() && !self.held.load(Ordering::Relaxed) {
+        if (single_threaded() || self.one_thread) && !self.held.load(Ordering::Relaxed) {
             self.held.store(true, Ordering::Relaxed);
         } else if self.held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return None;
@@ -186,6 +194,23 @@ mod tests {
             thread.join().unwrap();
         }
         assert_eq!(*lock.lock(), 80_000);
+    }
+
+    #[test]
+    fn a_lock_of_a_thread_domain_passes_from_thread_to_thread() {
+        let lock = Arc::new(QueueLock::of_domain(0u64, true));
+        for round in 1..=4 {
+            let lock = Arc::clone(&lock);
+            let seen = std::thread::spawn(move || {
+                let mut queue = lock.lock();
+                *queue += 1;
+                *queue
+            });
+            assert_eq!(seen.join().unwrap(), round);
+        }
+        assert!(lock.try_lock().is_some_and(|queue| *queue == 4));
+        lock.lock().leave_held();
+        assert!(lock.try_lock().is_none());
     }
 
     #[test]

@@ -6,18 +6,24 @@
 
 pub mod context;
 pub mod device;
+pub mod kernel;
 pub mod lock;
+pub mod mapping;
 pub mod object;
+pub mod plugin;
 pub mod rxe;
+pub mod siw;
 pub mod wait;
 
 use core::ffi::{c_int, c_uint};
+use core::ptr::NonNull;
 
-use crate::abi::driver::verbs_mr;
+use crate::abi::driver::{verbs_context_ops, verbs_mr};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::discovery::DeviceInfo;
+use device::{DeviceRef, Found};
 use object::Handle;
 
 /// A kind of RDMA device.
@@ -49,11 +55,31 @@ pub struct Opened {
 }
 
 /// The providers written in Rust, in the order they are asked.
-static NATIVE: &[&dyn Provider] = &[&rxe::Rxe];
+static NATIVE: &[&dyn Provider] = &[&rxe::Rxe, &siw::Siw];
 
-/// The provider for a device, if any takes it.
-pub fn find(device: &DeviceInfo) -> Option<&'static dyn Provider> {
-    NATIVE.iter().copied().find(|provider| provider.takes(device))
+/// How a device was opened.
+pub enum Opening {
+    /// By a provider of the library, whose context still has to be made.
+    Native(Opened),
+    /// By a plugin, which made its context.
+    Plugin(Handle<ibv_context>),
+}
+
+/// The device as its provider drives it; or back what discovery found, if nobody takes it. A native provider comes before
+/// plugins unless the environment prefers them, so that without need none is loaded.
+pub fn claim(found: Box<Found>) -> core::result::Result<DeviceRef, Box<Found>> {
+    let Some(native) = NATIVE.iter().copied().find(|provider| provider.takes(found.info())) else {
+        return plugin::claim(found);
+    };
+    let found = if plugin::preferred(native.name()) {
+        match plugin::claim(found) {
+            Ok(device) => return Ok(device),
+            Err(found) => found,
+        }
+    } else {
+        found
+    };
+    Ok(DeviceRef::native(found, native))
 }
 
 /// The C functions of the data path. They stand in the tables that the inline functions of `verbs.h` call through, so
@@ -70,6 +96,18 @@ pub struct DataPath {
     pub post_recv: unsafe extern "C" fn(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int,
     /// `ibv_post_srq_recv`: as `post_send`.
     pub post_srq_recv: unsafe extern "C" fn(*mut ibv_srq, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int,
+    /// `ibv_post_srq_ops` (tag matching): 0 or an errno value with `*bad_op` at the first operation not posted;
+    /// [`no_srq_ops`] for a device without.
+    pub post_srq_ops: unsafe extern "C" fn(*mut ibv_srq, *mut ibv_ops_wr, *mut *mut ibv_ops_wr) -> c_int,
+}
+
+/// `ibv_post_srq_ops` of a device that matches no tags: EOPNOTSUPP, with `*bad_op` as it was.
+pub unsafe extern "C" fn no_srq_ops(
+    _srq: *mut ibv_srq,
+    _op: *mut ibv_ops_wr,
+    _bad_op: *mut *mut ibv_ops_wr,
+) -> c_int {
+    Errno::EOPNOTSUPP.0
 }
 
 /// An opened device.
@@ -84,6 +122,14 @@ pub trait Context: Send + Sync {
 
     /// The functions that programs call for every message.
     fn data_path(&self) -> DataPath;
+
+    /// The table that a plugin fills and whose `free_context` frees the whole context; None for a native provider.
+    fn plugin_operations(&self) -> Option<NonNull<verbs_context_ops>> {
+        None
+    }
+
+    /// Told of each event that `ibv_get_async_event` takes.
+    fn async_event(&self, event: &mut ibv_async_event) {}
 
     /// Attributes of the device; `attr_size` bytes of the result are what the program has room for.
     fn query_device(
@@ -323,6 +369,166 @@ pub trait Context: Send + Sync {
 
     /// Leaves a multicast group.
     fn detach_mcast(&self, qp: Handle<ibv_qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// A thread domain: objects made under it are used by one thread at a time.
+    fn alloc_td(&self, attr: &mut ibv_td_init_attr) -> Result<Handle<ibv_td>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Frees a thread domain; EBUSY while a parent domain names it.
+    fn dealloc_td(&self, td: Handle<ibv_td>) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// A protection domain that stands for `attr.pd` and adds a thread domain or allocators to it. `dealloc_pd` frees it.
+    fn alloc_parent_domain(&self, attr: &mut ibv_parent_domain_init_attr) -> Result<Handle<ibv_pd>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// A region that reads as zeros and drops writes.
+    fn alloc_null_mr(&self, pd: Handle<ibv_pd>) -> Result<Handle<verbs_mr>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Advice (`IBV_ADVISE_MR_ADVICE_*`) about ranges of regions.
+    fn advise_mr(
+        &self,
+        pd: Handle<ibv_pd>,
+        advice: c_uint,
+        flags: u32,
+        ranges: &mut [ibv_sge],
+    ) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Memory on the device.
+    fn alloc_dm(&self, attr: &mut ibv_alloc_dm_attr) -> Result<Handle<ibv_dm>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Frees device memory; EBUSY while a region lies in it.
+    fn free_dm(&self, dm: Handle<ibv_dm>) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Registers `length` bytes from `dm_offset` of device memory.
+    fn reg_dm_mr(
+        &self,
+        pd: Handle<ibv_pd>,
+        dm: Handle<ibv_dm>,
+        dm_offset: u64,
+        length: usize,
+        access: c_uint,
+    ) -> Result<Handle<verbs_mr>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Changes the moderation of completion events.
+    fn modify_cq(&self, cq: Handle<ibv_cq>, attr: &mut ibv_modify_cq_attr) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Opens or makes an extended connection domain.
+    fn open_xrcd(&self, attr: &mut ibv_xrcd_init_attr) -> Result<Handle<ibv_xrcd>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Closes an extended connection domain; EBUSY while something uses it.
+    fn close_xrcd(&self, xrcd: Handle<ibv_xrcd>) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Opens a queue pair of an extended connection domain that another process made.
+    fn open_qp(&self, attr: &mut ibv_qp_open_attr) -> Result<Handle<ibv_qp>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Limits the rate at which a queue pair sends.
+    fn modify_qp_rate_limit(&self, qp: Handle<ibv_qp>, attr: &mut ibv_qp_rate_limit_attr) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// A work queue, with its kernel handle and number filled in.
+    fn create_wq(&self, attr: &mut ibv_wq_init_attr) -> Result<Handle<ibv_wq>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Moves a work queue through its states and sets attributes.
+    fn modify_wq(&self, wq: Handle<ibv_wq>, attr: &mut ibv_wq_attr) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Destroys a work queue after its events have been acknowledged; EBUSY while a table names it.
+    fn destroy_wq(&self, wq: Handle<ibv_wq>) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// A table that spreads received packets over work queues.
+    fn create_rwq_ind_table(
+        &self,
+        attr: &mut ibv_rwq_ind_table_init_attr,
+    ) -> Result<Handle<ibv_rwq_ind_table>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Destroys such a table; EBUSY while a queue pair uses it.
+    fn destroy_rwq_ind_table(&self, table: Handle<ibv_rwq_ind_table>) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Leads the packets that the rule describes to a queue pair. The rule's specifications follow it in memory.
+    fn create_flow(&self, qp: Handle<ibv_qp>, attr: NonNull<ibv_flow_attr>) -> Result<Handle<ibv_flow>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Ends a rule.
+    fn destroy_flow(&self, flow: Handle<ibv_flow>) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// IPsec (ESP) as an action of rules.
+    fn create_flow_action_esp(&self, attr: &mut ibv_flow_action_esp_attr) -> Result<Handle<ibv_flow_action>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Changes such an action.
+    fn modify_flow_action_esp(
+        &self,
+        action: Handle<ibv_flow_action>,
+        attr: &mut ibv_flow_action_esp_attr,
+    ) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Frees an action; EBUSY while a rule uses it.
+    fn destroy_flow_action(&self, action: Handle<ibv_flow_action>) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// A set of counters.
+    fn create_counters(&self, attr: &mut ibv_counters_init_attr) -> Result<Handle<ibv_counters>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Frees counters; EBUSY while a rule uses them.
+    fn destroy_counters(&self, counters: Handle<ibv_counters>) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Lets a counter of the set count what a rule sees; without a rule the set is prepared for one.
+    fn attach_counters_point_flow(
+        &self,
+        counters: Handle<ibv_counters>,
+        attr: &mut ibv_counter_attach_attr,
+        flow: Option<Handle<ibv_flow>>,
+    ) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// The values of the first counters of a set.
+    fn read_counters(&self, counters: Handle<ibv_counters>, values: &mut [u64], flags: u32) -> Result<()> {
         Err(Errno::EOPNOTSUPP)
     }
 }

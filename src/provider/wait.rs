@@ -4,7 +4,7 @@
 use libc::{pthread_cond_t, pthread_mutex_t};
 
 use super::object::Handle;
-use crate::abi::verbs::{ibv_cq, ibv_qp, ibv_srq};
+use crate::abi::verbs::{ibv_cq, ibv_qp, ibv_srq, ibv_wq};
 
 /// Waits until the queue has seen `completion` acknowledged completion events and `asynchronous` other events.
 pub fn for_cq_events(cq: Handle<ibv_cq>, completion: u32, asynchronous: u32) {
@@ -29,6 +29,13 @@ pub fn for_qp_events(qp: Handle<ibv_qp>, events: u32) {
     let qp = qp.as_ptr();
     // SAFETY: as in `for_cq_events`.
     unsafe { wait(&raw mut (*qp).mutex, &raw mut (*qp).cond, || (*qp).events_completed == events) }
+}
+
+/// Waits until the work queue has seen `events` acknowledged events.
+pub fn for_wq_events(wq: Handle<ibv_wq>, events: u32) {
+    let wq = wq.as_ptr();
+    // SAFETY: as in `for_cq_events`.
+    unsafe { wait(&raw mut (*wq).mutex, &raw mut (*wq).cond, || (*wq).events_completed == events) }
 }
 
 /// # Safety

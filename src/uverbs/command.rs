@@ -35,12 +35,42 @@ pub struct Slot(usize);
 pub struct Command<'a, const N: usize> {
     frame: Frame<N>,
     count: usize,
+    /// Attributes that follow our own.
+    prepared: Prepared<'a>,
     /// Something was asked that cannot be expressed; executing gives EINVAL.
     invalid: bool,
     needs_ex: bool,
     needs_ioctl: bool,
     memory: PhantomData<&'a mut [u8]>,
 }
+
+/// Attributes that somebody else prepared for the same command, in pieces: what a driver's provider adds to a command of
+/// the core. They stay where they are, and get the kernel's answers (numbers of new objects, flags) when it succeeds.
+#[derive(Default)]
+pub struct Prepared<'a> {
+    pieces: Vec<&'a mut [ib_uverbs_attr]>,
+}
+
+impl<'a> Prepared<'a> {
+    /// No attributes.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Adds the next piece.
+    ///
+    /// # Safety
+    /// What the attributes point to is as long as they say, valid for `'a`, and may be written where it is output.
+    pub unsafe fn push(&mut self, attrs: &'a mut [ib_uverbs_attr]) {
+        if !attrs.is_empty() {
+            self.pieces.push(attrs);
+        }
+    }
+}
+
+const HEADER_SIZE: usize = size_of::<ib_uverbs_ioctl_hdr>();
+const ATTR_SIZE: usize = size_of::<ib_uverbs_attr>();
 
 #[repr(C)]
 struct Frame<const N: usize> {
@@ -55,6 +85,7 @@ impl<'a, const N: usize> Command<'a, N> {
         Self {
             frame: Frame { header, attrs: [ib_uverbs_attr::zeroed(); N] },
             count: 0,
+            prepared: Prepared::none(),
             invalid: false,
             needs_ex: false,
             needs_ioctl: false,
@@ -166,6 +197,11 @@ impl<'a, const N: usize> Command<'a, N> {
         }
     }
 
+    /// Appends attributes that somebody else prepared. No legacy command can express them.
+    pub fn append(&mut self, prepared: Prepared<'a>) {
+        self.prepared = prepared;
+    }
+
     /// Says that only the extended legacy command can express this, should the method be missing.
     pub fn require_ex(&mut self) {
         self.needs_ex = true;
@@ -182,17 +218,53 @@ impl<'a, const N: usize> Command<'a, N> {
         if self.invalid {
             return Err(Errno::EINVAL.also_set());
         }
-        let header = &mut self.frame.header;
-        header.num_attrs = self.count as u16;
-        header.length = (size_of::<ib_uverbs_ioctl_hdr>() + self.count * size_of::<ib_uverbs_attr>()) as u16;
-        header.driver_id = file.driver_id();
-        // SAFETY: the frame is header and attributes in one block, and `length` covers no more than it holds. Every
-        // attribute that holds an address was made from a slice of the stated length that this command borrows, mutably
-        // where the kernel writes, and its provenance is exposed.
-        if unsafe { libc::ioctl(file.as_raw_fd(), RDMA_VERBS_IOCTL, &raw mut self.frame) } != 0 {
-            return Err(Errno::last());
+        if !self.prepared.pieces.is_empty() {
+            return self.execute_with_prepared(file);
         }
+        self.frame.header.num_attrs = self.count as u16;
+        // SAFETY: the frame is header and attributes in one block, of which `count` are filled. Every attribute that holds an
+        // address was made from a slice of the stated length that this command borrows, mutably where the kernel writes, and
+        // its provenance is exposed.
+        unsafe { execute_frame(file, (&raw mut self.frame).cast()) }
+    }
+
+    /// As [`Command::execute`], with the prepared attributes behind our own in one block.
+    #[cold]
+    fn execute_with_prepared(&mut self, file: &DeviceFile) -> Result<()> {
+        let mut message = self.join()?;
+        // SAFETY: as in `execute`, and for the prepared attributes by the contract of `Prepared`. The message is aligned to
+        // 8 bytes and holds the header with as many attributes as it says.
+        unsafe { execute_frame(file, message.bytes().as_mut_ptr().cast()) }?;
+        self.split(message.bytes());
         Ok(())
+    }
+
+    /// The header with all attributes.
+    fn join(&mut self) -> Result<Message> {
+        let count = self.count + self.prepared.pieces.iter().map(|attrs| attrs.len()).sum::<usize>();
+        let length = HEADER_SIZE + count * ATTR_SIZE;
+        if u16::try_from(length).is_err() {
+            return Err(Errno::EINVAL.also_set());
+        }
+        self.frame.header.num_attrs = count as u16;
+        let mut message = Message::new(length);
+        let (header, attrs) = message.bytes()[..length].split_at_mut(HEADER_SIZE);
+        header.copy_from_slice(self.frame.header.as_bytes());
+        let own = core::iter::once(&self.frame.attrs[..self.count]);
+        let pieces = own.chain(self.prepared.pieces.iter().map(|attrs| &**attrs));
+        for (place, attr) in attrs.chunks_exact_mut(ATTR_SIZE).zip(pieces.flatten()) {
+            place.copy_from_slice(attr.as_bytes());
+        }
+        Ok(message)
+    }
+
+    /// Gives the attributes back to where they came from.
+    fn split(&mut self, message: &[u8]) {
+        let own = core::iter::once(&mut self.frame.attrs[..self.count]);
+        let pieces = own.chain(self.prepared.pieces.iter_mut().map(|attrs| &mut **attrs));
+        for (place, attr) in message[HEADER_SIZE..].chunks_exact(ATTR_SIZE).zip(pieces.flatten()) {
+            attr.as_bytes_mut().copy_from_slice(place);
+        }
     }
 
     /// Gives the command if the kernel has its method; says which legacy command is due if not.
@@ -208,7 +280,7 @@ impl<'a, const N: usize> Command<'a, N> {
                 Err(errno) => return Err(errno),
             }
         }
-        if self.needs_ioctl {
+        if self.needs_ioctl || !self.prepared.pieces.is_empty() {
             return Err(Errno::EOPNOTSUPP.also_set());
         }
         Ok(if self.needs_ex { Path::WriteEx } else { Path::Write })
@@ -225,6 +297,24 @@ impl<'a, const N: usize> Command<'a, N> {
     pub fn opened(&self, slot: Slot) -> RawFd {
         self.frame.attrs[slot.0].data as RawFd
     }
+}
+
+/// Gives a command that is complete in memory but for what belongs to the file: header, then `num_attrs` attributes. The
+/// error is the one that the ioctl left in `errno`.
+///
+/// # Safety
+/// The header can be written and `num_attrs` attributes follow it; what they point to is as long as they say, and may be
+/// written where it is output.
+pub unsafe fn execute_frame(file: &DeviceFile, header: *mut ib_uverbs_ioctl_hdr) -> Result<()> {
+    // SAFETY: by the contract; `length` covers the attributes that the caller vouches for.
+    let done = unsafe {
+        (*header).length = (HEADER_SIZE + usize::from((*header).num_attrs) * ATTR_SIZE) as u16;
+        (*header).reserved1 = 0;
+        (*header).driver_id = file.driver_id();
+        (*header).reserved2 = 0;
+        libc::ioctl(file.as_raw_fd(), RDMA_VERBS_IOCTL, header)
+    };
+    if done == 0 { Ok(()) } else { Err(Errno::last()) }
 }
 
 /// Gives a legacy command whose core structures have fixed size. A command with an answer must start with the 64-bit
@@ -329,6 +419,11 @@ fn write_command(
 
     let mut answer_message = Message::new(answer_len);
     let answer_bytes = &mut answer_message.bytes()[..answer_len];
+    if !extended {
+        // What the kernel does not fill stays as it is; an extended command's answer starts as zeros.
+        answer_bytes[..answer.len()].copy_from_slice(answer);
+        answer_bytes[answer.len()..].copy_from_slice(udata.output);
+    }
     let response = answer_bytes.as_mut_ptr().expose_provenance() as u64;
 
     let mut message = Message::new(total);
@@ -356,13 +451,12 @@ fn write_command(
     // SAFETY: the message is `total` initialised bytes; the kernel writes no more answer than the headers announce, which
     // is the length of the exclusively held `answer_bytes`.
     let written = unsafe { libc::write(file.as_raw_fd(), bytes.as_ptr().cast(), total) };
-    if written != total as isize {
-        return Err(Errno::last());
-    }
+    let done = if written == total as isize { Ok(()) } else { Err(Errno::last()) };
+    // Some commands answer when they fail, too.
     let (core, driver) = answer_message.bytes()[..answer_len].split_at(answer.len());
     answer.copy_from_slice(core);
     udata.output.copy_from_slice(driver);
-    Ok(())
+    done
 }
 
 /// A length in the units of a command header; EINVAL (set as well) for one that it cannot express.
@@ -422,6 +516,51 @@ mod tests {
         cmd.driver(&[1, 2, 3, 4], &mut answer);
         assert_eq!((attr(&cmd, 0).0, attr(&cmd, 0).1), (UVERBS_ATTR_UHW_IN, 4));
         assert_eq!((attr(&cmd, 1).0, attr(&cmd, 1).1), (UVERBS_ATTR_UHW_OUT, 16));
+    }
+
+    #[test]
+    fn prepared_attributes_follow_our_own_and_come_back_with_the_answers() {
+        let attr_of = |attr_id, data| ib_uverbs_attr { attr_id, data, ..Pod::zeroed() };
+        let mut near = [attr_of(0x1000, 1), attr_of(0x1001, 2)];
+        let mut far = [attr_of(0x1002, 3)];
+        let mut prepared = Prepared::none();
+        // SAFETY: no attribute has an address, and no kernel sees them.
+        unsafe {
+            prepared.push(&mut near);
+            prepared.push(&mut []);
+            prepared.push(&mut far);
+        }
+        let mut cmd = Command::<2>::new(14, 0);
+        let handle = cmd.object_out(7);
+        cmd.append(prepared);
+        let mut message = cmd.join().expect("it fits");
+        let bytes = message.bytes();
+        assert_eq!(ib_uverbs_ioctl_hdr::read_from(bytes).map(|header| header.num_attrs), Some(4));
+        let ids: Vec<_> = bytes[HEADER_SIZE..HEADER_SIZE + 4 * ATTR_SIZE]
+            .chunks_exact(ATTR_SIZE)
+            .filter_map(ib_uverbs_attr::read_from)
+            .map(|attr| (attr.attr_id, attr.data))
+            .collect();
+        assert_eq!(ids, [(7, 0), (0x1000, 1), (0x1001, 2), (0x1002, 3)]);
+        for (at, answer) in [(0, 40_u64), (3, 43)] {
+            let data = HEADER_SIZE + at * ATTR_SIZE + 8;
+            bytes[data..data + 8].copy_from_slice(&answer.to_ne_bytes());
+        }
+        cmd.split(message.bytes());
+        assert_eq!(cmd.created(handle), 40);
+        assert_eq!((near[0].data, near[1].data, far[0].data), (1, 2, 43));
+    }
+
+    #[test]
+    fn prepared_attributes_have_no_legacy_command() {
+        let (file, _other) = socket_file();
+        let mut piece = [ib_uverbs_attr { attr_id: 0x1000, ..Pod::zeroed() }];
+        let mut prepared = Prepared::none();
+        // SAFETY: the attribute has no address.
+        unsafe { prepared.push(&mut piece) };
+        let mut cmd = Command::<1>::new(3, 0);
+        cmd.append(prepared);
+        assert_eq!(cmd.execute_or_legacy(&file, Method::CreateCq), Err(Errno::EOPNOTSUPP));
     }
 
     /// A file that is no device: its ioctl is ENOTTY, and what is written to it can be read at the other end.

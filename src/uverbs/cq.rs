@@ -3,7 +3,7 @@
 use std::os::fd::RawFd;
 
 use super::Udata;
-use super::command::{Command, Path, execute_write, execute_write_ex};
+use super::command::{Command, Path, execute_legacy, execute_write, execute_write_ex};
 use super::destroy::{self, Destroyed, Kind};
 use super::device_file::{DeviceFile, Method};
 use crate::abi::uapi::Pod;
@@ -58,6 +58,12 @@ pub fn create(file: &DeviceFile, request: &CreateCq, udata: Udata<'_>) -> Result
     create_with_flags(file, request, 0, false, udata)
 }
 
+/// EOPNOTSUPP (without `errno`) for an unknown bit in `comp_mask`.
+pub fn check_extensions(extensions: &CreateCqEx) -> Result<()> {
+    let known = IBV_CQ_INIT_ATTR_MASK_FLAGS as u32 | IBV_CQ_INIT_ATTR_MASK_PD as u32;
+    if extensions.comp_mask & !known != 0 { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
+}
+
 /// Makes a completion queue with extensions; EOPNOTSUPP (without `errno`) for an unknown bit in `comp_mask`.
 ///
 /// Path: ioctl CQ_CREATE, else the legacy command, the extended one where flags need it.
@@ -67,10 +73,7 @@ pub fn create_ex(
     extensions: &CreateCqEx,
     udata: Udata<'_>,
 ) -> Result<CqCreated> {
-    let known = IBV_CQ_INIT_ATTR_MASK_FLAGS as u32 | IBV_CQ_INIT_ATTR_MASK_PD as u32;
-    if extensions.comp_mask & !known != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
+    check_extensions(extensions)?;
     let timestamps =
         IBV_WC_EX_WITH_COMPLETION_TIMESTAMP as u64 | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK as u64;
     let mut flags = 0;
@@ -160,6 +163,35 @@ pub fn resize(file: &DeviceFile, handle: u32, cqe: u32, udata: Udata<'_>) -> Res
     Ok(answer.cqe)
 }
 
+/// Takes up to `max` completions from the kernel, for drivers whose queues are not mapped, and gives each to `take`;
+/// returns how many there were. A failure leaves its error in `errno`.
+///
+/// Path: legacy command.
+pub fn poll(
+    file: &DeviceFile,
+    handle: u32,
+    max: usize,
+    mut take: impl FnMut(usize, &ib_uverbs_wc),
+) -> Result<usize> {
+    const HEADER: usize = size_of::<ib_uverbs_poll_cq_resp>();
+    const ENTRY: usize = size_of::<ib_uverbs_wc>();
+    let size = max.checked_mul(ENTRY).and_then(|size| size.checked_add(HEADER));
+    let size = size.ok_or_else(|| Errno::ENOMEM.also_set())?;
+    let mut answer = Vec::<u8>::new();
+    answer.try_reserve_exact(size).map_err(|_| Errno::ENOMEM.also_set())?;
+    answer.resize(size, 0);
+    let request = ib_uverbs_poll_cq { cq_handle: handle, ne: max as u32, ..Pod::zeroed() };
+    execute_legacy(file, IB_USER_VERBS_CMD_POLL_CQ, request.as_bytes(), &mut answer, Udata::none())?;
+    let (header, entries) = answer.split_at(HEADER);
+    let count = ib_uverbs_poll_cq_resp::read_from(header).map_or(0, |header| header.count as usize).min(max);
+    for (at, entry) in entries.chunks_exact(ENTRY).take(count).enumerate() {
+        if let Some(entry) = ib_uverbs_wc::read_from(entry) {
+            take(at, &entry);
+        }
+    }
+    Ok(count)
+}
+
 /// Asks for an event in the completion channel at the next completion, or the next solicited one.
 ///
 /// Path: legacy command.
@@ -171,14 +203,21 @@ pub fn req_notify(file: &DeviceFile, handle: u32, solicited_only: bool) -> Resul
 /// Sets completion moderation: an event after `cq_count` completions or `cq_period` microseconds.
 ///
 /// Path: legacy command, extended.
-pub fn modify(file: &DeviceFile, handle: u32, attr_mask: u32, cq_count: u16, cq_period: u16) -> Result<()> {
+pub fn modify(
+    file: &DeviceFile,
+    handle: u32,
+    attr_mask: u32,
+    cq_count: u16,
+    cq_period: u16,
+    udata: Udata<'_>,
+) -> Result<()> {
     let request = ib_uverbs_ex_modify_cq {
         cq_handle: handle,
         attr_mask,
         attr: ib_uverbs_cq_moderation { cq_count, cq_period },
         ..Pod::zeroed()
     };
-    execute_write_ex(file, IB_USER_VERBS_EX_CMD_MODIFY_CQ, &request, &mut (), Udata::none())
+    execute_write_ex(file, IB_USER_VERBS_EX_CMD_MODIFY_CQ, &request, &mut (), udata)
 }
 
 /// Destroys a completion queue; EBUSY while a queue pair uses it. The caller waits until the program has acknowledged

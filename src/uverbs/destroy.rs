@@ -3,11 +3,13 @@
 //! Path: the ioctl method of the kind, else the legacy command. EIO means that the device has gone away with everything
 //! on it; where the process allows that ([`super::allow_disassociate_destroy`]), it counts as success.
 
-use super::command::{Command, Path, execute_write};
+use super::command::{Command, Path, execute_write, execute_write_ex};
 use super::device_file::{DeviceFile, Method};
 use super::{Udata, allow_disassociate_destroy};
 use crate::abi::uapi::Pod;
-use crate::abi::uapi::ib_user_verbs::{ib_uverbs_dealloc_pd, ib_uverbs_destroy_cq};
+use crate::abi::uapi::ib_user_verbs::{
+    ib_uverbs_dealloc_pd, ib_uverbs_destroy_cq, ib_uverbs_ex_destroy_rwq_ind_table,
+};
 use crate::errno::{Errno, Result};
 
 /// How one kind of object is destroyed.
@@ -28,11 +30,50 @@ pub enum Destroyed<R> {
     Disassociated,
 }
 
+/// Makes the disappearance of the device a success, where the process allows that.
+pub(super) fn settle(done: Result<()>) -> Result<()> {
+    match done {
+        Err(Errno::EIO) if allow_disassociate_destroy() => Ok(()),
+        done => done,
+    }
+}
+
+/// Destroys an object that has no legacy command: the ioctl method, which takes its number alone.
+pub(super) fn by_ioctl(
+    file: &DeviceFile,
+    object_id: u16,
+    method_id: u16,
+    handle_attr: u16,
+    handle: u32,
+) -> Result<()> {
+    let mut cmd = Command::<1>::new(object_id, method_id);
+    cmd.object(handle_attr, handle);
+    settle(cmd.execute(file))
+}
+
+/// As [`plain`], for the kinds whose legacy command is an extended one.
+pub(super) fn plain_ex(file: &DeviceFile, kind: &Kind, handle: u32) -> Result<()> {
+    let mut cmd = Command::<1>::new(kind.object_id, kind.method_id);
+    cmd.object(kind.handle_attr, handle);
+    settle(match cmd.execute_or_legacy(file, kind.method) {
+        Ok(Path::Ioctl) => Ok(()),
+        // The request of all these commands is a mask, 0, and the number of the object.
+        Ok(_) => execute_write_ex(
+            file,
+            kind.command,
+            &ib_uverbs_ex_destroy_rwq_ind_table { comp_mask: 0, ind_tbl_handle: handle },
+            &mut (),
+            Udata::none(),
+        ),
+        Err(errno) => Err(errno),
+    })
+}
+
 /// Destroys an object whose kind reports nothing.
 pub(super) fn plain(file: &DeviceFile, kind: &Kind, handle: u32) -> Result<()> {
     let mut cmd = Command::<1>::new(kind.object_id, kind.method_id);
     cmd.object(kind.handle_attr, handle);
-    let done = match cmd.execute_or_legacy(file, kind.method) {
+    settle(match cmd.execute_or_legacy(file, kind.method) {
         Ok(Path::Ioctl) => Ok(()),
         // The request of all these commands is the number of the object.
         Ok(_) => execute_write(
@@ -43,11 +84,7 @@ pub(super) fn plain(file: &DeviceFile, kind: &Kind, handle: u32) -> Result<()> {
             Udata::none(),
         ),
         Err(errno) => Err(errno),
-    };
-    match done {
-        Err(Errno::EIO) if allow_disassociate_destroy() => Ok(()),
-        done => done,
-    }
+    })
 }
 
 /// Destroys an object whose kind reports how many events were delivered.
@@ -73,8 +110,13 @@ pub(super) fn reporting<R: Pod>(
         ),
         Err(errno) => Err(errno),
     };
+    reported(done.map(|()| report))
+}
+
+/// What the kernel reported, or that the device has gone away, where the process allows that.
+pub(super) fn reported<R>(done: Result<R>) -> Result<Destroyed<R>> {
     match done {
-        Ok(()) => Ok(Destroyed::Reported(report)),
+        Ok(report) => Ok(Destroyed::Reported(report)),
         Err(Errno::EIO) if allow_disassociate_destroy() => Ok(Destroyed::Disassociated),
         Err(errno) => Err(errno),
     }

@@ -46,6 +46,22 @@ pub fn query(
     num_ports: u32,
     udata: Udata<'_>,
 ) -> Result<DeviceAnswer> {
+    let mut answer = ib_uverbs_ex_query_device_resp::default();
+    query_with_answer(file, input, attr, attr_size, num_ports, &mut answer, udata)?;
+    Ok(DeviceAnswer { fw_ver: answer.base.fw_ver, response_length: answer.response_length })
+}
+
+/// As [`query`], giving the whole answer of the kernel. Of `answer` only the basic part and `response_length` count when
+/// the kernel was asked for no more.
+pub fn query_with_answer(
+    file: &DeviceFile,
+    input: Option<&ibv_query_device_ex_input>,
+    attr: &mut ibv_device_attr_ex,
+    attr_size: usize,
+    num_ports: u32,
+    answer: &mut ib_uverbs_ex_query_device_resp,
+    udata: Udata<'_>,
+) -> Result<()> {
     const BASIC: usize = size_of::<ibv_device_attr>();
     if input.is_some_and(|input| input.comp_mask != 0) || attr_size < BASIC {
         return Err(Errno::EINVAL);
@@ -54,11 +70,10 @@ pub fn query(
     // SAFETY: plain C data (integers, arrays and structures of them): all zeros is a value.
     *attr = unsafe { core::mem::zeroed() };
     let mut attr_size = attr_size;
-    let mut answer = ib_uverbs_ex_query_device_resp::default();
     if attr_size > BASIC {
         let request = ib_uverbs_ex_query_device::default();
         let command = IB_USER_VERBS_EX_CMD_QUERY_DEVICE;
-        match execute_write_ex(file, command, &request, &mut answer, udata) {
+        match execute_write_ex(file, command, &request, answer, udata) {
             Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => attr_size = BASIC,
             done => done?,
         }
@@ -69,8 +84,8 @@ pub fn query(
         execute_write(file, IB_USER_VERBS_CMD_QUERY_DEVICE, &request, base, Udata::none())?;
         answer.response_length = size_of::<ib_uverbs_query_device_resp>() as u32;
     }
-    fill_device_attr(attr, attr_size, &answer, num_ports);
-    Ok(DeviceAnswer { fw_ver: answer.base.fw_ver, response_length: answer.response_length })
+    fill_device_attr(attr, attr_size, answer, num_ports);
+    Ok(())
 }
 
 fn fill_device_attr(
@@ -176,6 +191,16 @@ fn fill_device_attr(
 ///
 /// Path: ioctl QUERY_PORT, else the legacy command.
 pub fn query_port(file: &DeviceFile, port_num: u8, attr: &mut ibv_port_attr) -> Result<()> {
+    query_port_with(file, port_num, attr, Udata::none())
+}
+
+/// As [`query_port`], with what the provider tells the driver in the legacy command.
+pub fn query_port_with(
+    file: &DeviceFile,
+    port_num: u8,
+    attr: &mut ibv_port_attr,
+    udata: Udata<'_>,
+) -> Result<()> {
     let mut answer = ib_uverbs_query_port_resp_ex::default();
     let mut cmd = Command::<2>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT);
     cmd.number(UVERBS_ATTR_QUERY_PORT_PORT_NUM, u64::from(port_num));
@@ -186,7 +211,7 @@ pub fn query_port(file: &DeviceFile, port_num: u8, attr: &mut ibv_port_attr) -> 
     } else {
         let request = ib_uverbs_query_port { port_num, ..Pod::zeroed() };
         let mut answer = ib_uverbs_query_port_resp::default();
-        execute_write(file, IB_USER_VERBS_CMD_QUERY_PORT, &request, &mut answer, Udata::none())?;
+        execute_write(file, IB_USER_VERBS_CMD_QUERY_PORT, &request, &mut answer, udata)?;
         fill_port_attr(attr, &answer);
     }
     Ok(())

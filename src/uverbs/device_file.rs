@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use super::command::{Command, Path};
+use super::command::{Command, Path, Prepared};
 use super::discovery::DeviceInfo;
 use super::{Udata, command};
 use crate::abi::uapi::ib_user_ioctl_cmds::*;
@@ -51,10 +51,14 @@ pub enum Method {
     CreateQp,
     /// QP_DESTROY.
     DestroyQp,
-    /// AH_DESTROY.
+    /// AH_DESTROY, RWQ_IND_TBL_DESTROY and FLOW_DESTROY, which came together.
     DestroyAh,
     /// XRCD_DESTROY.
     CloseXrcd,
+    /// WQ_CREATE.
+    CreateWq,
+    /// WQ_DESTROY.
+    DestroyWq,
 }
 
 const INVOKE_WRITE_NOT_ASKED: u8 = 0;
@@ -93,14 +97,18 @@ impl DeviceFile {
     /// The file must be the character device that the kernel named. When it is not, `/dev/char/MAJOR:MINOR` is tried,
     /// for as long as udev may need to make it. The error is the one that the last failed system call left in `errno`.
     pub fn open(info: &DeviceInfo) -> Result<Self> {
-        let path = path_of(&info.sysfs_name)?;
-        let fd = match open_character_device(&path, info.cdev) {
-            Err(_) if info.cdev != 0 => wait_for_character_device(info.cdev)?,
-            other => other?,
-        };
-        let file = Self::from_fd(fd);
+        let file = Self::from_fd(Self::open_fd(info)?);
         file.set_driver_id(info.driver_id.unwrap_or(RDMA_DRIVER_UNKNOWN));
         Ok(file)
+    }
+
+    /// As [`DeviceFile::open`], for somebody else to own.
+    pub fn open_fd(info: &DeviceInfo) -> Result<OwnedFd> {
+        let path = path_of(&info.sysfs_name)?;
+        match open_character_device(&path, info.cdev) {
+            Err(_) if info.cdev != 0 => wait_for_character_device(info.cdev),
+            other => other,
+        }
     }
 
     /// Takes over a command file that somebody else opened.
@@ -183,13 +191,13 @@ impl DeviceFile {
     }
 
     /// Connects to the context that the exporting process made (ioctl QUERY_CONTEXT only).
-    pub fn query_context(&self, udata: Udata<'_>) -> Result<GotContext> {
+    pub fn query_context(&self, prepared: Prepared<'_>) -> Result<GotContext> {
         let mut num_comp_vectors = 0_u32;
         let mut core_support = 0_u64;
-        let mut cmd = Command::<4>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT);
+        let mut cmd = Command::<2>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT);
         cmd.value_out(UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS, &mut num_comp_vectors);
         cmd.value_out(UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT, &mut core_support);
-        cmd.driver(udata.input, udata.output);
+        cmd.append(prepared);
         cmd.execute(self)?;
         Ok(GotContext { num_comp_vectors, core_support })
     }

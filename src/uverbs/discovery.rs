@@ -72,6 +72,14 @@ impl DeviceInfo {
         })
     }
 
+    /// A device that is nowhere, with its identity on a bus.
+    #[cfg(test)]
+    pub fn for_tests(ibdev_name: &str, modalias: &str) -> Self {
+        let device = Self::named(ibdev_name).expect("a short name");
+        device.modalias.set(modalias.to_owned()).expect("not set before");
+        device
+    }
+
     /// The GUID of the node in host byte order; read from sysfs when netlink did not tell.
     pub fn node_guid(&self) -> Option<u64> {
         if let Some(guid) = self.node_guid.get() {
@@ -81,6 +89,11 @@ impl DeviceInfo {
         let groups = sysfs::hex_groups::<4>(&text)?;
         let guid = groups.iter().fold(0, |guid, group| guid << 16 | u64::from(*group));
         Some(*self.node_guid.get_or_init(|| guid))
+    }
+
+    /// The GUID of the node, if it is known without a further look into sysfs.
+    pub fn known_node_guid(&self) -> Option<u64> {
+        self.node_guid.get().copied()
     }
 
     /// The identity of the device on its bus, for example `pci:v…`; empty for a virtual device.

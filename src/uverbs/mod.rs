@@ -6,7 +6,7 @@
 //! | [`device_file`] | an opened `/dev/infiniband/uverbsN` and what its kernel can do |
 //! | [`command`] | the attribute builder of the uverbs ioctl, and the legacy commands |
 //! | [`destroy`] | what the destruction of every kind of object has in common |
-//! | [`device`] [`gid`] [`pd`] [`mr`] [`mw`] [`channel`] [`cq`] [`srq`] [`qp`] [`ah`] [`mcast`] [`xrcd`] [`event`] | the commands, one file per object |
+//! | [`device`] [`gid`] [`pd`] [`mr`] [`mw`] [`dm`] [`channel`] [`cq`] [`srq`] [`qp`] [`wq`] [`rwq_ind_table`] [`post`] [`ah`] [`mcast`] [`xrcd`] [`flow`] [`flow_action`] [`counters`] [`event`] | the commands, one file per object |
 //! | [`neigh`] | link-layer address of a RoCE peer: route and neighbour tables |
 //!
 //! Every function returns the error number that rdma-core 44 returns for the same failure. A failed system call leaves
@@ -18,12 +18,16 @@ use core::sync::atomic::{AtomicBool, Ordering};
 pub mod ah;
 pub mod channel;
 pub mod command;
+pub mod counters;
 pub mod cq;
 pub mod destroy;
 pub mod device;
 pub mod device_file;
 pub mod discovery;
+pub mod dm;
 pub mod event;
+pub mod flow;
+pub mod flow_action;
 pub mod gid;
 pub mod mcast;
 pub mod mr;
@@ -31,9 +35,12 @@ pub mod mw;
 pub mod neigh;
 pub mod netlink;
 pub mod pd;
+pub mod post;
 pub mod qp;
+pub mod rwq_ind_table;
 pub mod srq;
 pub mod sysfs;
+pub mod wq;
 pub mod xrcd;
 
 /// What a driver in the kernel and its provider tell each other inside a command, beside the core's own structures.
@@ -59,15 +66,18 @@ impl<'a> Udata<'a> {
     }
 }
 
-static ALLOW_DISASSOCIATE_DESTROY: AtomicBool = AtomicBool::new(false);
+/// A plugin reads it by this name.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+static verbs_allow_disassociate_destroy: AtomicBool = AtomicBool::new(false);
 
 /// Whether destroying an object of a device that has gone away counts as success (`RDMAV_ALLOW_DISASSOC_DESTROY`).
 pub fn set_allow_disassociate_destroy(allow: bool) {
-    ALLOW_DISASSOCIATE_DESTROY.store(allow, Ordering::Relaxed);
+    verbs_allow_disassociate_destroy.store(allow, Ordering::Relaxed);
 }
 
 /// The last value given to [`set_allow_disassociate_destroy`]; false at first.
 #[must_use]
 pub fn allow_disassociate_destroy() -> bool {
-    ALLOW_DISASSOCIATE_DESTROY.load(Ordering::Relaxed)
+    verbs_allow_disassociate_destroy.load(Ordering::Relaxed)
 }

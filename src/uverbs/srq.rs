@@ -72,6 +72,17 @@ pub fn create(file: &DeviceFile, request: &CreateSrq, udata: Udata<'_>) -> Resul
     create_typed(file, request, &CreateSrqEx::default(), udata)
 }
 
+/// EOPNOTSUPP for an unknown bit in `comp_mask`, EINVAL without a protection domain; both set `errno`.
+pub fn check_extensions(extensions: &CreateSrqEx) -> Result<()> {
+    if extensions.comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED as u32 {
+        return Err(Errno::EOPNOTSUPP.also_set());
+    }
+    if extensions.comp_mask & IBV_SRQ_INIT_ATTR_PD as u32 == 0 {
+        return Err(Errno::EINVAL.also_set());
+    }
+    Ok(())
+}
+
 /// Makes a shared receive queue of any type.
 ///
 /// EOPNOTSUPP for an unknown bit in `comp_mask`; EINVAL without a protection domain, or for a type whose objects are
@@ -84,12 +95,7 @@ pub fn create_ex(
     extensions: &CreateSrqEx,
     udata: Udata<'_>,
 ) -> Result<SrqCreated> {
-    if extensions.comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED as u32 {
-        return Err(Errno::EOPNOTSUPP.also_set());
-    }
-    if extensions.comp_mask & IBV_SRQ_INIT_ATTR_PD as u32 == 0 {
-        return Err(Errno::EINVAL.also_set());
-    }
+    check_extensions(extensions)?;
     create_typed(file, request, extensions, udata)
 }
 

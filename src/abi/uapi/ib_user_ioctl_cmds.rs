@@ -141,6 +141,63 @@ pub const UVERBS_ATTR_DESTROY_WQ_RESP: u16 = 1;
 pub const UVERBS_METHOD_WQ_CREATE: u16 = 0;
 pub const UVERBS_METHOD_WQ_DESTROY: u16 = 1;
 
+// Methods: flow action.
+pub const UVERBS_METHOD_FLOW_ACTION_ESP_CREATE: u16 = 0;
+pub const UVERBS_METHOD_FLOW_ACTION_DESTROY: u16 = 1;
+pub const UVERBS_METHOD_FLOW_ACTION_ESP_MODIFY: u16 = 2;
+
+// Attributes: create flow action esp; those but the first also of modify.
+pub const UVERBS_ATTR_CREATE_FLOW_ACTION_ESP_HANDLE: u16 = 0;
+pub const UVERBS_ATTR_FLOW_ACTION_ESP_ATTRS: u16 = 1;
+pub const UVERBS_ATTR_FLOW_ACTION_ESP_ESN: u16 = 2;
+pub const UVERBS_ATTR_FLOW_ACTION_ESP_KEYMAT: u16 = 3;
+pub const UVERBS_ATTR_FLOW_ACTION_ESP_REPLAY: u16 = 4;
+pub const UVERBS_ATTR_FLOW_ACTION_ESP_ENCAP: u16 = 5;
+
+// Attributes: modify flow action esp.
+pub const UVERBS_ATTR_MODIFY_FLOW_ACTION_ESP_HANDLE: u16 = 0;
+
+// Attributes: destroy flow action.
+pub const UVERBS_ATTR_DESTROY_FLOW_ACTION_HANDLE: u16 = 0;
+
+// Methods: dm.
+pub const UVERBS_METHOD_DM_ALLOC: u16 = 0;
+pub const UVERBS_METHOD_DM_FREE: u16 = 1;
+
+// Attributes: alloc dm.
+pub const UVERBS_ATTR_ALLOC_DM_HANDLE: u16 = 0;
+pub const UVERBS_ATTR_ALLOC_DM_LENGTH: u16 = 1;
+pub const UVERBS_ATTR_ALLOC_DM_ALIGNMENT: u16 = 2;
+
+// Attributes: free dm.
+pub const UVERBS_ATTR_FREE_DM_HANDLE: u16 = 0;
+
+// Attributes: reg dm mr.
+pub const UVERBS_ATTR_REG_DM_MR_HANDLE: u16 = 0;
+pub const UVERBS_ATTR_REG_DM_MR_OFFSET: u16 = 1;
+pub const UVERBS_ATTR_REG_DM_MR_LENGTH: u16 = 2;
+pub const UVERBS_ATTR_REG_DM_MR_PD_HANDLE: u16 = 3;
+pub const UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS: u16 = 4;
+pub const UVERBS_ATTR_REG_DM_MR_DM_HANDLE: u16 = 5;
+pub const UVERBS_ATTR_REG_DM_MR_RESP_LKEY: u16 = 6;
+pub const UVERBS_ATTR_REG_DM_MR_RESP_RKEY: u16 = 7;
+
+// Methods: counters.
+pub const UVERBS_METHOD_COUNTERS_CREATE: u16 = 0;
+pub const UVERBS_METHOD_COUNTERS_DESTROY: u16 = 1;
+pub const UVERBS_METHOD_COUNTERS_READ: u16 = 2;
+
+// Attributes: create counters.
+pub const UVERBS_ATTR_CREATE_COUNTERS_HANDLE: u16 = 0;
+
+// Attributes: destroy counters.
+pub const UVERBS_ATTR_DESTROY_COUNTERS_HANDLE: u16 = 0;
+
+// Attributes: read counters.
+pub const UVERBS_ATTR_READ_COUNTERS_HANDLE: u16 = 0;
+pub const UVERBS_ATTR_READ_COUNTERS_BUFF: u16 = 1;
+pub const UVERBS_ATTR_READ_COUNTERS_FLAGS: u16 = 2;
+
 // Methods: mr.
 pub const UVERBS_METHOD_DM_MR_REG: u16 = 0;
 pub const UVERBS_METHOD_MR_DESTROY: u16 = 1;

@@ -705,6 +705,41 @@ layout! {
         lkey: u32 => 12,
     }
 
+    /// One send work request inside POST_SEND. `imm_data` also is `invalidate_rkey`; `wr` is the C union of the parts by
+    /// operation.
+    pub struct ib_uverbs_send_wr(56) {
+        wr_id: u64 => 0,
+        num_sge: u32 => 8,
+        opcode: u32 => 12,
+        send_flags: u32 => 16,
+        imm_data: u32 => 20,
+        wr: [u64; 4] => 24,
+    }
+
+    /// Part `rdma` of [`ib_uverbs_send_wr`].
+    pub struct ib_uverbs_send_wr_rdma(16) {
+        remote_addr: u64 => 0,
+        rkey: u32 => 8,
+        reserved: u32 => 12,
+    }
+
+    /// Part `atomic` of [`ib_uverbs_send_wr`].
+    pub struct ib_uverbs_send_wr_atomic(32) {
+        remote_addr: u64 => 0,
+        compare_add: u64 => 8,
+        swap: u64 => 16,
+        rkey: u32 => 24,
+        reserved: u32 => 28,
+    }
+
+    /// Part `ud` of [`ib_uverbs_send_wr`].
+    pub struct ib_uverbs_send_wr_ud(16) {
+        ah: u32 => 0,
+        remote_qpn: u32 => 4,
+        remote_qkey: u32 => 8,
+        reserved: u32 => 12,
+    }
+
     /// POST_SEND: this header, then the work requests, then their scatter/gather entries.
     pub struct ib_uverbs_post_send(24) {
         response: u64 => 0,
@@ -921,6 +956,43 @@ layout! {
     pub struct ib_uverbs_ex_destroy_rwq_ind_table(8) {
         comp_mask: u32 => 0,
         ind_tbl_handle: u32 => 4,
+    }
+
+    /// Start of every flow specification; values and masks follow.
+    pub struct ib_uverbs_flow_spec_hdr(8) {
+        type_: u32 => 0,
+        size: u16 => 4,
+        reserved: u16 => 6,
+    }
+
+    /// A flow rule: this header, then the specifications, which are `size` bytes.
+    pub struct ib_uverbs_flow_attr(16) {
+        type_: u32 => 0,
+        size: u16 => 4,
+        priority: u16 => 6,
+        num_of_specs: u8 => 8,
+        reserved: [u8; 2] => 9,
+        port: u8 => 11,
+        flags: u32 => 12,
+    }
+
+    /// Extended CREATE_FLOW.
+    pub struct ib_uverbs_create_flow(24) {
+        comp_mask: u32 => 0,
+        qp_handle: u32 => 4,
+        flow_attr: ib_uverbs_flow_attr => 8,
+    }
+
+    /// Answer of extended CREATE_FLOW.
+    pub struct ib_uverbs_create_flow_resp(8) {
+        comp_mask: u32 => 0,
+        flow_handle: u32 => 4,
+    }
+
+    /// Extended DESTROY_FLOW.
+    pub struct ib_uverbs_destroy_flow(8) {
+        comp_mask: u32 => 0,
+        flow_handle: u32 => 4,
     }
 
     /// Completion moderation (events, microseconds).

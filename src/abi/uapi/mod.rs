@@ -16,6 +16,7 @@ pub mod ib_user_verbs;
 pub mod rdma_netlink;
 pub mod rdma_user_ioctl_cmds;
 pub mod rdma_user_rxe;
+pub mod siw_user;
 
 /// Plain data: every byte pattern is a value, and there is no padding.
 ///

@@ -74,7 +74,7 @@ pub fn create(file: &DeviceFile, pd: Handle<ibv_pd>, attr: &ibv_ah_attr) -> Resu
 unsafe fn address_vector(file: &DeviceFile, context: *mut ibv_context, attr: &ibv_ah_attr) -> Result<rxe_av> {
     // SAFETY: by the contract.
     let context = unsafe { Handle::from_c(context) }?;
-    let info = context::private(context).device().info();
+    let info = context::private(context).device().info()?;
     let (port, index) = (u32::from(attr.port_num), u32::from(attr.grh.sgid_index));
     let entry = uverbs::gid::query_entry(file, info, port, index, 0, Want::GID)?;
     // SAFETY: both parts of the unions are sixteen bytes of integers.

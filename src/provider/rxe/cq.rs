@@ -6,18 +6,17 @@ use std::os::fd::RawFd;
 
 use super::mapping::Mapped;
 use super::ring::{CompletionRing, ENTRY, Walk};
-use super::{cq_ex, explain};
+use super::{cq_ex, explain, pd};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::ib_user_verbs::ib_uverbs_wc;
 use crate::abi::uapi::rdma_user_rxe::{rxe_create_cq_resp, rxe_resize_cq_resp};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
+use crate::provider::context;
 use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
-use crate::provider::{context, wait};
 use crate::uverbs::cq::{CqCreated, CreateCq, CreateCqEx};
-use crate::uverbs::destroy::Destroyed;
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::{self, Udata};
 
@@ -191,16 +190,20 @@ pub fn create_ex(file: &DeviceFile, attr: &ibv_cq_init_attr_ex) -> Result<Handle
         );
         return Err(Errno::EOPNOTSUPP.also_set());
     }
-    let flags = if attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS as u32 != 0 { attr.flags } else { 0 };
-    // SAFETY: the program passes a live channel or null.
-    let channel = unsafe { Handle::optional(attr.channel) };
+    let has = |bit: ibv_cq_init_attr_mask| attr.comp_mask & bit as u32 != 0;
+    let flags = if has(IBV_CQ_INIT_ATTR_MASK_FLAGS) { attr.flags } else { 0 };
+    // SAFETY: the program passes a live channel and a live domain, or null.
+    let (channel, one_thread) = unsafe {
+        let parent = if has(IBV_CQ_INIT_ATTR_MASK_PD) { attr.parent_domain } else { core::ptr::null_mut() };
+        (Handle::optional(attr.channel), pd::one_thread(parent))
+    };
     let cq = create_any(
         file,
         &Creation {
             cqe: attr.cqe,
             comp_channel: channel_fd(channel),
             comp_vector: attr.comp_vector,
-            single_threaded: flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED as u32 != 0,
+            single_threaded: one_thread || flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED as u32 != 0,
             extensions: Some(CreateCqEx {
                 comp_mask: attr.comp_mask,
                 wc_flags: attr.wc_flags,
@@ -258,16 +261,4 @@ pub fn resize(file: &DeviceFile, cq: Handle<ibv_cq>, cqe: c_int) -> Result<()> {
         queue.ring = Mapped::completions(file, &answer.mi)?;
         Ok(())
     })
-}
-
-/// Destroys the queue, then waits until the program has acknowledged every event that it got of it.
-pub fn destroy(file: &DeviceFile, cq: Handle<ibv_cq>) -> Result<()> {
-    // SAFETY: a live handle.
-    let handle = unsafe { (*cq.as_ptr()).handle };
-    if let Destroyed::Reported(report) = uverbs::cq::destroy(file, handle)? {
-        wait::for_cq_events(cq, report.comp_events_reported, report.async_events_reported);
-    }
-    // SAFETY: the program gives up the handle, which was published as a Cq.
-    drop(unsafe { cq.reclaim::<Cq>() });
-    Ok(())
 }

@@ -106,8 +106,13 @@ impl Fixture {
         let qp_type = qp_type as u32;
         let send_queue = SendQueue::map(&send.device, &send.place(), &cap, qp_type).unwrap();
         let receive_queue = ReceiveQueue::map(&receive.device, &receive.place(), cap.max_recv_sge).unwrap();
-        let given =
-            Attributes { qp_type, shared: false, extended: true, operations: wr::operations(qp_type) };
+        let given = Attributes {
+            qp_type,
+            shared: false,
+            extended: true,
+            operations: wr::operations(qp_type),
+            one_thread: false,
+        };
         let created = QpCreated { handle: 7, qp_num: 17 };
         let qp = Handle::publish(Box::new(Qp::new(created, &given, Some(receive_queue), send_queue)));
         // SAFETY: plain C data; all zeros is its empty value.

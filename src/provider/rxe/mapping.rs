@@ -2,51 +2,14 @@
 
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 
 use super::ring::{CompletionRing, Malformed, WorkRing};
 use crate::abi::uapi::rdma_user_rxe::mminfo;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
+use crate::provider::mapping::Mapping;
 use crate::uverbs::device_file::DeviceFile;
-
-/// Shared memory of the driver.
-struct Mapping {
-    base: NonNull<u8>,
-    length: usize,
-}
-
-// SAFETY: the mapping belongs to the process, not to the thread that made it.
-unsafe impl Send for Mapping {}
-
-impl Mapping {
-    fn new(fd: RawFd, place: &mminfo) -> Result<Self> {
-        let length = place.size as usize;
-        // SAFETY: a new mapping at an address that the kernel chooses touches no memory in use.
-        let base = unsafe {
-            libc::mmap(
-                core::ptr::null_mut(),
-                length,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                fd,
-                place.offset as libc::off_t,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(Errno::last());
-        }
-        let base = NonNull::new(base.cast()).ok_or(Errno::EINVAL)?;
-        Ok(Self { base, length })
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: base and length are those of a mapping that this value owns; the ring in it goes at the same time.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
-    }
-}
 
 /// A ring with the memory that it lies in.
 pub struct Mapped<R> {
@@ -60,8 +23,8 @@ impl<R> Mapped<R> {
         place: &mminfo,
         over: impl FnOnce(NonNull<u8>, usize) -> core::result::Result<R, Malformed>,
     ) -> Result<Self> {
-        let mapping = Mapping::new(file.as_raw_fd(), place)?;
-        let ring = over(mapping.base, mapping.length).map_err(|Malformed| {
+        let mapping = Mapping::new(file.as_raw_fd(), place.offset, place.size as usize)?;
+        let ring = over(mapping.base(), mapping.length()).map_err(|Malformed| {
             trace!(
                 Error,
                 "rxe: the ring at offset {:#x} does not fit its {} bytes", place.offset, place.size

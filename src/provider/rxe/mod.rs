@@ -30,11 +30,11 @@ pub mod srq;
 pub mod wqe;
 pub mod wr;
 
-use core::ffi::{c_char, c_int, c_uint};
+use core::ffi::{c_int, c_uint};
 use core::ops::RangeInclusive;
 
 use super::object::Handle;
-use super::{Context, DataPath, Opened, Provider};
+use super::{Context, DataPath, Opened, Provider, kernel, no_srq_ops};
 use crate::abi::driver::verbs_mr;
 use crate::abi::uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 use crate::abi::verbs::*;
@@ -60,17 +60,7 @@ impl Provider for Rxe {
             Some(driver_id) => driver_id == RDMA_DRIVER_RXE,
             None => device.ibdev_name.starts_with("rxe"),
         };
-        if ours && !ABI_VERSIONS.contains(&device.abi_ver) {
-            crate::log::warn(format_args!(
-                "Driver rxe does not support the kernel ABI of {} (supports {} to {}) for device {}",
-                device.abi_ver,
-                ABI_VERSIONS.start(),
-                ABI_VERSIONS.end(),
-                device.ibdev_path
-            ));
-            return false;
-        }
-        ours
+        ours && kernel::speaks("rxe", &ABI_VERSIONS, device)
     }
 
     fn open(&self, file: DeviceFile) -> Result<Opened> {
@@ -101,6 +91,7 @@ impl Context for RxeContext {
             post_send: send::post_send,
             post_recv: qp::post_recv,
             post_srq_recv: srq::post_srq_recv,
+            post_srq_ops: no_srq_ops,
         }
     }
 
@@ -112,7 +103,7 @@ impl Context for RxeContext {
     ) -> Result<()> {
         // The devices have one port, which the attributes say themselves.
         let answer = uverbs::device::query(&self.file, input, attr, attr_size, 0, Udata::none())?;
-        put_version(&mut attr.orig_attr.fw_ver, answer.fw_ver);
+        kernel::put_version(&mut attr.orig_attr.fw_ver, answer.fw_ver);
         Ok(())
     }
 
@@ -128,6 +119,18 @@ impl Context for RxeContext {
         pd::dealloc(&self.file, pd)
     }
 
+    fn alloc_td(&self, attr: &mut ibv_td_init_attr) -> Result<Handle<ibv_td>> {
+        pd::alloc_td(attr)
+    }
+
+    fn dealloc_td(&self, td: Handle<ibv_td>) -> Result<()> {
+        pd::dealloc_td(td)
+    }
+
+    fn alloc_parent_domain(&self, attr: &mut ibv_parent_domain_init_attr) -> Result<Handle<ibv_pd>> {
+        pd::alloc_parent(attr)
+    }
+
     fn reg_mr(
         &self,
         pd: Handle<ibv_pd>,
@@ -140,7 +143,7 @@ impl Context for RxeContext {
     }
 
     fn dereg_mr(&self, mr: Handle<verbs_mr>) -> Result<()> {
-        mr::deregister(&self.file, mr)
+        kernel::deregister_mr(&self.file, mr)
     }
 
     fn alloc_mw(&self, pd: Handle<ibv_pd>, mw_type: c_uint) -> Result<Handle<ibv_mw>> {
@@ -173,7 +176,8 @@ impl Context for RxeContext {
     }
 
     fn destroy_cq(&self, cq: Handle<ibv_cq>) -> Result<()> {
-        cq::destroy(&self.file, cq)
+        // SAFETY: queues of this provider are published as Cq.
+        unsafe { kernel::destroy_cq::<cq::Cq>(&self.file, cq) }
     }
 
     fn create_srq(&self, pd: Handle<ibv_pd>, attr: &mut ibv_srq_init_attr) -> Result<Handle<ibv_srq>> {
@@ -193,7 +197,8 @@ impl Context for RxeContext {
     }
 
     fn destroy_srq(&self, srq: Handle<ibv_srq>) -> Result<()> {
-        srq::destroy(&self.file, srq)
+        // SAFETY: queues of this provider are published as Srq.
+        unsafe { kernel::destroy_srq::<srq::Srq>(&self.file, srq) }
     }
 
     fn create_qp(&self, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr) -> Result<Handle<ibv_qp>> {
@@ -219,11 +224,12 @@ impl Context for RxeContext {
         attr_mask: c_int,
         init_attr: &mut ibv_qp_init_attr,
     ) -> Result<()> {
-        qp::query(&self.file, qp, attr, attr_mask, init_attr)
+        kernel::query_qp(&self.file, qp, attr, attr_mask, init_attr)
     }
 
     fn destroy_qp(&self, qp: Handle<ibv_qp>) -> Result<()> {
-        qp::destroy(&self.file, qp)
+        // SAFETY: queue pairs of this provider are published as Qp.
+        unsafe { kernel::destroy_qp::<qp::Qp>(&self.file, qp) }
     }
 
     fn create_ah(&self, pd: Handle<ibv_pd>, attr: &mut ibv_ah_attr) -> Result<Handle<ibv_ah>> {
@@ -243,31 +249,6 @@ impl Context for RxeContext {
     }
 }
 
-/// Writes the driver's version as three numbers of 16 bits, for example `1.2.3`, and zeros behind.
-fn put_version(target: &mut [c_char; 64], version: u64) {
-    let part = |shift: u32| (version >> shift) as u16;
-    let text = format!("{}.{}.{}", part(32), part(16), part(0));
-    // At most 17 characters.
-    target.fill(0);
-    for (to, from) in target.iter_mut().zip(text.bytes()) {
-        *to = from as c_char;
-    }
-}
-
 // Miri has no memory files that can be mapped.
 #[cfg(all(test, not(miri)))]
 mod data_path_tests;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_version_is_three_numbers() {
-        let mut text = [-1 as c_char; 64];
-        put_version(&mut text, 0x0001_ffff_0003);
-        let bytes: Vec<u8> = text.iter().map(|c| *c as u8).collect();
-        assert_eq!(bytes[..10], *b"1.65535.3\0");
-        assert!(bytes[10..].iter().all(|byte| *byte == 0));
-    }
-}

@@ -22,11 +22,12 @@ unsafe impl Object for Mw {
 /// Allocates a window of type 1 or 2.
 pub fn alloc(file: &DeviceFile, pd: Handle<ibv_pd>, mw_type: u32) -> Result<Handle<ibv_mw>> {
     // SAFETY: a live handle.
-    let pd_handle = unsafe { (*pd.as_ptr()).handle };
+    let (pd_handle, context) = unsafe { ((*pd.as_ptr()).handle, (*pd.as_ptr()).context) };
     // The command has one byte for the type.
     let window = uverbs::mw::alloc(file, pd_handle, mw_type as u8, Udata::none())?;
     // SAFETY: plain C data of pointers and integers; all zeros is its empty value.
     let mut public: ibv_mw = unsafe { core::mem::zeroed() };
+    public.context = context;
     public.pd = pd.as_ptr();
     public.handle = window.handle;
     public.rkey = window.rkey;

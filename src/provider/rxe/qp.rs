@@ -3,19 +3,17 @@
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 
-use super::explain;
 use super::recv::ReceiveQueue;
 use super::send::SendQueue;
-use super::wr;
+use super::{explain, pd, wr};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::rdma_user_rxe::rxe_create_qp_resp;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
+use crate::provider::kernel;
 use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
-use crate::provider::wait;
-use crate::uverbs::destroy::Destroyed;
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::qp::{CreateQp, QpCreated};
 use crate::uverbs::{self, Udata};
@@ -50,14 +48,18 @@ impl Qp {
         let mut public: ibv_qp_ex = unsafe { core::mem::zeroed() };
         public.qp_base.handle = created.handle;
         public.qp_base.qp_num = created.qp_num;
+        public.qp_base.qp_type = given.qp_type;
+        public.qp_base.state = IBV_QPS_RESET as ibv_qp_state_t;
+        public.qp_base.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
+        public.qp_base.cond = libc::PTHREAD_COND_INITIALIZER;
         if let Some(operations) = given.operations {
             wr::set_functions(&mut public, operations);
         }
         Self {
             public: UnsafeCell::new(public),
             extended: given.extended,
-            send: QueueLock::new(send),
-            receive: receive.map(QueueLock::new),
+            send: QueueLock::of_domain(send, given.one_thread),
+            receive: receive.map(|receive| QueueLock::of_domain(receive, given.one_thread)),
         }
     }
 
@@ -106,16 +108,34 @@ pub unsafe extern "C" fn post_recv(
 
 /// Creates a queue pair; `attr.cap` gets the sizes given.
 pub fn create(file: &DeviceFile, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr) -> Result<Handle<ibv_qp>> {
-    // SAFETY: a live handle.
-    let pd = unsafe { (*pd.as_ptr()).handle };
-    // SAFETY: the program passes live objects or null.
-    let request =
-        unsafe { request(attr.qp_type, Some(pd), attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all) };
-    let given =
-        Attributes { qp_type: attr.qp_type, shared: !attr.srq.is_null(), extended: false, operations: None };
-    create_any(file, request, &mut attr.cap, &given, |request, cap, udata| {
+    // SAFETY: a live handle; the program passes live objects or null.
+    let (request, one_thread) = unsafe {
+        let handle = Some((*pd.as_ptr()).handle);
+        let request =
+            kernel::qp_request(attr.qp_type, handle, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all);
+        (request, pd::one_thread(pd.as_ptr()))
+    };
+    let given = Attributes {
+        qp_type: attr.qp_type,
+        shared: !attr.srq.is_null(),
+        extended: false,
+        operations: None,
+        one_thread,
+    };
+    let qp = create_any(file, request, &mut attr.cap, &given, |request, cap, udata| {
         uverbs::qp::create(file, request, cap, udata)
-    })
+    })?;
+    // SAFETY: just made, and nobody else knows it yet; the domain is live.
+    unsafe {
+        let public = &mut *qp.as_ptr();
+        public.context = (*pd.as_ptr()).context;
+        public.qp_context = attr.qp_context;
+        public.pd = pd.as_ptr();
+        public.send_cq = attr.send_cq;
+        public.recv_cq = attr.recv_cq;
+        public.srq = attr.srq;
+    }
+    Ok(qp)
 }
 
 /// Creates an extended queue pair, with builders for the operations asked for. EOPNOTSUPP (`errno` set) for an
@@ -132,18 +152,37 @@ pub fn create_ex(file: &DeviceFile, attr: &mut ibv_qp_init_attr_ex) -> Result<Ha
         );
     })?;
     // SAFETY: the program passes live objects or null where the mask and the type say that they count.
-    let mut request = unsafe {
+    let (mut request, one_thread) = unsafe {
         let has_pd = attr.comp_mask & IBV_QP_INIT_ATTR_PD as u32 != 0;
-        let pd = if has_pd { attr.pd.as_ref().map(|pd| pd.handle) } else { None };
-        request(attr.qp_type, pd, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all)
+        let pd = if has_pd { attr.pd } else { core::ptr::null_mut() };
+        let handle = pd.as_ref().map(|pd| pd.handle);
+        let request =
+            kernel::qp_request(attr.qp_type, handle, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all);
+        (request, pd::one_thread(pd))
     };
     request.comp_mask = attr.comp_mask;
     request.create_flags = attr.create_flags;
     request.source_qpn = attr.source_qpn;
-    let given = Attributes { qp_type: attr.qp_type, shared: !attr.srq.is_null(), extended: true, operations };
-    create_any(file, request, &mut attr.cap, &given, |request, cap, udata| {
+    let given = Attributes {
+        qp_type: attr.qp_type,
+        shared: !attr.srq.is_null(),
+        extended: true,
+        operations,
+        one_thread,
+    };
+    let qp = create_any(file, request, &mut attr.cap, &given, |request, cap, udata| {
         uverbs::qp::create_ex2(file, request, cap, udata)
-    })
+    })?;
+    // SAFETY: just made, and nobody else knows it yet.
+    unsafe {
+        let public = &mut *qp.as_ptr();
+        public.qp_context = attr.qp_context;
+        public.pd = attr.pd;
+        public.send_cq = attr.send_cq;
+        public.recv_cq = attr.recv_cq;
+        public.srq = attr.srq;
+    }
+    Ok(qp)
 }
 
 /// The operations to have builders for, if builders are asked for.
@@ -178,37 +217,8 @@ pub(super) struct Attributes {
     pub extended: bool,
     /// Operations with builders; none where no builders were asked for.
     pub operations: Option<u64>,
-}
-
-/// Names the objects that a queue pair of this type is made of; pointers that do not count for the type are not
-/// followed.
-///
-/// # Safety
-/// The objects that count are live or null.
-unsafe fn request(
-    qp_type: u32,
-    pd: Option<u32>,
-    send_cq: *const ibv_cq,
-    recv_cq: *const ibv_cq,
-    srq: *const ibv_srq,
-    sq_sig_all: c_int,
-) -> CreateQp {
-    const XRC_SEND: u32 = IBV_QPT_XRC_SEND as u32;
-    let sends = [IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND, IBV_QPT_DRIVER]
-        .iter()
-        .any(|&known| known as u32 == qp_type);
-    let mut request = CreateQp { qp_type, pd, sq_sig_all: sq_sig_all != 0, ..CreateQp::default() };
-    if sends {
-        // SAFETY: by the contract.
-        unsafe {
-            request.send_cq = send_cq.as_ref().map(|cq| cq.handle);
-            request.srq = srq.as_ref().map(|srq| srq.handle);
-            if qp_type != XRC_SEND {
-                request.recv_cq = recv_cq.as_ref().map(|cq| cq.handle);
-            }
-        }
-    }
-    request
+    /// The protection domain says that one thread at a time uses the queue pair.
+    pub one_thread: bool,
 }
 
 fn create_any(
@@ -264,37 +274,4 @@ pub fn modify(file: &DeviceFile, qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_ma
     let public = unsafe { &*qp.as_ptr() };
     uverbs::qp::modify(file, public.handle, attr, attr_mask, Udata::none())
         .inspect_err(|errno| explain::modify_qp(*errno, public, attr, attr_mask))
-}
-
-/// Attributes, and what the queue pair was made with.
-pub fn query(
-    file: &DeviceFile,
-    qp: Handle<ibv_qp>,
-    attr: &mut ibv_qp_attr,
-    attr_mask: c_int,
-    init_attr: &mut ibv_qp_init_attr,
-) -> Result<()> {
-    // SAFETY: a live handle.
-    let public = unsafe { &*qp.as_ptr() };
-    let queried = uverbs::qp::query(file, public.handle, attr, attr_mask, Udata::none())?;
-    init_attr.qp_context = public.qp_context;
-    init_attr.send_cq = public.send_cq;
-    init_attr.recv_cq = public.recv_cq;
-    init_attr.srq = public.srq;
-    init_attr.qp_type = public.qp_type;
-    init_attr.cap = queried.cap;
-    init_attr.sq_sig_all = queried.sq_sig_all;
-    Ok(())
-}
-
-/// Destroys the queue pair, then waits until the program has acknowledged every event that it got of it.
-pub fn destroy(file: &DeviceFile, qp: Handle<ibv_qp>) -> Result<()> {
-    // SAFETY: a live handle.
-    let handle = unsafe { (*qp.as_ptr()).handle };
-    if let Destroyed::Reported(report) = uverbs::qp::destroy(file, handle)? {
-        wait::for_qp_events(qp, report.events_reported);
-    }
-    // SAFETY: the program gives up the handle, which was published as a Qp.
-    drop(unsafe { qp.reclaim::<Qp>() });
-    Ok(())
 }

@@ -3,16 +3,14 @@
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 
-use super::explain;
 use super::recv::ReceiveQueue;
+use super::{explain, pd};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::rdma_user_rxe::{mminfo, rxe_create_srq_resp, rxe_modify_srq_cmd};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
-use crate::provider::wait;
-use crate::uverbs::destroy::Destroyed;
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::srq::{CreateSrq, CreateSrqEx, SrqCreated};
 use crate::uverbs::{self, Udata};
@@ -59,9 +57,7 @@ pub fn create(
     pd: Handle<ibv_pd>,
     attr: &mut ibv_srq_init_attr,
 ) -> Result<Handle<ibv_srq>> {
-    // SAFETY: a live handle.
-    let pd = unsafe { (*pd.as_ptr()).handle };
-    create_any(file, pd, &mut attr.attr, |request, udata| uverbs::srq::create(file, request, udata))
+    create_any(file, pd.as_ptr(), &mut attr.attr, |request, udata| uverbs::srq::create(file, request, udata))
 }
 
 /// Creates a queue of any type; the driver has basic ones only, EOPNOTSUPP for the others.
@@ -76,34 +72,46 @@ pub fn create_ex(file: &DeviceFile, attr: &mut ibv_srq_init_attr_ex) -> Result<H
         cq: 0,
         max_num_tags: if has(IBV_SRQ_INIT_ATTR_TM) { attr.tm_cap.max_num_tags } else { 0 },
     };
-    let mut pd = 0;
+    let mut pd = core::ptr::null_mut();
     let missing = || Errno::EINVAL.also_set();
     // SAFETY: the program passes live objects or null where the mask and the type say that they count; elsewhere the
     // pointers are not followed.
     unsafe {
         if has(IBV_SRQ_INIT_ATTR_PD) {
-            pd = attr.pd.as_ref().ok_or_else(missing)?.handle;
+            pd = Handle::from_c(attr.pd).map_err(|_| missing())?.as_ptr();
         }
         if has(IBV_SRQ_INIT_ATTR_CQ) && extensions.effective_type() != IBV_SRQT_BASIC as u32 {
             extensions.cq = attr.cq.as_ref().ok_or_else(missing)?.handle;
         }
     }
-    create_any(file, pd, &mut attr.attr, |request, udata| {
+    let srq = create_any(file, pd, &mut attr.attr, |request, udata| {
         uverbs::srq::create_ex(file, request, &extensions, udata)
-    })
+    })?;
+    // SAFETY: just made, and nobody else knows it yet.
+    unsafe {
+        let srq = srq.as_ptr();
+        (*srq).srq_context = attr.srq_context;
+        (*srq).pd = attr.pd;
+        (*srq).mutex = libc::PTHREAD_MUTEX_INITIALIZER;
+        (*srq).cond = libc::PTHREAD_COND_INITIALIZER;
+    }
+    Ok(srq)
 }
 
+/// `pd` is live, or null where no protection domain was given.
 fn create_any(
     file: &DeviceFile,
-    pd: u32,
+    pd: *mut ibv_pd,
     attr: &mut ibv_srq_attr,
     command: impl FnOnce(&CreateSrq, Udata<'_>) -> Result<SrqCreated>,
 ) -> Result<Handle<ibv_srq>> {
+    // SAFETY: live or null.
+    let (pd_handle, one_thread) = unsafe { (pd.as_ref().map_or(0, |pd| pd.handle), pd::one_thread(pd)) };
     // The kernel names the queue by this address in its events, so the place comes first.
     let mut place = Box::<Srq>::new_uninit();
     let request = CreateSrq {
         user_handle: place.as_ptr().expose_provenance() as u64,
-        pd,
+        pd: pd_handle,
         max_wr: attr.max_wr,
         max_sge: attr.max_sge,
         srq_limit: attr.srq_limit,
@@ -125,7 +133,7 @@ fn create_any(
     // value.
     let mut public: ibv_srq = unsafe { core::mem::zeroed() };
     public.handle = created.handle;
-    place.write(Srq { public: UnsafeCell::new(public), queue: QueueLock::new(queue) });
+    place.write(Srq { public: UnsafeCell::new(public), queue: QueueLock::of_domain(queue, one_thread) });
     // SAFETY: just written.
     Ok(Handle::publish(unsafe { place.assume_init() }))
 }
@@ -158,17 +166,5 @@ pub fn query(file: &DeviceFile, srq: Handle<ibv_srq>, attr: &mut ibv_srq_attr) -
     // SAFETY: a live handle.
     let handle = unsafe { (*srq.as_ptr()).handle };
     *attr = uverbs::srq::query(file, handle, Udata::none())?;
-    Ok(())
-}
-
-/// Destroys the queue, then waits until the program has acknowledged every event that it got of it.
-pub fn destroy(file: &DeviceFile, srq: Handle<ibv_srq>) -> Result<()> {
-    // SAFETY: a live handle.
-    let handle = unsafe { (*srq.as_ptr()).handle };
-    if let Destroyed::Reported(report) = uverbs::srq::destroy(file, handle)? {
-        wait::for_srq_events(srq, report.events_reported);
-    }
-    // SAFETY: the program gives up the handle, which was published as an Srq.
-    drop(unsafe { srq.reclaim::<Srq>() });
     Ok(())
 }

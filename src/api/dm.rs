@@ -1,0 +1,46 @@
+//! Memory on the device (`man ibv_alloc_dm`). Programs come here through `verbs_context`; copying is the provider's own,
+//! through `ibv_dm`.
+
+use core::ffi::{c_int, c_uint};
+
+use super::{entry, mr};
+use crate::abi::verbs::*;
+use crate::errno::Errno;
+use crate::provider::context;
+use crate::provider::object::Handle;
+
+/// `ibv_alloc_dm`: NULL and `errno` on failure.
+pub(super) unsafe extern "C" fn alloc_dm(
+    context: *mut ibv_context,
+    attr: *mut ibv_alloc_dm_attr,
+) -> *mut ibv_dm {
+    entry::pointer(|| {
+        // SAFETY: the caller passes an open context and attributes of its own.
+        let (provider, attr) = unsafe { (context::provider(context)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
+        provider.alloc_dm(attr)
+    })
+}
+
+/// `ibv_free_dm`: 0 or an errno value.
+pub(super) unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes live device memory.
+        let (dm, provider) = unsafe { context::of(dm) }?;
+        provider.free_dm(dm)
+    })
+}
+
+/// `ibv_reg_dm_mr`: a region of `length` bytes from `dm_offset`; NULL and `errno` on failure.
+pub(super) unsafe extern "C" fn reg_dm_mr(
+    pd: *mut ibv_pd,
+    dm: *mut ibv_dm,
+    dm_offset: u64,
+    length: usize,
+    access: c_uint,
+) -> *mut ibv_mr {
+    entry::pointer(|| {
+        // SAFETY: the caller passes a live protection domain and live device memory.
+        let ((pd, provider), dm) = unsafe { (context::of(pd)?, Handle::from_c(dm)?) };
+        provider.reg_dm_mr(pd, dm, dm_offset, length, access).map(mr::public)
+    })
+}

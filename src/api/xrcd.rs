@@ -1,0 +1,42 @@
+//! Extended connection domains and their queue pairs (`man ibv_open_xrcd`, `man ibv_open_qp`). Programs come here through
+//! `verbs_context`.
+
+use core::ffi::c_int;
+
+use super::entry;
+use crate::abi::verbs::*;
+use crate::errno::Errno;
+use crate::provider::context;
+
+/// `ibv_open_xrcd`: NULL and `errno` on failure.
+pub(super) unsafe extern "C" fn open_xrcd(
+    context: *mut ibv_context,
+    attr: *mut ibv_xrcd_init_attr,
+) -> *mut ibv_xrcd {
+    entry::pointer(|| {
+        // SAFETY: the caller passes an open context and attributes of its own.
+        let (provider, attr) = unsafe { (context::provider(context)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
+        provider.open_xrcd(attr)
+    })
+}
+
+/// `ibv_close_xrcd`: 0 or an errno value.
+pub(super) unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
+    entry::value(|| {
+        // SAFETY: the caller passes a live domain.
+        let (xrcd, provider) = unsafe { context::of(xrcd) }?;
+        provider.close_xrcd(xrcd)
+    })
+}
+
+/// `ibv_open_qp`: NULL and `errno` on failure.
+pub(super) unsafe extern "C" fn open_qp(
+    context: *mut ibv_context,
+    attr: *mut ibv_qp_open_attr,
+) -> *mut ibv_qp {
+    entry::pointer(|| {
+        // SAFETY: the caller passes an open context and attributes of its own.
+        let (provider, attr) = unsafe { (context::provider(context)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
+        provider.open_qp(attr)
+    })
+}

@@ -1,0 +1,222 @@
+//! Completion queues.
+
+use core::ffi::c_int;
+
+use super::{ExRequest, Request, answer, file, live, only_told, udata, value};
+use crate::abi::driver::{CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX, verbs_cq};
+use crate::abi::uapi::Pod;
+use crate::abi::uapi::ib_user_verbs::*;
+use crate::abi::verbs::*;
+use crate::errno::Errno;
+use crate::provider::object::Handle;
+use crate::provider::wait;
+use crate::uverbs;
+use crate::uverbs::cq::{CqCreated, CreateCq, CreateCqEx};
+use crate::uverbs::destroy::Destroyed;
+
+/// # Safety
+/// See [the module](super).
+unsafe fn channel_fd(channel: *mut ibv_comp_channel) -> c_int {
+    // SAFETY: see the module.
+    unsafe { channel.as_ref() }.map_or(-1, |channel| channel.fd)
+}
+
+/// # Safety
+/// See [the module](super).
+unsafe fn created(cq: *mut ibv_cq, created: CqCreated) {
+    // SAFETY: see the module.
+    unsafe {
+        (*cq).handle = created.handle;
+        (*cq).cqe = created.cqe as c_int;
+    }
+}
+
+/// Makes a completion queue; fills in context, handle and size. `cmd` and `resp` may be null.
+///
+/// # Safety
+/// See [the module](super).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_cmd_create_cq(
+    context: *mut ibv_context,
+    cqe: c_int,
+    channel: *mut ibv_comp_channel,
+    comp_vector: c_int,
+    cq: *mut ibv_cq,
+    cmd: *mut Request<ib_uverbs_create_cq>,
+    cmd_size: usize,
+    resp: *mut ib_uverbs_create_cq_resp,
+    resp_size: usize,
+) -> c_int {
+    // SAFETY: see the module.
+    value(|| unsafe {
+        let cq = live(cq)?;
+        let file = file(context)?;
+        (*cq).context = context;
+        let request = CreateCq {
+            user_handle: cq.expose_provenance() as u64,
+            cqe: cqe as u32,
+            comp_channel: channel_fd(channel),
+            comp_vector: comp_vector as u32,
+        };
+        created(cq, uverbs::cq::create(file, &request, udata(cmd, cmd_size, resp, resp_size))?);
+        Ok(())
+    })
+}
+
+/// Makes a completion queue with extensions; fills in context, handle and size. `cmd` and `resp` may be null; `cmd_flags`
+/// are [`CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX`]. EOPNOTSUPP for an unknown bit in the mask.
+///
+/// # Safety
+/// See [the module](super).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_cmd_create_cq_ex(
+    context: *mut ibv_context,
+    cq_attr: *const ibv_cq_init_attr_ex,
+    cq: *mut verbs_cq,
+    cmd: *mut ExRequest<ib_uverbs_ex_create_cq>,
+    cmd_size: usize,
+    resp: *mut ib_uverbs_ex_create_cq_resp,
+    resp_size: usize,
+    cmd_flags: u32,
+) -> c_int {
+    // SAFETY: see the module; a verbs_cq starts with the ibv_cq.
+    value(|| unsafe {
+        let (attr, cq) = (live(cq_attr.cast_mut())?, live(cq.cast::<ibv_cq>())?);
+        let file = file(context)?;
+        let request = CreateCq {
+            user_handle: cq.expose_provenance() as u64,
+            cqe: (*attr).cqe,
+            comp_channel: channel_fd((*attr).channel),
+            comp_vector: (*attr).comp_vector,
+        };
+        let extensions = CreateCqEx {
+            comp_mask: (*attr).comp_mask,
+            wc_flags: (*attr).wc_flags,
+            flags: (*attr).flags,
+            timestamp_implied: cmd_flags & CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX != 0,
+        };
+        uverbs::cq::check_extensions(&extensions)?;
+        (*cq).context = context;
+        let udata = udata(cmd, cmd_size, resp, resp_size);
+        created(cq, uverbs::cq::create_ex(file, &request, &extensions, udata)?);
+        Ok(())
+    })
+}
+
+/// Takes completions from the kernel: how many, or -1 with `errno`.
+///
+/// # Safety
+/// See [the module](super).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_cmd_poll_cq(ibcq: *mut ibv_cq, ne: c_int, wc: *mut ibv_wc) -> c_int {
+    let mut count = -1;
+    // SAFETY: see the module.
+    let _ = value(|| unsafe {
+        let cq = live(ibcq)?;
+        let max = usize::try_from(ne).map_err(|_| Errno::ENOMEM.also_set())?;
+        let given = uverbs::cq::poll(file((*cq).context)?, (*cq).handle, max, |at, entry| {
+            completion(wc.add(at), entry);
+        })?;
+        count = given as c_int;
+        Ok(())
+    });
+    count
+}
+
+/// # Safety
+/// See [the module](super).
+unsafe fn completion(wc: *mut ibv_wc, entry: &ib_uverbs_wc) {
+    // SAFETY: see the module.
+    unsafe {
+        (*wc).wr_id = entry.wr_id;
+        (*wc).status = entry.status;
+        (*wc).opcode = entry.opcode;
+        (*wc).vendor_err = entry.vendor_err;
+        (*wc).byte_len = entry.byte_len;
+        (*wc).anon1.imm_data = entry.imm_data;
+        (*wc).qp_num = entry.qp_num;
+        (*wc).src_qp = entry.src_qp;
+        (*wc).wc_flags = entry.wc_flags;
+        (*wc).pkey_index = entry.pkey_index;
+        (*wc).slid = entry.slid;
+        (*wc).sl = entry.sl;
+        (*wc).dlid_path_bits = entry.dlid_path_bits;
+    }
+}
+
+/// Asks the kernel for an event at the next completion.
+///
+/// # Safety
+/// See [the module](super).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_cmd_req_notify_cq(ibcq: *mut ibv_cq, solicited_only: c_int) -> c_int {
+    // SAFETY: see the module.
+    value(|| unsafe {
+        let cq = live(ibcq)?;
+        uverbs::cq::req_notify(file((*cq).context)?, (*cq).handle, solicited_only != 0)
+    })
+}
+
+/// Changes the size; fills in the size given.
+///
+/// # Safety
+/// See [the module](super).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_cmd_resize_cq(
+    cq: *mut ibv_cq,
+    cqe: c_int,
+    cmd: *mut Request<ib_uverbs_resize_cq>,
+    cmd_size: usize,
+    resp: *mut ib_uverbs_resize_cq_resp,
+    resp_size: usize,
+) -> c_int {
+    // SAFETY: see the module.
+    value(|| unsafe {
+        let cq = live(cq)?;
+        let udata = udata(cmd, cmd_size, resp, resp_size);
+        let cqe = uverbs::cq::resize(file((*cq).context)?, (*cq).handle, cqe as u32, udata)?;
+        answer(resp, ib_uverbs_resize_cq_resp { cqe, ..Pod::zeroed() });
+        (*cq).cqe = cqe as c_int;
+        Ok(())
+    })
+}
+
+/// Sets the moderation of events. EINVAL for an unknown bit in the mask.
+///
+/// # Safety
+/// See [the module](super).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_cmd_modify_cq(
+    cq: *mut ibv_cq,
+    attr: *mut ibv_modify_cq_attr,
+    cmd: *mut ExRequest<ib_uverbs_ex_modify_cq>,
+    cmd_size: usize,
+) -> c_int {
+    // SAFETY: see the module.
+    value(|| unsafe {
+        let (cq, attr) = (live(cq)?, &*live(attr)?);
+        if attr.attr_mask >= IBV_CQ_ATTR_RESERVED as u32 {
+            return Err(Errno::EINVAL);
+        }
+        let ibv_moderate_cq { cq_count, cq_period } = attr.moderate;
+        let udata = only_told(cmd, cmd_size);
+        uverbs::cq::modify(file((*cq).context)?, (*cq).handle, attr.attr_mask, cq_count, cq_period, udata)
+    })
+}
+
+/// Destroys a completion queue in the kernel, then waits until its events have been acknowledged.
+///
+/// # Safety
+/// See [the module](super).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_cmd_destroy_cq(cq: *mut ibv_cq) -> c_int {
+    // SAFETY: see the module.
+    value(|| unsafe {
+        let cq = Handle::from_c(cq)?;
+        let (context, handle) = ((*cq.as_ptr()).context, (*cq.as_ptr()).handle);
+        if let Destroyed::Reported(report) = uverbs::cq::destroy(file(context)?, handle)? {
+            wait::for_cq_events(cq, report.comp_events_reported, report.async_events_reported);
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,134 @@
+//! Configuration files of every kind, and a plugin in C that is built here, whole and broken.
+
+use super::*;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A folder of its own, gone with the value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("ironverbs-loader-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder for the test");
+        Self(path)
+    }
+
+    fn put(&self, name: &str, content: &[u8]) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, content).expect("a file for the test");
+        path
+    }
+
+    fn text(&self) -> &str {
+        self.0.to_str().expect("a plain path")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn lines_are_read_as_rdma_core_reads_them() {
+    for (line, meaning) in [
+        ("driver rxe", Ok(Some("rxe"))),
+        ("\t driver \t mlx5 and more", Ok(Some("mlx5"))),
+        ("driver", Ok(Some(""))),
+        ("driver /opt/lib/libx", Ok(Some("/opt/lib/libx"))),
+        ("", Ok(None)),
+        (" \t", Ok(None)),
+        ("# driver rxe", Ok(None)),
+        ("drivers rxe", Err("drivers")),
+        ("Driver rxe", Err("Driver")),
+    ] {
+        let expected = meaning.map(|name| name.map(str::as_bytes)).map_err(str::as_bytes);
+        assert_eq!(directive(line.as_bytes()), expected, "{line:?}");
+    }
+}
+
+#[test]
+fn every_regular_file_of_the_folder_counts() {
+    let folder = Folder::new("config");
+    folder.put("a.driver", b"driver one\n\n# comment\ndriver two");
+    folder.put("readme", b"driver three\nnonsense here\n");
+    fs::create_dir(folder.0.join("sub.driver")).unwrap();
+    folder.put("sub.driver/x", b"driver four\n");
+    std::os::unix::fs::symlink("nowhere", folder.0.join("dangling")).unwrap();
+    let mut names: Vec<_> =
+        configured(&folder.0).into_iter().map(|name| String::from_utf8(name).unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["one", "three", "two"]);
+    assert!(configured(&folder.0.join("missing")).is_empty());
+}
+
+/// Builds a plugin whose constructor creates the file `mark`.
+fn plugin(folder: &Folder, name: &str, mark: &Path) -> PathBuf {
+    let source = folder.put(
+        &format!("{name}.c"),
+        format!(
+            "#include <stdio.h>\nstatic __attribute__((constructor)) void mark(void) \
+             {{ FILE *file = fopen(\"{}\", \"a\"); if (file) {{ fputs(\"{name}\\n\", file); fclose(file); }} }}\n",
+            mark.display()
+        )
+        .as_bytes(),
+    );
+    let object = folder.0.join(format!("lib{name}{SUFFIX}"));
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&object).arg(&source).status();
+    assert!(built.expect("a C compiler").success());
+    object
+}
+
+fn marks(mark: &Path) -> String {
+    fs::read_to_string(mark).unwrap_or_default()
+}
+
+#[test]
+fn plugins_are_loaded_in_rdma_cores_order_and_broken_ones_stop_nothing() {
+    let (config, providers) = (Folder::new("order-config"), Folder::new("order-providers"));
+    let mark = providers.0.join("mark");
+    let whole = plugin(&providers, "first", &mark);
+    plugin(&providers, "second", &mark);
+    plugin(&providers, "third", &mark);
+    let absolute = plugin(&providers, "fourth", &mark);
+    let bytes = fs::read(&whole).unwrap();
+
+    providers.put(&format!("libempty{SUFFIX}"), b"");
+    providers.put(&format!("libtext{SUFFIX}"), b"this is no shared object");
+    providers.put(&format!("libtruncated{SUFFIX}"), &bytes[..100]);
+    // The field that says which machine the code is for, at offset 18, set to one that nobody has.
+    let mut foreign = bytes.clone();
+    foreign[18..20].copy_from_slice(&[0xfe, 0x7f]);
+    providers.put(&format!("libforeign{SUFFIX}"), &foreign);
+
+    let fourth = absolute.to_str().unwrap().strip_suffix(SUFFIX).unwrap();
+    config.put(
+        "only",
+        format!(
+            "driver first\ndriver missing\ndriver empty\ndriver text\ndriver truncated\ndriver foreign\n\
+             driver second\ndriver /nowhere/libx\ndriver {fourth}\ndriver ../../../etc/passwd\n"
+        )
+        .as_bytes(),
+    );
+    load(&Places {
+        config: &config.0,
+        providers: providers.text(),
+        environment: Some(OsString::from("third;none-such:")),
+    });
+    assert_eq!(marks(&mark), "third\nfourth\nsecond\nfirst\n");
+}
+
+#[test]
+fn the_reason_of_a_failure_is_the_linkers() {
+    let providers = Folder::new("reasons");
+    let reason = |name: &str, content: &[u8]| {
+        let path = providers.put(name, content);
+        open(path.as_os_str().as_bytes()).expect_err("not a shared object")
+    };
+    assert!(reason("short", b"").contains("file too short"));
+    assert!(reason("text", &[b'x'; 200]).contains("invalid ELF header"));
+    assert!(open(b"/nowhere/libx.so").expect_err("missing").contains("No such file"));
+    assert!(open(b"a\0b").is_err());
+}

@@ -1,0 +1,86 @@
+//! Providers that are rdma-core's shared objects: found, loaded and driven through the private provider ABI.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | [`registry`] | the drivers that plugins have registered |
+//! | [`loader`] | which plugins there are, and loading them |
+//! | [`matching`] | which driver takes a device |
+//! | [`ops`] [`dummy`] | a plugin's table of operations into ours and the public ones; the answers where it has none |
+//! | [`cmd`] | the functions with which a plugin gives commands to the kernel |
+//! | [`context`] | the functions with which a plugin makes and unmakes a context |
+//! | [`forward`] | the trait of devices, each method a call of the plugin's operation |
+//! | [`log`] | the trace of plugins |
+//!
+//! A plugin is a guest: it is loaded only for a device that no native provider takes, or when `IRONVERBS_PLUGINS` asks.
+
+pub mod cmd;
+pub mod context;
+pub mod dummy;
+pub mod forward;
+pub mod loader;
+pub mod log;
+pub mod matching;
+pub mod ops;
+pub mod registry;
+
+use core::ffi::{c_int, c_void};
+
+use super::device::{DeviceRef, Found};
+use super::object::Handle;
+use crate::abi::driver::verbs_device_ops;
+use crate::abi::verbs::{ibv_context, verbs_context};
+use crate::errno::{Errno, Result};
+use crate::uverbs::device_file::DeviceFile;
+use std::os::fd::IntoRawFd;
+
+/// The device as a plugin drives it, after loading the plugins if none that is loaded takes it; or back what was found.
+pub fn claim(found: Box<Found>) -> core::result::Result<DeviceRef, Box<Found>> {
+    matching::claim(&registry::drivers(), found).or_else(|found| {
+        if loader::load_once() { matching::claim(&registry::drivers(), found) } else { Err(found) }
+    })
+}
+
+/// Whether `IRONVERBS_PLUGINS` asks for a plugin where the native provider of that name would do: `1` asks everywhere, a
+/// list of names with commas there.
+pub fn preferred(provider: &str) -> bool {
+    let Some(wanted) = loader::trusted_variable("IRONVERBS_PLUGINS") else { return false };
+    wanted
+        .to_str()
+        .is_some_and(|wanted| wanted == "1" || wanted.split(',').any(|name| name.trim() == provider))
+}
+
+fn operations(device: &DeviceRef) -> Result<&verbs_device_ops> {
+    device.ops().ok_or_else(|| Errno::EOPNOTSUPP.also_set())
+}
+
+/// The `ibv_context` in a context that a plugin has made; the plugin has left the error in `errno` if there is none.
+fn made(verbs: *mut verbs_context) -> Result<Handle<ibv_context>> {
+    if verbs.is_null() {
+        return Err(Errno::last());
+    }
+    // SAFETY: the context that the plugin has just made.
+    unsafe { Handle::from_c(&raw mut (*verbs).context) }
+}
+
+/// Has the plugin open its device. One that the kernel's list does not name is opened without a command file.
+///
+/// # Safety
+/// `private_data` is what the plugin expects from its own library, or null.
+pub unsafe fn open(device: &DeviceRef, private_data: *mut c_void) -> Result<Handle<ibv_context>> {
+    let alloc_context = operations(device)?.alloc_context.ok_or_else(|| Errno::EOPNOTSUPP.also_set())?;
+    let cmd_fd = match device.found() {
+        Some(found) => DeviceFile::open_fd(found.info())?.into_raw_fd(),
+        None => -1,
+    };
+    // SAFETY: the plugin's own device, which is counted; the plugin owns the command file from here.
+    made(unsafe { alloc_context(device.as_c(), cmd_fd, private_data) })
+}
+
+/// Has the plugin open its device over the command file of another process, which it owns from here.
+pub fn import(device: &DeviceRef, cmd_fd: c_int) -> Result<Handle<ibv_context>> {
+    let import_context = operations(device)?.import_context.ok_or(Errno::EOPNOTSUPP)?;
+    // SAFETY: as above.
+    let context = made(unsafe { import_context(device.as_c(), cmd_fd) })?;
+    super::context::private(context).context().file().set_imported();
+    Ok(context)
+}

@@ -1,0 +1,66 @@
+//! The drivers that plugins have registered.
+
+use core::ptr::NonNull;
+use std::ffi::CStr;
+use std::sync::{Mutex, PoisonError};
+
+use crate::abi::driver::verbs_device_ops;
+
+/// A registered driver: its operations are static, and no plugin is ever unloaded.
+#[derive(Clone, Copy)]
+pub struct Driver(NonNull<verbs_device_ops>);
+
+// SAFETY: the operations are constant data of the plugin.
+unsafe impl Send for Driver {}
+
+impl Driver {
+    /// The driver behind a plugin's pointer.
+    ///
+    /// # Safety
+    /// The operations are valid for the rest of the process.
+    pub unsafe fn new(ops: NonNull<verbs_device_ops>) -> Self {
+        Self(ops)
+    }
+
+    /// The operations as the plugin registered them.
+    pub fn as_ptr(self) -> *const verbs_device_ops {
+        self.0.as_ptr()
+    }
+
+    /// The operations.
+    pub fn ops(&self) -> &'static verbs_device_ops {
+        // SAFETY: static data of a plugin that is never unloaded.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+/// In the order of registration. Constant until the first constructor runs, which may be before anything of this library;
+/// nothing of a plugin is called with it locked.
+static DRIVERS: Mutex<Vec<Driver>> = Mutex::new(Vec::new());
+
+/// The drivers known now.
+pub fn drivers() -> Vec<Driver> {
+    DRIVERS.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// The name that a driver gives itself.
+pub fn name_of(ops: &verbs_device_ops) -> String {
+    if ops.name.is_null() {
+        return String::new();
+    }
+    // SAFETY: a driver's name is a constant C string.
+    unsafe { CStr::from_ptr(ops.name) }.to_string_lossy().into_owned()
+}
+
+/// What a plugin's ELF constructor calls, at the start of the process or in the middle of `dlopen`: the driver from now on
+/// is asked about devices.
+///
+/// # Safety
+/// `ops` is null or valid for the rest of the process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn verbs_register_driver_34(ops: *const verbs_device_ops) {
+    let Some(ops) = NonNull::new(ops.cast_mut()) else { return };
+    // SAFETY: by the contract.
+    let driver = unsafe { Driver::new(ops) };
+    DRIVERS.lock().unwrap_or_else(PoisonError::into_inner).push(driver);
+}

@@ -1,0 +1,289 @@
+//! Queue pairs.
+
+use core::cell::UnsafeCell;
+use core::ffi::c_int;
+
+use super::recv::ReceiveQueue;
+use super::send::SendQueue;
+use super::slots::Slots;
+use crate::abi::uapi::Pod;
+use crate::abi::uapi::siw_user::siw_uresp_create_qp;
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+use crate::log::trace;
+use crate::provider::kernel;
+use crate::provider::lock::QueueLock;
+use crate::provider::object::{Handle, Object};
+use crate::uverbs::device_file::DeviceFile;
+use crate::uverbs::{self, Udata};
+
+/// A queue pair.
+#[repr(C)]
+pub struct Qp {
+    public: UnsafeCell<ibv_qp>,
+    /// Send queue.
+    pub send: QueueLock<SendQueue>,
+    /// Receive queue; none where a shared one is used.
+    receive: Option<QueueLock<ReceiveQueue>>,
+}
+
+// SAFETY: repr(C), and the first field is the public struct.
+unsafe impl Object for Qp {
+    type Public = ibv_qp;
+}
+
+impl Qp {
+    fn new(public: ibv_qp, send: SendQueue, receive: Option<ReceiveQueue>) -> Self {
+        Self {
+            public: UnsafeCell::new(public),
+            send: QueueLock::new(send),
+            receive: receive.map(QueueLock::new),
+        }
+    }
+
+    /// The queue pair behind a pointer of the program.
+    ///
+    /// # Safety
+    /// `qp` is null or a live queue pair of this provider.
+    #[inline(always)]
+    pub unsafe fn from_c<'a>(qp: *mut ibv_qp) -> Option<&'a Self> {
+        // SAFETY: a live queue pair of this provider was published as a Qp.
+        unsafe { Handle::optional(qp).map(|qp| qp.object::<Self>()) }
+    }
+}
+
+/// Posts receive requests; 0 or a negative errno value, as rdma-core's soft-iWARP gives them. Requests before the one that
+/// failed are posted.
+pub unsafe extern "C" fn post_recv(
+    qp: *mut ibv_qp,
+    list: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: the program passes a live queue pair of a context whose table holds this function.
+    let Some(object) = (unsafe { Qp::from_c(qp) }) else { return -Errno::EINVAL.0 };
+    let Some(receive) = &object.receive else { return -Errno::EINVAL.0 };
+    // SAFETY: the program passes a valid list and a place for the answer, or null.
+    unsafe { receive.lock().post(list, bad_wr) }
+}
+
+/// Creates a queue pair; `attr.cap` gets the sizes given.
+pub fn create(file: &DeviceFile, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr) -> Result<Handle<ibv_qp>> {
+    // The kernel names the queue pair by this address in its events, so the place comes first.
+    let mut place = Box::<Qp>::new_uninit();
+    // SAFETY: a live handle; the program passes live objects or null.
+    let mut request = unsafe {
+        let pd = Some((*pd.as_ptr()).handle);
+        kernel::qp_request(attr.qp_type, pd, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all)
+    };
+    request.user_handle = place.as_ptr().expose_provenance() as u64;
+    let mut answer = siw_uresp_create_qp::default();
+    let created = uverbs::qp::create(file, &request, &mut attr.cap, Udata::answer(answer.as_bytes_mut()))
+        .inspect_err(|errno| {
+            trace!(Error, "siw: create_qp: {errno:?}; type {}, asked {:?}", attr.qp_type, sizes(attr))
+        })?;
+    let (send, receive) = match map(file, &answer, attr) {
+        Ok(queues) => queues,
+        Err(errno) => {
+            // Nobody has got an event of this queue pair, so there is nothing to wait for.
+            let _ = uverbs::qp::destroy(file, created.handle);
+            return Err(errno.also_set());
+        }
+    };
+    // SAFETY: plain C data of integers, pointers and pthread objects that are initialised below; all zeros is its empty
+    // value.
+    let mut public: ibv_qp = unsafe { core::mem::zeroed() };
+    // SAFETY: a live handle.
+    public.context = unsafe { (*pd.as_ptr()).context };
+    public.qp_context = attr.qp_context;
+    public.pd = pd.as_ptr();
+    public.send_cq = attr.send_cq;
+    public.recv_cq = attr.recv_cq;
+    public.srq = attr.srq;
+    public.handle = created.handle;
+    public.qp_num = created.qp_num;
+    public.qp_type = attr.qp_type;
+    public.state = IBV_QPS_RESET as ibv_qp_state_t;
+    public.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
+    public.cond = libc::PTHREAD_COND_INITIALIZER;
+    place.write(Qp::new(public, send, receive));
+    // SAFETY: just written.
+    Ok(Handle::publish(unsafe { place.assume_init() }))
+}
+
+/// The numbers asked for, for the trace.
+fn sizes(attr: &ibv_qp_init_attr) -> [u32; 5] {
+    let cap = &attr.cap;
+    [cap.max_send_wr, cap.max_recv_wr, cap.max_send_sge, cap.max_recv_sge, cap.max_inline_data]
+}
+
+fn map(
+    file: &DeviceFile,
+    answer: &siw_uresp_create_qp,
+    attr: &ibv_qp_init_attr,
+) -> Result<(SendQueue, Option<ReceiveQueue>)> {
+    let send = SendQueue::new(Slots::map(file, answer.sq_key, answer.num_sqe, 0)?, attr.sq_sig_all != 0);
+    let receive = if attr.srq.is_null() {
+        Some(ReceiveQueue::new(Slots::map(file, answer.rq_key, answer.num_rqe, 0)?))
+    } else {
+        None
+    };
+    Ok((send, receive))
+}
+
+/// Moves the queue pair through its states and sets attributes.
+pub fn modify(file: &DeviceFile, qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_mask: c_int) -> Result<()> {
+    // SAFETY: a live handle.
+    let handle = unsafe { (*qp.as_ptr()).handle };
+    uverbs::qp::modify(file, handle, attr, attr_mask, Udata::none())
+}
+
+// Miri has no memory files that can be mapped.
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::super::memory::Memory;
+    use super::super::send::post_send;
+    use super::*;
+    use crate::abi::uapi::siw_user::*;
+    use core::ptr::null_mut;
+    use std::os::fd::AsRawFd;
+
+    const SEND: usize = size_of::<siw_sqe>();
+    const RECEIVE: usize = size_of::<siw_rqe>();
+
+    /// A queue pair of four slots each way; its doorbell is a file that takes no writes, or one that takes all.
+    struct Pair {
+        send: Memory,
+        receive: Memory,
+        qp: Handle<ibv_qp>,
+        _doorbell: std::fs::File,
+    }
+
+    fn pair(accepting: bool, signal_all: bool) -> Pair {
+        let (send, receive) = (Memory::new(4 * SEND), Memory::new(4 * RECEIVE));
+        let doorbell = if accepting {
+            std::fs::OpenOptions::new().write(true).open("/dev/null")
+        } else {
+            std::fs::File::open("/dev/null")
+        }
+        .unwrap();
+        // SAFETY: plain C data. The context leaks on purpose: it must outlive the queue pair.
+        let (context, mut public): (&mut ibv_context, ibv_qp) =
+            unsafe { (Box::leak(Box::new(core::mem::zeroed())), core::mem::zeroed()) };
+        context.cmd_fd = doorbell.as_raw_fd();
+        public.context = context;
+        let queue = SendQueue::new(Slots::map(&send.device, 0, 4, 0).unwrap(), signal_all);
+        let receive_queue = ReceiveQueue::new(Slots::map(&receive.device, 0, 4, 0).unwrap());
+        let qp = Handle::publish(Box::new(Qp::new(public, queue, Some(receive_queue))));
+        Pair { send, receive, qp, _doorbell: doorbell }
+    }
+
+    fn request(id: u64, opcode: ibv_wr_opcode, flags: u32, list: &mut [ibv_sge]) -> ibv_send_wr {
+        // SAFETY: plain C data.
+        let mut wr: ibv_send_wr = unsafe { core::mem::zeroed() };
+        wr.wr_id = id;
+        wr.opcode = opcode as u32;
+        wr.send_flags = flags;
+        wr.sg_list = list.as_mut_ptr();
+        wr.num_sge = list.len() as c_int;
+        wr.wr.rdma = ibv_send_wr_wr_rdma { remote_addr: 0x1000, rkey: 0x55 };
+        wr
+    }
+
+    /// Result, and the position of the request named as bad.
+    fn post(pair: &Pair, requests: &mut [ibv_send_wr]) -> (c_int, Option<usize>) {
+        let first = requests.as_mut_ptr();
+        for i in 1..requests.len() {
+            requests[i - 1].next = first.wrapping_add(i);
+        }
+        let mut bad = core::ptr::dangling_mut();
+        // SAFETY: a live queue pair and a list of valid requests.
+        let answer = unsafe { post_send(pair.qp.as_ptr(), first, &raw mut bad) };
+        let position = (!bad.is_null()).then(|| (bad as usize - first as usize) / size_of::<ibv_send_wr>());
+        (answer, position)
+    }
+
+    #[test]
+    fn a_request_stands_in_its_slot_as_the_driver_reads_it() {
+        let pair = pair(true, false);
+        let mut list = [ibv_sge { addr: 0x2000, length: 9, lkey: 3 }; 2];
+        let flags = IBV_SEND_SIGNALED as u32 | IBV_SEND_FENCE as u32;
+        assert_eq!(post(&pair, &mut [request(7, IBV_WR_RDMA_READ, flags, &mut list)]), (0, None));
+        let sqe: siw_sqe = pair.send.get(0);
+        assert_eq!((sqe.id, sqe.opcode, sqe.num_sge, sqe.rkey, sqe.raddr), (7, SIW_OP_READ, 2, 0x55, 0x1000));
+        assert_eq!(sqe.flags, SIW_WQE_VALID | SIW_WQE_SIGNALLED | SIW_WQE_READ_FENCE);
+        assert_eq!((sqe.sge[1].laddr, sqe.sge[1].length, sqe.sge[1].lkey), (0x2000, 9, 3));
+    }
+
+    #[test]
+    fn inline_bytes_follow_each_other_and_have_a_limit() {
+        let pair = pair(true, true);
+        let bytes = *b"soft iWARP";
+        let addr = bytes.as_ptr().expose_provenance() as u64;
+        let mut list = [ibv_sge { addr, length: 4, lkey: 0 }, ibv_sge { addr: addr + 4, length: 6, lkey: 0 }];
+        let inline = IBV_SEND_INLINE as u32;
+        assert_eq!(post(&pair, &mut [request(1, IBV_WR_SEND, inline, &mut list)]), (0, None));
+        let sqe: siw_sqe = pair.send.get(0);
+        assert_eq!((sqe.flags, sqe.sge[0].length), (SIW_WQE_VALID | SIW_WQE_INLINE | SIW_WQE_SIGNALLED, 10));
+        assert_eq!(sqe.sge[1].as_bytes()[..10], bytes);
+
+        let long = [0u8; 81];
+        let addr = long.as_ptr().expose_provenance() as u64;
+        let mut list = [ibv_sge { addr, length: 81, lkey: 0 }];
+        assert_eq!(post(&pair, &mut [request(2, IBV_WR_SEND, inline, &mut list)]), (-libc::EINVAL, Some(0)));
+        list[0].length = 80;
+        assert_eq!(post(&pair, &mut [request(3, IBV_WR_SEND, inline, &mut list)]), (0, None));
+    }
+
+    #[test]
+    fn refusals_are_negative_and_a_full_queue_takes_what_fits() {
+        let pair = pair(true, false);
+        let mut list = [ibv_sge { addr: 0, length: 0, lkey: 0 }; 7];
+        let mut send = |opcode| request(1, opcode, 0, &mut list[..1]);
+        assert_eq!(post(&pair, &mut [send(IBV_WR_ATOMIC_FETCH_AND_ADD)]), (-libc::EINVAL, Some(0)));
+        // The driver was told of the first request, and its answer is the result.
+        assert_eq!(post(&pair, &mut [send(IBV_WR_SEND), send(IBV_WR_BIND_MW)]), (0, Some(1)));
+        // Busy with that one, it is told no more.
+        assert_eq!(post(&pair, &mut [send(IBV_WR_SEND), send(IBV_WR_BIND_MW)]), (-libc::EINVAL, Some(1)));
+        assert_eq!(
+            post(&pair, &mut [send(IBV_WR_SEND), send(IBV_WR_SEND), send(IBV_WR_SEND)]),
+            (-libc::ENOMEM, Some(2))
+        );
+        pair.send.put(0, &siw_sqe::default());
+        assert_eq!(post(&pair, &mut [request(9, IBV_WR_SEND, 0, &mut list)]), (-libc::EINVAL, Some(0)));
+        assert_eq!(post(&pair, &mut [request(9, IBV_WR_SEND, 0, &mut list[..6])]), (0, None));
+        assert_eq!(pair.send.get::<siw_sqe>(0).id, 9);
+    }
+
+    #[test]
+    fn a_driver_that_refuses_is_minus_one() {
+        let pair = pair(false, false);
+        let mut list = [ibv_sge { addr: 0, length: 0, lkey: 0 }];
+        assert_eq!(post(&pair, &mut [request(1, IBV_WR_SEND, 0, &mut list)]), (-1, None));
+        assert_eq!(Errno::last(), Errno::EBADF);
+    }
+
+    #[test]
+    fn receives_need_a_buffer_and_a_free_slot() {
+        let pair = pair(true, false);
+        let mut list = [ibv_sge { addr: 0x3000, length: 5, lkey: 4 }; 7];
+        let mut receive = |id, count| {
+            let mut wr =
+                ibv_recv_wr { wr_id: id, next: null_mut(), sg_list: list.as_mut_ptr(), num_sge: count };
+            let mut bad = null_mut();
+            // SAFETY: a live queue pair and a valid request.
+            let answer = unsafe { post_recv(pair.qp.as_ptr(), &raw mut wr, &raw mut bad) };
+            assert_eq!(bad.is_null(), answer == 0);
+            answer
+        };
+        assert_eq!(
+            (receive(1, 0), receive(1, 7), receive(1, -1)),
+            (-libc::EINVAL, -libc::EINVAL, -libc::EINVAL)
+        );
+        assert_eq!((1..=4).map(|id| receive(id, 1 + (id as c_int & 3))).collect::<Vec<_>>(), [0; 4]);
+        assert_eq!(receive(5, 1), -libc::ENOMEM);
+        let rqe: siw_rqe = pair.receive.get(RECEIVE);
+        assert_eq!((rqe.id, rqe.flags, rqe.num_sge, rqe.sge[2].laddr), (2, SIW_WQE_VALID, 3, 0x3000));
+        pair.receive.put(0, &siw_rqe::default());
+        assert_eq!(receive(5, 1), 0);
+    }
+}
