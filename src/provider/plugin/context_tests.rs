@@ -183,7 +183,7 @@ fn the_builders_of_a_queue_pair_are_found_by_its_mark() {
         qp.qp_ex.qp_base.context = context;
         let public = (&raw mut qp).cast::<ibv_qp>();
         assert!(api::qp::ibv_qp_to_qp_ex(public).is_null());
-        (*(&raw mut qp)).comp_mask = VERBS_QP_EX;
+        (*public.cast::<v44::verbs_qp>()).comp_mask = VERBS_QP_EX;
         assert_eq!(api::qp::ibv_qp_to_qp_ex(public), public.cast());
         assert_eq!(api::device::ibv_close_device(context), 0);
         drop(DeviceRef::from_c(Handle::from_c(device).unwrap()));
