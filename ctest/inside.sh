@@ -38,7 +38,8 @@ while read -r label program limit arguments; do
 done < "$share/runs"
 
 if [ -e lib/libibverbs.so.1 ]; then
-  LD_LIBRARY_PATH=$PWD/lib ldd bin/distribution/device | grep libibverbs.so.1 > out/loaded
+  set -- bin/distribution/*
+  LD_LIBRARY_PATH=$PWD/lib ldd "$1" | grep libibverbs.so.1 > out/loaded
 fi
 dmesg | grep -E 'BUG|WARNING|Oops|Call Trace|rxe' > out/kernel-messages
 cp -r out "$share"/

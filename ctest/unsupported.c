@@ -1,6 +1,6 @@
 /*
  * unsupported.c - verbs that soft-RoCE has not: extended connections, work queues, flows, counters, device memory,
- * thread and parent domains, tag matching, rate limits, clocks.
+ * tag matching, rate limits, clocks.
  *
  * Proves: the same refusal, by the same path: result, errno and out-parameters. Objects that cannot exist are structs
  * of the program's own, with the context filled in as the inline functions need it.
@@ -112,32 +112,8 @@ static void memory(void)
 	CALL_PTR(ibv_reg_dmabuf_mr(e.pd, 0, 4096, 0, 0, 0));
 }
 
-static void *allocate(struct ibv_pd *pd, void *context, size_t size, size_t alignment, uint64_t type)
+static void completions(void)
 {
-	(void)pd, (void)context, (void)size, (void)alignment, (void)type;
-	return NULL;
-}
-
-static void release(struct ibv_pd *pd, void *context, void *p, uint64_t type)
-{
-	(void)pd, (void)context, (void)p, (void)type;
-}
-
-static void domains(void)
-{
-	struct ibv_td_init_attr td_init = {0};
-	struct ibv_td fake = {.context = c};
-	struct ibv_parent_domain_init_attr init = {.pd = e.pd};
-
-	CALL_PTR(ibv_alloc_td(c, &td_init));
-	td_init.comp_mask = 1;
-	CALL_PTR(ibv_alloc_td(c, &td_init));
-	CALL_INT(ibv_dealloc_td(&fake));
-	CALL_PTR(ibv_alloc_parent_domain(c, &init));
-	init.comp_mask = 3;
-	init.alloc = allocate;
-	init.free = release;
-	CALL_PTR(ibv_alloc_parent_domain(c, &init));
 	struct ibv_cq_init_attr_ex cq_init = {.cqe = 4, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD, .parent_domain = e.pd};
 	struct ibv_cq_ex *cq = CALL_PTR(ibv_create_cq_ex(c, &cq_init)); /* a plain domain where a parent one is meant */
 	if (cq)
@@ -170,7 +146,7 @@ int main(void)
 	flows();
 	counters();
 	memory();
-	domains();
+	completions();
 	others();
 	endpoint_close(&e);
 	return end();

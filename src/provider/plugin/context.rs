@@ -175,3 +175,7 @@ pub unsafe extern "C" fn verbs_set_ops(verbs: *mut verbs_context, given: *const 
         ops::publish(&mut *verbs.as_ptr(), &given);
     }
 }
+
+#[cfg(test)]
+#[path = "context_tests.rs"]
+mod tests;
