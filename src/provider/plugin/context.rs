@@ -110,7 +110,7 @@ pub unsafe extern "C" fn _verbs_init_and_alloc_context(
         }
     };
     let offset = context_offset as usize;
-    let fits = offset % align_of::<verbs_context>() == 0
+    let fits = offset.is_multiple_of(align_of::<verbs_context>())
         && offset.checked_add(size_of::<verbs_context>()).is_some_and(|end| end <= alloc_size);
     // SAFETY: the caller passes a live device.
     let Ok(device) = (unsafe { Handle::from_c(device) }) else {
