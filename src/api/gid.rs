@@ -156,7 +156,7 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
         || {
             // SAFETY: handed on to the caller.
             let private = unsafe { private(context) }?;
-            let size = max_entries.checked_mul(entry_size).ok_or(Errno::EINVAL.also_set())?;
+            let size = max_entries.checked_mul(entry_size).ok_or_else(|| Errno::EINVAL.also_set())?;
             // SAFETY: by the contract.
             let entries = unsafe { bytes(entries, size) }?;
             let (file, info) = (private.context().file(), private.device().info()?);
