@@ -133,7 +133,7 @@ impl Ranges {
     fn pages(&self, base: usize, size: usize) -> Result<(usize, usize)> {
         let page = if self.huge_pages { mapped_page_size(base) } else { page_size() };
         let end = base.checked_add(size).and_then(|end| end.checked_next_multiple_of(page));
-        Ok((base & !(page - 1), end.ok_or(Errno::ENOMEM.also_set())?))
+        Ok((base & !(page - 1), end.ok_or_else(|| Errno::ENOMEM.also_set())?))
     }
 }
 
