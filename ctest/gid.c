@@ -97,7 +97,9 @@ int main(void)
 		CALL_INT(ibv_query_gid_ex(c, 257, 1, &entry, 0)); /* the port is 32 bits wide here */
 		CALL_INT(ibv_query_gid_ex(c, PORT, 1, &entry, 1));
 		CALL_INT(ibv_query_gid_ex(c, PORT, 1, &entry, 0x80000000));
-		sizes(c);
+		/* Without the ioctl rdma-core writes a whole entry into whatever size the program has. */
+		if (!getenv("CTEST_LEGACY"))
+			sizes(c);
 		table(c);
 		CALL_INT(ibv_close_device(c));
 	}

@@ -3,7 +3,8 @@
  *
  *   without_ioctl PROGRAM [ARGS...]
  *
- * A seccomp filter answers the ioctl with ENOTTY, as a kernel does that lacks it; everything else passes.
+ * A seccomp filter answers the ioctl with ENOTTY, as a kernel does that lacks it; everything else passes. The program can
+ * tell by CTEST_LEGACY in its environment.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -12,6 +13,7 @@
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -36,6 +38,7 @@ int main(int argc, char **argv)
 		perror("seccomp");
 		return 1;
 	}
+	setenv("CTEST_LEGACY", "1", 1);
 	execv(argv[1], argv + 1);
 	perror(argv[1]);
 	return 1;
