@@ -1,9 +1,9 @@
 /*
  * symbols.c - the library as programs see it that load it at run time.
  *
- * Proves: that dlopen finds every verb under the version NCCL, UCX and others ask for with dlvsym, and not under
- * versions it never had; that a program using only symbols found so can open a device. The pre-2007 functions under
- * IBVERBS_1.0 are not exported and not looked up.
+ * Proves: that dlopen finds every public symbol under the version NCCL, UCX and others ask for with dlvsym, under the
+ * historical version where there is one, and not under versions it never had; that a program using only symbols found
+ * so can open a device and make a queue.
  */
 #include <dlfcn.h>
 
@@ -25,13 +25,14 @@ static const char *const public_1_1[] = {
 	"ibv_get_async_event", "ibv_get_cq_event", "ibv_get_device_guid", "ibv_get_device_list", "ibv_get_device_name",
 	"ibv_init_ah_from_wc", "ibv_modify_qp", "ibv_modify_srq", "ibv_node_type_str", "ibv_open_device",
 	"ibv_port_state_str", "ibv_query_device", "ibv_query_gid", "ibv_query_pkey", "ibv_query_port", "ibv_query_qp",
-	"ibv_query_srq", "ibv_rate_to_mbps", "ibv_reg_mr", "ibv_rereg_mr", "ibv_resize_cq",
-	"ibv_resolve_eth_l2_from_gid", "ibv_wc_status_str", "mbps_to_ibv_rate", "ibv_copy_ah_attr_from_kern"};
+	"ibv_query_srq", "ibv_rate_to_mbps", "ibv_reg_mr", "ibv_register_driver", "ibv_rereg_mr", "ibv_resize_cq",
+	"ibv_resolve_eth_l2_from_gid", "ibv_wc_status_str", "mbps_to_ibv_rate", "ibv_copy_ah_attr_from_kern",
+	"ibv_create_comp_channel", "ibv_destroy_comp_channel"};
 
 static const char *const public_1_0[] = {
 	"ibv_create_comp_channel", "ibv_destroy_comp_channel", "ibv_rate_to_mult", "mult_to_ibv_rate",
 	"ibv_copy_path_rec_from_kern", "ibv_copy_path_rec_to_kern", "ibv_copy_qp_attr_from_kern", "ibv_get_sysfs_path",
-	"ibv_read_sysfs_file"};
+	"ibv_read_sysfs_file", "ibv_query_device_ex"};
 
 static const struct {
 	const char *name, *version;
@@ -83,6 +84,7 @@ int main(void)
 	CHECK(dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD) == library);
 	for (size_t i = 0; i < sizeof(public_1_1) / sizeof(*public_1_1); i++) {
 		look_up(public_1_1[i], "IBVERBS_1.1");
+		look_up(public_1_1[i], "IBVERBS_1.0");
 		look_up(public_1_1[i], "IBVERBS_1.2");
 	}
 	for (size_t i = 0; i < sizeof(public_1_0) / sizeof(*public_1_0); i++) {
