@@ -279,10 +279,10 @@ pub unsafe extern "C" fn ibv_query_device(
         let (provider, device_attr) =
             unsafe { (context::provider(context)?, device_attr.as_mut().ok_or(Errno::EINVAL)?) };
         let mut attr = empty_attributes();
+        let outcome = provider.query_device(None, &mut attr, size_of::<ibv_device_attr>());
+        // Also after a failure the program finds what the provider had written by then.
         *device_attr = attr.orig_attr;
-        provider.query_device(None, &mut attr, size_of::<ibv_device_attr>())?;
-        *device_attr = attr.orig_attr;
-        Ok(())
+        outcome
     })
 }
 
@@ -306,11 +306,12 @@ pub(super) unsafe extern "C" fn query_device_ex(
         let target = attr.cast::<u8>();
         // SAFETY: the caller has room for `attr_size` bytes.
         unsafe { target.write_bytes(0, attr_size) };
-        provider.query_device(input, &mut all, attr_size)?;
+        let outcome = provider.query_device(input, &mut all, attr_size);
         let known = attr_size.min(size_of::<ibv_device_attr_ex>());
-        // SAFETY: as above; `known` bytes exist in `all`.
+        // Also after a failure: see above.
+        // SAFETY: the caller has room for `attr_size` bytes, and `known` bytes exist in `all`.
         unsafe { target.copy_from_nonoverlapping((&raw const all).cast(), known) };
-        Ok(())
+        outcome
     })
 }
 
