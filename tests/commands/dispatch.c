@@ -3,6 +3,9 @@
  * what, what the library fills into the objects that come back, what it makes of refusals. Every verb that reaches an
  * operation is here, among them those that soft-RoCE has not: extended connections, work queues and their tables, flows
  * and their actions, counters, device memory, dma-bufs, null regions, advice, imported objects.
+ *
+ * Fact: A verb that returns an errno value returns what the provider answered, as it is; one that returns a pointer leaves
+ * errno as the provider left it.
  */
 #include "recorder.h"
 

@@ -2,6 +2,9 @@
  * events.c - every type of asynchronous event, from a file that the test writes as the kernel does: which object it is
  * about, that the provider is told, which counter its acknowledgement changes, and that nothing else changes. Then what
  * is no event: types that nobody knows, half an event, no event, a closed file.
+ *
+ * Fact: Each of the 20 types of asynchronous events names its object, and its acknowledgement counts on that object alone.
+ * Fact: IBV_EVENT_PKEY_CHANGE comes with the number of its port. (No software device raises it.)
  */
 #include "recorder.h"
 

@@ -2,6 +2,10 @@
  * pkeys.c - partition keys of tables that no software device has: the key comes in network byte order with the membership
  * bit as it stands in the table, and is looked for with it; an index past the table and a port that is not there are -1,
  * and leave the caller's key alone. tests/commands/run has made the tables.
+ *
+ * Fact: ibv_query_pkey gives the key in network byte order, with the membership bit as it stands in the table.
+ * Fact: ibv_query_pkey for an index past the table, or for port 0 or one past the last, is -1, and the key is untouched.
+ * Fact: ibv_get_pkey_index compares the membership bit as well; a key that is not there is -1.
  */
 #include <arpa/inet.h>
 

@@ -61,8 +61,8 @@ fn document(root: &Path) -> Result<(String, String), String> {
          point leads to, and whether a provider has them. \"library\" means that no provider is asked, or that the answer \
          does not depend on one; \"—\" that the device has not got the feature and the call is refused as rdma-core refuses \
          it. The tests are the programs whose calls of the symbol, under this version, the dynamic loader has recorded on \
-         this library (`ctest/reached.txt`, `tests/commands/reached.txt`); each of them must print the same on rdma-core's \
-         library.\n"
+         this library (`ctest/reached.txt`, `tests/commands/reached.txt`). Each of them must print the same on rdma-core's \
+         library; those called `ours_only_` show what rdma-core's providers refuse or do wrong.\n"
     );
     let _ = writeln!(text, "| symbol | version |{} tests |", heading(&columns));
     let _ = writeln!(text, "|---|---|{}---|", "---|".repeat(columns.len()));
@@ -149,7 +149,9 @@ fn symbols_of_map(map: &str) -> Vec<(String, String)> {
     for line in map.lines().map(str::trim) {
         if let Some((name, _)) = line.split_once(" {") {
             node = name.to_owned();
-        } else if let Some(name) = line.strip_suffix(';').filter(|name| *name != "*" && !name.starts_with('}')) {
+        } else if let Some(name) =
+            line.strip_suffix(';').filter(|name| *name != "*" && !name.starts_with('}'))
+        {
             symbols.push((name.to_owned(), node.clone()));
         }
     }
@@ -165,13 +167,18 @@ fn inline_verbs(root: &Path) -> Result<Vec<String>, String> {
         while let Some(at) = rest.find("static inline ") {
             rest = &rest[at + "static inline ".len()..];
             let name = rest.split('(').next().unwrap_or_default();
-            let name = name.rsplit(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or_default();
+            let name =
+                name.rsplit(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or_default();
             if name.starts_with("ibv_") {
                 verbs.insert(name.to_owned());
             }
         }
     }
-    if verbs.is_empty() { Err("the headers have no inline functions".to_owned()) } else { Ok(verbs.into_iter().collect()) }
+    if verbs.is_empty() {
+        Err("the headers have no inline functions".to_owned())
+    } else {
+        Ok(verbs.into_iter().collect())
+    }
 }
 
 /// Facts that users rely on, from the heads of the test programs: every line that begins with "Fact:".

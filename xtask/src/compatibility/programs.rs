@@ -63,7 +63,11 @@ impl Results {
             let [case, variant, outcome, version, kernel] = line.split(' ').collect::<Vec<_>>()[..] else {
                 return Err(format!("{path}: {line}"));
             };
-            results.outcomes.entry(case.to_owned()).or_default().insert(variant.to_owned(), outcome.to_owned());
+            results
+                .outcomes
+                .entry(case.to_owned())
+                .or_default()
+                .insert(variant.to_owned(), outcome.to_owned());
             results.seen_with.insert(format!("rdma-core {version} and Linux {kernel}"));
         }
         Ok(results)
@@ -126,7 +130,8 @@ pub fn sections(root: &Path) -> Result<String, String> {
     for (device, path, command) in PYVERBS {
         let results = Results::read(root, path)?;
         for (variant, driven) in VARIANTS {
-            let outcomes: Vec<_> = results.outcomes.values().filter_map(|of_test| of_test.get(variant)).collect();
+            let outcomes: Vec<_> =
+                results.outcomes.values().filter_map(|of_test| of_test.get(variant)).collect();
             let count = |outcome: &str| outcomes.iter().filter(|seen| seen.as_str() == outcome).count();
             let (passed, skipped, differ) = (count("ok"), count("skipped"), count("differs"));
             if outcomes.is_empty() {

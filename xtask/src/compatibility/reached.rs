@@ -22,7 +22,8 @@ pub fn programs(root: &Path) -> Result<BTreeMap<String, String>, String> {
             let path = entry.map_err(|error| format!("{folder}: {error}"))?.path();
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             if path.extension().is_some_and(|extension| extension == "c") {
-                let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+                let text =
+                    fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
                 programs.insert(name, text);
             }
         }
@@ -83,7 +84,8 @@ impl Reached {
         let calls = |text: &String| {
             text.match_indices(name).any(|(at, _)| {
                 let before = text[..at].chars().next_back();
-                let apart = !before.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_' || c == '>' || c == '.');
+                let apart =
+                    !before.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_' || c == '>' || c == '.');
                 apart && text[at + name.len()..].starts_with('(')
             })
         };

@@ -34,10 +34,9 @@ impl fmt::Display for Answer {
     }
 }
 
-/// A function: what it calls, as methods and as paths (the last two names).
+/// What a function calls, as methods and as paths (the last two names).
 #[derive(Default)]
 struct Function {
-    exported: Option<String>,
     methods: BTreeSet<String>,
     paths: BTreeSet<(String, String)>,
 }
@@ -73,6 +72,8 @@ const TABLE: &str = "src/api/table.rs";
 const TRAIT: &str = "src/provider/mod.rs";
 const API: &str = "src/api/";
 const PROVIDERS: &str = "src/provider/";
+/// The folder of what serves all plugins.
+const PLUGINS: &str = "plugin";
 /// Refuses, in a slot of the data path.
 const REFUSES: &str = "no_srq_ops";
 
@@ -111,9 +112,15 @@ impl Source {
 
     /// Functions of C files: names that begin a line of their own after a type.
     fn read_c(&mut self, text: &str) {
-        for line in text.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_alphabetic()) && !line.ends_with(';')) {
+        for line in text
+            .lines()
+            .filter(|line| line.starts_with(|c: char| c.is_ascii_alphabetic()) && !line.ends_with(';'))
+        {
             if let Some((before, _)) = line.split_once('(') {
-                let name = before.rsplit(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or_default();
+                let name = before
+                    .rsplit(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+                    .next()
+                    .unwrap_or_default();
                 self.exports.insert(name.to_owned(), None);
             }
         }
@@ -122,7 +129,7 @@ impl Source {
     /// The folders of providers, in the order of their names with the plugins at the end.
     pub fn contexts(&self) -> Vec<String> {
         let (mut natives, plugins): (Vec<_>, Vec<_>) =
-            self.implementations.keys().cloned().partition(|folder| folder != "plugin");
+            self.implementations.keys().cloned().partition(|folder| folder != PLUGINS);
         natives.extend(plugins);
         natives
     }
@@ -140,54 +147,48 @@ impl Source {
             .find_map(|export| self.exports.get(export))
             .ok_or_else(|| format!("no source defines {name}@{node}"))?;
         let Some(function) = function else { return Ok(Answer::Library) };
-        let mut operations = BTreeSet::new();
-        self.follow(function, &mut operations, &mut BTreeSet::new());
-        Ok(self.answer(&operations, context))
+        Ok(self.answer_through(core::slice::from_ref(function), context))
     }
 
     /// How a device of the provider answers an inline function of the headers.
     pub fn answer_of_inline(&self, name: &str, context: &str) -> Result<Answer, String> {
         let body = self.inline_body(name).ok_or_else(|| format!("the headers do not define {name}"))?;
         let implementation = &self.implementations[context];
+        let has = |yes: bool| if yes { Answer::Provider } else { Answer::Refused };
         let mut answers = Vec::new();
-        for (at, _) in body.match_indices("->") {
-            let slot = identifier(&body[at + 2..]);
-            let called = body[at + 2 + slot.len()..].starts_with('(');
-            if !called {
+        let mut at = 0;
+        while at < body.len() {
+            let word = identifier(&body[at..]);
+            if word.is_empty() {
+                at += body[at..].chars().next().map_or(1, char::len_utf8);
                 continue;
             }
-            if let Some(function) = self.slots.get(slot) {
-                let mut operations = BTreeSet::new();
-                for found in self.resolve(TABLE, function) {
-                    self.follow(&found, &mut operations, &mut BTreeSet::new());
-                }
-                answers.push(self.answer(&operations, context));
-            } else if context == "plugin" {
-                answers.push(Answer::Provider);
-            } else if self.data_path.contains(slot) {
-                let refused = implementation.refused.contains(slot);
-                answers.push(if refused { Answer::Refused } else { Answer::Provider });
-            } else {
+            let (before, after) = (&body[..at], &body[at + word.len()..]);
+            at += word.len();
+            if let Some(function) = self.slots.get(word) {
+                answers.push(self.answer_through(&self.resolve(TABLE, function), context));
+            } else if before.ends_with('.') && self.data_path.contains(word) {
+                answers.push(has(!implementation.refused.contains(word)));
+            } else if before.ends_with("->") && after.starts_with('(') {
                 // A function of an object, which its provider sets when it makes the object.
-                let has = implementation.assigned.contains(slot);
-                answers.push(if has { Answer::Provider } else { Answer::Refused });
+                answers.push(has(context == PLUGINS || implementation.assigned.contains(word)));
+            } else if after.starts_with('(')
+                && let Some(exported) = self.exports.keys().find(|name| name.split('@').next() == Some(word))
+                && let Some(function) = &self.exports[exported]
+            {
+                answers.push(self.answer_through(core::slice::from_ref(function), context));
             }
         }
-        for (at, _) in body.match_indices("ibv_") {
-            let start = body[..at].rfind(|c: char| c != '_').map_or(0, |before| before + 1);
-            let called = identifier(&body[start..]);
-            let bare = body[start + called.len()..].starts_with('(');
-            let symbol = bare
-                .then(|| self.exports.keys().find(|export| export.split('@').next() == Some(called)))
-                .flatten();
-            if let Some(Some(function)) = symbol.map(|symbol| &self.exports[symbol]) {
-                let mut operations = BTreeSet::new();
-                self.follow(function, &mut operations, &mut BTreeSet::new());
-                answers.push(self.answer(&operations, context));
-            }
-        }
-        answers.dedup();
         Ok(combine(&answers))
+    }
+
+    /// How a device of the provider answers functions of `src/api`.
+    fn answer_through(&self, functions: &[(String, String)], context: &str) -> Answer {
+        let mut operations = BTreeSet::new();
+        for function in functions {
+            self.follow(function, &mut operations, &mut BTreeSet::new());
+        }
+        self.answer(&operations, context)
     }
 
     fn inline_body(&self, name: &str) -> Option<&str> {
@@ -195,7 +196,9 @@ impl Source {
         while let Some(at) = rest.find("static inline ") {
             rest = &rest[at + "static inline ".len()..];
             let head = rest.split('(').next()?;
-            if head.ends_with(name) && !head[..head.len() - name.len()].ends_with(|c: char| c.is_alphanumeric() || c == '_') {
+            if head.ends_with(name)
+                && !head[..head.len() - name.len()].ends_with(|c: char| c.is_alphanumeric() || c == '_')
+            {
                 let end = rest.find("\n}")?;
                 let start = rest.find('{')?;
                 return rest.get(start..end);
@@ -291,14 +294,8 @@ impl FileReader<'_> {
         Some(folder.to_owned())
     }
 
-    fn function(&mut self, name: String, exported: Option<String>) -> &mut Function {
-        let key = (self.name.clone(), name);
-        if let Some(exported) = &exported {
-            self.source.exports.insert(exported.clone(), Some(key.clone()));
-        }
-        let function = self.source.functions.entry(key).or_default();
-        function.exported = exported.or(function.exported.take());
-        function
+    fn function(&mut self, name: String) -> &mut Function {
+        self.source.functions.entry((self.name.clone(), name)).or_default()
     }
 }
 
@@ -328,8 +325,10 @@ fn refuses(block: &syn::Block) -> bool {
 impl<'ast> Visit<'ast> for FileReader<'_> {
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
         let name = item.sig.ident.to_string();
-        let export = exported(&item.attrs, &item.sig.ident);
-        self.function(name.clone(), export);
+        if let Some(export) = exported(&item.attrs, &item.sig.ident) {
+            self.source.exports.insert(export, Some((self.name.clone(), name.clone())));
+        }
+        self.function(name.clone());
         let outer = self.current.replace(name);
         visit::visit_item_fn(self, item);
         self.current = outer;
@@ -405,14 +404,15 @@ impl<'ast> Visit<'ast> for FileReader<'_> {
 
     fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
         if let Some(current) = self.current.clone() {
-            self.function(current, None).methods.insert(call.method.to_string());
+            self.function(current).methods.insert(call.method.to_string());
         }
         visit::visit_expr_method_call(self, call);
     }
 
-    fn visit_expr_path(&mut self, path: &'ast syn::ExprPath) {
-        if let Some(current) = self.current.clone() {
-            self.function(current, None).paths.insert(path_of(&path.path));
+    fn visit_expr_call(&mut self, call: &'ast syn::ExprCall) {
+        if let (Some(current), syn::Expr::Path(path)) = (self.current.clone(), &*call.func) {
+            self.function(current).paths.insert(path_of(&path.path));
         }
+        visit::visit_expr_call(self, call);
     }
 }
