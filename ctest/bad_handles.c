@@ -19,14 +19,18 @@ static struct ibv_srq *srq;
 	do {                                                                                                   \
 		uint32_t right_ = (object)->handle;                                                            \
 		(object)->handle = NOBODY;                                                                     \
-		CALL_INT(call);                                                                                \
+		errno = 0;                                                                                     \
+		int result_ = (call);                                                                          \
+		say_int(#call, result_, errno, result_ != 0);                                                  \
 		(object)->handle = right_;                                                                     \
 	} while (0)
 #define LOST_PTR(object, call)                                                                                 \
 	do {                                                                                                   \
 		uint32_t right_ = (object)->handle;                                                            \
 		(object)->handle = NOBODY;                                                                     \
-		CALL_PTR(call);                                                                                \
+		errno = 0;                                                                                     \
+		void *result_ = (call);                                                                        \
+		say_pointer(#call, result_ != NULL, errno);                                                    \
 		(object)->handle = right_;                                                                     \
 	} while (0)
 
@@ -46,7 +50,7 @@ static void shared_receive_queue(void)
 	LOST(srq, ibv_destroy_srq(srq));
 	CALL_INT(ibv_query_srq(srq, &attr));
 	print_srq_attr(&attr);
-	attr.srq_limit = 17; /* above the size; then a mask with an unknown bit */
+	attr.srq_limit = 1000; /* above the size; then a mask with an unknown bit */
 	CALL_INT(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT));
 	CALL_INT(ibv_modify_srq(srq, &attr, 1 << 9));
 	CALL_INT(ibv_query_srq(srq, &attr));

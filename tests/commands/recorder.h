@@ -220,7 +220,7 @@ static void make_pipe(int number, int *end)
 	*end = ends[1];
 }
 
-static struct ibv_context *open_recorder(void *private_data)
+static inline struct ibv_context *open_recorder(void *private_data)
 {
 	struct ibv_device **list;
 	struct ibv_context *context = NULL;

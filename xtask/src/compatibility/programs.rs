@@ -20,27 +20,26 @@ const SUITES: [Suite; 3] = [
         title: "Debian's programs, librdmacm's and perftest on soft-RoCE",
         table: "tests/programs/cases.txt",
         results: "tests/results/programs-rxe.txt",
-        command: "tests/programs/run --plugins --results tests/results/programs-rxe.txt",
+        command: "RECORD=1 scripts/test programs",
     },
     Suite {
         title: "Debian's programs, librdmacm's and perftest on soft-iWARP",
         table: "tests/programs/siw.txt",
         results: "tests/results/programs-siw.txt",
-        command: "tests/programs/run --table tests/programs/siw.txt --siw \"$(scripts/build-siw)\" --plugins --results \
-                  tests/results/programs-siw.txt",
+        command: "RECORD=1 scripts/test siw",
     },
     Suite {
         title: "perftest as Debian builds it, UCX, libfabric and Open MPI on soft-RoCE",
         table: "tests/stock/cases.txt",
         results: "tests/results/stock.txt",
-        command: "tests/stock/run --record binaries",
+        command: "RECORD=1 scripts/test stock",
     },
 ];
 
 /// The device whose pyverbs outcomes a file has.
 const PYVERBS: [(&str, &str, &str); 2] = [
-    ("soft-RoCE", "tests/results/pyverbs-rxe.txt", "tests/stock/run --record pyverbs-rxe"),
-    ("soft-iWARP", "tests/results/pyverbs-siw.txt", "tests/stock/run --record pyverbs-siw"),
+    ("soft-RoCE", "tests/results/pyverbs-rxe.txt", "RECORD=1 scripts/test stock"),
+    ("soft-iWARP", "tests/results/pyverbs-siw.txt", "RECORD=1 scripts/test stock"),
 ];
 
 /// How the library drives the device, as runs name it.
