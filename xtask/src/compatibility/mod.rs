@@ -99,7 +99,7 @@ fn document(root: &Path) -> Result<(String, String), String> {
         text,
         "\n## Verbs that are inline functions\n\n\
          They call through the tables of an open context, a queue or a queue pair. Here the tests are the programs whose \
-         source calls them; `inline` is `tests/layout/inline.c`, which compares what the functions of both headers do.\n\n\
+         source calls them; `layout/inline` is `tests/layout/inline.c`, which compares what the functions of both headers do.\n\n\
          | verb |{} tests |\n|---|{}---|",
         heading(&columns),
         "---|".repeat(columns.len())
@@ -198,4 +198,33 @@ fn facts(root: &Path) -> Result<String, String> {
     }
     text.push('\n');
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn symbols_stand_under_the_node_around_them() {
+        let map = "A_1 {\n\tglobal:\n\t\tone;\n\tlocal:\n\t\t*;\n};\nA_2 {\n\tglobal:\n\t\tone;\n\t\ttwo;\n} A_1;\n";
+        let symbols = symbols_of_map(map);
+        let symbols: Vec<_> = symbols.iter().map(|(name, node)| format!("{name}@{node}")).collect();
+        assert_eq!(symbols, ["one@A_1", "one@A_2", "two@A_2"]);
+    }
+
+    #[test]
+    fn answers_are_those_of_the_sources() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the checkout");
+        let source = Source::read(root).expect("sources");
+        let symbol = |name, node| source.answer_of_symbol(name, node, "rxe").expect("an exported name");
+        assert!(symbol("ibv_alloc_pd", "IBVERBS_1.1") == Answer::Provider);
+        assert!(symbol("ibv_alloc_pd", "IBVERBS_1.0") == Answer::Provider);
+        assert!(symbol("ibv_set_ece", "IBVERBS_1.10") == Answer::Refused);
+        assert!(symbol("ibv_query_gid", "IBVERBS_1.1") == Answer::Library);
+        let inline = |name| source.answer_of_inline(name, "rxe").expect("an inline function");
+        assert!(inline("ibv_poll_cq") == Answer::Provider && inline("ibv_wr_send") == Answer::Provider);
+        assert!(inline("ibv_create_flow") == Answer::Refused && inline("ibv_wr_send_tso") == Answer::Refused);
+        assert!(inline("ibv_inc_rkey") == Answer::Library);
+        assert!(source.answer_of_symbol("ibv_no_such_verb", "IBVERBS_1.1", "rxe").is_err());
+    }
 }

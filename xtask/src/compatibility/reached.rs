@@ -24,7 +24,9 @@ pub fn programs(root: &Path) -> Result<BTreeMap<String, String>, String> {
             if path.extension().is_some_and(|extension| extension == "c") {
                 let text =
                     fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-                programs.insert(name, text);
+                if programs.insert(name.clone(), text).is_some() {
+                    return Err(format!("two tests are called {name}"));
+                }
             }
         }
     }
@@ -70,7 +72,10 @@ impl Reached {
                 recorded.entry(symbol.to_owned()).or_default().insert(program.to_owned());
             }
         }
-        sources.insert("inline".to_owned(), read(root, INLINE)?);
+        sources.insert("layout/inline".to_owned(), read(root, INLINE)?);
+        for text in sources.values_mut() {
+            *text = without_comments(text);
+        }
         Ok(Self { recorded, sources })
     }
 
@@ -93,6 +98,13 @@ impl Reached {
     }
 }
 
+fn without_comments(text: &str) -> String {
+    let code = |part: &str| part.split_once("*/").map_or(String::new(), |(_, code)| code.to_owned());
+    let mut parts = text.split("/*");
+    let first = parts.next().unwrap_or_default().to_owned();
+    first + &parts.map(code).collect::<String>()
+}
+
 /// The plugins that import each symbol, from lines `PLUGIN SYMBOL@VERSION`.
 pub fn importers(text: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut importers: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -100,4 +112,26 @@ pub fn importers(text: &str) -> BTreeMap<String, BTreeSet<String>> {
         importers.entry(symbol.to_owned()).or_default().insert(plugin.to_owned());
     }
     importers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_end_with_a_full_stop_and_may_take_lines() {
+        let program = "/*\n * a.c - something.\n *\n * Fact: One.\n * Fact: Two that\n * goes on.\n * No fact.\n */\nint main(void)";
+        assert_eq!(facts(program), ["One", "Two that goes on"]);
+    }
+
+    #[test]
+    fn a_call_is_a_whole_name_outside_comments() {
+        let source =
+            without_comments("/* ibv_a(x) */ p->ibv_b(1); my_ibv_c(2); ibv_d (3); ibv_e(4); ibv_ex(5);");
+        let reached =
+            Reached { recorded: BTreeMap::new(), sources: BTreeMap::from([("program".to_owned(), source)]) };
+        let called = |name| !reached.of_source(name).is_empty();
+        assert!(!called("ibv_a") && !called("ibv_b") && !called("ibv_c"));
+        assert!(called("ibv_e") && called("ibv_ex"));
+    }
 }
