@@ -61,8 +61,15 @@ static void dump(const void *start, size_t size)
 				continue;
 			}
 		}
-		while (at + zeros < size && !bytes[at + zeros])
+		/* Zeros at the start of an address are part of it. */
+		while (at + zeros < size && !bytes[at + zeros]) {
+			if (zeros && (at + zeros) % 8 == 0 && size - at - zeros >= 8) {
+				memcpy(&word, bytes + at + zeros, 8);
+				if (name_of(word))
+					break;
+			}
 			zeros++;
+		}
 		if (zeros >= 8) {
 			zeros -= (at + zeros == size) ? 0 : (at + zeros) % 8;
 			fprintf(RECORD, " 0*%zu", zeros);
