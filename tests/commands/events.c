@@ -1,9 +1,11 @@
 /*
  * events.c - every type of asynchronous event, from a file that the test writes as the kernel does: which object it is
  * about, that the provider is told, which counter its acknowledgement changes, and that nothing else changes. Then what
- * is no event: types that nobody knows, half an event, no event, a closed file.
+ * is no event: types that nobody knows, half an event, no event, a closed file. And that destroying waits for
+ * acknowledgements.
  *
  * Fact: Each of the 20 types of asynchronous events names its object, and its acknowledgement counts on that object alone.
+ * Fact: Destroying a queue or queue pair waits until as many events of each kind are acknowledged as the kernel delivered.
  * Fact: IBV_EVENT_PKEY_CHANGE comes with the number of its port. (No software device raises it.)
  */
 #include "recorder.h"
@@ -13,6 +15,63 @@ static struct ibv_cq cq;
 static struct ibv_qp qp;
 static struct ibv_srq srq;
 static struct ibv_wq wq;
+
+static void counters(void)
+{
+	printf("  cq %u and %u, qp %u, srq %u, wq %u\n", cq.comp_events_completed, cq.async_events_completed,
+	       qp.events_completed, srq.events_completed, wq.events_completed);
+}
+
+static struct {
+	struct ibv_async_event event;
+	unsigned completions; /* of a queue, acknowledged at last */
+	volatile bool last;   /* the last acknowledgement has begun */
+} late;
+
+static void *acknowledge_later(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < 2; i++) {
+		usleep(20000);
+		late.last = i == 1 && !late.completions;
+		ibv_ack_async_event(&late.event);
+	}
+	if (late.completions) {
+		usleep(20000);
+		late.last = true;
+		ibv_ack_cq_events(&cq, late.completions);
+	}
+	return NULL;
+}
+
+/* The kernel says that it has delivered two events of each kind: destroying waits until as many are acknowledged. */
+static void destruction(const char *object, int (*destroy)(void *), void *argument, enum ibv_event_type type,
+			unsigned completions)
+{
+	pthread_t thread;
+	int result;
+
+	memset(&late, 0, sizeof late);
+	late.event.event_type = type;
+	late.event.element.qp = argument;
+	late.completions = completions;
+	cq.comp_events_completed = cq.async_events_completed = qp.events_completed = srq.events_completed =
+		wq.events_completed = 0;
+	printf("destroying a %s\n", object);
+	kernel.reported = 2;
+	if (pthread_create(&thread, NULL, acknowledge_later, NULL))
+		exit(1);
+	result = destroy(argument);
+	printf("  = %d after the last acknowledgement: %s\n", result, late.last ? "yes" : "no");
+	pthread_join(thread, NULL);
+	kernel.reported = 0;
+	counters();
+}
+
+static int destroy_cq(void *object) { return ibv_cmd_destroy_cq(object); }
+static int destroy_qp(void *object) { return ibv_cmd_destroy_qp(object); }
+static int destroy_srq(void *object) { return ibv_cmd_destroy_srq(object); }
+static int destroy_wq(void *object) { return ibv_cmd_destroy_wq(object); }
 
 /* How the kernel writes an event. */
 static void deliver(uint64_t element, uint32_t type, size_t size)
@@ -34,12 +93,6 @@ static int take(struct ibv_async_event *event)
 	result = ibv_get_async_event(c, event);
 	printf("ibv_get_async_event = %d errno %d\n", result, errno);
 	return result;
-}
-
-static void counters(void)
-{
-	printf("  cq %u and %u, qp %u, srq %u, wq %u\n", cq.comp_events_completed, cq.async_events_completed,
-	       qp.events_completed, srq.events_completed, wq.events_completed);
 }
 
 int main(void)
@@ -107,6 +160,10 @@ int main(void)
 	close(event_end);
 	take(&event); /* the kernel's end is closed */
 	counters();
+	destruction("completion queue", destroy_cq, &cq, IBV_EVENT_CQ_ERR, 2);
+	destruction("queue pair", destroy_qp, &qp, IBV_EVENT_COMM_EST, 0);
+	destruction("shared receive queue", destroy_srq, &srq, IBV_EVENT_SRQ_LIMIT_REACHED, 0);
+	destruction("work queue", destroy_wq, &wq, IBV_EVENT_WQ_FATAL, 0);
 	printf("ibv_close_device = %d\n", ibv_close_device(c));
 	return 0;
 }

@@ -27,6 +27,7 @@ static struct {
 	bool ioctl;       /* the uverbs ioctl at all */
 	bool methods;     /* methods of commands that have a legacy form */
 	int fails;        /* every accepted command fails with this */
+	uint32_t reported; /* so many events of each kind it has delivered for an object, when that is destroyed */
 } kernel;
 
 /* What comes out of a command: every byte tells its place, small numbers stay small. */
@@ -126,8 +127,8 @@ static int run_method(const struct method *method, struct ib_uverbs_ioctl_hdr *h
 			attrs[i].data = 0x40 + attrs[i].attr_id;
 		else if (output)
 			fill((void *)(uintptr_t)attrs[i].data, attrs[i].len, destroys ? 0 : 0x61 + attrs[i].attr_id);
-		if (destroys && output)
-			memset((void *)(uintptr_t)attrs[i].data, 0, attrs[i].len);
+		for (unsigned at = 0; destroys && output && at < attrs[i].len; at += 4)
+			memcpy((char *)(uintptr_t)attrs[i].data + at, &kernel.reported, 4);
 	}
 	return finish();
 }

@@ -42,6 +42,9 @@ const PYVERBS: [(&str, &str, &str); 2] = [
     ("soft-iWARP", "tests/results/pyverbs-siw.txt", "RECORD=1 scripts/test stock"),
 ];
 
+/// The devices of the kernel in a process.
+const HARDWARE: &str = "tests/hardware/devices.txt";
+
 /// How the library drives the device, as runs name it.
 const VARIANTS: [(&str, &str); 2] = [("ours", "native"), ("plugins", "by plugin")];
 
@@ -143,5 +146,30 @@ pub fn sections(root: &Path) -> Result<String, String> {
         let _ = writeln!(origins, "\n{device}: {}", results.origin(command));
     }
     text.push_str(&origins);
+    text.push_str(&plugins(root)?);
+    Ok(text)
+}
+
+/// The providers of devices that no test machine has.
+fn plugins(root: &Path) -> Result<String, String> {
+    let mut text = String::from(
+        "\n## Plugins of hardware\n\n\
+         rdma-core's plugins of Debian 12 for devices that are not there: a kernel in the process has one of each and writes \
+         down every request. `make test` compares the requests and what programs get with those on rdma-core's library, on \
+         three kinds of kernel. No message goes through such a device.\n\n| plugin | device | test |\n|---|---|---|\n",
+    );
+    for line in read(root, HARDWARE)?.lines().filter(|line| !line.starts_with('#')) {
+        let columns: Vec<_> = line.split_whitespace().collect();
+        let [provider, _, _, _, _, link, vendor, device, ..] = columns[..] else {
+            return Err(format!("{HARDWARE}: {line}"));
+        };
+        if vendor != "0000" {
+            let link = if link == "1" { "InfiniBand" } else { "Ethernet" };
+            let _ = writeln!(
+                text,
+                "| {provider} | PCI {vendor}:{device}, {link} | `tests/hardware/run {provider}` |"
+            );
+        }
+    }
     Ok(text)
 }
