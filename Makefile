@@ -14,7 +14,7 @@ LIBRARY := $(TARGET)/release/libibverbs.so
 # rdma-core 44 names its file so; the soname is the part that programs ask for.
 VERSION := 1.14.44.0
 
-.PHONY: all build deps run test bench headers install clean
+.PHONY: all build deps run test bench headers compatibility install clean
 
 all: build
 
@@ -39,6 +39,10 @@ bench: deps build
 
 headers:
 	$(CARGO) run --quiet -p xtask -- headers
+
+# docs/compatibility.md, from the sources and from what test runs have recorded.
+compatibility:
+	$(CARGO) run --quiet -p xtask -- compatibility
 
 $(LIBRARY):
 	$(CARGO) build --release
