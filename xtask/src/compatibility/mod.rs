@@ -56,13 +56,14 @@ fn document(root: &Path) -> Result<(String, String), String> {
     let columns = source.contexts();
     let _ = writeln!(
         text,
-        "## Public symbols\n\n\
+        "## Public symbols: {}\n\n\
          What answers comes from the sources: the operations of the trait of devices (`src/provider/mod.rs`) that the entry \
          point leads to, and whether a provider has them. \"library\" means that no provider is asked, or that the answer \
          does not depend on one; \"—\" that the device has not got the feature and the call is refused as rdma-core refuses \
          it. The tests are the programs whose calls of the symbol, under this version, the dynamic loader has recorded on \
          this library (`ctest/reached.txt`, `tests/commands/reached.txt`). Each of them must print the same on rdma-core's \
-         library; those called `ours_only_` show what rdma-core's providers refuse or do wrong.\n"
+         library; those called `ours_only_` show what rdma-core's providers refuse or do wrong.\n",
+        public.len()
     );
     let _ = writeln!(text, "| symbol | version |{} tests |", heading(&columns));
     let _ = writeln!(text, "|---|---|{}---|", "---|".repeat(columns.len()));
@@ -77,10 +78,11 @@ fn document(root: &Path) -> Result<(String, String), String> {
 
     let _ = writeln!(
         text,
-        "\n## Private symbols\n\n\
+        "\n## Private symbols: {}\n\n\
          All of `IBVERBS_PRIVATE_34`, which provider plugins import. The library answers them itself, for every plugin. The \
          plugins are those of Debian 12 (`tests/symbols/plugins.txt`).\n\n\
-         | symbol | imported by | tests |\n|---|---|---|"
+         | symbol | imported by | tests |\n|---|---|---|",
+        private.len()
     );
     for (name, node) in &private {
         let tests = reached.of_symbol(name, node);
@@ -97,10 +99,11 @@ fn document(root: &Path) -> Result<(String, String), String> {
     let verbs = inline_verbs(root)?;
     let _ = writeln!(
         text,
-        "\n## Verbs that are inline functions\n\n\
+        "\n## Verbs that are inline functions: {}\n\n\
          They call through the tables of an open context, a queue or a queue pair. Here the tests are the programs whose \
          source calls them; `layout/inline` is `tests/layout/inline.c`, which compares what the functions of both headers do.\n\n\
          | verb |{} tests |\n|---|{}---|",
+        verbs.len(),
         heading(&columns),
         "---|".repeat(columns.len())
     );
