@@ -11,6 +11,7 @@ use crate::abi::uapi::siw_user::*;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
+use crate::provider::kernel::event_name;
 use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
 use crate::uverbs::cq::CreateCq;
@@ -155,33 +156,33 @@ pub fn create(
     channel: Option<Handle<ibv_comp_channel>>,
     comp_vector: c_int,
 ) -> Result<Handle<ibv_cq>> {
-    // The kernel names the queue by this address in its events, so the place comes first.
-    let mut place = Box::<Cq>::new_uninit();
-    let request = CreateCq {
-        user_handle: place.as_ptr().expose_provenance() as u64,
-        cqe: cqe as u32,
-        // SAFETY: a handle is live, and nobody changes the descriptor of a channel.
-        comp_channel: channel.map_or(-1, |channel| unsafe { (*channel.as_ptr()).fd }),
-        comp_vector: comp_vector as u32,
-    };
-    let mut answer = siw_uresp_create_cq::default();
-    let created = uverbs::cq::create(file, &request, Udata::answer(answer.as_bytes_mut()))
-        .inspect_err(|errno| trace!(Error, "siw: create_cq: {errno:?}; asked cqe {cqe}"))?;
-    let slots = match Slots::map(file, answer.cq_key, answer.num_cqe, size_of::<siw_cq_ctrl>()) {
-        Ok(slots) => slots,
-        Err(errno) => {
-            // Nobody has got an event of this queue, so there is nothing to wait for.
+    event_name::create(
+        |user_handle| {
+            let request = CreateCq {
+                user_handle,
+                cqe: cqe as u32,
+                // SAFETY: a handle is live, and nobody changes the descriptor of a channel.
+                comp_channel: channel.map_or(-1, |channel| unsafe { (*channel.as_ptr()).fd }),
+                comp_vector: comp_vector as u32,
+            };
+            let mut answer = siw_uresp_create_cq::default();
+            let created = uverbs::cq::create(file, &request, Udata::answer(answer.as_bytes_mut()))
+                .inspect_err(|errno| trace!(Error, "siw: create_cq: {errno:?}; asked cqe {cqe}"))?;
+            Ok((created, answer))
+        },
+        |(created, answer)| {
+            let slots = Slots::map(file, answer.cq_key, answer.num_cqe, size_of::<siw_cq_ctrl>())?;
+            // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is its empty
+            // value.
+            let mut public: ibv_cq = unsafe { core::mem::zeroed() };
+            public.handle = created.handle;
+            public.cqe = created.cqe as c_int;
+            Ok(Cq::new(public, slots))
+        },
+        |(created, _)| {
             let _ = uverbs::cq::destroy(file, created.handle);
-            return Err(errno.also_set());
-        }
-    };
-    // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is its empty value.
-    let mut public: ibv_cq = unsafe { core::mem::zeroed() };
-    public.handle = created.handle;
-    public.cqe = created.cqe as c_int;
-    place.write(Cq::new(public, slots));
-    // SAFETY: just written.
-    Ok(Handle::publish(unsafe { place.assume_init() }))
+        },
+    )
 }
 
 impl Cq {
