@@ -29,6 +29,8 @@ pub struct Queue {
 #[repr(C)]
 pub struct Cq {
     public: UnsafeCell<ibv_cq>,
+    /// The driver's number of the queue.
+    id: u32,
     /// `siw_cq_ctrl.flags`, in the memory of the queue.
     notify: NonNull<AtomicU32>,
     queue: QueueLock<Queue>,
@@ -177,7 +179,7 @@ pub fn create(
             let mut public: ibv_cq = unsafe { core::mem::zeroed() };
             public.handle = created.handle;
             public.cqe = created.cqe as c_int;
-            Ok(Cq::new(public, slots))
+            Ok(Cq::new(public, answer.cq_id, slots))
         },
         |(created, _)| {
             let _ = uverbs::cq::destroy(file, created.handle);
@@ -186,12 +188,18 @@ pub fn create(
 }
 
 impl Cq {
-    fn new(public: ibv_cq, slots: Slots<siw_cqe>) -> Self {
+    fn new(public: ibv_cq, id: u32, slots: Slots<siw_cqe>) -> Self {
         // The control word starts the bytes behind the entries.
         let notify = slots.behind().cast::<AtomicU32>();
         // SAFETY: mapped with the slots, and aligned, because entries are a multiple of 8 bytes.
         unsafe { notify.as_ref() }.store(SIW_NOTIFY_NOT, Ordering::SeqCst);
-        Self { public: UnsafeCell::new(public), notify, queue: QueueLock::new(Queue { slots, taken: 0 }) }
+        let queue = QueueLock::new(Queue { slots, taken: 0 });
+        Self { public: UnsafeCell::new(public), id, notify, queue }
+    }
+
+    /// The driver's number of the queue.
+    pub fn id(&self) -> u32 {
+        self.id
     }
 }
 
@@ -205,7 +213,7 @@ pub(super) mod tests {
     pub fn queue(memory: &Memory, count: u32) -> Handle<ibv_cq> {
         let slots = Slots::map(&memory.device, 0, count, size_of::<siw_cq_ctrl>()).unwrap();
         // SAFETY: plain C data.
-        Handle::publish(Box::new(Cq::new(unsafe { core::mem::zeroed() }, slots)))
+        Handle::publish(Box::new(Cq::new(unsafe { core::mem::zeroed() }, 5, slots)))
     }
 
     fn entry(id: u64, opcode: u8, status: u16) -> siw_cqe {

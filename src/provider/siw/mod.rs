@@ -6,8 +6,10 @@
 //! | [`slots`] | a queue: slots, and the memory that they lie in |
 //! | [`send`] [`recv`] | posting lists of requests |
 //! | [`cq`] [`qp`] [`srq`] | the objects, one file each |
+//! | [`event`] | what the trace says of asynchronous errors |
 
 pub mod cq;
+pub mod event;
 #[cfg(all(test, not(miri)))]
 mod memory;
 pub mod qp;
@@ -27,6 +29,7 @@ use crate::abi::uapi::ib_user_ioctl_verbs::RDMA_DRIVER_SIW;
 use crate::abi::uapi::siw_user::*;
 use crate::abi::verbs::*;
 use crate::errno::Result;
+use crate::log::{self, Level, trace};
 use crate::uverbs::Udata;
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::discovery::DeviceInfo;
@@ -72,6 +75,15 @@ impl Context for SiwContext {
             post_recv: qp::post_recv,
             post_srq_recv: srq::post_srq_recv,
             post_srq_ops: no_srq_ops,
+        }
+    }
+
+    fn async_event(&self, event: &mut ibv_async_event) {
+        if log::enabled(Level::Error) {
+            // SAFETY: just read from the kernel for this context, and not acknowledged yet.
+            if let Some(failure) = unsafe { event::failure(event) } {
+                trace!(Error, "siw: asynchronous event: {failure}");
+            }
         }
     }
 
