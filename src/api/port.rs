@@ -31,20 +31,19 @@ unsafe fn query(
     // SAFETY: plain C data; all zeros is its empty value.
     let mut all: ibv_port_attr = unsafe { core::mem::zeroed() };
     let target = attr.cast::<u8>();
-    let full = length >= size_of::<ibv_port_attr>();
-    if full {
+    let whole = length >= size_of::<ibv_port_attr>();
+    if whole {
         // SAFETY: the caller has room for `length` bytes.
         unsafe { target.write_bytes(0, length) };
     }
-    let outcome = provider.query_port(port_num, &mut all);
-    // As with rdma-core, a failure leaves what the provider had written by then in a struct of full size, and nothing in a
-    // smaller one.
-    if full || outcome.is_ok() {
+    let done = provider.query_port(port_num, &mut all);
+    // As with rdma-core, a failure leaves what the provider wrote in a struct of full size, and nothing in a smaller one.
+    if whole || done.is_ok() {
         let known = length.min(size_of::<ibv_port_attr>());
         // SAFETY: as above; `known` bytes exist in `all`.
         unsafe { target.copy_from_nonoverlapping((&raw const all).cast(), known) };
     }
-    outcome
+    done
 }
 
 /// The port's attributes in the form of old programs, without `port_cap_flags2`; 0 or an errno value.
