@@ -3,7 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | [`registry`] | the drivers that plugins have registered |
-//! | [`loader`] | which plugins there are, and loading them |
+//! | [`loader`] [`elf`] | which plugins there are, and loading them; whether one is all there |
 //! | [`matching`] | which driver takes a device |
 //! | [`ops`] [`dummy`] | a plugin's table of operations into ours and the public ones; the answers where it has none |
 //! | [`cmd`] | the functions with which a plugin gives commands to the kernel |
@@ -16,6 +16,7 @@
 pub mod cmd;
 pub mod context;
 pub mod dummy;
+mod elf;
 pub mod forward;
 pub mod loader;
 pub mod log;
