@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Once;
 
-use super::elf;
+use super::{elf, registry};
 use crate::log;
 
 /// Where plugins are, set when the library is built (`IRONVERBS_PROVIDER_DIR`).
@@ -34,7 +34,7 @@ pub fn load_once() -> bool {
     LOADED.call_once(|| {
         let environment = trusted_variable("RDMAV_DRIVERS").or_else(|| trusted_variable("IBV_DRIVERS"));
         let places = Places { config: Path::new(CONFIG_DIR), providers: PROVIDER_DIR, environment };
-        load(&places);
+        registry::while_loading(|| load(&places));
         now = true;
     });
     now
