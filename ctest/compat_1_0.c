@@ -5,6 +5,7 @@
  * traffic over RC with a shared receive queue, and over UD, through the inline functions of the time; the refusals.
  */
 #include "old_verbs.h"
+#include "served.h"
 
 #define GID_INDEX 1
 #define PORT 1
@@ -338,6 +339,7 @@ int main(void)
 	memory();
 	/* A channel has not changed since, but that it names its context: today's, which is behind the struct of 1.0. */
 	today = *(struct ibv_context **)((char *)c + sizeof(*c) - sizeof(void *));
+	note_server(today);
 	channel = CALL_PTR(ibv_create_comp_channel(today));
 	connected();
 	datagrams();

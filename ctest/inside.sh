@@ -5,8 +5,11 @@
 #   reference  built against the distribution's headers, on the distribution's library
 #   again      the same a second time (only with --self)
 #   ours       the same binary on the library under test
+#   plugins    the same as ours, with rdma-core's plugins preferred to the library's own providers
 #   relinked   built against the headers under test, on the library under test; the loader tells what it calls, which
 #              tests/reached reads from the shared folder's bindings/PROGRAM
+#
+# out/served/<variant>.<label> says whose functions served the devices that the program opened.
 set -u
 share=${GUEST_SHARE:-/hostshare}
 mkdir -p /tmp/ctest && cd /tmp/ctest || exit 1
@@ -14,13 +17,16 @@ cp -r "$share"/bin "$share"/lib .   # the share's pages would be read again for 
 mkdir -m 1777 bindings              # some programs give up their rights
 
 one() { # variant binary-folder library-path program label timeout arguments...
-  local variant=$1 folder=$2 path=$3 program=$4 label=$5 limit=$6 launcher='' tell=() status
+  local variant=$1 folder=$2 path=$3 program=$4 label=$5 limit=$6 launcher='' tell=() served status
   shift 6
   [ -x "$folder/$program" ] || return 0
   case $label in legacy.*) launcher=bin/launcher/without_ioctl;; esac
   [ "$variant" != relinked ] || tell=(LD_DEBUG=bindings "LD_DEBUG_OUTPUT=$PWD/bindings/$program")
-  mkdir -p "out/$variant"
-  LD_LIBRARY_PATH=$path timeout -k 5 "$limit" env "${tell[@]}" $launcher "$folder/$program" "$@" \
+  mkdir -p "out/$variant" out/served
+  served=$PWD/out/served/$variant.$label
+  : > "$served"
+  chmod 666 "$served"   # some programs give up their rights
+  CTEST_SERVED=$served LD_LIBRARY_PATH=$path timeout -k 5 "$limit" env "${tell[@]}" $launcher "$folder/$program" "$@" \
     > "out/$variant/$label" 2> "out/$variant/$label.err"
   status=$?
   [ $status -eq 0 ] || echo "exit status $status" >> "out/$variant/$label"
@@ -34,6 +40,11 @@ while read -r label program limit arguments; do
   if [ -e "$share/self" ]; then one again bin/distribution "" "$program" "$label" "$limit" "$@"; fi
   if [ -e lib/libibverbs.so.1 ]; then
     one ours bin/distribution "$PWD/lib" "$program" "$label" "$limit" "$@"
+    if [ -e "$share/plugins" ] && [[ $program != ours_only_* ]]; then
+      export IRONVERBS_PLUGINS=1
+      one plugins bin/distribution "$PWD/lib" "$program" "$label" "$limit" "$@"
+      unset IRONVERBS_PLUGINS
+    fi
     one relinked bin/relinked "$PWD/lib" "$program" "$label" "$limit" "$@"
   fi
   finished=$(date +%s%N)

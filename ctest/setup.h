@@ -7,6 +7,7 @@
 #define CTEST_SETUP_H
 
 #include "fields.h"
+#include "served.h"
 
 #define GID_INDEX 1 /* RoCE v2 over IPv4 on the test machine's devices */
 #define PORT 1
@@ -23,6 +24,7 @@ static inline struct ibv_context *open_device(const char *name)
 			context = ibv_open_device(list[i]);
 	if (!context)
 		die("cannot open %s: %s", name, errno_name(errno));
+	note_server(context);
 	ibv_free_device_list(list);
 	return context;
 }

@@ -89,12 +89,19 @@ pub fn write(level: Level, line: fmt::Arguments<'_>) {
 
 /// Tells the person at the program's terminal something, as rdma-core does: on standard error, which may be closed.
 pub fn say(line: fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stderr(), "libibverbs: {line}");
+    // In one piece, so that lines of several processes do not mix.
+    let _ = std::io::stderr().write_all(format!("libibverbs: {line}\n").as_bytes());
 }
 
 /// As [`say`], with the word `Warning:`.
 pub fn warn(line: fmt::Arguments<'_>) {
     say(format_args!("Warning: {line}"));
+}
+
+/// As [`warn`], for text that may be no UTF-8: paths, what a file says, the linker's reasons.
+pub fn warn_bytes(parts: &[&[u8]]) {
+    let line = [b"libibverbs: Warning: ", parts.concat().as_slice(), b"\n"].concat();
+    let _ = std::io::stderr().write_all(&line);
 }
 
 /// Writes a line of the given [`Level`] variant: `trace!(Debug, "create_cq: asked {cqe} entries")`.

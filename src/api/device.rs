@@ -62,20 +62,19 @@ fn refresh(known: &mut Vec<DeviceRef>) -> Result<()> {
             device.info().ok().and_then(|known| found.iter().position(|info| info.same_device(known)));
         place.map(|place| found.remove(place)).is_some()
     });
-    let mut fresh = Vec::with_capacity(found.len() + known.len());
-    for info in found {
-        let name = info.ibdev_name.clone();
-        match provider::claim(Found::new(info)) {
-            Ok(device) => {
-                if log::enabled(log::Level::Info) {
-                    trace!(Info, "{name}: driven by {}", device.provider_name());
-                }
-                fresh.push(device);
-            }
-            Err(_) if std::env::var_os("IBV_SHOW_WARNINGS").is_some() => {
-                log::warn(format_args!("no userspace device-specific driver found for {name}"))
-            }
-            Err(_) => trace!(Info, "{name}: no provider drives it"),
+    let (mut fresh, left) = provider::claim(found.into_iter().map(Found::new).collect());
+    if log::enabled(log::Level::Info) {
+        for device in &fresh {
+            let name = device.info().map_or("", |info| info.ibdev_name.as_str());
+            trace!(Info, "{name}: driven by {}", device.provider_name());
+        }
+    }
+    for found in left {
+        let name = &found.info().ibdev_name;
+        if std::env::var_os("IBV_SHOW_WARNINGS").is_some() {
+            log::warn(format_args!("no userspace device-specific driver found for {name}"));
+        } else {
+            trace!(Info, "{name}: no provider drives it");
         }
     }
     fresh.append(known);

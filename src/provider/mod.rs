@@ -18,6 +18,7 @@ pub mod wait;
 
 use core::ffi::{c_int, c_uint};
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::abi::driver::{verbs_context_ops, verbs_mr};
 use crate::abi::verbs::*;
@@ -78,21 +79,39 @@ pub enum Opening {
     Plugin(Handle<ibv_context>),
 }
 
-/// The device as its provider drives it; or back what discovery found, if nobody takes it. A native provider comes before
-/// plugins unless the environment prefers them, so that without need none is loaded.
-pub fn claim(found: Box<Found>) -> core::result::Result<DeviceRef, Box<Found>> {
-    let Some(native) = NATIVE.iter().copied().find(|provider| provider.takes(found.info())) else {
-        return plugin::claim(found);
-    };
-    let found = if plugin::preferred(native.name()) {
-        match plugin::claim(found) {
-            Ok(device) => return Ok(device),
-            Err(found) => found,
+/// The devices as their providers drive them, and those that nobody takes.
+///
+/// Drivers that the program itself brought along come first, then native providers, unless the environment prefers plugins.
+/// Plugins are loaded when nobody else takes a device. The order of the devices and of what is said about them is rdma-core's,
+/// which tries them from the last to the first, and in the first list shows what needed no loading behind the rest.
+pub fn claim(found: Vec<Box<Found>>) -> (Vec<DeviceRef>, Vec<Box<Found>>) {
+    /// Whether a device was ever left after the program's own drivers: then rdma-core loads all others.
+    static SEARCHED: AtomicBool = AtomicBool::new(false);
+
+    let (all, linked) = (plugin::registry::drivers(), plugin::registry::linked_drivers());
+    let (mut claimed, mut waiting) = (Vec::new(), Vec::new());
+    for (place, found) in found.into_iter().enumerate().rev() {
+        let native = NATIVE.iter().copied().find(|provider| provider.takes(found.info()));
+        let wants_plugin = native.is_none_or(|native| plugin::preferred(native.name()));
+        match plugin::matching::claim(if wants_plugin { &all } else { &linked }, found) {
+            Ok(device) => claimed.push((true, place, device)),
+            Err(found) => waiting.push((place, found, native, wants_plugin)),
         }
-    } else {
-        found
-    };
-    Ok(DeviceRef::native(found, native))
+    }
+    let first_search = !waiting.is_empty() && !SEARCHED.swap(true, Ordering::Relaxed);
+    let loaded = waiting.iter().any(|(.., wants_plugin)| *wants_plugin) && plugin::loader::load_once();
+    let all = if loaded { plugin::registry::drivers() } else { Vec::new() };
+    let mut left = Vec::new();
+    for (place, found, native, wants_plugin) in waiting {
+        let drivers: &[_] = if wants_plugin { &all } else { &[] };
+        match (plugin::matching::claim(drivers, found), native) {
+            (Ok(device), _) => claimed.push((false, place, device)),
+            (Err(found), Some(native)) => claimed.push((false, place, DeviceRef::native(found, native))),
+            (Err(found), None) => left.push(found),
+        }
+    }
+    claimed.sort_by_key(|(linked, place, _)| (first_search && *linked, *place));
+    (claimed.into_iter().map(|(.., device)| device).collect(), left)
 }
 
 /// The C functions of the data path. They stand in the tables that the inline functions of `verbs.h` call through, so

@@ -1,12 +1,13 @@
 //! Loading of plugins: the drivers that the environment and the configuration name, once per process.
 
-use std::ffi::{CStr, CString, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Once;
 
+use super::{elf, registry};
 use crate::log;
 
 /// Where plugins are, set when the library is built (`IRONVERBS_PROVIDER_DIR`).
@@ -32,7 +33,8 @@ pub fn load_once() -> bool {
     let mut now = false;
     LOADED.call_once(|| {
         let environment = trusted_variable("RDMAV_DRIVERS").or_else(|| trusted_variable("IBV_DRIVERS"));
-        load(&Places { config: Path::new(CONFIG_DIR), providers: PROVIDER_DIR, environment });
+        let places = Places { config: Path::new(CONFIG_DIR), providers: PROVIDER_DIR, environment };
+        registry::while_loading(|| load(&places));
         now = true;
     });
     now
@@ -62,12 +64,14 @@ fn load(places: &Places<'_>) {
 fn configured(folder: &Path) -> Vec<Vec<u8>> {
     let mut names = Vec::new();
     let Ok(entries) = fs::read_dir(folder) else {
-        log::warn(format_args!("couldn't open config directory '{}'.", folder.display()));
+        log::warn_bytes(&[b"couldn't open config directory '", folder.as_os_str().as_bytes(), b"'."]);
         return names;
     };
-    for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+    // The folder itself and the one above are entries to rdma-core, which says so when it may not look at them.
+    let folders = [folder.join("."), folder.join("..")];
+    for path in folders.into_iter().chain(entries.filter_map(Result::ok).map(|entry| entry.path())) {
         match fs::metadata(&path) {
-            Err(_) => log::warn(format_args!("couldn't stat config file '{}'.", path.display())),
+            Err(_) => log::warn_bytes(&[b"couldn't stat config file '", path.as_os_str().as_bytes(), b"'."]),
             Ok(metadata) if metadata.is_file() => read_file(&path, &mut names),
             Ok(_) => {}
         }
@@ -76,38 +80,49 @@ fn configured(folder: &Path) -> Vec<Vec<u8>> {
 }
 
 fn read_file(path: &Path, names: &mut Vec<Vec<u8>>) {
+    let shown = path.as_os_str().as_bytes();
     let Ok(file) = fs::File::open(path) else {
-        log::warn(format_args!("couldn't read config file {}.", path.display()));
-        return;
+        return log::warn_bytes(&[b"couldn't read config file ", shown, b"."]);
     };
-    for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
+    let mut file = BufReader::new(file);
+    let mut line = Vec::new();
+    while file.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
         match directive(&line) {
             Ok(Some(name)) => names.push(name.to_vec()),
             Ok(None) => {}
-            Err(word) => log::warn(format_args!(
-                "ignoring bad config directive '{}' in file '{}'.",
-                String::from_utf8_lossy(word),
-                path.display()
-            )),
+            Err(word) => {
+                log::warn_bytes(&[b"ignoring bad config directive '", word, b"' in file '", shown, b"'."]);
+            }
         }
+        line.clear();
     }
 }
 
-/// The driver that a line names (`driver NAME`); none for a comment or an empty line; its first word for anything else.
+/// The driver that a line with its end names (`driver NAME`); none for a comment or an empty line; its first word for
+/// anything else, as which a file's last line counts that ends right after the word `driver`.
 fn directive(line: &[u8]) -> Result<Option<&[u8]>, &[u8]> {
-    let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
-    let trimmed = |text: &'_ [u8]| text.iter().take_while(|byte| blank(byte)).count();
-    let line = &line[trimmed(line)..];
-    if line.is_empty() || line[0] == b'#' {
+    // To rdma-core a line is a C string.
+    let line = unindented(line.split(|byte| *byte == 0).next().unwrap_or_default());
+    if matches!(line.first(), Some(b'\n' | b'#')) {
         return Ok(None);
     }
-    let end = line.iter().position(blank).unwrap_or(line.len());
-    let (word, rest) = line.split_at(end);
-    if word != b"driver" {
-        return Err(word);
+    match first_word(line) {
+        (b"driver", Some(rest)) => Ok(Some(first_word(unindented(rest)).0)),
+        (word, _) => Err(word),
     }
-    let name = &rest[trimmed(rest)..];
-    Ok(Some(name.split(blank).next().unwrap_or_default()))
+}
+
+fn unindented(text: &[u8]) -> &[u8] {
+    let start = text.iter().position(|byte| !matches!(byte, b' ' | b'\t')).unwrap_or(text.len());
+    &text[start..]
+}
+
+/// What stands before the first blank or line end, and what stands behind it, if there is one.
+fn first_word(text: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match text.iter().position(|byte| matches!(byte, b' ' | b'\t' | b'\n')) {
+        Some(end) => (&text[..end], Some(&text[end + 1..])),
+        None => (text, None),
+    }
 }
 
 /// Loads one plugin: its constructor registers its driver. One that cannot be loaded is a warning and no more.
@@ -123,20 +138,24 @@ fn load_driver(name: &[u8], providers: &str) {
     }
 }
 
-fn warn(file: &[u8], reason: &str) {
-    log::warn(format_args!("couldn't load driver '{}': {reason}", String::from_utf8_lossy(file)));
+fn warn(file: &[u8], reason: &[u8]) {
+    log::warn_bytes(&[b"couldn't load driver '", file, b"': ", reason]);
 }
 
 /// Opens a shared object for the rest of the process; the linker's reason if that fails.
-fn open(file: &[u8]) -> Result<(), String> {
-    let file = CString::new(file).map_err(|_| "the name holds a NUL".to_owned())?;
+fn open(file: &[u8]) -> Result<(), Vec<u8>> {
+    let name = CString::new(file).map_err(|_| b"the name holds a NUL".to_vec())?;
+    // The linker would map what is not there, and the process would end with SIGBUS.
+    if file.contains(&b'/') && !elf::is_whole(Path::new(OsStr::from_bytes(file))) {
+        return Err([file, b": file too short"].concat());
+    }
     // SAFETY: a C string. Constructors of the file run; that they do nothing wrong is what a plugin is trusted for.
-    if !unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW) }.is_null() {
+    if !unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) }.is_null() {
         return Ok(());
     }
     // SAFETY: dlerror returns null or a C string that stays until this thread's next call of the linker.
     let reason = unsafe { libc::dlerror().as_ref().map(|reason| CStr::from_ptr(reason)) };
-    Err(reason.map_or_else(String::new, |reason| reason.to_string_lossy().into_owned()))
+    Err(reason.map_or_else(Vec::new, |reason| reason.to_bytes().to_vec()))
 }
 
 #[cfg(test)]

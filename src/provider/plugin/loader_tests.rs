@@ -34,15 +34,26 @@ impl Drop for Folder {
 #[test]
 fn lines_are_read_as_rdma_core_reads_them() {
     for (line, meaning) in [
+        ("driver rxe\n", Ok(Some("rxe"))),
         ("driver rxe", Ok(Some("rxe"))),
-        ("\t driver \t mlx5 and more", Ok(Some("mlx5"))),
-        ("driver", Ok(Some(""))),
-        ("driver /opt/lib/libx", Ok(Some("/opt/lib/libx"))),
-        ("", Ok(None)),
-        (" \t", Ok(None)),
-        ("# driver rxe", Ok(None)),
-        ("drivers rxe", Err("drivers")),
-        ("Driver rxe", Err("Driver")),
+        ("\t driver \t mlx5 and more\n", Ok(Some("mlx5"))),
+        ("driver\trxe\r\n", Ok(Some("rxe\r"))),
+        ("driver /opt/lib/libx\n", Ok(Some("/opt/lib/libx"))),
+        // A name of no characters, as long as anything ends the word before it.
+        ("driver\n", Ok(Some(""))),
+        ("driver \n", Ok(Some(""))),
+        ("driver ", Ok(Some(""))),
+        ("driver", Err("driver")),
+        ("\n", Ok(None)),
+        (" \t\n", Ok(None)),
+        (" \t", Err("")),
+        ("# driver rxe\n", Ok(None)),
+        (" #", Ok(None)),
+        ("drivers rxe\n", Err("drivers")),
+        ("Driver rxe\n", Err("Driver")),
+        ("driver rxe\0mlx5\n", Ok(Some("rxe"))),
+        ("driver\0 rxe\n", Err("driver")),
+        ("\0\n", Err("")),
     ] {
         let expected = meaning.map(|name| name.map(str::as_bytes)).map_err(str::as_bytes);
         assert_eq!(directive(line.as_bytes()), expected, "{line:?}");
@@ -98,6 +109,8 @@ fn plugins_are_loaded_in_rdma_cores_order_and_broken_ones_stop_nothing() {
     providers.put(&format!("libempty{SUFFIX}"), b"");
     providers.put(&format!("libtext{SUFFIX}"), b"this is no shared object");
     providers.put(&format!("libtruncated{SUFFIX}"), &bytes[..100]);
+    // The headers are there, what they speak of is not: the linker itself would not survive it.
+    providers.put(&format!("libcut{SUFFIX}"), &bytes[..1000]);
     // The field that says which machine the code is for, at offset 18, set to one that nobody has.
     let mut foreign = bytes.clone();
     foreign[18..20].copy_from_slice(&[0xfe, 0x7f]);
@@ -107,7 +120,7 @@ fn plugins_are_loaded_in_rdma_cores_order_and_broken_ones_stop_nothing() {
     config.put(
         "only",
         format!(
-            "driver first\ndriver missing\ndriver empty\ndriver text\ndriver truncated\ndriver foreign\n\
+            "driver first\ndriver missing\ndriver empty\ndriver text\ndriver truncated\ndriver cut\ndriver foreign\n\
              driver second\ndriver /nowhere/libx\ndriver {fourth}\ndriver ../../../etc/passwd\n"
         )
         .as_bytes(),
@@ -125,10 +138,13 @@ fn the_reason_of_a_failure_is_the_linkers() {
     let providers = Folder::new("reasons");
     let reason = |name: &str, content: &[u8]| {
         let path = providers.put(name, content);
-        open(path.as_os_str().as_bytes()).expect_err("not a shared object")
+        text(open(path.as_os_str().as_bytes()).expect_err("not a shared object"))
     };
+    fn text(reason: Vec<u8>) -> String {
+        String::from_utf8(reason).expect("the linker speaks ASCII")
+    }
     assert!(reason("short", b"").contains("file too short"));
     assert!(reason("text", &[b'x'; 200]).contains("invalid ELF header"));
-    assert!(open(b"/nowhere/libx.so").expect_err("missing").contains("No such file"));
+    assert!(text(open(b"/nowhere/libx.so").expect_err("missing")).contains("No such file"));
     assert!(open(b"a\0b").is_err());
 }

@@ -3,7 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | [`registry`] | the drivers that plugins have registered |
-//! | [`loader`] | which plugins there are, and loading them |
+//! | [`loader`] [`elf`] | which plugins there are, and loading them; whether one is all there |
 //! | [`matching`] | which driver takes a device |
 //! | [`ops`] [`dummy`] | a plugin's table of operations into ours and the public ones; the answers where it has none |
 //! | [`cmd`] | the functions with which a plugin gives commands to the kernel |
@@ -11,11 +11,13 @@
 //! | [`forward`] | the trait of devices, each method a call of the plugin's operation |
 //! | [`log`] | the trace of plugins |
 //!
-//! A plugin is a guest: it is loaded only for a device that no native provider takes, or when `IRONVERBS_PLUGINS` asks.
+//! A plugin is a guest: it is loaded only for a device that no native provider takes, or when `IRONVERBS_PLUGINS` asks. One
+//! that the program brings along is there already, and comes before native providers: the program may call it directly.
 
 pub mod cmd;
 pub mod context;
 pub mod dummy;
+mod elf;
 pub mod forward;
 pub mod loader;
 pub mod log;
@@ -25,20 +27,13 @@ pub mod registry;
 
 use core::ffi::{c_int, c_void};
 
-use super::device::{DeviceRef, Found};
+use super::device::DeviceRef;
 use super::object::Handle;
 use crate::abi::driver::verbs_device_ops;
 use crate::abi::verbs::{ibv_context, verbs_context};
 use crate::errno::{Errno, Result};
 use crate::uverbs::device_file::DeviceFile;
 use std::os::fd::IntoRawFd;
-
-/// The device as a plugin drives it, after loading the plugins if none that is loaded takes it; or back what was found.
-pub fn claim(found: Box<Found>) -> core::result::Result<DeviceRef, Box<Found>> {
-    matching::claim(&registry::drivers(), found).or_else(|found| {
-        if loader::load_once() { matching::claim(&registry::drivers(), found) } else { Err(found) }
-    })
-}
 
 /// Whether `IRONVERBS_PLUGINS` asks for a plugin where the native provider of that name would do: `1` asks everywhere, a
 /// list of names with commas there.

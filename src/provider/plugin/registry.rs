@@ -1,5 +1,6 @@
 //! The drivers that plugins have registered.
 
+use core::cell::Cell;
 use core::ptr::NonNull;
 use std::ffi::CStr;
 use std::sync::{Mutex, PoisonError};
@@ -34,13 +35,42 @@ impl Driver {
     }
 }
 
+/// A driver and how it came here.
+struct Entry {
+    driver: Driver,
+    /// By the library, because the configuration names it; else the program brought it along.
+    loaded: bool,
+}
+
 /// In the order of registration. Constant until the first constructor runs, which may be before anything of this library;
 /// nothing of a plugin is called with it locked.
-static DRIVERS: Mutex<Vec<Driver>> = Mutex::new(Vec::new());
+static DRIVERS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// Whether this thread is loading plugins; their constructors run on it.
+    static LOADING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls `load`: what registers meanwhile on this thread counts as loaded by the library.
+pub fn while_loading(load: impl FnOnce()) {
+    LOADING.set(true);
+    load();
+    LOADING.set(false);
+}
+
+fn collect(wanted: impl Fn(&Entry) -> bool) -> Vec<Driver> {
+    let entries = DRIVERS.lock().unwrap_or_else(PoisonError::into_inner);
+    entries.iter().filter(|entry| wanted(entry)).map(|entry| entry.driver).collect()
+}
 
 /// The drivers known now.
 pub fn drivers() -> Vec<Driver> {
-    DRIVERS.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    collect(|_| true)
+}
+
+/// Those of them that the program brought along: linked to it, preloaded, or opened by it.
+pub fn linked_drivers() -> Vec<Driver> {
+    collect(|entry| !entry.loaded)
 }
 
 /// The name that a driver gives itself.
@@ -62,5 +92,6 @@ pub unsafe extern "C" fn verbs_register_driver_34(ops: *const verbs_device_ops) 
     let Some(ops) = NonNull::new(ops.cast_mut()) else { return };
     // SAFETY: by the contract.
     let driver = unsafe { Driver::new(ops) };
-    DRIVERS.lock().unwrap_or_else(PoisonError::into_inner).push(driver);
+    let entry = Entry { driver, loaded: LOADING.get() };
+    DRIVERS.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
 }
