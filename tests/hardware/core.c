@@ -688,7 +688,6 @@ static int run_method(struct file *file, const struct method *method, struct ib_
 	union { struct ib_uverbs_create_cq cq; struct ib_uverbs_create_qp qp; struct ib_uverbs_create_srq srq;
 		struct ib_uverbs_ex_create_wq wq; uint32_t words[32]; } in = {0};
 	uint32_t out[64] = {0};
-	bool destroys = method->method == UVERBS_METHOD_CQ_DESTROY && method->legacy;
 	struct object *object;
 	int error;
 
@@ -791,12 +790,11 @@ static int run_method(struct file *file, const struct method *method, struct ib_
 		return 0;
 	}
 	if (method->legacy) {
-		/* What is left destroys: the handle is the first attribute, events come back in the second. */
-		in.words[0] = in.words[2] = in.words[1] = first ? first->data : 0;
-		request.out_size = 8;
+		/* What is left destroys, and the handle is attribute 0. */
+		in.words[0] = in.words[1] = in.words[2] = number_in(hdr, 0);
 		error = run(&request);
-		if (!error && destroys && method->outputs[0])
-			give_attr(hdr, method->outputs[0] - 1, out, sizeof out);
+		if (!error && method->outputs[0])
+			give_attr(hdr, method->outputs[0] - 1, out + (method->object == UVERBS_OBJECT_WQ ? 2 : 0), 8);
 		return error;
 	}
 	if (fails) {

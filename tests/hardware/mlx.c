@@ -125,6 +125,13 @@ static void mlx5_method(struct file *file, struct ib_uverbs_ioctl_hdr *hdr)
 
 static const struct driver mlx5 = {.provider = "mlx5", .answer = mlx5_answer, .outputs = mlx5_outputs, .method = mlx5_method};
 
+/* A new ring of completions; the driver fills it with what no completion is. */
+static void mlx4_ring(struct object *cq, uint64_t address, uint32_t entries)
+{
+	cq->memory = address;
+	memset((void *)(uintptr_t)address, 0xcc, entries * 64);
+}
+
 static void mlx4_answer(struct request *request)
 {
 	switch (request->command & IB_USER_VERBS_CMD_COMMAND_MASK) {
@@ -143,13 +150,15 @@ static void mlx4_answer(struct request *request)
 		break;
 	case IB_USER_VERBS_CMD_ALLOC_PD: ANSWER(request, (struct mlx4_ib_alloc_pd_resp){number(request), 0}); break;
 	case IB_USER_VERBS_CMD_CREATE_CQ:
-		request->object->memory = ((const struct mlx4_ib_create_cq *)request->driver_in)->buf_addr;
+		mlx4_ring(request->object, ((const struct mlx4_ib_create_cq *)request->driver_in)->buf_addr,
+			  request->object->cap.max_send_wr + 1);
 		ANSWER(request, (struct mlx4_ib_create_cq_resp){0x80 + number(request), 0});
 		break;
 	case IB_USER_VERBS_CMD_RESIZE_CQ:
 		/* The device marks the end of the old ring with a completion of its own; the last byte of an entry is its code. */
 		((uint8_t *)(uintptr_t)request->object->memory)[63] = 0x16;
-		request->object->memory = ((const struct mlx4_ib_resize_cq *)request->driver_in)->buf_addr;
+		mlx4_ring(request->object, ((const struct mlx4_ib_resize_cq *)request->driver_in)->buf_addr,
+			  ((const struct ib_uverbs_resize_cq *)request->in)->cqe + 1);
 		break;
 	case IB_USER_VERBS_CMD_CREATE_SRQ:
 	case IB_USER_VERBS_CMD_CREATE_XSRQ:
@@ -166,7 +175,7 @@ static const struct driver mlx4 = {.provider = "mlx4", .answer = mlx4_answer};
 static void mthca_answer(struct request *request)
 {
 	switch (request->command & IB_USER_VERBS_CMD_COMMAND_MASK) {
-	case IB_USER_VERBS_CMD_GET_CONTEXT: ANSWER(request, (struct mthca_alloc_ucontext_resp){1 << 16, 4096}); break;
+	case IB_USER_VERBS_CMD_GET_CONTEXT: ANSWER(request, (struct mthca_alloc_ucontext_resp){1 << 16, 64 * 4096}); break;
 	case IB_USER_VERBS_CMD_ALLOC_PD: ANSWER(request, (struct mthca_alloc_pd_resp){number(request), 0}); break;
 	case IB_USER_VERBS_CMD_CREATE_CQ: ANSWER(request, (struct mthca_create_cq_resp){0x80 + number(request), 0}); break;
 	case IB_USER_VERBS_CMD_CREATE_SRQ: ANSWER(request, (struct mthca_create_srq_resp){0x20 + number(request), 0}); break;
