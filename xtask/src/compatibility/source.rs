@@ -13,9 +13,9 @@ use super::read;
 /// How a device of some provider answers a verb.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// The library does, or the trait's default, which is no refusal.
+    /// The library does, without asking.
     Library,
-    /// The provider does.
+    /// The provider does, by itself or by what native providers share.
     Provider,
     /// Of several operations the provider has some.
     Part,
@@ -54,8 +54,8 @@ struct Implementation {
 /// What the sources say.
 #[derive(Default)]
 pub struct Source {
-    /// Operations of the trait; true where the default body is a refusal.
-    operations: BTreeMap<String, bool>,
+    /// Operations of the trait, and who answers where a provider leaves the default.
+    operations: BTreeMap<String, Answer>,
     /// By folder of `src/provider`.
     implementations: BTreeMap<String, Implementation>,
     /// By file and name.
@@ -94,6 +94,8 @@ impl Source {
                 FileReader { source: &mut source, name: name.clone(), current: None }.visit_file(&file);
             }
         }
+        // Other folders hold what providers share.
+        source.implementations.retain(|_, implementation| !implementation.methods.is_empty());
         for header in ["verbs.h", "verbs_inline.h", "verbs_api.h"] {
             source.headers.push_str(&read(root, &format!("include/infiniband/{header}"))?);
         }
@@ -211,10 +213,9 @@ impl Source {
         let implementation = &self.implementations[context];
         let answers: Vec<_> = operations
             .iter()
-            .map(|operation| match (implementation.methods.contains(operation), self.operations[operation]) {
-                (true, _) => Answer::Provider,
-                (false, true) => Answer::Refused,
-                (false, false) => Answer::Library,
+            .map(|operation| match implementation.methods.contains(operation) {
+                true => Answer::Provider,
+                false => self.operations[operation],
             })
             .collect();
         combine(&answers)
@@ -317,9 +318,15 @@ fn path_of(path: &syn::Path) -> (String, String) {
     (names.next().unwrap_or_default(), name)
 }
 
-fn refuses(block: &syn::Block) -> bool {
-    matches!(block.stmts.last(), Some(syn::Stmt::Expr(syn::Expr::Call(call), None))
-        if matches!(&*call.func, syn::Expr::Path(path) if path.path.is_ident("Err")))
+/// Who answers by a method's default body: one that ends with an error refuses, one that calls something does the work.
+fn default_of(block: &syn::Block) -> Answer {
+    match block.stmts.last() {
+        Some(syn::Stmt::Expr(syn::Expr::Call(call), None)) => match &*call.func {
+            syn::Expr::Path(path) if path.path.is_ident("Err") => Answer::Refused,
+            _ => Answer::Provider,
+        },
+        _ => Answer::Library,
+    }
 }
 
 impl<'ast> Visit<'ast> for FileReader<'_> {
@@ -345,7 +352,7 @@ impl<'ast> Visit<'ast> for FileReader<'_> {
             for method in &item.items {
                 // What has no default every context has: its files, not an operation.
                 if let syn::TraitItem::Fn(syn::TraitItemFn { sig, default: Some(block), .. }) = method {
-                    self.source.operations.insert(sig.ident.to_string(), refuses(block));
+                    self.source.operations.insert(sig.ident.to_string(), default_of(block));
                 }
             }
         }
