@@ -6,7 +6,7 @@
  *
  * Fact: Each of the 20 types of asynchronous events names its object, and its acknowledgement counts on that object alone.
  * Fact: Destroying a queue or queue pair waits until as many events of each kind are acknowledged as the kernel delivered.
- * Fact: IBV_EVENT_PKEY_CHANGE comes with the number of its port. (No software device raises it.)
+ * Fact: IBV_EVENT_PKEY_CHANGE comes with the number of its port; no software device raises it.
  */
 #include "recorder.h"
 
