@@ -825,6 +825,23 @@ static int run_method(struct file *file, const struct method *method, struct ib_
 		GIVE(hdr, dm ? UVERBS_ATTR_REG_DM_MR_RESP_RKEY : UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, rkey);
 		break;
 	}
+	case METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT): {
+		uint32_t vectors = 4;
+		uint64_t support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS;
+
+		GIVE(hdr, UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS, vectors);
+		GIVE(hdr, UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT, support);
+		break;
+	}
+	case METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR): {
+		uint32_t lkey = 0x6001, rkey = 0x6002;
+		uint64_t length = 4096;
+
+		GIVE(hdr, UVERBS_ATTR_QUERY_MR_RESP_LKEY, lkey);
+		GIVE(hdr, UVERBS_ATTR_QUERY_MR_RESP_RKEY, rkey);
+		GIVE(hdr, UVERBS_ATTR_QUERY_MR_RESP_LENGTH, length);
+		break;
+	}
 	case METHOD(UVERBS_OBJECT_COUNTERS, UVERBS_METHOD_COUNTERS_READ): {
 		uint64_t values[4] = {11, 22, 33, 44};
 
@@ -878,8 +895,10 @@ int run_ioctl(struct file *file, struct ib_uverbs_ioctl_hdr *hdr)
 		if (out->object == hdr->object_id && out->method == hdr->method_id && ways == WAY_METHODS) {
 			known = true;
 			print_method(file, NULL, hdr);
-			driver->method(file, hdr);
-			error = 0;
+			error = fails;
+			fails = 0;
+			if (!error)
+				driver->method(file, hdr);
 		}
 	if (!known)
 		fprintf(record, "  ioctl object %u method %u refused\n", hdr->object_id, hdr->method_id);
