@@ -37,7 +37,7 @@ static void mlx5_devx(void)
 	if (umem)
 		CALL_INT(mlx5dv_devx_umem_dereg(umem));
 	CALL_PTR(FAILING(EINVAL, mlx5dv_devx_umem_reg(context, buffer, 4096, IBV_ACCESS_LOCAL_WRITE)));
-	kernel_fail(0);
+	kernel_fail(0, 0);
 	uar = CALL_PTR(mlx5dv_devx_alloc_uar(context, MLX5DV_UAR_ALLOC_TYPE_BF));
 	if (uar) {
 		printf("    page %u\n", uar->page_id);
@@ -277,6 +277,12 @@ static void efa(struct ibv_device *device)
 	if (qp && ah) {
 		struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
 
+		for (int state = IBV_QPS_INIT; state <= IBV_QPS_RTS; state++) {
+			struct ibv_qp_attr change = {.qp_state = state, .port_num = 1, .qkey = 0x11111111};
+
+			CALL_INT(ibv_modify_qp(qp, &change, state == IBV_QPS_INIT ? IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				 IBV_QP_QKEY : state == IBV_QPS_RTS ? IBV_QP_STATE | IBV_QP_SQ_PSN : IBV_QP_STATE));
+		}
 		CALL_VOID(ibv_wr_start(ex));
 		ex->wr_id = 5;
 		CALL_VOID(ibv_wr_send(ex));

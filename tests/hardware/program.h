@@ -9,7 +9,7 @@
 
 /* In the preloaded kernel. */
 static void (*kernel_name)(const void *start, const char *text);
-static void (*kernel_fail)(int error);
+static void (*kernel_fail)(int error, unsigned after);
 static void (*kernel_report)(int fd, const char *kind, uint64_t element, uint32_t type);
 static void (*kernel_complete)(int fd, uint32_t cq);
 
@@ -31,7 +31,7 @@ static inline void find_kernel(void)
 }
 
 /* The call while the kernel refuses its next request. */
-#define FAILING(error, call) (kernel_fail(error), call)
+#define FAILING(error, call) (kernel_fail(error, 1), call)
 
 /* A device as the list shows it; of its paths the part behind sysfs. */
 static inline void print_device(struct ibv_device *device)
