@@ -178,8 +178,7 @@ static void completion_queues(void)
 	CALL_PTR(ibv_create_cq(context, 0, NULL, NULL, 0));
 	CALL_PTR(ibv_create_cq(context, 1 << 30, NULL, NULL, 0));
 	CALL_PTR(ibv_create_cq(context, 16, NULL, NULL, 99));
-	CALL_PTR(FAILING(ENOMEM, ibv_create_cq(context, 64, NULL, NULL, 0)));
-	kernel_fail(0, 0);
+	FAILING_EACH(ENOMEM, ibv_create_cq(context, 64, NULL, NULL, 0), ibv_destroy_cq);
 	cq = CALL_PTR(ibv_create_cq(context, 64, buffer, channel, 1));
 	if (!cq)
 		cq = CALL_PTR(ibv_create_cq(context, 64, buffer, NULL, 1));
@@ -248,12 +247,8 @@ static void shared_receive_queues(void)
 {
 	struct ibv_srq_init_attr init = {.srq_context = buffer, .attr = {.max_wr = 32, .max_sge = 2}};
 	struct ibv_srq_attr attr;
-	struct ibv_srq *failed;
 
-	failed = CALL_PTR(FAILING(ENOMEM, ibv_create_srq(pd, &init)));
-	kernel_fail(0, 0);
-	if (failed)
-		CALL_INT(ibv_destroy_srq(failed));
+	FAILING_EACH(ENOMEM, ibv_create_srq(pd, &init), ibv_destroy_srq);
 	init.attr.max_wr = 1 << 29;
 	CALL_PTR(ibv_create_srq(pd, &init));
 	init.attr.max_wr = 32;
@@ -360,10 +355,7 @@ static void queue_pair(enum ibv_qp_type type, struct ibv_srq *from, struct ibv_a
 	struct ibv_qp *qp;
 
 	note("-- queue pair of type %d%s", type, from ? " with a shared receive queue" : "");
-	qp = CALL_PTR(FAILING(ENOMEM, ibv_create_qp(pd, &init)));
-	kernel_fail(0, 0);
-	if (qp)
-		CALL_INT(ibv_destroy_qp(qp));
+	FAILING_EACH(ENOMEM, ibv_create_qp(pd, &init), ibv_destroy_qp);
 	qp = CALL_PTR(ibv_create_qp(pd, &init));
 	if (!qp)
 		return;
@@ -407,6 +399,7 @@ static void builders(void)
 	struct ibv_qp *qp;
 
 	note("-- extended queue pair");
+	FAILING_EACH(EPERM, ibv_create_qp_ex(context, &init), ibv_destroy_qp);
 	qp = CALL_PTR(ibv_create_qp_ex(context, &init));
 	if (qp) {
 		ex = CALL_PTR(ibv_qp_to_qp_ex(qp));
@@ -442,8 +435,7 @@ static void work_queues(void)
 	uint8_t key[40] = {1, 2, 3};
 
 	note("-- work queues");
-	wq = CALL_PTR(FAILING(ENOMEM, ibv_create_wq(context, &init)));
-	kernel_fail(0, 0);
+	FAILING_EACH(ENOMEM, ibv_create_wq(context, &init), ibv_destroy_wq);
 	wq = CALL_PTR(ibv_create_wq(context, &init));
 	if (wq) {
 		printf("    number %#x handle %#x state %d\n", wq->wq_num, wq->handle, wq->state);
@@ -509,8 +501,7 @@ static void device_memory(void)
 	struct ibv_mr *region;
 
 	note("-- device memory and counters");
-	dm = CALL_PTR(FAILING(ENOMEM, ibv_alloc_dm(context, &init)));
-	kernel_fail(0, 0);
+	FAILING_EACH(ENOMEM, ibv_alloc_dm(context, &init), ibv_free_dm);
 	dm = CALL_PTR(ibv_alloc_dm(context, &init));
 	if (dm) {
 		CALL_INT(ibv_memcpy_to_dm(dm, 8, "abcdefgh", 8));
@@ -543,8 +534,7 @@ static void xrc(void)
 	uint32_t number;
 
 	note("-- XRC");
-	xrcd = CALL_PTR(FAILING(EINVAL, ibv_open_xrcd(context, &init)));
-	kernel_fail(0, 0);
+	FAILING_EACH(EINVAL, ibv_open_xrcd(context, &init), ibv_close_xrcd);
 	xrcd = CALL_PTR(ibv_open_xrcd(context, &init));
 	srq_init.xrcd = qp_init.xrcd = open_attr.xrcd = xrcd;
 	if (!xrcd)

@@ -33,6 +33,18 @@ static inline void find_kernel(void)
 /* The call while the kernel refuses its next request. */
 #define FAILING(error, call) (kernel_fail(error, 1), call)
 
+/* Creates and destroys while each of the first requests fails in turn; a creation that needs fewer succeeds. */
+#define FAILING_EACH(error, create, destroy)             \
+	do                                               \
+		for (unsigned after_ = 1; after_ <= 3; after_++) { \
+			kernel_fail(error, after_);      \
+			__typeof__(create) made = CALL_PTR(create); \
+			kernel_fail(0, 0);               \
+			if (made)                        \
+				CALL_INT(destroy(made)); \
+		}                                        \
+	while (0)
+
 /* A device as the list shows it; of its paths the part behind sysfs. */
 static inline void print_device(struct ibv_device *device)
 {
