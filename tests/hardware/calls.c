@@ -27,7 +27,14 @@ static void open_it(const char *name)
 		print_device(list[i]);
 		if (strcmp(ibv_get_device_name(list[i]), name))
 			continue;
-		CALL_PTR(FAILING(EMFILE, ibv_open_device(list[i])));
+		/* Each of the requests of opening fails once. */
+		for (unsigned after = 1; after < 16; after++) {
+			kernel_fail(EIO, after);
+			context = CALL_PTR(ibv_open_device(list[i]));
+			kernel_fail(0, 0);
+			if (context)
+				CALL_INT(ibv_close_device(context));
+		}
 		context = CALL_PTR(ibv_open_device(list[i]));
 	}
 	if (!context) {
@@ -125,7 +132,7 @@ static void regions(void)
 			CALL_INT(ibv_dealloc_mw(mw));
 		}
 	}
-	kernel_fail(0);
+	kernel_fail(0, 0);
 	if (other_pd) {
 		CALL_INT(FAILING(EBUSY, ibv_dealloc_pd(other_pd)));
 		CALL_INT(ibv_dealloc_pd(other_pd));
@@ -171,8 +178,7 @@ static void completion_queues(void)
 	CALL_PTR(ibv_create_cq(context, 0, NULL, NULL, 0));
 	CALL_PTR(ibv_create_cq(context, 1 << 30, NULL, NULL, 0));
 	CALL_PTR(ibv_create_cq(context, 16, NULL, NULL, 99));
-	CALL_PTR(FAILING(ENOMEM, ibv_create_cq(context, 64, NULL, NULL, 0)));
-	kernel_fail(0);
+	FAILING_EACH(ENOMEM, ibv_create_cq(context, 64, NULL, NULL, 0), ibv_destroy_cq);
 	cq = CALL_PTR(ibv_create_cq(context, 64, buffer, channel, 1));
 	if (!cq)
 		cq = CALL_PTR(ibv_create_cq(context, 64, buffer, NULL, 1));
@@ -184,7 +190,7 @@ static void completion_queues(void)
 	CALL_INT(ibv_resize_cq(cq, 200));
 	FIELD(*cq, cqe);
 	CALL_INT(FAILING(EINVAL, ibv_resize_cq(cq, 300)));
-	kernel_fail(0);
+	kernel_fail(0, 0);
 	CALL_INT(ibv_modify_cq(cq, &modify));
 	modify.attr_mask = 1 << 5;
 	CALL_INT(ibv_modify_cq(cq, &modify));
@@ -241,12 +247,8 @@ static void shared_receive_queues(void)
 {
 	struct ibv_srq_init_attr init = {.srq_context = buffer, .attr = {.max_wr = 32, .max_sge = 2}};
 	struct ibv_srq_attr attr;
-	struct ibv_srq *failed;
 
-	failed = CALL_PTR(FAILING(ENOMEM, ibv_create_srq(pd, &init)));
-	kernel_fail(0);
-	if (failed)
-		CALL_INT(ibv_destroy_srq(failed));
+	FAILING_EACH(ENOMEM, ibv_create_srq(pd, &init), ibv_destroy_srq);
 	init.attr.max_wr = 1 << 29;
 	CALL_PTR(ibv_create_srq(pd, &init));
 	init.attr.max_wr = 32;
@@ -260,7 +262,7 @@ static void shared_receive_queues(void)
 	attr.srq_limit = 4;
 	CALL_INT(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT));
 	CALL_INT(FAILING(EINVAL, ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT)));
-	kernel_fail(0);
+	kernel_fail(0, 0);
 	attr.max_wr = 64;
 	CALL_INT(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR));
 	receive(NULL, srq);
@@ -298,7 +300,7 @@ static void states(struct ibv_qp *qp, enum ibv_qp_type type)
 	else if (type != IBV_QPT_RAW_PACKET)
 		mask |= IBV_QP_ACCESS_FLAGS;
 	CALL_INT(FAILING(EINVAL, ibv_modify_qp(qp, &attr, mask)));
-	kernel_fail(0);
+	kernel_fail(0, 0);
 	CALL_INT(ibv_modify_qp(qp, &attr, mask));
 	FIELD(*qp, state);
 	attr = (struct ibv_qp_attr){
@@ -332,7 +334,7 @@ static void states(struct ibv_qp *qp, enum ibv_qp_type type)
 		print_cap(&init.cap);
 	}
 	CALL_INT(FAILING(EINVAL, ibv_query_qp(qp, &attr, IBV_QP_STATE, &init)));
-	kernel_fail(0);
+	kernel_fail(0, 0);
 }
 
 static struct ibv_ah *address(void)
@@ -341,7 +343,7 @@ static struct ibv_ah *address(void)
 					   .hop_limit = 64}, .is_global = 1, .dlid = 7, .sl = 2, .port_num = 1};
 
 	CALL_PTR(FAILING(EINVAL, ibv_create_ah(pd, &attr)));
-	kernel_fail(0);
+	kernel_fail(0, 0);
 	return CALL_PTR(ibv_create_ah(pd, &attr));
 }
 
@@ -353,10 +355,7 @@ static void queue_pair(enum ibv_qp_type type, struct ibv_srq *from, struct ibv_a
 	struct ibv_qp *qp;
 
 	note("-- queue pair of type %d%s", type, from ? " with a shared receive queue" : "");
-	qp = CALL_PTR(FAILING(ENOMEM, ibv_create_qp(pd, &init)));
-	kernel_fail(0);
-	if (qp)
-		CALL_INT(ibv_destroy_qp(qp));
+	FAILING_EACH(ENOMEM, ibv_create_qp(pd, &init), ibv_destroy_qp);
 	qp = CALL_PTR(ibv_create_qp(pd, &init));
 	if (!qp)
 		return;
@@ -400,6 +399,7 @@ static void builders(void)
 	struct ibv_qp *qp;
 
 	note("-- extended queue pair");
+	FAILING_EACH(EPERM, ibv_create_qp_ex(context, &init), ibv_destroy_qp);
 	qp = CALL_PTR(ibv_create_qp_ex(context, &init));
 	if (qp) {
 		ex = CALL_PTR(ibv_qp_to_qp_ex(qp));
@@ -435,8 +435,7 @@ static void work_queues(void)
 	uint8_t key[40] = {1, 2, 3};
 
 	note("-- work queues");
-	wq = CALL_PTR(FAILING(ENOMEM, ibv_create_wq(context, &init)));
-	kernel_fail(0);
+	FAILING_EACH(ENOMEM, ibv_create_wq(context, &init), ibv_destroy_wq);
 	wq = CALL_PTR(ibv_create_wq(context, &init));
 	if (wq) {
 		printf("    number %#x handle %#x state %d\n", wq->wq_num, wq->handle, wq->state);
@@ -485,7 +484,7 @@ static void flows(void)
 	if (!qp)
 		return;
 	CALL_PTR(FAILING(EINVAL, ibv_create_flow(qp, &rule.attr)));
-	kernel_fail(0);
+	kernel_fail(0, 0);
 	flow = CALL_PTR(ibv_create_flow(qp, &rule.attr));
 	if (flow)
 		CALL_INT(ibv_destroy_flow(flow));
@@ -502,8 +501,7 @@ static void device_memory(void)
 	struct ibv_mr *region;
 
 	note("-- device memory and counters");
-	dm = CALL_PTR(FAILING(ENOMEM, ibv_alloc_dm(context, &init)));
-	kernel_fail(0);
+	FAILING_EACH(ENOMEM, ibv_alloc_dm(context, &init), ibv_free_dm);
 	dm = CALL_PTR(ibv_alloc_dm(context, &init));
 	if (dm) {
 		CALL_INT(ibv_memcpy_to_dm(dm, 8, "abcdefgh", 8));
@@ -536,8 +534,7 @@ static void xrc(void)
 	uint32_t number;
 
 	note("-- XRC");
-	xrcd = CALL_PTR(FAILING(EINVAL, ibv_open_xrcd(context, &init)));
-	kernel_fail(0);
+	FAILING_EACH(EINVAL, ibv_open_xrcd(context, &init), ibv_close_xrcd);
 	xrcd = CALL_PTR(ibv_open_xrcd(context, &init));
 	srq_init.xrcd = qp_init.xrcd = open_attr.xrcd = xrcd;
 	if (!xrcd)

@@ -12,14 +12,15 @@
 
 static struct object objects[1024];
 static unsigned object_count;
-static int fails; /* the next request, with this error */
+static int fails;                /* a request fails with this error */
+static unsigned fails_after = 1; /* which one from now */
 
 static const char *const kind_names[OBJECT_KINDS] = {"pd", "mr", "mw", "ah", "cq", "srq", "qp", "wq", "table", "flow",
 						     "xrcd", "dm", "counters", "action", "driver's"};
 
 /* For the program. */
 void hardware_name(const void *start, const char *text);
-void hardware_fail(int error);
+void hardware_fail(int error, unsigned after);
 void hardware_report(int fd, const char *kind, uint64_t element, uint32_t type);
 void hardware_complete(int fd, uint32_t cq);
 
@@ -29,10 +30,23 @@ void hardware_name(const void *start, const char *text)
 	name(start, text);
 }
 
-/* The next request fails. */
-void hardware_fail(int error)
+/* One of the next requests fails: the first for 1. No error takes that back. */
+void hardware_fail(int error, unsigned after)
 {
 	fails = error;
+	fails_after = after;
+}
+
+/* The error with which this request fails, or 0. */
+static int failure(void)
+{
+	int error = fails;
+
+	if (!fails || --fails_after)
+		return 0;
+	fails = 0;
+	fprintf(record, "    fails with %d\n", error);
+	return error;
 }
 
 struct object *object_of(struct device *device, enum object_kind kind, uint32_t handle)
@@ -322,12 +336,9 @@ static int run(struct request *request)
 
 	if (request->out_size && request->command != IB_USER_VERBS_CMD_POLL_CQ)
 		memset(request->out, 0, request->out_size);
-	if (fails) {
-		error = fails;
-		fails = 0;
-		fprintf(record, "    fails with %d\n", error);
+	error = failure();
+	if (error)
 		return error;
-	}
 	switch (request->command) {
 	case IB_USER_VERBS_CMD_GET_CONTEXT: {
 		struct ib_uverbs_get_context_resp answer = {.num_comp_vectors = 4};
@@ -642,7 +653,9 @@ static uint16_t output_of(const struct driver *driver, const struct method *meth
 	for (const struct driver_output *out = driver ? driver->outputs : NULL; out && out->attr; out++)
 		if (out->object == hdr->object_id && out->method == hdr->method_id && out->attr == id)
 			return out->number ? OUT_OBJ(id) : OUT(id);
-	return id == UVERBS_ATTR_UHW_OUT ? OUT(id) : method ? core_output(method, id) : 0;
+	if (id >= UVERBS_ATTR_UHW_IN) /* the driver's numbers begin where its parts of a command are in commands' methods */
+		return id == UVERBS_ATTR_UHW_OUT && method && method->legacy ? OUT(id) : 0;
+	return method ? core_output(method, id) : 0;
 }
 
 /* Files are named by their number among the files of their kind. */
@@ -654,7 +667,7 @@ static void print_method(const struct file *file, const struct method *method, s
 		struct ib_uverbs_attr attr = hdr->attrs[i];
 		struct file *named = NULL;
 
-		if (attr.attr_id == UVERBS_ATTR_UHW_IN) {
+		if (attr.attr_id == UVERBS_ATTR_UHW_IN && method && method->legacy) {
 			struct request request = {.file = (struct file *)file, .command = ~0u};
 
 			for (unsigned j = 0; j < sizeof legacies / sizeof *legacies; j++)
@@ -702,9 +715,9 @@ static int run_method(struct file *file, const struct method *method, struct ib_
 		uint32_t vectors = 4;
 		uint64_t support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS;
 
-		request.out_size = 0;
-		if (fails)
-			return run(&request);
+		error = failure();
+		if (error)
+			return error;
 		if (request.driver_out_size)
 			memset(request.driver_out, 0, request.driver_out_size);
 		if (file->device->driver && file->device->driver->answer)
@@ -722,6 +735,9 @@ static int run_method(struct file *file, const struct method *method, struct ib_
 		return error;
 	}
 	case METHOD(UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC):
+		error = failure();
+		if (error)
+			return error;
 		first->data = event_file(FILE_ASYNC, file->device);
 		return 0;
 	case METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY): {
@@ -731,6 +747,9 @@ static int run_method(struct file *file, const struct method *method, struct ib_
 
 		if (entry.gid_index > 1 || entry.port_num != 1)
 			return entry.gid_index > 3 || entry.port_num != 1 ? EINVAL : ENODATA;
+		error = failure();
+		if (error)
+			return error;
 		memcpy(entry.gid, "\xfe\x80\0\0\0\0\0\0\x02\x50\xb6\xff\xfe\0\0", 15);
 		((uint8_t *)entry.gid)[15] = entry.gid_index;
 		GIVE(hdr, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, entry);
@@ -797,10 +816,9 @@ static int run_method(struct file *file, const struct method *method, struct ib_
 			give_attr(hdr, method->outputs[0] - 1, out + (method->object == UVERBS_OBJECT_WQ ? 2 : 0), 8);
 		return error;
 	}
-	if (fails) {
-		request.out_size = 0;
-		return run(&request);
-	}
+	error = failure();
+	if (error)
+		return error;
 	switch (METHOD(method->object, method->method)) {
 	case METHOD(UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC):
 		request.object = new_object(file->device, OBJECT_DM, 0);
@@ -823,6 +841,23 @@ static int run_method(struct file *file, const struct method *method, struct ib_
 		CREATED(dm ? UVERBS_ATTR_REG_DM_MR_HANDLE : UVERBS_ATTR_REG_DMABUF_MR_HANDLE);
 		GIVE(hdr, dm ? UVERBS_ATTR_REG_DM_MR_RESP_LKEY : UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, lkey);
 		GIVE(hdr, dm ? UVERBS_ATTR_REG_DM_MR_RESP_RKEY : UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, rkey);
+		break;
+	}
+	case METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT): {
+		uint32_t vectors = 4;
+		uint64_t support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS;
+
+		GIVE(hdr, UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS, vectors);
+		GIVE(hdr, UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT, support);
+		break;
+	}
+	case METHOD(UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR): {
+		uint32_t lkey = 0x6001, rkey = 0x6002;
+		uint64_t length = 4096;
+
+		GIVE(hdr, UVERBS_ATTR_QUERY_MR_RESP_LKEY, lkey);
+		GIVE(hdr, UVERBS_ATTR_QUERY_MR_RESP_RKEY, rkey);
+		GIVE(hdr, UVERBS_ATTR_QUERY_MR_RESP_LENGTH, length);
 		break;
 	}
 	case METHOD(UVERBS_OBJECT_COUNTERS, UVERBS_METHOD_COUNTERS_READ): {
@@ -878,8 +913,9 @@ int run_ioctl(struct file *file, struct ib_uverbs_ioctl_hdr *hdr)
 		if (out->object == hdr->object_id && out->method == hdr->method_id && ways == WAY_METHODS) {
 			known = true;
 			print_method(file, NULL, hdr);
-			driver->method(file, hdr);
-			error = 0;
+			error = failure();
+			if (!error)
+				driver->method(file, hdr);
 		}
 	if (!known)
 		fprintf(record, "  ioctl object %u method %u refused\n", hdr->object_id, hdr->method_id);

@@ -80,47 +80,114 @@ static void mlx5_answer(struct request *request)
 	}
 }
 
+/* Attributes that come out; a method without any has an entry for itself. */
 static const struct driver_output mlx5_outputs[] = {
-	{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, true},
-	{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, false},
-	{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, false},
-	{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, false},
-	{MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, UINT16_MAX, false},
-	{MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, false},
+#define METHOD(object, method, attr, number) {MLX5_IB_OBJECT_##object, MLX5_IB_METHOD_##method, attr, number}
+#define NUMBER(object, method, attr) METHOD(object, method, MLX5_IB_ATTR_##attr, true)
+#define OUT(object, method, attr) METHOD(object, method, MLX5_IB_ATTR_##attr, false)
+#define NO_OUT(object, method) METHOD(object, method, UINT16_MAX, false)
+	NUMBER(UAR, UAR_OBJ_ALLOC, UAR_OBJ_ALLOC_HANDLE),
+	OUT(UAR, UAR_OBJ_ALLOC, UAR_OBJ_ALLOC_MMAP_OFFSET),
+	OUT(UAR, UAR_OBJ_ALLOC, UAR_OBJ_ALLOC_MMAP_LENGTH),
+	OUT(UAR, UAR_OBJ_ALLOC, UAR_OBJ_ALLOC_PAGE_ID),
+	NO_OUT(UAR, UAR_OBJ_DESTROY),
+	NUMBER(VAR, VAR_OBJ_ALLOC, VAR_OBJ_ALLOC_HANDLE),
+	OUT(VAR, VAR_OBJ_ALLOC, VAR_OBJ_ALLOC_MMAP_OFFSET),
+	OUT(VAR, VAR_OBJ_ALLOC, VAR_OBJ_ALLOC_MMAP_LENGTH),
+	OUT(VAR, VAR_OBJ_ALLOC, VAR_OBJ_ALLOC_PAGE_ID),
+	NO_OUT(VAR, VAR_OBJ_DESTROY),
+	NUMBER(PP, PP_OBJ_ALLOC, PP_OBJ_ALLOC_HANDLE),
+	OUT(PP, PP_OBJ_ALLOC, PP_OBJ_ALLOC_INDEX),
+	NO_OUT(PP, PP_OBJ_DESTROY),
+	OUT(DEVX, DEVX_OTHER, DEVX_OTHER_CMD_OUT),
+	OUT(DEVX, DEVX_QUERY_UAR, DEVX_QUERY_UAR_DEV_IDX),
+	OUT(DEVX, DEVX_QUERY_EQN, DEVX_QUERY_EQN_DEV_EQN),
+	NO_OUT(DEVX, DEVX_SUBSCRIBE_EVENT),
+	NUMBER(DEVX_UMEM, DEVX_UMEM_REG, DEVX_UMEM_REG_HANDLE),
+	OUT(DEVX_UMEM, DEVX_UMEM_REG, DEVX_UMEM_REG_OUT_ID),
+	NO_OUT(DEVX_UMEM, DEVX_UMEM_DEREG),
+	NUMBER(DEVX_OBJ, DEVX_OBJ_CREATE, DEVX_OBJ_CREATE_HANDLE),
+	OUT(DEVX_OBJ, DEVX_OBJ_CREATE, DEVX_OBJ_CREATE_CMD_OUT),
+	NO_OUT(DEVX_OBJ, DEVX_OBJ_DESTROY),
+	OUT(DEVX_OBJ, DEVX_OBJ_MODIFY, DEVX_OBJ_MODIFY_CMD_OUT),
+	OUT(DEVX_OBJ, DEVX_OBJ_QUERY, DEVX_OBJ_QUERY_CMD_OUT),
+	NO_OUT(DEVX_OBJ, DEVX_OBJ_ASYNC_QUERY),
+	NUMBER(DEVX_ASYNC_CMD_FD, DEVX_ASYNC_CMD_FD_ALLOC, DEVX_ASYNC_CMD_FD_ALLOC_HANDLE),
+	NUMBER(DEVX_ASYNC_EVENT_FD, DEVX_ASYNC_EVENT_FD_ALLOC, DEVX_ASYNC_EVENT_FD_ALLOC_HANDLE),
+	NUMBER(FLOW_MATCHER, FLOW_MATCHER_CREATE, FLOW_MATCHER_CREATE_HANDLE),
+	NO_OUT(FLOW_MATCHER, FLOW_MATCHER_DESTROY),
+	NUMBER(STEERING_ANCHOR, STEERING_ANCHOR_CREATE, STEERING_ANCHOR_CREATE_HANDLE),
+	OUT(STEERING_ANCHOR, STEERING_ANCHOR_CREATE, STEERING_ANCHOR_FT_ID),
+	NO_OUT(STEERING_ANCHOR, STEERING_ANCHOR_DESTROY),
+	{UVERBS_OBJECT_FLOW, MLX5_IB_METHOD_CREATE_FLOW, MLX5_IB_ATTR_CREATE_FLOW_HANDLE, true},
+	{UVERBS_OBJECT_FLOW_ACTION, MLX5_IB_METHOD_FLOW_ACTION_CREATE_MODIFY_HEADER, MLX5_IB_ATTR_CREATE_MODIFY_HEADER_HANDLE, true},
+	{UVERBS_OBJECT_FLOW_ACTION, MLX5_IB_METHOD_FLOW_ACTION_CREATE_PACKET_REFORMAT, MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_HANDLE,
+	 true},
 	{UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC, MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET, false},
 	{UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC, MLX5_IB_ATTR_ALLOC_DM_RESP_PAGE_INDEX, false},
+	{UVERBS_OBJECT_DM, MLX5_IB_METHOD_DM_MAP_OP_ADDR, MLX5_IB_ATTR_DM_MAP_OP_ADDR_RESP_START_OFFSET, false},
+	{UVERBS_OBJECT_DM, MLX5_IB_METHOD_DM_MAP_OP_ADDR, MLX5_IB_ATTR_DM_MAP_OP_ADDR_RESP_PAGE_INDEX, false},
+	{UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, MLX5_IB_ATTR_QUERY_PD_RESP_PDN, false},
+	{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX, false},
 	{0}
 };
 
+static bool is(const struct ib_uverbs_ioctl_hdr *hdr, uint16_t object, uint16_t method)
+{
+	return hdr->object_id == object && hdr->method_id == method;
+}
+
+/* A new object or file for an attribute that is a number. */
+static uint64_t mlx5_number(struct file *file, const struct ib_uverbs_ioctl_hdr *hdr)
+{
+	enum object_kind kind = hdr->object_id == UVERBS_OBJECT_FLOW ? OBJECT_FLOW :
+				hdr->object_id == UVERBS_OBJECT_FLOW_ACTION ? OBJECT_ACTION : OBJECT_OF_DRIVER;
+
+	if (hdr->object_id == MLX5_IB_OBJECT_DEVX_ASYNC_CMD_FD || hdr->object_id == MLX5_IB_OBJECT_DEVX_ASYNC_EVENT_FD)
+		return event_file(FILE_ASYNC, file->device);
+	return new_object(file->device, kind, 0)->handle;
+}
+
+/* Bytes that come out: numbers are small, places in the device are pages, the status of a device's command is success. */
+static void mlx5_out(const struct ib_uverbs_ioctl_hdr *hdr, const struct ib_uverbs_attr *attr, uint64_t handle)
+{
+	struct request request = {.driver_out = (void *)(uintptr_t)attr->data, .driver_out_size = attr->len};
+	uint64_t value = 7;
+
+	memset(request.driver_out, 0, attr->len);
+	if (is(hdr, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT)) {
+		ANSWER(&request, (struct mlx5_ib_alloc_ucontext_resp){
+			.qp_tab_size = 1 << 18, .bf_reg_size = 512, .cache_line_size = 64, .max_sq_desc_sz = 1024,
+			.max_rq_desc_sz = 512, .max_send_wqebb = 32768, .max_recv_wr = 32768, .max_srq_recv_wr = 32767,
+			.num_ports = 1, .response_length = sizeof(struct mlx5_ib_alloc_ucontext_resp), .cqe_version = 1,
+			.eth_min_inline = MLX5_USER_INLINE_MODE_L2, .log_uar_size = 12, .num_uars_per_page = 1});
+		return;
+	}
+	if (hdr->object_id == MLX5_IB_OBJECT_UAR)
+		value = attr->attr_id == MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET ? 0x60000 + (handle & 0xff) * 0x1000 :
+			attr->attr_id == MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH ? 4096 : handle & 0xff;
+	else if (hdr->object_id == MLX5_IB_OBJECT_VAR)
+		value = attr->attr_id == MLX5_IB_ATTR_VAR_OBJ_ALLOC_MMAP_OFFSET ? 0x90000 :
+			attr->attr_id == MLX5_IB_ATTR_VAR_OBJ_ALLOC_MMAP_LENGTH ? 4096 : handle & 0xff;
+	else if (hdr->object_id == UVERBS_OBJECT_DM && attr->len == 8)
+		value = 0x80;
+	if (attr->len <= 8)
+		give(request.driver_out, attr->len, &value, sizeof value);
+}
+
 static void mlx5_method(struct file *file, struct ib_uverbs_ioctl_hdr *hdr)
 {
-	struct object *object = NULL;
+	uint64_t handle = 0;
 
-	if (hdr->object_id == MLX5_IB_OBJECT_UAR && hdr->method_id == MLX5_IB_METHOD_UAR_OBJ_ALLOC)
-		object = new_object(file->device, OBJECT_OF_DRIVER, 0);
-	for (unsigned i = 0; i < hdr->num_attrs; i++) {
-		struct ib_uverbs_attr *attr = &hdr->attrs[i];
-		void *out = (void *)(uintptr_t)attr->data;
-		uint64_t offset = 0x60000 + (object ? object->index : 0) * 0x1000;
-		uint32_t length = 4096, page = object ? object->index : 0;
-		uint16_t index = 3;
-
-		if (object)
-			switch (attr->attr_id) {
-			case MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE: attr->data = object->handle; break;
-			case MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET: give(out, attr->len, &offset, sizeof offset); break;
-			case MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH: give(out, attr->len, &length, sizeof length); break;
-			case MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID: give(out, attr->len, &page, sizeof page); break;
-			}
-		else if (hdr->object_id == MLX5_IB_OBJECT_DEVX && attr->attr_id == MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT)
-			memset(out, 0, attr->len); /* success, and no capability */
-		else if (hdr->object_id == UVERBS_OBJECT_DM && hdr->method_id == UVERBS_METHOD_DM_ALLOC) {
-			if (attr->attr_id == MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET)
-				give(out, attr->len, &(uint64_t){0x80}, 8);
-			else if (attr->attr_id == MLX5_IB_ATTR_ALLOC_DM_RESP_PAGE_INDEX)
-				give(out, attr->len, &index, sizeof index);
+	for (const struct driver_output *out = mlx5_outputs; out->attr; out++)
+		for (unsigned i = 0; i < hdr->num_attrs && is(hdr, out->object, out->method); i++) {
+			if (hdr->attrs[i].attr_id != out->attr)
+				continue;
+			if (out->number)
+				hdr->attrs[i].data = handle = mlx5_number(file, hdr);
+			else
+				mlx5_out(hdr, &hdr->attrs[i], handle);
 		}
-	}
 }
 
 static const struct driver mlx5 = {.provider = "mlx5", .answer = mlx5_answer, .outputs = mlx5_outputs, .method = mlx5_method};

@@ -9,7 +9,7 @@
 
 /* In the preloaded kernel. */
 static void (*kernel_name)(const void *start, const char *text);
-static void (*kernel_fail)(int error);
+static void (*kernel_fail)(int error, unsigned after);
 static void (*kernel_report)(int fd, const char *kind, uint64_t element, uint32_t type);
 static void (*kernel_complete)(int fd, uint32_t cq);
 
@@ -31,7 +31,19 @@ static inline void find_kernel(void)
 }
 
 /* The call while the kernel refuses its next request. */
-#define FAILING(error, call) (kernel_fail(error), call)
+#define FAILING(error, call) (kernel_fail(error, 1), call)
+
+/* Creates and destroys while each of the first requests fails in turn; a creation that needs fewer succeeds. */
+#define FAILING_EACH(error, create, destroy)             \
+	do                                               \
+		for (unsigned after_ = 1; after_ <= 3; after_++) { \
+			kernel_fail(error, after_);      \
+			__typeof__(create) made = CALL_PTR(create); \
+			kernel_fail(0, 0);               \
+			if (made)                        \
+				CALL_INT(destroy(made)); \
+		}                                        \
+	while (0)
 
 /* A device as the list shows it; of its paths the part behind sysfs. */
 static inline void print_device(struct ibv_device *device)

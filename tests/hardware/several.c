@@ -1,10 +1,31 @@
 /*
  * several.c - all devices of the kernel in one process: listed, opened side by side, a protection domain and a memory region
  * on each, and closed in another order than they were opened.
+ *
+ *   several [--served]
+ *
+ * --served  only tell, for each device, the shared object whose functions poll its completions
  */
 #include "program.h"
 
-int main(void)
+static int served(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *context;
+	Dl_info info;
+
+	for (int i = 0; list && list[i]; i++) {
+		context = ibv_open_device(list[i]);
+		if (!context || !dladdr((void *)context->ops.poll_cq, &info))
+			die("%s", ibv_get_device_name(list[i]));
+		printf("%s %s\n", ibv_get_device_name(list[i]), strrchr(info.dli_fname, '/') + 1);
+		ibv_close_device(context);
+	}
+	ibv_free_device_list(list);
+	return 0;
+}
+
+int main(int argc, char **argv)
 {
 	static _Alignas(4096) unsigned char buffer[4096];
 	struct ibv_context *contexts[32] = {NULL};
@@ -14,6 +35,8 @@ int main(void)
 	int count = 0, again = 0;
 
 	begin();
+	if (argc > 1)
+		return strcmp(argv[1], "--served") ? 2 : served();
 	find_kernel();
 	kernel_name(buffer, "buffer");
 	list = CALL_PTR(ibv_get_device_list(&count));
