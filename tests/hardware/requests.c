@@ -364,6 +364,20 @@ static int run_method(struct file *file, const struct method *method, struct ib_
 		GIVE(hdr, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, entry);
 		return 0;
 	}
+	case METHOD(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE): {
+		struct ib_uverbs_gid_entry entries[2] = {{.port_num = 1, .gid_type = IB_UVERBS_GID_TYPE_ROCE_V1},
+							 {.port_num = 1, .gid_index = 1, .gid_type = IB_UVERBS_GID_TYPE_ROCE_V2}};
+		uint64_t count = 2;
+
+		error = failure();
+		if (error)
+			return error;
+		entries[0].gid[0] = entries[1].gid[0] = 0x80fe;
+		entries[1].gid[1] = 0x0100;
+		GIVE(hdr, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, entries);
+		GIVE(hdr, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, count);
+		return 0;
+	}
 	case METHOD(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE): {
 		struct ib_uverbs_attr *channel = attr_of(hdr, UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL);
 
