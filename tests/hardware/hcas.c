@@ -8,11 +8,6 @@
 #include <rdma/qedr-abi.h>
 #include <rdma/vmw_pvrdma-abi.h>
 
-static uint32_t number(const struct request *request)
-{
-	return request->object ? request->object->index : 0;
-}
-
 static void cxgb4_answer(struct request *request)
 {
 	const struct object *object = request->object;

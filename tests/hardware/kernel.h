@@ -4,7 +4,9 @@
  *
  *   files.c    open, stat, mmap, close, write, ioctl: what a process calls
  *   netlink.c  the same for RDMA netlink
- *   core.c     the verbs core: takes a request apart, writes it down, keeps objects, answers
+ *   requests.c takes a request apart, writes it down and has it run
+ *   core.c     the verbs core: its answers
+ *   objects.c  objects, events, and requests that are to fail
  *   mlx.c, nics.c, hcas.c   the drivers: their part of the answers
  */
 #ifndef HARDWARE_KERNEL_H
@@ -113,8 +115,21 @@ static inline void give(void *out, size_t size, const void *answer, size_t answe
 {
 	memcpy(out, answer, answer_size < size ? answer_size : size);
 }
+/* The number of the object that a driver's answer is about. */
+static inline uint32_t number(const struct request *request)
+{
+	return request->object ? request->object->index : 0;
+}
+
 #define ANSWER(request, ...) \
 	give((request)->driver_out, (request)->driver_out_size, &(__VA_ARGS__), sizeof(__VA_ARGS__))
+
+/* Runs a command; the result is an error number or 0. */
+int run_command(struct request *request);
+struct ib_uverbs_query_port_resp port_attributes(const struct device *device);
+
+/* The error with which the program wants this request to fail, or 0. */
+int failure(void);
 
 /* A socket of RDMA netlink is closed. */
 void forget_socket(int fd);

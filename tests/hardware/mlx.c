@@ -8,11 +8,6 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/mthca-abi.h>
 
-static uint32_t number(const struct request *request)
-{
-	return request->object ? request->object->index : 0;
-}
-
 static void mlx5_context(struct request *request)
 {
 	const struct mlx5_ib_alloc_ucontext_req_v2 *in = request->driver_in;

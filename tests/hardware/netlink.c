@@ -137,6 +137,10 @@ static void character_device(struct queue *queue, const struct nlmsghdr *request
 		if (attr->nla_type == RDMA_NLDEV_ATTR_DEV_INDEX)
 			memcpy(&index, at + NLA_HDRLEN, sizeof index);
 	}
+	if (!strcmp(getenv("HARDWARE_NETLINK"), "names")) { /* a kernel before 5.1 */
+		send_error(queue, request, EINVAL);
+		return;
+	}
 	if (index < 40 || index >= 40 + device_count) {
 		send_error(queue, request, ENODEV);
 		return;

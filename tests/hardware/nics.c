@@ -9,11 +9,6 @@
 #include <rdma/hns-abi.h>
 #include <rdma/irdma-abi.h>
 
-static uint32_t number(const struct request *request)
-{
-	return request->object ? request->object->index : 0;
-}
-
 static uint32_t power_of_two(uint32_t at_least)
 {
 	uint32_t power = 1;
