@@ -280,7 +280,7 @@ static void print_method(const struct file *file, const struct method *method, s
 			struct request request = {.file = (struct file *)file, .command = ~0u};
 
 			for (unsigned j = 0; j < sizeof legacies / sizeof *legacies; j++)
-				if (method && method->legacy && (method->command & IB_USER_VERBS_CMD_COMMAND_MASK) == legacies[j].command)
+				if ((method->command & IB_USER_VERBS_CMD_COMMAND_MASK) == legacies[j].command)
 					request.command = legacies[j].command;
 			driver_parts(&request, hdr);
 			fprintf(record, "    attr %#x len %u flags %u", attr.attr_id, attr.len, attr.flags);
