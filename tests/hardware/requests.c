@@ -383,6 +383,7 @@ static int run_method(struct file *file, const struct method *method, struct ib_
 
 		in.cq.user_handle = number_in(hdr, UVERBS_ATTR_CREATE_CQ_USER_HANDLE);
 		in.cq.cqe = number_in(hdr, UVERBS_ATTR_CREATE_CQ_CQE);
+		in.cq.comp_vector = number_in(hdr, UVERBS_ATTR_CREATE_CQ_COMP_VECTOR);
 		in.cq.comp_channel = channel ? (int)channel->data : -1;
 		error = run_command(&request);
 		if (error)
