@@ -19,6 +19,10 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 	int (*connect)(struct rdma_cm_id *, struct rdma_conn_param *) = dlsym(RTLD_NEXT, "rdma_connect");
 	int result;
 
+	if (!connect) {
+		errno = ENOSYS;
+		return -1;
+	}
 	for (int tries = 0; (result = connect(id, param)) && errno == ECONNREFUSED && tries < 100; tries++)
 		usleep(50000);
 	return result;
