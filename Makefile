@@ -14,18 +14,21 @@ LIBRARY := $(TARGET)/release/libibverbs.so
 # rdma-core 44 names its file so; the soname is the part that programs ask for.
 VERSION := 1.14.44.0
 
-.PHONY: all build deps run test bench headers install clean
+.PHONY: all build deps run-deps run test bench headers compatibility install clean
 
 all: build
 
 deps:
 	@scripts/install-deps
 
+run-deps:
+	@scripts/install-deps run
+
 build:
 	$(CARGO) build --release
 
 # Debian's programs and perftest on this library, between two soft-RoCE devices in a guest.
-run: deps build
+run: run-deps build
 	@scripts/build-perftest
 	@guest/run --library $(TARGET)/release --timeout 300 scripts/demo $(TARGET)/perftest
 
@@ -39,6 +42,10 @@ bench: deps build
 
 headers:
 	$(CARGO) run --quiet -p xtask -- headers
+
+# docs/compatibility.md, from the sources and from what test runs have recorded.
+compatibility:
+	$(CARGO) run --quiet -p xtask -- compatibility
 
 $(LIBRARY):
 	$(CARGO) build --release

@@ -4,6 +4,8 @@
  * Proves: waiting without blocking; events of queue pairs (drained, last receive used) with the right element, their
  * counting and acknowledging; that destroying a queue pair waits for the acknowledgement; events of a port that goes
  * down and comes back; that every context gets the port's events.
+ *
+ * Fact: Destroying an object waits for the acknowledgement of its events that were got, and for no others.
  */
 #include <fcntl.h>
 #include <pthread.h>

@@ -25,27 +25,27 @@ static int tag_send, tag_recv, tag_qp, tag_srq; /* contexts of the program's own
 static void device(void)
 {
 	int n = -1;
-	struct old_device **list = CALL_PTR(old.get_device_list(&n));
+	struct old_device **list = CALL_PTR(old_get_device_list(&n));
 
 	if (!list)
 		die("no device list");
 	CHECK(n == 2);
 	for (int i = 0; i < n; i++) {
-		CHECK(!strncmp(old.get_device_name(list[i]), "rxe", 3));
-		CHECK(old.get_device_guid(list[i]) != 0);
+		CHECK(!strncmp(old_get_device_name(list[i]), "rxe", 3));
+		CHECK(old_get_device_guid(list[i]) != 0);
 	}
 	CHECK(list[n] == NULL);
 	struct old_device *first = list[0];
 	for (int i = 0; i < n; i++)
-		if (!strcmp(old.get_device_name(list[i]), "rxe0"))
+		if (!strcmp(old_get_device_name(list[i]), "rxe0"))
 			first = list[i];
-	c = CALL_PTR(old.open_device(first));
+	c = CALL_PTR(old_open_device(first));
 	if (!c)
 		die("cannot open");
 	CHECK(c->device == first);
-	CALL_VOID(old.free_device_list(list));
-	list = CALL_PTR(old.get_device_list(NULL));
-	CALL_VOID(old.free_device_list(list));
+	CALL_VOID(old_free_device_list(list));
+	list = CALL_PTR(old_get_device_list(NULL));
+	CALL_VOID(old_free_device_list(list));
 }
 
 static void queries(void)
@@ -55,39 +55,39 @@ static void queries(void)
 	uint16_t pkey = 0;
 
 	FILL(attr);
-	CALL_INT(old.query_device(c, &attr));
+	CALL_INT(old_query_device(c, &attr));
 	FIELD(attr, max_qp);
 	FIELD(attr, max_cqe);
 	FIELD(attr, phys_port_cnt);
 	FILL(port);
-	CALL_INT(old.query_port(c, PORT, &port));
+	CALL_INT(old_query_port(c, PORT, &port));
 	FIELD(port, state);
 	FIELD(port, gid_tbl_len);
 	FIELD(port, link_layer);
 	FIELD(port, flags);
-	CALL_INT(old.query_port(c, 9, &port));
-	CALL_INT(old.query_gid(c, PORT, GID_INDEX, &gid));
+	CALL_INT(old_query_port(c, 9, &port));
+	CALL_INT(old_query_gid(c, PORT, GID_INDEX, &gid));
 	print_gid("gid", &gid);
-	CALL_INT(old.query_gid(c, PORT, 4000, &gid));
-	CALL_INT(old.query_gid(c, PORT, GID_INDEX, &gid));
-	CALL_INT(old.query_pkey(c, PORT, 0, &pkey));
+	CALL_INT(old_query_gid(c, PORT, 4000, &gid));
+	CALL_INT(old_query_gid(c, PORT, GID_INDEX, &gid));
+	CALL_INT(old_query_pkey(c, PORT, 0, &pkey));
 	note("    pkey %x", pkey);
-	CALL_INT(old.query_pkey(c, PORT, 4000, &pkey));
+	CALL_INT(old_query_pkey(c, PORT, 4000, &pkey));
 }
 
 static void memory(void)
 {
-	pd = CALL_PTR(old.alloc_pd(c));
+	pd = CALL_PTR(old_alloc_pd(c));
 	CHECK(pd->context == c);
 	if (posix_memalign((void **)&buffer, 4096, SIZE))
 		die("memory");
 	memset(buffer, 0, SIZE);
-	CALL_PTR(old.reg_mr(pd, buffer, SIZE, IBV_ACCESS_REMOTE_WRITE)); /* remote without local writing */
-	mr = CALL_PTR(old.reg_mr(pd, buffer, SIZE,
+	CALL_PTR(old_reg_mr(pd, buffer, SIZE, IBV_ACCESS_REMOTE_WRITE)); /* remote without local writing */
+	mr = CALL_PTR(old_reg_mr(pd, buffer, SIZE,
 				 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC));
 	CHECK(mr->context == c && mr->pd == pd);
 	CHECK(mr->lkey == mr->rkey && mr->lkey != 0);
-	CALL_INT(old.dealloc_pd(pd)); /* busy */
+	CALL_INT(old_dealloc_pd(pd)); /* busy */
 }
 
 static int to_init(struct old_qp *qp)
@@ -97,7 +97,7 @@ static int to_init(struct old_qp *qp)
 				   .qkey = QKEY,
 				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC};
 
-	return old.modify_qp(qp, &attr,
+	return old_modify_qp(qp, &attr,
 			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 				     (qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
 }
@@ -114,8 +114,8 @@ static int to_rtr(struct old_qp *qp, uint32_t peer)
 		.ah_attr = {.grh = {.dgid = gid, .sgid_index = GID_INDEX, .hop_limit = 64}, .is_global = 1, .port_num = PORT}};
 
 	if (qp->qp_type == IBV_QPT_UD)
-		return old.modify_qp(qp, &attr, IBV_QP_STATE);
-	return old.modify_qp(qp, &attr,
+		return old_modify_qp(qp, &attr, IBV_QP_STATE);
+	return old_modify_qp(qp, &attr,
 			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 				     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
@@ -128,7 +128,7 @@ static int to_rts(struct old_qp *qp)
 
 	if (qp->qp_type == IBV_QPT_RC)
 		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-	return old.modify_qp(qp, &attr, mask);
+	return old_modify_qp(qp, &attr, mask);
 }
 
 static void poll_one(const char *what, struct old_cq *cq)
@@ -160,11 +160,11 @@ static void poll_one(const char *what, struct old_cq *cq)
 /* A queue pair connected to itself, with a shared receive queue. */
 static void connected(void)
 {
-	struct old_cq *send_cq = CALL_PTR(old.create_cq(c, 32, &tag_send, NULL, 0));
-	struct old_cq *recv_cq = CALL_PTR(old.create_cq(c, 32, &tag_recv, channel, 0));
+	struct old_cq *send_cq = CALL_PTR(old_create_cq(c, 32, &tag_send, NULL, 0));
+	struct old_cq *recv_cq = CALL_PTR(old_create_cq(c, 32, &tag_recv, channel, 0));
 	struct ibv_srq_init_attr srq_init = {.srq_context = &tag_srq, .attr = {.max_wr = 40, .max_sge = 2}};
 	struct ibv_srq_attr srq_attr = {.srq_limit = 3};
-	struct old_srq *srq = CALL_PTR(old.create_srq(pd, &srq_init));
+	struct old_srq *srq = CALL_PTR(old_create_srq(pd, &srq_init));
 	struct old_qp_init_attr init = {.qp_context = &tag_qp,
 					.send_cq = send_cq,
 					.recv_cq = recv_cq,
@@ -178,20 +178,20 @@ static void connected(void)
 	CHECK(send_cq->context == c && send_cq->cq_context == &tag_send);
 	FIELD(*send_cq, cqe);
 	CHECK(srq->context == c && srq->srq_context == &tag_srq && srq->pd == pd);
-	CALL_PTR(old.create_cq(c, 0x7fffffff, NULL, NULL, 0));
-	CALL_PTR(old.create_cq(c, 4, NULL, NULL, 77)); /* no such vector */
-	CALL_INT(old.resize_cq(send_cq, 64));
+	CALL_PTR(old_create_cq(c, 0x7fffffff, NULL, NULL, 0));
+	CALL_PTR(old_create_cq(c, 4, NULL, NULL, 77)); /* no such vector */
+	CALL_INT(old_resize_cq(send_cq, 64));
 	FIELD(*send_cq, cqe); /* as it was made */
-	CALL_INT(old.resize_cq(send_cq, 0x7fffffff));
-	CALL_INT(old.modify_srq(srq, &srq_attr, IBV_SRQ_LIMIT));
+	CALL_INT(old_resize_cq(send_cq, 0x7fffffff));
+	CALL_INT(old_modify_srq(srq, &srq_attr, IBV_SRQ_LIMIT));
 	FILL(srq_attr);
-	CALL_INT(old.query_srq(srq, &srq_attr));
+	CALL_INT(old_query_srq(srq, &srq_attr));
 	FIELD(srq_attr, max_wr);
 	FIELD(srq_attr, max_sge);
 	FIELD(srq_attr, srq_limit);
-	CALL_INT(old.modify_srq(srq, &srq_attr, 64));
+	CALL_INT(old_modify_srq(srq, &srq_attr, 64));
 
-	qp = CALL_PTR(old.create_qp(pd, &init));
+	qp = CALL_PTR(old_create_qp(pd, &init));
 	CHECK(qp->context == c && qp->qp_context == &tag_qp && qp->pd == pd);
 	CHECK(qp->send_cq == send_cq && qp->recv_cq == recv_cq && qp->srq == srq);
 	CHECK(qp->qp_num != 0 && qp->qp_type == IBV_QPT_RC);
@@ -199,13 +199,13 @@ static void connected(void)
 	FIELD(init.cap, max_send_sge);
 	FIELD(init.cap, max_inline_data);
 	init.cap.max_send_wr = 1 << 30;
-	CALL_PTR(old.create_qp(pd, &init));
+	CALL_PTR(old_create_qp(pd, &init));
 	CALL_INT(to_rts(qp)); /* not from RESET */
 	CALL_INT(to_init(qp));
 	CALL_INT(to_rtr(qp, qp->qp_num));
 	CALL_INT(to_rts(qp));
 	FILL(got);
-	CALL_INT(old.query_qp(qp, &attr, IBV_QP_STATE, &got));
+	CALL_INT(old_query_qp(qp, &attr, IBV_QP_STATE, &got));
 	FIELD(attr, qp_state);
 	CHECK(got.qp_context == &tag_qp && got.send_cq == send_cq && got.recv_cq == recv_cq && got.srq == srq);
 	FIELD(got, qp_type);
@@ -246,12 +246,12 @@ static void connected(void)
 	struct old_cq *event_cq = NULL;
 	void *event_context = NULL;
 	CHECK(readable(channel->fd, 3000));
-	CALL_INT(old.get_cq_event(channel, &event_cq, &event_context));
+	CALL_INT(old_get_cq_event(channel, &event_cq, &event_context));
 	CHECK(event_cq == recv_cq && event_context == &tag_recv);
 	poll_one("received", recv_cq);
 	poll_one("received", recv_cq);
 	CHECK(buffer[0] == 1 && buffer[31] == 32);
-	CALL_VOID(old.ack_cq_events(recv_cq, 1));
+	CALL_VOID(old_ack_cq_events(recv_cq, 1));
 
 	send[2].opcode = IBV_WR_SEND;
 	send[2].num_sge = 99; /* the third of the list is refused */
@@ -272,27 +272,27 @@ static void connected(void)
 	CHECK(readable(today->async_fd, 3000));
 	struct ibv_async_event event;
 	FILL(event);
-	CALL_INT(old.get_async_event(c, &event));
+	CALL_INT(old_get_async_event(c, &event));
 	FIELD(event, event_type);
 	CHECK((void *)event.element.srq == (void *)srq);
-	CALL_VOID(old.ack_async_event(&event));
+	CALL_VOID(old_ack_async_event(&event));
 
-	CALL_INT(old.destroy_srq(srq)); /* busy */
-	CALL_INT(old.destroy_cq(recv_cq)); /* busy */
-	CALL_INT(old.destroy_qp(qp));
-	CALL_INT(old.destroy_srq(srq));
-	CALL_INT(old.destroy_cq(recv_cq));
-	CALL_INT(old.destroy_cq(send_cq));
+	CALL_INT(old_destroy_srq(srq)); /* busy */
+	CALL_INT(old_destroy_cq(recv_cq)); /* busy */
+	CALL_INT(old_destroy_qp(qp));
+	CALL_INT(old_destroy_srq(srq));
+	CALL_INT(old_destroy_cq(recv_cq));
+	CALL_INT(old_destroy_cq(send_cq));
 }
 
 static void datagrams(void)
 {
-	struct old_cq *cq = CALL_PTR(old.create_cq(c, 32, &tag_send, NULL, 0));
+	struct old_cq *cq = CALL_PTR(old_create_cq(c, 32, &tag_send, NULL, 0));
 	struct old_qp_init_attr init = {
 		.qp_context = &tag_qp, .send_cq = cq, .recv_cq = cq, .cap = {8, 8, 1, 1, 0}, .qp_type = IBV_QPT_UD};
-	struct old_qp *qp = CALL_PTR(old.create_qp(pd, &init));
+	struct old_qp *qp = CALL_PTR(old_create_qp(pd, &init));
 	struct ibv_ah_attr to = {.grh = {.dgid = gid, .sgid_index = GID_INDEX, .hop_limit = 64}, .is_global = 1, .port_num = PORT};
-	struct old_ah *ah = CALL_PTR(old.create_ah(pd, &to));
+	struct old_ah *ah = CALL_PTR(old_create_ah(pd, &to));
 	union ibv_gid group = {.raw = {0xff, 0x0e, [10] = 0xff, 0xff, 224, 1, 2, 3}};
 	struct ibv_sge in = {(uintptr_t)buffer, 512, mr->lkey}, out = {(uintptr_t)buffer + 1024, 32, mr->lkey};
 	struct old_recv_wr recv[2] = {{&recv[1], 7, &in, 1}, {NULL, 8, &in, 1}}, *bad_recv = NULL;
@@ -306,7 +306,7 @@ static void datagrams(void)
 
 	CHECK(ah->context == c && ah->pd == pd);
 	to.port_num = 7;
-	CALL_PTR(old.create_ah(pd, &to));
+	CALL_PTR(old_create_ah(pd, &to));
 	CALL_INT(c->ops.post_recv(qp, recv, &bad_recv)); /* not in RESET, whatever the struct of 1.0 says */
 	CALL_INT(to_init(qp));
 	CALL_INT(c->ops.post_recv(qp, recv, &bad_recv));
@@ -323,18 +323,17 @@ static void datagrams(void)
 	poll_one("first", cq);
 	poll_one("second", cq);
 	CHECK(buffer[40] == buffer[1024] && buffer[71] == buffer[1055]);
-	CALL_INT(old.attach_mcast(qp, &group, 0));
-	CALL_INT(old.detach_mcast(qp, &group, 0));
-	CALL_INT(old.detach_mcast(qp, &group, 0));
-	CALL_INT(old.destroy_ah(ah));
-	CALL_INT(old.destroy_qp(qp));
-	CALL_INT(old.destroy_cq(cq));
+	CALL_INT(old_attach_mcast(qp, &group, 0));
+	CALL_INT(old_detach_mcast(qp, &group, 0));
+	CALL_INT(old_detach_mcast(qp, &group, 0));
+	CALL_INT(old_destroy_ah(ah));
+	CALL_INT(old_destroy_qp(qp));
+	CALL_INT(old_destroy_cq(cq));
 }
 
 int main(void)
 {
 	begin();
-	look_up_old_functions();
 	device();
 	queries();
 	memory();
@@ -345,9 +344,9 @@ int main(void)
 	connected();
 	datagrams();
 	CALL_INT(ibv_destroy_comp_channel(channel));
-	CALL_INT(old.dereg_mr(mr));
-	CALL_INT(old.dealloc_pd(pd));
-	CALL_INT(old.close_device(c));
+	CALL_INT(old_dereg_mr(mr));
+	CALL_INT(old_dealloc_pd(pd));
+	CALL_INT(old_close_device(c));
 	free(buffer);
 	return end();
 }

@@ -123,6 +123,41 @@ static void tables(struct ibv_context *c)
 	CHECK((void *)v->ABI_placeholder2 == (void *)v->ibv_destroy_flow);
 }
 
+/* The slots that programs of long ago call: the operations of the provider. */
+static void old_slots(struct ibv_context *c)
+{
+	static char buffer[4096];
+	const struct ibv_context_ops *ops = &c->ops;
+	struct ibv_pd *(*alloc_pd)(struct ibv_context *) = (void *)ops->_compat_alloc_pd;
+	int (*dealloc_pd)(struct ibv_pd *) = (void *)ops->_compat_dealloc_pd;
+	struct ibv_mr *(*reg_mr)(struct ibv_pd *, void *, size_t, uint64_t, int) = (void *)ops->_compat_reg_mr;
+	int (*dereg_mr)(struct ibv_mr *) = (void *)ops->_compat_dereg_mr;
+	struct ibv_cq *(*create_cq)(struct ibv_context *, int, struct ibv_comp_channel *, int) =
+		(void *)ops->_compat_create_cq;
+	int (*resize_cq)(struct ibv_cq *, int) = (void *)ops->_compat_resize_cq;
+	int (*destroy_cq)(struct ibv_cq *) = (void *)ops->_compat_destroy_cq;
+	struct ibv_pd *pd;
+	struct ibv_mr *mr;
+	struct ibv_cq *cq;
+
+	CHECK(ops->_compat_rereg_mr && ops->_compat_cq_event && ops->_compat_async_event);
+	CHECK(ops->_compat_create_srq && ops->_compat_modify_srq && ops->_compat_query_srq && ops->_compat_destroy_srq);
+	CHECK(ops->_compat_create_qp && ops->_compat_query_qp && ops->_compat_modify_qp && ops->_compat_destroy_qp);
+	CHECK(ops->_compat_create_ah && ops->_compat_destroy_ah);
+	CHECK(ops->_compat_attach_mcast && ops->_compat_detach_mcast);
+	pd = CALL_PTR(alloc_pd(c));
+	CHECK(pd->context == c);
+	mr = CALL_PTR(reg_mr(pd, buffer, sizeof(buffer), (uintptr_t)buffer, IBV_ACCESS_LOCAL_WRITE));
+	CHECK(mr->lkey != 0 && mr->context == c);
+	CALL_INT(dereg_mr(mr));
+	cq = CALL_PTR(create_cq(c, 10, NULL, 0));
+	FIELD(*cq, cqe);
+	CALL_INT(resize_cq(cq, 20));
+	FIELD(*cq, cqe);
+	CALL_INT(destroy_cq(cq));
+	CALL_INT(dealloc_pd(pd));
+}
+
 static void attributes(struct ibv_context *c)
 {
 	struct ibv_device_attr attr;
@@ -193,6 +228,7 @@ int main(void)
 
 	struct ibv_context *c = open_device("rxe0");
 	tables(c);
+	old_slots(c);
 	attributes(c);
 	import(c);
 	CALL_INT(ibv_close_device(c));

@@ -3,6 +3,9 @@
  *
  * Proves: single entries by the old and by the extended verb, empty entries, indices past the end, wrong ports,
  * unknown flags, entries of older and newer struct sizes, and the whole table with too little and with enough room.
+ *
+ * Fact: A port that is not there, and an index past the table, are EINVAL for ibv_query_gid and ibv_query_gid_ex.
+ * Fact: An empty place of the GID table is zeros for ibv_query_gid and ENODATA for ibv_query_gid_ex.
  */
 #include "setup.h"
 

@@ -6,24 +6,28 @@
 #   again      the same a second time (only with --self)
 #   ours       the same binary on the library under test
 #   plugins    the same as ours, with rdma-core's plugins preferred to the library's own providers
-#   relinked   built against the headers under test, on the library under test
+#   relinked   built against the headers under test, on the library under test; the loader tells what it calls, which
+#              tests/reached reads from the shared folder's bindings/PROGRAM
 #
 # out/served/<variant>.<label> says whose functions served the devices that the program opened.
 set -u
 share=${GUEST_SHARE:-/hostshare}
 mkdir -p /tmp/ctest && cd /tmp/ctest || exit 1
 cp -r "$share"/bin "$share"/lib .   # the share's pages would be read again for every start
+mkdir -m 1777 bindings              # some programs give up their rights
 
 one() { # variant binary-folder library-path program label timeout arguments...
-  local variant=$1 folder=$2 path=$3 program=$4 label=$5 limit=$6 launcher='' served status
+  local variant=$1 folder=$2 path=$3 program=$4 label=$5 limit=$6 launcher='' tell=() served status
   shift 6
   [ -x "$folder/$program" ] || return 0
   case $label in legacy.*) launcher=bin/launcher/without_ioctl;; esac
+  [ "$variant" != relinked ] || tell=(LD_DEBUG=bindings "LD_DEBUG_OUTPUT=$PWD/bindings/$program")
   mkdir -p "out/$variant" out/served
   served=$PWD/out/served/$variant.$label
   : > "$served"
   chmod 666 "$served"   # some programs give up their rights
-  CTEST_SERVED=$served LD_LIBRARY_PATH=$path timeout -k 5 "$limit" $launcher "$folder/$program" "$@" > "out/$variant/$label" 2> "out/$variant/$label.err"
+  CTEST_SERVED=$served LD_LIBRARY_PATH=$path timeout -k 5 "$limit" env "${tell[@]}" $launcher "$folder/$program" "$@" \
+    > "out/$variant/$label" 2> "out/$variant/$label.err"
   status=$?
   [ $status -eq 0 ] || echo "exit status $status" >> "out/$variant/$label"
 }
@@ -54,3 +58,7 @@ if [ -e lib/libibverbs.so.1 ]; then
 fi
 dmesg | grep -E 'BUG|WARNING|Oops|Call Trace|rxe' > out/kernel-messages
 cp -r out "$share"/
+mkdir -p "$share/bindings"
+while read -r program; do
+  cat "bindings/$program".* 2> /dev/null | grep -F libibverbs.so.1 > "$share/bindings/$program"
+done < <(cut -d ' ' -f 2 "$share/runs" | sort -u)

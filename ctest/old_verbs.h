@@ -1,11 +1,10 @@
 /*
- * old_verbs.h - what verbs.h of libibverbs 1.0 declared that has changed since, and its functions, looked up under
+ * old_verbs.h - what verbs.h of libibverbs 1.0 declared that has changed since, and its functions of
  * version IBVERBS_1.0.
  */
 #ifndef CTEST_OLD_VERBS_H
 #define CTEST_OLD_VERBS_H
 
-#include <dlfcn.h>
 #include <pthread.h>
 
 #include "fields.h"
@@ -154,24 +153,11 @@ struct old_recv_wr {
 	X(int, attach_mcast, (struct old_qp *qp, union ibv_gid *gid, uint16_t lid))                            \
 	X(int, detach_mcast, (struct old_qp *qp, union ibv_gid *gid, uint16_t lid))
 
-/* old.alloc_pd and so on */
-static struct {
-#define X(result, name, arguments) result(*name) arguments;
-	OLD_FUNCTIONS(X)
-#undef X
-} old;
-
-static inline void look_up_old_functions(void)
-{
-	void *library = dlopen("libibverbs.so.1", RTLD_NOW);
-
-	if (!library)
-		die("%s", dlerror());
+/* old_alloc_pd and so on, bound as a program is that was linked in those days. */
 #define X(result, name, arguments)                                                                             \
-	if (!(old.name = (result(*) arguments)dlvsym(library, "ibv_" #name, "IBVERBS_1.0")))                   \
-		die("ibv_" #name "@IBVERBS_1.0 is missing");
-	OLD_FUNCTIONS(X)
+	extern result old_##name arguments;                                                                    \
+	__asm__(".symver old_" #name ", ibv_" #name "@IBVERBS_1.0");
+OLD_FUNCTIONS(X)
 #undef X
-}
 
 #endif

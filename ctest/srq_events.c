@@ -3,6 +3,8 @@
  *
  * Proves: the event comes when fewer receives than the limit are left, once; the limit is then disarmed and can be
  * armed again; 0 disarms; the creating verb arms it, too; destroying waits until the event is acknowledged.
+ *
+ * Fact: The limit event of a shared receive queue comes once for each time that the limit is armed.
  */
 #include <pthread.h>
 

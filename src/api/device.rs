@@ -264,7 +264,8 @@ pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
     })
 }
 
-/// The first attributes of a device; 0 or an errno value.
+/// The first attributes of a device; 0 or an errno value. The provider alone decides what of `device_attr` changes, also
+/// when it fails.
 ///
 /// # Safety
 /// `context` is null or open, `device_attr` null or can be written.
@@ -277,11 +278,10 @@ pub unsafe extern "C" fn ibv_query_device(
         // SAFETY: the caller passes an open context and a place to write.
         let (provider, device_attr) =
             unsafe { (context::provider(context)?, device_attr.as_mut().ok_or(Errno::EINVAL)?) };
-        let mut attr = empty_attributes();
+        let mut attr = ibv_device_attr_ex { orig_attr: *device_attr, ..empty_attributes() };
+        let done = provider.query_device(None, &mut attr, size_of::<ibv_device_attr>());
         *device_attr = attr.orig_attr;
-        provider.query_device(None, &mut attr, size_of::<ibv_device_attr>())?;
-        *device_attr = attr.orig_attr;
-        Ok(())
+        done
     })
 }
 
@@ -305,11 +305,12 @@ pub(super) unsafe extern "C" fn query_device_ex(
         let target = attr.cast::<u8>();
         // SAFETY: the caller has room for `attr_size` bytes.
         unsafe { target.write_bytes(0, attr_size) };
-        provider.query_device(input, &mut all, attr_size)?;
+        let outcome = provider.query_device(input, &mut all, attr_size);
         let known = attr_size.min(size_of::<ibv_device_attr_ex>());
-        // SAFETY: as above; `known` bytes exist in `all`.
+        // Also after a failure the program finds what the provider had written by then.
+        // SAFETY: the caller has room for `attr_size` bytes, and `known` bytes exist in `all`.
         unsafe { target.copy_from_nonoverlapping((&raw const all).cast(), known) };
-        Ok(())
+        outcome
     })
 }
 

@@ -18,6 +18,7 @@ pub mod marshall;
 pub mod mcast;
 pub mod mr;
 pub mod mw;
+mod old_slots;
 pub mod pd;
 pub mod port;
 pub mod qp;

@@ -31,16 +31,19 @@ unsafe fn query(
     // SAFETY: plain C data; all zeros is its empty value.
     let mut all: ibv_port_attr = unsafe { core::mem::zeroed() };
     let target = attr.cast::<u8>();
-    // As with rdma-core, a failure leaves zeros in a struct of full size and nothing in a smaller one.
-    if length >= size_of::<ibv_port_attr>() {
+    let whole = length >= size_of::<ibv_port_attr>();
+    if whole {
         // SAFETY: the caller has room for `length` bytes.
         unsafe { target.write_bytes(0, length) };
     }
-    provider.query_port(port_num, &mut all)?;
-    let known = length.min(size_of::<ibv_port_attr>());
-    // SAFETY: as above; `known` bytes exist in `all`.
-    unsafe { target.copy_from_nonoverlapping((&raw const all).cast(), known) };
-    Ok(())
+    let done = provider.query_port(port_num, &mut all);
+    // As with rdma-core, a failure leaves what the provider wrote in a struct of full size, and nothing in a smaller one.
+    if whole || done.is_ok() {
+        let known = length.min(size_of::<ibv_port_attr>());
+        // SAFETY: as above; `known` bytes exist in `all`.
+        unsafe { target.copy_from_nonoverlapping((&raw const all).cast(), known) };
+    }
+    done
 }
 
 /// The port's attributes in the form of old programs, without `port_cap_flags2`; 0 or an errno value.

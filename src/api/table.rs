@@ -1,11 +1,10 @@
-//! The tables in an open context through which the inline functions of `verbs.h` call. Every slot that any `verbs.h` has
-//! called is filled; a device that lacks a feature answers as rdma-core's does. The `_compat_` slots that no `verbs.h` ever
-//! called stay NULL.
+//! The tables in an open context through which the inline functions of `verbs.h` call. Every slot is filled; a device that
+//! lacks a feature answers as rdma-core's does.
 
 use core::ffi::c_int;
 use core::ptr::NonNull;
 
-use super::{counters, cq, device, dm, flow, mr, mw, port, qp, srq, td, wq, xrcd};
+use super::{counters, cq, device, dm, flow, mr, mw, old_slots, port, qp, srq, td, wq, xrcd};
 use crate::abi::verbs::{ibv_flow, ibv_flow_attr, ibv_qp, verbs_context};
 
 /// Fills the control slots of a context just opened; the data path is the provider's.
@@ -17,6 +16,7 @@ pub(super) fn fill(context: NonNull<verbs_context>) {
     ops.alloc_mw = Some(mw::alloc_mw);
     ops.dealloc_mw = Some(mw::dealloc_mw);
     ops.bind_mw = Some(mw::bind_mw);
+    old_slots::fill(ops);
 
     verbs.query_device_ex = Some(device::query_device_ex);
     verbs.query_rt_values = Some(device::query_rt_values);

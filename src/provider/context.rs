@@ -45,6 +45,11 @@ impl Private {
         unsafe { Box::from_raw((*verbs.as_ptr()).priv_.cast()) }
     }
 
+    /// Has the file of asynchronous events closed with this, after the command file.
+    pub fn own_async_fd(&self, async_fd: OwnedFd) {
+        let _ = self.async_fd.set(async_fd);
+    }
+
     /// Whether the file of asynchronous events is closed with this.
     pub fn owns_async_fd(&self) -> bool {
         self.async_fd.get().is_some()
@@ -55,7 +60,7 @@ impl Private {
 pub fn set_async_fd(context: Handle<ibv_context>, async_fd: OwnedFd) {
     // SAFETY: the context was just made and nobody else knows it yet.
     unsafe { (*context.as_ptr()).async_fd = async_fd.as_raw_fd() };
-    let _ = private(context).async_fd.set(async_fd);
+    private(context).own_async_fd(async_fd);
 }
 
 /// Makes the C context of a device just opened. Tables that the caller fills are empty but for the data path.

@@ -1,8 +1,9 @@
 //! What a kind of device must be able to do, and which kinds there are.
 //!
 //! A [`Provider`] recognises and opens devices; the [`Context`] of an opened device has one method per control
-//! operation, whose default is rdma-core's answer for a device that lacks the feature. The data path does not go through
-//! here: a context gives its C functions once ([`Context::data_path`]) and programs call them from then on.
+//! operation. The default of what every device has is the way that drivers in Linux' own style have in common
+//! ([`kernel`]); of anything else it is rdma-core's answer for a device that lacks the feature. The data path does not go
+//! through here: a context gives its C functions once ([`Context::data_path`]) and programs call them from then on.
 
 pub mod context;
 pub mod device;
@@ -22,7 +23,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use crate::abi::driver::{verbs_context_ops, verbs_mr};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
-use crate::uverbs::device_file::DeviceFile;
+use crate::uverbs;
+use crate::uverbs::device_file::{DeviceFile, GotContext};
 use crate::uverbs::discovery::DeviceInfo;
 use device::{DeviceRef, Found};
 use object::Handle;
@@ -53,6 +55,17 @@ pub struct Opened {
     pub num_comp_vectors: u32,
     /// `IB_UVERBS_CORE_SUPPORT_*` bits.
     pub core_support: u64,
+}
+
+impl Opened {
+    /// A device whose driver has just made its side of the context.
+    pub fn new(context: impl Context + 'static, got: &GotContext) -> Self {
+        Self {
+            context: Box::new(context),
+            num_comp_vectors: got.num_comp_vectors,
+            core_support: got.core_support,
+        }
+    }
 }
 
 /// The providers written in Rust, in the order they are asked.
@@ -134,6 +147,9 @@ pub unsafe extern "C" fn no_srq_ops(
 /// Every handle that a method gets belongs to this context. An error is the number that the C verb returns or leaves in
 /// `errno`; a failed system call has left it in `errno` already, and methods that must leave one there without a system
 /// call say so with [`Errno::also_set`]. On an error nothing has changed.
+///
+/// The defaults of `alloc_pd` and `dealloc_pd` belong together: whoever overrides one overrides the other. `dereg_mr` takes
+/// what [`kernel::mr::register`] made.
 #[allow(unused_variables)]
 pub trait Context: Send + Sync {
     /// The command file, the way to the kernel.
@@ -157,12 +173,12 @@ pub trait Context: Send + Sync {
         attr: &mut ibv_device_attr_ex,
         attr_size: usize,
     ) -> Result<()> {
-        Err(Errno::EOPNOTSUPP)
+        kernel::device::query(self.file(), input, attr, attr_size)
     }
 
     /// Attributes of a port, counted from 1.
     fn query_port(&self, port_num: u8, attr: &mut ibv_port_attr) -> Result<()> {
-        Err(Errno::EOPNOTSUPP)
+        uverbs::device::query_port(self.file(), port_num, attr)
     }
 
     /// Real-time values such as the raw hardware clock; the method sets `comp_mask` to what it gave.
@@ -172,12 +188,12 @@ pub trait Context: Send + Sync {
 
     /// A protection domain with its kernel handle filled in.
     fn alloc_pd(&self) -> Result<Handle<ibv_pd>> {
-        Err(Errno::EOPNOTSUPP)
+        kernel::pd::alloc(self.file())
     }
 
     /// Frees a protection domain; EBUSY while something uses it.
     fn dealloc_pd(&self, pd: Handle<ibv_pd>) -> Result<()> {
-        Err(Errno::EOPNOTSUPP)
+        kernel::pd::dealloc(self.file(), pd)
     }
 
     /// The protection domain of another process that has this number in the kernel.
@@ -244,7 +260,7 @@ pub trait Context: Send + Sync {
 
     /// Ends a registration.
     fn dereg_mr(&self, mr: Handle<verbs_mr>) -> Result<()> {
-        Err(Errno::EOPNOTSUPP)
+        kernel::mr::deregister(self.file(), mr)
     }
 
     /// A memory window of type 1 or 2.
@@ -302,7 +318,7 @@ pub trait Context: Send + Sync {
 
     /// Resizes, or arms the limit event.
     fn modify_srq(&self, srq: Handle<ibv_srq>, attr: &mut ibv_srq_attr, attr_mask: c_int) -> Result<()> {
-        Err(Errno::EOPNOTSUPP)
+        kernel::srq::modify(self.file(), srq, attr, attr_mask)
     }
 
     /// Capacities and limit.
@@ -337,7 +353,7 @@ pub trait Context: Send + Sync {
 
     /// Moves a queue pair through its states and sets attributes; an illegal mask or step changes nothing.
     fn modify_qp(&self, qp: Handle<ibv_qp>, attr: &mut ibv_qp_attr, attr_mask: c_int) -> Result<()> {
-        Err(Errno::EOPNOTSUPP)
+        kernel::qp::modify(self.file(), qp, attr, attr_mask)
     }
 
     /// State, attributes and creation attributes.
@@ -348,7 +364,7 @@ pub trait Context: Send + Sync {
         attr_mask: c_int,
         init_attr: &mut ibv_qp_init_attr,
     ) -> Result<()> {
-        Err(Errno::EOPNOTSUPP)
+        kernel::qp::query(self.file(), qp, attr, attr_mask, init_attr)
     }
 
     /// Destroys the queue pair after its events have been acknowledged.

@@ -155,7 +155,7 @@ impl DeviceFile {
     }
 
     /// The asynchronous event file that the legacy GET_CONTEXT opened, to its first asker.
-    pub(super) fn claim_async_fd(&self) -> Option<OwnedFd> {
+    pub fn claim_async_fd(&self) -> Option<OwnedFd> {
         let fd = self.unclaimed_async_fd.swap(-1, Ordering::Relaxed);
         // SAFETY: the kernel opened the descriptor for us, and the swap gives it to one owner only.
         (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })

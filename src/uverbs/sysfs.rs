@@ -93,10 +93,11 @@ pub(super) fn hex_groups<const N: usize>(text: &str) -> Option<[u16; N]> {
 
 /// Partition key `index` of a port, in network byte order.
 ///
-/// A file that cannot be read leaves its error in `errno`; one that holds something else is EINVAL (without `errno`).
+/// A file that cannot be read leaves its error in `errno`; one that holds something else is an error that leaves `errno`
+/// alone.
 pub fn query_pkey(ibdev_path: &str, port_num: u8, index: i32) -> Result<u16> {
     let text = read_text::<8>(&format!("{ibdev_path}/ports/{port_num}/pkeys/{index}"))?;
-    hex_groups::<1>(&text).map(|[pkey]| pkey.to_be()).ok_or(Errno::EINVAL)
+    hex_groups::<1>(&text).map(|[pkey]| pkey.to_be()).ok_or_else(Errno::last)
 }
 
 #[cfg(test)]

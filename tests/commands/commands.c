@@ -600,7 +600,7 @@ static void work_requests(void)
 	struct ibv_send_wr sends[7], *bad_send;
 	struct ibv_recv_wr recvs[3], *bad_recv;
 
-	for (kernel.datagrams = false;; kernel.datagrams = true) {
+	for (datagrams = false;; datagrams = true) {
 		memset(sends, 0, sizeof sends);
 		for (int i = 0; i < 7; i++) {
 			sends[i].wr_id = 0x900 + i;
@@ -610,7 +610,7 @@ static void work_requests(void)
 			sends[i].opcode = opcodes[i];
 			sends[i].send_flags = i;
 			sends[i].imm_data = 0x1000 + i;
-			if (kernel.datagrams) {
+			if (datagrams) {
 				sends[i].wr.ud.ah = &ah;
 				sends[i].wr.ud.remote_qpn = 0x66 + i;
 				sends[i].wr.ud.remote_qkey = 0x77;
@@ -624,11 +624,11 @@ static void work_requests(void)
 				sends[i].wr.rdma.rkey = 0x55;
 			}
 		}
-		qp.qp.qp_type = kernel.datagrams ? IBV_QPT_UD : IBV_QPT_RC;
+		qp.qp.qp_type = datagrams ? IBV_QPT_UD : IBV_QPT_RC;
 		bad_send = NULL;
 		CALL(ibv_cmd_post_send(&qp.qp, sends, &bad_send));
 		printf("  bad %td\n", bad_send ? bad_send - sends : -1);
-		if (kernel.datagrams)
+		if (datagrams)
 			break;
 	}
 	memset(recvs, 0, sizeof recvs);

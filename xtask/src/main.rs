@@ -2,14 +2,18 @@
 //!
 //! `cargo run -p xtask -- headers` writes the generated headers of `include/infiniband`; with `--check` it writes nothing
 //! and fails if one of them is stale.
+//!
+//! `cargo run -p xtask -- compatibility` writes `docs/compatibility.md`, with `--check` likewise. It fails as well when an
+//! exported symbol, or a verb that is an inline function, is reached by no test.
 
 mod c_source;
+mod compatibility;
 mod headers;
 
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo run -p xtask -- headers [--check]";
+const USAGE: &str = "usage: cargo run -p xtask -- headers|compatibility [--check]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -18,6 +22,8 @@ fn main() -> ExitCode {
     let outcome = match arguments[..] {
         ["headers"] => headers::write(root),
         ["headers", "--check"] => headers::check(root),
+        ["compatibility"] => compatibility::write(root),
+        ["compatibility", "--check"] => compatibility::check(root),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

@@ -148,9 +148,12 @@ pub unsafe extern "C" fn verbs_uninit_context(verbs: *mut verbs_context) {
     unsafe {
         let private = Private::detach(verbs);
         let async_fd = (*verbs.as_ptr()).context.async_fd;
-        // A plugin may have put a file of its own there.
-        if async_fd >= 0 && !private.owns_async_fd() {
-            drop(OwnedFd::from_raw_fd(async_fd));
+        // Where opening failed, nobody has claimed the file that a legacy GET_CONTEXT opened.
+        if let Some(unclaimed) = private.context().file().claim_async_fd() {
+            private.own_async_fd(unclaimed);
+        } else if async_fd >= 0 && !private.owns_async_fd() {
+            // A plugin may have put a file of its own there.
+            private.own_async_fd(OwnedFd::from_raw_fd(async_fd));
         }
     }
 }

@@ -136,6 +136,11 @@ fn a_context_is_made_used_and_unmade() {
         assert_eq!(Errno::last(), Errno(0));
         assert!(api::cq::ibv_create_cq(context, 1, null_mut(), null_mut(), 0).is_null());
         assert_eq!(Errno::last(), Errno::EOPNOTSUPP);
+        // What the plugin does not write stays as the program had it.
+        let mut attr: ibv_device_attr = core::mem::zeroed();
+        attr.max_qp = 77;
+        assert_eq!(api::device::ibv_query_device(context, &mut attr), libc::EOPNOTSUPP);
+        assert_eq!(attr.max_qp, 77);
         // Commands fail as they do on a file that is not there.
         assert!(api::channel::ibv_create_comp_channel(context).is_null());
         assert_eq!(Errno::last(), Errno::EBADF);

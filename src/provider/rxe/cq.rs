@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 
 use super::mapping::Mapped;
 use super::ring::{CompletionRing, ENTRY, Walk};
-use super::{cq_ex, explain, pd};
+use super::{cq_ex, explain};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::ib_user_verbs::ib_uverbs_wc;
 use crate::abi::uapi::rdma_user_rxe::{rxe_create_cq_resp, rxe_resize_cq_resp};
@@ -14,6 +14,7 @@ use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
 use crate::provider::context;
+use crate::provider::kernel::{event_name, pd};
 use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
 use crate::uverbs::cq::{CqCreated, CreateCq, CreateCqEx};
@@ -217,34 +218,32 @@ pub fn create_ex(file: &DeviceFile, attr: &ibv_cq_init_attr_ex) -> Result<Handle
 }
 
 fn create_any(file: &DeviceFile, creation: &Creation) -> Result<Handle<ibv_cq>> {
-    // The kernel names the queue by this address in its events, so the place comes first.
-    let mut place = Box::<Cq>::new_uninit();
-    let request = CreateCq {
-        user_handle: place.as_ptr().expose_provenance() as u64,
-        cqe: creation.cqe,
-        comp_channel: creation.comp_channel,
-        comp_vector: creation.comp_vector,
-    };
-    let mut answer = rxe_create_cq_resp::default();
-    let udata = Udata::answer(answer.as_bytes_mut());
-    let created = match &creation.extensions {
-        None => uverbs::cq::create(file, &request, udata),
-        Some(extensions) => uverbs::cq::create_ex(file, &request, extensions, udata),
-    }
-    .inspect_err(|errno| explain::cq_size(file, *errno, "create_cq", request.cqe))?;
-    let ring = match Mapped::completions(file, &answer.mi) {
-        Ok(ring) => ring,
-        Err(errno) => {
-            // Nobody has got an event of this queue, so there is nothing to wait for.
+    event_name::create(
+        |user_handle| {
+            let request = CreateCq {
+                user_handle,
+                cqe: creation.cqe,
+                comp_channel: creation.comp_channel,
+                comp_vector: creation.comp_vector,
+            };
+            let mut answer = rxe_create_cq_resp::default();
+            let udata = Udata::answer(answer.as_bytes_mut());
+            let created = match &creation.extensions {
+                None => uverbs::cq::create(file, &request, udata),
+                Some(extensions) => uverbs::cq::create_ex(file, &request, extensions, udata),
+            }
+            .inspect_err(|errno| explain::cq_size(file, *errno, "create_cq", request.cqe))?;
+            Ok((created, answer))
+        },
+        |(created, answer)| {
+            let ring = Mapped::completions(file, &answer.mi)?;
+            let wc_flags = creation.extensions.as_ref().map(|extensions| extensions.wc_flags);
+            Ok(Cq::new(*created, ring, wc_flags, creation.single_threaded))
+        },
+        |(created, _)| {
             let _ = uverbs::cq::destroy(file, created.handle);
-            return Err(errno.also_set());
-        }
-    };
-
-    let wc_flags = creation.extensions.as_ref().map(|extensions| extensions.wc_flags);
-    place.write(Cq::new(created, ring, wc_flags, creation.single_threaded));
-    // SAFETY: just written.
-    Ok(Handle::publish(unsafe { place.assume_init() }))
+        },
+    )
 }
 
 /// Changes the capacity. Nobody can poll meanwhile, because the completions move to another ring.

@@ -10,7 +10,7 @@
 //! | [`wr`] | building send requests by calls |
 //! | [`cq`] [`cq_ex`] | completion queues, polled by arrays or one by one |
 //! | [`explain`] | why a call failed, for the trace |
-//! | [`qp`] [`srq`] [`pd`] [`mr`] [`mw`] [`ah`] [`mcast`] | the other objects, one file each |
+//! | [`qp`] [`srq`] [`mr`] [`ah`] | the other objects, one file each |
 
 pub mod ah;
 pub mod copy;
@@ -18,10 +18,7 @@ pub mod cq;
 pub mod cq_ex;
 pub mod explain;
 pub mod mapping;
-pub mod mcast;
 pub mod mr;
-pub mod mw;
-pub mod pd;
 pub mod qp;
 pub mod recv;
 pub mod ring;
@@ -39,9 +36,9 @@ use crate::abi::driver::verbs_mr;
 use crate::abi::uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 use crate::abi::verbs::*;
 use crate::errno::Result;
+use crate::uverbs::Udata;
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::discovery::DeviceInfo;
-use crate::uverbs::{self, Udata};
 
 /// Versions of the driver's interface that this provider speaks; on 64-bit machines they are the same.
 const ABI_VERSIONS: RangeInclusive<u32> = 1..=2;
@@ -60,17 +57,13 @@ impl Provider for Rxe {
             Some(driver_id) => driver_id == RDMA_DRIVER_RXE,
             None => device.ibdev_name.starts_with("rxe"),
         };
-        ours && kernel::speaks("rxe", &ABI_VERSIONS, device)
+        ours && kernel::device::speaks("rxe", &ABI_VERSIONS, device)
     }
 
     fn open(&self, file: DeviceFile) -> Result<Opened> {
         file.set_driver_id(RDMA_DRIVER_RXE);
         let got = file.get_context(Udata::none())?;
-        Ok(Opened {
-            context: Box::new(RxeContext { file }),
-            num_comp_vectors: got.num_comp_vectors,
-            core_support: got.core_support,
-        })
+        Ok(Opened::new(RxeContext { file }, &got))
     }
 }
 
@@ -95,40 +88,16 @@ impl Context for RxeContext {
         }
     }
 
-    fn query_device(
-        &self,
-        input: Option<&ibv_query_device_ex_input>,
-        attr: &mut ibv_device_attr_ex,
-        attr_size: usize,
-    ) -> Result<()> {
-        // The devices have one port, which the attributes say themselves.
-        let answer = uverbs::device::query(&self.file, input, attr, attr_size, 0, Udata::none())?;
-        kernel::put_version(&mut attr.orig_attr.fw_ver, answer.fw_ver);
-        Ok(())
-    }
-
-    fn query_port(&self, port_num: u8, attr: &mut ibv_port_attr) -> Result<()> {
-        uverbs::device::query_port(&self.file, port_num, attr)
-    }
-
-    fn alloc_pd(&self) -> Result<Handle<ibv_pd>> {
-        pd::alloc(&self.file)
-    }
-
-    fn dealloc_pd(&self, pd: Handle<ibv_pd>) -> Result<()> {
-        pd::dealloc(&self.file, pd)
-    }
-
     fn alloc_td(&self, attr: &mut ibv_td_init_attr) -> Result<Handle<ibv_td>> {
-        pd::alloc_td(attr)
+        kernel::pd::alloc_td(attr)
     }
 
     fn dealloc_td(&self, td: Handle<ibv_td>) -> Result<()> {
-        pd::dealloc_td(td)
+        kernel::pd::dealloc_td(td)
     }
 
     fn alloc_parent_domain(&self, attr: &mut ibv_parent_domain_init_attr) -> Result<Handle<ibv_pd>> {
-        pd::alloc_parent(attr)
+        kernel::pd::alloc_parent(attr)
     }
 
     fn reg_mr(
@@ -142,20 +111,17 @@ impl Context for RxeContext {
         mr::register(&self.file, pd, addr, length, iova, access)
     }
 
-    fn dereg_mr(&self, mr: Handle<verbs_mr>) -> Result<()> {
-        kernel::deregister_mr(&self.file, mr)
-    }
-
     fn alloc_mw(&self, pd: Handle<ibv_pd>, mw_type: c_uint) -> Result<Handle<ibv_mw>> {
-        mw::alloc(&self.file, pd, mw_type)
+        kernel::mw::alloc(&self.file, pd, mw_type)
     }
 
     fn dealloc_mw(&self, mw: Handle<ibv_mw>) -> Result<()> {
-        mw::dealloc(&self.file, mw)
+        kernel::mw::dealloc(&self.file, mw)
     }
 
     fn bind_mw(&self, qp: Handle<ibv_qp>, mw: Handle<ibv_mw>, bind: &ibv_mw_bind) -> Result<()> {
-        mw::bind(qp, mw, bind)
+        // SAFETY: the provider's own.
+        unsafe { kernel::mw::bind(send::post_send, qp, mw, bind) }
     }
 
     fn create_cq(
@@ -177,7 +143,7 @@ impl Context for RxeContext {
 
     fn destroy_cq(&self, cq: Handle<ibv_cq>) -> Result<()> {
         // SAFETY: queues of this provider are published as Cq.
-        unsafe { kernel::destroy_cq::<cq::Cq>(&self.file, cq) }
+        unsafe { kernel::cq::destroy::<cq::Cq>(&self.file, cq) }
     }
 
     fn create_srq(&self, pd: Handle<ibv_pd>, attr: &mut ibv_srq_init_attr) -> Result<Handle<ibv_srq>> {
@@ -193,12 +159,12 @@ impl Context for RxeContext {
     }
 
     fn query_srq(&self, srq: Handle<ibv_srq>, attr: &mut ibv_srq_attr) -> Result<()> {
-        srq::query(&self.file, srq, attr)
+        kernel::srq::query(&self.file, srq, attr)
     }
 
     fn destroy_srq(&self, srq: Handle<ibv_srq>) -> Result<()> {
         // SAFETY: queues of this provider are published as Srq.
-        unsafe { kernel::destroy_srq::<srq::Srq>(&self.file, srq) }
+        unsafe { kernel::srq::destroy::<srq::Srq>(&self.file, srq) }
     }
 
     fn create_qp(&self, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr) -> Result<Handle<ibv_qp>> {
@@ -217,19 +183,9 @@ impl Context for RxeContext {
         qp::modify(&self.file, qp, attr, attr_mask)
     }
 
-    fn query_qp(
-        &self,
-        qp: Handle<ibv_qp>,
-        attr: &mut ibv_qp_attr,
-        attr_mask: c_int,
-        init_attr: &mut ibv_qp_init_attr,
-    ) -> Result<()> {
-        kernel::query_qp(&self.file, qp, attr, attr_mask, init_attr)
-    }
-
     fn destroy_qp(&self, qp: Handle<ibv_qp>) -> Result<()> {
         // SAFETY: queue pairs of this provider are published as Qp.
-        unsafe { kernel::destroy_qp::<qp::Qp>(&self.file, qp) }
+        unsafe { kernel::qp::destroy::<qp::Qp>(&self.file, qp) }
     }
 
     fn create_ah(&self, pd: Handle<ibv_pd>, attr: &mut ibv_ah_attr) -> Result<Handle<ibv_ah>> {
@@ -241,11 +197,11 @@ impl Context for RxeContext {
     }
 
     fn attach_mcast(&self, qp: Handle<ibv_qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
-        mcast::attach(&self.file, qp, gid, lid)
+        kernel::mcast::attach(&self.file, qp, gid, lid)
     }
 
     fn detach_mcast(&self, qp: Handle<ibv_qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
-        mcast::detach(&self.file, qp, gid, lid)
+        kernel::mcast::detach(&self.file, qp, gid, lid)
     }
 }
 

@@ -20,6 +20,6 @@ pub fn register(
     iova: u64,
     access: c_int,
 ) -> Result<Handle<verbs_mr>> {
-    kernel::register_mr(file, pd, addr, length, iova, access, Udata::none())
+    kernel::mr::register(file, pd, addr, length, iova, access, Udata::none())
         .inspect_err(|errno| explain::reg_mr(file, *errno, addr, length, access))
 }

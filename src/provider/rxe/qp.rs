@@ -5,13 +5,13 @@ use core::ffi::c_int;
 
 use super::recv::ReceiveQueue;
 use super::send::SendQueue;
-use super::{explain, pd, wr};
+use super::{explain, wr};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::rdma_user_rxe::rxe_create_qp_resp;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
-use crate::provider::kernel;
+use crate::provider::kernel::{self, pd};
 use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
 use crate::uverbs::device_file::DeviceFile;
@@ -46,12 +46,7 @@ impl Qp {
         // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as zeros; all
         // zeros is its empty value.
         let mut public: ibv_qp_ex = unsafe { core::mem::zeroed() };
-        public.qp_base.handle = created.handle;
-        public.qp_base.qp_num = created.qp_num;
-        public.qp_base.qp_type = given.qp_type;
-        public.qp_base.state = IBV_QPS_RESET as ibv_qp_state_t;
-        public.qp_base.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
-        public.qp_base.cond = libc::PTHREAD_COND_INITIALIZER;
+        public.qp_base = kernel::qp::public(created, given.qp_type);
         if let Some(operations) = given.operations {
             wr::set_functions(&mut public, operations);
         }
@@ -112,7 +107,7 @@ pub fn create(file: &DeviceFile, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr
     let (request, one_thread) = unsafe {
         let handle = Some((*pd.as_ptr()).handle);
         let request =
-            kernel::qp_request(attr.qp_type, handle, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all);
+            kernel::qp::request(attr.qp_type, handle, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all);
         (request, pd::one_thread(pd.as_ptr()))
     };
     let given = Attributes {
@@ -125,16 +120,8 @@ pub fn create(file: &DeviceFile, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr
     let qp = create_any(file, request, &mut attr.cap, &given, |request, cap, udata| {
         uverbs::qp::create(file, request, cap, udata)
     })?;
-    // SAFETY: just made, and nobody else knows it yet; the domain is live.
-    unsafe {
-        let public = &mut *qp.as_ptr();
-        public.context = (*pd.as_ptr()).context;
-        public.qp_context = attr.qp_context;
-        public.pd = pd.as_ptr();
-        public.send_cq = attr.send_cq;
-        public.recv_cq = attr.recv_cq;
-        public.srq = attr.srq;
-    }
+    // SAFETY: just made, and nobody else knows it yet.
+    kernel::qp::name_parts(unsafe { &mut *qp.as_ptr() }, pd, attr);
     Ok(qp)
 }
 
@@ -157,7 +144,7 @@ pub fn create_ex(file: &DeviceFile, attr: &mut ibv_qp_init_attr_ex) -> Result<Ha
         let pd = if has_pd { attr.pd } else { core::ptr::null_mut() };
         let handle = pd.as_ref().map(|pd| pd.handle);
         let request =
-            kernel::qp_request(attr.qp_type, handle, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all);
+            kernel::qp::request(attr.qp_type, handle, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all);
         (request, pd::one_thread(pd))
     };
     request.comp_mask = attr.comp_mask;
@@ -228,23 +215,22 @@ fn create_any(
     given: &Attributes,
     command: impl FnOnce(&CreateQp, &mut ibv_qp_cap, Udata<'_>) -> Result<QpCreated>,
 ) -> Result<Handle<ibv_qp>> {
-    // The kernel names the queue pair by this address in its events, so the place comes first.
-    let mut place = Box::<Qp>::new_uninit();
-    request.user_handle = place.as_ptr().expose_provenance() as u64;
-    let mut answer = rxe_create_qp_resp::default();
-    let created = command(&request, cap, Udata::answer(answer.as_bytes_mut()))
-        .inspect_err(|errno| explain::create_qp(file, *errno, given.qp_type, cap))?;
-    let (receive, send) = match map_rings(file, &answer, cap, given) {
-        Ok(rings) => rings,
-        Err(errno) => {
-            // Nobody has got an event of this queue pair, so there is nothing to wait for.
+    kernel::event_name::create(
+        |user_handle| {
+            request.user_handle = user_handle;
+            let mut answer = rxe_create_qp_resp::default();
+            let created = command(&request, cap, Udata::answer(answer.as_bytes_mut()))
+                .inspect_err(|errno| explain::create_qp(file, *errno, given.qp_type, cap))?;
+            Ok((created, answer, *cap))
+        },
+        |(created, answer, cap)| {
+            let (receive, send) = map_rings(file, answer, cap, given)?;
+            Ok(Qp::new(*created, given, receive, send))
+        },
+        |(created, ..)| {
             let _ = uverbs::qp::destroy(file, created.handle);
-            return Err(errno.also_set());
-        }
-    };
-    place.write(Qp::new(created, given, receive, send));
-    // SAFETY: just written.
-    Ok(Handle::publish(unsafe { place.assume_init() }))
+        },
+    )
 }
 
 fn map_rings(
@@ -270,8 +256,8 @@ pub fn extended(qp: Handle<ibv_qp>) -> Option<Handle<ibv_qp_ex>> {
 
 /// Moves the queue pair through its states and sets attributes.
 pub fn modify(file: &DeviceFile, qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_mask: c_int) -> Result<()> {
-    // SAFETY: a live handle.
-    let public = unsafe { &*qp.as_ptr() };
-    uverbs::qp::modify(file, public.handle, attr, attr_mask, Udata::none())
-        .inspect_err(|errno| explain::modify_qp(*errno, public, attr, attr_mask))
+    kernel::qp::modify(file, qp, attr, attr_mask).inspect_err(|errno| {
+        // SAFETY: a live handle.
+        explain::modify_qp(*errno, unsafe { &*qp.as_ptr() }, attr, attr_mask);
+    })
 }

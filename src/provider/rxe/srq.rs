@@ -3,12 +3,13 @@
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 
+use super::explain;
 use super::recv::ReceiveQueue;
-use super::{explain, pd};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::rdma_user_rxe::{mminfo, rxe_create_srq_resp, rxe_modify_srq_cmd};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
+use crate::provider::kernel::{event_name, pd};
 use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
 use crate::uverbs::device_file::DeviceFile;
@@ -107,35 +108,34 @@ fn create_any(
 ) -> Result<Handle<ibv_srq>> {
     // SAFETY: live or null.
     let (pd_handle, one_thread) = unsafe { (pd.as_ref().map_or(0, |pd| pd.handle), pd::one_thread(pd)) };
-    // The kernel names the queue by this address in its events, so the place comes first.
-    let mut place = Box::<Srq>::new_uninit();
-    let request = CreateSrq {
-        user_handle: place.as_ptr().expose_provenance() as u64,
-        pd: pd_handle,
-        max_wr: attr.max_wr,
-        max_sge: attr.max_sge,
-        srq_limit: attr.srq_limit,
-    };
-    let mut answer = rxe_create_srq_resp::default();
-    let created = command(&request, Udata::answer(answer.as_bytes_mut()))
-        .inspect_err(|errno| explain::srq_size(file, *errno, "create_srq", attr))?;
-    attr.max_wr = created.max_wr;
-    attr.max_sge = created.max_sge;
-    let queue = match ReceiveQueue::map(file, &answer.mi, created.max_sge) {
-        Ok(queue) => queue,
-        Err(errno) => {
-            // Nobody has got an event of this queue, so there is nothing to wait for.
+    event_name::create(
+        |user_handle| {
+            let request = CreateSrq {
+                user_handle,
+                pd: pd_handle,
+                max_wr: attr.max_wr,
+                max_sge: attr.max_sge,
+                srq_limit: attr.srq_limit,
+            };
+            let mut answer = rxe_create_srq_resp::default();
+            let created = command(&request, Udata::answer(answer.as_bytes_mut()))
+                .inspect_err(|errno| explain::srq_size(file, *errno, "create_srq", attr))?;
+            attr.max_wr = created.max_wr;
+            attr.max_sge = created.max_sge;
+            Ok((created, answer))
+        },
+        |(created, answer)| {
+            let queue = ReceiveQueue::map(file, &answer.mi, created.max_sge)?;
+            // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is its empty
+            // value.
+            let mut public: ibv_srq = unsafe { core::mem::zeroed() };
+            public.handle = created.handle;
+            Ok(Srq { public: UnsafeCell::new(public), queue: QueueLock::of_domain(queue, one_thread) })
+        },
+        |(created, _)| {
             let _ = uverbs::srq::destroy(file, created.handle);
-            return Err(errno.also_set());
-        }
-    };
-    // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is its empty
-    // value.
-    let mut public: ibv_srq = unsafe { core::mem::zeroed() };
-    public.handle = created.handle;
-    place.write(Srq { public: UnsafeCell::new(public), queue: QueueLock::of_domain(queue, one_thread) });
-    // SAFETY: just written.
-    Ok(Handle::publish(unsafe { place.assume_init() }))
+        },
+    )
 }
 
 /// Arms the limit event, or resizes; nobody can post while the requests move to another ring.
@@ -159,12 +159,4 @@ pub fn modify(file: &DeviceFile, srq: Handle<ibv_srq>, attr: &ibv_srq_attr, attr
     let place = unsafe { (&raw const place).read_volatile() };
     // When the new ring cannot be mapped the old one stays, out of use but safe to post to.
     queue.remap(file, &place)
-}
-
-/// Sizes and limit.
-pub fn query(file: &DeviceFile, srq: Handle<ibv_srq>, attr: &mut ibv_srq_attr) -> Result<()> {
-    // SAFETY: a live handle.
-    let handle = unsafe { (*srq.as_ptr()).handle };
-    *attr = uverbs::srq::query(file, handle, Udata::none())?;
-    Ok(())
 }

@@ -11,6 +11,7 @@ use crate::abi::uapi::siw_user::*;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
+use crate::provider::kernel::event_name;
 use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
 use crate::uverbs::cq::CreateCq;
@@ -28,6 +29,8 @@ pub struct Queue {
 #[repr(C)]
 pub struct Cq {
     public: UnsafeCell<ibv_cq>,
+    /// The driver's number of the queue.
+    id: u32,
     /// `siw_cq_ctrl.flags`, in the memory of the queue.
     notify: NonNull<AtomicU32>,
     queue: QueueLock<Queue>,
@@ -155,42 +158,48 @@ pub fn create(
     channel: Option<Handle<ibv_comp_channel>>,
     comp_vector: c_int,
 ) -> Result<Handle<ibv_cq>> {
-    // The kernel names the queue by this address in its events, so the place comes first.
-    let mut place = Box::<Cq>::new_uninit();
-    let request = CreateCq {
-        user_handle: place.as_ptr().expose_provenance() as u64,
-        cqe: cqe as u32,
-        // SAFETY: a handle is live, and nobody changes the descriptor of a channel.
-        comp_channel: channel.map_or(-1, |channel| unsafe { (*channel.as_ptr()).fd }),
-        comp_vector: comp_vector as u32,
-    };
-    let mut answer = siw_uresp_create_cq::default();
-    let created = uverbs::cq::create(file, &request, Udata::answer(answer.as_bytes_mut()))
-        .inspect_err(|errno| trace!(Error, "siw: create_cq: {errno:?}; asked cqe {cqe}"))?;
-    let slots = match Slots::map(file, answer.cq_key, answer.num_cqe, size_of::<siw_cq_ctrl>()) {
-        Ok(slots) => slots,
-        Err(errno) => {
-            // Nobody has got an event of this queue, so there is nothing to wait for.
+    event_name::create(
+        |user_handle| {
+            let request = CreateCq {
+                user_handle,
+                cqe: cqe as u32,
+                // SAFETY: a handle is live, and nobody changes the descriptor of a channel.
+                comp_channel: channel.map_or(-1, |channel| unsafe { (*channel.as_ptr()).fd }),
+                comp_vector: comp_vector as u32,
+            };
+            let mut answer = siw_uresp_create_cq::default();
+            let created = uverbs::cq::create(file, &request, Udata::answer(answer.as_bytes_mut()))
+                .inspect_err(|errno| trace!(Error, "siw: create_cq: {errno:?}; asked cqe {cqe}"))?;
+            Ok((created, answer))
+        },
+        |(created, answer)| {
+            let slots = Slots::map(file, answer.cq_key, answer.num_cqe, size_of::<siw_cq_ctrl>())?;
+            // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is its empty
+            // value.
+            let mut public: ibv_cq = unsafe { core::mem::zeroed() };
+            public.handle = created.handle;
+            public.cqe = created.cqe as c_int;
+            Ok(Cq::new(public, answer.cq_id, slots))
+        },
+        |(created, _)| {
             let _ = uverbs::cq::destroy(file, created.handle);
-            return Err(errno.also_set());
-        }
-    };
-    // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is its empty value.
-    let mut public: ibv_cq = unsafe { core::mem::zeroed() };
-    public.handle = created.handle;
-    public.cqe = created.cqe as c_int;
-    place.write(Cq::new(public, slots));
-    // SAFETY: just written.
-    Ok(Handle::publish(unsafe { place.assume_init() }))
+        },
+    )
 }
 
 impl Cq {
-    fn new(public: ibv_cq, slots: Slots<siw_cqe>) -> Self {
+    fn new(public: ibv_cq, id: u32, slots: Slots<siw_cqe>) -> Self {
         // The control word starts the bytes behind the entries.
         let notify = slots.behind().cast::<AtomicU32>();
         // SAFETY: mapped with the slots, and aligned, because entries are a multiple of 8 bytes.
         unsafe { notify.as_ref() }.store(SIW_NOTIFY_NOT, Ordering::SeqCst);
-        Self { public: UnsafeCell::new(public), notify, queue: QueueLock::new(Queue { slots, taken: 0 }) }
+        let queue = QueueLock::new(Queue { slots, taken: 0 });
+        Self { public: UnsafeCell::new(public), id, notify, queue }
+    }
+
+    /// The driver's number of the queue.
+    pub fn id(&self) -> u32 {
+        self.id
     }
 }
 
@@ -204,7 +213,7 @@ pub(super) mod tests {
     pub fn queue(memory: &Memory, count: u32) -> Handle<ibv_cq> {
         let slots = Slots::map(&memory.device, 0, count, size_of::<siw_cq_ctrl>()).unwrap();
         // SAFETY: plain C data.
-        Handle::publish(Box::new(Cq::new(unsafe { core::mem::zeroed() }, slots)))
+        Handle::publish(Box::new(Cq::new(unsafe { core::mem::zeroed() }, 5, slots)))
     }
 
     fn entry(id: u64, opcode: u8, status: u16) -> siw_cqe {

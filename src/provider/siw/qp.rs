@@ -68,73 +68,44 @@ pub unsafe extern "C" fn post_recv(
 
 /// Creates a queue pair; `attr.cap` gets the sizes given.
 pub fn create(file: &DeviceFile, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr) -> Result<Handle<ibv_qp>> {
-    // The kernel names the queue pair by this address in its events, so the place comes first.
-    let mut place = Box::<Qp>::new_uninit();
     // SAFETY: a live handle; the program passes live objects or null.
     let mut request = unsafe {
         let pd = Some((*pd.as_ptr()).handle);
-        kernel::qp_request(attr.qp_type, pd, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all)
+        kernel::qp::request(attr.qp_type, pd, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all)
     };
-    request.user_handle = place.as_ptr().expose_provenance() as u64;
-    let mut answer = siw_uresp_create_qp::default();
-    let created = uverbs::qp::create(file, &request, &mut attr.cap, Udata::answer(answer.as_bytes_mut()))
-        .inspect_err(|errno| {
-            trace!(Error, "siw: create_qp: {errno:?}; type {}, asked {:?}", attr.qp_type, sizes(attr))
-        })?;
-    let (send, receive) = match map(file, &answer, attr) {
-        Ok(queues) => queues,
-        Err(errno) => {
-            // Nobody has got an event of this queue pair, so there is nothing to wait for.
+    let (qp_type, signal_all, shared) = (request.qp_type, request.sq_sig_all, !attr.srq.is_null());
+    let qp = kernel::event_name::create(
+        |user_handle| {
+            request.user_handle = user_handle;
+            let mut answer = siw_uresp_create_qp::default();
+            let udata = Udata::answer(answer.as_bytes_mut());
+            let created = uverbs::qp::create(file, &request, &mut attr.cap, udata).inspect_err(|errno| {
+                trace!(Error, "siw: create_qp: {errno:?}; type {}, asked {:?}", attr.qp_type, sizes(attr));
+            })?;
+            Ok((created, answer))
+        },
+        |(created, answer)| {
+            let send = SendQueue::new(Slots::map(file, answer.sq_key, answer.num_sqe, 0)?, signal_all);
+            let receive = if shared {
+                None
+            } else {
+                Some(ReceiveQueue::new(Slots::map(file, answer.rq_key, answer.num_rqe, 0)?))
+            };
+            Ok(Qp::new(kernel::qp::public(*created, qp_type), send, receive))
+        },
+        |(created, _)| {
             let _ = uverbs::qp::destroy(file, created.handle);
-            return Err(errno.also_set());
-        }
-    };
-    // SAFETY: plain C data of integers, pointers and pthread objects that are initialised below; all zeros is its empty
-    // value.
-    let mut public: ibv_qp = unsafe { core::mem::zeroed() };
-    // SAFETY: a live handle.
-    public.context = unsafe { (*pd.as_ptr()).context };
-    public.qp_context = attr.qp_context;
-    public.pd = pd.as_ptr();
-    public.send_cq = attr.send_cq;
-    public.recv_cq = attr.recv_cq;
-    public.srq = attr.srq;
-    public.handle = created.handle;
-    public.qp_num = created.qp_num;
-    public.qp_type = attr.qp_type;
-    public.state = IBV_QPS_RESET as ibv_qp_state_t;
-    public.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
-    public.cond = libc::PTHREAD_COND_INITIALIZER;
-    place.write(Qp::new(public, send, receive));
-    // SAFETY: just written.
-    Ok(Handle::publish(unsafe { place.assume_init() }))
+        },
+    )?;
+    // SAFETY: just made, and nobody else knows it yet.
+    kernel::qp::name_parts(unsafe { &mut *qp.as_ptr() }, pd, attr);
+    Ok(qp)
 }
 
 /// The numbers asked for, for the trace.
 fn sizes(attr: &ibv_qp_init_attr) -> [u32; 5] {
     let cap = &attr.cap;
     [cap.max_send_wr, cap.max_recv_wr, cap.max_send_sge, cap.max_recv_sge, cap.max_inline_data]
-}
-
-fn map(
-    file: &DeviceFile,
-    answer: &siw_uresp_create_qp,
-    attr: &ibv_qp_init_attr,
-) -> Result<(SendQueue, Option<ReceiveQueue>)> {
-    let send = SendQueue::new(Slots::map(file, answer.sq_key, answer.num_sqe, 0)?, attr.sq_sig_all != 0);
-    let receive = if attr.srq.is_null() {
-        Some(ReceiveQueue::new(Slots::map(file, answer.rq_key, answer.num_rqe, 0)?))
-    } else {
-        None
-    };
-    Ok((send, receive))
-}
-
-/// Moves the queue pair through its states and sets attributes.
-pub fn modify(file: &DeviceFile, qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_mask: c_int) -> Result<()> {
-    // SAFETY: a live handle.
-    let handle = unsafe { (*qp.as_ptr()).handle };
-    uverbs::qp::modify(file, handle, attr, attr_mask, Udata::none())
 }
 
 // Miri has no memory files that can be mapped.

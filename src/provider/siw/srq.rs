@@ -10,6 +10,7 @@ use crate::abi::uapi::siw_user::siw_uresp_create_srq;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
+use crate::provider::kernel::event_name;
 use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
 use crate::uverbs::device_file::DeviceFile;
@@ -48,46 +49,32 @@ pub fn create(
     pd: Handle<ibv_pd>,
     attr: &mut ibv_srq_init_attr,
 ) -> Result<Handle<ibv_srq>> {
-    // The kernel names the queue by this address in its events, so the place comes first.
-    let mut place = Box::<Srq>::new_uninit();
     let attr = &mut attr.attr;
-    let request = CreateSrq {
-        user_handle: place.as_ptr().expose_provenance() as u64,
-        // SAFETY: a live handle.
-        pd: unsafe { (*pd.as_ptr()).handle },
-        max_wr: attr.max_wr,
-        max_sge: attr.max_sge,
-        srq_limit: attr.srq_limit,
-    };
-    let mut answer = siw_uresp_create_srq::default();
-    let created =
-        uverbs::srq::create(file, &request, Udata::answer(answer.as_bytes_mut())).inspect_err(|errno| {
-            trace!(
-                Error,
-                "siw: create_srq: {errno:?}; asked {} requests of {} entries", attr.max_wr, attr.max_sge
-            )
-        })?;
-    attr.max_wr = created.max_wr;
-    attr.max_sge = created.max_sge;
-    let slots = match Slots::map(file, answer.srq_key, answer.num_rqe, 0) {
-        Ok(slots) => slots,
-        Err(errno) => {
-            // Nobody has got an event of this queue, so there is nothing to wait for.
-            let _ = uverbs::srq::destroy(file, created.handle);
-            return Err(errno.also_set());
-        }
-    };
-    // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is its empty value.
-    let mut public: ibv_srq = unsafe { core::mem::zeroed() };
-    public.handle = created.handle;
-    place.write(Srq { public: UnsafeCell::new(public), queue: QueueLock::new(ReceiveQueue::new(slots)) });
-    // SAFETY: just written.
-    Ok(Handle::publish(unsafe { place.assume_init() }))
-}
-
-/// Arms the limit event; the driver does not resize.
-pub fn modify(file: &DeviceFile, srq: Handle<ibv_srq>, attr: &ibv_srq_attr, attr_mask: c_int) -> Result<()> {
     // SAFETY: a live handle.
-    let handle = unsafe { (*srq.as_ptr()).handle };
-    uverbs::srq::modify(file, handle, attr, attr_mask as u32, Udata::none())
+    let pd = unsafe { (*pd.as_ptr()).handle };
+    event_name::create(
+        |user_handle| {
+            let (max_wr, max_sge) = (attr.max_wr, attr.max_sge);
+            let request = CreateSrq { user_handle, pd, max_wr, max_sge, srq_limit: attr.srq_limit };
+            let mut answer = siw_uresp_create_srq::default();
+            let created = uverbs::srq::create(file, &request, Udata::answer(answer.as_bytes_mut()))
+                .inspect_err(|errno| {
+                    trace!(Error, "siw: create_srq: {errno:?}; asked {max_wr} requests of {max_sge} entries");
+                })?;
+            attr.max_wr = created.max_wr;
+            attr.max_sge = created.max_sge;
+            Ok((created, answer))
+        },
+        |(created, answer)| {
+            let queue = ReceiveQueue::new(Slots::map(file, answer.srq_key, answer.num_rqe, 0)?);
+            // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is its empty
+            // value.
+            let mut public: ibv_srq = unsafe { core::mem::zeroed() };
+            public.handle = created.handle;
+            Ok(Srq { public: UnsafeCell::new(public), queue: QueueLock::new(queue) })
+        },
+        |(created, _)| {
+            let _ = uverbs::srq::destroy(file, created.handle);
+        },
+    )
 }

@@ -1,8 +1,8 @@
 //! Memory windows.
 
 use core::cell::UnsafeCell;
+use core::ffi::c_int;
 
-use super::send::post_send;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::{Handle, Object};
@@ -51,7 +51,15 @@ fn next_rkey(rkey: u32) -> u32 {
 
 /// Posts the binding of a type 1 window, and gives it its new key at once; a program whose binding completes with an
 /// error must set the old one again. Every error is left in `errno`.
-pub fn bind(qp: Handle<ibv_qp>, mw: Handle<ibv_mw>, bind: &ibv_mw_bind) -> Result<()> {
+///
+/// # Safety
+/// `post_send` posts to queue pairs of the handle's provider.
+pub unsafe fn bind(
+    post_send: unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int,
+    qp: Handle<ibv_qp>,
+    mw: Handle<ibv_mw>,
+    bind: &ibv_mw_bind,
+) -> Result<()> {
     if bind.bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED as u32 != 0 {
         return Err(Errno::EINVAL.also_set());
     }
@@ -64,7 +72,7 @@ pub fn bind(qp: Handle<ibv_qp>, mw: Handle<ibv_mw>, bind: &ibv_mw_bind) -> Resul
     wr.send_flags = bind.send_flags;
     wr.anon2.bind_mw = ibv_send_wr_anon2_bind_mw { mw: mw.as_ptr(), rkey, bind_info: bind.bind_info };
     let mut bad_wr = core::ptr::null_mut();
-    // SAFETY: a live queue pair, and a list of one valid request.
+    // SAFETY: a live queue pair that the function knows, and a list of one valid request.
     match unsafe { post_send(qp.as_ptr(), &raw mut wr, &raw mut bad_wr) } {
         0 => {
             // SAFETY: a live handle, whose key the program lets the library change here.

@@ -55,7 +55,7 @@ pub fn alloc(file: &DeviceFile) -> Result<Handle<ibv_pd>> {
 
 /// Frees a protection domain, EBUSY while something uses it; or a parent domain, EBUSY while another one stands for it.
 pub fn dealloc(file: &DeviceFile, pd: Handle<ibv_pd>) -> Result<()> {
-    // SAFETY: the handle belongs to this provider.
+    // SAFETY: domains of such drivers are published as Pd.
     let object = unsafe { pd.object::<Pd>() };
     if object.parents.load(Ordering::Acquire) != 0 {
         return Err(Errno::EBUSY);
@@ -83,7 +83,7 @@ pub fn alloc_td(attr: &ibv_td_init_attr) -> Result<Handle<ibv_td>> {
 
 /// Frees a thread domain; EBUSY while a parent domain names it.
 pub fn dealloc_td(td: Handle<ibv_td>) -> Result<()> {
-    // SAFETY: the handle belongs to this provider.
+    // SAFETY: thread domains of such drivers are published as Td.
     if unsafe { td.object::<Td>() }.parents.load(Ordering::Acquire) != 0 {
         return Err(Errno::EBUSY);
     }
@@ -112,7 +112,7 @@ pub fn alloc_parent(attr: &ibv_parent_domain_init_attr) -> Result<Handle<ibv_pd>
 /// Whether queues made under the domain are used by one thread at a time.
 ///
 /// # Safety
-/// `pd` is null or a live domain of this provider.
+/// `pd` is null or a live domain that [`alloc`] or [`alloc_parent`] made.
 pub unsafe fn one_thread(pd: *mut ibv_pd) -> bool {
     // SAFETY: by the contract.
     let object = unsafe { Handle::optional(pd).map(|pd| pd.object::<Pd>()) };
@@ -122,7 +122,7 @@ pub unsafe fn one_thread(pd: *mut ibv_pd) -> bool {
 impl Parts {
     /// Changes the counters of the domains that this one is made of.
     fn count(&self, change: impl Fn(&AtomicU32)) {
-        // SAFETY: domains of this provider; they stay alive as long as they are counted.
+        // SAFETY: published as these; they stay alive as long as they are counted.
         unsafe {
             change(&self.pd.object::<Pd>().parents);
             if let Some(td) = self.td {

@@ -1,0 +1,63 @@
+//! Devices: the version of the driver's interface, and attributes.
+
+use core::ffi::c_char;
+use core::ops::RangeInclusive;
+
+use crate::abi::verbs::{ibv_device_attr_ex, ibv_query_device_ex_input};
+use crate::errno::Result;
+use crate::uverbs::device_file::DeviceFile;
+use crate::uverbs::discovery::DeviceInfo;
+use crate::uverbs::{self, Udata};
+
+/// Whether the driver's interface is one of `versions`; a device whose is not is named on standard error, as rdma-core does.
+pub fn speaks(name: &str, versions: &RangeInclusive<u32>, device: &DeviceInfo) -> bool {
+    let known = versions.contains(&device.abi_ver);
+    if !known {
+        crate::log::warn(format_args!(
+            "Driver {name} does not support the kernel ABI of {} (supports {} to {}) for device {}",
+            device.abi_ver,
+            versions.start(),
+            versions.end(),
+            device.ibdev_path
+        ));
+    }
+    known
+}
+
+/// Attributes of a device with one port, whose driver keeps its version as three numbers of 16 bits.
+pub fn query(
+    file: &DeviceFile,
+    input: Option<&ibv_query_device_ex_input>,
+    attr: &mut ibv_device_attr_ex,
+    attr_size: usize,
+) -> Result<()> {
+    // No number of ports from elsewhere: the attributes say it themselves.
+    let answer = uverbs::device::query(file, input, attr, attr_size, 0, Udata::none())?;
+    put_version(&mut attr.orig_attr.fw_ver, answer.fw_ver);
+    Ok(())
+}
+
+/// Writes the driver's version as three numbers of 16 bits, for example `1.2.3`, and zeros behind.
+fn put_version(target: &mut [c_char; 64], version: u64) {
+    let part = |shift: u32| (version >> shift) as u16;
+    let text = format!("{}.{}.{}", part(32), part(16), part(0));
+    // At most 17 characters.
+    target.fill(0);
+    for (to, from) in target.iter_mut().zip(text.bytes()) {
+        *to = from as c_char;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_three_numbers() {
+        let mut text = [-1 as c_char; 64];
+        put_version(&mut text, 0x0001_ffff_0003);
+        let bytes: Vec<u8> = text.iter().map(|c| *c as u8).collect();
+        assert_eq!(bytes[..10], *b"1.65535.3\0");
+        assert!(bytes[10..].iter().all(|byte| *byte == 0));
+    }
+}

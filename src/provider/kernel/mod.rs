@@ -1,0 +1,18 @@
+//! What drivers in Linux' own style have in common. Their objects are a number in the kernel, reached by commands that every
+//! such driver takes; a provider adds what its driver alone has: queues in shared memory, and what the two tell each other.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | [`device`] | which drivers a provider speaks to, and what a device says of itself |
+//! | [`event_name`] | objects that the kernel names by their address when it reports events |
+//! | [`pd`] [`mr`] [`mw`] [`cq`] [`srq`] [`qp`] [`mcast`] | the objects, one file each |
+
+pub mod cq;
+pub mod device;
+pub mod event_name;
+pub mod mcast;
+pub mod mr;
+pub mod mw;
+pub mod pd;
+pub mod qp;
+pub mod srq;

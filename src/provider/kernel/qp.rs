@@ -1,0 +1,110 @@
+//! Queue pairs.
+
+use core::ffi::c_int;
+
+use crate::abi::verbs::*;
+use crate::errno::Result;
+use crate::provider::object::{Handle, Object};
+use crate::provider::wait;
+use crate::uverbs::destroy::Destroyed;
+use crate::uverbs::device_file::DeviceFile;
+use crate::uverbs::qp::{CreateQp, QpCreated};
+use crate::uverbs::{self, Udata};
+
+/// Names the objects that a queue pair of this type is made of; pointers that do not count for the type are not followed.
+///
+/// # Safety
+/// The objects that count are live or null.
+pub unsafe fn request(
+    qp_type: u32,
+    pd: Option<u32>,
+    send_cq: *const ibv_cq,
+    recv_cq: *const ibv_cq,
+    srq: *const ibv_srq,
+    sq_sig_all: c_int,
+) -> CreateQp {
+    const XRC_SEND: u32 = IBV_QPT_XRC_SEND as u32;
+    let sends = [IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND, IBV_QPT_DRIVER]
+        .iter()
+        .any(|&known| known as u32 == qp_type);
+    let mut request = CreateQp { qp_type, pd, sq_sig_all: sq_sig_all != 0, ..CreateQp::default() };
+    if sends {
+        // SAFETY: by the contract.
+        unsafe {
+            request.send_cq = send_cq.as_ref().map(|cq| cq.handle);
+            request.srq = srq.as_ref().map(|srq| srq.handle);
+            if qp_type != XRC_SEND {
+                request.recv_cq = recv_cq.as_ref().map(|cq| cq.handle);
+            }
+        }
+    }
+    request
+}
+
+/// The public part of a queue pair just made, without the objects that it is made of.
+pub fn public(created: QpCreated, qp_type: u32) -> ibv_qp {
+    // SAFETY: plain C data of integers, pointers and pthread objects that are initialised below; all zeros is its empty
+    // value.
+    let mut public: ibv_qp = unsafe { core::mem::zeroed() };
+    public.handle = created.handle;
+    public.qp_num = created.qp_num;
+    public.qp_type = qp_type;
+    public.state = IBV_QPS_RESET as ibv_qp_state_t;
+    public.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
+    public.cond = libc::PTHREAD_COND_INITIALIZER;
+    public
+}
+
+/// Names the objects of a queue pair made by `ibv_create_qp` in its public part.
+pub fn name_parts(public: &mut ibv_qp, pd: Handle<ibv_pd>, attr: &ibv_qp_init_attr) {
+    // SAFETY: a live handle.
+    public.context = unsafe { (*pd.as_ptr()).context };
+    public.qp_context = attr.qp_context;
+    public.pd = pd.as_ptr();
+    public.send_cq = attr.send_cq;
+    public.recv_cq = attr.recv_cq;
+    public.srq = attr.srq;
+}
+
+/// Moves the queue pair through its states and sets attributes.
+pub fn modify(file: &DeviceFile, qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_mask: c_int) -> Result<()> {
+    // SAFETY: a live handle.
+    let handle = unsafe { (*qp.as_ptr()).handle };
+    uverbs::qp::modify(file, handle, attr, attr_mask, Udata::none())
+}
+
+/// Attributes, and what the queue pair was made with.
+pub fn query(
+    file: &DeviceFile,
+    qp: Handle<ibv_qp>,
+    attr: &mut ibv_qp_attr,
+    attr_mask: c_int,
+    init_attr: &mut ibv_qp_init_attr,
+) -> Result<()> {
+    // SAFETY: a live handle.
+    let public = unsafe { &*qp.as_ptr() };
+    let queried = uverbs::qp::query(file, public.handle, attr, attr_mask, Udata::none())?;
+    init_attr.qp_context = public.qp_context;
+    init_attr.send_cq = public.send_cq;
+    init_attr.recv_cq = public.recv_cq;
+    init_attr.srq = public.srq;
+    init_attr.qp_type = public.qp_type;
+    init_attr.cap = queried.cap;
+    init_attr.sq_sig_all = queried.sq_sig_all;
+    Ok(())
+}
+
+/// Destroys a queue pair, then waits until the program has acknowledged every event that it got of it.
+///
+/// # Safety
+/// The handle was published as an `O`.
+pub unsafe fn destroy<O: Object<Public = ibv_qp>>(file: &DeviceFile, qp: Handle<ibv_qp>) -> Result<()> {
+    // SAFETY: a live handle.
+    let handle = unsafe { (*qp.as_ptr()).handle };
+    if let Destroyed::Reported(report) = uverbs::qp::destroy(file, handle)? {
+        wait::for_qp_events(qp, report.events_reported);
+    }
+    // SAFETY: the program gives up the handle; its type by the contract.
+    drop(unsafe { qp.reclaim::<O>() });
+    Ok(())
+}
