@@ -251,7 +251,7 @@ static inline void open_rooms(struct room rooms[2])
 	memset(arena, 1, 1 << 20);
 	for (int i = 0; i < 2; i++) {
 		rooms[i].context = open_device(i ? "rxe1" : "rxe0");
-		if (ibv_query_gid(rooms[i].context, PORT, GID_INDEX, &gids[i]))
+		if (ibv_query_gid(rooms[i].context, PORT, gid_index(), &gids[i]))
 			die("gid");
 	}
 }
