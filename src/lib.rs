@@ -11,6 +11,7 @@
 
 pub mod abi;
 pub mod api;
+mod environment;
 pub mod errno;
 pub mod log;
 pub mod provider;

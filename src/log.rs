@@ -1,11 +1,13 @@
 //! The opt-in trace, by rdma-core's convention: `VERBS_LOG_LEVEL` (0 none, 1 errors, 2 warnings, 3 information,
-//! 4 debug) and `VERBS_LOG_FILE`, the file that lines are appended to; without a file nothing is written.
+//! 4 debug) and `VERBS_LOG_FILE`, the file that lines are appended to, which a set-user-id
+//! program does not let its caller choose; without a file nothing is written.
 
 use core::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::sync::OnceLock;
 
+use crate::environment;
 use crate::errno::Errno;
 
 /// How much a line matters; the numbers are those of `VERBS_LOG_LEVEL`.
@@ -34,7 +36,7 @@ fn open_sink() -> Option<Sink> {
     if level == 0 {
         return None;
     }
-    let path = std::env::var_os("VERBS_LOG_FILE")?;
+    let path = environment::trusted("VERBS_LOG_FILE")?;
     let file = OpenOptions::new().append(true).create(true).open(path).ok()?;
     Some(Sink { level, file })
 }

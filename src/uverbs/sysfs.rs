@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
 use super::device_file::owned;
+use crate::environment;
 use crate::errno::{Errno, Result};
 
 /// Longest path that `SYSFS_PATH` may give (bytes).
@@ -16,10 +17,7 @@ const SYSFS_PATH_MAX: usize = 256;
 pub fn path() -> &'static CStr {
     static PATH: OnceLock<CString> = OnceLock::new();
     PATH.get_or_init(|| {
-        // SAFETY: both calls only return a number.
-        let trusted = unsafe { libc::getuid() == libc::geteuid() };
-        let chosen = if trusted { std::env::var_os("SYSFS_PATH") } else { None };
-        chosen.map_or_else(|| c"/sys".to_owned(), |path| trimmed(path.as_bytes()))
+        environment::trusted("SYSFS_PATH").map_or_else(|| c"/sys".to_owned(), |path| trimmed(path.as_bytes()))
     })
 }
 

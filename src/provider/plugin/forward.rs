@@ -9,6 +9,7 @@ use core::ptr::{NonNull, null, null_mut};
 use super::context::PluginContext;
 use super::dummy::DUMMY;
 use crate::abi::driver::{VERBS_QP_EX, v44, verbs_context_ops, verbs_mr};
+use crate::abi::uapi::ib_user_ioctl_verbs::*;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::Handle;
@@ -43,6 +44,24 @@ fn done(value: c_int) -> Result<()> {
 
 fn pointer<T>(handle: Option<Handle<T>>) -> *mut T {
     handle.map_or(null_mut(), Handle::as_ptr)
+}
+
+/// Whether the plugin of this kernel driver makes its queue pairs as a plain `ibv_qp`, in whose place a `verbs_qp` would be
+/// longer.
+fn makes_plain_queue_pairs(driver_id: u32) -> bool {
+    matches!(
+        driver_id,
+        RDMA_DRIVER_BNXT_RE
+            | RDMA_DRIVER_CXGB4
+            | RDMA_DRIVER_ERDMA
+            | RDMA_DRIVER_HFI1
+            | RDMA_DRIVER_IRDMA
+            | RDMA_DRIVER_MTHCA
+            | RDMA_DRIVER_OCRDMA
+            | RDMA_DRIVER_QIB
+            | RDMA_DRIVER_SIW
+            | RDMA_DRIVER_VMW_PVRDMA
+    )
 }
 
 impl Context for PluginContext {
@@ -89,8 +108,11 @@ impl Context for PluginContext {
     }
 
     fn qp_to_qp_ex(&self, qp: Handle<ibv_qp>) -> Option<Handle<ibv_qp_ex>> {
+        if makes_plain_queue_pairs(self.file.driver_id()) {
+            return None;
+        }
         let qp = qp.as_ptr().cast::<v44::verbs_qp>();
-        // SAFETY: as rdma-core 44: a plugin whose queue pairs can be asked for this makes them as a verbs_qp.
+        // SAFETY: the other plugins of rdma-core 44 make their queue pairs as a verbs_qp.
         unsafe {
             if (*qp).comp_mask & VERBS_QP_EX == 0 {
                 return None;

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Once;
 
 use super::{elf, registry};
+use crate::environment;
 use crate::log;
 
 /// Where plugins are, set when the library is built (`IRONVERBS_PROVIDER_DIR`).
@@ -32,19 +33,13 @@ static LOADED: Once = Once::new();
 pub fn load_once() -> bool {
     let mut now = false;
     LOADED.call_once(|| {
-        let environment = trusted_variable("RDMAV_DRIVERS").or_else(|| trusted_variable("IBV_DRIVERS"));
+        let environment =
+            environment::trusted("RDMAV_DRIVERS").or_else(|| environment::trusted("IBV_DRIVERS"));
         let places = Places { config: Path::new(CONFIG_DIR), providers: PROVIDER_DIR, environment };
         registry::while_loading(|| load(&places));
         now = true;
     });
     now
-}
-
-/// A variable of the environment, unless the process runs with the rights of another user than who started it.
-pub fn trusted_variable(name: &str) -> Option<OsString> {
-    // Asked only if there is a variable, to save the system calls.
-    // SAFETY: neither call can fail.
-    std::env::var_os(name).filter(|_| unsafe { libc::getuid() == libc::geteuid() })
 }
 
 /// Loads first what the environment names, then what the configuration does, the last named first.

@@ -31,6 +31,7 @@ use super::device::DeviceRef;
 use super::object::Handle;
 use crate::abi::driver::verbs_device_ops;
 use crate::abi::verbs::{ibv_context, verbs_context};
+use crate::environment;
 use crate::errno::{Errno, Result};
 use crate::uverbs::device_file::DeviceFile;
 use std::os::fd::IntoRawFd;
@@ -38,7 +39,7 @@ use std::os::fd::IntoRawFd;
 /// Whether `IRONVERBS_PLUGINS` asks for a plugin where the native provider of that name would do: `1` asks everywhere, a
 /// list of names with commas there.
 pub fn preferred(provider: &str) -> bool {
-    let Some(wanted) = loader::trusted_variable("IRONVERBS_PLUGINS") else { return false };
+    let Some(wanted) = environment::trusted("IRONVERBS_PLUGINS") else { return false };
     wanted
         .to_str()
         .is_some_and(|wanted| wanted == "1" || wanted.split(',').any(|name| name.trim() == provider))
