@@ -111,6 +111,13 @@ impl DeviceFile {
         }
     }
 
+    /// Opens the device once more, as a file without a context. That takes the right to open the device, which a process
+    /// that was handed an open file need not have.
+    pub fn open_again(&self) -> Result<Self> {
+        let path = CString::new(format!("/proc/self/fd/{}", self.as_raw_fd())).map_err(|_| Errno::EINVAL)?;
+        open_character_device(&path, 0).map(Self::from_fd)
+    }
+
     /// Takes over a command file that somebody else opened.
     #[must_use]
     pub fn from_fd(fd: OwnedFd) -> Self {

@@ -4,8 +4,10 @@ use core::ffi::c_char;
 use core::ops::RangeInclusive;
 
 use crate::abi::verbs::{ibv_device_attr_ex, ibv_query_device_ex_input};
-use crate::errno::Result;
-use crate::uverbs::device_file::DeviceFile;
+use crate::errno::{Errno, Result};
+use crate::provider::Opened;
+use crate::uverbs::command::Prepared;
+use crate::uverbs::device_file::{DeviceFile, GotContext};
 use crate::uverbs::discovery::DeviceInfo;
 use crate::uverbs::{self, Udata};
 
@@ -22,6 +24,22 @@ pub fn speaks(name: &str, versions: &RangeInclusive<u32>, device: &DeviceInfo) -
         ));
     }
     known
+}
+
+/// Joins the context that somebody else made with `file`; an error is the kernel's, EINVAL where nobody has. `open` opens
+/// the device anew.
+///
+/// These drivers keep nothing in a context that the kernel could tell whoever joins it (EOPNOTSUPP). What it says of the
+/// device it says when any context is made; a process that may not open the device counts on the one completion vector that
+/// every device has.
+pub fn join(file: &DeviceFile, open: impl FnOnce(DeviceFile) -> Result<Opened>) -> Result<GotContext> {
+    file.set_imported();
+    match file.query_context(Prepared::none()) {
+        Err(Errno::EOPNOTSUPP) => {}
+        other => return other,
+    }
+    let another = file.open_again().and_then(open);
+    Ok(another.map_or(GotContext { num_comp_vectors: 1, core_support: 0 }, |another| another.got()))
 }
 
 /// Attributes of a device with one port, whose driver keeps its version as three numbers of 16 bits.
