@@ -358,6 +358,15 @@ mod tests {
     }
 
     #[test]
+    fn a_device_opens_again_as_a_file_of_its_own() {
+        let file = DeviceFile::from_fd(open_character_device(c"/dev/null", 0).expect("/dev/null opens"));
+        let again = file.open_again().expect("it opens again");
+        assert_ne!(again.as_raw_fd(), file.as_raw_fd());
+        let (_other, socket) = std::os::unix::net::UnixStream::pair().expect("socket pair");
+        assert!(DeviceFile::from_fd(socket.into()).open_again().is_err());
+    }
+
+    #[test]
     fn a_file_without_the_ioctl_refuses_every_method() {
         let fd = open_character_device(c"/dev/null", 0).expect("/dev/null opens");
         let file = DeviceFile::from_fd(fd);

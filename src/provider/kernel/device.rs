@@ -34,12 +34,18 @@ pub fn speaks(name: &str, versions: &RangeInclusive<u32>, device: &DeviceInfo) -
 /// every device has.
 pub fn join(file: &DeviceFile, open: impl FnOnce(DeviceFile) -> Result<Opened>) -> Result<GotContext> {
     file.set_imported();
-    match file.query_context(Prepared::none()) {
-        Err(Errno::EOPNOTSUPP) => {}
-        other => return other,
+    let answer = file.query_context(Prepared::none());
+    told(answer, || file.open_again().and_then(open).map(|another| another.got()))
+}
+
+/// What is known of a context that answered so; `elsewhere` is asked where it keeps nothing.
+fn told(answer: Result<GotContext>, elsewhere: impl FnOnce() -> Result<GotContext>) -> Result<GotContext> {
+    match answer {
+        Err(Errno::EOPNOTSUPP) => {
+            Ok(elsewhere().unwrap_or(GotContext { num_comp_vectors: 1, core_support: 0 }))
+        }
+        other => other,
     }
-    let another = file.open_again().and_then(open);
-    Ok(another.map_or(GotContext { num_comp_vectors: 1, core_support: 0 }, |another| another.got()))
 }
 
 /// Attributes of a device with one port, whose driver keeps its version as three numbers of 16 bits.
@@ -69,6 +75,19 @@ fn put_version(target: &mut [c_char; 64], version: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_context_without_an_answer_is_known_from_another_one() {
+        let got = |num_comp_vectors| GotContext { num_comp_vectors, core_support: 1 };
+        let vectors = |answer, elsewhere| {
+            told(answer, || elsewhere).map(|got| (got.num_comp_vectors, got.core_support))
+        };
+        assert_eq!(vectors(Ok(got(8)), Err(Errno::EINVAL)), Ok((8, 1)));
+        assert_eq!(vectors(Err(Errno::EOPNOTSUPP), Ok(got(4))), Ok((4, 1)));
+        assert_eq!(vectors(Err(Errno::EOPNOTSUPP), Err(Errno::ENOENT)), Ok((1, 0)));
+        // Nobody made a context, or its device is gone.
+        assert_eq!(told(Err(Errno::EINVAL), || panic!("not asked")).unwrap_err(), Errno::EINVAL);
+    }
 
     #[test]
     fn a_version_is_three_numbers() {
