@@ -206,7 +206,7 @@ pub trait Context: Send + Sync {
 
     /// Forgets an imported protection domain.
     fn unimport_pd(&self, pd: Handle<ibv_pd>) {
-        kernel::pd::unimport(pd);
+        kernel::pd::unimport(pd)
     }
 
     /// The region of another process that has this number in the kernel.
@@ -216,7 +216,7 @@ pub trait Context: Send + Sync {
 
     /// Forgets an imported region.
     fn unimport_mr(&self, mr: Handle<ibv_mr>) {
-        kernel::mr::unimport(mr);
+        kernel::mr::unimport(mr)
     }
 
     /// The device memory of another process that has this number in the kernel.
