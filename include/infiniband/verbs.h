@@ -1504,7 +1504,7 @@ struct ibv_send_wr {
 
 /*
  * Operations that the inline functions of verbs.h call. The members starting with _compat_ belong
- * to an older ABI and are not called through this table.
+ * to an older ABI: today's programs call the functions by name.
  */
 struct ibv_context_ops {
 	/* Old ABI. */

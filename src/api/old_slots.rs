@@ -70,7 +70,7 @@ unsafe extern "C" fn cq_event(cq: *mut ibv_cq) {
 
 unsafe extern "C" fn async_event(context: *mut ibv_context, event: *mut ibv_async_event) {
     entry::nothing(|| {
-        // SAFETY: the caller passes an open context and an event that it got of it.
+        // SAFETY: the caller passes an open context and an event that it got of it and has not acknowledged.
         let (context, event) = unsafe { (Handle::from_c(context)?, event.as_mut().ok_or(Errno::EINVAL)?) };
         context::private(context).context().async_event(event);
         Ok(())

@@ -62,6 +62,25 @@ static void query_device(struct request *request)
 	give(request->out, request->out_size, &answer, sizeof answer);
 }
 
+/* As the kernel and its drivers check. */
+static bool out_of_range(const struct request *request)
+{
+	const struct ib_uverbs_create_cq *cq = request->in;
+	const struct ib_uverbs_ex_create_cq *cq_ex = request->in;
+	const struct ib_uverbs_create_qp *qp = request->in;
+	const struct ib_uverbs_ex_create_qp *qp_ex = request->in;
+	const struct ib_uverbs_create_srq *srq = request->in;
+
+	switch (request->command) {
+	case IB_USER_VERBS_CMD_CREATE_CQ: return !cq->cqe || cq->cqe > 1 << 20 || cq->comp_vector > 3;
+	case EX(IB_USER_VERBS_EX_CMD_CREATE_CQ): return !cq_ex->cqe || cq_ex->cqe > 1 << 20 || cq_ex->comp_vector > 3;
+	case IB_USER_VERBS_CMD_CREATE_QP: return qp->max_send_wr > 1 << 16 || qp->max_send_sge > 256;
+	case EX(IB_USER_VERBS_EX_CMD_CREATE_QP): return qp_ex->max_send_wr > 1 << 16 || qp_ex->max_send_sge > 256;
+	case IB_USER_VERBS_CMD_CREATE_SRQ: return srq->max_wr > 1 << 16;
+	default: return false;
+	}
+}
+
 static void create_cq(struct request *request)
 {
 	const struct ib_uverbs_create_cq *in = request->in;
@@ -197,6 +216,8 @@ int run_command(struct request *request)
 	error = failure();
 	if (error)
 		return error;
+	if (out_of_range(request))
+		return EINVAL;
 	switch (request->command) {
 	case IB_USER_VERBS_CMD_GET_CONTEXT: {
 		struct ib_uverbs_get_context_resp answer = {.num_comp_vectors = 4};

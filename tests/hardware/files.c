@@ -78,7 +78,7 @@ struct file *new_file(int fd, enum file_kind kind, struct device *device)
 
 	if (file_count == sizeof files / sizeof *files)
 		abort();
-	*file = (struct file){.fd = fd, .reports = -1, .kind = kind, .device = device};
+	*file = (struct file){.fd = fd, .reports = -1, .kind = kind, .device = device, .times = device->times};
 	for (unsigned i = 0; i < file_count; i++)
 		file->number += files[i].kind == kind;
 	file_count++;
@@ -103,7 +103,18 @@ static struct device *device_at(const char *path)
 
 	if (sscanf(path, "/dev/infiniband/uverbs%u%c", &number, &rest) != 1 || number >= device_count)
 		return NULL;
-	return &devices[number];
+	return devices[number].absent ? NULL : &devices[number];
+}
+
+/* Whether the device that the file belongs to was taken out. */
+static bool orphaned(const struct file *file)
+{
+	if (file->times == file->device->times)
+		return false;
+	fprintf(record, "  request to %s, which is gone\n", file->device->name);
+	fflush(record);
+	errno = EIO;
+	return true;
 }
 
 static dev_t number_of(const struct device *device)
@@ -247,6 +258,8 @@ int ioctl(int fd, unsigned long request, ...)
 		errno = ENOTTY;
 		return -1;
 	}
+	if (orphaned(file))
+		return -1;
 	result = run_ioctl(file, argument);
 	fflush(record);
 	if (!result)
@@ -262,6 +275,8 @@ ssize_t write(int fd, const void *start, size_t size)
 
 	if (!file || file->kind != FILE_COMMANDS)
 		return syscall(SYS_write, fd, start, size);
+	if (orphaned(file))
+		return -1;
 	result = run_write(file, start, size);
 	fflush(record);
 	if (result >= 0)

@@ -51,6 +51,8 @@ struct device {
 	char provider[16], name[32], modalias[96];
 	unsigned driver_id, node_type, abi, link_layer, vendor, part;
 	unsigned number; /* of the device file */
+	bool absent;     /* taken out */
+	unsigned times;  /* how often it was taken out */
 	const struct driver *driver;
 };
 extern struct device devices[32];
@@ -71,6 +73,7 @@ struct file {
 	unsigned number;        /* among the files of its kind */
 	struct device *device;
 	bool asked;             /* whether it was asked for INVOKE_WRITE */
+	unsigned times;         /* how often the device had been taken out when it was opened */
 };
 struct file *file_of(int fd);
 struct file *new_file(int fd, enum file_kind kind, struct device *device);

@@ -106,10 +106,12 @@ static void list(struct queue *queue, const struct nlmsghdr *request)
 
 	for (unsigned i = 0; i < device_count; i++) {
 		struct message message = answer_to(request, request->nlmsg_type, NLM_F_MULTI);
-		uint32_t index = 40 + i, ports = 1;
+		uint32_t index = 40 + i + 100 * devices[i].times, ports = 1;
 		uint64_t guid = 0x0250b6fffe000000 + i;
 		uint8_t node_type = devices[i].node_type;
 
+		if (devices[i].absent)
+			continue;
 		ATTRIBUTE(&message, RDMA_NLDEV_ATTR_DEV_INDEX, index);
 		attribute(&message, RDMA_NLDEV_ATTR_DEV_NAME, devices[i].name, strlen(devices[i].name) + 1);
 		ATTRIBUTE(&message, RDMA_NLDEV_ATTR_PORT_INDEX, ports);
@@ -141,11 +143,11 @@ static void character_device(struct queue *queue, const struct nlmsghdr *request
 		send_error(queue, request, EINVAL);
 		return;
 	}
-	if (index < 40 || index >= 40 + device_count) {
+	index = index < 40 ? device_count : (index - 40) % 100;
+	if (index >= device_count || devices[index].absent) {
 		send_error(queue, request, ENODEV);
 		return;
 	}
-	index -= 40;
 	driver = devices[index].driver_id;
 	abi = devices[index].abi;
 	number = 231 << 8 | (192 + index);

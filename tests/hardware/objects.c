@@ -19,6 +19,7 @@ static const char *const kind_names[OBJECT_KINDS] = {"pd", "mr", "mw", "ah", "cq
 void hardware_fail(int error, unsigned after);
 void hardware_report(int fd, const char *kind, uint64_t element, uint32_t type);
 void hardware_complete(int fd, uint32_t cq);
+void hardware_plug(const char *device, bool in);
 
 /* One of the next requests fails: the first for 1. No error takes that back. */
 void hardware_fail(int error, unsigned after)
@@ -94,4 +95,14 @@ void hardware_complete(int fd, uint32_t cq)
 	object->completions++;
 	if (write(file->reports, &event, sizeof event) != sizeof event)
 		abort();
+}
+
+/* Takes a device out, or puts it in again as a new one. What is open of it answers EIO from then on. */
+void hardware_plug(const char *name, bool in)
+{
+	for (unsigned i = 0; i < device_count; i++)
+		if (!strcmp(devices[i].name, name)) {
+			devices[i].times += !devices[i].absent && !in;
+			devices[i].absent = !in;
+		}
 }

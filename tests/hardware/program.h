@@ -12,6 +12,7 @@ static void (*kernel_name)(const void *start, const char *text);
 static void (*kernel_fail)(int error, unsigned after);
 static void (*kernel_report)(int fd, const char *kind, uint64_t element, uint32_t type);
 static void (*kernel_complete)(int fd, uint32_t cq);
+static void (*kernel_plug)(const char *device, bool in);
 
 static inline void *in_kernel(const char *symbol)
 {
@@ -28,6 +29,7 @@ static inline void find_kernel(void)
 	kernel_fail = in_kernel("hardware_fail");
 	kernel_report = in_kernel("hardware_report");
 	kernel_complete = in_kernel("hardware_complete");
+	kernel_plug = in_kernel("hardware_plug");
 }
 
 /* The call while the kernel refuses its next request. */

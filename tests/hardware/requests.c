@@ -280,7 +280,7 @@ static void print_method(const struct file *file, const struct method *method, s
 			struct request request = {.file = (struct file *)file, .command = ~0u};
 
 			for (unsigned j = 0; j < sizeof legacies / sizeof *legacies; j++)
-				if (method && method->legacy && (method->command & IB_USER_VERBS_CMD_COMMAND_MASK) == legacies[j].command)
+				if ((method->command & IB_USER_VERBS_CMD_COMMAND_MASK) == legacies[j].command)
 					request.command = legacies[j].command;
 			driver_parts(&request, hdr);
 			fprintf(record, "    attr %#x len %u flags %u", attr.attr_id, attr.len, attr.flags);
@@ -383,6 +383,7 @@ static int run_method(struct file *file, const struct method *method, struct ib_
 
 		in.cq.user_handle = number_in(hdr, UVERBS_ATTR_CREATE_CQ_USER_HANDLE);
 		in.cq.cqe = number_in(hdr, UVERBS_ATTR_CREATE_CQ_CQE);
+		in.cq.comp_vector = number_in(hdr, UVERBS_ATTR_CREATE_CQ_COMP_VECTOR);
 		in.cq.comp_channel = channel ? (int)channel->data : -1;
 		error = run_command(&request);
 		if (error)

@@ -18,7 +18,7 @@ use super::scalars::{_compat_ibv_port_attr, ibv_advise_mr_advice_t, ibv_mw_type_
 use super::work::{ibv_ops_wr, ibv_recv_wr, ibv_send_wr, ibv_sge};
 use libc::{c_int, c_uint, c_void, pthread_mutex_t};
 
-/// Operations that the inline functions of verbs.h call. The members starting with `_compat_` belong to an older ABI and are not called through this table.
+/// Operations that the inline functions of verbs.h call. The members starting with `_compat_` belong to an older ABI: today's programs call the functions by name.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_context_ops {

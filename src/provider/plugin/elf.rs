@@ -9,12 +9,14 @@ use libc::{Elf32_Ehdr as Header, Elf32_Phdr as Segment};
 #[cfg(target_pointer_width = "64")]
 use libc::{Elf64_Ehdr as Header, Elf64_Phdr as Segment};
 
-/// A struct of plain integers read from a file; None where the file ends before it does.
-fn read<T>(file: &File, offset: u64) -> Option<T> {
+/// A struct read from a file; None where the file ends before it does.
+///
+/// # Safety
+/// Every pattern of bits is a `T`.
+unsafe fn read<T>(file: &File, offset: u64) -> Option<T> {
     let mut bytes = vec![0; size_of::<T>()];
     file.read_exact_at(&mut bytes, offset).ok()?;
-    // SAFETY: only used for the two C structs of integers above, of which every pattern of bits is a value; there are as
-    // many bytes as the struct has.
+    // SAFETY: as many bytes as the struct has, and by the contract they are one.
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
@@ -23,16 +25,16 @@ fn read<T>(file: &File, offset: u64) -> Option<T> {
 pub fn is_whole(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return true };
     let Ok(length) = file.metadata().map(|metadata| metadata.len()) else { return true };
-    let Some(header) = read::<Header>(&file, 0).filter(|header| header.e_ident.starts_with(b"\x7fELF"))
-    else {
-        return true;
-    };
+    // SAFETY: a C struct of integers.
+    let header = unsafe { read::<Header>(&file, 0) };
+    let Some(header) = header.filter(|header| header.e_ident.starts_with(b"\x7fELF")) else { return true };
     if usize::from(header.e_phentsize) != size_of::<Segment>() {
         return true;
     }
     (0..u64::from(header.e_phnum)).all(|number| {
         let at = (header.e_phoff as u64).checked_add(number * size_of::<Segment>() as u64);
-        let Some(segment) = at.and_then(|at| read::<Segment>(&file, at)) else { return true };
+        // SAFETY: a C struct of integers.
+        let Some(segment) = at.and_then(|at| unsafe { read::<Segment>(&file, at) }) else { return true };
         let end = (segment.p_offset as u64).checked_add(segment.p_filesz as u64);
         segment.p_type != libc::PT_LOAD || end.is_some_and(|end| end <= length)
     })
