@@ -102,6 +102,7 @@ static void memory(void)
 	CALL_INT(ibv_free_dm(&fake));
 	CALL_PTR(ibv_reg_dm_mr(e.pd, &fake, 0, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ZERO_BASED));
 	CALL_PTR(ibv_alloc_null_mr(e.pd));
+	CALL_PTR(ibv_import_device(dup(c->cmd_fd)));
 	CALL_PTR(ibv_import_mr(e.pd, e.mr->handle));
 	CALL_PTR(ibv_import_pd(c, e.pd->handle));
 	CALL_PTR(ibv_import_dm(c, 0));

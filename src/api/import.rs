@@ -22,7 +22,8 @@ fn character_device(fd: c_int) -> Result<libc::dev_t> {
 }
 
 /// A context over the command file of another process; NULL and `errno` on failure: EINVAL where `cmd_fd` is no character
-/// device, ENODEV where it is no RDMA device, EOPNOTSUPP where the provider cannot share contexts.
+/// device or has no context to share, ENODEV where it is no RDMA device, EOPNOTSUPP where the provider cannot share
+/// contexts. The file is closed with the context, and when the provider that could share it fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
     entry::pointer(|| {
@@ -32,7 +33,8 @@ pub extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
             .into_iter()
             .find(|device| device.found().is_some_and(|found| found.info().cdev == cdev))
             .ok_or(Errno::ENODEV)?;
-        let opened = device.import(cmd_fd)?;
+        // SAFETY: open, as seen above; the program gives it up, as the manual has it.
+        let opened = unsafe { device.import(cmd_fd) }?;
         device::finish_open(device, opened)
     })
 }
@@ -43,8 +45,13 @@ pub extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
 /// `context` is null or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, pd_handle: u32) -> *mut ibv_pd {
-    // SAFETY: handed on to the caller.
-    entry::pointer(|| unsafe { context::provider(context) }?.import_pd(pd_handle))
+    entry::pointer(|| {
+        // SAFETY: handed on to the caller.
+        let pd = unsafe { context::provider(context) }?.import_pd(pd_handle)?;
+        // SAFETY: just made, and nobody else knows it yet.
+        unsafe { (*pd.as_ptr()).context = context };
+        Ok(pd)
+    })
 }
 
 /// Forgets an imported protection domain; the exporting process keeps it.

@@ -8,6 +8,7 @@ use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_void};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 use super::object::{Handle, Object};
 use super::{Opening, Provider, plugin};
@@ -152,10 +153,18 @@ impl DeviceRef {
         }
     }
 
-    /// Opens a context over the command file `cmd_fd` of another process; EOPNOTSUPP where contexts cannot be shared.
-    pub fn import(&self, cmd_fd: i32) -> Result<Opening> {
+    /// Opens a context over the command file `cmd_fd` of another process, which it owns from here; EOPNOTSUPP, with the file
+    /// left to the caller, where contexts cannot be shared.
+    ///
+    /// # Safety
+    /// `cmd_fd` is an open file that nobody else closes.
+    pub unsafe fn import(&self, cmd_fd: RawFd) -> Result<Opening> {
         match self.provider() {
-            Some(provider) => provider.import(cmd_fd).map(Opening::Native),
+            Some(provider) => {
+                // SAFETY: handed on to the caller.
+                let file = DeviceFile::from_fd(unsafe { OwnedFd::from_raw_fd(cmd_fd) });
+                provider.import(file).map(Opening::Native)
+            }
             None => plugin::import(self, cmd_fd).map(Opening::Plugin),
         }
     }

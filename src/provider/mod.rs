@@ -40,11 +40,9 @@ pub trait Provider: Sync {
     /// Opens a device whose command file is open already; the file goes into the context, or is closed on an error.
     fn open(&self, file: DeviceFile) -> Result<Opened>;
 
-    /// Opens a context over the command file `cmd_fd` of another process; EOPNOTSUPP where contexts cannot be shared.
-    fn import(&self, cmd_fd: c_int) -> Result<Opened> {
-        let _ = cmd_fd;
-        Err(Errno::EOPNOTSUPP)
-    }
+    /// Joins the context that somebody else, perhaps another process, made with this command file; as for
+    /// [`Provider::open`], the file goes into the context, or is closed on an error.
+    fn import(&self, file: DeviceFile) -> Result<Opened>;
 }
 
 /// A device just opened: the context and what the kernel said about it.
@@ -65,6 +63,11 @@ impl Opened {
             num_comp_vectors: got.num_comp_vectors,
             core_support: got.core_support,
         }
+    }
+
+    /// What the kernel said about the device.
+    pub fn got(&self) -> GotContext {
+        GotContext { num_comp_vectors: self.num_comp_vectors, core_support: self.core_support }
     }
 }
 
@@ -198,19 +201,23 @@ pub trait Context: Send + Sync {
 
     /// The protection domain of another process that has this number in the kernel.
     fn import_pd(&self, pd_handle: u32) -> Result<Handle<ibv_pd>> {
-        Err(Errno::EOPNOTSUPP)
+        kernel::pd::import(self.file(), pd_handle)
     }
 
     /// Forgets an imported protection domain.
-    fn unimport_pd(&self, pd: Handle<ibv_pd>) {}
+    fn unimport_pd(&self, pd: Handle<ibv_pd>) {
+        kernel::pd::unimport(pd)
+    }
 
     /// The region of another process that has this number in the kernel.
     fn import_mr(&self, pd: Handle<ibv_pd>, mr_handle: u32) -> Result<Handle<ibv_mr>> {
-        Err(Errno::EOPNOTSUPP)
+        kernel::mr::import(self.file(), pd, mr_handle)
     }
 
     /// Forgets an imported region.
-    fn unimport_mr(&self, mr: Handle<ibv_mr>) {}
+    fn unimport_mr(&self, mr: Handle<ibv_mr>) {
+        kernel::mr::unimport(mr)
+    }
 
     /// The device memory of another process that has this number in the kernel.
     fn import_dm(&self, dm_handle: u32) -> Result<Handle<ibv_dm>> {

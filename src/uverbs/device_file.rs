@@ -111,6 +111,13 @@ impl DeviceFile {
         }
     }
 
+    /// Opens the device once more, as a file without a context. That takes the right to open the device, which a process
+    /// that was handed an open file need not have.
+    pub fn open_again(&self) -> Result<Self> {
+        let path = CString::new(format!("/proc/self/fd/{}", self.as_raw_fd())).map_err(|_| Errno::EINVAL)?;
+        open_character_device(&path, 0).map(Self::from_fd)
+    }
+
     /// Takes over a command file that somebody else opened.
     #[must_use]
     pub fn from_fd(fd: OwnedFd) -> Self {
@@ -348,6 +355,15 @@ mod tests {
         assert!(open_character_device(c"/dev/null", 0).is_ok());
         assert_eq!(open_character_device(c"/dev/none-such", 0).unwrap_err(), Errno::ENOENT);
         assert!(open_character_device(c"/proc/self/comm", 0).is_err());
+    }
+
+    #[test]
+    fn a_device_opens_again_as_a_file_of_its_own() {
+        let file = DeviceFile::from_fd(open_character_device(c"/dev/null", 0).expect("/dev/null opens"));
+        let again = file.open_again().expect("it opens again");
+        assert_ne!(again.as_raw_fd(), file.as_raw_fd());
+        let (_other, socket) = std::os::unix::net::UnixStream::pair().expect("socket pair");
+        assert!(DeviceFile::from_fd(socket.into()).open_again().is_err());
     }
 
     #[test]

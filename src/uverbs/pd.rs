@@ -6,7 +6,8 @@ use super::destroy::{self, Kind};
 use super::device_file::{DeviceFile, Method};
 use crate::abi::uapi::ib_user_ioctl_cmds::*;
 use crate::abi::uapi::ib_user_verbs::*;
-use crate::errno::Result;
+use crate::errno::{Errno, Result};
+use crate::uverbs::mr;
 
 /// Makes a protection domain and returns its number.
 ///
@@ -29,4 +30,17 @@ pub fn dealloc(file: &DeviceFile, handle: u32) -> Result<()> {
         command: IB_USER_VERBS_CMD_DEALLOC_PD,
     };
     destroy::plain(file, &KIND, handle)
+}
+
+/// Whether the context has a protection domain of this number: ENOENT if the number is free, EINVAL if something else has
+/// it.
+///
+/// Path: ioctl ADVISE_MR only. Drivers alone can query protection domains, but the kernel looks up the one that an advice is
+/// for before it refuses (EOPNOTSUPP) advice that no driver knows.
+pub fn check(file: &DeviceFile, handle: u32) -> Result<()> {
+    const UNKNOWN: u32 = i32::MAX as u32;
+    match mr::advise(file, handle, UNKNOWN, 0, &[ib_uverbs_sge::default()]) {
+        Err(Errno::EOPNOTSUPP) | Ok(()) => Ok(()),
+        Err(errno) => Err(errno),
+    }
 }

@@ -536,6 +536,26 @@ pub fn destroy(file: &DeviceFile, handle: u32) -> Result<Destroyed<ib_uverbs_des
     destroy::reporting(file, &KIND, UVERBS_ATTR_DESTROY_QP_RESP, handle)
 }
 
+/// As [`post_send_doorbell`], for a file that another process opened: the kernel takes no `write` from this one then.
+///
+/// Path: legacy command.
+#[cold]
+pub fn post_send_doorbell_imported(file: &DeviceFile, handle: u32) -> Result<()> {
+    let mut answer = ib_uverbs_post_send_resp::default();
+    execute_write(file, IB_USER_VERBS_CMD_POST_SEND, &doorbell_request(handle), &mut answer, Udata::none())
+}
+
+/// POST_SEND without requests; where the answer goes is open.
+const fn doorbell_request(handle: u32) -> ib_uverbs_post_send {
+    ib_uverbs_post_send {
+        response: 0,
+        qp_handle: handle,
+        wr_count: 0,
+        sge_count: 0,
+        wqe_size: size_of::<ibv_send_wr>() as u32,
+    }
+}
+
 /// Tells a software driver that work requests are in the ring: POST_SEND without requests.
 ///
 /// Path: `write`, the shortest way through the kernel for it.
@@ -558,10 +578,7 @@ pub fn post_send_doorbell(cmd_fd: RawFd, handle: u32) -> Result<()> {
         },
         request: ib_uverbs_post_send {
             response: (&raw mut answer).expose_provenance() as u64,
-            qp_handle: handle,
-            wr_count: 0,
-            sge_count: 0,
-            wqe_size: size_of::<ibv_send_wr>() as u32,
+            ..doorbell_request(handle)
         },
     };
     // SAFETY: the doorbell is SIZE bytes without padding; the kernel writes at most the announced four bytes of answer,
@@ -573,6 +590,9 @@ pub fn post_send_doorbell(cmd_fd: RawFd, handle: u32) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
 
     fn blank() -> ibv_qp_attr {
         // SAFETY: plain C data; all zeros is a value.
@@ -605,6 +625,23 @@ mod tests {
         path_from_kernel(&mut back, &path_to_kernel(&there));
         assert_eq!(gid_bytes(&back.grh.dgid), gid_bytes(&there.grh.dgid));
         assert_eq!(path_to_kernel(&back).as_bytes(), path_to_kernel(&there).as_bytes());
+    }
+
+    #[test]
+    fn both_doorbells_are_the_same_command() {
+        // A socket is no device: its ioctl is ENOTTY, so that the command is written.
+        let (ours, mut kernel) = UnixStream::pair().expect("socket pair");
+        let file = DeviceFile::from_fd(ours.into());
+        let mut ring = |bell: &dyn Fn() -> Result<()>| {
+            bell().expect("the socket takes it");
+            let mut bytes = [0_u8; size_of::<ib_uverbs_cmd_hdr>() + size_of::<ib_uverbs_post_send>()];
+            kernel.read_exact(&mut bytes).expect("a whole command");
+            // Where the answer goes is another place each time.
+            bytes[8..16].fill(0);
+            bytes
+        };
+        let plain = ring(&|| post_send_doorbell(file.as_raw_fd(), 9));
+        assert_eq!(plain, ring(&|| post_send_doorbell_imported(&file, 9)));
     }
 
     #[test]

@@ -4,8 +4,10 @@ use core::ffi::c_char;
 use core::ops::RangeInclusive;
 
 use crate::abi::verbs::{ibv_device_attr_ex, ibv_query_device_ex_input};
-use crate::errno::Result;
-use crate::uverbs::device_file::DeviceFile;
+use crate::errno::{Errno, Result};
+use crate::provider::Opened;
+use crate::uverbs::command::Prepared;
+use crate::uverbs::device_file::{DeviceFile, GotContext};
 use crate::uverbs::discovery::DeviceInfo;
 use crate::uverbs::{self, Udata};
 
@@ -22,6 +24,28 @@ pub fn speaks(name: &str, versions: &RangeInclusive<u32>, device: &DeviceInfo) -
         ));
     }
     known
+}
+
+/// Joins the context that somebody else made with `file`; an error is the kernel's, EINVAL where nobody has. `open` opens
+/// the device anew.
+///
+/// These drivers keep nothing in a context that the kernel could tell whoever joins it (EOPNOTSUPP). What it says of the
+/// device it says when any context is made; a process that may not open the device counts on the one completion vector that
+/// every device has.
+pub fn join(file: &DeviceFile, open: impl FnOnce(DeviceFile) -> Result<Opened>) -> Result<GotContext> {
+    file.set_imported();
+    let answer = file.query_context(Prepared::none());
+    told(answer, || file.open_again().and_then(open).map(|another| another.got()))
+}
+
+/// What is known of a context that answered so; `elsewhere` is asked where it keeps nothing.
+fn told(answer: Result<GotContext>, elsewhere: impl FnOnce() -> Result<GotContext>) -> Result<GotContext> {
+    match answer {
+        Err(Errno::EOPNOTSUPP) => {
+            Ok(elsewhere().unwrap_or(GotContext { num_comp_vectors: 1, core_support: 0 }))
+        }
+        other => other,
+    }
 }
 
 /// Attributes of a device with one port, whose driver keeps its version as three numbers of 16 bits.
@@ -51,6 +75,19 @@ fn put_version(target: &mut [c_char; 64], version: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_context_without_an_answer_is_known_from_another_one() {
+        let got = |num_comp_vectors| GotContext { num_comp_vectors, core_support: 1 };
+        let vectors = |answer, elsewhere| {
+            told(answer, || elsewhere).map(|got| (got.num_comp_vectors, got.core_support))
+        };
+        assert_eq!(vectors(Ok(got(8)), Err(Errno::EINVAL)), Ok((8, 1)));
+        assert_eq!(vectors(Err(Errno::EOPNOTSUPP), Ok(got(4))), Ok((4, 1)));
+        assert_eq!(vectors(Err(Errno::EOPNOTSUPP), Err(Errno::ENOENT)), Ok((1, 0)));
+        // Nobody made a context, or its device is gone.
+        assert_eq!(told(Err(Errno::EINVAL), || panic!("not asked")).unwrap_err(), Errno::EINVAL);
+    }
 
     #[test]
     fn a_version_is_three_numbers() {

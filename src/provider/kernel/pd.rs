@@ -1,4 +1,4 @@
-//! Protection domains, thread domains, and the parent domains that join the two.
+//! Protection domains, thread domains, and the parent domains that join the two; protection domains of somebody else.
 //!
 //! The kernel knows the protection domain alone. A parent domain has its number, so that every command takes either; what
 //! it adds is the promise of its thread domain, which spares the queues made under it their locked instructions. The queues
@@ -21,6 +21,15 @@ struct Pd {
     parents: AtomicU32,
     /// What a parent domain is made of; none for a protection domain.
     parts: Option<Parts>,
+    /// Somebody else's protection domain.
+    imported: bool,
+}
+
+impl Pd {
+    fn publish(public: ibv_pd, parts: Option<Parts>, imported: bool) -> Handle<ibv_pd> {
+        let public = UnsafeCell::new(public);
+        Handle::publish(Box::new(Self { public, parents: AtomicU32::new(0), parts, imported }))
+    }
 }
 
 /// What a parent domain joins.
@@ -49,8 +58,25 @@ unsafe impl Object for Td {
 /// Allocates a protection domain.
 pub fn alloc(file: &DeviceFile) -> Result<Handle<ibv_pd>> {
     let handle = uverbs::pd::alloc(file, Udata::none())?;
-    let public = UnsafeCell::new(ibv_pd { context: core::ptr::null_mut(), handle });
-    Ok(Handle::publish(Box::new(Pd { public, parents: AtomicU32::new(0), parts: None })))
+    Ok(Pd::publish(ibv_pd { context: core::ptr::null_mut(), handle }, None, false))
+}
+
+/// The protection domain of this number that somebody else allocated through the same file; ENOENT or EINVAL if there is
+/// none. [`dealloc`] frees it for everybody.
+pub fn import(file: &DeviceFile, handle: u32) -> Result<Handle<ibv_pd>> {
+    uverbs::pd::check(file, handle)?;
+    Ok(Pd::publish(ibv_pd { context: core::ptr::null_mut(), handle }, None, true))
+}
+
+/// Forgets an imported protection domain, which stays in the kernel. What was not imported stays as it is, and so does a
+/// domain that a parent domain stands for.
+pub fn unimport(pd: Handle<ibv_pd>) {
+    // SAFETY: domains of such drivers are published as Pd.
+    let object = unsafe { pd.object::<Pd>() };
+    if object.imported && object.parents.load(Ordering::Acquire) == 0 {
+        // SAFETY: the program gives up the handle, which was published as a Pd.
+        drop(unsafe { pd.reclaim::<Pd>() });
+    }
 }
 
 /// Frees a protection domain, EBUSY while something uses it; or a parent domain, EBUSY while another one stands for it.
@@ -105,8 +131,8 @@ pub fn alloc_parent(attr: &ibv_parent_domain_init_attr) -> Result<Handle<ibv_pd>
         parents.fetch_add(1, Ordering::Relaxed);
     });
     // SAFETY: a live handle; context and number are all that an ibv_pd is.
-    let public = UnsafeCell::new(unsafe { *parts.pd.as_ptr() });
-    Ok(Handle::publish(Box::new(Pd { public, parents: AtomicU32::new(0), parts: Some(parts) })))
+    let public = unsafe { *parts.pd.as_ptr() };
+    Ok(Pd::publish(public, Some(parts), false))
 }
 
 /// Whether queues made under the domain are used by one thread at a time.
@@ -138,8 +164,7 @@ mod tests {
     use core::ptr::null_mut;
 
     fn plain() -> Handle<ibv_pd> {
-        let public = UnsafeCell::new(ibv_pd { context: null_mut(), handle: 7 });
-        Handle::publish(Box::new(Pd { public, parents: AtomicU32::new(0), parts: None }))
+        Pd::publish(ibv_pd { context: null_mut(), handle: 7 }, None, false)
     }
 
     fn attributes(pd: *mut ibv_pd, td: *mut ibv_td) -> ibv_parent_domain_init_attr {
@@ -178,6 +203,24 @@ mod tests {
         dealloc_td(td).unwrap();
         // SAFETY: published as a Pd; nobody else has it.
         drop(unsafe { pd.reclaim::<Pd>() });
+    }
+
+    #[test]
+    fn only_an_imported_domain_without_parents_is_forgotten() {
+        let pd = Pd::publish(ibv_pd { context: null_mut(), handle: 7 }, None, true);
+        let outer = alloc_parent(&attributes(pd.as_ptr(), null_mut())).unwrap();
+        unimport(pd);
+        unimport(outer);
+        assert_eq!((parents(pd), parents(outer)), (1, 0));
+        free_parent(outer).unwrap();
+        assert_eq!(parents(pd), 0);
+        // Miri and sanitizers tell if it is not freed.
+        unimport(pd);
+        let own = plain();
+        unimport(own);
+        assert_eq!(parents(own), 0);
+        // SAFETY: published as a Pd; nobody else has it.
+        drop(unsafe { own.reclaim::<Pd>() });
     }
 
     #[test]

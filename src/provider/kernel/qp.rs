@@ -5,7 +5,7 @@ use core::ffi::c_int;
 use crate::abi::verbs::*;
 use crate::errno::Result;
 use crate::provider::object::{Handle, Object};
-use crate::provider::wait;
+use crate::provider::{context, wait};
 use crate::uverbs::destroy::Destroyed;
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::qp::{CreateQp, QpCreated};
@@ -53,6 +53,24 @@ pub fn public(created: QpCreated, qp_type: u32) -> ibv_qp {
     public.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
     public.cond = libc::PTHREAD_COND_INITIALIZER;
     public
+}
+
+/// Tells the driver to look at the send queue; the error that the system call left in `errno`. `imported` says that another
+/// process may have opened the device file.
+///
+/// # Safety
+/// `qp` is a live queue pair of a context that the library made.
+#[inline(always)]
+pub unsafe fn ring_doorbell(qp: *mut ibv_qp, imported: bool) -> Result<()> {
+    // SAFETY: a live queue pair names its open context; neither number changes while they live.
+    let (context, handle) = unsafe { ((*qp).context, (*qp).handle) };
+    if imported {
+        // SAFETY: an open context.
+        let provider = unsafe { context::provider(context) }?;
+        return uverbs::qp::post_send_doorbell_imported(provider.file(), handle);
+    }
+    // SAFETY: an open context.
+    uverbs::qp::post_send_doorbell(unsafe { (*context).cmd_fd }, handle)
 }
 
 /// Names the objects of a queue pair made by `ibv_create_qp` in its public part.

@@ -112,6 +112,7 @@ impl Fixture {
             extended: true,
             operations: wr::operations(qp_type),
             one_thread: false,
+            imported: false,
         };
         let created = QpCreated { handle: 7, qp_num: 17 };
         let qp = Handle::publish(Box::new(Qp::new(created, &given, Some(receive_queue), send_queue)));

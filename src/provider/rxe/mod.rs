@@ -65,6 +65,12 @@ impl Provider for Rxe {
         let got = file.get_context(Udata::none())?;
         Ok(Opened::new(RxeContext { file }, &got))
     }
+
+    fn import(&self, file: DeviceFile) -> Result<Opened> {
+        file.set_driver_id(RDMA_DRIVER_RXE);
+        let got = kernel::device::join(&file, |another| self.open(another))?;
+        Ok(Opened::new(RxeContext { file }, &got))
+    }
 }
 
 /// An opened soft-RoCE device.

@@ -24,6 +24,8 @@ pub struct Qp {
     public: UnsafeCell<ibv_qp_ex>,
     /// Made by `ibv_create_qp_ex`.
     extended: bool,
+    /// Made through a device file that another process may have opened.
+    pub imported: bool,
     /// Send queue.
     pub send: QueueLock<SendQueue>,
     /// Receive queue; none where a shared one is used.
@@ -53,6 +55,7 @@ impl Qp {
         Self {
             public: UnsafeCell::new(public),
             extended: given.extended,
+            imported: given.imported,
             send: QueueLock::of_domain(send, given.one_thread),
             receive: receive.map(|receive| QueueLock::of_domain(receive, given.one_thread)),
         }
@@ -116,6 +119,7 @@ pub fn create(file: &DeviceFile, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr
         extended: false,
         operations: None,
         one_thread,
+        imported: file.is_imported(),
     };
     let qp = create_any(file, request, &mut attr.cap, &given, |request, cap, udata| {
         uverbs::qp::create(file, request, cap, udata)
@@ -156,6 +160,7 @@ pub fn create_ex(file: &DeviceFile, attr: &mut ibv_qp_init_attr_ex) -> Result<Ha
         extended: true,
         operations,
         one_thread,
+        imported: file.is_imported(),
     };
     let qp = create_any(file, request, &mut attr.cap, &given, |request, cap, udata| {
         uverbs::qp::create_ex2(file, request, cap, udata)
@@ -206,6 +211,8 @@ pub(super) struct Attributes {
     pub operations: Option<u64>,
     /// The protection domain says that one thread at a time uses the queue pair.
     pub one_thread: bool,
+    /// The device file came from somebody else.
+    pub imported: bool,
 }
 
 fn create_any(

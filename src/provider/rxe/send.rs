@@ -11,8 +11,8 @@ use crate::abi::uapi::rdma_user_rxe::mminfo;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
+use crate::provider::kernel::qp::ring_doorbell;
 use crate::uverbs::device_file::DeviceFile;
-use crate::uverbs::qp::post_send_doorbell;
 
 /// The producer's side of a send queue.
 pub struct SendQueue {
@@ -126,20 +126,9 @@ pub unsafe extern "C" fn post_send(
         unsafe { *bad_wr = at };
         answer = errno.0;
     }
-    // SAFETY: a live queue pair names its open context.
-    match unsafe { ring_doorbell(qp) } {
+    // SAFETY: a live queue pair.
+    match unsafe { ring_doorbell(qp, object.imported) } {
         Ok(()) => answer,
         Err(errno) => errno.0,
     }
-}
-
-/// Tells the driver to look at the send queue; the error that the system call left in `errno`.
-///
-/// # Safety
-/// `qp` is a live queue pair.
-#[inline(always)]
-pub unsafe fn ring_doorbell(qp: *mut ibv_qp) -> Result<()> {
-    // SAFETY: a live queue pair names its open context; neither number changes while they live.
-    let (cmd_fd, handle) = unsafe { ((*(*qp).context).cmd_fd, (*qp).handle) };
-    post_send_doorbell(cmd_fd, handle)
 }

@@ -8,10 +8,11 @@ use core::ffi::{c_int, c_void};
 
 use super::ah::Ah;
 use super::qp::Qp;
-use super::send::{SendQueue, ring_doorbell};
+use super::send::SendQueue;
 use super::wqe::Entry;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
+use crate::provider::kernel::qp::ring_doorbell;
 use crate::provider::object::Handle;
 
 const RDMA_WRITE: u64 = IBV_QP_EX_WITH_RDMA_WRITE as u64;
@@ -271,7 +272,7 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
         let done = match queue.error {
             Ok(()) => {
                 queue.ring.publish(&queue.batch);
-                ring_doorbell(qp.cast())
+                ring_doorbell(qp.cast(), object(qp).imported)
             }
             failed => failed,
         };

@@ -55,6 +55,12 @@ impl Provider for Siw {
         let got = file.get_context(Udata::answer(answer.as_bytes_mut()))?;
         Ok(Opened::new(SiwContext { file }, &got))
     }
+
+    fn import(&self, file: DeviceFile) -> Result<Opened> {
+        file.set_driver_id(RDMA_DRIVER_SIW);
+        let got = kernel::device::join(&file, |another| self.open(another))?;
+        Ok(Opened::new(SiwContext { file }, &got))
+    }
 }
 
 /// An opened soft-iWARP device.

@@ -21,6 +21,8 @@ use crate::uverbs::{self, Udata};
 #[repr(C)]
 pub struct Qp {
     public: UnsafeCell<ibv_qp>,
+    /// Made through a device file that another process may have opened.
+    pub imported: bool,
     /// Send queue.
     pub send: QueueLock<SendQueue>,
     /// Receive queue; none where a shared one is used.
@@ -33,9 +35,10 @@ unsafe impl Object for Qp {
 }
 
 impl Qp {
-    fn new(public: ibv_qp, send: SendQueue, receive: Option<ReceiveQueue>) -> Self {
+    fn new(public: ibv_qp, imported: bool, send: SendQueue, receive: Option<ReceiveQueue>) -> Self {
         Self {
             public: UnsafeCell::new(public),
+            imported,
             send: QueueLock::new(send),
             receive: receive.map(QueueLock::new),
         }
@@ -91,7 +94,7 @@ pub fn create(file: &DeviceFile, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr
             } else {
                 Some(ReceiveQueue::new(Slots::map(file, answer.rq_key, answer.num_rqe, 0)?))
             };
-            Ok(Qp::new(kernel::qp::public(*created, qp_type), send, receive))
+            Ok(Qp::new(kernel::qp::public(*created, qp_type), file.is_imported(), send, receive))
         },
         |(created, _)| {
             let _ = uverbs::qp::destroy(file, created.handle);
@@ -144,7 +147,7 @@ mod tests {
         public.context = context;
         let queue = SendQueue::new(Slots::map(&send.device, 0, 4, 0).unwrap(), signal_all);
         let receive_queue = ReceiveQueue::new(Slots::map(&receive.device, 0, 4, 0).unwrap());
-        let qp = Handle::publish(Box::new(Qp::new(public, queue, Some(receive_queue))));
+        let qp = Handle::publish(Box::new(Qp::new(public, false, queue, Some(receive_queue))));
         Pair { send, receive, qp, _doorbell: doorbell }
     }
 

@@ -10,7 +10,7 @@ use crate::abi::uapi::siw_user::*;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
-use crate::uverbs::qp::post_send_doorbell;
+use crate::provider::kernel::qp::ring_doorbell;
 
 /// The producer's side of a send queue.
 pub struct SendQueue {
@@ -203,9 +203,8 @@ pub unsafe extern "C" fn post_send(
         answer = -errno.0;
     }
     if queue.put != start && queue.may_sleep(start) {
-        // SAFETY: a live queue pair names its open context; neither number changes while they live.
-        let (cmd_fd, handle) = unsafe { ((*(*qp).context).cmd_fd, (*qp).handle) };
-        answer = if post_send_doorbell(cmd_fd, handle).is_ok() { 0 } else { -1 };
+        // SAFETY: a live queue pair.
+        answer = if unsafe { ring_doorbell(qp, object.imported) }.is_ok() { 0 } else { -1 };
         if answer != 0 {
             *bad_wr = stopped;
         }
