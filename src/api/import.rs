@@ -8,6 +8,7 @@ use super::{device, entry};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::context;
+use crate::provider::object::Handle;
 
 /// The number of the character device that `fd` is; EINVAL for anything else.
 fn character_device(fd: c_int) -> Result<libc::dev_t> {
@@ -47,10 +48,8 @@ pub extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
 pub unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, pd_handle: u32) -> *mut ibv_pd {
     entry::pointer(|| {
         // SAFETY: handed on to the caller.
-        let pd = unsafe { context::provider(context) }?.import_pd(pd_handle)?;
-        // SAFETY: just made, and nobody else knows it yet.
-        unsafe { (*pd.as_ptr()).context = context };
-        Ok(pd)
+        let context = unsafe { Handle::from_c(context) }?;
+        context::private(context).context().import_pd(context, pd_handle)
     })
 }
 

@@ -199,9 +199,9 @@ pub trait Context: Send + Sync {
         kernel::pd::dealloc(self.file(), pd)
     }
 
-    /// The protection domain of another process that has this number in the kernel.
-    fn import_pd(&self, pd_handle: u32) -> Result<Handle<ibv_pd>> {
-        kernel::pd::import(self.file(), pd_handle)
+    /// The protection domain of another process that has this number in the kernel, as one of `context`, which is this one.
+    fn import_pd(&self, context: Handle<ibv_context>, pd_handle: u32) -> Result<Handle<ibv_pd>> {
+        kernel::pd::import(self.file(), context, pd_handle)
     }
 
     /// Forgets an imported protection domain.

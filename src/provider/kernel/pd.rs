@@ -63,9 +63,9 @@ pub fn alloc(file: &DeviceFile) -> Result<Handle<ibv_pd>> {
 
 /// The protection domain of this number that somebody else allocated through the same file; ENOENT or EINVAL if there is
 /// none. [`dealloc`] frees it for everybody.
-pub fn import(file: &DeviceFile, handle: u32) -> Result<Handle<ibv_pd>> {
+pub fn import(file: &DeviceFile, context: Handle<ibv_context>, handle: u32) -> Result<Handle<ibv_pd>> {
     uverbs::pd::check(file, handle)?;
-    Ok(Pd::publish(ibv_pd { context: core::ptr::null_mut(), handle }, None, true))
+    Ok(Pd::publish(ibv_pd { context: context.as_ptr(), handle }, None, true))
 }
 
 /// Forgets an imported protection domain, which stays in the kernel. What was not imported stays as it is, and so does a

@@ -171,8 +171,8 @@ impl Context for PluginContext {
         done(call!(self.dealloc_pd(pd.as_ptr())))
     }
 
-    fn import_pd(&self, pd_handle: u32) -> Result<Handle<ibv_pd>> {
-        made(call!(self.import_pd(self.context, pd_handle)))
+    fn import_pd(&self, context: Handle<ibv_context>, pd_handle: u32) -> Result<Handle<ibv_pd>> {
+        made(call!(self.import_pd(context.as_ptr(), pd_handle)))
     }
 
     fn unimport_pd(&self, pd: Handle<ibv_pd>) {
