@@ -127,7 +127,8 @@ static void *make_context(const char *how, struct ibv_device *device, int fd, ui
 	struct verbs_context *outer;
 
 	printf("  %s file %d private data %#lx\n", how, fd == COMMAND_FD, (unsigned long)private_data);
-	outer = _verbs_init_and_alloc_context(device, fd, sizeof *outer + 64, NULL, 7);
+	/* A driver whose plugin makes its queue pairs as struct verbs_qp. */
+	outer = _verbs_init_and_alloc_context(device, fd, sizeof *outer + 64, NULL, RDMA_DRIVER_MLX4);
 	if (outer) {
 		operations.free_context = free_context;
 		verbs_set_ops(outer, &operations);
