@@ -27,7 +27,7 @@ one() { # variant binary-folder library-path program label timeout arguments...
   : > "$served"
   chmod 666 "$served"   # some programs give up their rights
   CTEST_SERVED=$served LD_LIBRARY_PATH=$path timeout -k 5 "$limit" env "${tell[@]}" $launcher "$folder/$program" "$@" \
-    > "out/$variant/$label" 2> "out/$variant/$label.err"
+    < /dev/null > "out/$variant/$label" 2> "out/$variant/$label.err"
   status=$?
   [ $status -eq 0 ] || echo "exit status $status" >> "out/$variant/$label"
 }
