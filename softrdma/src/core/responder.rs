@@ -1,8 +1,7 @@
 //! The responder's rules: what a target does with a request, decided by whoever carries the request out.
 //!
-//! Two questions in order: [`judge`] looks at the queue pair, the keys and the request; when a receive request is
-//! needed, [`fit`] looks at the one that was found. Both only decide. The caller holds the target's lock and acts:
-//! moves the payload, invalidates, delivers the completion, changes the state, raises the event.
+//! Two questions in order, asked by [`Respond`](super::respond::Respond): [`judge`] looks at the queue pair, the keys and the request; when a receive request is
+//! needed, [`fit`] looks at the one that was found. Both only decide.
 //!
 //! Classes of failure are those of IBA §9.9.3 (table 58 for RC, 59 for UC, 60 for UD).
 
@@ -261,11 +260,10 @@ pub fn fit(target: &Target, request: &Incoming, next: Next, lookup: impl Fn(u32)
         flags,
         timestamp: 0,
     };
-    let failed = |status| Completion { status, byte_len: 0, imm_or_key: 0, flags: WcFlags::NONE, ..success };
     if used > receive.length() {
         // RC: class C; UC and UD: dropped, the request stays (class D).
         return if reliable {
-            Fit::Fail(failed(Status::LocLenErr), Syndrome::InvalidRequest)
+            Fit::Fail(failed(success, Status::LocLenErr), Syndrome::InvalidRequest)
         } else {
             Fit::Drop
         };
@@ -280,11 +278,16 @@ pub fn fit(target: &Target, request: &Incoming, next: Next, lookup: impl Fn(u32)
             let key = lookup(sge.lkey);
             if keys::check_local(key.as_ref(), target.pd, sge.addr, sge.length, true).is_err() {
                 // The receiver's own fault, class A: it learns it from its completion.
-                return Fit::Fail(failed(Status::LocProtErr), Syndrome::Operational);
+                return Fit::Fail(failed(success, Status::LocProtErr), Syndrome::Operational);
             }
         }
     }
     Fit::Accept(receive, success)
+}
+
+/// The completion of a receive request that failed.
+pub(super) fn failed(completion: Completion, status: Status) -> Completion {
+    Completion { status, byte_len: 0, imm_or_key: 0, flags: WcFlags::NONE, ..completion }
 }
 
 fn flags(request: &Incoming, datagram: bool) -> WcFlags {

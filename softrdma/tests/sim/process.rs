@@ -2,17 +2,18 @@
 
 use std::rc::Rc;
 
-use softrdma::core::breaks::{Break, RaiseOnce, collect};
-use softrdma::core::claim::{Claim, Claimed};
+use softrdma::core::breaks::{Break, collect};
 use softrdma::core::completion::{Armed, Completion, overran, poll};
 use softrdma::core::deliver::{Deliver, Delivered};
 use softrdma::core::flush::Flush;
 use softrdma::core::keys::{Key, Kind};
-use softrdma::core::receive::{self, Next, ReceiveRequest, Sge, next_in_claim, next_in_ring};
+use softrdma::core::receive::{self, ReceiveRequest, Sge};
 use softrdma::core::request::{self, Limits, Operands, Request, Sender};
-use softrdma::core::requester::{Action, Outcome, Syndrome, Work};
-use softrdma::core::responder::{Fit, GRH_BYTES, Incoming, Remote, Target, Verdict, fit, judge};
-use softrdma::core::shared::{CqWord, Memory, Object, QpWord, Take, Word};
+use softrdma::core::requester::{Action, Outcome, Work};
+use softrdma::core::respond::{MoveError, Payload, Queues, Respond, Want};
+use softrdma::core::responder::{GRH_BYTES, Incoming, Remote, Target};
+use softrdma::core::shared::{CqWord, Memory, Object, QpWord, Word};
+use softrdma::core::transport::Progress;
 use softrdma::core::verbs::{Access, Event, Opcode, QpState, QpType, Status, WcFlags};
 
 use crate::ledger::{Posted, Receive, word};
@@ -297,15 +298,10 @@ async fn attempt(world: &World, me: Me, qp: u32, request: &Request) -> Outcome {
 async fn respond(world: &World, me: Me, qp: u32, end: (usize, u32), request: &Request) -> Outcome {
     let config = &world.processes[end.0].configs[end.1 as usize];
     let segment = &world.processes[end.0].segment;
-    let state = state(world, end);
-    if state == QpState::Err {
-        // Whoever broke it may have died before everything was flushed.
-        flush_receives(world, me, end).await;
-    }
     let target = Target {
         qp_num: qp_num(end),
         qp_type: config.qp_type,
-        state,
+        state: state(world, end),
         pd: 1,
         access: config.access,
         dest_qp_num: qp_num(config.peer),
@@ -326,63 +322,41 @@ async fn respond(world: &World, me: Me, qp: u32, end: (usize, u32), request: &Re
         imm_or_key: request.imm_or_key,
         solicited: false,
     };
-    let plan = match judge(&target, &incoming, key(rkey).as_ref(), None) {
-        Verdict::Accept(plan) => plan,
-        Verdict::Drop => return Outcome::NoAnswer,
-        Verdict::Refuse(syndrome, breaks) => {
-            world.carry(me, end.0, Break::new(end.1, breaks.event)).await;
-            flush_receives(world, me, end).await;
-            return Outcome::Refused(syndrome);
-        }
-    };
-    if plan.established {
-        world.carry(me, end.0, RaiseOnce::new(Object::Qp(end.1), Event::CommEst)).await;
-    }
-    let bytes = incoming.length as u32;
-    if !plan.receive {
-        remote_memory(world, me, end, request, plan.remote).await;
-        return Outcome::Done(bytes);
-    }
-    let (next, take) = match config.srq {
-        Some(srq) => {
-            if next_in_claim(segment, end.1).is_none()
-                && world.carry(me, end.0, Claim::new(end.1, srq)).await == Claimed::Broken
-            {
-                world.violated("a shared receive queue is broken");
-            }
-            (next_in_claim(segment, end.1).map_or(Next::Empty, |(_, next)| next), Take::Claim)
-        }
-        None => {
-            let head = segment.load(Word::Qp(end.1, QpWord::Head)) as u32;
-            (next_in_ring(segment, end.1), Take::Head(head.wrapping_add(1)))
-        }
-    };
-    match fit(&target, &incoming, next, key) {
-        Fit::Accept(receive, completion) => {
-            if plan.remote == Remote::Write {
-                remote_memory(world, me, end, request, plan.remote).await;
-            } else {
-                scatter(world, &receive, request, config.qp_type == QpType::Ud).await;
-            }
-            let deliver = Deliver::receive(end.1, take, config.recv_cq, &completion, false);
-            match world.carry(me, end.0, deliver).await {
-                Delivered::Published => Outcome::Done(bytes),
-                Delivered::Overrun => {
-                    world.carry(me, end.0, Break::new(end.1, Some(Event::QpFatal))).await;
-                    flush_receives(world, me, end).await;
-                    Outcome::Refused(Syndrome::Operational)
+    let queues = Queues { qp: end.1, cq: config.recv_cq, srq: config.srq };
+    let mut respond = Respond::new(target, queues, incoming, key(rkey), None);
+    loop {
+        match respond.step(segment, key) {
+            Want::Done(outcome) => return outcome,
+            Want::Move(payload) => {
+                match payload {
+                    Payload::Receive(receive) => {
+                        scatter(world, &receive, request, config.qp_type == QpType::Ud).await;
+                    }
+                    Payload::Remote(remote) => remote_memory(world, me, end, request, remote).await,
                 }
+                respond.moved(segment, fate(world, end, request));
             }
+            Want::Invalidate(_) => world.violated("nobody asked to invalidate"),
+            Want::Transport(Progress::Continue) => {}
+            Want::Transport(Progress::Lock(object)) => world.acquire(me, end.0, object).await,
+            Want::Transport(Progress::Unlock(object)) => world.release(me, end.0, object),
+            Want::Transport(Progress::Bell(cq)) => world.bell(end.0, cq),
+            Want::Transport(Progress::Alert(object)) => world.alert(end.0, object),
         }
-        Fit::Answer(outcome) => outcome,
-        Fit::Drop => Outcome::NoAnswer,
-        Fit::Fail(completion, syndrome) => {
-            world.carry(me, end.0, Break::new(end.1, None)).await;
-            world.carry(me, end.0, Deliver::receive(end.1, take, config.recv_cq, &completion, false)).await;
-            flush_receives(world, me, end).await;
-            Outcome::Refused(syndrome)
-        }
-        Fit::Broken(_) => world.violated("a receive queue is broken"),
+        world.pause().await;
+    }
+}
+
+/// What becomes of a payload: some find memory unmapped, on one side or the other.
+fn fate(world: &World, end: (usize, u32), request: &Request) -> Result<(), MoveError> {
+    if !world.alive(end.0) {
+        return Err(MoveError::Gone);
+    }
+    match request.operands {
+        Operands::Atomic { .. } => Ok(()),
+        _ if world.random.once_in(300) => Err(MoveError::Target),
+        _ if world.random.once_in(300) => Err(MoveError::Sender),
+        _ => Ok(()),
     }
 }
 
@@ -417,12 +391,14 @@ async fn remote_memory(world: &World, me: Me, end: (usize, u32), request: &Reque
     match remote {
         Remote::None | Remote::Flush => {}
         Remote::Write | Remote::AtomicWrite => {
+            target.written.borrow_mut().insert(message, Vec::new());
             for index in 0..request.length() / 8 {
                 target.written.borrow_mut().entry(message).or_default().push(word(message, index));
                 world.pause().await;
             }
         }
         Remote::Read => {
+            world.processes[me.0].results.borrow_mut().insert(message, Vec::new());
             for index in 0..request.length() / 8 {
                 // What stands there is a message of nobody, by the target's number.
                 let value = word(end.0 as u64, index);
