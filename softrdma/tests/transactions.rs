@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use softrdma::core::claim::{Claim, Claimed};
 use softrdma::core::completion::{Completion, poll};
 use softrdma::core::deliver::{Deliver, Delivered};
-use softrdma::core::flush::Flush;
+use softrdma::core::flush::{Flush, reset};
 use softrdma::core::keys::{Key, Kind};
 use softrdma::core::receive::{Next, ReceiveRequest, Sge, next_in_claim, next_in_ring, post};
 use softrdma::core::repair::Repair;
@@ -222,6 +222,24 @@ fn a_flush_that_dies_anywhere_is_finished_by_the_next() {
 }
 
 #[test]
+fn a_reset_forgets_and_hands_back_what_was_shared() {
+    let place = Place::new();
+    place.next_process(u32::MAX);
+    for wr_id in 10..13 {
+        post(&place.segment, Object::Qp(QP), &request(wr_id)).expect("there is room");
+        post(&place.segment, Object::Srq(SRQ), &request(wr_id + 10)).expect("there is room");
+    }
+    assert_eq!(place.carry(Claim::new(QP, SRQ)), Some(Claimed::Request));
+    let (claim, held) = reset(&place.segment, QP).expect("a request is held");
+    assert_eq!((claim.srq, held), (SRQ, request(20)));
+    assert_eq!(place.waiting(false), 0);
+    assert_eq!(place.waiting(true), 2);
+    assert!(reset(&place.segment, QP).is_none());
+    post(&place.segment, Object::Qp(QP), &request(30)).expect("there is room");
+    assert_eq!(next_in_ring(&place.segment, QP), Next::Request(request(30)));
+}
+
+#[test]
 fn a_full_completion_queue_overruns_once_and_for_all() {
     let place = Place::new();
     place.next_process(u32::MAX);
@@ -300,6 +318,7 @@ fn respond(place: &Liar, qp: u32, opcode: Opcode) {
         qp_type: QpType::Rc,
         state,
         pd: 1,
+        receive_pd: 1,
         access: Access(0xe),
         dest_qp_num: 2,
         qkey: 0,

@@ -1,14 +1,16 @@
-//! Flush of a receive side: everything posted completes with [`Status::WrFlushErr`](super::verbs::Status::WrFlushErr).
+//! The end of a receive side: flush and reset.
+//!
+//! Flush: everything posted completes with [`Status::WrFlushErr`](super::verbs::Status::WrFlushErr).
 //!
 //! The queue pair is in ERR when this starts. Whoever moved it there runs it, and when that process dies within, whoever
 //! finds requests on a queue pair in ERR runs it again: each request is one delivery and flushed once.
 
 use super::completion::Completion;
 use super::deliver::Deliver;
-use super::receive::{Next, next_in_claim, next_in_ring};
-use super::shared::{Events, Memory, Object, QpWord, Take, Word};
+use super::receive::{Next, ReceiveRequest, next_in_claim, next_in_ring};
+use super::shared::{Claim, Events, Memory, Object, QpWord, Take, Word};
 use super::transport::{Machine, Progress};
-use super::verbs::{Event, WcOpcode};
+use super::verbs::{Event, QpState, WcOpcode};
 
 /// The transaction, by the holder of the queue pair's lock.
 ///
@@ -70,6 +72,24 @@ impl Flush {
         }
         Progress::Continue
     }
+}
+
+/// Empties the receive side without completions and moves it to RESET (IBA §10.3.1.1). The owner's side, behind the
+/// queue pair's lock.
+///
+/// A request that the queue pair held from a shared receive queue is not lost: the owner posts it there again.
+#[must_use]
+pub fn reset(memory: &impl Memory, qp: u32) -> Option<(Claim, ReceiveRequest)> {
+    let held = match next_in_claim(memory, qp) {
+        Some((claim, Next::Request(request))) => Some((claim, request)),
+        _ => None,
+    };
+    let word = |word| Word::Qp(qp, word);
+    memory.store(word(QpWord::State), u64::from(QpState::Reset as u32));
+    memory.store(word(QpWord::Claim), 0);
+    memory.store(word(QpWord::Head), memory.load(word(QpWord::Tail)));
+    memory.store(word(QpWord::Events), 0);
+    held
 }
 
 impl Machine for Flush {

@@ -40,6 +40,14 @@ pub struct Datagram {
     pub qkey: u32,
 }
 
+impl Datagram {
+    /// The key that is sent, given the sender's own.
+    #[must_use]
+    pub fn sent_qkey(&self, own: u32) -> u32 {
+        if self.qkey >> 31 == 1 { own } else { self.qkey }
+    }
+}
+
 /// What an operation needs beyond its local memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operands {
@@ -243,6 +251,13 @@ mod tests {
         assert_eq!(count(QpType::Rc), 12);
         assert_eq!(count(QpType::XrcSend), 12);
         assert_eq!(count(QpType::XrcRecv), 0);
+    }
+
+    #[test]
+    fn a_controlled_key_is_the_senders_own() {
+        let datagram = Datagram { qp_num: 1, qkey: 0x7fff_ffff };
+        assert_eq!(datagram.sent_qkey(5), 0x7fff_ffff);
+        assert_eq!(Datagram { qkey: 0x8000_0000, ..datagram }.sent_qkey(5), 5);
     }
 
     #[test]

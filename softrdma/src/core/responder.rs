@@ -27,6 +27,8 @@ pub struct Target {
     pub state: QpState,
     /// Protection domain.
     pub pd: u32,
+    /// Protection domain of its receive requests: that of the shared receive queue, where it has one (IBA §10.2.9.1).
+    pub receive_pd: u32,
     /// `qp_access_flags`
     pub access: Access,
     /// Connected services: the peer's number.
@@ -276,7 +278,7 @@ pub fn fit(target: &Target, request: &Incoming, next: Next, lookup: impl Fn(u32)
             }
             left = left.saturating_sub(u64::from(sge.length));
             let key = lookup(sge.lkey);
-            if keys::check_local(key.as_ref(), target.pd, sge.addr, sge.length, true).is_err() {
+            if keys::check_local(key.as_ref(), target.receive_pd, sge.addr, sge.length, true).is_err() {
                 // The receiver's own fault, class A: it learns it from its completion.
                 return Fit::Fail(failed(success, Status::LocProtErr), Syndrome::Operational);
             }
@@ -310,6 +312,7 @@ mod tests {
         qp_type: QpType::Rc,
         state: QpState::Rts,
         pd: 1,
+        receive_pd: 1,
         access: Access(0xe),
         dest_qp_num: 9,
         qkey: 0x11,
@@ -435,6 +438,8 @@ mod tests {
             panic!()
         };
         assert_eq!(completion.status, Status::LocProtErr);
+        let elsewhere = Target { receive_pd: 2, ..TARGET };
+        assert!(matches!(fit(&elsewhere, &SEND, receive(16), lookup), Fit::Fail(_, Syndrome::Operational)));
         assert_eq!(fit(&TARGET, &SEND, Next::Broken, lookup), Fit::Broken(Syndrome::Operational));
 
         let ud = Target { qp_type: QpType::Ud, ..TARGET };

@@ -303,6 +303,7 @@ async fn respond(world: &World, me: Me, qp: u32, end: (usize, u32), request: &Re
         qp_type: config.qp_type,
         state: state(world, end),
         pd: 1,
+        receive_pd: 1,
         access: config.access,
         dest_qp_num: qp_num(config.peer),
         qkey: 0x11,
