@@ -19,6 +19,8 @@
 //! - Multicast: the sender is to run [`core::respond`] once for each member; who is a member is not known here.
 //! - Completion queues are not resized; alternate paths are accepted as attributes and never migrated to.
 //! - Persistent flush, tag matching, TSO, raw packets and Ethernet queue pairs.
+//! - A request of a shared receive queue that a message had taken whose sender died within stays with its queue pair
+//!   until the next message there, its error or its reset, as on hardware; it is not put back by itself.
 //! - A process that is stopped (`SIGSTOP`) while it holds a lock holds up its peers until it goes on or dies.
 //! - The simulator does not reset queue pairs, bind windows or invalidate; unit tests cover those rules.
 

@@ -37,7 +37,7 @@ enum Step {
 impl Flush {
     /// The flush of queue pair `qp` with number `qp_num` into its receive completion queue. `srq` when it receives
     /// from a shared receive queue. For an XRC target `cq` is the completion queue of the shared receive queue in its
-    /// [`Claim`](super::shared::Claim), which need not be the one that a message names.
+    /// [`Claim`], which need not be the one that a message names.
     #[must_use]
     pub fn new(memory: &impl Memory, qp: u32, qp_num: u32, cq: u32, srq: bool) -> Self {
         // The owner may go on posting: what is flushed in one go is bounded.

@@ -36,6 +36,8 @@ pub struct Receive {
     pub queue: Posted,
     pub buffer: Vec<u64>,
     pub status: Option<Status>,
+    /// Its queue pair was reset before a message came.
+    pub forgotten: bool,
 }
 
 /// The book of one run.

@@ -5,14 +5,15 @@ use std::rc::Rc;
 use softrdma::core::breaks::{Break, collect};
 use softrdma::core::completion::{Armed, Completion, overran, poll};
 use softrdma::core::deliver::{Deliver, Delivered};
-use softrdma::core::flush::Flush;
+use softrdma::core::flush::{Flush, reset};
 use softrdma::core::keys::{Key, Kind};
 use softrdma::core::receive::{self, ReceiveRequest, Sge};
 use softrdma::core::request::{self, Limits, Operands, Request, Sender};
 use softrdma::core::requester::{Action, Outcome, Work};
 use softrdma::core::respond::{MoveError, Payload, Queues, Respond, Want};
 use softrdma::core::responder::{GRH_BYTES, Incoming, Remote, Target};
-use softrdma::core::shared::{CqWord, Memory, Object, QpWord, Word};
+use softrdma::core::shared::{CqWord, Memory, Object, QpWord, Word, slot};
+use softrdma::core::timers::ack_timeout;
 use softrdma::core::transport::Progress;
 use softrdma::core::verbs::{Access, Event, Opcode, QpState, QpType, Status, WcFlags};
 
@@ -149,6 +150,10 @@ async fn perform(world: &World, me: Me, act: Act) -> bool {
             break_whole(world, me, (me.0, qp), None).await;
             true
         }
+        Act::Reset(qp) => {
+            reset_whole(world, me, qp).await;
+            true
+        }
         Act::Drain(qp) => {
             world.acquire(me, me.0, Object::Qp(qp)).await;
             let (next, resume) = match state(world, (me.0, qp)) {
@@ -178,6 +183,47 @@ async fn break_whole(world: &World, me: Me, end: (usize, u32), event: Option<Eve
     world.carry(me, end.0, Break::new(end.1, event)).await;
     flush_receives(world, me, end).await;
     world.release(me, end.0, Object::Qp(end.1));
+}
+
+/// RESET, and back to RTS with fresh receive requests.
+async fn reset_whole(world: &World, me: Me, qp: u32) {
+    let process = &world.processes[me.0];
+    let segment = &process.segment;
+    let object = Object::Qp(qp);
+    world.acquire(me, me.0, object).await;
+    let count = |word| segment.load(Word::Qp(qp, word)) as u32;
+    let (mut head, tail) = (count(QpWord::Head), count(QpWord::Tail));
+    let mut forgotten = 0;
+    while head != tail {
+        let slot = slot(head, segment.capacity(object));
+        let wr_id = segment.load(Word::Receive { queue: object, slot, word: 0 });
+        world.ledger.borrow_mut().receives[(wr_id & !RECEIVE_ID) as usize].forgotten = true;
+        head = head.wrapping_add(1);
+        forgotten += 1;
+    }
+    let held = reset(segment, qp);
+    {
+        let mut queue = process.sends[qp as usize].borrow_mut();
+        queue.set_state(QpState::Err);
+        while let Some(completion) = queue.flush() {
+            // Gone without a completion.
+            world.ledger.borrow_mut().sent[completion.wr_id as usize].dropped = true;
+        }
+        queue.set_state(QpState::Reset);
+        queue.set_state(QpState::Rts);
+    }
+    world.pause().await;
+    segment.store(Word::Qp(qp, QpWord::State), QpState::Rts as u64);
+    world.release(me, me.0, object);
+    world.note(me.0, "resets", || format!("{qp}"));
+    if let Some((claim, request)) = held
+        && receive::post(segment, Object::Srq(claim.srq), &request).is_err()
+    {
+        world.violated("a request that was held has no room in its shared queue");
+    }
+    for _ in 0..forgotten {
+        post_receive(world, me.0, Posted::Ring((me.0, qp)));
+    }
 }
 
 async fn flush_receives(world: &World, me: Me, end: (usize, u32)) {
@@ -238,6 +284,7 @@ async fn work(world: &World, me: Me, qp: u32) -> Option<Work> {
         Action::Complete(None) => {}
         Action::Complete(Some(completion)) => append(world, me, qp, &completion).await,
         Action::Fail(completion, next) => {
+            check_patience(world, me, qp, &completion);
             append(world, me, qp, &completion).await;
             if next == QpState::Err {
                 break_whole(world, me, (me.0, qp), None).await;
@@ -251,6 +298,19 @@ async fn work(world: &World, me: Me, qp: u32) -> Option<Work> {
         }
     }
     Some(Work::Attempt)
+}
+
+/// A request that gave up for want of an answer waited as long as its queue pair was told to.
+fn check_patience(world: &World, me: Me, qp: u32, completion: &Completion) {
+    let retry = world.processes[me.0].configs[qp as usize].retry;
+    if completion.status == Status::RetryExcErr {
+        let since = world.ledger.borrow().sent[completion.wr_id as usize].unanswered_since;
+        let waited = world.now.get() - since.unwrap_or(u64::MAX);
+        let patience = ack_timeout(retry.timeout).map(|timeout| timeout * (u64::from(retry.retry_cnt) + 1));
+        if patience.is_none_or(|patience| waited < patience) {
+            world.violated(&format!("message {} gave up too early", completion.wr_id));
+        }
+    }
 }
 
 /// Keeps count of answers, to compare with the attributes when a request fails.
@@ -526,7 +586,7 @@ pub fn post_receive(world: &World, process: usize, queue: Posted) {
     match receive::post(&world.processes[process].segment, object, &request) {
         Ok(()) => {
             let buffer = vec![0; BUFFER_WORDS as usize];
-            ledger.receives.push(Receive { queue, buffer, status: None });
+            ledger.receives.push(Receive { queue, buffer, status: None, forgotten: false });
         }
         Err(error) => world.violated(&format!("a receive request cannot be posted: {error:?}")),
     }

@@ -45,6 +45,8 @@ pub enum Act {
     Post(u32, Request),
     /// Moves a queue pair into ERR.
     Break(u32),
+    /// Resets a datagram queue pair and makes it ready again.
+    Reset(u32),
     /// Drains a send queue for a while.
     Drain(u32),
 }
