@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use proptest::prelude::*;
+use softrdma::core::breaks::collect;
 use softrdma::core::claim::{Claim, Claimed};
 use softrdma::core::completion::{Completion, poll};
 use softrdma::core::deliver::{Deliver, Delivered};
@@ -15,11 +16,12 @@ use softrdma::core::flush::{Flush, reset};
 use softrdma::core::keys::{Key, Kind};
 use softrdma::core::receive::{Next, ReceiveRequest, Sge, next_in_claim, next_in_ring, post};
 use softrdma::core::repair::Repair;
+use softrdma::core::requester::{Outcome, Syndrome};
 use softrdma::core::respond::{MoveError, Queues, Respond, Want};
 use softrdma::core::responder::{Incoming, Target};
 use softrdma::core::shared::{CqWord, Memory, Object, QpWord, SrqWord, Take, Word, held};
 use softrdma::core::transport::{Locked, Machine, Progress, Transport, acquire, run};
-use softrdma::core::verbs::{Access, Opcode, QpState, QpType, WcOpcode};
+use softrdma::core::verbs::{Access, Event, Opcode, QpState, QpType, Status, WcOpcode};
 
 use segment::Segment;
 
@@ -253,14 +255,14 @@ fn a_full_completion_queue_overruns_once_and_for_all() {
     assert_eq!(place.completions().len(), 0);
 }
 
-/// Memory that answers with lies, in the shape of a segment.
-struct Liar {
+/// A segment whose locks are always free; every other one was somebody's who died.
+struct Bare {
     segment: Segment,
     steps: Cell<u32>,
     recovered: Cell<bool>,
 }
 
-impl Memory for Liar {
+impl Memory for Bare {
     fn load(&self, word: Word) -> u64 {
         self.steps.set(self.steps.get() + 1);
         assert!(self.steps.get() < 100_000, "a transaction does not end");
@@ -284,7 +286,7 @@ impl Memory for Liar {
     }
 }
 
-impl Transport for Liar {
+impl Transport for Bare {
     fn lock(&self, object: Object) -> Locked {
         assert!(self.exists(object));
         if self.recovered.replace(!self.recovered.get()) { Locked::Recovered } else { Locked::Clean }
@@ -310,8 +312,8 @@ fn lie() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Carries a request out at one of the queue pairs; its memory is refused at the end.
-fn respond(place: &Liar, qp: u32, opcode: Opcode) {
+/// Carries a request out at one of the queue pairs.
+fn respond(place: &Bare, qp: u32, opcode: Opcode, moved: Result<(), MoveError>) -> Outcome {
     let state = QpState::from_number(place.load(Word::Qp(qp, QpWord::State)) as u32).unwrap_or(QpState::Rts);
     let target = Target {
         qp_num: 1,
@@ -344,14 +346,67 @@ fn respond(place: &Liar, qp: u32, opcode: Opcode) {
         match respond.step(place, |_| Some(key)) {
             Want::Transport(Progress::Lock(object)) => acquire(place, object),
             Want::Transport(_) | Want::Invalidate(_) => {}
-            Want::Move(_) => respond.moved(place, Err(MoveError::Target)),
-            Want::Done(_) => return,
+            Want::Move(_) => respond.moved(place, moved),
+            Want::Done(outcome) => return outcome,
         }
     }
 }
 
+/// What a request meets at a healthy queue pair: outcome, state afterwards, completions, events by bit.
+fn meet(opcode: Opcode, moved: Result<(), MoveError>, full: bool) -> (Outcome, QpState, Vec<Status>, u32) {
+    let mut segment = Segment::default();
+    for _ in 0..2 {
+        segment.add_qp(4);
+        segment.add_srq(4);
+        segment.add_cq(4);
+    }
+    let place = Bare { segment, steps: Cell::new(0), recovered: Cell::new(false) };
+    place.store(Word::Qp(1, QpWord::State), QpState::Rts as u64);
+    for wr_id in 10..12 {
+        post(&place, Object::Qp(1), &request(wr_id)).expect("there is room");
+    }
+    if full {
+        for _ in 0..4 {
+            run(&place, Deliver::append(1, &Completion::flushed(1, WcOpcode::Send, 1)));
+        }
+    }
+    let outcome = respond(&place, 1, opcode, moved);
+    let state = QpState::from_number(place.load(Word::Qp(1, QpWord::State)) as u32).expect("a state");
+    let completions =
+        std::iter::from_fn(|| poll(&place, 1).expect("whole")).map(|entry| entry.status).collect();
+    (outcome, state, completions, collect(&place, Object::Qp(1)))
+}
+
+#[test]
+fn what_a_request_meets() {
+    use Status::{LocProtErr, Success, WrFlushErr};
+    let (access, fatal) = (1 << Event::QpAccessErr as u32, 1 << Event::QpFatal as u32);
+    let (rts, err) = (QpState::Rts, QpState::Err);
+    let done = Outcome::Done(8);
+    let operational = Outcome::Refused(Syndrome::Operational);
+    for opcode in [Opcode::SendWithImm, Opcode::RdmaWriteWithImm] {
+        assert_eq!(meet(opcode, Ok(()), false), (done, rts, vec![Success], 0));
+        // The receive request stays for the next.
+        let sender = Outcome::Local(LocProtErr);
+        assert_eq!(meet(opcode, Err(MoveError::Sender), false), (sender, rts, vec![], 0));
+        assert_eq!(meet(opcode, Err(MoveError::Gone), false), (Outcome::NoAnswer, rts, vec![], 0));
+        let overrun = meet(opcode, Ok(()), true);
+        assert_eq!(overrun, (operational, err, vec![WrFlushErr; 4], fatal));
+    }
+    assert_eq!(
+        meet(Opcode::SendWithImm, Err(MoveError::Target), false),
+        (operational, err, vec![LocProtErr, WrFlushErr], 0)
+    );
+    for opcode in [Opcode::RdmaWriteWithImm, Opcode::RdmaRead] {
+        assert_eq!(
+            meet(opcode, Err(MoveError::Target), false),
+            (Outcome::Refused(Syndrome::Access), err, vec![WrFlushErr; 2], access)
+        );
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn lies_in_shared_memory_do_no_harm(lies in prop::collection::vec(lie(), 64), recovered: bool) {
@@ -362,7 +417,7 @@ proptest! {
             segment.add_cq(4);
         }
         segment.fill(&lies);
-        let place = Liar { segment, steps: Cell::new(0), recovered: Cell::new(recovered) };
+        let place = Bare { segment, steps: Cell::new(0), recovered: Cell::new(recovered) };
         let entry = Completion::flushed(1, WcOpcode::Recv, 1);
         for object in place.segment.objects() {
             acquire(&place, object);
@@ -374,7 +429,7 @@ proptest! {
             run(&place, Deliver::receive(index, Take::Claim, index, &entry, true));
             run(&place, Flush::new(&place, index, 1, index, index == 0));
             for opcode in [Opcode::SendWithImm, Opcode::RdmaWriteWithImm, Opcode::RdmaRead] {
-                respond(&place, index, opcode);
+                respond(&place, index, opcode, Err(MoveError::Target));
             }
             let _ = post(&place, Object::Srq(index), &request(1));
             for _ in 0..8 {

@@ -22,6 +22,8 @@ pub struct Sent {
     pub not_ready: u32,
     /// When an answer was missing for the first time since the last answer.
     pub unanswered_since: Option<u64>,
+    /// Missing answers since the last answer.
+    pub unanswered: u32,
 }
 
 /// Where receive requests are posted.

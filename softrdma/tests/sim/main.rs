@@ -309,6 +309,7 @@ fn new_request(random: &Random, config: &Config, from: End, to: End, ledger: &mu
         received: 0,
         not_ready: 0,
         unanswered_since: None,
+        unanswered: 0,
     });
     Request {
         wr_id: message,
@@ -497,6 +498,14 @@ fn check_order(world: &World, place: usize) {
         if config.srq.is_none() && !receives.is_sorted_by_key(|completion| completion.wr_id) {
             world.violated(&format!(
                 "receive completions of queue pair {qp} of process {place} are out of order"
+            ));
+        }
+        let failed = receives.iter().any(|completion| completion.status != Status::Success);
+        let state = process.segment.load(Word::Qp(qp, QpWord::State));
+        // Datagram queue pairs are reset.
+        if failed && config.qp_type != QpType::Ud && state != QpState::Err as u64 {
+            world.violated(&format!(
+                "queue pair {qp} of process {place} has failed receives and is not in error"
             ));
         }
         let mut broken = false;

@@ -304,8 +304,14 @@ async fn work(world: &World, me: Me, qp: u32) -> Option<Work> {
 fn check_patience(world: &World, me: Me, qp: u32, completion: &Completion) {
     let retry = world.processes[me.0].configs[qp as usize].retry;
     if completion.status == Status::RetryExcErr {
-        let since = world.ledger.borrow().sent[completion.wr_id as usize].unanswered_since;
-        let waited = world.now.get() - since.unwrap_or(u64::MAX);
+        let ledger = world.ledger.borrow();
+        let sent = &ledger.sent[completion.wr_id as usize];
+        let waited = world.now.get() - sent.unanswered_since.unwrap_or(u64::MAX);
+        // The first try, the retries, and a last look when the last wait is over.
+        if sent.unanswered != u32::from(retry.retry_cnt) + 2 {
+            world
+                .violated(&format!("message {} gave up after the wrong number of retries", completion.wr_id));
+        }
         let patience = ack_timeout(retry.timeout).map(|timeout| timeout * (u64::from(retry.retry_cnt) + 1));
         if patience.is_none_or(|patience| waited < patience) {
             world.violated(&format!("message {} gave up too early", completion.wr_id));
@@ -321,8 +327,12 @@ fn record(world: &World, request: &Request, outcome: Outcome) {
         Outcome::ReceiverNotReady(_) => {
             sent.not_ready += 1;
             sent.unanswered_since = None;
+            sent.unanswered = 0;
         }
-        Outcome::NoAnswer => sent.unanswered_since = sent.unanswered_since.or(Some(world.now.get())),
+        Outcome::NoAnswer => {
+            sent.unanswered_since = sent.unanswered_since.or(Some(world.now.get()));
+            sent.unanswered += 1;
+        }
         _ => {}
     }
 }
