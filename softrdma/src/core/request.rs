@@ -199,7 +199,9 @@ pub fn start(request: &Request, sender: &Sender, lookup: impl Fn(u32) -> Option<
     if !fits {
         return Err(Status::LocLenErr);
     }
-    if matches!(request.opcode, RdmaRead | CmpAndSwp | FetchAndAdd) && sender.max_rd_atomic == 0 {
+    // These occupy a place of the responder until they are answered.
+    if matches!(request.opcode, RdmaRead | CmpAndSwp | FetchAndAdd | AtomicWrite) && sender.max_rd_atomic == 0
+    {
         return Err(Status::LocQpOpErr);
     }
     let operands_fit = match request.operands {

@@ -171,6 +171,10 @@ impl Respond {
                 let completion = failed(completion, Status::LocProtErr);
                 self.fail(memory, take, &completion, Syndrome::Operational);
             }
+            // An unreliable write to memory that is not there is lost, as with a wrong key.
+            (Err(MoveError::Target), _) if !self.target.qp_type.is_reliable() => {
+                self.phase = Phase::Done(Outcome::NoAnswer);
+            }
             (Err(MoveError::Target), _) => self.refuse(memory, Syndrome::Access, Some(Event::QpAccessErr)),
         }
     }

@@ -116,7 +116,7 @@ pub struct Plan {
     pub receive: bool,
     /// The key to invalidate once the payload is there.
     pub invalidate: Option<u32>,
-    /// Raise [`Event::CommEst`] once: a message arrived while the queue pair is in RTR (IBA §11.6.3.2).
+    /// Raise [`Event::CommEst`] once: a message arrived on a connection still in RTR (IBA §11.6.3.2).
     pub established: bool,
 }
 
@@ -169,9 +169,9 @@ pub fn judge(target: &Target, request: &Incoming, key: Option<&Key>, inv_key: Op
             _ => Remote::Write,
         };
         let eight = matches!(remote, Remote::Atomic | Remote::AtomicWrite);
-        let responds = matches!(remote, Remote::Read | Remote::Atomic);
+        let responds = matches!(remote, Remote::Read | Remote::Atomic | Remote::AtomicWrite);
         // The queue pair is not set up for it, or an atomic is not aligned: class C, invalid request (§9.7.4.1.5).
-        if !target.access.has(qp_right(need))
+        if !target.access.has(need)
             || responds && target.max_dest_rd_atomic == 0
             || eight && (!request.addr.is_multiple_of(8) || request.length != 8)
         {
@@ -195,14 +195,8 @@ pub fn judge(target: &Target, request: &Incoming, key: Option<&Key>, inv_key: Op
         remote,
         receive: request.needs_receive(),
         invalidate,
-        established: target.state == QpState::Rtr,
+        established: target.state == QpState::Rtr && target.qp_type != QpType::Ud,
     })
-}
-
-/// The right a queue pair must have for an operation. Flush has none of its own there: it comes with reading or
-/// writing being possible at all.
-fn qp_right(need: Access) -> Access {
-    if need == Access::FLUSH_GLOBAL { Access::NONE } else { need }
 }
 
 /// Whether the request is for this queue pair; else it is dropped without an answer (IBA §9.6.1).
@@ -313,7 +307,7 @@ mod tests {
         state: QpState::Rts,
         pd: 1,
         receive_pd: 1,
-        access: Access(0xe),
+        access: Access(0x10e),
         dest_qp_num: 9,
         qkey: 0x11,
         max_dest_rd_atomic: 1,
@@ -367,6 +361,12 @@ mod tests {
 
     #[test]
     fn the_first_message_in_rtr_establishes() {
+        let ud = Target { qp_type: QpType::Ud, state: QpState::Rtr, ..TARGET };
+        let datagram = Incoming { qp_type: QpType::Ud, ..SEND };
+        assert!(matches!(
+            judge(&ud, &datagram, None, None),
+            Verdict::Accept(Plan { established: false, .. })
+        ));
         for (state, expected) in [(QpState::Rtr, true), (QpState::Rts, false)] {
             let Verdict::Accept(plan) = judge(&Target { state, ..TARGET }, &SEND, None, None) else {
                 panic!()
@@ -394,10 +394,8 @@ mod tests {
             assert_eq!(refused(judge(&TARGET, &op(opcode), None, None)), ACCESS, "{opcode:?}");
             let weak = Key { access: Access::LOCAL_WRITE, ..KEY };
             assert_eq!(refused(judge(&TARGET, &op(opcode), Some(&weak), None)), ACCESS, "{opcode:?}");
-            if opcode != Opcode::Flush {
-                let shut = Target { access: Access::NONE, ..TARGET };
-                assert_eq!(refused(judge(&shut, &op(opcode), Some(&KEY), None)), INVALID, "{opcode:?}");
-            }
+            let shut = Target { access: Access::NONE, ..TARGET };
+            assert_eq!(refused(judge(&shut, &op(opcode), Some(&KEY), None)), INVALID, "{opcode:?}");
         }
         let none = Incoming { length: 0, ..op(Opcode::RdmaWrite) };
         assert!(matches!(judge(&TARGET, &none, None, None), Verdict::Accept(_)));

@@ -441,7 +441,8 @@ fn check_queues(world: &World, place: usize, totals: &mut Totals) {
                 }
                 let received = ledger.sent.iter().any(|sent| sent.to == (place, qp) && sent.received > 0);
                 let events = Events(segment.load(Word::Qp(qp, QpWord::Events)));
-                let waits = segment.load(Word::Qp(qp, QpWord::State)) == QpState::Rtr as u64;
+                let waits = segment.load(Word::Qp(qp, QpWord::State)) == QpState::Rtr as u64
+                    && process.configs[qp as usize].qp_type != QpType::Ud;
                 if received && waits && !events.was_raised(Event::CommEst) {
                     world.violated("a message arrived in RTR and nobody was told");
                 }
