@@ -198,6 +198,30 @@ fn deaths_at_every_step_leave_all_or_nothing() {
 }
 
 #[test]
+fn a_limit_is_told_once_however_its_claim_ends() {
+    for life in 0.. {
+        let place = Place::new();
+        for wr_id in 10..13 {
+            post(&place.segment, Object::Srq(SRQ), &request(wr_id)).expect("there is room");
+        }
+        place.segment.store(Word::Srq(SRQ, SrqWord::Limit), 3);
+        place.next_process(life);
+        let finished = place.deliver(true, 1).is_some();
+        // More than the limit again, before anybody repairs.
+        post(&place.segment, Object::Srq(SRQ), &request(13)).expect("there is room");
+        place.next_process(u32::MAX);
+        place.lock(Object::Srq(SRQ)).expect("nobody dies");
+        let told = collect(&place.segment, Object::Srq(SRQ)) == 1 << Event::SrqLimitReached as u32;
+        let limit = place.load(Word::Srq(SRQ, SrqWord::Limit));
+        assert_eq!(told, limit == 0, "after {life} steps");
+        if finished {
+            assert!(told);
+            return;
+        }
+    }
+}
+
+#[test]
 fn a_flush_that_dies_anywhere_is_finished_by_the_next() {
     for life in 0.. {
         let place = Place::new();

@@ -53,6 +53,10 @@ impl Claim {
     pub fn new(qp: u32, srq: u32) -> Self {
         Self { qp, srq, count: 0, words: 0, outcome: Claimed::Request, step: Step::Lock }
     }
+
+    fn journal(&self) -> SrqJournal {
+        SrqJournal { qp: self.qp, count: self.count, reached: false }
+    }
 }
 
 impl Machine for Claim {
@@ -88,8 +92,7 @@ impl Machine for Claim {
             }
             Step::Record => {
                 self.step = Step::Copy(0);
-                let journal = SrqJournal { qp: self.qp, count: self.count };
-                memory.store(Word::Srq(self.srq, SrqWord::Journal), journal.pack());
+                memory.store(Word::Srq(self.srq, SrqWord::Journal), self.journal().pack());
             }
             Step::Copy(word) => {
                 self.step = if word + 1 < self.words { Step::Copy(word + 1) } else { Step::Hold };
@@ -99,7 +102,7 @@ impl Machine for Claim {
                 memory.store(Word::Claimed { qp: self.qp, word }, value);
             }
             Step::Hold => {
-                self.step = Step::After(After::new(self.srq, self.count));
+                self.step = Step::After(After::new(self.srq, self.journal()));
                 let held = Held { srq: self.srq, count: self.count };
                 memory.store(Word::Qp(self.qp, QpWord::Claim), held.pack());
             }
@@ -127,7 +130,7 @@ impl Machine for Claim {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct After {
     srq: u32,
-    count: u32,
+    journal: SrqJournal,
     step: AfterStep,
 }
 
@@ -135,14 +138,15 @@ pub(super) struct After {
 enum AfterStep {
     Head,
     Limit,
+    Alert,
     Raise,
     LimitOff,
     Done,
 }
 
 impl After {
-    pub(super) fn new(srq: u32, count: u32) -> Self {
-        Self { srq, count, step: AfterStep::Head }
+    pub(super) fn new(srq: u32, journal: SrqJournal) -> Self {
+        Self { srq, journal, step: AfterStep::Head }
     }
 }
 
@@ -151,18 +155,25 @@ impl Machine for After {
 
     fn step(&mut self, memory: &impl Memory) -> Progress<()> {
         let word = |word| Word::Srq(self.srq, word);
+        let head = self.journal.count.wrapping_add(1);
         match self.step {
             AfterStep::Head => {
-                self.step = AfterStep::Limit;
-                memory.store(word(SrqWord::Head), u64::from(self.count.wrapping_add(1)));
+                // Once in the journal that the limit was reached, it is not asked again: more may be posted by then.
+                self.step = if self.journal.reached { AfterStep::Alert } else { AfterStep::Limit };
+                memory.store(word(SrqWord::Head), u64::from(head));
             }
             AfterStep::Limit => {
-                let left = (memory.load(word(SrqWord::Tail)) as u32).wrapping_sub(self.count.wrapping_add(1));
-                if u64::from(left) < memory.load(word(SrqWord::Limit)) {
-                    self.step = AfterStep::Raise;
-                    return Progress::Alert(Object::Srq(self.srq));
-                }
+                let left = (memory.load(word(SrqWord::Tail)) as u32).wrapping_sub(head);
                 self.step = AfterStep::Done;
+                if u64::from(left) < memory.load(word(SrqWord::Limit)) {
+                    self.step = AfterStep::Alert;
+                    self.journal.reached = true;
+                    memory.store(word(SrqWord::Journal), self.journal.pack());
+                }
+            }
+            AfterStep::Alert => {
+                self.step = AfterStep::Raise;
+                return Progress::Alert(Object::Srq(self.srq));
             }
             AfterStep::Raise => {
                 self.step = AfterStep::LimitOff;

@@ -71,7 +71,7 @@ impl Repair {
                 if memory.exists(Object::Qp(journal.qp)) {
                     let claim = Claim::unpack(memory.load(Word::Qp(journal.qp, QpWord::Claim)));
                     if claim == Some(Claim { srq, count: journal.count }) {
-                        self.step = Step::SrqAfter(After::new(srq, journal.count));
+                        self.step = Step::SrqAfter(After::new(srq, journal));
                     }
                 }
             }

@@ -221,26 +221,34 @@ impl Claim {
     }
 }
 
-/// Journal of a shared receive queue: bit 63 there is one, 55..32 the claiming queue pair, 31..0 the head before.
+/// Journal of a shared receive queue: bit 63 there is one, 62 the limit was reached, 55..32 the claiming queue pair,
+/// 31..0 the head before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SrqJournal {
     /// The queue pair that claims.
     pub qp: u32,
     /// The head before the claim.
     pub count: u32,
+    /// The claim left fewer than the limit: its event is to be raised, whatever is posted meanwhile.
+    pub reached: bool,
 }
 
 impl SrqJournal {
     /// The word for this journal.
     #[must_use]
     pub fn pack(self) -> u64 {
-        1 << 63 | (u64::from(self.qp) & INDEX_MASK) << 32 | u64::from(self.count)
+        let reached = u64::from(self.reached) << 62;
+        1 << 63 | reached | (u64::from(self.qp) & INDEX_MASK) << 32 | u64::from(self.count)
     }
 
     /// The journal in this word, if there is one.
     #[must_use]
     pub fn unpack(word: u64) -> Option<Self> {
-        (word >> 63 == 1).then_some(Self { qp: (word >> 32 & INDEX_MASK) as u32, count: word as u32 })
+        (word >> 63 == 1).then_some(Self {
+            qp: (word >> 32 & INDEX_MASK) as u32,
+            count: word as u32,
+            reached: word >> 62 & 1 == 1,
+        })
     }
 }
 
@@ -327,8 +335,10 @@ mod tests {
         }
         let claim = Claim { srq: 0xab_cdef, count: u32::MAX };
         assert_eq!(Claim::unpack(claim.pack()), Some(claim));
-        let journal = SrqJournal { qp: 5, count: 7 };
-        assert_eq!(SrqJournal::unpack(journal.pack()), Some(journal));
+        for reached in [false, true] {
+            let journal = SrqJournal { qp: 0xff_ffff, count: 7, reached };
+            assert_eq!(SrqJournal::unpack(journal.pack()), Some(journal));
+        }
         let journal = CqJournal { qp: 0xff_ffff, tail: 0 };
         assert_eq!(CqJournal::unpack(journal.pack()), Some(journal));
         assert_eq!(QpJournal::unpack(0), None);
