@@ -1,0 +1,1 @@
+//! Same-host transport: shared-memory segments, locks, payload copies and wake-ups.
