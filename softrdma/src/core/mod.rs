@@ -1,2 +1,32 @@
 //! The protocol: pure functions and state machines without clock, I/O or globals.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`verbs`] | the vocabulary, numbered as in `infiniband/verbs.h` |
+//! | [`shared`] | the words that several processes write, behind the trait [`Memory`](shared::Memory) |
+//! | [`transport`] | locks and bells, and the loop that runs a transaction |
+//! | [`qp`] | states, their changes and what each does to the queues |
+//! | [`request`], [`requester`] | the send queue: what is accepted, checked, tried again, completed, flushed |
+//! | [`responder`] | what a target does with a request |
+//! | [`keys`], [`timers`] | checks of memory keys and windows; encoded times |
+//! | [`deliver`], [`claim`], [`flush`], [`breaks`] | the transactions: complete a receive request; take one from a shared receive queue; flush; break and raise events |
+//! | [`repair`] | what to do when the owner of a lock died within one |
+//! | [`receive`], [`completion`] | entries of the rings and the owner's side: post, poll, arm |
 #![forbid(unsafe_code)]
+
+pub mod breaks;
+pub mod claim;
+pub mod completion;
+pub mod deliver;
+pub mod flush;
+pub mod keys;
+pub mod qp;
+pub mod receive;
+pub mod repair;
+pub mod request;
+pub mod requester;
+pub mod responder;
+pub mod shared;
+pub mod timers;
+pub mod transport;
+pub mod verbs;

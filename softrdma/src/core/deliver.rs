@@ -1,0 +1,205 @@
+//! Delivery: a completion entry appears in a completion queue and a receive request is used up, both or neither.
+//!
+//! Behind the queue pair's lock:
+//!
+//! 1. journal of the queue pair: this entry is on its way to that completion queue;
+//! 2. lock of the completion queue, its journal: this queue pair publishes at that tail;
+//! 3. entry, bell if armed, tail: **this store is the moment it happened**;
+//! 4. journal of the queue pair: published; journal of the completion queue cleared, its lock given back;
+//! 5. the receive request is taken, journal of the queue pair cleared.
+//!
+//! Who takes over the completion queue's lock from the dead compares its tail with its journal and, when it was
+//! published, says so in the queue pair's journal. Who takes over the queue pair's lock visits the completion queue's
+//! lock first, so that this has been said, and then takes the request or not ([`Repair`](super::repair::Repair)).
+
+use super::completion::{Armed, Completion, ENTRY_WORDS};
+use super::shared::{CqJournal, CqWord, Events, Memory, Object, QpJournal, QpWord, Take, Word, held, slot};
+use super::transport::{Machine, Progress};
+use super::verbs::{Event, Status};
+
+/// What came of a delivery.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Delivered {
+    /// The entry is in the queue.
+    Published,
+    /// The completion queue is full, or was before: the entry is lost, the receive request used up, and
+    /// [`Event::CqErr`] stands in the queue (IBA §10.2.4.3, §11.6.3.1: overrun of a completion queue).
+    Overrun,
+}
+
+/// The transaction. See the module.
+#[derive(Clone, Debug)]
+pub struct Deliver {
+    cq: u32,
+    entry: [u64; ENTRY_WORDS as usize],
+    status: Status,
+    solicited: bool,
+    receiver: Option<(u32, Take)>,
+    tail: u32,
+    outcome: Delivered,
+    step: Step,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Arm,
+    Lock,
+    Check,
+    Overrun,
+    Record,
+    Entry(u32),
+    Bell,
+    Disarm,
+    Publish,
+    Mark,
+    Clear,
+    Unlock,
+    Take,
+    Finish,
+    Done,
+}
+
+impl Deliver {
+    /// Completes the receive request that `take` names, of the queue pair whose lock the caller holds.
+    #[must_use]
+    pub fn receive(qp: u32, take: Take, cq: u32, completion: &Completion, solicited: bool) -> Self {
+        Self::new(Some((qp, take)), cq, completion, solicited)
+    }
+
+    /// Appends a completion of the own process (send side): the entry alone. No lock is held by the caller.
+    #[must_use]
+    pub fn append(cq: u32, completion: &Completion) -> Self {
+        Self::new(None, cq, completion, false)
+    }
+
+    fn new(receiver: Option<(u32, Take)>, cq: u32, completion: &Completion, solicited: bool) -> Self {
+        Self {
+            cq,
+            entry: completion.pack(),
+            status: completion.status,
+            solicited,
+            receiver,
+            tail: 0,
+            outcome: Delivered::Published,
+            step: Step::Arm,
+        }
+    }
+
+    fn journal(&self, take: Take, published: bool) -> u64 {
+        QpJournal { published, cq: self.cq, take }.pack()
+    }
+
+    fn cq_word(&self, word: CqWord) -> Word {
+        Word::Cq(self.cq, word)
+    }
+}
+
+impl Machine for Deliver {
+    type Outcome = Delivered;
+
+    fn step(&mut self, memory: &impl Memory) -> Progress<Delivered> {
+        match self.step {
+            Step::Arm => {
+                self.step = Step::Lock;
+                if let Some((qp, take)) = self.receiver {
+                    memory.store(Word::Qp(qp, QpWord::Journal), self.journal(take, false));
+                }
+            }
+            Step::Lock => {
+                self.step = Step::Check;
+                return Progress::Lock(Object::Cq(self.cq));
+            }
+            Step::Check => {
+                let events = Events(memory.load(self.cq_word(CqWord::Events)));
+                let head = memory.load(self.cq_word(CqWord::Head));
+                let tail = memory.load(self.cq_word(CqWord::Tail));
+                let capacity = memory.capacity(Object::Cq(self.cq));
+                self.tail = tail as u32;
+                self.step = match held(head, tail, capacity) {
+                    _ if events.was_raised(Event::CqErr) => {
+                        self.outcome = Delivered::Overrun;
+                        Step::Mark
+                    }
+                    Some(held) if held < capacity => Step::Record,
+                    _ => {
+                        self.outcome = Delivered::Overrun;
+                        self.step = Step::Overrun;
+                        return Progress::Alert(Object::Cq(self.cq));
+                    }
+                };
+            }
+            Step::Overrun => {
+                self.step = Step::Mark;
+                let events = Events(memory.load(self.cq_word(CqWord::Events)));
+                memory.store(self.cq_word(CqWord::Events), events.raise_once(Event::CqErr).0);
+            }
+            Step::Record => {
+                self.step = Step::Entry(0);
+                if let Some((qp, _)) = self.receiver {
+                    let journal = CqJournal { qp, tail: self.tail.wrapping_add(1) };
+                    memory.store(self.cq_word(CqWord::Journal), journal.pack());
+                }
+            }
+            Step::Entry(word) => {
+                self.step = if word + 1 < ENTRY_WORDS { Step::Entry(word + 1) } else { Step::Bell };
+                let slot = slot(self.tail, memory.capacity(Object::Cq(self.cq)));
+                memory.store(Word::Entry { cq: self.cq, slot, word }, self.entry[word as usize]);
+            }
+            Step::Bell => {
+                let armed = memory.load(self.cq_word(CqWord::Armed));
+                if Armed::rings(armed, self.status, self.solicited) {
+                    self.step = Step::Disarm;
+                    return Progress::Bell(self.cq);
+                }
+                self.step = Step::Publish;
+            }
+            Step::Disarm => {
+                // After the bell: whoever dies in between leaves the queue armed, and the next entry rings again.
+                self.step = Step::Publish;
+                memory.store(self.cq_word(CqWord::Armed), Armed::No as u64);
+            }
+            Step::Publish => {
+                self.step = Step::Mark;
+                memory.store(self.cq_word(CqWord::Tail), u64::from(self.tail.wrapping_add(1)));
+            }
+            Step::Mark => {
+                self.step = Step::Clear;
+                if let Some((qp, take)) = self.receiver {
+                    memory.store(Word::Qp(qp, QpWord::Journal), self.journal(take, true));
+                }
+            }
+            Step::Clear => {
+                self.step = Step::Unlock;
+                if self.receiver.is_some() {
+                    memory.store(self.cq_word(CqWord::Journal), 0);
+                }
+            }
+            Step::Unlock => {
+                self.step = if self.receiver.is_some() { Step::Take } else { Step::Done };
+                return Progress::Unlock(Object::Cq(self.cq));
+            }
+            Step::Take => {
+                self.step = Step::Finish;
+                if let Some((qp, take)) = self.receiver {
+                    take_request(memory, qp, take);
+                }
+            }
+            Step::Finish => {
+                self.step = Step::Done;
+                if let Some((qp, _)) = self.receiver {
+                    memory.store(Word::Qp(qp, QpWord::Journal), 0);
+                }
+            }
+            Step::Done => return Progress::Done(self.outcome),
+        }
+        Progress::Continue
+    }
+}
+
+/// The one store that uses up a receive request. Doing it again changes nothing.
+pub(super) fn take_request(memory: &impl Memory, qp: u32, take: Take) {
+    match take {
+        Take::Head(head) => memory.store(Word::Qp(qp, QpWord::Head), u64::from(head)),
+        Take::Claim => memory.store(Word::Qp(qp, QpWord::Claim), 0),
+    }
+}

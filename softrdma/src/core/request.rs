@@ -1,0 +1,299 @@
+//! Send requests: what a queue pair accepts when posting, and what is checked when a request starts.
+
+use super::keys::{self, Key};
+use super::qp::may_post_send;
+use super::receive::Sge;
+use super::verbs::{Opcode, QpState, QpType, SendFlags, Status};
+
+/// Longest message: 2³⁰ bytes. IBA allows 2³¹ (§9.7.2), devices offer 2³⁰ (`max_msg_sz`).
+pub const MAX_MESSAGE: u64 = 1 << 30;
+
+/// A send request, without the data that only some operations need.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// The number that the program gave it.
+    pub wr_id: u64,
+    /// Operation.
+    pub opcode: Opcode,
+    /// Flags.
+    pub flags: SendFlags,
+    /// Local memory; with [`SendFlags::INLINE`] empty, the data stands in `inline`.
+    pub sges: Vec<Sge>,
+    /// Data taken when posting.
+    pub inline: Vec<u8>,
+    /// What the operation needs beyond.
+    pub operands: Operands,
+    /// Immediate data as posted (network order), or the key to invalidate at the receiver.
+    pub imm_or_key: u32,
+    /// XRC: the shared receive queue at the target, by number.
+    pub srq_num: u32,
+    /// Datagrams: the target queue pair and its key.
+    pub datagram: Option<Datagram>,
+}
+
+/// Where a datagram goes (the path is the caller's to keep).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Datagram {
+    /// Queue pair number, or 0xffffff for multicast.
+    pub qp_num: u32,
+    /// `remote_qkey`. With the top bit set, the sender's own key is sent instead (IBA §10.2.5).
+    pub qkey: u32,
+}
+
+/// What an operation needs beyond its local memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operands {
+    /// Nothing.
+    None,
+    /// Remote memory: write, read, flush, atomic write.
+    Remote {
+        /// Remote address.
+        addr: u64,
+        /// Remote key.
+        rkey: u32,
+        /// Bytes, for a flush; elsewhere the local memory says how many.
+        length: u64,
+    },
+    /// An atomic on 8 bytes of remote memory.
+    Atomic {
+        /// Remote address, a multiple of 8.
+        addr: u64,
+        /// Remote key.
+        rkey: u32,
+        /// Value to compare with, or to add.
+        compare_add: u64,
+        /// Value to store when equal.
+        swap: u64,
+    },
+    /// A local key: invalidate, bind (the binding itself is the caller's to keep).
+    Key(u32),
+}
+
+impl Request {
+    /// Bytes of local memory.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.sges.iter().map(|sge| u64::from(sge.length)).sum::<u64>() + self.inline.len() as u64
+    }
+
+    /// Whether the result is written to local memory.
+    #[must_use]
+    pub fn writes_local(&self) -> bool {
+        matches!(self.opcode, Opcode::RdmaRead | Opcode::CmpAndSwp | Opcode::FetchAndAdd)
+    }
+}
+
+/// Limits of a queue pair, as it was created (`struct ibv_qp_cap`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// `max_send_wr`
+    pub max_send_wr: u32,
+    /// `max_send_sge`
+    pub max_send_sge: u32,
+    /// `max_inline_data`
+    pub max_inline: u32,
+}
+
+/// Why a request was not accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rejected {
+    /// The queue pair is not ready to send (`EINVAL`).
+    State,
+    /// Not an operation of this transport service (`EINVAL`).
+    Opcode,
+    /// Too many scatter/gather elements (`EINVAL`).
+    TooManySges,
+    /// More inline data than asked for when creating, or an operation that takes none (`EINVAL`).
+    Inline,
+    /// The send queue is full (`ENOMEM`).
+    Full,
+}
+
+/// Which operations a transport service has (ibv_post_send(3); flush and atomic write: IBA 1.5, RC and XRC).
+#[must_use]
+pub fn allowed(qp_type: QpType, opcode: Opcode) -> bool {
+    use Opcode::*;
+    match qp_type {
+        QpType::Ud => matches!(opcode, Send | SendWithImm),
+        QpType::Uc => matches!(
+            opcode,
+            Send | SendWithImm | SendWithInv | RdmaWrite | RdmaWriteWithImm | LocalInv | BindMw
+        ),
+        QpType::Rc | QpType::XrcSend => true,
+        QpType::XrcRecv => false,
+    }
+}
+
+/// Checks a request when it is posted (IBA §10.8.3.1, §11.4.1.1: immediate errors). `queued` is how many wait already.
+///
+/// # Errors
+/// The first rule that is broken; nothing is queued then.
+pub fn accept(
+    request: &Request,
+    qp_type: QpType,
+    state: QpState,
+    limits: &Limits,
+    queued: u32,
+) -> Result<(), Rejected> {
+    if !may_post_send(state) {
+        return Err(Rejected::State);
+    }
+    if !allowed(qp_type, request.opcode) || (qp_type == QpType::Ud) != request.datagram.is_some() {
+        return Err(Rejected::Opcode);
+    }
+    if request.sges.len() > limits.max_send_sge as usize {
+        return Err(Rejected::TooManySges);
+    }
+    if request.flags.has(SendFlags::INLINE) || !request.inline.is_empty() {
+        let takes_inline = matches!(
+            request.opcode,
+            Opcode::Send
+                | Opcode::SendWithImm
+                | Opcode::SendWithInv
+                | Opcode::RdmaWrite
+                | Opcode::RdmaWriteWithImm
+                | Opcode::AtomicWrite
+        );
+        if !takes_inline || request.inline.len() > limits.max_inline as usize || !request.sges.is_empty() {
+            return Err(Rejected::Inline);
+        }
+    }
+    if queued >= limits.max_send_wr { Err(Rejected::Full) } else { Ok(()) }
+}
+
+/// What the sender's queue pair is set to, as far as starting a request needs it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sender {
+    /// Transport service.
+    pub qp_type: QpType,
+    /// Protection domain.
+    pub pd: u32,
+    /// `max_rd_atomic`
+    pub max_rd_atomic: u8,
+    /// Bytes of a path's packet; the longest datagram.
+    pub mtu: u32,
+}
+
+/// Checks a request when it starts (IBA §10.8.3.3: completion errors of the requester). `lookup` finds local keys.
+///
+/// # Errors
+/// The status that the request completes with.
+pub fn start(request: &Request, sender: &Sender, lookup: impl Fn(u32) -> Option<Key>) -> Result<(), Status> {
+    use Opcode::*;
+    let length = request.length();
+    let fits = match request.opcode {
+        // One answer of 8 bytes: the local memory is exactly that.
+        CmpAndSwp | FetchAndAdd | AtomicWrite => length == 8,
+        Flush | LocalInv | BindMw => length == 0,
+        _ if sender.qp_type == QpType::Ud => length <= u64::from(sender.mtu),
+        _ => length <= MAX_MESSAGE,
+    };
+    if !fits {
+        return Err(Status::LocLenErr);
+    }
+    if matches!(request.opcode, RdmaRead | CmpAndSwp | FetchAndAdd) && sender.max_rd_atomic == 0 {
+        return Err(Status::LocQpOpErr);
+    }
+    let operands_fit = match request.operands {
+        Operands::None => matches!(request.opcode, Send | SendWithImm | SendWithInv),
+        Operands::Remote { .. } => {
+            matches!(request.opcode, RdmaWrite | RdmaWriteWithImm | RdmaRead | Flush | AtomicWrite)
+        }
+        Operands::Atomic { .. } => matches!(request.opcode, CmpAndSwp | FetchAndAdd),
+        Operands::Key(_) => matches!(request.opcode, LocalInv | BindMw),
+    };
+    if !operands_fit {
+        return Err(Status::LocQpOpErr);
+    }
+    for sge in request.sges.iter().filter(|sge| sge.length > 0) {
+        let key = lookup(sge.lkey);
+        keys::check_local(key.as_ref(), sender.pd, sge.addr, sge.length, request.writes_local())
+            .map_err(|_| Status::LocProtErr)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::Kind;
+    use super::super::verbs::Access;
+    use super::*;
+
+    fn send(length: u32) -> Request {
+        Request {
+            wr_id: 1,
+            opcode: Opcode::Send,
+            flags: SendFlags::SIGNALED,
+            sges: vec![Sge { addr: 0x1000, length, lkey: 5 }],
+            inline: Vec::new(),
+            operands: Operands::None,
+            imm_or_key: 0,
+            srq_num: 0,
+            datagram: None,
+        }
+    }
+
+    const LIMITS: Limits = Limits { max_send_wr: 4, max_send_sge: 1, max_inline: 16 };
+
+    #[test]
+    fn operations_of_the_services() {
+        let count = |qp_type| Opcode::ALL.iter().filter(|opcode| allowed(qp_type, **opcode)).count();
+        assert_eq!(count(QpType::Ud), 2);
+        assert_eq!(count(QpType::Uc), 7);
+        assert_eq!(count(QpType::Rc), 12);
+        assert_eq!(count(QpType::XrcSend), 12);
+        assert_eq!(count(QpType::XrcRecv), 0);
+    }
+
+    #[test]
+    fn posting() {
+        let post = |request: &Request, state, queued| accept(request, QpType::Rc, state, &LIMITS, queued);
+        let request = send(8);
+        assert_eq!(post(&request, QpState::Rts, 3), Ok(()));
+        assert_eq!(post(&request, QpState::Err, 0), Ok(()));
+        assert_eq!(post(&request, QpState::Rtr, 0), Err(Rejected::State));
+        assert_eq!(post(&request, QpState::Rts, 4), Err(Rejected::Full));
+        let two = Request { sges: vec![Sge::default(); 2], ..send(0) };
+        assert_eq!(post(&two, QpState::Rts, 0), Err(Rejected::TooManySges));
+        let inline =
+            |bytes| Request { flags: SendFlags::INLINE, sges: vec![], inline: vec![0; bytes], ..send(0) };
+        assert_eq!(post(&inline(16), QpState::Rts, 0), Ok(()));
+        assert_eq!(post(&inline(17), QpState::Rts, 0), Err(Rejected::Inline));
+        let read = Request { opcode: Opcode::RdmaRead, ..inline(1) };
+        assert_eq!(post(&read, QpState::Rts, 0), Err(Rejected::Inline));
+        assert_eq!(accept(&request, QpType::Ud, QpState::Rts, &LIMITS, 0), Err(Rejected::Opcode));
+    }
+
+    #[test]
+    fn starting() {
+        let sender = Sender { qp_type: QpType::Rc, pd: 1, max_rd_atomic: 1, mtu: 1024 };
+        let access = Access::NONE;
+        let region = Key {
+            kind: Kind::Region,
+            valid: true,
+            pd: 1,
+            start: 0x1000,
+            length: u64::from(u32::MAX),
+            access,
+        };
+        let lookup = |key| (key == 5).then_some(region);
+        assert_eq!(start(&send(8), &sender, lookup), Ok(()));
+        assert_eq!(start(&send(1 << 30), &sender, lookup), Ok(()));
+        assert_eq!(start(&send((1 << 30) + 1), &sender, lookup), Err(Status::LocLenErr));
+        let datagrams = Sender { qp_type: QpType::Ud, ..sender };
+        assert_eq!(start(&send(1025), &datagrams, lookup), Err(Status::LocLenErr));
+        assert_eq!(start(&send(8), &sender, |_| None), Err(Status::LocProtErr));
+        let operands = Operands::Remote { addr: 0, rkey: 0, length: 0 };
+        let read = Request { opcode: Opcode::RdmaRead, operands, ..send(8) };
+        assert_eq!(start(&read, &sender, lookup), Err(Status::LocProtErr), "region is read-only");
+        assert_eq!(start(&read, &Sender { max_rd_atomic: 0, ..sender }, lookup), Err(Status::LocQpOpErr));
+        let swap = Request {
+            opcode: Opcode::CmpAndSwp,
+            operands: Operands::Atomic { addr: 0, rkey: 0, compare_add: 0, swap: 0 },
+            ..send(4)
+        };
+        assert_eq!(start(&swap, &sender, lookup), Err(Status::LocLenErr));
+        let mixed = Request { operands: Operands::Key(1), ..send(8) };
+        assert_eq!(start(&mixed, &sender, lookup), Err(Status::LocQpOpErr));
+    }
+}

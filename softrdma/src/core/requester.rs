@@ -1,0 +1,446 @@
+//! The send queue: one request after the other, tried again when the peer was not ready or gave no answer, completed or
+//! given up.
+//!
+//! The caller carries a request out and reports what came of it, with the time; the queue says what happens next. One
+//! request is under way at a time and the next starts when it is done, so that order and the fence of the
+//! specification (IBA §10.8.3.3) hold by construction.
+
+use std::collections::VecDeque;
+
+use super::completion::Completion;
+use super::request::Request;
+use super::timers::{ack_timeout, rnr_timer};
+use super::verbs::{Opcode, QpState, QpType, SendFlags, Status, WcFlags, WcOpcode};
+
+/// Why a responder refused (the NAK codes of IBA §9.7.5.2.4, table 43).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Syndrome {
+    /// Invalid request.
+    InvalidRequest,
+    /// Remote access error.
+    Access,
+    /// Remote operational error.
+    Operational,
+}
+
+/// What came of carrying out the request at the head of the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// Done; bytes that were read for a read or an atomic, else of the message.
+    Done(u32),
+    /// The receiver had no receive request; its `min_rnr_timer` code.
+    ReceiverNotReady(u8),
+    /// The peer dropped it: not there, not yet ready to receive, connected to somebody else, or gone.
+    NoAnswer,
+    /// The peer refused.
+    Refused(Syndrome),
+    /// It failed on this side: the checks of [`start`](super::request::start), a bind, a local copy.
+    Local(Status),
+}
+
+/// What the queue wants now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// Nothing: empty, or the state does not send.
+    Nothing,
+    /// Carry out the request at the head and report it.
+    Attempt,
+    /// Not before this time; without a time, when something at the peer has changed.
+    Wait(Option<u64>),
+}
+
+/// What follows from an outcome.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// The request is done: this completion, if it asked for one.
+    Complete(Option<Completion>),
+    /// Later: see [`SendQueue::work`].
+    Later,
+    /// The request failed with this completion, and the queue pair goes to this state. In ERR and SQE all that is
+    /// left is flushed: [`SendQueue::flush`].
+    Fail(Completion, QpState),
+}
+
+/// Retry attributes (`struct ibv_qp_attr`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Retry {
+    /// `timeout`: 4.096 µs · 2^timeout until an answer counts as missing, 0 for ever.
+    pub timeout: u8,
+    /// `retry_cnt`: how often a missing answer is tried again.
+    pub retry_cnt: u8,
+    /// `rnr_retry`: how often a receiver that was not ready is tried again; 7 for ever.
+    pub rnr_retry: u8,
+}
+
+/// `rnr_retry` that never gives up (IBA §11.2.5.2).
+pub const RNR_FOR_EVER: u8 = 7;
+
+#[derive(Clone, Copy, Debug)]
+enum Head {
+    /// May be tried now.
+    Ready,
+    /// Told to wait until then; `lost` when the answer was missing, so that another try is a retry.
+    Waiting { until: Option<u64>, lost: bool },
+}
+
+/// The send queue of one queue pair.
+#[derive(Clone, Debug)]
+pub struct SendQueue {
+    qp_num: u32,
+    qp_type: QpType,
+    sq_sig_all: bool,
+    state: QpState,
+    retry: Retry,
+    requests: VecDeque<Request>,
+    head: Head,
+    started: bool,
+    retries: u8,
+    rnr_retries: u8,
+}
+
+impl SendQueue {
+    /// An empty queue in RESET.
+    #[must_use]
+    pub fn new(qp_num: u32, qp_type: QpType, sq_sig_all: bool) -> Self {
+        Self {
+            qp_num,
+            qp_type,
+            sq_sig_all,
+            state: QpState::Reset,
+            retry: Retry::default(),
+            requests: VecDeque::new(),
+            head: Head::Ready,
+            started: false,
+            retries: 0,
+            rnr_retries: 0,
+        }
+    }
+
+    /// Sets the retry attributes. A wait that has begun ends as it was.
+    pub fn set_retry(&mut self, retry: Retry) {
+        self.retry = retry;
+    }
+
+    /// Follows the queue pair into a state. RESET empties the queue; in ERR and SQE it is to be flushed.
+    pub fn set_state(&mut self, state: QpState) {
+        self.state = state;
+        if state == QpState::Reset {
+            self.requests.clear();
+            self.fresh_head();
+        }
+    }
+
+    /// How many requests wait or are under way.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        u32::try_from(self.requests.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// Whether a queue in SQD has drained: nothing that was started is left (IBA §10.3.1.5).
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        !self.started
+    }
+
+    /// Queues a request that [`accept`](super::request::accept) let pass.
+    pub fn push(&mut self, request: Request) {
+        self.requests.push_back(request);
+    }
+
+    /// The request at the head.
+    #[must_use]
+    pub fn request(&self) -> Option<&Request> {
+        self.requests.front()
+    }
+
+    /// What to do now. A wait for an answer that ends here without retries left is reported by the caller as
+    /// [`Outcome::NoAnswer`] again, through [`Work::Attempt`]: one more look at the peer does no harm.
+    #[must_use]
+    pub fn work(&self, now: u64) -> Work {
+        let sends = match self.state {
+            QpState::Rts => true,
+            QpState::Sqd => self.started,
+            _ => false,
+        };
+        match self.head {
+            _ if self.requests.is_empty() || !sends => Work::Nothing,
+            Head::Waiting { until, .. } if until.is_none_or(|until| now < until) => Work::Wait(until),
+            _ => Work::Attempt,
+        }
+    }
+
+    /// Something at the peer changed: a wait without end is over.
+    pub fn peer_changed(&mut self) {
+        if matches!(self.head, Head::Waiting { until: None, .. }) {
+            self.head = Head::Ready;
+        }
+    }
+
+    /// Takes the outcome of an attempt. `None` when there was no request to attempt.
+    pub fn outcome(&mut self, outcome: Outcome, now: u64) -> Option<Action> {
+        let request = self.requests.front()?;
+        self.started = true;
+        let reliable = self.qp_type.is_reliable();
+        Some(match outcome {
+            Outcome::Done(bytes) => self.done(bytes)?,
+            // Unreliable: on its way, and nobody will ever say that it was lost (IBA §9.8.3, §9.8.2).
+            Outcome::NoAnswer | Outcome::ReceiverNotReady(_) | Outcome::Refused(_) if !reliable => {
+                let bytes = u32::try_from(request.length()).unwrap_or(u32::MAX);
+                self.done(bytes)?
+            }
+            Outcome::ReceiverNotReady(code) => {
+                // An answer: the peer lives, so missing answers count from the start.
+                self.retries = 0;
+                if self.retry.rnr_retry < RNR_FOR_EVER && self.rnr_retries >= self.retry.rnr_retry {
+                    self.fail(Status::RnrRetryExcErr, vendor_err::RNR | u32::from(code & 31))?
+                } else {
+                    self.rnr_retries = self.rnr_retries.saturating_add(1);
+                    let until = Some(now.saturating_add(rnr_timer(code)));
+                    self.head = Head::Waiting { until, lost: false };
+                    Action::Later
+                }
+            }
+            Outcome::NoAnswer => self.no_answer(now)?,
+            Outcome::Refused(syndrome) => {
+                let (status, vendor_err) = match syndrome {
+                    Syndrome::InvalidRequest => (Status::RemInvReqErr, vendor_err::NAK_INVALID_REQUEST),
+                    Syndrome::Access => (Status::RemAccessErr, vendor_err::NAK_ACCESS),
+                    Syndrome::Operational => (Status::RemOpErr, vendor_err::NAK_OPERATIONAL),
+                };
+                self.fail(status, vendor_err)?
+            }
+            Outcome::Local(status) => self.fail(status, vendor_err::NONE)?,
+        })
+    }
+
+    /// The next completion of a queue that is being flushed (ERR, SQE), oldest first, signalled or not (IBA
+    /// §10.8.3.4); `None` when none is left.
+    pub fn flush(&mut self) -> Option<Completion> {
+        if !matches!(self.state, QpState::Err | QpState::Sqe) {
+            return None;
+        }
+        let request = self.requests.pop_front()?;
+        self.fresh_head();
+        Some(Completion::flushed(request.wr_id, request.opcode.into(), self.qp_num))
+    }
+
+    fn fresh_head(&mut self) {
+        self.head = Head::Ready;
+        self.started = false;
+        self.retries = 0;
+        self.rnr_retries = 0;
+    }
+
+    /// The answer to this attempt is missing. The wait for it begins now; after it comes a retry, or the end when the
+    /// retries are used up: in all `retry_cnt` + 1 timeouts (IBA §9.7.6.1.3, §9.9.2.4).
+    fn no_answer(&mut self, now: u64) -> Option<Action> {
+        let waited = matches!(self.head, Head::Waiting { lost: true, .. });
+        if waited {
+            if self.retries >= self.retry.retry_cnt {
+                return self.fail(Status::RetryExcErr, vendor_err::NONE);
+            }
+            self.retries += 1;
+        }
+        let until = ack_timeout(self.retry.timeout).map(|timeout| now.saturating_add(timeout));
+        self.head = Head::Waiting { until, lost: true };
+        Some(Action::Later)
+    }
+
+    fn done(&mut self, bytes: u32) -> Option<Action> {
+        let request = self.requests.pop_front()?;
+        self.fresh_head();
+        let signalled = self.sq_sig_all || request.flags.has(SendFlags::SIGNALED);
+        let completion = self.completion(&request, Status::Success, vendor_err::NONE);
+        Some(Action::Complete(signalled.then_some(Completion { byte_len: bytes, ..completion })))
+    }
+
+    fn fail(&mut self, status: Status, vendor_err: u32) -> Option<Action> {
+        let request = self.requests.pop_front()?;
+        self.fresh_head();
+        // IBA §10.3.1.6, §10.8.3.4: an unreliable send queue stops alone, a reliable queue pair breaks whole. A local
+        // bind or invalidate that fails breaks it as well.
+        let local = matches!(request.opcode, Opcode::BindMw | Opcode::LocalInv);
+        let state = if self.qp_type.is_reliable() || local { QpState::Err } else { QpState::Sqe };
+        self.set_state(state);
+        Some(Action::Fail(self.completion(&request, status, vendor_err), state))
+    }
+
+    fn completion(&self, request: &Request, status: Status, vendor_err: u32) -> Completion {
+        Completion {
+            wr_id: request.wr_id,
+            status,
+            opcode: WcOpcode::from(request.opcode),
+            vendor_err,
+            byte_len: 0,
+            imm_or_key: 0,
+            qp_num: self.qp_num,
+            src_qp: 0,
+            flags: WcFlags::NONE,
+            timestamp: 0,
+        }
+    }
+}
+
+/// `vendor_err` of a failed completion: the answer's syndrome as it would stand in a packet (IBA §9.7.5.2, AETH), or 0
+/// when no answer was the cause.
+pub mod vendor_err {
+    /// No answer to blame.
+    pub const NONE: u32 = 0;
+    /// Receiver not ready, plus the timer code.
+    pub const RNR: u32 = 0x20;
+    /// NAK, invalid request.
+    pub const NAK_INVALID_REQUEST: u32 = 0x61;
+    /// NAK, remote access error.
+    pub const NAK_ACCESS: u32 = 0x62;
+    /// NAK, remote operational error.
+    pub const NAK_OPERATIONAL: u32 = 0x63;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::request::Operands;
+    use super::*;
+
+    fn request(wr_id: u64, flags: SendFlags) -> Request {
+        Request {
+            wr_id,
+            opcode: Opcode::Send,
+            flags,
+            sges: Vec::new(),
+            inline: Vec::new(),
+            operands: Operands::None,
+            imm_or_key: 0,
+            srq_num: 0,
+            datagram: None,
+        }
+    }
+
+    fn queue(qp_type: QpType, retry: Retry) -> SendQueue {
+        let mut queue = SendQueue::new(9, qp_type, false);
+        queue.set_state(QpState::Rts);
+        queue.set_retry(retry);
+        for wr_id in 0..3 {
+            queue.push(request(wr_id, if wr_id == 0 { SendFlags::NONE } else { SendFlags::SIGNALED }));
+        }
+        queue
+    }
+
+    #[test]
+    fn signalled_requests_complete_and_others_do_not() {
+        let mut queue = queue(QpType::Rc, Retry::default());
+        assert_eq!(queue.work(0), Work::Attempt);
+        assert_eq!(queue.outcome(Outcome::Done(4), 0), Some(Action::Complete(None)));
+        let Some(Action::Complete(Some(completion))) = queue.outcome(Outcome::Done(4), 0) else { panic!() };
+        assert_eq!((completion.wr_id, completion.byte_len, completion.qp_num), (1, 4, 9));
+        assert_eq!(queue.len(), 1);
+    }
+
+    /// Drives a queue whose peer always answers the same; returns attempts, the end's time and status.
+    fn until_failure(qp_type: QpType, retry: Retry, outcome: Outcome) -> (u32, u64, Status) {
+        let mut queue = queue(qp_type, retry);
+        let (mut now, mut attempts) = (0, 0);
+        loop {
+            match queue.work(now) {
+                Work::Attempt => attempts += 1,
+                Work::Wait(Some(until)) => {
+                    now = until;
+                    continue;
+                }
+                other => panic!("{other:?}"),
+            }
+            match queue.outcome(outcome, now) {
+                Some(Action::Later) => {}
+                Some(Action::Fail(completion, state)) => {
+                    assert_eq!(state, QpState::Err);
+                    assert_eq!(queue.flush().map(|flushed| flushed.wr_id), Some(1));
+                    assert_eq!(queue.flush().map(|flushed| flushed.status), Some(Status::WrFlushErr));
+                    assert_eq!(queue.flush(), None);
+                    return (attempts, now, completion.status);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn missing_answers_are_tried_again_for_as_long_as_the_attributes_say() {
+        let timeout = ack_timeout(10).unwrap();
+        for retry_cnt in 0..=7 {
+            let retry = Retry { timeout: 10, retry_cnt, rnr_retry: 0 };
+            let (_, end, status) = until_failure(QpType::Rc, retry, Outcome::NoAnswer);
+            assert_eq!(status, Status::RetryExcErr);
+            assert_eq!(end, timeout * (u64::from(retry_cnt) + 1));
+        }
+    }
+
+    #[test]
+    fn receivers_that_are_not_ready_are_tried_again_as_often_as_the_attributes_say() {
+        for rnr_retry in 0..7 {
+            let retry = Retry { timeout: 10, retry_cnt: 3, rnr_retry };
+            let (attempts, end, status) = until_failure(QpType::Rc, retry, Outcome::ReceiverNotReady(1));
+            assert_eq!(status, Status::RnrRetryExcErr);
+            assert_eq!(attempts, u32::from(rnr_retry) + 1);
+            assert_eq!(end, u64::from(rnr_retry) * rnr_timer(1));
+        }
+        let mut queue = queue(QpType::Rc, Retry { timeout: 0, retry_cnt: 0, rnr_retry: RNR_FOR_EVER });
+        for round in 0..1000 {
+            assert_eq!(queue.outcome(Outcome::ReceiverNotReady(1), round * 10_000), Some(Action::Later));
+        }
+    }
+
+    #[test]
+    fn without_timeout_the_wait_has_no_end() {
+        let mut queue = queue(QpType::Rc, Retry { timeout: 0, retry_cnt: 1, rnr_retry: 0 });
+        assert_eq!(queue.outcome(Outcome::NoAnswer, 5), Some(Action::Later));
+        assert_eq!(queue.work(u64::MAX), Work::Wait(None));
+        queue.peer_changed();
+        assert_eq!(queue.work(6), Work::Attempt);
+    }
+
+    #[test]
+    fn unreliable_queues_do_not_notice_a_loss_and_stop_alone() {
+        for qp_type in [QpType::Uc, QpType::Ud] {
+            let mut queue = queue(qp_type, Retry::default());
+            assert_eq!(queue.outcome(Outcome::NoAnswer, 0), Some(Action::Complete(None)));
+            let failed = queue.outcome(Outcome::Local(Status::LocProtErr), 0);
+            assert!(matches!(failed, Some(Action::Fail(_, QpState::Sqe))));
+            assert_eq!(queue.flush().map(|flushed| flushed.wr_id), Some(2));
+        }
+    }
+
+    #[test]
+    fn a_draining_queue_finishes_what_it_started() {
+        let mut queue = queue(QpType::Rc, Retry { timeout: 1, retry_cnt: 7, rnr_retry: 7 });
+        assert_eq!(queue.outcome(Outcome::ReceiverNotReady(1), 0), Some(Action::Later));
+        queue.set_state(QpState::Sqd);
+        assert!(!queue.is_drained());
+        assert_eq!(queue.work(10_000), Work::Attempt);
+        assert_eq!(queue.outcome(Outcome::Done(0), 10_000), Some(Action::Complete(None)));
+        assert!(queue.is_drained());
+        assert_eq!(queue.work(10_000), Work::Nothing);
+        queue.set_state(QpState::Rts);
+        assert_eq!(queue.work(10_000), Work::Attempt);
+    }
+
+    #[test]
+    fn refusals_have_their_status() {
+        for (syndrome, status, vendor) in [
+            (Syndrome::InvalidRequest, Status::RemInvReqErr, 0x61),
+            (Syndrome::Access, Status::RemAccessErr, 0x62),
+            (Syndrome::Operational, Status::RemOpErr, 0x63),
+        ] {
+            let mut queue = queue(QpType::Rc, Retry::default());
+            let Some(Action::Fail(completion, QpState::Err)) = queue.outcome(Outcome::Refused(syndrome), 0)
+            else {
+                panic!()
+            };
+            assert_eq!((completion.status, completion.vendor_err), (status, vendor));
+        }
+    }
+}

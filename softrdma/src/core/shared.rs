@@ -1,0 +1,356 @@
+//! The shared words that transactions read and write, and how each is packed.
+//!
+//! Every queue that more than one process touches is a handful of 64-bit words behind a lock:
+//!
+//! | object | words | lock order |
+//! |---|---|---|
+//! | queue pair, responder side | [`QpWord`], its receive ring, the request it holds from a shared receive queue | first |
+//! | shared receive queue | [`SrqWord`], its ring | second |
+//! | completion queue | [`CqWord`], its ring | last |
+//!
+//! Indexes of rings are free-running 32-bit counts; a slot is the count masked by the capacity. A count or an index
+//! that was read from shared memory belongs to somebody else: it is bounded before it is used (see [`Memory`]).
+
+/// Memory that several processes write, one 64-bit word at a time.
+///
+/// A store is a release, a load is an acquire: who sees a word sees everything its writer had stored before it. That
+/// alone makes the journal readable after its writer died without giving its lock back.
+///
+/// An implementation maps a [`Word`] to an address and never leaves its mapping: [`Memory::exists`] has said yes to
+/// the object, slots are below [`Memory::capacity`], and words of a receive request are below
+/// [`Memory::receive_words`]. None of these answers may be read from memory that a peer can change meanwhile.
+pub trait Memory {
+    /// Reads one word.
+    fn load(&self, word: Word) -> u64;
+    /// Writes one word.
+    fn store(&self, word: Word, value: u64);
+    /// Whether the object is there. Asked before an index that came from shared memory is followed.
+    fn exists(&self, object: Object) -> bool;
+    /// Entries of the object's ring (receive ring of a queue pair): a power of two, or 0 where it has no ring.
+    fn capacity(&self, object: Object) -> u32;
+    /// Words of one slot in the receive ring of a queue pair or shared receive queue (`2 + 2 × max_sge`, at most
+    /// [`RECEIVE_WORDS`](super::receive::RECEIVE_WORDS)).
+    fn receive_words(&self, queue: Object) -> u32;
+}
+
+/// An object that has a lock. The number is its index in the owner's segment, below 2²⁴.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Object {
+    /// Responder side of a queue pair.
+    Qp(u32),
+    /// Shared receive queue.
+    Srq(u32),
+    /// Completion queue.
+    Cq(u32),
+}
+
+/// The address of a shared word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Word {
+    /// A word of the queue pair with this index.
+    Qp(u32, QpWord),
+    /// A word of the shared receive queue with this index.
+    Srq(u32, SrqWord),
+    /// A word of the completion queue with this index.
+    Cq(u32, CqWord),
+    /// A word of a receive request in a ring (queue pair or shared receive queue).
+    Receive {
+        /// Whose ring.
+        queue: Object,
+        /// Slot in it, already masked.
+        slot: u32,
+        /// Word of the request.
+        word: u32,
+    },
+    /// A word of the request that a queue pair has taken from a shared receive queue.
+    Claimed {
+        /// The queue pair that holds it.
+        qp: u32,
+        /// Word of the request.
+        word: u32,
+    },
+    /// A word of a completion entry.
+    Entry {
+        /// The completion queue.
+        cq: u32,
+        /// Slot in it, already masked.
+        slot: u32,
+        /// Word of the entry, below [`ENTRY_WORDS`](super::completion::ENTRY_WORDS).
+        word: u32,
+    },
+}
+
+/// Words of a queue pair that its peers write. All are 0 in a fresh queue pair.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum QpWord {
+    /// [`QpState`](super::verbs::QpState) by number. Changed only behind the lock.
+    State,
+    /// [`QpJournal`]: the delivery under way.
+    Journal,
+    /// Receive requests taken so far from the own ring.
+    Head,
+    /// Receive requests posted so far to the own ring. Written by the owner alone, without the lock.
+    Tail,
+    /// [`Claim`]: the request held from a shared receive queue.
+    Claim,
+    /// [`Events`]: asynchronous events of the queue pair.
+    Events,
+}
+
+impl QpWord {
+    /// How many words there are.
+    pub const COUNT: u32 = 6;
+}
+
+/// Words of a shared receive queue. All are 0 in a fresh one.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum SrqWord {
+    /// [`SrqJournal`]: the claim under way.
+    Journal,
+    /// Receive requests taken so far.
+    Head,
+    /// Receive requests posted so far. Written by the owner alone, without the lock.
+    Tail,
+    /// Limit below which one event is raised, 0 when none is asked for (`ibv_modify_srq`, `IBV_SRQ_LIMIT`).
+    Limit,
+    /// [`Events`]: asynchronous events of the queue.
+    Events,
+}
+
+impl SrqWord {
+    /// How many words there are.
+    pub const COUNT: u32 = 5;
+}
+
+/// Words of a completion queue. All are 0 in a fresh one.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum CqWord {
+    /// [`CqJournal`]: the delivery under way.
+    Journal,
+    /// Entries polled so far. Written by the owner alone, without the lock.
+    Head,
+    /// Entries published so far.
+    Tail,
+    /// [`Armed`](super::completion::Armed) by number: what the next bell waits for.
+    Armed,
+    /// [`Events`]: asynchronous events of the queue. [`Event::CqErr`](super::verbs::Event::CqErr) once raised stays:
+    /// the queue takes no more entries.
+    Events,
+}
+
+impl CqWord {
+    /// How many words there are.
+    pub const COUNT: u32 = 5;
+}
+
+/// Indexes of objects are packed into 24 bits of a journal word, as queue-pair numbers are 24 bits wide.
+pub const INDEX_BITS: u32 = 24;
+const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
+
+/// What a finished delivery takes away from the queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Take {
+    /// The request at the head of its own ring; the number is the head afterwards.
+    Head(u32),
+    /// The request that it holds from a shared receive queue.
+    Claim,
+}
+
+/// Journal of a queue pair: which delivery is under way, and whether its completion entry was published.
+///
+/// Bits: 63 there is one, 62 published, 61 takes the claim, 55..32 completion queue, 31..0 head afterwards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QpJournal {
+    /// The completion entry was published: the request is used up.
+    pub published: bool,
+    /// The completion queue that the entry goes to.
+    pub cq: u32,
+    /// What is taken when it happened.
+    pub take: Take,
+}
+
+impl QpJournal {
+    /// The word for this journal.
+    #[must_use]
+    pub fn pack(self) -> u64 {
+        let (claim, head) = match self.take {
+            Take::Head(head) => (0, u64::from(head)),
+            Take::Claim => (1, 0),
+        };
+        1 << 63
+            | u64::from(self.published) << 62
+            | claim << 61
+            | (u64::from(self.cq) & INDEX_MASK) << 32
+            | head
+    }
+
+    /// The journal in this word, if there is one.
+    #[must_use]
+    pub fn unpack(word: u64) -> Option<Self> {
+        (word >> 63 == 1).then_some(Self {
+            published: word >> 62 & 1 == 1,
+            cq: (word >> 32 & INDEX_MASK) as u32,
+            take: if word >> 61 & 1 == 1 { Take::Claim } else { Take::Head(word as u32) },
+        })
+    }
+}
+
+/// A request held from a shared receive queue: bit 63 there is one, 55..32 the queue, 31..0 its count in the ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// The shared receive queue.
+    pub srq: u32,
+    /// The head of that queue before the request was taken.
+    pub count: u32,
+}
+
+impl Claim {
+    /// The word for this claim.
+    #[must_use]
+    pub fn pack(self) -> u64 {
+        1 << 63 | (u64::from(self.srq) & INDEX_MASK) << 32 | u64::from(self.count)
+    }
+
+    /// The claim in this word, if there is one.
+    #[must_use]
+    pub fn unpack(word: u64) -> Option<Self> {
+        (word >> 63 == 1).then_some(Self { srq: (word >> 32 & INDEX_MASK) as u32, count: word as u32 })
+    }
+}
+
+/// Journal of a shared receive queue: bit 63 there is one, 55..32 the claiming queue pair, 31..0 the head before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SrqJournal {
+    /// The queue pair that claims.
+    pub qp: u32,
+    /// The head before the claim.
+    pub count: u32,
+}
+
+impl SrqJournal {
+    /// The word for this journal.
+    #[must_use]
+    pub fn pack(self) -> u64 {
+        1 << 63 | (u64::from(self.qp) & INDEX_MASK) << 32 | u64::from(self.count)
+    }
+
+    /// The journal in this word, if there is one.
+    #[must_use]
+    pub fn unpack(word: u64) -> Option<Self> {
+        (word >> 63 == 1).then_some(Self { qp: (word >> 32 & INDEX_MASK) as u32, count: word as u32 })
+    }
+}
+
+/// Journal of a completion queue: bit 63 there is one, 55..32 the delivering queue pair, 31..0 the tail afterwards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CqJournal {
+    /// The queue pair whose delivery is under way.
+    pub qp: u32,
+    /// The tail once the entry is published.
+    pub tail: u32,
+}
+
+impl CqJournal {
+    /// The word for this journal.
+    #[must_use]
+    pub fn pack(self) -> u64 {
+        1 << 63 | (u64::from(self.qp) & INDEX_MASK) << 32 | u64::from(self.tail)
+    }
+
+    /// The journal in this word, if there is one.
+    #[must_use]
+    pub fn unpack(word: u64) -> Option<Self> {
+        (word >> 63 == 1).then_some(Self { qp: (word >> 32 & INDEX_MASK) as u32, tail: word as u32 })
+    }
+}
+
+/// Asynchronous events of one object: bit n (event by number) waits to be collected, bit n + 32 was raised since the
+/// object was reset. One word, so that raising is one store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Events(pub u64);
+
+impl Events {
+    /// With this event raised once more.
+    #[must_use]
+    pub fn raise(self, event: super::verbs::Event) -> Self {
+        let bit = 1u64 << (event as u32 & 31);
+        Self(self.0 | bit | bit << 32)
+    }
+
+    /// With this event raised unless it was raised before (communication established, last request reached).
+    #[must_use]
+    pub fn raise_once(self, event: super::verbs::Event) -> Self {
+        if self.was_raised(event) { self } else { self.raise(event) }
+    }
+
+    /// Whether the event was raised since the object was reset.
+    #[must_use]
+    pub fn was_raised(self, event: super::verbs::Event) -> bool {
+        self.0 >> 32 >> (event as u32 & 31) & 1 == 1
+    }
+
+    /// The events that wait, as bits by number, and the word without them.
+    #[must_use]
+    pub fn collect(self) -> (u32, Self) {
+        (self.0 as u32, Self(self.0 >> 32 << 32))
+    }
+}
+
+/// How many entries a ring holds, from its two counts; `None` when the counts cannot be true for this capacity.
+#[must_use]
+pub fn held(head: u64, tail: u64, capacity: u32) -> Option<u32> {
+    let held = (tail as u32).wrapping_sub(head as u32);
+    (held <= capacity).then_some(held)
+}
+
+/// The slot of a count. `capacity` is a power of two.
+#[must_use]
+pub fn slot(count: u32, capacity: u32) -> u32 {
+    count & capacity.wrapping_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::verbs::Event;
+    use super::*;
+
+    #[test]
+    fn packed_words_come_back() {
+        for take in [Take::Head(0), Take::Head(u32::MAX), Take::Claim] {
+            for published in [false, true] {
+                let journal = QpJournal { published, cq: 0xff_ffff, take };
+                assert_eq!(QpJournal::unpack(journal.pack()), Some(journal));
+            }
+        }
+        let claim = Claim { srq: 0xab_cdef, count: u32::MAX };
+        assert_eq!(Claim::unpack(claim.pack()), Some(claim));
+        let journal = SrqJournal { qp: 5, count: 7 };
+        assert_eq!(SrqJournal::unpack(journal.pack()), Some(journal));
+        let journal = CqJournal { qp: 0xff_ffff, tail: 0 };
+        assert_eq!(CqJournal::unpack(journal.pack()), Some(journal));
+        assert_eq!(QpJournal::unpack(0), None);
+        assert_eq!(Claim::unpack(0), None);
+    }
+
+    #[test]
+    fn counts_wrap_and_lies_are_seen() {
+        assert_eq!(held(0, 0, 8), Some(0));
+        assert_eq!(held(u64::from(u32::MAX), 3, 8), Some(4));
+        assert_eq!(held(0, 9, 8), None);
+        assert_eq!(held(1, 0, 8), None);
+        assert_eq!(held(0, 0, 0), Some(0));
+        assert_eq!(slot(u32::MAX, 8), 7);
+    }
+
+    #[test]
+    fn events_wait_until_collected_and_are_remembered() {
+        let events = Events::default().raise_once(Event::CommEst);
+        let (waiting, rest) = events.collect();
+        assert_eq!(waiting, 1 << Event::CommEst as u32);
+        assert_eq!(rest.raise_once(Event::CommEst).collect().0, 0);
+        assert_eq!(rest.raise(Event::CommEst).collect().0, waiting);
+    }
+}
