@@ -8,6 +8,7 @@ mod fork;
 mod liveness;
 pub mod lock;
 pub mod memory;
+pub mod objects;
 pub mod segment;
 pub mod slot;
 mod sys;

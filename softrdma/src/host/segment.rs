@@ -150,12 +150,10 @@ impl Segment {
             return Ok(Block { offset, len });
         }
         let end = books.end();
-        let target = books
-            .missing(len, align)
-            .and_then(|more| end.checked_add(more))
-            .and_then(|end| end.checked_next_multiple_of(GROWTH))
-            .ok_or(Error::NoMemory)?;
-        let target = target.min(self.memory.reserved() as u64);
+        let needed = books.missing(len, align).and_then(|more| end.checked_add(more));
+        let reserved = self.memory.reserved() as u64;
+        let needed = needed.filter(|needed| *needed <= reserved).ok_or(Error::NoMemory)?;
+        let target = needed.next_multiple_of(GROWTH).min(reserved);
         let file = self.file.as_ref().ok_or(Error::Gone)?.as_raw_fd();
         if target > end {
             sys::allocate(file, end, target - end)?;
