@@ -248,16 +248,17 @@ pub fn fit(target: &Target, request: &Incoming, next: Next, lookup: impl Fn(u32)
         (false, true) => request.length + GRH_BYTES,
         (false, false) => request.length,
     };
+    let flags = flags(request, datagram);
     let success = Completion {
         wr_id: receive.wr_id,
         status: Status::Success,
         opcode: if written { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv },
         vendor_err: 0,
         byte_len: if written { request.length } else { used } as u32,
-        imm_or_key: request.imm_or_key,
+        imm_or_key: if flags.any(WcFlags::WITH_IMM.and(WcFlags::WITH_INV)) { request.imm_or_key } else { 0 },
         qp_num: target.qp_num,
         src_qp: request.src_qp,
-        flags: flags(request, datagram),
+        flags,
         timestamp: 0,
     };
     let failed = |status| Completion { status, byte_len: 0, imm_or_key: 0, flags: WcFlags::NONE, ..success };

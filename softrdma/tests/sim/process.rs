@@ -1,0 +1,556 @@
+//! What a simulated process runs: it posts, carries its requests out in others' segments, polls, sleeps.
+
+use std::rc::Rc;
+
+use softrdma::core::breaks::{Break, RaiseOnce, collect};
+use softrdma::core::claim::{Claim, Claimed};
+use softrdma::core::completion::{Armed, Completion, overran, poll};
+use softrdma::core::deliver::{Deliver, Delivered};
+use softrdma::core::flush::Flush;
+use softrdma::core::keys::{Key, Kind};
+use softrdma::core::receive::{self, Next, ReceiveRequest, Sge, next_in_claim, next_in_ring};
+use softrdma::core::request::{self, Limits, Operands, Request, Sender};
+use softrdma::core::requester::{Action, Outcome, Syndrome, Work};
+use softrdma::core::responder::{Fit, GRH_BYTES, Incoming, Remote, Target, Verdict, fit, judge};
+use softrdma::core::shared::{CqWord, Memory, Object, QpWord, Take, Word};
+use softrdma::core::verbs::{Access, Event, Opcode, QpState, QpType, Status, WcFlags};
+
+use crate::ledger::{Posted, Receive, word};
+use crate::world::{Act, World};
+
+/// A key that every process knows.
+pub const GOOD_KEY: u32 = 1;
+/// A key that nobody knows.
+pub const BAD_KEY: u32 = 666;
+/// Marks the number of a receive request.
+pub const RECEIVE_ID: u64 = 1 << 63;
+/// Words that a receive buffer has.
+pub const BUFFER_WORDS: u64 = 10;
+
+/// Limits of every send queue.
+pub const LIMITS: Limits = Limits { max_send_wr: 4, max_send_sge: 2, max_inline: 16 };
+
+/// Number of a queue pair.
+pub fn qp_num(end: (usize, u32)) -> u32 {
+    ((end.0 as u32) << 16) | (end.1 + 1)
+}
+
+fn key(number: u32) -> Option<Key> {
+    let access = Access(0x30f);
+    let length = u64::MAX;
+    (number == GOOD_KEY).then_some(Key { kind: Kind::Region, valid: true, pd: 1, start: 0, length, access })
+}
+
+type Me = (usize, usize);
+
+fn state(world: &World, end: (usize, u32)) -> QpState {
+    let word = world.processes[end.0].segment.load(Word::Qp(end.1, QpWord::State));
+    QpState::from_number(word as u32).unwrap_or(QpState::Err)
+}
+
+/// One thread of a process.
+pub async fn thread(world: Rc<World>, me: Me) {
+    let world = &*world;
+    let process = &world.processes[me.0];
+    loop {
+        let mut busy = alerts(world, me).await;
+        let mut deadline = None;
+        let mut until = |time: Option<u64>| deadline = time.into_iter().chain(deadline).min();
+        let next = process.acts[me.1].borrow().front().cloned();
+        if let Some((time, act)) = next {
+            if time > world.now.get() {
+                until(Some(time));
+            } else if perform(world, me, act).await {
+                process.acts[me.1].borrow_mut().pop_front();
+                busy = true;
+            } else {
+                until(Some(world.now.get() + 5_000));
+            }
+        }
+        for qp in (0..process.configs.len() as u32).filter(|&qp| process.configs[qp as usize].thread == me.1)
+        {
+            match work(world, me, qp).await {
+                Some(Work::Wait(time)) => until(time),
+                Some(_) => busy = true,
+                None => {}
+            }
+        }
+        busy |= drain(world, me).await;
+        if busy {
+            continue;
+        }
+        // As a program that sleeps: ask for a bell, look once more, sleep.
+        for cq in my_cqs(world, me) {
+            world.acquire(me, me.0, Object::Cq(cq)).await;
+            let armed = Word::Cq(cq, CqWord::Armed);
+            process.segment.store(armed, Armed::request(process.segment.load(armed), false));
+            world.release(me, me.0, Object::Cq(cq));
+        }
+        world.pause().await;
+        if !drain(world, me).await {
+            world.idle(me, deadline).await;
+            // Who is woken takes each lock once before it looks.
+            for cq in my_cqs(world, me) {
+                world.acquire(me, me.0, Object::Cq(cq)).await;
+                world.release(me, me.0, Object::Cq(cq));
+            }
+        }
+    }
+}
+
+fn my_cqs(world: &World, me: Me) -> Vec<u32> {
+    let pollers = &world.processes[me.0].pollers;
+    (0..pollers.len() as u32).filter(|&cq| pollers[cq as usize] == me.1).collect()
+}
+
+/// Looks after the objects that somebody rang for.
+async fn alerts(world: &World, me: Me) -> bool {
+    let mut any = false;
+    loop {
+        let Some(object) = world.processes[me.0].alerts.borrow_mut().pop() else { return any };
+        any = true;
+        world.acquire(me, me.0, object).await;
+        collect(&world.processes[me.0].segment, object);
+        if let Object::Qp(qp) = object
+            && state(world, (me.0, qp)) == QpState::Err
+        {
+            flush_receives(world, me, (me.0, qp)).await;
+        }
+        world.release(me, me.0, object);
+    }
+}
+
+/// Does what the program wants; false when it has to be tried again later.
+async fn perform(world: &World, me: Me, act: Act) -> bool {
+    let process = &world.processes[me.0];
+    match act {
+        Act::Post(qp, request) => {
+            let config = &process.configs[qp as usize];
+            let queued = process.sends[qp as usize].borrow().len();
+            match request::accept(&request, config.qp_type, state(world, (me.0, qp)), &LIMITS, queued) {
+                Ok(()) => {
+                    world.note(me.0, "posts", || format!("{} {:?} on {qp}", request.wr_id, request.opcode));
+                    process.sends[qp as usize].borrow_mut().push(request);
+                    true
+                }
+                Err(request::Rejected::Full) => {
+                    let waits = process.sends[qp as usize].borrow().work(world.now.get());
+                    if waits == Work::Wait(None) {
+                        // Full of requests that wait without end.
+                        world.ledger.borrow_mut().sent[request.wr_id as usize].dropped = true;
+                    }
+                    waits == Work::Wait(None)
+                }
+                Err(other) => world.violated(&format!("a good request is rejected: {other:?}")),
+            }
+        }
+        Act::Break(qp) => {
+            break_whole(world, me, (me.0, qp), None).await;
+            true
+        }
+        Act::Drain(qp) => {
+            world.acquire(me, me.0, Object::Qp(qp)).await;
+            let (next, resume) = match state(world, (me.0, qp)) {
+                QpState::Rts => (QpState::Sqd, true),
+                QpState::Sqd => (QpState::Rts, false),
+                other => (other, false),
+            };
+            process.segment.store(Word::Qp(qp, QpWord::State), next as u64);
+            world.release(me, me.0, Object::Qp(qp));
+            if matches!(next, QpState::Rts | QpState::Sqd) {
+                process.sends[qp as usize].borrow_mut().set_state(next);
+            }
+            if resume {
+                let at = world.now.get() + world.random.below(20_000);
+                let mut acts = process.acts[me.1].borrow_mut();
+                // The act itself is taken off the front by the caller.
+                acts.insert(1, (at, Act::Drain(qp)));
+            }
+            true
+        }
+    }
+}
+
+/// ERR, and everything that follows on the receive side. The caller holds no lock of the queue pair.
+async fn break_whole(world: &World, me: Me, end: (usize, u32), event: Option<Event>) {
+    world.acquire(me, end.0, Object::Qp(end.1)).await;
+    world.carry(me, end.0, Break::new(end.1, event)).await;
+    flush_receives(world, me, end).await;
+    world.release(me, end.0, Object::Qp(end.1));
+}
+
+async fn flush_receives(world: &World, me: Me, end: (usize, u32)) {
+    let process = &world.processes[end.0];
+    let config = &process.configs[end.1 as usize];
+    let flush = Flush::new(&process.segment, end.1, qp_num(end), config.recv_cq, config.srq.is_some());
+    world.carry(me, end.0, flush).await;
+}
+
+async fn append(world: &World, me: Me, qp: u32, completion: &Completion) {
+    let cq = world.processes[me.0].configs[qp as usize].send_cq;
+    world.note(me.0, "completes", || format!("{:?}", (completion.wr_id, completion.status)));
+    if world.carry(me, me.0, Deliver::append(cq, completion)).await == Delivered::Overrun {
+        if !world.small_queues {
+            world.violated("a large completion queue overran");
+        }
+        break_whole(world, me, (me.0, qp), Some(Event::QpFatal)).await;
+    }
+}
+
+/// Works one send queue; what it waits for, or `None` when there was nothing to do.
+async fn work(world: &World, me: Me, qp: u32) -> Option<Work> {
+    let queue = &world.processes[me.0].sends[qp as usize];
+    let now_state = state(world, (me.0, qp));
+    if now_state == QpState::Err {
+        queue.borrow_mut().set_state(QpState::Err);
+    }
+    if matches!(now_state, QpState::Err | QpState::Sqe) {
+        loop {
+            let flushed = queue.borrow_mut().flush();
+            let Some(completion) = flushed else { break };
+            append(world, me, qp, &completion).await;
+        }
+        if now_state == QpState::Sqe {
+            // The program repairs an unreliable send queue at once.
+            queue.borrow_mut().set_state(QpState::Rts);
+            world.acquire(me, me.0, Object::Qp(qp)).await;
+            if state(world, (me.0, qp)) == QpState::Sqe {
+                world.processes[me.0].segment.store(Word::Qp(qp, QpWord::State), QpState::Rts as u64);
+            }
+            world.release(me, me.0, Object::Qp(qp));
+        }
+        return None;
+    }
+    let work = queue.borrow().work(world.now.get());
+    match work {
+        Work::Nothing => return None,
+        Work::Wait(_) => return Some(work),
+        Work::Attempt => {}
+    }
+    let request = queue.borrow().request().cloned()?;
+    let outcome = attempt(world, me, qp, &request).await;
+    record(world, &request, outcome);
+    let now = world.now.get();
+    let action = queue.borrow_mut().outcome(outcome, now)?;
+    match action {
+        Action::Later => {}
+        Action::Complete(None) => {}
+        Action::Complete(Some(completion)) => append(world, me, qp, &completion).await,
+        Action::Fail(completion, next) => {
+            append(world, me, qp, &completion).await;
+            if next == QpState::Err {
+                break_whole(world, me, (me.0, qp), None).await;
+            } else {
+                world.acquire(me, me.0, Object::Qp(qp)).await;
+                if state(world, (me.0, qp)) != QpState::Err {
+                    world.processes[me.0].segment.store(Word::Qp(qp, QpWord::State), next as u64);
+                }
+                world.release(me, me.0, Object::Qp(qp));
+            }
+        }
+    }
+    Some(Work::Attempt)
+}
+
+/// Keeps count of answers, to compare with the attributes when a request fails.
+fn record(world: &World, request: &Request, outcome: Outcome) {
+    let mut ledger = world.ledger.borrow_mut();
+    let sent = &mut ledger.sent[request.wr_id as usize];
+    match outcome {
+        Outcome::ReceiverNotReady(_) => {
+            sent.not_ready += 1;
+            sent.unanswered_since = None;
+        }
+        Outcome::NoAnswer => sent.unanswered_since = sent.unanswered_since.or(Some(world.now.get())),
+        _ => {}
+    }
+}
+
+fn end_of(world: &World, me: Me, qp: u32, request: &Request) -> (usize, u32) {
+    match request.datagram {
+        Some(_) => world.ledger.borrow().sent[request.wr_id as usize].to,
+        None => world.processes[me.0].configs[qp as usize].peer,
+    }
+}
+
+/// Carries a request out at its target.
+async fn attempt(world: &World, me: Me, qp: u32, request: &Request) -> Outcome {
+    let config = &world.processes[me.0].configs[qp as usize];
+    let sender = Sender { qp_type: config.qp_type, pd: 1, max_rd_atomic: 1, mtu: 1024 };
+    if let Err(status) = request::start(request, &sender, key) {
+        return Outcome::Local(status);
+    }
+    let end = end_of(world, me, qp, request);
+    if !world.alive(end.0) {
+        return Outcome::NoAnswer;
+    }
+    world.acquire(me, end.0, Object::Qp(end.1)).await;
+    let outcome = respond(world, me, qp, end, request).await;
+    world.release(me, end.0, Object::Qp(end.1));
+    if !matches!(outcome, Outcome::Done(_)) {
+        world.note(me.0, "is told", || format!("{} {outcome:?}", request.wr_id));
+    }
+    outcome
+}
+
+/// The responder's part, behind the target's lock.
+async fn respond(world: &World, me: Me, qp: u32, end: (usize, u32), request: &Request) -> Outcome {
+    let config = &world.processes[end.0].configs[end.1 as usize];
+    let segment = &world.processes[end.0].segment;
+    let state = state(world, end);
+    if state == QpState::Err {
+        // Whoever broke it may have died before everything was flushed.
+        flush_receives(world, me, end).await;
+    }
+    let target = Target {
+        qp_num: qp_num(end),
+        qp_type: config.qp_type,
+        state,
+        pd: 1,
+        access: config.access,
+        dest_qp_num: qp_num(config.peer),
+        qkey: 0x11,
+        max_dest_rd_atomic: 1,
+        min_rnr_timer: config.min_rnr_timer,
+        srq: config.srq.is_some(),
+    };
+    let (addr, rkey, _) = remote(request);
+    let incoming = Incoming {
+        qp_type: world.processes[me.0].configs[qp as usize].qp_type,
+        opcode: request.opcode,
+        src_qp: qp_num((me.0, qp)),
+        path_matches: true,
+        qkey: request.datagram.map_or(0, |datagram| datagram.qkey),
+        length: request.length(),
+        addr,
+        imm_or_key: request.imm_or_key,
+        solicited: false,
+    };
+    let plan = match judge(&target, &incoming, key(rkey).as_ref(), None) {
+        Verdict::Accept(plan) => plan,
+        Verdict::Drop => return Outcome::NoAnswer,
+        Verdict::Refuse(syndrome, breaks) => {
+            world.carry(me, end.0, Break::new(end.1, breaks.event)).await;
+            flush_receives(world, me, end).await;
+            return Outcome::Refused(syndrome);
+        }
+    };
+    if plan.established {
+        world.carry(me, end.0, RaiseOnce::new(Object::Qp(end.1), Event::CommEst)).await;
+    }
+    let bytes = incoming.length as u32;
+    if !plan.receive {
+        remote_memory(world, me, end, request, plan.remote).await;
+        return Outcome::Done(bytes);
+    }
+    let (next, take) = match config.srq {
+        Some(srq) => {
+            if next_in_claim(segment, end.1).is_none()
+                && world.carry(me, end.0, Claim::new(end.1, srq)).await == Claimed::Broken
+            {
+                world.violated("a shared receive queue is broken");
+            }
+            (next_in_claim(segment, end.1).map_or(Next::Empty, |(_, next)| next), Take::Claim)
+        }
+        None => {
+            let head = segment.load(Word::Qp(end.1, QpWord::Head)) as u32;
+            (next_in_ring(segment, end.1), Take::Head(head.wrapping_add(1)))
+        }
+    };
+    match fit(&target, &incoming, next, key) {
+        Fit::Accept(receive, completion) => {
+            if plan.remote == Remote::Write {
+                remote_memory(world, me, end, request, plan.remote).await;
+            } else {
+                scatter(world, &receive, request, config.qp_type == QpType::Ud).await;
+            }
+            let deliver = Deliver::receive(end.1, take, config.recv_cq, &completion, false);
+            match world.carry(me, end.0, deliver).await {
+                Delivered::Published => Outcome::Done(bytes),
+                Delivered::Overrun => {
+                    world.carry(me, end.0, Break::new(end.1, Some(Event::QpFatal))).await;
+                    flush_receives(world, me, end).await;
+                    Outcome::Refused(Syndrome::Operational)
+                }
+            }
+        }
+        Fit::Answer(outcome) => outcome,
+        Fit::Drop => Outcome::NoAnswer,
+        Fit::Fail(completion, syndrome) => {
+            world.carry(me, end.0, Break::new(end.1, None)).await;
+            world.carry(me, end.0, Deliver::receive(end.1, take, config.recv_cq, &completion, false)).await;
+            flush_receives(world, me, end).await;
+            Outcome::Refused(syndrome)
+        }
+        Fit::Broken(_) => world.violated("a receive queue is broken"),
+    }
+}
+
+fn remote(request: &Request) -> (u64, u32, u64) {
+    match request.operands {
+        Operands::Remote { addr, rkey, length } => (addr, rkey, length),
+        Operands::Atomic { addr, rkey, .. } => (addr, rkey, 8),
+        Operands::None | Operands::Key(_) => (0, 0, 0),
+    }
+}
+
+/// Moves the payload into a receive buffer, word by word.
+async fn scatter(world: &World, receive: &ReceiveRequest, request: &Request, datagram: bool) {
+    let mut places =
+        receive.sges.iter().flat_map(|sge| (sge.addr..sge.addr + u64::from(sge.length)).step_by(8));
+    let skipped = if datagram { GRH_BYTES / 8 } else { 0 };
+    for _ in 0..skipped {
+        places.next();
+    }
+    for index in 0..request.length() / 8 {
+        let Some(place) = places.next() else { world.violated("a payload leaves its buffer") };
+        let buffer = (place / 1024) as usize;
+        world.ledger.borrow_mut().receives[buffer].buffer[(place % 1024 / 8) as usize] =
+            word(request.wr_id, index);
+        world.pause().await;
+    }
+}
+
+async fn remote_memory(world: &World, me: Me, end: (usize, u32), request: &Request, remote: Remote) {
+    let target = &world.processes[end.0];
+    let message = request.wr_id;
+    match remote {
+        Remote::None | Remote::Flush => {}
+        Remote::Write | Remote::AtomicWrite => {
+            for index in 0..request.length() / 8 {
+                target.written.borrow_mut().entry(message).or_default().push(word(message, index));
+                world.pause().await;
+            }
+        }
+        Remote::Read => {
+            for index in 0..request.length() / 8 {
+                // What stands there is a message of nobody, by the target's number.
+                let value = word(end.0 as u64, index);
+                world.processes[me.0].results.borrow_mut().entry(message).or_default().push(value);
+                world.pause().await;
+            }
+        }
+        Remote::Atomic => {
+            let old = if request.opcode == Opcode::FetchAndAdd {
+                target.counter.replace(target.counter.get() + 1)
+            } else {
+                let old = target.swapped.get();
+                if let Operands::Atomic { compare_add, swap, .. } = request.operands
+                    && old == compare_add
+                {
+                    target.swapped.set(swap);
+                }
+                old
+            };
+            world.processes[me.0].results.borrow_mut().insert(message, vec![old]);
+        }
+    }
+}
+
+/// Polls every completion queue of a thread empty, and posts a new receive request for each that was used.
+async fn drain(world: &World, me: Me) -> bool {
+    let process = &world.processes[me.0];
+    let mut any = false;
+    for cq in my_cqs(world, me) {
+        loop {
+            match poll(&process.segment, cq) {
+                Ok(Some(completion)) => {
+                    any = true;
+                    seen(world, me.0, &completion);
+                }
+                Ok(None) => break,
+                Err(_) => world.violated("a completion queue is broken"),
+            }
+            world.pause().await;
+        }
+        if overran(&process.segment, cq) && !world.small_queues {
+            world.violated("a large completion queue overran");
+        }
+    }
+    any
+}
+
+/// Books a completion, checks what it says, and reposts.
+fn seen(world: &World, process: usize, completion: &Completion) {
+    world.note(process, "polls", || format!("{:?}", (completion.wr_id & !RECEIVE_ID, completion.status)));
+    world.processes[process].polled.borrow_mut().push(*completion);
+    let mut ledger = world.ledger.borrow_mut();
+    if completion.wr_id & RECEIVE_ID == 0 {
+        let sent = &mut ledger.sent[completion.wr_id as usize];
+        if sent.status.replace(completion.status).is_some() {
+            world.violated("a send request completes twice");
+        }
+        return;
+    }
+    let index = (completion.wr_id & !RECEIVE_ID) as usize;
+    if ledger.receives[index].status.replace(completion.status).is_some() {
+        world.violated("a receive request completes twice");
+    }
+    let queue = ledger.receives[index].queue;
+    if completion.status == Status::Success {
+        check_content(world, &mut ledger, process, index, completion);
+    }
+    drop(ledger);
+    post_receive(world, process, queue);
+}
+
+fn check_content(
+    world: &World,
+    ledger: &mut crate::ledger::Ledger,
+    process: usize,
+    index: usize,
+    completion: &Completion,
+) {
+    let written = completion.opcode == softrdma::core::verbs::WcOpcode::RecvRdmaWithImm;
+    let skipped = if completion.flags.has(WcFlags::GRH) { GRH_BYTES / 8 } else { 0 };
+    let message = if completion.flags.has(WcFlags::WITH_IMM) {
+        u64::from(completion.imm_or_key)
+    } else {
+        ledger.receives[index].buffer[skipped as usize]
+    };
+    let words = u64::from(completion.byte_len) / 8 - skipped;
+    let content: Vec<u64> = if written {
+        world.processes[process].written.borrow().get(&message).cloned().unwrap_or_default()
+    } else {
+        ledger.receives[index].buffer[skipped as usize..][..words as usize].to_vec()
+    };
+    if content.len() as u64 != words || (0..words).any(|at| content[at as usize] != word(message, at)) {
+        world.violated(&format!("message {message} arrives with other data"));
+    }
+    let sent = &mut ledger.sent[message as usize];
+    sent.received += 1;
+    if sent.received > 1 {
+        world.violated(&format!("message {message} arrives twice"));
+    }
+    if sent.to.0 != process || qp_num(sent.to) != completion.qp_num || qp_num(sent.from) != completion.src_qp
+    {
+        world.violated(&format!("message {message} arrives at the wrong queue pair"));
+    }
+}
+
+/// Posts one receive request with a fresh buffer.
+pub fn post_receive(world: &World, process: usize, queue: Posted) {
+    let mut ledger = world.ledger.borrow_mut();
+    let object = match queue {
+        Posted::Ring((_, qp)) => Object::Qp(qp),
+        Posted::Shared(_, srq) => Object::Srq(srq),
+    };
+    if let Posted::Ring(end) = queue
+        && state(world, end) == QpState::Err
+    {
+        return;
+    }
+    let index = ledger.receives.len() as u64;
+    let split = world.random.below(BUFFER_WORDS) as u32 * 8;
+    let sge =
+        |from: u32, to: u32| Sge { addr: index * 1024 + u64::from(from), length: to - from, lkey: GOOD_KEY };
+    let end = BUFFER_WORDS as u32 * 8;
+    let request = ReceiveRequest { wr_id: RECEIVE_ID | index, sges: vec![sge(0, split), sge(split, end)] };
+    match receive::post(&world.processes[process].segment, object, &request) {
+        Ok(()) => {
+            let buffer = vec![0; BUFFER_WORDS as usize];
+            ledger.receives.push(Receive { queue, buffer, status: None });
+        }
+        Err(error) => world.violated(&format!("a receive request cannot be posted: {error:?}")),
+    }
+}

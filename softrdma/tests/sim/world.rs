@@ -1,0 +1,374 @@
+//! Processes, locks, time, and the scheduler that interleaves their steps.
+//!
+//! A thread of a process is a future that gives way between any two steps of a transaction. Death is dropping the
+//! futures of a process: nothing of it runs any more, its locks stay taken.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use softrdma::core::completion::Completion;
+use softrdma::core::repair::Repair;
+use softrdma::core::request::Request;
+use softrdma::core::requester::{Retry, SendQueue};
+use softrdma::core::shared::Object;
+use softrdma::core::transport::{Machine, Progress};
+use softrdma::core::verbs::{Access, QpType};
+
+use crate::ledger::{End, Ledger};
+use crate::random::Random;
+use crate::segment::Segment;
+
+/// What a queue pair was set to; does not change.
+#[derive(Clone)]
+pub struct Config {
+    pub qp_type: QpType,
+    pub peer: End,
+    pub access: Access,
+    pub retry: Retry,
+    pub min_rnr_timer: u8,
+    pub send_cq: u32,
+    pub recv_cq: u32,
+    pub srq: Option<u32>,
+    pub sq_sig_all: bool,
+    /// No receive request is ever posted for it.
+    pub starved: bool,
+    /// The thread that works its send queue.
+    pub thread: usize,
+}
+
+/// Something a program does.
+#[derive(Clone)]
+pub enum Act {
+    Post(u32, Request),
+    /// Moves a queue pair into ERR.
+    Break(u32),
+    /// Drains a send queue for a while.
+    Drain(u32),
+}
+
+/// One simulated process.
+pub struct Process {
+    pub segment: Segment,
+    pub configs: Vec<Config>,
+    pub sends: Vec<RefCell<SendQueue>>,
+    /// The thread that polls each completion queue.
+    pub pollers: Vec<usize>,
+    pub acts: Vec<RefCell<VecDeque<(u64, Act)>>>,
+    pub alive: Cell<bool>,
+    /// One for each thread.
+    pub bells: Vec<Cell<bool>>,
+    pub alerts: RefCell<Vec<Object>>,
+    pub polled: RefCell<Vec<Completion>>,
+    /// Memory that peers write, by message.
+    pub written: RefCell<HashMap<u64, Vec<u64>>>,
+    /// Results of reads and atomics, by message.
+    pub results: RefCell<HashMap<u64, Vec<u64>>>,
+    pub counter: Cell<u64>,
+    pub swapped: Cell<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Wake {
+    Runnable,
+    Until(u64),
+    Never,
+}
+
+struct Thread {
+    process: usize,
+    thread: usize,
+    future: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    wake: Wake,
+    stalled_until: u64,
+}
+
+/// A death to come.
+pub struct Death {
+    pub process: usize,
+    /// Not before so many steps.
+    pub after: u64,
+    /// Within a transaction on the segment of somebody else, if there is one soon.
+    pub within: bool,
+}
+
+impl Death {
+    fn due(&self, world: &World, steps: u64) -> bool {
+        if steps < self.after {
+            return false;
+        }
+        if !self.within || steps > self.after + 3000 {
+            return true;
+        }
+        let locks = world.locks.borrow();
+        let busy = locks.iter().any(|((place, _), owner)| owner.0 == self.process && *place != self.process);
+        busy && world.random.once_in(12)
+    }
+}
+
+/// Everything.
+pub struct World {
+    pub seed: u64,
+    pub random: Random,
+    pub now: Cell<u64>,
+    pub processes: Vec<Process>,
+    pub ledger: RefCell<Ledger>,
+    /// Completion queues are small enough to overrun.
+    pub small_queues: bool,
+    pub recoveries: Cell<u64>,
+    threads: RefCell<Vec<Thread>>,
+    wakes: RefCell<Vec<(usize, Option<usize>)>>,
+    sleep: Cell<Option<Wake>>,
+    locks: RefCell<HashMap<(usize, Object), (usize, usize)>>,
+    trace: RefCell<VecDeque<(u64, usize, &'static str, String)>>,
+}
+
+const STEP_LIMIT: u64 = 1_000_000;
+
+impl World {
+    pub fn new(
+        seed: u64,
+        random: Random,
+        processes: Vec<Process>,
+        ledger: Ledger,
+        small_queues: bool,
+    ) -> Self {
+        Self {
+            seed,
+            random,
+            now: Cell::new(0),
+            processes,
+            ledger: RefCell::new(ledger),
+            small_queues,
+            recoveries: Cell::new(0),
+            threads: RefCell::default(),
+            wakes: RefCell::default(),
+            sleep: Cell::new(None),
+            locks: RefCell::default(),
+            trace: RefCell::default(),
+        }
+    }
+
+    pub fn alive(&self, process: usize) -> bool {
+        self.processes[process].alive.get()
+    }
+
+    pub fn note(&self, process: usize, what: &'static str, detail: impl FnOnce() -> String) {
+        let mut trace = self.trace.borrow_mut();
+        if trace.len() == 60 {
+            trace.pop_front();
+        }
+        trace.push_back((self.now.get(), process, what, detail()));
+    }
+
+    /// Ends the test with the seed and what happened last.
+    pub fn violated(&self, invariant: &str) -> ! {
+        eprintln!("seed {}: {invariant}", self.seed);
+        for (now, process, what, detail) in self.trace.borrow().iter() {
+            eprintln!("  {now:>9} ns  process {process}  {what}  {detail}");
+        }
+        panic!("seed {}: {invariant}", self.seed);
+    }
+
+    pub fn spawn(&self, process: usize, thread: usize, future: impl Future<Output = ()> + 'static) {
+        self.threads.borrow_mut().push(Thread {
+            process,
+            thread,
+            future: Some(Box::pin(future)),
+            wake: Wake::Runnable,
+            stalled_until: 0,
+        });
+    }
+
+    /// Rings for the threads of a process, or one of them. A bell stays until it was heard.
+    pub fn wake(&self, process: usize, thread: Option<usize>) {
+        for (index, bell) in self.processes[process].bells.iter().enumerate() {
+            if thread.is_none_or(|thread| thread == index) {
+                bell.set(true);
+            }
+        }
+        self.wakes.borrow_mut().push((process, thread));
+    }
+
+    /// Runs until nobody has anything left to do, or dies as planned.
+    pub fn run(&self, mut deaths: Vec<Death>) {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut steps = 0;
+        let mut runnable = Vec::new();
+        loop {
+            deaths.retain(|death| !(death.due(self, steps) && self.die(death.process)));
+            let now = self.now.get();
+            runnable.clear();
+            let mut next = u64::MAX;
+            for (index, thread) in self.threads.borrow().iter().enumerate() {
+                let from = match thread.wake {
+                    _ if thread.future.is_none() => continue,
+                    Wake::Never => continue,
+                    Wake::Runnable => thread.stalled_until,
+                    Wake::Until(until) => until.max(thread.stalled_until),
+                };
+                if from <= now { runnable.push(index) } else { next = next.min(from) }
+            }
+            if runnable.is_empty() {
+                if next == u64::MAX {
+                    return;
+                }
+                self.now.set(next);
+                continue;
+            }
+            let index = self.random.pick(&runnable);
+            self.now.set(now + 10 + self.random.below(50));
+            let Some(mut future) = self.threads.borrow_mut()[index].future.take() else { continue };
+            self.sleep.set(None);
+            let done = future.as_mut().poll(&mut context).is_ready();
+            let mut threads = self.threads.borrow_mut();
+            threads[index].wake = self.sleep.take().unwrap_or(Wake::Runnable);
+            threads[index].future = (!done).then_some(future);
+            if self.random.once_in(200) {
+                threads[index].stalled_until = self.now.get() + self.random.below(40_000);
+            }
+            for (process, which) in self.wakes.borrow_mut().drain(..) {
+                for thread in threads.iter_mut().filter(|thread| thread.process == process) {
+                    if which.is_none_or(|which| which == thread.thread) {
+                        thread.wake = Wake::Runnable;
+                    }
+                }
+            }
+            drop(threads);
+            steps += 1;
+            if steps > STEP_LIMIT {
+                self.violated("somebody never comes to an end");
+            }
+        }
+    }
+
+    /// Lets go of the threads, which hold the world.
+    pub fn clear(&self) {
+        self.threads.borrow_mut().clear();
+    }
+
+    /// Kills a process between two of its steps.
+    fn die(&self, process: usize) -> bool {
+        self.note(process, "dies", String::new);
+        self.processes[process].alive.set(false);
+        let mut threads = self.threads.borrow_mut();
+        for thread in threads.iter_mut().filter(|thread| thread.process == process) {
+            thread.future = None;
+        }
+        true
+    }
+
+    /// Gives way to the others.
+    pub async fn pause(&self) {
+        Yield(false).await;
+    }
+
+    /// Sleeps until then, or until woken.
+    pub async fn sleep(&self, until: Option<u64>) {
+        self.sleep.set(Some(until.map_or(Wake::Never, Wake::Until)));
+        Yield(false).await;
+    }
+
+    /// Sleeps until then unless a bell rings or has rung.
+    pub async fn idle(&self, me: (usize, usize), until: Option<u64>) {
+        let bell = &self.processes[me.0].bells[me.1];
+        if !bell.get() {
+            self.sleep(until).await;
+        }
+        bell.set(false);
+    }
+
+    /// Takes a lock, over from the dead where it must, and repairs then.
+    pub fn acquire(
+        &self,
+        me: (usize, usize),
+        place: usize,
+        object: Object,
+    ) -> Pin<Box<dyn Future<Output = ()> + '_>> {
+        Box::pin(async move {
+            loop {
+                let owner = self.locks.borrow().get(&(place, object)).copied();
+                match owner {
+                    Some(owner) if owner == me => self.violated("a lock is taken twice"),
+                    Some(owner) if self.alive(owner.0) => {
+                        self.sleep(Some(self.now.get() + 50 + self.random.below(200))).await;
+                    }
+                    other => {
+                        self.locks.borrow_mut().insert((place, object), me);
+                        if other.is_some() {
+                            self.recoveries.set(self.recoveries.get() + 1);
+                            self.note(me.0, "recovers", || format!("{object:?} of process {place}"));
+                            self.pause().await;
+                            self.carry(me, place, Repair::new(object)).await;
+                        }
+                        return;
+                    }
+                }
+            }
+        })
+    }
+
+    pub fn release(&self, me: (usize, usize), place: usize, object: Object) {
+        if self.locks.borrow_mut().remove(&(place, object)) != Some(me) {
+            self.violated("a lock is given back by somebody else");
+        }
+    }
+
+    /// Carries a transaction through on the segment of a process.
+    pub async fn carry<M: Machine>(&self, me: (usize, usize), place: usize, mut machine: M) -> M::Outcome {
+        loop {
+            match machine.step(&self.processes[place].segment) {
+                Progress::Continue => {}
+                Progress::Lock(object) => self.acquire(me, place, object).await,
+                Progress::Unlock(object) => self.release(me, place, object),
+                Progress::Bell(cq) => self.wake(place, Some(self.processes[place].pollers[cq as usize])),
+                Progress::Alert(object) => {
+                    self.processes[place].alerts.borrow_mut().push(object);
+                    self.wake(place, None);
+                }
+                Progress::Done(outcome) => return outcome,
+            }
+            self.pause().await;
+        }
+    }
+
+    /// Whether a lock is held, and by whom.
+    pub fn held(&self) -> Vec<((usize, Object), usize)> {
+        self.locks.borrow().iter().map(|(lock, owner)| (*lock, owner.0)).collect()
+    }
+
+    /// After the run: everything of the survivors is locked once, as its owner would sooner or later.
+    pub fn touch_everything(&self) {
+        let mut context = Context::from_waker(Waker::noop());
+        for place in (0..self.processes.len()).filter(|&place| self.alive(place)) {
+            for object in self.processes[place].segment.objects() {
+                let me = (place, 9);
+                let mut visit = self.acquire(me, place, object);
+                let mut tries = 0;
+                while visit.as_mut().poll(&mut context).is_pending() {
+                    tries += 1;
+                    if tries > 10_000 {
+                        self.violated("a lock cannot be had after the run");
+                    }
+                }
+                self.release(me, place, object);
+            }
+        }
+    }
+}
+
+struct Yield(bool);
+
+impl Future for Yield {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.0 {
+            return Poll::Ready(());
+        }
+        self.0 = true;
+        Poll::Pending
+    }
+}
