@@ -18,7 +18,7 @@
 //! changes. What it read may be wrong but never leads outside: each access is checked against the mapping again.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 
@@ -278,9 +278,19 @@ enum Target {
     Peer(Arc<Peer>),
 }
 
+/// How long a lock is waited for while its owner lives, unless [`Host::with_limit`] says otherwise.
+pub const LOCK_LIMIT: Duration = Duration::from_secs(10);
+
 /// One segment, own or a peer's, as the transactions of the protocol see it.
+///
+/// A lock that a living process keeps for longer than the limit (it was stopped, or its memory lies) makes the segment
+/// [given up](Host::is_given_up): from then on it has no objects, reads as zero and is not written, so a transaction under
+/// way ends and changes nothing more. The caller looks at this after each transaction, and takes it for a peer that does
+/// not answer.
 #[derive(Debug)]
 pub struct Host {
+    limit: Duration,
+    given_up: AtomicBool,
     me: Arc<Segment>,
     target: Target,
     layouts: RwLock<HashMap<Object, Layout>>,
@@ -290,12 +300,34 @@ pub struct Host {
 impl Host {
     /// This process's own segment.
     pub fn own(me: Arc<Segment>) -> Self {
-        Host { me, target: Target::Own, layouts: RwLock::default(), ropes: Mutex::default() }
+        Self::of(me, Target::Own)
     }
 
     /// A peer's segment.
     pub fn of_peer(me: Arc<Segment>, peer: Arc<Peer>) -> Self {
-        Host { me, target: Target::Peer(peer), layouts: RwLock::default(), ropes: Mutex::default() }
+        Self::of(me, Target::Peer(peer))
+    }
+
+    fn of(me: Arc<Segment>, target: Target) -> Self {
+        Host {
+            limit: LOCK_LIMIT,
+            given_up: AtomicBool::new(false),
+            me,
+            target,
+            layouts: RwLock::default(),
+            ropes: Mutex::default(),
+        }
+    }
+
+    /// Waits for locks at most this long.
+    #[must_use]
+    pub fn with_limit(self, limit: Duration) -> Self {
+        Host { limit, ..self }
+    }
+
+    /// Whether a lock could not be had in time. Stays so.
+    pub fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed)
     }
 
     fn memory(&self) -> &Mapping {
@@ -352,6 +384,9 @@ impl Host {
 
     /// The copy that [`Memory::exists`] made; made now for who did not ask.
     fn used(&self, object: Object) -> Option<Layout> {
+        if self.is_given_up() {
+            return None;
+        }
         self.known(object).or_else(|| self.layout(object))
     }
 
@@ -380,7 +415,7 @@ impl Memory for Host {
     }
 
     fn exists(&self, object: Object) -> bool {
-        self.layout(object).is_some()
+        !self.is_given_up() && self.layout(object).is_some()
     }
 
     fn capacity(&self, object: Object) -> u32 {
@@ -393,21 +428,23 @@ impl Memory for Host {
 }
 
 impl Transport for Host {
-    /// Waits as long as the owner lives. An object that is not there counts as locked: nothing of it can be changed.
+    /// Waits as long as the owner lives, but not longer than the limit. An object that is not there counts as locked: nothing of it can be changed.
     fn lock(&self, object: Object) -> Locked {
         let Some(layout) = self.used(object) else { return Locked::Clean };
         let Ok(word) = self.memory().u64(layout.entry + LOCK) else { return Locked::Clean };
-        loop {
-            match Lock::at(word).lock(self.me.owner(), &*self.me, Duration::from_secs(60)) {
-                Some(Acquired::Clean) => return Locked::Clean,
-                Some(Acquired::Recovered) => return Locked::Recovered,
-                None => {}
+        match Lock::at(word).lock(self.me.owner(), &*self.me, self.limit) {
+            Some(Acquired::Clean) => Locked::Clean,
+            Some(Acquired::Recovered) => Locked::Recovered,
+            None => {
+                self.given_up.store(true, Ordering::Relaxed);
+                Locked::Clean
             }
         }
     }
 
+    /// Also after the segment was given up: what was locked before must not stay so.
     fn unlock(&self, object: Object) {
-        if let Some(layout) = self.used(object)
+        if let Some(layout) = self.known(object)
             && let Ok(word) = self.memory().u64(layout.entry + LOCK)
         {
             Lock::at(word).unlock(self.me.owner());
