@@ -3,9 +3,10 @@
 //! Every figure is the median of several rounds. Two processes take part where it says so; both need a processor of their
 //! own for the figures to mean anything.
 
+use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -108,7 +109,7 @@ fn wake(turns: u32, here: (impl Fn(), impl Fn()), there: (impl Fn(), impl Fn()))
     }) / 2.0
 }
 
-fn bells(dir: &PathBuf, me: &Arc<Segment>) {
+fn bells(dir: &Path, me: &Arc<Segment>) {
     let (a, b) = (Bell::new(me).unwrap(), Bell::new(me).unwrap());
     let rope = |bell: &Bell| Rope::find(me.folder(), me.owner(), bell.number()).unwrap();
     let (to_a, to_b) = (rope(&a), rope(&b));
@@ -355,12 +356,19 @@ fn main() {
             drop(Segment::create(folder.clone()).unwrap());
         }),
     );
-    let others: Vec<Segment> = (0..200).map(|_| Segment::create(folder.clone()).unwrap()).collect();
+    let (mut sender, mut receiver) = std::io::pipe().map(|(r, w)| (w, r)).unwrap();
+    let others = Child::start(|| {
+        let _all: Vec<Segment> = (0..200).map(|_| Segment::create(folder.clone()).unwrap()).collect();
+        sender.write_all(&[1]).unwrap();
+        loop {
+            // SAFETY: sleeps until a signal.
+            unsafe { libc::pause() };
+        }
+    });
+    receiver.read_exact(&mut [0]).unwrap();
     say(
         "claim: a slot and give it back, 201 others in the folder",
-        median(50, |_| {
-            drop(Segment::create(folder.clone()).unwrap());
-        }),
+        median(50, |_| drop(Segment::create(folder.clone()).unwrap())),
     );
     drop(others);
     drop(me);

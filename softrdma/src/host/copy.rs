@@ -127,13 +127,11 @@ pub unsafe fn transfer(pid: libc::pid_t, direction: Direction, local: &[Span], r
     let mut there = Cursor { spans: remote, skip: 0 };
     let (mut ours, mut theirs) = ([NO_RANGE; BATCH], [NO_RANGE; BATCH]);
     loop {
-        let (_, available) = there.fill(&mut theirs, CALL_LIMIT);
+        let (mut their_count, available) = there.fill(&mut theirs, CALL_LIMIT);
         let (our_count, bytes) = here.fill(&mut ours, available);
-        let (their_count, bytes) = if bytes < available {
-            there.fill(&mut theirs, bytes)
-        } else {
-            there.fill(&mut theirs, available)
-        };
+        if bytes < available {
+            their_count = there.fill(&mut theirs, bytes).0;
+        }
         if bytes == 0 {
             return Ok(());
         }

@@ -83,7 +83,8 @@ impl OwnFiles {
         }
     }
 
-    fn has(st: &libc::stat) -> bool {
+    /// Whether the file is this process's own.
+    pub(crate) fn has(st: &libc::stat) -> bool {
         let Ok(token) = fork::token() else { return true };
         Self::list().contains(&(st.st_dev, st.st_ino, token))
     }

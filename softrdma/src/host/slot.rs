@@ -155,18 +155,33 @@ pub(crate) fn release(folder: &Folder, owner: Owner, file: &OwnedFd) {
     OwnFiles::remove(file.as_raw_fd());
 }
 
+/// `fstatat` of a name in the folder.
+fn stat_name(folder: &Folder, name: &CStr) -> Option<libc::stat> {
+    // SAFETY: stat is a struct of integers, for which all zeroes is a value.
+    let mut st: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: `name` is a C string, `st` is writable.
+    let r = unsafe { libc::fstatat(folder.raw(), name.as_ptr(), &mut st, libc::AT_SYMLINK_NOFOLLOW) };
+    (r == 0).then_some(st)
+}
+
 /// Whether `name` means the file behind `fd`.
 pub(crate) fn names(folder: &Folder, name: &CStr, fd: i32) -> bool {
-    // SAFETY: stat is a struct of integers, for which all zeroes is a value.
-    let mut there: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: `name` is a C string, `there` is writable.
-    let r = unsafe { libc::fstatat(folder.raw(), name.as_ptr(), &mut there, libc::AT_SYMLINK_NOFOLLOW) };
-    r == 0 && sys::stat(fd).is_ok_and(|here| (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino))
+    stat_name(folder, name).is_some_and(|there| {
+        sys::stat(fd).is_ok_and(|here| (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino))
+    })
+}
+
+/// Whether `name` means a file of this process, which is better not opened again: it could not be closed.
+fn is_own(folder: &Folder, name: &CStr) -> bool {
+    stat_name(folder, name).is_some_and(|st| OwnFiles::has(&st))
 }
 
 /// Removes the file of a dead process from its slot; `false` when it is alive, or somebody else is removing it.
 fn reap(folder: &Folder, slot: u16) -> bool {
     let name = file_name(slot);
+    if is_own(folder, &name) {
+        return false;
+    }
     let Ok(file) = folder.open_file(&name, 0).and_then(PeerFile::new) else { return false };
     matches!(file.owner(), Ok(None))
         && liveness::become_reaper(file.raw())
@@ -203,6 +218,7 @@ pub fn sweep(folder: &Folder) -> Result<u32> {
                 removed += u32::from(reap(folder, slot));
                 false
             }
+            Name::Unborn if is_own(folder, &name) => false,
             Name::Unborn => folder
                 .open_file(&name, 0)
                 .and_then(PeerFile::new)
