@@ -7,13 +7,13 @@
 //!
 //! | target | answer |
 //! |---|---|
-//! | the same real, effective and saved user and group ids, dumpable | allowed |
+//! | its real, effective and saved user and group ids are the caller's real ones, dumpable | allowed |
 //! | another user's, without `CAP_SYS_PTRACE` | `EPERM` |
 //! | not dumpable: set-user-id, started from an unreadable file, `prctl(PR_SET_DUMPABLE, 0)` | `EPERM` |
 //! | Yama `ptrace_scope` 1: not a descendant, unless it called `prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY)` or named an ancestor of the caller | `EPERM` |
 //! | Yama `ptrace_scope` 2 | only with `CAP_SYS_PTRACE` |
 //! | Yama `ptrace_scope` 3 | `EPERM` for everybody (attaching), until reboot |
-//! | seccomp filter of Docker before 20.10 or of kernels before 4.8 without `CAP_SYS_PTRACE` | `EPERM` |
+//! | behind a seccomp filter that knows neither call, as older container runtimes install | `EPERM` or `ENOSYS` |
 //! | no `CONFIG_CROSS_MEMORY_ATTACH` | `ENOSYS` |
 //!
 //! [`probe`] finds out per peer; where the answer is no, another way must carry the payload.

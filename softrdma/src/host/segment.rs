@@ -445,4 +445,74 @@ mod tests {
         });
         assert_eq!(status, 0);
     }
+
+    /// A full file system is an error of the allocation, never a signal later. Needs root, who can mount one.
+    #[test]
+    fn a_full_file_system_is_no_memory() {
+        // SAFETY: reads a number of the process.
+        if unsafe { libc::geteuid() } != 0 {
+            return;
+        }
+        let dir = TestDir::new("segment");
+        let status = in_child(|| {
+            let at = std::ffi::CString::new(dir.path().to_str().unwrap()).unwrap();
+            // SAFETY: plain system calls with C strings that live across them; the mounts are this child's alone.
+            unsafe {
+                let private = libc::MS_REC | libc::MS_PRIVATE;
+                let none = std::ptr::null();
+                assert_eq!(libc::unshare(libc::CLONE_NEWNS), 0);
+                assert_eq!(libc::mount(c"none".as_ptr(), c"/".as_ptr(), none, private, none.cast()), 0);
+                let size = c"size=1m".as_ptr().cast();
+                assert_eq!(libc::mount(c"tmpfs".as_ptr(), at.as_ptr(), c"tmpfs".as_ptr(), 0, size), 0);
+            }
+            let a = Segment::create(dir.folder()).unwrap();
+            let mut blocks = Vec::new();
+            while let Ok(block) = a.alloc(50_000, 64) {
+                a.memory().write(block.offset, &[1; 50_000]).unwrap();
+                blocks.push(block);
+            }
+            assert!((10..=20).contains(&blocks.len()), "{}", blocks.len());
+            // Another process finds no room either, and leaves nothing behind.
+            let mut others = Vec::new();
+            let refused = loop {
+                match Segment::create(a.folder().clone()) {
+                    Ok(other) => others.push(other),
+                    Err(e) => break e,
+                }
+            };
+            assert_eq!(refused, Error::NoMemory);
+            assert_eq!(a.folder().names().unwrap().len(), 1 + others.len());
+            // What was given back can be had again.
+            a.free(blocks.pop().unwrap());
+            a.alloc(50_000, 64).is_ok()
+        });
+        assert_eq!(status, 0);
+    }
+
+    /// Across PID namespaces peers see each other live, and know that a process id means nothing there.
+    #[test]
+    fn pid_namespaces() {
+        // SAFETY: reads a number of the process.
+        if unsafe { libc::geteuid() } != 0 {
+            return;
+        }
+        let dir = TestDir::new("segment");
+        let folder = dir.folder();
+        let a = Segment::create(folder.clone()).unwrap();
+        let owner = a.owner();
+        let status = in_child(|| {
+            // SAFETY: plain system call; only children of this child are in the new namespace.
+            assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWPID) }, 0);
+            let status = in_child(|| {
+                let own = Segment::create(folder.clone()).unwrap();
+                let outside = Peer::open(&folder, owner.slot()).unwrap();
+                own.lives(owner)
+                    && outside.lives()
+                    && outside.pid() == Ok(None)
+                    && crate::host::copy::probe(&outside) == Ok(crate::host::copy::Way::Closed(0))
+            });
+            status == 0
+        });
+        assert_eq!(status, 0);
+    }
 }
