@@ -100,7 +100,8 @@ impl Folder {
         // SAFETY: open returned this descriptor, and nobody else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         if made {
-            // The group first: changing it may clear mode bits. Neither call depends on the umask.
+            // The group first: changing it may clear mode bits. Neither call depends on the umask, unless that takes
+            // the owner's own rights away, which ends at the open above.
             give(&fd, config.group, config.folder_mode())?;
         }
         let deadline = Instant::now() + SETTLE;
@@ -267,18 +268,21 @@ mod tests {
     }
 
     #[test]
-    fn made_private_whatever_the_umask() {
+    fn the_mode_does_not_depend_on_the_umask() {
         let dir = TestDir::new("folder");
-        let config = Config { path: dir.path().join("a"), group: None };
+        // SAFETY: reads a number of the process.
+        let gid = unsafe { libc::getegid() };
         // The umask is the whole process's; the other tests of this binary set the modes they need themselves.
         // SAFETY: umask cannot fail.
-        let old = unsafe { libc::umask(0o777) };
-        let folder = Folder::open(&config);
+        let old = unsafe { libc::umask(0o077) };
+        for (name, group, mode) in [("a", None, 0o700), ("b", Some(gid), 0o770)] {
+            let config = Config { path: dir.path().join(name), group };
+            Folder::open(&config).unwrap();
+            assert_eq!(std::fs::metadata(&config.path).unwrap().permissions().mode() & 0o7777, mode);
+            Folder::open(&config).unwrap();
+        }
         // SAFETY: as above.
         unsafe { libc::umask(old) };
-        folder.unwrap();
-        assert_eq!(std::fs::metadata(&config.path).unwrap().permissions().mode() & 0o7777, 0o700);
-        Folder::open(&config).unwrap();
     }
 
     #[test]
