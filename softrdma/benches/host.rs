@@ -15,7 +15,7 @@ use softrdma::core::completion::{Completion, poll};
 use softrdma::core::deliver::Deliver;
 use softrdma::core::keys::{Key, Kind};
 use softrdma::core::receive::{ReceiveRequest, post};
-use softrdma::core::shared::{Memory, Object, QpWord, Take, Word};
+use softrdma::core::shared::{Object, QpWord, Take, Word};
 use softrdma::core::transport::{Transport, acquire, run};
 use softrdma::core::verbs::{Access, Status, WcFlags, WcOpcode};
 use softrdma::host::atomics::{self, Operation};
@@ -46,7 +46,7 @@ fn median(turns: u32, mut work: impl FnMut(u32)) -> f64 {
 }
 
 fn say(what: &str, ns: f64) {
-    println!("{what:<64} {ns:>10.1} ns");
+    println!("{what:<68} {ns:>10.1} ns");
 }
 
 /// A child that runs `work` and is killed when this is dropped.
@@ -276,6 +276,16 @@ fn keys(me: &Arc<Segment>) {
     );
 }
 
+fn deliver(on: &impl Transport, completion: &Completion) {
+    let qp = Object::Qp(0);
+    post(on, qp, &ReceiveRequest { wr_id: 1, sges: Vec::new() }).unwrap();
+    acquire(on, qp);
+    let head = on.load(Word::Qp(0, QpWord::Head)) as u32;
+    run(on, Deliver::receive(0, Take::Head(head.wrapping_add(1)), 0, completion, false));
+    on.unlock(qp);
+    assert!(poll(on, 0).unwrap().is_some());
+}
+
 fn deliveries(me: &Arc<Segment>) {
     let objects = Objects::new(me.clone()).unwrap();
     let shape = Shape { capacity: 64, receive_words: 4, bell: None, alert: None };
@@ -295,17 +305,12 @@ fn deliveries(me: &Arc<Segment>) {
         flags: WcFlags::NONE,
         timestamp: 0,
     };
-    say(
-        "queues: post a receive, deliver by the journal, poll",
-        median(20_000, |_| {
-            post(&host, qp, &ReceiveRequest { wr_id: 1, sges: Vec::new() }).unwrap();
-            acquire(&host, qp);
-            let head = host.load(Word::Qp(0, QpWord::Head)) as u32;
-            run(&host, Deliver::receive(0, Take::Head(head.wrapping_add(1)), 0, &completion, false));
-            host.unlock(qp);
-            assert!(poll(&host, 0).unwrap().is_some());
-        }),
-    );
+    let what = "queues: post a receive, deliver by the journal, poll";
+    say(&format!("{what} (Host)"), median(20_000, |_| deliver(&host, &completion)));
+    let of = [Some(qp), Some(cq), None];
+    say(&format!("{what} (View)"), median(20_000, |_| deliver(&host.view(of), &completion)));
+    let view = host.view(of);
+    say(&format!("{what} (View, kept)"), median(20_000, |_| deliver(&view, &completion)));
 }
 
 fn main() {

@@ -27,8 +27,6 @@
 //! # What is not here yet
 //! - Payload where [`copy::probe`] answers `Closed`: two copies through shared memory, with progress at the target.
 //! - Atomic operations there. ([`atomics`] needs the same rights as [`copy`].)
-//! - A fast form of [`objects::Host`] for the data path: it looks an object's layout up at every word, which makes a
-//!   delivery cost about a microsecond. Whoever holds an object for long can keep its layout and check the generation once.
 //! - A cache of open peers, and noticing that a peer grew or died outside of an operation.
 //! - Ends of processes without destructors (`exit`): the next process that claims a slot removes what they left. Whoever
 //!   embeds this may drop its [`segment::Segment`] at exit.

@@ -294,7 +294,7 @@ pub struct Host {
     me: Arc<Segment>,
     target: Target,
     layouts: RwLock<HashMap<Object, Layout>>,
-    ropes: Mutex<HashMap<u32, Option<Rope>>>,
+    ropes: Mutex<HashMap<u32, Rope>>,
 }
 
 impl Host {
@@ -390,72 +390,277 @@ impl Host {
         self.known(object).or_else(|| self.layout(object))
     }
 
+    /// The checked copy, when there is one.
+    fn fresh(&self, object: Object) -> Option<Layout> {
+        if self.is_given_up() { None } else { self.layout(object) }
+    }
+
+    fn host(&self) -> &Host {
+        self
+    }
+
+    /// The same segment for work on these objects, whose layouts are looked up now and not again for every word.
+    ///
+    /// Make it anew for each operation, or look at [`Memory::exists`]: the objects may go away.
+    pub fn view(&self, objects: [Option<Object>; VIEWED]) -> View<'_> {
+        View { host: self, held: objects.map(|o| o.and_then(|o| self.fresh(o).map(|l| (o, l)))) }
+    }
+
     fn ring_bell(&self, number: Option<u32>) {
         let Some(number) = number else { return };
         let mut ropes = self.ropes.lock().unwrap_or_else(|e| e.into_inner());
-        let rope =
-            ropes.entry(number).or_insert_with(|| Rope::find(self.me.folder(), self.owner(), number).ok());
-        if let Some(rope) = rope {
+        // One that is not found now is looked for again: descriptors may have run out.
+        if !ropes.contains_key(&number)
+            && let Ok(rope) = Rope::find(self.me.folder(), self.owner(), number)
+        {
+            ropes.insert(number, rope);
+        }
+        if let Some(rope) = ropes.get(&number) {
             rope.ring();
         }
     }
 }
 
-impl Memory for Host {
-    fn load(&self, word: Word) -> u64 {
-        let Some(layout) = self.used(object_of(word)) else { return 0 };
-        self.memory().u64(place(&layout, word)).map_or(0, |w| w.load(Ordering::Acquire))
+/// Objects that a [`View`] holds: one operation visits a queue pair, a shared receive queue and a completion queue.
+pub const VIEWED: usize = 3;
+
+/// A [`Host`] with the layouts of some objects at hand.
+#[derive(Debug)]
+pub struct View<'a> {
+    host: &'a Host,
+    held: [Option<(Object, Layout)>; VIEWED],
+}
+
+impl View<'_> {
+    #[inline]
+    fn held(&self, object: Object) -> Option<Layout> {
+        self.held.iter().flatten().find(|held| held.0 == object).map(|held| held.1)
     }
 
-    fn store(&self, word: Word, value: u64) {
-        let Some(layout) = self.used(object_of(word)) else { return };
-        if let Ok(w) = self.memory().u64(place(&layout, word)) {
-            w.store(value, Ordering::Release);
+    #[inline]
+    fn used(&self, object: Object) -> Option<Layout> {
+        match self.held(object) {
+            Some(layout) if !self.host.is_given_up() => Some(layout),
+            _ => self.host.used(object),
         }
     }
 
-    fn exists(&self, object: Object) -> bool {
-        !self.is_given_up() && self.layout(object).is_some()
+    fn known(&self, object: Object) -> Option<Layout> {
+        self.held(object).or_else(|| self.host.known(object))
     }
 
-    fn capacity(&self, object: Object) -> u32 {
-        self.used(object).map_or(0, |l| l.shape.capacity)
+    /// Whether the object is there, and still the one whose layout is at hand.
+    fn fresh(&self, object: Object) -> Option<Layout> {
+        let now = self.host.fresh(object)?;
+        self.held(object).is_none_or(|held| held.generation == now.generation).then_some(now)
     }
 
-    fn receive_words(&self, queue: Object) -> u32 {
-        self.used(queue).map_or(0, |l| l.shape.receive_words)
+    fn host(&self) -> &Host {
+        self.host
     }
 }
 
-impl Transport for Host {
-    /// Waits as long as the owner lives, but not longer than the limit. An object that is not there counts as locked: nothing of it can be changed.
-    fn lock(&self, object: Object) -> Locked {
-        let Some(layout) = self.used(object) else { return Locked::Clean };
-        let Ok(word) = self.memory().u64(layout.entry + LOCK) else { return Locked::Clean };
-        match Lock::at(word).lock(self.me.owner(), &*self.me, self.limit) {
-            Some(Acquired::Clean) => Locked::Clean,
-            Some(Acquired::Recovered) => Locked::Recovered,
-            None => {
-                self.given_up.store(true, Ordering::Relaxed);
-                Locked::Clean
+/// Memory and transport for what knows layouts.
+macro_rules! transport {
+    ($type:ty) => {
+        impl Memory for $type {
+            #[inline]
+            fn load(&self, word: Word) -> u64 {
+                let Some(layout) = self.used(object_of(word)) else { return 0 };
+                self.host().memory().u64(place(&layout, word)).map_or(0, |w| w.load(Ordering::Acquire))
+            }
+
+            #[inline]
+            fn store(&self, word: Word, value: u64) {
+                let Some(layout) = self.used(object_of(word)) else { return };
+                if let Ok(w) = self.host().memory().u64(place(&layout, word)) {
+                    w.store(value, Ordering::Release);
+                }
+            }
+
+            fn exists(&self, object: Object) -> bool {
+                self.fresh(object).is_some()
+            }
+
+            #[inline]
+            fn capacity(&self, object: Object) -> u32 {
+                self.used(object).map_or(0, |l| l.shape.capacity)
+            }
+
+            #[inline]
+            fn receive_words(&self, queue: Object) -> u32 {
+                self.used(queue).map_or(0, |l| l.shape.receive_words)
             }
         }
-    }
 
-    /// Also after the segment was given up: what was locked before must not stay so.
-    fn unlock(&self, object: Object) {
-        if let Some(layout) = self.known(object)
-            && let Ok(word) = self.memory().u64(layout.entry + LOCK)
-        {
-            Lock::at(word).unlock(self.me.owner());
+        impl Transport for $type {
+            /// Waits as long as the owner lives, but not longer than the limit. An object that is not there counts as
+            /// locked: nothing of it can be changed.
+            fn lock(&self, object: Object) -> Locked {
+                let host = self.host();
+                let Some(layout) = self.used(object) else { return Locked::Clean };
+                let Ok(word) = host.memory().u64(layout.entry + LOCK) else { return Locked::Clean };
+                match Lock::at(word).lock(host.me.owner(), &*host.me, host.limit) {
+                    Some(Acquired::Clean) => Locked::Clean,
+                    Some(Acquired::Recovered) => Locked::Recovered,
+                    None => {
+                        host.given_up.store(true, Ordering::Relaxed);
+                        Locked::Clean
+                    }
+                }
+            }
+
+            /// Also after the segment was given up: what was locked before must not stay so.
+            fn unlock(&self, object: Object) {
+                if let Some(layout) = self.known(object)
+                    && let Ok(word) = self.host().memory().u64(layout.entry + LOCK)
+                {
+                    Lock::at(word).unlock(self.host().me.owner());
+                }
+            }
+
+            fn bell(&self, cq: u32) {
+                self.host().ring_bell(self.used(Object::Cq(cq)).and_then(|l| l.shape.bell));
+            }
+
+            fn alert(&self, object: Object) {
+                self.host().ring_bell(self.used(object).and_then(|l| l.shape.alert));
+            }
+        }
+    };
+}
+
+transport!(Host);
+transport!(View<'_>);
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::TestDir;
+    use super::*;
+    use crate::core::shared::{CqWord, QpWord, SrqWord};
+
+    const SHAPE: Shape = Shape { capacity: 8, receive_words: 6, bell: None, alert: None };
+
+    #[test]
+    fn every_word_has_its_own_place() {
+        let dir = TestDir::new("objects");
+        let me = Arc::new(Segment::create(dir.folder()).unwrap());
+        let objects = Objects::new(me.clone()).unwrap();
+        let mut words = Vec::new();
+        for _ in 0..2 {
+            for like in [Object::Qp(0), Object::Srq(0), Object::Cq(0)] {
+                match objects.create(like, SHAPE).unwrap() {
+                    qp @ Object::Qp(i) => {
+                        use QpWord::*;
+                        words.extend([State, Journal, Head, Tail, Claim, Events].map(|w| Word::Qp(i, w)));
+                        words.extend((0..RECEIVE_WORDS).map(|word| Word::Claimed { qp: i, word }));
+                        words.extend((0..48).map(|n| Word::Receive { queue: qp, slot: n / 6, word: n % 6 }));
+                    }
+                    srq @ Object::Srq(i) => {
+                        use SrqWord::*;
+                        words.extend([Journal, Head, Tail, Limit, Events].map(|w| Word::Srq(i, w)));
+                        words.extend((0..48).map(|n| Word::Receive { queue: srq, slot: n / 6, word: n % 6 }));
+                    }
+                    Object::Cq(i) => {
+                        use CqWord::*;
+                        words.extend([Journal, Head, Tail, Armed, Events].map(|w| Word::Cq(i, w)));
+                        words.extend((0..8 * ENTRY_WORDS).map(|n| Word::Entry {
+                            cq: i,
+                            slot: n / ENTRY_WORDS,
+                            word: n % ENTRY_WORDS,
+                        }));
+                    }
+                }
+            }
+        }
+        let own = Host::own(me.clone());
+        let peer = Host::of_peer(me.clone(), Arc::new(Peer::open(me.folder(), 0).unwrap()));
+        let view = peer.view([Some(Object::Qp(1)), Some(Object::Srq(0)), Some(Object::Cq(1))]);
+        for (n, word) in words.iter().enumerate() {
+            assert_eq!(own.load(*word), 0);
+            own.store(*word, n as u64 + 1);
+        }
+        for (n, word) in words.iter().enumerate() {
+            assert_eq!((peer.load(*word), view.load(*word)), (n as u64 + 1, n as u64 + 1), "{word:?}");
+        }
+        // The locks are none of these words.
+        for object in [Object::Qp(0), Object::Srq(1), Object::Cq(0)] {
+            assert_eq!(view.lock(object), Locked::Clean);
+            view.unlock(object);
+        }
+        for (n, word) in words.iter().enumerate() {
+            assert_eq!(view.load(*word), n as u64 + 1, "{word:?}");
         }
     }
 
-    fn bell(&self, cq: u32) {
-        self.ring_bell(self.used(Object::Cq(cq)).and_then(|l| l.shape.bell));
+    #[test]
+    fn shapes_that_are_not_possible() {
+        let dir = TestDir::new("objects");
+        let me = Arc::new(Segment::create(dir.folder()).unwrap());
+        let objects = Objects::new(me).unwrap();
+        for shape in [
+            Shape { capacity: 3, ..SHAPE },
+            Shape { capacity: MAX_CAPACITY * 2, ..SHAPE },
+            Shape { receive_words: 1, ..SHAPE },
+            Shape { receive_words: RECEIVE_WORDS + 1, ..SHAPE },
+        ] {
+            assert_eq!(objects.create(Object::Qp(0), shape), Err(Error::OutOfBounds), "{shape:?}");
+        }
+        let none = Shape { capacity: 0, ..SHAPE };
+        assert_eq!(objects.create(Object::Qp(0), none), Ok(Object::Qp(0)));
+        assert_eq!(objects.create(Object::Srq(0), none), Err(Error::OutOfBounds));
+        assert_eq!(objects.create(Object::Cq(0), none), Err(Error::OutOfBounds));
+        assert_eq!(objects.destroy(Object::Cq(0)), Err(Error::OutOfBounds));
+        assert_eq!(objects.destroy(Object::Qp(0)), Ok(()));
+        assert_eq!(objects.destroy(Object::Qp(0)), Err(Error::OutOfBounds));
     }
 
-    fn alert(&self, object: Object) {
-        self.ring_bell(self.used(object).and_then(|l| l.shape.alert));
+    #[test]
+    fn an_index_that_is_used_again_is_another_object() {
+        let dir = TestDir::new("objects");
+        let me = Arc::new(Segment::create(dir.folder()).unwrap());
+        let objects = Objects::new(me.clone()).unwrap();
+        let peer = Host::of_peer(me.clone(), Arc::new(Peer::open(me.folder(), 0).unwrap()));
+        assert!(!peer.exists(Object::Cq(0)) && !peer.exists(Object::Cq(u32::MAX)));
+        // More than one chunk, and more than the segment had when it was mapped.
+        let all: Vec<Object> = (0..600).map(|_| objects.create(Object::Cq(0), SHAPE).unwrap()).collect();
+        let cq = all[599];
+        assert_eq!(cq, Object::Cq(599));
+        let view = peer.view([Some(cq), None, None]);
+        assert!(peer.exists(cq) && view.exists(cq));
+        assert_eq!(view.capacity(cq), 8);
+        objects.destroy(cq).unwrap();
+        assert!(!peer.exists(cq) && !view.exists(cq));
+        assert_eq!(objects.create(Object::Cq(0), Shape { capacity: 16, ..SHAPE }), Ok(cq));
+        assert!(peer.exists(cq) && !view.exists(cq));
+        assert_eq!(peer.capacity(cq), 16);
+    }
+
+    #[test]
+    fn a_lock_that_is_kept_ends_in_giving_up() {
+        let dir = TestDir::new("objects");
+        let me = Arc::new(Segment::create(dir.folder()).unwrap());
+        let other = Arc::new(Segment::create(dir.folder()).unwrap());
+        let objects = Objects::new(me.clone()).unwrap();
+        let (qp, cq) =
+            (objects.create(Object::Qp(0), SHAPE).unwrap(), objects.create(Object::Cq(0), SHAPE).unwrap());
+        let holder = Host::own(me.clone());
+        assert_eq!(holder.lock(cq), Locked::Clean);
+        let peer = Arc::new(Peer::open(me.folder(), 0).unwrap());
+        let waiter = Host::of_peer(other, peer).with_limit(Duration::from_millis(30));
+        assert_eq!(waiter.lock(qp), Locked::Clean);
+        assert!(!waiter.is_given_up());
+        let _ = waiter.lock(cq);
+        assert!(waiter.is_given_up() && !waiter.exists(cq));
+        waiter.store(Word::Cq(0, CqWord::Tail), 5);
+        assert_eq!(holder.load(Word::Cq(0, CqWord::Tail)), 0);
+        waiter.unlock(qp);
+        waiter.unlock(cq);
+        // What it had it gave back, and what it had not it left alone.
+        let again = Host::own(me.clone()).with_limit(Duration::from_millis(1));
+        assert_eq!(again.lock(qp), Locked::Clean);
+        assert!(!again.is_given_up());
+        let _ = again.lock(cq);
+        assert!(again.is_given_up());
     }
 }
