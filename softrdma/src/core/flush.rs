@@ -1,14 +1,16 @@
-//! Flush of a receive side: everything posted completes with [`Status::WrFlushErr`](super::verbs::Status::WrFlushErr).
+//! The end of a receive side: flush and reset.
+//!
+//! Flush: everything posted completes with [`Status::WrFlushErr`](super::verbs::Status::WrFlushErr).
 //!
 //! The queue pair is in ERR when this starts. Whoever moved it there runs it, and when that process dies within, whoever
 //! finds requests on a queue pair in ERR runs it again: each request is one delivery and flushed once.
 
 use super::completion::Completion;
 use super::deliver::Deliver;
-use super::receive::{Next, next_in_claim, next_in_ring};
-use super::shared::{Events, Memory, Object, QpWord, Take, Word};
+use super::receive::{Next, ReceiveRequest, next_in_claim, next_in_ring};
+use super::shared::{Claim, Events, Memory, Object, QpWord, Take, Word};
 use super::transport::{Machine, Progress};
-use super::verbs::{Event, WcOpcode};
+use super::verbs::{Event, QpState, WcOpcode};
 
 /// The transaction, by the holder of the queue pair's lock.
 ///
@@ -35,7 +37,7 @@ enum Step {
 impl Flush {
     /// The flush of queue pair `qp` with number `qp_num` into its receive completion queue. `srq` when it receives
     /// from a shared receive queue. For an XRC target `cq` is the completion queue of the shared receive queue in its
-    /// [`Claim`](super::shared::Claim).
+    /// [`Claim`], which need not be the one that a message names.
     #[must_use]
     pub fn new(memory: &impl Memory, qp: u32, qp_num: u32, cq: u32, srq: bool) -> Self {
         // The owner may go on posting: what is flushed in one go is bounded.
@@ -72,6 +74,24 @@ impl Flush {
     }
 }
 
+/// Empties the receive side without completions and moves it to RESET (IBA §10.3.1.1). The owner's side, behind the
+/// queue pair's lock.
+///
+/// A request that the queue pair held from a shared receive queue is not lost: the owner posts it there again.
+#[must_use]
+pub fn reset(memory: &impl Memory, qp: u32) -> Option<(Claim, ReceiveRequest)> {
+    let held = match next_in_claim(memory, qp) {
+        Some((claim, Next::Request(request))) => Some((claim, request)),
+        _ => None,
+    };
+    let word = |word| Word::Qp(qp, word);
+    memory.store(word(QpWord::State), u64::from(QpState::Reset as u32));
+    memory.store(word(QpWord::Claim), 0);
+    memory.store(word(QpWord::Head), memory.load(word(QpWord::Tail)));
+    memory.store(word(QpWord::Events), 0);
+    held
+}
+
 impl Machine for Flush {
     type Outcome = ();
 
@@ -80,11 +100,7 @@ impl Machine for Flush {
             Step::Next => return self.next(memory),
             Step::Deliver(ref mut deliver) => match deliver.step(memory) {
                 Progress::Done(_) => self.step = Step::Next,
-                Progress::Continue => {}
-                Progress::Lock(object) => return Progress::Lock(object),
-                Progress::Unlock(object) => return Progress::Unlock(object),
-                Progress::Bell(cq) => return Progress::Bell(cq),
-                Progress::Alert(object) => return Progress::Alert(object),
+                other => return other.map(|_| ()),
             },
             Step::Raise => {
                 self.step = Step::Done;

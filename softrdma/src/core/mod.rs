@@ -7,7 +7,7 @@
 //! | [`transport`] | locks and bells, and the loop that runs a transaction |
 //! | [`qp`] | states, their changes and what each does to the queues |
 //! | [`request`], [`requester`] | the send queue: what is accepted, checked, tried again, completed, flushed |
-//! | [`responder`] | what a target does with a request |
+//! | [`responder`], [`respond`] | what a target does with a request; the order in which it is done |
 //! | [`keys`], [`timers`] | checks of memory keys and windows; encoded times |
 //! | [`deliver`], [`claim`], [`flush`], [`breaks`] | the transactions: complete a receive request; take one from a shared receive queue; flush; break and raise events |
 //! | [`repair`] | what to do when the owner of a lock died within one |
@@ -25,6 +25,7 @@ pub mod receive;
 pub mod repair;
 pub mod request;
 pub mod requester;
+pub mod respond;
 pub mod responder;
 pub mod shared;
 pub mod timers;

@@ -110,10 +110,16 @@ pub fn next_in_ring(memory: &impl Memory, qp: u32) -> Next {
     }
 }
 
+/// Whether a queue pair holds a request from a shared receive queue, and which. Behind the queue pair's lock.
+#[must_use]
+pub fn claim_of(memory: &impl Memory, qp: u32) -> Option<Claim> {
+    Claim::unpack(memory.load(Word::Qp(qp, QpWord::Claim)))
+}
+
 /// The request that a queue pair holds from a shared receive queue, and where it is from. Behind the queue pair's lock.
 #[must_use]
 pub fn next_in_claim(memory: &impl Memory, qp: u32) -> Option<(Claim, Next)> {
-    let claim = Claim::unpack(memory.load(Word::Qp(qp, QpWord::Claim)))?;
+    let claim = claim_of(memory, qp)?;
     Some((claim, decode(RECEIVE_WORDS, |word| memory.load(Word::Claimed { qp, word }))))
 }
 

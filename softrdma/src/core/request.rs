@@ -40,6 +40,14 @@ pub struct Datagram {
     pub qkey: u32,
 }
 
+impl Datagram {
+    /// The key that is sent, given the sender's own.
+    #[must_use]
+    pub fn sent_qkey(&self, own: u32) -> u32 {
+        if self.qkey >> 31 == 1 { own } else { self.qkey }
+    }
+}
+
 /// What an operation needs beyond its local memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operands {
@@ -191,7 +199,9 @@ pub fn start(request: &Request, sender: &Sender, lookup: impl Fn(u32) -> Option<
     if !fits {
         return Err(Status::LocLenErr);
     }
-    if matches!(request.opcode, RdmaRead | CmpAndSwp | FetchAndAdd) && sender.max_rd_atomic == 0 {
+    // These occupy a place of the responder until they are answered.
+    if matches!(request.opcode, RdmaRead | CmpAndSwp | FetchAndAdd | AtomicWrite) && sender.max_rd_atomic == 0
+    {
         return Err(Status::LocQpOpErr);
     }
     let operands_fit = match request.operands {
@@ -243,6 +253,13 @@ mod tests {
         assert_eq!(count(QpType::Rc), 12);
         assert_eq!(count(QpType::XrcSend), 12);
         assert_eq!(count(QpType::XrcRecv), 0);
+    }
+
+    #[test]
+    fn a_controlled_key_is_the_senders_own() {
+        let datagram = Datagram { qp_num: 1, qkey: 0x7fff_ffff };
+        assert_eq!(datagram.sent_qkey(5), 0x7fff_ffff);
+        assert_eq!(Datagram { qkey: 0x8000_0000, ..datagram }.sent_qkey(5), 5);
     }
 
     #[test]

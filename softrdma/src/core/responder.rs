@@ -1,8 +1,7 @@
 //! The responder's rules: what a target does with a request, decided by whoever carries the request out.
 //!
-//! Two questions in order: [`judge`] looks at the queue pair, the keys and the request; when a receive request is
-//! needed, [`fit`] looks at the one that was found. Both only decide. The caller holds the target's lock and acts:
-//! moves the payload, invalidates, delivers the completion, changes the state, raises the event.
+//! Two questions in order, asked by [`Respond`](super::respond::Respond): [`judge`] looks at the queue pair, the keys and the request; when a receive request is
+//! needed, [`fit`] looks at the one that was found. Both only decide.
 //!
 //! Classes of failure are those of IBA §9.9.3 (table 58 for RC, 59 for UC, 60 for UD).
 
@@ -28,6 +27,8 @@ pub struct Target {
     pub state: QpState,
     /// Protection domain.
     pub pd: u32,
+    /// Protection domain of its receive requests: that of the shared receive queue, where it has one (IBA §10.2.9.1).
+    pub receive_pd: u32,
     /// `qp_access_flags`
     pub access: Access,
     /// Connected services: the peer's number.
@@ -115,7 +116,7 @@ pub struct Plan {
     pub receive: bool,
     /// The key to invalidate once the payload is there.
     pub invalidate: Option<u32>,
-    /// Raise [`Event::CommEst`] once: a message arrived while the queue pair is in RTR (IBA §11.6.3.2).
+    /// Raise [`Event::CommEst`] once: a message arrived on a connection still in RTR (IBA §11.6.3.2).
     pub established: bool,
 }
 
@@ -168,9 +169,9 @@ pub fn judge(target: &Target, request: &Incoming, key: Option<&Key>, inv_key: Op
             _ => Remote::Write,
         };
         let eight = matches!(remote, Remote::Atomic | Remote::AtomicWrite);
-        let responds = matches!(remote, Remote::Read | Remote::Atomic);
+        let responds = matches!(remote, Remote::Read | Remote::Atomic | Remote::AtomicWrite);
         // The queue pair is not set up for it, or an atomic is not aligned: class C, invalid request (§9.7.4.1.5).
-        if !target.access.has(qp_right(need))
+        if !target.access.has(need)
             || responds && target.max_dest_rd_atomic == 0
             || eight && (!request.addr.is_multiple_of(8) || request.length != 8)
         {
@@ -194,14 +195,8 @@ pub fn judge(target: &Target, request: &Incoming, key: Option<&Key>, inv_key: Op
         remote,
         receive: request.needs_receive(),
         invalidate,
-        established: target.state == QpState::Rtr,
+        established: target.state == QpState::Rtr && target.qp_type != QpType::Ud,
     })
-}
-
-/// The right a queue pair must have for an operation. Flush has none of its own there: it comes with reading or
-/// writing being possible at all.
-fn qp_right(need: Access) -> Access {
-    if need == Access::FLUSH_GLOBAL { Access::NONE } else { need }
 }
 
 /// Whether the request is for this queue pair; else it is dropped without an answer (IBA §9.6.1).
@@ -261,11 +256,10 @@ pub fn fit(target: &Target, request: &Incoming, next: Next, lookup: impl Fn(u32)
         flags,
         timestamp: 0,
     };
-    let failed = |status| Completion { status, byte_len: 0, imm_or_key: 0, flags: WcFlags::NONE, ..success };
     if used > receive.length() {
         // RC: class C; UC and UD: dropped, the request stays (class D).
         return if reliable {
-            Fit::Fail(failed(Status::LocLenErr), Syndrome::InvalidRequest)
+            Fit::Fail(failed(success, Status::LocLenErr), Syndrome::InvalidRequest)
         } else {
             Fit::Drop
         };
@@ -278,13 +272,18 @@ pub fn fit(target: &Target, request: &Incoming, next: Next, lookup: impl Fn(u32)
             }
             left = left.saturating_sub(u64::from(sge.length));
             let key = lookup(sge.lkey);
-            if keys::check_local(key.as_ref(), target.pd, sge.addr, sge.length, true).is_err() {
+            if keys::check_local(key.as_ref(), target.receive_pd, sge.addr, sge.length, true).is_err() {
                 // The receiver's own fault, class A: it learns it from its completion.
-                return Fit::Fail(failed(Status::LocProtErr), Syndrome::Operational);
+                return Fit::Fail(failed(success, Status::LocProtErr), Syndrome::Operational);
             }
         }
     }
     Fit::Accept(receive, success)
+}
+
+/// The completion of a receive request that failed.
+pub(super) fn failed(completion: Completion, status: Status) -> Completion {
+    Completion { status, byte_len: 0, imm_or_key: 0, flags: WcFlags::NONE, ..completion }
 }
 
 fn flags(request: &Incoming, datagram: bool) -> WcFlags {
@@ -307,7 +306,8 @@ mod tests {
         qp_type: QpType::Rc,
         state: QpState::Rts,
         pd: 1,
-        access: Access(0xe),
+        receive_pd: 1,
+        access: Access(0x10e),
         dest_qp_num: 9,
         qkey: 0x11,
         max_dest_rd_atomic: 1,
@@ -361,6 +361,12 @@ mod tests {
 
     #[test]
     fn the_first_message_in_rtr_establishes() {
+        let ud = Target { qp_type: QpType::Ud, state: QpState::Rtr, ..TARGET };
+        let datagram = Incoming { qp_type: QpType::Ud, ..SEND };
+        assert!(matches!(
+            judge(&ud, &datagram, None, None),
+            Verdict::Accept(Plan { established: false, .. })
+        ));
         for (state, expected) in [(QpState::Rtr, true), (QpState::Rts, false)] {
             let Verdict::Accept(plan) = judge(&Target { state, ..TARGET }, &SEND, None, None) else {
                 panic!()
@@ -388,10 +394,8 @@ mod tests {
             assert_eq!(refused(judge(&TARGET, &op(opcode), None, None)), ACCESS, "{opcode:?}");
             let weak = Key { access: Access::LOCAL_WRITE, ..KEY };
             assert_eq!(refused(judge(&TARGET, &op(opcode), Some(&weak), None)), ACCESS, "{opcode:?}");
-            if opcode != Opcode::Flush {
-                let shut = Target { access: Access::NONE, ..TARGET };
-                assert_eq!(refused(judge(&shut, &op(opcode), Some(&KEY), None)), INVALID, "{opcode:?}");
-            }
+            let shut = Target { access: Access::NONE, ..TARGET };
+            assert_eq!(refused(judge(&shut, &op(opcode), Some(&KEY), None)), INVALID, "{opcode:?}");
         }
         let none = Incoming { length: 0, ..op(Opcode::RdmaWrite) };
         assert!(matches!(judge(&TARGET, &none, None, None), Verdict::Accept(_)));
@@ -432,6 +436,8 @@ mod tests {
             panic!()
         };
         assert_eq!(completion.status, Status::LocProtErr);
+        let elsewhere = Target { receive_pd: 2, ..TARGET };
+        assert!(matches!(fit(&elsewhere, &SEND, receive(16), lookup), Fit::Fail(_, Syndrome::Operational)));
         assert_eq!(fit(&TARGET, &SEND, Next::Broken, lookup), Fit::Broken(Syndrome::Operational));
 
         let ud = Target { qp_type: QpType::Ud, ..TARGET };

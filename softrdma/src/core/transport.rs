@@ -24,6 +24,20 @@ pub enum Progress<T> {
     Done(T),
 }
 
+impl<T> Progress<T> {
+    /// The same with another outcome.
+    pub fn map<U>(self, outcome: impl FnOnce(T) -> U) -> Progress<U> {
+        match self {
+            Self::Continue => Progress::Continue,
+            Self::Lock(object) => Progress::Lock(object),
+            Self::Unlock(object) => Progress::Unlock(object),
+            Self::Bell(cq) => Progress::Bell(cq),
+            Self::Alert(object) => Progress::Alert(object),
+            Self::Done(done) => Progress::Done(outcome(done)),
+        }
+    }
+}
+
 /// A transaction: each step changes at most one shared word, so that death between any two steps is a state that
 /// [`Repair`] knows.
 pub trait Machine {

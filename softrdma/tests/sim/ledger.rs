@@ -22,6 +22,8 @@ pub struct Sent {
     pub not_ready: u32,
     /// When an answer was missing for the first time since the last answer.
     pub unanswered_since: Option<u64>,
+    /// Missing answers since the last answer.
+    pub unanswered: u32,
 }
 
 /// Where receive requests are posted.
@@ -36,6 +38,8 @@ pub struct Receive {
     pub queue: Posted,
     pub buffer: Vec<u64>,
     pub status: Option<Status>,
+    /// Its queue pair was reset before a message came.
+    pub forgotten: bool,
 }
 
 /// The book of one run.

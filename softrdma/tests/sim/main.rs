@@ -172,7 +172,7 @@ fn new_config(random: &Random, process: &mut Process, qp_type: QpType, small_que
         if srqs > 0 && !random.once_in(3) {
             random.below(srqs as u64) as u32
         } else {
-            process.segment.add_srq(random.pick(&[4, 8]))
+            process.segment.add_srq(16)
         }
     });
     let thread = random.below(process.acts.len() as u64) as usize;
@@ -196,6 +196,12 @@ fn new_config(random: &Random, process: &mut Process, qp_type: QpType, small_que
     }
 }
 
+/// Whether a shared receive queue may run dry because queue pairs hold its requests for senders that died. A patient
+/// sender then waits for ever, as it does on hardware.
+fn is_scarce(srq: u32) -> bool {
+    srq % 2 == 1
+}
+
 fn connect(random: &Random, processes: &mut [Process], small_queues: bool) {
     let one = random.below(processes.len() as u64) as usize;
     let other = random.below(processes.len() as u64) as usize;
@@ -208,10 +214,10 @@ fn connect(random: &Random, processes: &mut [Process], small_queues: bool) {
     let mut config = new_config(random, &mut processes[one], from, small_queues);
     let state = if to == QpType::XrcRecv || random.once_in(4) { QpState::Rtr } else { QpState::Rts };
     let mut peer_config = new_config(random, &mut processes[other], to, small_queues);
-    if peer_config.starved {
+    if peer_config.starved || peer_config.srq.is_some_and(is_scarce) {
         config.retry.rnr_retry = config.retry.rnr_retry.min(RNR_FOR_EVER - 1);
     }
-    if config.starved {
+    if config.starved || config.srq.is_some_and(is_scarce) {
         peer_config.retry.rnr_retry = peer_config.retry.rnr_retry.min(RNR_FOR_EVER - 1);
     }
     let qp = add_qp(random, processes, one, config, QpState::Rts);
@@ -235,6 +241,7 @@ fn plan(random: &Random, processes: &[Process], ledger: &mut Ledger, span: u64) 
     let act = match random.below(40) {
         0 => Act::Break(from.1),
         1 if ready => Act::Drain(from.1),
+        2 if config.qp_type == QpType::Ud => Act::Reset(from.1),
         _ if ready && config.qp_type != QpType::XrcRecv => {
             let to = if config.qp_type == QpType::Ud {
                 let datagrams: Vec<_> = ends
@@ -302,6 +309,7 @@ fn new_request(random: &Random, config: &Config, from: End, to: End, ledger: &mu
         received: 0,
         not_ready: 0,
         unanswered_since: None,
+        unanswered: 0,
     });
     Request {
         wr_id: message,
@@ -345,8 +353,15 @@ fn prepost(world: &World) {
             if capacity == 0 || starved {
                 continue;
             }
+            let least = match object {
+                Object::Srq(srq) if is_scarce(srq) => 1,
+                Object::Srq(srq) => {
+                    1 + process.configs.iter().filter(|config| config.srq == Some(srq)).count()
+                }
+                _ => 1,
+            };
             // One slot stays free: a completion is seen just before its request leaves the ring.
-            for _ in 0..1 + world.random.below(u64::from(capacity - 1)) {
+            for _ in 0..least as u64 + world.random.below(u64::from(capacity) - least as u64) {
                 post_receive(world, place, queue);
             }
             if let Object::Srq(srq) = object {
@@ -382,8 +397,12 @@ fn check_queues(world: &World, place: usize, totals: &mut Totals) {
     let process = &world.processes[place];
     let segment = &process.segment;
     let ledger = world.ledger.borrow();
-    let completed = |queue: Posted| {
-        ledger.receives.iter().filter(|receive| receive.queue == queue && receive.status.is_some()).count()
+    let gone = |queue: Posted| {
+        ledger
+            .receives
+            .iter()
+            .filter(|receive| receive.queue == queue && (receive.status.is_some() || receive.forgotten))
+            .count()
     };
     let posted = |queue: Posted| ledger.receives.iter().filter(|receive| receive.queue == queue).count();
     let mut claims = vec![0; segment.objects().len()];
@@ -415,14 +434,15 @@ fn check_queues(world: &World, place: usize, totals: &mut Totals) {
                         .violated(&format!("queue pair {qp} of process {place} is in error and not flushed"));
                 }
                 let queue = Posted::Ring((place, qp));
-                if !overrun && completed(queue) + waiting as usize != posted(queue) {
+                if !overrun && gone(queue) + waiting as usize != posted(queue) {
                     world.violated(&format!(
                         "receive requests of queue pair {qp} of process {place} are lost"
                     ));
                 }
                 let received = ledger.sent.iter().any(|sent| sent.to == (place, qp) && sent.received > 0);
                 let events = Events(segment.load(Word::Qp(qp, QpWord::Events)));
-                let waits = segment.load(Word::Qp(qp, QpWord::State)) == QpState::Rtr as u64;
+                let waits = segment.load(Word::Qp(qp, QpWord::State)) == QpState::Rtr as u64
+                    && process.configs[qp as usize].qp_type != QpType::Ud;
                 if received && waits && !events.was_raised(Event::CommEst) {
                     world.violated("a message arrived in RTR and nobody was told");
                 }
@@ -450,8 +470,13 @@ fn check_queues(world: &World, place: usize, totals: &mut Totals) {
         let Some(waiting) = held(head, tail, segment.capacity(object)) else {
             world.violated("the counts of a shared receive queue are wrong")
         };
+        let limit = segment.load(Word::Srq(srq, SrqWord::Limit));
+        let told = Events(segment.load(Word::Srq(srq, SrqWord::Events))).was_raised(Event::SrqLimitReached);
+        if told != (limit == 0) {
+            world.violated("a limit is reached and nobody was told, or told and still set");
+        }
         let queue = Posted::Shared(place, srq);
-        if !overrun && completed(queue) + waiting as usize + claims[srq as usize] != posted(queue) {
+        if !overrun && gone(queue) + waiting as usize + claims[srq as usize] != posted(queue) {
             world.violated(&format!("requests of shared receive queue {srq} of process {place} are lost"));
         }
     }
@@ -474,6 +499,14 @@ fn check_order(world: &World, place: usize) {
         if config.srq.is_none() && !receives.is_sorted_by_key(|completion| completion.wr_id) {
             world.violated(&format!(
                 "receive completions of queue pair {qp} of process {place} are out of order"
+            ));
+        }
+        let failed = receives.iter().any(|completion| completion.status != Status::Success);
+        let state = process.segment.load(Word::Qp(qp, QpWord::State));
+        // Datagram queue pairs are reset.
+        if failed && config.qp_type != QpType::Ud && state != QpState::Err as u64 {
+            world.violated(&format!(
+                "queue pair {qp} of process {place} has failed receives and is not in error"
             ));
         }
         let mut broken = false;

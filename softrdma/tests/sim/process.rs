@@ -2,17 +2,19 @@
 
 use std::rc::Rc;
 
-use softrdma::core::breaks::{Break, RaiseOnce, collect};
-use softrdma::core::claim::{Claim, Claimed};
+use softrdma::core::breaks::{Break, collect};
 use softrdma::core::completion::{Armed, Completion, overran, poll};
 use softrdma::core::deliver::{Deliver, Delivered};
-use softrdma::core::flush::Flush;
+use softrdma::core::flush::{Flush, reset};
 use softrdma::core::keys::{Key, Kind};
-use softrdma::core::receive::{self, Next, ReceiveRequest, Sge, next_in_claim, next_in_ring};
+use softrdma::core::receive::{self, ReceiveRequest, Sge};
 use softrdma::core::request::{self, Limits, Operands, Request, Sender};
-use softrdma::core::requester::{Action, Outcome, Syndrome, Work};
-use softrdma::core::responder::{Fit, GRH_BYTES, Incoming, Remote, Target, Verdict, fit, judge};
-use softrdma::core::shared::{CqWord, Memory, Object, QpWord, Take, Word};
+use softrdma::core::requester::{Action, Outcome, Work};
+use softrdma::core::respond::{MoveError, Payload, Queues, Respond, Want};
+use softrdma::core::responder::{GRH_BYTES, Incoming, Remote, Target};
+use softrdma::core::shared::{CqWord, Memory, Object, QpWord, Word, slot};
+use softrdma::core::timers::ack_timeout;
+use softrdma::core::transport::Progress;
 use softrdma::core::verbs::{Access, Event, Opcode, QpState, QpType, Status, WcFlags};
 
 use crate::ledger::{Posted, Receive, word};
@@ -148,6 +150,10 @@ async fn perform(world: &World, me: Me, act: Act) -> bool {
             break_whole(world, me, (me.0, qp), None).await;
             true
         }
+        Act::Reset(qp) => {
+            reset_whole(world, me, qp).await;
+            true
+        }
         Act::Drain(qp) => {
             world.acquire(me, me.0, Object::Qp(qp)).await;
             let (next, resume) = match state(world, (me.0, qp)) {
@@ -177,6 +183,47 @@ async fn break_whole(world: &World, me: Me, end: (usize, u32), event: Option<Eve
     world.carry(me, end.0, Break::new(end.1, event)).await;
     flush_receives(world, me, end).await;
     world.release(me, end.0, Object::Qp(end.1));
+}
+
+/// RESET, and back to RTS with fresh receive requests.
+async fn reset_whole(world: &World, me: Me, qp: u32) {
+    let process = &world.processes[me.0];
+    let segment = &process.segment;
+    let object = Object::Qp(qp);
+    world.acquire(me, me.0, object).await;
+    let count = |word| segment.load(Word::Qp(qp, word)) as u32;
+    let (mut head, tail) = (count(QpWord::Head), count(QpWord::Tail));
+    let mut forgotten = 0;
+    while head != tail {
+        let slot = slot(head, segment.capacity(object));
+        let wr_id = segment.load(Word::Receive { queue: object, slot, word: 0 });
+        world.ledger.borrow_mut().receives[(wr_id & !RECEIVE_ID) as usize].forgotten = true;
+        head = head.wrapping_add(1);
+        forgotten += 1;
+    }
+    let held = reset(segment, qp);
+    {
+        let mut queue = process.sends[qp as usize].borrow_mut();
+        queue.set_state(QpState::Err);
+        while let Some(completion) = queue.flush() {
+            // Gone without a completion.
+            world.ledger.borrow_mut().sent[completion.wr_id as usize].dropped = true;
+        }
+        queue.set_state(QpState::Reset);
+        queue.set_state(QpState::Rts);
+    }
+    world.pause().await;
+    segment.store(Word::Qp(qp, QpWord::State), QpState::Rts as u64);
+    world.release(me, me.0, object);
+    world.note(me.0, "resets", || format!("{qp}"));
+    if let Some((claim, request)) = held
+        && receive::post(segment, Object::Srq(claim.srq), &request).is_err()
+    {
+        world.violated("a request that was held has no room in its shared queue");
+    }
+    for _ in 0..forgotten {
+        post_receive(world, me.0, Posted::Ring((me.0, qp)));
+    }
 }
 
 async fn flush_receives(world: &World, me: Me, end: (usize, u32)) {
@@ -237,6 +284,7 @@ async fn work(world: &World, me: Me, qp: u32) -> Option<Work> {
         Action::Complete(None) => {}
         Action::Complete(Some(completion)) => append(world, me, qp, &completion).await,
         Action::Fail(completion, next) => {
+            check_patience(world, me, qp, &completion);
             append(world, me, qp, &completion).await;
             if next == QpState::Err {
                 break_whole(world, me, (me.0, qp), None).await;
@@ -252,6 +300,25 @@ async fn work(world: &World, me: Me, qp: u32) -> Option<Work> {
     Some(Work::Attempt)
 }
 
+/// A request that gave up for want of an answer waited as long as its queue pair was told to.
+fn check_patience(world: &World, me: Me, qp: u32, completion: &Completion) {
+    let retry = world.processes[me.0].configs[qp as usize].retry;
+    if completion.status == Status::RetryExcErr {
+        let ledger = world.ledger.borrow();
+        let sent = &ledger.sent[completion.wr_id as usize];
+        let waited = world.now.get() - sent.unanswered_since.unwrap_or(u64::MAX);
+        // The first try, the retries, and a last look when the last wait is over.
+        if sent.unanswered != u32::from(retry.retry_cnt) + 2 {
+            world
+                .violated(&format!("message {} gave up after the wrong number of retries", completion.wr_id));
+        }
+        let patience = ack_timeout(retry.timeout).map(|timeout| timeout * (u64::from(retry.retry_cnt) + 1));
+        if patience.is_none_or(|patience| waited < patience) {
+            world.violated(&format!("message {} gave up too early", completion.wr_id));
+        }
+    }
+}
+
 /// Keeps count of answers, to compare with the attributes when a request fails.
 fn record(world: &World, request: &Request, outcome: Outcome) {
     let mut ledger = world.ledger.borrow_mut();
@@ -260,8 +327,12 @@ fn record(world: &World, request: &Request, outcome: Outcome) {
         Outcome::ReceiverNotReady(_) => {
             sent.not_ready += 1;
             sent.unanswered_since = None;
+            sent.unanswered = 0;
         }
-        Outcome::NoAnswer => sent.unanswered_since = sent.unanswered_since.or(Some(world.now.get())),
+        Outcome::NoAnswer => {
+            sent.unanswered_since = sent.unanswered_since.or(Some(world.now.get()));
+            sent.unanswered += 1;
+        }
         _ => {}
     }
 }
@@ -297,16 +368,12 @@ async fn attempt(world: &World, me: Me, qp: u32, request: &Request) -> Outcome {
 async fn respond(world: &World, me: Me, qp: u32, end: (usize, u32), request: &Request) -> Outcome {
     let config = &world.processes[end.0].configs[end.1 as usize];
     let segment = &world.processes[end.0].segment;
-    let state = state(world, end);
-    if state == QpState::Err {
-        // Whoever broke it may have died before everything was flushed.
-        flush_receives(world, me, end).await;
-    }
     let target = Target {
         qp_num: qp_num(end),
         qp_type: config.qp_type,
-        state,
+        state: state(world, end),
         pd: 1,
+        receive_pd: 1,
         access: config.access,
         dest_qp_num: qp_num(config.peer),
         qkey: 0x11,
@@ -326,63 +393,41 @@ async fn respond(world: &World, me: Me, qp: u32, end: (usize, u32), request: &Re
         imm_or_key: request.imm_or_key,
         solicited: false,
     };
-    let plan = match judge(&target, &incoming, key(rkey).as_ref(), None) {
-        Verdict::Accept(plan) => plan,
-        Verdict::Drop => return Outcome::NoAnswer,
-        Verdict::Refuse(syndrome, breaks) => {
-            world.carry(me, end.0, Break::new(end.1, breaks.event)).await;
-            flush_receives(world, me, end).await;
-            return Outcome::Refused(syndrome);
-        }
-    };
-    if plan.established {
-        world.carry(me, end.0, RaiseOnce::new(Object::Qp(end.1), Event::CommEst)).await;
-    }
-    let bytes = incoming.length as u32;
-    if !plan.receive {
-        remote_memory(world, me, end, request, plan.remote).await;
-        return Outcome::Done(bytes);
-    }
-    let (next, take) = match config.srq {
-        Some(srq) => {
-            if next_in_claim(segment, end.1).is_none()
-                && world.carry(me, end.0, Claim::new(end.1, srq)).await == Claimed::Broken
-            {
-                world.violated("a shared receive queue is broken");
-            }
-            (next_in_claim(segment, end.1).map_or(Next::Empty, |(_, next)| next), Take::Claim)
-        }
-        None => {
-            let head = segment.load(Word::Qp(end.1, QpWord::Head)) as u32;
-            (next_in_ring(segment, end.1), Take::Head(head.wrapping_add(1)))
-        }
-    };
-    match fit(&target, &incoming, next, key) {
-        Fit::Accept(receive, completion) => {
-            if plan.remote == Remote::Write {
-                remote_memory(world, me, end, request, plan.remote).await;
-            } else {
-                scatter(world, &receive, request, config.qp_type == QpType::Ud).await;
-            }
-            let deliver = Deliver::receive(end.1, take, config.recv_cq, &completion, false);
-            match world.carry(me, end.0, deliver).await {
-                Delivered::Published => Outcome::Done(bytes),
-                Delivered::Overrun => {
-                    world.carry(me, end.0, Break::new(end.1, Some(Event::QpFatal))).await;
-                    flush_receives(world, me, end).await;
-                    Outcome::Refused(Syndrome::Operational)
+    let queues = Queues { qp: end.1, cq: config.recv_cq, srq: config.srq };
+    let mut respond = Respond::new(target, queues, incoming, key(rkey), None);
+    loop {
+        match respond.step(segment, key) {
+            Want::Done(outcome) => return outcome,
+            Want::Move(payload) => {
+                match payload {
+                    Payload::Receive(receive) => {
+                        scatter(world, &receive, request, config.qp_type == QpType::Ud).await;
+                    }
+                    Payload::Remote(remote) => remote_memory(world, me, end, request, remote).await,
                 }
+                respond.moved(segment, fate(world, end, request));
             }
+            Want::Invalidate(_) => world.violated("nobody asked to invalidate"),
+            Want::Transport(Progress::Continue) => {}
+            Want::Transport(Progress::Lock(object)) => world.acquire(me, end.0, object).await,
+            Want::Transport(Progress::Unlock(object)) => world.release(me, end.0, object),
+            Want::Transport(Progress::Bell(cq)) => world.bell(end.0, cq),
+            Want::Transport(Progress::Alert(object)) => world.alert(end.0, object),
         }
-        Fit::Answer(outcome) => outcome,
-        Fit::Drop => Outcome::NoAnswer,
-        Fit::Fail(completion, syndrome) => {
-            world.carry(me, end.0, Break::new(end.1, None)).await;
-            world.carry(me, end.0, Deliver::receive(end.1, take, config.recv_cq, &completion, false)).await;
-            flush_receives(world, me, end).await;
-            Outcome::Refused(syndrome)
-        }
-        Fit::Broken(_) => world.violated("a receive queue is broken"),
+        world.pause().await;
+    }
+}
+
+/// What becomes of a payload: some find memory unmapped, on one side or the other.
+fn fate(world: &World, end: (usize, u32), request: &Request) -> Result<(), MoveError> {
+    if !world.alive(end.0) {
+        return Err(MoveError::Gone);
+    }
+    match request.operands {
+        Operands::Atomic { .. } => Ok(()),
+        _ if world.random.once_in(300) => Err(MoveError::Target),
+        _ if world.random.once_in(300) => Err(MoveError::Sender),
+        _ => Ok(()),
     }
 }
 
@@ -417,12 +462,14 @@ async fn remote_memory(world: &World, me: Me, end: (usize, u32), request: &Reque
     match remote {
         Remote::None | Remote::Flush => {}
         Remote::Write | Remote::AtomicWrite => {
+            target.written.borrow_mut().insert(message, Vec::new());
             for index in 0..request.length() / 8 {
                 target.written.borrow_mut().entry(message).or_default().push(word(message, index));
                 world.pause().await;
             }
         }
         Remote::Read => {
+            world.processes[me.0].results.borrow_mut().insert(message, Vec::new());
             for index in 0..request.length() / 8 {
                 // What stands there is a message of nobody, by the target's number.
                 let value = word(end.0 as u64, index);
@@ -549,7 +596,7 @@ pub fn post_receive(world: &World, process: usize, queue: Posted) {
     match receive::post(&world.processes[process].segment, object, &request) {
         Ok(()) => {
             let buffer = vec![0; BUFFER_WORDS as usize];
-            ledger.receives.push(Receive { queue, buffer, status: None });
+            ledger.receives.push(Receive { queue, buffer, status: None, forgotten: false });
         }
         Err(error) => world.violated(&format!("a receive request cannot be posted: {error:?}")),
     }

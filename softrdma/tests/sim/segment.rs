@@ -54,6 +54,16 @@ impl Segment {
         qps.chain(srqs).chain((0..self.cqs.len() as u32).map(Object::Cq)).collect()
     }
 
+    /// Overwrites every word with these, over and over.
+    #[allow(dead_code, reason = "the simulator's processes do not lie")]
+    pub fn fill(&self, lies: &[u64]) {
+        let queues = self.qps.iter().chain(&self.srqs).chain(&self.cqs);
+        let words = queues.flat_map(|queue| queue.words.iter().chain(&queue.ring));
+        for (word, lie) in words.chain(self.claimed.iter().flatten()).zip(lies.iter().cycle()) {
+            word.set(*lie);
+        }
+    }
+
     fn queue(&self, object: Object) -> &Queue {
         match object {
             Object::Qp(qp) => &self.qps[qp as usize],

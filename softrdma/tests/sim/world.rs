@@ -45,6 +45,8 @@ pub enum Act {
     Post(u32, Request),
     /// Moves a queue pair into ERR.
     Break(u32),
+    /// Resets a datagram queue pair and makes it ready again.
+    Reset(u32),
     /// Drains a send queue for a while.
     Drain(u32),
 }
@@ -320,18 +322,26 @@ impl World {
     pub async fn carry<M: Machine>(&self, me: (usize, usize), place: usize, mut machine: M) -> M::Outcome {
         loop {
             match machine.step(&self.processes[place].segment) {
+                Progress::Done(outcome) => return outcome,
                 Progress::Continue => {}
                 Progress::Lock(object) => self.acquire(me, place, object).await,
                 Progress::Unlock(object) => self.release(me, place, object),
-                Progress::Bell(cq) => self.wake(place, Some(self.processes[place].pollers[cq as usize])),
-                Progress::Alert(object) => {
-                    self.processes[place].alerts.borrow_mut().push(object);
-                    self.wake(place, None);
-                }
-                Progress::Done(outcome) => return outcome,
+                Progress::Bell(cq) => self.bell(place, cq),
+                Progress::Alert(object) => self.alert(place, object),
             }
             self.pause().await;
         }
+    }
+
+    /// Rings for whoever sleeps on a completion queue.
+    pub fn bell(&self, place: usize, cq: u32) {
+        self.wake(place, Some(self.processes[place].pollers[cq as usize]));
+    }
+
+    /// Rings for the owner of an object.
+    pub fn alert(&self, place: usize, object: Object) {
+        self.processes[place].alerts.borrow_mut().push(object);
+        self.wake(place, None);
     }
 
     /// Whether a lock is held, and by whom.

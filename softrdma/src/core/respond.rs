@@ -1,0 +1,311 @@
+//! One request at its target, from the first look to the answer: the order in which the responder's rules and the
+//! transactions follow one another.
+//!
+//! The initiator runs it behind the lock of the target queue pair. Whatever moves bytes is left to the caller
+//! ([`Want::Move`]); everything else is here, so that a death at any step leaves what the parts promise:
+//!
+//! - a queue pair that breaks is alerted first, then in ERR, then its requests are flushed; a queue pair that is found
+//!   in ERR is flushed by whoever finds it;
+//! - a payload is moved before its completion is delivered; one that was moved in part leaves no trace but the bytes.
+
+use super::breaks::{Break, RaiseOnce};
+use super::claim::{Claim, Claimed};
+use super::completion::Completion;
+use super::deliver::{Deliver, Delivered};
+use super::flush::Flush;
+use super::keys::Key;
+use super::receive::{Next, ReceiveRequest, claim_of, next_in_claim, next_in_ring};
+use super::requester::{Outcome, Syndrome};
+use super::responder::{Fit, Incoming, Plan, Remote, Target, Verdict, failed, fit, judge};
+use super::shared::{Memory, Object, QpWord, Take, Word};
+use super::transport::{Machine, Progress};
+use super::verbs::{Event, QpState, Status};
+
+/// Where the target's queues are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Queues {
+    /// Index of the queue pair.
+    pub qp: u32,
+    /// Its receive completion queue; for an XRC target that of the shared receive queue the request names.
+    pub cq: u32,
+    /// The shared receive queue it receives from; for an XRC target the one the request names.
+    pub srq: Option<u32>,
+}
+
+/// What is needed next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Want {
+    /// As a transaction: see [`Progress`]. Never [`Progress::Done`].
+    Transport(Progress<core::convert::Infallible>),
+    /// Bytes moved; then [`Respond::moved`].
+    Move(Payload),
+    /// This key of the target invalidated; then another step.
+    Invalidate(u32),
+    /// Finished: give the queue pair's lock back and report this to the send queue.
+    Done(Outcome),
+}
+
+/// Where the bytes go, or come from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Payload {
+    /// From the sender's memory into these buffers of the target; a datagram's first 40 bytes are left free.
+    Receive(ReceiveRequest),
+    /// Between the sender's memory and the remote memory that the request names.
+    Remote(Remote),
+}
+
+/// Why bytes were not moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MoveError {
+    /// The sender's memory is not there.
+    Sender,
+    /// The target's memory is not there, though it was registered.
+    Target,
+    /// The target died.
+    Gone,
+}
+
+/// The execution. See the module.
+#[derive(Clone, Debug)]
+pub struct Respond {
+    target: Target,
+    request: Incoming,
+    queues: Queues,
+    key: Option<Key>,
+    inv_key: Option<Key>,
+    parts: [Option<Part>; 3],
+    phase: Phase,
+}
+
+/// A transaction within.
+#[derive(Clone, Debug)]
+enum Part {
+    Raise(RaiseOnce),
+    Break(Break),
+    Claim(Claim),
+    Deliver(Deliver),
+    Flush(Flush),
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    Judge,
+    Find(Plan),
+    Fit(Plan),
+    /// Waits for [`Respond::moved`].
+    Moving(Option<(Take, Completion)>, Plan),
+    Invalidate(Option<(Take, Completion)>, u32),
+    Deliver(Take, Completion),
+    Delivered,
+    Done(Outcome),
+}
+
+impl Respond {
+    /// The execution of this request. `key` is the entry of the remote key, `inv_key` that of the key to invalidate.
+    #[must_use]
+    pub fn new(
+        target: Target,
+        queues: Queues,
+        request: Incoming,
+        key: Option<Key>,
+        inv_key: Option<Key>,
+    ) -> Self {
+        Self { target, request, queues, key, inv_key, parts: [const { None }; 3], phase: Phase::Judge }
+    }
+
+    /// The next step. `lookup` finds keys of the target.
+    pub fn step(&mut self, memory: &impl Memory, lookup: impl Fn(u32) -> Option<Key>) -> Want {
+        if let Some(part) = self.parts[0].as_mut() {
+            return Want::Transport(match part.step(memory) {
+                Progress::Done(end) => {
+                    self.parts.rotate_left(1);
+                    self.parts[2] = None;
+                    self.part_ended(memory, end);
+                    Progress::Continue
+                }
+                Progress::Continue => Progress::Continue,
+                Progress::Lock(object) => Progress::Lock(object),
+                Progress::Unlock(object) => Progress::Unlock(object),
+                Progress::Bell(cq) => Progress::Bell(cq),
+                Progress::Alert(object) => Progress::Alert(object),
+            });
+        }
+        let phase = core::mem::replace(&mut self.phase, Phase::Done(Outcome::NoAnswer));
+        match phase {
+            Phase::Judge => self.judge(memory),
+            Phase::Find(plan) => self.find(memory, plan),
+            Phase::Fit(plan) => return self.fit(memory, plan, lookup),
+            Phase::Moving(take, plan) => self.phase = Phase::Moving(take, plan),
+            Phase::Invalidate(take, key) => {
+                self.phase = self.after_payload(take);
+                return Want::Invalidate(key);
+            }
+            Phase::Deliver(take, completion) => {
+                self.phase = Phase::Delivered;
+                self.parts[0] = Some(Part::Deliver(self.deliver(take, &completion)));
+            }
+            Phase::Delivered => self.phase = Phase::Done(Outcome::Done(self.request.length as u32)),
+            Phase::Done(outcome) => {
+                self.phase = Phase::Done(outcome);
+                return Want::Done(outcome);
+            }
+        }
+        Want::Transport(Progress::Continue)
+    }
+
+    /// The answer to [`Want::Move`].
+    pub fn moved(&mut self, memory: &impl Memory, moved: Result<(), MoveError>) {
+        let Phase::Moving(receive, plan) = &self.phase else { return };
+        let (receive, plan) = (*receive, *plan);
+        match (moved, receive) {
+            (Ok(()), _) => {
+                self.phase = match plan.invalidate {
+                    Some(key) => Phase::Invalidate(receive, key),
+                    None => self.after_payload(receive),
+                }
+            }
+            (Err(MoveError::Sender), _) => self.phase = Phase::Done(Outcome::Local(Status::LocProtErr)),
+            (Err(MoveError::Gone), _) => self.phase = Phase::Done(Outcome::NoAnswer),
+            (Err(MoveError::Target), Some((take, completion))) if plan.remote == Remote::None => {
+                // The receiver's own buffers: as if their key had been wrong.
+                let completion = failed(completion, Status::LocProtErr);
+                self.fail(memory, take, &completion, Syndrome::Operational);
+            }
+            // An unreliable write to memory that is not there is lost, as with a wrong key.
+            (Err(MoveError::Target), _) if !self.target.qp_type.is_reliable() => {
+                self.phase = Phase::Done(Outcome::NoAnswer);
+            }
+            (Err(MoveError::Target), _) => self.refuse(memory, Syndrome::Access, Some(Event::QpAccessErr)),
+        }
+    }
+
+    fn after_payload(&self, receive: Option<(Take, Completion)>) -> Phase {
+        receive.map_or(Phase::Delivered, |(take, completion)| Phase::Deliver(take, completion))
+    }
+
+    fn judge(&mut self, memory: &impl Memory) {
+        match judge(&self.target, &self.request, self.key.as_ref(), self.inv_key.as_ref()) {
+            Verdict::Accept(plan) => {
+                self.phase = Phase::Find(plan);
+                if plan.established {
+                    let raise = RaiseOnce::new(Object::Qp(self.queues.qp), Event::CommEst);
+                    self.parts[0] = Some(Part::Raise(raise));
+                }
+            }
+            Verdict::Drop => {
+                self.phase = Phase::Done(Outcome::NoAnswer);
+                if self.target.state == QpState::Err {
+                    self.parts[0] = self.flush(memory);
+                }
+            }
+            Verdict::Refuse(syndrome, breaks) => self.refuse(memory, syndrome, breaks.event),
+        }
+    }
+
+    /// Makes sure of a receive request where one is needed and comes from a shared queue.
+    fn find(&mut self, memory: &impl Memory, plan: Plan) {
+        self.phase = Phase::Fit(plan);
+        if let Some(srq) = self.queues.srq.filter(|_| plan.receive)
+            && claim_of(memory, self.queues.qp).is_none()
+        {
+            self.parts[0] = Some(Part::Claim(Claim::new(self.queues.qp, srq)));
+        }
+    }
+
+    fn fit(&mut self, memory: &impl Memory, plan: Plan, lookup: impl Fn(u32) -> Option<Key>) -> Want {
+        if !plan.receive {
+            self.phase = Phase::Moving(None, plan);
+            return Want::Move(Payload::Remote(plan.remote));
+        }
+        let (take, next) = if let Some(srq) = self.queues.srq {
+            let next = match next_in_claim(memory, self.queues.qp) {
+                None => Next::Empty,
+                Some((claim, next)) if claim.srq == srq => next,
+                // XRC: held for a message to another shared queue, whose sender died within. The connection died with
+                // it, so that no honest message follows.
+                Some(_) => Next::Broken,
+            };
+            (Take::Claim, next)
+        } else {
+            let head = memory.load(Word::Qp(self.queues.qp, QpWord::Head)) as u32;
+            (Take::Head(head.wrapping_add(1)), next_in_ring(memory, self.queues.qp))
+        };
+        match fit(&self.target, &self.request, next, lookup) {
+            Fit::Accept(receive, completion) => {
+                self.phase = Phase::Moving(Some((take, completion)), plan);
+                return Want::Move(match plan.remote {
+                    Remote::None => Payload::Receive(receive),
+                    remote => Payload::Remote(remote),
+                });
+            }
+            Fit::Answer(outcome) => self.phase = Phase::Done(outcome),
+            Fit::Drop => self.phase = Phase::Done(Outcome::NoAnswer),
+            Fit::Fail(completion, syndrome) => self.fail(memory, take, &completion, syndrome),
+            Fit::Broken(syndrome) => self.refuse(memory, syndrome, Some(Event::QpFatal)),
+        }
+        Want::Transport(Progress::Continue)
+    }
+
+    /// The queue pair breaks with an event.
+    fn refuse(&mut self, memory: &impl Memory, syndrome: Syndrome, event: Option<Event>) {
+        self.phase = Phase::Done(Outcome::Refused(syndrome));
+        self.parts[0] = Some(Part::Break(Break::new(self.queues.qp, event)));
+        self.parts[1] = self.flush(memory);
+    }
+
+    /// The queue pair breaks with a completion that tells why.
+    fn fail(&mut self, memory: &impl Memory, take: Take, completion: &Completion, syndrome: Syndrome) {
+        self.phase = Phase::Done(Outcome::Refused(syndrome));
+        self.parts[0] = Some(Part::Break(Break::new(self.queues.qp, None)));
+        self.parts[1] = Some(Part::Deliver(self.deliver(take, completion)));
+        self.parts[2] = self.flush(memory);
+    }
+
+    fn part_ended(&mut self, memory: &impl Memory, end: End) {
+        match (end, &self.phase) {
+            (End::Overrun, Phase::Delivered) | (End::BrokenSrq, _) => {
+                self.refuse(memory, Syndrome::Operational, Some(Event::QpFatal));
+            }
+            _ => {}
+        }
+    }
+
+    fn deliver(&self, take: Take, completion: &Completion) -> Deliver {
+        Deliver::receive(self.queues.qp, take, self.queues.cq, completion, self.request.solicited)
+    }
+
+    fn flush(&self, memory: &impl Memory) -> Option<Part> {
+        let Queues { qp, cq, srq } = self.queues;
+        // A request of another shared queue (XRC) completes elsewhere: its owner flushes it.
+        let elsewhere = claim_of(memory, qp).is_some_and(|claim| srq != Some(claim.srq));
+        (!elsewhere).then(|| Part::Flush(Flush::new(memory, qp, self.target.qp_num, cq, srq.is_some())))
+    }
+}
+
+/// How a part ended, as far as it matters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    Fine,
+    Overrun,
+    BrokenSrq,
+}
+
+impl Machine for Part {
+    type Outcome = End;
+
+    fn step(&mut self, memory: &impl Memory) -> Progress<End> {
+        match self {
+            Self::Raise(part) => part.step(memory).map(|()| End::Fine),
+            Self::Break(part) => part.step(memory).map(|()| End::Fine),
+            Self::Flush(part) => part.step(memory).map(|()| End::Fine),
+            Self::Claim(part) => part.step(memory).map(|claimed| match claimed {
+                Claimed::Broken => End::BrokenSrq,
+                Claimed::Request | Claimed::Empty => End::Fine,
+            }),
+            Self::Deliver(part) => part.step(memory).map(|delivered| match delivered {
+                Delivered::Overrun => End::Overrun,
+                Delivered::Published => End::Fine,
+            }),
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! Transactions, one death at a time: whoever dies after any step, and whoever dies within the repair of that, what is
+//! left is all or nothing. And transactions on memory full of lies: they end, inside of the memory.
+
+#[path = "sim/segment.rs"]
+mod segment;
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+use softrdma::core::breaks::collect;
+use softrdma::core::claim::{Claim, Claimed};
+use softrdma::core::completion::{Completion, poll};
+use softrdma::core::deliver::{Deliver, Delivered};
+use softrdma::core::flush::{Flush, reset};
+use softrdma::core::keys::{Key, Kind};
+use softrdma::core::receive::{Next, ReceiveRequest, Sge, next_in_claim, next_in_ring, post};
+use softrdma::core::repair::Repair;
+use softrdma::core::requester::{Outcome, Syndrome};
+use softrdma::core::respond::{MoveError, Queues, Respond, Want};
+use softrdma::core::responder::{Incoming, Target};
+use softrdma::core::shared::{CqWord, Memory, Object, QpWord, SrqWord, Take, Word, held};
+use softrdma::core::transport::{Locked, Machine, Progress, Transport, acquire, run};
+use softrdma::core::verbs::{Access, Event, Opcode, QpState, QpType, Status, WcOpcode};
+
+use segment::Segment;
+
+/// One segment, its locks, and how many steps the running process still lives.
+struct Place {
+    segment: Segment,
+    locks: RefCell<HashMap<Object, u32>>,
+    actor: Cell<u32>,
+    life: Cell<u32>,
+    bells: Cell<u32>,
+}
+
+const QP: u32 = 0;
+const CQ: u32 = 0;
+const SRQ: u32 = 0;
+
+impl Place {
+    fn new() -> Self {
+        let mut segment = Segment::default();
+        segment.add_qp(4);
+        segment.add_cq(4);
+        segment.add_srq(4);
+        segment.store(Word::Cq(CQ, CqWord::Armed), 2);
+        Self {
+            segment,
+            locks: RefCell::default(),
+            actor: Cell::new(0),
+            life: Cell::new(u32::MAX),
+            bells: Cell::new(0),
+        }
+    }
+
+    /// Starts another process that lives for so many steps. Those before it are dead.
+    fn next_process(&self, life: u32) {
+        self.actor.set(self.actor.get() + 1);
+        self.life.set(life);
+    }
+
+    fn tick(&self) -> Option<()> {
+        self.life.set(self.life.get().checked_sub(1)?);
+        Some(())
+    }
+
+    /// `None`: it died.
+    fn lock(&self, object: Object) -> Option<()> {
+        self.tick()?;
+        let before = self.locks.borrow_mut().insert(object, self.actor.get());
+        assert_ne!(before, Some(self.actor.get()), "{object:?} is locked twice");
+        if before.is_some() { self.carry(Repair::new(object)) } else { Some(()) }
+    }
+
+    fn unlock(&self, object: Object) -> Option<()> {
+        self.tick()?;
+        assert_eq!(self.locks.borrow_mut().remove(&object), Some(self.actor.get()));
+        Some(())
+    }
+
+    fn carry<M: Machine>(&self, mut machine: M) -> Option<M::Outcome> {
+        loop {
+            self.tick()?;
+            match machine.step(&self.segment) {
+                Progress::Continue | Progress::Alert(_) => {}
+                Progress::Lock(object) => self.lock(object)?,
+                Progress::Unlock(object) => self.unlock(object)?,
+                Progress::Bell(_) => self.bells.set(self.bells.get() + 1),
+                Progress::Done(outcome) => return Some(outcome),
+            }
+        }
+    }
+
+    /// What a sender does: a claim where there is a shared queue, then a delivery.
+    fn deliver(&self, shared: bool, src_qp: u32) -> Option<()> {
+        self.lock(Object::Qp(QP))?;
+        let take = if shared {
+            if next_in_claim(&self.segment, QP).is_none() {
+                assert_eq!(self.carry(Claim::new(QP, SRQ))?, Claimed::Request);
+            }
+            Take::Claim
+        } else {
+            Take::Head((self.load(Word::Qp(QP, QpWord::Head)) as u32).wrapping_add(1))
+        };
+        let next = match take {
+            Take::Claim => next_in_claim(&self.segment, QP).map(|(_, next)| next),
+            Take::Head(_) => Some(next_in_ring(&self.segment, QP)),
+        };
+        let Some(Next::Request(request)) = next else { panic!("{next:?}") };
+        let flushed = Completion::flushed(request.wr_id, WcOpcode::Recv, 1);
+        let completion = Completion { src_qp, ..flushed };
+        assert_eq!(self.carry(Deliver::receive(QP, take, CQ, &completion, false))?, Delivered::Published);
+        self.unlock(Object::Qp(QP))
+    }
+
+    fn load(&self, word: Word) -> u64 {
+        self.segment.load(word)
+    }
+
+    fn queue(shared: bool) -> Object {
+        if shared { Object::Srq(SRQ) } else { Object::Qp(QP) }
+    }
+
+    fn waiting(&self, shared: bool) -> u32 {
+        let (head, tail) = if shared {
+            (Word::Srq(SRQ, SrqWord::Head), Word::Srq(SRQ, SrqWord::Tail))
+        } else {
+            (Word::Qp(QP, QpWord::Head), Word::Qp(QP, QpWord::Tail))
+        };
+        let queue = held(self.load(head), self.load(tail), 4).expect("the counts are true");
+        queue + u32::from(next_in_claim(&self.segment, QP).is_some())
+    }
+
+    fn completions(&self) -> Vec<Completion> {
+        std::iter::from_fn(|| poll(&self.segment, CQ).expect("the queue is whole")).collect()
+    }
+}
+
+fn request(wr_id: u64) -> ReceiveRequest {
+    ReceiveRequest { wr_id, sges: vec![Sge { addr: wr_id, length: 8, lkey: 1 }] }
+}
+
+/// Two deaths at these steps, visits in this order; returns whether the first process got to the end.
+fn two_deaths(shared: bool, first: u32, second: u32, order: &[Object]) -> bool {
+    let place = Place::new();
+    for wr_id in 10..13 {
+        post(&place.segment, Place::queue(shared), &request(wr_id)).expect("there is room");
+    }
+    place.next_process(first);
+    let finished = place.deliver(shared, 1).is_some();
+    for (life, objects) in [(second, order), (u32::MAX, order)] {
+        place.next_process(life);
+        let visits = objects.iter().try_for_each(|&object| {
+            place.lock(object)?;
+            place.unlock(object)
+        });
+        assert!(life != u32::MAX || visits.is_some());
+    }
+    let completions = place.completions();
+    assert!(completions.len() <= 1);
+    assert_eq!(place.waiting(shared) as usize + completions.len(), 3, "first {first} second {second}");
+    assert!(!finished || completions.len() == 1);
+    assert!(completions.is_empty() || place.bells.get() > 0, "published without a bell");
+
+    // Whoever is next goes on where it stopped.
+    place.next_process(u32::MAX);
+    for _ in completions.len()..3 {
+        place.deliver(shared, 2).expect("nobody dies");
+    }
+    let numbers: Vec<_> = completions.iter().chain(&place.completions()).map(|entry| entry.wr_id).collect();
+    assert_eq!(numbers, [10, 11, 12]);
+    assert_eq!(place.waiting(shared), 0);
+    assert!(place.locks.borrow().is_empty());
+    finished
+}
+
+#[test]
+fn deaths_at_every_step_leave_all_or_nothing() {
+    let (qp, srq, cq) = (Object::Qp(QP), Object::Srq(SRQ), Object::Cq(CQ));
+    let orders = [[qp, srq, cq], [qp, cq, srq], [srq, qp, cq], [srq, cq, qp], [cq, qp, srq], [cq, srq, qp]];
+    for shared in [false, true] {
+        let mut first = 0;
+        loop {
+            let mut finished = true;
+            for order in &orders {
+                for second in 0..24 {
+                    finished &= two_deaths(shared, first, second, order);
+                }
+            }
+            if finished {
+                break;
+            }
+            first += 1;
+        }
+        assert!(first > 20, "only {first} steps were tried");
+    }
+}
+
+#[test]
+fn a_flush_that_dies_anywhere_is_finished_by_the_next() {
+    for life in 0.. {
+        let place = Place::new();
+        for wr_id in 10..13 {
+            post(&place.segment, Object::Qp(QP), &request(wr_id)).expect("there is room");
+        }
+        place.segment.store(Word::Qp(QP, QpWord::State), QpState::Err as u64);
+        let flush = || {
+            place.lock(Object::Qp(QP))?;
+            place.carry(Flush::new(&place.segment, QP, 1, CQ, false))?;
+            place.unlock(Object::Qp(QP))
+        };
+        place.next_process(life);
+        let finished = flush().is_some();
+        place.next_process(u32::MAX);
+        flush().expect("nobody dies");
+        let numbers: Vec<_> = place.completions().iter().map(|entry| entry.wr_id).collect();
+        assert_eq!(numbers, [10, 11, 12]);
+        if finished {
+            assert!(life > 40);
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_reset_forgets_and_hands_back_what_was_shared() {
+    let place = Place::new();
+    place.next_process(u32::MAX);
+    for wr_id in 10..13 {
+        post(&place.segment, Object::Qp(QP), &request(wr_id)).expect("there is room");
+        post(&place.segment, Object::Srq(SRQ), &request(wr_id + 10)).expect("there is room");
+    }
+    assert_eq!(place.carry(Claim::new(QP, SRQ)), Some(Claimed::Request));
+    let (claim, held) = reset(&place.segment, QP).expect("a request is held");
+    assert_eq!((claim.srq, held), (SRQ, request(20)));
+    assert_eq!(place.waiting(false), 0);
+    assert_eq!(place.waiting(true), 2);
+    assert!(reset(&place.segment, QP).is_none());
+    post(&place.segment, Object::Qp(QP), &request(30)).expect("there is room");
+    assert_eq!(next_in_ring(&place.segment, QP), Next::Request(request(30)));
+}
+
+#[test]
+fn a_full_completion_queue_overruns_once_and_for_all() {
+    let place = Place::new();
+    place.next_process(u32::MAX);
+    let entry = Completion::flushed(1, WcOpcode::Send, 1);
+    for _ in 0..4 {
+        assert_eq!(place.carry(Deliver::append(CQ, &entry)), Some(Delivered::Published));
+    }
+    assert_eq!(place.carry(Deliver::append(CQ, &entry)), Some(Delivered::Overrun));
+    assert_eq!(place.completions().len(), 4);
+    assert_eq!(place.carry(Deliver::append(CQ, &entry)), Some(Delivered::Overrun));
+    assert_eq!(place.completions().len(), 0);
+}
+
+/// A segment whose locks are always free; every other one was somebody's who died.
+struct Bare {
+    segment: Segment,
+    steps: Cell<u32>,
+    recovered: Cell<bool>,
+}
+
+impl Memory for Bare {
+    fn load(&self, word: Word) -> u64 {
+        self.steps.set(self.steps.get() + 1);
+        assert!(self.steps.get() < 100_000, "a transaction does not end");
+        self.segment.load(word)
+    }
+
+    fn store(&self, word: Word, value: u64) {
+        self.segment.store(word, value);
+    }
+
+    fn exists(&self, object: Object) -> bool {
+        self.segment.exists(object)
+    }
+
+    fn capacity(&self, object: Object) -> u32 {
+        self.segment.capacity(object)
+    }
+
+    fn receive_words(&self, queue: Object) -> u32 {
+        self.segment.receive_words(queue)
+    }
+}
+
+impl Transport for Bare {
+    fn lock(&self, object: Object) -> Locked {
+        assert!(self.exists(object));
+        if self.recovered.replace(!self.recovered.get()) { Locked::Recovered } else { Locked::Clean }
+    }
+
+    fn unlock(&self, _: Object) {}
+
+    fn bell(&self, _: u32) {}
+
+    fn alert(&self, _: Object) {}
+}
+
+/// A word as a vandal would write it: plausible, or anything.
+fn lie() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        Just(0),
+        Just(1),
+        Just(u64::MAX),
+        0..8u64,
+        any::<u64>(),
+        any::<u64>().prop_map(|word| word | 1 << 63),
+        any::<u64>().prop_map(|word| 0b11 << 62 | word & 0xff_ffff),
+    ]
+}
+
+/// Carries a request out at one of the queue pairs.
+fn respond(place: &Bare, qp: u32, opcode: Opcode, moved: Result<(), MoveError>) -> Outcome {
+    let state = QpState::from_number(place.load(Word::Qp(qp, QpWord::State)) as u32).unwrap_or(QpState::Rts);
+    let target = Target {
+        qp_num: 1,
+        qp_type: QpType::Rc,
+        state,
+        pd: 1,
+        receive_pd: 1,
+        access: Access(0xe),
+        dest_qp_num: 2,
+        qkey: 0,
+        max_dest_rd_atomic: 1,
+        min_rnr_timer: 1,
+        srq: qp == 0,
+    };
+    let request = Incoming {
+        qp_type: QpType::Rc,
+        opcode,
+        src_qp: 2,
+        path_matches: true,
+        qkey: 0,
+        length: 8,
+        addr: 0,
+        imm_or_key: 0,
+        solicited: true,
+    };
+    let key = Key { kind: Kind::Region, valid: true, pd: 1, start: 0, length: u64::MAX, access: Access(0xf) };
+    let queues = Queues { qp, cq: qp, srq: (qp == 0).then_some(1) };
+    let mut respond = Respond::new(target, queues, request, Some(key), None);
+    loop {
+        match respond.step(place, |_| Some(key)) {
+            Want::Transport(Progress::Lock(object)) => acquire(place, object),
+            Want::Transport(_) | Want::Invalidate(_) => {}
+            Want::Move(_) => respond.moved(place, moved),
+            Want::Done(outcome) => return outcome,
+        }
+    }
+}
+
+/// What a request meets at a healthy queue pair: outcome, state afterwards, completions, events by bit.
+fn meet(opcode: Opcode, moved: Result<(), MoveError>, full: bool) -> (Outcome, QpState, Vec<Status>, u32) {
+    let mut segment = Segment::default();
+    for _ in 0..2 {
+        segment.add_qp(4);
+        segment.add_srq(4);
+        segment.add_cq(4);
+    }
+    let place = Bare { segment, steps: Cell::new(0), recovered: Cell::new(false) };
+    place.store(Word::Qp(1, QpWord::State), QpState::Rts as u64);
+    for wr_id in 10..12 {
+        post(&place, Object::Qp(1), &request(wr_id)).expect("there is room");
+    }
+    if full {
+        for _ in 0..4 {
+            run(&place, Deliver::append(1, &Completion::flushed(1, WcOpcode::Send, 1)));
+        }
+    }
+    let outcome = respond(&place, 1, opcode, moved);
+    let state = QpState::from_number(place.load(Word::Qp(1, QpWord::State)) as u32).expect("a state");
+    let completions =
+        std::iter::from_fn(|| poll(&place, 1).expect("whole")).map(|entry| entry.status).collect();
+    (outcome, state, completions, collect(&place, Object::Qp(1)))
+}
+
+#[test]
+fn what_a_request_meets() {
+    use Status::{LocProtErr, Success, WrFlushErr};
+    let (access, fatal) = (1 << Event::QpAccessErr as u32, 1 << Event::QpFatal as u32);
+    let (rts, err) = (QpState::Rts, QpState::Err);
+    let done = Outcome::Done(8);
+    let operational = Outcome::Refused(Syndrome::Operational);
+    for opcode in [Opcode::SendWithImm, Opcode::RdmaWriteWithImm] {
+        assert_eq!(meet(opcode, Ok(()), false), (done, rts, vec![Success], 0));
+        // The receive request stays for the next.
+        let sender = Outcome::Local(LocProtErr);
+        assert_eq!(meet(opcode, Err(MoveError::Sender), false), (sender, rts, vec![], 0));
+        assert_eq!(meet(opcode, Err(MoveError::Gone), false), (Outcome::NoAnswer, rts, vec![], 0));
+        let overrun = meet(opcode, Ok(()), true);
+        assert_eq!(overrun, (operational, err, vec![WrFlushErr; 4], fatal));
+    }
+    assert_eq!(
+        meet(Opcode::SendWithImm, Err(MoveError::Target), false),
+        (operational, err, vec![LocProtErr, WrFlushErr], 0)
+    );
+    for opcode in [Opcode::RdmaWriteWithImm, Opcode::RdmaRead] {
+        assert_eq!(
+            meet(opcode, Err(MoveError::Target), false),
+            (Outcome::Refused(Syndrome::Access), err, vec![WrFlushErr; 2], access)
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn lies_in_shared_memory_do_no_harm(lies in prop::collection::vec(lie(), 64), recovered: bool) {
+        let mut segment = Segment::default();
+        for _ in 0..2 {
+            segment.add_qp(4);
+            segment.add_srq(2);
+            segment.add_cq(4);
+        }
+        segment.fill(&lies);
+        let place = Bare { segment, steps: Cell::new(0), recovered: Cell::new(recovered) };
+        let entry = Completion::flushed(1, WcOpcode::Recv, 1);
+        for object in place.segment.objects() {
+            acquire(&place, object);
+        }
+        for index in 0..2 {
+            run(&place, Claim::new(index, 1 - index));
+            let _ = next_in_claim(&place, index);
+            let _ = next_in_ring(&place, index);
+            run(&place, Deliver::receive(index, Take::Claim, index, &entry, true));
+            run(&place, Flush::new(&place, index, 1, index, index == 0));
+            for opcode in [Opcode::SendWithImm, Opcode::RdmaWriteWithImm, Opcode::RdmaRead] {
+                respond(&place, index, opcode, Err(MoveError::Target));
+            }
+            let _ = post(&place, Object::Srq(index), &request(1));
+            for _ in 0..8 {
+                let _ = poll(&place, index);
+            }
+        }
+    }
+}
