@@ -9,10 +9,9 @@
 //! a descriptor open instead. A program that closes descriptors it does not own loses the lock and counts as dead.
 
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
-use std::sync::Mutex;
 
 use super::error::{Error, Result};
-use super::fork;
+use super::fork::{self, ProcessMutex};
 use super::sys;
 
 const ALIVE: i64 = 0;
@@ -59,34 +58,32 @@ pub(crate) fn become_reaper(fd: RawFd) -> bool {
 }
 
 /// Device, inode and fork token of the files that this process declared.
-static OWN_FILES: Mutex<Vec<(u64, u64, u64)>> = Mutex::new(Vec::new());
+static OWN_FILES: ProcessMutex<Vec<(u64, u64, u64)>> = ProcessMutex::new(Vec::new());
 
 /// The files this process declared its own.
 pub(crate) struct OwnFiles;
 
 impl OwnFiles {
-    fn list() -> std::sync::MutexGuard<'static, Vec<(u64, u64, u64)>> {
-        OWN_FILES.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
     /// Remembers a file, before it is declared.
     pub(crate) fn add(fd: RawFd) -> Result<()> {
         let st = sys::stat(fd)?;
-        Self::list().push((st.st_dev, st.st_ino, fork::token()?));
+        OWN_FILES.lock()?.push((st.st_dev, st.st_ino, fork::token()?));
         Ok(())
     }
 
     /// Forgets a file.
     pub(crate) fn remove(fd: RawFd) {
-        if let Ok(st) = sys::stat(fd) {
-            Self::list().retain(|f| (f.0, f.1) != (st.st_dev, st.st_ino));
+        if let Ok(st) = sys::stat(fd)
+            && let Ok(mut list) = OWN_FILES.lock()
+        {
+            list.retain(|f| (f.0, f.1) != (st.st_dev, st.st_ino));
         }
     }
 
     /// Whether the file is this process's own.
     pub(crate) fn has(st: &libc::stat) -> bool {
-        let Ok(token) = fork::token() else { return true };
-        Self::list().contains(&(st.st_dev, st.st_ino, token))
+        let (Ok(list), Ok(token)) = (OWN_FILES.lock(), fork::token()) else { return true };
+        list.contains(&(st.st_dev, st.st_ino, token))
     }
 }
 

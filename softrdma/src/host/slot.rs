@@ -18,10 +18,10 @@
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard};
 
 use super::error::{Error, Result, errno};
 use super::folder::Folder;
+use super::fork::{ProcessGuard, ProcessMutex};
 use super::liveness::{self, OwnFiles, PeerFile};
 use super::lock::{Owner, SLOTS};
 use super::segment;
@@ -31,9 +31,9 @@ use super::sys;
 const ATTEMPTS: u32 = 32;
 
 /// Threads of one process exclude each other where files are declared and removed: record locks do not do it.
-fn one_at_a_time() -> MutexGuard<'static, ()> {
-    static GATE: Mutex<()> = Mutex::new(());
-    GATE.lock().unwrap_or_else(|e| e.into_inner())
+fn one_at_a_time() -> Result<ProcessGuard<'static, ()>> {
+    static GATE: ProcessMutex<()> = ProcessMutex::new(());
+    GATE.lock()
 }
 
 fn c_name(name: String) -> CString {
@@ -94,7 +94,7 @@ pub(crate) fn claim<T>(
     fill: impl Fn(&OwnedFd) -> Result<T>,
     name_it: impl Fn(&T, Owner) -> Result<()>,
 ) -> Result<Claim<T>> {
-    let _gate = one_at_a_time();
+    let _gate = one_at_a_time()?;
     let mut epoch = 0;
     while Owner::new(0, epoch).is_none() {
         epoch = sys::random()?;
@@ -210,7 +210,7 @@ pub(crate) fn lives(folder: &Folder, owner: Owner) -> bool {
 /// Bells are judged after their name was seen: a claim is visible before its bells, so a bell whose claim is not
 /// there now belongs to one that is over.
 pub fn sweep(folder: &Folder) -> Result<u32> {
-    let _gate = one_at_a_time();
+    let _gate = one_at_a_time()?;
     let mut removed = 0;
     for name in folder.names()? {
         let dead = match parse(&name) {
