@@ -5,50 +5,56 @@
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use super::error::{Error, Result};
 use super::sys;
 
-struct Page(*const AtomicU64);
-// SAFETY: the page is never unmapped, and is only accessed as an atomic.
-unsafe impl Send for Page {}
-// SAFETY: as above.
-unsafe impl Sync for Page {}
-
-static PAGE: OnceLock<Option<Page>> = OnceLock::new();
+/// Null until first used. No lock guards its making: a fork could leave it locked in the child.
+static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
 
 fn page() -> Result<&'static AtomicU64> {
-    let page = PAGE.get_or_init(|| {
-        let len = 4096;
-        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
-        let p = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
+    let mut page = PAGE.load(Ordering::Acquire);
+    if page.is_null() {
+        let fresh = make_page()?;
+        page = match PAGE.compare_exchange(page, fresh, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => fresh,
+            Err(other) => {
+                // SAFETY: the mapping was just made, and nobody else knows it.
+                unsafe { libc::munmap(fresh.cast(), PAGE_BYTES) };
+                other
+            }
         };
-        if p == libc::MAP_FAILED {
-            return None;
-        }
-        // SAFETY: the range is the mapping just made.
-        if unsafe { libc::madvise(p, len, libc::MADV_WIPEONFORK) } != 0 {
-            // SAFETY: as above; nobody else knows it.
-            unsafe { libc::munmap(p, len) };
-            return None;
-        }
-        Some(Page(p.cast()))
-    });
-    match page {
-        // SAFETY: the mapping lives for ever, is aligned, and its zeroes are a valid AtomicU64.
-        Some(page) => Ok(unsafe { &*page.0 }),
-        None => Err(Error::Os { call: "madvise", errno: libc::EINVAL }),
     }
+    // SAFETY: the mapping lives for ever, is aligned, and its zeroes are a valid AtomicU64.
+    Ok(unsafe { &*page })
+}
+
+const PAGE_BYTES: usize = 4096;
+
+fn make_page() -> Result<*mut AtomicU64> {
+    // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
+    let p = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            PAGE_BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if p == libc::MAP_FAILED {
+        return Err(Error::last("mmap"));
+    }
+    // SAFETY: the range is the mapping just made.
+    if unsafe { libc::madvise(p, PAGE_BYTES, libc::MADV_WIPEONFORK) } != 0 {
+        let e = Error::last("madvise");
+        // SAFETY: as above; nobody else knows it.
+        unsafe { libc::munmap(p, PAGE_BYTES) };
+        return Err(e);
+    }
+    Ok(p.cast())
 }
 
 /// A number that differs between a process and its forked children, never zero.
