@@ -1,1 +1,53 @@
 //! Same-host transport: shared-memory segments, locks, payload copies and wake-ups.
+//!
+//! Every process owns one segment, a file in a folder that only its user (or a group that asked for it) may enter. Its
+//! queues and its memory keys stand there, and who sends to it carries the operation out itself. Nothing of this needs the
+//! receiving process to run, nor a helper process or thread.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`folder`] | the folder: found, made, verified |
+//! | [`slot`] | names in it: claimed by the living, taken from the dead |
+//! | `liveness` | who lives: a record lock that the kernel drops at any death |
+//! | `fork` | how a forked child notices that it is another process |
+//! | [`segment`] | the own segment, growing without ever failing at an access; a peer's segment |
+//! | [`memory`], [`alloc`] | checked access to a mapped segment; which parts of the own one are in use |
+//! | [`lock`] | locks that survive their owner's death |
+//! | [`objects`] | queue pairs, receive and completion queues in a segment: [`crate::core`]'s transactions run on them |
+//! | [`keys`] | memory keys: looked up without a lock, pinned while in use |
+//! | [`copy`], [`atomics`] | payload and atomic operations between the memories of two processes |
+//! | [`bell`] | waking a process that sleeps in `poll` |
+//!
+//! # What is believed
+//! The kernel: who lives, how long a file is, who may enter the folder. Nothing that stands in a segment: offsets are
+//! checked against the mapping at every access, words are copied once and then checked, and names of lock owners are
+//! looked up. What remains is written where it belongs: a file may be shortened by who may write it ([`memory`]), a program that
+//! closes descriptors it does not own counts as dead (`liveness`).
+//!
+//! # What is not here yet
+//! - Payload where [`copy::probe`] answers `Closed`: two copies through shared memory, with progress at the target.
+//! - Atomic operations there. ([`atomics`] needs the same rights as [`copy`].)
+//! - A cache of open peers, and noticing that a peer grew or died outside of an operation.
+//! - Ends of processes without destructors (`exit`): the next process that claims a slot removes what they left. Whoever
+//!   embeds this may drop its [`segment::Segment`] at exit.
+#![deny(clippy::undocumented_unsafe_blocks)]
+
+pub mod alloc;
+pub mod atomics;
+pub mod bell;
+pub mod copy;
+pub mod error;
+pub mod folder;
+mod fork;
+pub mod keys;
+mod liveness;
+pub mod lock;
+pub mod memory;
+pub mod objects;
+pub mod segment;
+pub mod slot;
+mod sys;
+#[cfg(test)]
+mod testing;
+
+pub use error::{Error, Result};

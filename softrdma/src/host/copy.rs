@@ -1,0 +1,412 @@
+//! Payload straight from one process's memory to another's: `process_vm_readv` and `process_vm_writev`.
+//!
+//! One copy, no page of either process needs to be mapped in the other, and a bad address is an error of the call, not
+//! a signal. This holds for a process's own memory too, so loopback takes the same way.
+//!
+//! The kernel asks for the rights of a debugger (`PTRACE_MODE_ATTACH_REALCREDS`):
+//!
+//! | target | answer |
+//! |---|---|
+//! | its real, effective and saved user and group ids are the caller's real ones, dumpable | allowed |
+//! | another user's, without `CAP_SYS_PTRACE` | `EPERM` |
+//! | not dumpable: set-user-id, started from an unreadable file, `prctl(PR_SET_DUMPABLE, 0)` | `EPERM` |
+//! | Yama `ptrace_scope` 1: not a descendant, unless it called `prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY)` or named an ancestor of the caller | `EPERM` |
+//! | Yama `ptrace_scope` 2 | only with `CAP_SYS_PTRACE` |
+//! | Yama `ptrace_scope` 3 | `EPERM` for everybody (attaching), until reboot |
+//! | behind a seccomp filter that knows neither call, as older container runtimes install | `EPERM` or `ENOSYS` |
+//! | no `CONFIG_CROSS_MEMORY_ATTACH` | `ENOSYS` |
+//!
+//! [`probe`] finds out per peer; where the answer is no, another way must carry the payload.
+
+use std::sync::atomic::Ordering;
+
+use super::error::{Error, Result, errno};
+use super::lock::Owner;
+use super::segment::Peer;
+
+/// A range of memory of either process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// First byte, as its process addresses it.
+    pub addr: u64,
+    /// Number of bytes.
+    pub len: u64,
+}
+
+/// Why a transfer stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// This process's range is not mapped, or not with the access needed.
+    Local,
+    /// The peer's range is not mapped, or not with the access needed.
+    Remote,
+    /// The system forbids this way to the peer.
+    Denied,
+    /// The peer is dead, or its process id is not visible from here.
+    Gone,
+    /// Another `errno` value, such as `ENOMEM`.
+    Os(i32),
+}
+
+/// Result of a transfer.
+pub type Moved = std::result::Result<(), Fault>;
+
+/// Which way the bytes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the peer to this process.
+    Read,
+    /// From this process to the peer.
+    Write,
+}
+
+/// Ranges handed to the kernel at once, on each side; as many as a work request may have.
+const BATCH: usize = 32;
+
+const NO_RANGE: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+
+/// A place in a list of ranges.
+#[derive(Clone, Copy)]
+struct Cursor<'a> {
+    spans: &'a [Span],
+    skip: u64,
+}
+
+impl Cursor<'_> {
+    /// The next ranges, at most [`BATCH`] and `limit` bytes: their number and their bytes.
+    fn fill(&self, to: &mut [libc::iovec; BATCH], limit: u64) -> (usize, u64) {
+        let (mut count, mut bytes, mut skip) = (0, 0, self.skip);
+        for span in self.spans {
+            let len = (span.len - skip).min(limit - bytes);
+            if count == BATCH || bytes == limit {
+                break;
+            }
+            if len > 0 {
+                to[count] = libc::iovec {
+                    iov_base: std::ptr::without_provenance_mut(span.addr.wrapping_add(skip) as usize),
+                    iov_len: len as usize,
+                };
+                count += 1;
+                bytes += len;
+            }
+            skip = 0;
+        }
+        (count, bytes)
+    }
+
+    /// Moves on by `bytes`, which are there.
+    fn advance(&mut self, bytes: u64) {
+        self.skip += bytes;
+        while let Some((first, rest)) = self.spans.split_first() {
+            if self.skip < first.len {
+                break;
+            }
+            self.skip -= first.len;
+            self.spans = rest;
+        }
+    }
+
+    /// Address of the next byte.
+    fn address(&self) -> Option<u64> {
+        self.spans.iter().find(|s| s.len > 0).map(|s| s.addr.wrapping_add(self.skip))
+    }
+}
+
+/// Bytes the kernel moves in one call at most (`MAX_RW_COUNT`), rounded down.
+const CALL_LIMIT: u64 = 1 << 30;
+
+/// Moves all bytes between this process's ranges and the peer's, in order; the shorter list ends it.
+///
+/// When it fails, a beginning of the bytes may have been moved, as with hardware.
+///
+/// # Safety
+/// Bytes that are overwritten, in this process or (when `pid` is its own) by way of the peer's ranges, must be memory
+/// that a program gave away for this: no Rust reference to them may be live.
+pub unsafe fn transfer(pid: libc::pid_t, direction: Direction, local: &[Span], remote: &[Span]) -> Moved {
+    let mut here = Cursor { spans: local, skip: 0 };
+    let mut there = Cursor { spans: remote, skip: 0 };
+    let (mut ours, mut theirs) = ([NO_RANGE; BATCH], [NO_RANGE; BATCH]);
+    loop {
+        let (mut their_count, available) = there.fill(&mut theirs, CALL_LIMIT);
+        let (our_count, bytes) = here.fill(&mut ours, available);
+        if bytes < available {
+            their_count = there.fill(&mut theirs, bytes).0;
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: both lists have as many entries as told. The caller vouches for the bytes that are written, and the
+        // kernel answers bad addresses with an error.
+        let n = unsafe { call(pid, direction, &ours[..our_count], &theirs[..their_count]) };
+        if n > 0 {
+            here.advance(n as u64);
+            there.advance(n as u64);
+            continue;
+        }
+        return Err(match errno() {
+            // Zero bytes without an error does not happen with ranges that are not empty.
+            _ if n == 0 => Fault::Os(libc::EIO),
+            libc::EFAULT => {
+                let at = if direction == Direction::Write { here.address() } else { there.address() };
+                who_failed(pid, direction, at)
+            }
+            libc::EPERM | libc::ENOSYS => Fault::Denied,
+            libc::ESRCH => Fault::Gone,
+            other => Fault::Os(other),
+        });
+    }
+}
+
+/// # Safety
+/// As for [`transfer`].
+unsafe fn call(
+    pid: libc::pid_t,
+    direction: Direction,
+    local: &[libc::iovec],
+    remote: &[libc::iovec],
+) -> isize {
+    let (l, r) = (local.as_ptr(), remote.as_ptr());
+    let (ln, rn) = (local.len() as libc::c_ulong, remote.len() as libc::c_ulong);
+    // SAFETY: the lists are readable for the lengths given; the rest is the caller's promise.
+    unsafe {
+        match direction {
+            Direction::Read => libc::process_vm_readv(pid, l, ln, r, rn, 0),
+            Direction::Write => libc::process_vm_writev(pid, l, ln, r, rn, 0),
+        }
+    }
+}
+
+/// `EFAULT` does not tell whose memory failed. The source only needs to be readable, which can be tried without
+/// changing anything; when it is, the destination failed.
+#[cold]
+fn who_failed(pid: libc::pid_t, direction: Direction, source: Option<u64>) -> Fault {
+    let (source_fault, other_fault, source_pid) = match direction {
+        // SAFETY: getpid reads a number of the process and cannot fail.
+        Direction::Write => (Fault::Local, Fault::Remote, unsafe { libc::getpid() }),
+        Direction::Read => (Fault::Remote, Fault::Local, pid),
+    };
+    let Some(addr) = source else { return other_fault };
+    let mut byte = 0u8;
+    let to = [libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 }];
+    let from = [libc::iovec { iov_base: std::ptr::without_provenance_mut(addr as usize), iov_len: 1 }];
+    // SAFETY: the only byte written is `byte`.
+    if unsafe { call(source_pid, Direction::Read, &to, &from) } == 1 { other_fault } else { source_fault }
+}
+
+/// What [`probe`] found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// The kernel copies between the two processes.
+    Direct(libc::pid_t),
+    /// It does not; the `errno` value says why (0: the process id means another process, or none, here).
+    Closed(i32),
+}
+
+/// Tries whether payload can go straight to the peer's memory and back, by reading its signature where the peer says it
+/// stands. This also proves that the process id means the peer, in this PID namespace.
+///
+/// Errors: [`Error::Gone`] when the peer is dead.
+pub fn probe(peer: &Peer) -> Result<Way> {
+    let Some(pid) = peer.pid()? else { return Ok(Way::Closed(0)) };
+    let mut word = 0u64;
+    let to = [libc::iovec { iov_base: (&raw mut word).cast(), iov_len: 8 }];
+    let from = [libc::iovec {
+        iov_base: std::ptr::without_provenance_mut(peer.signature_address() as usize),
+        iov_len: 8,
+    }];
+    // SAFETY: the only bytes written are `word`.
+    let n = unsafe { call(pid, Direction::Read, &to, &from) };
+    let cause = errno();
+    if n == 8 {
+        let theirs = Owner::from_word(word) == Some(peer.owner())
+            && peer.memory().u64(super::segment::AT_SIGNATURE)?.load(Ordering::Relaxed) == word;
+        return Ok(if theirs { Way::Direct(pid) } else { Way::Closed(0) });
+    }
+    if n < 0 && cause == libc::ESRCH && !peer.lives() {
+        return Err(Error::Gone);
+    }
+    Ok(Way::Closed(if n < 0 { cause } else { 0 }))
+}
+
+/// Lets every process of the user that the kernel would otherwise allow reach this process's memory, where Yama
+/// restricts it to descendants. Also opens this process to debuggers, so it is for the program's user to ask for.
+/// `false` when the kernel has no Yama.
+pub fn admit_peers() -> bool {
+    // SAFETY: plain system call.
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{TestDir, in_child};
+    use super::*;
+    use crate::host::segment::Segment;
+    use proptest::prelude::*;
+
+    fn me() -> libc::pid_t {
+        // SAFETY: reads a number of the process.
+        unsafe { libc::getpid() }
+    }
+
+    fn span(bytes: &mut [u8]) -> Span {
+        Span { addr: bytes.as_mut_ptr() as u64, len: bytes.len() as u64 }
+    }
+
+    fn cut(mut whole: Span, lens: &[u64]) -> Vec<Span> {
+        let mut spans = Vec::new();
+        for &len in lens {
+            let len = len.min(whole.len);
+            spans.push(Span { addr: whole.addr, len });
+            whole = Span { addr: whole.addr + len, len: whole.len - len };
+        }
+        spans.push(whole);
+        spans
+    }
+
+    proptest! {
+        #[test]
+        fn scatter_and_gather(
+            cuts in proptest::collection::vec(0u64..40, 0..80),
+            other in proptest::collection::vec(0u64..40, 0..80),
+            read in any::<bool>(),
+        ) {
+            let mut from: Vec<u8> = (0..1000u32).map(|i| ((i * 7) >> 2) as u8).collect();
+            let expected = from.clone();
+            let mut to = vec![0; 1000];
+            let (a, b) = (cut(span(&mut from), &cuts), cut(span(&mut to), &other));
+            // SAFETY: the ranges are the two vectors, which nobody else looks at meanwhile.
+            let r = unsafe {
+                if read { transfer(me(), Direction::Read, &b, &a) } else { transfer(me(), Direction::Write, &a, &b) }
+            };
+            prop_assert_eq!(r, Ok(()));
+            prop_assert_eq!(to, expected);
+        }
+    }
+
+    #[test]
+    fn the_shorter_list_ends_it() {
+        let (mut a, mut b) = (vec![1u8; 100], vec![0u8; 60]);
+        // SAFETY: as above.
+        unsafe { transfer(me(), Direction::Write, &[span(&mut a)], &[span(&mut b)]) }.unwrap();
+        assert_eq!(b, [1; 60]);
+        let mut c = vec![0u8; 200];
+        // SAFETY: as above.
+        unsafe { transfer(me(), Direction::Write, &[span(&mut a)], &[span(&mut c)]) }.unwrap();
+        assert!(c[..100] == [1; 100] && c[100..] == [0; 100]);
+        // SAFETY: moves nothing.
+        assert_eq!(unsafe { transfer(me(), Direction::Write, &[], &[span(&mut c)]) }, Ok(()));
+        // SAFETY: moves nothing, so the process is not even looked for.
+        assert_eq!(unsafe { transfer(-1, Direction::Write, &[span(&mut a[..0])], &[span(&mut c)]) }, Ok(()));
+    }
+
+    /// A page with nothing behind it.
+    fn edge() -> (*mut u8, u64) {
+        // SAFETY: a new mapping at an address of the kernel's choice; its second page is closed.
+        unsafe {
+            let p = libc::mmap(
+                std::ptr::null_mut(),
+                8192,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            assert_ne!(p, libc::MAP_FAILED);
+            assert_eq!(libc::mprotect(p.byte_add(4096), 4096, libc::PROT_NONE), 0);
+            (p.cast(), p as u64)
+        }
+    }
+
+    #[test]
+    fn whose_memory_failed() {
+        let (page, at) = edge();
+        let bad = [Span { addr: at + 4000, len: 200 }];
+        let mut buffer = vec![7u8; 200];
+        let good = [span(&mut buffer)];
+        let unmapped = [Span { addr: 8, len: 200 }];
+        let outside = [Span { addr: u64::MAX - 100, len: 200 }];
+        for bad in [&bad, &unmapped, &outside] {
+            // SAFETY: what is written is `buffer` or the beginning of `page`.
+            unsafe {
+                assert_eq!(transfer(me(), Direction::Write, &good, bad), Err(Fault::Remote));
+                assert_eq!(transfer(me(), Direction::Read, &good, bad), Err(Fault::Remote));
+                assert_eq!(transfer(me(), Direction::Write, bad, &good), Err(Fault::Local));
+                assert_eq!(transfer(me(), Direction::Read, bad, &good), Err(Fault::Local));
+            }
+        }
+        // Memory that may be read but not written.
+        // SAFETY: the page is ours; reading it is what the test does.
+        unsafe {
+            assert_eq!(libc::mprotect(page.cast(), 4096, libc::PROT_READ), 0);
+            let page = [Span { addr: at, len: 200 }];
+            assert_eq!(transfer(me(), Direction::Write, &page, &good), Ok(()));
+            assert_eq!(transfer(me(), Direction::Write, &good, &page), Err(Fault::Remote));
+            assert_eq!(transfer(me(), Direction::Read, &page, &good), Err(Fault::Local));
+            libc::munmap(at as *mut libc::c_void, 8192);
+        }
+    }
+
+    #[test]
+    fn no_such_process() {
+        let mut a = [0u8; 8];
+        let s = [span(&mut a)];
+        // SAFETY: there is no process to read from or write to.
+        assert_eq!(unsafe { transfer(i32::MAX, Direction::Write, &s, &s) }, Err(Fault::Gone));
+    }
+
+    #[test]
+    fn probing() {
+        let dir = TestDir::new("probe");
+        let a = Segment::create(dir.folder()).unwrap();
+        let peer = Peer::open(a.folder(), a.owner().slot()).unwrap();
+        assert_eq!(probe(&peer), Ok(Way::Direct(me())));
+        // A word that is not the peer's signature.
+        a.memory().u64(24).unwrap().store(a.memory().address() as u64 + 32, Ordering::Relaxed);
+        let lying = Peer::open(a.folder(), a.owner().slot()).unwrap();
+        assert_eq!(probe(&lying), Ok(Way::Closed(0)));
+        a.memory().u64(24).unwrap().store(u64::MAX, Ordering::Relaxed);
+        let lying = Peer::open(a.folder(), a.owner().slot()).unwrap();
+        assert_eq!(probe(&lying), Ok(Way::Closed(libc::EFAULT)));
+    }
+
+    /// Rows of the module's table that need no Yama. Needs to be root, who can become somebody else.
+    #[test]
+    #[ignore = "needs root"]
+    fn who_may() {
+        let mut buffer = vec![0u8; 8];
+        let there = [span(&mut buffer)];
+        // SAFETY: the child only changes itself; what is overwritten is its copy of `buffer`.
+        let status = in_child(|| unsafe {
+            let drop_to = |id: u32| libc::setresgid(id, id, id) == 0 && libc::setresuid(id, id, id) == 0;
+            let target = |dumpable: libc::c_ulong| {
+                let pid = libc::fork();
+                if pid == 0 {
+                    libc::prctl(libc::PR_SET_DUMPABLE, dumpable);
+                    // The first target belongs to root, whom the others cannot end.
+                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                    libc::alarm(10);
+                    libc::pause();
+                    libc::_exit(0);
+                }
+                // The child needs a moment to change itself.
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                pid
+            };
+            let roots = target(1);
+            if !drop_to(65534) {
+                return false;
+            }
+            // Changing ids made this process not dumpable, and children inherit that.
+            libc::prctl(libc::PR_SET_DUMPABLE, 1);
+            let (open, closed) = (target(1), target(0));
+            let mut mine = [0u8; 8];
+            let here = [span(&mut mine)];
+            let answers = [roots, open, closed].map(|pid| transfer(pid, Direction::Read, &here, &there));
+            for pid in [open, closed] {
+                libc::kill(pid, libc::SIGKILL);
+            }
+            answers == [Err(Fault::Denied), Ok(()), Err(Fault::Denied)]
+        });
+        assert_eq!(status, 0);
+    }
+}

@@ -1,0 +1,496 @@
+//! The memory keys of a process, in its segment: any process that may map the segment can look one up.
+//!
+//! A key is 24 bits of index and 8 bits that change with each use of the index, so that a key kept too long does not
+//! open what came after (IBA §10.6.3.1). Index 0 is never used, so 0 is no key. The table is a directory of chunks of
+//! entries of one cache line:
+//!
+//! | word | meaning |
+//! |---|---|
+//! | 0 | sequence number, odd while the entry changes; the 8 bits, kind and validity in the high half |
+//! | 1 | protection domain; queue pair of a window of type 2 in the high half |
+//! | 2 | first address as users of the key name it |
+//! | 3 | length in bytes |
+//! | 4 | access rights |
+//! | 5 | address in the owner's memory of the first byte |
+//!
+//! Only the owner writes. A reader copies the entry between two looks at the sequence number; when the owner died in
+//! between, the number stays odd and the reader gives up with [`Lookup::Torn`] after a bounded time: a dead process's
+//! memory is gone anyway.
+//!
+//! Looking up is not enough to use the memory: the owner may deregister it meanwhile. A [`Pin`] says in the
+//! owner's segment which key is in use, and [`Keys::remove`] waits for the pins of living processes. The pin is set before
+//! the entry is read and the entry is made invalid before the pins are read, so one side always sees the other.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use crate::core::keys::{Key, Kind};
+use crate::core::verbs::Access;
+
+use super::error::{Error, Result};
+use super::lock::{Liveness, Owner, PATIENCE};
+use super::memory::Memory;
+use super::segment::Segment;
+
+/// Root offset of the table in the segment's header.
+pub const ROOT: usize = 3;
+/// Keys that a process can have.
+pub const MAX_KEYS: u32 = 1 << 24;
+
+const CHUNK: u32 = 4096;
+const CHUNKS: u32 = MAX_KEYS / CHUNK;
+const ENTRY: u64 = 64;
+/// Operations that can use a process's memory at the same time.
+const PINS: usize = 128;
+/// Offsets from the start of the table: pins of two words, then the directory.
+const DIRECTORY: u64 = 16 * PINS as u64;
+/// Looks at an entry that changes, before it counts as torn: far longer than a change takes.
+const LOOKS: u32 = 10_000;
+
+/// A key and where its memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// What the protocol checks.
+    pub key: Key,
+    /// Address of the first byte in the owner's memory. Differs from `key.start` for zero-based regions and windows.
+    pub base: u64,
+}
+
+impl Entry {
+    /// Where `addr`, as users of the key name it, is in the owner's memory.
+    pub fn translate(&self, addr: u64) -> u64 {
+        self.base.wrapping_add(addr.wrapping_sub(self.key.start))
+    }
+}
+
+/// Why a lookup gave no entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lookup {
+    /// There is no such key.
+    NoKey,
+    /// The entry was being changed all the time: its owner died over it, or was stopped. Try again while it lives.
+    Torn,
+    /// All pins are taken by living processes. Try again.
+    Busy,
+}
+
+fn pack(entry: &Entry, key8: u8) -> [u64; 6] {
+    let (kind, qp) = match entry.key.kind {
+        Kind::Region => (0, 0),
+        Kind::Window1 => (1, 0),
+        Kind::Window2 { qp_num } => (2, qp_num),
+    };
+    let tag = 1 << 31 | u64::from(entry.key.valid) << 10 | kind << 8 | u64::from(key8);
+    [
+        tag << 32,
+        u64::from(entry.key.pd) | u64::from(qp) << 32,
+        entry.key.start,
+        entry.key.length,
+        u64::from(entry.key.access.0),
+        entry.base,
+    ]
+}
+
+fn unpack(words: &[u64; 6], key8: u8) -> Option<Entry> {
+    let tag = words[0] >> 32;
+    if tag >> 31 == 0 || tag as u8 != key8 {
+        return None;
+    }
+    let kind = match tag >> 8 & 3 {
+        0 => Kind::Region,
+        1 => Kind::Window1,
+        2 => Kind::Window2 { qp_num: (words[1] >> 32) as u32 },
+        _ => return None,
+    };
+    let key = Key {
+        kind,
+        valid: tag >> 10 & 1 == 1,
+        pd: words[1] as u32,
+        start: words[2],
+        length: words[3],
+        access: Access(words[4] as u32),
+    };
+    Some(Entry { key, base: words[5] })
+}
+
+/// Looks a key up in the table at `table`, as the segment's header names it.
+pub fn lookup(memory: &Memory, table: u64, key: u32) -> std::result::Result<Entry, Lookup> {
+    let index = key >> 8;
+    let words = (|| {
+        if index == 0 || table == 0 {
+            return None;
+        }
+        let slot = table.checked_add(DIRECTORY + 8 * u64::from(index / CHUNK))?;
+        let chunk = memory.u64(slot).ok()?.load(Ordering::Acquire);
+        let entry = (chunk != 0).then(|| chunk.checked_add(ENTRY * u64::from(index % CHUNK)))??;
+        memory.words(entry, (ENTRY / 8) as usize).ok()
+    })();
+    let words = words.ok_or(Lookup::NoKey)?;
+    for _ in 0..LOOKS {
+        let first = words[0].load(Ordering::Acquire);
+        if first & 1 == 0 {
+            let mut copy = [first, 0, 0, 0, 0, 0];
+            for (to, from) in copy.iter_mut().zip(words).skip(1) {
+                *to = from.load(Ordering::Relaxed);
+            }
+            fence(Ordering::Acquire);
+            if words[0].load(Ordering::Relaxed) == first {
+                return unpack(&copy, key as u8).ok_or(Lookup::NoKey);
+            }
+        }
+        std::hint::spin_loop();
+    }
+    Err(Lookup::Torn)
+}
+
+/// An entry in use by this process: the owner waits for it before it lets the memory go.
+#[derive(Debug)]
+pub struct Pin<'a> {
+    words: &'a [AtomicU64],
+    me: Owner,
+    /// The entry, as it was when it was pinned.
+    pub entry: Entry,
+}
+
+/// Pins a key's entry.
+pub fn pin<'a>(
+    memory: &'a Memory,
+    table: u64,
+    key: u32,
+    me: Owner,
+    liveness: &impl Liveness,
+) -> std::result::Result<Pin<'a>, Lookup> {
+    let pins =
+        (table != 0).then(|| memory.words(table, 2 * PINS)).and_then(Result::ok).ok_or(Lookup::NoKey)?;
+    // Processes start at different places; threads of one find the next one free.
+    let start = usize::from(me.slot()) % PINS;
+    let mut taken = None;
+    'search: for patient in [false, true] {
+        for i in 0..PINS {
+            let words = &pins[2 * ((start + i) % PINS)..][..2];
+            let seen = words[0].load(Ordering::Relaxed);
+            let free = seen == 0 || (patient && Owner::from_word(seen).is_none_or(|o| !liveness.lives(o)));
+            if free
+                && words[0].compare_exchange(seen, me.word(), Ordering::Acquire, Ordering::Relaxed).is_ok()
+            {
+                taken = Some(words);
+                break 'search;
+            }
+        }
+    }
+    let words = taken.ok_or(Lookup::Busy)?;
+    words[1].store(u64::from(key), Ordering::Relaxed);
+    fence(Ordering::SeqCst);
+    match lookup(memory, table, key) {
+        Ok(entry) => Ok(Pin { words, me, entry }),
+        Err(e) => {
+            unpin(words, me);
+            Err(e)
+        }
+    }
+}
+
+fn unpin(words: &[AtomicU64], me: Owner) {
+    words[1].store(0, Ordering::Release);
+    let _ = words[0].compare_exchange(me.word(), 0, Ordering::Release, Ordering::Relaxed);
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        unpin(self.words, self.me);
+    }
+}
+
+/// What the owner knows of an index.
+#[derive(Debug, Clone, Copy, Default)]
+struct Book {
+    key8: u8,
+    sequence: u32,
+    used: bool,
+}
+
+/// The owner's books of its keys.
+#[derive(Debug)]
+pub struct Keys {
+    segment: Arc<Segment>,
+    table: u64,
+    books: Mutex<Books>,
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    /// Offsets of the chunks: the directory as the owner knows it, whatever a peer writes there.
+    chunks: Vec<u64>,
+    /// By index; index 0 is there and never used.
+    entries: Vec<Book>,
+    /// Indices to use again, the longest unused first.
+    free: VecDeque<u32>,
+}
+
+impl Keys {
+    /// Makes the table of a segment, once. Errors: [`Error::NoMemory`].
+    pub fn new(segment: Arc<Segment>) -> Result<Self> {
+        let table = segment.alloc(DIRECTORY + 8 * u64::from(CHUNKS), 64)?.offset;
+        segment.root(ROOT)?.store(table, Ordering::Release);
+        let books = Books { entries: vec![Book::default()], ..Books::default() };
+        Ok(Keys { segment, table, books: Mutex::new(books) })
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn write(&self, books: &mut Books, index: u32, words: [u64; 6]) -> Result<()> {
+        let chunk = *books.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
+        let entry = self.segment.memory().words(chunk + ENTRY * u64::from(index % CHUNK), 6)?;
+        let sequence = &mut books.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?.sequence;
+        *sequence = sequence.wrapping_add(2);
+        let tag = words[0] >> 32 << 32;
+        entry[0].store(tag | u64::from(sequence.wrapping_sub(1)), Ordering::Relaxed);
+        fence(Ordering::Release);
+        for (to, from) in entry.iter().zip(words).skip(1) {
+            to.store(from, Ordering::Relaxed);
+        }
+        entry[0].store(tag | u64::from(*sequence), Ordering::Release);
+        Ok(())
+    }
+
+    /// Adds an entry; answers its key. Errors: [`Error::NoMemory`].
+    pub fn add(&self, entry: &Entry) -> Result<u32> {
+        let mut books = self.books();
+        // While there are fresh indices, used ones rest, so that an old key stays useless for longer.
+        let index = match books.free.len() {
+            0..64 if (books.entries.len() as u32) < MAX_KEYS => {
+                let index = books.entries.len() as u32;
+                let chunk = index / CHUNK;
+                if chunk as usize == books.chunks.len() {
+                    let offset = self.segment.alloc(ENTRY * u64::from(CHUNK), 64)?.offset;
+                    let at = self.table + DIRECTORY + 8 * u64::from(chunk);
+                    self.segment.memory().u64(at)?.store(offset, Ordering::Release);
+                    books.chunks.push(offset);
+                }
+                books.entries.push(Book::default());
+                index
+            }
+            _ => books.free.pop_front().ok_or(Error::NoMemory)?,
+        };
+        let book = &mut books.entries[index as usize];
+        *book = Book { key8: book.key8.wrapping_add(1), used: true, ..*book };
+        let key8 = book.key8;
+        self.write(&mut books, index, pack(entry, key8))?;
+        Ok(index << 8 | u32::from(key8))
+    }
+
+    /// Changes the entry of `key`, which from now on has the 8 bits `key8`: binding and invalidating a window.
+    /// Errors: [`Error::OutOfBounds`] when there is no such key.
+    pub fn change(&self, key: u32, key8: u8, entry: &Entry) -> Result<u32> {
+        let mut books = self.books();
+        Self::check(&books, key)?;
+        books.entries[(key >> 8) as usize].key8 = key8;
+        self.write(&mut books, key >> 8, pack(entry, key8))?;
+        Ok(key & !0xff | u32::from(key8))
+    }
+
+    fn check(books: &Books, key: u32) -> Result<()> {
+        let known = books.entries.get((key >> 8) as usize).is_some_and(|b| b.used && b.key8 == key as u8);
+        if known { Ok(()) } else { Err(Error::OutOfBounds) }
+    }
+
+    /// Removes a key and waits until no living process uses it any more, at most `limit`. `Ok(false)` when that passed:
+    /// the key is gone, but its memory may still be accessed, and its index is never used again.
+    /// Errors: [`Error::OutOfBounds`] when there is no such key.
+    pub fn remove(&self, key: u32, liveness: &impl Liveness, limit: Duration) -> Result<bool> {
+        let mut books = self.books();
+        Self::check(&books, key)?;
+        self.write(&mut books, key >> 8, [0; 6])?;
+        books.entries[(key >> 8) as usize].used = false;
+        drop(books);
+        let unused = self.wait(key, liveness, limit)?;
+        if unused {
+            self.books().free.push_back(key >> 8);
+        }
+        Ok(unused)
+    }
+
+    fn wait(&self, key: u32, liveness: &impl Liveness, limit: Duration) -> Result<bool> {
+        fence(Ordering::SeqCst);
+        let start = Instant::now();
+        for pin in self.segment.memory().words(self.table, 2 * PINS)?.chunks_exact(2) {
+            let mut asked = start;
+            loop {
+                let owner = pin[0].load(Ordering::Acquire);
+                if owner == 0 || pin[1].load(Ordering::Acquire) != u64::from(key) {
+                    break;
+                }
+                if asked.elapsed() >= PATIENCE {
+                    if Owner::from_word(owner).is_none_or(|o| !liveness.lives(o)) {
+                        let _ = pin[0].compare_exchange(owner, 0, Ordering::Relaxed, Ordering::Relaxed);
+                        break;
+                    }
+                    asked = Instant::now();
+                }
+                if start.elapsed() >= limit {
+                    return Ok(false);
+                }
+                std::thread::sleep(Duration::from_micros(20));
+            }
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::segment::Peer;
+    use super::super::testing::{TestDir, in_child};
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    const NOW: Duration = Duration::ZERO;
+
+    fn entry(n: u64) -> Entry {
+        let kind = match n % 3 {
+            0 => Kind::Region,
+            1 => Kind::Window1,
+            _ => Kind::Window2 { qp_num: n as u32 },
+        };
+        let key = Key {
+            kind,
+            valid: !n.is_multiple_of(5),
+            pd: n as u32,
+            start: n,
+            length: n << 8,
+            access: Access(n as u32),
+        };
+        Entry { key, base: !n }
+    }
+
+    fn keys(dir: &TestDir) -> (Arc<Segment>, Keys) {
+        let segment = Arc::new(Segment::create(dir.folder()).unwrap());
+        let keys = Keys::new(segment.clone()).unwrap();
+        (segment, keys)
+    }
+
+    #[test]
+    fn a_key_opens_its_entry_and_nothing_else() {
+        let dir = TestDir::new("keys");
+        let (me, keys) = keys(&dir);
+        let peer = Peer::open(me.folder(), 0).unwrap();
+        let found = |key| {
+            peer.refresh().unwrap();
+            lookup(peer.memory(), peer.root(ROOT).unwrap(), key)
+        };
+        let all: Vec<u32> = (0..10_000).map(|n| keys.add(&entry(n)).unwrap()).collect();
+        for (n, key) in all.iter().enumerate() {
+            assert_eq!(found(*key), Ok(entry(n as u64)));
+            assert_eq!(found(key ^ 1), Err(Lookup::NoKey));
+        }
+        assert_eq!(found(0), Err(Lookup::NoKey));
+        assert_eq!(found(u32::MAX), Err(Lookup::NoKey));
+        assert_eq!(keys.remove(all[7], &*me, NOW), Ok(true));
+        assert_eq!(found(all[7]), Err(Lookup::NoKey));
+        assert_eq!(keys.remove(all[7], &*me, NOW), Err(Error::OutOfBounds));
+        assert_eq!(keys.remove(0, &*me, NOW), Err(Error::OutOfBounds));
+        let bound = keys.change(all[8], 200, &entry(3)).unwrap();
+        assert_eq!((bound >> 8, bound & 0xff), (all[8] >> 8, 200));
+        assert_eq!(found(bound), Ok(entry(3)));
+        assert_eq!(found(all[8]), Err(Lookup::NoKey));
+        assert_eq!(keys.change(all[8], 1, &entry(3)), Err(Error::OutOfBounds));
+        // An index that is used again has another key.
+        for _ in 0..200 {
+            let key = keys.add(&entry(1)).unwrap();
+            assert!(!all.contains(&key));
+            keys.remove(key, &*me, NOW).unwrap();
+        }
+        assert_eq!(
+            Entry { key: Key { start: 0x1000, ..entry(0).key }, base: 0x7000 }.translate(0x1010),
+            0x7010
+        );
+    }
+
+    #[test]
+    fn readers_see_whole_entries() {
+        let dir = TestDir::new("keys");
+        let (me, keys) = keys(&dir);
+        let key = keys.add(&entry(0)).unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                for n in 0..50_000 {
+                    keys.change(key, key as u8, &entry(n)).unwrap();
+                }
+                stop.store(true, Ordering::Relaxed);
+            });
+            while !stop.load(Ordering::Relaxed) {
+                match lookup(me.memory(), keys.table, key) {
+                    Ok(seen) => assert_eq!(seen, entry(seen.key.start)),
+                    Err(e) => assert_eq!(e, Lookup::Torn),
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn an_entry_whose_writer_died_is_torn() {
+        let dir = TestDir::new("keys");
+        let (me, keys) = keys(&dir);
+        let key = keys.add(&entry(1)).unwrap();
+        let at = keys.books().chunks[0] + ENTRY * u64::from(key >> 8);
+        me.memory().u64(at).unwrap().fetch_or(1, Ordering::Relaxed);
+        assert_eq!(lookup(me.memory(), keys.table, key), Err(Lookup::Torn));
+    }
+
+    #[test]
+    fn removal_waits_for_the_living_and_not_for_the_dead() {
+        let dir = TestDir::new("keys");
+        let (me, keys) = keys(&dir);
+        let key = keys.add(&entry(1)).unwrap();
+        let held = pin(me.memory(), keys.table, key, me.owner(), &*me).unwrap();
+        assert_eq!(held.entry, entry(1));
+        assert_eq!(keys.remove(key, &*me, Duration::from_millis(30)), Ok(false));
+        assert!(matches!(pin(me.memory(), keys.table, key, me.owner(), &*me), Err(Lookup::NoKey)));
+        drop(held);
+        let key = keys.add(&entry(2)).unwrap();
+        let folder = me.folder().clone();
+        let status = in_child(|| {
+            let own = Segment::create(folder.clone()).unwrap();
+            let peer = Peer::open(&folder, 0).unwrap();
+            // More than there are: those of the dead are used again, those of the living are not.
+            for _ in 0..PINS {
+                std::mem::forget(
+                    pin(peer.memory(), peer.root(ROOT).unwrap(), key, own.owner(), &own).unwrap(),
+                );
+            }
+            let full = pin(peer.memory(), peer.root(ROOT).unwrap(), key, own.owner(), &own);
+            std::mem::forget(own);
+            matches!(full, Err(Lookup::Busy))
+        });
+        assert_eq!(status, 0);
+        drop(pin(me.memory(), keys.table, key, me.owner(), &*me).unwrap());
+        let start = Instant::now();
+        assert_eq!(keys.remove(key, &*me, Duration::from_secs(20)), Ok(true));
+        assert!(start.elapsed() < Duration::from_secs(15));
+        assert_eq!(keys.wait(key, &*me, NOW), Ok(true));
+    }
+
+    #[test]
+    fn removal_ends_when_the_pin_does() {
+        let dir = TestDir::new("keys");
+        let (me, keys) = keys(&dir);
+        let key = keys.add(&entry(1)).unwrap();
+        let held = pin(me.memory(), keys.table, key, me.owner(), &*me).unwrap();
+        let gone = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                assert_eq!(keys.remove(key, &*me, Duration::from_secs(20)), Ok(true));
+                gone.store(true, Ordering::SeqCst);
+            });
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!gone.load(Ordering::SeqCst));
+            drop(held);
+        });
+        assert!(gone.load(Ordering::SeqCst));
+    }
+}

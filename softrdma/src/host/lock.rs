@@ -1,0 +1,300 @@
+//! A lock in shared memory that survives the death of its owner: one atomic word.
+//!
+//! | bits | meaning |
+//! |---|---|
+//! | all zero | free |
+//! | 0 | somebody may be waiting: whoever unlocks wakes |
+//! | 1 to 10 | slot of the owning process |
+//! | 11 to 63 | epoch of its claim of that slot, random, never zero |
+//!
+//! Locking is one compare-and-swap, unlocking another, plus a futex wake when bit 0 is set. Who waits longer than
+//! [`PATIENCE`] asks whether the owner lives, and takes the lock over from a dead one with the news [`Acquired::Recovered`]:
+//! what the lock protects may be half changed and must be repaired first. A new owner that dies before it has repaired
+//! leaves the word with its own name, so the next one gets the same news.
+//!
+//! Every wait is bounded, so neither a death between unlocking and waking nor one of a woken waiter loses anything but
+//! one [`PATIENCE`]. pthread's robust mutexes are no alternative: their list pointers would stand in memory that a hostile
+//! peer can write.
+//!
+//! The word names processes, not threads: it excludes threads of one process from each other, and cannot notice that a
+//! thread locks twice.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Number of slots, and so of processes that can share a folder.
+pub const SLOTS: u16 = 1024;
+
+/// How long a waiter sleeps before it asks whether the owner lives.
+pub const PATIENCE: Duration = Duration::from_millis(10);
+
+/// Attempts before the first sleep: about the time of a short critical section.
+const SPINS: u32 = 200;
+
+const CONTENDED: u64 = 1;
+const EPOCH_SHIFT: u32 = 11;
+const SLOT_MASK: u64 = 0x3ff;
+
+/// One process's claim of one slot: the name it signs with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Owner(u64);
+
+impl Owner {
+    /// Number of bits of an epoch.
+    pub const EPOCH_BITS: u32 = 64 - EPOCH_SHIFT;
+
+    /// The claim of `slot` with `epoch`, of which [`Owner::EPOCH_BITS`] bits count; they must not be zero.
+    pub fn new(slot: u16, epoch: u64) -> Option<Self> {
+        let epoch = epoch & ((1 << Self::EPOCH_BITS) - 1);
+        (slot < SLOTS && epoch != 0).then_some(Owner(epoch << EPOCH_SHIFT | u64::from(slot) << 1))
+    }
+
+    /// What a word in shared memory says; `None` for zero and for words that nobody can have signed.
+    pub fn from_word(word: u64) -> Option<Self> {
+        Self::new((word >> 1 & SLOT_MASK) as u16, word >> EPOCH_SHIFT)
+    }
+
+    /// The claimed slot.
+    pub fn slot(self) -> u16 {
+        (self.0 >> 1 & SLOT_MASK) as u16
+    }
+
+    /// The claim's number.
+    pub fn epoch(self) -> u64 {
+        self.0 >> EPOCH_SHIFT
+    }
+
+    /// As a word in shared memory, never zero, bit 0 clear.
+    pub fn word(self) -> u64 {
+        self.0
+    }
+}
+
+/// Answers whether a claim is still held by a living process.
+pub trait Liveness {
+    /// `false` only when the process is dead for certain.
+    fn lives(&self, owner: Owner) -> bool;
+}
+
+/// How the lock was acquired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Acquired {
+    /// It was free.
+    Clean,
+    /// Its owner died: repair what it protects.
+    Recovered,
+}
+
+/// A lock word in shared memory. All zero is an unlocked lock.
+#[repr(transparent)]
+#[derive(Debug, Default)]
+pub struct Lock(AtomicU64);
+
+impl Lock {
+    /// The word of a segment as a lock.
+    pub fn at(word: &AtomicU64) -> &Lock {
+        // SAFETY: Lock is a transparent wrapper of AtomicU64.
+        unsafe { &*std::ptr::from_ref(word).cast::<Lock>() }
+    }
+
+    /// Locks, when nobody has it.
+    #[inline]
+    pub fn try_lock(&self, me: Owner) -> bool {
+        self.0.compare_exchange(0, me.0, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Locks, waiting as long as the owner lives, at most `limit`; `None` when that passed.
+    #[inline]
+    pub fn lock(&self, me: Owner, liveness: &impl Liveness, limit: Duration) -> Option<Acquired> {
+        if self.try_lock(me) { Some(Acquired::Clean) } else { self.lock_slow(me, liveness, limit) }
+    }
+
+    #[cold]
+    fn lock_slow(&self, me: Owner, liveness: &impl Liveness, limit: Duration) -> Option<Acquired> {
+        for _ in 0..SPINS {
+            if self.0.load(Ordering::Relaxed) == 0 && self.try_lock(me) {
+                return Some(Acquired::Clean);
+            }
+            std::hint::spin_loop();
+        }
+        let start = Instant::now();
+        // Who slept cannot know whether others still sleep, so it keeps the bit and wakes in its turn.
+        let mine = me.0 | CONTENDED;
+        let mut patience_over = false;
+        loop {
+            let seen = self.0.load(Ordering::Relaxed);
+            if seen == 0 {
+                if self.0.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                    return Some(Acquired::Clean);
+                }
+                continue;
+            }
+            if seen & CONTENDED == 0 {
+                let _ = self.0.compare_exchange(seen, seen | CONTENDED, Ordering::Relaxed, Ordering::Relaxed);
+                continue;
+            }
+            // A word that nobody can have signed was not written by this lock; it counts as a dead owner's.
+            let waited = start.elapsed();
+            if patience_over && Owner::from_word(seen).is_none_or(|owner| !liveness.lives(owner)) {
+                if self.0.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                    return Some(Acquired::Recovered);
+                }
+                continue;
+            }
+            let left = limit.checked_sub(waited).filter(|left| !left.is_zero())?;
+            patience_over = self.sleep(seen, left.min(PATIENCE));
+        }
+    }
+
+    /// Unlocks; `false` when the lock was no longer this process's, so what it protects may have changed meanwhile.
+    #[inline]
+    pub fn unlock(&self, me: Owner) -> bool {
+        if self.0.compare_exchange(me.0, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
+            return true;
+        }
+        self.unlock_slow(me)
+    }
+
+    #[cold]
+    fn unlock_slow(&self, me: Owner) -> bool {
+        loop {
+            let seen = self.0.load(Ordering::Relaxed);
+            if seen & !CONTENDED != me.0 {
+                return false;
+            }
+            if self.0.compare_exchange(seen, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
+                if seen & CONTENDED != 0 {
+                    self.wake();
+                }
+                return true;
+            }
+        }
+    }
+
+    /// The process that has the lock.
+    pub fn owner(&self) -> Option<Owner> {
+        Owner::from_word(self.0.load(Ordering::Relaxed))
+    }
+
+    /// The half of the word that carries bit 0, which is what the futex compares.
+    fn futex(&self) -> *const AtomicU32 {
+        let low = if cfg!(target_endian = "little") { 0 } else { 1 };
+        // SAFETY: both halves are within the 8 bytes of the word.
+        unsafe { std::ptr::from_ref(&self.0).cast::<AtomicU32>().add(low) }
+    }
+
+    /// Sleeps while the word is `seen`; `true` when the time passed.
+    fn sleep(&self, seen: u64, time: Duration) -> bool {
+        let time = libc::timespec {
+            tv_sec: time.as_secs() as libc::time_t,
+            tv_nsec: time.subsec_nanos() as libc::c_long,
+        };
+        // SAFETY: the futex word is alive with `self`, and `time` lives across the call. The kernel only compares it.
+        let r = unsafe {
+            libc::syscall(libc::SYS_futex, self.futex(), libc::FUTEX_WAIT, seen as u32, &raw const time)
+        };
+        r < 0 && super::error::errno() == libc::ETIMEDOUT
+    }
+
+    fn wake(&self) {
+        // SAFETY: the futex word is alive with `self`; waking reads nothing.
+        unsafe { libc::syscall(libc::SYS_futex, self.futex(), libc::FUTEX_WAKE, 1) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    struct Alive(bool);
+    impl Liveness for Alive {
+        fn lives(&self, _: Owner) -> bool {
+            self.0
+        }
+    }
+
+    fn owner(slot: u16) -> Owner {
+        Owner::new(slot, 0x1_2345_6789_abcd + u64::from(slot)).unwrap()
+    }
+
+    #[test]
+    fn names() {
+        let o = Owner::new(1023, u64::MAX).unwrap();
+        assert_eq!((o.slot(), o.epoch()), (1023, (1 << Owner::EPOCH_BITS) - 1));
+        assert_eq!(Owner::from_word(o.word()), Some(o));
+        assert_eq!(Owner::from_word(o.word() | CONTENDED), Some(o));
+        assert_eq!(Owner::new(1024, 1), None);
+        assert_eq!(Owner::new(0, 0), None);
+        assert_eq!(Owner::new(0, 1 << Owner::EPOCH_BITS), None);
+        assert_eq!(Owner::from_word(0), None);
+        assert_eq!(Owner::from_word(1), None);
+    }
+
+    #[test]
+    fn a_living_owner_is_waited_for() {
+        let lock = Lock::default();
+        assert_eq!(lock.lock(owner(1), &Alive(true), Duration::ZERO), Some(Acquired::Clean));
+        let start = Instant::now();
+        assert_eq!(lock.lock(owner(2), &Alive(true), Duration::from_millis(35)), None);
+        assert!(start.elapsed() >= Duration::from_millis(35));
+        assert_eq!(lock.owner(), Some(owner(1)));
+        assert!(!lock.unlock(owner(2)));
+        assert!(lock.unlock(owner(1)));
+        assert!(!lock.unlock(owner(1)));
+        assert_eq!(lock.0.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_dead_owner_is_replaced_and_each_successor_is_told() {
+        let lock = Lock::default();
+        assert!(lock.try_lock(owner(1)));
+        assert_eq!(lock.lock(owner(2), &Alive(false), Duration::from_secs(5)), Some(Acquired::Recovered));
+        assert_eq!(lock.lock(owner(3), &Alive(false), Duration::from_secs(5)), Some(Acquired::Recovered));
+        assert!(lock.unlock(owner(3)));
+        assert_eq!(lock.lock(owner(4), &Alive(false), Duration::from_secs(5)), Some(Acquired::Clean));
+    }
+
+    #[test]
+    fn garbage_is_taken_over() {
+        for word in [1, 2, 0x7ff, 0x7fe] {
+            let lock = Lock(AtomicU64::new(word));
+            assert_eq!(lock.lock(owner(2), &Alive(true), Duration::from_secs(5)), Some(Acquired::Recovered));
+        }
+    }
+
+    #[test]
+    fn excludes_threads() {
+        let lock = Arc::new(Lock::default());
+        let inside = Arc::new(AtomicBool::new(false));
+        let counter = Arc::new(AtomicU64::new(0));
+        let threads: Vec<_> = (0..4)
+            .map(|slot| {
+                let (lock, inside, counter) = (lock.clone(), inside.clone(), counter.clone());
+                std::thread::spawn(move || {
+                    // Two threads share each name, as threads of one process do.
+                    let me = owner(slot / 2);
+                    for i in 0..20_000 {
+                        let got = lock.lock(me, &Alive(true), Duration::from_secs(20));
+                        assert_eq!(got, Some(Acquired::Clean));
+                        assert!(!inside.swap(true, Ordering::Relaxed));
+                        let n = counter.load(Ordering::Relaxed);
+                        if i % 64 == 0 {
+                            std::thread::yield_now();
+                        }
+                        counter.store(n + 1, Ordering::Relaxed);
+                        assert!(inside.swap(false, Ordering::Relaxed));
+                        assert!(lock.unlock(me));
+                    }
+                })
+            })
+            .collect();
+        for t in threads {
+            t.join().unwrap();
+        }
+        assert_eq!(counter.load(Ordering::Relaxed), 80_000);
+        assert_eq!(lock.0.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,258 @@
+//! A mapped segment file, own or a peer's: every access is checked against the file's size and goes through atomics.
+//!
+//! The address range is reserved once and generously, so that a file may grow without moving; what lies beyond the
+//! file's end is never touched. The size comes from `fstat`, never from the content. Pages within the size of an honest
+//! file are allocated, so touching them cannot fail.
+//!
+//! Limit: whoever may write the file may also shorten it, and then the next access is a SIGBUS. In a user's own folder
+//! that is the user, who may kill the process anyway; in a group's folder members must trust each other that far.
+
+use std::os::fd::RawFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use super::error::{Error, Result};
+use super::sys;
+
+/// Address space reserved per segment, the largest that a segment can grow to. Smaller ones serve processes that
+/// limit their address space (`RLIMIT_AS`).
+const RESERVE: [usize; 4] = [16 << 30, 1 << 30, 64 << 20, 4 << 20];
+
+/// A mapping of a segment file.
+#[derive(Debug)]
+pub struct Memory {
+    base: NonNull<u8>,
+    reserved: usize,
+    len: AtomicUsize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and all access goes through atomics.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Maps the file as far as it reaches now.
+    pub(crate) fn map(fd: RawFd) -> Result<Self> {
+        let mut failure = Error::NoMemory;
+        for reserved in RESERVE {
+            // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
+            let p = unsafe {
+                libc::mmap(
+                    std::ptr::null_mut(),
+                    reserved,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_SHARED | libc::MAP_NORESERVE,
+                    fd,
+                    0,
+                )
+            };
+            if p == libc::MAP_FAILED {
+                failure = Error::last("mmap");
+                if failure.errno() != libc::ENOMEM {
+                    return Err(failure);
+                }
+                continue;
+            }
+            let Some(base) = NonNull::new(p.cast::<u8>()) else { continue };
+            // Queues tell nothing in a core file and could be large. Failing changes nothing else.
+            // SAFETY: the range is the mapping just made.
+            unsafe { libc::madvise(p, reserved, libc::MADV_DONTDUMP) };
+            let memory = Memory { base, reserved, len: AtomicUsize::new(0) };
+            memory.refresh(fd)?;
+            return Ok(memory);
+        }
+        Err(failure)
+    }
+
+    /// Looks how far the file reaches now; tells the number of bytes that may be used.
+    pub(crate) fn refresh(&self, fd: RawFd) -> Result<usize> {
+        let size = usize::try_from(sys::stat(fd)?.st_size).unwrap_or(0);
+        // Whole pages only, so that no page reaches beyond the file.
+        let len = size.min(self.reserved) & !4095;
+        self.len.store(len, Ordering::Release);
+        Ok(len)
+    }
+
+    /// Bytes that may be accessed.
+    pub fn len(&self) -> usize {
+        self.len.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing may be accessed.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes that the segment can ever have in this process.
+    pub(crate) fn reserved(&self) -> usize {
+        self.reserved
+    }
+
+    /// Address of the first byte in this process.
+    pub fn address(&self) -> usize {
+        self.base.as_ptr() as usize
+    }
+
+    /// The place of `size` bytes at `offset`, when it is inside and aligned.
+    #[inline]
+    fn at(&self, offset: u64, size: usize, align: usize) -> Result<*mut u8> {
+        let len = self.len();
+        let Ok(offset) = usize::try_from(offset) else { return Err(Error::OutOfBounds) };
+        if size > len || offset > len - size || !offset.is_multiple_of(align) {
+            return Err(Error::OutOfBounds);
+        }
+        // SAFETY: offset <= len <= reserved, so the result stays within the mapping.
+        Ok(unsafe { self.base.as_ptr().add(offset) })
+    }
+
+    /// The 32-bit word at `offset`, which must be a multiple of 4.
+    #[inline]
+    pub fn u32(&self, offset: u64) -> Result<&AtomicU32> {
+        let p = self.at(offset, 4, 4)?;
+        // SAFETY: `at` checked bounds and alignment (the mapping starts at a page); the mapping lives as long as
+        // `self`, any bits are a valid atomic, and everybody accesses it as an atomic.
+        Ok(unsafe { &*p.cast::<AtomicU32>() })
+    }
+
+    /// The 64-bit word at `offset`, which must be a multiple of 8.
+    #[inline]
+    pub fn u64(&self, offset: u64) -> Result<&AtomicU64> {
+        let p = self.at(offset, 8, 8)?;
+        // SAFETY: as for `u32`.
+        Ok(unsafe { &*p.cast::<AtomicU64>() })
+    }
+
+    /// `count` 64-bit words from `offset` on, which must be a multiple of 8.
+    #[inline]
+    pub fn words(&self, offset: u64, count: usize) -> Result<&[AtomicU64]> {
+        let size = count.checked_mul(8).ok_or(Error::OutOfBounds)?;
+        let p = self.at(offset, size, 8)?;
+        // SAFETY: as for `u32`, for the whole range.
+        Ok(unsafe { std::slice::from_raw_parts(p.cast::<AtomicU64>(), count) })
+    }
+
+    /// Copies bytes out, each once. Not atomic as a whole: locks, sequence numbers or indices say when it is complete.
+    pub fn read(&self, offset: u64, to: &mut [u8]) -> Result<()> {
+        let p = self.at(offset, to.len(), 1)?;
+        let lead = p.align_offset(8).min(to.len());
+        let (head, rest) = to.split_at_mut(lead);
+        let (body, tail) = rest.split_at_mut(rest.len() & !7);
+        let mut from = p.cast_const();
+        for b in head {
+            // SAFETY: `at` checked the whole range; `from` advances with the bytes of `to`.
+            (*b, from) = unsafe { ((*from.cast::<AtomicU8>()).load(Ordering::Relaxed), from.add(1)) };
+        }
+        for chunk in body.chunks_exact_mut(8) {
+            // SAFETY: as above; after `lead` bytes the address is a multiple of 8.
+            let word = unsafe { (*from.cast::<AtomicU64>()).load(Ordering::Relaxed) };
+            chunk.copy_from_slice(&word.to_ne_bytes());
+            // SAFETY: still within the checked range, or one past it.
+            from = unsafe { from.add(8) };
+        }
+        for b in tail {
+            // SAFETY: as above.
+            (*b, from) = unsafe { ((*from.cast::<AtomicU8>()).load(Ordering::Relaxed), from.add(1)) };
+        }
+        Ok(())
+    }
+
+    /// Copies bytes in. Not atomic as a whole.
+    pub fn write(&self, offset: u64, from: &[u8]) -> Result<()> {
+        let p = self.at(offset, from.len(), 1)?;
+        let lead = p.align_offset(8).min(from.len());
+        let (head, rest) = from.split_at(lead);
+        let (body, tail) = rest.split_at(rest.len() & !7);
+        let mut to = p.cast_const();
+        for b in head {
+            // SAFETY: `at` checked the whole range; `to` advances with the bytes of `from`.
+            to = unsafe {
+                (*to.cast::<AtomicU8>()).store(*b, Ordering::Relaxed);
+                to.add(1)
+            };
+        }
+        for chunk in body.chunks_exact(8) {
+            let mut word = [0; 8];
+            word.copy_from_slice(chunk);
+            // SAFETY: as above; after `lead` bytes the address is a multiple of 8.
+            to = unsafe {
+                (*to.cast::<AtomicU64>()).store(u64::from_ne_bytes(word), Ordering::Relaxed);
+                to.add(8)
+            };
+        }
+        for b in tail {
+            // SAFETY: as above.
+            to = unsafe {
+                (*to.cast::<AtomicU8>()).store(*b, Ordering::Relaxed);
+                to.add(1)
+            };
+        }
+        Ok(())
+    }
+
+    /// Sets `len` bytes at `offset` to zero; both must be multiples of 8.
+    pub(crate) fn clear(&self, offset: u64, len: u64) -> Result<()> {
+        let count = usize::try_from(len / 8).map_err(|_| Error::OutOfBounds)?;
+        for word in self.words(offset, count)? {
+            word.store(0, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the range is the mapping that `map` made, and no reference into it outlives `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.reserved) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::memory_of;
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn bounds() {
+        let (m, _fd) = memory_of(&[0xab; 8192]);
+        assert_eq!(m.len(), 8192);
+        assert!(m.u64(8184).is_ok() && m.u32(8188).is_ok());
+        assert_eq!(m.u64(8192).err(), Some(Error::OutOfBounds));
+        assert_eq!(m.u64(8185).err(), Some(Error::OutOfBounds));
+        assert_eq!(m.u32(2).err(), Some(Error::OutOfBounds));
+        assert_eq!(m.u64(u64::MAX).err(), Some(Error::OutOfBounds));
+        assert_eq!(m.u64(u64::MAX - 7).err(), Some(Error::OutOfBounds));
+        assert!(m.words(0, 1024).is_ok());
+        assert_eq!(m.words(8, 1024).err(), Some(Error::OutOfBounds));
+        assert_eq!(m.words(0, usize::MAX).err(), Some(Error::OutOfBounds));
+        assert_eq!(m.words(0, usize::MAX / 8 + 1).err(), Some(Error::OutOfBounds));
+        assert_eq!(m.read(8192, &mut [0]).err(), Some(Error::OutOfBounds));
+        assert_eq!(m.read(8192, &mut []), Ok(()));
+        assert_eq!(m.write(8190, &[1, 2, 3]).err(), Some(Error::OutOfBounds));
+    }
+
+    #[test]
+    fn a_file_that_ends_within_a_page_loses_that_page() {
+        let (m, _fd) = memory_of(&[1; 5000]);
+        assert_eq!(m.len(), 4096);
+        assert!(memory_of(&[1; 4095]).0.is_empty());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn what_is_written_is_read(offset in 0u64..4096, bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let (m, _fd) = memory_of(&[0x5a; 8192]);
+            m.write(offset, &bytes).unwrap();
+            let mut all = vec![0; 8192];
+            m.read(0, &mut all).unwrap();
+            let mut expected = vec![0x5a; 8192];
+            expected[offset as usize..offset as usize + bytes.len()].copy_from_slice(&bytes);
+            prop_assert_eq!(&all, &expected);
+            let mut back = vec![0; bytes.len()];
+            m.read(offset, &mut back).unwrap();
+            prop_assert_eq!(back, bytes);
+        }
+    }
+}

@@ -1,0 +1,666 @@
+//! The queues in a segment: where the words of [`crate::core::shared`] stand.
+//!
+//! Three tables, one per kind of object, each a directory of chunks of entries:
+//!
+//! | word of an entry | meaning |
+//! |---|---|
+//! | 0 | generation: odd while the object exists, and never the same twice in a row |
+//! | 1 | offset of the ring, for a queue pair followed by the request it holds |
+//! | 2 | capacity, and words of a receive request in the high half |
+//! | 3 | bell of the completion queue, and of asynchronous events in the high half; numbers plus one, 0 for none |
+//! | 8 | lock |
+//! | 9 to 14 | the shared words, in their order |
+//!
+//! A lock stays where it is for ever, so a peer that waits for the lock of an object that goes away meets no other use of
+//! the memory: it must look at [`Memory::exists`] once it has the lock.
+//!
+//! A peer copies an entry once, checks it against the segment's size, and then uses its copy until the generation
+//! changes. What it read may be wrong but never leads outside: each access is checked against the mapping again.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::time::Duration;
+
+use crate::core::completion::ENTRY_WORDS;
+use crate::core::receive::RECEIVE_WORDS;
+use crate::core::shared::{Memory, Object, Word};
+use crate::core::transport::{Locked, Transport};
+
+use super::bell::Rope;
+use super::error::{Error, Result};
+use super::lock::{Acquired, Lock, Owner};
+use super::memory::Memory as Mapping;
+use super::segment::{Block, Peer, Segment};
+
+/// Objects of one kind that a segment can have.
+pub const MAX_OBJECTS: u32 = 1 << 16;
+/// Largest number of entries in a ring.
+pub const MAX_CAPACITY: u32 = 1 << 22;
+
+const CHUNK: u32 = 256;
+const ENTRY: u64 = 128;
+const GENERATION: u64 = 0;
+const RING: u64 = 8;
+const SHAPE: u64 = 16;
+const BELLS: u64 = 24;
+const LOCK: u64 = 64;
+const WORDS: u64 = 72;
+/// Words from one completion entry to the next: a cache line.
+const ENTRY_STRIDE: u64 = 8;
+const _: () = assert!(ENTRY_WORDS as u64 <= ENTRY_STRIDE);
+
+fn kind(object: Object) -> (usize, u32) {
+    match object {
+        Object::Qp(i) => (0, i),
+        Object::Srq(i) => (1, i),
+        Object::Cq(i) => (2, i),
+    }
+}
+
+/// What an object is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Entries of the ring: a power of two, at most [`MAX_CAPACITY`], or 0 for a queue pair without one.
+    pub capacity: u32,
+    /// Words of a receive request (`2 + 2 × max_sge`); 0 for a completion queue.
+    pub receive_words: u32,
+    /// Number of the bell of a completion queue.
+    pub bell: Option<u32>,
+    /// Number of the bell of asynchronous events.
+    pub alert: Option<u32>,
+}
+
+impl Shape {
+    /// Words of the ring and of what follows it; `None` when the shape is not possible.
+    fn words(&self, object: Object) -> Option<u64> {
+        let ring = (self.capacity.is_power_of_two() && self.capacity <= MAX_CAPACITY) || self.capacity == 0;
+        let receive = (2..=RECEIVE_WORDS).contains(&self.receive_words);
+        let capacity = u64::from(self.capacity);
+        match object {
+            Object::Qp(_) if ring && receive => {
+                Some(capacity * u64::from(self.receive_words) + u64::from(RECEIVE_WORDS))
+            }
+            Object::Srq(_) if ring && receive && capacity > 0 => {
+                Some(capacity * u64::from(self.receive_words))
+            }
+            Object::Cq(_) if ring && capacity > 0 => Some(capacity * ENTRY_STRIDE),
+            _ => None,
+        }
+    }
+}
+
+/// A checked copy of an entry.
+#[derive(Debug, Clone, Copy)]
+struct Layout {
+    generation: u64,
+    entry: u64,
+    ring: u64,
+    shape: Shape,
+}
+
+fn bell_word(shape: &Shape) -> u64 {
+    let half = |n: Option<u32>| n.map_or(0, |n| u64::from(n.wrapping_add(1)));
+    half(shape.bell) | half(shape.alert) << 32
+}
+
+/// Finds an entry by the tables as they stand in memory.
+fn find(memory: &Mapping, directory: u64, index: u32) -> Result<u64> {
+    if index >= MAX_OBJECTS || directory == 0 {
+        return Err(Error::OutOfBounds);
+    }
+    let slot = directory.checked_add(8 * u64::from(index / CHUNK)).ok_or(Error::OutOfBounds)?;
+    let chunk = memory.u64(slot)?.load(Ordering::Acquire);
+    if chunk == 0 {
+        return Err(Error::OutOfBounds);
+    }
+    let entry = chunk.checked_add(ENTRY * u64::from(index % CHUNK)).ok_or(Error::OutOfBounds)?;
+    memory.words(entry, (ENTRY / 8) as usize)?;
+    Ok(entry)
+}
+
+/// Copies an entry and checks it; `None` when there is no such object, or its entry cannot be true.
+fn copy(memory: &Mapping, directory: u64, object: Object) -> Option<Layout> {
+    let entry = find(memory, directory, kind(object).1).ok()?;
+    let load = |word| memory.u64(entry + word).ok().map(|w| w.load(Ordering::Acquire));
+    let generation = load(GENERATION)?;
+    let (ring, shape, bells) = (load(RING)?, load(SHAPE)?, load(BELLS)?);
+    let number = |n: u64| (n as u32).checked_sub(1);
+    let shape = Shape {
+        capacity: shape as u32,
+        receive_words: (shape >> 32) as u32,
+        bell: number(bells),
+        alert: number(bells >> 32),
+    };
+    let words = usize::try_from(shape.words(object)?).ok()?;
+    let whole = generation & 1 == 1 && memory.words(ring, words).is_ok();
+    (whole && load(GENERATION)? == generation).then_some(Layout { generation, entry, ring, shape })
+}
+
+/// The address of a word, by a layout. Whoever uses it checks it against the mapping.
+fn place(layout: &Layout, word: Word) -> u64 {
+    let shape = &layout.shape;
+    match word {
+        Word::Qp(_, w) => layout.entry + WORDS + 8 * w as u64,
+        Word::Srq(_, w) => layout.entry + WORDS + 8 * w as u64,
+        Word::Cq(_, w) => layout.entry + WORDS + 8 * w as u64,
+        Word::Receive { slot, word, .. } => {
+            layout.ring + 8 * (u64::from(slot) * u64::from(shape.receive_words) + u64::from(word))
+        }
+        Word::Claimed { word, .. } => {
+            layout.ring + 8 * (u64::from(shape.capacity) * u64::from(shape.receive_words) + u64::from(word))
+        }
+        Word::Entry { slot, word, .. } => {
+            layout.ring + 8 * (u64::from(slot) * ENTRY_STRIDE + u64::from(word))
+        }
+    }
+}
+
+fn object_of(word: Word) -> Object {
+    match word {
+        Word::Qp(i, _) | Word::Claimed { qp: i, .. } => Object::Qp(i),
+        Word::Srq(i, _) => Object::Srq(i),
+        Word::Cq(i, _) | Word::Entry { cq: i, .. } => Object::Cq(i),
+        Word::Receive { queue, .. } => queue,
+    }
+}
+
+/// The owner's books of its objects.
+#[derive(Debug)]
+pub struct Objects {
+    segment: Arc<Segment>,
+    kinds: [Mutex<Kind>; 3],
+}
+
+#[derive(Debug, Default)]
+struct Kind {
+    directory: u64,
+    /// Offsets of the chunks: the directory as the owner knows it, whatever a peer writes there.
+    chunks: Vec<u64>,
+    /// Per index the last generation and, while the object exists, its ring.
+    entries: Vec<(u64, Option<Block>)>,
+    free: Vec<u32>,
+}
+
+impl Objects {
+    /// Root offsets of the three directories in the segment's header.
+    pub const ROOTS: [usize; 3] = [0, 1, 2];
+
+    /// Makes the tables of a segment, once. Errors: [`Error::NoMemory`].
+    pub fn new(segment: Arc<Segment>) -> Result<Self> {
+        let make = |root: usize| -> Result<Mutex<Kind>> {
+            let directory = segment.alloc(8 * u64::from(MAX_OBJECTS / CHUNK), 64)?.offset;
+            segment.root(root)?.store(directory, Ordering::Release);
+            Ok(Mutex::new(Kind { directory, ..Kind::default() }))
+        };
+        let kinds = [make(Self::ROOTS[0])?, make(Self::ROOTS[1])?, make(Self::ROOTS[2])?];
+        Ok(Objects { segment, kinds })
+    }
+
+    fn kind(&self, which: usize) -> MutexGuard<'_, Kind> {
+        self.kinds[which].lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Makes an object; `like` tells its kind, its number is ignored.
+    ///
+    /// Errors: [`Error::NoMemory`], also at [`MAX_OBJECTS`]; [`Error::OutOfBounds`] for a shape that is not possible.
+    pub fn create(&self, like: Object, shape: Shape) -> Result<Object> {
+        let words = shape.words(like).ok_or(Error::OutOfBounds)?;
+        let ring = self.segment.alloc(8 * words, 64)?;
+        let mut table = self.kind(kind(like).0);
+        let index = match self.pick(&mut table) {
+            Ok(index) => index,
+            Err(e) => {
+                self.segment.free(ring);
+                return Err(e);
+            }
+        };
+        let entry = table.chunks[(index / CHUNK) as usize] + ENTRY * u64::from(index % CHUNK);
+        let store = |word: u64, value: u64| -> Result<()> {
+            self.segment.memory().u64(entry + word)?.store(value, Ordering::Release);
+            Ok(())
+        };
+        for word in 0..(ENTRY - WORDS) / 8 {
+            store(WORDS + 8 * word, 0)?;
+        }
+        store(RING, ring.offset)?;
+        store(SHAPE, u64::from(shape.capacity) | u64::from(shape.receive_words) << 32)?;
+        store(BELLS, bell_word(&shape))?;
+        let slot = &mut table.entries[index as usize];
+        *slot = (slot.0 + 1, Some(ring));
+        store(GENERATION, slot.0)?;
+        Ok(match like {
+            Object::Qp(_) => Object::Qp(index),
+            Object::Srq(_) => Object::Srq(index),
+            Object::Cq(_) => Object::Cq(index),
+        })
+    }
+
+    fn pick(&self, table: &mut Kind) -> Result<u32> {
+        if let Some(index) = table.free.pop() {
+            return Ok(index);
+        }
+        let index = table.entries.len() as u32;
+        if index >= MAX_OBJECTS {
+            return Err(Error::NoMemory);
+        }
+        if index.is_multiple_of(CHUNK) {
+            let chunk = self.segment.alloc(ENTRY * u64::from(CHUNK), 128)?.offset;
+            let at = table.directory + 8 * u64::from(index / CHUNK);
+            self.segment.memory().u64(at)?.store(chunk, Ordering::Release);
+            table.chunks.push(chunk);
+        }
+        table.entries.push((0, None));
+        Ok(index)
+    }
+
+    /// Ends an object. The caller holds its lock, so no transaction is under way; peers find it gone afterwards.
+    pub fn destroy(&self, object: Object) -> Result<()> {
+        let (which, index) = kind(object);
+        let mut table = self.kind(which);
+        let chunk = *table.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
+        let slot = table.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?;
+        let ring = slot.1.take().ok_or(Error::OutOfBounds)?;
+        slot.0 += 1;
+        let generation = slot.0;
+        let entry = chunk + ENTRY * u64::from(index % CHUNK);
+        self.segment.memory().u64(entry + GENERATION)?.store(generation, Ordering::Release);
+        table.free.push(index);
+        self.segment.free(ring);
+        Ok(())
+    }
+}
+
+/// Whose segment a [`Host`] works on.
+#[derive(Debug)]
+enum Target {
+    Own,
+    Peer(Arc<Peer>),
+}
+
+/// How long a lock is waited for while its owner lives, unless [`Host::with_limit`] says otherwise.
+pub const LOCK_LIMIT: Duration = Duration::from_secs(10);
+
+/// One segment, own or a peer's, as the transactions of the protocol see it.
+///
+/// A lock that a living process keeps for longer than the limit (it was stopped, or its memory lies) makes the segment
+/// [given up](Host::is_given_up): from then on it has no objects, reads as zero and is not written, so a transaction under
+/// way ends and changes nothing more. The caller looks at this after each transaction, and takes it for a peer that does
+/// not answer.
+#[derive(Debug)]
+pub struct Host {
+    limit: Duration,
+    given_up: AtomicBool,
+    me: Arc<Segment>,
+    target: Target,
+    layouts: RwLock<HashMap<Object, Layout>>,
+    ropes: Mutex<HashMap<u32, Rope>>,
+}
+
+impl Host {
+    /// This process's own segment.
+    pub fn own(me: Arc<Segment>) -> Self {
+        Self::of(me, Target::Own)
+    }
+
+    /// A peer's segment.
+    pub fn of_peer(me: Arc<Segment>, peer: Arc<Peer>) -> Self {
+        Self::of(me, Target::Peer(peer))
+    }
+
+    fn of(me: Arc<Segment>, target: Target) -> Self {
+        Host {
+            limit: LOCK_LIMIT,
+            given_up: AtomicBool::new(false),
+            me,
+            target,
+            layouts: RwLock::default(),
+            ropes: Mutex::default(),
+        }
+    }
+
+    /// Waits for locks at most this long.
+    #[must_use]
+    pub fn with_limit(self, limit: Duration) -> Self {
+        Host { limit, ..self }
+    }
+
+    /// Whether a lock could not be had in time. Stays so.
+    pub fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed)
+    }
+
+    fn memory(&self) -> &Mapping {
+        match &self.target {
+            Target::Own => self.me.memory(),
+            Target::Peer(peer) => peer.memory(),
+        }
+    }
+
+    fn owner(&self) -> Owner {
+        match &self.target {
+            Target::Own => self.me.owner(),
+            Target::Peer(peer) => peer.owner(),
+        }
+    }
+
+    fn directory(&self, object: Object) -> Option<u64> {
+        let root = Objects::ROOTS[kind(object).0];
+        match &self.target {
+            Target::Own => self.me.root(root).ok().map(|r| r.load(Ordering::Acquire)),
+            Target::Peer(peer) => peer.root(root).ok(),
+        }
+    }
+
+    /// The checked copy of the object's entry, made anew when its generation is another.
+    fn layout(&self, object: Object) -> Option<Layout> {
+        if let Some(known) = self.known(object)
+            && self.memory().u64(known.entry).is_ok_and(|g| g.load(Ordering::Acquire) == known.generation)
+        {
+            return Some(known);
+        }
+        let directory = self.directory(object)?;
+        let mut fresh = copy(self.memory(), directory, object);
+        if fresh.is_none()
+            && let Target::Peer(peer) = &self.target
+        {
+            // The segment may have grown since it was mapped.
+            let before = self.memory().len();
+            if peer.refresh().is_ok_and(|now| now > before) {
+                fresh = copy(self.memory(), directory, object);
+            }
+        }
+        let mut layouts = self.layouts.write().unwrap_or_else(|e| e.into_inner());
+        match fresh {
+            Some(layout) => layouts.insert(object, layout),
+            None => layouts.remove(&object),
+        };
+        fresh
+    }
+
+    fn known(&self, object: Object) -> Option<Layout> {
+        self.layouts.read().unwrap_or_else(|e| e.into_inner()).get(&object).copied()
+    }
+
+    /// The copy that [`Memory::exists`] made; made now for who did not ask.
+    fn used(&self, object: Object) -> Option<Layout> {
+        if self.is_given_up() {
+            return None;
+        }
+        self.known(object).or_else(|| self.layout(object))
+    }
+
+    /// The checked copy, when there is one.
+    fn fresh(&self, object: Object) -> Option<Layout> {
+        if self.is_given_up() { None } else { self.layout(object) }
+    }
+
+    fn host(&self) -> &Host {
+        self
+    }
+
+    /// The same segment for work on these objects, whose layouts are looked up now and not again for every word.
+    ///
+    /// Make it anew for each operation, or look at [`Memory::exists`]: the objects may go away.
+    pub fn view(&self, objects: [Option<Object>; VIEWED]) -> View<'_> {
+        View { host: self, held: objects.map(|o| o.and_then(|o| self.fresh(o).map(|l| (o, l)))) }
+    }
+
+    fn ring_bell(&self, number: Option<u32>) {
+        let Some(number) = number else { return };
+        let mut ropes = self.ropes.lock().unwrap_or_else(|e| e.into_inner());
+        // One that is not found now is looked for again: descriptors may have run out.
+        if !ropes.contains_key(&number)
+            && let Ok(rope) = Rope::find(self.me.folder(), self.owner(), number)
+        {
+            ropes.insert(number, rope);
+        }
+        if let Some(rope) = ropes.get(&number) {
+            rope.ring();
+        }
+    }
+}
+
+/// Objects that a [`View`] holds: one operation visits a queue pair, a shared receive queue and a completion queue.
+pub const VIEWED: usize = 3;
+
+/// A [`Host`] with the layouts of some objects at hand.
+#[derive(Debug)]
+pub struct View<'a> {
+    host: &'a Host,
+    held: [Option<(Object, Layout)>; VIEWED],
+}
+
+impl View<'_> {
+    #[inline]
+    fn held(&self, object: Object) -> Option<Layout> {
+        self.held.iter().flatten().find(|held| held.0 == object).map(|held| held.1)
+    }
+
+    #[inline]
+    fn used(&self, object: Object) -> Option<Layout> {
+        match self.held(object) {
+            Some(layout) if !self.host.is_given_up() => Some(layout),
+            _ => self.host.used(object),
+        }
+    }
+
+    fn known(&self, object: Object) -> Option<Layout> {
+        self.held(object).or_else(|| self.host.known(object))
+    }
+
+    /// Whether the object is there, and still the one whose layout is at hand.
+    fn fresh(&self, object: Object) -> Option<Layout> {
+        let now = self.host.fresh(object)?;
+        self.held(object).is_none_or(|held| held.generation == now.generation).then_some(now)
+    }
+
+    fn host(&self) -> &Host {
+        self.host
+    }
+}
+
+/// Memory and transport for what knows layouts.
+macro_rules! transport {
+    ($type:ty) => {
+        impl Memory for $type {
+            #[inline]
+            fn load(&self, word: Word) -> u64 {
+                let Some(layout) = self.used(object_of(word)) else { return 0 };
+                self.host().memory().u64(place(&layout, word)).map_or(0, |w| w.load(Ordering::Acquire))
+            }
+
+            #[inline]
+            fn store(&self, word: Word, value: u64) {
+                let Some(layout) = self.used(object_of(word)) else { return };
+                if let Ok(w) = self.host().memory().u64(place(&layout, word)) {
+                    w.store(value, Ordering::Release);
+                }
+            }
+
+            fn exists(&self, object: Object) -> bool {
+                self.fresh(object).is_some()
+            }
+
+            #[inline]
+            fn capacity(&self, object: Object) -> u32 {
+                self.used(object).map_or(0, |l| l.shape.capacity)
+            }
+
+            #[inline]
+            fn receive_words(&self, queue: Object) -> u32 {
+                self.used(queue).map_or(0, |l| l.shape.receive_words)
+            }
+        }
+
+        impl Transport for $type {
+            /// Waits as long as the owner lives, but not longer than the limit. An object that is not there counts as
+            /// locked: nothing of it can be changed.
+            fn lock(&self, object: Object) -> Locked {
+                let host = self.host();
+                let Some(layout) = self.used(object) else { return Locked::Clean };
+                let Ok(word) = host.memory().u64(layout.entry + LOCK) else { return Locked::Clean };
+                match Lock::at(word).lock(host.me.owner(), &*host.me, host.limit) {
+                    Some(Acquired::Clean) => Locked::Clean,
+                    Some(Acquired::Recovered) => Locked::Recovered,
+                    None => {
+                        host.given_up.store(true, Ordering::Relaxed);
+                        Locked::Clean
+                    }
+                }
+            }
+
+            /// Also after the segment was given up: what was locked before must not stay so.
+            fn unlock(&self, object: Object) {
+                if let Some(layout) = self.known(object)
+                    && let Ok(word) = self.host().memory().u64(layout.entry + LOCK)
+                {
+                    Lock::at(word).unlock(self.host().me.owner());
+                }
+            }
+
+            fn bell(&self, cq: u32) {
+                self.host().ring_bell(self.used(Object::Cq(cq)).and_then(|l| l.shape.bell));
+            }
+
+            fn alert(&self, object: Object) {
+                self.host().ring_bell(self.used(object).and_then(|l| l.shape.alert));
+            }
+        }
+    };
+}
+
+transport!(Host);
+transport!(View<'_>);
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::TestDir;
+    use super::*;
+    use crate::core::shared::{CqWord, QpWord, SrqWord};
+
+    const SHAPE: Shape = Shape { capacity: 8, receive_words: 6, bell: None, alert: None };
+
+    #[test]
+    fn every_word_has_its_own_place() {
+        let dir = TestDir::new("objects");
+        let me = Arc::new(Segment::create(dir.folder()).unwrap());
+        let objects = Objects::new(me.clone()).unwrap();
+        let mut words = Vec::new();
+        for _ in 0..2 {
+            for like in [Object::Qp(0), Object::Srq(0), Object::Cq(0)] {
+                match objects.create(like, SHAPE).unwrap() {
+                    qp @ Object::Qp(i) => {
+                        use QpWord::*;
+                        words.extend([State, Journal, Head, Tail, Claim, Events].map(|w| Word::Qp(i, w)));
+                        words.extend((0..RECEIVE_WORDS).map(|word| Word::Claimed { qp: i, word }));
+                        words.extend((0..48).map(|n| Word::Receive { queue: qp, slot: n / 6, word: n % 6 }));
+                    }
+                    srq @ Object::Srq(i) => {
+                        use SrqWord::*;
+                        words.extend([Journal, Head, Tail, Limit, Events].map(|w| Word::Srq(i, w)));
+                        words.extend((0..48).map(|n| Word::Receive { queue: srq, slot: n / 6, word: n % 6 }));
+                    }
+                    Object::Cq(i) => {
+                        use CqWord::*;
+                        words.extend([Journal, Head, Tail, Armed, Events].map(|w| Word::Cq(i, w)));
+                        words.extend((0..8 * ENTRY_WORDS).map(|n| Word::Entry {
+                            cq: i,
+                            slot: n / ENTRY_WORDS,
+                            word: n % ENTRY_WORDS,
+                        }));
+                    }
+                }
+            }
+        }
+        let own = Host::own(me.clone());
+        let peer = Host::of_peer(me.clone(), Arc::new(Peer::open(me.folder(), 0).unwrap()));
+        let view = peer.view([Some(Object::Qp(1)), Some(Object::Srq(0)), Some(Object::Cq(1))]);
+        for (n, word) in words.iter().enumerate() {
+            assert_eq!(own.load(*word), 0);
+            own.store(*word, n as u64 + 1);
+        }
+        for (n, word) in words.iter().enumerate() {
+            assert_eq!((peer.load(*word), view.load(*word)), (n as u64 + 1, n as u64 + 1), "{word:?}");
+        }
+        // The locks are none of these words.
+        for object in [Object::Qp(0), Object::Srq(1), Object::Cq(0)] {
+            assert_eq!(view.lock(object), Locked::Clean);
+            view.unlock(object);
+        }
+        for (n, word) in words.iter().enumerate() {
+            assert_eq!(view.load(*word), n as u64 + 1, "{word:?}");
+        }
+    }
+
+    #[test]
+    fn shapes_that_are_not_possible() {
+        let dir = TestDir::new("objects");
+        let me = Arc::new(Segment::create(dir.folder()).unwrap());
+        let objects = Objects::new(me).unwrap();
+        for shape in [
+            Shape { capacity: 3, ..SHAPE },
+            Shape { capacity: MAX_CAPACITY * 2, ..SHAPE },
+            Shape { receive_words: 1, ..SHAPE },
+            Shape { receive_words: RECEIVE_WORDS + 1, ..SHAPE },
+        ] {
+            assert_eq!(objects.create(Object::Qp(0), shape), Err(Error::OutOfBounds), "{shape:?}");
+        }
+        let none = Shape { capacity: 0, ..SHAPE };
+        assert_eq!(objects.create(Object::Qp(0), none), Ok(Object::Qp(0)));
+        assert_eq!(objects.create(Object::Srq(0), none), Err(Error::OutOfBounds));
+        assert_eq!(objects.create(Object::Cq(0), none), Err(Error::OutOfBounds));
+        assert_eq!(objects.destroy(Object::Cq(0)), Err(Error::OutOfBounds));
+        assert_eq!(objects.destroy(Object::Qp(0)), Ok(()));
+        assert_eq!(objects.destroy(Object::Qp(0)), Err(Error::OutOfBounds));
+    }
+
+    #[test]
+    fn an_index_that_is_used_again_is_another_object() {
+        let dir = TestDir::new("objects");
+        let me = Arc::new(Segment::create(dir.folder()).unwrap());
+        let objects = Objects::new(me.clone()).unwrap();
+        let peer = Host::of_peer(me.clone(), Arc::new(Peer::open(me.folder(), 0).unwrap()));
+        assert!(!peer.exists(Object::Cq(0)) && !peer.exists(Object::Cq(u32::MAX)));
+        // More than one chunk, and more than the segment had when it was mapped.
+        let all: Vec<Object> = (0..600).map(|_| objects.create(Object::Cq(0), SHAPE).unwrap()).collect();
+        let cq = all[599];
+        assert_eq!(cq, Object::Cq(599));
+        let view = peer.view([Some(cq), None, None]);
+        assert!(peer.exists(cq) && view.exists(cq));
+        assert_eq!(view.capacity(cq), 8);
+        objects.destroy(cq).unwrap();
+        assert!(!peer.exists(cq) && !view.exists(cq));
+        assert_eq!(objects.create(Object::Cq(0), Shape { capacity: 16, ..SHAPE }), Ok(cq));
+        assert!(peer.exists(cq) && !view.exists(cq));
+        assert_eq!(peer.capacity(cq), 16);
+    }
+
+    #[test]
+    fn a_lock_that_is_kept_ends_in_giving_up() {
+        let dir = TestDir::new("objects");
+        let me = Arc::new(Segment::create(dir.folder()).unwrap());
+        let other = Arc::new(Segment::create(dir.folder()).unwrap());
+        let objects = Objects::new(me.clone()).unwrap();
+        let (qp, cq) =
+            (objects.create(Object::Qp(0), SHAPE).unwrap(), objects.create(Object::Cq(0), SHAPE).unwrap());
+        let holder = Host::own(me.clone());
+        assert_eq!(holder.lock(cq), Locked::Clean);
+        let peer = Arc::new(Peer::open(me.folder(), 0).unwrap());
+        let waiter = Host::of_peer(other, peer).with_limit(Duration::from_millis(30));
+        assert_eq!(waiter.lock(qp), Locked::Clean);
+        assert!(!waiter.is_given_up());
+        let _ = waiter.lock(cq);
+        assert!(waiter.is_given_up() && !waiter.exists(cq));
+        waiter.store(Word::Cq(0, CqWord::Tail), 5);
+        assert_eq!(holder.load(Word::Cq(0, CqWord::Tail)), 0);
+        waiter.unlock(qp);
+        waiter.unlock(cq);
+        // What it had it gave back, and what it had not it left alone.
+        let again = Host::own(me.clone()).with_limit(Duration::from_millis(1));
+        assert_eq!(again.lock(qp), Locked::Clean);
+        assert!(!again.is_given_up());
+        let _ = again.lock(cq);
+        assert!(again.is_given_up());
+    }
+}

@@ -1,0 +1,512 @@
+//! Segments: this process's own, and how a peer's is opened.
+//!
+//! Byte offsets of the first page of every segment, in native byte order:
+//!
+//! | offset | size | meaning |
+//! |---|---|---|
+//! | 0 | 8 | magic |
+//! | 8 | 4 | version of this layout |
+//! | 16 | 8 | the claim's signature, [`Owner::word`] |
+//! | 24 | 8 | address of the segment in its owner, where a copy of the signature can be read to prove the process id |
+//! | 64 | 8 | lock of the atomic operations on the owner's memory ([`super::atomics`]) |
+//! | 128 | 64 | eight root offsets, for the tables that stand in the segment; 0 is none |
+
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::alloc::Allocator;
+use super::error::{Error, Result};
+use super::folder::Folder;
+use super::fork;
+use super::liveness::PeerFile;
+use super::lock::{Liveness, Lock, Owner};
+use super::memory::Memory;
+use super::slot;
+use super::sys;
+
+const MAGIC: u64 = u64::from_ne_bytes(*b"ironsoft");
+const VERSION: u32 = 1;
+const AT_MAGIC: u64 = 0;
+const AT_VERSION: u64 = 8;
+/// Where the signature stands.
+pub(crate) const AT_SIGNATURE: u64 = 16;
+const AT_ADDRESS: u64 = 24;
+const AT_ATOMICS: u64 = 64;
+const AT_ROOTS: u64 = 128;
+const ROOTS: usize = 8;
+/// Bytes of the header; queues and tables come behind.
+const HEADER: u64 = 4096;
+/// The file grows by multiples of this: few system calls, little waste.
+const GROWTH: u64 = 64 << 10;
+
+/// How long a confirmed process id is believed. The kernel gives out process ids in a circle of at least 32,768 numbers,
+/// which takes far longer to go round, so within this time no other process can have the number.
+const BELIEVED: u64 = 100_000_000;
+
+/// A range of the own segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// Where it starts, in bytes from the start of the segment.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub len: u64,
+}
+
+/// This process's segment. Dropping it gives the slot back.
+#[derive(Debug)]
+pub struct Segment {
+    memory: Memory,
+    books: Mutex<Allocator>,
+    owner: Owner,
+    file: Option<OwnedFd>,
+    folder: Arc<Folder>,
+    token: u64,
+}
+
+impl Segment {
+    /// Claims a slot of the folder with a new segment, and removes what dead processes left there.
+    ///
+    /// Errors: [`Error::NoSlot`], [`Error::NoMemory`].
+    pub fn create(folder: Arc<Folder>) -> Result<Self> {
+        let token = fork::token()?;
+        let claim = slot::claim(
+            &folder,
+            |file| {
+                sys::allocate(file.as_raw_fd(), 0, HEADER)?;
+                let memory = Memory::map(file.as_raw_fd())?;
+                memory.u64(AT_ADDRESS)?.store(memory.address() as u64, Ordering::Relaxed);
+                memory.u32(AT_VERSION)?.store(VERSION, Ordering::Relaxed);
+                memory.u64(AT_MAGIC)?.store(MAGIC, Ordering::Relaxed);
+                Ok(memory)
+            },
+            |memory, owner| {
+                memory.u64(AT_SIGNATURE)?.store(owner.word(), Ordering::Release);
+                Ok(())
+            },
+        )?;
+        let segment = Segment {
+            memory: claim.content,
+            books: Mutex::new(Allocator::new(HEADER)),
+            owner: claim.owner,
+            file: Some(claim.file),
+            folder,
+            token,
+        };
+        // Leftovers take memory but hinder nobody, so failing to remove them is no failure.
+        let _ = slot::sweep(&segment.folder);
+        Ok(segment)
+    }
+
+    /// The name this process signs with.
+    pub fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// The segment's memory.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The folder of the segment.
+    pub fn folder(&self) -> &Arc<Folder> {
+        &self.folder
+    }
+
+    /// Whether the caller is the process that made the segment, not a child forked later.
+    #[inline]
+    pub fn is_mine(&self) -> bool {
+        fork::same_process(self.token)
+    }
+
+    /// Whether the slot's name still means this segment. It does not when the program closed descriptors that are not
+    /// its own, so that other processes found this one dead.
+    pub fn is_listed(&self) -> bool {
+        self.file
+            .as_ref()
+            .is_some_and(|f| slot::names(&self.folder, &slot::file_name(self.owner.slot()), f.as_raw_fd()))
+    }
+
+    /// One of the eight root offsets.
+    pub fn root(&self, index: usize) -> Result<&AtomicU64> {
+        root(&self.memory, index)
+    }
+
+    /// Takes `len` zeroed bytes at a multiple of `align`, a power of two of at most a page, letting the file grow when
+    /// needed.
+    ///
+    /// Errors: [`Error::NoMemory`] when the file system or the address space is full, [`Error::Forked`].
+    pub fn alloc(&self, len: u64, align: u64) -> Result<Block> {
+        if !self.is_mine() {
+            return Err(Error::Forked);
+        }
+        if !align.is_power_of_two() || align > HEADER {
+            return Err(Error::OutOfBounds);
+        }
+        let mut books = self.books();
+        if let Some((offset, len)) = books.take(len, align) {
+            // Used before, or new and already zero.
+            self.memory.clear(offset, len)?;
+            return Ok(Block { offset, len });
+        }
+        let end = books.end();
+        let needed = books.missing(len, align).and_then(|more| end.checked_add(more));
+        let reserved = self.memory.reserved() as u64;
+        let needed = needed.filter(|needed| *needed <= reserved).ok_or(Error::NoMemory)?;
+        let target = needed.next_multiple_of(GROWTH).min(reserved);
+        let file = self.file.as_ref().ok_or(Error::Gone)?.as_raw_fd();
+        if target > end {
+            sys::allocate(file, end, target - end)?;
+            if (self.memory.refresh(file)? as u64) < target {
+                return Err(Error::Corrupt("own segment shortened"));
+            }
+            books.extend(target - end);
+        }
+        let (offset, len) = books.take(len, align).ok_or(Error::NoMemory)?;
+        Ok(Block { offset, len })
+    }
+
+    /// Gives back a block. Peers may still read it for a moment: mark what points to it as gone first.
+    pub fn free(&self, block: Block) {
+        if self.is_mine() {
+            self.books().release(block.offset, block.len);
+        }
+    }
+
+    /// Bytes that are allocated from the file system but not in use.
+    pub fn free_bytes(&self) -> u64 {
+        self.books().free_bytes()
+    }
+
+    /// The lock of the atomic operations on this process's memory.
+    pub fn atomics_lock(&self) -> Result<&Lock> {
+        Ok(Lock::at(self.memory.u64(AT_ATOMICS)?))
+    }
+
+    fn books(&self) -> std::sync::MutexGuard<'_, Allocator> {
+        self.books.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if let Some(file) = &self.file
+            && self.is_mine()
+        {
+            slot::release(&self.folder, self.owner, file);
+        }
+    }
+}
+
+impl Liveness for Segment {
+    fn lives(&self, owner: Owner) -> bool {
+        if owner.slot() == self.owner.slot() { owner == self.owner } else { slot::lives(&self.folder, owner) }
+    }
+}
+
+fn root(memory: &Memory, index: usize) -> Result<&AtomicU64> {
+    if index >= ROOTS {
+        return Err(Error::OutOfBounds);
+    }
+    memory.u64(AT_ROOTS + 8 * index as u64)
+}
+
+/// The signature in a segment file, read without mapping it.
+pub(crate) fn signature(fd: RawFd) -> Option<u64> {
+    let mut word = [0u8; 8];
+    // SAFETY: `word` is writable for the length given.
+    let n = unsafe { libc::pread(fd, word.as_mut_ptr().cast(), word.len(), AT_SIGNATURE as libc::off_t) };
+    (n == 8).then(|| u64::from_ne_bytes(word))
+}
+
+/// Another process's segment, or this process's seen as a peer's. All it says is hostile input.
+#[derive(Debug)]
+pub struct Peer {
+    memory: Memory,
+    file: PeerFile,
+    owner: Owner,
+    address: u64,
+    pid: AtomicI32,
+    confirmed: AtomicU64,
+}
+
+impl Peer {
+    /// Maps the segment of the living process in `slot`. For the own slot, which costs a descriptor that stays open
+    /// until the process ends, better use [`Segment`] itself.
+    ///
+    /// Errors: [`Error::Gone`] when nobody alive is there, [`Error::Corrupt`] when the file is no segment.
+    pub fn open(folder: &Folder, slot: u16) -> Result<Self> {
+        if slot >= super::lock::SLOTS {
+            return Err(Error::OutOfBounds);
+        }
+        let file = match folder.open_file(&slot::file_name(slot), 0) {
+            Ok(fd) => PeerFile::new(fd)?,
+            Err(Error::Os { errno: libc::ENOENT, .. }) => return Err(Error::Gone),
+            Err(e) => return Err(e),
+        };
+        if file.stat.st_mode & libc::S_IFMT != libc::S_IFREG {
+            return Err(Error::Corrupt("not a file"));
+        }
+        let Some(pid) = file.owner()? else { return Err(Error::Gone) };
+        let confirmed = sys::coarse_now();
+        let memory = Memory::map(file.raw())?;
+        if (memory.len() as u64) < HEADER {
+            return Err(Error::Corrupt("too short"));
+        }
+        if memory.u64(AT_MAGIC)?.load(Ordering::Relaxed) != MAGIC {
+            return Err(Error::Corrupt("no magic number"));
+        }
+        if memory.u32(AT_VERSION)?.load(Ordering::Relaxed) != VERSION {
+            return Err(Error::Corrupt("another version of the layout"));
+        }
+        let owner = Owner::from_word(memory.u64(AT_SIGNATURE)?.load(Ordering::Acquire))
+            .filter(|owner| owner.slot() == slot)
+            .ok_or(Error::Corrupt("signature"))?;
+        let address = memory.u64(AT_ADDRESS)?.load(Ordering::Relaxed);
+        Ok(Peer { memory, file, owner, address, pid: pid.into(), confirmed: confirmed.into() })
+    }
+
+    /// The name the peer signs with.
+    pub fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// The segment's memory.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Looks how far the peer's segment reaches now.
+    pub fn refresh(&self) -> Result<usize> {
+        self.memory.refresh(self.file.raw())
+    }
+
+    /// Whether the peer lives: the kernel's answer, by one system call.
+    pub fn lives(&self) -> bool {
+        !matches!(self.file.owner(), Ok(None))
+    }
+
+    /// The peer's process id in this process's PID namespace, confirmed within the last 100 ms.
+    ///
+    /// Errors: [`Error::Gone`] when the peer is dead; `None` when it cannot be seen from this namespace.
+    #[inline]
+    pub fn pid(&self) -> Result<Option<libc::pid_t>> {
+        let now = sys::coarse_now();
+        if now.wrapping_sub(self.confirmed.load(Ordering::Relaxed)) >= BELIEVED {
+            let pid = self.file.owner()?.ok_or(Error::Gone)?;
+            self.pid.store(pid, Ordering::Relaxed);
+            self.confirmed.store(now, Ordering::Relaxed);
+        }
+        let pid = self.pid.load(Ordering::Relaxed);
+        Ok((pid > 0).then_some(pid))
+    }
+
+    /// Where in the peer its signature stands, by its own word.
+    pub(crate) fn signature_address(&self) -> u64 {
+        self.address.wrapping_add(AT_SIGNATURE)
+    }
+
+    /// One of the eight root offsets, as it stands now; not checked.
+    pub fn root(&self, index: usize) -> Result<u64> {
+        Ok(root(&self.memory, index)?.load(Ordering::Acquire))
+    }
+
+    /// The lock of the atomic operations on the peer's memory.
+    pub fn atomics_lock(&self) -> Result<&Lock> {
+        Ok(Lock::at(self.memory.u64(AT_ATOMICS)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{TestDir, in_child};
+    use super::*;
+
+    #[test]
+    fn claim_and_release() {
+        let dir = TestDir::new("segment");
+        let folder = dir.folder();
+        let a = Segment::create(folder.clone()).unwrap();
+        let b = Segment::create(folder.clone()).unwrap();
+        assert_eq!((a.owner().slot(), b.owner().slot()), (0, 1));
+        assert!(a.is_listed() && b.is_listed() && a.is_mine());
+        let seen = Peer::open(&folder, 0).unwrap();
+        assert_eq!(seen.owner(), a.owner());
+        assert!(seen.lives());
+        assert!(b.lives(a.owner()) && a.lives(b.owner()) && a.lives(a.owner()));
+        let before = a.owner();
+        drop(a);
+        assert!(!b.lives(before));
+        assert!(matches!(Peer::open(&folder, 0), Err(Error::Gone)));
+        let again = Segment::create(folder.clone()).unwrap();
+        assert_eq!(again.owner().slot(), 0);
+        assert_ne!(again.owner(), before);
+        assert!(!b.lives(before) && b.lives(again.owner()));
+        drop((again, b));
+        assert!(folder.names().unwrap().is_empty());
+    }
+
+    /// Looking at the own segment as a peer does must not end the declaration of life.
+    #[test]
+    fn looking_at_oneself_is_not_deadly() {
+        let dir = TestDir::new("segment");
+        let folder = dir.folder();
+        let a = Segment::create(folder.clone()).unwrap();
+        drop(Peer::open(&folder, a.owner().slot()).unwrap());
+        assert!(slot::lives(&folder, a.owner()));
+        for _ in 0..2000 {
+            // Costs no descriptor either.
+            slot::sweep(&folder).unwrap();
+        }
+        let owner = a.owner();
+        let status =
+            in_child(|| slot::lives(&folder, owner) && Peer::open(&folder, owner.slot()).unwrap().lives());
+        assert_eq!(status, 0);
+    }
+
+    #[test]
+    fn a_child_has_not_its_parents_segment() {
+        let dir = TestDir::new("segment");
+        let folder = dir.folder();
+        let mut a = Some(Segment::create(folder.clone()).unwrap());
+        let owner = a.as_ref().unwrap().owner();
+        let status = in_child(|| {
+            let Some(mine) = a.take() else { return false };
+            let refused = !mine.is_mine() && mine.alloc(64, 64) == Err(Error::Forked);
+            drop(mine);
+            let own = Segment::create(folder.clone()).unwrap();
+            let seen = Peer::open(&folder, owner.slot()).unwrap();
+            // SAFETY: reads a number of the process.
+            let parent = unsafe { libc::getppid() };
+            refused
+                && own.owner().slot() != owner.slot()
+                && own.lives(owner)
+                && seen.pid() == Ok(Some(parent))
+        });
+        assert_eq!(status, 0);
+        let a = a.unwrap();
+        assert!(a.is_listed() && slot::lives(&folder, owner));
+        drop(a);
+        assert!(folder.names().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_dead_claim_is_taken_over_with_a_new_file() {
+        let dir = TestDir::new("segment");
+        let folder = dir.folder();
+        let status = in_child(|| {
+            std::mem::forget(Segment::create(folder.clone()).unwrap());
+            true
+        });
+        assert_eq!(status, 0);
+        assert_eq!(folder.names().unwrap().len(), 1);
+        let old = folder.open_file(&slot::file_name(0), 0).unwrap();
+        let a = Segment::create(folder.clone()).unwrap();
+        assert_eq!(a.owner().slot(), 0);
+        assert!(!slot::names(&folder, &slot::file_name(0), old.as_raw_fd()));
+        assert_ne!(signature(old.as_raw_fd()), Some(a.owner().word()));
+        assert_eq!(folder.names().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn memory_grows_and_is_reused() {
+        let dir = TestDir::new("segment");
+        let a = Segment::create(dir.folder()).unwrap();
+        let seen = Peer::open(a.folder(), 0).unwrap();
+        let one = a.alloc(100, 64).unwrap();
+        assert_eq!((one.offset, one.len), (4096, 128));
+        a.memory().write(one.offset, &[0xff; 128]).unwrap();
+        let big = a.alloc(3 << 20, 4096).unwrap();
+        assert_eq!(big.offset % 4096, 0);
+        assert!(seen.memory().u64(big.offset + big.len - 8).is_err());
+        seen.refresh().unwrap();
+        a.memory().u64(big.offset + big.len - 8).unwrap().store(7, Ordering::Relaxed);
+        assert_eq!(seen.memory().u64(big.offset + big.len - 8).unwrap().load(Ordering::Relaxed), 7);
+        a.free(one);
+        let again = a.alloc(128, 64).unwrap();
+        assert_eq!(again, one);
+        assert_eq!(a.memory().u64(again.offset).unwrap().load(Ordering::Relaxed), 0);
+        assert_eq!(a.alloc(64, 3), Err(Error::OutOfBounds));
+        assert_eq!(a.alloc(1 << 60, 64), Err(Error::NoMemory));
+        assert_eq!(a.alloc(u64::MAX, 64), Err(Error::NoMemory));
+        assert!(a.alloc(64, 64).is_ok());
+    }
+
+    #[test]
+    fn a_file_size_limit_is_no_memory_and_no_signal() {
+        let dir = TestDir::new("segment");
+        let folder = dir.folder();
+        let status = in_child(|| {
+            let limit = libc::rlimit { rlim_cur: 200 << 10, rlim_max: libc::RLIM_INFINITY };
+            let a = Segment::create(folder.clone()).unwrap();
+            // SAFETY: reads the struct given.
+            unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) };
+            a.alloc(1 << 20, 64) == Err(Error::NoMemory) && a.alloc(64 << 10, 64).is_ok()
+        });
+        assert_eq!(status, 0);
+    }
+
+    /// A full file system is an error of the allocation, never a signal later. Needs root, who can mount one.
+    #[test]
+    #[ignore = "needs root"]
+    fn a_full_file_system_is_no_memory() {
+        let dir = TestDir::new("segment");
+        let status = in_child(|| {
+            let at = std::ffi::CString::new(dir.path().to_str().unwrap()).unwrap();
+            // SAFETY: plain system calls with C strings that live across them; the mounts are this child's alone.
+            unsafe {
+                let private = libc::MS_REC | libc::MS_PRIVATE;
+                let none = std::ptr::null();
+                assert_eq!(libc::unshare(libc::CLONE_NEWNS), 0);
+                assert_eq!(libc::mount(c"none".as_ptr(), c"/".as_ptr(), none, private, none.cast()), 0);
+                let size = c"size=1m".as_ptr().cast();
+                assert_eq!(libc::mount(c"tmpfs".as_ptr(), at.as_ptr(), c"tmpfs".as_ptr(), 0, size), 0);
+            }
+            let a = Segment::create(dir.folder()).unwrap();
+            let mut blocks = Vec::new();
+            while let Ok(block) = a.alloc(50_000, 64) {
+                a.memory().write(block.offset, &[1; 50_000]).unwrap();
+                blocks.push(block);
+            }
+            assert!((10..=20).contains(&blocks.len()), "{}", blocks.len());
+            // Another process finds no room either, and leaves nothing behind.
+            let mut others = Vec::new();
+            let refused = loop {
+                match Segment::create(a.folder().clone()) {
+                    Ok(other) => others.push(other),
+                    Err(e) => break e,
+                }
+            };
+            assert_eq!(refused, Error::NoMemory);
+            assert_eq!(a.folder().names().unwrap().len(), 1 + others.len());
+            // What was given back can be had again.
+            a.free(blocks.pop().unwrap());
+            a.alloc(50_000, 64).is_ok()
+        });
+        assert_eq!(status, 0);
+    }
+
+    /// Across PID namespaces peers see each other live, and know that a process id means nothing there.
+    #[test]
+    #[ignore = "needs root"]
+    fn pid_namespaces() {
+        let dir = TestDir::new("segment");
+        let folder = dir.folder();
+        let a = Segment::create(folder.clone()).unwrap();
+        let owner = a.owner();
+        let status = in_child(|| {
+            // SAFETY: plain system call; only children of this child are in the new namespace.
+            assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWPID) }, 0);
+            let status = in_child(|| {
+                let own = Segment::create(folder.clone()).unwrap();
+                let outside = Peer::open(&folder, owner.slot()).unwrap();
+                own.lives(owner)
+                    && outside.lives()
+                    && outside.pid() == Ok(None)
+                    && crate::host::copy::probe(&outside) == Ok(crate::host::copy::Way::Closed(0))
+            });
+            status == 0
+        });
+        assert_eq!(status, 0);
+    }
+}

@@ -1,0 +1,264 @@
+//! The names in the folder: who has which slot, and how leftovers go away.
+//!
+//! | name | what it is |
+//! |---|---|
+//! | `s0000` to `s1023` | the segment of the process that claimed this slot |
+//! | `t` and 16 hex digits | a segment that has no slot yet |
+//! | `b`, slot, `-`, epoch, `-`, number | a bell of that claim |
+//!
+//! A segment is made under a temporary name, declared alive and filled in, and only then renamed to the first slot that
+//! is free: nobody ever sees half of one. A dead process's file is never used again, it loses its name and the slot
+//! gets a new file, so who still maps the old one is not disturbed, and a process that was taken for dead by mistake
+//! (because the program closed its descriptors) harms nobody. Each claim has a random epoch, so that a word left in
+//! shared memory by a dead claim never means a later one.
+//!
+//! Two processes that find the same dead file must not both remove the name, because the second would remove the
+//! name of a new, living one. So only the holder of the dead file's second lock byte may, after it saw that the name
+//! still means this file.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use super::error::{Error, Result, errno};
+use super::folder::Folder;
+use super::fork::{ProcessGuard, ProcessMutex};
+use super::liveness::{self, OwnFiles, PeerFile};
+use super::lock::{Owner, SLOTS};
+use super::segment;
+use super::sys;
+
+/// How often a new file may lose its name to a sweeper that saw it before its declaration.
+const ATTEMPTS: u32 = 32;
+
+/// Threads of one process exclude each other where files are declared and removed: record locks do not do it.
+fn one_at_a_time() -> Result<ProcessGuard<'static, ()>> {
+    static GATE: ProcessMutex<()> = ProcessMutex::new(());
+    GATE.lock()
+}
+
+fn c_name(name: String) -> CString {
+    CString::new(name).unwrap_or_default()
+}
+
+/// Name of a slot's file.
+pub(crate) fn file_name(slot: u16) -> CString {
+    c_name(format!("s{slot:04}"))
+}
+
+/// Name of a claim's bell.
+pub(crate) fn bell_name(owner: Owner, number: u32) -> CString {
+    c_name(format!("b{:04}-{:014x}-{number}", owner.slot(), owner.epoch()))
+}
+
+/// What a name in the folder means.
+#[derive(Debug, PartialEq, Eq)]
+enum Name {
+    Slot(u16),
+    Unborn,
+    Bell(Owner),
+    Foreign,
+}
+
+fn parse(name: &CStr) -> Name {
+    let Ok(text) = name.to_str() else { return Name::Foreign };
+    let number = |s: &str| s.parse::<u16>().ok().filter(|n| *n < SLOTS && s.len() == 4);
+    if let Some(slot) = text.strip_prefix('s').and_then(number) {
+        return Name::Slot(slot);
+    }
+    if text.strip_prefix('t').is_some_and(|h| h.len() == 16 && h.bytes().all(|b| b.is_ascii_hexdigit())) {
+        return Name::Unborn;
+    }
+    let bell = text.strip_prefix('b').and_then(|rest| {
+        let mut parts = rest.split('-');
+        let slot = number(parts.next()?)?;
+        let epoch = u64::from_str_radix(parts.next()?, 16).ok()?;
+        parts.next()?.parse::<u32>().ok()?;
+        parts.next().is_none().then_some(())?;
+        Owner::new(slot, epoch)
+    });
+    bell.map_or(Name::Foreign, Name::Bell)
+}
+
+/// A claimed slot and its file, which `fill` prepared.
+pub(crate) struct Claim<T> {
+    pub(crate) owner: Owner,
+    pub(crate) file: OwnedFd,
+    pub(crate) content: T,
+}
+
+/// Claims a slot. `fill` writes the content before others can see the file; `name_it` adds the slot, again before.
+///
+/// Errors: [`Error::NoSlot`], and whatever `fill` answers.
+pub(crate) fn claim<T>(
+    folder: &Folder,
+    fill: impl Fn(&OwnedFd) -> Result<T>,
+    name_it: impl Fn(&T, Owner) -> Result<()>,
+) -> Result<Claim<T>> {
+    let _gate = one_at_a_time()?;
+    let mut epoch = 0;
+    while Owner::new(0, epoch).is_none() {
+        epoch = sys::random()?;
+    }
+    'fresh: for _ in 0..ATTEMPTS {
+        let unborn = c_name(format!("t{:016x}", sys::random()?));
+        let file = folder.open_file(&unborn, libc::O_CREAT | libc::O_EXCL)?;
+        let prepared = (|| {
+            OwnFiles::add(file.as_raw_fd())?;
+            liveness::declare(file.as_raw_fd())?;
+            folder.adopt(&file)?;
+            fill(&file)
+        })();
+        let give_up = |e: Error| {
+            OwnFiles::remove(file.as_raw_fd());
+            let _ = folder.remove(&unborn);
+            e
+        };
+        let content = prepared.map_err(&give_up)?;
+        for slot in 0..SLOTS {
+            let Some(owner) = Owner::new(slot, epoch) else { continue };
+            name_it(&content, owner).map_err(&give_up)?;
+            // Twice: the second time after the removal of a dead file.
+            for _ in 0..2 {
+                // SAFETY: both names are C strings that live across the call.
+                let r = unsafe {
+                    libc::renameat2(
+                        folder.raw(),
+                        unborn.as_ptr(),
+                        folder.raw(),
+                        file_name(slot).as_ptr(),
+                        libc::RENAME_NOREPLACE,
+                    )
+                };
+                match errno() {
+                    _ if r == 0 => return Ok(Claim { owner, file, content }),
+                    libc::EEXIST if reap(folder, slot) => {}
+                    libc::EEXIST => break,
+                    libc::ENOENT => {
+                        OwnFiles::remove(file.as_raw_fd());
+                        continue 'fresh;
+                    }
+                    _ => return Err(give_up(Error::last("renameat2"))),
+                }
+            }
+        }
+        return Err(give_up(Error::NoSlot));
+    }
+    Err(Error::NoSlot)
+}
+
+/// Gives back a claim: the name goes, unless it already means another file.
+pub(crate) fn release(folder: &Folder, owner: Owner, file: &OwnedFd) {
+    let _gate = one_at_a_time();
+    if names(folder, &file_name(owner.slot()), file.as_raw_fd()) {
+        let _ = folder.remove(&file_name(owner.slot()));
+    }
+    OwnFiles::remove(file.as_raw_fd());
+}
+
+/// `fstatat` of a name in the folder.
+fn stat_name(folder: &Folder, name: &CStr) -> Option<libc::stat> {
+    // SAFETY: stat is a struct of integers, for which all zeroes is a value.
+    let mut st: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: `name` is a C string, `st` is writable.
+    let r = unsafe { libc::fstatat(folder.raw(), name.as_ptr(), &mut st, libc::AT_SYMLINK_NOFOLLOW) };
+    (r == 0).then_some(st)
+}
+
+/// Whether `name` means the file behind `fd`.
+pub(crate) fn names(folder: &Folder, name: &CStr, fd: i32) -> bool {
+    stat_name(folder, name).is_some_and(|there| {
+        sys::stat(fd).is_ok_and(|here| (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino))
+    })
+}
+
+/// Whether `name` means a file of this process, which is better not opened again: it could not be closed.
+fn is_own(folder: &Folder, name: &CStr) -> bool {
+    stat_name(folder, name).is_some_and(|st| OwnFiles::has(&st))
+}
+
+/// Removes the file of a dead process from its slot; `false` when it is alive, or somebody else is removing it.
+fn reap(folder: &Folder, slot: u16) -> bool {
+    let name = file_name(slot);
+    if is_own(folder, &name) {
+        return false;
+    }
+    let Ok(file) = folder.open_file(&name, 0).and_then(PeerFile::new) else { return false };
+    matches!(file.owner(), Ok(None))
+        && liveness::become_reaper(file.raw())
+        && names(folder, &name, file.raw())
+        && folder.remove(&name).is_ok()
+}
+
+/// Whether a claim is held by a living process. Not for the caller's own claim.
+pub(crate) fn lives(folder: &Folder, owner: Owner) -> bool {
+    let file = match folder.open_file(&file_name(owner.slot()), 0) {
+        Ok(fd) => PeerFile::new(fd),
+        Err(Error::Os { errno: libc::ENOENT, .. }) => return false,
+        // Unknown, for example no descriptors left: only certain deaths count.
+        Err(_) => return true,
+    };
+    let Ok(file) = file else { return true };
+    match file.owner() {
+        Ok(Some(_)) => segment::signature(file.raw()) == Some(owner.word()),
+        Ok(None) => false,
+        Err(_) => true,
+    }
+}
+
+/// Removes what dead processes left in the folder; tells how many names went.
+///
+/// Bells are judged after their name was seen: a claim is visible before its bells, so a bell whose claim is not
+/// there now belongs to one that is over.
+pub fn sweep(folder: &Folder) -> Result<u32> {
+    let _gate = one_at_a_time()?;
+    let mut removed = 0;
+    for name in folder.names()? {
+        let dead = match parse(&name) {
+            Name::Slot(slot) => {
+                removed += u32::from(reap(folder, slot));
+                false
+            }
+            Name::Unborn if is_own(folder, &name) => false,
+            Name::Unborn => folder
+                .open_file(&name, 0)
+                .and_then(PeerFile::new)
+                .and_then(|file| file.owner())
+                .is_ok_and(|owner| owner.is_none()),
+            Name::Bell(owner) => !lives(folder, owner),
+            Name::Foreign => false,
+        };
+        if dead {
+            folder.remove(&name)?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_understood() {
+        assert_eq!(parse(&file_name(0)), Name::Slot(0));
+        assert_eq!(parse(&file_name(1023)), Name::Slot(1023));
+        let owner = Owner::new(77, 0x1f_ffff_ffff_ffff).unwrap();
+        assert_eq!(parse(&bell_name(owner, 4_000_000_000)), Name::Bell(owner));
+        assert_eq!(parse(c"t0123456789abcdef"), Name::Unborn);
+        let foreign = [
+            c"s1024",
+            c"s12",
+            c"s00001",
+            c"s-001",
+            c"t0123",
+            c"b0001",
+            c"b0001-zz-1",
+            c"b0001-1-1-1",
+            c"b0001-0-1",
+        ];
+        for name in foreign {
+            assert_eq!(parse(name), Name::Foreign, "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! System calls that several rooms of the transport need, with their errors as values.
+
+use std::os::fd::RawFd;
+
+use super::error::{Error, Result};
+
+/// `fstat`.
+pub(crate) fn stat(fd: RawFd) -> Result<libc::stat> {
+    // SAFETY: stat is a struct of integers, for which all zeroes is a value.
+    let mut st: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: `st` is writable and as large as the kernel's answer.
+    if unsafe { libc::fstat(fd, &mut st) } != 0 {
+        return Err(Error::last("fstat"));
+    }
+    Ok(st)
+}
+
+/// Random bits from the kernel.
+pub(crate) fn random() -> Result<u64> {
+    let mut word = [0u8; 8];
+    loop {
+        // SAFETY: `word` is writable for the length given.
+        let n = unsafe { libc::getrandom(word.as_mut_ptr().cast(), word.len(), 0) };
+        if n == 8 {
+            return Ok(u64::from_ne_bytes(word));
+        }
+        if n < 0 && super::error::errno() != libc::EINTR {
+            return Err(Error::last("getrandom"));
+        }
+    }
+}
+
+/// Nanoseconds of `CLOCK_MONOTONIC_COARSE`: some milliseconds behind, for a few cycles.
+pub(crate) fn coarse_now() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` is writable; this clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Extends the file with allocated pages, so that no later access finds the file system full.
+pub(crate) fn allocate(fd: RawFd, from: u64, len: u64) -> Result<()> {
+    // Over this limit the kernel would send SIGXFSZ besides the error.
+    // SAFETY: rlimit is two integers, for which zero is a value.
+    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
+    // SAFETY: `limit` is writable.
+    if unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0
+        && from.checked_add(len).is_none_or(|end| end > limit.rlim_cur)
+    {
+        return Err(Error::NoMemory);
+    }
+    loop {
+        // SAFETY: plain system call.
+        if unsafe { libc::fallocate(fd, 0, from as libc::off_t, len as libc::off_t) } == 0 {
+            return Ok(());
+        }
+        match super::error::errno() {
+            libc::EINTR => {}
+            libc::ENOSPC | libc::ENOMEM | libc::EFBIG | libc::EDQUOT => return Err(Error::NoMemory),
+            _ => return Err(Error::last("fallocate")),
+        }
+    }
+}

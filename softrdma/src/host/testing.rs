@@ -1,0 +1,64 @@
+//! What the transport's own tests share.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::folder::{Config, Folder};
+use super::memory::Memory;
+use super::sys;
+
+/// A folder of its own for one test, removed at the end.
+pub(crate) struct TestDir(PathBuf);
+
+impl TestDir {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = PathBuf::from(format!("/dev/shm/ironverbs-test-{name}-{:016x}", sys::random().unwrap()));
+        std::fs::create_dir(&path).unwrap();
+        TestDir(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn folder(&self) -> Arc<Folder> {
+        Arc::new(Folder::open(&Config { path: self.0.join("f"), group: None }).unwrap())
+    }
+}
+
+impl Drop for TestDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs `test` in a forked child that ends at once afterwards; 0 when it answered `true`.
+pub(crate) fn in_child(test: impl FnOnce() -> bool) -> i32 {
+    // SAFETY: the child only runs `test` and ends. Other test threads are gone there; what the tests call takes no
+    // lock that those could have held for long but the allocator's, which the C library keeps usable.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0);
+    if pid == 0 {
+        let ok = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test)).unwrap_or(false);
+        // SAFETY: ends the process without running what belongs to the parent.
+        unsafe { libc::_exit(i32::from(!ok)) };
+    }
+    let mut status = 0;
+    // SAFETY: `pid` is our child, `status` is writable.
+    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+    status
+}
+
+/// A mapping of an anonymous file with this content.
+pub(crate) fn memory_of(content: &[u8]) -> (Memory, OwnedFd) {
+    // SAFETY: the name is a C string constant.
+    let fd = unsafe { libc::memfd_create(c"test".as_ptr(), libc::MFD_CLOEXEC) };
+    assert!(fd >= 0);
+    // SAFETY: memfd_create returned this descriptor, and nobody else owns it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: `content` is readable for its length.
+    let n = unsafe { libc::pwrite(fd.as_raw_fd(), content.as_ptr().cast(), content.len(), 0) };
+    assert_eq!(n as usize, content.len());
+    (Memory::map(fd.as_raw_fd()).unwrap(), fd)
+}

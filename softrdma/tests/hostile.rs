@@ -1,0 +1,209 @@
+//! A living peer whose segment is full of lies: whatever stands there, nothing crashes, nothing outside is touched, and
+//! every call ends.
+
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use softrdma::core::claim::Claim;
+use softrdma::core::completion::{Completion, poll};
+use softrdma::core::deliver::Deliver;
+use softrdma::core::receive::{ReceiveRequest, Sge, next_in_claim, next_in_ring, post};
+use softrdma::core::shared::{Memory, Object, QpWord, Take, Word};
+use softrdma::core::transport::{Transport, acquire, run};
+use softrdma::core::verbs::{Status, WcFlags, WcOpcode};
+use softrdma::host::bell::Rope;
+use softrdma::host::copy::probe;
+use softrdma::host::folder::{Config, Folder};
+use softrdma::host::keys;
+use softrdma::host::lock::Owner;
+use softrdma::host::objects::{Host, Objects};
+use softrdma::host::segment::{Peer, Segment};
+
+/// Bytes of the peer's segment that are written over.
+const SIZE: usize = 128 << 10;
+/// Magic number, version and signature: without them nothing else is even looked at.
+const IDENTITY: usize = 24;
+
+struct Stage {
+    path: PathBuf,
+    folder: Arc<Folder>,
+    me: Arc<Segment>,
+    child: libc::pid_t,
+}
+
+impl Stage {
+    /// The test process in slot 0 and a sleeping process in slot 1.
+    fn new() -> Self {
+        let path = PathBuf::from(format!("/dev/shm/ironverbs-test-hostile-{}", std::process::id()));
+        let folder = Arc::new(Folder::open(&Config { path: path.clone(), group: None }).unwrap());
+        let me = Arc::new(Segment::create(folder.clone()).unwrap());
+        // SAFETY: the child uses nothing of the other threads, and never returns.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0);
+        if child == 0 {
+            let life = || {
+                // SAFETY: plain system call; the child must not outlive a failed test.
+                unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+                let segment = Segment::create(folder.clone()).unwrap();
+                segment.alloc(SIZE as u64, 64).unwrap();
+                loop {
+                    std::thread::sleep(Duration::from_secs(1000));
+                }
+            };
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(life));
+            // SAFETY: ends the process without running what belongs to the parent.
+            unsafe { libc::_exit(1) };
+        }
+        while Peer::open(&folder, 1).map_or(0, |p| p.memory().len()) < SIZE {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Stage { path, folder, me, child }
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // SAFETY: the process is our child; its status is not wanted.
+        unsafe {
+            libc::kill(self.child, libc::SIGKILL);
+            libc::waitpid(self.child, std::ptr::null_mut(), 0);
+        }
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Everything that reads a peer's segment, with numbers that the peer may have sent, too.
+fn visit(stage: &Stage, peer: Peer, key: u32, index: u32) {
+    let _ = probe(&peer);
+    let me = &stage.me;
+    let _ = keys::lookup(peer.memory(), peer.root(keys::ROOT).unwrap(), key);
+    drop(keys::pin(peer.memory(), peer.root(keys::ROOT).unwrap(), key, me.owner(), &**me));
+    drop(Rope::find(&stage.folder, peer.owner(), index));
+    let host = Host::of_peer(me.clone(), Arc::new(peer)).with_limit(Duration::from_millis(15));
+    let completion = Completion {
+        wr_id: 1,
+        status: Status::Success,
+        opcode: WcOpcode::Recv,
+        vendor_err: 0,
+        byte_len: 0,
+        imm_or_key: 0,
+        qp_num: index,
+        src_qp: 0,
+        flags: WcFlags::NONE,
+        timestamp: 0,
+    };
+    for number in [index, 0, 1] {
+        for object in [Object::Qp(number), Object::Srq(number), Object::Cq(number)] {
+            if !host.exists(object) {
+                continue;
+            }
+            acquire(&host, object);
+            match object {
+                Object::Qp(qp) => {
+                    let _ = (next_in_ring(&host, qp), next_in_claim(&host, qp));
+                    let head = host.load(Word::Qp(qp, QpWord::Head)) as u32;
+                    if host.exists(Object::Cq(number)) {
+                        run(&host, Deliver::receive(qp, Take::Head(head), number, &completion, true));
+                    }
+                    if host.exists(Object::Srq(number)) {
+                        run(&host, Claim::new(qp, number));
+                    }
+                }
+                Object::Cq(cq) => {
+                    for _ in 0..8 {
+                        let _ = poll(&host, cq);
+                    }
+                }
+                Object::Srq(_) => {
+                    let request = ReceiveRequest { wr_id: 1, sges: vec![Sge::default(); 3] };
+                    let _ = post(&host, object, &request);
+                }
+            }
+            host.unlock(object);
+        }
+    }
+}
+
+fn word(own: u64) -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => Just(0u64),
+        4 => (0u64..(SIZE as u64 / 64)).prop_map(|n| n * 64),
+        2 => (0u64..5, 0u64..6).prop_map(|(a, b)| 1 << a | (2 + 2 * b) << 32),
+        3 => Just(1u64),
+        2 => 0u64..70,
+        1 => Just(SIZE as u64 - 64),
+        1 => Just(own),
+        1 => Just(own | 1),
+        2 => any::<u64>(),
+        1 => Just(u64::MAX),
+    ]
+}
+
+#[test]
+fn lies_harm_nobody() {
+    let stage = Stage::new();
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(stage.path.join("s0001")).unwrap();
+    let mut honest = vec![0; SIZE];
+    file.read_exact_at(&mut honest, 0).unwrap();
+    let own = stage.me.owner().word();
+    assert_eq!(Owner::from_word(own), Some(stage.me.owner()));
+    let content = (
+        proptest::collection::vec(word(own), 512),
+        proptest::collection::vec((0..SIZE / 8, word(own)), 0..200),
+        any::<u32>(),
+        0u32..300,
+        prop_oneof![9 => Just(true), 1 => Just(false)],
+        any::<bool>(),
+    );
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases: 100,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let opened = std::cell::Cell::new(0);
+    runner
+        .run(&content, |(pattern, changes, key, index, identity, near)| {
+            let mut bytes = honest.clone();
+            for (i, chunk) in bytes.chunks_exact_mut(8).enumerate() {
+                chunk.copy_from_slice(&pattern[i % pattern.len()].to_ne_bytes());
+            }
+            for (at, value) in changes {
+                bytes[at * 8..at * 8 + 8].copy_from_slice(&value.to_ne_bytes());
+            }
+            if near {
+                // Tables where the roots say they are, so that the lies within them are reached.
+                for (root, at) in
+                    [(Objects::ROOTS[0], 4096u64), (Objects::ROOTS[1], 8192), (Objects::ROOTS[2], 12288)]
+                {
+                    bytes[128 + 8 * root..][..8].copy_from_slice(&at.to_ne_bytes());
+                    let chunk = (16384 + 32768 * root as u64).to_ne_bytes();
+                    bytes[at as usize..][..8].copy_from_slice(&chunk);
+                    for entry in 0..2 {
+                        let e = 16384 + 32768 * root + 128 * entry;
+                        bytes[e..][..8].copy_from_slice(&1u64.to_ne_bytes());
+                        bytes[e + 8..][..8].copy_from_slice(&(65536u64 + 4096 * entry as u64).to_ne_bytes());
+                        bytes[e + 16..][..8].copy_from_slice(&(4u64 | 8 << 32).to_ne_bytes());
+                    }
+                }
+                bytes[128 + 8 * keys::ROOT..][..8].copy_from_slice(&4096u64.to_ne_bytes());
+            }
+            if identity {
+                bytes[..IDENTITY].copy_from_slice(&honest[..IDENTITY]);
+            }
+            file.write_all_at(&bytes, 0).unwrap();
+            match Peer::open(&stage.folder, 1) {
+                Ok(peer) => {
+                    prop_assert!(identity);
+                    opened.set(opened.get() + 1);
+                    visit(&stage, peer, if near { key & 0xfff } else { key }, index);
+                }
+                Err(_) => prop_assert!(!identity),
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert!(opened.get() > 40);
+}

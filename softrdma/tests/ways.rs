@@ -1,0 +1,107 @@
+//! Whether payload can go straight to a sibling process, against what the table in `softrdma::host::copy` says about the
+//! running kernel: `tests/yama` runs this under each setting of `kernel.yama.ptrace_scope`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use softrdma::host::copy::{Way, admit_peers, probe};
+use softrdma::host::folder::{Config, Folder};
+use softrdma::host::segment::{Peer, Segment};
+
+/// Runs `work` in a child that is killed with its parent.
+fn child(work: impl FnOnce() -> i32) -> libc::pid_t {
+    // SAFETY: the child uses nothing of the other threads, and never returns.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0);
+    if pid == 0 {
+        // SAFETY: plain system calls; the child ends without running what belongs to the parent.
+        unsafe {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            libc::alarm(60);
+            let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(99);
+            libc::_exit(status);
+        }
+    }
+    pid
+}
+
+fn status_of(pid: libc::pid_t) -> i32 {
+    let mut status = 0;
+    // SAFETY: the process is our child; `status` is writable.
+    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+    assert!(libc::WIFEXITED(status), "a child was killed");
+    libc::WEXITSTATUS(status)
+}
+
+/// A process in the next slot, which admits its peers or not.
+fn target(folder: &Arc<Folder>, slot: u16, admit: bool) -> libc::pid_t {
+    let pid = child(|| {
+        if admit {
+            admit_peers();
+        }
+        let _mine = Segment::create(folder.clone()).unwrap();
+        loop {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    });
+    while Peer::open(folder, slot).is_err() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    pid
+}
+
+fn way(folder: &Folder, slot: u16) -> i32 {
+    match probe(&Peer::open(folder, slot).unwrap()).unwrap() {
+        Way::Direct(_) => 0,
+        Way::Closed(errno) => errno,
+    }
+}
+
+/// Answers of parent and sibling, to targets that admit nobody and that admit all: 0 or an `errno` value.
+fn answers(folder: &Arc<Folder>) -> [i32; 4] {
+    let targets = [target(folder, 0, false), target(folder, 1, true)];
+    let from_parent = [0, 1].map(|slot| way(folder, slot));
+    let from_sibling = [0, 1].map(|slot| status_of(child(|| way(folder, slot))));
+    for pid in targets {
+        // SAFETY: the process is our child; its status is not wanted.
+        unsafe {
+            libc::kill(pid, libc::SIGKILL);
+            libc::waitpid(pid, std::ptr::null_mut(), 0);
+        }
+    }
+    [from_parent[0], from_parent[1], from_sibling[0], from_sibling[1]]
+}
+
+#[test]
+fn the_kernel_allows_what_the_table_says() {
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok();
+    let scope: Option<u8> = scope.map(|s| s.trim().parse().unwrap());
+    let (open, closed) = (0, libc::EPERM);
+    let expected = match scope {
+        None | Some(0) => [open; 4],
+        Some(1) => [open, open, closed, open],
+        Some(_) => [closed; 4],
+    };
+    let path = PathBuf::from(format!("/dev/shm/ironverbs-test-ways-{}", std::process::id()));
+    let config = Config { path: path.clone(), group: None };
+    // In a child, which can become an unprivileged user: root may do anything under scopes 0 to 2.
+    let stage = child(|| {
+        // SAFETY: plain system calls that only change this process.
+        unsafe {
+            if libc::geteuid() == 0 {
+                assert_eq!(libc::setgroups(0, std::ptr::null()), 0);
+                assert_eq!(libc::setresgid(65534, 65534, 65534), 0);
+                assert_eq!(libc::setresuid(65534, 65534, 65534), 0);
+                libc::prctl(libc::PR_SET_DUMPABLE, 1);
+            }
+        }
+        let seen = answers(&Arc::new(Folder::open(&config).unwrap()));
+        println!("ptrace_scope {scope:?}: parent {:?}, sibling {:?}", &seen[..2], &seen[2..]);
+        assert_eq!(seen, expected);
+        0
+    });
+    let status = status_of(stage);
+    let _ = std::fs::remove_dir_all(&path);
+    assert_eq!(status, 0);
+}
