@@ -16,9 +16,9 @@ use softrdma::core::deliver::Deliver;
 use softrdma::core::keys::{Key, Kind};
 use softrdma::core::receive::{ReceiveRequest, post};
 use softrdma::core::shared::{Object, QpWord, Take, Word};
-use softrdma::core::transport::{Transport, acquire, run};
+use softrdma::core::transport::{Operation, Transport};
 use softrdma::core::verbs::{Access, Status, WcFlags, WcOpcode};
-use softrdma::host::atomics::{self, Operation};
+use softrdma::host::atomics;
 use softrdma::host::bell::{Bell, Rope};
 use softrdma::host::copy::{Direction, Span, transfer};
 use softrdma::host::folder::{Config, Folder};
@@ -211,7 +211,15 @@ fn copies(me: &Arc<Segment>) {
         median(20_000, |_| {
             // SAFETY: the bytes are in the child's mapping, which nobody else uses.
             let r = unsafe {
-                atomics::execute(lock, me.owner(), &**me, LIMIT, child.0, target, Operation::FetchAdd(1))
+                atomics::execute(
+                    lock,
+                    me.owner(),
+                    &**me,
+                    LIMIT,
+                    child.0,
+                    target,
+                    atomics::Operation::FetchAdd(1),
+                )
             };
             r.unwrap();
         }),
@@ -279,10 +287,11 @@ fn keys(me: &Arc<Segment>) {
 fn deliver(on: &impl Transport, completion: &Completion) {
     let qp = Object::Qp(0);
     post(on, qp, &ReceiveRequest { wr_id: 1, sges: Vec::new() }).unwrap();
-    acquire(on, qp);
+    let mut operation = Operation::new(on);
+    operation.lock(qp).unwrap();
     let head = on.load(Word::Qp(0, QpWord::Head)) as u32;
-    run(on, Deliver::receive(0, Take::Head(head.wrapping_add(1)), 0, completion, false));
-    on.unlock(qp);
+    operation.run(Deliver::receive(0, Take::Head(head.wrapping_add(1)), 0, completion, false)).unwrap();
+    operation.unlock(qp);
     assert!(poll(on, 0).unwrap().is_some());
 }
 

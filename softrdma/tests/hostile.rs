@@ -12,7 +12,7 @@ use softrdma::core::completion::{Completion, poll};
 use softrdma::core::deliver::Deliver;
 use softrdma::core::receive::{ReceiveRequest, Sge, next_in_claim, next_in_ring, post};
 use softrdma::core::shared::{Memory, Object, QpWord, Take, Word};
-use softrdma::core::transport::{Transport, acquire, run};
+use softrdma::core::transport::Operation;
 use softrdma::core::verbs::{Status, WcFlags, WcOpcode};
 use softrdma::host::bell::Rope;
 use softrdma::host::copy::probe;
@@ -100,16 +100,20 @@ fn visit(stage: &Stage, peer: Peer, key: u32, index: u32) {
             if !host.exists(object) {
                 continue;
             }
-            acquire(&host, object);
+            let mut operation = Operation::new(&host);
+            if operation.lock(object).is_err() {
+                continue;
+            }
             match object {
                 Object::Qp(qp) => {
                     let _ = (next_in_ring(&host, qp), next_in_claim(&host, qp));
                     let head = host.load(Word::Qp(qp, QpWord::Head)) as u32;
                     if host.exists(Object::Cq(number)) {
-                        run(&host, Deliver::receive(qp, Take::Head(head), number, &completion, true));
+                        let deliver = Deliver::receive(qp, Take::Head(head), number, &completion, true);
+                        let _ = operation.run(deliver);
                     }
                     if host.exists(Object::Srq(number)) {
-                        run(&host, Claim::new(qp, number));
+                        let _ = operation.run(Claim::new(qp, number));
                     }
                 }
                 Object::Cq(cq) => {
@@ -122,7 +126,7 @@ fn visit(stage: &Stage, peer: Peer, key: u32, index: u32) {
                     let _ = post(&host, object, &request);
                 }
             }
-            host.unlock(object);
+            operation.unlock(object);
         }
     }
 }

@@ -15,7 +15,7 @@ use softrdma::core::completion::{Armed, Completion, poll};
 use softrdma::core::deliver::{Deliver, Delivered};
 use softrdma::core::receive::{Next, ReceiveRequest, Sge, next_in_claim, next_in_ring, post};
 use softrdma::core::shared::{CqWord, Memory, Object, QpWord, Take, Word};
-use softrdma::core::transport::{Locked, Transport, acquire, run};
+use softrdma::core::transport::{LockError, Locked, Operation, Transport};
 use softrdma::core::verbs::{Status, WcFlags, WcOpcode};
 use softrdma::host::bell::Bell;
 use softrdma::host::folder::{Config, Folder};
@@ -66,15 +66,18 @@ impl<T: Memory> Memory for Counting<'_, T> {
 }
 
 impl<T: Transport> Transport for Counting<'_, T> {
-    fn lock(&self, object: Object) -> Locked {
+    fn lock(&self, object: Object) -> Result<Locked, LockError> {
         let locked = self.0.lock(object);
-        if locked == Locked::Recovered {
+        if locked == Ok(Locked::Recovered) {
             self.1.recovered.fetch_add(1, Ordering::Relaxed);
         }
         locked
     }
     fn unlock(&self, object: Object) {
         self.0.unlock(object);
+    }
+    fn abandon(&self, object: Object) {
+        self.0.abandon(object);
     }
     fn bell(&self, cq: u32) {
         self.0.bell(cq);
@@ -107,13 +110,14 @@ fn cq_of(qp: u32) -> u32 {
 
 /// Delivers one message; `false` when the receiver is not ready.
 fn send(to: &impl Transport, qp: u32, sender: u32) -> bool {
-    acquire(to, Object::Qp(qp));
+    let mut operation = Operation::new(to);
+    operation.lock(Object::Qp(qp)).unwrap();
     let next = if qp < OWN_RINGS {
         let head = to.load(Word::Qp(qp, QpWord::Head)) as u32;
         Some((Take::Head(head.wrapping_add(1)), next_in_ring(to, qp)))
     } else {
         if next_in_claim(to, qp).is_none() {
-            assert_ne!(run(to, Claim::new(qp, SRQ)), Claimed::Broken);
+            assert_ne!(operation.run(Claim::new(qp, SRQ)), Ok(Claimed::Broken));
         }
         next_in_claim(to, qp).map(|(_, next)| (Take::Claim, next))
     };
@@ -131,14 +135,14 @@ fn send(to: &impl Transport, qp: u32, sender: u32) -> bool {
                 flags: WcFlags::NONE,
                 timestamp: 0,
             };
-            let done = run(to, Deliver::receive(qp, take, cq_of(qp), &completion, false));
-            assert_eq!(done, Delivered::Published);
+            let done = operation.run(Deliver::receive(qp, take, cq_of(qp), &completion, false));
+            assert_eq!(done, Ok(Delivered::Published));
             true
         }
         Some((_, Next::Broken)) => panic!("a damaged receive request"),
         _ => false,
     };
-    to.unlock(Object::Qp(qp));
+    operation.unlock(Object::Qp(qp));
     ready
 }
 
@@ -227,8 +231,9 @@ impl Receiver {
         let host = self.host.clone();
         let to = Counting(&*host, counters);
         for object in (0..QPS).map(Object::Qp).chain([Object::Srq(SRQ), Object::Cq(0), Object::Cq(1)]) {
-            acquire(&to, object);
-            to.unlock(object);
+            let mut operation = Operation::new(&to);
+            operation.lock(object).unwrap();
+            operation.unlock(object);
         }
         self.drain();
         for qp in 0..OWN_RINGS {

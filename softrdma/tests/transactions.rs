@@ -20,7 +20,7 @@ use softrdma::core::requester::{Outcome, Syndrome};
 use softrdma::core::respond::{MoveError, Queues, Respond, Want};
 use softrdma::core::responder::{Incoming, Target};
 use softrdma::core::shared::{CqWord, Memory, Object, QpWord, SrqWord, Take, Word, held};
-use softrdma::core::transport::{Locked, Machine, Progress, Transport, acquire, run};
+use softrdma::core::transport::{LockError, Locked, Machine, Operation, Progress, Transport, acquire, run};
 use softrdma::core::verbs::{Access, Event, Opcode, QpState, QpType, Status, WcOpcode};
 
 use segment::Segment;
@@ -311,16 +311,148 @@ impl Memory for Bare {
 }
 
 impl Transport for Bare {
-    fn lock(&self, object: Object) -> Locked {
+    fn lock(&self, object: Object) -> Result<Locked, LockError> {
         assert!(self.exists(object));
-        if self.recovered.replace(!self.recovered.get()) { Locked::Recovered } else { Locked::Clean }
+        Ok(if self.recovered.replace(!self.recovered.get()) { Locked::Recovered } else { Locked::Clean })
     }
 
     fn unlock(&self, _: Object) {}
 
+    fn abandon(&self, _: Object) {}
+
     fn bell(&self, _: u32) {}
 
     fn alert(&self, _: Object) {}
+}
+
+/// A segment of which locks cannot be had after a while.
+struct Stubborn {
+    segment: Segment,
+    /// Locks that are not free, and whether they were abandoned.
+    locks: RefCell<HashMap<Object, bool>>,
+    /// How many locks can still be had.
+    left: Cell<u32>,
+}
+
+impl Memory for Stubborn {
+    fn load(&self, word: Word) -> u64 {
+        self.segment.load(word)
+    }
+
+    fn store(&self, word: Word, value: u64) {
+        self.segment.store(word, value);
+    }
+
+    fn exists(&self, object: Object) -> bool {
+        self.segment.exists(object)
+    }
+
+    fn capacity(&self, object: Object) -> u32 {
+        self.segment.capacity(object)
+    }
+
+    fn receive_words(&self, queue: Object) -> u32 {
+        self.segment.receive_words(queue)
+    }
+}
+
+impl Transport for Stubborn {
+    fn lock(&self, object: Object) -> Result<Locked, LockError> {
+        self.left.set(self.left.get().checked_sub(1).ok_or(LockError::Busy)?);
+        match self.locks.borrow_mut().insert(object, false) {
+            None => Ok(Locked::Clean),
+            Some(abandoned) => {
+                assert!(abandoned, "{object:?} is locked twice");
+                Ok(Locked::Recovered)
+            }
+        }
+    }
+
+    fn unlock(&self, object: Object) {
+        assert_eq!(self.locks.borrow_mut().remove(&object), Some(false));
+    }
+
+    fn abandon(&self, object: Object) {
+        assert_eq!(self.locks.borrow_mut().insert(object, true), Some(false));
+    }
+
+    fn bell(&self, _: u32) {}
+
+    fn alert(&self, _: Object) {}
+}
+
+/// One delivery that is given up after so many steps.
+fn deliver_in_part(place: &Stubborn, shared: bool, steps: u32) -> Result<bool, LockError> {
+    let mut operation = Operation::new(place);
+    operation.lock(Object::Qp(QP))?;
+    let take = if shared {
+        if next_in_claim(place, QP).is_none() {
+            assert_eq!(operation.run(Claim::new(QP, SRQ))?, Claimed::Request);
+        }
+        Take::Claim
+    } else {
+        Take::Head((place.load(Word::Qp(QP, QpWord::Head)) as u32).wrapping_add(1))
+    };
+    let next = match take {
+        Take::Claim => next_in_claim(place, QP).map(|(_, next)| next),
+        Take::Head(_) => Some(next_in_ring(place, QP)),
+    };
+    let Some(Next::Request(request)) = next else { panic!("{next:?}") };
+    let completion = Completion::flushed(request.wr_id, WcOpcode::Recv, 1);
+    let mut deliver = Deliver::receive(QP, take, CQ, &completion, false);
+    for _ in 0..steps {
+        let progress = deliver.step(place);
+        operation.proceed(&progress)?;
+        if let Progress::Done(delivered) = progress {
+            assert_eq!(delivered, Delivered::Published);
+            operation.unlock(Object::Qp(QP));
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+#[test]
+fn a_lock_that_cannot_be_had_ends_the_operation_and_the_next_repairs() {
+    for shared in [false, true] {
+        for (steps, left) in (0..40).flat_map(|steps| (0..6).map(move |left| (steps, left))) {
+            let mut segment = Segment::default();
+            segment.add_qp(4);
+            segment.add_cq(4);
+            segment.add_srq(4);
+            let place = Stubborn { segment, locks: RefCell::default(), left: Cell::new(u32::MAX) };
+            for wr_id in 10..13 {
+                post(&place, Place::queue(shared), &request(wr_id)).expect("there is room");
+            }
+            let whole = deliver_in_part(&place, shared, steps) == Ok(true);
+            assert!(whole || place.locks.borrow().get(&Object::Qp(QP)) == Some(&true));
+            // Another meets a lock that it cannot have, in its repair or in its delivery.
+            place.left.set(left);
+            if !whole {
+                let delivered = deliver_in_part(&place, shared, u32::MAX);
+                assert!(delivered == Ok(true) || delivered == Err(LockError::Busy));
+            }
+            assert!(place.locks.borrow().values().all(|abandoned| *abandoned), "a lock is still held");
+            place.left.set(u32::MAX);
+            let held = |place: &Stubborn| {
+                acquire(place, Object::Qp(QP)).expect("locks can be had");
+                place.unlock(Object::Qp(QP));
+                let (head, tail) = if shared {
+                    (Word::Srq(SRQ, SrqWord::Head), Word::Srq(SRQ, SrqWord::Tail))
+                } else {
+                    (Word::Qp(QP, QpWord::Head), Word::Qp(QP, QpWord::Tail))
+                };
+                held(place.load(head), place.load(tail), 4).expect("the counts are true")
+                    + u32::from(next_in_claim(place, QP).is_some())
+            };
+            while held(&place) > 0 {
+                assert_eq!(deliver_in_part(&place, shared, u32::MAX), Ok(true));
+            }
+            let numbers: Vec<_> =
+                std::iter::from_fn(|| poll(&place, CQ).expect("whole")).map(|entry| entry.wr_id).collect();
+            assert_eq!(numbers, [10, 11, 12], "shared {shared}, steps {steps}, locks {left}");
+        }
+    }
 }
 
 /// A word as a vandal would write it: plausible, or anything.
@@ -368,7 +500,7 @@ fn respond(place: &Bare, qp: u32, opcode: Opcode, moved: Result<(), MoveError>) 
     let mut respond = Respond::new(target, queues, request, Some(key), None);
     loop {
         match respond.step(place, |_| Some(key)) {
-            Want::Transport(Progress::Lock(object)) => acquire(place, object),
+            Want::Transport(Progress::Lock(object)) => acquire(place, object).expect("locks are free"),
             Want::Transport(_) | Want::Invalidate(_) => {}
             Want::Move(_) => respond.moved(place, moved),
             Want::Done(outcome) => return outcome,
@@ -391,7 +523,8 @@ fn meet(opcode: Opcode, moved: Result<(), MoveError>, full: bool) -> (Outcome, Q
     }
     if full {
         for _ in 0..4 {
-            run(&place, Deliver::append(1, &Completion::flushed(1, WcOpcode::Send, 1)));
+            let append = Deliver::append(1, &Completion::flushed(1, WcOpcode::Send, 1));
+            assert_eq!(run(&place, append), Ok(Delivered::Published));
         }
     }
     let outcome = respond(&place, 1, opcode, moved);
@@ -444,14 +577,14 @@ proptest! {
         let place = Bare { segment, steps: Cell::new(0), recovered: Cell::new(recovered) };
         let entry = Completion::flushed(1, WcOpcode::Recv, 1);
         for object in place.segment.objects() {
-            acquire(&place, object);
+            acquire(&place, object).expect("locks are free");
         }
         for index in 0..2 {
-            run(&place, Claim::new(index, 1 - index));
+            let _ = run(&place, Claim::new(index, 1 - index));
             let _ = next_in_claim(&place, index);
             let _ = next_in_ring(&place, index);
-            run(&place, Deliver::receive(index, Take::Claim, index, &entry, true));
-            run(&place, Flush::new(&place, index, 1, index, index == 0));
+            let _ = run(&place, Deliver::receive(index, Take::Claim, index, &entry, true));
+            let _ = run(&place, Flush::new(&place, index, 1, index, index == 0));
             for opcode in [Opcode::SendWithImm, Opcode::RdmaWriteWithImm, Opcode::RdmaRead] {
                 respond(&place, index, opcode, Err(MoveError::Target));
             }

@@ -52,16 +52,30 @@ pub trait Machine {
 pub enum Locked {
     /// Free, or given back by its owner.
     Clean,
-    /// Taken over from an owner that died: what it protects must be repaired before use.
+    /// Taken over from an owner that died or abandoned it: what it protects must be repaired before use.
     Recovered,
+}
+
+/// Why a lock could not be had. The operation ends there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LockError {
+    /// A living process kept it too long: it was stopped, or its memory lies.
+    Busy,
+    /// The object is not there, or went away while its lock was waited for.
+    Gone,
 }
 
 /// Shared memory with locks and bells.
 pub trait Transport: Memory {
-    /// Takes the lock of an object that exists. Locks do not nest within one object.
-    fn lock(&self, object: Object) -> Locked;
-    /// Gives it back.
+    /// Takes the lock of an object. Locks do not nest within one object.
+    ///
+    /// # Errors
+    /// When it could not be had. It is not held then, and must not be given back.
+    fn lock(&self, object: Object) -> Result<Locked, LockError>;
+    /// Gives it back; what it protects is whole.
     fn unlock(&self, object: Object);
+    /// Lets go of it as death would: the next who locks is told [`Locked::Recovered`].
+    fn abandon(&self, object: Object);
     /// Wakes who sleeps on the completion queue.
     fn bell(&self, cq: u32);
     /// Wakes who waits for asynchronous events of the object.
@@ -69,23 +83,96 @@ pub trait Transport: Memory {
 }
 
 /// Takes the lock of an object, and repairs the object when the last owner died.
-pub fn acquire(transport: &impl Transport, object: Object) {
-    if transport.lock(object) == Locked::Recovered {
+///
+/// # Errors
+/// When a lock could not be had, be it one that the repair needs. The object's lock is not held then.
+pub fn acquire(transport: &impl Transport, object: Object) -> Result<(), LockError> {
+    if transport.lock(object)? == Locked::Recovered {
         // Not deep: repairing a queue pair visits a shared receive queue and a completion queue; those visit nothing.
-        run(transport, Repair::new(object));
+        run(transport, Repair::new(object)).inspect_err(|_| transport.abandon(object))?;
     }
+    Ok(())
 }
 
 /// Carries a machine through.
-pub fn run<M: Machine>(transport: &impl Transport, mut machine: M) -> M::Outcome {
-    loop {
-        match machine.step(transport) {
-            Progress::Continue => {}
-            Progress::Lock(object) => acquire(transport, object),
-            Progress::Unlock(object) => transport.unlock(object),
-            Progress::Bell(cq) => transport.bell(cq),
-            Progress::Alert(object) => transport.alert(object),
-            Progress::Done(outcome) => return outcome,
+///
+/// # Errors
+/// When a lock could not be had. The machine stopped before that step, and the locks that it took are abandoned. Those
+/// that the caller holds for it are the caller's to abandon: an [`Operation`] does so.
+pub fn run<M: Machine>(transport: &impl Transport, machine: M) -> Result<M::Outcome, LockError> {
+    Operation::new(transport).run(machine)
+}
+
+/// Most locks that an operation holds: a queue pair's, then a shared receive queue's or a completion queue's.
+const HELD: usize = 3;
+
+/// The locks of one operation. Those that it still holds at its end, by an error or a panic, are abandoned, so that
+/// whoever locks next repairs what was left half done.
+#[derive(Debug)]
+pub struct Operation<'a, T: Transport> {
+    transport: &'a T,
+    held: [Option<Object>; HELD],
+}
+
+impl<'a, T: Transport> Operation<'a, T> {
+    /// One that holds nothing yet.
+    pub fn new(transport: &'a T) -> Self {
+        Self { transport, held: [None; HELD] }
+    }
+
+    /// Takes a lock, and repairs the object when it must.
+    ///
+    /// # Errors
+    /// When it could not be had: the operation is to end.
+    pub fn lock(&mut self, object: Object) -> Result<(), LockError> {
+        // No machine holds so many.
+        let place = self.held.iter_mut().find(|held| held.is_none()).ok_or(LockError::Busy)?;
+        acquire(self.transport, object)?;
+        *place = Some(object);
+        Ok(())
+    }
+
+    /// Gives back a lock that this operation took.
+    pub fn unlock(&mut self, object: Object) {
+        if let Some(place) = self.held.iter_mut().find(|held| **held == Some(object)) {
+            *place = None;
+            self.transport.unlock(object);
+        }
+    }
+
+    /// Does what a step machine asked for; [`Progress::Done`] asks for nothing.
+    ///
+    /// # Errors
+    /// When a lock could not be had: the operation is to end.
+    pub fn proceed<U>(&mut self, progress: &Progress<U>) -> Result<(), LockError> {
+        match *progress {
+            Progress::Continue | Progress::Done(_) => {}
+            Progress::Lock(object) => self.lock(object)?,
+            Progress::Unlock(object) => self.unlock(object),
+            Progress::Bell(cq) => self.transport.bell(cq),
+            Progress::Alert(object) => self.transport.alert(object),
+        }
+        Ok(())
+    }
+
+    /// Carries a machine through.
+    ///
+    /// # Errors
+    /// When a lock could not be had: the operation is to end.
+    pub fn run<M: Machine>(&mut self, mut machine: M) -> Result<M::Outcome, LockError> {
+        loop {
+            match machine.step(self.transport) {
+                Progress::Done(outcome) => return Ok(outcome),
+                progress => self.proceed(&progress)?,
+            }
+        }
+    }
+}
+
+impl<T: Transport> Drop for Operation<'_, T> {
+    fn drop(&mut self) {
+        for object in self.held.iter_mut().filter_map(Option::take) {
+            self.transport.abandon(object);
         }
     }
 }

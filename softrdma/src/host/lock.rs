@@ -10,7 +10,8 @@
 //! Locking is one compare-and-swap, unlocking another, plus a futex wake when bit 0 is set. Who waits longer than
 //! [`PATIENCE`] asks whether the owner lives, and takes the lock over from a dead one with the news [`Acquired::Recovered`]:
 //! what the lock protects may be half changed and must be repaired first. A new owner that dies before it has repaired
-//! leaves the word with its own name, so the next one gets the same news.
+//! leaves the word with its own name, so the next one gets the same news. Who must let go without having finished stores a
+//! word that nobody can have signed ([`Lock::abandon`]), which is taken over without asking.
 //!
 //! Every wait is bounded, so neither a death between unlocking and waking nor one of a woken waiter loses anything but
 //! one [`PATIENCE`]. pthread's robust mutexes are no alternative: their list pointers would stand in memory that a hostile
@@ -32,6 +33,8 @@ pub const PATIENCE: Duration = Duration::from_millis(10);
 const SPINS: u32 = 200;
 
 const CONTENDED: u64 = 1;
+/// An epoch of zero: nobody's signature.
+const ABANDONED: u64 = 2;
 const EPOCH_SHIFT: u32 = 11;
 const SLOT_MASK: u64 = 0x3ff;
 
@@ -134,9 +137,10 @@ impl Lock {
                 let _ = self.0.compare_exchange(seen, seen | CONTENDED, Ordering::Relaxed, Ordering::Relaxed);
                 continue;
             }
-            // A word that nobody can have signed was not written by this lock; it counts as a dead owner's.
+            // A word that nobody can have signed was abandoned, or not written by this lock; it counts as a dead owner's.
             let waited = start.elapsed();
-            if patience_over && Owner::from_word(seen).is_none_or(|owner| !liveness.lives(owner)) {
+            let over = Owner::from_word(seen).is_none_or(|owner| patience_over && !liveness.lives(owner));
+            if over {
                 if self.0.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                     return Some(Acquired::Recovered);
                 }
@@ -153,23 +157,30 @@ impl Lock {
         if self.0.compare_exchange(me.0, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
             return true;
         }
-        self.unlock_slow(me)
+        self.let_go(me, 0)
     }
 
     #[cold]
-    fn unlock_slow(&self, me: Owner) -> bool {
+    fn let_go(&self, me: Owner, word: u64) -> bool {
         loop {
             let seen = self.0.load(Ordering::Relaxed);
             if seen & !CONTENDED != me.0 {
                 return false;
             }
-            if self.0.compare_exchange(seen, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
+            if self.0.compare_exchange(seen, word, Ordering::Release, Ordering::Relaxed).is_ok() {
                 if seen & CONTENDED != 0 {
                     self.wake();
                 }
                 return true;
             }
         }
+    }
+
+    /// Lets go of a lock as death would: the next to lock it is told [`Acquired::Recovered`]. `false` when it was no
+    /// longer this process's.
+    #[cold]
+    pub fn abandon(&self, me: Owner) -> bool {
+        self.let_go(me, ABANDONED)
     }
 
     /// The process that has the lock.
@@ -255,6 +266,25 @@ mod tests {
         assert_eq!(lock.lock(owner(3), &Alive(false), Duration::from_secs(5)), Some(Acquired::Recovered));
         assert!(lock.unlock(owner(3)));
         assert_eq!(lock.lock(owner(4), &Alive(false), Duration::from_secs(5)), Some(Acquired::Clean));
+    }
+
+    #[test]
+    fn an_abandoned_lock_is_taken_over_at_once_and_with_the_news() {
+        let lock = Lock::default();
+        let limit = Duration::from_secs(5);
+        assert!(lock.try_lock(owner(1)));
+        assert!(!lock.abandon(owner(2)));
+        let waiter =
+            |slot| assert_eq!(lock.lock(owner(slot), &Alive(true), limit), Some(Acquired::Recovered));
+        std::thread::scope(|s| {
+            s.spawn(|| waiter(2));
+            std::thread::sleep(Duration::from_millis(30));
+            assert!(lock.abandon(owner(1)));
+        });
+        assert!(lock.abandon(owner(2)));
+        waiter(3);
+        assert!(lock.unlock(owner(3)));
+        assert_eq!(lock.lock(owner(1), &Alive(true), limit), Some(Acquired::Clean));
     }
 
     #[test]

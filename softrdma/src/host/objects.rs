@@ -11,21 +11,22 @@
 //! | 8 | lock |
 //! | 9 to 14 | the shared words, in their order |
 //!
-//! A lock stays where it is for ever, so a peer that waits for the lock of an object that goes away meets no other use of
-//! the memory: it must look at [`Memory::exists`] once it has the lock.
+//! An entry stays where it is for ever, so a peer that waits for the lock of an object that goes away meets no other use
+//! of the memory. Once it has the lock it looks at the generation, and gives the lock back when the object is gone.
 //!
 //! A peer copies an entry once, checks it against the segment's size, and then uses its copy until the generation
 //! changes. What it read may be wrong but never leads outside: each access is checked against the mapping again.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::hash_map::Entry::{Occupied, Vacant};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 
 use crate::core::completion::ENTRY_WORDS;
 use crate::core::receive::RECEIVE_WORDS;
 use crate::core::shared::{Memory, Object, Word};
-use crate::core::transport::{Locked, Transport};
+use crate::core::transport::{LockError, Locked, Transport};
 
 use super::bell::Rope;
 use super::error::{Error, Result};
@@ -97,6 +98,14 @@ struct Layout {
     entry: u64,
     ring: u64,
     shape: Shape,
+}
+
+/// What a [`Host`] knows of an object.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    /// Its entry, which stays where it is when the object goes away.
+    entry: u64,
+    layout: Option<Layout>,
 }
 
 fn bell_word(shape: &Shape) -> u64 {
@@ -283,17 +292,14 @@ pub const LOCK_LIMIT: Duration = Duration::from_secs(10);
 
 /// One segment, own or a peer's, as the transactions of the protocol see it.
 ///
-/// A lock that a living process keeps for longer than the limit (it was stopped, or its memory lies) makes the segment
-/// [given up](Host::is_given_up): from then on it has no objects, reads as zero and is not written, so a transaction under
-/// way ends and changes nothing more. The caller looks at this after each transaction, and takes it for a peer that does
-/// not answer.
+/// A lock that a living process keeps for longer than the limit (it was stopped, or its memory lies) is an error of the
+/// operation that waits, and of no other. The caller takes it for a peer that does not answer.
 #[derive(Debug)]
 pub struct Host {
     limit: Duration,
-    given_up: AtomicBool,
     me: Arc<Segment>,
     target: Target,
-    layouts: RwLock<HashMap<Object, Layout>>,
+    entries: RwLock<HashMap<Object, Known>>,
     ropes: Mutex<HashMap<u32, Rope>>,
 }
 
@@ -309,25 +315,13 @@ impl Host {
     }
 
     fn of(me: Arc<Segment>, target: Target) -> Self {
-        Host {
-            limit: LOCK_LIMIT,
-            given_up: AtomicBool::new(false),
-            me,
-            target,
-            layouts: RwLock::default(),
-            ropes: Mutex::default(),
-        }
+        Host { limit: LOCK_LIMIT, me, target, entries: RwLock::default(), ropes: Mutex::default() }
     }
 
     /// Waits for locks at most this long.
     #[must_use]
     pub fn with_limit(self, limit: Duration) -> Self {
         Host { limit, ..self }
-    }
-
-    /// Whether a lock could not be had in time. Stays so.
-    pub fn is_given_up(&self) -> bool {
-        self.given_up.load(Ordering::Relaxed)
     }
 
     fn memory(&self) -> &Mapping {
@@ -355,7 +349,7 @@ impl Host {
     /// The checked copy of the object's entry, made anew when its generation is another.
     fn layout(&self, object: Object) -> Option<Layout> {
         if let Some(known) = self.known(object)
-            && self.memory().u64(known.entry).is_ok_and(|g| g.load(Ordering::Acquire) == known.generation)
+            && self.is_current(&known)
         {
             return Some(known);
         }
@@ -370,29 +364,48 @@ impl Host {
                 fresh = copy(self.memory(), directory, object);
             }
         }
-        let mut layouts = self.layouts.write().unwrap_or_else(|e| e.into_inner());
-        match fresh {
-            Some(layout) => layouts.insert(object, layout),
-            None => layouts.remove(&object),
-        };
-        fresh
+        let mut entries = self.entries.write().unwrap_or_else(|e| e.into_inner());
+        match entries.entry(object) {
+            // An entry that stands elsewhere than before is a lie.
+            Occupied(mut known) => {
+                known.get_mut().layout = fresh.filter(|layout| layout.entry == known.get().entry);
+                known.get().layout
+            }
+            Vacant(place) => {
+                let layout = fresh?;
+                place.insert(Known { entry: layout.entry, layout: fresh }).layout
+            }
+        }
     }
 
     fn known(&self, object: Object) -> Option<Layout> {
-        self.layouts.read().unwrap_or_else(|e| e.into_inner()).get(&object).copied()
+        self.entries.read().unwrap_or_else(|e| e.into_inner()).get(&object)?.layout
     }
 
     /// The copy that [`Memory::exists`] made; made now for who did not ask.
     fn used(&self, object: Object) -> Option<Layout> {
-        if self.is_given_up() {
-            return None;
-        }
         self.known(object).or_else(|| self.layout(object))
     }
 
     /// The checked copy, when there is one.
     fn fresh(&self, object: Object) -> Option<Layout> {
-        if self.is_given_up() { None } else { self.layout(object) }
+        self.layout(object)
+    }
+
+    /// Where the object's entry is, also after the object went away.
+    fn entry(&self, object: Object) -> Option<u64> {
+        Some(self.entries.read().unwrap_or_else(|e| e.into_inner()).get(&object)?.entry)
+    }
+
+    fn lock_at(&self, entry: u64) -> Option<&Lock> {
+        self.memory().u64(entry + LOCK).ok().map(Lock::at)
+    }
+
+    /// Whether the entry has still this generation.
+    fn is_current(&self, layout: &Layout) -> bool {
+        self.memory()
+            .u64(layout.entry + GENERATION)
+            .is_ok_and(|g| g.load(Ordering::Acquire) == layout.generation)
     }
 
     fn host(&self) -> &Host {
@@ -439,14 +452,11 @@ impl View<'_> {
 
     #[inline]
     fn used(&self, object: Object) -> Option<Layout> {
-        match self.held(object) {
-            Some(layout) if !self.host.is_given_up() => Some(layout),
-            _ => self.host.used(object),
-        }
+        self.held(object).or_else(|| self.host.used(object))
     }
 
-    fn known(&self, object: Object) -> Option<Layout> {
-        self.held(object).or_else(|| self.host.known(object))
+    fn entry(&self, object: Object) -> Option<u64> {
+        self.held(object).map(|layout| layout.entry).or_else(|| self.host.entry(object))
     }
 
     /// Whether the object is there, and still the one whose layout is at hand.
@@ -494,28 +504,37 @@ macro_rules! transport {
         }
 
         impl Transport for $type {
-            /// Waits as long as the owner lives, but not longer than the limit. An object that is not there counts as
-            /// locked: nothing of it can be changed.
-            fn lock(&self, object: Object) -> Locked {
+            /// Waits as long as the owner lives, but not longer than the limit.
+            fn lock(&self, object: Object) -> std::result::Result<Locked, LockError> {
                 let host = self.host();
-                let Some(layout) = self.used(object) else { return Locked::Clean };
-                let Ok(word) = host.memory().u64(layout.entry + LOCK) else { return Locked::Clean };
-                match Lock::at(word).lock(host.me.owner(), &*host.me, host.limit) {
-                    Some(Acquired::Clean) => Locked::Clean,
-                    Some(Acquired::Recovered) => Locked::Recovered,
-                    None => {
-                        host.given_up.store(true, Ordering::Relaxed);
-                        Locked::Clean
-                    }
+                let layout = self.used(object).ok_or(LockError::Gone)?;
+                let lock = host.lock_at(layout.entry).ok_or(LockError::Gone)?;
+                let me = host.me.owner();
+                let acquired = lock.lock(me, &*host.me, host.limit).ok_or(LockError::Busy)?;
+                // The object cannot go away from now on: its owner needs the lock for that.
+                if !host.is_current(&layout) && self.fresh(object).is_none() {
+                    match acquired {
+                        Acquired::Clean => lock.unlock(me),
+                        Acquired::Recovered => lock.abandon(me),
+                    };
+                    return Err(LockError::Gone);
+                }
+                Ok(match acquired {
+                    Acquired::Clean => Locked::Clean,
+                    Acquired::Recovered => Locked::Recovered,
+                })
+            }
+
+            /// Also when the object is gone.
+            fn unlock(&self, object: Object) {
+                if let Some(lock) = self.entry(object).and_then(|entry| self.host().lock_at(entry)) {
+                    lock.unlock(self.host().me.owner());
                 }
             }
 
-            /// Also after the segment was given up: what was locked before must not stay so.
-            fn unlock(&self, object: Object) {
-                if let Some(layout) = self.known(object)
-                    && let Ok(word) = self.host().memory().u64(layout.entry + LOCK)
-                {
-                    Lock::at(word).unlock(self.host().me.owner());
+            fn abandon(&self, object: Object) {
+                if let Some(lock) = self.entry(object).and_then(|entry| self.host().lock_at(entry)) {
+                    lock.abandon(self.host().me.owner());
                 }
             }
 
@@ -537,7 +556,8 @@ transport!(View<'_>);
 mod tests {
     use super::super::testing::TestDir;
     use super::*;
-    use crate::core::shared::{CqWord, QpWord, SrqWord};
+    use crate::core::shared::{CqWord, QpJournal, QpWord, SrqWord, Take};
+    use crate::core::transport::acquire;
 
     const SHAPE: Shape = Shape { capacity: 8, receive_words: 6, bell: None, alert: None };
 
@@ -585,7 +605,7 @@ mod tests {
         }
         // The locks are none of these words.
         for object in [Object::Qp(0), Object::Srq(1), Object::Cq(0)] {
-            assert_eq!(view.lock(object), Locked::Clean);
+            assert_eq!(view.lock(object), Ok(Locked::Clean));
             view.unlock(object);
         }
         for (n, word) in words.iter().enumerate() {
@@ -636,31 +656,82 @@ mod tests {
         assert_eq!(peer.capacity(cq), 16);
     }
 
-    #[test]
-    fn a_lock_that_is_kept_ends_in_giving_up() {
-        let dir = TestDir::new("objects");
+    /// A segment with a queue pair and a completion queue, and how another process of the folder sees it.
+    fn pair(dir: &TestDir) -> (Objects, Host, Host, Object, Object) {
         let me = Arc::new(Segment::create(dir.folder()).unwrap());
         let other = Arc::new(Segment::create(dir.folder()).unwrap());
         let objects = Objects::new(me.clone()).unwrap();
-        let (qp, cq) =
-            (objects.create(Object::Qp(0), SHAPE).unwrap(), objects.create(Object::Cq(0), SHAPE).unwrap());
-        let holder = Host::own(me.clone());
-        assert_eq!(holder.lock(cq), Locked::Clean);
-        let peer = Arc::new(Peer::open(me.folder(), 0).unwrap());
-        let waiter = Host::of_peer(other, peer).with_limit(Duration::from_millis(30));
-        assert_eq!(waiter.lock(qp), Locked::Clean);
-        assert!(!waiter.is_given_up());
-        let _ = waiter.lock(cq);
-        assert!(waiter.is_given_up() && !waiter.exists(cq));
-        waiter.store(Word::Cq(0, CqWord::Tail), 5);
-        assert_eq!(holder.load(Word::Cq(0, CqWord::Tail)), 0);
+        let qp = objects.create(Object::Qp(0), SHAPE).unwrap();
+        let cq = objects.create(Object::Cq(0), SHAPE).unwrap();
+        let peer = Arc::new(Peer::open(me.folder(), me.owner().slot()).unwrap());
+        (objects, Host::own(me), Host::of_peer(other, peer), qp, cq)
+    }
+
+    #[test]
+    fn a_lock_that_is_kept_fails_one_operation_and_no_other() {
+        let dir = TestDir::new("objects");
+        let (_objects, own, peer, qp, cq) = pair(&dir);
+        let waiter = peer.with_limit(Duration::from_millis(30));
+        assert_eq!(own.lock(cq), Ok(Locked::Clean));
+        // Another operation of the waiting process, half done.
+        assert_eq!(waiter.lock(qp), Ok(Locked::Clean));
+        assert_eq!(waiter.lock(cq), Err(LockError::Busy));
+        waiter.store(Word::Qp(0, QpWord::Head), 5);
+        assert_eq!((waiter.exists(cq), own.load(Word::Qp(0, QpWord::Head))), (true, 5));
         waiter.unlock(qp);
+        // What is not had is not given back, neither in the own segment nor in another's.
+        own.unlock(cq);
+        assert_eq!(own.lock(cq), Ok(Locked::Clean));
+        own.unlock(cq);
+        assert_eq!(waiter.lock(cq), Ok(Locked::Clean));
         waiter.unlock(cq);
-        // What it had it gave back, and what it had not it left alone.
-        let again = Host::own(me.clone()).with_limit(Duration::from_millis(1));
-        assert_eq!(again.lock(qp), Locked::Clean);
-        assert!(!again.is_given_up());
-        let _ = again.lock(cq);
-        assert!(again.is_given_up());
+    }
+
+    #[test]
+    fn a_repair_that_cannot_go_on_leaves_the_news_to_the_next() {
+        let dir = TestDir::new("objects");
+        let (_objects, own, peer, qp, cq) = pair(&dir);
+        let waiter = peer.with_limit(Duration::from_millis(30));
+        let journal = QpJournal { published: true, cq: 0, take: Take::Head(1) };
+        own.store(Word::Qp(0, QpWord::Tail), 1);
+        own.store(Word::Qp(0, QpWord::Journal), journal.pack());
+        assert_eq!(own.lock(qp), Ok(Locked::Clean));
+        own.abandon(qp);
+        assert_eq!(own.lock(cq), Ok(Locked::Clean));
+        assert_eq!(acquire(&waiter, qp), Err(LockError::Busy));
+        assert_eq!(own.load(Word::Qp(0, QpWord::Journal)), journal.pack());
+        own.unlock(cq);
+        assert_eq!(acquire(&waiter, qp), Ok(()));
+        let after = (own.load(Word::Qp(0, QpWord::Journal)), own.load(Word::Qp(0, QpWord::Head)));
+        assert_eq!(after, (0, 1));
+        waiter.unlock(qp);
+        assert_eq!(own.lock(qp), Ok(Locked::Clean));
+    }
+
+    #[test]
+    fn an_object_that_went_away_leaves_no_lock_behind() {
+        let dir = TestDir::new("objects");
+        let (objects, own, peer, qp, _) = pair(&dir);
+        for views in [false, true] {
+            assert!(peer.exists(qp));
+            let view = peer.view([Some(qp), None, None]);
+            assert_eq!(own.lock(qp), Ok(Locked::Clean));
+            std::thread::scope(|s| {
+                let waiter = s.spawn(|| if views { view.lock(qp) } else { peer.lock(qp) });
+                std::thread::sleep(Duration::from_millis(30));
+                objects.destroy(qp).unwrap();
+                own.unlock(qp);
+                assert_eq!(waiter.join().unwrap(), Err(LockError::Gone));
+            });
+            assert_eq!(objects.create(Object::Qp(0), SHAPE), Ok(qp));
+            assert_eq!(own.lock(qp), Ok(Locked::Clean), "born locked");
+            // Who looks whether it is still there can give it back all the same.
+            objects.destroy(qp).unwrap();
+            assert!(!own.exists(qp));
+            own.unlock(qp);
+            assert_eq!(objects.create(Object::Qp(0), SHAPE), Ok(qp));
+            assert_eq!(own.lock(qp), Ok(Locked::Clean), "born locked");
+            own.unlock(qp);
+        }
     }
 }
