@@ -163,6 +163,8 @@ impl Segment {
             books.extend(target - end);
         }
         let (offset, len) = books.take(len, align).ok_or(Error::NoMemory)?;
+        // New pages are zero, but the range may begin in what was used before and is free.
+        self.memory.clear(offset, len.min(end.saturating_sub(offset)))?;
         Ok(Block { offset, len })
     }
 
@@ -430,6 +432,21 @@ mod tests {
         assert_eq!(a.alloc(1 << 60, 64), Err(Error::NoMemory));
         assert_eq!(a.alloc(u64::MAX, 64), Err(Error::NoMemory));
         assert!(a.alloc(64, 64).is_ok());
+    }
+
+    #[test]
+    fn a_block_that_begins_in_a_used_tail_is_zero() {
+        let dir = TestDir::new("segment");
+        let a = Segment::create(dir.folder()).unwrap();
+        let tail = a.alloc(GROWTH - HEADER, 64).unwrap();
+        assert_eq!(a.memory().len() as u64, GROWTH);
+        a.memory().write(tail.offset, &vec![0xff; tail.len as usize]).unwrap();
+        a.free(tail);
+        let grown = a.alloc(2 * GROWTH, 64).unwrap();
+        assert_eq!(grown.offset, tail.offset);
+        let mut bytes = vec![1; grown.len as usize];
+        a.memory().read(grown.offset, &mut bytes).unwrap();
+        assert!(bytes.iter().all(|byte| *byte == 0));
     }
 
     #[test]
