@@ -79,8 +79,8 @@ impl<T: Transport> Transport for Counting<'_, T> {
     fn abandon(&self, object: Object) {
         self.0.abandon(object);
     }
-    fn bell(&self, cq: u32) {
-        self.0.bell(cq);
+    fn bell(&self, cq: u32) -> bool {
+        self.0.bell(cq)
     }
     fn alert(&self, object: Object) {
         self.0.alert(object);

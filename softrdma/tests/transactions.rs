@@ -32,6 +32,8 @@ struct Place {
     actor: Cell<u32>,
     life: Cell<u32>,
     bells: Cell<u32>,
+    /// Bells cannot be rung.
+    deaf: Cell<bool>,
 }
 
 const QP: u32 = 0;
@@ -51,6 +53,7 @@ impl Place {
             actor: Cell::new(0),
             life: Cell::new(u32::MAX),
             bells: Cell::new(0),
+            deaf: Cell::new(false),
         }
     }
 
@@ -86,6 +89,7 @@ impl Place {
                 Progress::Continue | Progress::Alert(_) => {}
                 Progress::Lock(object) => self.lock(object)?,
                 Progress::Unlock(object) => self.unlock(object)?,
+                Progress::Bell(_) if self.deaf.get() => machine.unheard(),
                 Progress::Bell(_) => self.bells.set(self.bells.get() + 1),
                 Progress::Done(outcome) => return Some(outcome),
             }
@@ -266,6 +270,29 @@ fn a_reset_forgets_and_hands_back_what_was_shared() {
 }
 
 #[test]
+fn a_bell_that_was_not_rung_is_rung_by_the_next_entry() {
+    for flush in [false, true] {
+        let place = Place::new();
+        place.next_process(u32::MAX);
+        for wr_id in 10..12 {
+            post(&place.segment, Object::Qp(QP), &request(wr_id)).expect("there is room");
+        }
+        let deliver = || match flush {
+            true => place.carry(Flush::new(&place.segment, QP, 1, CQ, false)),
+            false => place.deliver(false, 1),
+        };
+        place.deaf.set(true);
+        deliver().expect("nobody dies");
+        let armed = || place.load(Word::Cq(CQ, CqWord::Armed));
+        assert_eq!((armed(), place.bells.get()), (2, 0));
+        place.deaf.set(false);
+        post(&place.segment, Object::Qp(QP), &request(12)).expect("there is room");
+        deliver().expect("nobody dies");
+        assert_eq!((armed(), place.bells.get()), (0, 1));
+    }
+}
+
+#[test]
 fn a_full_completion_queue_overruns_once_and_for_all() {
     let place = Place::new();
     place.next_process(u32::MAX);
@@ -320,7 +347,9 @@ impl Transport for Bare {
 
     fn abandon(&self, _: Object) {}
 
-    fn bell(&self, _: u32) {}
+    fn bell(&self, _: u32) -> bool {
+        true
+    }
 
     fn alert(&self, _: Object) {}
 }
@@ -376,7 +405,9 @@ impl Transport for Stubborn {
         assert_eq!(self.locks.borrow_mut().insert(object, true), Some(false));
     }
 
-    fn bell(&self, _: u32) {}
+    fn bell(&self, _: u32) -> bool {
+        true
+    }
 
     fn alert(&self, _: Object) {}
 }
@@ -402,7 +433,7 @@ fn deliver_in_part(place: &Stubborn, shared: bool, steps: u32) -> Result<bool, L
     let mut deliver = Deliver::receive(QP, take, CQ, &completion, false);
     for _ in 0..steps {
         let progress = deliver.step(place);
-        operation.proceed(&progress)?;
+        assert!(operation.proceed(&progress)?);
         if let Progress::Done(delivered) = progress {
             assert_eq!(delivered, Delivered::Published);
             operation.unlock(Object::Qp(QP));

@@ -194,6 +194,13 @@ impl Machine for Deliver {
         }
         Progress::Continue
     }
+
+    fn unheard(&mut self) {
+        // The queue stays armed, so that the next entry rings.
+        if matches!(self.step, Step::Disarm) {
+            self.step = Step::Publish;
+        }
+    }
 }
 
 /// The one store that uses up a receive request. Doing it again changes nothing.

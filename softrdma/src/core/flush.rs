@@ -112,4 +112,10 @@ impl Machine for Flush {
         }
         Progress::Continue
     }
+
+    fn unheard(&mut self) {
+        if let Step::Deliver(deliver) = &mut self.step {
+            deliver.unheard();
+        }
+    }
 }

@@ -153,6 +153,13 @@ impl Respond {
         Want::Transport(Progress::Continue)
     }
 
+    /// Learns that the bell it asked for in its last step was not rung.
+    pub fn unheard(&mut self) {
+        if let Some(part) = &mut self.parts[0] {
+            part.unheard();
+        }
+    }
+
     /// The answer to [`Want::Move`].
     pub fn moved(&mut self, memory: &impl Memory, moved: Result<(), MoveError>) {
         let Phase::Moving(receive, plan) = &self.phase else { return };
@@ -306,6 +313,14 @@ impl Machine for Part {
                 Delivered::Overrun => End::Overrun,
                 Delivered::Published => End::Fine,
             }),
+        }
+    }
+
+    fn unheard(&mut self) {
+        match self {
+            Self::Flush(part) => part.unheard(),
+            Self::Deliver(part) => part.unheard(),
+            Self::Raise(_) | Self::Break(_) | Self::Claim(_) => {}
         }
     }
 }

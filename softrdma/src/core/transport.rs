@@ -45,6 +45,8 @@ pub trait Machine {
     type Outcome;
     /// Does the next step. Not called again after [`Progress::Done`].
     fn step(&mut self, memory: &impl Memory) -> Progress<Self::Outcome>;
+    /// Learns that the bell it asked for in its last step was not rung.
+    fn unheard(&mut self) {}
 }
 
 /// How a lock was got.
@@ -76,8 +78,8 @@ pub trait Transport: Memory {
     fn unlock(&self, object: Object);
     /// Lets go of it as death would: the next who locks is told [`Locked::Recovered`].
     fn abandon(&self, object: Object);
-    /// Wakes who sleeps on the completion queue.
-    fn bell(&self, cq: u32);
+    /// Wakes who sleeps on the completion queue; `false` when that is not possible now.
+    fn bell(&self, cq: u32) -> bool;
     /// Wakes who waits for asynchronous events of the object.
     fn alert(&self, object: Object);
 }
@@ -140,19 +142,20 @@ impl<'a, T: Transport> Operation<'a, T> {
         }
     }
 
-    /// Does what a step machine asked for; [`Progress::Done`] asks for nothing.
+    /// Does what a step machine asked for; [`Progress::Done`] asks for nothing. `Ok(false)`: a bell was not rung, which
+    /// the machine is to learn ([`Machine::unheard`]).
     ///
     /// # Errors
     /// When a lock could not be had: the operation is to end.
-    pub fn proceed<U>(&mut self, progress: &Progress<U>) -> Result<(), LockError> {
+    pub fn proceed<U>(&mut self, progress: &Progress<U>) -> Result<bool, LockError> {
         match *progress {
             Progress::Continue | Progress::Done(_) => {}
             Progress::Lock(object) => self.lock(object)?,
             Progress::Unlock(object) => self.unlock(object),
-            Progress::Bell(cq) => self.transport.bell(cq),
+            Progress::Bell(cq) => return Ok(self.transport.bell(cq)),
             Progress::Alert(object) => self.transport.alert(object),
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Carries a machine through.
@@ -163,7 +166,11 @@ impl<'a, T: Transport> Operation<'a, T> {
         loop {
             match machine.step(self.transport) {
                 Progress::Done(outcome) => return Ok(outcome),
-                progress => self.proceed(&progress)?,
+                progress => {
+                    if !self.proceed(&progress)? {
+                        machine.unheard();
+                    }
+                }
             }
         }
     }

@@ -419,8 +419,9 @@ impl Host {
         View { host: self, held: objects.map(|o| o.and_then(|o| self.fresh(o).map(|l| (o, l)))) }
     }
 
-    fn ring_bell(&self, number: Option<u32>) {
-        let Some(number) = number else { return };
+    /// Rings; `false` when the bell is there and cannot be reached.
+    fn ring_bell(&self, number: Option<u32>) -> bool {
+        let Some(number) = number else { return true };
         let mut ropes = self.ropes.lock().unwrap_or_else(|e| e.into_inner());
         // One that is not found now is looked for again: descriptors may have run out.
         if !ropes.contains_key(&number)
@@ -428,9 +429,10 @@ impl Host {
         {
             ropes.insert(number, rope);
         }
-        if let Some(rope) = ropes.get(&number) {
+        ropes.get(&number).is_some_and(|rope| {
             rope.ring();
-        }
+            true
+        })
     }
 }
 
@@ -538,8 +540,8 @@ macro_rules! transport {
                 }
             }
 
-            fn bell(&self, cq: u32) {
-                self.host().ring_bell(self.used(Object::Cq(cq)).and_then(|l| l.shape.bell));
+            fn bell(&self, cq: u32) -> bool {
+                self.host().ring_bell(self.used(Object::Cq(cq)).and_then(|l| l.shape.bell))
             }
 
             fn alert(&self, object: Object) {
@@ -554,10 +556,14 @@ transport!(View<'_>);
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::TestDir;
+    use super::super::bell::Bell;
+    use super::super::testing::{TestDir, in_child};
     use super::*;
+    use crate::core::completion::{Armed, Completion};
+    use crate::core::deliver::{Deliver, Delivered};
     use crate::core::shared::{CqWord, QpJournal, QpWord, SrqWord, Take};
-    use crate::core::transport::acquire;
+    use crate::core::transport::{acquire, run};
+    use crate::core::verbs::WcOpcode;
 
     const SHAPE: Shape = Shape { capacity: 8, receive_words: 6, bell: None, alert: None };
 
@@ -706,6 +712,31 @@ mod tests {
         assert_eq!(after, (0, 1));
         waiter.unlock(qp);
         assert_eq!(own.lock(qp), Ok(Locked::Clean));
+    }
+
+    #[test]
+    fn a_bell_that_cannot_be_rung_stays_asked_for() {
+        let dir = TestDir::new("objects");
+        let folder = dir.folder();
+        let status = in_child(|| {
+            let me = Arc::new(Segment::create(folder.clone()).unwrap());
+            let bell = Bell::new(&me).unwrap();
+            let objects = Objects::new(me.clone()).unwrap();
+            let shape = Shape { bell: Some(bell.number()), ..SHAPE };
+            assert_eq!(objects.create(Object::Cq(0), shape), Ok(Object::Cq(0)));
+            let host = Host::own(me);
+            host.store(Word::Cq(0, CqWord::Armed), Armed::Next as u64);
+            let descriptors = |n| {
+                let limit = libc::rlimit { rlim_cur: n, rlim_max: 1000 };
+                // SAFETY: reads the struct given.
+                assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
+                let entry = Completion::flushed(1, WcOpcode::Send, 1);
+                assert_eq!(run(&host, Deliver::append(0, &entry)), Ok(Delivered::Published));
+                host.load(Word::Cq(0, CqWord::Armed))
+            };
+            descriptors(0) == Armed::Next as u64 && descriptors(1000) == Armed::No as u64
+        });
+        assert_eq!(status, 0);
     }
 
     #[test]
