@@ -124,7 +124,8 @@ impl Lock {
         let start = Instant::now();
         // Who slept cannot know whether others still sleep, so it keeps the bit and wakes in its turn.
         let mine = me.0 | CONTENDED;
-        let mut patience_over = false;
+        // The word that is waited for, and since when it stands there: signals cut sleeps short.
+        let (mut word, mut since) = (0, start);
         loop {
             let seen = self.0.load(Ordering::Relaxed);
             if seen == 0 {
@@ -138,16 +139,25 @@ impl Lock {
                 continue;
             }
             // A word that nobody can have signed was abandoned, or not written by this lock; it counts as a dead owner's.
-            let waited = start.elapsed();
-            let over = Owner::from_word(seen).is_none_or(|owner| patience_over && !liveness.lives(owner));
-            if over {
+            let now = Instant::now();
+            if seen != word {
+                (word, since) = (seen, now);
+            }
+            let left = limit.saturating_sub(now - start);
+            let ask = now - since >= PATIENCE || left.is_zero();
+            if Owner::from_word(seen).is_none_or(|owner| ask && !liveness.lives(owner)) {
                 if self.0.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                     return Some(Acquired::Recovered);
                 }
                 continue;
             }
-            let left = limit.checked_sub(waited).filter(|left| !left.is_zero())?;
-            patience_over = self.sleep(seen, left.min(PATIENCE));
+            if left.is_zero() {
+                return None;
+            }
+            if ask {
+                since = now;
+            }
+            self.sleep(seen, left.min(PATIENCE.saturating_sub(now - since)));
         }
     }
 
@@ -195,17 +205,16 @@ impl Lock {
         unsafe { std::ptr::from_ref(&self.0).cast::<AtomicU32>().add(low) }
     }
 
-    /// Sleeps while the word is `seen`; `true` when the time passed.
-    fn sleep(&self, seen: u64, time: Duration) -> bool {
+    /// Sleeps while the word is `seen`, at most this long; a signal may end it earlier.
+    fn sleep(&self, seen: u64, time: Duration) {
         let time = libc::timespec {
             tv_sec: time.as_secs() as libc::time_t,
             tv_nsec: time.subsec_nanos() as libc::c_long,
         };
         // SAFETY: the futex word is alive with `self`, and `time` lives across the call. The kernel only compares it.
-        let r = unsafe {
+        unsafe {
             libc::syscall(libc::SYS_futex, self.futex(), libc::FUTEX_WAIT, seen as u32, &raw const time)
         };
-        r < 0 && super::error::errno() == libc::ETIMEDOUT
     }
 
     fn wake(&self) {
@@ -216,6 +225,7 @@ impl Lock {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::in_child;
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
@@ -266,6 +276,31 @@ mod tests {
         assert_eq!(lock.lock(owner(3), &Alive(false), Duration::from_secs(5)), Some(Acquired::Recovered));
         assert!(lock.unlock(owner(3)));
         assert_eq!(lock.lock(owner(4), &Alive(false), Duration::from_secs(5)), Some(Acquired::Clean));
+    }
+
+    #[test]
+    fn signals_do_not_put_off_the_takeover() {
+        extern "C" fn nothing(_: libc::c_int) {}
+        let status = in_child(|| {
+            // SAFETY: the handler does nothing; the thread signalled is the child's first, which outlives the other.
+            let me = unsafe {
+                libc::signal(libc::SIGUSR1, nothing as *const () as libc::sighandler_t);
+                libc::pthread_self()
+            };
+            std::thread::spawn(move || {
+                loop {
+                    // SAFETY: as above.
+                    unsafe { libc::pthread_kill(me, libc::SIGUSR1) };
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+            let lock = Lock::default();
+            assert!(lock.try_lock(owner(1)));
+            let start = Instant::now();
+            let got = lock.lock(owner(2), &Alive(false), Duration::from_secs(4));
+            got == Some(Acquired::Recovered) && start.elapsed() < Duration::from_secs(2)
+        });
+        assert_eq!(status, 0);
     }
 
     #[test]
