@@ -14,7 +14,9 @@ use softrdma::core::completion::{Completion, poll};
 use softrdma::core::deliver::{Deliver, Delivered};
 use softrdma::core::flush::{Flush, reset};
 use softrdma::core::keys::{Key, Kind};
-use softrdma::core::receive::{Next, ReceiveRequest, Sge, next_in_claim, next_in_ring, post};
+use softrdma::core::receive::{
+    Next, PostError, ReceiveRequest, Sge, next_in_claim, next_in_ring, post, post_or_repair, ring_capacity,
+};
 use softrdma::core::repair::Repair;
 use softrdma::core::requester::{Outcome, Syndrome};
 use softrdma::core::respond::{MoveError, Queues, Respond, Want};
@@ -484,6 +486,42 @@ fn a_lock_that_cannot_be_had_ends_the_operation_and_the_next_repairs() {
             assert_eq!(numbers, [10, 11, 12], "shared {shared}, steps {steps}, locks {left}");
         }
     }
+}
+
+#[test]
+fn what_was_completed_makes_room() {
+    assert_eq!((ring_capacity(0), ring_capacity(3), ring_capacity(4)), (Some(1), Some(4), Some(8)));
+    assert_eq!(ring_capacity(u32::MAX), None);
+    let mut spurious = false;
+    for (shared, steps) in [false, true].into_iter().flat_map(|shared| (0..40).map(move |n| (shared, n))) {
+        for posted in [3, 4] {
+            let mut segment = Segment::default();
+            segment.add_qp(4);
+            segment.add_cq(4);
+            segment.add_srq(4);
+            let place = Stubborn { segment, locks: RefCell::default(), left: Cell::new(u32::MAX) };
+            let queue = Place::queue(shared);
+            for wr_id in 0..posted {
+                post(&place, queue, &request(wr_id)).expect("there is room");
+            }
+            deliver_in_part(&place, shared, steps).expect("locks can be had");
+            if poll(&place, CQ).expect("whole").is_none() {
+                continue;
+            }
+            // As many as the ring was made for.
+            if ring_capacity(posted as u32) == Some(4) {
+                assert_eq!(post(&place, queue, &request(posted)), Ok(()));
+                continue;
+            }
+            // As many as it has places.
+            if post(&place, queue, &request(posted)) == Err(PostError::Full) {
+                spurious = true;
+                assert_eq!(post_or_repair(&place, queue, &request(posted)), Ok(()));
+            }
+            assert_eq!(post_or_repair(&place, queue, &request(posted)), Err(PostError::Full));
+        }
+    }
+    assert!(spurious);
 }
 
 /// A word as a vandal would write it: plausible, or anything.

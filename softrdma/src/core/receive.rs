@@ -1,6 +1,7 @@
 //! Receive requests in a ring: written by the owner, read by whoever delivers into them.
 
 use super::shared::{Claim, Memory, Object, QpWord, SrqWord, Word, held, slot};
+use super::transport::{Transport, acquire};
 
 /// Most scatter/gather elements of a request.
 pub const MAX_SGE: usize = 32;
@@ -50,6 +51,33 @@ fn counts(queue: Object) -> Option<(Word, Word)> {
         Object::Qp(qp) => Some((Word::Qp(qp, QpWord::Head), Word::Qp(qp, QpWord::Tail))),
         Object::Srq(srq) => Some((Word::Srq(srq, SrqWord::Head), Word::Srq(srq, SrqWord::Tail))),
         Object::Cq(_) => None,
+    }
+}
+
+/// Entries of a ring in which so many receive requests can be posted at any time; `None` when there is no such number.
+///
+/// One more than that: a completion is seen before its request is taken from the ring, by one at most.
+#[must_use]
+pub fn ring_capacity(max_wr: u32) -> Option<u32> {
+    max_wr.checked_add(1)?.checked_next_power_of_two()
+}
+
+/// Posts a receive request as [`post`] does. When the ring is full, takes and gives back the queue's lock once and tries
+/// again: a sender that died may have left a request in it that was completed. The caller does not hold that lock.
+///
+/// # Errors
+/// As those of [`post`].
+pub fn post_or_repair(
+    transport: &impl Transport,
+    queue: Object,
+    request: &ReceiveRequest,
+) -> Result<(), PostError> {
+    match post(transport, queue, request) {
+        Err(PostError::Full) if acquire(transport, queue).is_ok() => {
+            transport.unlock(queue);
+            post(transport, queue, request)
+        }
+        posted => posted,
     }
 }
 

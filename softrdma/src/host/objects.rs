@@ -63,6 +63,7 @@ fn kind(object: Object) -> (usize, u32) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// Entries of the ring: a power of two, at most [`MAX_CAPACITY`], or 0 for a queue pair without one.
+    /// For receive requests see [`ring_capacity`](crate::core::receive::ring_capacity).
     pub capacity: u32,
     /// Words of a receive request (`2 + 2 × max_sge`); 0 for a completion queue.
     pub receive_words: u32,
