@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use softrdma::core::claim::{Claim, Claimed};
-use softrdma::core::completion::{Armed, Completion, poll};
+use softrdma::core::completion::{Arm, Completion, poll};
 use softrdma::core::deliver::{Deliver, Delivered};
 use softrdma::core::receive::{Next, ReceiveRequest, Sge, next_in_claim, next_in_ring, post};
-use softrdma::core::shared::{CqWord, Memory, Object, QpWord, Take, Word};
-use softrdma::core::transport::{LockError, Locked, Operation, Transport};
+use softrdma::core::shared::{Memory, Object, QpWord, Take, Word};
+use softrdma::core::transport::{LockError, Locked, Operation, Transport, run};
 use softrdma::core::verbs::{Status, WcFlags, WcOpcode};
 use softrdma::host::bell::Bell;
 use softrdma::host::folder::{Config, Folder};
@@ -206,7 +206,7 @@ impl Receiver {
 
     fn drain(&mut self) {
         for cq in 0..2 {
-            self.host.store(Word::Cq(cq, CqWord::Armed), Armed::Next as u64);
+            run(&*self.host, Arm::new(cq, false)).unwrap();
             while let Some(c) = poll(&*self.host, cq).expect("a damaged completion queue") {
                 assert_eq!(c.status, Status::Success);
                 assert_eq!(cq_of(c.qp_num), cq);

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 use softrdma::core::breaks::collect;
 use softrdma::core::claim::{Claim, Claimed};
-use softrdma::core::completion::{Completion, poll};
+use softrdma::core::completion::{Arm, Completion, poll};
 use softrdma::core::deliver::{Deliver, Delivered};
 use softrdma::core::flush::{Flush, reset};
 use softrdma::core::keys::{Key, Kind};
@@ -291,6 +291,24 @@ fn a_bell_that_was_not_rung_is_rung_by_the_next_entry() {
         post(&place.segment, Object::Qp(QP), &request(12)).expect("there is room");
         deliver().expect("nobody dies");
         assert_eq!((armed(), place.bells.get()), (0, 1));
+    }
+}
+
+#[test]
+fn a_request_for_a_bell_is_not_forgotten_by_a_delivery() {
+    let armed = |place: &Place| place.load(Word::Cq(CQ, CqWord::Armed));
+    // Nothing is read or stored before the lock is had: a delivery disarms behind it.
+    let place = Place::new();
+    place.segment.store(Word::Cq(CQ, CqWord::Armed), 0);
+    assert_eq!(Arm::new(CQ, false).step(&place.segment), Progress::Lock(Object::Cq(CQ)));
+    assert_eq!(armed(&place), 0);
+    for (word, solicited_only, after) in [(2, true, 2), (0, true, 1), (1, false, 2), (0, false, 2)] {
+        let place = Place::new();
+        place.next_process(u32::MAX);
+        place.segment.store(Word::Cq(CQ, CqWord::Armed), word);
+        assert_eq!(place.carry(Arm::new(CQ, solicited_only)), Some(()));
+        assert_eq!(armed(&place), after);
+        assert!(place.locks.borrow().is_empty());
     }
 }
 

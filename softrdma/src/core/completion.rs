@@ -1,6 +1,7 @@
 //! Completion entries, and the owner's side of a completion queue: polling and arming.
 
-use super::shared::{CqWord, Events, Memory, Word, held, slot};
+use super::shared::{CqWord, Events, Memory, Object, Word, held, slot};
+use super::transport::{Machine, Progress};
 use super::verbs::{Event, Status, WcFlags, WcOpcode};
 
 /// 64-bit words of a completion entry in shared memory.
@@ -107,10 +108,58 @@ impl Armed {
     }
 
     /// The word after a request to be notified: asking for solicited completions does not take back a request for any
-    /// (IBA §11.4.2.2).
-    #[must_use]
-    pub fn request(word: u64, solicited_only: bool) -> u64 {
+    /// (IBA §11.4.2.2). Behind the queue's lock: see [`Arm`].
+    fn request(word: u64, solicited_only: bool) -> u64 {
         if solicited_only { word.max(Self::Solicited as u64) } else { Self::Next as u64 }
+    }
+}
+
+/// Asks for a bell (`ibv_req_notify_cq`). Behind the queue's lock, which it takes: a delivery that disarms the queue at the
+/// same time would forget the request. Poll once more afterwards.
+#[derive(Clone, Copy, Debug)]
+pub struct Arm {
+    cq: u32,
+    solicited_only: bool,
+    step: ArmStep,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum ArmStep {
+    Lock,
+    Store,
+    Unlock,
+    Done,
+}
+
+impl Arm {
+    /// The request for the next completion, or the next that is solicited or an error.
+    #[must_use]
+    pub fn new(cq: u32, solicited_only: bool) -> Self {
+        Self { cq, solicited_only, step: ArmStep::Lock }
+    }
+}
+
+impl Machine for Arm {
+    type Outcome = ();
+
+    fn step(&mut self, memory: &impl Memory) -> Progress<()> {
+        match self.step {
+            ArmStep::Lock => {
+                self.step = ArmStep::Store;
+                Progress::Lock(Object::Cq(self.cq))
+            }
+            ArmStep::Store => {
+                self.step = ArmStep::Unlock;
+                let word = Word::Cq(self.cq, CqWord::Armed);
+                memory.store(word, Armed::request(memory.load(word), self.solicited_only));
+                Progress::Continue
+            }
+            ArmStep::Unlock => {
+                self.step = ArmStep::Done;
+                Progress::Unlock(Object::Cq(self.cq))
+            }
+            ArmStep::Done => Progress::Done(()),
+        }
     }
 }
 
@@ -124,7 +173,7 @@ pub struct CqBroken;
 /// [`CqBroken`] when the counts or the entry cannot be true. Entries that were published before an overrun are still
 /// handed out.
 pub fn poll(memory: &impl Memory, cq: u32) -> Result<Option<Completion>, CqBroken> {
-    let capacity = memory.capacity(super::shared::Object::Cq(cq));
+    let capacity = memory.capacity(Object::Cq(cq));
     let head = memory.load(Word::Cq(cq, CqWord::Head));
     let tail = memory.load(Word::Cq(cq, CqWord::Tail));
     if held(head, tail, capacity).ok_or(CqBroken)? == 0 {

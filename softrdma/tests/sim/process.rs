@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use softrdma::core::breaks::{Break, collect};
-use softrdma::core::completion::{Armed, Completion, overran, poll};
+use softrdma::core::completion::{Arm, Completion, overran, poll};
 use softrdma::core::deliver::{Deliver, Delivered};
 use softrdma::core::flush::{Flush, reset};
 use softrdma::core::keys::{Key, Kind};
@@ -12,7 +12,7 @@ use softrdma::core::request::{self, Limits, Operands, Request, Sender};
 use softrdma::core::requester::{Action, Outcome, Work};
 use softrdma::core::respond::{MoveError, Payload, Queues, Respond, Want};
 use softrdma::core::responder::{GRH_BYTES, Incoming, Remote, Target};
-use softrdma::core::shared::{CqWord, Memory, Object, QpWord, Word, slot};
+use softrdma::core::shared::{Memory, Object, QpWord, Word, slot};
 use softrdma::core::timers::ack_timeout;
 use softrdma::core::transport::Progress;
 use softrdma::core::verbs::{Access, Event, Opcode, QpState, QpType, Status, WcFlags};
@@ -83,10 +83,7 @@ pub async fn thread(world: Rc<World>, me: Me) {
         }
         // As a program that sleeps: ask for a bell, look once more, sleep.
         for cq in my_cqs(world, me) {
-            world.acquire(me, me.0, Object::Cq(cq)).await;
-            let armed = Word::Cq(cq, CqWord::Armed);
-            process.segment.store(armed, Armed::request(process.segment.load(armed), false));
-            world.release(me, me.0, Object::Cq(cq));
+            world.carry(me, me.0, Arm::new(cq, false)).await;
         }
         world.pause().await;
         if !drain(world, me).await {
