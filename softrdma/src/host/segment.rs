@@ -435,6 +435,20 @@ mod tests {
     }
 
     #[test]
+    fn a_signature_that_cannot_be_read_is_no_death() {
+        let dir = TestDir::new("segment");
+        let me = Segment::create(dir.folder()).unwrap();
+        let other = Segment::create(me.folder().clone()).unwrap();
+        let next = Owner::new(other.owner().slot(), other.owner().epoch() ^ 1).unwrap();
+        assert!(me.lives(other.owner()) && !me.lives(next));
+        let path = me.folder().path().join("s0001");
+        let path = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        // SAFETY: `path` is a C string; nothing looks into the other segment any more.
+        assert_eq!(unsafe { libc::truncate(path.as_ptr(), 8) }, 0);
+        assert!(me.lives(other.owner()));
+    }
+
+    #[test]
     fn a_block_that_begins_in_a_used_tail_is_zero() {
         let dir = TestDir::new("segment");
         let a = Segment::create(dir.folder()).unwrap();

@@ -199,7 +199,8 @@ pub(crate) fn lives(folder: &Folder, owner: Owner) -> bool {
     };
     let Ok(file) = file else { return true };
     match file.owner() {
-        Ok(Some(_)) => segment::signature(file.raw()) == Some(owner.word()),
+        // Only another claim's signature is certain; one that cannot be read is not.
+        Ok(Some(_)) => segment::signature(file.raw()).is_none_or(|word| word == owner.word()),
         Ok(None) => false,
         Err(_) => true,
     }
