@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::error::{Error, Result, errno};
 use super::folder::Folder;
 use super::fork;
+use super::liveness::PeerFile;
 use super::lock::Owner;
 use super::segment::Segment;
 use super::slot;
@@ -126,24 +127,27 @@ impl Drop for Bell {
 
 /// Another process's bell.
 #[derive(Debug)]
-pub struct Rope(OwnedFd);
+pub struct Rope(PeerFile);
 
 impl Rope {
     /// Finds the bell. Errors: [`Error::Gone`] when it is not there.
     pub fn find(folder: &Folder, owner: Owner, number: u32) -> Result<Self> {
-        let fd = match folder.open_file(&slot::bell_name(owner, number), 0) {
-            Err(Error::Os { errno: libc::ENOENT, .. }) => return Err(Error::Gone),
-            other => other?,
-        };
-        if super::sys::stat(fd.as_raw_fd())?.st_mode & libc::S_IFMT != libc::S_IFIFO {
+        let name = slot::bell_name(owner, number);
+        let is_bell = |st: &libc::stat| st.st_mode & libc::S_IFMT == libc::S_IFIFO;
+        // Looked at before it is opened, and not closed when it is this process's segment by then: see `liveness`.
+        if !is_bell(&slot::stat_name(folder, &name).ok_or(Error::Gone)?) {
             return Err(Error::Corrupt("not a bell"));
         }
-        Ok(Rope(fd))
+        let file = match folder.open_file(&name, 0) {
+            Err(Error::Os { errno: libc::ENOENT, .. }) => return Err(Error::Gone),
+            other => PeerFile::new(other?)?,
+        };
+        if is_bell(&file.stat) { Ok(Rope(file)) } else { Err(Error::Corrupt("not a bell")) }
     }
 
     /// Rings: one system call that never blocks.
     pub fn ring(&self) {
-        write_byte(self.0.as_raw_fd());
+        write_byte(self.0.raw());
     }
 }
 
@@ -212,6 +216,18 @@ mod tests {
         // No signal, no error.
         rope.ring();
         assert!(matches!(Rope::find(a.folder(), owner, number), Err(Error::Gone)));
+    }
+
+    #[test]
+    fn a_segment_under_a_bell_s_name_stays_alive() {
+        let dir = TestDir::new("bell");
+        let a = Segment::create(dir.folder()).unwrap();
+        let (folder, owner) = (a.folder(), a.owner());
+        let name = slot::bell_name(owner, 7);
+        let path = folder.path();
+        std::fs::hard_link(path.join("s0000"), path.join(name.to_str().unwrap())).unwrap();
+        assert!(matches!(Rope::find(folder, owner, 7), Err(Error::Corrupt(_))));
+        assert_eq!(in_child(|| slot::lives(folder, owner)), 0);
     }
 
     #[test]

@@ -156,7 +156,7 @@ pub(crate) fn release(folder: &Folder, owner: Owner, file: &OwnedFd) {
 }
 
 /// `fstatat` of a name in the folder.
-fn stat_name(folder: &Folder, name: &CStr) -> Option<libc::stat> {
+pub(crate) fn stat_name(folder: &Folder, name: &CStr) -> Option<libc::stat> {
     // SAFETY: stat is a struct of integers, for which all zeroes is a value.
     let mut st: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: `name` is a C string, `st` is writable.
