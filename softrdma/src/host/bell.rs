@@ -227,7 +227,7 @@ mod tests {
         let path = folder.path();
         std::fs::hard_link(path.join("s0000"), path.join(name.to_str().unwrap())).unwrap();
         assert!(matches!(Rope::find(folder, owner, 7), Err(Error::Corrupt(_))));
-        assert_eq!(in_child(|| slot::lives(folder, owner)), 0);
+        assert_eq!(in_child(|| slot::standing(folder, owner) == slot::Standing::Alive), 0);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use super::fork;
 use super::liveness::PeerFile;
 use super::lock::{Liveness, Lock, Owner};
 use super::memory::Memory;
-use super::slot;
+use super::slot::{self, Standing};
 use super::sys;
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"ironsoft");
@@ -202,7 +202,19 @@ impl Drop for Segment {
 
 impl Liveness for Segment {
     fn lives(&self, owner: Owner) -> bool {
-        if owner.slot() == self.owner.slot() { owner == self.owner } else { slot::lives(&self.folder, owner) }
+        if owner == self.owner {
+            return true;
+        }
+        // The slot has one claim at a time, as long as it is this one.
+        if owner.slot() == self.owner.slot() && self.is_listed() {
+            return false;
+        }
+        match slot::standing(&self.folder, owner) {
+            Standing::Alive => true,
+            Standing::Over => false,
+            // When the own name is gone too, somebody emptied the folder, and a missing name says nothing.
+            Standing::Vacant => !self.is_listed(),
+        }
     }
 }
 
@@ -323,6 +335,8 @@ impl Peer {
 mod tests {
     use super::super::testing::{TestDir, in_child};
     use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
 
     #[test]
     fn claim_and_release() {
@@ -355,14 +369,16 @@ mod tests {
         let folder = dir.folder();
         let a = Segment::create(folder.clone()).unwrap();
         drop(Peer::open(&folder, a.owner().slot()).unwrap());
-        assert!(slot::lives(&folder, a.owner()));
+        assert!(slot::standing(&folder, a.owner()) == Standing::Alive);
         for _ in 0..2000 {
             // Costs no descriptor either.
             slot::sweep(&folder).unwrap();
         }
         let owner = a.owner();
-        let status =
-            in_child(|| slot::lives(&folder, owner) && Peer::open(&folder, owner.slot()).unwrap().lives());
+        let status = in_child(|| {
+            slot::standing(&folder, owner) == Standing::Alive
+                && Peer::open(&folder, owner.slot()).unwrap().lives()
+        });
         assert_eq!(status, 0);
     }
 
@@ -387,7 +403,7 @@ mod tests {
         });
         assert_eq!(status, 0);
         let a = a.unwrap();
-        assert!(a.is_listed() && slot::lives(&folder, owner));
+        assert!(a.is_listed() && slot::standing(&folder, owner) == Standing::Alive);
         drop(a);
         assert!(folder.names().unwrap().is_empty());
     }
@@ -432,6 +448,51 @@ mod tests {
         assert_eq!(a.alloc(1 << 60, 64), Err(Error::NoMemory));
         assert_eq!(a.alloc(u64::MAX, 64), Err(Error::NoMemory));
         assert!(a.alloc(64, 64).is_ok());
+    }
+
+    #[test]
+    fn a_folder_that_was_emptied_is_no_death() {
+        for whole in [false, true] {
+            let dir = TestDir::new("segment");
+            let me = Segment::create(dir.folder()).unwrap();
+            let other = Segment::create(me.folder().clone()).unwrap();
+            let path = me.folder().path().to_owned();
+            std::fs::remove_file(path.join("s0001")).unwrap();
+            assert!(!me.lives(other.owner()), "given back, as far as can be seen");
+            std::fs::remove_file(path.join("s0000")).unwrap();
+            if whole {
+                std::fs::remove_dir(&path).unwrap();
+            }
+            assert!(me.lives(other.owner()));
+        }
+    }
+
+    /// A process that lost its slot by closing a descriptor of its file does not take the next one there for dead.
+    #[test]
+    fn who_lost_its_slot_sees_its_successor_live() {
+        let dir = TestDir::new("segment");
+        let folder = dir.folder();
+        let status = in_child(|| {
+            let me = Segment::create(folder.clone()).unwrap();
+            drop(std::fs::File::open(folder.path().join("s0000")).unwrap());
+            let (mut here, mut there) = UnixStream::pair().unwrap();
+            std::thread::scope(|s| {
+                s.spawn(|| {
+                    in_child(|| {
+                        let next = Segment::create(folder.clone()).unwrap();
+                        there.write_all(&next.owner().word().to_ne_bytes()).unwrap();
+                        there.read_exact(&mut [0]).is_ok()
+                    })
+                });
+                let mut word = [0; 8];
+                here.read_exact(&mut word).unwrap();
+                let next = Owner::from_word(u64::from_ne_bytes(word)).unwrap();
+                let seen = next.slot() == me.owner().slot() && !me.is_listed() && me.lives(next);
+                here.write_all(&[1]).unwrap();
+                seen
+            })
+        });
+        assert_eq!(status, 0);
     }
 
     #[test]

@@ -189,20 +189,37 @@ fn reap(folder: &Folder, slot: u16) -> bool {
         && folder.remove(&name).is_ok()
 }
 
-/// Whether a claim is held by a living process. Not for the caller's own claim.
-pub(crate) fn lives(folder: &Folder, owner: Owner) -> bool {
+/// What is known of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// A living process holds it, or nothing is certain.
+    Alive,
+    /// Its process is dead, or gave the slot back and another has it.
+    Over,
+    /// Nobody has the slot: it was given back, or somebody removed the name of a living process.
+    Vacant,
+}
+
+/// How a claim stands. Not for the caller's own claim.
+pub(crate) fn standing(folder: &Folder, owner: Owner) -> Standing {
     let file = match folder.open_file(&file_name(owner.slot()), 0) {
         Ok(fd) => PeerFile::new(fd),
-        Err(Error::Os { errno: libc::ENOENT, .. }) => return false,
+        Err(Error::Os { errno: libc::ENOENT, .. }) => {
+            // A folder that was removed has no names, whoever lives.
+            let there = sys::stat(folder.raw()).is_ok_and(|st| st.st_nlink > 0);
+            return if there { Standing::Vacant } else { Standing::Alive };
+        }
         // Unknown, for example no descriptors left: only certain deaths count.
-        Err(_) => return true,
+        Err(_) => return Standing::Alive,
     };
-    let Ok(file) = file else { return true };
+    let Ok(file) = file else { return Standing::Alive };
+    // Only another claim's signature is certain; one that cannot be read is not.
     match file.owner() {
-        // Only another claim's signature is certain; one that cannot be read is not.
-        Ok(Some(_)) => segment::signature(file.raw()).is_none_or(|word| word == owner.word()),
-        Ok(None) => false,
-        Err(_) => true,
+        Ok(Some(_)) if segment::signature(file.raw()).is_some_and(|word| word != owner.word()) => {
+            Standing::Over
+        }
+        Ok(None) => Standing::Over,
+        Ok(Some(_)) | Err(_) => Standing::Alive,
     }
 }
 
@@ -225,7 +242,7 @@ pub fn sweep(folder: &Folder) -> Result<u32> {
                 .and_then(PeerFile::new)
                 .and_then(|file| file.owner())
                 .is_ok_and(|owner| owner.is_none()),
-            Name::Bell(owner) => !lives(folder, owner),
+            Name::Bell(owner) => standing(folder, owner) != Standing::Alive,
             Name::Foreign => false,
         };
         if dead {
