@@ -103,8 +103,12 @@ impl Bell {
         write_byte(self.private.as_raw_fd());
     }
 
-    /// Empties the bell. Look for events again afterwards: one may have come in between.
+    /// Empties the bell. Look for events again afterwards: one may have come in between. A forked child's call does
+    /// nothing: the events are its parent's.
     pub fn silence(&self) {
+        if !fork::same_process(self.token) {
+            return;
+        }
         let mut bytes = [0u8; 4096];
         loop {
             // SAFETY: `bytes` is writable for the length given; the descriptor does not block.
@@ -216,6 +220,20 @@ mod tests {
         // No signal, no error.
         rope.ring();
         assert!(matches!(Rope::find(a.folder(), owner, number), Err(Error::Gone)));
+    }
+
+    #[test]
+    fn a_forked_child_silences_nothing() {
+        let dir = TestDir::new("bell");
+        let a = Segment::create(dir.folder()).unwrap();
+        let bell = Bell::new(&a).unwrap();
+        bell.ring();
+        let status = in_child(|| {
+            bell.silence();
+            true
+        });
+        assert_eq!(status, 0);
+        assert!(readable(bell.fd(), 0));
     }
 
     #[test]

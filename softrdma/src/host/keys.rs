@@ -243,6 +243,9 @@ impl Keys {
     }
 
     fn write(&self, books: &mut Books, index: u32, words: [u64; 6]) -> Result<()> {
+        if !self.segment.is_mine() {
+            return Err(Error::Forked);
+        }
         let chunk = *books.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
         let entry = self.segment.memory().words(chunk + ENTRY * u64::from(index % CHUNK), 6)?;
         let sequence = &mut books.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?.sequence;
@@ -371,6 +374,21 @@ mod tests {
         let segment = Arc::new(Segment::create(dir.folder()).unwrap());
         let keys = Keys::new(segment.clone()).unwrap();
         (segment, keys)
+    }
+
+    #[test]
+    fn a_forked_child_changes_no_key() {
+        let dir = TestDir::new("keys");
+        let (me, keys) = keys(&dir);
+        let key = keys.add(&entry(3)).unwrap();
+        let status = in_child(|| {
+            keys.remove(key, &*me, NOW) == Err(Error::Forked)
+                && keys.change(key, 9, &entry(4)) == Err(Error::Forked)
+                && keys.add(&entry(5)) == Err(Error::Forked)
+        });
+        assert_eq!(status, 0);
+        let table = me.root(ROOT).unwrap().load(Ordering::Relaxed);
+        assert_eq!(lookup(me.memory(), table, key), Ok(entry(3)));
     }
 
     #[test]

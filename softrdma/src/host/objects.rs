@@ -265,7 +265,12 @@ impl Objects {
     }
 
     /// Ends an object. The caller holds its lock, so no transaction is under way; peers find it gone afterwards.
+    ///
+    /// Errors: [`Error::OutOfBounds`] when there is none, [`Error::Forked`].
     pub fn destroy(&self, object: Object) -> Result<()> {
+        if !self.segment.is_mine() {
+            return Err(Error::Forked);
+        }
         let (which, index) = kind(object);
         let mut table = self.kind(which);
         let chunk = *table.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
@@ -398,7 +403,11 @@ impl Host {
         Some(self.entries.read().unwrap_or_else(|e| e.into_inner()).get(&object)?.entry)
     }
 
+    /// The lock of an entry; none for a forked child, which must not sign with its parent's name.
     fn lock_at(&self, entry: u64) -> Option<&Lock> {
+        if !self.me.is_mine() {
+            return None;
+        }
         self.memory().u64(entry + LOCK).ok().map(Lock::at)
     }
 
@@ -485,7 +494,9 @@ macro_rules! transport {
 
             #[inline]
             fn store(&self, word: Word, value: u64) {
-                let Some(layout) = self.used(object_of(word)) else { return };
+                let Some(layout) = self.used(object_of(word)).filter(|_| self.host().me.is_mine()) else {
+                    return;
+                };
                 if let Ok(w) = self.host().memory().u64(place(&layout, word)) {
                     w.store(value, Ordering::Release);
                 }
@@ -738,6 +749,29 @@ mod tests {
             descriptors(0) == Armed::Next as u64 && descriptors(1000) == Armed::No as u64
         });
         assert_eq!(status, 0);
+    }
+
+    #[test]
+    fn a_forked_child_changes_nothing() {
+        let dir = TestDir::new("objects");
+        let (objects, own, peer, qp, cq) = pair(&dir);
+        own.store(Word::Qp(0, QpWord::Head), 1);
+        assert_eq!(own.lock(qp), Ok(Locked::Clean));
+        let status = in_child(|| {
+            for host in [&own, &peer] {
+                assert_eq!(host.lock(cq), Err(LockError::Gone));
+                host.store(Word::Qp(0, QpWord::Head), 2);
+                assert_eq!(host.load(Word::Qp(0, QpWord::Head)), 1);
+                host.unlock(qp);
+            }
+            objects.destroy(qp) == Err(Error::Forked)
+        });
+        assert_eq!(status, 0);
+        let waiter = peer.with_limit(Duration::from_millis(1));
+        assert_eq!(waiter.lock(qp), Err(LockError::Busy));
+        assert!(own.exists(qp));
+        own.unlock(qp);
+        assert_eq!(own.lock(cq), Ok(Locked::Clean));
     }
 
     #[test]
