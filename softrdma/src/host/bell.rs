@@ -237,6 +237,20 @@ mod tests {
     }
 
     #[test]
+    fn sweeping_past_the_own_bells_costs_no_descriptors() {
+        let dir = TestDir::new("bell");
+        let folder = dir.folder();
+        let status = in_child(|| {
+            let a = Segment::create(folder.clone()).unwrap();
+            let _bells = (Bell::new(&a).unwrap(), Bell::new(&a).unwrap());
+            let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+            let before = open();
+            (0..10).all(|_| slot::sweep(&folder) == Ok(0)) && open() == before
+        });
+        assert_eq!(status, 0);
+    }
+
+    #[test]
     fn a_segment_under_a_bell_s_name_stays_alive() {
         let dir = TestDir::new("bell");
         let a = Segment::create(dir.folder()).unwrap();

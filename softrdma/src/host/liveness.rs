@@ -57,8 +57,8 @@ pub(crate) fn become_reaper(fd: RawFd) -> bool {
     unsafe { libc::fcntl(fd, libc::F_OFD_SETLK, &byte(REAPER)) == 0 }
 }
 
-/// Device, inode and fork token of the files that this process declared.
-static OWN_FILES: ProcessMutex<Vec<(u64, u64, u64)>> = ProcessMutex::new(Vec::new());
+/// Device, inode, fork token and descriptor of the files that this process declared.
+static OWN_FILES: ProcessMutex<Vec<(u64, u64, u64, RawFd)>> = ProcessMutex::new(Vec::new());
 
 /// The files this process declared its own.
 pub(crate) struct OwnFiles;
@@ -67,7 +67,7 @@ impl OwnFiles {
     /// Remembers a file, before it is declared.
     pub(crate) fn add(fd: RawFd) -> Result<()> {
         let st = sys::stat(fd)?;
-        OWN_FILES.lock()?.push((st.st_dev, st.st_ino, fork::token()?));
+        OWN_FILES.lock()?.push((st.st_dev, st.st_ino, fork::token()?, fd));
         Ok(())
     }
 
@@ -83,7 +83,14 @@ impl OwnFiles {
     /// Whether the file is this process's own.
     pub(crate) fn has(st: &libc::stat) -> bool {
         let (Ok(list), Ok(token)) = (OWN_FILES.lock(), fork::token()) else { return true };
-        list.contains(&(st.st_dev, st.st_ino, token))
+        list.iter().any(|f| (f.0, f.1, f.2) == (st.st_dev, st.st_ino, token))
+    }
+
+    /// The descriptor by which this process declared the file, as long as it means it.
+    pub(crate) fn descriptor(st: &libc::stat) -> Option<RawFd> {
+        let (list, token) = (OWN_FILES.lock().ok()?, fork::token().ok()?);
+        let own = list.iter().find(|f| (f.0, f.1, f.2) == (st.st_dev, st.st_ino, token))?;
+        sys::stat(own.3).is_ok_and(|now| (now.st_dev, now.st_ino) == (own.0, own.1)).then_some(own.3)
     }
 }
 

@@ -202,7 +202,14 @@ pub(crate) enum Standing {
 
 /// How a claim stands. Not for the caller's own claim.
 pub(crate) fn standing(folder: &Folder, owner: Owner) -> Standing {
-    let file = match folder.open_file(&file_name(owner.slot()), 0) {
+    let name = file_name(owner.slot());
+    // Only another claim's signature is certain; one that cannot be read is not.
+    let is_another = |fd| segment::signature(fd).is_some_and(|word| word != owner.word());
+    // A file of this process is better not opened again: that descriptor could not be closed.
+    if let Some(fd) = stat_name(folder, &name).and_then(|st| OwnFiles::descriptor(&st)) {
+        return if is_another(fd) { Standing::Over } else { Standing::Alive };
+    }
+    let file = match folder.open_file(&name, 0) {
         Ok(fd) => PeerFile::new(fd),
         Err(Error::Os { errno: libc::ENOENT, .. }) => {
             // A folder that was removed has no names, whoever lives.
@@ -213,11 +220,8 @@ pub(crate) fn standing(folder: &Folder, owner: Owner) -> Standing {
         Err(_) => return Standing::Alive,
     };
     let Ok(file) = file else { return Standing::Alive };
-    // Only another claim's signature is certain; one that cannot be read is not.
     match file.owner() {
-        Ok(Some(_)) if segment::signature(file.raw()).is_some_and(|word| word != owner.word()) => {
-            Standing::Over
-        }
+        Ok(Some(_)) if is_another(file.raw()) => Standing::Over,
         Ok(None) => Standing::Over,
         Ok(Some(_)) | Err(_) => Standing::Alive,
     }
