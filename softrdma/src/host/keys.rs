@@ -209,6 +209,8 @@ struct Book {
     key8: u8,
     sequence: u32,
     used: bool,
+    /// Removed, but not known to be unused yet.
+    pending: bool,
 }
 
 /// The owner's books of its keys.
@@ -286,7 +288,8 @@ impl Keys {
         Ok(index << 8 | u32::from(key8))
     }
 
-    /// Changes the entry of `key`, which from now on has the 8 bits `key8`: binding and invalidating a window.
+    /// Changes the entry of `key`, which from now on has the 8 bits `key8`: binding and invalidating a window. Who had
+    /// looked up the old entry may still use it: see [`Keys::wait_unused`].
     /// Errors: [`Error::OutOfBounds`] when there is no such key.
     pub fn change(&self, key: u32, key8: u8, entry: &Entry) -> Result<u32> {
         let mut books = self.books();
@@ -302,19 +305,34 @@ impl Keys {
     }
 
     /// Removes a key and waits until no living process uses it any more, at most `limit`. `Ok(false)` when that passed:
-    /// the key is gone, but its memory may still be accessed, and its index is never used again.
+    /// the key is gone, but its memory may still be accessed, and its index is not used again before
+    /// [`Keys::wait_unused`] says so.
     /// Errors: [`Error::OutOfBounds`] when there is no such key.
     pub fn remove(&self, key: u32, liveness: &impl Liveness, limit: Duration) -> Result<bool> {
         let mut books = self.books();
         Self::check(&books, key)?;
         self.write(&mut books, key >> 8, [0; 6])?;
-        books.entries[(key >> 8) as usize].used = false;
+        let book = &mut books.entries[(key >> 8) as usize];
+        *book = Book { used: false, pending: true, ..*book };
         drop(books);
-        let unused = self.wait(key, liveness, limit)?;
-        if unused {
-            self.books().free.push_back(key >> 8);
+        self.wait_unused(key, liveness, limit)
+    }
+
+    /// Waits until no living process uses a key any more that was removed or changed, at most `limit`; `Ok(false)` when
+    /// that passed.
+    pub fn wait_unused(&self, key: u32, liveness: &impl Liveness, limit: Duration) -> Result<bool> {
+        if !self.wait(key, liveness, limit)? {
+            return Ok(false);
         }
-        Ok(unused)
+        let mut books = self.books();
+        if let Some(book) = books.entries.get_mut((key >> 8) as usize)
+            && book.pending
+            && book.key8 == key as u8
+        {
+            book.pending = false;
+            books.free.push_back(key >> 8);
+        }
+        Ok(true)
     }
 
     fn wait(&self, key: u32, liveness: &impl Liveness, limit: Duration) -> Result<bool> {
@@ -374,6 +392,27 @@ mod tests {
         let segment = Arc::new(Segment::create(dir.folder()).unwrap());
         let keys = Keys::new(segment.clone()).unwrap();
         (segment, keys)
+    }
+
+    #[test]
+    fn a_key_in_use_can_be_waited_for_again() {
+        let dir = TestDir::new("keys");
+        let (me, keys) = keys(&dir);
+        let table = me.root(ROOT).unwrap().load(Ordering::Relaxed);
+        let wait = |key| keys.wait_unused(key, &*me, NOW);
+        let first = keys.add(&entry(3)).unwrap();
+        let pinned = pin(me.memory(), table, first, me.owner(), &*me).unwrap();
+        let second = keys.change(first, 99, &entry(4)).unwrap();
+        assert_eq!((wait(first), wait(second)), (Ok(false), Ok(true)));
+        drop(pinned);
+        assert_eq!(wait(first), Ok(true));
+        let pinned = pin(me.memory(), table, second, me.owner(), &*me).unwrap();
+        assert_eq!(keys.remove(second, &*me, NOW), Ok(false));
+        assert_eq!(wait(second), Ok(false));
+        assert!(keys.books().free.is_empty());
+        drop(pinned);
+        assert_eq!((wait(second), wait(second), wait(first)), (Ok(true), Ok(true), Ok(true)));
+        assert_eq!(keys.books().free, [second >> 8]);
     }
 
     #[test]
