@@ -28,6 +28,10 @@
 //! - Payload where [`copy::probe`] answers `Closed`: two copies through shared memory, with progress at the target.
 //! - Atomic operations there. ([`atomics`] needs the same rights as [`copy`].)
 //! - A cache of open peers, and noticing that a peer grew or died outside of an operation.
+//! - An answer to a lock that was lost: a program that closes descriptors it does not own counts as dead, and its locks are
+//!   taken over while it still works. [`lock::Lock::unlock`] says so afterwards, and nobody listens yet: the device should
+//!   stop then.
+//! - Descriptors of a peer's bells stay open in [`objects::Host`] after the peer took them down.
 //! - Ends of processes without destructors (`exit`): the next process that claims a slot removes what they left. Whoever
 //!   embeds this may drop its [`segment::Segment`] at exit.
 #![deny(clippy::undocumented_unsafe_blocks)]
