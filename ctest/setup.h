@@ -14,16 +14,11 @@
 
 /*
  * Programs name soft-RoCE devices. With CTEST_SIW in the environment the soft-iWARP device of the same number stands in for
- * each; its only GID is the first. With CTEST_SOFT, the name of the software device, that one stands in for all.
+ * each; its only GID is the first.
  */
 static inline bool on_siw(void)
 {
 	return getenv("CTEST_SIW") != NULL;
-}
-
-static inline bool on_soft(void)
-{
-	return getenv("CTEST_SOFT") != NULL;
 }
 
 static inline int gid_index(void)
@@ -40,8 +35,6 @@ static inline struct ibv_context *open_device(const char *name)
 	if (on_siw()) {
 		siw[3] = name[3];
 		name = siw;
-	} else if (on_soft()) {
-		name = getenv("CTEST_SOFT");
 	}
 
 	if (!list)
