@@ -56,7 +56,7 @@ fn warn_of_small_memlock_limit() {
 
 /// Brings the known devices up to date: those that are gone leave, new ones stand before the old ones.
 fn refresh(known: &mut Vec<DeviceRef>) -> Result<()> {
-    let mut found = uverbs::discovery::devices()?;
+    let mut found = provider::discover()?;
     known.retain(|device| {
         let place =
             device.info().ok().and_then(|known| found.iter().position(|info| info.same_device(known)));

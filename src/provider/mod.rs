@@ -15,6 +15,7 @@ pub mod object;
 pub mod plugin;
 pub mod rxe;
 pub mod siw;
+pub mod soft;
 pub mod wait;
 
 use core::ffi::{c_int, c_uint};
@@ -94,10 +95,22 @@ pub enum Opening {
     Plugin(Handle<ibv_context>),
 }
 
+/// The devices that there are: software devices that the environment asks for, and behind them the kernel's. With a software
+/// device the kernel need not know anything of RDMA.
+pub fn discover() -> Result<Vec<DeviceInfo>> {
+    let of_the_kernel = uverbs::discovery::devices();
+    let mut devices = soft::identity::devices(of_the_kernel.as_deref().unwrap_or_default());
+    if devices.is_empty() {
+        return of_the_kernel;
+    }
+    devices.extend(of_the_kernel.unwrap_or_default());
+    Ok(devices)
+}
+
 /// The devices as their providers drive them, and those that nobody takes.
 ///
 /// Drivers that the program itself brought along come first, then native providers, unless the environment prefers plugins.
-/// Plugins are loaded when nobody else takes a device. The order of the devices and of what is said about them is rdma-core's,
+/// A software device is a native provider's alone. Plugins are loaded when nobody else takes a device. The order of the devices and of what is said about them is rdma-core's,
 /// which tries them from the last to the first, and in the first list shows what needed no loading behind the rest.
 pub fn claim(found: Vec<Box<Found>>) -> (Vec<DeviceRef>, Vec<Box<Found>>) {
     /// Whether a device was ever left after the program's own drivers: then rdma-core loads all others.
@@ -107,6 +120,10 @@ pub fn claim(found: Vec<Box<Found>>) -> (Vec<DeviceRef>, Vec<Box<Found>>) {
     let (mut claimed, mut waiting) = (Vec::new(), Vec::new());
     for (place, found) in found.into_iter().enumerate().rev() {
         let native = NATIVE.iter().copied().find(|provider| provider.takes(found.info()));
+        if let Some(native) = native.filter(|_| found.info().software) {
+            claimed.push((false, place, DeviceRef::native(found, native)));
+            continue;
+        }
         let wants_plugin = native.is_none_or(|native| plugin::preferred(native.name()));
         match plugin::matching::claim(if wants_plugin { &all } else { &linked }, found) {
             Ok(device) => claimed.push((true, place, device)),

@@ -1,0 +1,4 @@
+//! The software device.
+pub mod gids;
+pub mod identity;
+pub mod port;
