@@ -85,7 +85,7 @@ pub struct AsyncEvent {
 }
 
 /// The providers written in Rust, in the order they are asked.
-static NATIVE: &[&dyn Provider] = &[&rxe::Rxe, &siw::Siw];
+static NATIVE: &[&dyn Provider] = &[&rxe::Rxe, &siw::Siw, &soft::Soft];
 
 /// How a device was opened.
 pub enum Opening {
