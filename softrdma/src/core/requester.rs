@@ -4,6 +4,9 @@
 //! The caller carries a request out and reports what came of it, with the time; the queue says what happens next. One
 //! request is under way at a time and the next starts when it is done, so that order and the fence of the
 //! specification (IBA §10.8.3.3) hold by construction.
+//!
+//! Where the requests stand is the caller's choice ([`Requests`]): a provider has a ring that was allocated with the queue
+//! pair, and carries a request out without storing it where nothing waits before it ([`SendQueue::finish`]).
 
 use std::collections::VecDeque;
 
@@ -75,6 +78,60 @@ pub struct Retry {
 /// `rnr_retry` that never gives up (IBA §11.2.5.2).
 pub const RNR_FOR_EVER: u8 = 7;
 
+/// What the queue needs of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Posted {
+    /// The number that the program gave it.
+    pub wr_id: u64,
+    /// Operation.
+    pub opcode: Opcode,
+    /// Flags.
+    pub flags: SendFlags,
+    /// Bytes of local memory.
+    pub length: u64,
+}
+
+impl From<&Request> for Posted {
+    fn from(request: &Request) -> Self {
+        let Request { wr_id, opcode, flags, .. } = *request;
+        Self { wr_id, opcode, flags, length: request.length() }
+    }
+}
+
+/// Requests in the order in which they were posted.
+pub trait Requests {
+    /// The oldest.
+    fn front(&self) -> Option<Posted>;
+    /// Takes the oldest away.
+    fn pop(&mut self);
+    /// How many there are.
+    fn len(&self) -> u32;
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Takes all away.
+    fn clear(&mut self);
+}
+
+impl Requests for VecDeque<Request> {
+    fn front(&self) -> Option<Posted> {
+        VecDeque::front(self).map(Posted::from)
+    }
+
+    fn pop(&mut self) {
+        self.pop_front();
+    }
+
+    fn len(&self) -> u32 {
+        u32::try_from(VecDeque::len(self)).unwrap_or(u32::MAX)
+    }
+
+    fn clear(&mut self) {
+        VecDeque::clear(self);
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Head {
     /// May be tried now.
@@ -83,15 +140,22 @@ enum Head {
     Waiting { until: Option<u64>, lost: bool },
 }
 
+impl Head {
+    /// Whether it is being waited for an answer (`lost`) or for the receiver, and the time is not over yet.
+    fn still_waits(self, for_answer: bool, now: u64) -> bool {
+        matches!(self, Self::Waiting { until, lost } if lost == for_answer && until.is_none_or(|until| now < until))
+    }
+}
+
 /// The send queue of one queue pair.
 #[derive(Clone, Debug)]
-pub struct SendQueue {
+pub struct SendQueue<R = VecDeque<Request>> {
     qp_num: u32,
     qp_type: QpType,
     sq_sig_all: bool,
     state: QpState,
     retry: Retry,
-    requests: VecDeque<Request>,
+    requests: R,
     head: Head,
     started: bool,
     retries: u8,
@@ -99,16 +163,35 @@ pub struct SendQueue {
 }
 
 impl SendQueue {
-    /// An empty queue in RESET.
+    /// An empty queue in RESET that keeps its requests on the heap.
     #[must_use]
     pub fn new(qp_num: u32, qp_type: QpType, sq_sig_all: bool) -> Self {
+        Self::with_requests(qp_num, qp_type, sq_sig_all, VecDeque::new())
+    }
+
+    /// Queues a request that [`accept`](super::request::accept) let pass.
+    pub fn push(&mut self, request: Request) {
+        self.requests.push_back(request);
+    }
+
+    /// The request at the head.
+    #[must_use]
+    pub fn request(&self) -> Option<&Request> {
+        self.requests.front()
+    }
+}
+
+impl<R: Requests> SendQueue<R> {
+    /// A queue in RESET, with an empty place for requests.
+    #[must_use]
+    pub fn with_requests(qp_num: u32, qp_type: QpType, sq_sig_all: bool, requests: R) -> Self {
         Self {
             qp_num,
             qp_type,
             sq_sig_all,
             state: QpState::Reset,
             retry: Retry::default(),
-            requests: VecDeque::new(),
+            requests,
             head: Head::Ready,
             started: false,
             retries: 0,
@@ -130,10 +213,27 @@ impl SendQueue {
         }
     }
 
+    /// The state that it follows.
+    #[must_use]
+    pub fn state(&self) -> QpState {
+        self.state
+    }
+
+    /// The requests.
+    #[must_use]
+    pub fn requests(&self) -> &R {
+        &self.requests
+    }
+
+    /// The requests, to queue one more that [`accept`](super::request::accept) let pass.
+    pub fn requests_mut(&mut self) -> &mut R {
+        &mut self.requests
+    }
+
     /// How many requests wait or are under way.
     #[must_use]
     pub fn len(&self) -> u32 {
-        u32::try_from(self.requests.len()).unwrap_or(u32::MAX)
+        self.requests.len()
     }
 
     /// Whether nothing waits.
@@ -146,17 +246,6 @@ impl SendQueue {
     #[must_use]
     pub fn is_drained(&self) -> bool {
         !self.started
-    }
-
-    /// Queues a request that [`accept`](super::request::accept) let pass.
-    pub fn push(&mut self, request: Request) {
-        self.requests.push_back(request);
-    }
-
-    /// The request at the head.
-    #[must_use]
-    pub fn request(&self) -> Option<&Request> {
-        self.requests.front()
     }
 
     /// What to do now. A wait for an answer that ends here without retries left is reported by the caller as
@@ -175,6 +264,34 @@ impl SendQueue {
         }
     }
 
+    /// Whether the request at the head may be tried now although its time has not come. That counts as no retry.
+    #[must_use]
+    pub fn may_try_early(&self, now: u64) -> bool {
+        matches!(self.work(now), Work::Wait(_))
+    }
+
+    /// The end of a request that was carried out without being queued: its completion, if it asked for one. `None` when
+    /// it has not ended well: queue it, then report the outcome.
+    #[must_use]
+    pub fn finish(&self, request: &Posted, outcome: Outcome) -> Option<Option<Completion>> {
+        let bytes = match outcome {
+            Outcome::Done(bytes) => bytes,
+            Outcome::NoAnswer | Outcome::ReceiverNotReady(_) | Outcome::Refused(_)
+                if !self.qp_type.is_reliable() =>
+            {
+                // Unreliable: on its way, and nobody will ever say that it was lost (IBA §9.8.3, §9.8.2).
+                u32::try_from(request.length).unwrap_or(u32::MAX)
+            }
+            _ => return None,
+        };
+        let signalled = self.sq_sig_all || request.flags.has(SendFlags::SIGNALED);
+        let completion = || {
+            let completion = self.completion(request, Status::Success, vendor_err::NONE);
+            Completion { byte_len: bytes, ..completion }
+        };
+        Some(signalled.then(completion))
+    }
+
     /// Something at the peer changed: a wait without end is over.
     pub fn peer_changed(&mut self) {
         if matches!(self.head, Head::Waiting { until: None, .. }) {
@@ -186,14 +303,17 @@ impl SendQueue {
     pub fn outcome(&mut self, outcome: Outcome, now: u64) -> Option<Action> {
         let request = self.requests.front()?;
         self.started = true;
-        let reliable = self.qp_type.is_reliable();
+        if let Some(completion) = self.finish(&request, outcome) {
+            self.requests.pop();
+            self.fresh_head();
+            return Some(Action::Complete(completion));
+        }
         Some(match outcome {
-            Outcome::Done(bytes) => self.done(bytes)?,
-            // Unreliable: on its way, and nobody will ever say that it was lost (IBA §9.8.3, §9.8.2).
-            Outcome::NoAnswer | Outcome::ReceiverNotReady(_) | Outcome::Refused(_) if !reliable => {
-                let bytes = u32::try_from(request.length()).unwrap_or(u32::MAX);
-                self.done(bytes)?
-            }
+            // An early try says nothing new: only the end of a wait counts.
+            Outcome::ReceiverNotReady(_) if self.head.still_waits(false, now) => Action::Later,
+            Outcome::NoAnswer if self.head.still_waits(true, now) => Action::Later,
+            // Finished above.
+            Outcome::Done(_) => Action::Later,
             Outcome::ReceiverNotReady(code) => {
                 // An answer: the peer lives, so missing answers count from the start.
                 self.retries = 0;
@@ -225,7 +345,8 @@ impl SendQueue {
         if !matches!(self.state, QpState::Err | QpState::Sqe) {
             return None;
         }
-        let request = self.requests.pop_front()?;
+        let request = self.requests.front()?;
+        self.requests.pop();
         self.fresh_head();
         Some(Completion::flushed(request.wr_id, request.opcode.into(), self.qp_num))
     }
@@ -252,16 +373,9 @@ impl SendQueue {
         Some(Action::Later)
     }
 
-    fn done(&mut self, bytes: u32) -> Option<Action> {
-        let request = self.requests.pop_front()?;
-        self.fresh_head();
-        let signalled = self.sq_sig_all || request.flags.has(SendFlags::SIGNALED);
-        let completion = self.completion(&request, Status::Success, vendor_err::NONE);
-        Some(Action::Complete(signalled.then_some(Completion { byte_len: bytes, ..completion })))
-    }
-
     fn fail(&mut self, status: Status, vendor_err: u32) -> Option<Action> {
-        let request = self.requests.pop_front()?;
+        let request = self.requests.front()?;
+        self.requests.pop();
         self.fresh_head();
         // IBA §10.3.1.6, §10.8.3.4: an unreliable send queue stops alone, a reliable queue pair breaks whole. A local
         // bind or invalidate that fails breaks it as well.
@@ -271,7 +385,7 @@ impl SendQueue {
         Some(Action::Fail(self.completion(&request, status, vendor_err), state))
     }
 
-    fn completion(&self, request: &Request, status: Status, vendor_err: u32) -> Completion {
+    fn completion(&self, request: &Posted, status: Status, vendor_err: u32) -> Completion {
         Completion {
             wr_id: request.wr_id,
             status,
@@ -392,6 +506,42 @@ mod tests {
         for round in 0..1000 {
             assert_eq!(queue.outcome(Outcome::ReceiverNotReady(1), round * 10_000), Some(Action::Later));
         }
+    }
+
+    #[test]
+    fn early_tries_do_not_count() {
+        let retry = Retry { timeout: 10, retry_cnt: 1, rnr_retry: 1 };
+        let mut queue = queue(QpType::Rc, retry);
+        assert!(!queue.may_try_early(0));
+        assert_eq!(queue.outcome(Outcome::ReceiverNotReady(1), 0), Some(Action::Later));
+        for _ in 0..10 {
+            assert!(queue.may_try_early(5));
+            assert_eq!(queue.outcome(Outcome::ReceiverNotReady(1), 5), Some(Action::Later));
+        }
+        assert_eq!(queue.work(5), Work::Wait(Some(rnr_timer(1))));
+        assert!(matches!(queue.outcome(Outcome::ReceiverNotReady(1), rnr_timer(1)), Some(Action::Fail(..))));
+
+        let mut queue = self::queue(QpType::Rc, retry);
+        let timeout = ack_timeout(10).unwrap();
+        assert_eq!(queue.outcome(Outcome::NoAnswer, 0), Some(Action::Later));
+        for _ in 0..10 {
+            assert_eq!(queue.outcome(Outcome::NoAnswer, 5), Some(Action::Later));
+        }
+        assert_eq!(queue.work(5), Work::Wait(Some(timeout)));
+        assert_eq!(queue.outcome(Outcome::Done(0), 6), Some(Action::Complete(None)));
+        assert_eq!(queue.work(6), Work::Attempt);
+    }
+
+    #[test]
+    fn what_ends_well_needs_no_place_in_the_queue() {
+        let queue = queue(QpType::Rc, Retry::default());
+        let posted = Posted { wr_id: 9, opcode: Opcode::Send, flags: SendFlags::SIGNALED, length: 4 };
+        let completion = queue.finish(&posted, Outcome::Done(4)).unwrap().unwrap();
+        assert_eq!((completion.wr_id, completion.byte_len), (9, 4));
+        assert_eq!(queue.finish(&Posted { flags: SendFlags::NONE, ..posted }, Outcome::Done(4)), Some(None));
+        assert_eq!(queue.finish(&posted, Outcome::NoAnswer), None);
+        let unreliable = self::queue(QpType::Uc, Retry::default());
+        assert_eq!(unreliable.finish(&posted, Outcome::NoAnswer).unwrap().unwrap().byte_len, 4);
     }
 
     #[test]
