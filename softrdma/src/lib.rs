@@ -25,4 +25,5 @@
 //! - The simulator does not reset queue pairs, bind windows or invalidate; unit tests cover those rules.
 
 pub mod core;
+pub mod device;
 pub mod host;
