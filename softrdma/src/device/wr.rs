@@ -56,7 +56,7 @@ impl Data<'_> {
 /// Where a datagram goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
-    /// Queue pair number; multicast is resolved before.
+    /// Queue pair number, or 0xffffff for multicast.
     pub qp_num: u32,
     /// `remote_qkey`. With the top bit set, the sender's own key is sent instead (IBA §10.2.5).
     pub qkey: u32,
