@@ -9,7 +9,7 @@ pub const MAX_SGE: usize = 32;
 /// Words of the largest receive request: number, count of elements, two words per element.
 pub const RECEIVE_WORDS: u32 = 2 + 2 * MAX_SGE as u32;
 
-/// A piece of local memory (`struct ibv_sge`).
+/// A piece of local memory (`struct ibv_sge`, whose layout it has).
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sge {

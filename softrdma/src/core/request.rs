@@ -73,8 +73,23 @@ pub enum Operands {
         /// Value to store when equal.
         swap: u64,
     },
-    /// A local key: invalidate, bind (the binding itself is the caller's to keep).
+    /// A local key: invalidate.
     Key(u32),
+    /// A window to bind.
+    Bind(BindWindow),
+}
+
+/// A window that is to be bound (`struct ibv_mw_bind_info` and whose window it is).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BindWindow {
+    /// The window's key as it is now.
+    pub window: u32,
+    /// The 8 bits that its key has from then on.
+    pub key8: u8,
+    /// The region's key.
+    pub region: u32,
+    /// Where, and with which rights.
+    pub bind: keys::Bind,
 }
 
 impl Request {
@@ -251,7 +266,8 @@ pub fn start(request: &Request, sender: &Sender, lookup: impl Fn(u32) -> Option<
             matches!(request.opcode, RdmaWrite | RdmaWriteWithImm | RdmaRead | Flush | AtomicWrite)
         }
         Operands::Atomic { .. } => matches!(request.opcode, CmpAndSwp | FetchAndAdd),
-        Operands::Key(_) => matches!(request.opcode, LocalInv | BindMw),
+        Operands::Key(_) => request.opcode == LocalInv,
+        Operands::Bind(_) => request.opcode == BindMw,
     };
     if !operands_fit {
         return Err(Status::LocQpOpErr);

@@ -4,9 +4,6 @@
 //! The caller carries a request out and reports what came of it, with the time; the queue says what happens next. One
 //! request is under way at a time and the next starts when it is done, so that order and the fence of the
 //! specification (IBA §10.8.3.3) hold by construction.
-//!
-//! Where the requests stand is the caller's choice ([`Requests`]): a provider has a ring that was allocated with the queue
-//! pair, and carries a request out without storing it where nothing waits before it ([`SendQueue::finish`]).
 
 use std::collections::VecDeque;
 
@@ -78,60 +75,6 @@ pub struct Retry {
 /// `rnr_retry` that never gives up (IBA §11.2.5.2).
 pub const RNR_FOR_EVER: u8 = 7;
 
-/// What the queue needs of a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Posted {
-    /// The number that the program gave it.
-    pub wr_id: u64,
-    /// Operation.
-    pub opcode: Opcode,
-    /// Flags.
-    pub flags: SendFlags,
-    /// Bytes of local memory.
-    pub length: u64,
-}
-
-impl From<&Request> for Posted {
-    fn from(request: &Request) -> Self {
-        let Request { wr_id, opcode, flags, .. } = *request;
-        Self { wr_id, opcode, flags, length: request.length() }
-    }
-}
-
-/// Requests in the order in which they were posted.
-pub trait Requests {
-    /// The oldest.
-    fn front(&self) -> Option<Posted>;
-    /// Takes the oldest away.
-    fn pop(&mut self);
-    /// How many there are.
-    fn len(&self) -> u32;
-    /// Whether there are none.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-    /// Takes all away.
-    fn clear(&mut self);
-}
-
-impl Requests for VecDeque<Request> {
-    fn front(&self) -> Option<Posted> {
-        VecDeque::front(self).map(Posted::from)
-    }
-
-    fn pop(&mut self) {
-        self.pop_front();
-    }
-
-    fn len(&self) -> u32 {
-        u32::try_from(VecDeque::len(self)).unwrap_or(u32::MAX)
-    }
-
-    fn clear(&mut self) {
-        VecDeque::clear(self);
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
 enum Head {
     /// May be tried now.
@@ -140,58 +83,54 @@ enum Head {
     Waiting { until: Option<u64>, lost: bool },
 }
 
-impl Head {
-    /// Whether it is being waited for an answer (`lost`) or for the receiver, and the time is not over yet.
-    fn still_waits(self, for_answer: bool, now: u64) -> bool {
-        matches!(self, Self::Waiting { until, lost } if lost == for_answer && until.is_none_or(|until| now < until))
+/// What a send queue must know of a request that was carried out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Posted {
+    /// The number that the program gave it.
+    pub wr_id: u64,
+    /// Operation.
+    pub opcode: Opcode,
+    /// Whether it asked for a completion.
+    pub signaled: bool,
+    /// Bytes of local memory.
+    pub length: u64,
+}
+
+impl From<&Request> for Posted {
+    fn from(request: &Request) -> Self {
+        Self {
+            wr_id: request.wr_id,
+            opcode: request.opcode,
+            signaled: request.flags.has(SendFlags::SIGNALED),
+            length: request.length(),
+        }
     }
 }
 
-/// The send queue of one queue pair.
+/// The state of one send queue, without the requests themselves: those stay where the caller keeps them, oldest first.
 #[derive(Clone, Debug)]
-pub struct SendQueue<R = VecDeque<Request>> {
+pub struct Requester {
     qp_num: u32,
     qp_type: QpType,
     sq_sig_all: bool,
     state: QpState,
     retry: Retry,
-    requests: R,
     head: Head,
     started: bool,
     retries: u8,
     rnr_retries: u8,
 }
 
-impl SendQueue {
-    /// An empty queue in RESET that keeps its requests on the heap.
+impl Requester {
+    /// That of an empty queue in RESET.
     #[must_use]
     pub fn new(qp_num: u32, qp_type: QpType, sq_sig_all: bool) -> Self {
-        Self::with_requests(qp_num, qp_type, sq_sig_all, VecDeque::new())
-    }
-
-    /// Queues a request that [`accept`](super::request::accept) let pass.
-    pub fn push(&mut self, request: Request) {
-        self.requests.push_back(request);
-    }
-
-    /// The request at the head.
-    #[must_use]
-    pub fn request(&self) -> Option<&Request> {
-        self.requests.front()
-    }
-}
-
-impl<R: Requests> SendQueue<R> {
-    /// A queue in RESET, with an empty place for requests.
-    #[must_use]
-    pub fn with_requests(qp_num: u32, qp_type: QpType, sq_sig_all: bool, requests: R) -> Self {
         Self {
             qp_num,
             qp_type,
             sq_sig_all,
             state: QpState::Reset,
             retry: Retry::default(),
-            requests,
             head: Head::Ready,
             started: false,
             retries: 0,
@@ -204,42 +143,19 @@ impl<R: Requests> SendQueue<R> {
         self.retry = retry;
     }
 
-    /// Follows the queue pair into a state. RESET empties the queue; in ERR and SQE it is to be flushed.
-    pub fn set_state(&mut self, state: QpState) {
-        self.state = state;
-        if state == QpState::Reset {
-            self.requests.clear();
-            self.fresh_head();
-        }
-    }
-
     /// The state that it follows.
     #[must_use]
     pub fn state(&self) -> QpState {
         self.state
     }
 
-    /// The requests.
-    #[must_use]
-    pub fn requests(&self) -> &R {
-        &self.requests
-    }
-
-    /// The requests, to queue one more that [`accept`](super::request::accept) let pass.
-    pub fn requests_mut(&mut self) -> &mut R {
-        &mut self.requests
-    }
-
-    /// How many requests wait or are under way.
-    #[must_use]
-    pub fn len(&self) -> u32 {
-        self.requests.len()
-    }
-
-    /// Whether nothing waits.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.requests.is_empty()
+    /// Follows the queue pair into a state. In RESET the caller forgets the requests; in ERR and SQE they are to be
+    /// flushed.
+    pub fn set_state(&mut self, state: QpState) {
+        self.state = state;
+        if state == QpState::Reset {
+            self.fresh_head();
+        }
     }
 
     /// Whether a queue in SQD has drained: nothing that was started is left (IBA §10.3.1.5).
@@ -248,48 +164,21 @@ impl<R: Requests> SendQueue<R> {
         !self.started
     }
 
-    /// What to do now. A wait for an answer that ends here without retries left is reported by the caller as
-    /// [`Outcome::NoAnswer`] again, through [`Work::Attempt`]: one more look at the peer does no harm.
+    /// What to do now with the oldest of the requests; `empty` when there is none. A wait for an answer that ends here
+    /// without retries left is reported by the caller as [`Outcome::NoAnswer`] again, through [`Work::Attempt`]: one
+    /// more look at the peer does no harm.
     #[must_use]
-    pub fn work(&self, now: u64) -> Work {
+    pub fn work(&self, empty: bool, now: u64) -> Work {
         let sends = match self.state {
             QpState::Rts => true,
             QpState::Sqd => self.started,
             _ => false,
         };
         match self.head {
-            _ if self.requests.is_empty() || !sends => Work::Nothing,
+            _ if empty || !sends => Work::Nothing,
             Head::Waiting { until, .. } if until.is_none_or(|until| now < until) => Work::Wait(until),
             _ => Work::Attempt,
         }
-    }
-
-    /// Whether the request at the head may be tried now although its time has not come. That counts as no retry.
-    #[must_use]
-    pub fn may_try_early(&self, now: u64) -> bool {
-        matches!(self.work(now), Work::Wait(_))
-    }
-
-    /// The end of a request that was carried out without being queued: its completion, if it asked for one. `None` when
-    /// it has not ended well: queue it, then report the outcome.
-    #[must_use]
-    pub fn finish(&self, request: &Posted, outcome: Outcome) -> Option<Option<Completion>> {
-        let bytes = match outcome {
-            Outcome::Done(bytes) => bytes,
-            Outcome::NoAnswer | Outcome::ReceiverNotReady(_) | Outcome::Refused(_)
-                if !self.qp_type.is_reliable() =>
-            {
-                // Unreliable: on its way, and nobody will ever say that it was lost (IBA §9.8.3, §9.8.2).
-                u32::try_from(request.length).unwrap_or(u32::MAX)
-            }
-            _ => return None,
-        };
-        let signalled = self.sq_sig_all || request.flags.has(SendFlags::SIGNALED);
-        let completion = || {
-            let completion = self.completion(request, Status::Success, vendor_err::NONE);
-            Completion { byte_len: bytes, ..completion }
-        };
-        Some(signalled.then(completion))
     }
 
     /// Something at the peer changed: a wait without end is over.
@@ -299,26 +188,29 @@ impl<R: Requests> SendQueue<R> {
         }
     }
 
-    /// Takes the outcome of an attempt. `None` when there was no request to attempt.
-    pub fn outcome(&mut self, outcome: Outcome, now: u64) -> Option<Action> {
-        let request = self.requests.front()?;
+    /// Takes the outcome of an attempt of the oldest request. Unless the answer is [`Action::Later`], that request is
+    /// done with: the caller takes it out of the queue.
+    pub fn outcome(&mut self, request: &Posted, outcome: Outcome, now: u64) -> Action {
         self.started = true;
-        if let Some(completion) = self.finish(&request, outcome) {
-            self.requests.pop();
-            self.fresh_head();
-            return Some(Action::Complete(completion));
-        }
-        Some(match outcome {
-            // An early try says nothing new: only the end of a wait counts.
-            Outcome::ReceiverNotReady(_) if self.head.still_waits(false, now) => Action::Later,
-            Outcome::NoAnswer if self.head.still_waits(true, now) => Action::Later,
-            // Finished above.
-            Outcome::Done(_) => Action::Later,
+        let reliable = self.qp_type.is_reliable();
+        match outcome {
+            Outcome::Done(bytes) => self.done(request, bytes),
+            // Unreliable: on its way, and nobody will ever say that it was lost (IBA §9.8.3, §9.8.2).
+            Outcome::NoAnswer | Outcome::ReceiverNotReady(_) | Outcome::Refused(_) if !reliable => {
+                let bytes = u32::try_from(request.length).unwrap_or(u32::MAX);
+                self.done(request, bytes)
+            }
             Outcome::ReceiverNotReady(code) => {
                 // An answer: the peer lives, so missing answers count from the start.
                 self.retries = 0;
+                // Tried before its time, by a caller that had the occasion: that counts as no retry.
+                if let Head::Waiting { until: Some(until), lost: false } = self.head
+                    && now < until
+                {
+                    return Action::Later;
+                }
                 if self.retry.rnr_retry < RNR_FOR_EVER && self.rnr_retries >= self.retry.rnr_retry {
-                    self.fail(Status::RnrRetryExcErr, vendor_err::RNR | u32::from(code & 31))?
+                    self.fail(request, Status::RnrRetryExcErr, vendor_err::RNR | u32::from(code & 31))
                 } else {
                     self.rnr_retries = self.rnr_retries.saturating_add(1);
                     let until = Some(now.saturating_add(rnr_timer(code)));
@@ -326,29 +218,29 @@ impl<R: Requests> SendQueue<R> {
                     Action::Later
                 }
             }
-            Outcome::NoAnswer => self.no_answer(now)?,
+            Outcome::NoAnswer => self.no_answer(request, now),
             Outcome::Refused(syndrome) => {
                 let (status, vendor_err) = match syndrome {
                     Syndrome::InvalidRequest => (Status::RemInvReqErr, vendor_err::NAK_INVALID_REQUEST),
                     Syndrome::Access => (Status::RemAccessErr, vendor_err::NAK_ACCESS),
                     Syndrome::Operational => (Status::RemOpErr, vendor_err::NAK_OPERATIONAL),
                 };
-                self.fail(status, vendor_err)?
+                self.fail(request, status, vendor_err)
             }
-            Outcome::Local(status) => self.fail(status, vendor_err::NONE)?,
-        })
+            Outcome::Local(status) => self.fail(request, status, vendor_err::NONE),
+        }
     }
 
-    /// The next completion of a queue that is being flushed (ERR, SQE), oldest first, signalled or not (IBA
-    /// §10.8.3.4); `None` when none is left.
-    pub fn flush(&mut self) -> Option<Completion> {
-        if !matches!(self.state, QpState::Err | QpState::Sqe) {
-            return None;
-        }
-        let request = self.requests.front()?;
-        self.requests.pop();
+    /// Whether what is left is to be flushed (ERR, SQE): oldest first, signalled or not (IBA §10.8.3.4).
+    #[must_use]
+    pub fn flushes(&self) -> bool {
+        matches!(self.state, QpState::Err | QpState::Sqe)
+    }
+
+    /// The completion of a request that is flushed and taken out of the queue.
+    pub fn flushed(&mut self, request: &Posted) -> Completion {
         self.fresh_head();
-        Some(Completion::flushed(request.wr_id, request.opcode.into(), self.qp_num))
+        Completion::flushed(request.wr_id, request.opcode.into(), self.qp_num)
     }
 
     fn fresh_head(&mut self) {
@@ -360,29 +252,39 @@ impl<R: Requests> SendQueue<R> {
 
     /// The answer to this attempt is missing. The wait for it begins now; after it comes a retry, or the end when the
     /// retries are used up: in all `retry_cnt` + 1 timeouts (IBA §9.7.6.1.3, §9.9.2.4).
-    fn no_answer(&mut self, now: u64) -> Option<Action> {
-        let waited = matches!(self.head, Head::Waiting { lost: true, .. });
-        if waited {
+    fn no_answer(&mut self, request: &Posted, now: u64) -> Action {
+        if let Head::Waiting { until, lost: true } = self.head {
+            // Tried before its time: that counts as no retry.
+            if until.is_none_or(|until| now < until) {
+                return Action::Later;
+            }
             if self.retries >= self.retry.retry_cnt {
-                return self.fail(Status::RetryExcErr, vendor_err::NONE);
+                return self.fail(request, Status::RetryExcErr, vendor_err::NONE);
             }
             self.retries += 1;
         }
         let until = ack_timeout(self.retry.timeout).map(|timeout| now.saturating_add(timeout));
         self.head = Head::Waiting { until, lost: true };
-        Some(Action::Later)
+        Action::Later
     }
 
-    fn fail(&mut self, status: Status, vendor_err: u32) -> Option<Action> {
-        let request = self.requests.front()?;
-        self.requests.pop();
+    fn done(&mut self, request: &Posted, bytes: u32) -> Action {
+        self.fresh_head();
+        if !self.sq_sig_all && !request.signaled {
+            return Action::Complete(None);
+        }
+        let completion = self.completion(request, Status::Success, vendor_err::NONE);
+        Action::Complete(Some(Completion { byte_len: bytes, ..completion }))
+    }
+
+    fn fail(&mut self, request: &Posted, status: Status, vendor_err: u32) -> Action {
         self.fresh_head();
         // IBA §10.3.1.6, §10.8.3.4: an unreliable send queue stops alone, a reliable queue pair breaks whole. A local
         // bind or invalidate that fails breaks it as well.
         let local = matches!(request.opcode, Opcode::BindMw | Opcode::LocalInv);
         let state = if self.qp_type.is_reliable() || local { QpState::Err } else { QpState::Sqe };
         self.set_state(state);
-        Some(Action::Fail(self.completion(&request, status, vendor_err), state))
+        Action::Fail(self.completion(request, status, vendor_err), state)
     }
 
     fn completion(&self, request: &Posted, status: Status, vendor_err: u32) -> Completion {
@@ -398,6 +300,93 @@ impl<R: Requests> SendQueue<R> {
             flags: WcFlags::NONE,
             timestamp: 0,
         }
+    }
+}
+
+/// A send queue that keeps its requests: [`Requester`] with a place for them on the heap.
+#[derive(Clone, Debug)]
+pub struct SendQueue {
+    requester: Requester,
+    requests: VecDeque<Request>,
+}
+
+impl SendQueue {
+    /// An empty queue in RESET.
+    #[must_use]
+    pub fn new(qp_num: u32, qp_type: QpType, sq_sig_all: bool) -> Self {
+        Self { requester: Requester::new(qp_num, qp_type, sq_sig_all), requests: VecDeque::new() }
+    }
+
+    /// As [`Requester::set_retry`].
+    pub fn set_retry(&mut self, retry: Retry) {
+        self.requester.set_retry(retry);
+    }
+
+    /// Follows the queue pair into a state. RESET empties the queue; in ERR and SQE it is to be flushed.
+    pub fn set_state(&mut self, state: QpState) {
+        self.requester.set_state(state);
+        if state == QpState::Reset {
+            self.requests.clear();
+        }
+    }
+
+    /// How many requests wait or are under way.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        u32::try_from(self.requests.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// As [`Requester::is_drained`].
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.requester.is_drained()
+    }
+
+    /// Queues a request that [`accept`](super::request::accept) let pass.
+    pub fn push(&mut self, request: Request) {
+        self.requests.push_back(request);
+    }
+
+    /// The request at the head.
+    #[must_use]
+    pub fn request(&self) -> Option<&Request> {
+        self.requests.front()
+    }
+
+    /// As [`Requester::work`].
+    #[must_use]
+    pub fn work(&self, now: u64) -> Work {
+        self.requester.work(self.requests.is_empty(), now)
+    }
+
+    /// As [`Requester::peer_changed`].
+    pub fn peer_changed(&mut self) {
+        self.requester.peer_changed();
+    }
+
+    /// Takes the outcome of an attempt. `None` when there was no request to attempt.
+    pub fn outcome(&mut self, outcome: Outcome, now: u64) -> Option<Action> {
+        let request = Posted::from(self.requests.front()?);
+        let action = self.requester.outcome(&request, outcome, now);
+        if action != Action::Later {
+            self.requests.pop_front();
+        }
+        Some(action)
+    }
+
+    /// The next completion of a queue that is being flushed (ERR, SQE); `None` when none is left.
+    pub fn flush(&mut self) -> Option<Completion> {
+        if !self.requester.flushes() {
+            return None;
+        }
+        let request = self.requests.pop_front()?;
+        Some(self.requester.flushed(&Posted::from(&request)))
     }
 }
 
@@ -506,42 +495,6 @@ mod tests {
         for round in 0..1000 {
             assert_eq!(queue.outcome(Outcome::ReceiverNotReady(1), round * 10_000), Some(Action::Later));
         }
-    }
-
-    #[test]
-    fn early_tries_do_not_count() {
-        let retry = Retry { timeout: 10, retry_cnt: 1, rnr_retry: 1 };
-        let mut queue = queue(QpType::Rc, retry);
-        assert!(!queue.may_try_early(0));
-        assert_eq!(queue.outcome(Outcome::ReceiverNotReady(1), 0), Some(Action::Later));
-        for _ in 0..10 {
-            assert!(queue.may_try_early(5));
-            assert_eq!(queue.outcome(Outcome::ReceiverNotReady(1), 5), Some(Action::Later));
-        }
-        assert_eq!(queue.work(5), Work::Wait(Some(rnr_timer(1))));
-        assert!(matches!(queue.outcome(Outcome::ReceiverNotReady(1), rnr_timer(1)), Some(Action::Fail(..))));
-
-        let mut queue = self::queue(QpType::Rc, retry);
-        let timeout = ack_timeout(10).unwrap();
-        assert_eq!(queue.outcome(Outcome::NoAnswer, 0), Some(Action::Later));
-        for _ in 0..10 {
-            assert_eq!(queue.outcome(Outcome::NoAnswer, 5), Some(Action::Later));
-        }
-        assert_eq!(queue.work(5), Work::Wait(Some(timeout)));
-        assert_eq!(queue.outcome(Outcome::Done(0), 6), Some(Action::Complete(None)));
-        assert_eq!(queue.work(6), Work::Attempt);
-    }
-
-    #[test]
-    fn what_ends_well_needs_no_place_in_the_queue() {
-        let queue = queue(QpType::Rc, Retry::default());
-        let posted = Posted { wr_id: 9, opcode: Opcode::Send, flags: SendFlags::SIGNALED, length: 4 };
-        let completion = queue.finish(&posted, Outcome::Done(4)).unwrap().unwrap();
-        assert_eq!((completion.wr_id, completion.byte_len), (9, 4));
-        assert_eq!(queue.finish(&Posted { flags: SendFlags::NONE, ..posted }, Outcome::Done(4)), Some(None));
-        assert_eq!(queue.finish(&posted, Outcome::NoAnswer), None);
-        let unreliable = self::queue(QpType::Uc, Retry::default());
-        assert_eq!(unreliable.finish(&posted, Outcome::NoAnswer).unwrap().unwrap().byte_len, 4);
     }
 
     #[test]

@@ -78,7 +78,18 @@ pub enum Word {
         /// Word of the entry, below [`ENTRY_WORDS`](super::completion::ENTRY_WORDS).
         word: u32,
     },
+    /// A word of what the owner set: read by others behind the object's lock, written by the owner behind it. What the
+    /// words say is up to whoever writes them.
+    Attribute {
+        /// The object.
+        object: Object,
+        /// Word of it, below [`ATTRIBUTES`].
+        word: u32,
+    },
 }
+
+/// Words of attributes that each object has. All are 0 in a fresh object.
+pub const ATTRIBUTES: u32 = 8;
 
 /// Words of a queue pair that its peers write. All are 0 in a fresh queue pair.
 #[repr(u32)]

@@ -12,19 +12,25 @@
 //! | [`progress`] | requests that had to wait: tried again from later calls, and from a thread when their time comes |
 //! | [`multicast`], [`xrc`] | multicast groups; XRC domains and queue pairs opened by others |
 //! | [`wr`] | a send request, borrowed from whoever posts it |
+//! | [`site`], [`peers`] | the own segment with its tables; other processes |
+//! | [`attempt`](mod@attempt), [`attributes`] | one request carried out at its target; what a target's owner set |
 //!
 //! Every object may be used from any thread. Locks are taken in this order: the process's own (an object's mutex), then a
 //! queue pair's in shared memory, a shared receive queue's, a completion queue's.
 
+pub mod attempt;
+pub mod attributes;
 pub mod channel;
 pub mod completion;
 pub mod events;
 pub mod memory;
 pub mod multicast;
+pub mod peers;
 pub mod progress;
 pub mod qp;
 pub mod receive;
 pub mod send;
+pub mod site;
 pub mod srq;
 pub mod wr;
 pub mod xrc;

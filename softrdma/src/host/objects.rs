@@ -10,6 +10,7 @@
 //! | 3 | bell of the completion queue, and of asynchronous events in the high half; numbers plus one, 0 for none |
 //! | 8 | lock |
 //! | 9 to 14 | the shared words, in their order |
+//! | 16 to 23 | attributes |
 //!
 //! An entry stays where it is for ever, so a peer that waits for the lock of an object that goes away meets no other use
 //! of the memory. Once it has the lock it looks at the generation, and gives the lock back when the object is gone.
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 use crate::core::completion::ENTRY_WORDS;
 use crate::core::receive::RECEIVE_WORDS;
-use crate::core::shared::{Memory, Object, Word};
+use crate::core::shared::{ATTRIBUTES, Memory, Object, Word};
 use crate::core::transport::{LockError, Locked, Transport};
 
 use super::bell::Rope;
@@ -40,13 +41,14 @@ pub const MAX_OBJECTS: u32 = 1 << 16;
 pub const MAX_CAPACITY: u32 = 1 << 22;
 
 const CHUNK: u32 = 256;
-const ENTRY: u64 = 128;
+const ENTRY: u64 = 192;
 const GENERATION: u64 = 0;
 const RING: u64 = 8;
 const SHAPE: u64 = 16;
 const BELLS: u64 = 24;
 const LOCK: u64 = 64;
 const WORDS: u64 = 72;
+const ATTRIBUTES_AT: u64 = 128;
 /// Words from one completion entry to the next: a cache line.
 const ENTRY_STRIDE: u64 = 8;
 const _: () = assert!(ENTRY_WORDS as u64 <= ENTRY_STRIDE);
@@ -163,6 +165,7 @@ fn place(layout: &Layout, word: Word) -> u64 {
         Word::Entry { slot, word, .. } => {
             layout.ring + 8 * (u64::from(slot) * ENTRY_STRIDE + u64::from(word))
         }
+        Word::Attribute { word, .. } => layout.entry + ATTRIBUTES_AT + 8 * u64::from(word & (ATTRIBUTES - 1)),
     }
 }
 
@@ -172,6 +175,7 @@ fn object_of(word: Word) -> Object {
         Word::Srq(i, _) => Object::Srq(i),
         Word::Cq(i, _) | Word::Entry { cq: i, .. } => Object::Cq(i),
         Word::Receive { queue, .. } => queue,
+        Word::Attribute { object, .. } => object,
     }
 }
 

@@ -432,7 +432,7 @@ fn remote(request: &Request) -> (u64, u32, u64) {
     match request.operands {
         Operands::Remote { addr, rkey, length } => (addr, rkey, length),
         Operands::Atomic { addr, rkey, .. } => (addr, rkey, 8),
-        Operands::None | Operands::Key(_) => (0, 0, 0),
+        Operands::None | Operands::Key(_) | Operands::Bind(_) => (0, 0, 0),
     }
 }
 
