@@ -426,6 +426,12 @@ impl Host {
         self
     }
 
+    /// Where a word stands in the segment: an owner's short cut to its own objects. It stays there as long as the object
+    /// exists.
+    pub fn offset(&self, word: Word) -> Option<u64> {
+        self.fresh(object_of(word)).map(|layout| place(&layout, word))
+    }
+
     /// The same segment for work on these objects, whose layouts are looked up now and not again for every word.
     ///
     /// Make it anew for each operation, or look at [`Memory::exists`]: the objects may go away.
