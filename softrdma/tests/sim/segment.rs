@@ -2,12 +2,14 @@
 
 use std::cell::Cell;
 
-use softrdma::core::completion::ENTRY_WORDS;
 use softrdma::core::receive::RECEIVE_WORDS;
 use softrdma::core::shared::{ATTRIBUTES, CqWord, Memory, Object, QpWord, SrqWord, Word};
 
 /// Words of one receive request here: up to two pieces of memory.
 pub const RECEIVE: u32 = 6;
+
+/// Words of one completion entry: room for some payload, not for the longest.
+pub const ENTRY_WORDS: u32 = 19;
 
 struct Queue {
     words: Vec<Cell<u64>>,
@@ -111,5 +113,9 @@ impl Memory for Segment {
 
     fn receive_words(&self, _: Object) -> u32 {
         RECEIVE
+    }
+
+    fn entry_words(&self, _: u32) -> u32 {
+        ENTRY_WORDS
     }
 }
