@@ -1,10 +1,10 @@
-//! A send request as it is posted: borrowed, without allocation.
+//! Send requests as a program posts them: borrowed, nothing is allocated.
 
-use crate::core::receive::Sge;
-use crate::core::request::Operands;
+pub use crate::core::receive::Sge;
+pub use crate::core::request::{BindWindow, Operands};
 use crate::core::verbs::{Opcode, SendFlags};
 
-/// A send request.
+/// A send request (`struct ibv_send_wr`).
 #[derive(Clone, Copy, Debug)]
 pub struct Wr<'a> {
     /// The number that the program gave it.
@@ -13,7 +13,7 @@ pub struct Wr<'a> {
     pub opcode: Opcode,
     /// Flags.
     pub flags: SendFlags,
-    /// Local memory.
+    /// Local memory, or data taken when posting.
     pub data: Data<'a>,
     /// What the operation needs beyond.
     pub operands: Operands,
@@ -21,19 +21,36 @@ pub struct Wr<'a> {
     pub imm_or_key: u32,
     /// XRC: the shared receive queue at the target, by number.
     pub srq_num: u32,
-    /// Datagrams: where it goes.
+    /// Datagrams: where to.
     pub datagram: Option<Datagram<'a>>,
 }
 
 /// Local memory of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Data<'a> {
-    /// Registered memory.
+    /// Pieces of registered memory.
     Sges(&'a [Sge]),
-    /// Posted inline, the bytes gathered already.
+    /// Bytes that were taken when the request was posted.
     Inline(&'a [u8]),
-    /// Posted inline, still at these addresses, whose keys do not count.
+    /// Bytes to be taken now: addresses of the program whose keys do not count.
     InlineSges(&'a [Sge]),
+}
+
+impl Data<'_> {
+    /// Bytes.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        match self {
+            Self::Sges(sges) | Self::InlineSges(sges) => sges.iter().map(|sge| u64::from(sge.length)).sum(),
+            Self::Inline(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// Whether the data is taken when posting.
+    #[must_use]
+    pub fn is_inline(&self) -> bool {
+        !matches!(self, Self::Sges(_))
+    }
 }
 
 /// Where a datagram goes.
@@ -41,10 +58,10 @@ pub enum Data<'a> {
 pub struct Datagram<'a> {
     /// Queue pair number, or 0xffffff for multicast.
     pub qp_num: u32,
-    /// `remote_qkey`. With the top bit set, the sender's own key is sent instead.
+    /// `remote_qkey`. With the top bit set, the sender's own key is sent instead (IBA §10.2.5).
     pub qkey: u32,
-    /// The 40 bytes that stand in front of the payload, prepared by the address handle.
+    /// The 40 bytes that stand in front of the payload at the receiver.
     pub grh: &'a [u8; 40],
-    /// Address of the receiver.
+    /// The address that the address handle names.
     pub dgid: [u8; 16],
 }
