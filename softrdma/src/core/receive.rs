@@ -10,6 +10,7 @@ pub const MAX_SGE: usize = 32;
 pub const RECEIVE_WORDS: u32 = 2 + 2 * MAX_SGE as u32;
 
 /// A piece of local memory (`struct ibv_sge`).
+#[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sge {
     /// Address in the process that posted it.

@@ -1,0 +1,1 @@
+//! Receive requests in rings that peers read: the owner's side.
