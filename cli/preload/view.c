@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -237,3 +238,10 @@ GO_ON(char *, __realpath_chk, NULL, (const char *, char *, size_t), (path, out, 
 
 EXPORT char *canonicalize_file_name(const char *path)
 GO_ON(char *, canonicalize_file_name, NULL, (const char *), (path))
+
+/* ls -l asks, and takes a path that is not there for an error. */
+#define GETXATTR(name)                                                        \
+	EXPORT ssize_t name(const char *path, const char *attribute, void *out, size_t size) \
+	GO_ON(ssize_t, name, -1, (const char *, const char *, void *, size_t), (path, attribute, out, size))
+GETXATTR(getxattr)
+GETXATTR(lgetxattr)

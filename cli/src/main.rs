@@ -30,8 +30,7 @@ type Result<T> = std::result::Result<T, String>;
 #[derive(Parser)]
 #[command(name = "ironverbs", version, disable_help_subcommand = true, after_long_help = AFTER_HELP)]
 struct Cli {
-    /// Folder of libibverbs.so.1 and libironverbs-view.so, where they do not lie beside this program or in the
-    /// library folder that belongs to it
+    /// Folder of libibverbs.so.1 and libironverbs-view.so [default: this program's, or its prefix's lib…/ironverbs]
     #[arg(long, global = true, value_name = "DIR")]
     libdir: Option<PathBuf>,
     #[command(subcommand)]
@@ -42,15 +41,15 @@ struct Cli {
 enum Command {
     /// Runs a program on the software device
     ///
-    /// The program gets this library in place of the system's, and a device soft0 before all others. Programs that are
-    /// started so on one machine, by one user, reach each other as over a network; each needs no more than the command
-    /// that it needs with hardware:
+    /// The program gets this library in place of the system's, and a device soft0 before all others. Programs
+    /// that one user starts so on one machine reach each other as over a network, with the options that they
+    /// need with hardware:
     ///
     ///   ironverbs run ib_write_bw &
     ///   ironverbs run ib_write_bw localhost
     ///
-    /// This command replaces itself by the program, so signals, standard files and exit status are the program's.
-    #[command(after_long_help = RUN_HELP)]
+    /// This command replaces itself by the program: signals, standard files and exit status are the program's.
+    #[command(after_long_help = RUN_HELP, verbatim_doc_comment)]
     Run(Run),
     /// Lists all devices with their ports and GIDs
     Devices,
