@@ -166,15 +166,16 @@ impl Report {
             self.say(Verdict::Note, "shared memory", &format!("{path}: {}", io::Error::last_os_error()), &[]);
             return;
         };
-        let finding = format!("{path} has {} free", size(free));
+        let room = if free == u64::MAX { "no limit".to_owned() } else { format!("{} free", size(free)) };
+        let finding = format!("{path} has {room}");
         let repair = enlarge(&path);
-        match free {
-            ..ROOM_MIN => self.say(Verdict::Bad, "shared memory", &finding, &[&repair, CONTAINER_ROOM]),
-            ..ROOM_WISHED => {
-                let finding = format!("{finding}: enough for a few processes with small queues");
-                self.say(Verdict::Note, "shared memory", &finding, &[&repair, CONTAINER_ROOM]);
-            }
-            _ => self.say(Verdict::Good, "shared memory", &finding, &[]),
+        if free < ROOM_MIN {
+            self.say(Verdict::Bad, "shared memory", &finding, &[&repair, CONTAINER_ROOM]);
+        } else if free < ROOM_WISHED {
+            let finding = format!("{finding}: enough for a few processes with small queues");
+            self.say(Verdict::Note, "shared memory", &finding, &[&repair, CONTAINER_ROOM]);
+        } else {
+            self.say(Verdict::Good, "shared memory", &finding, &[]);
         }
     }
 
@@ -302,6 +303,8 @@ fn size(bytes: u64) -> String {
     format!("{:.1} {}", bytes as f64 / (1_u64 << (10 * unit)) as f64, UNITS[unit])
 }
 
+// On 32-bit machines some of the numbers are narrower.
+#[allow(clippy::useless_conversion)]
 fn free_space(folder: &Path) -> Option<u64> {
     let path = std::ffi::CString::new(folder.as_os_str().as_bytes()).ok()?;
     let mut stat = core::mem::MaybeUninit::<libc::statvfs>::uninit();
@@ -312,7 +315,8 @@ fn free_space(folder: &Path) -> Option<u64> {
     // SAFETY: the call succeeded and has written all of it.
     let stat = unsafe { stat.assume_init() };
     // A tmpfs without a limit tells no blocks at all.
-    if stat.f_blocks == 0 { Some(u64::MAX) } else { Some(stat.f_bavail as u64 * stat.f_frsize as u64) }
+    let blocks = if stat.f_blocks == 0 { u64::MAX } else { stat.f_bavail.into() };
+    Some(blocks.saturating_mul(stat.f_frsize.into()))
 }
 
 fn yama() -> Option<u32> {
