@@ -23,6 +23,9 @@ const DUMP_ATTEMPTS: u32 = 4;
 /// Versions of the uverbs command set that this library speaks.
 const KNOWN_ABI: core::ops::RangeInclusive<u32> = 3..=6;
 
+/// What the device file's name of a software device starts with; the kernel's are `uverbs` and a number.
+pub const SOFTWARE_FILE: &str = "uverbs-";
+
 /// The version of the uverbs command set, once known; 0 before.
 static ABI_VERSION: AtomicU32 = AtomicU32::new(0);
 
@@ -316,7 +319,9 @@ fn from_sysfs() -> Result<Vec<DeviceInfo>> {
         return Err(Errno::ENOMEM);
     }
     let names = folder_names(&class).ok_or(Errno::ENOSYS)?;
-    Ok(names.iter().filter_map(|name| device_from_sysfs(&class, name)).collect())
+    // Where software devices are shown as the kernel's, for programs that look for themselves, they still are not.
+    let kernels = names.iter().filter(|name| !name.starts_with(SOFTWARE_FILE));
+    Ok(kernels.filter_map(|name| device_from_sysfs(&class, name)).collect())
 }
 
 /// Names in a folder that do not start with a dot, in the folder's order; nothing if it cannot be read.

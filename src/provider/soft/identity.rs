@@ -17,12 +17,10 @@ use softrdma::host::folder::Config;
 use super::gids;
 use crate::environment;
 use crate::log;
-use crate::uverbs::discovery::{DeviceInfo, is_file_name};
+use crate::uverbs::discovery::{DeviceInfo, SOFTWARE_FILE, is_file_name};
 
 /// Most devices that one process gets. They share one engine, so more than one is of use for tests alone.
 const DEVICES_MAX: usize = 16;
-/// What the name of the device file starts with. The kernel's are `uverbs` and a number.
-const FILE_PREFIX: &str = "uverbs-";
 
 /// The software devices that the environment asks for. A name that a device of the kernel has already stays that device's.
 pub fn devices(of_the_kernel: &[DeviceInfo]) -> Vec<DeviceInfo> {
@@ -40,7 +38,7 @@ pub fn devices(of_the_kernel: &[DeviceInfo]) -> Vec<DeviceInfo> {
     names
         .into_iter()
         .filter(free)
-        .filter_map(|name| DeviceInfo::software(&name, &format!("{FILE_PREFIX}{name}"), guid(&host, &name)))
+        .filter_map(|name| DeviceInfo::software(&name, &format!("{SOFTWARE_FILE}{name}"), guid(&host, &name)))
         .collect()
 }
 
@@ -58,7 +56,7 @@ fn names(value: &OsStr) -> Option<Vec<String>> {
     for name in value.split(',').map(str::trim) {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
         // The name of the device file, which is longer, must fit as well.
-        if !is_file_name(&format!("{FILE_PREFIX}{name}")) || name.is_empty() || !name.bytes().all(plain) {
+        if !is_file_name(&format!("{SOFTWARE_FILE}{name}")) || name.is_empty() || !name.bytes().all(plain) {
             return None;
         }
         if !names.iter().any(|known| known == name) {
