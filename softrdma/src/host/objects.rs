@@ -101,7 +101,9 @@ impl Shape {
             Object::Srq(_) if ring && receive && capacity > 0 => {
                 Some(capacity * u64::from(self.receive_words))
             }
-            Object::Cq(_) if ring && capacity > 0 && (HEAD_WORDS..=ENTRY_WORDS).contains(&self.receive_words) => {
+            Object::Cq(_)
+                if ring && capacity > 0 && (HEAD_WORDS..=ENTRY_WORDS).contains(&self.receive_words) =>
+            {
                 Some(capacity * u64::from(self.receive_words))
             }
             _ => None,
@@ -282,6 +284,39 @@ impl Objects {
         }
         table.entries.push((0, None));
         Ok(index)
+    }
+
+    /// Gives a queue another ring of `capacity` entries of `words` words. `fill` copies what is to stay into the new ring, whose offset it is
+    /// told. The caller holds the queue's lock; others find the new ring when they lock it.
+    ///
+    /// Errors: [`Error::NoMemory`]; [`Error::OutOfBounds`] when there is no such object or capacity, [`Error::Forked`].
+    /// Nothing has changed then.
+    pub fn resize(
+        &self,
+        object: Object,
+        capacity: u32,
+        words: u32,
+        fill: impl FnOnce(&Mapping, u64),
+    ) -> Result<()> {
+        let (which, index) = kind(object);
+        let mut table = self.kind(which);
+        let chunk = *table.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
+        let slot = table.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?;
+        let before = slot.1.ok_or(Error::OutOfBounds)?;
+        let (memory, entry) = (self.segment.memory(), chunk + ENTRY * u64::from(index % CHUNK));
+        let word = |at: u64| memory.u64(entry + at);
+        let shape = Shape { capacity, receive_words: words, bell: None, alert: None };
+        let ring = self.segment.alloc(8 * shape.words(object).ok_or(Error::OutOfBounds)?, 64)?;
+        fill(memory, ring.offset);
+        let packed = u64::from(capacity) | u64::from(words) << 32;
+        // Between two generations there is no such object for whoever looks without the lock.
+        word(GENERATION)?.store(slot.0 + 1, Ordering::Release);
+        word(RING)?.store(ring.offset, Ordering::Release);
+        word(SHAPE)?.store(packed, Ordering::Release);
+        *slot = (slot.0 + 2, Some(ring));
+        word(GENERATION)?.store(slot.0, Ordering::Release);
+        self.segment.free(before);
+        Ok(())
     }
 
     /// Ends an object. The caller holds its lock, so no transaction is under way; peers find it gone afterwards.
@@ -625,7 +660,9 @@ mod tests {
                 match object {
                     qp @ Object::Qp(i) => {
                         use QpWord::*;
-                        words.extend([State, Journal, Head, Tail, Claim, Events, Seen].map(|w| Word::Qp(i, w)));
+                        words.extend(
+                            [State, Journal, Head, Tail, Claim, Events, Seen].map(|w| Word::Qp(i, w)),
+                        );
                         words.extend((0..RECEIVE_WORDS).map(|word| Word::Claimed { qp: i, word }));
                         words.extend((0..64).map(|n| Word::Receive { queue: qp, slot: n / 8, word: n % 8 }));
                     }
