@@ -344,7 +344,10 @@ mod tests {
         let operands = Operands::Remote { addr: 0, rkey: 0, length: 0 };
         let read = Request { opcode: Opcode::RdmaRead, operands, ..send(8) };
         assert_eq!(start(&read.outline(), &sender, lookup), Err(Status::LocProtErr), "region is read-only");
-        assert_eq!(start(&read.outline(), &Sender { max_rd_atomic: 0, ..sender }, lookup), Err(Status::LocQpOpErr));
+        assert_eq!(
+            start(&read.outline(), &Sender { max_rd_atomic: 0, ..sender }, lookup),
+            Err(Status::LocQpOpErr)
+        );
         let swap = Request {
             opcode: Opcode::CmpAndSwp,
             operands: Operands::Atomic { addr: 0, rkey: 0, compare_add: 0, swap: 0 },

@@ -104,19 +104,7 @@ impl Route {
         let held = remote.host.find([Some(Object::Qp(qp)), None, None]);
         let generation = held.generation(Object::Qp(qp))?;
         let (words, attributes, queues, xrc) = ([0; QP_WORDS], None, None, None);
-        Some(Self {
-            qp_num,
-            dgid,
-            gids_epoch,
-            remote,
-            qp,
-            generation,
-            held,
-            words,
-            attributes,
-            queues,
-            xrc,
-        })
+        Some(Self { qp_num, dgid, gids_epoch, remote, qp, generation, held, words, attributes, queues, xrc })
     }
 
     /// Looks the target's queues up anew.
@@ -159,12 +147,8 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
         Data::Inline(_) | Data::InlineSges(_) => &[],
     };
     let length = wr.data.length();
-    let sender = Sender {
-        qp_type: from.qp_type,
-        pd: from.pd,
-        max_rd_atomic: from.max_rd_atomic,
-        mtu: from.mtu,
-    };
+    let sender =
+        Sender { qp_type: from.qp_type, pd: from.pd, max_rd_atomic: from.max_rd_atomic, mtu: from.mtu };
     let outline = Outline { opcode: wr.opcode, operands: wr.operands, sges, length };
     if let Err(status) = start(&outline, &sender, |key| site.keys.local(key).map(|entry| entry.key)) {
         return Outcome::Local(status);
@@ -266,9 +250,7 @@ impl Call<'_> {
         let mut operation = Operation::new(&view);
         operation.lock(qp)?;
         let words: [u64; QP_WORDS] = load(&view, qp);
-        let xrc_changed = route
-            .attributes
-            .is_some_and(|attributes| attributes.qp_type == QpType::XrcRecv)
+        let xrc_changed = route.attributes.is_some_and(|attributes| attributes.qp_type == QpType::XrcRecv)
             && !route.xrc.is_some_and(|xrc| {
                 let srq = route.queues.and_then(|queues| queues.srq);
                 xrc.srq_num == self.wr.srq_num && srq.is_some_and(|srq| view.is_current(Object::Srq(srq)))
@@ -375,14 +357,7 @@ impl Call<'_> {
             Payload::Receive(receive) => {
                 let header = if target.qp_type == QpType::Ud { GRH_BYTES } else { 0 };
                 let used = self.incoming.length + header;
-                return payload::into_receive(
-                    self.site,
-                    remote,
-                    self.wr,
-                    target.receive_pd,
-                    receive,
-                    used,
-                );
+                return payload::into_receive(self.site, remote, self.wr, target.receive_pd, receive, used);
             }
             Payload::Remote(memory) => memory,
         };
@@ -416,12 +391,7 @@ impl Call<'_> {
         }
     }
 
-    fn atomic(
-        &self,
-        remote: &Remote,
-        addr: u64,
-        operation: atomics::Operation,
-    ) -> Result<u64, MoveError> {
+    fn atomic(&self, remote: &Remote, addr: u64, operation: atomics::Operation) -> Result<u64, MoveError> {
         let pid = remote.pid().ok_or(MoveError::Gone)?;
         let lock = remote.atomics_lock().map_err(|_| MoveError::Gone)?;
         let segment = &*self.site.segment;
@@ -454,13 +424,8 @@ fn bind(site: &Site, from: &Initiator, wish: &BindWindow) -> Outcome {
     let refused = Outcome::Local(Status::MwBindErr);
     let Some(window) = site.keys.window(wish.window) else { return refused };
     let region = site.keys.local(wish.region);
-    let checked = check_bind(
-        &window.key,
-        region.as_ref().map(|region| &region.key),
-        from.qp_type,
-        from.pd,
-        wish.bind,
-    );
+    let checked =
+        check_bind(&window.key, region.as_ref().map(|region| &region.key), from.qp_type, from.pd, wish.bind);
     if checked.is_err() {
         return refused;
     }

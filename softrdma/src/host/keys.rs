@@ -489,7 +489,8 @@ mod tests {
         let (me, keys) = keys(&dir);
         let table = me.root(ROOT).unwrap().load(Ordering::Relaxed);
         let peer = Peer::open(me.folder(), 0).unwrap();
-        let valid = |key| [lookup(me.memory(), table, key).unwrap(), keys.window(key).unwrap()].map(|e| e.key.valid);
+        let valid =
+            |key| [lookup(me.memory(), table, key).unwrap(), keys.window(key).unwrap()].map(|e| e.key.valid);
         let (window, region) = (entry(2), entry(3));
         let (key, other) = (keys.add(&window).unwrap(), keys.add(&region).unwrap());
         assert_eq!(valid(key), [true; 2]);
