@@ -198,7 +198,7 @@ impl Armed {
 
     /// The word after a request to be notified: asking for solicited completions does not take back a request for any
     /// (IBA §11.4.2.2). Behind the queue's lock: see [`Arm`].
-    fn request(word: u64, solicited_only: bool) -> u64 {
+    pub(crate) fn request(word: u64, solicited_only: bool) -> u64 {
         if solicited_only { word.max(Self::Solicited as u64) } else { Self::Next as u64 }
     }
 }

@@ -36,11 +36,20 @@ pub mod srq;
 pub mod wr;
 pub mod xrc;
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::time::Instant;
 
+use crate::core::shared::Object;
+use crate::core::transport::{LockError, Transport, acquire};
 use crate::host;
 use crate::host::folder;
+
+use events::Subscribers;
+use progress::Progress;
+use site::Site;
 
 pub use crate::core::request::Rejected;
 pub use channel::Channel;
@@ -123,8 +132,8 @@ pub const LIMITS: Limits = Limits {
     max_mw: 1 << 20,
     max_pd: 1 << 20,
     max_rd_atomic: 128,
-    max_mcast_grp: 8 << 10,
-    max_mcast_qp_attach: 1 << 10,
+    max_mcast_grp: multicast::MEMBERS as u32,
+    max_mcast_qp_attach: multicast::MEMBERS as u32,
     max_msg_sz: 1 << 30,
     max_dm_size: 256 << 20,
 };
@@ -201,26 +210,64 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// The device of this process. All contexts share it; a forked child opens its own.
 #[derive(Debug)]
-pub struct Device {}
+pub struct Device {
+    pub(crate) site: Site,
+    pub(crate) progress: Progress,
+    subscribers: Subscribers,
+    domains: Mutex<Domains>,
+    xrc_domains: Mutex<xrc::Domains>,
+    windows: Mutex<memory::Windows>,
+    groups: multicast::Groups,
+    /// Queue pairs and shared receive queues by index.
+    queue_pairs: RwLock<Vec<Weak<QueuePair>>>,
+    shared_queues: RwLock<Vec<Weak<SharedReceiveQueue>>>,
+    /// By queue pair: completions of send requests that nobody polled. They keep their places in the send queue.
+    unpolled: Box<[AtomicU32]>,
+    /// By queue pair: the protection domain of its receive requests; 0 for an XRC target, which has many.
+    receive_pds: Box<[AtomicU32]>,
+    epoch: Instant,
+}
+
+/// Protection domains, and how many objects are in each.
+#[derive(Debug, Default)]
+struct Domains {
+    last: u32,
+    users: HashMap<u32, u32>,
+}
 
 impl Device {
     /// Claims a place among the processes of the folder.
     ///
     /// # Errors
     /// [`Error::Host`] when the folder cannot be used or is full; [`Error::NoMemory`].
-    pub fn open(_settings: &Settings) -> Result<Arc<Self>> {
-        todo!()
+    pub fn open(settings: &Settings) -> Result<Arc<Self>> {
+        let site = Site::open(&settings.folder)?;
+        let groups = multicast::Groups::new();
+        Ok(Arc::new_cyclic(|device| Self {
+            site,
+            progress: Progress::new(device.clone()),
+            subscribers: Subscribers::default(),
+            domains: Mutex::default(),
+            xrc_domains: Mutex::default(),
+            windows: Mutex::default(),
+            groups,
+            queue_pairs: RwLock::default(),
+            shared_queues: RwLock::default(),
+            unpolled: counters(),
+            receive_pds: counters(),
+            epoch: Instant::now(),
+        }))
     }
 
     /// Whether the caller is the process that opened the device, not a child forked later.
     #[must_use]
     pub fn is_mine(&self) -> bool {
-        todo!()
+        self.site.segment.is_mine()
     }
 
     /// Tells which addresses this device has. A message to another address finds nobody.
-    pub fn set_gids(&self, _gids: &[[u8; 16]]) {
-        todo!()
+    pub fn set_gids(&self, gids: &[[u8; 16]]) {
+        self.site.set_gids(gids);
     }
 
     /// The most that the device offers.
@@ -234,27 +281,119 @@ impl Device {
     /// # Errors
     /// [`Error::NoMemory`] at [`Limits::max_pd`].
     pub fn alloc_pd(&self) -> Result<u32> {
-        todo!()
+        let mut domains = self.domains();
+        if domains.users.len() >= LIMITS.max_pd as usize {
+            return Err(Error::NoMemory);
+        }
+        loop {
+            domains.last = domains.last.wrapping_add(1).max(1);
+            let pd = domains.last;
+            if let std::collections::hash_map::Entry::Vacant(place) = domains.users.entry(pd) {
+                place.insert(0);
+                return Ok(pd);
+            }
+        }
     }
 
     /// Ends a protection domain.
     ///
     /// # Errors
-    /// [`Error::Busy`] while an object is in it.
-    pub fn free_pd(&self, _pd: u32) -> Result<()> {
-        todo!()
+    /// [`Error::Busy`] while an object is in it, [`Error::Invalid`] when there is none.
+    pub fn free_pd(&self, pd: u32) -> Result<()> {
+        let mut domains = self.domains();
+        match domains.users.get(&pd) {
+            None => Err(Error::Invalid("no such protection domain")),
+            Some(0) => {
+                domains.users.remove(&pd);
+                Ok(())
+            }
+            Some(_) => Err(Error::Busy),
+        }
     }
 
-    /// Counts one more object in a protection domain, of a kind that the device does not know (address handles).
+    /// Counts one more object in a protection domain, also of a kind that the device does not know (address handles).
     ///
     /// # Errors
     /// [`Error::Invalid`] when there is no such domain.
-    pub fn hold_pd(&self, _pd: u32) -> Result<()> {
-        todo!()
+    pub fn hold_pd(&self, pd: u32) -> Result<()> {
+        let mut domains = self.domains();
+        *domains.users.get_mut(&pd).ok_or(Error::Invalid("no such protection domain"))? += 1;
+        Ok(())
     }
 
     /// Takes back one [`Device::hold_pd`].
-    pub fn release_pd(&self, _pd: u32) {
-        todo!()
+    pub fn release_pd(&self, pd: u32) {
+        if let Some(users) = self.domains().users.get_mut(&pd) {
+            *users = users.saturating_sub(1);
+        }
+    }
+
+    fn domains(&self) -> MutexGuard<'_, Domains> {
+        self.domains.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nanoseconds since the device was opened.
+    pub(crate) fn now(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Ends an object in the segment. No transaction is under way then, and none begins.
+    fn end(&self, object: Object) {
+        let locked = acquire(&self.site.own, object).is_ok();
+        let _ = self.site.objects.destroy(object);
+        if locked {
+            self.site.own.unlock(object);
+        }
+    }
+
+    /// The queue pair with this index.
+    fn queue_pair(&self, index: u32) -> Option<Arc<QueuePair>> {
+        self.queue_pairs.read().unwrap_or_else(PoisonError::into_inner).get(index as usize)?.upgrade()
+    }
+
+    /// The shared receive queue with this index.
+    fn shared_queue(&self, index: u32) -> Option<Arc<SharedReceiveQueue>> {
+        self.shared_queues.read().unwrap_or_else(PoisonError::into_inner).get(index as usize)?.upgrade()
+    }
+
+    /// Completions of a queue pair's send requests that nobody polled.
+    fn unpolled(&self, index: u32) -> &AtomicU32 {
+        &self.unpolled[index as usize % self.unpolled.len()]
+    }
+
+    /// The protection domain of a queue pair's receive requests.
+    fn receive_pd(&self, qp_num: u32) -> Option<u32> {
+        let (_, index) = site::place_of(qp_num)?;
+        self.receive_pds.get(index as usize).map(|pd| pd.load(Ordering::Relaxed))
+    }
+
+    /// A completion of a send request was polled.
+    fn polled(&self, qp_num: u32) {
+        if let Some((_, index)) = site::place_of(qp_num) {
+            self.unpolled(index).fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A counter for each queue pair, all 0.
+fn counters() -> Box<[AtomicU32]> {
+    (0..site::MAX_NUMBERED).map(|_| AtomicU32::new(0)).collect()
+}
+
+/// Remembers an object by its index.
+fn remember<T>(table: &RwLock<Vec<Weak<T>>>, index: u32, object: &Arc<T>) {
+    let mut table = table.write().unwrap_or_else(PoisonError::into_inner);
+    let index = index as usize;
+    if table.len() <= index {
+        table.resize_with(index + 1, Weak::new);
+    }
+    table[index] = Arc::downgrade(object);
+}
+
+/// A lock in shared memory could not be had.
+fn busy(e: LockError) -> Error {
+    match e {
+        LockError::Busy => Error::Busy,
+        LockError::Gone => Error::Host(host::Error::Gone),
     }
 }
