@@ -199,7 +199,10 @@ impl Receiver {
             let queue = if ring < OWN_RINGS as usize { Object::Qp(ring as u32) } else { Object::Srq(SRQ) };
             loop {
                 let sge = Sge { addr: *posted, length: 3, lkey: 1 };
-                let request = ReceiveRequest { wr_id: *posted, sges: std::iter::repeat_n(sge, (*posted % 3) as usize).collect() };
+                let request = ReceiveRequest {
+                    wr_id: *posted,
+                    sges: std::iter::repeat_n(sge, (*posted % 3) as usize).collect(),
+                };
                 if post(&*self.host, queue, &request).is_err() {
                     break;
                 }
@@ -211,7 +214,9 @@ impl Receiver {
     fn drain(&mut self) {
         for cq in 0..2 {
             run(&*self.host, Arm::new(cq, false)).unwrap();
-            while let Some(c) = poll(&*self.host, cq, &mut Staged::default()).expect("a damaged completion queue") {
+            while let Some(c) =
+                poll(&*self.host, cq, &mut Staged::default()).expect("a damaged completion queue")
+            {
                 assert_eq!(c.status, Status::Success);
                 assert_eq!(cq_of(c.qp_num), cq);
                 assert_eq!(c.imm_or_key, !(c.wr_id as u32));

@@ -155,7 +155,8 @@ impl Poster {
     /// That of a ring as it stands. Made anew after a reset. A completion queue takes nothing.
     #[must_use]
     pub fn new(memory: &impl Memory, queue: Object) -> Self {
-        let (head, tail) = counts(queue).map_or((0, 0), |(head, tail)| (memory.load(head), memory.load(tail)));
+        let (head, tail) =
+            counts(queue).map_or((0, 0), |(head, tail)| (memory.load(head), memory.load(tail)));
         Self { queue, tail: tail as u32, head: head as u32 }
     }
 

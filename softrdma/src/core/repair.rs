@@ -4,7 +4,9 @@
 
 use super::claim::After;
 use super::deliver::take_request;
-use super::shared::{Claim, CqJournal, CqWord, Memory, Object, QpJournal, QpWord, SrqJournal, SrqWord, Word, slot};
+use super::shared::{
+    Claim, CqJournal, CqWord, Memory, Object, QpJournal, QpWord, SrqJournal, SrqWord, Word, slot,
+};
 use super::transport::{Machine, Progress};
 
 /// Makes an object whole: what its last owner was doing has then either happened or not. Run by whoever holds the

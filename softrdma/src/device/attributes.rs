@@ -98,7 +98,10 @@ impl SrqAttributes {
     /// The words.
     #[must_use]
     pub fn pack(&self) -> [u64; SRQ_WORDS] {
-        [u64::from(self.pd), some(self.xrc.map(|xrc| xrc.0)) | u64::from(self.xrc.map_or(0, |xrc| xrc.1)) << 32]
+        [
+            u64::from(self.pd),
+            some(self.xrc.map(|xrc| xrc.0)) | u64::from(self.xrc.map_or(0, |xrc| xrc.1)) << 32,
+        ]
     }
 
     /// The attributes in these words.

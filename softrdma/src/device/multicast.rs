@@ -128,7 +128,8 @@ fn members(memory: &Memory, table: u64, gid: &[u8; 16], mut tell: impl FnMut(u32
     let halves = halves(gid);
     for entry in words.chunks_exact(WORDS) {
         let member = entry[0].load(Ordering::Acquire);
-        let same = entry[1].load(Ordering::Acquire) == halves[0] && entry[2].load(Ordering::Acquire) == halves[1];
+        let same =
+            entry[1].load(Ordering::Acquire) == halves[0] && entry[2].load(Ordering::Acquire) == halves[1];
         if member != 0 && same && entry[0].load(Ordering::Relaxed) == member {
             tell(member as u32 - 1);
         }

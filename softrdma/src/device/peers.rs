@@ -77,7 +77,12 @@ impl Remote {
         if slot == me.owner().slot() {
             // SAFETY: reads a number of the process.
             let way = Way::Direct(unsafe { libc::getpid() });
-            return Ok(Self { me: me.clone(), peer: None, host: Host::own(me.clone()).with_limit(LIMIT), way });
+            return Ok(Self {
+                me: me.clone(),
+                peer: None,
+                host: Host::own(me.clone()).with_limit(LIMIT),
+                way,
+            });
         }
         let peer = Arc::new(Peer::open(me.folder(), slot)?);
         let way = copy::probe(&peer)?;

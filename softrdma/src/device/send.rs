@@ -156,7 +156,12 @@ impl Ring {
             srq_num: wr.srq_num,
             sges,
             inline,
-            datagram: wr.datagram.map(|d| Address { qp_num: d.qp_num, qkey: d.qkey, grh: *d.grh, dgid: d.dgid }),
+            datagram: wr.datagram.map(|d| Address {
+                qp_num: d.qp_num,
+                qkey: d.qkey,
+                grh: *d.grh,
+                dgid: d.dgid,
+            }),
         };
         if place == self.slots.len() {
             self.slots.push(slot);

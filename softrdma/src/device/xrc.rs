@@ -54,13 +54,7 @@ impl XrcDomain {
             domains.files.entry(file).or_insert((number, 0)).1 += 1;
         }
         drop(domains);
-        Ok(Arc::new(Self {
-            device: device.clone(),
-            number,
-            file,
-            users: 0.into(),
-            closed: false.into(),
-        }))
+        Ok(Arc::new(Self { device: device.clone(), number, file, users: 0.into(), closed: false.into() }))
     }
 
     /// The number of the domain in this process.
@@ -148,7 +142,8 @@ impl OpenedQp {
         let device = &domain.device;
         let none = Error::Invalid("no such queue pair");
         let (slot, index) = place_of(qp_num).ok_or(none)?;
-        let qp = device.queue_pair(index).filter(|_| slot == device.site.segment.owner().slot()).ok_or(none)?;
+        let qp =
+            device.queue_pair(index).filter(|_| slot == device.site.segment.owner().slot()).ok_or(none)?;
         if qp.qp_type() != QpType::XrcRecv || qp.domain() != Some(domain.number) || !qp.open_once_more() {
             return Err(none);
         }

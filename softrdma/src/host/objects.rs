@@ -101,7 +101,9 @@ impl Shape {
             Object::Srq(_) if ring && receive && capacity > 0 => {
                 Some(capacity * u64::from(self.receive_words))
             }
-            Object::Cq(_) if ring && capacity > 0 && (HEAD_WORDS..=ENTRY_WORDS).contains(&self.receive_words) => {
+            Object::Cq(_)
+                if ring && capacity > 0 && (HEAD_WORDS..=ENTRY_WORDS).contains(&self.receive_words) =>
+            {
                 Some(capacity * u64::from(self.receive_words))
             }
             _ => None,
@@ -625,7 +627,9 @@ mod tests {
                 match object {
                     qp @ Object::Qp(i) => {
                         use QpWord::*;
-                        words.extend([State, Journal, Head, Tail, Claim, Events, Seen].map(|w| Word::Qp(i, w)));
+                        words.extend(
+                            [State, Journal, Head, Tail, Claim, Events, Seen].map(|w| Word::Qp(i, w)),
+                        );
                         words.extend((0..RECEIVE_WORDS).map(|word| Word::Claimed { qp: i, word }));
                         words.extend((0..64).map(|n| Word::Receive { queue: qp, slot: n / 8, word: n % 8 }));
                     }

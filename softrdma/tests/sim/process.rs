@@ -399,8 +399,8 @@ async fn respond(world: &World, me: Me, qp: u32, end: (usize, u32), request: &Re
         .collect();
     let at_hand = request.opcode != Opcode::RdmaRead && world.random.once_in(2);
     let queues = Queues { qp: end.1, cq: config.recv_cq, srq: config.srq };
-    let mut respond = Respond::new(target, queues, incoming, key(rkey), None)
-        .with_payload(at_hand.then_some(&payload));
+    let mut respond =
+        Respond::new(target, queues, incoming, key(rkey), None).with_payload(at_hand.then_some(&payload));
     loop {
         match respond.step(segment, key) {
             Want::Done(outcome) => return outcome,

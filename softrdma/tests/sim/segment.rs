@@ -21,7 +21,12 @@ struct Queue {
 impl Queue {
     fn new(words: u32, capacity: u32, stride: u32) -> Self {
         let zeroed = |count: u32| (0..count).map(|_| Cell::new(0)).collect();
-        Self { words: zeroed(words), ring: zeroed(capacity * stride), capacity, attributes: zeroed(ATTRIBUTES) }
+        Self {
+            words: zeroed(words),
+            ring: zeroed(capacity * stride),
+            capacity,
+            attributes: zeroed(ATTRIBUTES),
+        }
     }
 }
 
