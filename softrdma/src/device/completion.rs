@@ -1,17 +1,17 @@
 //! Completion queues.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::core::completion::{Arm, Completion};
-use crate::core::shared::{CqWord, Object, Word, held, slot};
+use crate::core::completion::{Arm, Completion, ENTRY_WORDS, HEAD_WORDS, remove, wants};
+use crate::core::keys::check_local;
+use crate::core::shared::{CqWord, Memory as _, Object, Word, held, slot};
 use crate::core::transport::{Transport, acquire, run};
-use crate::core::verbs::WcOpcode;
+use crate::core::verbs::{Status, WcFlags, WcOpcode};
 use crate::host;
 use crate::host::memory::Memory;
 use crate::host::objects::Shape;
 
-use super::attributes::CqAttributes;
 use super::{Channel, Device, Error, EventQueue, LIMITS, Result, busy};
 
 /// Flags of a completion queue.
@@ -19,6 +19,8 @@ use super::{Channel, Device, Error, EventQueue, LIMITS, Result, busy};
 pub struct CqFlags {
     /// Completions carry the time (`IBV_WC_EX_WITH_COMPLETION_TIMESTAMP` and the like).
     pub timestamps: bool,
+    /// An overrun is no error: what had no room is lost (`IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN`).
+    pub ignore_overrun: bool,
 }
 
 /// A completion queue (`struct ibv_cq`).
@@ -44,6 +46,8 @@ struct Reader {
     /// Offsets in the segment, in bytes.
     ring: u64,
     stride: u64,
+    /// Words of an entry.
+    words: usize,
     head_at: u64,
     tail_at: u64,
 }
@@ -54,7 +58,7 @@ impl Reader {
         let ring = at(Word::Entry { cq, slot: 0, word: 0 })?;
         let stride = at(Word::Entry { cq, slot: 1, word: 0 })? - ring;
         let (head_at, tail_at) = (at(Word::Cq(cq, CqWord::Head))?, at(Word::Cq(cq, CqWord::Tail))?);
-        Ok(Self { head, capacity, ring, stride, head_at, tail_at })
+        Ok(Self { head, capacity, ring, stride, words: (stride / 8) as usize, head_at, tail_at })
     }
 
     /// Entries that wait; none when the count cannot be true.
@@ -98,7 +102,9 @@ impl CompletionQueue {
         let reader = Reader::new(device, index, 0, capacity).inspect_err(|_| {
             let _ = device.site.objects.destroy(object);
         })?;
-        CqAttributes { timestamps: flags.timestamps }.store(&device.site.own, index);
+        let wants =
+            flag(flags.timestamps, wants::TIMESTAMPS) | flag(flags.ignore_overrun, wants::IGNORE_OVERRUN);
+        device.site.own.store(Word::Attribute { object, word: 0 }, wants);
         if let Some(channel) = channel {
             channel.add(index, cookie);
         }
@@ -134,25 +140,60 @@ impl CompletionQueue {
         self.device.progress.make(&self.device);
         let mut reader = self.reader();
         let memory = self.device.site.segment.memory();
-        let count = reader.waiting(memory).min(max);
-        if count == 0 {
-            return 0;
-        }
         let mut taken = 0;
         let mut head = reader.head;
-        for _ in 0..count {
-            let entry = read(memory, reader.entry(head));
+        while taken < max {
+            let Ok(words) = memory.words(reader.entry(head), reader.words) else { break };
+            let first = words[0].load(Ordering::Acquire);
+            if first as u32 != head.wrapping_add(1) {
+                break;
+            }
             head = head.wrapping_add(1);
             // Words that cannot be true were written by somebody else than a peer's engine.
-            let Some(completion) = entry else { continue };
-            if (completion.opcode as u32) < WcOpcode::Recv as u32 {
-                self.device.polled(completion.qp_num);
-            }
+            let Some(completion) = self.read(first, words) else { continue };
             take(&completion);
             taken += 1;
         }
-        reader.move_head(memory, head);
+        if head != reader.head {
+            reader.move_head(memory, head);
+        }
         taken
+    }
+
+    /// The completion in an entry whose first word was published. Payload that came with it goes to its buffer.
+    fn read(&self, first: u64, words: &[AtomicU64]) -> Option<Completion> {
+        let mut head = [first; HEAD_WORDS as usize];
+        for (value, word) in head.iter_mut().zip(words).skip(1) {
+            *value = word.load(Ordering::Relaxed);
+        }
+        let (mut completion, bytes) = Completion::unpack(&head)?;
+        if completion.opcode < WcOpcode::Recv {
+            self.device.polled(completion.qp_num);
+        } else if bytes > 0 {
+            let payload = words.get(HEAD_WORDS as usize..).filter(|payload| bytes <= 8 * payload.len())?;
+            if self.place(completion.qp_num, head[6], head[2] as u32, payload, bytes).is_none() {
+                let status = Status::LocProtErr;
+                completion = Completion { status, byte_len: 0, flags: WcFlags::NONE, ..completion };
+            }
+        }
+        Some(completion)
+    }
+
+    /// Moves payload to the buffer that it came for, by this process's own books of keys.
+    fn place(&self, qp_num: u32, addr: u64, lkey: u32, payload: &[AtomicU64], bytes: usize) -> Option<()> {
+        let pd = self.device.receive_pd(qp_num)?;
+        let entry = self.device.site.keys.local(lkey)?;
+        let pd = if pd == 0 { entry.key.pd } else { pd };
+        check_local(Some(&entry.key), pd, addr, bytes as u32, true).ok()?;
+        let mut copy = [0u64; ENTRY_WORDS as usize];
+        for (to, from) in copy.iter_mut().zip(payload).take(bytes.div_ceil(8)) {
+            *to = from.load(Ordering::Relaxed);
+        }
+        let to = std::ptr::with_exposed_provenance_mut::<u8>(entry.translate(addr) as usize);
+        // SAFETY: the program registered the range for the device to write to; no Rust reference to it is live. `copy`
+        // holds at least `bytes` bytes: no entry has more words.
+        unsafe { std::ptr::copy_nonoverlapping(copy.as_ptr().cast::<u8>(), to, bytes) };
+        Some(())
     }
 
     /// Asks for an event when the next completion comes, or the next that is solicited or an error.
@@ -185,7 +226,7 @@ impl CompletionQueue {
             }
             if capacity != reader.capacity {
                 let (from, stride) = (&*reader, reader.stride);
-                site.objects.resize(object, capacity, |memory, ring| {
+                site.objects.resize(object, capacity, (stride / 8) as u32, |memory, ring| {
                     for count in (0..waiting).map(|n| from.head.wrapping_add(n)) {
                         let to = ring + stride * u64::from(slot(count, capacity));
                         copy(memory, from.entry(count), to, stride);
@@ -238,20 +279,10 @@ impl CompletionQueue {
         if acquire(own, object).is_err() {
             return;
         }
-        // From the newest to the oldest, those that stay move up.
-        let waiting = reader.waiting(memory);
-        let mut to = reader.head.wrapping_add(waiting);
-        for n in (0..waiting).rev() {
-            let from = reader.head.wrapping_add(n);
-            let stays = read(memory, reader.entry(from)).is_none_or(|entry| entry.qp_num != qp_num);
-            if stays {
-                to = to.wrapping_sub(1);
-                if to != from {
-                    copy(memory, reader.entry(from), reader.entry(to), reader.stride);
-                }
-            }
+        remove(own, self.index, qp_num);
+        if let Ok(word) = memory.u64(reader.head_at) {
+            reader.head = word.load(Ordering::Relaxed) as u32;
         }
-        reader.move_head(memory, to);
         own.unlock(object);
     }
 
@@ -267,6 +298,10 @@ impl Drop for CompletionQueue {
     }
 }
 
+fn flag(set: bool, flag: u64) -> u64 {
+    if set { flag } else { 0 }
+}
+
 fn capacity(cqe: u32) -> Result<u32> {
     if cqe == 0 || cqe > LIMITS.max_cqe {
         return Err(Error::Invalid("number of entries"));
@@ -274,15 +309,7 @@ fn capacity(cqe: u32) -> Result<u32> {
     Ok(cqe.next_power_of_two())
 }
 
-/// The completion in an entry.
-fn read(memory: &Memory, at: u64) -> Option<Completion> {
-    let mut words = [0; 6];
-    for (value, word) in words.iter_mut().zip(memory.words(at, 6).ok()?) {
-        *value = word.load(Ordering::Relaxed);
-    }
-    Completion::unpack(&words)
-}
-
+/// Copies an entry of a ring.
 pub(super) fn copy(memory: &Memory, from: u64, to: u64, bytes: u64) {
     let words = |at| memory.words(at, (bytes / 8) as usize);
     if let (Ok(from), Ok(to)) = (words(from), words(to)) {

@@ -222,6 +222,8 @@ pub struct Device {
     shared_queues: RwLock<Vec<Weak<SharedReceiveQueue>>>,
     /// By queue pair: completions of send requests that nobody polled. They keep their places in the send queue.
     unpolled: Box<[AtomicU32]>,
+    /// By queue pair: the protection domain of its receive requests; 0 for an XRC target, which has many.
+    receive_pds: Box<[AtomicU32]>,
     epoch: Instant,
 }
 
@@ -250,7 +252,8 @@ impl Device {
             groups,
             queue_pairs: RwLock::default(),
             shared_queues: RwLock::default(),
-            unpolled: (0..site::MAX_NUMBERED).map(|_| AtomicU32::new(0)).collect(),
+            unpolled: counters(),
+            receive_pds: counters(),
             epoch: Instant::now(),
         }))
     }
@@ -357,12 +360,23 @@ impl Device {
         &self.unpolled[index as usize % self.unpolled.len()]
     }
 
+    /// The protection domain of a queue pair's receive requests.
+    fn receive_pd(&self, qp_num: u32) -> Option<u32> {
+        let (_, index) = site::place_of(qp_num)?;
+        self.receive_pds.get(index as usize).map(|pd| pd.load(Ordering::Relaxed))
+    }
+
     /// A completion of a send request was polled.
     fn polled(&self, qp_num: u32) {
         if let Some((_, index)) = site::place_of(qp_num) {
             self.unpolled(index).fetch_sub(1, Ordering::Relaxed);
         }
     }
+}
+
+/// A counter for each queue pair, all 0.
+fn counters() -> Box<[AtomicU32]> {
+    (0..site::MAX_NUMBERED).map(|_| AtomicU32::new(0)).collect()
 }
 
 /// Remembers an object by its index.

@@ -298,6 +298,8 @@ impl QueuePair {
             max_inline: init.cap.max_inline_data,
         };
         device.unpolled(index).store(0, Ordering::Relaxed);
+        let receive_pd = init.srq.as_ref().map_or(init.pd, |srq| srq.pd());
+        device.receive_pds[index as usize].store(receive_pd, Ordering::Relaxed);
         let requester = Requester::new(qp_num, init.qp_type, init.sq_sig_all);
         let initiator = Initiator::new(qp_num, init.qp_type, init.pd);
         let attributes = Attributes { cap: init.cap, ..Attributes::default() };

@@ -236,7 +236,13 @@ impl QueuePair {
     fn carry_out(&self, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
         match wr.datagram {
             Some(datagram) if datagram.qp_num == MULTICAST => self.multicast(from, wr, &datagram),
-            _ => attempt(&self.device().site, from, wr),
+            _ => {
+                let outcome = attempt(&self.device().site, from, wr);
+                if let (Operands::Bind(bind), Outcome::Done(_)) = (&wr.operands, outcome) {
+                    self.device().bound(bind);
+                }
+                outcome
+            }
         }
     }
 
@@ -323,10 +329,11 @@ impl QueuePair {
     fn complete(&self, side: &mut SendSide, completion: &Completion) {
         let Some(cq) = self.send_cq() else { return };
         self.unpolled().fetch_add(1, Ordering::Relaxed);
-        if complete(&self.device().site, cq.index(), completion, false) != Ok(Delivered::Published) {
-            // Lost, and with it the program's knowledge of the queue (IBA §10.2.4.3).
+        let delivered = complete(&self.device().site, cq.index(), completion, false);
+        if delivered != Ok(Delivered::Published) {
             self.unpolled().fetch_sub(1, Ordering::Relaxed);
-            if side.requester.state() != QpState::Err {
+            // Lost, and with it the program's knowledge of the queue (IBA §10.2.4.3).
+            if delivered != Ok(Delivered::Dropped) && side.requester.state() != QpState::Err {
                 side.requester.set_state(QpState::Err);
                 self.fail(side, QpState::Err, Some(Event::QpFatal));
             }

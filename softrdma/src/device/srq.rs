@@ -188,14 +188,14 @@ impl SharedReceiveQueue {
 
     /// Changes the size, behind the queue's lock.
     fn resize(&self, poster: &mut Poster, max_wr: u32) -> Result<()> {
-        let (capacity, _) = ring(max_wr, poster.max_sge())?;
+        let (capacity, words) = ring(max_wr, poster.max_sge())?;
         let waiting = poster.waiting(&self.device);
         if max_wr < waiting {
             return Err(Error::Invalid("fewer requests than are posted"));
         }
         let (object, tail, stride) = (Object::Srq(self.index), poster.tail(), poster.stride());
         let from = &*poster;
-        self.device.site.objects.resize(object, capacity, |memory, ring| {
+        self.device.site.objects.resize(object, capacity, words, |memory, ring| {
             for count in (1..=waiting).map(|n| tail.wrapping_sub(n)) {
                 let to = ring + stride * u64::from(slot(count, capacity));
                 super::completion::copy(memory, from.entry(count), to, stride);

@@ -286,6 +286,39 @@ impl Objects {
         Ok(index)
     }
 
+    /// Gives a queue another ring of `capacity` entries of `words` words. `fill` copies what is to stay into the new ring, whose offset it is
+    /// told. The caller holds the queue's lock; others find the new ring when they lock it.
+    ///
+    /// Errors: [`Error::NoMemory`]; [`Error::OutOfBounds`] when there is no such object or capacity, [`Error::Forked`].
+    /// Nothing has changed then.
+    pub fn resize(
+        &self,
+        object: Object,
+        capacity: u32,
+        words: u32,
+        fill: impl FnOnce(&Mapping, u64),
+    ) -> Result<()> {
+        let (which, index) = kind(object);
+        let mut table = self.kind(which);
+        let chunk = *table.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
+        let slot = table.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?;
+        let before = slot.1.ok_or(Error::OutOfBounds)?;
+        let (memory, entry) = (self.segment.memory(), chunk + ENTRY * u64::from(index % CHUNK));
+        let word = |at: u64| memory.u64(entry + at);
+        let shape = Shape { capacity, receive_words: words, bell: None, alert: None };
+        let ring = self.segment.alloc(8 * shape.words(object).ok_or(Error::OutOfBounds)?, 64)?;
+        fill(memory, ring.offset);
+        let packed = u64::from(capacity) | u64::from(words) << 32;
+        // Between two generations there is no such object for whoever looks without the lock.
+        word(GENERATION)?.store(slot.0 + 1, Ordering::Release);
+        word(RING)?.store(ring.offset, Ordering::Release);
+        word(SHAPE)?.store(packed, Ordering::Release);
+        *slot = (slot.0 + 2, Some(ring));
+        word(GENERATION)?.store(slot.0, Ordering::Release);
+        self.segment.free(before);
+        Ok(())
+    }
+
     /// Ends an object. The caller holds its lock, so no transaction is under way; peers find it gone afterwards.
     ///
     /// Errors: [`Error::OutOfBounds`] when there is none, [`Error::Forked`].
