@@ -121,7 +121,8 @@ mod tests {
         {
             let header = Header::new(&source, &to(destination)).of(0);
             assert_eq!(header[..8], [0x60, 0x81, 0x23, 0x45, 0, 32, 17, 64]);
-            assert_eq!((header[8..24], header[24..]), (source[..], destination[..]).into());
+            assert_eq!(header[8..24], source);
+            assert_eq!(header[24..], destination);
         }
     }
 }

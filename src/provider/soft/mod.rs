@@ -373,3 +373,6 @@ impl Context for SoftContext {
         qp::detach_multicast(&self.engine, qp, gid)
     }
 }
+
+#[cfg(test)]
+mod tests;
