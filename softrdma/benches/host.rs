@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use softrdma::core::completion::{Completion, poll};
+use softrdma::core::completion::{Completion, Staged, poll};
 use softrdma::core::deliver::Deliver;
 use softrdma::core::keys::{Key, Kind};
 use softrdma::core::receive::{ReceiveRequest, post};
@@ -286,13 +286,13 @@ fn keys(me: &Arc<Segment>) {
 
 fn deliver(on: &impl Transport, completion: &Completion) {
     let qp = Object::Qp(0);
-    post(on, qp, &ReceiveRequest { wr_id: 1, sges: Vec::new() }).unwrap();
+    post(on, qp, &ReceiveRequest { wr_id: 1, sges: Default::default() }).unwrap();
     let mut operation = Operation::new(on);
     operation.lock(qp).unwrap();
     let head = on.load(Word::Qp(0, QpWord::Head)) as u32;
     operation.run(Deliver::receive(0, Take::Head(head.wrapping_add(1)), 0, completion, false)).unwrap();
     operation.unlock(qp);
-    assert!(poll(on, 0).unwrap().is_some());
+    assert!(poll(on, 0, &mut Staged::default()).unwrap().is_some());
 }
 
 fn deliveries(me: &Arc<Segment>) {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`core`] | the protocol: states, requester, responder, queues and their journalled transactions; no clock, no I/O |
 //! | [`host`] | the transport: segments in shared memory, locks that survive their owner, payload copies, bells |
+//! | [`device`] | the engine: a device and the objects of the verbs on it |
 //!
 //! # How a message travels
 //!
@@ -25,4 +26,5 @@
 //! - The simulator does not reset queue pairs, bind windows or invalidate; unit tests cover those rules.
 
 pub mod core;
+pub mod device;
 pub mod host;

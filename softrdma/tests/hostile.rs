@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use softrdma::core::claim::Claim;
-use softrdma::core::completion::{Completion, poll};
+use softrdma::core::completion::{Completion, Staged, poll};
 use softrdma::core::deliver::Deliver;
 use softrdma::core::receive::{ReceiveRequest, Sge, next_in_claim, next_in_ring, post};
 use softrdma::core::shared::{Memory, Object, QpWord, Take, Word};
@@ -118,11 +118,11 @@ fn visit(stage: &Stage, peer: Peer, key: u32, index: u32) {
                 }
                 Object::Cq(cq) => {
                     for _ in 0..8 {
-                        let _ = poll(&host, cq);
+                        let _ = poll(&host, cq, &mut Staged::default());
                     }
                 }
                 Object::Srq(_) => {
-                    let request = ReceiveRequest { wr_id: 1, sges: vec![Sge::default(); 3] };
+                    let request = ReceiveRequest { wr_id: 1, sges: [Sge::default(); 3].into() };
                     let _ = post(&host, object, &request);
                 }
             }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use softrdma::core::claim::{Claim, Claimed};
-use softrdma::core::completion::{Arm, Completion, poll};
+use softrdma::core::completion::{Arm, Completion, Staged, poll};
 use softrdma::core::deliver::{Deliver, Delivered};
 use softrdma::core::receive::{Next, ReceiveRequest, Sge, next_in_claim, next_in_ring, post};
 use softrdma::core::shared::{Memory, Object, QpWord, Take, Word};
@@ -62,6 +62,10 @@ impl<T: Memory> Memory for Counting<'_, T> {
     }
     fn receive_words(&self, queue: Object) -> u32 {
         self.0.receive_words(queue)
+    }
+
+    fn entry_words(&self, cq: u32) -> u32 {
+        self.0.entry_words(cq)
     }
 }
 
@@ -195,7 +199,10 @@ impl Receiver {
             let queue = if ring < OWN_RINGS as usize { Object::Qp(ring as u32) } else { Object::Srq(SRQ) };
             loop {
                 let sge = Sge { addr: *posted, length: 3, lkey: 1 };
-                let request = ReceiveRequest { wr_id: *posted, sges: vec![sge; (*posted % 3) as usize] };
+                let request = ReceiveRequest {
+                    wr_id: *posted,
+                    sges: std::iter::repeat_n(sge, (*posted % 3) as usize).collect(),
+                };
                 if post(&*self.host, queue, &request).is_err() {
                     break;
                 }
@@ -207,7 +214,9 @@ impl Receiver {
     fn drain(&mut self) {
         for cq in 0..2 {
             run(&*self.host, Arm::new(cq, false)).unwrap();
-            while let Some(c) = poll(&*self.host, cq).expect("a damaged completion queue") {
+            while let Some(c) =
+                poll(&*self.host, cq, &mut Staged::default()).expect("a damaged completion queue")
+            {
                 assert_eq!(c.status, Status::Success);
                 assert_eq!(cq_of(c.qp_num), cq);
                 assert_eq!(c.imm_or_key, !(c.wr_id as u32));

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 use softrdma::core::breaks::collect;
 use softrdma::core::claim::{Claim, Claimed};
-use softrdma::core::completion::{Arm, Completion, poll};
+use softrdma::core::completion::{self, Arm, Completion, CqBroken, Stage, Staged, remove, stage_room, wants};
 use softrdma::core::deliver::{Deliver, Delivered};
 use softrdma::core::flush::{Flush, reset};
 use softrdma::core::keys::{Key, Kind};
@@ -116,7 +116,12 @@ impl Place {
         let Some(Next::Request(request)) = next else { panic!("{next:?}") };
         let flushed = Completion::flushed(request.wr_id, WcOpcode::Recv, 1);
         let completion = Completion { src_qp, ..flushed };
-        assert_eq!(self.carry(Deliver::receive(QP, take, CQ, &completion, false))?, Delivered::Published);
+        // As much payload as an entry takes.
+        let bytes: Vec<u8> = (0..12).flat_map(|n| (request.wr_id + n).to_ne_bytes()).collect();
+        assert_eq!(stage_room(&self.segment, CQ), bytes.len());
+        let stage = Stage { addr: request.wr_id, lkey: 1, bytes: &bytes };
+        let deliver = Deliver::receive(QP, take, CQ, &completion, false).with(Some(stage));
+        assert_eq!(self.carry(deliver)?, Delivered::Published);
         self.unlock(Object::Qp(QP))
     }
 
@@ -139,12 +144,25 @@ impl Place {
     }
 
     fn completions(&self) -> Vec<Completion> {
-        std::iter::from_fn(|| poll(&self.segment, CQ).expect("the queue is whole")).collect()
+        let mut staged = Staged::default();
+        let mut next = || {
+            let completion = completion::poll(&self.segment, CQ, &mut staged).expect("the queue is whole")?;
+            if !staged.is_empty() {
+                assert_eq!((staged.addr, staged.lkey, staged.len()), (completion.wr_id, 1, 96));
+                assert!((0..12).eq(staged.words().iter().map(|word| word - completion.wr_id)));
+            }
+            Some(completion)
+        };
+        std::iter::from_fn(&mut next).collect()
     }
 }
 
+fn poll(memory: &impl Memory, cq: u32) -> Result<Option<Completion>, CqBroken> {
+    completion::poll(memory, cq, &mut Staged::default())
+}
+
 fn request(wr_id: u64) -> ReceiveRequest {
-    ReceiveRequest { wr_id, sges: vec![Sge { addr: wr_id, length: 8, lkey: 1 }] }
+    ReceiveRequest { wr_id, sges: [Sge { addr: wr_id, length: 8, lkey: 1 }].into() }
 }
 
 /// Two deaths at these steps, visits in this order; returns whether the first process got to the end.
@@ -326,6 +344,46 @@ fn a_full_completion_queue_overruns_once_and_for_all() {
     assert_eq!(place.completions().len(), 0);
 }
 
+#[test]
+fn a_queue_that_does_not_mind_goes_on_after_an_overrun() {
+    let place = Place::new();
+    place.next_process(u32::MAX);
+    place.segment.store(Word::Attribute { object: Object::Cq(CQ), word: 0 }, wants::IGNORE_OVERRUN);
+    for wr_id in 0..6 {
+        let entry = Completion::flushed(wr_id, WcOpcode::Send, 1);
+        let expected = if wr_id < 4 { Delivered::Published } else { Delivered::Dropped };
+        assert_eq!(place.carry(Deliver::append(CQ, &entry)), Some(expected));
+    }
+    assert_eq!(place.completions().len(), 4);
+    let entry = Completion::flushed(6, WcOpcode::Send, 1);
+    assert_eq!(place.carry(Deliver::append(CQ, &entry)), Some(Delivered::Published));
+    assert_eq!(place.completions(), [entry]);
+}
+
+#[test]
+fn completions_of_a_queue_pair_can_be_taken_out() {
+    for (before, waiting) in (0..9).flat_map(|before| (0..16).map(move |waiting| (before, waiting))) {
+        let place = Place::new();
+        place.next_process(u32::MAX);
+        let entry = |wr_id, qp_num| Completion::flushed(wr_id, WcOpcode::Send, qp_num);
+        for wr_id in 0..before {
+            place.carry(Deliver::append(CQ, &entry(wr_id, 1))).expect("nobody dies");
+            assert_eq!(place.completions().len(), 1);
+        }
+        // Four entries, of queue pair 1 or 2 by the bits of a number.
+        let all: Vec<_> = (0..4).map(|n| entry(n, 1 + (waiting >> n & 1))).collect();
+        for entry in &all {
+            place.carry(Deliver::append(CQ, entry)).expect("nobody dies");
+        }
+        let rest: Vec<_> = all.iter().filter(|entry| entry.qp_num == 2).copied().collect();
+        assert_eq!(remove(&place.segment, CQ, 1) as usize, 4 - rest.len());
+        place.carry(Deliver::append(CQ, &entry(9, 3))).filter(|_| rest.len() < 4);
+        let left = place.completions();
+        assert_eq!(left[..rest.len()], rest);
+        assert_eq!(left.len(), (rest.len() + 1).min(4));
+    }
+}
+
 /// A segment whose locks are always free; every other one was somebody's who died.
 struct Bare {
     segment: Segment,
@@ -354,6 +412,10 @@ impl Memory for Bare {
 
     fn receive_words(&self, queue: Object) -> u32 {
         self.segment.receive_words(queue)
+    }
+
+    fn entry_words(&self, cq: u32) -> u32 {
+        self.segment.entry_words(cq)
     }
 }
 
@@ -402,6 +464,10 @@ impl Memory for Stubborn {
 
     fn receive_words(&self, queue: Object) -> u32 {
         self.segment.receive_words(queue)
+    }
+
+    fn entry_words(&self, cq: u32) -> u32 {
+        self.segment.entry_words(cq)
     }
 }
 
@@ -581,6 +647,7 @@ fn respond(place: &Bare, qp: u32, opcode: Opcode, moved: Result<(), MoveError>) 
         addr: 0,
         imm_or_key: 0,
         solicited: true,
+        timestamp: 0,
     };
     let key = Key { kind: Kind::Region, valid: true, pd: 1, start: 0, length: u64::MAX, access: Access(0xf) };
     let queues = Queues { qp, cq: qp, srq: (qp == 0).then_some(1) };

@@ -7,10 +7,13 @@
 //! Behind the queue pair's lock: lock of the shared queue, its journal (this queue pair, this head), the copy, the
 //! claim word of the queue pair (**the moment it happened**), the head, the limit event, journal cleared.
 
-use super::receive::{MAX_SGE, RECEIVE_WORDS};
-use super::shared::{Claim as Held, Events, Memory, Object, QpWord, SrqJournal, SrqWord, Word, held, slot};
+use super::receive::{MAX_SGE, RECEIVE_WORDS, waiting};
+use super::shared::{Claim as Held, Events, Memory, Object, QpWord, SrqJournal, SrqWord, Word, slot};
 use super::transport::{Machine, Progress};
 use super::verbs::Event;
+
+/// Words copied in one step.
+const AT_ONCE: u32 = 8;
 
 /// What came of a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,11 +74,12 @@ impl Machine for Claim {
             }
             Step::Check => {
                 let capacity = memory.capacity(queue);
-                let head = memory.load(Word::Srq(self.srq, SrqWord::Head));
+                let word = |word| Word::Srq(self.srq, word);
+                let head = memory.load(word(SrqWord::Head));
                 self.count = head as u32;
                 let slot = slot(self.count, capacity);
                 (self.outcome, self.step) =
-                    match held(head, memory.load(Word::Srq(self.srq, SrqWord::Tail)), capacity) {
+                    match waiting(memory, head, word(SrqWord::Seen), word(SrqWord::Tail), capacity) {
                         None => (Claimed::Broken, Step::Unlock),
                         Some(0) => (Claimed::Empty, Step::Unlock),
                         Some(_) => {
@@ -94,12 +98,16 @@ impl Machine for Claim {
                 self.step = Step::Copy(0);
                 memory.store(Word::Srq(self.srq, SrqWord::Journal), self.journal().pack());
             }
-            Step::Copy(word) => {
-                self.step = if word + 1 < self.words { Step::Copy(word + 1) } else { Step::Hold };
+            Step::Copy(from) => {
+                // Nobody reads the copy before it is held, so that these words are as good as one.
+                let to = self.words.min(from + AT_ONCE);
+                self.step = if to < self.words { Step::Copy(to) } else { Step::Hold };
                 // Checked again when it is used: the owner of the memory can write both places.
                 let slot = slot(self.count, memory.capacity(queue));
-                let value = memory.load(Word::Receive { queue, slot, word });
-                memory.store(Word::Claimed { qp: self.qp, word }, value);
+                for word in from..to {
+                    let value = memory.load(Word::Receive { queue, slot, word });
+                    memory.store(Word::Claimed { qp: self.qp, word }, value);
+                }
             }
             Step::Hold => {
                 self.step = Step::After(After::new(self.srq, self.journal()));
@@ -163,9 +171,11 @@ impl Machine for After {
                 memory.store(word(SrqWord::Head), u64::from(head));
             }
             AfterStep::Limit => {
-                let left = (memory.load(word(SrqWord::Tail)) as u32).wrapping_sub(head);
+                let limit = memory.load(word(SrqWord::Limit));
                 self.step = AfterStep::Done;
-                if u64::from(left) < memory.load(word(SrqWord::Limit)) {
+                if limit > 0
+                    && u64::from((memory.load(word(SrqWord::Tail)) as u32).wrapping_sub(head)) < limit
+                {
                     self.step = AfterStep::Alert;
                     self.journal.reached = true;
                     memory.store(word(SrqWord::Journal), self.journal.pack());

@@ -4,8 +4,90 @@ use super::shared::{CqWord, Events, Memory, Object, Word, held, slot};
 use super::transport::{Machine, Progress};
 use super::verbs::{Event, Status, WcFlags, WcOpcode};
 
-/// 64-bit words of a completion entry in shared memory.
-pub const ENTRY_WORDS: u32 = 6;
+/// Most 64-bit words of a completion entry in shared memory.
+pub const ENTRY_WORDS: u32 = 32;
+
+/// Words of an entry in front of the payload that may travel in it:
+///
+/// | word | meaning |
+/// |---|---|
+/// | 0 | count of the entry in bits 31..0, status 39..32, what completed 47..40, bytes of payload 63..48 |
+/// | 1 | number of the request |
+/// | 2 | more about an error, or the key of the buffer that the payload is for; bytes moved in the high half |
+/// | 3 | immediate data; queue pair in the high half |
+/// | 4 | the sender's queue pair; flags in the high half |
+/// | 5 | time |
+/// | 6 | address of the buffer |
+///
+/// Word 0 is stored last: an entry whose count is the one that the owner waits for was published.
+pub const HEAD_WORDS: u32 = 7;
+
+/// Most words of payload in an entry.
+pub const STAGE_WORDS: usize = (ENTRY_WORDS - HEAD_WORDS) as usize;
+
+/// Flags of a completion queue: word 0 of its [attributes](Word::Attribute).
+pub mod wants {
+    /// Completions carry the time.
+    pub const TIMESTAMPS: u64 = 1;
+    /// A full queue takes no more entries for a while, and nobody learns of those that were lost
+    /// (`IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN`).
+    pub const IGNORE_OVERRUN: u64 = 2;
+}
+
+/// What a completion queue's owner wants: [`wants`].
+#[must_use]
+pub fn wanted(memory: &impl Memory, cq: u32) -> u64 {
+    memory.load(Word::Attribute { object: Object::Cq(cq), word: 0 })
+}
+
+/// Payload that is to travel in a completion entry instead of to its buffer at once. The owner moves it there when it
+/// takes the completion, after it has looked at the key in books that nobody else writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Stage<'a> {
+    /// Where it goes.
+    pub addr: u64,
+    /// The key of the buffer.
+    pub lkey: u32,
+    /// The payload, at most [`stage_room`].
+    pub bytes: &'a [u8],
+}
+
+/// Bytes of payload that an entry takes.
+#[must_use]
+pub fn stage_room(memory: &impl Memory, cq: u32) -> usize {
+    8 * memory.entry_words(cq).min(ENTRY_WORDS).saturating_sub(HEAD_WORDS) as usize
+}
+
+/// Payload that came in a completion entry.
+#[derive(Clone, Debug, Default)]
+pub struct Staged {
+    /// Where it is to go.
+    pub addr: u64,
+    /// The key of the buffer.
+    pub lkey: u32,
+    len: usize,
+    words: [u64; STAGE_WORDS],
+}
+
+impl Staged {
+    /// Bytes; 0 when there is nothing to move.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is nothing to move.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The payload, in words as they stand in memory; the last may be used in part.
+    #[must_use]
+    pub fn words(&self) -> &[u64] {
+        &self.words[..self.len.div_ceil(8)]
+    }
+}
 
 /// A completion (`struct ibv_wc`; IBA §11.4.2.1).
 ///
@@ -52,35 +134,42 @@ impl Completion {
         }
     }
 
-    /// The words of the entry.
+    /// The first words of entry `count`, with payload or without.
     #[must_use]
-    pub fn pack(&self) -> [u64; ENTRY_WORDS as usize] {
+    pub fn pack(&self, count: u32, stage: Option<&Stage<'_>>) -> [u64; HEAD_WORDS as usize] {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let kind = self.status as u32 | (self.opcode as u32) << 8;
+        let bytes = stage.map_or(0, |stage| stage.bytes.len() as u32);
         [
+            pair(count, kind | bytes << 16),
             self.wr_id,
-            pair(self.status as u32, self.opcode as u32),
-            pair(self.vendor_err, self.byte_len),
+            pair(stage.map_or(self.vendor_err, |stage| stage.lkey), self.byte_len),
             pair(self.imm_or_key, self.qp_num),
             pair(self.src_qp, self.flags.0),
             self.timestamp,
+            stage.map_or(0, |stage| stage.addr),
         ]
     }
 
-    /// The completion in these words; `None` when status or opcode is no number of ours.
+    /// The completion in these words, and the bytes of payload; `None` when status or opcode is no number of ours, or
+    /// the payload has no room in an entry.
     #[must_use]
-    pub fn unpack(words: &[u64; ENTRY_WORDS as usize]) -> Option<Self> {
-        Some(Self {
-            wr_id: words[0],
-            status: Status::from_number(words[1] as u32)?,
-            opcode: WcOpcode::from_number((words[1] >> 32) as u32)?,
-            vendor_err: words[2] as u32,
+    pub fn unpack(words: &[u64; HEAD_WORDS as usize]) -> Option<(Self, usize)> {
+        let kind = (words[0] >> 32) as u32;
+        let bytes = (kind >> 16) as usize;
+        let completion = Self {
+            wr_id: words[1],
+            status: Status::from_number(kind & 0xff)?,
+            opcode: WcOpcode::from_number(kind >> 8 & 0xff)?,
+            vendor_err: if bytes == 0 { words[2] as u32 } else { 0 },
             byte_len: (words[2] >> 32) as u32,
             imm_or_key: words[3] as u32,
             qp_num: (words[3] >> 32) as u32,
             src_qp: words[4] as u32,
             flags: WcFlags((words[4] >> 32) as u32),
             timestamp: words[5],
-        })
+        };
+        (bytes <= 8 * STAGE_WORDS).then_some((completion, bytes))
     }
 }
 
@@ -109,7 +198,7 @@ impl Armed {
 
     /// The word after a request to be notified: asking for solicited completions does not take back a request for any
     /// (IBA §11.4.2.2). Behind the queue's lock: see [`Arm`].
-    fn request(word: u64, solicited_only: bool) -> u64 {
+    pub(crate) fn request(word: u64, solicited_only: bool) -> u64 {
         if solicited_only { word.max(Self::Solicited as u64) } else { Self::Next as u64 }
     }
 }
@@ -163,28 +252,79 @@ impl Machine for Arm {
     }
 }
 
-/// A completion queue that cannot be believed: it overran, or its words were damaged.
+/// A completion queue that cannot be believed: its words were damaged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CqBroken;
 
-/// Takes the oldest completion. The owner's side: one thread at a time, without the queue's lock.
+/// Takes the oldest completion, and the payload that came with it, which the caller moves to its buffer. The owner's
+/// side: one thread at a time, without the queue's lock.
 ///
 /// # Errors
-/// [`CqBroken`] when the counts or the entry cannot be true. Entries that were published before an overrun are still
-/// handed out.
-pub fn poll(memory: &impl Memory, cq: u32) -> Result<Option<Completion>, CqBroken> {
-    let capacity = memory.capacity(Object::Cq(cq));
-    let head = memory.load(Word::Cq(cq, CqWord::Head));
-    let tail = memory.load(Word::Cq(cq, CqWord::Tail));
-    if held(head, tail, capacity).ok_or(CqBroken)? == 0 {
+/// [`CqBroken`] when the entry cannot be true; it is skipped then. Entries that were published before an overrun are
+/// still handed out.
+#[inline]
+pub fn poll(memory: &impl Memory, cq: u32, staged: &mut Staged) -> Result<Option<Completion>, CqBroken> {
+    let head = memory.load(Word::Cq(cq, CqWord::Head)) as u32;
+    let slot = slot(head, memory.capacity(Object::Cq(cq)));
+    let load = |word| memory.load(Word::Entry { cq, slot, word });
+    let first = load(0);
+    if first as u32 != head.wrapping_add(1) {
         return Ok(None);
     }
-    let mut words = [0; ENTRY_WORDS as usize];
-    for (word, value) in (0..).zip(words.iter_mut()) {
-        *value = memory.load(Word::Entry { cq, slot: slot(head as u32, capacity), word });
+    let completion = read(memory, cq, slot, first, staged);
+    memory.store(Word::Cq(cq, CqWord::Head), u64::from(head.wrapping_add(1)));
+    completion.map(Some).ok_or(CqBroken)
+}
+
+#[inline]
+fn read(memory: &impl Memory, cq: u32, slot: u32, first: u64, staged: &mut Staged) -> Option<Completion> {
+    let load = |word| memory.load(Word::Entry { cq, slot, word });
+    let mut head = [first; HEAD_WORDS as usize];
+    for (word, value) in (0..).zip(head.iter_mut()).skip(1) {
+        *value = load(word);
     }
-    memory.store(Word::Cq(cq, CqWord::Head), u64::from((head as u32).wrapping_add(1)));
-    Completion::unpack(&words).map(Some).ok_or(CqBroken)
+    staged.len = 0;
+    let (completion, bytes) = Completion::unpack(&head)?;
+    if bytes > 0 {
+        if bytes > stage_room(memory, cq) {
+            return None;
+        }
+        (staged.addr, staged.lkey, staged.len) = (head[6], head[2] as u32, bytes);
+        for (word, value) in (HEAD_WORDS..).zip(staged.words.iter_mut().take(bytes.div_ceil(8))) {
+            *value = load(word);
+        }
+    }
+    Some(completion)
+}
+
+/// Takes all completions of a queue pair out of a queue that nobody polled yet, and closes the gaps: the queue pair is
+/// destroyed. The owner's side, behind the queue's lock; nobody polls meanwhile. Answers how many went.
+pub fn remove(memory: &impl Memory, cq: u32, qp_num: u32) -> u32 {
+    let capacity = memory.capacity(Object::Cq(cq));
+    let counts = [CqWord::Head, CqWord::Tail].map(|word| memory.load(Word::Cq(cq, word)));
+    let (head, tail) = (counts[0] as u32, counts[1] as u32);
+    let Some(waiting) = held(counts[0], counts[1], capacity) else { return 0 };
+    let words = memory.entry_words(cq).min(ENTRY_WORDS);
+    let mut to = tail;
+    // From the youngest on: the oldest places become free.
+    for count in (0..waiting).map(|back| tail.wrapping_sub(back + 1)) {
+        let entry = |word| Word::Entry { cq, slot: slot(count, capacity), word };
+        if (memory.load(entry(3)) >> 32) as u32 == qp_num {
+            continue;
+        }
+        to = to.wrapping_sub(1);
+        if to != count {
+            for word in (0..words).rev() {
+                let mut value = memory.load(entry(word));
+                if word == 0 {
+                    value = value >> 32 << 32 | u64::from(to.wrapping_add(1));
+                }
+                memory.store(Word::Entry { cq, slot: slot(to, capacity), word }, value);
+            }
+        }
+    }
+    memory.store(Word::Cq(cq, CqWord::Head), u64::from(to));
+    to.wrapping_sub(head)
 }
 
 /// Whether the queue overran: it takes no more entries.
@@ -211,8 +351,13 @@ mod tests {
             flags: WcFlags::GRH.and(WcFlags::WITH_IMM),
             timestamp: 7,
         };
-        assert_eq!(Completion::unpack(&entry.pack()), Some(entry));
-        assert_eq!(Completion::unpack(&[u64::MAX; 6]), None);
+        assert_eq!(Completion::unpack(&entry.pack(9, None)), Some((entry, 0)));
+        assert_eq!(Completion::unpack(&[u64::MAX; 7]), None);
+        let entry = Completion { status: Status::Success, vendor_err: 0, ..entry };
+        let stage = Stage { addr: 77, lkey: 8, bytes: &[1; 200] };
+        let words = entry.pack(u32::MAX, Some(&stage));
+        assert_eq!(Completion::unpack(&words), Some((entry, 200)));
+        assert_eq!((words[0] as u32, words[2] as u32, words[6]), (u32::MAX, 8, 77));
     }
 
     #[test]

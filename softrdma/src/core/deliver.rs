@@ -4,18 +4,21 @@
 //!
 //! 1. journal of the queue pair: this entry is on its way to that completion queue;
 //! 2. lock of the completion queue, its journal: this queue pair publishes at that tail;
-//! 3. entry, bell if armed, tail: **this store is the moment it happened**;
-//! 4. journal of the queue pair: published; journal of the completion queue cleared, its lock given back;
+//! 3. entry without its first word, bell if armed, first word: **this store is the moment it happened**;
+//! 4. tail; journal of the queue pair: published; journal of the completion queue cleared, its lock given back;
 //! 5. the receive request is taken, journal of the queue pair cleared.
 //!
-//! Who takes over the completion queue's lock from the dead compares its tail with its journal and, when it was
-//! published, says so in the queue pair's journal. Who takes over the queue pair's lock visits the completion queue's
+//! Who takes over the completion queue's lock from the dead compares the entry with its journal and, when it was
+//! published, counts it and says so in the queue pair's journal. Who takes over the queue pair's lock visits the completion queue's
 //! lock first, so that this has been said, and then takes the request or not ([`Repair`](super::repair::Repair)).
 
-use super::completion::{Armed, Completion, ENTRY_WORDS};
+use super::completion::{Armed, Completion, HEAD_WORDS, Stage, wanted, wants};
 use super::shared::{CqJournal, CqWord, Events, Memory, Object, QpJournal, QpWord, Take, Word, held, slot};
 use super::transport::{Machine, Progress};
-use super::verbs::{Event, Status};
+use super::verbs::Event;
+
+/// Words written in one step: a cache line.
+const AT_ONCE: u32 = 8;
 
 /// What came of a delivery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,14 +28,16 @@ pub enum Delivered {
     /// The completion queue is full, or was before: the entry is lost, the receive request used up, and
     /// [`Event::CqErr`] stands in the queue (IBA §10.2.4.3, §11.6.3.1: overrun of a completion queue).
     Overrun,
+    /// As above in a queue that does not mind: [`wants::IGNORE_OVERRUN`].
+    Dropped,
 }
 
 /// The transaction. See the module.
 #[derive(Clone, Debug)]
-pub struct Deliver {
+pub struct Deliver<'a> {
     cq: u32,
-    entry: [u64; ENTRY_WORDS as usize],
-    status: Status,
+    completion: Completion,
+    stage: Option<Stage<'a>>,
     solicited: bool,
     receiver: Option<(u32, Take)>,
     tail: u32,
@@ -51,6 +56,7 @@ enum Step {
     Bell,
     Disarm,
     Publish,
+    Count,
     Mark,
     Clear,
     Unlock,
@@ -59,7 +65,7 @@ enum Step {
     Done,
 }
 
-impl Deliver {
+impl<'a> Deliver<'a> {
     /// Completes the receive request that `take` names, of the queue pair whose lock the caller holds.
     #[must_use]
     pub fn receive(qp: u32, take: Take, cq: u32, completion: &Completion, solicited: bool) -> Self {
@@ -72,11 +78,23 @@ impl Deliver {
         Self::new(None, cq, completion, false)
     }
 
+    /// With this payload in the entry, which has room for it.
+    #[must_use]
+    pub fn with(self, stage: Option<Stage<'a>>) -> Self {
+        Self { stage, ..self }
+    }
+
+    /// Whether a receiver that waits for solicited completions is woken.
+    #[must_use]
+    pub fn solicited(self, solicited: bool) -> Self {
+        Self { solicited, ..self }
+    }
+
     fn new(receiver: Option<(u32, Take)>, cq: u32, completion: &Completion, solicited: bool) -> Self {
         Self {
             cq,
-            entry: completion.pack(),
-            status: completion.status,
+            completion: *completion,
+            stage: None,
             solicited,
             receiver,
             tail: 0,
@@ -92,9 +110,37 @@ impl Deliver {
     fn cq_word(&self, word: CqWord) -> Word {
         Word::Cq(self.cq, word)
     }
+
+    /// The owner's count is read, and kept as seen, when by what was seen there is no room.
+    fn has_room(&self, memory: &impl Memory, tail: u64) -> bool {
+        let capacity = memory.capacity(Object::Cq(self.cq));
+        let room = |head| held(head, tail, capacity).is_some_and(|held| held < capacity);
+        if room(memory.load(self.cq_word(CqWord::Seen))) {
+            return true;
+        }
+        let head = memory.load(self.cq_word(CqWord::Head));
+        if room(head) {
+            memory.store(self.cq_word(CqWord::Seen), u64::from(head as u32));
+        }
+        room(head)
+    }
+
+    fn head(&self) -> [u64; HEAD_WORDS as usize] {
+        self.completion.pack(self.tail.wrapping_add(1), self.stage.as_ref())
+    }
+
+    /// A word of the payload; what it does not fill is zero.
+    fn payload(&self, word: u32) -> u64 {
+        let bytes = self.stage.map_or(&[][..], |stage| stage.bytes);
+        let rest = bytes.get(8 * word as usize..).unwrap_or(&[]);
+        let mut value = [0; 8];
+        let count = rest.len().min(8);
+        value[..count].copy_from_slice(&rest[..count]);
+        u64::from_ne_bytes(value)
+    }
 }
 
-impl Machine for Deliver {
+impl Machine for Deliver<'_> {
     type Outcome = Delivered;
 
     fn step(&mut self, memory: &impl Memory) -> Progress<Delivered> {
@@ -111,22 +157,21 @@ impl Machine for Deliver {
             }
             Step::Check => {
                 let events = Events(memory.load(self.cq_word(CqWord::Events)));
-                let head = memory.load(self.cq_word(CqWord::Head));
                 let tail = memory.load(self.cq_word(CqWord::Tail));
-                let capacity = memory.capacity(Object::Cq(self.cq));
                 self.tail = tail as u32;
-                self.step = match held(head, tail, capacity) {
-                    _ if events.was_raised(Event::CqErr) => {
-                        self.outcome = Delivered::Overrun;
-                        Step::Mark
-                    }
-                    Some(held) if held < capacity => Step::Record,
-                    _ => {
-                        self.outcome = Delivered::Overrun;
-                        self.step = Step::Overrun;
-                        return Progress::Alert(Object::Cq(self.cq));
-                    }
-                };
+                if events.was_raised(Event::CqErr) {
+                    self.outcome = Delivered::Overrun;
+                    self.step = Step::Mark;
+                } else if self.has_room(memory, tail) {
+                    self.step = Step::Record;
+                } else if wanted(memory, self.cq) & wants::IGNORE_OVERRUN != 0 {
+                    self.outcome = Delivered::Dropped;
+                    self.step = Step::Mark;
+                } else {
+                    self.outcome = Delivered::Overrun;
+                    self.step = Step::Overrun;
+                    return Progress::Alert(Object::Cq(self.cq));
+                }
             }
             Step::Overrun => {
                 self.step = Step::Mark;
@@ -134,20 +179,29 @@ impl Machine for Deliver {
                 memory.store(self.cq_word(CqWord::Events), events.raise_once(Event::CqErr).0);
             }
             Step::Record => {
-                self.step = Step::Entry(0);
-                if let Some((qp, _)) = self.receiver {
-                    let journal = CqJournal { qp, tail: self.tail.wrapping_add(1) };
-                    memory.store(self.cq_word(CqWord::Journal), journal.pack());
-                }
+                self.step = Step::Entry(1);
+                let qp = self.receiver.map_or(CqJournal::NOBODY, |(qp, _)| qp);
+                let journal = CqJournal { qp, tail: self.tail.wrapping_add(1) };
+                memory.store(self.cq_word(CqWord::Journal), journal.pack());
             }
-            Step::Entry(word) => {
-                self.step = if word + 1 < ENTRY_WORDS { Step::Entry(word + 1) } else { Step::Bell };
+            Step::Entry(from) => {
+                // Nobody reads the entry before it is published, so that these words are as good as one.
+                let payload = self.stage.map_or(0, |stage| stage.bytes.len().div_ceil(8) as u32);
+                let (to, end) = ((from + AT_ONCE) & !(AT_ONCE - 1), HEAD_WORDS + payload);
+                self.step = if to < end { Step::Entry(to) } else { Step::Bell };
                 let slot = slot(self.tail, memory.capacity(Object::Cq(self.cq)));
-                memory.store(Word::Entry { cq: self.cq, slot, word }, self.entry[word as usize]);
+                let head = self.head();
+                for word in from..to.min(end) {
+                    let value = match head.get(word as usize) {
+                        Some(value) => *value,
+                        None => self.payload(word - HEAD_WORDS),
+                    };
+                    memory.store(Word::Entry { cq: self.cq, slot, word }, value);
+                }
             }
             Step::Bell => {
                 let armed = memory.load(self.cq_word(CqWord::Armed));
-                if Armed::rings(armed, self.status, self.solicited) {
+                if Armed::rings(armed, self.completion.status, self.solicited) {
                     self.step = Step::Disarm;
                     return Progress::Bell(self.cq);
                 }
@@ -159,6 +213,11 @@ impl Machine for Deliver {
                 memory.store(self.cq_word(CqWord::Armed), Armed::No as u64);
             }
             Step::Publish => {
+                self.step = Step::Count;
+                let slot = slot(self.tail, memory.capacity(Object::Cq(self.cq)));
+                memory.store(Word::Entry { cq: self.cq, slot, word: 0 }, self.head()[0]);
+            }
+            Step::Count => {
                 self.step = Step::Mark;
                 memory.store(self.cq_word(CqWord::Tail), u64::from(self.tail.wrapping_add(1)));
             }
@@ -170,9 +229,7 @@ impl Machine for Deliver {
             }
             Step::Clear => {
                 self.step = Step::Unlock;
-                if self.receiver.is_some() {
-                    memory.store(self.cq_word(CqWord::Journal), 0);
-                }
+                memory.store(self.cq_word(CqWord::Journal), 0);
             }
             Step::Unlock => {
                 self.step = if self.receiver.is_some() { Step::Take } else { Step::Done };

@@ -29,7 +29,7 @@ pub struct Flush {
 #[derive(Clone, Debug)]
 enum Step {
     Next,
-    Deliver(Deliver),
+    Deliver(Deliver<'static>),
     Raise,
     Done,
 }
@@ -87,7 +87,9 @@ pub fn reset(memory: &impl Memory, qp: u32) -> Option<(Claim, ReceiveRequest)> {
     let word = |word| Word::Qp(qp, word);
     memory.store(word(QpWord::State), u64::from(QpState::Reset as u32));
     memory.store(word(QpWord::Claim), 0);
-    memory.store(word(QpWord::Head), memory.load(word(QpWord::Tail)));
+    let tail = memory.load(word(QpWord::Tail));
+    memory.store(word(QpWord::Seen), tail);
+    memory.store(word(QpWord::Head), tail);
     memory.store(word(QpWord::Events), 0);
     held
 }

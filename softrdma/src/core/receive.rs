@@ -9,7 +9,8 @@ pub const MAX_SGE: usize = 32;
 /// Words of the largest receive request: number, count of elements, two words per element.
 pub const RECEIVE_WORDS: u32 = 2 + 2 * MAX_SGE as u32;
 
-/// A piece of local memory (`struct ibv_sge`).
+/// A piece of local memory (`struct ibv_sge`, whose layout it has).
+#[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sge {
     /// Address in the process that posted it.
@@ -20,13 +21,71 @@ pub struct Sge {
     pub lkey: u32,
 }
 
+/// Elements that need no memory of their own.
+const FEW: usize = 4;
+
+/// Scatter/gather elements of a request, copied. Few of them cost no allocation.
+#[derive(Clone, Default)]
+pub struct Sges {
+    few: [Sge; FEW],
+    count: usize,
+    /// All of them, when they are more than a few.
+    many: Vec<Sge>,
+}
+
+impl core::ops::Deref for Sges {
+    type Target = [Sge];
+
+    fn deref(&self) -> &[Sge] {
+        if self.many.is_empty() { &self.few[..self.count] } else { &self.many }
+    }
+}
+
+impl FromIterator<Sge> for Sges {
+    fn from_iter<T: IntoIterator<Item = Sge>>(elements: T) -> Self {
+        let mut all = Self::default();
+        for sge in elements {
+            if all.count < FEW {
+                all.few[all.count] = sge;
+            } else {
+                if all.count == FEW {
+                    all.many = all.few.to_vec();
+                }
+                all.many.push(sge);
+            }
+            all.count += 1;
+        }
+        all
+    }
+}
+
+impl<const N: usize> From<[Sge; N]> for Sges {
+    fn from(elements: [Sge; N]) -> Self {
+        elements.into_iter().collect()
+    }
+}
+
+impl PartialEq for Sges {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Sges {}
+
+impl core::fmt::Debug for Sges {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
 /// A receive request (`struct ibv_recv_wr`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReceiveRequest {
     /// The number that the program gave it.
     pub wr_id: u64,
     /// Where the message goes, at most [`MAX_SGE`] pieces.
-    pub sges: Vec<Sge>,
+    pub sges: Sges,
 }
 
 impl ReceiveRequest {
@@ -72,13 +131,7 @@ pub fn post_or_repair(
     queue: Object,
     request: &ReceiveRequest,
 ) -> Result<(), PostError> {
-    match post(transport, queue, request) {
-        Err(PostError::Full) if acquire(transport, queue).is_ok() => {
-            transport.unlock(queue);
-            post(transport, queue, request)
-        }
-        posted => posted,
-    }
+    Poster::new(transport, queue).post_or_repair(transport, request.wr_id, &request.sges)
 }
 
 /// Posts a receive request to the ring of a queue pair or shared receive queue. The owner's side: one thread at a time.
@@ -86,27 +139,80 @@ pub fn post_or_repair(
 /// # Errors
 /// When it does not fit; nothing was changed then.
 pub fn post(memory: &impl Memory, queue: Object, request: &ReceiveRequest) -> Result<(), PostError> {
-    let (head, tail) = counts(queue).ok_or(PostError::Full)?;
-    let words = memory.receive_words(queue) as usize;
-    if request.sges.len() > MAX_SGE || 2 + 2 * request.sges.len() > words {
-        return Err(PostError::TooManySges);
+    Poster::new(memory, queue).post(memory, request.wr_id, &request.sges)
+}
+
+/// The owner's side of a ring of receive requests: its own count, and what it last saw of the other side's, so that a
+/// post need not look at what others write.
+#[derive(Clone, Copy, Debug)]
+pub struct Poster {
+    queue: Object,
+    tail: u32,
+    head: u32,
+}
+
+impl Poster {
+    /// That of a ring as it stands. Made anew after a reset. A completion queue takes nothing.
+    #[must_use]
+    pub fn new(memory: &impl Memory, queue: Object) -> Self {
+        let (head, tail) =
+            counts(queue).map_or((0, 0), |(head, tail)| (memory.load(head), memory.load(tail)));
+        Self { queue, tail: tail as u32, head: head as u32 }
     }
-    let capacity = memory.capacity(queue);
-    let count = memory.load(tail) as u32;
-    match held(memory.load(head), u64::from(count), capacity) {
-        Some(held) if held < capacity => {}
-        _ => return Err(PostError::Full),
+
+    /// Posts a receive request: [`post`].
+    ///
+    /// # Errors
+    /// When it does not fit; nothing was changed then.
+    pub fn post(&mut self, memory: &impl Memory, wr_id: u64, sges: &[Sge]) -> Result<(), PostError> {
+        let queue = self.queue;
+        let (head, tail) = counts(queue).ok_or(PostError::Full)?;
+        let words = memory.receive_words(queue) as usize;
+        if sges.len() > MAX_SGE || 2 + 2 * sges.len() > words {
+            return Err(PostError::TooManySges);
+        }
+        let capacity = memory.capacity(queue);
+        let room = |head: u32| {
+            held(u64::from(head), u64::from(self.tail), capacity).is_some_and(|held| held < capacity)
+        };
+        if !room(self.head) {
+            let now = memory.load(head) as u32;
+            if !room(now) {
+                return Err(PostError::Full);
+            }
+            self.head = now;
+        }
+        let slot = slot(self.tail, capacity);
+        memory.store(Word::Receive { queue, slot, word: 0 }, wr_id);
+        memory.store(Word::Receive { queue, slot, word: 1 }, sges.len() as u64);
+        for (word, sge) in (2..).step_by(2).zip(sges) {
+            memory.store(Word::Receive { queue, slot, word }, sge.addr);
+            let length_key = u64::from(sge.length) | u64::from(sge.lkey) << 32;
+            memory.store(Word::Receive { queue, slot, word: word + 1 }, length_key);
+        }
+        self.tail = self.tail.wrapping_add(1);
+        memory.store(tail, u64::from(self.tail));
+        Ok(())
     }
-    let slot = slot(count, capacity);
-    memory.store(Word::Receive { queue, slot, word: 0 }, request.wr_id);
-    memory.store(Word::Receive { queue, slot, word: 1 }, request.sges.len() as u64);
-    for (word, sge) in (2..).step_by(2).zip(&request.sges) {
-        memory.store(Word::Receive { queue, slot, word }, sge.addr);
-        let length_key = u64::from(sge.length) | u64::from(sge.lkey) << 32;
-        memory.store(Word::Receive { queue, slot, word: word + 1 }, length_key);
+
+    /// As [`post_or_repair`].
+    ///
+    /// # Errors
+    /// As those of [`Poster::post`].
+    pub fn post_or_repair(
+        &mut self,
+        transport: &impl Transport,
+        wr_id: u64,
+        sges: &[Sge],
+    ) -> Result<(), PostError> {
+        match self.post(transport, wr_id, sges) {
+            Err(PostError::Full) if acquire(transport, self.queue).is_ok() => {
+                transport.unlock(self.queue);
+                self.post(transport, wr_id, sges)
+            }
+            posted => posted,
+        }
     }
-    memory.store(tail, u64::from(count.wrapping_add(1)));
-    Ok(())
 }
 
 /// What a queue pair would receive into next.
@@ -128,13 +234,29 @@ pub fn next_in_ring(memory: &impl Memory, qp: u32) -> Next {
     let queue = Object::Qp(qp);
     let capacity = memory.capacity(queue);
     let head = memory.load(Word::Qp(qp, QpWord::Head));
-    match held(head, memory.load(Word::Qp(qp, QpWord::Tail)), capacity) {
+    match waiting(memory, head, Word::Qp(qp, QpWord::Seen), Word::Qp(qp, QpWord::Tail), capacity) {
         Some(0) => Next::Empty,
         Some(_) => {
             let slot = slot(head as u32, capacity);
             decode(memory.receive_words(queue), |word| memory.load(Word::Receive { queue, slot, word }))
         }
         None => Next::Broken,
+    }
+}
+
+/// How many requests a ring holds at least, and none only when there are none. The owner's count is read, and kept as
+/// seen, when what was seen is used up.
+pub(super) fn waiting(memory: &impl Memory, head: u64, seen: Word, tail: Word, capacity: u32) -> Option<u32> {
+    match held(head, memory.load(seen), capacity) {
+        Some(known) if known > 0 => Some(known),
+        _ => {
+            let now = memory.load(tail);
+            let known = held(head, now, capacity)?;
+            if known > 0 {
+                memory.store(seen, u64::from(now as u32));
+            }
+            Some(known)
+        }
     }
 }
 

@@ -4,7 +4,9 @@
 
 use super::claim::After;
 use super::deliver::take_request;
-use super::shared::{Claim, CqJournal, CqWord, Memory, Object, QpJournal, QpWord, SrqJournal, SrqWord, Word};
+use super::shared::{
+    Claim, CqJournal, CqWord, Memory, Object, QpJournal, QpWord, SrqJournal, SrqWord, Word, slot,
+};
 use super::transport::{Machine, Progress};
 
 /// Makes an object whole: what its last owner was doing has then either happened or not. Run by whoever holds the
@@ -18,7 +20,9 @@ pub struct Repair {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Start,
-    /// Completion queue: the delivery was published, its queue pair is to know.
+    /// Completion queue: the entry was published, and is to be counted.
+    CqCount(CqJournal),
+    /// Completion queue: its queue pair is to know.
     CqMark {
         qp: u32,
         journal: QpJournal,
@@ -52,14 +56,10 @@ impl Repair {
                     self.step = Step::Done;
                     return Progress::Continue;
                 };
-                let published = memory.load(Word::Cq(cq, CqWord::Tail)) as u32 == journal.tail;
-                if published && memory.exists(Object::Qp(journal.qp)) {
-                    let delivery = QpJournal::unpack(memory.load(Word::Qp(journal.qp, QpWord::Journal)));
-                    if let Some(delivery) =
-                        delivery.filter(|delivery| !delivery.published && delivery.cq == cq)
-                    {
-                        self.step = Step::CqMark { qp: journal.qp, journal: delivery };
-                    }
+                let last = journal.tail.wrapping_sub(1);
+                let slot = slot(last, memory.capacity(self.object));
+                if memory.load(Word::Entry { cq, slot, word: 0 }) as u32 == journal.tail {
+                    self.step = Step::CqCount(journal);
                 }
             }
             Object::Srq(srq) => {
@@ -96,6 +96,18 @@ impl Machine for Repair {
         let (Object::Qp(index) | Object::Srq(index) | Object::Cq(index)) = self.object;
         match self.step {
             Step::Start => return self.start(memory),
+            Step::CqCount(journal) => {
+                self.step = Step::CqClear;
+                memory.store(Word::Cq(index, CqWord::Tail), u64::from(journal.tail));
+                if memory.exists(Object::Qp(journal.qp)) {
+                    let delivery = QpJournal::unpack(memory.load(Word::Qp(journal.qp, QpWord::Journal)));
+                    if let Some(delivery) =
+                        delivery.filter(|delivery| !delivery.published && delivery.cq == index)
+                    {
+                        self.step = Step::CqMark { qp: journal.qp, journal: delivery };
+                    }
+                }
+            }
             Step::CqMark { qp, journal } => {
                 // The queue pair's lock is not held here. Its owner is the dead process, or whoever took it over and
                 // now waits for this completion queue before it reads the journal.

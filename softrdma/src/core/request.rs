@@ -73,8 +73,23 @@ pub enum Operands {
         /// Value to store when equal.
         swap: u64,
     },
-    /// A local key: invalidate, bind (the binding itself is the caller's to keep).
+    /// A local key: invalidate.
     Key(u32),
+    /// A window to bind.
+    Bind(BindWindow),
+}
+
+/// A window that is to be bound (`struct ibv_mw_bind_info` and whose window it is).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BindWindow {
+    /// The window's key as it is now.
+    pub window: u32,
+    /// The 8 bits that its key has from then on.
+    pub key8: u8,
+    /// The region's key.
+    pub region: u32,
+    /// Where, and with which rights.
+    pub bind: keys::Bind,
 }
 
 impl Request {
@@ -132,7 +147,71 @@ pub fn allowed(qp_type: QpType, opcode: Opcode) -> bool {
     }
 }
 
-/// Checks a request when it is posted (IBA §10.8.3.1, §11.4.1.1: immediate errors). `queued` is how many wait already.
+/// What counts of a request when it is posted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Posting {
+    /// Operation.
+    pub opcode: Opcode,
+    /// Whether it says where a datagram goes.
+    pub datagram: bool,
+    /// Scatter/gather elements of registered memory.
+    pub sges: usize,
+    /// Bytes of inline data, when there is or could be some.
+    pub inline: Option<u64>,
+}
+
+impl From<&Request> for Posting {
+    fn from(request: &Request) -> Self {
+        let inline = request.flags.has(SendFlags::INLINE) || !request.inline.is_empty();
+        Self {
+            opcode: request.opcode,
+            datagram: request.datagram.is_some(),
+            sges: request.sges.len(),
+            inline: inline.then_some(request.inline.len() as u64),
+        }
+    }
+}
+
+impl Posting {
+    /// Checks a request when it is posted (IBA §10.8.3.1, §11.4.1.1: immediate errors). `queued` is how many wait already.
+    ///
+    /// # Errors
+    /// The first rule that is broken; nothing is queued then.
+    pub fn accept(
+        &self,
+        qp_type: QpType,
+        state: QpState,
+        limits: &Limits,
+        queued: u32,
+    ) -> Result<(), Rejected> {
+        if !may_post_send(state) {
+            return Err(Rejected::State);
+        }
+        if !allowed(qp_type, self.opcode) || (qp_type == QpType::Ud) != self.datagram {
+            return Err(Rejected::Opcode);
+        }
+        if self.sges > limits.max_send_sge as usize {
+            return Err(Rejected::TooManySges);
+        }
+        if let Some(bytes) = self.inline {
+            let takes_inline = matches!(
+                self.opcode,
+                Opcode::Send
+                    | Opcode::SendWithImm
+                    | Opcode::SendWithInv
+                    | Opcode::RdmaWrite
+                    | Opcode::RdmaWriteWithImm
+                    | Opcode::AtomicWrite
+            );
+            if !takes_inline || bytes > u64::from(limits.max_inline) || self.sges > 0 {
+                return Err(Rejected::Inline);
+            }
+        }
+        if queued >= limits.max_send_wr { Err(Rejected::Full) } else { Ok(()) }
+    }
+}
+
+/// Checks a request when it is posted: [`Posting::accept`].
 ///
 /// # Errors
 /// The first rule that is broken; nothing is queued then.
@@ -143,30 +222,7 @@ pub fn accept(
     limits: &Limits,
     queued: u32,
 ) -> Result<(), Rejected> {
-    if !may_post_send(state) {
-        return Err(Rejected::State);
-    }
-    if !allowed(qp_type, request.opcode) || (qp_type == QpType::Ud) != request.datagram.is_some() {
-        return Err(Rejected::Opcode);
-    }
-    if request.sges.len() > limits.max_send_sge as usize {
-        return Err(Rejected::TooManySges);
-    }
-    if request.flags.has(SendFlags::INLINE) || !request.inline.is_empty() {
-        let takes_inline = matches!(
-            request.opcode,
-            Opcode::Send
-                | Opcode::SendWithImm
-                | Opcode::SendWithInv
-                | Opcode::RdmaWrite
-                | Opcode::RdmaWriteWithImm
-                | Opcode::AtomicWrite
-        );
-        if !takes_inline || request.inline.len() > limits.max_inline as usize || !request.sges.is_empty() {
-            return Err(Rejected::Inline);
-        }
-    }
-    if queued >= limits.max_send_wr { Err(Rejected::Full) } else { Ok(()) }
+    Posting::from(request).accept(qp_type, state, limits, queued)
 }
 
 /// What the sender's queue pair is set to, as far as starting a request needs it.
@@ -210,7 +266,8 @@ pub fn start(request: &Request, sender: &Sender, lookup: impl Fn(u32) -> Option<
             matches!(request.opcode, RdmaWrite | RdmaWriteWithImm | RdmaRead | Flush | AtomicWrite)
         }
         Operands::Atomic { .. } => matches!(request.opcode, CmpAndSwp | FetchAndAdd),
-        Operands::Key(_) => matches!(request.opcode, LocalInv | BindMw),
+        Operands::Key(_) => request.opcode == LocalInv,
+        Operands::Bind(_) => request.opcode == BindMw,
     };
     if !operands_fit {
         return Err(Status::LocQpOpErr);

@@ -83,23 +83,46 @@ enum Head {
     Waiting { until: Option<u64>, lost: bool },
 }
 
-/// The send queue of one queue pair.
+/// What a send queue must know of a request that was carried out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Posted {
+    /// The number that the program gave it.
+    pub wr_id: u64,
+    /// Operation.
+    pub opcode: Opcode,
+    /// Whether it asked for a completion.
+    pub signaled: bool,
+    /// Bytes of local memory.
+    pub length: u64,
+}
+
+impl From<&Request> for Posted {
+    fn from(request: &Request) -> Self {
+        Self {
+            wr_id: request.wr_id,
+            opcode: request.opcode,
+            signaled: request.flags.has(SendFlags::SIGNALED),
+            length: request.length(),
+        }
+    }
+}
+
+/// The state of one send queue, without the requests themselves: those stay where the caller keeps them, oldest first.
 #[derive(Clone, Debug)]
-pub struct SendQueue {
+pub struct Requester {
     qp_num: u32,
     qp_type: QpType,
     sq_sig_all: bool,
     state: QpState,
     retry: Retry,
-    requests: VecDeque<Request>,
     head: Head,
     started: bool,
     retries: u8,
     rnr_retries: u8,
 }
 
-impl SendQueue {
-    /// An empty queue in RESET.
+impl Requester {
+    /// That of an empty queue in RESET.
     #[must_use]
     pub fn new(qp_num: u32, qp_type: QpType, sq_sig_all: bool) -> Self {
         Self {
@@ -108,7 +131,6 @@ impl SendQueue {
             sq_sig_all,
             state: QpState::Reset,
             retry: Retry::default(),
-            requests: VecDeque::new(),
             head: Head::Ready,
             started: false,
             retries: 0,
@@ -121,12 +143,190 @@ impl SendQueue {
         self.retry = retry;
     }
 
-    /// Follows the queue pair into a state. RESET empties the queue; in ERR and SQE it is to be flushed.
+    /// The state that it follows.
+    #[must_use]
+    pub fn state(&self) -> QpState {
+        self.state
+    }
+
+    /// Follows the queue pair into a state. In RESET the caller forgets the requests; in ERR and SQE they are to be
+    /// flushed.
     pub fn set_state(&mut self, state: QpState) {
         self.state = state;
         if state == QpState::Reset {
-            self.requests.clear();
             self.fresh_head();
+        }
+    }
+
+    /// Whether a queue in SQD has drained: nothing that was started is left (IBA §10.3.1.5).
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        !self.started
+    }
+
+    /// What to do now with the oldest of the requests; `empty` when there is none. A wait for an answer that ends here
+    /// without retries left is reported by the caller as [`Outcome::NoAnswer`] again, through [`Work::Attempt`]: one
+    /// more look at the peer does no harm.
+    #[must_use]
+    pub fn work(&self, empty: bool, now: u64) -> Work {
+        let sends = match self.state {
+            QpState::Rts => true,
+            QpState::Sqd => self.started,
+            _ => false,
+        };
+        match self.head {
+            _ if empty || !sends => Work::Nothing,
+            Head::Waiting { until, .. } if until.is_none_or(|until| now < until) => Work::Wait(until),
+            _ => Work::Attempt,
+        }
+    }
+
+    /// Something at the peer changed: a wait without end is over.
+    pub fn peer_changed(&mut self) {
+        if matches!(self.head, Head::Waiting { until: None, .. }) {
+            self.head = Head::Ready;
+        }
+    }
+
+    /// Takes the outcome of an attempt of the oldest request. Unless the answer is [`Action::Later`], that request is
+    /// done with: the caller takes it out of the queue.
+    pub fn outcome(&mut self, request: &Posted, outcome: Outcome, now: u64) -> Action {
+        self.started = true;
+        let reliable = self.qp_type.is_reliable();
+        match outcome {
+            Outcome::Done(bytes) => self.done(request, bytes),
+            // Unreliable: on its way, and nobody will ever say that it was lost (IBA §9.8.3, §9.8.2).
+            Outcome::NoAnswer | Outcome::ReceiverNotReady(_) | Outcome::Refused(_) if !reliable => {
+                let bytes = u32::try_from(request.length).unwrap_or(u32::MAX);
+                self.done(request, bytes)
+            }
+            Outcome::ReceiverNotReady(code) => {
+                // An answer: the peer lives, so missing answers count from the start.
+                self.retries = 0;
+                // Tried before its time, by a caller that had the occasion: that counts as no retry.
+                if let Head::Waiting { until: Some(until), lost: false } = self.head
+                    && now < until
+                {
+                    return Action::Later;
+                }
+                if self.retry.rnr_retry < RNR_FOR_EVER && self.rnr_retries >= self.retry.rnr_retry {
+                    self.fail(request, Status::RnrRetryExcErr, vendor_err::RNR | u32::from(code & 31))
+                } else {
+                    self.rnr_retries = self.rnr_retries.saturating_add(1);
+                    let until = Some(now.saturating_add(rnr_timer(code)));
+                    self.head = Head::Waiting { until, lost: false };
+                    Action::Later
+                }
+            }
+            Outcome::NoAnswer => self.no_answer(request, now),
+            Outcome::Refused(syndrome) => {
+                let (status, vendor_err) = match syndrome {
+                    Syndrome::InvalidRequest => (Status::RemInvReqErr, vendor_err::NAK_INVALID_REQUEST),
+                    Syndrome::Access => (Status::RemAccessErr, vendor_err::NAK_ACCESS),
+                    Syndrome::Operational => (Status::RemOpErr, vendor_err::NAK_OPERATIONAL),
+                };
+                self.fail(request, status, vendor_err)
+            }
+            Outcome::Local(status) => self.fail(request, status, vendor_err::NONE),
+        }
+    }
+
+    /// Whether what is left is to be flushed (ERR, SQE): oldest first, signalled or not (IBA §10.8.3.4).
+    #[must_use]
+    pub fn flushes(&self) -> bool {
+        matches!(self.state, QpState::Err | QpState::Sqe)
+    }
+
+    /// The completion of a request that is flushed and taken out of the queue.
+    pub fn flushed(&mut self, request: &Posted) -> Completion {
+        self.fresh_head();
+        Completion::flushed(request.wr_id, request.opcode.into(), self.qp_num)
+    }
+
+    fn fresh_head(&mut self) {
+        self.head = Head::Ready;
+        self.started = false;
+        self.retries = 0;
+        self.rnr_retries = 0;
+    }
+
+    /// The answer to this attempt is missing. The wait for it begins now; after it comes a retry, or the end when the
+    /// retries are used up: in all `retry_cnt` + 1 timeouts (IBA §9.7.6.1.3, §9.9.2.4).
+    fn no_answer(&mut self, request: &Posted, now: u64) -> Action {
+        if let Head::Waiting { until, lost: true } = self.head {
+            // Tried before its time: that counts as no retry.
+            if until.is_none_or(|until| now < until) {
+                return Action::Later;
+            }
+            if self.retries >= self.retry.retry_cnt {
+                return self.fail(request, Status::RetryExcErr, vendor_err::NONE);
+            }
+            self.retries += 1;
+        }
+        let until = ack_timeout(self.retry.timeout).map(|timeout| now.saturating_add(timeout));
+        self.head = Head::Waiting { until, lost: true };
+        Action::Later
+    }
+
+    fn done(&mut self, request: &Posted, bytes: u32) -> Action {
+        self.fresh_head();
+        if !self.sq_sig_all && !request.signaled {
+            return Action::Complete(None);
+        }
+        let completion = self.completion(request, Status::Success, vendor_err::NONE);
+        Action::Complete(Some(Completion { byte_len: bytes, ..completion }))
+    }
+
+    fn fail(&mut self, request: &Posted, status: Status, vendor_err: u32) -> Action {
+        self.fresh_head();
+        // IBA §10.3.1.6, §10.8.3.4: an unreliable send queue stops alone, a reliable queue pair breaks whole. A local
+        // bind or invalidate that fails breaks it as well.
+        let local = matches!(request.opcode, Opcode::BindMw | Opcode::LocalInv);
+        let state = if self.qp_type.is_reliable() || local { QpState::Err } else { QpState::Sqe };
+        self.set_state(state);
+        Action::Fail(self.completion(request, status, vendor_err), state)
+    }
+
+    fn completion(&self, request: &Posted, status: Status, vendor_err: u32) -> Completion {
+        Completion {
+            wr_id: request.wr_id,
+            status,
+            opcode: WcOpcode::from(request.opcode),
+            vendor_err,
+            byte_len: 0,
+            imm_or_key: 0,
+            qp_num: self.qp_num,
+            src_qp: 0,
+            flags: WcFlags::NONE,
+            timestamp: 0,
+        }
+    }
+}
+
+/// A send queue that keeps its requests: [`Requester`] with a place for them on the heap.
+#[derive(Clone, Debug)]
+pub struct SendQueue {
+    requester: Requester,
+    requests: VecDeque<Request>,
+}
+
+impl SendQueue {
+    /// An empty queue in RESET.
+    #[must_use]
+    pub fn new(qp_num: u32, qp_type: QpType, sq_sig_all: bool) -> Self {
+        Self { requester: Requester::new(qp_num, qp_type, sq_sig_all), requests: VecDeque::new() }
+    }
+
+    /// As [`Requester::set_retry`].
+    pub fn set_retry(&mut self, retry: Retry) {
+        self.requester.set_retry(retry);
+    }
+
+    /// Follows the queue pair into a state. RESET empties the queue; in ERR and SQE it is to be flushed.
+    pub fn set_state(&mut self, state: QpState) {
+        self.requester.set_state(state);
+        if state == QpState::Reset {
+            self.requests.clear();
         }
     }
 
@@ -142,10 +342,10 @@ impl SendQueue {
         self.requests.is_empty()
     }
 
-    /// Whether a queue in SQD has drained: nothing that was started is left (IBA §10.3.1.5).
+    /// As [`Requester::is_drained`].
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        !self.started
+        self.requester.is_drained()
     }
 
     /// Queues a request that [`accept`](super::request::accept) let pass.
@@ -159,131 +359,34 @@ impl SendQueue {
         self.requests.front()
     }
 
-    /// What to do now. A wait for an answer that ends here without retries left is reported by the caller as
-    /// [`Outcome::NoAnswer`] again, through [`Work::Attempt`]: one more look at the peer does no harm.
+    /// As [`Requester::work`].
     #[must_use]
     pub fn work(&self, now: u64) -> Work {
-        let sends = match self.state {
-            QpState::Rts => true,
-            QpState::Sqd => self.started,
-            _ => false,
-        };
-        match self.head {
-            _ if self.requests.is_empty() || !sends => Work::Nothing,
-            Head::Waiting { until, .. } if until.is_none_or(|until| now < until) => Work::Wait(until),
-            _ => Work::Attempt,
-        }
+        self.requester.work(self.requests.is_empty(), now)
     }
 
-    /// Something at the peer changed: a wait without end is over.
+    /// As [`Requester::peer_changed`].
     pub fn peer_changed(&mut self) {
-        if matches!(self.head, Head::Waiting { until: None, .. }) {
-            self.head = Head::Ready;
-        }
+        self.requester.peer_changed();
     }
 
     /// Takes the outcome of an attempt. `None` when there was no request to attempt.
     pub fn outcome(&mut self, outcome: Outcome, now: u64) -> Option<Action> {
-        let request = self.requests.front()?;
-        self.started = true;
-        let reliable = self.qp_type.is_reliable();
-        Some(match outcome {
-            Outcome::Done(bytes) => self.done(bytes)?,
-            // Unreliable: on its way, and nobody will ever say that it was lost (IBA §9.8.3, §9.8.2).
-            Outcome::NoAnswer | Outcome::ReceiverNotReady(_) | Outcome::Refused(_) if !reliable => {
-                let bytes = u32::try_from(request.length()).unwrap_or(u32::MAX);
-                self.done(bytes)?
-            }
-            Outcome::ReceiverNotReady(code) => {
-                // An answer: the peer lives, so missing answers count from the start.
-                self.retries = 0;
-                if self.retry.rnr_retry < RNR_FOR_EVER && self.rnr_retries >= self.retry.rnr_retry {
-                    self.fail(Status::RnrRetryExcErr, vendor_err::RNR | u32::from(code & 31))?
-                } else {
-                    self.rnr_retries = self.rnr_retries.saturating_add(1);
-                    let until = Some(now.saturating_add(rnr_timer(code)));
-                    self.head = Head::Waiting { until, lost: false };
-                    Action::Later
-                }
-            }
-            Outcome::NoAnswer => self.no_answer(now)?,
-            Outcome::Refused(syndrome) => {
-                let (status, vendor_err) = match syndrome {
-                    Syndrome::InvalidRequest => (Status::RemInvReqErr, vendor_err::NAK_INVALID_REQUEST),
-                    Syndrome::Access => (Status::RemAccessErr, vendor_err::NAK_ACCESS),
-                    Syndrome::Operational => (Status::RemOpErr, vendor_err::NAK_OPERATIONAL),
-                };
-                self.fail(status, vendor_err)?
-            }
-            Outcome::Local(status) => self.fail(status, vendor_err::NONE)?,
-        })
+        let request = Posted::from(self.requests.front()?);
+        let action = self.requester.outcome(&request, outcome, now);
+        if action != Action::Later {
+            self.requests.pop_front();
+        }
+        Some(action)
     }
 
-    /// The next completion of a queue that is being flushed (ERR, SQE), oldest first, signalled or not (IBA
-    /// §10.8.3.4); `None` when none is left.
+    /// The next completion of a queue that is being flushed (ERR, SQE); `None` when none is left.
     pub fn flush(&mut self) -> Option<Completion> {
-        if !matches!(self.state, QpState::Err | QpState::Sqe) {
+        if !self.requester.flushes() {
             return None;
         }
         let request = self.requests.pop_front()?;
-        self.fresh_head();
-        Some(Completion::flushed(request.wr_id, request.opcode.into(), self.qp_num))
-    }
-
-    fn fresh_head(&mut self) {
-        self.head = Head::Ready;
-        self.started = false;
-        self.retries = 0;
-        self.rnr_retries = 0;
-    }
-
-    /// The answer to this attempt is missing. The wait for it begins now; after it comes a retry, or the end when the
-    /// retries are used up: in all `retry_cnt` + 1 timeouts (IBA §9.7.6.1.3, §9.9.2.4).
-    fn no_answer(&mut self, now: u64) -> Option<Action> {
-        let waited = matches!(self.head, Head::Waiting { lost: true, .. });
-        if waited {
-            if self.retries >= self.retry.retry_cnt {
-                return self.fail(Status::RetryExcErr, vendor_err::NONE);
-            }
-            self.retries += 1;
-        }
-        let until = ack_timeout(self.retry.timeout).map(|timeout| now.saturating_add(timeout));
-        self.head = Head::Waiting { until, lost: true };
-        Some(Action::Later)
-    }
-
-    fn done(&mut self, bytes: u32) -> Option<Action> {
-        let request = self.requests.pop_front()?;
-        self.fresh_head();
-        let signalled = self.sq_sig_all || request.flags.has(SendFlags::SIGNALED);
-        let completion = self.completion(&request, Status::Success, vendor_err::NONE);
-        Some(Action::Complete(signalled.then_some(Completion { byte_len: bytes, ..completion })))
-    }
-
-    fn fail(&mut self, status: Status, vendor_err: u32) -> Option<Action> {
-        let request = self.requests.pop_front()?;
-        self.fresh_head();
-        // IBA §10.3.1.6, §10.8.3.4: an unreliable send queue stops alone, a reliable queue pair breaks whole. A local
-        // bind or invalidate that fails breaks it as well.
-        let local = matches!(request.opcode, Opcode::BindMw | Opcode::LocalInv);
-        let state = if self.qp_type.is_reliable() || local { QpState::Err } else { QpState::Sqe };
-        self.set_state(state);
-        Some(Action::Fail(self.completion(&request, status, vendor_err), state))
-    }
-
-    fn completion(&self, request: &Request, status: Status, vendor_err: u32) -> Completion {
-        Completion {
-            wr_id: request.wr_id,
-            status,
-            opcode: WcOpcode::from(request.opcode),
-            vendor_err,
-            byte_len: 0,
-            imm_or_key: 0,
-            qp_num: self.qp_num,
-            src_qp: 0,
-            flags: WcFlags::NONE,
-            timestamp: 0,
-        }
+        Some(self.requester.flushed(&Posted::from(&request)))
     }
 }
 

@@ -64,6 +64,8 @@ pub struct Incoming {
     pub imm_or_key: u32,
     /// Whether the sender asked for solicited completions.
     pub solicited: bool,
+    /// The time, where the target's completions carry it.
+    pub timestamp: u64,
 }
 
 impl Incoming {
@@ -254,7 +256,7 @@ pub fn fit(target: &Target, request: &Incoming, next: Next, lookup: impl Fn(u32)
         qp_num: target.qp_num,
         src_qp: request.src_qp,
         flags,
-        timestamp: 0,
+        timestamp: request.timestamp,
     };
     if used > receive.length() {
         // RC: class C; UC and UD: dropped, the request stays (class D).
@@ -325,6 +327,7 @@ mod tests {
         addr: 0x1000,
         imm_or_key: 5,
         solicited: false,
+        timestamp: 0,
     };
 
     const KEY: Key =
@@ -419,7 +422,7 @@ mod tests {
     }
 
     fn receive(length: u32) -> Next {
-        Next::Request(ReceiveRequest { wr_id: 3, sges: vec![Sge { addr: 0x1000, length, lkey: 1 }] })
+        Next::Request(ReceiveRequest { wr_id: 3, sges: [Sge { addr: 0x1000, length, lkey: 1 }].into() })
     }
 
     #[test]

@@ -31,6 +31,9 @@ pub trait Memory {
     /// Words of one slot in the receive ring of a queue pair or shared receive queue (`2 + 2 × max_sge`, at most
     /// [`RECEIVE_WORDS`](super::receive::RECEIVE_WORDS)).
     fn receive_words(&self, queue: Object) -> u32;
+    /// Words of one entry of a completion queue: more than [`HEAD_WORDS`](super::completion::HEAD_WORDS), at most
+    /// [`ENTRY_WORDS`](super::completion::ENTRY_WORDS).
+    fn entry_words(&self, cq: u32) -> u32;
 }
 
 /// An object that has a lock. The number is its index in the owner's segment, below 2²⁴.
@@ -75,10 +78,21 @@ pub enum Word {
         cq: u32,
         /// Slot in it, already masked.
         slot: u32,
-        /// Word of the entry, below [`ENTRY_WORDS`](super::completion::ENTRY_WORDS).
+        /// Word of the entry, below [`Memory::entry_words`].
+        word: u32,
+    },
+    /// A word of what the owner set: read by others behind the object's lock, written by the owner behind it. What the
+    /// words say is up to whoever writes them.
+    Attribute {
+        /// The object.
+        object: Object,
+        /// Word of it, below [`ATTRIBUTES`].
         word: u32,
     },
 }
+
+/// Words of attributes that each object has. All are 0 in a fresh object.
+pub const ATTRIBUTES: u32 = 8;
 
 /// Words of a queue pair that its peers write. All are 0 in a fresh queue pair.
 #[repr(u32)]
@@ -90,17 +104,24 @@ pub enum QpWord {
     Journal,
     /// Receive requests taken so far from the own ring.
     Head,
-    /// Receive requests posted so far to the own ring. Written by the owner alone, without the lock.
-    Tail,
     /// [`Claim`]: the request held from a shared receive queue.
     Claim,
     /// [`Events`]: asynchronous events of the queue pair.
     Events,
+    /// [`QpWord::Tail`] as it was last seen behind the lock: who takes a request need not look at what the owner writes.
+    Seen,
+    /// Receive requests posted so far to the own ring. Written by the owner alone, without the lock.
+    Tail,
 }
 
 impl QpWord {
     /// How many words there are.
-    pub const COUNT: u32 = 6;
+    pub const COUNT: u32 = 7;
+    /// Whether the owner writes it without the lock: such words are best kept apart from the others.
+    #[must_use]
+    pub const fn is_owners(self) -> bool {
+        matches!(self, Self::Tail)
+    }
 }
 
 /// Words of a shared receive queue. All are 0 in a fresh one.
@@ -111,17 +132,24 @@ pub enum SrqWord {
     Journal,
     /// Receive requests taken so far.
     Head,
-    /// Receive requests posted so far. Written by the owner alone, without the lock.
-    Tail,
     /// Limit below which one event is raised, 0 when none is asked for (`ibv_modify_srq`, `IBV_SRQ_LIMIT`).
     Limit,
     /// [`Events`]: asynchronous events of the queue.
     Events,
+    /// [`SrqWord::Tail`] as it was last seen behind the lock.
+    Seen,
+    /// Receive requests posted so far. Written by the owner alone, without the lock.
+    Tail,
 }
 
 impl SrqWord {
     /// How many words there are.
-    pub const COUNT: u32 = 5;
+    pub const COUNT: u32 = 6;
+    /// As [`QpWord::is_owners`].
+    #[must_use]
+    pub const fn is_owners(self) -> bool {
+        matches!(self, Self::Tail)
+    }
 }
 
 /// Words of a completion queue. All are 0 in a fresh one.
@@ -130,20 +158,27 @@ impl SrqWord {
 pub enum CqWord {
     /// [`CqJournal`]: the delivery under way.
     Journal,
-    /// Entries polled so far. Written by the owner alone, without the lock.
-    Head,
-    /// Entries published so far.
+    /// Entries published so far. The owner does not look at it: an entry says itself whether it was published.
     Tail,
     /// [`Armed`](super::completion::Armed) by number: what the next bell waits for.
     Armed,
     /// [`Events`]: asynchronous events of the queue. [`Event::CqErr`](super::verbs::Event::CqErr) once raised stays:
     /// the queue takes no more entries.
     Events,
+    /// [`CqWord::Head`] as it was last seen behind the lock.
+    Seen,
+    /// Entries polled so far. Written by the owner alone, without the lock.
+    Head,
 }
 
 impl CqWord {
     /// How many words there are.
-    pub const COUNT: u32 = 5;
+    pub const COUNT: u32 = 6;
+    /// As [`QpWord::is_owners`].
+    #[must_use]
+    pub const fn is_owners(self) -> bool {
+        matches!(self, Self::Head)
+    }
 }
 
 /// Indexes of objects are packed into 24 bits of a journal word, as queue-pair numbers are 24 bits wide.
@@ -255,13 +290,16 @@ impl SrqJournal {
 /// Journal of a completion queue: bit 63 there is one, 55..32 the delivering queue pair, 31..0 the tail afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CqJournal {
-    /// The queue pair whose delivery is under way.
+    /// The queue pair whose delivery is under way, or [`CqJournal::NOBODY`].
     pub qp: u32,
     /// The tail once the entry is published.
     pub tail: u32,
 }
 
 impl CqJournal {
+    /// A completion of the own process, which uses up no receive request.
+    pub const NOBODY: u32 = INDEX_MASK as u32;
+
     /// The word for this journal.
     #[must_use]
     pub fn pack(self) -> u64 {

@@ -103,6 +103,46 @@ impl Bell {
         write_byte(self.private.as_raw_fd());
     }
 
+    /// Takes one ring, waiting for it as the flags of [`Bell::fd`] say.
+    ///
+    /// # Errors
+    /// As `read`: `EAGAIN` when the descriptor does not block, `EINTR`.
+    pub fn take(&self) -> std::io::Result<()> {
+        let mut byte = [0u8; 1];
+        // SAFETY: one byte is writable.
+        match unsafe { libc::read(self.public.as_raw_fd(), byte.as_mut_ptr().cast(), 1) } {
+            1 => Ok(()),
+            0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    }
+
+    /// How many rings wait.
+    pub fn waiting(&self) -> usize {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: FIONREAD writes one int.
+        let r = unsafe { libc::ioctl(self.private.as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
+        if r == 0 { bytes as usize } else { 0 }
+    }
+
+    /// Takes up to `count` rings without waiting: those of events that are gone.
+    pub fn unring(&self, count: usize) {
+        let mut bytes = [0u8; 64];
+        let mut left = count;
+        while left > 0 {
+            let now = left.min(bytes.len());
+            // SAFETY: `bytes` is writable for `now` bytes; the descriptor does not block.
+            let n = unsafe { libc::read(self.private.as_raw_fd(), bytes.as_mut_ptr().cast(), now) };
+            if n < 0 && errno() == libc::EINTR {
+                continue;
+            }
+            if n < now as isize {
+                return;
+            }
+            left -= now;
+        }
+    }
+
     /// Empties the bell. Look for events again afterwards: one may have come in between. A forked child's call does
     /// nothing: the events are its parent's.
     pub fn silence(&self) {

@@ -23,7 +23,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::core::keys::{Key, Kind};
@@ -219,6 +219,8 @@ pub struct Keys {
     segment: Arc<Segment>,
     table: u64,
     books: Mutex<Books>,
+    /// By index: the key and its entry, for the owner's own use. No peer can write here.
+    private: RwLock<Vec<Option<(u32, Entry)>>>,
 }
 
 #[derive(Debug, Default)]
@@ -237,7 +239,30 @@ impl Keys {
         let table = segment.alloc(DIRECTORY + 8 * u64::from(CHUNKS), 64)?.offset;
         segment.root(ROOT)?.store(table, Ordering::Release);
         let books = Books { entries: vec![Book::default()], ..Books::default() };
-        Ok(Keys { segment, table, books: Mutex::new(books) })
+        Ok(Keys { segment, table, books: Mutex::new(books), private: RwLock::default() })
+    }
+
+    /// The owner's copy of a key's entry, as the owner last set it: what its own requests are checked against. A window
+    /// that a peer invalidated is still valid here.
+    #[inline]
+    pub fn local(&self, key: u32) -> Option<Entry> {
+        let private = self.private.read().unwrap_or_else(|e| e.into_inner());
+        let (own, entry) = private.get((key >> 8) as usize)?.as_ref()?;
+        (*own == key).then_some(*entry)
+    }
+
+    /// As [`Keys::local`], for a window: also peers may have invalidated it.
+    pub fn window(&self, key: u32) -> Option<Entry> {
+        self.local(key)
+    }
+
+    fn keep(&self, key: u32, entry: Option<&Entry>) {
+        let mut private = self.private.write().unwrap_or_else(|e| e.into_inner());
+        let index = (key >> 8) as usize;
+        if private.len() <= index {
+            private.resize(index + 1, None);
+        }
+        private[index] = entry.map(|entry| (key, *entry));
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -285,7 +310,9 @@ impl Keys {
         *book = Book { key8: book.key8.wrapping_add(1), used: true, ..*book };
         let key8 = book.key8;
         self.write(&mut books, index, pack(entry, key8))?;
-        Ok(index << 8 | u32::from(key8))
+        let key = index << 8 | u32::from(key8);
+        self.keep(key, Some(entry));
+        Ok(key)
     }
 
     /// Changes the entry of `key`, which from now on has the 8 bits `key8`: binding and invalidating a window. Who had
@@ -296,7 +323,9 @@ impl Keys {
         Self::check(&books, key)?;
         books.entries[(key >> 8) as usize].key8 = key8;
         self.write(&mut books, key >> 8, pack(entry, key8))?;
-        Ok(key & !0xff | u32::from(key8))
+        let key = key & !0xff | u32::from(key8);
+        self.keep(key, Some(entry));
+        Ok(key)
     }
 
     fn check(books: &Books, key: u32) -> Result<()> {
@@ -312,6 +341,7 @@ impl Keys {
         let mut books = self.books();
         Self::check(&books, key)?;
         self.write(&mut books, key >> 8, [0; 6])?;
+        self.keep(key, None);
         let book = &mut books.entries[(key >> 8) as usize];
         *book = Book { used: false, pending: true, ..*book };
         drop(books);

@@ -6,10 +6,12 @@
 //! |---|---|
 //! | 0 | generation: odd while the object exists, and never the same twice in a row |
 //! | 1 | offset of the ring, for a queue pair followed by the request it holds |
-//! | 2 | capacity, and words of a receive request in the high half |
+//! | 2 | capacity, and words of a receive request, or of a completion entry, in the high half |
 //! | 3 | bell of the completion queue, and of asynchronous events in the high half; numbers plus one, 0 for none |
 //! | 8 | lock |
-//! | 9 to 14 | the shared words, in their order |
+//! | 9 to 15 | the shared words that are written behind the lock, in their order |
+//! | 16 | the word that the owner writes without it, on a cache line of its own |
+//! | 24 to 31 | attributes |
 //!
 //! An entry stays where it is for ever, so a peer that waits for the lock of an object that goes away meets no other use
 //! of the memory. Once it has the lock it looks at the generation, and gives the lock back when the object is gone.
@@ -23,9 +25,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 
-use crate::core::completion::ENTRY_WORDS;
+use crate::core::completion::{ENTRY_WORDS, HEAD_WORDS};
 use crate::core::receive::RECEIVE_WORDS;
-use crate::core::shared::{Memory, Object, Word};
+use crate::core::shared::{ATTRIBUTES, Memory, Object, Word};
 use crate::core::transport::{LockError, Locked, Transport};
 
 use super::bell::Rope;
@@ -40,16 +42,20 @@ pub const MAX_OBJECTS: u32 = 1 << 16;
 pub const MAX_CAPACITY: u32 = 1 << 22;
 
 const CHUNK: u32 = 256;
-const ENTRY: u64 = 128;
+const ENTRY: u64 = 256;
 const GENERATION: u64 = 0;
 const RING: u64 = 8;
 const SHAPE: u64 = 16;
 const BELLS: u64 = 24;
 const LOCK: u64 = 64;
 const WORDS: u64 = 72;
-/// Words from one completion entry to the next: a cache line.
-const ENTRY_STRIDE: u64 = 8;
-const _: () = assert!(ENTRY_WORDS as u64 <= ENTRY_STRIDE);
+const OWNERS: u64 = 128;
+const ATTRIBUTES_AT: u64 = 192;
+/// Words of a completion entry in a queue with so many entries that payload in each would take too much: a cache line.
+const SMALL_ENTRY: u32 = 8;
+/// Entries of a completion queue up to which each has room for payload.
+const STAGING: u32 = 1 << 16;
+const _: () = assert!(HEAD_WORDS < SMALL_ENTRY && SMALL_ENTRY < ENTRY_WORDS);
 
 fn kind(object: Object) -> (usize, u32) {
     match object {
@@ -65,7 +71,7 @@ pub struct Shape {
     /// Entries of the ring: a power of two, at most [`MAX_CAPACITY`], or 0 for a queue pair without one.
     /// For receive requests see [`ring_capacity`](crate::core::receive::ring_capacity).
     pub capacity: u32,
-    /// Words of a receive request (`2 + 2 × max_sge`); 0 for a completion queue.
+    /// Words of a receive request (`2 + 2 × max_sge`); of an entry for a completion queue, 0 for what serves best.
     pub receive_words: u32,
     /// Number of the bell of a completion queue.
     pub bell: Option<u32>,
@@ -74,6 +80,15 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// With what serves best.
+    fn settled(self, like: Object) -> Self {
+        let words = if self.capacity <= STAGING { ENTRY_WORDS } else { SMALL_ENTRY };
+        match like {
+            Object::Cq(_) if self.receive_words == 0 => Shape { receive_words: words, ..self },
+            _ => self,
+        }
+    }
+
     /// Words of the ring and of what follows it; `None` when the shape is not possible.
     fn words(&self, object: Object) -> Option<u64> {
         let ring = (self.capacity.is_power_of_two() && self.capacity <= MAX_CAPACITY) || self.capacity == 0;
@@ -86,7 +101,11 @@ impl Shape {
             Object::Srq(_) if ring && receive && capacity > 0 => {
                 Some(capacity * u64::from(self.receive_words))
             }
-            Object::Cq(_) if ring && capacity > 0 => Some(capacity * ENTRY_STRIDE),
+            Object::Cq(_)
+                if ring && capacity > 0 && (HEAD_WORDS..=ENTRY_WORDS).contains(&self.receive_words) =>
+            {
+                Some(capacity * u64::from(self.receive_words))
+            }
             _ => None,
         }
     }
@@ -151,18 +170,19 @@ fn copy(memory: &Mapping, directory: u64, object: Object) -> Option<Layout> {
 fn place(layout: &Layout, word: Word) -> u64 {
     let shape = &layout.shape;
     match word {
+        Word::Qp(_, w) if w.is_owners() => layout.entry + OWNERS,
+        Word::Srq(_, w) if w.is_owners() => layout.entry + OWNERS,
+        Word::Cq(_, w) if w.is_owners() => layout.entry + OWNERS,
         Word::Qp(_, w) => layout.entry + WORDS + 8 * w as u64,
         Word::Srq(_, w) => layout.entry + WORDS + 8 * w as u64,
         Word::Cq(_, w) => layout.entry + WORDS + 8 * w as u64,
-        Word::Receive { slot, word, .. } => {
+        Word::Receive { slot, word, .. } | Word::Entry { slot, word, .. } => {
             layout.ring + 8 * (u64::from(slot) * u64::from(shape.receive_words) + u64::from(word))
         }
         Word::Claimed { word, .. } => {
             layout.ring + 8 * (u64::from(shape.capacity) * u64::from(shape.receive_words) + u64::from(word))
         }
-        Word::Entry { slot, word, .. } => {
-            layout.ring + 8 * (u64::from(slot) * ENTRY_STRIDE + u64::from(word))
-        }
+        Word::Attribute { word, .. } => layout.entry + ATTRIBUTES_AT + 8 * u64::from(word & (ATTRIBUTES - 1)),
     }
 }
 
@@ -172,6 +192,7 @@ fn object_of(word: Word) -> Object {
         Word::Srq(i, _) => Object::Srq(i),
         Word::Cq(i, _) | Word::Entry { cq: i, .. } => Object::Cq(i),
         Word::Receive { queue, .. } => queue,
+        Word::Attribute { object, .. } => object,
     }
 }
 
@@ -215,6 +236,7 @@ impl Objects {
     ///
     /// Errors: [`Error::NoMemory`], also at [`MAX_OBJECTS`]; [`Error::OutOfBounds`] for a shape that is not possible.
     pub fn create(&self, like: Object, shape: Shape) -> Result<Object> {
+        let shape = shape.settled(like);
         let words = shape.words(like).ok_or(Error::OutOfBounds)?;
         let ring = self.segment.alloc(8 * words, 64)?;
         let mut table = self.kind(kind(like).0);
@@ -262,6 +284,39 @@ impl Objects {
         }
         table.entries.push((0, None));
         Ok(index)
+    }
+
+    /// Gives a queue another ring of `capacity` entries of `words` words. `fill` copies what is to stay into the new ring, whose offset it is
+    /// told. The caller holds the queue's lock; others find the new ring when they lock it.
+    ///
+    /// Errors: [`Error::NoMemory`]; [`Error::OutOfBounds`] when there is no such object or capacity, [`Error::Forked`].
+    /// Nothing has changed then.
+    pub fn resize(
+        &self,
+        object: Object,
+        capacity: u32,
+        words: u32,
+        fill: impl FnOnce(&Mapping, u64),
+    ) -> Result<()> {
+        let (which, index) = kind(object);
+        let mut table = self.kind(which);
+        let chunk = *table.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
+        let slot = table.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?;
+        let before = slot.1.ok_or(Error::OutOfBounds)?;
+        let (memory, entry) = (self.segment.memory(), chunk + ENTRY * u64::from(index % CHUNK));
+        let word = |at: u64| memory.u64(entry + at);
+        let shape = Shape { capacity, receive_words: words, bell: None, alert: None };
+        let ring = self.segment.alloc(8 * shape.words(object).ok_or(Error::OutOfBounds)?, 64)?;
+        fill(memory, ring.offset);
+        let packed = u64::from(capacity) | u64::from(words) << 32;
+        // Between two generations there is no such object for whoever looks without the lock.
+        word(GENERATION)?.store(slot.0 + 1, Ordering::Release);
+        word(RING)?.store(ring.offset, Ordering::Release);
+        word(SHAPE)?.store(packed, Ordering::Release);
+        *slot = (slot.0 + 2, Some(ring));
+        word(GENERATION)?.store(slot.0, Ordering::Release);
+        self.segment.free(before);
+        Ok(())
     }
 
     /// Ends an object. The caller holds its lock, so no transaction is under way; peers find it gone afterwards.
@@ -422,6 +477,12 @@ impl Host {
         self
     }
 
+    /// Where a word stands in the segment: an owner's short cut to its own objects. It stays there as long as the object
+    /// exists.
+    pub fn offset(&self, word: Word) -> Option<u64> {
+        self.fresh(object_of(word)).map(|layout| place(&layout, word))
+    }
+
     /// The same segment for work on these objects, whose layouts are looked up now and not again for every word.
     ///
     /// Make it anew for each operation, or look at [`Memory::exists`]: the objects may go away.
@@ -515,6 +576,11 @@ macro_rules! transport {
             fn receive_words(&self, queue: Object) -> u32 {
                 self.used(queue).map_or(0, |l| l.shape.receive_words)
             }
+
+            #[inline]
+            fn entry_words(&self, cq: u32) -> u32 {
+                self.used(Object::Cq(cq)).map_or(0, |l| l.shape.receive_words)
+            }
         }
 
         impl Transport for $type {
@@ -577,7 +643,7 @@ mod tests {
     use crate::core::transport::{acquire, run};
     use crate::core::verbs::WcOpcode;
 
-    const SHAPE: Shape = Shape { capacity: 8, receive_words: 6, bell: None, alert: None };
+    const SHAPE: Shape = Shape { capacity: 8, receive_words: 8, bell: None, alert: None };
 
     #[test]
     fn every_word_has_its_own_place() {
@@ -587,21 +653,27 @@ mod tests {
         let mut words = Vec::new();
         for _ in 0..2 {
             for like in [Object::Qp(0), Object::Srq(0), Object::Cq(0)] {
-                match objects.create(like, SHAPE).unwrap() {
+                let cq = Shape { receive_words: 0, ..SHAPE };
+                let shape = if like == Object::Cq(0) { cq } else { SHAPE };
+                let object = objects.create(like, shape).unwrap();
+                words.extend((0..ATTRIBUTES).map(|word| Word::Attribute { object, word }));
+                match object {
                     qp @ Object::Qp(i) => {
                         use QpWord::*;
-                        words.extend([State, Journal, Head, Tail, Claim, Events].map(|w| Word::Qp(i, w)));
+                        words.extend(
+                            [State, Journal, Head, Tail, Claim, Events, Seen].map(|w| Word::Qp(i, w)),
+                        );
                         words.extend((0..RECEIVE_WORDS).map(|word| Word::Claimed { qp: i, word }));
-                        words.extend((0..48).map(|n| Word::Receive { queue: qp, slot: n / 6, word: n % 6 }));
+                        words.extend((0..64).map(|n| Word::Receive { queue: qp, slot: n / 8, word: n % 8 }));
                     }
                     srq @ Object::Srq(i) => {
                         use SrqWord::*;
-                        words.extend([Journal, Head, Tail, Limit, Events].map(|w| Word::Srq(i, w)));
-                        words.extend((0..48).map(|n| Word::Receive { queue: srq, slot: n / 6, word: n % 6 }));
+                        words.extend([Journal, Head, Tail, Limit, Events, Seen].map(|w| Word::Srq(i, w)));
+                        words.extend((0..64).map(|n| Word::Receive { queue: srq, slot: n / 8, word: n % 8 }));
                     }
                     Object::Cq(i) => {
                         use CqWord::*;
-                        words.extend([Journal, Head, Tail, Armed, Events].map(|w| Word::Cq(i, w)));
+                        words.extend([Journal, Head, Tail, Armed, Events, Seen].map(|w| Word::Cq(i, w)));
                         words.extend((0..8 * ENTRY_WORDS).map(|n| Word::Entry {
                             cq: i,
                             slot: n / ENTRY_WORDS,

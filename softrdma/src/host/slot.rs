@@ -227,6 +227,17 @@ pub(crate) fn standing(folder: &Folder, owner: Owner) -> Standing {
     }
 }
 
+/// The slots that have a file now, lowest first; of the living and of those that died lately.
+pub fn claimed(folder: &Folder) -> Result<Vec<u16>> {
+    let slot = |name: CString| match parse(&name) {
+        Name::Slot(slot) => Some(slot),
+        _ => None,
+    };
+    let mut slots: Vec<u16> = folder.names()?.into_iter().filter_map(slot).collect();
+    slots.sort_unstable();
+    Ok(slots)
+}
+
 /// Removes what dead processes left in the folder; tells how many names went.
 ///
 /// Bells are judged after their name was seen: a claim is visible before its bells, so a bell whose claim is not

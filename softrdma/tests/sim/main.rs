@@ -63,6 +63,7 @@ struct Totals {
     local_errors: u64,
     deaths: u64,
     recoveries: u64,
+    staged: u64,
     claims_left: u64,
     overruns: u64,
 }
@@ -79,6 +80,7 @@ impl Totals {
             self.local_errors,
             self.deaths,
             self.recoveries,
+            self.staged,
             self.claims_left,
             self.overruns,
         ];
@@ -374,6 +376,7 @@ fn prepost(world: &World) {
 /// The invariants, once nobody has anything left to do.
 fn check(world: &World, totals: &mut Totals) {
     totals.recoveries += world.recoveries.get();
+    totals.staged += world.staged.get();
     for (lock, owner) in world.held() {
         if world.alive(owner) {
             world.violated(&format!("{lock:?} is still held by a process that lives"));

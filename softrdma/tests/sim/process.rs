@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use softrdma::core::breaks::{Break, collect};
-use softrdma::core::completion::{Arm, Completion, overran, poll};
+use softrdma::core::completion::{Arm, Completion, Staged, overran, poll};
 use softrdma::core::deliver::{Deliver, Delivered};
 use softrdma::core::flush::{Flush, reset};
 use softrdma::core::keys::{Key, Kind};
@@ -389,9 +389,18 @@ async fn respond(world: &World, me: Me, qp: u32, end: (usize, u32), request: &Re
         addr,
         imm_or_key: request.imm_or_key,
         solicited: false,
+        timestamp: 0,
     };
+    // A datagram's header, of which nobody here reads anything, stands in front.
+    let header = if config.qp_type == QpType::Ud { GRH_BYTES / 8 } else { 0 };
+    let payload: Vec<u8> = std::iter::repeat_n(0, header as usize)
+        .chain((0..request.length() / 8).map(|index| word(request.wr_id, index)))
+        .flat_map(u64::to_ne_bytes)
+        .collect();
+    let at_hand = request.opcode != Opcode::RdmaRead && world.random.once_in(2);
     let queues = Queues { qp: end.1, cq: config.recv_cq, srq: config.srq };
-    let mut respond = Respond::new(target, queues, incoming, key(rkey), None);
+    let mut respond =
+        Respond::new(target, queues, incoming, key(rkey), None).with_payload(at_hand.then_some(&payload));
     loop {
         match respond.step(segment, key) {
             Want::Done(outcome) => return outcome,
@@ -432,7 +441,7 @@ fn remote(request: &Request) -> (u64, u32, u64) {
     match request.operands {
         Operands::Remote { addr, rkey, length } => (addr, rkey, length),
         Operands::Atomic { addr, rkey, .. } => (addr, rkey, 8),
-        Operands::None | Operands::Key(_) => (0, 0, 0),
+        Operands::None | Operands::Key(_) | Operands::Bind(_) => (0, 0, 0),
     }
 }
 
@@ -495,11 +504,13 @@ async fn remote_memory(world: &World, me: Me, end: (usize, u32), request: &Reque
 async fn drain(world: &World, me: Me) -> bool {
     let process = &world.processes[me.0];
     let mut any = false;
+    let mut staged = Staged::default();
     for cq in my_cqs(world, me) {
         loop {
-            match poll(&process.segment, cq) {
+            match poll(&process.segment, cq, &mut staged) {
                 Ok(Some(completion)) => {
                     any = true;
+                    land(world, &staged);
                     seen(world, me.0, &completion);
                 }
                 Ok(None) => break,
@@ -512,6 +523,20 @@ async fn drain(world: &World, me: Me) -> bool {
         }
     }
     any
+}
+
+/// Moves a payload that came in a completion entry to its buffer.
+fn land(world: &World, staged: &Staged) {
+    if staged.is_empty() {
+        return;
+    }
+    if staged.lkey != GOOD_KEY {
+        world.violated("a payload is for a buffer without a key");
+    }
+    let (buffer, at) = ((staged.addr / 1024) as usize, (staged.addr % 1024 / 8) as usize);
+    world.staged.set(world.staged.get() + 1);
+    world.ledger.borrow_mut().receives[buffer].buffer[at..][..staged.words().len()]
+        .copy_from_slice(staged.words());
 }
 
 /// Books a completion, checks what it says, and reposts.
@@ -589,7 +614,7 @@ pub fn post_receive(world: &World, process: usize, queue: Posted) {
     let sge =
         |from: u32, to: u32| Sge { addr: index * 1024 + u64::from(from), length: to - from, lkey: GOOD_KEY };
     let end = BUFFER_WORDS as u32 * 8;
-    let request = ReceiveRequest { wr_id: RECEIVE_ID | index, sges: vec![sge(0, split), sge(split, end)] };
+    let request = ReceiveRequest { wr_id: RECEIVE_ID | index, sges: [sge(0, split), sge(split, end)].into() };
     match receive::post(&world.processes[process].segment, object, &request) {
         Ok(()) => {
             let buffer = vec![0; BUFFER_WORDS as usize];

@@ -2,23 +2,31 @@
 
 use std::cell::Cell;
 
-use softrdma::core::completion::ENTRY_WORDS;
 use softrdma::core::receive::RECEIVE_WORDS;
-use softrdma::core::shared::{CqWord, Memory, Object, QpWord, SrqWord, Word};
+use softrdma::core::shared::{ATTRIBUTES, CqWord, Memory, Object, QpWord, SrqWord, Word};
 
 /// Words of one receive request here: up to two pieces of memory.
 pub const RECEIVE: u32 = 6;
+
+/// Words of one completion entry: room for some payload, not for the longest.
+pub const ENTRY_WORDS: u32 = 19;
 
 struct Queue {
     words: Vec<Cell<u64>>,
     ring: Vec<Cell<u64>>,
     capacity: u32,
+    attributes: Vec<Cell<u64>>,
 }
 
 impl Queue {
     fn new(words: u32, capacity: u32, stride: u32) -> Self {
         let zeroed = |count: u32| (0..count).map(|_| Cell::new(0)).collect();
-        Self { words: zeroed(words), ring: zeroed(capacity * stride), capacity }
+        Self {
+            words: zeroed(words),
+            ring: zeroed(capacity * stride),
+            capacity,
+            attributes: zeroed(ATTRIBUTES),
+        }
     }
 }
 
@@ -79,6 +87,7 @@ impl Segment {
             Word::Cq(cq, word) => &self.cqs[cq as usize].words[word as usize],
             Word::Receive { queue, slot, word } => &self.queue(queue).ring[(slot * RECEIVE + word) as usize],
             Word::Claimed { qp, word } => &self.claimed[qp as usize][word as usize],
+            Word::Attribute { object, word } => &self.queue(object).attributes[word as usize],
             Word::Entry { cq, slot, word } => {
                 &self.cqs[cq as usize].ring[(slot * ENTRY_WORDS + word) as usize]
             }
@@ -109,5 +118,9 @@ impl Memory for Segment {
 
     fn receive_words(&self, _: Object) -> u32 {
         RECEIVE
+    }
+
+    fn entry_words(&self, _: u32) -> u32 {
+        ENTRY_WORDS
     }
 }

@@ -120,6 +120,8 @@ pub struct World {
     /// Completion queues are small enough to overrun.
     pub small_queues: bool,
     pub recoveries: Cell<u64>,
+    /// Payloads that came in completion entries.
+    pub staged: Cell<u64>,
     threads: RefCell<Vec<Thread>>,
     wakes: RefCell<Vec<(usize, Option<usize>)>>,
     sleep: Cell<Option<Wake>>,
@@ -145,6 +147,7 @@ impl World {
             ledger: RefCell::new(ledger),
             small_queues,
             recoveries: Cell::new(0),
+            staged: Cell::new(0),
             threads: RefCell::default(),
             wakes: RefCell::default(),
             sleep: Cell::new(None),

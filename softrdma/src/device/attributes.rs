@@ -1,0 +1,184 @@
+//! What a queue's owner set, as its peers read it behind the queue's lock.
+
+use crate::core::shared::{Memory, Object, Word};
+use crate::core::verbs::{Access, QpType};
+
+/// What the rules of a responder need of a queue pair. Its owner stores it behind the queue pair's lock when it is made
+/// and at each change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QpAttributes {
+    /// Transport service.
+    pub qp_type: QpType,
+    /// Protection domain.
+    pub pd: u32,
+    /// Protection domain of its receive requests: that of the shared receive queue, where it has one.
+    pub receive_pd: u32,
+    /// `qp_access_flags`
+    pub access: Access,
+    /// The peer's number.
+    pub dest_qp_num: u32,
+    /// Datagrams: the key.
+    pub qkey: u32,
+    /// `max_dest_rd_atomic`
+    pub max_dest_rd_atomic: u8,
+    /// `min_rnr_timer`
+    pub min_rnr_timer: u8,
+    /// Index of its receive completion queue; none for an XRC target.
+    pub cq: Option<u32>,
+    /// Index of the shared receive queue it receives from; none for an XRC target, whose messages name one.
+    pub srq: Option<u32>,
+    /// XRC domain.
+    pub xrcd: u32,
+}
+
+fn some(index: Option<u32>) -> u64 {
+    u64::from(index.map_or(0, |index| index + 1))
+}
+
+fn pair(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+/// Words of a queue pair's attributes.
+pub const QP_WORDS: usize = 5;
+
+impl QpAttributes {
+    /// The words.
+    #[must_use]
+    pub fn pack(&self) -> [u64; QP_WORDS] {
+        [
+            self.qp_type as u64
+                | u64::from(self.max_dest_rd_atomic) << 8
+                | u64::from(self.min_rnr_timer) << 16
+                | u64::from(self.access.0) << 32,
+            pair(self.pd, self.receive_pd),
+            pair(self.dest_qp_num, self.qkey),
+            some(self.cq) | some(self.srq) << 32,
+            u64::from(self.xrcd),
+        ]
+    }
+
+    /// The attributes in these words; `None` when the type is no number of ours.
+    #[must_use]
+    pub fn unpack(words: &[u64; QP_WORDS]) -> Option<Self> {
+        Some(Self {
+            qp_type: QpType::from_number(words[0] as u32 & 0xff)?,
+            max_dest_rd_atomic: (words[0] >> 8) as u8,
+            min_rnr_timer: (words[0] >> 16) as u8,
+            access: Access((words[0] >> 32) as u32),
+            pd: words[1] as u32,
+            receive_pd: (words[1] >> 32) as u32,
+            dest_qp_num: words[2] as u32,
+            qkey: (words[2] >> 32) as u32,
+            cq: (words[3] as u32).checked_sub(1),
+            srq: ((words[3] >> 32) as u32).checked_sub(1),
+            xrcd: words[4] as u32,
+        })
+    }
+
+    /// Stores them, by the owner.
+    pub fn store(&self, memory: &impl Memory, qp: u32) {
+        store(memory, Object::Qp(qp), &self.pack());
+    }
+}
+
+/// What others need of a shared receive queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SrqAttributes {
+    /// Protection domain.
+    pub pd: u32,
+    /// XRC: index of its completion queue, and the domain. None for a basic one.
+    pub xrc: Option<(u32, u32)>,
+}
+
+/// Words of a shared receive queue's attributes.
+pub const SRQ_WORDS: usize = 2;
+
+impl SrqAttributes {
+    /// The words.
+    #[must_use]
+    pub fn pack(&self) -> [u64; SRQ_WORDS] {
+        [
+            u64::from(self.pd),
+            some(self.xrc.map(|xrc| xrc.0)) | u64::from(self.xrc.map_or(0, |xrc| xrc.1)) << 32,
+        ]
+    }
+
+    /// The attributes in these words.
+    #[must_use]
+    pub fn unpack(words: &[u64; SRQ_WORDS]) -> Self {
+        let cq = (words[1] as u32).checked_sub(1);
+        Self { pd: words[0] as u32, xrc: cq.map(|cq| (cq, (words[1] >> 32) as u32)) }
+    }
+
+    /// Stores them, by the owner.
+    pub fn store(&self, memory: &impl Memory, srq: u32) {
+        store(memory, Object::Srq(srq), &self.pack());
+    }
+}
+
+/// What who completes something needs of a completion queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CqAttributes {
+    /// Completions carry the time.
+    pub timestamps: bool,
+}
+
+impl CqAttributes {
+    /// Stores them, by the owner.
+    pub fn store(&self, memory: &impl Memory, cq: u32) {
+        store(memory, Object::Cq(cq), &[u64::from(self.timestamps)]);
+    }
+
+    /// Reads them.
+    #[must_use]
+    pub fn load(memory: &impl Memory, cq: u32) -> Self {
+        let [word] = load(memory, Object::Cq(cq));
+        Self { timestamps: word & 1 == 1 }
+    }
+}
+
+fn store(memory: &impl Memory, object: Object, words: &[u64]) {
+    for (word, value) in (0..).zip(words) {
+        memory.store(Word::Attribute { object, word }, *value);
+    }
+}
+
+/// The words of an object's attributes.
+pub(super) fn load<const N: usize>(memory: &impl Memory, object: Object) -> [u64; N] {
+    let mut words = [0; N];
+    for (word, value) in (0..).zip(words.iter_mut()) {
+        *value = memory.load(Word::Attribute { object, word });
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packed_attributes_come_back() {
+        let attributes = QpAttributes {
+            qp_type: QpType::XrcRecv,
+            pd: u32::MAX,
+            receive_pd: 3,
+            access: Access(0x30f),
+            dest_qp_num: 0xff_fffe,
+            qkey: u32::MAX,
+            max_dest_rd_atomic: 255,
+            min_rnr_timer: 31,
+            cq: Some(0),
+            srq: None,
+            xrcd: 9,
+        };
+        assert_eq!(QpAttributes::unpack(&attributes.pack()), Some(attributes));
+        let other = QpAttributes { cq: None, srq: Some(0xff_ffff), ..attributes };
+        assert_eq!(QpAttributes::unpack(&other.pack()), Some(other));
+        assert_eq!(QpAttributes::unpack(&[0xff; QP_WORDS]), None);
+        for xrc in [None, Some((0, 7))] {
+            let attributes = SrqAttributes { pd: 5, xrc };
+            assert_eq!(SrqAttributes::unpack(&attributes.pack()), attributes);
+        }
+    }
+}

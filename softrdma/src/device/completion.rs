@@ -1,0 +1,320 @@
+//! Completion queues.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::core::completion::{Arm, Completion, ENTRY_WORDS, HEAD_WORDS, remove, wants};
+use crate::core::keys::check_local;
+use crate::core::shared::{CqWord, Memory as _, Object, Word, held, slot};
+use crate::core::transport::{Transport, acquire, run};
+use crate::core::verbs::{Status, WcFlags, WcOpcode};
+use crate::host;
+use crate::host::memory::Memory;
+use crate::host::objects::Shape;
+
+use super::{Channel, Device, Error, EventQueue, LIMITS, Result, busy};
+
+/// Flags of a completion queue.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CqFlags {
+    /// Completions carry the time (`IBV_WC_EX_WITH_COMPLETION_TIMESTAMP` and the like).
+    pub timestamps: bool,
+    /// An overrun is no error: what had no room is lost (`IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN`).
+    pub ignore_overrun: bool,
+}
+
+/// A completion queue (`struct ibv_cq`).
+#[derive(Debug)]
+pub struct CompletionQueue {
+    device: Arc<Device>,
+    index: u32,
+    cqe: AtomicU32,
+    channel: Option<Arc<Channel>>,
+    events: Arc<EventQueue>,
+    cookie: usize,
+    users: AtomicU32,
+    ended: AtomicBool,
+    reader: Mutex<Reader>,
+}
+
+/// The owner's side of the ring.
+#[derive(Debug)]
+struct Reader {
+    /// Entries taken so far. The owner's own count: what stands in shared memory is for others.
+    head: u32,
+    capacity: u32,
+    /// Offsets in the segment, in bytes.
+    ring: u64,
+    stride: u64,
+    /// Words of an entry.
+    words: usize,
+    head_at: u64,
+    tail_at: u64,
+}
+
+impl Reader {
+    fn new(device: &Device, cq: u32, head: u32, capacity: u32) -> Result<Self> {
+        let at = |word| device.site.own.offset(word).ok_or(Error::Host(host::Error::OutOfBounds));
+        let ring = at(Word::Entry { cq, slot: 0, word: 0 })?;
+        let stride = at(Word::Entry { cq, slot: 1, word: 0 })? - ring;
+        let (head_at, tail_at) = (at(Word::Cq(cq, CqWord::Head))?, at(Word::Cq(cq, CqWord::Tail))?);
+        Ok(Self { head, capacity, ring, stride, words: (stride / 8) as usize, head_at, tail_at })
+    }
+
+    /// Entries that wait; none when the count cannot be true.
+    fn waiting(&self, memory: &Memory) -> u32 {
+        let tail = memory.u64(self.tail_at).map_or(0, |tail| tail.load(Ordering::Acquire));
+        held(u64::from(self.head), tail, self.capacity).unwrap_or(0)
+    }
+
+    /// Where the entry with this count stands.
+    fn entry(&self, count: u32) -> u64 {
+        self.ring + self.stride * u64::from(slot(count, self.capacity))
+    }
+
+    fn move_head(&mut self, memory: &Memory, head: u32) {
+        self.head = head;
+        if let Ok(word) = memory.u64(self.head_at) {
+            word.store(u64::from(head), Ordering::Release);
+        }
+    }
+}
+
+impl CompletionQueue {
+    /// A queue of at least `cqe` entries. `cookie` comes back with the events of `channel` and of `events`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for no entries or more than [`Limits::max_cqe`](super::Limits::max_cqe),
+    /// [`Error::NoMemory`].
+    pub fn new(
+        device: &Arc<Device>,
+        cqe: u32,
+        channel: Option<&Arc<Channel>>,
+        events: &Arc<EventQueue>,
+        cookie: usize,
+        flags: CqFlags,
+    ) -> Result<Arc<Self>> {
+        let capacity = capacity(cqe)?;
+        let (bell, alert) = (channel.map(|channel| channel.bell()), Some(events.bell()));
+        let shape = Shape { capacity, receive_words: 0, bell, alert };
+        let object = device.site.objects.create(Object::Cq(0), shape)?;
+        let Object::Cq(index) = object else { return Err(Error::Host(host::Error::OutOfBounds)) };
+        let reader = Reader::new(device, index, 0, capacity).inspect_err(|_| {
+            let _ = device.site.objects.destroy(object);
+        })?;
+        let wants =
+            flag(flags.timestamps, wants::TIMESTAMPS) | flag(flags.ignore_overrun, wants::IGNORE_OVERRUN);
+        device.site.own.store(Word::Attribute { object, word: 0 }, wants);
+        if let Some(channel) = channel {
+            channel.add(index, cookie);
+        }
+        device.subscribers.add(object, events, cookie);
+        Ok(Arc::new(Self {
+            device: device.clone(),
+            index,
+            cqe: cqe.into(),
+            channel: channel.cloned(),
+            events: events.clone(),
+            cookie,
+            users: 0.into(),
+            ended: false.into(),
+            reader: Mutex::new(reader),
+        }))
+    }
+
+    /// Its index in the segment.
+    pub(super) fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Entries that it holds, at least as many as were asked for.
+    #[must_use]
+    pub fn cqe(&self) -> u32 {
+        self.cqe.load(Ordering::Relaxed)
+    }
+
+    /// Hands out up to `max` completions, oldest first, and tells how many. Requests that wait are tried again.
+    ///
+    /// The queue is locked meanwhile: `take` must not poll it.
+    pub fn poll(&self, max: u32, take: &mut impl FnMut(&Completion)) -> u32 {
+        self.device.progress.make(&self.device);
+        let mut reader = self.reader();
+        let memory = self.device.site.segment.memory();
+        let mut taken = 0;
+        let mut head = reader.head;
+        while taken < max {
+            let Ok(words) = memory.words(reader.entry(head), reader.words) else { break };
+            let first = words[0].load(Ordering::Acquire);
+            if first as u32 != head.wrapping_add(1) {
+                break;
+            }
+            head = head.wrapping_add(1);
+            // Words that cannot be true were written by somebody else than a peer's engine.
+            let Some(completion) = self.read(first, words) else { continue };
+            take(&completion);
+            taken += 1;
+        }
+        if head != reader.head {
+            reader.move_head(memory, head);
+        }
+        taken
+    }
+
+    /// The completion in an entry whose first word was published. Payload that came with it goes to its buffer.
+    fn read(&self, first: u64, words: &[AtomicU64]) -> Option<Completion> {
+        let mut head = [first; HEAD_WORDS as usize];
+        for (value, word) in head.iter_mut().zip(words).skip(1) {
+            *value = word.load(Ordering::Relaxed);
+        }
+        let (mut completion, bytes) = Completion::unpack(&head)?;
+        if completion.opcode < WcOpcode::Recv {
+            self.device.polled(completion.qp_num);
+        } else if bytes > 0 {
+            let payload = words.get(HEAD_WORDS as usize..).filter(|payload| bytes <= 8 * payload.len())?;
+            if self.place(completion.qp_num, head[6], head[2] as u32, payload, bytes).is_none() {
+                let status = Status::LocProtErr;
+                completion = Completion { status, byte_len: 0, flags: WcFlags::NONE, ..completion };
+            }
+        }
+        Some(completion)
+    }
+
+    /// Moves payload to the buffer that it came for, by this process's own books of keys.
+    fn place(&self, qp_num: u32, addr: u64, lkey: u32, payload: &[AtomicU64], bytes: usize) -> Option<()> {
+        let pd = self.device.receive_pd(qp_num)?;
+        let entry = self.device.site.keys.local(lkey)?;
+        let pd = if pd == 0 { entry.key.pd } else { pd };
+        check_local(Some(&entry.key), pd, addr, bytes as u32, true).ok()?;
+        let mut copy = [0u64; ENTRY_WORDS as usize];
+        for (to, from) in copy.iter_mut().zip(payload).take(bytes.div_ceil(8)) {
+            *to = from.load(Ordering::Relaxed);
+        }
+        let to = std::ptr::with_exposed_provenance_mut::<u8>(entry.translate(addr) as usize);
+        // SAFETY: the program registered the range for the device to write to; no Rust reference to it is live. `copy`
+        // holds at least `bytes` bytes: no entry has more words.
+        unsafe { std::ptr::copy_nonoverlapping(copy.as_ptr().cast::<u8>(), to, bytes) };
+        Some(())
+    }
+
+    /// Asks for an event when the next completion comes, or the next that is solicited or an error.
+    ///
+    /// # Errors
+    /// [`Error::Host`] when the queue's lock cannot be had.
+    pub fn arm(&self, solicited_only: bool) -> Result<()> {
+        match &self.channel {
+            Some(channel) => channel.arm(self.index, solicited_only),
+            None => run(&self.device.site.own, Arm::new(self.index, solicited_only)),
+        }
+        .map_err(busy)
+    }
+
+    /// Changes the number of entries to at least `cqe`; the number it then has.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when `cqe` is out of range or less than what waits to be polled, [`Error::NoMemory`].
+    pub fn resize(&self, cqe: u32) -> Result<u32> {
+        let capacity = capacity(cqe)?;
+        let object = Object::Cq(self.index);
+        let site = &self.device.site;
+        let mut reader = self.reader();
+        acquire(&site.own, object).map_err(busy)?;
+        let resized = (|| {
+            let memory = site.segment.memory();
+            let waiting = reader.waiting(memory);
+            if cqe < waiting {
+                return Err(Error::Invalid("fewer entries than wait to be polled"));
+            }
+            if capacity != reader.capacity {
+                let (from, stride) = (&*reader, reader.stride);
+                site.objects.resize(object, capacity, (stride / 8) as u32, |memory, ring| {
+                    for count in (0..waiting).map(|n| from.head.wrapping_add(n)) {
+                        let to = ring + stride * u64::from(slot(count, capacity));
+                        copy(memory, from.entry(count), to, stride);
+                    }
+                })?;
+                *reader = Reader::new(&self.device, self.index, reader.head, capacity)?;
+            }
+            Ok(())
+        })();
+        site.own.unlock(object);
+        resized?;
+        self.cqe.store(cqe, Ordering::Relaxed);
+        Ok(cqe)
+    }
+
+    /// Ends the queue. Events of it that nobody has taken are gone.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while a queue pair or shared receive queue uses it.
+    pub fn destroy(&self) -> Result<()> {
+        if self.users.load(Ordering::Acquire) > 0 {
+            return Err(Error::Busy);
+        }
+        if !self.ended.swap(true, Ordering::AcqRel) {
+            if let Some(channel) = &self.channel {
+                channel.remove(self.index);
+            }
+            let object = Object::Cq(self.index);
+            self.device.subscribers.remove(object, &self.events, self.cookie);
+            self.device.end(object);
+        }
+        Ok(())
+    }
+
+    /// One more queue completes here.
+    pub(super) fn hold(&self) {
+        self.users.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Takes back one [`CompletionQueue::hold`].
+    pub(super) fn release(&self) {
+        self.users.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Removes the completions of a queue pair that nobody polled.
+    pub(super) fn clean(&self, qp_num: u32) {
+        let mut reader = self.reader();
+        let (memory, own) = (self.device.site.segment.memory(), &self.device.site.own);
+        let object = Object::Cq(self.index);
+        if acquire(own, object).is_err() {
+            return;
+        }
+        remove(own, self.index, qp_num);
+        if let Ok(word) = memory.u64(reader.head_at) {
+            reader.head = word.load(Ordering::Relaxed) as u32;
+        }
+        own.unlock(object);
+    }
+
+    fn reader(&self) -> MutexGuard<'_, Reader> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for CompletionQueue {
+    fn drop(&mut self) {
+        self.users.store(0, Ordering::Release);
+        let _ = self.destroy();
+    }
+}
+
+fn flag(set: bool, flag: u64) -> u64 {
+    if set { flag } else { 0 }
+}
+
+fn capacity(cqe: u32) -> Result<u32> {
+    if cqe == 0 || cqe > LIMITS.max_cqe {
+        return Err(Error::Invalid("number of entries"));
+    }
+    Ok(cqe.next_power_of_two())
+}
+
+/// Copies an entry of a ring.
+pub(super) fn copy(memory: &Memory, from: u64, to: u64, bytes: u64) {
+    let words = |at| memory.words(at, (bytes / 8) as usize);
+    if let (Ok(from), Ok(to)) = (words(from), words(to)) {
+        for (to, from) in to.iter().zip(from) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Memory regions, memory windows and memory of the device.
+
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::sync::{MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use crate::core::keys::{Key, Kind};
+use crate::core::request::BindWindow;
+use crate::core::verbs::Access;
+use crate::host::keys::Entry;
+
+use super::{Device, Error, LIMITS, Result};
+
+const PAGE: u64 = 4096;
+/// How long one look at the users of a key lasts; it is looked again until none is left.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// A registered memory region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    /// The key for one's own requests.
+    pub lkey: u32,
+    /// The key for peers. The same number.
+    pub rkey: u32,
+}
+
+/// Kind of a memory window (`enum ibv_mw_type`).
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WindowType {
+    /// Bound by a verb.
+    One = 1,
+    /// Bound by a work request, to a queue pair.
+    Two = 2,
+}
+
+/// The windows of a process, by the index of their keys.
+#[derive(Debug, Default)]
+pub(super) struct Windows(HashMap<u32, Window>);
+
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    /// The key as it is now.
+    rkey: u32,
+    pd: u32,
+    /// The key of the region it was last bound to.
+    region: Option<u32>,
+}
+
+impl Device {
+    /// Registers `length` bytes at `addr`, known to users of the key by addresses from `iova`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for rights that need `LOCAL_WRITE` without it or a range that wraps, [`Error::Fault`] for
+    /// memory that is not there, [`Error::NoMemory`].
+    pub fn register(&self, pd: u32, addr: u64, length: u64, iova: u64, access: Access) -> Result<Region> {
+        let entry = region(pd, (addr, length, iova), access)?;
+        self.hold_pd(pd)?;
+        match self.site.keys.add(&entry) {
+            Ok(key) => Ok(Region { lkey: key, rkey: key }),
+            Err(e) => {
+                self.release_pd(pd);
+                Err(e.into())
+            }
+        }
+    }
+
+    /// Changes a region: what is `None` stays. `translation` is address, length and iova. The keys stay.
+    ///
+    /// # Errors
+    /// As those of [`Device::register`]; the region stays as it was. [`Error::Busy`] while a window is bound to it.
+    pub fn reregister(
+        &self,
+        lkey: u32,
+        pd: Option<u32>,
+        translation: Option<(u64, u64, u64)>,
+        access: Option<Access>,
+    ) -> Result<Region> {
+        let before = self.region(lkey)?;
+        let Key { start, length, .. } = before.key;
+        let after = region(
+            pd.unwrap_or(before.key.pd),
+            translation.unwrap_or((before.base, length, start)),
+            access.unwrap_or(before.key.access),
+        )?;
+        if self.is_bound(lkey) {
+            return Err(Error::Busy);
+        }
+        self.hold_pd(after.key.pd)?;
+        let changed = self.site.keys.change(lkey, lkey as u8, &after);
+        self.release_pd(if changed.is_ok() { before.key.pd } else { after.key.pd });
+        let key = changed?;
+        while !self.site.keys.wait_unused(lkey, &*self.site.segment, WAIT)? {}
+        Ok(Region { lkey: key, rkey: key })
+    }
+
+    /// Ends a region, and waits until no peer uses it any more.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while a window is bound to it; [`Error::Invalid`] when there is none.
+    pub fn deregister(&self, lkey: u32) -> Result<()> {
+        let entry = self.region(lkey)?;
+        if self.is_bound(lkey) {
+            return Err(Error::Busy);
+        }
+        self.end_key(lkey)?;
+        self.release_pd(entry.key.pd);
+        Ok(())
+    }
+
+    fn region(&self, lkey: u32) -> Result<Entry> {
+        let entry = self.site.keys.local(lkey).filter(|entry| entry.key.kind == Kind::Region);
+        entry.ok_or(Error::Invalid("no such region"))
+    }
+
+    fn end_key(&self, key: u32) -> Result<()> {
+        let mut unused = self.site.keys.remove(key, &*self.site.segment, WAIT)?;
+        while !unused {
+            unused = self.site.keys.wait_unused(key, &*self.site.segment, WAIT)?;
+        }
+        Ok(())
+    }
+
+    /// A new window, not bound; its key.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn alloc_window(&self, pd: u32, kind: WindowType) -> Result<u32> {
+        self.hold_pd(pd)?;
+        let kind = match kind {
+            WindowType::One => Kind::Window1,
+            WindowType::Two => Kind::Window2 { qp_num: 0 },
+        };
+        let key = Key { kind, valid: false, pd, start: 0, length: 0, access: Access::NONE };
+        match self.site.keys.add(&Entry { key, base: 0 }) {
+            Ok(rkey) => {
+                self.windows().0.insert(rkey >> 8, Window { rkey, pd, region: None });
+                Ok(rkey)
+            }
+            Err(e) => {
+                self.release_pd(pd);
+                Err(e.into())
+            }
+        }
+    }
+
+    /// Ends a window, bound or not. Of its key the index counts, not the 8 bits that change.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there is none.
+    pub fn free_window(&self, rkey: u32) -> Result<()> {
+        let window = self.windows().0.remove(&(rkey >> 8)).ok_or(Error::Invalid("no such window"))?;
+        self.end_key(window.rkey)?;
+        self.release_pd(window.pd);
+        Ok(())
+    }
+
+    /// Remembers what a window was bound to.
+    pub(super) fn bound(&self, bind: &BindWindow) {
+        if let Some(window) = self.windows().0.get_mut(&(bind.window >> 8)) {
+            window.rkey = bind.window & !0xff | u32::from(bind.key8);
+            window.region = (bind.bind.length > 0).then_some(bind.region);
+        }
+    }
+
+    /// Whether a window is bound to a region and was not invalidated since.
+    fn is_bound(&self, lkey: u32) -> bool {
+        let windows = self.windows();
+        let mut on_region = windows.0.values().filter(|window| window.region == Some(lkey));
+        on_region.any(|window| self.site.keys.window(window.rkey).is_some_and(|entry| entry.key.valid))
+    }
+
+    fn windows(&self) -> MutexGuard<'_, Windows> {
+        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Memory of the device.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for nothing or more than [`Limits::max_dm_size`](super::Limits::max_dm_size),
+    /// [`Error::NoMemory`].
+    pub fn alloc_memory(&self, length: u64) -> Result<DeviceMemory> {
+        if length == 0 || length > LIMITS.max_dm_size {
+            return Err(Error::Invalid("length of device memory"));
+        }
+        DeviceMemory::new(length)
+    }
+}
+
+/// The entry of a region, whose memory is looked at.
+fn region(pd: u32, (addr, length, iova): (u64, u64, u64), access: Access) -> Result<Entry> {
+    let writes = Access::REMOTE_WRITE.and(Access::REMOTE_ATOMIC);
+    if access.any(writes) && !access.has(Access::LOCAL_WRITE) {
+        return Err(Error::Invalid("remote writes without local ones"));
+    }
+    if length > LIMITS.max_mr_size || addr.checked_add(length).is_none() || iova.checked_add(length).is_none()
+    {
+        return Err(Error::Invalid("range"));
+    }
+    check_mapped(addr, length, access.has(Access::LOCAL_WRITE))?;
+    let key = Key { kind: Kind::Region, valid: true, pd, start: iova, length, access };
+    Ok(Entry { key, base: addr })
+}
+
+/// Looks whether memory is mapped, and writable at both ends, as a kernel finds out when it pins it.
+fn check_mapped(addr: u64, length: u64, write: bool) -> Result<()> {
+    if length == 0 {
+        return Ok(());
+    }
+    const PAGES: u64 = 4096;
+    let mut resident = [0u8; PAGES as usize];
+    let (first, end) = (addr & !(PAGE - 1), (addr + length).div_ceil(PAGE) * PAGE);
+    let mut at = first;
+    while at < end {
+        let bytes = (end - at).min(PAGES * PAGE);
+        let range = std::ptr::without_provenance_mut(at as usize);
+        // SAFETY: mincore only looks at the range, and writes a byte for each of at most PAGES pages.
+        if unsafe { libc::mincore(range, bytes as usize, resident.as_mut_ptr()) } != 0 {
+            return Err(Error::Fault);
+        }
+        at += bytes;
+    }
+    let may_write = |page: u64| populate(page) != Some(false);
+    if !write || may_write(first) && may_write(end - PAGE) { Ok(()) } else { Err(Error::Fault) }
+}
+
+/// Makes a page writable as a write would, and tells whether it is; `None` when the kernel cannot (before 5.14).
+fn populate(page: u64) -> Option<bool> {
+    const MADV_POPULATE_WRITE: libc::c_int = 23;
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    let advise = |page: u64| {
+        let page = std::ptr::without_provenance_mut(page as usize);
+        // SAFETY: populating changes no content.
+        unsafe { libc::madvise(page, PAGE as usize, MADV_POPULATE_WRITE) == 0 }
+    };
+    let here = 0u64;
+    let known = *KNOWN.get_or_init(|| advise(std::ptr::from_ref(&here) as u64 & !(PAGE - 1)));
+    known.then(|| advise(page))
+}
+
+/// Memory of the device (`struct ibv_dm`): registered by its address, with [`Device::register`].
+#[derive(Debug)]
+pub struct DeviceMemory {
+    base: NonNull<u8>,
+    length: u64,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread; copies in and out are the program's to order.
+unsafe impl Send for DeviceMemory {}
+// SAFETY: as above.
+unsafe impl Sync for DeviceMemory {}
+
+impl DeviceMemory {
+    fn new(length: u64) -> Result<Self> {
+        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length as usize,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        match NonNull::new(base.cast::<u8>()) {
+            Some(at) if base != libc::MAP_FAILED => Ok(Self { base: at, length }),
+            _ => Err(Error::NoMemory),
+        }
+    }
+
+    /// Its address in this process.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.base.as_ptr() as u64
+    }
+
+    /// Its length in bytes.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn at(&self, offset: u64, length: usize) -> Result<*mut u8> {
+        let end = offset.checked_add(length as u64).filter(|end| *end <= self.length);
+        end.ok_or(Error::Invalid("outside of the device memory"))?;
+        // SAFETY: the offset is within the mapping, or at its end.
+        Ok(unsafe { self.base.as_ptr().add(offset as usize) })
+    }
+
+    /// Copies bytes in, at `offset`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] outside of the memory.
+    pub fn write(&self, offset: u64, from: &[u8]) -> Result<()> {
+        let to = self.at(offset, from.len())?;
+        // SAFETY: `at` checked the range; no Rust reference to the mapping exists.
+        unsafe { std::ptr::copy(from.as_ptr(), to, from.len()) };
+        Ok(())
+    }
+
+    /// Copies bytes out, from `offset`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] outside of the memory.
+    pub fn read(&self, offset: u64, to: &mut [u8]) -> Result<()> {
+        let from = self.at(offset, to.len())?;
+        // SAFETY: as above.
+        unsafe { std::ptr::copy(from, to.as_mut_ptr(), to.len()) };
+        Ok(())
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        // SAFETY: the range is the mapping that `new` made.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.length as usize) };
+    }
+}

@@ -1,0 +1,398 @@
+//! The engine: one device per process, and the objects of the verbs on it.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`mod@self`] | the device: its segment, its tables, protection domains |
+//! | [`memory`] | memory regions, memory windows, memory of the device |
+//! | [`channel`], [`events`] | what a program sleeps on: completion channels and asynchronous events |
+//! | [`completion`] | completion queues: poll, arm, resize |
+//! | [`receive`], [`srq`] | receive requests: rings of queue pairs, shared receive queues |
+//! | [`qp`] | queue pairs: create, modify, query, destroy |
+//! | [`send`] | the send queue: what is carried out at once, what waits in a ring |
+//! | [`progress`] | requests that had to wait: tried again from later calls, and from a thread when their time comes |
+//! | [`multicast`], [`xrc`] | multicast groups; XRC domains and queue pairs opened by others |
+//! | [`wr`] | a send request, borrowed from whoever posts it |
+//! | [`site`], [`peers`] | the own segment with its tables; other processes |
+//! | [`attempt`](mod@attempt), [`attributes`] | one request carried out at its target; what a target's owner set |
+//!
+//! Every object may be used from any thread. Locks are taken in this order: the process's own (an object's mutex), then a
+//! queue pair's in shared memory, a shared receive queue's, a completion queue's.
+
+pub mod attempt;
+pub mod attributes;
+pub mod channel;
+pub mod completion;
+pub mod events;
+pub mod memory;
+pub mod multicast;
+pub mod peers;
+pub mod progress;
+pub mod qp;
+pub mod receive;
+pub mod send;
+pub mod site;
+pub mod srq;
+pub mod wr;
+pub mod xrc;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::time::Instant;
+
+use crate::core::shared::Object;
+use crate::core::transport::{LockError, Transport, acquire};
+use crate::host;
+use crate::host::folder;
+
+use events::Subscribers;
+use progress::Progress;
+use site::Site;
+
+pub use crate::core::request::Rejected;
+pub use channel::Channel;
+pub use completion::{CompletionQueue, CqFlags};
+pub use events::EventQueue;
+pub use memory::{DeviceMemory, Region, WindowType};
+pub use qp::{Attributes, Capabilities, Path, QpInit, Queried, QueuePair};
+pub use srq::{SharedReceiveQueue, SrqInit, SrqType};
+pub use wr::{Data, Datagram, Wr};
+pub use xrc::{OpenedQp, XrcDomain};
+
+/// Where the processes of this device meet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The shared folder.
+    pub folder: folder::Config,
+}
+
+impl Settings {
+    /// What the environment asks for.
+    ///
+    /// # Errors
+    /// [`Error::Host`] when it asks for something impossible.
+    pub fn from_env() -> Result<Self> {
+        Ok(Settings { folder: folder::Config::from_env()? })
+    }
+}
+
+/// The most that the device offers (`struct ibv_device_attr`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Queue pairs of a process.
+    pub max_qp: u32,
+    /// Requests of a send, receive or shared receive queue.
+    pub max_qp_wr: u32,
+    /// Scatter/gather elements of a request.
+    pub max_sge: u32,
+    /// Bytes of inline data of a request.
+    pub max_inline_data: u32,
+    /// Completion queues.
+    pub max_cq: u32,
+    /// Entries of a completion queue.
+    pub max_cqe: u32,
+    /// Shared receive queues.
+    pub max_srq: u32,
+    /// Requests of a shared receive queue.
+    pub max_srq_wr: u32,
+    /// Memory regions.
+    pub max_mr: u32,
+    /// Bytes of a memory region.
+    pub max_mr_size: u64,
+    /// Memory windows.
+    pub max_mw: u32,
+    /// Protection domains.
+    pub max_pd: u32,
+    /// `max_rd_atomic` and `max_dest_rd_atomic` of a queue pair.
+    pub max_rd_atomic: u8,
+    /// Multicast groups that a process's queue pairs can be in.
+    pub max_mcast_grp: u32,
+    /// Queue pairs of a process in one group.
+    pub max_mcast_qp_attach: u32,
+    /// Bytes of a message.
+    pub max_msg_sz: u32,
+    /// Bytes of device memory.
+    pub max_dm_size: u64,
+}
+
+/// The limits of every device.
+pub const LIMITS: Limits = Limits {
+    max_qp: 16 << 10,
+    max_qp_wr: 16 << 10,
+    max_sge: 32,
+    max_inline_data: 1024,
+    max_cq: 1 << 16,
+    max_cqe: 1 << 20,
+    max_srq: 16 << 10,
+    max_srq_wr: 16 << 10,
+    max_mr: 1 << 20,
+    max_mr_size: 1 << 63,
+    max_mw: 1 << 20,
+    max_pd: 1 << 20,
+    max_rd_atomic: 128,
+    max_mcast_grp: multicast::MEMBERS as u32,
+    max_mcast_qp_attach: multicast::MEMBERS as u32,
+    max_msg_sz: 1 << 30,
+    max_dm_size: 256 << 20,
+};
+
+/// Why a control operation was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Error {
+    /// An argument is out of range, or does not go with the others (`EINVAL`).
+    Invalid(&'static str),
+    /// A change of a queue pair that its state does not allow (`EINVAL`).
+    Modify(crate::core::qp::Refused),
+    /// No room for another object (`ENOMEM`).
+    NoMemory,
+    /// Something still uses the object (`EBUSY`).
+    Busy,
+    /// The device has no such feature (`EOPNOTSUPP`).
+    Unsupported,
+    /// The memory to register is not there, or not with the rights asked for (`EFAULT`).
+    Fault,
+    /// It exists already (`EEXIST`): an XRC domain opened with `O_EXCL`.
+    Exists,
+    /// It does not exist (`ENOENT`): an XRC domain opened without `O_CREAT`.
+    NotFound,
+    /// The transport failed.
+    Host(host::Error),
+}
+
+impl Error {
+    /// The value of `errno` that says the same.
+    #[must_use]
+    pub fn errno(self) -> i32 {
+        match self {
+            Error::Invalid(_) | Error::Modify(_) => libc::EINVAL,
+            Error::NoMemory => libc::ENOMEM,
+            Error::Busy => libc::EBUSY,
+            Error::Unsupported => libc::EOPNOTSUPP,
+            Error::Fault => libc::EFAULT,
+            Error::Exists => libc::EEXIST,
+            Error::NotFound => libc::ENOENT,
+            Error::Host(e) => e.errno(),
+        }
+    }
+}
+
+impl From<host::Error> for Error {
+    fn from(e: host::Error) -> Self {
+        match e {
+            host::Error::NoMemory => Error::NoMemory,
+            e => Error::Host(e),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Invalid(what) => f.write_str(what),
+            Error::Modify(refused) => write!(f, "change of a queue pair refused: {refused:?}"),
+            Error::NoMemory => f.write_str("no room for another object"),
+            Error::Busy => f.write_str("still in use"),
+            Error::Unsupported => f.write_str("the device has no such feature"),
+            Error::Fault => f.write_str("memory is not there"),
+            Error::Exists => f.write_str("exists already"),
+            Error::NotFound => f.write_str("does not exist"),
+            Error::Host(e) => e.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Result of a control operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// The device of this process. All contexts share it; a forked child opens its own.
+#[derive(Debug)]
+pub struct Device {
+    pub(crate) site: Site,
+    pub(crate) progress: Progress,
+    subscribers: Subscribers,
+    domains: Mutex<Domains>,
+    xrc_domains: Mutex<xrc::Domains>,
+    windows: Mutex<memory::Windows>,
+    groups: multicast::Groups,
+    /// Queue pairs and shared receive queues by index.
+    queue_pairs: RwLock<Vec<Weak<QueuePair>>>,
+    shared_queues: RwLock<Vec<Weak<SharedReceiveQueue>>>,
+    /// By queue pair: completions of send requests that nobody polled. They keep their places in the send queue.
+    unpolled: Box<[AtomicU32]>,
+    /// By queue pair: the protection domain of its receive requests; 0 for an XRC target, which has many.
+    receive_pds: Box<[AtomicU32]>,
+    epoch: Instant,
+}
+
+/// Protection domains, and how many objects are in each.
+#[derive(Debug, Default)]
+struct Domains {
+    last: u32,
+    users: HashMap<u32, u32>,
+}
+
+impl Device {
+    /// Claims a place among the processes of the folder.
+    ///
+    /// # Errors
+    /// [`Error::Host`] when the folder cannot be used or is full; [`Error::NoMemory`].
+    pub fn open(settings: &Settings) -> Result<Arc<Self>> {
+        let site = Site::open(&settings.folder)?;
+        let groups = multicast::Groups::new();
+        Ok(Arc::new_cyclic(|device| Self {
+            site,
+            progress: Progress::new(device.clone()),
+            subscribers: Subscribers::default(),
+            domains: Mutex::default(),
+            xrc_domains: Mutex::default(),
+            windows: Mutex::default(),
+            groups,
+            queue_pairs: RwLock::default(),
+            shared_queues: RwLock::default(),
+            unpolled: counters(),
+            receive_pds: counters(),
+            epoch: Instant::now(),
+        }))
+    }
+
+    /// Whether the caller is the process that opened the device, not a child forked later.
+    #[must_use]
+    pub fn is_mine(&self) -> bool {
+        self.site.segment.is_mine()
+    }
+
+    /// Tells which addresses this device has. A message to another address finds nobody.
+    pub fn set_gids(&self, gids: &[[u8; 16]]) {
+        self.site.set_gids(gids);
+    }
+
+    /// The most that the device offers.
+    #[must_use]
+    pub fn limits(&self) -> &'static Limits {
+        &LIMITS
+    }
+
+    /// A new protection domain.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] at [`Limits::max_pd`].
+    pub fn alloc_pd(&self) -> Result<u32> {
+        let mut domains = self.domains();
+        if domains.users.len() >= LIMITS.max_pd as usize {
+            return Err(Error::NoMemory);
+        }
+        loop {
+            domains.last = domains.last.wrapping_add(1).max(1);
+            let pd = domains.last;
+            if let std::collections::hash_map::Entry::Vacant(place) = domains.users.entry(pd) {
+                place.insert(0);
+                return Ok(pd);
+            }
+        }
+    }
+
+    /// Ends a protection domain.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while an object is in it, [`Error::Invalid`] when there is none.
+    pub fn free_pd(&self, pd: u32) -> Result<()> {
+        let mut domains = self.domains();
+        match domains.users.get(&pd) {
+            None => Err(Error::Invalid("no such protection domain")),
+            Some(0) => {
+                domains.users.remove(&pd);
+                Ok(())
+            }
+            Some(_) => Err(Error::Busy),
+        }
+    }
+
+    /// Counts one more object in a protection domain, also of a kind that the device does not know (address handles).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when there is no such domain.
+    pub fn hold_pd(&self, pd: u32) -> Result<()> {
+        let mut domains = self.domains();
+        *domains.users.get_mut(&pd).ok_or(Error::Invalid("no such protection domain"))? += 1;
+        Ok(())
+    }
+
+    /// Takes back one [`Device::hold_pd`].
+    pub fn release_pd(&self, pd: u32) {
+        if let Some(users) = self.domains().users.get_mut(&pd) {
+            *users = users.saturating_sub(1);
+        }
+    }
+
+    fn domains(&self) -> MutexGuard<'_, Domains> {
+        self.domains.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nanoseconds since the device was opened.
+    pub(crate) fn now(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Ends an object in the segment. No transaction is under way then, and none begins.
+    fn end(&self, object: Object) {
+        let locked = acquire(&self.site.own, object).is_ok();
+        let _ = self.site.objects.destroy(object);
+        if locked {
+            self.site.own.unlock(object);
+        }
+    }
+
+    /// The queue pair with this index.
+    fn queue_pair(&self, index: u32) -> Option<Arc<QueuePair>> {
+        self.queue_pairs.read().unwrap_or_else(PoisonError::into_inner).get(index as usize)?.upgrade()
+    }
+
+    /// The shared receive queue with this index.
+    fn shared_queue(&self, index: u32) -> Option<Arc<SharedReceiveQueue>> {
+        self.shared_queues.read().unwrap_or_else(PoisonError::into_inner).get(index as usize)?.upgrade()
+    }
+
+    /// Completions of a queue pair's send requests that nobody polled.
+    fn unpolled(&self, index: u32) -> &AtomicU32 {
+        &self.unpolled[index as usize % self.unpolled.len()]
+    }
+
+    /// The protection domain of a queue pair's receive requests.
+    fn receive_pd(&self, qp_num: u32) -> Option<u32> {
+        let (_, index) = site::place_of(qp_num)?;
+        self.receive_pds.get(index as usize).map(|pd| pd.load(Ordering::Relaxed))
+    }
+
+    /// A completion of a send request was polled.
+    fn polled(&self, qp_num: u32) {
+        if let Some((_, index)) = site::place_of(qp_num) {
+            self.unpolled(index).fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A counter for each queue pair, all 0.
+fn counters() -> Box<[AtomicU32]> {
+    (0..site::MAX_NUMBERED).map(|_| AtomicU32::new(0)).collect()
+}
+
+/// Remembers an object by its index.
+fn remember<T>(table: &RwLock<Vec<Weak<T>>>, index: u32, object: &Arc<T>) {
+    let mut table = table.write().unwrap_or_else(PoisonError::into_inner);
+    let index = index as usize;
+    if table.len() <= index {
+        table.resize_with(index + 1, Weak::new);
+    }
+    table[index] = Arc::downgrade(object);
+}
+
+/// A lock in shared memory could not be had.
+fn busy(e: LockError) -> Error {
+    match e {
+        LockError::Busy => Error::Busy,
+        LockError::Gone => Error::Host(host::Error::Gone),
+    }
+}

@@ -1,0 +1,179 @@
+//! Multicast groups: which queue pairs are in which, in a table that senders read.
+//!
+//! A sender looks at the tables of all living processes and sends to each member by itself. An entry is the queue pair's
+//! index plus one, 0 when it is free, and the two halves of the group's address. Only the owner writes.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+
+use crate::core::requester::Outcome;
+use crate::core::verbs::QpType;
+use crate::host::memory::Memory;
+use crate::host::slot;
+
+use super::attempt::{Initiator, attempt};
+use super::site::{self, Site};
+use super::wr::{Datagram, Wr};
+use super::{Device, Error, QueuePair, Result};
+
+/// Root offset of the table in the segment's header.
+const ROOT: usize = 4;
+/// Memberships that a process can have.
+pub(super) const MEMBERS: usize = 1024;
+const WORDS: usize = 3;
+
+/// The own table.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    /// Its offset in the segment, and a private copy of what stands there.
+    table: Mutex<Option<Table>>,
+}
+
+#[derive(Debug)]
+struct Table {
+    offset: u64,
+    members: Vec<Option<(u32, [u8; 16])>>,
+}
+
+fn halves(gid: &[u8; 16]) -> [u64; 2] {
+    let (mut first, mut second) = ([0; 8], [0; 8]);
+    first.copy_from_slice(&gid[..8]);
+    second.copy_from_slice(&gid[8..]);
+    [u64::from_ne_bytes(first), u64::from_ne_bytes(second)]
+}
+
+/// Whether an address is a group's: IPv6, or IPv4 in IPv6.
+fn is_group(gid: &[u8; 16]) -> bool {
+    let ipv4 = gid[..10].iter().all(|byte| *byte == 0) && gid[10..12] == [0xff, 0xff];
+    gid[0] == 0xff || ipv4 && (224..240).contains(&gid[12])
+}
+
+impl Table {
+    fn new(site: &Site) -> Result<Self> {
+        let block = site.segment.alloc((8 * WORDS * MEMBERS) as u64, 64)?;
+        site.segment.root(ROOT)?.store(block.offset, Ordering::Release);
+        Ok(Self { offset: block.offset, members: Vec::new() })
+    }
+
+    fn write(&mut self, site: &Site, place: usize, member: Option<(u32, [u8; 16])>) -> Result<()> {
+        let at = self.offset + (8 * WORDS * place) as u64;
+        let words = site.segment.memory().words(at, WORDS)?;
+        words[0].store(0, Ordering::SeqCst);
+        if let Some((index, gid)) = member {
+            let halves = halves(&gid);
+            words[1].store(halves[0], Ordering::Relaxed);
+            words[2].store(halves[1], Ordering::Relaxed);
+            words[0].store(u64::from(index) + 1, Ordering::Release);
+        }
+        self.members[place] = member;
+        Ok(())
+    }
+}
+
+impl Device {
+    /// Puts a datagram queue pair into a group (`ibv_attach_mcast`). Doing it again changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for another kind of queue pair or an address that is no group's; [`Error::NoMemory`] at the
+    /// limits.
+    pub fn attach_multicast(&self, qp: &QueuePair, gid: &[u8; 16]) -> Result<()> {
+        if qp.qp_type() != QpType::Ud || !is_group(gid) {
+            return Err(Error::Invalid("queue pair or address of a multicast group"));
+        }
+        let mut table = self.groups.table.lock().unwrap_or_else(PoisonError::into_inner);
+        if table.is_none() {
+            *table = Some(Table::new(&self.site)?);
+        }
+        let Some(table) = table.as_mut() else { return Err(Error::NoMemory) };
+        let member = (qp.index(), *gid);
+        if table.members.contains(&Some(member)) {
+            return Ok(());
+        }
+        let place = match table.members.iter().position(Option::is_none) {
+            Some(place) => place,
+            None if table.members.len() < MEMBERS => {
+                table.members.push(None);
+                table.members.len() - 1
+            }
+            None => return Err(Error::NoMemory),
+        };
+        table.write(&self.site, place, Some(member))?;
+        qp.groups.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Takes a queue pair out of a group.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when it is not in it.
+    pub fn detach_multicast(&self, qp: &QueuePair, gid: &[u8; 16]) -> Result<()> {
+        let mut table = self.groups.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let member = Some((qp.index(), *gid));
+        let found = table.as_mut().and_then(|table| {
+            let place = table.members.iter().position(|other| *other == member)?;
+            Some((table, place))
+        });
+        let Some((table, place)) = found else { return Err(Error::Invalid("not in this group")) };
+        table.write(&self.site, place, None)?;
+        qp.groups.fetch_sub(1, Ordering::AcqRel);
+        Ok(())
+    }
+}
+
+/// Tells the members of a group in one process, by index.
+fn members(memory: &Memory, table: u64, gid: &[u8; 16], mut tell: impl FnMut(u32)) {
+    let Some(words) = (table != 0).then(|| memory.words(table, WORDS * MEMBERS)).and_then(|w| w.ok()) else {
+        return;
+    };
+    let halves = halves(gid);
+    for entry in words.chunks_exact(WORDS) {
+        let member = entry[0].load(Ordering::Acquire);
+        let same =
+            entry[1].load(Ordering::Acquire) == halves[0] && entry[2].load(Ordering::Acquire) == halves[1];
+        if member != 0 && same && entry[0].load(Ordering::Relaxed) == member {
+            tell(member as u32 - 1);
+        }
+    }
+}
+
+impl QueuePair {
+    /// Sends a datagram to every member of its group but the sender.
+    pub(super) fn multicast(&self, from: &mut Initiator, wr: &Wr<'_>, datagram: &Datagram<'_>) -> Outcome {
+        let site = &self.device().site;
+        let mut outcome = None;
+        for slot in slot::claimed(site.segment.folder()).unwrap_or_default() {
+            let Some(remote) = site.peers.get(slot) else { continue };
+            let table = match remote.peer() {
+                Some(peer) => peer.root(ROOT).unwrap_or(0),
+                None => site.segment.root(ROOT).map_or(0, |root| root.load(Ordering::Acquire)),
+            };
+            if let Some(peer) = remote.peer()
+                && remote.memory().words(table, WORDS * MEMBERS).is_err()
+            {
+                // It has grown since it was mapped.
+                let _ = peer.refresh();
+            }
+            members(remote.memory(), table, &datagram.dgid, |index| {
+                if index >= site::MAX_NUMBERED || matches!(outcome, Some(Outcome::Local(_))) {
+                    return;
+                }
+                let qp_num = site::number(slot, index);
+                if qp_num != self.qp_num() {
+                    let wr = Wr { datagram: Some(Datagram { qp_num, ..*datagram }), ..*wr };
+                    let one = attempt(site, from, &wr);
+                    if outcome.is_none() || matches!(one, Outcome::Local(_)) {
+                        outcome = Some(one);
+                    }
+                }
+            });
+        }
+        // Nobody is in the group: the request is checked as any other, and lost.
+        outcome.unwrap_or_else(|| attempt(site, from, wr))
+    }
+}
+
+impl Groups {
+    pub(super) fn new() -> Self {
+        Self::default()
+    }
+}

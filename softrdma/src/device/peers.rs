@@ -1,0 +1,135 @@
+//! Other processes of the folder, opened once and looked at again when they may have died.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use crate::host::copy::{self, Way};
+use crate::host::keys::ROOT;
+use crate::host::lock::{Lock, SLOTS};
+use crate::host::memory::Memory;
+use crate::host::objects::Host;
+use crate::host::segment::{Peer, Segment};
+use crate::host::{Error, Result};
+
+/// How long a lock of another process's objects is waited for. Who waits in vain tries again later, as with any peer
+/// that gives no answer.
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// Every process of the folder that this one has to do with, by slot.
+#[derive(Debug)]
+pub struct Peers {
+    me: Arc<Segment>,
+    slots: RwLock<Vec<Option<Arc<Remote>>>>,
+}
+
+/// A process, as who sends to it knows it. It may be this process.
+#[derive(Debug)]
+pub struct Remote {
+    me: Arc<Segment>,
+    /// None for this process.
+    peer: Option<Arc<Peer>>,
+    /// Its segment, as transactions see it.
+    pub host: Host,
+    way: Way,
+}
+
+impl Peers {
+    /// Nobody is known yet.
+    #[must_use]
+    pub fn new(me: Arc<Segment>) -> Self {
+        Self { me, slots: RwLock::default() }
+    }
+
+    /// The living process in a slot.
+    pub fn get(&self, slot: u16) -> Option<Arc<Remote>> {
+        {
+            let slots = self.slots.read().unwrap_or_else(|e| e.into_inner());
+            if let Some(Some(remote)) = slots.get(usize::from(slot))
+                && remote.lives()
+            {
+                return Some(remote.clone());
+            }
+        }
+        self.open(slot)
+    }
+
+    #[cold]
+    fn open(&self, slot: u16) -> Option<Arc<Remote>> {
+        if slot >= SLOTS || !self.me.is_mine() {
+            return None;
+        }
+        let mut slots = self.slots.write().unwrap_or_else(|e| e.into_inner());
+        if slots.len() <= usize::from(slot) {
+            slots.resize(usize::from(slot) + 1, None);
+        }
+        let place = &mut slots[usize::from(slot)];
+        if place.as_ref().is_none_or(|remote| !remote.lives()) {
+            // Nobody, somebody dead, or his successor.
+            *place = Remote::open(&self.me, slot).ok().map(Arc::new);
+        }
+        place.clone()
+    }
+}
+
+impl Remote {
+    fn open(me: &Arc<Segment>, slot: u16) -> Result<Self> {
+        if slot == me.owner().slot() {
+            // SAFETY: reads a number of the process.
+            let way = Way::Direct(unsafe { libc::getpid() });
+            return Ok(Self {
+                me: me.clone(),
+                peer: None,
+                host: Host::own(me.clone()).with_limit(LIMIT),
+                way,
+            });
+        }
+        let peer = Arc::new(Peer::open(me.folder(), slot)?);
+        let way = copy::probe(&peer)?;
+        let host = Host::of_peer(me.clone(), peer.clone()).with_limit(LIMIT);
+        Ok(Self { me: me.clone(), peer: Some(peer), host, way })
+    }
+
+    /// Whether it lives, as far as was known some moments ago.
+    #[inline]
+    pub fn lives(&self) -> bool {
+        match &self.peer {
+            None => self.me.is_mine(),
+            Some(peer) => !matches!(peer.pid(), Err(Error::Gone)),
+        }
+    }
+
+    /// The other process's segment; none for this process.
+    pub fn peer(&self) -> Option<&Arc<Peer>> {
+        self.peer.as_ref()
+    }
+
+    /// Whether this is the own process.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.peer.is_none()
+    }
+
+    /// How payload travels.
+    pub fn way(&self) -> Way {
+        self.way
+    }
+
+    /// Its segment's memory.
+    pub fn memory(&self) -> &Memory {
+        self.peer.as_ref().map_or_else(|| self.me.memory(), |peer| peer.memory())
+    }
+
+    /// Where its table of keys is.
+    pub fn keys(&self) -> u64 {
+        match &self.peer {
+            None => self.me.root(ROOT).map_or(0, |root| root.load(Ordering::Acquire)),
+            Some(peer) => peer.root(ROOT).unwrap_or(0),
+        }
+    }
+
+    /// The lock of atomic operations on its memory.
+    pub fn atomics_lock(&self) -> Result<&Lock> {
+        self.peer.as_ref().map_or_else(|| self.me.atomics_lock(), |peer| peer.atomics_lock())
+    }
+}

@@ -1,0 +1,728 @@
+//! Queue pairs.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::core::flush::{Flush, reset};
+use crate::core::qp::{self, Effect};
+use crate::core::receive::{ReceiveRequest, Sge, claim_of};
+use crate::core::request;
+use crate::core::requester::{Requester, Retry};
+use crate::core::shared::{Claim, Memory, Object, QpWord, Word};
+use crate::core::transport::{LockError, Operation, Transport, acquire};
+use crate::core::verbs::{Access, Attr, Event, QpState, QpType};
+use crate::host::objects::{Host, Shape};
+
+use super::attempt::Initiator;
+use super::attributes::QpAttributes;
+use super::receive::{Poster, ring};
+use super::send::SendSide;
+use super::site::MAX_NUMBERED;
+use super::srq::SrqType;
+use super::{
+    CompletionQueue, Device, Error, EventQueue, LIMITS, Rejected, Result, SharedReceiveQueue, XrcDomain, busy,
+};
+
+/// Sizes of a queue pair (`struct ibv_qp_cap`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Send requests.
+    pub max_send_wr: u32,
+    /// Receive requests.
+    pub max_recv_wr: u32,
+    /// Elements of a send request.
+    pub max_send_sge: u32,
+    /// Elements of a receive request.
+    pub max_recv_sge: u32,
+    /// Bytes of inline data.
+    pub max_inline_data: u32,
+}
+
+/// What a queue pair is made of (`struct ibv_qp_init_attr_ex`).
+#[derive(Debug, Clone)]
+pub struct QpInit {
+    /// Transport service.
+    pub qp_type: QpType,
+    /// Protection domain; for an XRC target, which has none, 0.
+    pub pd: u32,
+    /// Where send requests complete; none for an XRC target.
+    pub send_cq: Option<Arc<CompletionQueue>>,
+    /// Where receive requests complete; none for XRC.
+    pub recv_cq: Option<Arc<CompletionQueue>>,
+    /// The shared receive queue it receives from.
+    pub srq: Option<Arc<SharedReceiveQueue>>,
+    /// Sizes.
+    pub cap: Capabilities,
+    /// Every send request asks for a completion.
+    pub sq_sig_all: bool,
+    /// XRC target: the domain.
+    pub xrcd: Option<Arc<XrcDomain>>,
+    /// Where its asynchronous events go.
+    pub events: Arc<EventQueue>,
+    /// Comes back with its events.
+    pub cookie: usize,
+}
+
+/// The path to a peer (`struct ibv_ah_attr`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Path {
+    /// Address of the receiver.
+    pub dgid: [u8; 16],
+    /// `grh.flow_label`
+    pub flow_label: u32,
+    /// `grh.sgid_index`
+    pub sgid_index: u8,
+    /// `grh.hop_limit`
+    pub hop_limit: u8,
+    /// `grh.traffic_class`
+    pub traffic_class: u8,
+    /// `dlid`
+    pub dlid: u16,
+    /// `sl`
+    pub sl: u8,
+    /// `src_path_bits`
+    pub src_path_bits: u8,
+    /// `static_rate`
+    pub static_rate: u8,
+    /// `is_global`
+    pub is_global: bool,
+    /// `port_num`
+    pub port_num: u8,
+}
+
+/// Attributes of a queue pair that change (`struct ibv_qp_attr`). Numbers are as in the C struct, unchecked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attributes {
+    /// `qp_state`
+    pub state: QpState,
+    /// `cur_qp_state`
+    pub cur_state: QpState,
+    /// `path_mtu`, an `enum ibv_mtu`.
+    pub path_mtu: u32,
+    /// `path_mig_state`, an `enum ibv_mig_state`.
+    pub path_mig_state: u32,
+    /// `qkey`
+    pub qkey: u32,
+    /// `rq_psn`
+    pub rq_psn: u32,
+    /// `sq_psn`
+    pub sq_psn: u32,
+    /// `dest_qp_num`
+    pub dest_qp_num: u32,
+    /// `qp_access_flags`
+    pub access: Access,
+    /// `cap`
+    pub cap: Capabilities,
+    /// `ah_attr`
+    pub path: Path,
+    /// `alt_ah_attr`
+    pub alt_path: Path,
+    /// `pkey_index`
+    pub pkey_index: u16,
+    /// `alt_pkey_index`
+    pub alt_pkey_index: u16,
+    /// `en_sqd_async_notify`
+    pub en_sqd_async_notify: bool,
+    /// `max_rd_atomic`
+    pub max_rd_atomic: u8,
+    /// `max_dest_rd_atomic`
+    pub max_dest_rd_atomic: u8,
+    /// `min_rnr_timer`
+    pub min_rnr_timer: u8,
+    /// `port_num`
+    pub port_num: u8,
+    /// `timeout`
+    pub timeout: u8,
+    /// `retry_cnt`
+    pub retry_cnt: u8,
+    /// `rnr_retry`
+    pub rnr_retry: u8,
+    /// `alt_port_num`
+    pub alt_port_num: u8,
+    /// `alt_timeout`
+    pub alt_timeout: u8,
+}
+
+impl Default for Attributes {
+    /// Those of a new queue pair.
+    fn default() -> Self {
+        Self {
+            state: QpState::Reset,
+            cur_state: QpState::Reset,
+            path_mtu: 0,
+            path_mig_state: 0,
+            qkey: 0,
+            rq_psn: 0,
+            sq_psn: 0,
+            dest_qp_num: 0,
+            access: Access::NONE,
+            cap: Capabilities::default(),
+            path: Path::default(),
+            alt_path: Path::default(),
+            pkey_index: 0,
+            alt_pkey_index: 0,
+            en_sqd_async_notify: false,
+            max_rd_atomic: 0,
+            max_dest_rd_atomic: 0,
+            min_rnr_timer: 0,
+            port_num: 0,
+            timeout: 0,
+            retry_cnt: 0,
+            rnr_retry: 0,
+            alt_port_num: 0,
+            alt_timeout: 0,
+        }
+    }
+}
+
+/// What a query answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queried {
+    /// The attributes, with the state and sizes as they are now.
+    pub attributes: Attributes,
+    /// `sq_draining`: going to SQD, and not everything that was started is done.
+    pub sq_draining: bool,
+    /// `sq_sig_all`
+    pub sq_sig_all: bool,
+}
+
+/// A queue pair (`struct ibv_qp`).
+#[derive(Debug)]
+pub struct QueuePair {
+    device: Arc<Device>,
+    me: Weak<QueuePair>,
+    index: u32,
+    qp_num: u32,
+    init: QpInit,
+    limits: request::Limits,
+    /// Where its state stands in the segment.
+    state_at: u64,
+    send: Mutex<SendSide>,
+    receive: Option<Mutex<Poster>>,
+    /// Multicast groups that it is in.
+    pub(super) groups: AtomicU32,
+    /// Whoever made it, and whoever opened it since.
+    handles: AtomicU32,
+    closed: AtomicBool,
+}
+
+impl QueuePair {
+    /// A new queue pair in RESET.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for sizes out of range or queues that the type needs and that are missing,
+    /// [`Error::NoMemory`].
+    pub fn new(device: &Arc<Device>, init: &QpInit) -> Result<Arc<Self>> {
+        let init = Self::check(init)?;
+        if init.qp_type != QpType::XrcRecv {
+            device.hold_pd(init.pd)?;
+        }
+        let made = Self::make(device, &init);
+        if made.is_err() && init.qp_type != QpType::XrcRecv {
+            device.release_pd(init.pd);
+        }
+        let made = made?;
+        init.send_cq.iter().chain(&init.recv_cq).for_each(|cq| cq.hold());
+        init.srq.iter().for_each(|srq| srq.hold());
+        init.xrcd.iter().for_each(|xrcd| xrcd.hold());
+        device.subscribers.add(Object::Qp(made.index), &init.events, init.cookie);
+        super::remember(&device.queue_pairs, made.index, &made);
+        Ok(made)
+    }
+
+    /// Checks sizes and queues, and leaves out what the type has no use for.
+    fn check(init: &QpInit) -> Result<QpInit> {
+        let mut init = init.clone();
+        let missing = Err(Error::Invalid("a queue or domain is missing"));
+        match init.qp_type {
+            QpType::Rc | QpType::Uc | QpType::Ud => {
+                if init.send_cq.is_none() || init.recv_cq.is_none() {
+                    return missing;
+                }
+                init.xrcd = None;
+            }
+            QpType::XrcSend => {
+                if init.send_cq.is_none() {
+                    return missing;
+                }
+                (init.recv_cq, init.srq, init.xrcd) = (None, None, None);
+            }
+            QpType::XrcRecv => {
+                if init.xrcd.is_none() {
+                    return missing;
+                }
+                (init.send_cq, init.recv_cq, init.srq) = (None, None, None);
+                (init.pd, init.cap) = (0, Capabilities::default());
+            }
+        }
+        if init.srq.as_ref().is_some_and(|srq| srq.srq_type() != SrqType::Basic) {
+            return Err(Error::Invalid("a shared receive queue of another kind"));
+        }
+        if init.srq.is_some() || init.recv_cq.is_none() {
+            (init.cap.max_recv_wr, init.cap.max_recv_sge) = (0, 0);
+        }
+        check_sizes(&init.cap)?;
+        Ok(init)
+    }
+
+    fn make(device: &Arc<Device>, init: &QpInit) -> Result<Arc<Self>> {
+        let own_ring = init.recv_cq.is_some() && init.srq.is_none();
+        let (capacity, receive_words) =
+            if own_ring { ring(init.cap.max_recv_wr, init.cap.max_recv_sge)? } else { (0, 2) };
+        let shape = Shape { capacity, receive_words, bell: None, alert: Some(init.events.bell()) };
+        let object = device.site.objects.create(Object::Qp(0), shape)?;
+        let made = Self::assemble(device, init, object, own_ring);
+        if made.is_err() {
+            device.end(object);
+        }
+        made
+    }
+
+    fn assemble(device: &Arc<Device>, init: &QpInit, object: Object, own_ring: bool) -> Result<Arc<Self>> {
+        let index = match object {
+            Object::Qp(index) if index < MAX_NUMBERED => index,
+            _ => return Err(Error::NoMemory),
+        };
+        let qp_num = device.site.number(index);
+        let receive = own_ring
+            .then(|| Poster::new(device, object, 0, init.cap.max_recv_wr, init.cap.max_recv_sge))
+            .transpose()?;
+        let state_at = device
+            .site
+            .own
+            .offset(Word::Qp(index, QpWord::State))
+            .ok_or(Error::Host(crate::host::Error::OutOfBounds))?;
+        let limits = request::Limits {
+            max_send_wr: init.cap.max_send_wr,
+            max_send_sge: init.cap.max_send_sge,
+            max_inline: init.cap.max_inline_data,
+        };
+        device.unpolled(index).store(0, Ordering::Relaxed);
+        let receive_pd = init.srq.as_ref().map_or(init.pd, |srq| srq.pd());
+        device.receive_pds[index as usize].store(receive_pd, Ordering::Relaxed);
+        let requester = Requester::new(qp_num, init.qp_type, init.sq_sig_all);
+        let initiator = Initiator::new(qp_num, init.qp_type, init.pd);
+        let attributes = Attributes { cap: init.cap, ..Attributes::default() };
+        let side = SendSide::new(requester, initiator, &limits, attributes);
+        let made = Arc::new_cyclic(|me| Self {
+            device: device.clone(),
+            me: me.clone(),
+            index,
+            qp_num,
+            init: init.clone(),
+            limits,
+            state_at,
+            send: Mutex::new(side),
+            receive: receive.map(Mutex::new),
+            groups: 0.into(),
+            handles: 1.into(),
+            closed: false.into(),
+        });
+        made.publish(&attributes);
+        Ok(made)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn qp_num(&self) -> u32 {
+        self.qp_num
+    }
+
+    /// Its type.
+    #[must_use]
+    pub fn qp_type(&self) -> QpType {
+        self.init.qp_type
+    }
+
+    /// The sizes it was made with: at least what was asked for.
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
+        self.init.cap
+    }
+
+    /// Its state, which peers change to ERR.
+    #[must_use]
+    pub fn state(&self) -> QpState {
+        let word = self.device.site.segment.memory().u64(self.state_at);
+        let number = word.map_or(QpState::Err as u64, |word| word.load(Ordering::Acquire));
+        QpState::from_number(number as u32).unwrap_or(QpState::Err)
+    }
+
+    /// Changes attributes (`ibv_modify_qp`). `mask` names those of `attributes` that count.
+    ///
+    /// # Errors
+    /// [`Error::Modify`] when the change is not legal now, [`Error::Invalid`] for a value out of range. Nothing has
+    /// changed then.
+    pub fn modify(&self, mask: Attr, attributes: &Attributes) -> Result<()> {
+        let mut side = self.send_side();
+        let side = &mut *side;
+        let object = Object::Qp(self.index);
+        let own = &self.device.site.own;
+        let mut operation = Operation::new(own);
+        operation.lock(object).map_err(busy)?;
+        // Peers change the state behind the lock, too.
+        let current = self.state();
+        let next = if mask.has(Attr::STATE) { attributes.state } else { current };
+        let checked = self.check_change(side, mask, attributes, current, next);
+        if checked.is_err() {
+            operation.unlock(object);
+        }
+        let effect = checked?;
+        side.attributes = merged(&side.attributes, mask, attributes);
+        self.publish(&side.attributes);
+        let mut held = None;
+        let set_state = |state: QpState| own.store(Word::Qp(self.index, QpWord::State), state as u64);
+        match effect {
+            Effect::Clear => {
+                held = reset(own, self.index);
+                if let Some(receive) = &self.receive {
+                    lock(receive).reset(&self.device);
+                }
+            }
+            Effect::Flush => {
+                set_state(QpState::Err);
+                self.flush_receives(&mut operation).map_err(busy)?;
+            }
+            Effect::None | Effect::Drain | Effect::Send if next != current => set_state(next),
+            Effect::None | Effect::Drain | Effect::Send => {}
+        }
+        operation.unlock(object);
+        self.put_back(held);
+        self.follow(side, mask, current, next);
+        Ok(())
+    }
+
+    /// What a change means for the send queue.
+    fn follow(&self, side: &mut SendSide, mask: Attr, current: QpState, next: QpState) {
+        let attributes = &side.attributes;
+        let retry = Retry {
+            timeout: attributes.timeout,
+            retry_cnt: attributes.retry_cnt,
+            rnr_retry: attributes.rnr_retry,
+        };
+        side.requester.set_retry(retry);
+        let initiator = &mut side.initiator;
+        initiator.dest_qp_num = attributes.dest_qp_num;
+        initiator.dgid = attributes.path.dgid;
+        initiator.qkey = attributes.qkey;
+        initiator.max_rd_atomic = attributes.max_rd_atomic;
+        if mask.has(Attr::STATE) && matches!(next, QpState::Reset | QpState::Rtr) || mask.has(Attr::AV) {
+            initiator.reconnect();
+        }
+        if !mask.has(Attr::STATE) {
+            return;
+        }
+        side.requester.set_state(next);
+        if next == QpState::Reset {
+            side.ring.clear();
+            side.tells_drained = false;
+            self.forget_completions();
+        }
+        if next == QpState::Sqd && current != QpState::Sqd && side.attributes.en_sqd_async_notify {
+            side.tells_drained = true;
+        }
+        self.work(side, false);
+        self.tell_drained(side);
+    }
+
+    /// Checks a change, as every Linux device does and then this one.
+    fn check_change(
+        &self,
+        side: &SendSide,
+        mask: Attr,
+        attributes: &Attributes,
+        current: QpState,
+        next: QpState,
+    ) -> Result<Effect> {
+        let invalid = |what| Err(Error::Invalid(what));
+        if mask.has(Attr::CUR_STATE) && attributes.cur_state != current {
+            return invalid("cur_qp_state is another");
+        }
+        let effect = qp::modify(self.init.qp_type, current, next, mask).map_err(Error::Modify)?;
+        let draining = current == QpState::Sqd && !side.requester.is_drained();
+        if mask.has(Attr::STATE) && draining && !matches!(next, QpState::Err | QpState::Reset) {
+            return invalid("the send queue is still draining");
+        }
+        if mask.has(Attr::PORT) && attributes.port_num != 1 {
+            return invalid("port_num");
+        }
+        if mask.has(Attr::AV) && (attributes.path.port_num != 1 || !attributes.path.is_global) {
+            return invalid("ah_attr");
+        }
+        if mask.has(Attr::ALT_PATH) {
+            // As on every RoCE device.
+            return invalid("no alternate paths");
+        }
+        if mask.has(Attr::PATH_MTU) && !(1..=5).contains(&attributes.path_mtu) {
+            return invalid("path_mtu");
+        }
+        if mask.has(Attr::TIMEOUT) && attributes.timeout > 31 {
+            return invalid("timeout");
+        }
+        let most = LIMITS.max_rd_atomic;
+        if mask.has(Attr::MAX_QP_RD_ATOMIC) && attributes.max_rd_atomic > most {
+            return invalid("max_rd_atomic");
+        }
+        if mask.has(Attr::MAX_DEST_RD_ATOMIC) && attributes.max_dest_rd_atomic > most {
+            return invalid("max_dest_rd_atomic");
+        }
+        Ok(effect)
+    }
+
+    /// Stores what peers need to know. Behind the lock, or before anybody knows the queue pair.
+    fn publish(&self, attributes: &Attributes) {
+        let (pd, srq) = (self.init.pd, self.init.srq.as_ref());
+        QpAttributes {
+            qp_type: self.init.qp_type,
+            pd,
+            receive_pd: srq.map_or(pd, |srq| srq.pd()),
+            access: attributes.access,
+            dest_qp_num: attributes.dest_qp_num,
+            qkey: attributes.qkey,
+            max_dest_rd_atomic: attributes.max_dest_rd_atomic,
+            min_rnr_timer: attributes.min_rnr_timer,
+            cq: self.init.recv_cq.as_ref().map(|cq| cq.index()),
+            srq: srq.map(|srq| srq.index()),
+            xrcd: self.domain().unwrap_or(0),
+        }
+        .store(&self.device.site.own, self.index);
+    }
+
+    /// Attributes as they are now (`ibv_query_qp`).
+    #[must_use]
+    pub fn query(&self) -> Queried {
+        let side = self.send_side();
+        let state = self.state();
+        let attributes = Attributes { state, cur_state: state, ..side.attributes };
+        let sq_draining = state == QpState::Sqd && !side.requester.is_drained();
+        Queried { attributes, sq_draining, sq_sig_all: self.init.sq_sig_all }
+    }
+
+    /// Posts a receive request.
+    ///
+    /// # Errors
+    /// [`Rejected::State`] in RESET and on a queue pair with a shared receive queue, [`Rejected::TooManySges`],
+    /// [`Rejected::Full`].
+    pub fn post_receive(&self, wr_id: u64, sges: &[Sge]) -> std::result::Result<(), Rejected> {
+        let receive = self.receive.as_ref().ok_or(Rejected::State)?;
+        let mut poster = lock(receive);
+        if !qp::may_post_receive(self.state()) {
+            return Err(Rejected::State);
+        }
+        poster.post(&self.device, wr_id, sges)?;
+        // Who breaks the queue pair sets the state and then flushes what is posted: one side sees the other.
+        fence(Ordering::SeqCst);
+        if self.state() == QpState::Err {
+            self.tend();
+        }
+        Ok(())
+    }
+
+    /// Flushes what is posted to a queue pair that broke.
+    #[cold]
+    pub(super) fn tend(&self) {
+        let mut operation = Operation::new(&self.device.site.own);
+        let object = Object::Qp(self.index);
+        if operation.lock(object).is_ok() {
+            if self.state() == QpState::Err && self.flush_receives(&mut operation).is_err() {
+                return;
+            }
+            operation.unlock(object);
+        }
+    }
+
+    /// Flushes the receive side, behind the queue pair's lock.
+    fn flush_receives(&self, operation: &mut Operation<'_, Host>) -> std::result::Result<(), LockError> {
+        let own = &self.device.site.own;
+        let shared = self.init.srq.is_some() || self.init.qp_type == QpType::XrcRecv;
+        let cq = match &self.init.recv_cq {
+            Some(cq) => Some(cq.index()),
+            // XRC: where the request completes that a sender left here.
+            None => claim_of(own, self.index)
+                .and_then(|claim| self.device.shared_queue(claim.srq))
+                .and_then(|srq| srq.cq()),
+        };
+        operation.run(Flush::new(own, self.index, self.qp_num, cq.unwrap_or(0), shared))
+    }
+
+    /// The send queue failed: the queue pair goes to ERR, or to SQE.
+    #[cold]
+    pub(super) fn fail(&self, _side: &mut SendSide, next: QpState, event: Option<Event>) {
+        let object = Object::Qp(self.index);
+        let mut operation = Operation::new(&self.device.site.own);
+        if operation.lock(object).is_err() {
+            return;
+        }
+        if self.state() != QpState::Err {
+            self.device.site.own.store(Word::Qp(self.index, QpWord::State), next as u64);
+        }
+        if next == QpState::Err && self.flush_receives(&mut operation).is_err() {
+            return;
+        }
+        operation.unlock(object);
+        if let Some(event) = event {
+            self.device.subscribers.raise(object, event);
+        }
+    }
+
+    /// Posts a request again that the queue pair held from a shared receive queue.
+    fn put_back(&self, held: Option<(Claim, ReceiveRequest)>) {
+        if let Some((claim, request)) = held
+            && let Some(srq) = self.device.shared_queue(claim.srq)
+        {
+            srq.put_back(request.wr_id, &request.sges);
+        }
+    }
+
+    /// Removes completions that nobody polled.
+    fn forget_completions(&self) {
+        self.init.send_cq.iter().chain(&self.init.recv_cq).for_each(|cq| cq.clean(self.qp_num));
+        self.unpolled().store(0, Ordering::Relaxed);
+    }
+
+    /// Ends the queue pair. Its requests are gone without completions, and so are completions of it that nobody polled.
+    /// An XRC target that others opened stays until the last of them has closed it.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while it is in a multicast group.
+    pub fn destroy(&self) -> Result<()> {
+        if self.groups.load(Ordering::Acquire) > 0 {
+            return Err(Error::Busy);
+        }
+        if !self.closed.swap(true, Ordering::AcqRel) {
+            self.device.subscribers.remove(Object::Qp(self.index), &self.init.events, self.init.cookie);
+            self.close_once()?;
+        }
+        Ok(())
+    }
+
+    /// One more handle; `false` when the last was closed already.
+    pub(super) fn open_once_more(&self) -> bool {
+        self.handles
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |handles| (handles > 0).then_some(handles + 1))
+            .is_ok()
+    }
+
+    /// One handle less. The queue pair ends with the last.
+    pub(super) fn close_once(&self) -> Result<()> {
+        if self.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.end();
+        }
+        Ok(())
+    }
+
+    fn end(&self) {
+        let mut side = self.send_side();
+        side.ring.clear();
+        side.requester.set_state(QpState::Reset);
+        self.work(&mut side, false);
+        let object = Object::Qp(self.index);
+        let own = &self.device.site.own;
+        let locked = acquire(own, object).is_ok();
+        let held = reset(own, self.index);
+        let _ = self.device.site.objects.destroy(object);
+        if locked {
+            own.unlock(object);
+        }
+        self.put_back(held);
+        self.forget_completions();
+        self.init.send_cq.iter().chain(&self.init.recv_cq).for_each(|cq| cq.release());
+        self.init.srq.iter().for_each(|srq| srq.release());
+        self.init.xrcd.iter().for_each(|xrcd| xrcd.release());
+        if self.init.qp_type != QpType::XrcRecv {
+            self.device.release_pd(self.init.pd);
+        }
+    }
+
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(super) fn index(&self) -> u32 {
+        self.index
+    }
+
+    pub(super) fn limits(&self) -> &request::Limits {
+        &self.limits
+    }
+
+    pub(super) fn send_cq(&self) -> Option<&Arc<CompletionQueue>> {
+        self.init.send_cq.as_ref()
+    }
+
+    /// Its XRC domain.
+    pub(super) fn domain(&self) -> Option<u32> {
+        self.init.xrcd.as_ref().map(|xrcd| xrcd.number())
+    }
+
+    pub(super) fn unpolled(&self) -> &AtomicU32 {
+        self.device.unpolled(self.index)
+    }
+
+    pub(super) fn send_side(&self) -> MutexGuard<'_, SendSide> {
+        lock(&self.send)
+    }
+
+    pub(super) fn try_send_side(&self) -> Option<MutexGuard<'_, SendSide>> {
+        self.send.try_lock().ok()
+    }
+
+    /// Puts it into the list of those that wait.
+    pub(super) fn list(&self) {
+        if let Some(me) = self.me.upgrade() {
+            self.device.progress.add(&me);
+        }
+    }
+}
+
+impl Drop for QueuePair {
+    fn drop(&mut self) {
+        if self.handles.swap(0, Ordering::AcqRel) > 0 {
+            self.device.subscribers.remove(Object::Qp(self.index), &self.init.events, self.init.cookie);
+            self.end();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn check_sizes(cap: &Capabilities) -> Result<()> {
+    let fits = cap.max_send_wr <= LIMITS.max_qp_wr
+        && cap.max_recv_wr <= LIMITS.max_qp_wr
+        && cap.max_send_sge <= LIMITS.max_sge
+        && cap.max_recv_sge <= LIMITS.max_sge
+        && cap.max_inline_data <= LIMITS.max_inline_data;
+    if fits { Ok(()) } else { Err(Error::Invalid("sizes")) }
+}
+
+/// The attributes after a change.
+fn merged(before: &Attributes, mask: Attr, new: &Attributes) -> Attributes {
+    let mut now = *before;
+    let mut set = |flag: Attr, change: &dyn Fn(&mut Attributes)| {
+        if mask.has(flag) {
+            change(&mut now);
+        }
+    };
+    // Powers of two, as adapters count them.
+    let rounded = |n: u8| if n == 0 { 0 } else { n.next_power_of_two() };
+    set(Attr::EN_SQD_ASYNC_NOTIFY, &|a| a.en_sqd_async_notify = new.en_sqd_async_notify);
+    set(Attr::ACCESS_FLAGS, &|a| a.access = new.access);
+    set(Attr::PKEY_INDEX, &|a| a.pkey_index = new.pkey_index);
+    set(Attr::PORT, &|a| a.port_num = new.port_num);
+    set(Attr::QKEY, &|a| a.qkey = new.qkey);
+    set(Attr::AV, &|a| a.path = new.path);
+    set(Attr::PATH_MTU, &|a| a.path_mtu = new.path_mtu);
+    set(Attr::TIMEOUT, &|a| a.timeout = new.timeout);
+    set(Attr::RETRY_CNT, &|a| a.retry_cnt = new.retry_cnt & 7);
+    set(Attr::RNR_RETRY, &|a| a.rnr_retry = new.rnr_retry & 7);
+    set(Attr::RQ_PSN, &|a| a.rq_psn = new.rq_psn & 0xff_ffff);
+    set(Attr::SQ_PSN, &|a| a.sq_psn = new.sq_psn & 0xff_ffff);
+    set(Attr::MAX_QP_RD_ATOMIC, &|a| a.max_rd_atomic = rounded(new.max_rd_atomic));
+    set(Attr::MAX_DEST_RD_ATOMIC, &|a| a.max_dest_rd_atomic = rounded(new.max_dest_rd_atomic));
+    set(Attr::MIN_RNR_TIMER, &|a| a.min_rnr_timer = new.min_rnr_timer & 31);
+    set(Attr::PATH_MIG_STATE, &|a| a.path_mig_state = new.path_mig_state);
+    set(Attr::DEST_QPN, &|a| a.dest_qp_num = new.dest_qp_num & 0xff_ffff);
+    now
+}

@@ -1,0 +1,355 @@
+//! The send queue of a queue pair: what is carried out at once, what waits in a ring.
+//!
+//! A request that finds the queue empty is carried out where it stands, in the program's memory. Only one that has to wait,
+//! or comes after one that does, is copied into the ring, whose memory was taken when the queue pair was made.
+
+use std::sync::atomic::Ordering;
+
+use crate::core::completion::Completion;
+use crate::core::deliver::Delivered;
+use crate::core::receive::Sge;
+use crate::core::request::{Limits, Operands, Posting, Rejected};
+use crate::core::requester::{Action, Outcome, Posted, Requester, Work};
+use crate::core::shared::Object;
+use crate::core::verbs::{Event, Opcode, QpState, SendFlags};
+
+use super::QueuePair;
+use super::attempt::{Initiator, attempt, complete};
+use super::qp::Attributes;
+use super::wr::{Data, Datagram, Wr};
+
+/// The number of the queue pair that stands for all members of a multicast group.
+const MULTICAST: u32 = 0xff_ffff;
+
+/// The sending side of a queue pair, behind its mutex.
+#[derive(Debug)]
+pub(super) struct SendSide {
+    pub(super) requester: Requester,
+    pub(super) initiator: Initiator,
+    pub(super) ring: Ring,
+    pub(super) attributes: Attributes,
+    /// SQ_DRAINED is to be raised once the queue has drained.
+    pub(super) tells_drained: bool,
+    /// In the list of those that wait.
+    listed: bool,
+}
+
+impl SendSide {
+    pub(super) fn new(
+        requester: Requester,
+        initiator: Initiator,
+        limits: &Limits,
+        attributes: Attributes,
+    ) -> Self {
+        let ring = Ring::new(limits);
+        Self { requester, initiator, ring, attributes, tells_drained: false, listed: false }
+    }
+}
+
+/// A request without its data.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    wr_id: u64,
+    opcode: Opcode,
+    flags: SendFlags,
+    operands: Operands,
+    imm_or_key: u32,
+    srq_num: u32,
+    sges: usize,
+    inline: Option<usize>,
+    datagram: Option<Address>,
+}
+
+/// A [`Datagram`] with its header.
+#[derive(Debug, Clone, Copy)]
+struct Address {
+    qp_num: u32,
+    qkey: u32,
+    grh: [u8; 40],
+    dgid: [u8; 16],
+}
+
+/// Requests that wait, oldest first. The vectors never hold more than they were made for.
+#[derive(Debug)]
+pub(super) struct Ring {
+    slots: Vec<Slot>,
+    sges: Vec<Sge>,
+    inline: Vec<u8>,
+    capacity: usize,
+    sges_each: usize,
+    inline_each: usize,
+    head: usize,
+    len: usize,
+}
+
+impl Ring {
+    fn new(limits: &Limits) -> Self {
+        let capacity = limits.max_send_wr as usize;
+        let (sges_each, inline_each) = (limits.max_send_sge as usize, limits.max_inline as usize);
+        Self {
+            slots: Vec::with_capacity(capacity),
+            sges: Vec::with_capacity(capacity * sges_each),
+            inline: Vec::with_capacity(capacity * inline_each),
+            capacity,
+            sges_each,
+            inline_each,
+            head: 0,
+            len: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.len as u32
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(super) fn clear(&mut self) {
+        (self.head, self.len) = (0, 0);
+    }
+
+    /// Copies a request that was accepted.
+    fn push(&mut self, wr: &Wr<'_>) {
+        if self.len == 0 {
+            self.head = 0;
+        }
+        let place = (self.head + self.len) % self.capacity.max(1);
+        let (mut sges, mut inline) = (0, None);
+        if place == self.slots.len() {
+            // The first time that this place is used.
+            self.sges.resize((place + 1) * self.sges_each, Sge::default());
+            self.inline.resize((place + 1) * self.inline_each, 0);
+        }
+        let bytes = &mut self.inline[place * self.inline_each..][..self.inline_each];
+        match wr.data {
+            Data::Sges(from) => {
+                sges = from.len();
+                self.sges[place * self.sges_each..][..sges].copy_from_slice(from);
+            }
+            Data::Inline(from) => {
+                bytes[..from.len()].copy_from_slice(from);
+                inline = Some(from.len());
+            }
+            Data::InlineSges(from) => {
+                let mut filled = 0;
+                for sge in from {
+                    let length = sge.length as usize;
+                    let to = &mut bytes[filled..filled + length];
+                    // SAFETY: the program says that it may be read there, as for any memcpy; `to` is ours alone.
+                    unsafe {
+                        let from = std::ptr::with_exposed_provenance::<u8>(sge.addr as usize);
+                        std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), length);
+                    }
+                    filled += length;
+                }
+                inline = Some(filled);
+            }
+        }
+        let slot = Slot {
+            wr_id: wr.wr_id,
+            opcode: wr.opcode,
+            flags: wr.flags,
+            operands: wr.operands,
+            imm_or_key: wr.imm_or_key,
+            srq_num: wr.srq_num,
+            sges,
+            inline,
+            datagram: wr.datagram.map(|d| Address {
+                qp_num: d.qp_num,
+                qkey: d.qkey,
+                grh: *d.grh,
+                dgid: d.dgid,
+            }),
+        };
+        if place == self.slots.len() {
+            self.slots.push(slot);
+        } else {
+            self.slots[place] = slot;
+        }
+        self.len += 1;
+    }
+
+    /// The oldest request.
+    fn front(&self) -> Option<Wr<'_>> {
+        let slot = (self.len > 0).then(|| &self.slots[self.head])?;
+        let data = match slot.inline {
+            Some(length) => Data::Inline(&self.inline[self.head * self.inline_each..][..length]),
+            None => Data::Sges(&self.sges[self.head * self.sges_each..][..slot.sges]),
+        };
+        let datagram = slot.datagram.as_ref().map(|address| Datagram {
+            qp_num: address.qp_num,
+            qkey: address.qkey,
+            grh: &address.grh,
+            dgid: address.dgid,
+        });
+        let Slot { wr_id, opcode, flags, operands, imm_or_key, srq_num, .. } = *slot;
+        Some(Wr { wr_id, opcode, flags, data, operands, imm_or_key, srq_num, datagram })
+    }
+
+    fn pop(&mut self) {
+        self.head = (self.head + 1) % self.capacity.max(1);
+        self.len -= 1;
+    }
+}
+
+fn posted(wr: &Wr<'_>) -> Posted {
+    let signaled = wr.flags.has(SendFlags::SIGNALED);
+    Posted { wr_id: wr.wr_id, opcode: wr.opcode, signaled, length: wr.data.length() }
+}
+
+impl QueuePair {
+    /// Posts a send request. Nothing of `wr` is needed afterwards, except registered memory.
+    ///
+    /// # Errors
+    /// The first rule that the request breaks; nothing was queued then.
+    pub fn post_send(&self, wr: &Wr<'_>) -> Result<(), Rejected> {
+        let mut side = self.send_side();
+        let side = &mut *side;
+        let state = self.state();
+        let (sges, inline) = match wr.data {
+            Data::Sges(sges) => (sges.len(), wr.flags.has(SendFlags::INLINE).then_some(0)),
+            data => (0, Some(data.length())),
+        };
+        let posting = Posting { opcode: wr.opcode, datagram: wr.datagram.is_some(), sges, inline };
+        let queued = side.ring.len() + self.unpolled().load(Ordering::Relaxed);
+        posting.accept(self.qp_type(), state, self.limits(), queued)?;
+        if state == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts {
+            let outcome = self.carry_out(&mut side.initiator, wr);
+            let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { self.device().now() };
+            let action = side.requester.outcome(&posted(wr), outcome, now);
+            if action == Action::Later {
+                side.ring.push(wr);
+                self.wait(side);
+            } else {
+                self.act(side, action);
+            }
+        } else {
+            side.ring.push(wr);
+            self.work(side, true);
+        }
+        Ok(())
+    }
+
+    /// Carries a request out.
+    fn carry_out(&self, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
+        match wr.datagram {
+            Some(datagram) if datagram.qp_num == MULTICAST => self.multicast(from, wr, &datagram),
+            _ => {
+                let outcome = attempt(&self.device().site, from, wr);
+                if let (Operands::Bind(bind), Outcome::Done(_)) = (&wr.operands, outcome) {
+                    self.device().bound(bind);
+                }
+                outcome
+            }
+        }
+    }
+
+    /// Works the queue as far as it goes now; what it waits for then. `early`: the request at the head is tried though its
+    /// time has not come.
+    pub(super) fn work(&self, side: &mut SendSide, mut early: bool) -> Work {
+        loop {
+            if self.state() == QpState::Err && side.requester.state() != QpState::Err {
+                side.requester.set_state(QpState::Err);
+            }
+            self.flush_sends(side);
+            let now = self.device().now();
+            let work = side.requester.work(side.ring.is_empty(), now);
+            match work {
+                Work::Nothing => break,
+                Work::Wait(_) if !early => break,
+                Work::Wait(_) | Work::Attempt => {}
+            }
+            early = false;
+            let Some(wr) = side.ring.front() else { break };
+            let outcome = self.carry_out(&mut side.initiator, &wr);
+            let now = self.device().now();
+            let action = side.requester.outcome(&posted(&wr), outcome, now);
+            if action != Action::Later {
+                side.ring.pop();
+                self.act(side, action);
+            }
+        }
+        self.wait(side)
+    }
+
+    /// Sees to it that what waits goes on, and that nothing is looked after that does not wait.
+    fn wait(&self, side: &mut SendSide) -> Work {
+        let work = side.requester.work(side.ring.is_empty(), self.device().now());
+        let waits = !side.ring.is_empty();
+        if waits != side.listed {
+            side.listed = waits;
+            if waits {
+                self.list();
+            } else {
+                self.device().progress.remove(self);
+            }
+        }
+        match work {
+            Work::Wait(until) => self.device().progress.wake_at(self.device(), until),
+            Work::Attempt => self.device().progress.wake_at(self.device(), Some(0)),
+            Work::Nothing => {}
+        }
+        work
+    }
+
+    /// What follows from the end of a request.
+    fn act(&self, side: &mut SendSide, action: Action) {
+        match action {
+            Action::Later | Action::Complete(None) => {}
+            Action::Complete(Some(completion)) => self.complete(side, &completion),
+            Action::Fail(completion, next) => {
+                self.complete(side, &completion);
+                self.fail(side, next, None);
+                self.flush_sends(side);
+            }
+        }
+        self.tell_drained(side);
+    }
+
+    /// Raises SQ_DRAINED when it was asked for and nothing that was started is left.
+    pub(super) fn tell_drained(&self, side: &mut SendSide) {
+        if side.tells_drained && side.requester.is_drained() {
+            side.tells_drained = false;
+            self.device().subscribers.raise(Object::Qp(self.index()), Event::SqDrained);
+        }
+    }
+
+    /// Completes everything that waits in ERR and SQE.
+    pub(super) fn flush_sends(&self, side: &mut SendSide) {
+        while side.requester.flushes() {
+            let Some(posted) = side.ring.front().map(|wr| posted(&wr)) else { break };
+            side.ring.pop();
+            let completion = side.requester.flushed(&posted);
+            self.complete(side, &completion);
+        }
+    }
+
+    fn complete(&self, side: &mut SendSide, completion: &Completion) {
+        let Some(cq) = self.send_cq() else { return };
+        self.unpolled().fetch_add(1, Ordering::Relaxed);
+        let delivered = complete(&self.device().site, cq.index(), completion, false);
+        if delivered != Ok(Delivered::Published) {
+            self.unpolled().fetch_sub(1, Ordering::Relaxed);
+            // Lost, and with it the program's knowledge of the queue (IBA §10.2.4.3).
+            if delivered != Ok(Delivered::Dropped) && side.requester.state() != QpState::Err {
+                side.requester.set_state(QpState::Err);
+                self.fail(side, QpState::Err, Some(Event::QpFatal));
+            }
+        }
+    }
+
+    /// Tries what waits before its time: the program is polling.
+    pub(super) fn try_early(&self) {
+        if let Some(mut side) = self.try_send_side() {
+            self.work(&mut side, true);
+        }
+    }
+
+    /// Tries what waits when its time has come; what it waits for then.
+    pub(super) fn try_in_time(&self) -> Work {
+        let mut side = self.send_side();
+        self.work(&mut side, false)
+    }
+}

@@ -1,0 +1,106 @@
+//! What this process has in the folder, and what it sees of others: all that carrying out a request needs.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::host::Result;
+use crate::host::folder::{Config, Folder};
+use crate::host::keys::Keys;
+use crate::host::objects::{Host, Objects};
+use crate::host::segment::Segment;
+
+use super::peers::Peers;
+
+/// Bits of a queue pair's or shared receive queue's number that tell the object; those above tell the process.
+const INDEX_BITS: u32 = 14;
+/// Added to an index, so that no number is 0 or 1 (the special queue pairs).
+const FIRST: u32 = 2;
+/// Queue pairs, and shared receive queues, that a process can have: no number is 0xffffff, the multicast one.
+pub const MAX_NUMBERED: u32 = (1 << INDEX_BITS) - FIRST - 1;
+
+/// The number of a queue pair or shared receive queue: 24 bits.
+#[must_use]
+pub fn number(slot: u16, index: u32) -> u32 {
+    u32::from(slot) << INDEX_BITS | (index + FIRST)
+}
+
+/// The slot of the process and the index that a number means; `None` when it means none.
+#[must_use]
+pub fn place_of(number: u32) -> Option<(u16, u32)> {
+    let index = (number & ((1 << INDEX_BITS) - 1)).checked_sub(FIRST)?;
+    (number < 1 << 24 && index < MAX_NUMBERED).then_some(((number >> INDEX_BITS) as u16, index))
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Site {
+    /// The own segment.
+    pub segment: Arc<Segment>,
+    /// The own objects.
+    pub objects: Objects,
+    /// The own keys.
+    pub keys: Keys,
+    /// The own segment, as transactions see it.
+    pub own: Host,
+    /// Other processes, and this one, by slot.
+    pub peers: Peers,
+    gids: Mutex<Arc<[[u8; 16]]>>,
+    gids_epoch: AtomicU64,
+}
+
+impl Site {
+    /// Claims a slot in the folder.
+    ///
+    /// # Errors
+    /// As those of [`Folder::open`] and [`Segment::create`].
+    pub fn open(config: &Config) -> Result<Self> {
+        let segment = Arc::new(Segment::create(Arc::new(Folder::open(config)?))?);
+        let objects = Objects::new(segment.clone())?;
+        let keys = Keys::new(segment.clone())?;
+        let own = Host::own(segment.clone());
+        let peers = Peers::new(segment.clone());
+        let gids = Mutex::new(Arc::from([]));
+        Ok(Self { segment, objects, keys, own, peers, gids, gids_epoch: AtomicU64::new(0) })
+    }
+
+    /// Says which addresses are the device's own. Nobody answers at others.
+    pub fn set_gids(&self, gids: &[[u8; 16]]) {
+        *self.gids.lock().unwrap_or_else(PoisonError::into_inner) = Arc::from(gids);
+        self.gids_epoch.fetch_add(1, Ordering::Release);
+    }
+
+    /// Changes with each call of [`Site::set_gids`].
+    pub(crate) fn gids_epoch(&self) -> u64 {
+        self.gids_epoch.load(Ordering::Acquire)
+    }
+
+    /// Whether the address is one of the device's own.
+    pub(crate) fn has_gid(&self, gid: &[u8; 16]) -> bool {
+        self.gids.lock().unwrap_or_else(PoisonError::into_inner).contains(gid)
+    }
+
+    /// The number of an own queue pair or shared receive queue.
+    #[must_use]
+    pub fn number(&self, index: u32) -> u32 {
+        number(self.segment.owner().slot(), index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_back_and_none_is_special() {
+        for slot in [0, 1, 1023] {
+            for index in [0, 1, 77, MAX_NUMBERED - 1] {
+                let number = number(slot, index);
+                assert!(number > 1 && number < 0xff_ffff);
+                assert_eq!(place_of(number), Some((slot, index)));
+            }
+        }
+        for number in [0, 1, 0xff_ffff, 1 << 14, 1 << 24, u32::MAX] {
+            assert_eq!(place_of(number), None);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Shared receive queues.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::core::receive::Sge;
+use crate::core::shared::{Memory, Object, SrqWord, Word, slot};
+use crate::core::transport::{Transport, acquire};
+use crate::host::objects::Shape;
+
+use super::attributes::SrqAttributes;
+use super::receive::{Poster, ring};
+use super::site::MAX_NUMBERED;
+use super::{CompletionQueue, Device, Error, EventQueue, LIMITS, Rejected, Result, XrcDomain, busy};
+
+/// Kind of a shared receive queue (`enum ibv_srq_type`).
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SrqType {
+    /// For queue pairs that were made with it.
+    Basic = 0,
+    /// For XRC targets, by number.
+    Xrc = 1,
+}
+
+/// What a shared receive queue is made of (`struct ibv_srq_init_attr_ex`).
+#[derive(Debug, Clone)]
+pub struct SrqInit {
+    /// Protection domain of its requests.
+    pub pd: u32,
+    /// Kind.
+    pub srq_type: SrqType,
+    /// Requests that it holds.
+    pub max_wr: u32,
+    /// Elements of a request.
+    pub max_sge: u32,
+    /// XRC: the domain.
+    pub xrcd: Option<Arc<XrcDomain>>,
+    /// XRC: where its completions go.
+    pub cq: Option<Arc<CompletionQueue>>,
+    /// Where its asynchronous events go.
+    pub events: Arc<EventQueue>,
+    /// Comes back with its events.
+    pub cookie: usize,
+}
+
+/// A shared receive queue (`struct ibv_srq`).
+#[derive(Debug)]
+pub struct SharedReceiveQueue {
+    device: Arc<Device>,
+    index: u32,
+    init: SrqInit,
+    users: AtomicU32,
+    ended: AtomicBool,
+    poster: Mutex<Poster>,
+}
+
+impl SharedReceiveQueue {
+    /// A new queue.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for sizes out of range or an XRC queue without domain or completion queue,
+    /// [`Error::NoMemory`].
+    pub fn new(device: &Arc<Device>, init: &SrqInit) -> Result<Arc<Self>> {
+        if init.max_wr == 0 || init.max_wr > LIMITS.max_srq_wr {
+            return Err(Error::Invalid("number of requests"));
+        }
+        if init.max_sge > LIMITS.max_sge {
+            return Err(Error::Invalid("number of elements"));
+        }
+        let xrc = match (init.srq_type, &init.cq, &init.xrcd) {
+            (SrqType::Basic, _, _) => None,
+            (SrqType::Xrc, Some(cq), Some(xrcd)) => Some((cq.index(), xrcd.number())),
+            (SrqType::Xrc, _, _) => return Err(Error::Invalid("XRC without domain or completion queue")),
+        };
+        device.hold_pd(init.pd)?;
+        let made = Self::make(device, init, xrc).inspect_err(|_| device.release_pd(init.pd))?;
+        if xrc.is_some() {
+            made.init.cq.iter().for_each(|cq| cq.hold());
+            made.init.xrcd.iter().for_each(|xrcd| xrcd.hold());
+        }
+        device.subscribers.add(Object::Srq(made.index), &init.events, init.cookie);
+        let made = Arc::new(made);
+        super::remember(&device.shared_queues, made.index, &made);
+        Ok(made)
+    }
+
+    fn make(device: &Arc<Device>, init: &SrqInit, xrc: Option<(u32, u32)>) -> Result<Self> {
+        let (capacity, receive_words) = ring(init.max_wr, init.max_sge)?;
+        let shape = Shape { capacity, receive_words, bell: None, alert: Some(init.events.bell()) };
+        let object = device.site.objects.create(Object::Srq(0), shape)?;
+        let poster = Poster::new(device, object, 0, init.max_wr, init.max_sge);
+        match (object, poster) {
+            (Object::Srq(index), Ok(poster)) if index < MAX_NUMBERED => {
+                SrqAttributes { pd: init.pd, xrc }.store(&device.site.own, index);
+                Ok(Self {
+                    device: device.clone(),
+                    index,
+                    init: init.clone(),
+                    users: 0.into(),
+                    ended: false.into(),
+                    poster: Mutex::new(poster),
+                })
+            }
+            _ => {
+                let _ = device.site.objects.destroy(object);
+                Err(Error::NoMemory)
+            }
+        }
+    }
+
+    /// Its index in the segment.
+    pub(super) fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Its protection domain.
+    pub(super) fn pd(&self) -> u32 {
+        self.init.pd
+    }
+
+    /// Its kind.
+    pub(super) fn srq_type(&self) -> SrqType {
+        self.init.srq_type
+    }
+
+    /// XRC: index of its completion queue.
+    pub(super) fn cq(&self) -> Option<u32> {
+        self.init.cq.as_ref().filter(|_| self.init.srq_type == SrqType::Xrc).map(|cq| cq.index())
+    }
+
+    /// Its number (`ibv_get_srq_num`).
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.device.site.number(self.index)
+    }
+
+    /// Requests that it holds: at least as many as were asked for.
+    #[must_use]
+    pub fn max_wr(&self) -> u32 {
+        self.poster().max_wr()
+    }
+
+    /// Elements of a request: at least as many as were asked for.
+    #[must_use]
+    pub fn max_sge(&self) -> u32 {
+        self.poster().max_sge()
+    }
+
+    /// Posts a receive request.
+    ///
+    /// # Errors
+    /// [`Rejected::Full`], [`Rejected::TooManySges`].
+    pub fn post(&self, wr_id: u64, sges: &[Sge]) -> std::result::Result<(), Rejected> {
+        self.poster().post(&self.device, wr_id, sges)
+    }
+
+    /// Puts back a request that a queue pair held.
+    pub(super) fn put_back(&self, wr_id: u64, sges: &[Sge]) {
+        let _ = self.poster().put(&self.device, wr_id, sges);
+    }
+
+    /// Arms the limit event (`IBV_SRQ_LIMIT`), changes the size (`IBV_SRQ_MAX_WR`), or both.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a limit above the size, or a size out of range or below what is posted;
+    /// [`Error::NoMemory`].
+    pub fn modify(&self, limit: Option<u32>, max_wr: Option<u32>) -> Result<()> {
+        if max_wr.is_some_and(|max_wr| max_wr == 0 || max_wr > LIMITS.max_srq_wr) {
+            return Err(Error::Invalid("number of requests"));
+        }
+        let mut poster = self.poster();
+        let limit_word = Word::Srq(self.index, SrqWord::Limit);
+        let own = &self.device.site.own;
+        let armed = limit.map_or_else(|| own.load(limit_word), u64::from);
+        if armed > u64::from(max_wr.unwrap_or(poster.max_wr())) {
+            return Err(Error::Invalid("limit above the size"));
+        }
+        let object = Object::Srq(self.index);
+        acquire(own, object).map_err(busy)?;
+        let changed = max_wr.map_or(Ok(()), |max_wr| self.resize(&mut poster, max_wr));
+        if let (Ok(()), Some(limit)) = (changed, limit) {
+            own.store(limit_word, u64::from(limit));
+        }
+        own.unlock(object);
+        changed
+    }
+
+    /// Changes the size, behind the queue's lock.
+    fn resize(&self, poster: &mut Poster, max_wr: u32) -> Result<()> {
+        let (capacity, words) = ring(max_wr, poster.max_sge())?;
+        let waiting = poster.waiting(&self.device);
+        if max_wr < waiting {
+            return Err(Error::Invalid("fewer requests than are posted"));
+        }
+        let (object, tail, stride) = (Object::Srq(self.index), poster.tail(), poster.stride());
+        let from = &*poster;
+        self.device.site.objects.resize(object, capacity, words, |memory, ring| {
+            for count in (1..=waiting).map(|n| tail.wrapping_sub(n)) {
+                let to = ring + stride * u64::from(slot(count, capacity));
+                super::completion::copy(memory, from.entry(count), to, stride);
+            }
+        })?;
+        *poster = Poster::new(&self.device, object, tail, max_wr, poster.max_sge())?;
+        Ok(())
+    }
+
+    /// The limit as it stands: 0 once its event was raised.
+    #[must_use]
+    pub fn limit(&self) -> u32 {
+        self.device.site.own.load(Word::Srq(self.index, SrqWord::Limit)) as u32
+    }
+
+    /// Ends the queue.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while a queue pair uses it.
+    pub fn destroy(&self) -> Result<()> {
+        if self.users.load(Ordering::Acquire) > 0 {
+            return Err(Error::Busy);
+        }
+        if !self.ended.swap(true, Ordering::AcqRel) {
+            let object = Object::Srq(self.index);
+            self.device.subscribers.remove(object, &self.init.events, self.init.cookie);
+            self.device.end(object);
+            self.device.release_pd(self.init.pd);
+            if self.init.srq_type == SrqType::Xrc {
+                self.init.cq.iter().for_each(|cq| cq.release());
+                self.init.xrcd.iter().for_each(|xrcd| xrcd.release());
+            }
+        }
+        Ok(())
+    }
+
+    /// One more queue pair receives from here.
+    pub(super) fn hold(&self) {
+        self.users.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Takes back one [`SharedReceiveQueue::hold`].
+    pub(super) fn release(&self) {
+        self.users.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn poster(&self) -> MutexGuard<'_, Poster> {
+        self.poster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for SharedReceiveQueue {
+    fn drop(&mut self) {
+        self.users.store(0, Ordering::Release);
+        let _ = self.destroy();
+    }
+}

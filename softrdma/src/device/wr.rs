@@ -1,0 +1,67 @@
+//! Send requests as a program posts them: borrowed, nothing is allocated.
+
+pub use crate::core::receive::Sge;
+pub use crate::core::request::{BindWindow, Operands};
+use crate::core::verbs::{Opcode, SendFlags};
+
+/// A send request (`struct ibv_send_wr`).
+#[derive(Clone, Copy, Debug)]
+pub struct Wr<'a> {
+    /// The number that the program gave it.
+    pub wr_id: u64,
+    /// Operation.
+    pub opcode: Opcode,
+    /// Flags.
+    pub flags: SendFlags,
+    /// Local memory, or data taken when posting.
+    pub data: Data<'a>,
+    /// What the operation needs beyond.
+    pub operands: Operands,
+    /// Immediate data as posted (network order), or the key to invalidate at the receiver.
+    pub imm_or_key: u32,
+    /// XRC: the shared receive queue at the target, by number.
+    pub srq_num: u32,
+    /// Datagrams: where to.
+    pub datagram: Option<Datagram<'a>>,
+}
+
+/// Local memory of a request.
+#[derive(Clone, Copy, Debug)]
+pub enum Data<'a> {
+    /// Pieces of registered memory.
+    Sges(&'a [Sge]),
+    /// Bytes that were taken when the request was posted.
+    Inline(&'a [u8]),
+    /// Bytes to be taken now: addresses of the program whose keys do not count.
+    InlineSges(&'a [Sge]),
+}
+
+impl Data<'_> {
+    /// Bytes.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        match self {
+            Self::Sges(sges) | Self::InlineSges(sges) => sges.iter().map(|sge| u64::from(sge.length)).sum(),
+            Self::Inline(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// Whether the data is taken when posting.
+    #[must_use]
+    pub fn is_inline(&self) -> bool {
+        !matches!(self, Self::Sges(_))
+    }
+}
+
+/// Where a datagram goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagram<'a> {
+    /// Queue pair number, or 0xffffff for multicast.
+    pub qp_num: u32,
+    /// `remote_qkey`. With the top bit set, the sender's own key is sent instead (IBA §10.2.5).
+    pub qkey: u32,
+    /// The 40 bytes that stand in front of the payload at the receiver.
+    pub grh: &'a [u8; 40],
+    /// The address that the address handle names.
+    pub dgid: [u8; 16],
+}
