@@ -2,12 +2,14 @@
 //!
 //! `KILLS` sets the number of kills of each side (100).
 
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use softrdma::host::atomics::Operation;
 use softrdma::host::copy::Span;
 use softrdma::host::ferry::{Failure, Piece, Purpose, atomic};
+use softrdma::host::lock::{Liveness, Owner};
 use softrdma::host::segment::Peer;
 
 use super::stage::{KEY, LIMIT, Random, Shared, Stage, child, ferry, signal, status_of};
@@ -23,9 +25,12 @@ fn piece(addr: u64, len: u64) -> Piece {
 }
 
 /// Transfers in both directions and atomic operations for ever, until one fails.
-fn work(stage: &Stage, there: Shared, count: &Shared, seed: u64) -> Failure {
-    // Before the own slot, which would be the target's when that is dead already.
+fn work(stage: &Stage, target: Owner, there: Shared, count: &Shared, seed: u64) -> Failure {
+    // When it is dead already, its slot may be another initiator's.
     let Ok(peer) = Peer::open(&stage.folder, 0) else { return Failure::Gone };
+    if peer.owner() != target {
+        return Failure::Gone;
+    }
     let me = stage.segment();
     let mut random = Random(seed * 2654435761 + 1);
     let mut mine = vec![0u8; LEN as usize];
@@ -56,19 +61,31 @@ fn initiators_die() {
     let (there, count) = (Shared::new(LEN + 8), Shared::new(4096));
     let target = stage.target(0, Span { addr: there.addr, len: there.len });
     let mut random = Random(424242);
-    let start_one = |seed| child(|| panic!("{:?}", work(&stage, there, &count, seed)));
+    let start_one = |seed| child(|| panic!("{:?}", work(&stage, target.peer.owner(), there, &count, seed)));
     let mut running: Vec<_> = (0..3).map(&start_one).collect();
+    let watcher = stage.segment();
+    let file = std::fs::File::open(stage.path.join("s0000")).unwrap();
+    let word = |at| {
+        let mut bytes = [0; 8];
+        file.read_exact_at(&mut bytes, at).unwrap();
+        u64::from_ne_bytes(bytes)
+    };
+    let mut left_behind = 0;
     for n in 0..kills() {
         std::thread::sleep(Duration::from_micros(random.below(8000)));
         let victim = random.below(3) as usize;
         signal(running[victim], libc::SIGKILL);
         assert_eq!(status_of(running[victim]), -libc::SIGKILL, "an initiator failed by itself");
+        // Mailboxes that are locked by the dead.
+        let owners = (0..4).filter_map(|i| Owner::from_word(word(word(200) + 128 + 1280 * i)));
+        left_behind += u64::from(owners.filter(|owner| !watcher.lives(*owner)).count() > 0);
         running[victim] = start_one(n + 3);
     }
     for pid in running {
         signal(pid, libc::SIGKILL);
         assert_eq!(status_of(pid), -libc::SIGKILL);
     }
+    assert!(left_behind >= kills() / 5, "only {left_behind} died with a mailbox");
     // Every mailbox works, whatever the dead left in it.
     let me = stage.segment();
     let mut out = Random(7).bytes(LEN);
@@ -92,7 +109,12 @@ fn targets_die() {
     for n in 0..kills() {
         let target = stage.target(0, Span { addr: there.addr, len: there.len });
         let initiators: Vec<_> = (0..2)
-            .map(|i| child(|| assert_eq!(work(&stage, there, &count, 2 * n + i), Failure::Gone)))
+            .map(|i| {
+                child(|| {
+                    let failure = work(&stage, target.peer.owner(), there, &count, 2 * n + i);
+                    assert_eq!(failure, Failure::Gone);
+                })
+            })
             .collect();
         std::thread::sleep(Duration::from_micros(random.below(8000)));
         let start = Instant::now();

@@ -414,3 +414,120 @@ pub(super) fn ask(word: &AtomicU32, patience: Duration) -> bool {
         unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, seen, &raw const left) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::memory_of;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn action() -> impl Strategy<Value = Action> {
+        prop_oneof![Just(Action::Put(Purpose::Receive)), Just(Action::Put(Purpose::Write)), Just(Action::Get),]
+    }
+
+    fn operation() -> impl Strategy<Value = Operation> {
+        prop_oneof![
+            any::<u64>().prop_map(Operation::FetchAdd),
+            any::<u64>().prop_map(Operation::Write),
+            any::<(u64, u64)>().prop_map(|(compare, swap)| Operation::CompareSwap { compare, swap }),
+        ]
+    }
+
+    fn piece() -> impl Strategy<Value = Piece> {
+        (any::<u32>(), 0..u64::MAX / 2, 0..1u64 << 40).prop_map(|(key, addr, len)| Piece { key, addr, len })
+    }
+
+    fn same(a: &Job, b: &Job) -> bool {
+        (a.action, a.len, a.pieces()) == (b.action, b.len, b.pieces())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn a_job_is_read_as_it_was_written(
+            action in action(),
+            pieces in proptest::collection::vec(piece(), 0..40),
+            limit in prop_oneof![Just(u64::MAX), 0..1u64 << 42],
+            operation in operation(),
+        ) {
+            let (memory, _file) = memory_of(&vec![0x5a; BYTES as usize]);
+            let mailboxes = Mailboxes::at(&memory, 0).unwrap();
+            let job = Job::new(action, &pieces, limit);
+            prop_assert!(job.len <= limit && job.count <= PIECES);
+            mailboxes.all[1].write_job(&job);
+            prop_assert!(same(&mailboxes.all[1].read_job().unwrap(), &job));
+            let one = Piece { key: 1, addr: 64, len: 8 };
+            let job = Job::new(Action::Atomic(operation), &[one], 8);
+            mailboxes.all[3].write_job(&job);
+            prop_assert!(same(&mailboxes.all[3].read_job().unwrap(), &job));
+        }
+
+        #[test]
+        fn what_nobody_honest_writes_is_no_job(
+            words in proptest::collection::vec(prop_oneof![0u64..8, any::<u64>()], 8 + 3 * PIECES),
+        ) {
+            let (memory, _file) = memory_of(&vec![0; BYTES as usize]);
+            let mailbox = Mailboxes::at(&memory, 0).unwrap().all[0];
+            for (to, from) in mailbox.job.iter().zip(&words) {
+                to.store(*from, Ordering::Relaxed);
+            }
+            if let Some(job) = mailbox.read_job() {
+                let total: u128 = job.pieces().iter().map(|p| u128::from(p.len)).sum();
+                prop_assert_eq!(total, u128::from(job.len));
+                prop_assert!(job.pieces().iter().all(|p| p.addr.checked_add(p.len).is_some()));
+            }
+        }
+    }
+
+    #[test]
+    fn phases_and_endings() {
+        let posted = next_job(0);
+        assert!(is_in(posted, Phase::Posted) && !is_in(posted, Phase::Active));
+        let next = next_job(in_phase(posted, Phase::Done));
+        assert!(is_in(next, Phase::Posted) && next != posted);
+        assert!(is_in(next_job(u64::MAX), Phase::Posted));
+        for ending in [Ending::Done, Ending::Fault, Ending::Refused, Ending::Cancelled, Ending::Busy] {
+            assert_eq!(Ending::from_word(ending.to_word()), ending);
+        }
+        assert_eq!(Ending::from_word(Ending::Errno(libc::EIO).to_word()), Ending::Errno(libc::EIO));
+        for lie in [0, 6, ERRNO, ERRNO | 0xffff_ffff, u64::MAX] {
+            assert_eq!(Ending::from_word(lie), Ending::Errno(libc::EPROTO));
+        }
+    }
+
+    #[test]
+    fn a_block_beyond_the_end_is_none() {
+        let (memory, _file) = memory_of(&vec![0; BYTES as usize]);
+        assert!(Mailboxes::at(&memory, 0).is_ok());
+        for offset in [8, 4096, u64::MAX, u64::MAX - 7, BYTES] {
+            assert!(Mailboxes::at(&memory, offset).is_err());
+        }
+    }
+
+    #[test]
+    fn waiting_ends_with_news_or_with_time() {
+        let (count, asleep) = (AtomicU32::new(0), AtomicU32::new(0));
+        let signal = Signal { count: &count, asleep: &asleep };
+        assert!(!signal.wait(0, Some(Duration::from_millis(5))));
+        assert!(signal.wait(1, None));
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                for _ in 0..2000 {
+                    let seen = signal.seen();
+                    if seen.is_multiple_of(2) {
+                        signal.wait(seen, None);
+                    }
+                }
+            });
+            // As many as are waited for and more, now and then with a pause in which the waiter falls asleep.
+            for n in 0..4000u32 {
+                signal.raise();
+                if n.is_multiple_of(100) {
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+            }
+            signal.raise();
+        });
+        assert_eq!(asleep.load(Ordering::Relaxed), 0);
+    }
+}

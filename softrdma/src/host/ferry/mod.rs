@@ -12,6 +12,7 @@
 //! | `memory` | copies between a ring and the process's own memory that answer a bad address with an error |
 //! | `service` | the target's side |
 //! | `passage` | the initiator's side |
+//! | `registered` | a process's keys as its service looks at them |
 //!
 //! # What the target believes
 //! Nothing but its own books. A job names keys, and each piece of memory is looked up ([`Registered`]) right before it
@@ -32,6 +33,7 @@
 mod mailbox;
 mod memory;
 mod passage;
+mod registered;
 mod service;
 
 use std::sync::atomic::Ordering;
@@ -43,6 +45,7 @@ use super::error::{Error, Result};
 use super::segment::{Block, Segment};
 
 pub use passage::{Local, atomic, transfer};
+pub use registered::with_keys;
 
 /// What the target's memory is used for, which says what right is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +88,8 @@ pub struct Piece {
 pub trait Registered: Send + Sync {
     /// Runs `access` when the whole piece lies in memory that its key opens for [`Purpose::access`], and answers whether
     /// it did. The memory must stay registered until `access` returns, which takes microseconds.
+    ///
+    /// Where the keys are in a [`Keys`](super::keys::Keys), [`with_keys`] does it.
     ///
     /// Called by the service thread. Whatever lock this takes must not be held by anybody who waits for a pin of a key
     /// or for the service.

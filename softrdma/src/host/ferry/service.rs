@@ -54,6 +54,10 @@ impl Service {
             mailboxes.bell.raise();
             mailboxes.bell.wake();
         }
+        // It may be the last to know what holds this.
+        if self.thread.thread().id() == std::thread::current().id() {
+            return;
+        }
         // A panic of the thread was that of `Registered`, and was reported when it happened.
         let _ = self.thread.join();
     }
