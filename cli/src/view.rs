@@ -121,35 +121,41 @@ impl Tree {
         for (index, pkey) in port.pkeys.iter().enumerate() {
             self.file(&format!("{folder}/pkeys/{index}"), &format!("{pkey:#06x}"))?;
         }
+        let (kinds, ndevs) = (format!("{folder}/gid_attrs/types"), format!("{folder}/gid_attrs/ndevs"));
+        let (mut with_kind, mut with_ndev) = (BTreeSet::new(), BTreeSet::new());
         for index in 0..u32::try_from(attr.gid_tbl_len).unwrap_or(0) {
             let entry = port.gids.iter().find(|entry| entry.gid_index == index);
-            let (kind, ndev) =
-                (format!("{folder}/gid_attrs/types/{index}"), format!("{folder}/gid_attrs/ndevs/{index}"));
             self.file(&format!("{folder}/gids/{index}"), &groups(&entry.map_or([0; 16], |entry| entry.gid)))?;
-            match entry {
-                Some(entry) => self.file(&kind, entry.kind())?,
-                None => self.absent(&kind)?,
-            }
-            match entry.and_then(|entry| entry.ndev()) {
-                Some(name) => self.file(&ndev, &name)?,
-                None => self.absent(&ndev)?,
+            let Some(entry) = entry else { continue };
+            self.file(&format!("{kinds}/{index}"), entry.kind())?;
+            with_kind.insert(OsString::from(index.to_string()));
+            if let Some(name) = entry.ndev() {
+                self.file(&format!("{ndevs}/{index}"), &name)?;
+                with_ndev.insert(OsString::from(index.to_string()));
             }
         }
-        Ok(())
+        self.only(&kinds, &with_kind)?;
+        self.only(&ndevs, &with_ndev)
     }
 
     /// Links to what the kernel has in its folder of the same name, in place of those that were right before.
     fn links_to_kernels(&self, class: &str, own: &BTreeSet<OsString>) -> io::Result<()> {
-        let names = |folder: &Path| -> BTreeSet<OsString> {
-            fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect()
-        };
         let kernels = Path::new("/").join(class);
-        let (there, here) = (names(&kernels), names(&self.root.join(class)));
-        for name in here.difference(&there).filter(|name| !own.contains(*name)) {
-            self.absent(&format!("{class}/{}", name.to_string_lossy()))?;
-        }
+        let there = names(&kernels);
         for name in there.difference(own) {
             self.link(&format!("{class}/{}", name.to_string_lossy()), &kernels.join(name))?;
+        }
+        self.only(class, &there.union(own).cloned().collect())
+    }
+
+    /// Removes what is not in `wanted` from a folder of files and links.
+    fn only(&self, folder: &str, wanted: &BTreeSet<OsString>) -> io::Result<()> {
+        let folder = self.root.join(folder);
+        for name in names(&folder).difference(wanted) {
+            match fs::remove_file(folder.join(name)) {
+                Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
+                _ => {}
+            }
         }
         Ok(())
     }
@@ -172,13 +178,6 @@ impl Tree {
         self.put(&place, |new| symlink(target, new))
     }
 
-    fn absent(&self, path: &str) -> io::Result<()> {
-        match fs::remove_file(self.root.join(path)) {
-            Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
-            _ => Ok(()),
-        }
-    }
-
     /// Makes something aside and moves it to its place, where readers find the old one or the new one.
     fn put(&self, place: &Path, make: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
         let folder = place.parent().unwrap_or(&self.root);
@@ -188,6 +187,11 @@ impl Tree {
         make(&new)?;
         fs::rename(&new, place)
     }
+}
+
+/// What is in a folder; nothing if it is not there.
+fn names(folder: &Path) -> BTreeSet<OsString> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect()
 }
 
 /// Pairs of bytes in hexadecimal with colons between, as the kernel writes GIDs and GUIDs.
