@@ -317,9 +317,9 @@ fn deliveries(me: &Arc<Segment>) {
     let what = "queues: post a receive, deliver by the journal, poll";
     say(&format!("{what} (Host)"), median(20_000, |_| deliver(&host, &completion)));
     let of = [Some(qp), Some(cq), None];
-    say(&format!("{what} (View)"), median(20_000, |_| deliver(&host.view(of), &completion)));
-    let view = host.view(of);
-    say(&format!("{what} (View, kept)"), median(20_000, |_| deliver(&view, &completion)));
+    say(&format!("{what} (View)"), median(20_000, |_| deliver(&host.with(&host.find(of)), &completion)));
+    let held = host.find(of);
+    say(&format!("{what} (View, kept)"), median(20_000, |_| deliver(&host.with(&held), &completion)));
 }
 
 fn main() {

@@ -167,7 +167,7 @@ fn sender(folder: &Arc<Folder>, receiver: u16, number: u32, counters: &Counters)
                 send(&Counting(&host, counters), qp, number)
             } else {
                 let of = [Object::Qp(qp), Object::Srq(SRQ), Object::Cq(cq_of(qp))];
-                send(&Counting(&host.view(of.map(Some)), counters), qp, number)
+                send(&Counting(&host.with(&host.find(of.map(Some))), counters), qp, number)
             };
             counters.delivered.fetch_add(u64::from(delivered), Ordering::Relaxed);
             if round % 16 == 0 {

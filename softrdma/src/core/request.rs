@@ -92,17 +92,38 @@ pub struct BindWindow {
     pub bind: keys::Bind,
 }
 
-impl Request {
-    /// Bytes of local memory.
-    #[must_use]
-    pub fn length(&self) -> u64 {
-        self.sges.iter().map(|sge| u64::from(sge.length)).sum::<u64>() + self.inline.len() as u64
-    }
+/// What the checks at a request's start look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Outline<'a> {
+    /// Operation.
+    pub opcode: Opcode,
+    /// What it needs beyond local memory.
+    pub operands: Operands,
+    /// Local memory whose keys count.
+    pub sges: &'a [Sge],
+    /// Bytes of local memory, or of data taken when posting.
+    pub length: u64,
+}
 
+impl Outline<'_> {
     /// Whether the result is written to local memory.
     #[must_use]
     pub fn writes_local(&self) -> bool {
         matches!(self.opcode, Opcode::RdmaRead | Opcode::CmpAndSwp | Opcode::FetchAndAdd)
+    }
+}
+
+impl Request {
+    /// What [`start`] looks at.
+    #[must_use]
+    pub fn outline(&self) -> Outline<'_> {
+        Outline { opcode: self.opcode, operands: self.operands, sges: &self.sges, length: self.length() }
+    }
+
+    /// Bytes of local memory.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.sges.iter().map(|sge| u64::from(sge.length)).sum::<u64>() + self.inline.len() as u64
     }
 }
 
@@ -242,9 +263,13 @@ pub struct Sender {
 ///
 /// # Errors
 /// The status that the request completes with.
-pub fn start(request: &Request, sender: &Sender, lookup: impl Fn(u32) -> Option<Key>) -> Result<(), Status> {
+pub fn start(
+    request: &Outline<'_>,
+    sender: &Sender,
+    lookup: impl Fn(u32) -> Option<Key>,
+) -> Result<(), Status> {
     use Opcode::*;
-    let length = request.length();
+    let length = request.length;
     let fits = match request.opcode {
         // One answer of 8 bytes: the local memory is exactly that.
         CmpAndSwp | FetchAndAdd | AtomicWrite => length == 8,
@@ -351,23 +376,26 @@ mod tests {
             access,
         };
         let lookup = |key| (key == 5).then_some(region);
-        assert_eq!(start(&send(8), &sender, lookup), Ok(()));
-        assert_eq!(start(&send(1 << 30), &sender, lookup), Ok(()));
-        assert_eq!(start(&send((1 << 30) + 1), &sender, lookup), Err(Status::LocLenErr));
+        assert_eq!(start(&send(8).outline(), &sender, lookup), Ok(()));
+        assert_eq!(start(&send(1 << 30).outline(), &sender, lookup), Ok(()));
+        assert_eq!(start(&send((1 << 30) + 1).outline(), &sender, lookup), Err(Status::LocLenErr));
         let datagrams = Sender { qp_type: QpType::Ud, ..sender };
-        assert_eq!(start(&send(1025), &datagrams, lookup), Err(Status::LocLenErr));
-        assert_eq!(start(&send(8), &sender, |_| None), Err(Status::LocProtErr));
+        assert_eq!(start(&send(1025).outline(), &datagrams, lookup), Err(Status::LocLenErr));
+        assert_eq!(start(&send(8).outline(), &sender, |_| None), Err(Status::LocProtErr));
         let operands = Operands::Remote { addr: 0, rkey: 0, length: 0 };
         let read = Request { opcode: Opcode::RdmaRead, operands, ..send(8) };
-        assert_eq!(start(&read, &sender, lookup), Err(Status::LocProtErr), "region is read-only");
-        assert_eq!(start(&read, &Sender { max_rd_atomic: 0, ..sender }, lookup), Err(Status::LocQpOpErr));
+        assert_eq!(start(&read.outline(), &sender, lookup), Err(Status::LocProtErr), "region is read-only");
+        assert_eq!(
+            start(&read.outline(), &Sender { max_rd_atomic: 0, ..sender }, lookup),
+            Err(Status::LocQpOpErr)
+        );
         let swap = Request {
             opcode: Opcode::CmpAndSwp,
             operands: Operands::Atomic { addr: 0, rkey: 0, compare_add: 0, swap: 0 },
             ..send(4)
         };
-        assert_eq!(start(&swap, &sender, lookup), Err(Status::LocLenErr));
+        assert_eq!(start(&swap.outline(), &sender, lookup), Err(Status::LocLenErr));
         let mixed = Request { operands: Operands::Key(1), ..send(8) };
-        assert_eq!(start(&mixed, &sender, lookup), Err(Status::LocQpOpErr));
+        assert_eq!(start(&mixed.outline(), &sender, lookup), Err(Status::LocQpOpErr));
     }
 }

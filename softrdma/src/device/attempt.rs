@@ -1,13 +1,37 @@
 //! One request, carried out at its target by the process that posted it.
+//!
+//! What the rules need of the target is read behind the lock of its queue pair; where its queues are is looked up once per
+//! connection and kept ([`Route`]). A connection stays with the queue pair that it met first: one that has the same number
+//! later is another one.
 
-use crate::core::completion::Completion;
-use crate::core::deliver::Delivered;
-use crate::core::requester::Outcome;
-use crate::core::transport::LockError;
-use crate::core::verbs::QpType;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::site::Site;
-use super::wr::Wr;
+use crate::core::completion::{Completion, wanted, wants};
+use crate::core::deliver::{Deliver, Delivered};
+use crate::core::keys::{Key, Kind, check_bind, check_invalidate};
+use crate::core::request::{BindWindow, Operands, Outline, Sender, start};
+use crate::core::requester::{Outcome, Syndrome};
+use crate::core::respond::{MoveError, Payload, Queues, Respond, Want};
+use crate::core::responder::{GRH_BYTES, Incoming, Remote as Memory, Target};
+use crate::core::shared::{Memory as _, Object, QpWord, Word};
+use crate::core::transport::{LockError, Operation, run};
+use crate::core::verbs::{Access, Opcode, QpState, QpType, SendFlags, Status};
+use crate::host::atomics::{self, Failure};
+use crate::host::copy::{Direction, Span};
+use crate::host::keys::{self, Entry, Lookup};
+use crate::host::objects::{Held, View};
+
+use super::attributes::{QP_WORDS, QpAttributes, SrqAttributes, load};
+use super::payload::{self, Gathered};
+use super::peers::Remote;
+use super::site::{Site, now, place_of};
+use super::wr::{Data, Wr};
+
+/// How long the users of a window are waited for that is bound anew or invalidated, and a peer's atomic operation.
+const LIMIT: Duration = Duration::from_secs(1);
+/// Targets that a datagram queue pair knows at a time.
+const ROUTES: usize = 16;
 
 /// The sending side of a queue pair, as [`attempt`] needs it. Its owner changes it with the queue pair, and holds it
 /// alone while a request is carried out.
@@ -29,35 +53,422 @@ pub struct Initiator {
     pub max_rd_atomic: u8,
     /// Longest datagram.
     pub mtu: u32,
+    routes: Vec<Option<Box<Route>>>,
 }
 
 impl Initiator {
     /// That of a fresh queue pair.
     #[must_use]
     pub fn new(qp_num: u32, qp_type: QpType, pd: u32) -> Self {
-        Self { qp_num, qp_type, pd, dest_qp_num: 0, dgid: [0; 16], qkey: 0, max_rd_atomic: 0, mtu: 4096 }
+        let count = if qp_type == QpType::Ud { ROUTES } else { 1 };
+        let routes = (0..count).map(|_| None).collect();
+        let (dest_qp_num, dgid, qkey, max_rd_atomic, mtu) = (0, [0; 16], 0, 0, 4096);
+        Self { qp_num, qp_type, pd, dest_qp_num, dgid, qkey, max_rd_atomic, mtu, routes }
     }
 
     /// Forgets whom it talked to: on RESET, and on RTR after the attributes were set.
-    pub fn reconnect(&mut self) {}
+    pub fn reconnect(&mut self) {
+        self.routes.fill_with(|| None);
+    }
+}
+
+/// A target queue pair and where its queues are.
+#[derive(Debug)]
+struct Route {
+    qp_num: u32,
+    dgid: [u8; 16],
+    gids_epoch: u64,
+    remote: Arc<Remote>,
+    qp: u32,
+    generation: u64,
+    held: Held,
+    /// The target's attributes as they stand there, and what they mean.
+    words: [u64; QP_WORDS],
+    attributes: Option<QpAttributes>,
+    queues: Option<Queues>,
+    xrc: Option<Xrc>,
+}
+
+/// The shared receive queue that an XRC request names.
+#[derive(Debug, Clone, Copy)]
+struct Xrc {
+    srq_num: u32,
+    pd: u32,
+}
+
+impl Route {
+    fn find(site: &Site, qp_num: u32, dgid: [u8; 16]) -> Option<Self> {
+        let gids_epoch = site.gids_epoch();
+        let (slot, qp) = place_of(qp_num).filter(|_| site.has_gid(&dgid))?;
+        let remote = site.peers.get(slot)?;
+        let held = remote.host.find([Some(Object::Qp(qp)), None, None]);
+        let generation = held.generation(Object::Qp(qp))?;
+        let (words, attributes, queues, xrc) = ([0; QP_WORDS], None, None, None);
+        Some(Self { qp_num, dgid, gids_epoch, remote, qp, generation, held, words, attributes, queues, xrc })
+    }
+
+    /// Looks the target's queues up anew.
+    fn refresh(&mut self, words: [u64; QP_WORDS], srq_num: u32) {
+        self.words = words;
+        self.attributes = QpAttributes::unpack(&words);
+        (self.queues, self.xrc) = (None, None);
+        let Some(attributes) = self.attributes else { return };
+        let host = &self.remote.host;
+        let (mut cq, mut srq) = (attributes.cq, attributes.srq);
+        if attributes.qp_type == QpType::XrcRecv {
+            (cq, srq) = (None, None);
+            // A queue of another process of the domain is not within reach of this one's transactions.
+            let here = place_of(self.qp_num).map(|place| place.0);
+            if let Some((slot, index)) = place_of(srq_num).filter(|place| Some(place.0) == here) {
+                let _ = slot;
+                let object = Object::Srq(index);
+                let held = host.find([Some(object), None, None]);
+                if held.has(object)
+                    && let Some((its_cq, xrcd)) = SrqAttributes::unpack(&load(&host.with(&held), object)).xrc
+                    && xrcd == attributes.xrcd
+                {
+                    let pd = SrqAttributes::unpack(&load(&host.with(&held), object)).pd;
+                    self.xrc = Some(Xrc { srq_num, pd });
+                    (cq, srq) = (Some(its_cq), Some(index));
+                }
+            }
+        }
+        let Some(cq) = cq else { return };
+        self.held.add(&host.find([None, srq.map(Object::Srq), Some(Object::Cq(cq))]));
+        let there = srq.is_none_or(|srq| self.held.has(Object::Srq(srq))) && self.held.has(Object::Cq(cq));
+        self.queues = there.then_some(Queues { qp: self.qp, cq, srq });
+    }
 }
 
 /// Carries out one request now; never waits for anything but short locks.
 pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
-    let _ = (site, from, wr);
+    let sges = match wr.data {
+        Data::Sges(sges) => sges,
+        Data::Inline(_) | Data::InlineSges(_) => &[],
+    };
+    let length = wr.data.length();
+    let sender =
+        Sender { qp_type: from.qp_type, pd: from.pd, max_rd_atomic: from.max_rd_atomic, mtu: from.mtu };
+    let outline = Outline { opcode: wr.opcode, operands: wr.operands, sges, length };
+    if let Err(status) = start(&outline, &sender, |key| site.keys.local(key).map(|entry| entry.key)) {
+        return Outcome::Local(status);
+    }
+    let (addr, rkey, length) = match wr.operands {
+        Operands::Key(key) => return local_invalidate(site, from, key),
+        Operands::Bind(window) => return bind(site, from, &window),
+        Operands::None => (0, 0, length),
+        Operands::Remote { addr, rkey, length } if wr.opcode == Opcode::Flush => (addr, rkey, length),
+        Operands::Remote { addr, rkey, .. } | Operands::Atomic { addr, rkey, .. } => (addr, rkey, length),
+    };
+    let (qp_num, dgid, qkey) = match &wr.datagram {
+        // With the top bit set, the sender's own key goes instead (IBA §10.2.5).
+        Some(to) => (to.qp_num, to.dgid, if to.qkey >> 31 == 1 { from.qkey } else { to.qkey }),
+        None => (from.dest_qp_num, from.dgid, 0),
+    };
+    let incoming = Incoming {
+        qp_type: from.qp_type,
+        opcode: wr.opcode,
+        src_qp: from.qp_num,
+        path_matches: true,
+        qkey,
+        length,
+        addr,
+        imm_or_key: wr.imm_or_key,
+        solicited: wr.flags.has(SendFlags::SOLICITED),
+        timestamp: 0,
+    };
+    let payload = match wr.opcode {
+        Opcode::Send | Opcode::SendWithImm | Opcode::SendWithInv | Opcode::AtomicWrite => {
+            Gathered::new(site, wr, length)
+        }
+        _ => None,
+    };
+    let call = Call { site, wr, incoming, rkey, payload: payload.as_ref().map(Gathered::bytes) };
+    let connected = wr.datagram.is_none();
+    let count = from.routes.len();
+    let place = &mut from.routes[(qp_num ^ qp_num >> 14) as usize % count];
+    // What changed at the target since it was looked at is looked up anew: the queues once, then the queue pair.
+    for _ in 0..3 {
+        let known = place.as_ref().is_some_and(|route| {
+            route.qp_num == qp_num && route.dgid == dgid && route.gids_epoch == site.gids_epoch()
+        });
+        if !known {
+            let generation = place.as_ref().filter(|route| route.qp_num == qp_num).map(|r| r.generation);
+            let found = Route::find(site, qp_num, dgid);
+            // A connection outlives a change of addresses, and nothing else.
+            if connected && generation.is_some() && generation != found.as_ref().map(|r| r.generation) {
+                return Outcome::NoAnswer;
+            }
+            *place = found.map(Box::new);
+        }
+        let Some(route) = place else { return Outcome::NoAnswer };
+        if !route.remote.lives() {
+            if !connected {
+                // His successor is found next time.
+                *place = None;
+                continue;
+            }
+            return Outcome::NoAnswer;
+        }
+        match call.carry_out(route) {
+            Ok(Some(outcome)) => return outcome,
+            Ok(None) => {}
+            Err(LockError::Busy) => return Outcome::NoAnswer,
+            Err(LockError::Gone) => {
+                let same = route.remote.host.find([Some(Object::Qp(route.qp)), None, None]);
+                if same.generation(Object::Qp(route.qp)) != Some(route.generation) {
+                    if connected {
+                        return Outcome::NoAnswer;
+                    }
+                    *place = None;
+                } else {
+                    route.held.add(&same);
+                    route.words = [0; QP_WORDS];
+                }
+            }
+        }
+    }
     Outcome::NoAnswer
 }
 
-/// Appends a completion to an own completion queue, bell included.
+/// One request on its way.
+struct Call<'a> {
+    site: &'a Site,
+    wr: &'a Wr<'a>,
+    incoming: Incoming,
+    rkey: u32,
+    /// What a send brings, when that is little.
+    payload: Option<&'a [u8]>,
+}
+
+impl Call<'_> {
+    /// `Ok(None)`: the target's queues were looked up anew; try again.
+    fn carry_out(&self, route: &mut Route) -> Result<Option<Outcome>, LockError> {
+        let remote = &*route.remote;
+        let view = remote.host.with(&route.held);
+        let qp = Object::Qp(route.qp);
+        let mut operation = Operation::new(&view);
+        operation.lock(qp)?;
+        let words: [u64; QP_WORDS] = load(&view, qp);
+        let xrc_changed = route.attributes.is_some_and(|attributes| attributes.qp_type == QpType::XrcRecv)
+            && !route.xrc.is_some_and(|xrc| {
+                let srq = route.queues.and_then(|queues| queues.srq);
+                xrc.srq_num == self.wr.srq_num && srq.is_some_and(|srq| view.is_current(Object::Srq(srq)))
+            });
+        if words != route.words || xrc_changed {
+            operation.unlock(qp);
+            drop(operation);
+            let before = (route.words, route.xrc.map(|xrc| xrc.srq_num));
+            route.refresh(words, self.wr.srq_num);
+            if route.attributes.is_some_and(|attributes| attributes.qp_type == QpType::XrcRecv)
+                && route.xrc.is_none()
+                && before.0 == words
+            {
+                // No such queue in the domain (IBA annex A14: XRC domain violation).
+                return Ok(Some(Outcome::Refused(Syndrome::InvalidRequest)));
+            }
+            return Ok(None);
+        }
+        let outcome = match (route.attributes, route.queues) {
+            (Some(attributes), Some(queues)) => {
+                let pd = route.xrc.map(|xrc| xrc.pd);
+                self.respond(remote, &view, &mut operation, route.qp_num, &attributes, queues, pd)?
+            }
+            _ => Outcome::NoAnswer,
+        };
+        operation.unlock(qp);
+        Ok(Some(outcome))
+    }
+
+    /// The responder's part, behind the target's lock.
+    #[allow(clippy::too_many_arguments, reason = "all of it is what the target is")]
+    fn respond(
+        &self,
+        remote: &Remote,
+        view: &View<'_>,
+        operation: &mut Operation<'_, View<'_>>,
+        qp_num: u32,
+        attributes: &QpAttributes,
+        queues: Queues,
+        xrc_pd: Option<u32>,
+    ) -> Result<Outcome, LockError> {
+        let state = view.load(Word::Qp(queues.qp, QpWord::State)) as u32;
+        let target = Target {
+            qp_num,
+            qp_type: attributes.qp_type,
+            state: QpState::from_number(state).unwrap_or(QpState::Err),
+            // XRC: the domain is that of the shared receive queue.
+            pd: xrc_pd.unwrap_or(attributes.pd),
+            receive_pd: xrc_pd.unwrap_or(attributes.receive_pd),
+            access: attributes.access,
+            dest_qp_num: attributes.dest_qp_num,
+            qkey: attributes.qkey,
+            max_dest_rd_atomic: attributes.max_dest_rd_atomic,
+            min_rnr_timer: attributes.min_rnr_timer,
+            srq: queues.srq.is_some(),
+        };
+        let mut incoming = self.incoming;
+        if incoming.needs_receive() && wanted(view, queues.cq) & wants::TIMESTAMPS != 0 {
+            incoming.timestamp = now();
+        }
+        let (memory, table) = (remote.memory(), remote.keys());
+        let lookup = |key| keys::lookup(memory, table, key).ok();
+        // In use from here on, so that what the rules look at is what is used.
+        let names_memory = incoming.needs_access().is_some() && incoming.length > 0;
+        let pin = match names_memory.then(|| payload::pin(self.site, remote, self.rkey)) {
+            Some(Err(Lookup::Torn | Lookup::Busy)) => return Ok(Outcome::NoAnswer),
+            Some(Ok(pin)) => Some(pin),
+            Some(Err(Lookup::NoKey)) | None => None,
+        };
+        let entry = pin.as_ref().map(|pin| pin.entry);
+        let ends = incoming.opcode == Opcode::SendWithInv;
+        let inv_key = ends.then(|| lookup(incoming.imm_or_key)).flatten().map(|entry| entry.key);
+        let mut respond = Respond::new(target, queues, incoming, entry.map(|entry| entry.key), inv_key)
+            .with_payload(self.payload);
+        loop {
+            match respond.step(view, |key| lookup(key).map(|entry| entry.key)) {
+                Want::Transport(progress) => {
+                    if !operation.proceed(&progress)? {
+                        respond.unheard();
+                    }
+                }
+                Want::Move(payload) => {
+                    let moved = self.move_bytes(remote, &target, &payload, entry.as_ref());
+                    respond.moved(view, moved);
+                }
+                Want::Invalidate(key) => {
+                    keys::invalidate(memory, table, key);
+                }
+                Want::Done(outcome) => return Ok(outcome),
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn move_bytes(
+        &self,
+        remote: &Remote,
+        target: &Target,
+        payload: &Payload,
+        entry: Option<&Entry>,
+    ) -> Result<(), MoveError> {
+        let memory = match payload {
+            Payload::Receive(receive) => {
+                let header = if target.qp_type == QpType::Ud { GRH_BYTES } else { 0 };
+                let used = self.incoming.length + header;
+                return payload::into_receive(self.site, remote, self.wr, target.receive_pd, receive, used);
+            }
+            Payload::Remote(memory) => memory,
+        };
+        let Some(entry) = entry.filter(|_| self.incoming.length > 0) else { return Ok(()) };
+        let addr = entry.translate(self.incoming.addr);
+        let there = [Span { addr, len: self.incoming.length }];
+        let copy = |direction| {
+            let here = payload::local(self.site, self.wr).ok_or(MoveError::Sender)?;
+            payload::transfer(remote, direction, here.all(), &there)
+        };
+        match memory {
+            Memory::None | Memory::Flush => Ok(()),
+            Memory::Write => copy(Direction::Write),
+            Memory::Read => copy(Direction::Read),
+            Memory::Atomic => {
+                let Operands::Atomic { compare_add, swap, .. } = self.wr.operands else {
+                    return Err(MoveError::Sender);
+                };
+                let operation = match self.wr.opcode {
+                    Opcode::CmpAndSwp => atomics::Operation::CompareSwap { compare: compare_add, swap },
+                    _ => atomics::Operation::FetchAdd(compare_add),
+                };
+                let before = self.atomic(remote, addr, operation)?;
+                let Data::Sges(sges) = self.wr.data else { return Err(MoveError::Sender) };
+                payload::answer(self.site, sges, before)
+            }
+            Memory::AtomicWrite => {
+                let value = self.payload.and_then(|bytes| bytes.try_into().ok()).ok_or(MoveError::Sender)?;
+                self.atomic(remote, addr, atomics::Operation::Write(u64::from_ne_bytes(value))).map(|_| ())
+            }
+        }
+    }
+
+    fn atomic(&self, remote: &Remote, addr: u64, operation: atomics::Operation) -> Result<u64, MoveError> {
+        let pid = remote.pid().ok_or(MoveError::Gone)?;
+        let lock = remote.atomics_lock().map_err(|_| MoveError::Gone)?;
+        let segment = &*self.site.segment;
+        // SAFETY: the eight bytes are within memory that its owner registered for this.
+        let done = unsafe { atomics::execute(lock, segment.owner(), segment, LIMIT, pid, addr, operation) };
+        done.map_err(|failure| match failure {
+            Failure::Unaligned => MoveError::Target,
+            Failure::Busy => MoveError::Gone,
+            Failure::Fault(fault) => payload::failed(fault),
+        })
+    }
+}
+
+/// Invalidates an own window (IBA §10.8.2.3.4, local invalidate).
+fn local_invalidate(site: &Site, from: &Initiator, key: u32) -> Outcome {
+    let window = site.keys.window(key);
+    let checked = check_invalidate(window.as_ref().map(|entry| &entry.key), from.pd, from.qp_num);
+    let (Some(entry), Ok(())) = (window, checked) else { return Outcome::Local(Status::MwBindErr) };
+    let ended = Entry { key: Key { valid: false, ..entry.key }, ..entry };
+    if site.keys.change(key, key as u8, &ended).is_err() {
+        return Outcome::Local(Status::MwBindErr);
+    }
+    // Who found it valid before is done with it afterwards.
+    let _ = site.keys.wait_unused(key, &*site.segment, LIMIT);
+    Outcome::Done(0)
+}
+
+/// Binds an own window (IBA §10.6.7.2).
+fn bind(site: &Site, from: &Initiator, wish: &BindWindow) -> Outcome {
+    let refused = Outcome::Local(Status::MwBindErr);
+    let Some(window) = site.keys.window(wish.window) else { return refused };
+    let region = site.keys.local(wish.region);
+    let checked =
+        check_bind(&window.key, region.as_ref().map(|region| &region.key), from.qp_type, from.pd, wish.bind);
+    if checked.is_err() {
+        return refused;
+    }
+    let kind = match window.key.kind {
+        Kind::Window2 { .. } => Kind::Window2 { qp_num: from.qp_num },
+        other => other,
+    };
+    let start = if wish.bind.access.has(Access::ZERO_BASED) { 0 } else { wish.bind.addr };
+    let key = Key {
+        kind,
+        valid: wish.bind.length > 0,
+        pd: window.key.pd,
+        start,
+        length: wish.bind.length,
+        access: wish.bind.access,
+    };
+    let base = region.map_or(0, |region| region.translate(wish.bind.addr));
+    if site.keys.change(wish.window, wish.key8, &Entry { key, base }).is_err() {
+        return refused;
+    }
+    if window.key.valid {
+        let _ = site.keys.wait_unused(wish.window, &*site.segment, LIMIT);
+    }
+    Outcome::Done(0)
+}
+
+/// Appends a completion to an own completion queue, bell included. `held` is where the queue is
+/// ([`Host::find`](crate::host::objects::Host::find)), looked up again after it was resized.
 ///
 /// # Errors
 /// When the queue's lock could not be had.
+#[inline]
 pub fn complete(
     site: &Site,
+    held: &Held,
     cq: u32,
     completion: &Completion,
     solicited: bool,
 ) -> Result<Delivered, LockError> {
-    let _ = (site, cq, completion, solicited);
-    Err(LockError::Gone)
+    let view = site.own.with(held);
+    let mut completion = *completion;
+    if wanted(&view, cq) & wants::TIMESTAMPS != 0 {
+        completion.timestamp = now();
+    }
+    run(&view, Deliver::append(cq, &completion).solicited(solicited))
 }

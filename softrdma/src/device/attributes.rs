@@ -117,25 +117,9 @@ impl SrqAttributes {
     }
 }
 
-/// What who completes something needs of a completion queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct CqAttributes {
-    /// Completions carry the time.
-    pub timestamps: bool,
-}
-
-impl CqAttributes {
-    /// Stores them, by the owner.
-    pub fn store(&self, memory: &impl Memory, cq: u32) {
-        store(memory, Object::Cq(cq), &[u64::from(self.timestamps)]);
-    }
-
-    /// Reads them.
-    #[must_use]
-    pub fn load(memory: &impl Memory, cq: u32) -> Self {
-        let [word] = load(memory, Object::Cq(cq));
-        Self { timestamps: word & 1 == 1 }
-    }
+/// Stores what the owner of a completion queue wants: [`wants`](crate::core::completion::wants).
+pub fn store_wants(memory: &impl Memory, cq: u32, wants: u64) {
+    store(memory, Object::Cq(cq), &[wants]);
 }
 
 fn store(memory: &impl Memory, object: Object, words: &[u64]) {

@@ -13,7 +13,7 @@
 //! | [`multicast`], [`xrc`] | multicast groups; XRC domains and queue pairs opened by others |
 //! | [`wr`] | a send request, borrowed from whoever posts it |
 //! | [`site`], [`peers`] | the own segment with its tables; other processes |
-//! | [`attempt`](mod@attempt), [`attributes`] | one request carried out at its target; what a target's owner set |
+//! | [`attempt`](mod@attempt), [`payload`], [`attributes`] | one request carried out at its target; its bytes; what a target's owner set |
 //!
 //! Every object may be used from any thread. Locks are taken in this order: the process's own (an object's mutex), then a
 //! queue pair's in shared memory, a shared receive queue's, a completion queue's.
@@ -25,6 +25,7 @@ pub mod completion;
 pub mod events;
 pub mod memory;
 pub mod multicast;
+pub mod payload;
 pub mod peers;
 pub mod progress;
 pub mod qp;

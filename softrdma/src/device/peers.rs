@@ -110,6 +110,15 @@ impl Remote {
         self.peer.is_none()
     }
 
+    /// Its process id; `None` when it is dead or cannot be seen from here.
+    pub fn pid(&self) -> Option<libc::pid_t> {
+        match (&self.peer, self.way) {
+            (None, Way::Direct(pid)) => Some(pid),
+            (None, Way::Closed(_)) => None,
+            (Some(peer), _) => peer.pid().ok()?,
+        }
+    }
+
     /// How payload travels.
     pub fn way(&self) -> Way {
         self.way

@@ -12,8 +12,10 @@
 //! | 3 | length in bytes |
 //! | 4 | access rights |
 //! | 5 | address in the owner's memory of the first byte |
+//! | 6 | bit 32 and a sequence number: the entry of that number was invalidated by a peer ([`invalidate`]) |
 //!
-//! Only the owner writes. A reader copies the entry between two looks at the sequence number; when the owner died in
+//! Only the owner writes, but for the last word. What the owner itself goes by is a copy of the same form in private memory
+//! ([`Keys::local`]). A reader copies the entry between two looks at the sequence number; when the owner died in
 //! between, the number stays odd and the reader gives up with [`Lookup::Torn`] after a bounded time: a dead process's
 //! memory is gone anyway.
 //!
@@ -23,7 +25,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::core::keys::{Key, Kind};
@@ -42,6 +44,8 @@ pub const MAX_KEYS: u32 = 1 << 24;
 const CHUNK: u32 = 4096;
 const CHUNKS: u32 = MAX_KEYS / CHUNK;
 const ENTRY: u64 = 64;
+/// The word of an entry that peers write.
+const ENDED: usize = 6;
 /// Operations that can use a process's memory at the same time.
 const PINS: usize = 128;
 /// Offsets from the start of the table: pins of two words, then the directory.
@@ -115,19 +119,21 @@ fn unpack(words: &[u64; 6], key8: u8) -> Option<Entry> {
     Some(Entry { key, base: words[5] })
 }
 
-/// Looks a key up in the table at `table`, as the segment's header names it.
-pub fn lookup(memory: &Memory, table: u64, key: u32) -> std::result::Result<Entry, Lookup> {
+/// The words of a key's entry, whatever they say.
+fn place(memory: &Memory, table: u64, key: u32) -> Option<&[AtomicU64]> {
     let index = key >> 8;
-    let words = (|| {
-        if index == 0 || table == 0 {
-            return None;
-        }
-        let slot = table.checked_add(DIRECTORY + 8 * u64::from(index / CHUNK))?;
-        let chunk = memory.u64(slot).ok()?.load(Ordering::Acquire);
-        let entry = (chunk != 0).then(|| chunk.checked_add(ENTRY * u64::from(index % CHUNK)))??;
-        memory.words(entry, (ENTRY / 8) as usize).ok()
-    })();
-    let words = words.ok_or(Lookup::NoKey)?;
+    if index == 0 || table == 0 {
+        return None;
+    }
+    let slot = table.checked_add(DIRECTORY + 8 * u64::from(index / CHUNK))?;
+    let chunk = memory.u64(slot).ok()?.load(Ordering::Acquire);
+    let entry = (chunk != 0).then(|| chunk.checked_add(ENTRY * u64::from(index % CHUNK)))??;
+    memory.words(entry, (ENTRY / 8) as usize).ok()
+}
+
+/// Copies an entry.
+#[inline]
+fn read(words: &[AtomicU64], key: u32) -> std::result::Result<Entry, Lookup> {
     for _ in 0..LOOKS {
         let first = words[0].load(Ordering::Acquire);
         if first & 1 == 0 {
@@ -135,14 +141,40 @@ pub fn lookup(memory: &Memory, table: u64, key: u32) -> std::result::Result<Entr
             for (to, from) in copy.iter_mut().zip(words).skip(1) {
                 *to = from.load(Ordering::Relaxed);
             }
+            let ended = words[ENDED].load(Ordering::Relaxed);
             fence(Ordering::Acquire);
             if words[0].load(Ordering::Relaxed) == first {
-                return unpack(&copy, key as u8).ok_or(Lookup::NoKey);
+                let mut entry = unpack(&copy, key as u8).ok_or(Lookup::NoKey)?;
+                entry.key.valid &= ended != end_of(first);
+                return Ok(entry);
             }
         }
         std::hint::spin_loop();
     }
     Err(Lookup::Torn)
+}
+
+/// What the last word of an entry with this first word says when a peer invalidated it.
+fn end_of(first: u64) -> u64 {
+    1 << 32 | u64::from(first as u32)
+}
+
+/// Looks a key up in the table at `table`, as the segment's header names it.
+pub fn lookup(memory: &Memory, table: u64, key: u32) -> std::result::Result<Entry, Lookup> {
+    read(place(memory, table, key).ok_or(Lookup::NoKey)?, key)
+}
+
+/// Invalidates a window of type 2, as a peer's send asked for (IBA §9.4.1.1.3): nobody finds the key valid from then on,
+/// until its owner binds the window anew. `false` when there is no such window.
+pub fn invalidate(memory: &Memory, table: u64, key: u32) -> bool {
+    let Some(words) = place(memory, table, key) else { return false };
+    let first = words[0].load(Ordering::Acquire);
+    let is_window = matches!(read(words, key), Ok(Entry { key: Key { kind: Kind::Window2 { .. }, .. }, .. }));
+    // When the entry changed in between, this ends nothing.
+    if is_window {
+        words[ENDED].store(end_of(first), Ordering::Release);
+    }
+    is_window
 }
 
 /// An entry in use by this process: the owner waits for it before it lets the memory go.
@@ -218,9 +250,16 @@ struct Book {
 pub struct Keys {
     segment: Arc<Segment>,
     table: u64,
+    /// The entries once more, where no peer writes.
+    private: Box<[OnceLock<Box<[AtomicU64]>>]>,
     books: Mutex<Books>,
-    /// By index: the key and its entry, for the owner's own use. No peer can write here.
-    private: RwLock<Vec<Option<(u32, Entry)>>>,
+}
+
+/// Memory for the private copy of a chunk.
+fn private_chunk() -> Box<[AtomicU64]> {
+    let zeroes = vec![0u64; CHUNK as usize * (ENTRY / 8) as usize].into_boxed_slice();
+    // SAFETY: AtomicU64 has size, alignment and values of u64, and the box is the only one to know the memory.
+    unsafe { Box::from_raw(Box::into_raw(zeroes) as *mut [AtomicU64]) }
 }
 
 #[derive(Debug, Default)]
@@ -239,52 +278,58 @@ impl Keys {
         let table = segment.alloc(DIRECTORY + 8 * u64::from(CHUNKS), 64)?.offset;
         segment.root(ROOT)?.store(table, Ordering::Release);
         let books = Books { entries: vec![Book::default()], ..Books::default() };
-        Ok(Keys { segment, table, books: Mutex::new(books), private: RwLock::default() })
-    }
-
-    /// The owner's copy of a key's entry, as the owner last set it: what its own requests are checked against. A window
-    /// that a peer invalidated is still valid here.
-    #[inline]
-    pub fn local(&self, key: u32) -> Option<Entry> {
-        let private = self.private.read().unwrap_or_else(|e| e.into_inner());
-        let (own, entry) = private.get((key >> 8) as usize)?.as_ref()?;
-        (*own == key).then_some(*entry)
-    }
-
-    /// As [`Keys::local`], for a window: also peers may have invalidated it.
-    pub fn window(&self, key: u32) -> Option<Entry> {
-        self.local(key)
-    }
-
-    fn keep(&self, key: u32, entry: Option<&Entry>) {
-        let mut private = self.private.write().unwrap_or_else(|e| e.into_inner());
-        let index = (key >> 8) as usize;
-        if private.len() <= index {
-            private.resize(index + 1, None);
-        }
-        private[index] = entry.map(|entry| (key, *entry));
+        let private = (0..CHUNKS).map(|_| OnceLock::new()).collect();
+        Ok(Keys { segment, table, private, books: Mutex::new(books) })
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
         self.books.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    fn write(&self, books: &mut Books, index: u32, words: [u64; 6]) -> Result<()> {
+    fn write(&self, books: &mut Books, index: u32, content: [u64; 6]) -> Result<()> {
         if !self.segment.is_mine() {
             return Err(Error::Forked);
         }
         let chunk = *books.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
-        let entry = self.segment.memory().words(chunk + ENTRY * u64::from(index % CHUNK), 6)?;
+        let words = (ENTRY / 8) as usize;
+        let shared = self.segment.memory().words(chunk + ENTRY * u64::from(index % CHUNK), words)?;
+        let private = self.private[(index / CHUNK) as usize].get_or_init(private_chunk);
+        let private = &private[(index % CHUNK) as usize * words..][..words];
         let sequence = &mut books.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?.sequence;
         *sequence = sequence.wrapping_add(2);
-        let tag = words[0] >> 32 << 32;
-        entry[0].store(tag | u64::from(sequence.wrapping_sub(1)), Ordering::Relaxed);
-        fence(Ordering::Release);
-        for (to, from) in entry.iter().zip(words).skip(1) {
-            to.store(from, Ordering::Relaxed);
+        let tag = content[0] >> 32 << 32;
+        for entry in [private, shared] {
+            entry[0].store(tag | u64::from(sequence.wrapping_sub(1)), Ordering::Relaxed);
+            fence(Ordering::Release);
+            for (to, from) in entry.iter().zip(content).skip(1) {
+                to.store(from, Ordering::Relaxed);
+            }
+            entry[0].store(tag | u64::from(*sequence), Ordering::Release);
         }
-        entry[0].store(tag | u64::from(*sequence), Ordering::Release);
         Ok(())
+    }
+
+    /// The entry of an own key, by the owner's own books: without a lock, and whatever peers write.
+    #[inline]
+    pub fn local(&self, key: u32) -> Option<Entry> {
+        let words = self.private.get(((key >> 8) / CHUNK) as usize)?.get()?;
+        let entry = &words[((key >> 8) % CHUNK) as usize * (ENTRY / 8) as usize..][..(ENTRY / 8) as usize];
+        match read(entry, key) {
+            Err(Lookup::Torn) => {
+                // A thread of this process changes it, and was put to sleep.
+                let _quiet = self.books();
+                read(entry, key).ok()
+            }
+            other => other.ok(),
+        }
+    }
+
+    /// As [`Keys::local`], for a window: also peers may have invalidated it.
+    pub fn window(&self, key: u32) -> Option<Entry> {
+        let mut entry = self.local(key)?;
+        let _quiet = self.books();
+        entry.key.valid &= lookup(self.segment.memory(), self.table, key).is_ok_and(|entry| entry.key.valid);
+        Some(entry)
     }
 
     /// Adds an entry; answers its key. Errors: [`Error::NoMemory`].
@@ -310,9 +355,7 @@ impl Keys {
         *book = Book { key8: book.key8.wrapping_add(1), used: true, ..*book };
         let key8 = book.key8;
         self.write(&mut books, index, pack(entry, key8))?;
-        let key = index << 8 | u32::from(key8);
-        self.keep(key, Some(entry));
-        Ok(key)
+        Ok(index << 8 | u32::from(key8))
     }
 
     /// Changes the entry of `key`, which from now on has the 8 bits `key8`: binding and invalidating a window. Who had
@@ -323,9 +366,7 @@ impl Keys {
         Self::check(&books, key)?;
         books.entries[(key >> 8) as usize].key8 = key8;
         self.write(&mut books, key >> 8, pack(entry, key8))?;
-        let key = key & !0xff | u32::from(key8);
-        self.keep(key, Some(entry));
-        Ok(key)
+        Ok(key & !0xff | u32::from(key8))
     }
 
     fn check(books: &Books, key: u32) -> Result<()> {
@@ -341,7 +382,6 @@ impl Keys {
         let mut books = self.books();
         Self::check(&books, key)?;
         self.write(&mut books, key >> 8, [0; 6])?;
-        self.keep(key, None);
         let book = &mut books.entries[(key >> 8) as usize];
         *book = Book { used: false, pending: true, ..*book };
         drop(books);
@@ -422,6 +462,44 @@ mod tests {
         let segment = Arc::new(Segment::create(dir.folder()).unwrap());
         let keys = Keys::new(segment.clone()).unwrap();
         (segment, keys)
+    }
+
+    #[test]
+    fn the_owner_goes_by_its_own_books() {
+        let dir = TestDir::new("keys");
+        let (me, keys) = keys(&dir);
+        let table = me.root(ROOT).unwrap().load(Ordering::Relaxed);
+        let all: Vec<u32> = (0..5000).map(|n| keys.add(&entry(n)).unwrap()).collect();
+        for (n, key) in (0..).zip(&all) {
+            assert_eq!(keys.local(*key), Some(entry(n)));
+            assert_eq!(keys.local(key ^ 1), None);
+        }
+        assert_eq!((keys.local(0), keys.local(u32::MAX)), (None, None));
+        let chunk = me.memory().u64(table + DIRECTORY).unwrap().load(Ordering::Relaxed);
+        me.memory().write(chunk, &[0; 4096 * ENTRY as usize]).unwrap();
+        assert_eq!(lookup(me.memory(), table, all[1]), Err(Lookup::NoKey));
+        assert_eq!(keys.local(all[1]), Some(entry(1)));
+        keys.remove(all[1], &*me, NOW).unwrap();
+        assert_eq!(keys.local(all[1]), None);
+    }
+
+    #[test]
+    fn a_window_that_a_peer_invalidated_is_valid_again_once_bound() {
+        let dir = TestDir::new("keys");
+        let (me, keys) = keys(&dir);
+        let table = me.root(ROOT).unwrap().load(Ordering::Relaxed);
+        let peer = Peer::open(me.folder(), 0).unwrap();
+        let valid =
+            |key| [lookup(me.memory(), table, key).unwrap(), keys.window(key).unwrap()].map(|e| e.key.valid);
+        let (window, region) = (entry(2), entry(3));
+        let (key, other) = (keys.add(&window).unwrap(), keys.add(&region).unwrap());
+        assert_eq!(valid(key), [true; 2]);
+        assert!(invalidate(peer.memory(), table, key));
+        assert_eq!(valid(key), [false; 2]);
+        assert!(!invalidate(peer.memory(), table, key ^ 1) && !invalidate(peer.memory(), table, other));
+        assert_eq!(valid(other), [true; 2]);
+        let key = keys.change(key, 77, &window).unwrap();
+        assert_eq!(valid(key), [true; 2]);
     }
 
     #[test]

@@ -19,8 +19,8 @@
 //! A peer copies an entry once, checks it against the segment's size, and then uses its copy until the generation
 //! changes. What it read may be wrong but never leads outside: each access is checked against the mapping again.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry::{Occupied, Vacant};
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
@@ -42,6 +42,8 @@ pub const MAX_OBJECTS: u32 = 1 << 16;
 pub const MAX_CAPACITY: u32 = 1 << 22;
 
 const CHUNK: u32 = 256;
+/// Indices that rest before one is used again.
+const RESTING: usize = 128;
 const ENTRY: u64 = 256;
 const GENERATION: u64 = 0;
 const RING: u64 = 8;
@@ -210,7 +212,8 @@ struct Kind {
     chunks: Vec<u64>,
     /// Per index the last generation and, while the object exists, its ring.
     entries: Vec<(u64, Option<Block>)>,
-    free: Vec<u32>,
+    /// Indices to use again, the longest unused first.
+    free: VecDeque<u32>,
 }
 
 impl Objects {
@@ -269,12 +272,10 @@ impl Objects {
     }
 
     fn pick(&self, table: &mut Kind) -> Result<u32> {
-        if let Some(index) = table.free.pop() {
-            return Ok(index);
-        }
         let index = table.entries.len() as u32;
-        if index >= MAX_OBJECTS {
-            return Err(Error::NoMemory);
+        // While there are fresh indices, used ones rest, so that an old number stays useless for longer.
+        if table.free.len() >= RESTING || index >= MAX_OBJECTS {
+            return table.free.pop_front().ok_or(Error::NoMemory);
         }
         if index.is_multiple_of(CHUNK) {
             let chunk = self.segment.alloc(ENTRY * u64::from(CHUNK), 128)?.offset;
@@ -335,7 +336,7 @@ impl Objects {
         let generation = slot.0;
         let entry = chunk + ENTRY * u64::from(index % CHUNK);
         self.segment.memory().u64(entry + GENERATION)?.store(generation, Ordering::Release);
-        table.free.push(index);
+        table.free.push_back(index);
         self.segment.free(ring);
         Ok(())
     }
@@ -483,11 +484,19 @@ impl Host {
         self.fresh(object_of(word)).map(|layout| place(&layout, word))
     }
 
-    /// The same segment for work on these objects, whose layouts are looked up now and not again for every word.
-    ///
-    /// Make it anew for each operation, or look at [`Memory::exists`]: the objects may go away.
-    pub fn view(&self, objects: [Option<Object>; VIEWED]) -> View<'_> {
-        View { host: self, held: objects.map(|o| o.and_then(|o| self.fresh(o).map(|l| (o, l)))) }
+    /// Looks up where these objects are; those that are not there are left out.
+    pub fn find(&self, objects: [Option<Object>; 3]) -> Held {
+        let mut held = Held::default();
+        for object in objects.into_iter().flatten() {
+            held.0[kind(object).0] = self.layout(object).map(|layout| (kind(object).1, layout));
+        }
+        held
+    }
+
+    /// The same segment for work on objects that were looked up before.
+    #[inline]
+    pub fn with<'a>(&'a self, held: &'a Held) -> View<'a> {
+        View { host: self, held }
     }
 
     /// Rings; `false` when the bell is there and cannot be reached.
@@ -507,35 +516,66 @@ impl Host {
     }
 }
 
-/// Objects that a [`View`] holds: one operation visits a queue pair, a shared receive queue and a completion queue.
-pub const VIEWED: usize = 3;
+/// Where the objects of an operation are: a queue pair, a shared receive queue and a completion queue of one segment,
+/// looked up once. They may go away: a lock of one that did is not had.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Held([Option<(u32, Layout)>; 3]);
 
-/// A [`Host`] with the layouts of some objects at hand.
-#[derive(Debug)]
+impl Held {
+    #[inline]
+    fn get(&self, object: Object) -> Option<&Layout> {
+        let (kind, index) = kind(object);
+        self.0[kind].as_ref().filter(|held| held.0 == index).map(|held| &held.1)
+    }
+
+    /// Whether the object was found.
+    #[must_use]
+    pub fn has(&self, object: Object) -> bool {
+        self.get(object).is_some()
+    }
+
+    /// The generation of the object, when it was found.
+    #[must_use]
+    pub fn generation(&self, object: Object) -> Option<u64> {
+        self.get(object).map(|layout| layout.generation)
+    }
+
+    /// Also what the other has found.
+    pub fn add(&mut self, other: &Held) {
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            *mine = theirs.or(*mine);
+        }
+    }
+}
+
+/// A [`Host`] with some objects at hand: no table is asked for them.
+#[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     host: &'a Host,
-    held: [Option<(Object, Layout)>; VIEWED],
+    held: &'a Held,
 }
 
 impl View<'_> {
+    /// Whether the object is the one that was found: one load, no look at a table.
     #[inline]
-    fn held(&self, object: Object) -> Option<Layout> {
-        self.held.iter().flatten().find(|held| held.0 == object).map(|held| held.1)
+    #[must_use]
+    pub fn is_current(&self, object: Object) -> bool {
+        self.held.get(object).is_some_and(|layout| self.host.is_current(layout))
     }
 
     #[inline]
     fn used(&self, object: Object) -> Option<Layout> {
-        self.held(object).or_else(|| self.host.used(object))
+        self.held.get(object).copied().or_else(|| self.host.used(object))
     }
 
     fn entry(&self, object: Object) -> Option<u64> {
-        self.held(object).map(|layout| layout.entry).or_else(|| self.host.entry(object))
+        self.held.get(object).map(|layout| layout.entry).or_else(|| self.host.entry(object))
     }
 
     /// Whether the object is there, and still the one whose layout is at hand.
     fn fresh(&self, object: Object) -> Option<Layout> {
         let now = self.host.fresh(object)?;
-        self.held(object).is_none_or(|held| held.generation == now.generation).then_some(now)
+        self.held.get(object).is_none_or(|held| held.generation == now.generation).then_some(now)
     }
 
     fn host(&self) -> &Host {
@@ -685,7 +725,8 @@ mod tests {
         }
         let own = Host::own(me.clone());
         let peer = Host::of_peer(me.clone(), Arc::new(Peer::open(me.folder(), 0).unwrap()));
-        let view = peer.view([Some(Object::Qp(1)), Some(Object::Srq(0)), Some(Object::Cq(1))]);
+        let held = peer.find([Some(Object::Qp(1)), Some(Object::Srq(0)), Some(Object::Cq(1))]);
+        let view = peer.with(&held);
         for (n, word) in words.iter().enumerate() {
             assert_eq!(own.load(*word), 0);
             own.store(*word, n as u64 + 1);
@@ -725,6 +766,18 @@ mod tests {
         assert_eq!(objects.destroy(Object::Qp(0)), Err(Error::OutOfBounds));
     }
 
+    /// Makes objects until one has this place again.
+    fn create_again(objects: &Objects, object: Object, shape: Shape) {
+        for _ in 0..=RESTING {
+            let fresh = objects.create(object, shape).unwrap();
+            if fresh == object {
+                return;
+            }
+            objects.destroy(fresh).unwrap();
+        }
+        panic!("the index is not used again");
+    }
+
     #[test]
     fn an_index_that_is_used_again_is_another_object() {
         let dir = TestDir::new("objects");
@@ -736,12 +789,13 @@ mod tests {
         let all: Vec<Object> = (0..600).map(|_| objects.create(Object::Cq(0), SHAPE).unwrap()).collect();
         let cq = all[599];
         assert_eq!(cq, Object::Cq(599));
-        let view = peer.view([Some(cq), None, None]);
+        let held = peer.find([Some(cq), None, None]);
+        let view = peer.with(&held);
         assert!(peer.exists(cq) && view.exists(cq));
         assert_eq!(view.capacity(cq), 8);
         objects.destroy(cq).unwrap();
         assert!(!peer.exists(cq) && !view.exists(cq));
-        assert_eq!(objects.create(Object::Cq(0), Shape { capacity: 16, ..SHAPE }), Ok(cq));
+        create_again(&objects, cq, Shape { capacity: 16, ..SHAPE });
         assert!(peer.exists(cq) && !view.exists(cq));
         assert_eq!(peer.capacity(cq), 16);
     }
@@ -852,7 +906,8 @@ mod tests {
         let (objects, own, peer, qp, _) = pair(&dir);
         for views in [false, true] {
             assert!(peer.exists(qp));
-            let view = peer.view([Some(qp), None, None]);
+            let held = peer.find([Some(qp), None, None]);
+            let view = peer.with(&held);
             assert_eq!(own.lock(qp), Ok(Locked::Clean));
             std::thread::scope(|s| {
                 let waiter = s.spawn(|| if views { view.lock(qp) } else { peer.lock(qp) });
@@ -861,13 +916,13 @@ mod tests {
                 own.unlock(qp);
                 assert_eq!(waiter.join().unwrap(), Err(LockError::Gone));
             });
-            assert_eq!(objects.create(Object::Qp(0), SHAPE), Ok(qp));
+            create_again(&objects, qp, SHAPE);
             assert_eq!(own.lock(qp), Ok(Locked::Clean), "born locked");
             // Who looks whether it is still there can give it back all the same.
             objects.destroy(qp).unwrap();
             assert!(!own.exists(qp));
             own.unlock(qp);
-            assert_eq!(objects.create(Object::Qp(0), SHAPE), Ok(qp));
+            create_again(&objects, qp, SHAPE);
             assert_eq!(own.lock(qp), Ok(Locked::Clean), "born locked");
             own.unlock(qp);
         }

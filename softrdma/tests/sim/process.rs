@@ -345,7 +345,7 @@ fn end_of(world: &World, me: Me, qp: u32, request: &Request) -> (usize, u32) {
 async fn attempt(world: &World, me: Me, qp: u32, request: &Request) -> Outcome {
     let config = &world.processes[me.0].configs[qp as usize];
     let sender = Sender { qp_type: config.qp_type, pd: 1, max_rd_atomic: 1, mtu: 1024 };
-    if let Err(status) = request::start(request, &sender, key) {
+    if let Err(status) = request::start(&request.outline(), &sender, key) {
         return Outcome::Local(status);
     }
     let end = end_of(world, me, qp, request);

@@ -1,0 +1,261 @@
+//! Bytes of messages: taken from the sender's memory, moved to the target's, landed where a completion entry brought them.
+//!
+//! What a program registered counts as mapped for as long as it is registered, as a real device's pinned pages do: few
+//! bytes are read and written there in place. Many, and everything in other processes, the kernel moves, which answers a bad
+//! address with an error.
+
+use crate::core::completion::{STAGE_WORDS, Staged};
+use crate::core::keys::check_local;
+use crate::core::receive::{MAX_SGE, ReceiveRequest, Sge};
+use crate::core::respond::MoveError;
+use crate::core::responder::GRH_BYTES;
+use crate::host::copy::{self, Direction, Fault, Span};
+use crate::host::keys::{self, Entry, Keys, Lookup, Pin};
+
+use super::peers::Remote;
+use super::site::Site;
+use super::wr::{Data, Wr};
+
+/// Most bytes that travel in a completion entry.
+pub const STAGED: usize = 8 * STAGE_WORDS;
+
+/// Ranges of memory in order, as many as a request names, and a header.
+#[derive(Debug)]
+pub struct Spans {
+    all: [Span; MAX_SGE + 1],
+    count: usize,
+}
+
+impl Spans {
+    fn new() -> Self {
+        Self { all: [Span { addr: 0, len: 0 }; MAX_SGE + 1], count: 0 }
+    }
+
+    fn push(&mut self, addr: u64, len: u64) {
+        if let Some(place) = self.all.get_mut(self.count) {
+            *place = Span { addr, len };
+            self.count += 1;
+        }
+    }
+
+    /// They.
+    #[must_use]
+    pub fn all(&self) -> &[Span] {
+        &self.all[..self.count]
+    }
+}
+
+/// Where the sender's bytes are, a datagram's header in front. The keys were looked at before; `None` when one is gone
+/// by now.
+pub(super) fn local(site: &Site, wr: &Wr<'_>) -> Option<Spans> {
+    let mut spans = Spans::new();
+    if let Some(datagram) = &wr.datagram {
+        spans.push(datagram.grh.as_ptr() as u64, GRH_BYTES);
+    }
+    match wr.data {
+        Data::Inline(bytes) => spans.push(bytes.as_ptr() as u64, bytes.len() as u64),
+        Data::InlineSges(sges) => sges.iter().for_each(|sge| spans.push(sge.addr, u64::from(sge.length))),
+        Data::Sges(sges) => {
+            for sge in sges.iter().filter(|sge| sge.length > 0) {
+                spans.push(site.keys.local(sge.lkey)?.translate(sge.addr), u64::from(sge.length));
+            }
+        }
+    }
+    Some(spans)
+}
+
+/// The sender's bytes, copied.
+#[derive(Debug)]
+pub struct Gathered {
+    bytes: [u8; STAGED],
+    len: usize,
+}
+
+impl Gathered {
+    /// They.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// The sender's bytes, a datagram's header in front; `None` when they are too many, or a key is gone.
+    #[inline]
+    pub(super) fn new(site: &Site, wr: &Wr<'_>, length: u64) -> Option<Self> {
+        let header = wr.datagram.map_or(&[][..], |datagram| datagram.grh);
+        if length > (STAGED - header.len()) as u64 {
+            return None;
+        }
+        let mut all = Self { bytes: [0; STAGED], len: 0 };
+        all.take(header);
+        match wr.data {
+            Data::Inline(bytes) => all.take(bytes),
+            Data::InlineSges(sges) => {
+                for sge in sges {
+                    all.take_from(sge.addr, sge.length)?;
+                }
+            }
+            Data::Sges(sges) => {
+                for sge in sges.iter().filter(|sge| sge.length > 0) {
+                    all.take_from(site.keys.local(sge.lkey)?.translate(sge.addr), sge.length)?;
+                }
+            }
+        }
+        Some(all)
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        let end = (self.len + bytes.len()).min(STAGED);
+        let room = &mut self.bytes[self.len..end];
+        room.copy_from_slice(&bytes[..room.len()]);
+        self.len = end;
+    }
+
+    #[inline]
+    fn take_from(&mut self, addr: u64, length: u32) -> Option<()> {
+        let length = length as usize;
+        let room = self.bytes.get_mut(self.len..)?.get_mut(..length)?;
+        // SAFETY: the program named these bytes as what it sends: registered memory, which counts as mapped, or data
+        // to be taken when posting. Only bytes are read, by a copy that Rust cannot reason about otherwise.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                std::ptr::with_exposed_provenance::<u8>(addr as usize),
+                room.as_mut_ptr(),
+                length,
+            );
+        }
+        self.len += length;
+        Some(())
+    }
+}
+
+/// Writes bytes to the process's own registered memory, as the device.
+fn write(addr: u64, bytes: &[u8]) {
+    // SAFETY: the program gave this memory to the device to write: its key was looked up, with the right to write and the
+    // range, and registered memory counts as mapped. No Rust reference to it is live in this crate.
+    unsafe {
+        std::ptr::copy_nonoverlapping(
+            bytes.as_ptr(),
+            std::ptr::with_exposed_provenance_mut::<u8>(addr as usize),
+            bytes.len(),
+        );
+    }
+}
+
+/// Moves a payload that came in a completion entry to the buffer that it is for. `pd` is the protection domain of the
+/// receive request. `false` when there is no such buffer any more, by the owner's own books.
+#[must_use]
+pub fn land(keys: &Keys, pd: u32, staged: &Staged) -> bool {
+    if staged.is_empty() {
+        return true;
+    }
+    let Some(entry) = keys.local(staged.lkey) else { return false };
+    if check_local(Some(&entry.key), pd, staged.addr, staged.len() as u32, true).is_err() {
+        return false;
+    }
+    let words = staged.words();
+    // SAFETY: the words hold at least that many bytes, and any of them is a valid byte.
+    let bytes = unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), staged.len()) };
+    write(entry.translate(staged.addr), bytes);
+    true
+}
+
+/// Writes the answer of an atomic operation to the sender's memory.
+pub(super) fn answer(site: &Site, sges: &[Sge], value: u64) -> Result<(), MoveError> {
+    let bytes = value.to_ne_bytes();
+    let mut rest = &bytes[..];
+    for sge in sges {
+        let (now, later) = rest.split_at(rest.len().min(sge.length as usize));
+        let entry = site.keys.local(sge.lkey).filter(|_| !now.is_empty());
+        match entry {
+            Some(entry) => write(entry.translate(sge.addr), now),
+            None if now.is_empty() => {}
+            None => return Err(MoveError::Sender),
+        }
+        rest = later;
+    }
+    Ok(())
+}
+
+/// Looks a key of the target up and keeps its memory in place while the pin lives.
+pub(super) fn pin<'a>(site: &Site, remote: &'a Remote, key: u32) -> Result<Pin<'a>, Lookup> {
+    let mut tries = 0;
+    loop {
+        match keys::pin(remote.memory(), remote.keys(), key, site.segment.owner(), &*site.segment) {
+            Err(Lookup::Busy) if tries < 100 => {
+                tries += 1;
+                std::thread::yield_now();
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Moves a send's payload into buffers of the target, of which only so many bytes are used.
+pub(super) fn into_receive(
+    site: &Site,
+    remote: &Remote,
+    wr: &Wr<'_>,
+    pd: u32,
+    receive: &ReceiveRequest,
+    used: u64,
+) -> Result<(), MoveError> {
+    let here = local(site, wr).ok_or(MoveError::Sender)?;
+    let mut pins: [Option<(u32, Pin<'_>)>; MAX_SGE] = [const { None }; MAX_SGE];
+    let mut there = Spans::new();
+    let mut left = used;
+    for sge in receive.sges.iter().filter(|sge| sge.length > 0) {
+        if left == 0 {
+            break;
+        }
+        let known = pins.iter().map_while(Option::as_ref).find(|(key, _)| *key == sge.lkey);
+        let entry: Entry = match known {
+            Some((_, pin)) => pin.entry,
+            None => {
+                let pin = pin(site, remote, sge.lkey).map_err(why)?;
+                let entry = pin.entry;
+                if let Some(place) = pins.iter_mut().find(|place| place.is_none()) {
+                    *place = Some((sge.lkey, pin));
+                }
+                entry
+            }
+        };
+        // It may be another one than the rules looked at.
+        check_local(Some(&entry.key), pd, sge.addr, sge.length, true).map_err(|_| MoveError::Target)?;
+        let length = u64::from(sge.length).min(left);
+        there.push(entry.translate(sge.addr), length);
+        left -= length;
+    }
+    transfer(remote, Direction::Write, here.all(), there.all())
+}
+
+/// What a lookup that failed means for a payload.
+pub(super) fn why(lookup: Lookup) -> MoveError {
+    match lookup {
+        Lookup::NoKey => MoveError::Target,
+        Lookup::Torn | Lookup::Busy => MoveError::Gone,
+    }
+}
+
+/// Moves bytes between the own process and another, or within the own.
+pub(super) fn transfer(
+    remote: &Remote,
+    direction: Direction,
+    here: &[Span],
+    there: &[Span],
+) -> Result<(), MoveError> {
+    let Some(pid) = remote.pid() else { return Err(MoveError::Gone) };
+    // SAFETY: what is overwritten was given to the device for it: the caller looked its key up.
+    match unsafe { copy::transfer(pid, direction, here, there) } {
+        Ok(()) => Ok(()),
+        Err(fault) => Err(failed(fault)),
+    }
+}
+
+/// What a fault means for the request.
+pub(super) fn failed(fault: Fault) -> MoveError {
+    match fault {
+        Fault::Local => MoveError::Sender,
+        Fault::Remote => MoveError::Target,
+        Fault::Gone | Fault::Denied | Fault::Os(_) => MoveError::Gone,
+    }
+}

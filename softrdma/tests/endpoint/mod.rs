@@ -1,0 +1,225 @@
+//! A process's end of a connection, made by hand: what a provider's objects do, in as few words as a test needs.
+#![allow(dead_code, reason = "each user needs a part")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use softrdma::core::completion::{Completion, Staged, poll};
+use softrdma::core::keys::{Key, Kind};
+use softrdma::core::receive::{Poster, RECEIVE_WORDS};
+use softrdma::core::request::Operands;
+use softrdma::core::requester::Outcome;
+use softrdma::core::shared::{Memory, Object, QpWord, Word};
+use softrdma::core::verbs::{Access, Opcode, QpState, QpType, SendFlags, WcFlags, WcOpcode};
+use softrdma::device::attempt::{Initiator, attempt, complete};
+use softrdma::device::attributes::{QpAttributes, SrqAttributes};
+use softrdma::device::payload::land;
+use softrdma::device::site::Site;
+use softrdma::device::wr::{Data, Datagram, Sge, Wr};
+use softrdma::host::folder::Config;
+use softrdma::host::keys::Entry;
+use softrdma::host::objects::{Held, Shape};
+
+pub const GID: [u8; 16] = [7; 16];
+pub const PD: u32 = 1;
+pub const QKEY: u32 = 0x1111;
+
+/// A folder of its own, removed at the end.
+pub struct Dir(pub PathBuf);
+
+impl Dir {
+    pub fn new(name: &str) -> Self {
+        let path = PathBuf::from(format!("/dev/shm/ironverbs-{name}-{}", std::process::id()));
+        Dir(path)
+    }
+
+    pub fn site(&self) -> Arc<Site> {
+        let site = Site::open(&Config { path: self.0.clone(), group: None }).expect("a place in the folder");
+        site.set_gids(&[GID]);
+        Arc::new(site)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A queue pair with a completion queue, and some registered memory.
+pub struct Endpoint {
+    pub site: Arc<Site>,
+    pub qp: u32,
+    pub cq: u32,
+    pub srq: Option<u32>,
+    pub held: Held,
+    pub attributes: QpAttributes,
+    pub initiator: Initiator,
+    pub poster: Poster,
+    pub memory: Box<[u8]>,
+    pub key: u32,
+    pub access: Access,
+}
+
+impl Endpoint {
+    pub fn new(site: &Arc<Site>, qp_type: QpType) -> Self {
+        Self::with_srq(site, qp_type, None)
+    }
+
+    pub fn with_srq(site: &Arc<Site>, qp_type: QpType, srq: Option<u32>) -> Self {
+        let none = Shape { capacity: 256, receive_words: 0, bell: None, alert: None };
+        let receive = Shape { receive_words: 10, ..none };
+        let Object::Cq(cq) = site.objects.create(Object::Cq(0), none).unwrap() else { panic!() };
+        let Object::Qp(qp) = site.objects.create(Object::Qp(0), receive).unwrap() else { panic!() };
+        let held = site.own.find([Some(Object::Qp(qp)), srq.map(Object::Srq), Some(Object::Cq(cq))]);
+        let attributes = QpAttributes {
+            qp_type,
+            pd: PD,
+            receive_pd: PD,
+            access: Access(0x10e),
+            dest_qp_num: 0,
+            qkey: QKEY,
+            max_dest_rd_atomic: 1,
+            min_rnr_timer: 12,
+            cq: Some(cq),
+            srq,
+            xrcd: 0,
+        };
+        let memory = vec![0u8; 1 << 16].into_boxed_slice();
+        let access = Access(0x31f);
+        let key = register(site, &memory, access);
+        let initiator = Initiator::new(site.number(qp), qp_type, PD);
+        let poster = Poster::new(&site.own, srq.map_or(Object::Qp(qp), Object::Srq));
+        let endpoint = Self {
+            site: site.clone(),
+            qp,
+            cq,
+            srq,
+            held,
+            attributes,
+            initiator,
+            poster,
+            memory,
+            key,
+            access,
+        };
+        endpoint.settle(QpState::Rts);
+        endpoint
+    }
+
+    /// Makes the attributes known, and the state.
+    pub fn settle(&self, state: QpState) {
+        self.attributes.store(&self.site.own, self.qp);
+        self.site.own.store(Word::Qp(self.qp, QpWord::State), state as u64);
+    }
+
+    pub fn state(&self) -> QpState {
+        QpState::from_number(self.site.own.load(Word::Qp(self.qp, QpWord::State)) as u32).unwrap()
+    }
+
+    pub fn number(&self) -> u32 {
+        self.site.number(self.qp)
+    }
+
+    /// Towards another.
+    pub fn connect(&mut self, to: u32) {
+        self.attributes.dest_qp_num = to;
+        (self.initiator.dest_qp_num, self.initiator.dgid) = (to, GID);
+        (self.initiator.max_rd_atomic, self.initiator.qkey) = (1, QKEY);
+        self.initiator.reconnect();
+        self.settle(QpState::Rts);
+    }
+
+    pub fn at(&self, offset: usize) -> u64 {
+        self.memory.as_ptr() as u64 + offset as u64
+    }
+
+    pub fn sge(&self, offset: usize, length: u32) -> Sge {
+        Sge { addr: self.at(offset), length, lkey: self.key }
+    }
+
+    /// What is in the memory, as peers may have changed it.
+    pub fn read(&self, offset: usize, length: usize) -> Vec<u8> {
+        assert!(offset + length <= self.memory.len());
+        // SAFETY: within the box; read as the program would, byte by byte, without a reference that others' writes
+        // could upset.
+        (0..length).map(|i| unsafe { self.memory.as_ptr().add(offset + i).read_volatile() }).collect()
+    }
+
+    pub fn receive(&mut self, wr_id: u64, sges: &[Sge]) {
+        self.poster.post(&self.site.own.with(&self.held), wr_id, sges).expect("room");
+    }
+
+    /// The next completion, its payload landed.
+    pub fn poll(&self) -> Option<Completion> {
+        let mut staged = Staged::default();
+        let completion =
+            poll(&self.site.own.with(&self.held), self.cq, &mut staged).expect("a whole queue")?;
+        assert!(land(&self.site.keys, PD, &staged), "a payload for no buffer");
+        Some(completion)
+    }
+
+    pub fn wr<'a>(opcode: Opcode, sges: &'a [Sge], operands: Operands) -> Wr<'a> {
+        Wr {
+            wr_id: 1,
+            opcode,
+            flags: SendFlags::SIGNALED,
+            data: Data::Sges(sges),
+            operands,
+            imm_or_key: 0,
+            srq_num: 0,
+            datagram: None,
+        }
+    }
+
+    pub fn attempt(&mut self, wr: &Wr<'_>) -> Outcome {
+        attempt(&self.site, &mut self.initiator, wr)
+    }
+
+    /// A send, and its own completion.
+    pub fn send(&mut self, sges: &[Sge]) -> Outcome {
+        let outcome = self.attempt(&Self::wr(Opcode::Send, sges, Operands::None));
+        if outcome == Outcome::Done(0) || matches!(outcome, Outcome::Done(_)) {
+            let completion = Completion {
+                flags: WcFlags::NONE,
+                ..Completion {
+                    status: softrdma::core::verbs::Status::Success,
+                    ..Completion::flushed(1, WcOpcode::Send, self.number())
+                }
+            };
+            complete(&self.site, &self.held, self.cq, &completion, false).expect("a completion");
+        }
+        outcome
+    }
+
+    pub fn datagram<'a>(to: u32, grh: &'a [u8; 40], sges: &'a [Sge]) -> Wr<'a> {
+        Wr {
+            datagram: Some(Datagram { qp_num: to, qkey: QKEY, grh, dgid: GID }),
+            ..Self::wr(Opcode::Send, sges, Operands::None)
+        }
+    }
+}
+
+/// Registers memory.
+pub fn register(site: &Site, memory: &[u8], access: Access) -> u32 {
+    let base = memory.as_ptr() as u64;
+    let length = memory.len() as u64;
+    let key = Key { kind: Kind::Region, valid: true, pd: PD, start: base, length, access };
+    site.keys.add(&Entry { key, base }).expect("a key")
+}
+
+/// A shared receive queue.
+pub fn shared(site: &Site, xrc: Option<(u32, u32)>) -> u32 {
+    let shape = Shape { capacity: 64, receive_words: RECEIVE_WORDS, bell: None, alert: None };
+    let Object::Srq(srq) = site.objects.create(Object::Srq(0), shape).unwrap() else { panic!() };
+    SrqAttributes { pd: PD, xrc }.store(&site.own, srq);
+    srq
+}
+
+/// Two ends, connected.
+pub fn pair(one: &Arc<Site>, other: &Arc<Site>, qp_type: QpType) -> (Endpoint, Endpoint) {
+    let (mut one, mut other) = (Endpoint::new(one, qp_type), Endpoint::new(other, qp_type));
+    one.connect(other.number());
+    other.connect(one.number());
+    (one, other)
+}
