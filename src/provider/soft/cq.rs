@@ -125,18 +125,19 @@ pub fn create(
     )
 }
 
-/// Creates a queue with polling functions for what `wc_flags` ask. EOPNOTSUPP for what completions do not have (VLAN, flow
-/// tag, tag matching) and for a queue that may overrun.
+/// Creates a queue with polling functions for what `wc_flags` ask. EOPNOTSUPP for what completions do not have: VLAN, flow
+/// tag, tag matching.
 pub fn create_ex(
     engine: &Arc<Device>,
     events: &Arc<EventQueue>,
     attr: &ibv_cq_init_attr_ex,
 ) -> Result<Handle<ibv_cq_ex>> {
     const KNOWN: u32 = IBV_CQ_INIT_ATTR_MASK_FLAGS as u32 | IBV_CQ_INIT_ATTR_MASK_PD as u32;
+    const IGNORE_OVERRUN: u32 = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN as u32;
     const SINGLE_THREADED: u32 = IBV_CREATE_CQ_ATTR_SINGLE_THREADED as u32;
     let has = |bit: ibv_cq_init_attr_mask| attr.comp_mask & bit as u32 != 0;
     let flags = if has(IBV_CQ_INIT_ATTR_MASK_FLAGS) { attr.flags } else { 0 };
-    let unknown_flags = flags & !SINGLE_THREADED;
+    let unknown_flags = flags & !(IGNORE_OVERRUN | SINGLE_THREADED);
     if attr.wc_flags & !cq_ex::WC_FLAGS != 0 || attr.comp_mask & !KNOWN != 0 || unknown_flags != 0 {
         trace!(
             Debug,
@@ -159,7 +160,10 @@ pub fn create_ex(
             cqe: attr.cqe,
             channel,
             comp_vector: attr.comp_vector,
-            flags: CqFlags { timestamps: attr.wc_flags & cq_ex::TIMESTAMPS != 0 },
+            flags: CqFlags {
+                ignore_overrun: flags & IGNORE_OVERRUN != 0,
+                timestamps: attr.wc_flags & cq_ex::TIMESTAMPS != 0,
+            },
             single_threaded: one_thread || flags & SINGLE_THREADED != 0,
             wc_flags: Some(attr.wc_flags),
         },
