@@ -252,6 +252,8 @@ impl QueuePair {
         loop {
             if self.state() == QpState::Err && side.requester.state() != QpState::Err {
                 side.requester.set_state(QpState::Err);
+                // Whoever broke it may have died before everything was flushed.
+                self.tend();
             }
             self.flush_sends(side);
             let now = self.device().now();
