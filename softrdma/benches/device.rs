@@ -1,0 +1,152 @@
+//! What messages cost, in nanoseconds: `cargo bench -p softrdma --bench device`. Two processes need a processor each.
+
+#[path = "../tests/endpoint/mod.rs"]
+mod endpoint;
+
+use std::io::{Read, Write};
+use std::time::Instant;
+
+use endpoint::{Dir, Endpoint, pair};
+use softrdma::core::requester::Outcome;
+use softrdma::core::verbs::QpType;
+
+const ROUNDS: usize = 9;
+
+/// Median nanoseconds per turn.
+fn median(turns: u32, mut work: impl FnMut()) -> f64 {
+    let mut rounds: Vec<f64> = (0..ROUNDS)
+        .map(|_| {
+            let start = Instant::now();
+            for _ in 0..turns {
+                work();
+            }
+            start.elapsed().as_nanos() as f64 / f64::from(turns)
+        })
+        .collect();
+    rounds.sort_by(f64::total_cmp);
+    rounds[ROUNDS / 2]
+}
+
+fn say(what: &str, ns: f64) {
+    println!("{what:<68} {ns:>10.1} ns");
+}
+
+/// Two ends in two processes, connected: `there` runs in the other and is killed at the end.
+fn with_child(dir: &Dir, there: impl FnOnce(Endpoint), here: impl FnOnce(Endpoint)) {
+    let me = dir.site();
+    let mut end = Endpoint::new(&me, QpType::Rc);
+    let (mut numbers, mut told) = std::io::pipe().unwrap();
+    // SAFETY: this program has one thread; the child never returns.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0);
+    if pid == 0 {
+        // SAFETY: a plain system call.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        let mut other = Endpoint::new(&dir.site(), QpType::Rc);
+        other.connect(end.number());
+        for wr_id in 0..128 {
+            other.receive(wr_id, &[other.sge(0, 4096)]);
+        }
+        told.write_all(&other.number().to_ne_bytes()).unwrap();
+        there(other);
+        loop {
+            // SAFETY: sleeps until a signal.
+            unsafe { libc::pause() };
+        }
+    }
+    let mut number = [0; 4];
+    numbers.read_exact(&mut number).unwrap();
+    end.connect(u32::from_ne_bytes(number));
+    for wr_id in 0..128 {
+        end.receive(wr_id, &[end.sge(0, 4096)]);
+    }
+    here(end);
+    // SAFETY: the process is our child; its status is not wanted.
+    unsafe {
+        libc::kill(pid, libc::SIGKILL);
+        libc::waitpid(pid, std::ptr::null_mut(), 0);
+    }
+}
+
+fn receive(end: &mut Endpoint) {
+    while end.poll().is_none() {
+        std::hint::spin_loop();
+    }
+    end.receive(1, &[end.sge(0, 4096)]);
+}
+
+/// `cargo bench -p softrdma --bench device -- one` leaves out what takes two processes.
+fn main() {
+    let dir = Dir::new("bench-device");
+    for length in [8u32, 64, 192, 4096] {
+        let (one, other) = (dir.site(), dir.site());
+        let (mut a, mut b) = pair(&one, &other, QpType::Rc);
+        let here = [a.sge(0, length)];
+        let there = [b.sge(0, length)];
+        let what = format!("send {length} bytes, two segments, one process: post to both polls");
+        say(
+            &what,
+            median(50_000, || {
+                b.receive(1, &there);
+                assert_eq!(a.send(&here), Outcome::Done(length));
+                assert!(a.poll().is_some() && b.poll().is_some());
+            }),
+        );
+        let what = format!("send {length} bytes, two segments, one process: post alone");
+        let mut spent = 0u128;
+        for _ in 0..1000 {
+            for _ in 0..100 {
+                b.receive(1, &there);
+            }
+            let start = Instant::now();
+            for _ in 0..100 {
+                assert_eq!(a.send(&here), Outcome::Done(length));
+            }
+            spent += start.elapsed().as_nanos();
+            while a.poll().is_some() {}
+            while b.poll().is_some() {}
+        }
+        say(&what, spent as f64 / 100_000.0);
+    }
+    if std::env::args().any(|arg| arg == "one") {
+        return;
+    }
+    for length in [8u32, 64, 192, 4096] {
+        with_child(
+            &dir,
+            |mut end| {
+                let here = [end.sge(0, length)];
+                loop {
+                    receive(&mut end);
+                    assert_eq!(end.send(&here), Outcome::Done(length));
+                    assert!(end.poll().is_some());
+                }
+            },
+            |mut end| {
+                let here = [end.sge(0, length)];
+                let what = format!("send {length} bytes, two processes: half a round trip");
+                let ns = median(20_000, || {
+                    assert_eq!(end.send(&here), Outcome::Done(length));
+                    assert!(end.poll().is_some());
+                    receive(&mut end);
+                });
+                say(&what, ns / 2.0);
+            },
+        );
+        with_child(
+            &dir,
+            |mut end| loop {
+                receive(&mut end);
+            },
+            |mut end| {
+                let here = [end.sge(0, length)];
+                let what = format!("send {length} bytes, two processes: post and own completion");
+                let ns = median(20_000, || {
+                    while end.send(&here) != Outcome::Done(length) {}
+                    assert!(end.poll().is_some());
+                });
+                say(&what, ns);
+            },
+        );
+    }
+}
