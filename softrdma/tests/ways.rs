@@ -1,11 +1,13 @@
 //! Whether payload can go straight to a sibling process, against what the table in `softrdma::host::copy` says about the
-//! running kernel: `tests/yama` runs this under each setting of `kernel.yama.ptrace_scope`.
+//! running kernel, and that it goes through shared memory where it cannot: `tests/yama` runs this under each setting of
+//! `kernel.yama.ptrace_scope`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use softrdma::host::copy::{Way, admit_peers, probe};
+use softrdma::host::copy::{Span, Way, admit_peers, probe};
+use softrdma::host::ferry::{Ferry, Local, Piece, Purpose, Registered, needed, transfer};
 use softrdma::host::folder::{Config, Folder};
 use softrdma::host::segment::{Peer, Segment};
 
@@ -34,13 +36,28 @@ fn status_of(pid: libc::pid_t) -> i32 {
     libc::WEXITSTATUS(status)
 }
 
-/// A process in the next slot, which admits its peers or not.
+/// What every target has at one address, since they are forked from the process that knows it.
+static PAYLOAD: u64 = 0x1122_3344_5566_7788;
+
+/// Opens everything, which is one word.
+struct All;
+
+impl Registered for All {
+    fn with(&self, _: Purpose, _: &Piece, access: &mut dyn FnMut()) -> bool {
+        access();
+        true
+    }
+}
+
+/// A process in the next slot, which admits its peers or not, and helps them when it finds that they will need it.
 fn target(folder: &Arc<Folder>, slot: u16, admit: bool) -> libc::pid_t {
     let pid = child(|| {
-        if admit {
-            admit_peers();
+        let admitted = admit && admit_peers();
+        let mine = Arc::new(Segment::create(folder.clone()).unwrap());
+        let ferry = Ferry::new(mine);
+        if needed(admitted) {
+            ferry.serve(Arc::new(All)).unwrap();
         }
-        let _mine = Segment::create(folder.clone()).unwrap();
         loop {
             std::thread::sleep(Duration::from_secs(1));
         }
@@ -51,10 +68,25 @@ fn target(folder: &Arc<Folder>, slot: u16, admit: bool) -> libc::pid_t {
     pid
 }
 
-fn way(folder: &Folder, slot: u16) -> i32 {
-    match probe(&Peer::open(folder, slot).unwrap()).unwrap() {
+fn way(folder: &Arc<Folder>, slot: u16) -> i32 {
+    let peer = Peer::open(folder, slot).unwrap();
+    match probe(&peer).unwrap() {
         Way::Direct(_) => 0,
-        Way::Closed(errno) => errno,
+        Way::Closed(errno) => {
+            let me = Segment::create(folder.clone()).unwrap();
+            let mut word = 0u64;
+            let here = [Span { addr: (&raw mut word) as u64, len: 8 }];
+            let there = [Piece { key: 1, addr: (&raw const PAYLOAD) as u64, len: 8 }];
+            let limit = Duration::from_secs(20);
+            // It may still be starting.
+            let moved = (0..1000).find(|_| {
+                std::thread::sleep(Duration::from_millis(1));
+                // SAFETY: the only bytes written are `word`.
+                unsafe { transfer(&me, &peer, Purpose::Read, &there, Local::Memory(&here), limit) }.is_ok()
+            });
+            assert!(moved.is_some() && word == PAYLOAD, "neither way is open");
+            errno
+        }
     }
 }
 

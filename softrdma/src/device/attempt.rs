@@ -23,6 +23,7 @@ use crate::host::keys::{self, Entry, Lookup};
 use crate::host::objects::{Held, View};
 
 use super::attributes::{QP_WORDS, QpAttributes, SrqAttributes, load};
+use super::multicast::is_group;
 use super::payload::{self, Gathered};
 use super::peers::Remote;
 use super::site::{Site, now, place_of};
@@ -99,7 +100,7 @@ struct Xrc {
 impl Route {
     fn find(site: &Site, qp_num: u32, dgid: [u8; 16]) -> Option<Self> {
         let gids_epoch = site.gids_epoch();
-        let (slot, qp) = place_of(qp_num).filter(|_| site.has_gid(&dgid))?;
+        let (slot, qp) = place_of(qp_num).filter(|_| site.has_gid(&dgid) || is_group(&dgid))?;
         let remote = site.peers.get(slot)?;
         let held = remote.host.find([Some(Object::Qp(qp)), None, None]);
         let generation = held.generation(Object::Qp(qp))?;

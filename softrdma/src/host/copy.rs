@@ -61,20 +61,25 @@ pub enum Direction {
 }
 
 /// Ranges handed to the kernel at once, on each side; as many as a work request may have.
-const BATCH: usize = 32;
+pub(super) const BATCH: usize = 32;
 
-const NO_RANGE: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+pub(super) const NO_RANGE: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
 
 /// A place in a list of ranges.
 #[derive(Clone, Copy)]
-struct Cursor<'a> {
+pub(super) struct Cursor<'a> {
     spans: &'a [Span],
     skip: u64,
 }
 
-impl Cursor<'_> {
+impl<'a> Cursor<'a> {
+    /// At the first byte.
+    pub(super) fn new(spans: &'a [Span]) -> Self {
+        Cursor { spans, skip: 0 }
+    }
+
     /// The next ranges, at most [`BATCH`] and `limit` bytes: their number and their bytes.
-    fn fill(&self, to: &mut [libc::iovec; BATCH], limit: u64) -> (usize, u64) {
+    pub(super) fn fill(&self, to: &mut [libc::iovec; BATCH], limit: u64) -> (usize, u64) {
         let (mut count, mut bytes, mut skip) = (0, 0, self.skip);
         for span in self.spans {
             let len = (span.len - skip).min(limit - bytes);
@@ -95,7 +100,7 @@ impl Cursor<'_> {
     }
 
     /// Moves on by `bytes`, which are there.
-    fn advance(&mut self, bytes: u64) {
+    pub(super) fn advance(&mut self, bytes: u64) {
         self.skip += bytes;
         while let Some((first, rest)) = self.spans.split_first() {
             if self.skip < first.len {
@@ -123,8 +128,8 @@ const CALL_LIMIT: u64 = 1 << 30;
 /// Bytes that are overwritten, in this process or (when `pid` is its own) by way of the peer's ranges, must be memory
 /// that a program gave away for this: no Rust reference to them may be live.
 pub unsafe fn transfer(pid: libc::pid_t, direction: Direction, local: &[Span], remote: &[Span]) -> Moved {
-    let mut here = Cursor { spans: local, skip: 0 };
-    let mut there = Cursor { spans: remote, skip: 0 };
+    let mut here = Cursor::new(local);
+    let mut there = Cursor::new(remote);
     let (mut ours, mut theirs) = ([NO_RANGE; BATCH], [NO_RANGE; BATCH]);
     loop {
         let (mut their_count, available) = there.fill(&mut theirs, CALL_LIMIT);

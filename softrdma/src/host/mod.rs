@@ -2,7 +2,7 @@
 //!
 //! Every process owns one segment, a file in a folder that only its user (or a group that asked for it) may enter. Its
 //! queues and its memory keys stand there, and who sends to it carries the operation out itself. Nothing of this needs the
-//! receiving process to run, nor a helper process or thread.
+//! receiving process to run, nor a helper process or thread, except where the kernel forbids to reach its memory ([`ferry`]).
 //!
 //! | file | what |
 //! |---|---|
@@ -16,6 +16,7 @@
 //! | [`objects`] | queue pairs, receive and completion queues in a segment: [`crate::core`]'s transactions run on them |
 //! | [`keys`] | memory keys: looked up without a lock, pinned while in use |
 //! | [`copy`], [`atomics`] | payload and atomic operations between the memories of two processes |
+//! | [`ferry`] | payload and atomic operations where the kernel refuses those, by way of shared memory |
 //! | [`bell`] | waking a process that sleeps in `poll` |
 //!
 //! # What is believed
@@ -25,8 +26,6 @@
 //! closes descriptors it does not own counts as dead (`liveness`).
 //!
 //! # What is not here yet
-//! - Payload where [`copy::probe`] answers `Closed`: two copies through shared memory, with progress at the target.
-//! - Atomic operations there. ([`atomics`] needs the same rights as [`copy`].)
 //! - A cache of open peers, and noticing that a peer grew or died outside of an operation.
 //! - An answer to a lock that was lost: a program that closes descriptors it does not own counts as dead, and its locks are
 //!   taken over while it still works. [`lock::Lock::unlock`] says so afterwards, and nobody listens yet: the device should
@@ -41,6 +40,7 @@ pub mod atomics;
 pub mod bell;
 pub mod copy;
 pub mod error;
+pub mod ferry;
 pub mod folder;
 mod fork;
 pub mod keys;

@@ -10,9 +10,11 @@
 //! | 24 | 8 | address of the segment in its owner, where a copy of the signature can be read to prove the process id |
 //! | 64 | 8 | lock of the atomic operations on the owner's memory ([`super::atomics`]) |
 //! | 128 | 64 | eight root offsets, for the tables that stand in the segment; 0 is none |
+//! | 192 | 4 | whether the owner's help with payload is wanted or there ([`super::ferry`]) |
+//! | 200 | 8 | offset of the mailboxes for it |
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::alloc::Allocator;
@@ -35,6 +37,8 @@ const AT_ADDRESS: u64 = 24;
 const AT_ATOMICS: u64 = 64;
 const AT_ROOTS: u64 = 128;
 const ROOTS: usize = 8;
+const AT_FERRY: u64 = 192;
+const AT_FERRY_OFFSET: u64 = 200;
 /// Bytes of the header; queues and tables come behind.
 const HEADER: u64 = 4096;
 /// The file grows by multiples of this: few system calls, little waste.
@@ -60,6 +64,7 @@ pub struct Segment {
     books: Mutex<Allocator>,
     owner: Owner,
     file: Option<OwnedFd>,
+    identity: Identity,
     folder: Arc<Folder>,
     token: u64,
 }
@@ -86,6 +91,7 @@ impl Segment {
             },
         )?;
         let segment = Segment {
+            identity: Identity::of(&sys::stat(claim.file.as_raw_fd())?),
             memory: claim.content,
             books: Mutex::new(Allocator::new(HEADER)),
             owner: claim.owner,
@@ -185,6 +191,21 @@ impl Segment {
         Ok(Lock::at(self.memory.u64(AT_ATOMICS)?))
     }
 
+    /// The word that asks for the ferry.
+    pub(crate) fn ferry_state(&self) -> Result<&AtomicU32> {
+        self.memory.u32(AT_FERRY)
+    }
+
+    /// Where the ferry's mailboxes are.
+    pub(crate) fn ferry_offset(&self) -> Result<&AtomicU64> {
+        self.memory.u64(AT_FERRY_OFFSET)
+    }
+
+    /// The descriptor of the segment's file, as long as it means it; see [`Identity::check`].
+    pub(crate) fn descriptor(&self, writes: bool) -> Option<RawFd> {
+        self.identity.check(self.file.as_ref()?.as_raw_fd(), writes, &self.memory)
+    }
+
     fn books(&self) -> std::sync::MutexGuard<'_, Allocator> {
         self.books.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -218,6 +239,34 @@ impl Liveness for Segment {
     }
 }
 
+/// Which file a descriptor means: a program may have closed it and opened another under its number.
+#[derive(Debug)]
+struct Identity {
+    file: (u64, u64),
+    confirmed: AtomicU64,
+}
+
+impl Identity {
+    fn of(stat: &libc::stat) -> Self {
+        Identity { file: (stat.st_dev, stat.st_ino), confirmed: AtomicU64::new(0) }
+    }
+
+    /// The descriptor when it still means the file: looked at now before anything is written to it, else within the last
+    /// 100 ms. Also none when the process may not write files as long as the mapping: then the kernel would send SIGXFSZ.
+    fn check(&self, fd: RawFd, writes: bool, memory: &Memory) -> Option<RawFd> {
+        let now = sys::coarse_now();
+        let old = now.wrapping_sub(self.confirmed.load(Ordering::Relaxed)) >= BELIEVED;
+        if writes || old {
+            sys::stat(fd).ok().filter(|stat| (stat.st_dev, stat.st_ino) == self.file)?;
+        }
+        if old {
+            (sys::file_limit() >= memory.len() as u64).then_some(())?;
+            self.confirmed.store(now, Ordering::Relaxed);
+        }
+        Some(fd)
+    }
+}
+
 fn root(memory: &Memory, index: usize) -> Result<&AtomicU64> {
     if index >= ROOTS {
         return Err(Error::OutOfBounds);
@@ -238,6 +287,7 @@ pub(crate) fn signature(fd: RawFd) -> Option<u64> {
 pub struct Peer {
     memory: Memory,
     file: PeerFile,
+    identity: Identity,
     owner: Owner,
     address: u64,
     pid: AtomicI32,
@@ -277,7 +327,8 @@ impl Peer {
             .filter(|owner| owner.slot() == slot)
             .ok_or(Error::Corrupt("signature"))?;
         let address = memory.u64(AT_ADDRESS)?.load(Ordering::Relaxed);
-        Ok(Peer { memory, file, owner, address, pid: pid.into(), confirmed: confirmed.into() })
+        let identity = Identity::of(&file.stat);
+        Ok(Peer { memory, file, identity, owner, address, pid: pid.into(), confirmed: confirmed.into() })
     }
 
     /// The name the peer signs with.
@@ -323,6 +374,21 @@ impl Peer {
     /// One of the eight root offsets, as it stands now; not checked.
     pub fn root(&self, index: usize) -> Result<u64> {
         Ok(root(&self.memory, index)?.load(Ordering::Acquire))
+    }
+
+    /// The word that asks for the peer's ferry.
+    pub(crate) fn ferry_state(&self) -> Result<&AtomicU32> {
+        self.memory.u32(AT_FERRY)
+    }
+
+    /// Where the peer says its ferry's mailboxes are.
+    pub(crate) fn ferry_offset(&self) -> Result<u64> {
+        Ok(self.memory.u64(AT_FERRY_OFFSET)?.load(Ordering::Acquire))
+    }
+
+    /// The descriptor of the peer's segment, as long as it means it; see [`Identity::check`].
+    pub(crate) fn descriptor(&self, writes: bool) -> Option<RawFd> {
+        self.identity.check(self.file.raw(), writes, &self.memory)
     }
 
     /// The lock of the atomic operations on the peer's memory.

@@ -38,15 +38,17 @@ pub(crate) fn coarse_now() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Extends the file with allocated pages, so that no later access finds the file system full.
-pub(crate) fn allocate(fd: RawFd, from: u64, len: u64) -> Result<()> {
-    // Over this limit the kernel would send SIGXFSZ besides the error.
+/// How long a file may be that this process writes. At a longer one the kernel sends SIGXFSZ besides the error.
+pub(crate) fn file_limit() -> u64 {
     // SAFETY: rlimit is two integers, for which zero is a value.
     let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
     // SAFETY: `limit` is writable.
-    if unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0
-        && from.checked_add(len).is_none_or(|end| end > limit.rlim_cur)
-    {
+    if unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0 { limit.rlim_cur } else { u64::MAX }
+}
+
+/// Extends the file with allocated pages, so that no later access finds the file system full.
+pub(crate) fn allocate(fd: RawFd, from: u64, len: u64) -> Result<()> {
+    if from.checked_add(len).is_none_or(|end| end > file_limit()) {
         return Err(Error::NoMemory);
     }
     loop {

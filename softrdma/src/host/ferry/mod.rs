@@ -1,0 +1,222 @@
+//! Payload where the kernel refuses [`copy`](super::copy): through shared memory, with the target's help.
+//!
+//! Two processes that may map each other's segments may still be forbidden to reach each other's memory: by Yama, a
+//! seccomp filter, another user's identity, a namespace. Then the target's part of a copy is the target's to do. A process
+//! that serves ([`Ferry::serve`]) has a thread for this, which sleeps in the kernel while there is nothing to do, and a
+//! few mailboxes in its segment, each with a ring of bytes. An initiator locks a mailbox, writes a job into it and
+//! moves the payload through the ring, in pieces, so that both copies run at the same time.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mailbox` | what stands where in the segment, and who writes it; waiting and waking |
+//! | `memory` | copies between a ring and the process's own memory that answer a bad address with an error |
+//! | `service` | the target's side |
+//! | `passage` | the initiator's side |
+//! | `registered` | a process's keys as its service looks at them |
+//!
+//! # What the target believes
+//! Nothing but its own books. A job names keys, and each piece of memory is looked up ([`Registered`]) right before it
+//! is touched, with the right that the job's [`Purpose`] needs: a job that lies reaches no more than one that does not.
+//! Whether the initiator may use a key on this queue pair is checked by the initiator, as everywhere in this transport.
+//!
+//! # Deaths
+//! A dead initiator leaves a locked mailbox ([`super::lock`]); the next one to lock it ends the job first. The service
+//! thread never waits for an initiator: a job that does not go on costs nothing. A dead target is noticed by who waits
+//! for it. The service thread takes no lock but the one of the atomic operations, so it may be waited for with any other
+//! lock held.
+//!
+//! # Atomic operations
+//! are carried out by the target's thread behind the same lock that direct ones take ([`super::atomics`]), so both kinds
+//! are atomic among each other, and the promise is the same: `IBV_ATOMIC_HCA`. The processor's own atomic instructions
+//! would promise more, but their fault on memory that the program unmapped is a signal that nothing could answer.
+
+mod mailbox;
+mod memory;
+mod passage;
+mod registered;
+mod service;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::core::verbs::Access;
+
+use super::error::{Error, Result};
+use super::segment::{Block, Segment};
+
+pub use passage::{Local, atomic, transfer};
+pub use registered::with_keys;
+
+/// What the target's memory is used for, which says what right is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The payload of a send goes into a receive buffer.
+    Receive,
+    /// RDMA write, atomic write.
+    Write,
+    /// RDMA read.
+    Read,
+    /// Compare and swap, fetch and add.
+    Atomic,
+}
+
+impl Purpose {
+    /// The right that the key must have.
+    pub fn access(self) -> Access {
+        match self {
+            Purpose::Receive => Access::LOCAL_WRITE,
+            Purpose::Write => Access::REMOTE_WRITE,
+            Purpose::Read => Access::REMOTE_READ,
+            Purpose::Atomic => Access::REMOTE_ATOMIC,
+        }
+    }
+}
+
+/// A range of the target's memory and the key that opens it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// Key of a region or window of the target.
+    pub key: u32,
+    /// First byte as the target's program addresses it, whatever address users of the key give to it: see
+    /// [`Entry::translate`](super::keys::Entry::translate).
+    pub addr: u64,
+    /// Number of bytes.
+    pub len: u64,
+}
+
+/// The target's own knowledge of its keys, which no other process can write.
+pub trait Registered: Send + Sync {
+    /// Runs `access` when the whole piece lies in memory that its key opens for [`Purpose::access`], and answers whether
+    /// it did. The memory must stay registered until `access` returns, which takes microseconds.
+    ///
+    /// Where the keys are in a [`Keys`](super::keys::Keys), [`with_keys`] does it.
+    ///
+    /// Called by the service thread. Whatever lock this takes must not be held by anybody who waits for a pin of a key
+    /// or for the service.
+    fn with(&self, purpose: Purpose, piece: &Piece, access: &mut dyn FnMut()) -> bool;
+}
+
+/// Why a transfer or an atomic operation failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// This process's range is not mapped, or not with the access needed.
+    Local,
+    /// The target's range is not mapped, or not with the access needed.
+    Remote,
+    /// The target's own books do not open the memory to this purpose.
+    Refused,
+    /// The target is dead.
+    Gone,
+    /// The target does not serve, or did not begin within the limit. An atomic operation was not carried out and never
+    /// will be. A transfer may have moved a beginning of its bytes and moves no more.
+    NoAnswer,
+    /// The target stopped in the middle: an atomic operation may have been carried out, or may still be.
+    Unclear,
+    /// Another `errno` value.
+    Os(i32),
+}
+
+/// The owner's side: whether this process serves.
+#[derive(Debug)]
+pub struct Ferry {
+    segment: Arc<Segment>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Where the mailboxes are. Kept until the segment goes: initiators may still write there.
+    block: Option<Block>,
+    service: Option<service::Service>,
+}
+
+impl Ferry {
+    /// Does not serve yet, and costs nothing.
+    pub fn new(segment: Arc<Segment>) -> Self {
+        Ferry { segment, state: Mutex::default() }
+    }
+
+    /// Whether a peer asked for service that is not there: one load, for the owner's polls.
+    #[inline]
+    pub fn wanted(&self) -> bool {
+        self.segment.ferry_state().is_ok_and(|word| word.load(Ordering::Relaxed) == mailbox::WANTED)
+            && self.segment.is_mine()
+    }
+
+    /// Whether the service thread is there.
+    pub fn serving(&self) -> bool {
+        self.segment.is_mine() && self.state().service.as_ref().is_some_and(|s| !s.has_ended())
+    }
+
+    /// Starts the service thread, when there is none yet.
+    ///
+    /// Errors: [`Error::NoMemory`] for mailboxes or a thread, [`Error::Forked`].
+    pub fn serve(&self, registered: Arc<dyn Registered>) -> Result<()> {
+        if !self.segment.is_mine() {
+            return Err(Error::Forked);
+        }
+        let mut state = self.state();
+        // It ends by itself only when `Registered` panics.
+        if state.service.as_ref().is_none_or(service::Service::has_ended) {
+            let block = match state.block {
+                Some(block) => block,
+                None => self.segment.alloc(mailbox::BYTES, 4096)?,
+            };
+            state.block = Some(block);
+            state.service = Some(service::Service::start(self.segment.clone(), block.offset, registered)?);
+            self.segment.ferry_offset()?.store(block.offset, Ordering::Release);
+        }
+        mailbox::say_serving(self.segment.ferry_state()?);
+        Ok(())
+    }
+
+    /// Ends the service; what was under way gets no answer.
+    pub fn stop(&self) {
+        // A forked child has neither the thread nor a say in its parent's segment.
+        if self.segment.is_mine()
+            && let Some(service) = self.state().service.take()
+        {
+            service.stop();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Drop for Ferry {
+    fn drop(&mut self) {
+        if self.segment.is_mine() {
+            self.stop();
+            return;
+        }
+        // Not by its lock, which a thread of the parent may have held at the fork.
+        let state = self.state.get_mut().unwrap_or_else(|e| e.into_inner());
+        if let Some(service) = state.service.take() {
+            service.forget();
+        }
+    }
+}
+
+/// Whether peers of this process will need the ferry, as far as this process can tell: the kernel refuses the direct way
+/// even to one's own memory, or to whoever is not a debugger. `admitted` is the answer of
+/// [`admit_peers`](super::copy::admit_peers), which repairs Yama's `ptrace_scope` 1.
+///
+/// A `false` may be wrong: a filter on the peer is the peer's to know, which then asks ([`Ferry::wanted`]).
+pub fn needed(admitted: bool) -> bool {
+    let mut byte = [0u8; 2];
+    let [from, to] = &mut byte;
+    let iovec = |b: &mut u8| libc::iovec { iov_base: std::ptr::from_mut(b).cast(), iov_len: 1 };
+    let (from, to) = (iovec(from), iovec(to));
+    // SAFETY: one byte of this function is copied to another; the other call only answers a number.
+    let (copied, dumpable) = unsafe {
+        (
+            libc::process_vm_readv(libc::getpid(), &raw const to, 1, &raw const from, 1, 0) == 1,
+            libc::prctl(libc::PR_GET_DUMPABLE) == 1,
+        )
+    };
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    let scope = scope.ok().and_then(|s| s.trim().parse::<u8>().ok()).unwrap_or(0);
+    !copied || !dumpable || scope >= 2 || (scope == 1 && !admitted)
+}

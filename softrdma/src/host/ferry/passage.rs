@@ -1,0 +1,378 @@
+//! The initiator's side: a job in a mailbox of the target, and the payload through its ring.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::super::atomics::Operation;
+use super::super::copy::{BATCH, Cursor, NO_RANGE, Span};
+use super::super::lock::{Lock, PATIENCE};
+use super::super::segment::{Peer, Segment};
+use super::mailbox::{
+    Action, Ending, Job, MAILBOXES, Mailbox, Mailboxes, PIECES, Phase, RING, STEP, Signal, ask, in_phase,
+    is_in, next_job,
+};
+use super::memory::{File, Stop};
+use super::{Failure, Piece, Purpose};
+
+/// How long a service that is not there yet is waited for; starting one takes less when its process looks.
+const ASKING: Duration = Duration::from_millis(2);
+
+/// This process's end of a transfer.
+#[derive(Debug, Clone, Copy)]
+pub enum Local<'a> {
+    /// Memory of the program, read or written.
+    Memory(&'a [Span]),
+    /// Bytes that are this process's own, such as an inline payload; they can only be read.
+    Bytes(&'a [u8]),
+}
+
+/// Moves all bytes between this process's memory and pieces of the target's, in order; the shorter list ends it. The
+/// bytes go to this process for [`Purpose::Read`], else to the target.
+///
+/// `limit` is how long the target may take without getting on. When it fails, a beginning of the bytes may have been
+/// moved, as with hardware. May be called with locks of the target's queues held.
+///
+/// # Safety
+/// Bytes of this process that are overwritten must be memory that a program gave away for this: no Rust reference to them
+/// may be live.
+pub unsafe fn transfer(
+    me: &Segment,
+    peer: &Peer,
+    purpose: Purpose,
+    pieces: &[Piece],
+    local: Local<'_>,
+    limit: Duration,
+) -> Result<(), Failure> {
+    let action = match purpose {
+        Purpose::Read => Action::Get,
+        Purpose::Receive | Purpose::Write => Action::Put(purpose),
+        Purpose::Atomic => return Err(Failure::Os(libc::EINVAL)),
+    };
+    let mut here = match local {
+        Local::Memory(spans) => Here::Memory(Cursor::new(spans)),
+        Local::Bytes(_) if action == Action::Get => return Err(Failure::Os(libc::EINVAL)),
+        Local::Bytes(bytes) => Here::Bytes(bytes),
+    };
+    let mut left = match local {
+        Local::Memory(spans) => spans.iter().fold(0u64, |sum, span| sum.saturating_add(span.len)),
+        Local::Bytes(bytes) => bytes.len() as u64,
+    };
+    for pieces in pieces.chunks(PIECES) {
+        let job = Job::new(action, pieces, left);
+        if job.len == 0 {
+            continue;
+        }
+        left -= job.len;
+        let passage = Passage::begin(me, peer, &job, limit)?;
+        match action {
+            Action::Get => passage.get(&job, &mut here)?,
+            _ => passage.put(&job, &mut here)?,
+        }
+    }
+    Ok(())
+}
+
+/// Carries out an operation on eight bytes of the target; answers the value before. The piece's length does not matter,
+/// its address must be a multiple of eight.
+pub fn atomic(
+    me: &Segment,
+    peer: &Peer,
+    piece: Piece,
+    operation: Operation,
+    limit: Duration,
+) -> Result<u64, Failure> {
+    if !piece.addr.is_multiple_of(8) {
+        return Err(Failure::Os(libc::EINVAL));
+    }
+    let job = Job::new(Action::Atomic(operation), &[Piece { len: 8, ..piece }], 8);
+    let passage = Passage::begin(me, peer, &job, limit)?;
+    passage.post();
+    passage.finish()?;
+    Ok(passage.mailbox.value.load(Ordering::Relaxed))
+}
+
+/// What is left of this process's end.
+enum Here<'a> {
+    Memory(Cursor<'a>),
+    Bytes(&'a [u8]),
+}
+
+/// A mailbox that this process holds, with a job in it.
+struct Passage<'a> {
+    me: &'a Segment,
+    peer: &'a Peer,
+    bell: Signal<'a>,
+    mailbox: Mailbox<'a>,
+    /// The job's state word when it is posted.
+    posted: u64,
+    limit: Duration,
+}
+
+impl Drop for Passage<'_> {
+    fn drop(&mut self) {
+        self.mailbox.lock.unlock(self.me.owner());
+    }
+}
+
+/// Why waiting ended without news.
+enum Silence {
+    Gone,
+    Limit,
+}
+
+impl<'a> Passage<'a> {
+    /// Takes a mailbox and writes the job into it, which is not posted yet.
+    fn begin(me: &'a Segment, peer: &'a Peer, job: &Job, limit: Duration) -> Result<Self, Failure> {
+        if !me.is_mine() {
+            return Err(Failure::Os(libc::EPERM));
+        }
+        let word = peer.ferry_state().map_err(|e| Failure::Os(e.errno()))?;
+        if !ask(word, ASKING.min(limit)) {
+            return Err(if peer.lives() { Failure::NoAnswer } else { Failure::Gone });
+        }
+        let mailboxes = Self::mailboxes(peer)?;
+        // It takes a sleeper a while to wake up; the payload can be on its way meanwhile.
+        mailboxes.bell.rouse();
+        let first = usize::from(me.owner().slot()) % MAILBOXES;
+        let mut order = (0..MAILBOXES).map(|i| &mailboxes.all[(first + i) % MAILBOXES]);
+        let lock = |m: &Mailbox<'_>| Lock::lock(m.lock, me.owner(), me, limit).is_some();
+        let mailbox = match order.find(|m| m.lock.try_lock(me.owner())) {
+            Some(free) => *free,
+            None if lock(&mailboxes.all[first]) => mailboxes.all[first],
+            None => return Err(Failure::NoAnswer),
+        };
+        let mut passage = Passage { me, peer, bell: mailboxes.bell, mailbox, posted: 0, limit };
+        mailbox.turn.nobody_sleeps();
+        passage.settle()?;
+        passage.posted = next_job(mailbox.state.load(Ordering::Relaxed));
+        mailbox.cancel.store(0, Ordering::Relaxed);
+        mailbox.filled.store(0, Ordering::Relaxed);
+        mailbox.emptied.store(0, Ordering::Relaxed);
+        mailbox.write_job(job);
+        Ok(passage)
+    }
+
+    fn mailboxes(peer: &'a Peer) -> Result<Mailboxes<'a>, Failure> {
+        let offset = || peer.ferry_offset().map_err(|e| Failure::Os(e.errno()));
+        if let Ok(mailboxes) = Mailboxes::at(peer.memory(), offset()?) {
+            return Ok(mailboxes);
+        }
+        // The segment may have grown since it was mapped.
+        let _ = peer.refresh();
+        Mailboxes::at(peer.memory(), offset()?).map_err(|_| Failure::Os(libc::EPROTO))
+    }
+
+    /// Ends the job that an earlier holder left behind.
+    fn settle(&self) -> Result<(), Failure> {
+        loop {
+            let seen = self.mailbox.turn.seen();
+            let state = self.mailbox.state.load(Ordering::Acquire);
+            if is_in(state, Phase::Posted) {
+                self.withdraw(state);
+            } else if is_in(state, Phase::Active) {
+                self.mailbox.cancel.store(state, Ordering::Release);
+                self.bell.raise();
+                self.wait(seen).map_err(|silence| match silence {
+                    Silence::Gone => Failure::Gone,
+                    // Nothing of this operation was posted.
+                    Silence::Limit => Failure::NoAnswer,
+                })?;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn post(&self) {
+        self.mailbox.state.store(self.posted, Ordering::Release);
+        self.bell.raise();
+    }
+
+    /// Takes back a job that the service did not begin yet: `true` when it never will.
+    fn withdraw(&self, posted: u64) -> bool {
+        let cancelled = in_phase(posted, Phase::Cancelled);
+        self.mailbox.state.compare_exchange(posted, cancelled, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    fn is_done(&self) -> bool {
+        self.mailbox.state.load(Ordering::Acquire) == in_phase(self.posted, Phase::Done)
+    }
+
+    /// Waits for a step of the service since `seen`.
+    fn wait(&self, seen: u32) -> Result<(), Silence> {
+        let mut start = None;
+        while !self.mailbox.turn.wait(seen, Some(PATIENCE.min(self.limit))) {
+            if !self.peer.lives() {
+                return Err(Silence::Gone);
+            }
+            if start.get_or_insert_with(Instant::now).elapsed() + PATIENCE >= self.limit {
+                return Err(Silence::Limit);
+            }
+            // Whatever the words said about its sleep.
+            self.bell.wake();
+        }
+        Ok(())
+    }
+
+    /// Waits as [`Passage::wait`] does, for a job that was posted.
+    fn wait_posted(&self, seen: u32) -> Result<(), Failure> {
+        self.wait(seen).map_err(|silence| match silence {
+            Silence::Gone => Failure::Gone,
+            Silence::Limit => self.give_up(),
+        })
+    }
+
+    /// The target did not get on: what is known then.
+    #[cold]
+    fn give_up(&self) -> Failure {
+        if self.withdraw(self.posted) {
+            return Failure::NoAnswer;
+        }
+        self.cancel();
+        match self.is_done() {
+            true => self.outcome().err().unwrap_or(Failure::Unclear),
+            false => Failure::Unclear,
+        }
+    }
+
+    /// Tells the service not to go on, and waits a moment for it: the next holder waits longer when it must.
+    #[cold]
+    fn cancel(&self) {
+        if self.withdraw(self.posted) {
+            return;
+        }
+        let seen = self.mailbox.turn.seen();
+        self.mailbox.cancel.store(in_phase(self.posted, Phase::Active), Ordering::Release);
+        self.bell.raise();
+        if !self.is_done() {
+            self.mailbox.turn.wait(seen, Some(PATIENCE));
+        }
+    }
+
+    /// How the job ended, which it has.
+    fn outcome(&self) -> Result<(), Failure> {
+        match Ending::from_word(self.mailbox.ending.load(Ordering::Relaxed)) {
+            Ending::Done => Ok(()),
+            Ending::Fault => Err(Failure::Remote),
+            Ending::Refused => Err(Failure::Refused),
+            Ending::Cancelled | Ending::Busy => Err(Failure::NoAnswer),
+            Ending::Errno(e) => Err(Failure::Os(e)),
+        }
+    }
+
+    /// Waits for the end of a posted job.
+    fn finish(&self) -> Result<(), Failure> {
+        loop {
+            let seen = self.mailbox.turn.seen();
+            if self.is_done() {
+                return self.outcome();
+            }
+            self.wait_posted(seen)?;
+        }
+    }
+
+    /// Fills the ring with the payload.
+    fn put(&self, job: &Job, here: &mut Here<'_>) -> Result<(), Failure> {
+        let file = File(self.peer.descriptor(true).ok_or(Failure::Os(libc::EBADF))?);
+        let mut filled = 0;
+        while filled < job.len {
+            let seen = self.mailbox.turn.seen();
+            if self.is_done() {
+                break;
+            }
+            let within = filled.wrapping_sub(self.mailbox.emptied.load(Ordering::Acquire));
+            if within > RING {
+                self.cancel();
+                return Err(Failure::Os(libc::EPROTO));
+            }
+            let (at, straight) = self.mailbox.place(filled);
+            let len = (RING - within).min(straight).min(STEP).min(job.len - filled);
+            if len == 0 {
+                self.wait_posted(seen)?;
+                continue;
+            }
+            let first = filled == 0;
+            match self.fill(file, at, len, here) {
+                Ok(n) => filled += n,
+                Err(failure) => {
+                    if !first {
+                        self.cancel();
+                    }
+                    return Err(failure);
+                }
+            }
+            self.mailbox.filled.store(filled, Ordering::Release);
+            if first { self.post() } else { self.bell.raise() }
+        }
+        self.finish()
+    }
+
+    fn fill(&self, file: File, at: u64, len: u64, here: &mut Here<'_>) -> Result<u64, Failure> {
+        match here {
+            Here::Memory(cursor) => {
+                let mut ranges = [NO_RANGE; BATCH];
+                let (count, _) = cursor.fill(&mut ranges, len);
+                let n = file.take_in(at, &ranges[..count]).map_err(local)?;
+                cursor.advance(n);
+                Ok(n)
+            }
+            Here::Bytes(bytes) => {
+                let (now, rest) = bytes.split_at_checked(len as usize).ok_or(Failure::Local)?;
+                self.peer.memory().write(at, now).map_err(|e| Failure::Os(e.errno()))?;
+                *bytes = rest;
+                Ok(len)
+            }
+        }
+    }
+
+    /// Empties the ring into this process's memory.
+    fn get(&self, job: &Job, here: &mut Here<'_>) -> Result<(), Failure> {
+        let Here::Memory(cursor) = here else { return Err(Failure::Local) };
+        let file = File(self.peer.descriptor(false).ok_or(Failure::Os(libc::EBADF))?);
+        self.post();
+        let mut emptied = 0;
+        while emptied < job.len {
+            let seen = self.mailbox.turn.seen();
+            let done = self.is_done();
+            let within = self.mailbox.filled.load(Ordering::Acquire).wrapping_sub(emptied);
+            if within > RING || within > job.len - emptied {
+                self.cancel();
+                return Err(Failure::Os(libc::EPROTO));
+            }
+            if within == 0 {
+                if done {
+                    self.outcome()?;
+                    return Err(Failure::Os(libc::EPROTO));
+                }
+                self.wait_posted(seen)?;
+                continue;
+            }
+            let (at, straight) = self.mailbox.place(emptied);
+            let mut ranges = [NO_RANGE; BATCH];
+            let (count, _) = cursor.fill(&mut ranges, within.min(straight).min(STEP));
+            // SAFETY: the caller of `transfer` vouches for the ranges.
+            match unsafe { file.bring_out(at, &ranges[..count]) } {
+                Ok(n) => {
+                    cursor.advance(n);
+                    emptied += n;
+                }
+                Err(stop) => {
+                    self.cancel();
+                    return Err(local(stop));
+                }
+            }
+            self.mailbox.emptied.store(emptied, Ordering::Release);
+            if !done {
+                self.bell.raise();
+            }
+        }
+        self.finish()
+    }
+}
+
+fn local(stop: Stop) -> Failure {
+    match stop {
+        Stop::Fault => Failure::Local,
+        Stop::Errno(e) => Failure::Os(e),
+    }
+}

@@ -1,0 +1,98 @@
+//! The keys of a process as its service looks at them.
+
+use std::sync::atomic::Ordering;
+
+use super::super::keys::{Keys, Lookup, ROOT, pin};
+use super::super::segment::Segment;
+use super::{Piece, Purpose};
+
+/// Attempts at a pin, when other users have all of them.
+const ATTEMPTS: u32 = 100;
+
+/// [`Registered::with`](super::Registered::with) for a process that has its keys in a [`Keys`]: by its private books, and the
+/// key is pinned meanwhile, as by any peer that uses it, so its removal waits.
+pub fn with_keys(
+    segment: &Segment,
+    keys: &Keys,
+    purpose: Purpose,
+    piece: &Piece,
+    access: &mut dyn FnMut(),
+) -> bool {
+    let Ok(table) = segment.root(ROOT).map(|root| root.load(Ordering::Acquire)) else { return false };
+    let pinned = (0..ATTEMPTS).find_map(|_| {
+        let pinned = pin(segment.memory(), table, piece.key, segment.owner(), segment);
+        let busy = matches!(pinned, Err(Lookup::Busy | Lookup::Torn));
+        if busy {
+            std::thread::yield_now();
+        }
+        (!busy).then_some(pinned)
+    });
+    // What stands in the segment, where peers write, may take rights away and gives none.
+    let (Some(Ok(pinned)), Some(entry)) = (pinned, keys.local(piece.key)) else { return false };
+    let inside = piece
+        .addr
+        .checked_sub(entry.base)
+        .is_some_and(|at| at <= entry.key.length && piece.len <= entry.key.length - at);
+    let valid = entry.key.valid && pinned.entry.key.valid;
+    let open = valid && entry.key.access.has(purpose.access()) && inside;
+    if open {
+        access();
+    }
+    open
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::super::super::keys::Entry;
+    use super::super::super::segment::Segment;
+    use super::super::super::testing::TestDir;
+    use super::*;
+    use crate::core::keys::{Key, Kind};
+    use crate::core::verbs::Access;
+
+    #[test]
+    fn what_a_key_opens() {
+        let dir = TestDir::new("registered");
+        let segment = Arc::new(Segment::create(dir.folder()).unwrap());
+        let keys = Keys::new(segment.clone()).unwrap();
+        let key = Key {
+            kind: Kind::Region,
+            valid: true,
+            pd: 1,
+            start: 0,
+            length: 100,
+            access: Access::LOCAL_WRITE.and(Access::REMOTE_READ),
+        };
+        let region = keys.add(&Entry { key, base: 5000 }).unwrap();
+        let kind = Kind::Window2 { qp_num: 4 };
+        let window = Key { kind, access: Access::REMOTE_WRITE, length: 10, ..key };
+        let window = keys.add(&Entry { key: window, base: 5050 }).unwrap();
+        let with = |purpose, key, addr, len| {
+            let mut calls = 0;
+            let open = with_keys(&segment, &keys, purpose, &Piece { key, addr, len }, &mut || calls += 1);
+            assert_eq!(calls, i32::from(open));
+            open
+        };
+        for purpose in [Purpose::Receive, Purpose::Read] {
+            assert!(with(purpose, region, 5000, 100) && with(purpose, region, 5099, 1));
+            assert!(!with(purpose, region, 5000, 101) && !with(purpose, region, 4999, 1));
+            assert!(!with(purpose, region, 5100, 1) && !with(purpose, region, 5001, u64::MAX));
+            assert!(!with(purpose, region ^ 1, 5000, 1) && !with(purpose, 0, 5000, 1));
+            assert!(!with(purpose, window, 5050, 1));
+        }
+        assert!(!with(Purpose::Write, region, 5000, 1) && !with(Purpose::Atomic, region, 5000, 8));
+        assert!(with(Purpose::Write, window, 5050, 10) && !with(Purpose::Write, window, 5049, 2));
+        // Nobody removes a key within.
+        let piece = Piece { key: region, addr: 5000, len: 1 };
+        let now = Duration::ZERO;
+        let mut removed = None;
+        assert!(with_keys(&segment, &keys, Purpose::Read, &piece, &mut || removed =
+            keys.remove(region, &*segment, now).ok()));
+        assert_eq!(removed, Some(false));
+        assert_eq!(keys.wait_unused(region, &*segment, now), Ok(true));
+        assert!(!with(Purpose::Read, region, 5000, 1));
+    }
+}

@@ -1,0 +1,314 @@
+//! The target's side: one thread that works on all mailboxes in turn, a step at a time.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::super::atomics::Operation;
+use super::super::error::{Error, Result};
+use super::super::lock::Lock;
+use super::super::segment::Segment;
+use super::mailbox::{
+    Action, Ending, Job, MAILBOXES, Mailbox, Mailboxes, Phase, RING, STEP, in_phase, is_in, say_ended,
+};
+use super::memory::{File, Stop, range};
+use super::{Piece, Registered};
+
+/// How long the lock of the atomic operations is waited for: a living owner has it for microseconds.
+const ATOMICS: Duration = Duration::from_millis(100);
+const STACK: usize = 256 << 10;
+
+/// A running service thread.
+pub(super) struct Service {
+    thread: JoinHandle<()>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    segment: Arc<Segment>,
+    offset: u64,
+    registered: Arc<dyn Registered>,
+    stop: AtomicBool,
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Service").finish_non_exhaustive()
+    }
+}
+
+impl Service {
+    pub(super) fn start(segment: Arc<Segment>, offset: u64, registered: Arc<dyn Registered>) -> Result<Self> {
+        let shared = Arc::new(Shared { segment, offset, registered, stop: AtomicBool::new(false) });
+        let work = shared.clone();
+        let builder = std::thread::Builder::new().name("ironverbs-ferry".into()).stack_size(STACK);
+        let thread = without_signals(|| builder.spawn(move || work.run())).map_err(|_| Error::NoMemory)?;
+        Ok(Service { thread, shared })
+    }
+
+    pub(super) fn stop(self) {
+        self.shared.stop.store(true, Ordering::Release);
+        if let Ok(mailboxes) = Mailboxes::at(self.shared.segment.memory(), self.shared.offset) {
+            mailboxes.bell.raise();
+            mailboxes.bell.wake();
+        }
+        // It may be the last to know what holds this.
+        if self.thread.thread().id() == std::thread::current().id() {
+            return;
+        }
+        // A panic of the thread was that of `Registered`, and was reported when it happened.
+        let _ = self.thread.join();
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// In a forked child, where the thread does not exist.
+    pub(super) fn forget(self) {
+        std::mem::forget(self.thread);
+    }
+}
+
+/// Starts a thread that receives none of the program's signals.
+fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    // SAFETY: signal sets are plain memory that the calls fill; the thread's mask is put back.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        let changed = libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before) == 0;
+        let result = start();
+        if changed {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        }
+        result
+    }
+}
+
+/// A job under way.
+struct Active {
+    /// Its number, in phase active.
+    state: u64,
+    job: Job,
+    file: File,
+    /// Bytes done; the piece where the next one is, and how far in it.
+    done: u64,
+    piece: usize,
+    skip: u64,
+}
+
+impl Shared {
+    fn run(&self) {
+        /// Says so also when `Registered` panics.
+        struct Leave<'a>(&'a Segment);
+        impl Drop for Leave<'_> {
+            fn drop(&mut self) {
+                if let Ok(word) = self.0.ferry_state() {
+                    say_ended(word);
+                }
+            }
+        }
+        let _leave = Leave(&self.segment);
+        let Ok(mailboxes) = Mailboxes::at(self.segment.memory(), self.offset) else { return };
+        let Ok(atomics) = self.segment.atomics_lock() else { return };
+        let mut active = [const { None }; MAILBOXES];
+        for mailbox in &mailboxes.all {
+            // What a service before this one left.
+            let state = mailbox.state.load(Ordering::Acquire);
+            if is_in(state, Phase::Active) {
+                Worker { shared: self, mailbox, atomics }.finish(state, Ending::Cancelled);
+            }
+        }
+        loop {
+            let seen = mailboxes.bell.seen();
+            let stop = self.stop.load(Ordering::Acquire);
+            let mut busy = false;
+            for (mailbox, active) in mailboxes.all.iter().zip(&mut active) {
+                let worker = Worker { shared: self, mailbox, atomics };
+                if stop {
+                    worker.leave(active);
+                } else {
+                    busy |= worker.step(active);
+                }
+            }
+            if stop {
+                return;
+            }
+            if !busy {
+                mailboxes.bell.wait(seen, None);
+            }
+        }
+    }
+}
+
+/// One mailbox, as the service works on it.
+struct Worker<'a> {
+    shared: &'a Shared,
+    mailbox: &'a Mailbox<'a>,
+    atomics: &'a Lock,
+}
+
+impl Worker<'_> {
+    /// Does one step; `false` when there is nothing to do now.
+    fn step(&self, active: &mut Option<Active>) -> bool {
+        let Some(work) = active else {
+            let posted = self.mailbox.state.load(Ordering::Acquire);
+            let state = in_phase(posted, Phase::Active);
+            if !is_in(posted, Phase::Posted) {
+                return false;
+            }
+            if self.mailbox.state.compare_exchange(posted, state, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            {
+                match self.begin(state) {
+                    Ok(work) => *active = Some(work),
+                    Err(errno) => self.finish(state, Ending::Errno(errno)),
+                }
+            }
+            return true;
+        };
+        if self.mailbox.cancel.load(Ordering::Acquire) == work.state {
+            self.finish(work.state, Ending::Cancelled);
+            *active = None;
+            return true;
+        }
+        match self.advance(work) {
+            None => false,
+            Some(None) => true,
+            Some(Some(ending)) => {
+                self.finish(work.state, ending);
+                *active = None;
+                true
+            }
+        }
+    }
+
+    fn begin(&self, state: u64) -> std::result::Result<Active, i32> {
+        let job = self.mailbox.read_job().ok_or(libc::EPROTO)?;
+        let writes = !matches!(job.action, Action::Put(_));
+        let file = self.shared.segment.descriptor(writes).map(File).ok_or(libc::EBADF)?;
+        Ok(Active { state, job, file, done: 0, piece: 0, skip: 0 })
+    }
+
+    /// Ends what is under way, because the service ends.
+    fn leave(&self, active: &mut Option<Active>) {
+        if let Some(work) = active.take() {
+            self.finish(work.state, Ending::Cancelled);
+        }
+    }
+
+    fn finish(&self, state: u64, ending: Ending) {
+        self.mailbox.ending.store(ending.to_word(), Ordering::Relaxed);
+        let done = in_phase(state, Phase::Done);
+        // Another word than ours was written by nobody honest: then nobody gets an answer.
+        let _ = self.mailbox.state.compare_exchange(state, done, Ordering::Release, Ordering::Relaxed);
+        self.mailbox.turn.raise();
+    }
+
+    /// Goes on with a job: `None` when it must wait for the initiator, the ending when it has ended.
+    fn advance(&self, work: &mut Active) -> Option<Option<Ending>> {
+        if let Action::Atomic(operation) = work.job.action {
+            return Some(Some(self.execute(work.file, &work.job.pieces()[0], operation)));
+        }
+        let left = work.job.len - work.done;
+        if left == 0 {
+            return Some(Some(Ending::Done));
+        }
+        let puts = matches!(work.job.action, Action::Put(_));
+        let (mine, theirs) = (work.done, if puts { self.mailbox.filled } else { self.mailbox.emptied });
+        let theirs = theirs.load(Ordering::Acquire);
+        // Bytes in the ring; a distance that cannot be is the initiator's lie.
+        let (within, true) = (if puts {
+            let within = theirs.wrapping_sub(mine);
+            (within, within <= RING)
+        } else {
+            let within = mine.wrapping_sub(theirs);
+            (RING.wrapping_sub(within), within <= RING)
+        }) else {
+            return Some(Some(Ending::Errno(libc::EPROTO)));
+        };
+        if within == 0 {
+            return None;
+        }
+        let pieces = work.job.pieces();
+        while pieces.get(work.piece).is_some_and(|p| work.skip == p.len) {
+            (work.piece, work.skip) = (work.piece + 1, 0);
+        }
+        let Some(piece) = pieces.get(work.piece) else { return Some(Some(Ending::Done)) };
+        let (at, straight) = self.mailbox.place(mine);
+        let len = (piece.len - work.skip).min(within).min(left).min(straight).min(STEP);
+        let here = Piece { addr: piece.addr + work.skip, len, key: piece.key };
+        match self.copy(work.file, work.job.action, at, &here) {
+            Ok(n) => {
+                work.done += n;
+                work.skip += n;
+            }
+            Err(ending) => return Some(Some(ending)),
+        }
+        let counter = if puts { self.mailbox.emptied } else { self.mailbox.filled };
+        counter.store(work.done, Ordering::Release);
+        if work.done == work.job.len {
+            return Some(Some(Ending::Done));
+        }
+        self.mailbox.turn.raise();
+        Some(None)
+    }
+
+    /// Copies between the ring and one piece of memory.
+    fn copy(&self, file: File, action: Action, at: u64, piece: &Piece) -> std::result::Result<u64, Ending> {
+        let puts = matches!(action, Action::Put(_));
+        let memory = range(piece.addr, piece.len);
+        let mut moved = Err(Ending::Refused);
+        let allowed = self.shared.registered.with(action.purpose(), piece, &mut || {
+            let result = if puts {
+                // SAFETY: the memory is registered for being written by peers, so the program gave it away.
+                unsafe { file.bring_out(at, &memory) }
+            } else {
+                file.take_in(at, &memory)
+            };
+            moved = result.map_err(|stop| match stop {
+                Stop::Fault => Ending::Fault,
+                Stop::Errno(e) => Ending::Errno(e),
+            });
+        });
+        if allowed { moved } else { Err(Ending::Refused) }
+    }
+
+    /// An atomic operation: by way of the ring, behind the lock that the direct ones take.
+    fn execute(&self, file: File, piece: &Piece, operation: Operation) -> Ending {
+        let segment = &self.shared.segment;
+        let Ok(word) = segment.memory().u64(self.mailbox.ring) else { return Ending::Errno(libc::EIO) };
+        // Taken over from the dead it needs no repair.
+        if self.atomics.lock(segment.owner(), &**segment, ATOMICS).is_none() {
+            return Ending::Busy;
+        }
+        let memory = range(piece.addr, piece.len);
+        let mut moved = Err(Stop::Fault);
+        let allowed = self.shared.registered.with(Action::Atomic(operation).purpose(), piece, &mut || {
+            moved = (|| {
+                file.take_in(self.mailbox.ring, &memory)?;
+                let before = word.load(Ordering::Acquire);
+                self.mailbox.value.store(before, Ordering::Relaxed);
+                let after = match operation {
+                    Operation::FetchAdd(n) => before.wrapping_add(n),
+                    Operation::CompareSwap { compare, .. } if compare != before => return Ok(()),
+                    Operation::CompareSwap { swap, .. } => swap,
+                    Operation::Write(value) => value,
+                };
+                word.store(after, Ordering::Release);
+                // SAFETY: the memory is registered for being written by peers, so the program gave it away.
+                unsafe { file.bring_out(self.mailbox.ring, &memory) }?;
+                Ok(())
+            })();
+        });
+        self.atomics.unlock(segment.owner());
+        match moved {
+            _ if !allowed => Ending::Refused,
+            Ok(()) => Ending::Done,
+            Err(Stop::Fault) => Ending::Fault,
+            Err(Stop::Errno(e)) => Ending::Errno(e),
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! What the tests of the device share: folders, ends of connections, forked processes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use softrdma::core::completion::Completion;
+use softrdma::core::receive::Sge;
+use softrdma::core::request::{Operands, Rejected};
+use softrdma::core::verbs::{Access, Attr, Event, Opcode, QpState, QpType, SendFlags, Status};
+use softrdma::device::{
+    Attributes, Capabilities, Channel, CompletionQueue, CqFlags, Data, Datagram, Device, EventQueue, Path,
+    QpInit, QueuePair, Region, Settings, SharedReceiveQueue, Wr,
+};
+use softrdma::host::folder::Config;
+
+/// The address of every device here.
+pub const GID: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0xff, 0xfe, 0, 0, 1];
+/// All rights.
+pub const ALL: Access = Access(0x1f);
+/// The key of all datagrams.
+pub const QKEY: u32 = 0x1111_1111;
+
+/// A folder of its own for one test, removed at the end.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = PathBuf::from(format!("/dev/shm/ironverbs-device-{}-{number}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Folder(path)
+    }
+
+    pub fn open(&self) -> Arc<Device> {
+        let folder = Config { path: self.0.join("f"), group: None };
+        let device = Device::open(&Settings { folder }).unwrap();
+        device.set_gids(&[GID]);
+        device
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A device with a context.
+pub struct Node {
+    pub device: Arc<Device>,
+    pub events: Arc<EventQueue>,
+    pub pd: u32,
+}
+
+impl Node {
+    pub fn new(folder: &Folder) -> Self {
+        let device = folder.open();
+        let events = EventQueue::new(&device).unwrap();
+        let pd = device.alloc_pd().unwrap();
+        Node { device, events, pd }
+    }
+
+    pub fn cq(&self, cqe: u32, channel: Option<&Arc<Channel>>, cookie: usize) -> Arc<CompletionQueue> {
+        CompletionQueue::new(&self.device, cqe, channel, &self.events, cookie, CqFlags::default()).unwrap()
+    }
+
+    pub fn init(&self, qp_type: QpType, cq: &Arc<CompletionQueue>) -> QpInit {
+        QpInit {
+            qp_type,
+            pd: self.pd,
+            send_cq: Some(cq.clone()),
+            recv_cq: Some(cq.clone()),
+            srq: None,
+            cap: Capabilities {
+                max_send_wr: 16,
+                max_recv_wr: 16,
+                max_send_sge: 4,
+                max_recv_sge: 4,
+                max_inline_data: 64,
+            },
+            sq_sig_all: false,
+            xrcd: None,
+            events: self.events.clone(),
+            cookie: 7,
+        }
+    }
+
+    /// A queue pair with a completion queue and memory.
+    pub fn end(&self, qp_type: QpType) -> End {
+        let cq = self.cq(64, None, 1);
+        let qp = QueuePair::new(&self.device, &self.init(qp_type, &cq)).unwrap();
+        self.end_of(qp, cq)
+    }
+
+    pub fn end_of(&self, qp: Arc<QueuePair>, cq: Arc<CompletionQueue>) -> End {
+        let memory = Buffer::new(64 << 10);
+        let (addr, length) = (memory.addr(0), memory.len() as u64);
+        let region = self.device.register(self.pd, addr, length, addr, ALL).unwrap();
+        End { qp, cq, memory, region }
+    }
+
+    /// The next asynchronous event, which is there already or comes soon.
+    pub fn event(&self) -> Event {
+        assert!(readable(self.events.fd(), 5000), "no event comes");
+        self.events.next().unwrap().0
+    }
+
+    pub fn has_event(&self) -> bool {
+        readable(self.events.fd(), 0)
+    }
+}
+
+/// Memory that the device writes to while the test may look at it.
+pub struct Buffer(Vec<std::cell::UnsafeCell<u8>>);
+
+// SAFETY: the tests look at bytes only after their completion.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    pub fn new(len: usize) -> Self {
+        let mut cells = Vec::with_capacity(len);
+        cells.resize_with(len, || std::cell::UnsafeCell::new(0));
+        Buffer(cells)
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn addr(&self, offset: usize) -> u64 {
+        self.0.as_ptr() as u64 + offset as u64
+    }
+
+    pub fn fill(&self, offset: usize, bytes: &[u8]) {
+        for (cell, byte) in self.0[offset..].iter().zip(bytes) {
+            // SAFETY: nothing else accesses the byte now.
+            unsafe { cell.get().write_volatile(*byte) };
+        }
+    }
+
+    pub fn bytes(&self, offset: usize, len: usize) -> Vec<u8> {
+        // SAFETY: as above.
+        self.0[offset..][..len].iter().map(|cell| unsafe { cell.get().read_volatile() }).collect()
+    }
+
+    pub fn word(&self, offset: usize) -> u64 {
+        u64::from_ne_bytes(self.bytes(offset, 8).try_into().unwrap())
+    }
+}
+
+/// One end of a connection.
+pub struct End {
+    pub qp: Arc<QueuePair>,
+    pub cq: Arc<CompletionQueue>,
+    pub memory: Buffer,
+    pub region: Region,
+}
+
+/// Attributes that connect quickly and wait long.
+pub fn attributes(dest_qp_num: u32) -> Attributes {
+    Attributes {
+        port_num: 1,
+        access: ALL,
+        qkey: QKEY,
+        path: Path { dgid: GID, is_global: true, port_num: 1, ..Path::default() },
+        path_mtu: 5,
+        dest_qp_num,
+        rq_psn: 1,
+        sq_psn: 1,
+        max_rd_atomic: 4,
+        max_dest_rd_atomic: 4,
+        min_rnr_timer: 1,
+        timeout: 12,
+        retry_cnt: 7,
+        rnr_retry: 7,
+        ..Attributes::default()
+    }
+}
+
+/// Takes a queue pair from RESET to a state.
+pub fn bring_up(qp: &QueuePair, attributes: &Attributes, last: QpState) {
+    use softrdma::core::qp::attributes as table;
+    let steps = [QpState::Init, QpState::Rtr, QpState::Rts];
+    let mut from = QpState::Reset;
+    for state in steps {
+        let (required, _) = table(qp.qp_type(), from, state).unwrap();
+        qp.modify(required.and(Attr::STATE), &Attributes { state, ..*attributes }).unwrap();
+        if state == last {
+            return;
+        }
+        from = state;
+    }
+}
+
+pub fn set_state(qp: &QueuePair, state: QpState) {
+    qp.modify(Attr::STATE, &Attributes { state, ..Attributes::default() }).unwrap();
+}
+
+pub fn connect(one: &QueuePair, other: &QueuePair) {
+    bring_up(one, &attributes(other.qp_num()), QpState::Rts);
+    bring_up(other, &attributes(one.qp_num()), QpState::Rts);
+}
+
+/// A request without anything, signalled.
+pub fn wr<'a>(wr_id: u64, opcode: Opcode, sges: &'a [Sge]) -> Wr<'a> {
+    Wr {
+        wr_id,
+        opcode,
+        flags: SendFlags::SIGNALED,
+        data: Data::Sges(sges),
+        operands: Operands::None,
+        imm_or_key: 0,
+        srq_num: 0,
+        datagram: None,
+    }
+}
+
+impl End {
+    pub fn sge(&self, offset: usize, length: usize) -> Sge {
+        Sge { addr: self.memory.addr(offset), length: length as u32, lkey: self.region.lkey }
+    }
+
+    pub fn receive(&self, wr_id: u64, offset: usize, length: usize) {
+        self.qp.post_receive(wr_id, &[self.sge(offset, length)]).unwrap();
+    }
+
+    pub fn try_send(&self, wr_id: u64, offset: usize, length: usize) -> Result<(), Rejected> {
+        self.qp.post_send(&wr(wr_id, Opcode::Send, &[self.sge(offset, length)]))
+    }
+
+    pub fn send(&self, wr_id: u64, offset: usize, length: usize) {
+        self.try_send(wr_id, offset, length).unwrap();
+    }
+
+    /// A request to the remote memory of `to`.
+    pub fn remote(&self, wr_id: u64, opcode: Opcode, offset: usize, length: usize, to: (u64, u32)) {
+        let sges = [self.sge(offset, length)];
+        let operands = Operands::Remote { addr: to.0, rkey: to.1, length: length as u64 };
+        self.qp.post_send(&Wr { operands, ..wr(wr_id, opcode, &sges) }).unwrap();
+    }
+
+    pub fn datagram(&self, wr_id: u64, qp_num: u32, offset: usize, length: usize) {
+        let sges = [self.sge(offset, length)];
+        let datagram = Some(Datagram { qp_num, qkey: QKEY, grh: &[0x60; 40], dgid: GID });
+        self.qp.post_send(&Wr { datagram, ..wr(wr_id, Opcode::Send, &sges) }).unwrap();
+    }
+
+    pub fn try_poll(&self) -> Option<Completion> {
+        poll(&self.cq)
+    }
+
+    /// The next completion, which is there already or comes soon.
+    pub fn poll(&self) -> Completion {
+        poll_soon(&self.cq)
+    }
+
+    /// The next completion, which is that of this request and good.
+    pub fn done(&self, wr_id: u64) -> Completion {
+        let completion = self.poll();
+        assert_eq!((completion.wr_id, completion.status), (wr_id, Status::Success));
+        completion
+    }
+}
+
+pub fn poll(cq: &CompletionQueue) -> Option<Completion> {
+    let mut found = None;
+    cq.poll(1, &mut |completion| found = Some(*completion));
+    found
+}
+
+pub fn poll_soon(cq: &CompletionQueue) -> Completion {
+    let start = Instant::now();
+    loop {
+        if let Some(completion) = poll(cq) {
+            return completion;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "no completion comes");
+        std::thread::yield_now();
+    }
+}
+
+/// Posts to a shared receive queue.
+pub fn post_shared(srq: &SharedReceiveQueue, wr_id: u64, end: &End, offset: usize, length: usize) {
+    srq.post(wr_id, &[end.sge(offset, length)]).unwrap();
+}
+
+pub fn readable(fd: i32, timeout: i32) -> bool {
+    let mut p = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: `p` is one writable entry.
+    unsafe { libc::poll(&raw mut p, 1, timeout) == 1 && p.revents == libc::POLLIN }
+}
+
+pub fn set_nonblocking(fd: i32) {
+    // SAFETY: plain system calls on a descriptor of the test.
+    unsafe { libc::fcntl(fd, libc::F_SETFL, libc::fcntl(fd, libc::F_GETFL) | libc::O_NONBLOCK) };
+}
+
+/// A pipe between processes, for words.
+pub struct Words([i32; 2]);
+
+impl Words {
+    pub fn new() -> Self {
+        let mut fds = [0; 2];
+        // SAFETY: `fds` has room for two descriptors.
+        assert_eq!(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, fds.as_mut_ptr()) }, 0);
+        Words(fds)
+    }
+
+    /// Sends words from this side: 0 for the parent, 1 for the child.
+    pub fn put(&self, side: usize, words: &[u64]) {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        // SAFETY: `bytes` is readable for its length.
+        let n = unsafe { libc::write(self.0[side], bytes.as_ptr().cast(), bytes.len()) };
+        assert_eq!(n, bytes.len() as isize);
+    }
+
+    pub fn get<const N: usize>(&self, side: usize) -> [u64; N] {
+        let mut bytes = vec![0u8; 8 * N];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            let rest = &mut bytes[filled..];
+            // SAFETY: `rest` is writable for its length.
+            let n = unsafe { libc::read(self.0[side], rest.as_mut_ptr().cast(), rest.len()) };
+            assert!(n > 0, "the other side is gone");
+            filled += n as usize;
+        }
+        let mut words = [0; N];
+        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_ne_bytes(bytes.try_into().unwrap());
+        }
+        words
+    }
+}
+
+impl Drop for Words {
+    fn drop(&mut self) {
+        for fd in self.0 {
+            // SAFETY: the descriptors are the test's own.
+            unsafe { libc::close(fd) };
+        }
+    }
+}
+
+/// A forked child.
+pub struct Child(libc::pid_t);
+
+impl Child {
+    /// Runs `test` in a child, which ends at once afterwards.
+    pub fn run(test: impl FnOnce()) -> Self {
+        // SAFETY: the child runs `test` and ends. Other test threads are gone there; what the tests call takes no lock
+        // that those could have held for long but the allocator's, which the C library keeps usable.
+        let pid = unsafe { libc::fork() };
+        assert!(pid >= 0);
+        if pid == 0 {
+            let ok = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test)).is_ok();
+            // SAFETY: ends the process without running what belongs to the parent.
+            unsafe { libc::_exit(i32::from(!ok)) };
+        }
+        Child(pid)
+    }
+
+    pub fn kill(&self) {
+        // SAFETY: our own child, which nobody has waited for.
+        unsafe { libc::kill(self.0, libc::SIGKILL) };
+    }
+
+    /// Waits for its end; the status that `waitpid` gives.
+    pub fn wait(self) -> i32 {
+        let mut status = 0;
+        // SAFETY: our own child; `status` is writable.
+        assert_eq!(unsafe { libc::waitpid(self.0, &raw mut status, 0) }, self.0);
+        status
+    }
+}

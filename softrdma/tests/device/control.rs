@@ -1,0 +1,381 @@
+//! Making, changing and ending objects.
+
+use std::time::Instant;
+
+use softrdma::core::qp::Refused;
+use softrdma::core::receive::Sge;
+use softrdma::core::request::Rejected;
+use softrdma::core::verbs::{Access, Attr, Opcode, QpState, QpType, Status};
+use softrdma::device::{
+    Attributes, Capabilities, Error, LIMITS, QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType,
+    WindowType, XrcDomain,
+};
+
+use crate::common::*;
+
+#[test]
+fn protection_domains_end_when_nothing_is_in_them() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let device = &node.device;
+    assert_eq!(node.pd, 1);
+    let pd = device.alloc_pd().unwrap();
+    device.hold_pd(pd).unwrap();
+    assert_eq!(device.free_pd(pd), Err(Error::Busy));
+    device.release_pd(pd);
+    let window = device.alloc_window(pd, WindowType::Two).unwrap();
+    assert_eq!(device.free_pd(pd), Err(Error::Busy));
+    device.free_window(window).unwrap();
+    assert!(device.free_window(window).is_err());
+    assert_eq!(device.free_pd(pd), Ok(()));
+    assert!(device.free_pd(pd).is_err() && device.hold_pd(pd).is_err());
+    assert!(device.register(pd, 0, 0, 0, Access::NONE).is_err());
+    let end = node.end(QpType::Rc);
+    assert_eq!(device.free_pd(node.pd), Err(Error::Busy));
+    end.qp.destroy().unwrap();
+    device.deregister(end.region.lkey).unwrap();
+    assert_eq!(device.free_pd(node.pd), Ok(()));
+}
+
+#[test]
+fn regions_are_memory_that_is_there() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let device = &node.device;
+    let page = |protection| {
+        // SAFETY: new mappings at addresses of the kernel's choice.
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        unsafe { libc::mmap(std::ptr::null_mut(), 8192, protection, flags, -1, 0) as u64 }
+    };
+    let both = page(libc::PROT_READ | libc::PROT_WRITE);
+    let read_only = page(libc::PROT_READ);
+    let register = |addr, length, access| device.register(node.pd, addr, length, addr, access);
+    let region = register(both + 1, 8000, ALL).unwrap();
+    assert_eq!(region.lkey, region.rkey);
+    assert!(register(both, 8192, Access::REMOTE_WRITE).is_err());
+    assert_eq!(register(read_only, 8192, Access::NONE).map(|_| ()), Ok(()));
+    assert_eq!(register(read_only, 8192, Access::LOCAL_WRITE), Err(Error::Fault));
+    assert_eq!(register(4096, 1, Access::NONE), Err(Error::Fault));
+    assert!(matches!(register(u64::MAX - 10, 100, Access::NONE), Err(Error::Invalid(_))));
+    // SAFETY: the mapping made above, and nothing looks into it.
+    unsafe { libc::munmap((both + 4096) as *mut _, 4096) };
+    assert_eq!(register(both, 8192, Access::NONE), Err(Error::Fault));
+    assert_eq!(device.reregister(region.lkey, None, Some((both, 4096, 0)), None), Ok(region));
+    assert_eq!(device.reregister(region.lkey, None, Some((4096, 1, 0)), None), Err(Error::Fault));
+    assert_eq!(device.deregister(region.lkey), Ok(()));
+    assert!(device.deregister(region.lkey).is_err());
+}
+
+#[test]
+fn device_memory() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    assert!(node.device.alloc_memory(0).is_err());
+    let memory = node.device.alloc_memory(100).unwrap();
+    memory.write(90, &[5; 10]).unwrap();
+    let mut back = [0; 4];
+    memory.read(96, &mut back).unwrap();
+    assert_eq!(back, [5; 4]);
+    assert!(memory.write(91, &[0; 10]).is_err() && memory.read(u64::MAX, &mut back).is_err());
+    assert!(node.device.register(node.pd, memory.address(), memory.length(), 0, ALL).is_ok());
+}
+
+#[test]
+fn sizes_and_queues_are_checked() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let cq = node.cq(1, None, 0);
+    let good = node.init(QpType::Rc, &cq);
+    let try_init = |init: &QpInit| QueuePair::new(&node.device, init).map(|qp| qp.capabilities());
+    let try_cap = |cap: Capabilities| try_init(&QpInit { cap, ..good.clone() });
+    assert_eq!(try_init(&good), Ok(good.cap));
+    let most = Capabilities {
+        max_send_wr: LIMITS.max_qp_wr,
+        max_recv_wr: LIMITS.max_qp_wr,
+        max_send_sge: LIMITS.max_sge,
+        max_recv_sge: LIMITS.max_sge,
+        max_inline_data: LIMITS.max_inline_data,
+    };
+    assert_eq!(try_cap(most), Ok(most));
+    assert!(try_cap(Capabilities { max_send_wr: most.max_send_wr + 1, ..most }).is_err());
+    assert!(try_cap(Capabilities { max_recv_sge: 33, ..most }).is_err());
+    assert!(try_cap(Capabilities { max_inline_data: most.max_inline_data + 1, ..most }).is_err());
+    assert!(try_init(&QpInit { recv_cq: None, ..good.clone() }).is_err());
+    assert!(try_init(&QpInit { pd: 99, ..good.clone() }).is_err());
+    assert!(try_init(&QpInit { qp_type: QpType::XrcRecv, ..good.clone() }).is_err());
+    assert_eq!(cq.destroy(), Ok(()), "every queue pair is gone");
+}
+
+#[test]
+fn changes_are_those_that_the_state_allows() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let end = node.end(QpType::Rc);
+    let qp = &end.qp;
+    let good = attributes(77);
+    let init = Attr::STATE.and(Attr::PKEY_INDEX).and(Attr::PORT).and(Attr::ACCESS_FLAGS);
+    let to = |state| Attributes { state, ..good };
+    assert_eq!(
+        qp.modify(Attr::STATE.and(Attr::PORT), &to(QpState::Init)),
+        Err(Error::Modify(Refused::Missing(Attr::PKEY_INDEX.and(Attr::ACCESS_FLAGS))))
+    );
+    assert!(qp.modify(init, &Attributes { port_num: 2, ..to(QpState::Init) }).is_err());
+    assert_eq!(qp.state(), QpState::Reset);
+    assert_eq!(qp.post_receive(1, &[]), Err(Rejected::State));
+    assert_eq!(qp.modify(init, &to(QpState::Init)), Ok(()));
+    assert_eq!(qp.post_receive(1, &[]), Ok(()));
+    assert_eq!(qp.post_receive(2, &[Sge::default(); 5]), Err(Rejected::TooManySges));
+    for wr_id in 2..=16 {
+        assert_eq!(qp.post_receive(wr_id, &[]), Ok(()));
+    }
+    assert_eq!(qp.post_receive(17, &[]), Err(Rejected::Full));
+    assert_eq!(end.try_send(1, 0, 8), Err(Rejected::State));
+    bring_up_from_init(qp, &Attributes { max_dest_rd_atomic: 3, ..good });
+    let queried = qp.query().attributes;
+    assert_eq!((queried.state, queried.dest_qp_num, queried.timeout), (QpState::Rts, 77, 12));
+    assert_eq!((queried.max_rd_atomic, queried.max_dest_rd_atomic), (4, 4));
+    assert!(qp.modify(Attr::QKEY, &good).is_err());
+    assert!(qp.modify(Attr::ALT_PATH, &good).is_err());
+    let minimum = Attributes { min_rnr_timer: 9, cur_state: QpState::Rts, ..good };
+    assert_eq!(qp.modify(Attr::MIN_RNR_TIMER.and(Attr::CUR_STATE), &minimum), Ok(()));
+    assert_eq!(qp.query().attributes.min_rnr_timer, 9);
+    // ERR flushes in order; RESET forgets.
+    set_state(qp, QpState::Err);
+    for wr_id in 1..=3 {
+        let completion = end.poll();
+        assert_eq!((completion.wr_id, completion.status), (wr_id, Status::WrFlushErr));
+    }
+    assert_eq!(qp.post_receive(99, &[]), Ok(()));
+    assert_eq!(end.try_send(100, 0, 8), Ok(()));
+    set_state(qp, QpState::Reset);
+    assert_eq!(end.try_poll(), None);
+    assert_eq!(qp.destroy(), Ok(()));
+    assert_eq!(end.cq.destroy(), Ok(()));
+}
+
+fn bring_up_from_init(qp: &QueuePair, attributes: &Attributes) {
+    for (from, state) in [(QpState::Init, QpState::Rtr), (QpState::Rtr, QpState::Rts)] {
+        let (required, _) = softrdma::core::qp::attributes(qp.qp_type(), from, state).unwrap();
+        qp.modify(required.and(Attr::STATE), &Attributes { state, ..*attributes }).unwrap();
+    }
+}
+
+#[test]
+fn a_queue_pair_in_error_flushes_what_is_posted() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let end = node.end(QpType::Rc);
+    bring_up(&end.qp, &attributes(77), QpState::Rts);
+    set_state(&end.qp, QpState::Err);
+    for wr_id in 1..=4 {
+        end.receive(wr_id, 0, 8);
+        end.send(10 + wr_id, 0, 8);
+    }
+    for wr_id in 1..=4 {
+        for expected in [wr_id, 10 + wr_id] {
+            let completion = end.poll();
+            assert_eq!((completion.wr_id, completion.status), (expected, Status::WrFlushErr));
+        }
+    }
+}
+
+#[test]
+fn a_destroyed_queue_pair_leaves_no_completions() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let (one, cq) = (node.end(QpType::Rc), node.cq(64, None, 0));
+    let pair = [0, 1].map(|_| QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap());
+    for qp in &pair {
+        bring_up(qp, &attributes(77), QpState::Rts);
+        set_state(qp, QpState::Err);
+    }
+    for wr_id in 0..6 {
+        pair[wr_id as usize % 2].post_receive(wr_id, &[one.sge(0, 8)]).unwrap();
+    }
+    pair[0].destroy().unwrap();
+    for wr_id in [1, 3, 5] {
+        assert_eq!(poll(&cq).unwrap().wr_id, wr_id);
+    }
+    assert_eq!(poll(&cq), None);
+    assert_eq!(cq.destroy(), Err(Error::Busy));
+    pair[1].destroy().unwrap();
+    assert_eq!(cq.destroy(), Ok(()));
+}
+
+#[test]
+fn completion_queues_are_resized_with_what_is_in_them() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let cq = node.cq(4, None, 0);
+    let qp = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
+    bring_up(&qp, &attributes(77), QpState::Rts);
+    set_state(&qp, QpState::Err);
+    let mut posted = 0..;
+    let mut polled = 0..;
+    let post = |posted: &mut std::ops::RangeFrom<u64>| qp.post_receive(posted.next().unwrap(), &[]).unwrap();
+    for _ in 0..3 {
+        post(&mut posted);
+        assert_eq!(poll(&cq).unwrap().wr_id, polled.next().unwrap());
+    }
+    for size in [16, 8, 4, 5] {
+        for _ in 0..3 {
+            post(&mut posted);
+        }
+        assert_eq!(cq.resize(size), Ok(size));
+        assert_eq!(cq.cqe(), size);
+        post(&mut posted);
+        for _ in 0..4 {
+            assert_eq!(poll(&cq).unwrap().wr_id, polled.next().unwrap());
+        }
+        assert_eq!(poll(&cq), None);
+    }
+    for _ in 0..3 {
+        post(&mut posted);
+    }
+    assert!(cq.resize(2).is_err() && cq.resize(0).is_err() && cq.resize(LIMITS.max_cqe + 1).is_err());
+}
+
+#[test]
+fn numbers_are_not_used_again_soon() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let cq = node.cq(1, None, 0);
+    let mut numbers = std::collections::HashSet::new();
+    for _ in 0..100 {
+        let qp = QueuePair::new(&node.device, &node.init(QpType::Ud, &cq)).unwrap();
+        assert!(qp.qp_num() > 1 && qp.qp_num() < 0xff_ffff);
+        assert!(numbers.insert(qp.qp_num()));
+        qp.destroy().unwrap();
+    }
+}
+
+#[test]
+fn a_thousand_queue_pairs() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let cq = node.cq(64, None, 0);
+    let init = node.init(QpType::Rc, &cq);
+    let before = resident();
+    let start = Instant::now();
+    let all: Vec<_> = (0..1000).map(|_| QueuePair::new(&node.device, &init).unwrap()).collect();
+    for pair in all.chunks_exact(2) {
+        connect(&pair[0], &pair[1]);
+    }
+    let (time, memory) = (start.elapsed(), resident() - before);
+    println!("1000 queue pairs: {time:?}, {} KiB each", memory / 1000);
+    assert!(memory / 1000 <= 64, "{memory} KiB");
+    assert!(time.as_secs() < 5, "{time:?}");
+    assert!(all.iter().all(|qp| qp.state() == QpState::Rts));
+}
+
+/// Memory of this process, in KiB.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn shared_receive_queues_are_made_changed_and_ended() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let end = node.end(QpType::Rc);
+    let init = SrqInit {
+        pd: node.pd,
+        srq_type: SrqType::Basic,
+        max_wr: 4,
+        max_sge: 2,
+        xrcd: None,
+        cq: None,
+        events: node.events.clone(),
+        cookie: 3,
+    };
+    let make = |init: &SrqInit| SharedReceiveQueue::new(&node.device, init);
+    assert!(make(&SrqInit { max_wr: 0, ..init.clone() }).is_err());
+    assert!(make(&SrqInit { max_sge: 33, ..init.clone() }).is_err());
+    assert!(make(&SrqInit { srq_type: SrqType::Xrc, ..init.clone() }).is_err());
+    let srq = make(&init).unwrap();
+    for wr_id in 0..4 {
+        post_shared(&srq, wr_id, &end, 0, 8);
+    }
+    assert_eq!(srq.post(4, &[]), Err(Rejected::Full));
+    assert_eq!(srq.post(4, &[Sge::default(); 3]), Err(Rejected::TooManySges));
+    assert!(srq.modify(None, Some(3)).is_err() && srq.modify(Some(5), None).is_err());
+    assert_eq!(srq.modify(Some(2), Some(9)), Ok(()));
+    assert_eq!((srq.limit(), srq.max_wr()), (2, 9));
+    for wr_id in 4..9 {
+        post_shared(&srq, wr_id, &end, 0, 8);
+    }
+    assert_eq!(srq.post(9, &[]), Err(Rejected::Full));
+    let qp =
+        QueuePair::new(&node.device, &QpInit { srq: Some(srq.clone()), ..node.init(QpType::Rc, &end.cq) })
+            .unwrap();
+    assert_eq!(qp.post_receive(1, &[]), Err(Rejected::State));
+    assert_eq!(srq.destroy(), Err(Error::Busy));
+    qp.destroy().unwrap();
+    assert_eq!(srq.destroy(), Ok(()));
+}
+
+#[test]
+fn xrc_domains_are_those_of_their_files() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let file = |name: &str| std::fs::File::create(std::env::temp_dir().join(name)).unwrap();
+    let name = format!("ironverbs-xrc-{}", std::process::id());
+    let (one, other) = (file(&name), file(&name));
+    let fd = |file: &std::fs::File| Some(std::os::fd::AsRawFd::as_raw_fd(file));
+    let open = |fd, create, exclusive| XrcDomain::open(&node.device, fd, create, exclusive);
+    assert!(matches!(open(fd(&one), false, false), Err(Error::NotFound)));
+    let domain = open(fd(&one), true, true).unwrap();
+    assert!(matches!(open(fd(&other), true, true), Err(Error::Exists)));
+    let again = open(fd(&other), false, false).unwrap();
+    assert!(matches!(open(None, false, false), Err(Error::Invalid(_))));
+    let private = open(None, true, false).unwrap();
+    let cq = node.cq(1, None, 0);
+    let init = node.init(QpType::XrcRecv, &cq);
+    let qp = QueuePair::new(&node.device, &QpInit { xrcd: Some(domain.clone()), ..init }).unwrap();
+    assert_eq!(domain.close(), Err(Error::Busy));
+    let open_qp = |domain| softrdma::device::OpenedQp::open(domain, qp.qp_num(), &node.events, 5);
+    assert!(open_qp(&private).is_err());
+    let opened = open_qp(&again).unwrap();
+    qp.destroy().unwrap();
+    bring_up(opened.queue_pair(), &attributes(77), QpState::Rts);
+    opened.close().unwrap();
+    assert_eq!((domain.close(), again.close(), private.close()), (Ok(()), Ok(()), Ok(())));
+    let _ = std::fs::remove_file(std::env::temp_dir().join(name));
+    assert!(matches!(open(fd(&one), false, false), Err(Error::NotFound)));
+}
+
+#[test]
+fn a_send_queue_is_full_until_its_completions_are_polled() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let end = node.end(QpType::Rc);
+    bring_up(&end.qp, &attributes(77), QpState::Rts);
+    set_state(&end.qp, QpState::Err);
+    let post = || end.qp.post_send(&wr(0, Opcode::Send, &[]));
+    for _ in 0..16 {
+        assert_eq!(post(), Ok(()));
+    }
+    assert_eq!(post(), Err(Rejected::Full));
+    end.poll();
+    assert_eq!((post(), post()), (Ok(()), Err(Rejected::Full)));
+}
+
+#[test]
+fn a_forked_child_has_its_own_device() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let end = node.end(QpType::Rc);
+    let child = Child::run(|| {
+        assert!(!node.device.is_mine());
+        let own = Node::new(&folder);
+        assert!(own.device.is_mine());
+        let other = own.end(QpType::Rc);
+        assert_ne!(other.qp.qp_num() >> 14, end.qp.qp_num() >> 14);
+        assert!(QueuePair::new(&node.device, &node.init(QpType::Rc, &end.cq)).is_err());
+    });
+    assert_eq!(child.wait(), 0);
+    assert!(node.device.is_mine());
+    bring_up(&end.qp, &attributes(77), QpState::Rts);
+}

@@ -1,0 +1,7 @@
+//! The engine's objects, in one process and between processes.
+
+mod common;
+mod control;
+mod events;
+mod messages;
+mod processes;
