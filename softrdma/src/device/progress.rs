@@ -17,6 +17,9 @@ const BATCH: usize = 8;
 /// How often the thread looks at requests that wait for nothing in particular, in nanoseconds.
 const TICK: u64 = 10_000_000;
 
+/// How long to wait for the end of the thread.
+const PATIENCE: Duration = Duration::from_millis(100);
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Progress {
@@ -100,12 +103,25 @@ impl Progress {
             thread.runs = without_signals(|| builder.spawn(move || shared.run(&device)).is_ok());
         }
     }
+
+    /// Ends the thread, and with it everything that is not tried again from calls of the program; whether it has ended.
+    pub(super) fn stop(&self) -> bool {
+        let mut thread = self.shared.thread();
+        thread.ends = true;
+        self.shared.bell.notify_all();
+        let (thread, _) = self
+            .shared
+            .bell
+            .wait_timeout_while(thread, PATIENCE, |thread| thread.runs)
+            .unwrap_or_else(PoisonError::into_inner);
+        !thread.runs
+    }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
         self.shared.thread().ends = true;
-        self.shared.bell.notify_one();
+        self.shared.bell.notify_all();
     }
 }
 
@@ -168,6 +184,7 @@ impl Shared {
             }
             if thread.ends {
                 thread.runs = false;
+                self.bell.notify_all();
                 return;
             }
         }
