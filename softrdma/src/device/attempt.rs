@@ -178,13 +178,14 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
         solicited: wr.flags.has(SendFlags::SOLICITED),
         timestamp: 0,
     };
+    let mut gathered = Gathered::new();
     let payload = match wr.opcode {
         Opcode::Send | Opcode::SendWithImm | Opcode::SendWithInv | Opcode::AtomicWrite => {
-            Gathered::new(site, wr, length)
+            gathered.fill(site, wr, length)
         }
         _ => None,
     };
-    let call = Call { site, wr, incoming, rkey, payload: payload.as_ref().map(Gathered::bytes) };
+    let call = Call { site, wr, incoming, rkey, payload };
     let connected = wr.datagram.is_none();
     let count = from.routes.len();
     let place = &mut from.routes[(qp_num ^ qp_num >> 14) as usize % count];

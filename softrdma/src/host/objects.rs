@@ -19,7 +19,6 @@
 //! A peer copies an entry once, checks it against the segment's size, and then uses its copy until the generation
 //! changes. What it read may be wrong but never leads outside: each access is checked against the mapping again.
 
-use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
@@ -59,6 +58,7 @@ const SMALL_ENTRY: u32 = 8;
 const STAGING: u32 = 1 << 16;
 const _: () = assert!(HEAD_WORDS < SMALL_ENTRY && SMALL_ENTRY < ENTRY_WORDS);
 
+#[inline(always)]
 fn kind(object: Object) -> (usize, u32) {
     match object {
         Object::Qp(i) => (0, i),
@@ -169,6 +169,7 @@ fn copy(memory: &Mapping, directory: u64, object: Object) -> Option<Layout> {
 }
 
 /// The address of a word, by a layout. Whoever uses it checks it against the mapping.
+#[inline(always)]
 fn place(layout: &Layout, word: Word) -> u64 {
     let shape = &layout.shape;
     match word {
@@ -188,6 +189,7 @@ fn place(layout: &Layout, word: Word) -> u64 {
     }
 }
 
+#[inline(always)]
 fn object_of(word: Word) -> Object {
     match word {
         Word::Qp(i, _) | Word::Claimed { qp: i, .. } => Object::Qp(i),
@@ -361,7 +363,8 @@ pub struct Host {
     limit: Duration,
     me: Arc<Segment>,
     target: Target,
-    entries: RwLock<HashMap<Object, Known>>,
+    /// By kind and index.
+    entries: [RwLock<Vec<Option<Known>>>; 3],
     ropes: Mutex<HashMap<u32, Rope>>,
 }
 
@@ -377,7 +380,7 @@ impl Host {
     }
 
     fn of(me: Arc<Segment>, target: Target) -> Self {
-        Host { limit: LOCK_LIMIT, me, target, entries: RwLock::default(), ropes: Mutex::default() }
+        Host { limit: LOCK_LIMIT, me, target, entries: Default::default(), ropes: Mutex::default() }
     }
 
     /// Waits for locks at most this long.
@@ -426,22 +429,34 @@ impl Host {
                 fresh = copy(self.memory(), directory, object);
             }
         }
-        let mut entries = self.entries.write().unwrap_or_else(|e| e.into_inner());
-        match entries.entry(object) {
+        let (kind, index) = kind(object);
+        let mut entries = self.entries[kind].write().unwrap_or_else(|e| e.into_inner());
+        let index = index as usize;
+        match entries.get_mut(index) {
             // An entry that stands elsewhere than before is a lie.
-            Occupied(mut known) => {
-                known.get_mut().layout = fresh.filter(|layout| layout.entry == known.get().entry);
-                known.get().layout
+            Some(Some(known)) => {
+                known.layout = fresh.filter(|layout| layout.entry == known.entry);
+                known.layout
             }
-            Vacant(place) => {
+            _ => {
                 let layout = fresh?;
-                place.insert(Known { entry: layout.entry, layout: fresh }).layout
+                if entries.len() <= index {
+                    // Below MAX_OBJECTS: it was found.
+                    entries.resize(index + 1, None);
+                }
+                entries[index] = Some(Known { entry: layout.entry, layout: fresh });
+                fresh
             }
         }
     }
 
+    fn look(&self, object: Object) -> Option<Known> {
+        let (kind, index) = kind(object);
+        *self.entries[kind].read().unwrap_or_else(|e| e.into_inner()).get(index as usize)?
+    }
+
     fn known(&self, object: Object) -> Option<Layout> {
-        self.entries.read().unwrap_or_else(|e| e.into_inner()).get(&object)?.layout
+        self.look(object)?.layout
     }
 
     /// The copy that [`Memory::exists`] made; made now for who did not ask.
@@ -451,7 +466,7 @@ impl Host {
 
     /// Where the object's entry is, also after the object went away.
     fn entry(&self, object: Object) -> Option<u64> {
-        Some(self.entries.read().unwrap_or_else(|e| e.into_inner()).get(&object)?.entry)
+        Some(self.look(object)?.entry)
     }
 
     /// The lock of an entry; none for a forked child, which must not sign with its parent's name.
@@ -513,7 +528,7 @@ impl Host {
 pub struct Held([Option<(u32, Layout)>; 3]);
 
 impl Held {
-    #[inline]
+    #[inline(always)]
     fn get(&self, object: Object) -> Option<&Layout> {
         let (kind, index) = kind(object);
         self.0[kind].as_ref().filter(|held| held.0 == index).map(|held| &held.1)
@@ -558,15 +573,22 @@ impl View<'_> {
     }
 
     /// Does something with the object's layout.
-    #[inline]
+    #[inline(always)]
     fn used<T>(&self, object: Object, act: impl FnOnce(&Layout) -> T) -> Option<T> {
         match self.held.get(object) {
             Some(layout) => Some(act(layout)),
-            None => self.host.used(object).map(|layout| act(&layout)),
+            None => self.elsewhere(object).map(|layout| act(&layout)),
         }
     }
 
-    #[inline]
+    /// An object that is not at hand.
+    #[cold]
+    #[inline(never)]
+    fn elsewhere(&self, object: Object) -> Option<Layout> {
+        self.host.used(object)
+    }
+
+    #[inline(always)]
     fn word(&self, word: Word) -> Option<&AtomicU64> {
         let offset = self.used(object_of(word), |layout| place(layout, word))?;
         self.memory.u64(offset).ok()
@@ -595,12 +617,12 @@ impl View<'_> {
 }
 
 impl Memory for View<'_> {
-    #[inline]
+    #[inline(always)]
     fn load(&self, word: Word) -> u64 {
         self.word(word).map_or(0, |word| word.load(Ordering::Acquire))
     }
 
-    #[inline]
+    #[inline(always)]
     fn store(&self, word: Word, value: u64) {
         if let Some(word) = self.word(word).filter(|_| self.mine) {
             word.store(value, Ordering::Release);
@@ -611,17 +633,17 @@ impl Memory for View<'_> {
         self.is_there(object)
     }
 
-    #[inline]
+    #[inline(always)]
     fn capacity(&self, object: Object) -> u32 {
         self.used(object, |layout| layout.shape.capacity).unwrap_or(0)
     }
 
-    #[inline]
+    #[inline(always)]
     fn receive_words(&self, queue: Object) -> u32 {
         self.used(queue, |layout| layout.shape.receive_words).unwrap_or(0)
     }
 
-    #[inline]
+    #[inline(always)]
     fn entry_words(&self, cq: u32) -> u32 {
         self.used(Object::Cq(cq), |layout| layout.shape.receive_words).unwrap_or(0)
     }
