@@ -93,6 +93,10 @@ impl Poster {
         if sges.len() > self.max_sge as usize {
             return Err(Rejected::TooManySges);
         }
+        // A forked child's requests are not its parent's.
+        if !device.is_mine() {
+            return Err(Rejected::State);
+        }
         if self.waiting(device) >= self.max_wr && !self.has_room_after_all(device) {
             return Err(Rejected::Full);
         }

@@ -215,6 +215,10 @@ impl QueuePair {
         let posting = Posting { opcode: wr.opcode, datagram: wr.datagram.is_some(), sges, inline };
         let queued = side.ring.len() + self.unpolled().load(Ordering::Relaxed);
         posting.accept(self.qp_type(), state, self.limits(), queued)?;
+        // A forked child's requests are not its parent's.
+        if !self.device().is_mine() {
+            return Err(Rejected::State);
+        }
         if state == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts {
             let outcome = self.carry_out(&mut side.initiator, wr);
             let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { self.device().now() };
@@ -349,9 +353,10 @@ impl QueuePair {
         }
     }
 
-    /// Tries what waits when its time has come; what it waits for then.
+    /// Tries what waits when its time has come, and what waits without end; what it waits for then.
     pub(super) fn try_in_time(&self) -> Work {
         let mut side = self.send_side();
-        self.work(&mut side, false)
+        let work = side.requester.work(side.ring.is_empty(), self.device().now());
+        self.work(&mut side, work == Work::Wait(None))
     }
 }
