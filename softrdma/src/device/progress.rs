@@ -104,6 +104,7 @@ impl Progress {
             self.shared.bell.notify_one();
         } else if !thread.ends {
             let (shared, device) = (self.shared.clone(), self.device.clone());
+            stay_loaded();
             let builder = std::thread::Builder::new().name("ironverbs".into()).stack_size(256 << 10);
             // Without a thread, requests go on whenever the program polls.
             thread.runs = without_signals(|| builder.spawn(move || shared.run(&device)).is_ok());
@@ -153,18 +154,20 @@ impl Shared {
             }
             // From the end: a queue pair that leaves the list is replaced by the last, which was looked at already.
             let count = self.waiting().len();
-            let mut next = u64::MAX;
+            let (mut next, mut waits) = (u64::MAX, false);
             for place in (0..count).rev() {
                 let Some(qp) = self.at(place) else { continue };
-                match qp.try_in_time() {
+                let work = qp.try_in_time();
+                waits |= work != Work::Nothing;
+                match work {
                     Work::Nothing | Work::Wait(None) => {}
                     Work::Attempt => next = 0,
                     Work::Wait(Some(until)) => next = next.min(until),
                 }
             }
             let Some(now) = device.upgrade().map(|device| device.now()) else { return };
-            let longest = if count > 0 { LONG_TICK } else { LINGER };
-            let sleeps = count > 0 || tick < LINGER;
+            let longest = if waits { LONG_TICK } else { LINGER };
+            let sleeps = waits || tick < LINGER;
             if sleeps {
                 next = next.min(now + tick.min(longest));
             }
@@ -183,6 +186,20 @@ impl Shared {
                 thread.runs = false;
                 return;
             }
+        }
+    }
+}
+
+/// Keeps the library that this code is in loaded until the process ends: a program may unload it, and a thread that runs
+/// in it would be left without its code.
+fn stay_loaded() {
+    // SAFETY: dladdr fills the struct for an address of this library; the name in it stays as long as that is loaded, which
+    // it is during the call. RTLD_NOLOAD loads nothing.
+    unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        let here = stay_loaded as fn() as *const libc::c_void;
+        if libc::dladdr(here, &raw mut info) != 0 && !info.dli_fname.is_null() {
+            libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE);
         }
     }
 }

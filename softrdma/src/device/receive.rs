@@ -114,13 +114,6 @@ impl Poster {
         self.waiting(device) < self.max_wr
     }
 
-    /// Forgets what is posted: the queue pair was reset, and its head is its tail.
-    pub(super) fn reset(&mut self, device: &Device) {
-        if let Ok(word) = device.site.segment.memory().u64(self.tail_at) {
-            self.tail = word.load(Ordering::Acquire) as u32;
-        }
-    }
-
     /// Puts a request into the ring, as long as there is a free entry.
     pub(super) fn put(&mut self, device: &Device, wr_id: u64, sges: &[Sge]) -> Option<()> {
         if self.waiting(device) >= self.capacity {

@@ -281,7 +281,7 @@ impl QueuePair {
     }
 
     /// Sees to it that what waits goes on, and that nothing is looked after that does not wait.
-    fn wait(&self, side: &mut SendSide) -> Work {
+    pub(super) fn wait(&self, side: &mut SendSide) -> Work {
         let work = side.requester.work(side.ring.is_empty(), self.device().now());
         let waits = !side.ring.is_empty();
         if waits != side.listed {
