@@ -64,6 +64,7 @@ impl Progress {
     /// Tries some of the requests that wait, if there are any.
     #[inline]
     pub(super) fn make(&self, device: &Device) {
+        device.site.help_if_wanted();
         if self.shared.count.load(Ordering::Relaxed) > 0 && device.is_mine() {
             self.shared.make();
         }
