@@ -172,6 +172,7 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
         src_qp: from.qp_num,
         path_matches: true,
         qkey,
+        ipv4: wr.datagram.as_ref().is_some_and(|to| to.grh[0] >> 4 != 6),
         length,
         addr,
         imm_or_key: wr.imm_or_key,
