@@ -119,13 +119,13 @@ pub struct Limits {
 
 /// The limits of every device.
 pub const LIMITS: Limits = Limits {
-    max_qp: 16 << 10,
+    max_qp: site::MAX_NUMBERED,
     max_qp_wr: 16 << 10,
     max_sge: 32,
     max_inline_data: 1024,
     max_cq: 1 << 16,
     max_cqe: 1 << 20,
-    max_srq: 16 << 10,
+    max_srq: site::MAX_NUMBERED,
     max_srq_wr: 16 << 10,
     max_mr: 1 << 20,
     max_mr_size: 1 << 63,

@@ -8,7 +8,7 @@ use crate::host::copy;
 use crate::host::ferry::{Ferry, Piece, Purpose, Registered, with_keys};
 use crate::host::folder::{Config, Folder};
 use crate::host::keys::Keys;
-use crate::host::objects::{Host, Objects};
+use crate::host::objects::{self, Host, Objects};
 use crate::host::segment::Segment;
 
 use super::peers::Peers;
@@ -18,7 +18,8 @@ const INDEX_BITS: u32 = 14;
 /// Added to an index, so that no number is 0 or 1 (the special queue pairs).
 const FIRST: u32 = 2;
 /// Queue pairs, and shared receive queues, that a process can have: no number is 0xffffff, the multicast one.
-pub const MAX_NUMBERED: u32 = (1 << INDEX_BITS) - FIRST - 1;
+pub const MAX_NUMBERED: u32 = objects::MAX_NUMBERED;
+const _: () = assert!(MAX_NUMBERED == (1 << INDEX_BITS) - FIRST - 1);
 
 /// The number of a queue pair or shared receive queue: 24 bits.
 #[must_use]

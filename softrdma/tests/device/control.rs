@@ -268,6 +268,22 @@ fn a_thousand_queue_pairs() {
     assert!(all.iter().all(|qp| qp.state() == QpState::Rts));
 }
 
+#[test]
+fn as_many_queue_pairs_as_promised() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let cq = node.cq(64, None, 0);
+    let cap =
+        Capabilities { max_send_wr: 1, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 0 };
+    let init = QpInit { cap, ..node.init(QpType::Rc, &cq) };
+    let make = || QueuePair::new(&node.device, &init);
+    let mut all: Vec<_> = (0..LIMITS.max_qp).map(|_| make().unwrap()).collect();
+    assert_eq!(make().unwrap_err(), Error::NoMemory);
+    assert!(all.iter().all(|qp| qp.qp_num() > 1 && qp.qp_num() < 0xff_ffff));
+    all.pop();
+    assert!(make().is_ok());
+}
+
 /// Memory of this process, in KiB.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
