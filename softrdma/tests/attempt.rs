@@ -25,6 +25,14 @@ fn both(name: &str, test: impl Fn(&Arc<Site>, &Arc<Site>)) {
     let (one, other) = (dir.site(), dir.site());
     test(&one, &other);
     test(&one, &one);
+    // As where the kernel moves no payload.
+    other.help();
+    for to in [&one, &other] {
+        let slot = to.segment.owner().slot();
+        one.peers.get(slot).expect("it lives").close();
+    }
+    test(&one, &other);
+    test(&one, &one);
 }
 
 fn fill(end: &mut Endpoint, offset: usize, length: usize) -> Vec<u8> {

@@ -150,7 +150,7 @@ impl CompletionQueue {
         while taken < max {
             let Ok(words) = memory.words(reader.entry(head), reader.words) else { break };
             let first = words[0].load(Ordering::Acquire);
-            if first as u32 != head.wrapping_add(1) {
+            if first as u32 != head.wrapping_add(1) || !self.device.is_mine() {
                 break;
             }
             head = head.wrapping_add(1);

@@ -4,17 +4,28 @@
 //! bytes are read and written there in place. Many, and everything in other processes, the kernel moves, which answers a bad
 //! address with an error.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
 use crate::core::completion::{STAGE_WORDS, Staged};
 use crate::core::keys::check_local;
 use crate::core::receive::{MAX_SGE, ReceiveRequest, Sge};
 use crate::core::respond::MoveError;
 use crate::core::responder::GRH_BYTES;
+use crate::host::atomics::{self, Failure, Operation};
 use crate::host::copy::{self, Direction, Fault, Span};
+use crate::host::ferry::{self, Local, Piece, Purpose};
 use crate::host::keys::{self, Entry, Keys, Lookup, Pin};
+use crate::host::lock::Lock;
 
 use super::peers::Remote;
 use super::site::Site;
 use super::wr::{Data, Wr};
+
+/// How long another process may take with its part of a copy without getting on.
+const FERRY_LIMIT: Duration = Duration::from_secs(1);
+/// How long the lock of atomic operations is waited for.
+const ATOMIC_LIMIT: Duration = Duration::from_secs(1);
 
 /// Most bytes that travel in a completion entry.
 pub const STAGED: usize = 8 * STAGE_WORDS;
@@ -190,6 +201,32 @@ pub(super) fn pin<'a>(site: &Site, remote: &'a Remote, key: u32) -> Result<Pin<'
     }
 }
 
+/// Pieces of the target's memory in order, as many as a receive request names.
+#[derive(Debug)]
+pub struct Pieces {
+    all: [Piece; MAX_SGE],
+    count: usize,
+}
+
+impl Pieces {
+    /// None yet.
+    pub(super) fn new() -> Self {
+        Self { all: [Piece { key: 0, addr: 0, len: 0 }; MAX_SGE], count: 0 }
+    }
+
+    /// One more.
+    pub(super) fn push(&mut self, piece: Piece) {
+        if let Some(place) = self.all.get_mut(self.count) {
+            *place = piece;
+            self.count += 1;
+        }
+    }
+
+    fn all(&self) -> &[Piece] {
+        &self.all[..self.count]
+    }
+}
+
 /// Moves a send's payload into buffers of the target, of which only so many bytes are used.
 pub(super) fn into_receive(
     site: &Site,
@@ -201,7 +238,7 @@ pub(super) fn into_receive(
 ) -> Result<(), MoveError> {
     let here = local(site, wr).ok_or(MoveError::Sender)?;
     let mut pins: [Option<(u32, Pin<'_>)>; MAX_SGE] = [const { None }; MAX_SGE];
-    let mut there = Spans::new();
+    let mut there = Pieces::new();
     let mut left = used;
     for sge in receive.sges.iter().filter(|sge| sge.length > 0) {
         if left == 0 {
@@ -221,11 +258,11 @@ pub(super) fn into_receive(
         };
         // It may be another one than the rules looked at.
         check_local(Some(&entry.key), pd, sge.addr, sge.length, true).map_err(|_| MoveError::Target)?;
-        let length = u64::from(sge.length).min(left);
-        there.push(entry.translate(sge.addr), length);
-        left -= length;
+        let len = u64::from(sge.length).min(left);
+        there.push(Piece { key: sge.lkey, addr: entry.translate(sge.addr), len });
+        left -= len;
     }
-    transfer(remote, Direction::Write, here.all(), there.all())
+    transfer(site, remote, Purpose::Receive, &here, &there)
 }
 
 /// What a lookup that failed means for a payload.
@@ -236,26 +273,128 @@ pub(super) fn why(lookup: Lookup) -> MoveError {
     }
 }
 
-/// Moves bytes between the own process and another, or within the own.
+/// Moves bytes between the own process and another, or within the own: by the kernel, else through shared memory with the
+/// other's help.
 pub(super) fn transfer(
+    site: &Site,
     remote: &Remote,
-    direction: Direction,
-    here: &[Span],
-    there: &[Span],
+    purpose: Purpose,
+    here: &Spans,
+    there: &Pieces,
 ) -> Result<(), MoveError> {
-    let Some(pid) = remote.pid() else { return Err(MoveError::Gone) };
-    // SAFETY: what is overwritten was given to the device for it: the caller looked its key up.
-    match unsafe { copy::transfer(pid, direction, here, there) } {
-        Ok(()) => Ok(()),
-        Err(fault) => Err(failed(fault)),
+    if let Some(pid) = remote.direct()? {
+        let direction = if purpose == Purpose::Read { Direction::Read } else { Direction::Write };
+        let mut spans = Spans::new();
+        there.all().iter().for_each(|piece| spans.push(piece.addr, piece.len));
+        // SAFETY: what is overwritten was given to the device for it: the caller looked its key up.
+        match unsafe { copy::transfer(pid, direction, here.all(), spans.all()) } {
+            Err(Fault::Denied) => remote.close(),
+            other => return other.map_err(failed),
+        }
+    }
+    match remote.peer() {
+        Some(peer) => {
+            let local = Local::Memory(here.all());
+            // SAFETY: as above.
+            let moved =
+                unsafe { ferry::transfer(&site.segment, peer, purpose, there.all(), local, FERRY_LIMIT) };
+            moved.map_err(not_ferried)
+        }
+        None => {
+            in_place(purpose, here.all(), there.all());
+            Ok(())
+        }
     }
 }
 
+/// Moves bytes within the own process where the kernel refuses to.
+#[cold]
+fn in_place(purpose: Purpose, here: &[Span], there: &[Piece]) {
+    let there = there.iter().map(|piece| Span { addr: piece.addr, len: piece.len });
+    let (mut there, mut here) = (there.filter(|span| span.len > 0), here.iter().filter(|span| span.len > 0));
+    let (mut one, mut other) = (here.next().copied(), there.next());
+    while let (Some(mine), Some(its)) = (one, other) {
+        let len = mine.len.min(its.len);
+        let (from, to) = if purpose == Purpose::Read { (its, mine) } else { (mine, its) };
+        // SAFETY: both ranges are registered memory of this process, or data to be sent; what is written was given to
+        // the device for it. They may overlap, as on a real device.
+        unsafe {
+            std::ptr::copy(
+                std::ptr::with_exposed_provenance::<u8>(from.addr as usize),
+                std::ptr::with_exposed_provenance_mut::<u8>(to.addr as usize),
+                len as usize,
+            );
+        }
+        let rest = |span: Span| Span { addr: span.addr.wrapping_add(len), len: span.len - len };
+        one = Some(rest(mine)).filter(|span| span.len > 0).or_else(|| here.next().copied());
+        other = Some(rest(its)).filter(|span| span.len > 0).or_else(|| there.next());
+    }
+}
+
+/// Carries out an atomic operation on eight bytes of the target; answers the value before.
+pub(super) fn atomic(
+    site: &Site,
+    remote: &Remote,
+    piece: Piece,
+    operation: Operation,
+) -> Result<u64, MoveError> {
+    let (lock, segment) = (remote.atomics_lock().map_err(|_| MoveError::Gone)?, &*site.segment);
+    if let Some(pid) = remote.direct()? {
+        // SAFETY: the eight bytes are within memory that its owner registered for this.
+        let done = unsafe {
+            atomics::execute(lock, segment.owner(), segment, ATOMIC_LIMIT, pid, piece.addr, operation)
+        };
+        match done {
+            Err(Failure::Fault(Fault::Denied)) => remote.close(),
+            Err(Failure::Fault(fault)) => return Err(failed(fault)),
+            Err(Failure::Unaligned) => return Err(MoveError::Target),
+            Err(Failure::Busy) => return Err(MoveError::Gone),
+            Ok(before) => return Ok(before),
+        }
+    }
+    match remote.peer() {
+        Some(peer) => ferry::atomic(segment, peer, piece, operation, FERRY_LIMIT).map_err(not_ferried),
+        None => atomic_in_place(site, lock, piece.addr, operation),
+    }
+}
+
+/// An atomic operation on the own memory where the kernel refuses to look.
+#[cold]
+fn atomic_in_place(site: &Site, lock: &Lock, addr: u64, operation: Operation) -> Result<u64, MoveError> {
+    if !addr.is_multiple_of(8) {
+        return Err(MoveError::Target);
+    }
+    let me = site.segment.owner();
+    // A lock taken over from the dead needs no repair here.
+    let _ = lock.lock(me, &*site.segment, ATOMIC_LIMIT).ok_or(MoveError::Gone)?;
+    // SAFETY: eight aligned bytes of memory that the program registered for this, accessed as an atomic.
+    let word = unsafe { &*std::ptr::with_exposed_provenance::<AtomicU64>(addr as usize) };
+    let before = word.load(Ordering::Relaxed);
+    match operation {
+        Operation::FetchAdd(n) => word.store(before.wrapping_add(n), Ordering::Release),
+        Operation::CompareSwap { compare, swap } if compare == before => word.store(swap, Ordering::Release),
+        Operation::CompareSwap { .. } => {}
+        Operation::Write(value) => word.store(value, Ordering::Release),
+    }
+    lock.unlock(me);
+    Ok(before)
+}
+
 /// What a fault means for the request.
-pub(super) fn failed(fault: Fault) -> MoveError {
+fn failed(fault: Fault) -> MoveError {
     match fault {
         Fault::Local => MoveError::Sender,
         Fault::Remote => MoveError::Target,
         Fault::Gone | Fault::Denied | Fault::Os(_) => MoveError::Gone,
+    }
+}
+
+/// The same for what went through shared memory.
+fn not_ferried(failure: ferry::Failure) -> MoveError {
+    match failure {
+        ferry::Failure::Local => MoveError::Sender,
+        ferry::Failure::Remote | ferry::Failure::Refused => MoveError::Target,
+        ferry::Failure::Unclear => MoveError::Unclear,
+        ferry::Failure::Gone | ferry::Failure::NoAnswer | ferry::Failure::Os(_) => MoveError::Gone,
     }
 }

@@ -1,9 +1,10 @@
 //! Other processes of the folder, opened once and looked at again when they may have died.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
+use crate::core::respond::MoveError;
 use crate::host::copy::{self, Way};
 use crate::host::keys::ROOT;
 use crate::host::lock::{Lock, SLOTS};
@@ -31,7 +32,9 @@ pub struct Remote {
     peer: Option<Arc<Peer>>,
     /// Its segment, as transactions see it.
     pub host: Host,
-    way: Way,
+    own_pid: Option<libc::pid_t>,
+    /// The kernel moves no payload between the two.
+    closed: AtomicBool,
 }
 
 impl Peers {
@@ -74,20 +77,18 @@ impl Peers {
 
 impl Remote {
     fn open(me: &Arc<Segment>, slot: u16) -> Result<Self> {
-        if slot == me.owner().slot() {
-            // SAFETY: reads a number of the process.
-            let way = Way::Direct(unsafe { libc::getpid() });
-            return Ok(Self {
-                me: me.clone(),
-                peer: None,
-                host: Host::own(me.clone()).with_limit(LIMIT),
-                way,
-            });
-        }
-        let peer = Arc::new(Peer::open(me.folder(), slot)?);
-        let way = copy::probe(&peer)?;
-        let host = Host::of_peer(me.clone(), peer.clone()).with_limit(LIMIT);
-        Ok(Self { me: me.clone(), peer: Some(peer), host, way })
+        let own = slot == me.owner().slot();
+        let peer = if own { None } else { Some(Arc::new(Peer::open(me.folder(), slot)?)) };
+        let (host, closed) = match &peer {
+            None => (Host::own(me.clone()), false),
+            Some(peer) => {
+                (Host::of_peer(me.clone(), peer.clone()), matches!(copy::probe(peer)?, Way::Closed(_)))
+            }
+        };
+        // SAFETY: reads a number of the process.
+        let own_pid = own.then(|| unsafe { libc::getpid() });
+        let host = host.with_limit(LIMIT);
+        Ok(Self { me: me.clone(), peer, host, own_pid, closed: closed.into() })
     }
 
     /// Whether it lives, as far as was known some moments ago.
@@ -110,18 +111,21 @@ impl Remote {
         self.peer.is_none()
     }
 
-    /// Its process id; `None` when it is dead or cannot be seen from here.
-    pub fn pid(&self) -> Option<libc::pid_t> {
-        match (&self.peer, self.way) {
-            (None, Way::Direct(pid)) => Some(pid),
-            (None, Way::Closed(_)) => None,
-            (Some(peer), _) => peer.pid().ok()?,
-        }
+    /// The process id by which the kernel moves payload to it and back; `None` where the kernel refuses.
+    ///
+    /// # Errors
+    /// It is dead.
+    pub(super) fn direct(&self) -> std::result::Result<Option<libc::pid_t>, MoveError> {
+        let pid = match &self.peer {
+            None => self.own_pid,
+            Some(peer) => peer.pid().map_err(|_| MoveError::Gone)?,
+        };
+        Ok(pid.filter(|_| !self.closed.load(Ordering::Relaxed)))
     }
 
-    /// How payload travels.
-    pub fn way(&self) -> Way {
-        self.way
+    /// The kernel refuses to move payload: other ways are taken from now on.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
     }
 
     /// Its segment's memory.

@@ -1,9 +1,11 @@
 //! What this process has in the folder, and what it sees of others: all that carrying out a request needs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::host::Result;
+use crate::host::copy;
+use crate::host::ferry::{Ferry, Piece, Purpose, Registered, with_keys};
 use crate::host::folder::{Config, Folder};
 use crate::host::keys::Keys;
 use crate::host::objects::{Host, Objects};
@@ -48,7 +50,11 @@ pub struct Site {
     /// The own objects.
     pub objects: Objects,
     /// The own keys.
-    pub keys: Keys,
+    pub keys: Arc<Keys>,
+    /// This process's part of copies that the kernel refuses.
+    ferry: Ferry,
+    /// Whether the kernel is likely to refuse.
+    likely: OnceLock<bool>,
     /// The own segment, as transactions see it.
     pub own: Host,
     /// Other processes, and this one, by slot.
@@ -65,11 +71,38 @@ impl Site {
     pub fn open(config: &Config) -> Result<Self> {
         let segment = Arc::new(Segment::create(Arc::new(Folder::open(config)?))?);
         let objects = Objects::new(segment.clone())?;
-        let keys = Keys::new(segment.clone())?;
+        let keys = Arc::new(Keys::new(segment.clone())?);
+        let ferry = Ferry::new(segment.clone());
         let own = Host::own(segment.clone());
         let peers = Peers::new(segment.clone());
         let gids = Mutex::new(Arc::from([]));
-        Ok(Self { segment, objects, keys, own, peers, gids, gids_epoch: AtomicU64::new(0) })
+        let likely = OnceLock::new();
+        Ok(Self { segment, objects, keys, ferry, likely, own, peers, gids, gids_epoch: AtomicU64::new(0) })
+    }
+
+    /// Helps peers that the kernel keeps from this process's memory, when one asked for it. One load otherwise.
+    #[inline]
+    pub fn help_if_wanted(&self) {
+        if self.ferry.wanted() {
+            self.help();
+        }
+    }
+
+    /// Helps from now on where the kernel is likely to keep peers from this process's memory: they cannot ask while the
+    /// program sleeps. For a process that has registered memory.
+    pub fn help_if_likely(&self) {
+        let likely = || self.segment.folder().is_shared() || copy::likely_refused();
+        if *self.likely.get_or_init(likely) && !self.ferry.serving() {
+            self.help();
+        }
+    }
+
+    /// Helps from now on.
+    #[cold]
+    pub fn help(&self) {
+        // Without help a peer's request gets no answer, and is tried again.
+        let _ =
+            self.ferry.serve(Arc::new(Registry { segment: self.segment.clone(), keys: self.keys.clone() }));
     }
 
     /// Says which addresses are the device's own. Nobody answers at others.
@@ -92,6 +125,18 @@ impl Site {
     #[must_use]
     pub fn number(&self, index: u32) -> u32 {
         number(self.segment.owner().slot(), index)
+    }
+}
+
+/// The own keys, as copies for others look at them.
+struct Registry {
+    segment: Arc<Segment>,
+    keys: Arc<Keys>,
+}
+
+impl Registered for Registry {
+    fn with(&self, purpose: Purpose, piece: &Piece, access: &mut dyn FnMut()) -> bool {
+        with_keys(&self.segment, &self.keys, purpose, piece, access)
     }
 }
 

@@ -354,6 +354,9 @@ enum Target {
 /// How long a lock is waited for while its owner lives, unless [`Host::with_limit`] says otherwise.
 pub const LOCK_LIMIT: Duration = Duration::from_secs(10);
 
+/// Bells of one segment whose descriptors are kept open.
+const ROPES: usize = 32;
+
 /// One segment, own or a peer's, as the transactions of the protocol see it.
 ///
 /// A lock that a living process keeps for longer than the limit (it was stopped, or its memory lies) is an error of the
@@ -513,6 +516,10 @@ impl Host {
         if !ropes.contains_key(&number)
             && let Ok(rope) = Rope::find(self.me.folder(), self.owner(), number)
         {
+            // Bells come and go, and nobody tells: those that are still there are found again.
+            if ropes.len() >= ROPES {
+                ropes.clear();
+            }
             ropes.insert(number, rope);
         }
         ropes.get(&number).is_some_and(|rope| {
