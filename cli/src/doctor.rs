@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::net::TcpStream;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -44,6 +45,7 @@ pub fn report(places: Result<Places>) -> ExitCode {
         report.room(config.path.parent().unwrap_or(Path::new("/")));
     }
     report.copies();
+    report.loopback();
     report.locked_memory(!kernels.is_empty());
     report.software_device(&software);
     if report.works { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -217,6 +219,21 @@ impl Report {
             Err(errno) => {
                 let why = io::Error::from_raw_os_error(errno);
                 self.say(Verdict::Note, WHAT, &format!("the trial failed ({why}): {SLOWER}"), &[]);
+            }
+        }
+    }
+
+    /// The software device needs no network; programs that tell each other their numbers over TCP do.
+    fn loopback(&mut self) {
+        match std::net::TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| TcpStream::connect(listener.local_addr()?))
+        {
+            Ok(_) => {
+                self.say(Verdict::Good, "localhost", "TCP works, by which programs find each other", &[])
+            }
+            Err(why) => {
+                let finding = format!("no TCP ({why}), by which most programs find each other");
+                self.say(Verdict::Note, "localhost", &finding, &["sudo ip link set lo up"]);
             }
         }
     }

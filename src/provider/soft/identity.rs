@@ -73,6 +73,18 @@ pub fn folder() -> softrdma::host::Result<Config> {
     Config::from_values(dir, group)
 }
 
+/// Consents to copies by the user's other processes, where Yama's `ptrace_scope` 1 makes them ask: who wants the software
+/// device wants its messages to arrive. UCX and Open MPI do the same for their shared memory. Debuggers of the same user
+/// are let in by it too, so a set-user-id program does not consent, nor does anybody with `IRONVERBS_SOFT_CONSENT=0`; payload
+/// then takes the other way.
+pub fn consent() {
+    if environment::own_rights()
+        && std::env::var_os("IRONVERBS_SOFT_CONSENT").is_none_or(|value| value != "0")
+    {
+        softrdma::host::copy::admit_peers();
+    }
+}
+
 /// What tells this host from others and stays the same over restarts: the number that systemd and D-Bus keep, else the
 /// address of the first Ethernet interface, else the number of this boot or the host's name.
 fn host() -> Vec<u8> {
