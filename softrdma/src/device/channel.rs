@@ -66,6 +66,7 @@ impl Channel {
     pub fn next(&self) -> io::Result<usize> {
         loop {
             self.bell.take()?;
+            self.device.help();
             let mut state = self.state();
             if state.pending.is_empty() {
                 self.collect(&mut state);
