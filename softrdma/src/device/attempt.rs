@@ -23,6 +23,7 @@ use crate::host::keys::{self, Entry, Lookup};
 use crate::host::objects::{Held, View};
 
 use super::attributes::{QP_WORDS, QpAttributes, SrqAttributes, load};
+use super::multicast::is_group;
 use super::payload::{self, Gathered, LIMIT};
 use super::peers::Remote;
 use super::site::{Site, now, place_of};
@@ -97,7 +98,7 @@ struct Xrc {
 impl Route {
     fn find(site: &Site, qp_num: u32, dgid: [u8; 16]) -> Option<Self> {
         let gids_epoch = site.gids_epoch();
-        let (slot, qp) = place_of(qp_num).filter(|_| site.has_gid(&dgid))?;
+        let (slot, qp) = place_of(qp_num).filter(|_| site.has_gid(&dgid) || is_group(&dgid))?;
         let remote = site.peers.get(slot)?;
         let held = remote.host.find([Some(Object::Qp(qp)), None, None]);
         let generation = held.generation(Object::Qp(qp))?;
@@ -175,13 +176,14 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
         solicited: wr.flags.has(SendFlags::SOLICITED),
         timestamp: 0,
     };
+    let mut gathered = Gathered::new();
     let payload = match wr.opcode {
         Opcode::Send | Opcode::SendWithImm | Opcode::SendWithInv | Opcode::AtomicWrite => {
-            Gathered::new(site, wr, length)
+            gathered.fill(site, wr, length)
         }
         _ => None,
     };
-    let call = Call { site, wr, incoming, rkey, payload: payload.as_ref().map(Gathered::bytes) };
+    let call = Call { site, wr, incoming, rkey, payload };
     let connected = wr.datagram.is_none();
     let count = from.routes.len();
     let place = &mut from.routes[(qp_num ^ qp_num >> 14) as usize % count];

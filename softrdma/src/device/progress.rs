@@ -145,7 +145,8 @@ impl Shared {
             self.thread().rung = false;
             // From the end: a queue pair that leaves the list is replaced by the last, which was looked at already.
             let mut next = u64::MAX;
-            for place in (0..self.waiting().len()).rev() {
+            let count = self.waiting().len();
+            for place in (0..count).rev() {
                 let Some(qp) = self.at(place) else { continue };
                 match qp.try_in_time() {
                     Work::Nothing => {}
