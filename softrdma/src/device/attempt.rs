@@ -440,19 +440,20 @@ fn bind(site: &Site, from: &Initiator, wish: &BindWindow) -> Outcome {
     Outcome::Done(0)
 }
 
-/// Appends a completion to an own completion queue, bell included.
+/// Appends a completion to an own completion queue, bell included. `held` is where the queue is
+/// ([`Host::find`](crate::host::objects::Host::find)), looked up again after it was resized.
 ///
 /// # Errors
 /// When the queue's lock could not be had.
 #[inline]
 pub fn complete(
     site: &Site,
+    held: &Held,
     cq: u32,
     completion: &Completion,
     solicited: bool,
 ) -> Result<Delivered, LockError> {
-    let held = site.own.find([None, None, Some(Object::Cq(cq))]);
-    let view = site.own.with(&held);
+    let view = site.own.with(held);
     let mut completion = *completion;
     if wanted(&view, cq) & wants::TIMESTAMPS != 0 {
         completion.timestamp = now();
