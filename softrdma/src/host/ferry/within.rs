@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(run(8, Operation::Write(5)), Err(Failure::Remote));
         std::thread::scope(|s| {
             for _ in 0..4 {
-                s.spawn(|| (0..500).for_each(|_| drop(run(at, Operation::FetchAdd(1)))));
+                s.spawn(|| (0..500).for_each(|_| assert!(run(at, Operation::FetchAdd(1)).is_ok())));
             }
         });
         assert_eq!(cell.load(Ordering::Relaxed), 2000);
