@@ -5,32 +5,39 @@ CC ?= cc
 PREFIX ?= /usr/local
 MULTIARCH := $(shell $(CC) -print-multiarch 2>/dev/null)
 LIBDIR ?= $(PREFIX)/lib$(if $(MULTIARCH),/$(MULTIARCH))
+BINDIR ?= $(PREFIX)/bin
 INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR ?= $(PREFIX)/share/doc/ironverbs
 DESTDIR ?=
 
 TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
-LIBRARY := $(TARGET)/release/libibverbs.so
+BUILT := $(TARGET)/release
+LIBRARY := $(BUILT)/libibverbs.so
 # rdma-core 44 names its file so; the soname is the part that programs ask for.
 VERSION := 1.14.44.0
 
-.PHONY: all build deps run-deps run test bench headers compatibility install clean
+.PHONY: all build deps run run-kernel test bench headers compatibility install clean
 
 all: build
 
 deps:
 	@scripts/install-deps
 
-run-deps:
-	@scripts/install-deps run
-
 build:
 	$(CARGO) build --release
 
-# Debian's programs and perftest on this library, between two soft-RoCE devices in a guest.
-run: run-deps build
+# Debian's programs on the software device: no hardware, no root, no kernel module.
+run:
+	@scripts/install-deps run
+	$(CARGO) build --release
+	@scripts/demo $(BUILT)
+
+# The same on the kernel's soft-RoCE devices, in a guest.
+run-kernel:
+	@scripts/install-deps run-kernel
+	$(CARGO) build --release
 	@scripts/build-perftest
-	@guest/run --library $(TARGET)/release --timeout 300 scripts/demo $(TARGET)/perftest
+	@guest/run --library $(BUILT) --timeout 300 scripts/demo-kernel $(TARGET)/perftest
 
 test: deps
 	@scripts/test
@@ -47,14 +54,18 @@ headers:
 compatibility:
 	$(CARGO) run --quiet -p xtask -- compatibility
 
-$(LIBRARY):
+$(LIBRARY) $(BUILT)/ironverbs:
 	$(CARGO) build --release
 
-install: $(LIBRARY)
-	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/infiniband $(DESTDIR)$(DOCDIR)
+install: $(LIBRARY) $(BUILT)/ironverbs
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(LIBDIR)/ironverbs $(DESTDIR)$(BINDIR) \
+	  $(DESTDIR)$(INCLUDEDIR)/infiniband $(DESTDIR)$(DOCDIR)
 	install -m 644 $(LIBRARY) $(DESTDIR)$(LIBDIR)/libibverbs.so.$(VERSION)
 	ln -sf libibverbs.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libibverbs.so.1
 	ln -sf libibverbs.so.1 $(DESTDIR)$(LIBDIR)/libibverbs.so
+	ln -sf ../libibverbs.so.1 $(DESTDIR)$(LIBDIR)/ironverbs/libibverbs.so.1
+	install -m 644 $(BUILT)/libironverbs-view.so $(DESTDIR)$(LIBDIR)/ironverbs/
+	install -m 755 $(BUILT)/ironverbs $(DESTDIR)$(BINDIR)/
 	install -m 644 include/infiniband/*.h $(DESTDIR)$(INCLUDEDIR)/infiniband/
 	sed -e 's|@prefix@|$(PREFIX)|' -e 's|@libdir@|$(LIBDIR)|' -e 's|@includedir@|$(INCLUDEDIR)|' \
 	  pkgconfig/libibverbs.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/libibverbs.pc

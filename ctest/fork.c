@@ -2,65 +2,9 @@
  * fork.c - what fork support says, and memory that a child must not share.
  *
  * Proves: the status before and after asking; asking too late; the counts of nested ranges as the kernel shows them in
- * /proc/self/smaps; that a child has no mapping of registered memory, and has it again after deregistration; the same
- * with huge pages, known and unknown to the library.
- * Each case runs in a process of its own, because the answer is given once per process.
- *
- * Fact: With RDMAV_HUGEPAGES_SAFE ranges are kept from a child in whole huge pages.
+ * /proc/self/smaps; that a child has no mapping of registered memory, and has it again after deregistration.
  */
-#include <sys/mman.h>
-#include <sys/wait.h>
-
-#include "setup.h"
-
-/* Exported without a declaration in verbs.h. */
-int ibv_dontfork_range(void *base, size_t size);
-int ibv_dofork_range(void *base, size_t size);
-
-#define PAGE 4096
-#define LENGTH (8 * PAGE)
-
-static unsigned char *memory(void)
-{
-	unsigned char *p = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (p == MAP_FAILED)
-		die("memory");
-	memset(p, 1, LENGTH);
-	return p;
-}
-
-/* Which of up to eight pages a child would not get: "dc" among the flags of its mapping. */
-static void print_mapping(const unsigned char *p, size_t page_size, int count)
-{
-	char line[512], pages[] = "????????";
-	unsigned long from = 0, to = 0;
-	FILE *f = fopen("/proc/self/smaps", "r");
-
-	while (f && fgets(line, sizeof(line), f)) {
-		unsigned long a, b;
-
-		if (sscanf(line, "%lx-%lx ", &a, &b) == 2)
-			from = a, to = b;
-		if (strncmp(line, "VmFlags:", 8))
-			continue;
-		for (int i = 0; i < count; i++) {
-			unsigned long page = (unsigned long)p + i * page_size;
-
-			if (page >= from && page < to)
-				pages[i] = strstr(line, " dc") ? '-' : '+';
-		}
-	}
-	if (f)
-		fclose(f);
-	pages[count] = 0;
-	note("    pages for a child: %s", pages);
-}
-
-static void print_pages(const unsigned char *p)
-{
-	print_mapping(p, PAGE, LENGTH / PAGE);
-}
+#include "fork_pages.h"
 
 static void ranges(void)
 {
@@ -205,94 +149,21 @@ static void huge(void)
 	ranges();
 }
 
-#define HUGE_PAGE (2 << 20)
-#define HUGE_PAGES 4
-
-static unsigned char *huge_memory(void)
-{
-	/* As the administrator would. */
-	if (system("test $(cat /proc/sys/vm/nr_hugepages) -ge 8 || echo 8 > /proc/sys/vm/nr_hugepages"))
-		die("huge pages");
-	unsigned char *p = mmap(NULL, HUGE_PAGES * HUGE_PAGE, PROT_READ | PROT_WRITE,
-				MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
-
-	if (p == MAP_FAILED)
-		die("huge pages: %s", errno_name(errno));
-	memset(p, 1, HUGE_PAGES * HUGE_PAGE);
-	return p;
-}
-
-/* The kernel changes whole huge pages only, so a range is widened to them: by the variable alone. */
-static void real_huge(void)
-{
-	unsigned char *p = huge_memory();
-
-	setenv("RDMAV_HUGEPAGES_SAFE", "1", 1);
-	CALL_INT(ibv_fork_init());
-	CALL_INT(ibv_dontfork_range(p + HUGE_PAGE + 5 * PAGE, 100));
-	print_mapping(p, HUGE_PAGE, HUGE_PAGES);
-	CALL_INT(ibv_dontfork_range(p + 2 * HUGE_PAGE - 1, 2));
-	print_mapping(p, HUGE_PAGE, HUGE_PAGES);
-	CALL_INT(ibv_dofork_range(p + HUGE_PAGE, 1));
-	print_mapping(p, HUGE_PAGE, HUGE_PAGES);
-	CALL_INT(ibv_dofork_range(p + HUGE_PAGE, HUGE_PAGE + 1));
-	print_mapping(p, HUGE_PAGE, HUGE_PAGES);
-	unsigned char *small = memory(); /* with pages of the usual size beside it */
-	CALL_INT(ibv_dontfork_range(small + PAGE, PAGE));
-	print_pages(small);
-	CALL_INT(ibv_dofork_range(small + PAGE, PAGE));
-	print_pages(small);
-
-	struct ibv_context *c = open_device("rxe0");
-	struct ibv_pd *pd = ibv_alloc_pd(c);
-	struct ibv_mr *a = CALL_PTR(ibv_reg_mr(pd, p + 100, PAGE, IBV_ACCESS_LOCAL_WRITE));
-	struct ibv_mr *b = CALL_PTR(ibv_reg_mr(pd, p + 3 * PAGE, HUGE_PAGE, IBV_ACCESS_LOCAL_WRITE));
-	print_mapping(p, HUGE_PAGE, HUGE_PAGES);
-	int status;
-	if (fork() == 0)
-		_exit(p[HUGE_PAGE]);
-	wait(&status);
-	note("    child that reads a registered huge page: signal %d", WTERMSIG(status));
-	CALL_INT(ibv_dereg_mr(b));
-	print_mapping(p, HUGE_PAGE, HUGE_PAGES);
-	CALL_INT(ibv_dereg_mr(a));
-	print_mapping(p, HUGE_PAGE, HUGE_PAGES);
-	CALL_INT(ibv_dealloc_pd(pd));
-	CALL_INT(ibv_close_device(c));
-}
-
-/* Without the variable the range keeps its usual pages, which the kernel refuses inside a huge one. */
-static void unknown_huge(void)
-{
-	unsigned char *p = huge_memory();
-
-	CALL_INT(ibv_fork_init());
-	CALL_INT(ibv_dontfork_range(p + PAGE, PAGE));
-	print_mapping(p, HUGE_PAGE, HUGE_PAGES);
-}
-
 int main(void)
 {
-	static void (*const cases[])(void) = {ranges, nothing_there, hole, regions, too_late, twice, rdmav, ibv, huge,
-					      real_huge, unknown_huge};
-	static const char *const names[] = {"ranges", "nothing there", "hole", "regions", "too late", "twice", "RDMAV", "IBV",
-					    "told of huge pages", "huge pages", "huge pages unknown"};
+	static const struct fork_case cases[] = {
+		{"ranges", ranges},
+		{"nothing there", nothing_there},
+		{"hole", hole},
+		{"regions", regions},
+		{"too late", too_late},
+		{"twice", twice},
+		{"RDMAV", rdmav},
+		{"IBV", ibv},
+		{"told of huge pages", huge},
+	};
 
 	begin();
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		int status;
-
-		note("== %s", names[i]);
-		fflush(stdout);
-		if (fork() == 0) {
-			cases[i]();
-			fflush(stdout);
-			_exit(0);
-		}
-		wait(&status);
-		transcript_calls += 10;
-		if (status)
-			note("process ended with status 0x%x", status);
-	}
+	run_cases(cases, sizeof(cases) / sizeof(*cases));
 	return end();
 }

@@ -1,24 +1,12 @@
 //! Completion channels and the completion events they carry (`man ibv_create_comp_channel`, `man ibv_get_cq_event`).
 
 use core::ffi::{c_int, c_uint, c_void};
-use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 
 use super::entry;
 use crate::abi::verbs::{ibv_comp_channel, ibv_context, ibv_cq};
 use crate::errno::{Errno, Result};
 use crate::provider::context;
-use crate::provider::object::{Handle, Object};
-use crate::uverbs;
-
-#[repr(C)]
-struct Channel {
-    public: ibv_comp_channel,
-}
-
-// SAFETY: repr(C) with the public struct first.
-unsafe impl Object for Channel {
-    type Public = ibv_comp_channel;
-}
+use crate::provider::object::Handle;
 
 /// Counts a CQ that the channel serves: the channel cannot be destroyed before the CQ.
 pub(super) fn hold(channel: Handle<ibv_comp_channel>) {
@@ -49,9 +37,13 @@ pub unsafe extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *
     entry::pointer(|| {
         // SAFETY: the caller passes an open context.
         let provider = unsafe { context::provider(context) }?;
-        let fd = uverbs::channel::create(provider.file())?;
-        let public = ibv_comp_channel { context, fd: fd.into_raw_fd(), refcnt: 0 };
-        Ok(Handle::publish(Box::new(Channel { public })))
+        let channel = provider.create_comp_channel()?;
+        // SAFETY: just made, and nobody else knows it yet.
+        unsafe {
+            (*channel.as_ptr()).context = context;
+            (*channel.as_ptr()).refcnt = 0;
+        }
+        Ok(channel)
     })
 }
 
@@ -72,11 +64,7 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
             if unsafe { (*channel.as_ptr()).refcnt } != 0 {
                 return Err(Errno::EBUSY);
             }
-            // SAFETY: made by ibv_create_comp_channel; no CQ knows it any more and the program gives it up.
-            let channel = unsafe { channel.reclaim::<Channel>() };
-            // SAFETY: the descriptor is the channel's own since its creation.
-            drop(unsafe { OwnedFd::from_raw_fd(channel.public.fd) });
-            Ok(())
+            context::private(context).context().destroy_comp_channel(channel)
         })
     })
 }
@@ -98,13 +86,10 @@ pub unsafe extern "C" fn ibv_get_cq_event(
             let cq_out = cq.as_mut().ok_or(Errno::EINVAL)?;
             (Handle::from_c(channel)?, cq_out, cq_context.as_mut().ok_or(Errno::EINVAL)?)
         };
-        // SAFETY: a live channel.
-        let handle = uverbs::event::read_completion(unsafe { (*channel.as_ptr()).fd })?;
-        // SAFETY: the kernel gives back the address that the CQ was created with; a CQ with unread events is alive,
-        // because the kernel drops its events when it is destroyed.
-        let cq = unsafe { Handle::from_c(handle as usize as *mut ibv_cq) }?;
+        // SAFETY: a live channel names its open context.
+        let cq = unsafe { context::provider((*channel.as_ptr()).context) }?.next_cq_event(channel)?;
         *cq_out = cq.as_ptr();
-        // SAFETY: as above.
+        // SAFETY: the queue of an event that is not acknowledged yet is alive.
         let context = unsafe {
             *context_out = (*cq.as_ptr()).cq_context;
             (*cq.as_ptr()).context

@@ -56,7 +56,7 @@ fn warn_of_small_memlock_limit() {
 
 /// Brings the known devices up to date: those that are gone leave, new ones stand before the old ones.
 fn refresh(known: &mut Vec<DeviceRef>) -> Result<()> {
-    let mut found = uverbs::discovery::devices()?;
+    let mut found = provider::discover()?;
     known.retain(|device| {
         let place =
             device.info().ok().and_then(|known| found.iter().position(|info| info.same_device(known)));
@@ -229,7 +229,7 @@ pub unsafe extern "C" fn verbs_open_device(
 pub(super) fn finish_open(device: DeviceRef, opening: Opening) -> Result<Handle<ibv_context>> {
     match opening {
         Opening::Native(opened) => {
-            let async_fd = uverbs::event::open_async(opened.context.file())?;
+            let async_fd = opened.context.open_async_events()?;
             let context = context::create(device, opened, async_fd);
             table::fill(context::verbs(context));
             Ok(context)
@@ -238,7 +238,7 @@ pub(super) fn finish_open(device: DeviceRef, opening: Opening) -> Result<Handle<
             table::library(context::verbs(context));
             // A device that the kernel's list does not name has no command file either.
             if device.found().is_some() {
-                match uverbs::event::open_async(context::private(context).context().file()) {
+                match context::private(context).context().open_async_events() {
                     Ok(async_fd) => context::set_async_fd(context, async_fd),
                     Err(errno) => {
                         context::destroy(context);

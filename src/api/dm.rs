@@ -17,7 +17,10 @@ pub(super) unsafe extern "C" fn alloc_dm(
     entry::pointer(|| {
         // SAFETY: the caller passes an open context and attributes of its own.
         let (provider, attr) = unsafe { (context::provider(context)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
-        provider.alloc_dm(attr)
+        let dm = provider.alloc_dm(attr)?;
+        // SAFETY: just made, and nobody else knows it yet.
+        unsafe { (*dm.as_ptr()).context = context };
+        Ok(dm)
     })
 }
 

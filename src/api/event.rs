@@ -8,7 +8,6 @@ use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::context;
 use crate::provider::object::Handle;
-use crate::uverbs;
 
 /// What an event is about.
 pub(super) enum Subject {
@@ -63,19 +62,19 @@ pub unsafe extern "C" fn ibv_get_async_event(
     entry::minus_one(|| {
         // SAFETY: the caller passes an open context and a place to write.
         let (context, event) = unsafe { (Handle::from_c(context)?, event.as_mut().ok_or(Errno::EINVAL)?) };
+        let provider = context::private(context).context();
         // SAFETY: an open context.
-        let described = uverbs::event::read_async(unsafe { (*context.as_ptr()).async_fd })?;
-        event.event_type = described.event_type as ibv_event_type_t;
-        // The kernel gives back the address that the object was created with.
-        let address = described.element as usize;
+        let next = provider.next_async_event(unsafe { (*context.as_ptr()).async_fd })?;
+        event.event_type = next.event_type;
+        let address = next.element as usize;
         match subject(event.event_type) {
             Subject::Cq => event.element.cq = address as *mut ibv_cq,
             Subject::Qp => event.element.qp = address as *mut ibv_qp,
             Subject::Srq => event.element.srq = address as *mut ibv_srq,
             Subject::Wq => event.element.wq = address as *mut ibv_wq,
-            Subject::Port => event.element.port_num = described.element as c_int,
+            Subject::Port => event.element.port_num = next.element as c_int,
         }
-        context::private(context).context().async_event(event);
+        provider.async_event(event);
         Ok(())
     })
 }

@@ -22,6 +22,12 @@ unsafe fn private<'a>(context: *mut ibv_context) -> Result<&'a Private> {
     Ok(context::private(unsafe { Handle::from_c(context) }?))
 }
 
+/// What is wanted of the entry at `index`; ENODATA for an empty place.
+fn entry_of(private: &Private, port_num: u8, index: u32, want: Want) -> Result<ibv_gid_entry> {
+    let (context, info) = (private.context(), private.device().info()?);
+    gid::whole_entry(|entry| context.query_gid_entry(info, u32::from(port_num), index, entry, 0, want))
+}
+
 /// The GID at `index`, all zeros for an empty place.
 ///
 /// # Safety
@@ -29,8 +35,7 @@ unsafe fn private<'a>(context: *mut ibv_context) -> Result<&'a Private> {
 pub(super) unsafe fn query(context: *mut ibv_context, port_num: u8, index: u32) -> Result<ibv_gid> {
     // SAFETY: handed on to the caller.
     let private = unsafe { private(context) }?;
-    let (file, info) = (private.context().file(), private.device().info()?);
-    match gid::query_entry(file, info, u32::from(port_num), index, 0, Want::GID) {
+    match entry_of(private, port_num, index, Want::GID) {
         Ok(entry) => Ok(entry.gid),
         Err(Errno::ENODATA) => Ok(ibv_gid { raw: [0; 16] }),
         // What the failed system call left says more than the value, which sysfs makes EINVAL.
@@ -45,8 +50,7 @@ pub(super) unsafe fn query(context: *mut ibv_context, port_num: u8, index: u32) 
 unsafe fn query_type(context: *mut ibv_context, port_num: u8, index: u32) -> Result<c_uint> {
     // SAFETY: handed on to the caller.
     let private = unsafe { private(context) }?;
-    let (file, info) = (private.context().file(), private.device().info()?);
-    match gid::query_entry(file, info, u32::from(port_num), index, 0, Want::TYPE) {
+    match entry_of(private, port_num, index, Want::TYPE) {
         Ok(entry) if entry.gid_type == IBV_GID_TYPE_ROCE_V2 as u32 => Ok(SYSFS_ROCE_V2),
         Ok(_) | Err(Errno::ENODATA) => Ok(SYSFS_IB_ROCE_V1),
         Err(_) => Err(Errno::last()),
@@ -135,8 +139,8 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(
         let private = unsafe { private(context) }?;
         // SAFETY: by the contract.
         let entry = unsafe { bytes(entry, entry_size) }?;
-        let (file, info) = (private.context().file(), private.device().info()?);
-        gid::query_entry_bytes(file, info, port_num, gid_index, entry, flags, Want::ALL)
+        let info = private.device().info()?;
+        private.context().query_gid_entry(info, port_num, gid_index, entry, flags, Want::ALL)
     })
 }
 
@@ -160,8 +164,9 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
             let size = max_entries.checked_mul(entry_size).ok_or_else(|| Errno::EINVAL.also_set())?;
             // SAFETY: by the contract.
             let entries = unsafe { bytes(entries, size) }?;
-            let (file, info) = (private.context().file(), private.device().info()?);
-            gid::query_table(file, info, entries, entry_size, flags).map(|count| count as ssize_t)
+            let info = private.device().info()?;
+            let count = private.context().query_gid_table(info, entries, entry_size, flags)?;
+            Ok(count as ssize_t)
         },
         |errno| -(errno.0 as ssize_t),
     )

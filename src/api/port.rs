@@ -8,7 +8,6 @@ use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::context;
 use crate::provider::object::Handle;
-use crate::uverbs::sysfs;
 
 /// The size of `ibv_port_attr` that programs linked to the function, rather than to the macro of `verbs.h`, have.
 const COMPATIBLE_SIZE: usize = offset_of!(ibv_port_attr, port_cap_flags2);
@@ -75,9 +74,8 @@ pub(super) unsafe extern "C" fn query_port(
 /// `context` is null or open.
 unsafe fn pkey(context: *mut ibv_context, port_num: u8, index: c_int) -> Result<__be16> {
     // SAFETY: by the contract.
-    let context = unsafe { Handle::from_c(context) }?;
-    let info = context::private(context).device().info()?;
-    sysfs::query_pkey(&info.ibdev_path, port_num, index)
+    let private = context::private(unsafe { Handle::from_c(context) }?);
+    private.context().query_pkey(private.device().info()?, port_num, index)
 }
 
 /// The partition key at `index` of the port's table, in network byte order with the membership bit as it is; 0, or -1.

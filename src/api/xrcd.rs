@@ -16,7 +16,10 @@ pub(super) unsafe extern "C" fn open_xrcd(
     entry::pointer(|| {
         // SAFETY: the caller passes an open context and attributes of its own.
         let (provider, attr) = unsafe { (context::provider(context)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
-        provider.open_xrcd(attr)
+        let xrcd = provider.open_xrcd(attr)?;
+        // SAFETY: just made, and nobody else knows it yet.
+        unsafe { (*xrcd.as_ptr()).context = context };
+        Ok(xrcd)
     })
 }
 

@@ -147,7 +147,7 @@ impl DeviceRef {
     /// `private_data` is what the device's plugin expects from its own library, or null.
     pub unsafe fn open(&self, private_data: *mut c_void) -> Result<Opening> {
         match self.provider() {
-            Some(provider) => Ok(Opening::Native(provider.open(DeviceFile::open(self.info()?)?)?)),
+            Some(provider) => Ok(Opening::Native(provider.open(self.info()?)?)),
             // SAFETY: handed on to the caller.
             None => unsafe { plugin::open(self, private_data) }.map(Opening::Plugin),
         }

@@ -7,6 +7,7 @@
 
 pub mod context;
 pub mod device;
+pub mod domain;
 pub mod kernel;
 pub mod lock;
 pub mod mapping;
@@ -14,11 +15,13 @@ pub mod object;
 pub mod plugin;
 pub mod rxe;
 pub mod siw;
+pub mod soft;
 pub mod wait;
 
 use core::ffi::{c_int, c_uint};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::{OwnedFd, RawFd};
 
 use crate::abi::driver::{verbs_context_ops, verbs_mr};
 use crate::abi::verbs::*;
@@ -26,6 +29,7 @@ use crate::errno::{Errno, Result};
 use crate::uverbs;
 use crate::uverbs::device_file::{DeviceFile, GotContext};
 use crate::uverbs::discovery::DeviceInfo;
+use crate::uverbs::gid::Want;
 use device::{DeviceRef, Found};
 use object::Handle;
 
@@ -37,15 +41,15 @@ pub trait Provider: Sync {
     /// Whether this provider drives the device that discovery found.
     fn takes(&self, device: &DeviceInfo) -> bool;
 
-    /// Opens a device whose command file is open already; the file goes into the context, or is closed on an error.
-    fn open(&self, file: DeviceFile) -> Result<Opened>;
+    /// Opens the device that discovery found.
+    fn open(&self, device: &DeviceInfo) -> Result<Opened>;
 
-    /// Joins the context that somebody else, perhaps another process, made with this command file; as for
-    /// [`Provider::open`], the file goes into the context, or is closed on an error.
+    /// Joins the context that somebody else, perhaps another process, made with this command file; the file goes into the
+    /// context, or is closed on an error.
     fn import(&self, file: DeviceFile) -> Result<Opened>;
 }
 
-/// A device just opened: the context and what the kernel said about it.
+/// A device just opened: the context and what is known of the device.
 pub struct Opened {
     /// The provider's side of the context.
     pub context: Box<dyn Context>,
@@ -71,8 +75,17 @@ impl Opened {
     }
 }
 
+/// What `ibv_get_async_event` takes from a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AsyncEvent {
+    /// `IBV_EVENT_*`.
+    pub event_type: ibv_event_type_t,
+    /// The address of the queue or queue pair that it is about, or the number of the port.
+    pub element: u64,
+}
+
 /// The providers written in Rust, in the order they are asked.
-static NATIVE: &[&dyn Provider] = &[&rxe::Rxe, &siw::Siw];
+static NATIVE: &[&dyn Provider] = &[&rxe::Rxe, &siw::Siw, &soft::Soft];
 
 /// How a device was opened.
 pub enum Opening {
@@ -82,10 +95,22 @@ pub enum Opening {
     Plugin(Handle<ibv_context>),
 }
 
+/// The devices that there are: software devices that the environment asks for, and behind them the kernel's. With a software
+/// device the kernel need not know anything of RDMA.
+pub fn discover() -> Result<Vec<DeviceInfo>> {
+    let of_the_kernel = uverbs::discovery::devices();
+    let mut devices = soft::identity::devices(of_the_kernel.as_deref().unwrap_or_default());
+    if devices.is_empty() {
+        return of_the_kernel;
+    }
+    devices.extend(of_the_kernel.unwrap_or_default());
+    Ok(devices)
+}
+
 /// The devices as their providers drive them, and those that nobody takes.
 ///
 /// Drivers that the program itself brought along come first, then native providers, unless the environment prefers plugins.
-/// Plugins are loaded when nobody else takes a device. The order of the devices and of what is said about them is rdma-core's,
+/// A software device is a native provider's alone. Plugins are loaded when nobody else takes a device. The order of the devices and of what is said about them is rdma-core's,
 /// which tries them from the last to the first, and in the first list shows what needed no loading behind the rest.
 pub fn claim(found: Vec<Box<Found>>) -> (Vec<DeviceRef>, Vec<Box<Found>>) {
     /// Whether a device was ever left after the program's own drivers: then rdma-core loads all others.
@@ -95,6 +120,10 @@ pub fn claim(found: Vec<Box<Found>>) -> (Vec<DeviceRef>, Vec<Box<Found>>) {
     let (mut claimed, mut waiting) = (Vec::new(), Vec::new());
     for (place, found) in found.into_iter().enumerate().rev() {
         let native = NATIVE.iter().copied().find(|provider| provider.takes(found.info()));
+        if let Some(native) = native.filter(|_| found.info().software) {
+            claimed.push((false, place, DeviceRef::native(found, native)));
+            continue;
+        }
         let wants_plugin = native.is_none_or(|native| plugin::preferred(native.name()));
         match plugin::matching::claim(if wants_plugin { &all } else { &linked }, found) {
             Ok(device) => claimed.push((true, place, device)),
@@ -155,8 +184,13 @@ pub unsafe extern "C" fn no_srq_ops(
 /// what [`kernel::mr::register`] made.
 #[allow(unused_variables)]
 pub trait Context: Send + Sync {
-    /// The command file, the way to the kernel.
-    fn file(&self) -> &DeviceFile;
+    /// The command file, the way to the kernel; None for a device that is not the kernel's.
+    fn file(&self) -> Option<&DeviceFile>;
+
+    /// The command file, for what cannot do without; EOPNOTSUPP where there is none.
+    fn kernel(&self) -> Result<&DeviceFile> {
+        self.file().ok_or(Errno::EOPNOTSUPP)
+    }
 
     /// The functions that programs call for every message.
     fn data_path(&self) -> DataPath;
@@ -164,6 +198,19 @@ pub trait Context: Send + Sync {
     /// The table that a plugin fills and whose `free_context` frees the whole context; None for a native provider.
     fn plugin_operations(&self) -> Option<NonNull<verbs_context_ops>> {
         None
+    }
+
+    /// Opens the file that becomes readable with each asynchronous event. Called once, before anybody knows the context.
+    fn open_async_events(&self) -> Result<OwnedFd> {
+        uverbs::event::open_async(self.kernel()?)
+    }
+
+    /// Takes the next event from the file that [`Context::open_async_events`] opened; waits for one unless the file is
+    /// non-blocking (EAGAIN).
+    fn next_async_event(&self, async_fd: RawFd) -> Result<AsyncEvent> {
+        // The kernel gives back the address that the object was created with.
+        let described = uverbs::event::read_async(async_fd)?;
+        Ok(AsyncEvent { event_type: described.event_type as ibv_event_type_t, element: described.element })
     }
 
     /// Told of each event that `ibv_get_async_event` takes.
@@ -176,12 +223,43 @@ pub trait Context: Send + Sync {
         attr: &mut ibv_device_attr_ex,
         attr_size: usize,
     ) -> Result<()> {
-        kernel::device::query(self.file(), input, attr, attr_size)
+        kernel::device::query(self.kernel()?, input, attr, attr_size)
     }
 
     /// Attributes of a port, counted from 1.
     fn query_port(&self, port_num: u8, attr: &mut ibv_port_attr) -> Result<()> {
-        uverbs::device::query_port(self.file(), port_num, attr)
+        uverbs::device::query_port(self.kernel()?, port_num, attr)
+    }
+
+    /// Reads entry `gid_index` of a port's table into `entry`, the caller's structure of whatever size it knows; ENODATA for
+    /// an empty entry. Errors are left in `errno`. `device` is the one that was opened.
+    fn query_gid_entry(
+        &self,
+        device: &DeviceInfo,
+        port_num: u32,
+        gid_index: u32,
+        entry: &mut [u8],
+        flags: u32,
+        want: Want,
+    ) -> Result<()> {
+        uverbs::gid::query_entry_bytes(self.kernel()?, device, port_num, gid_index, entry, flags, want)
+    }
+
+    /// Reads all entries of all ports that are not empty into `entries`, each `entry_size` bytes, and returns their number;
+    /// EINVAL when they do not fit. `device` is the one that was opened.
+    fn query_gid_table(
+        &self,
+        device: &DeviceInfo,
+        entries: &mut [u8],
+        entry_size: usize,
+        flags: u32,
+    ) -> Result<u64> {
+        uverbs::gid::query_table(self.kernel()?, device, entries, entry_size, flags)
+    }
+
+    /// The partition key at `index` of a port's table, in network byte order. `device` is the one that was opened.
+    fn query_pkey(&self, device: &DeviceInfo, port_num: u8, index: c_int) -> Result<__be16> {
+        uverbs::sysfs::query_pkey(&device.ibdev_path, port_num, index)
     }
 
     /// Real-time values such as the raw hardware clock; the method sets `comp_mask` to what it gave.
@@ -191,27 +269,27 @@ pub trait Context: Send + Sync {
 
     /// A protection domain with its kernel handle filled in.
     fn alloc_pd(&self) -> Result<Handle<ibv_pd>> {
-        kernel::pd::alloc(self.file())
+        kernel::pd::alloc(self.kernel()?)
     }
 
     /// Frees a protection domain; EBUSY while something uses it.
     fn dealloc_pd(&self, pd: Handle<ibv_pd>) -> Result<()> {
-        kernel::pd::dealloc(self.file(), pd)
+        kernel::pd::dealloc(self.kernel()?, pd)
     }
 
     /// The protection domain of another process that has this number in the kernel, as one of `context`, which is this one.
     fn import_pd(&self, context: Handle<ibv_context>, pd_handle: u32) -> Result<Handle<ibv_pd>> {
-        kernel::pd::import(self.file(), context, pd_handle)
+        kernel::pd::import(self.kernel()?, context, pd_handle)
     }
 
     /// Forgets an imported protection domain.
     fn unimport_pd(&self, pd: Handle<ibv_pd>) {
-        kernel::pd::unimport(pd)
+        domain::unimport(pd)
     }
 
     /// The region of another process that has this number in the kernel.
     fn import_mr(&self, pd: Handle<ibv_pd>, mr_handle: u32) -> Result<Handle<ibv_mr>> {
-        kernel::mr::import(self.file(), pd, mr_handle)
+        kernel::mr::import(self.kernel()?, pd, mr_handle)
     }
 
     /// Forgets an imported region.
@@ -267,7 +345,7 @@ pub trait Context: Send + Sync {
 
     /// Ends a registration.
     fn dereg_mr(&self, mr: Handle<verbs_mr>) -> Result<()> {
-        kernel::mr::deregister(self.file(), mr)
+        kernel::mr::deregister(self.kernel()?, mr)
     }
 
     /// A memory window of type 1 or 2.
@@ -283,6 +361,22 @@ pub trait Context: Send + Sync {
     /// Posts the binding of a type 1 window.
     fn bind_mw(&self, qp: Handle<ibv_qp>, mw: Handle<ibv_mw>, bind: &ibv_mw_bind) -> Result<()> {
         Err(Errno::EOPNOTSUPP)
+    }
+
+    /// A completion channel, without the context that it belongs to; its `fd` becomes readable with each event.
+    fn create_comp_channel(&self) -> Result<Handle<ibv_comp_channel>> {
+        kernel::channel::create(self.kernel()?)
+    }
+
+    /// Closes a channel that no queue uses.
+    fn destroy_comp_channel(&self, channel: Handle<ibv_comp_channel>) -> Result<()> {
+        kernel::channel::destroy(channel)
+    }
+
+    /// Takes the next event from a channel and says which queue it is for; waits for one unless the channel is non-blocking
+    /// (EAGAIN).
+    fn next_cq_event(&self, channel: Handle<ibv_comp_channel>) -> Result<Handle<ibv_cq>> {
+        kernel::channel::next_event(channel)
     }
 
     /// A completion queue of at least `cqe` entries.
@@ -325,7 +419,7 @@ pub trait Context: Send + Sync {
 
     /// Resizes, or arms the limit event.
     fn modify_srq(&self, srq: Handle<ibv_srq>, attr: &mut ibv_srq_attr, attr_mask: c_int) -> Result<()> {
-        kernel::srq::modify(self.file(), srq, attr, attr_mask)
+        kernel::srq::modify(self.kernel()?, srq, attr, attr_mask)
     }
 
     /// Capacities and limit.
@@ -360,7 +454,7 @@ pub trait Context: Send + Sync {
 
     /// Moves a queue pair through its states and sets attributes; an illegal mask or step changes nothing.
     fn modify_qp(&self, qp: Handle<ibv_qp>, attr: &mut ibv_qp_attr, attr_mask: c_int) -> Result<()> {
-        kernel::qp::modify(self.file(), qp, attr, attr_mask)
+        kernel::qp::modify(self.kernel()?, qp, attr, attr_mask)
     }
 
     /// State, attributes and creation attributes.
@@ -371,7 +465,7 @@ pub trait Context: Send + Sync {
         attr_mask: c_int,
         init_attr: &mut ibv_qp_init_attr,
     ) -> Result<()> {
-        kernel::qp::query(self.file(), qp, attr, attr_mask, init_attr)
+        kernel::qp::query(self.kernel()?, qp, attr, attr_mask, init_attr)
     }
 
     /// Destroys the queue pair after its events have been acknowledged.

@@ -23,6 +23,9 @@ const DUMP_ATTEMPTS: u32 = 4;
 /// Versions of the uverbs command set that this library speaks.
 const KNOWN_ABI: core::ops::RangeInclusive<u32> = 3..=6;
 
+/// What the device file's name of a software device starts with; the kernel's are `uverbs` and a number.
+pub const SOFTWARE_FILE: &str = "uverbs-";
+
 /// The version of the uverbs command set, once known; 0 before.
 static ABI_VERSION: AtomicU32 = AtomicU32::new(0);
 
@@ -49,6 +52,8 @@ pub struct DeviceInfo {
     pub num_ports: u32,
     /// When the sysfs folder was made (seconds, nanoseconds); only where there is no index.
     pub time_created: (i64, i64),
+    /// Whether the library itself plays the device: then the kernel knows nothing of it.
+    pub software: bool,
     node_guid: OnceLock<u64>,
     modalias: OnceLock<String>,
 }
@@ -67,9 +72,23 @@ impl DeviceInfo {
             ibdev_idx: -1,
             num_ports: 0,
             time_created: (0, 0),
+            software: false,
             node_guid: OnceLock::new(),
             modalias: OnceLock::new(),
         })
+    }
+
+    /// A channel adapter that the library itself plays, with the names that it would have in the kernel; None if they are too
+    /// long.
+    pub fn software(ibdev_name: &str, sysfs_name: &str, node_guid: u64) -> Option<Self> {
+        let mut device = Self::named(ibdev_name)?;
+        device.sysfs_name = sysfs_name.to_owned();
+        device.node_type = IBV_NODE_CA as ibv_node_type_t;
+        device.num_ports = 1;
+        device.software = true;
+        device.node_guid = OnceLock::from(node_guid);
+        device.modalias = OnceLock::from(String::new());
+        (device.verbs_path().len() < PATH_MAX && is_file_name(sysfs_name)).then_some(device)
     }
 
     /// A device that is nowhere, with its identity on a bus.
@@ -275,7 +294,7 @@ fn take_device_file(device: &mut DeviceInfo, message: &Message<'_>) -> Option<()
 }
 
 /// Names become the last part of a path: they must not leave the folder.
-fn is_file_name(name: &str) -> bool {
+pub fn is_file_name(name: &str) -> bool {
     !name.is_empty() && name.len() < NAME_MAX && !name.contains('/') && name != "." && name != ".."
 }
 
@@ -300,7 +319,9 @@ fn from_sysfs() -> Result<Vec<DeviceInfo>> {
         return Err(Errno::ENOMEM);
     }
     let names = folder_names(&class).ok_or(Errno::ENOSYS)?;
-    Ok(names.iter().filter_map(|name| device_from_sysfs(&class, name)).collect())
+    // Where software devices are shown as the kernel's, for programs that look for themselves, they still are not.
+    let kernels = names.iter().filter(|name| !name.starts_with(SOFTWARE_FILE));
+    Ok(kernels.filter_map(|name| device_from_sysfs(&class, name)).collect())
 }
 
 /// Names in a folder that do not start with a dot, in the folder's order; nothing if it cannot be read.

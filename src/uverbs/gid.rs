@@ -47,8 +47,13 @@ pub fn query_entry(
     flags: u32,
     want: Want,
 ) -> Result<ibv_gid_entry> {
+    whole_entry(|entry| query_entry_bytes(file, info, port_num, gid_index, entry, flags, want))
+}
+
+/// The entry whose bytes `read` fills in.
+pub fn whole_entry(read: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<ibv_gid_entry> {
     let mut entry = ib_uverbs_gid_entry::default();
-    query_entry_bytes(file, info, port_num, gid_index, entry.as_bytes_mut(), flags, want)?;
+    read(entry.as_bytes_mut())?;
     // SAFETY: both are the same 32 bytes of integers; the size is checked above, the offsets in `abi`.
     Ok(unsafe { core::mem::transmute::<ib_uverbs_gid_entry, ibv_gid_entry>(entry) })
 }

@@ -232,6 +232,13 @@ impl QueuePair {
         Ok(())
     }
 
+    /// Send requests that there is room for now.
+    #[must_use]
+    pub fn send_room(&self) -> u32 {
+        let queued = self.send_side().ring.len() + self.unpolled().load(Ordering::Relaxed);
+        self.limits().max_send_wr.saturating_sub(queued)
+    }
+
     /// Carries a request out.
     fn carry_out(&self, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
         match wr.datagram {

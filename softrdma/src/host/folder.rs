@@ -40,7 +40,9 @@ impl Config {
         Self::from_values(env::var_os("IRONVERBS_SOFT_DIR"), env::var_os("IRONVERBS_SOFT_GROUP"))
     }
 
-    fn from_values(dir: Option<OsString>, group: Option<OsString>) -> Result<Self> {
+    /// As [`Config::from_env`], with the values of both variables from somewhere else: a set-user-id program must not take
+    /// them from its caller.
+    pub fn from_values(dir: Option<OsString>, group: Option<OsString>) -> Result<Self> {
         let dir = dir.filter(|d| !d.is_empty());
         let group = group.filter(|g| !g.is_empty());
         let group = match group {

@@ -5,8 +5,9 @@
 //! |---|---|
 //! | [`device`] | which drivers a provider speaks to, and what a device says of itself |
 //! | [`event_name`] | objects that the kernel names by their address when it reports events |
-//! | [`pd`] [`mr`] [`mw`] [`cq`] [`srq`] [`qp`] [`mcast`] | the objects, one file each |
+//! | [`pd`] [`mr`] [`mw`] [`channel`] [`cq`] [`srq`] [`qp`] [`mcast`] | the objects, one file each |
 
+pub mod channel;
 pub mod cq;
 pub mod device;
 pub mod event_name;

@@ -1,238 +1,25 @@
-//! Protection domains, thread domains, and the parent domains that join the two; protection domains of somebody else.
-//!
-//! The kernel knows the protection domain alone. A parent domain has its number, so that every command takes either; what
-//! it adds is the promise of its thread domain, which spares the queues made under it their locked instructions. The queues
-//! themselves lie in memory of the kernel, so a parent domain's allocators have nothing to allocate here.
+//! Protection domains, also those of somebody else.
 
-use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU32, Ordering};
-
-use crate::abi::verbs::*;
-use crate::errno::{Errno, Result};
-use crate::provider::object::{Handle, Object};
+use crate::abi::verbs::{ibv_context, ibv_pd};
+use crate::errno::Result;
+use crate::provider::domain;
+use crate::provider::object::Handle;
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::{self, Udata};
 
-/// A protection domain or a parent domain.
-#[repr(C)]
-struct Pd {
-    public: UnsafeCell<ibv_pd>,
-    /// Parent domains that stand for this one.
-    parents: AtomicU32,
-    /// What a parent domain is made of; none for a protection domain.
-    parts: Option<Parts>,
-    /// Somebody else's protection domain.
-    imported: bool,
-}
-
-impl Pd {
-    fn publish(public: ibv_pd, parts: Option<Parts>, imported: bool) -> Handle<ibv_pd> {
-        let public = UnsafeCell::new(public);
-        Handle::publish(Box::new(Self { public, parents: AtomicU32::new(0), parts, imported }))
-    }
-}
-
-/// What a parent domain joins.
-struct Parts {
-    pd: Handle<ibv_pd>,
-    td: Option<Handle<ibv_td>>,
-}
-
-// SAFETY: repr(C), and the first field is the public struct.
-unsafe impl Object for Pd {
-    type Public = ibv_pd;
-}
-
-#[repr(C)]
-struct Td {
-    public: UnsafeCell<ibv_td>,
-    /// Parent domains that name this one.
-    parents: AtomicU32,
-}
-
-// SAFETY: repr(C), and the first field is the public struct.
-unsafe impl Object for Td {
-    type Public = ibv_td;
-}
-
 /// Allocates a protection domain.
 pub fn alloc(file: &DeviceFile) -> Result<Handle<ibv_pd>> {
-    let handle = uverbs::pd::alloc(file, Udata::none())?;
-    Ok(Pd::publish(ibv_pd { context: core::ptr::null_mut(), handle }, None, false))
+    uverbs::pd::alloc(file, Udata::none()).map(domain::publish)
 }
 
 /// The protection domain of this number that somebody else allocated through the same file; ENOENT or EINVAL if there is
 /// none. [`dealloc`] frees it for everybody.
 pub fn import(file: &DeviceFile, context: Handle<ibv_context>, handle: u32) -> Result<Handle<ibv_pd>> {
     uverbs::pd::check(file, handle)?;
-    Ok(Pd::publish(ibv_pd { context: context.as_ptr(), handle }, None, true))
-}
-
-/// Forgets an imported protection domain, which stays in the kernel. What was not imported stays as it is, and so does a
-/// domain that a parent domain stands for.
-pub fn unimport(pd: Handle<ibv_pd>) {
-    // SAFETY: domains of such drivers are published as Pd.
-    let object = unsafe { pd.object::<Pd>() };
-    if object.imported && object.parents.load(Ordering::Acquire) == 0 {
-        // SAFETY: the program gives up the handle, which was published as a Pd.
-        drop(unsafe { pd.reclaim::<Pd>() });
-    }
+    Ok(domain::publish_imported(context, handle))
 }
 
 /// Frees a protection domain, EBUSY while something uses it; or a parent domain, EBUSY while another one stands for it.
 pub fn dealloc(file: &DeviceFile, pd: Handle<ibv_pd>) -> Result<()> {
-    // SAFETY: domains of such drivers are published as Pd.
-    let object = unsafe { pd.object::<Pd>() };
-    if object.parents.load(Ordering::Acquire) != 0 {
-        return Err(Errno::EBUSY);
-    }
-    match &object.parts {
-        Some(parts) => parts.count(|parents| {
-            parents.fetch_sub(1, Ordering::Release);
-        }),
-        // SAFETY: a live handle.
-        None => uverbs::pd::dealloc(file, unsafe { (*pd.as_ptr()).handle })?,
-    }
-    // SAFETY: the program gives up the handle, which was published as a Pd.
-    drop(unsafe { pd.reclaim::<Pd>() });
-    Ok(())
-}
-
-/// Makes a thread domain; EINVAL for attributes that nobody knows.
-pub fn alloc_td(attr: &ibv_td_init_attr) -> Result<Handle<ibv_td>> {
-    if attr.comp_mask != 0 {
-        return Err(Errno::EINVAL);
-    }
-    let public = UnsafeCell::new(ibv_td { context: core::ptr::null_mut() });
-    Ok(Handle::publish(Box::new(Td { public, parents: AtomicU32::new(0) })))
-}
-
-/// Frees a thread domain; EBUSY while a parent domain names it.
-pub fn dealloc_td(td: Handle<ibv_td>) -> Result<()> {
-    // SAFETY: thread domains of such drivers are published as Td.
-    if unsafe { td.object::<Td>() }.parents.load(Ordering::Acquire) != 0 {
-        return Err(Errno::EBUSY);
-    }
-    // SAFETY: the program gives up the handle, which was published as a Td.
-    drop(unsafe { td.reclaim::<Td>() });
-    Ok(())
-}
-
-/// Makes a parent domain; EINVAL without a protection domain, and for attributes that nobody knows.
-pub fn alloc_parent(attr: &ibv_parent_domain_init_attr) -> Result<Handle<ibv_pd>> {
-    const KNOWN: u32 =
-        IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS as u32 | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT as u32;
-    // SAFETY: the program passes live domains or null.
-    let parts = unsafe { Parts { pd: Handle::from_c(attr.pd)?, td: Handle::optional(attr.td) } };
-    if attr.comp_mask & !KNOWN != 0 {
-        return Err(Errno::EINVAL);
-    }
-    parts.count(|parents| {
-        parents.fetch_add(1, Ordering::Relaxed);
-    });
-    // SAFETY: a live handle; context and number are all that an ibv_pd is.
-    let public = unsafe { *parts.pd.as_ptr() };
-    Ok(Pd::publish(public, Some(parts), false))
-}
-
-/// Whether queues made under the domain are used by one thread at a time.
-///
-/// # Safety
-/// `pd` is null or a live domain that [`alloc`] or [`alloc_parent`] made.
-pub unsafe fn one_thread(pd: *mut ibv_pd) -> bool {
-    // SAFETY: by the contract.
-    let object = unsafe { Handle::optional(pd).map(|pd| pd.object::<Pd>()) };
-    object.and_then(|pd| pd.parts.as_ref()).is_some_and(|parts| parts.td.is_some())
-}
-
-impl Parts {
-    /// Changes the counters of the domains that this one is made of.
-    fn count(&self, change: impl Fn(&AtomicU32)) {
-        // SAFETY: published as these; they stay alive as long as they are counted.
-        unsafe {
-            change(&self.pd.object::<Pd>().parents);
-            if let Some(td) = self.td {
-                change(&td.object::<Td>().parents);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use core::ptr::null_mut;
-
-    fn plain() -> Handle<ibv_pd> {
-        Pd::publish(ibv_pd { context: null_mut(), handle: 7 }, None, false)
-    }
-
-    fn attributes(pd: *mut ibv_pd, td: *mut ibv_td) -> ibv_parent_domain_init_attr {
-        ibv_parent_domain_init_attr { pd, td, comp_mask: 0, alloc: None, free: None, pd_context: null_mut() }
-    }
-
-    fn parents(pd: Handle<ibv_pd>) -> u32 {
-        // SAFETY: published as a Pd and alive.
-        unsafe { pd.object::<Pd>() }.parents.load(Ordering::Relaxed)
-    }
-
-    /// Frees a parent domain; the command file is not looked at.
-    fn free_parent(pd: Handle<ibv_pd>) -> Result<()> {
-        let null = std::fs::File::open("/dev/null").unwrap();
-        dealloc(&DeviceFile::from_fd(null.into()), pd)
-    }
-
-    #[test]
-    fn a_parent_domain_stands_for_its_parts_and_keeps_them_busy() {
-        let pd = plain();
-        let td = alloc_td(&ibv_td_init_attr { comp_mask: 0 }).unwrap();
-        let outer = alloc_parent(&attributes(pd.as_ptr(), td.as_ptr())).unwrap();
-        let inner = alloc_parent(&attributes(outer.as_ptr(), null_mut())).unwrap();
-        // SAFETY: live domains.
-        unsafe {
-            assert_eq!((*inner.as_ptr()).handle, 7);
-            assert!(one_thread(outer.as_ptr()) && !one_thread(inner.as_ptr()) && !one_thread(pd.as_ptr()));
-            assert!(!one_thread(null_mut()));
-        }
-        assert_eq!((parents(pd), parents(outer), parents(inner)), (1, 1, 0));
-        assert_eq!(dealloc_td(td), Err(Errno::EBUSY));
-        assert_eq!(free_parent(outer), Err(Errno::EBUSY));
-        free_parent(inner).unwrap();
-        free_parent(outer).unwrap();
-        assert_eq!(parents(pd), 0);
-        dealloc_td(td).unwrap();
-        // SAFETY: published as a Pd; nobody else has it.
-        drop(unsafe { pd.reclaim::<Pd>() });
-    }
-
-    #[test]
-    fn only_an_imported_domain_without_parents_is_forgotten() {
-        let pd = Pd::publish(ibv_pd { context: null_mut(), handle: 7 }, None, true);
-        let outer = alloc_parent(&attributes(pd.as_ptr(), null_mut())).unwrap();
-        unimport(pd);
-        unimport(outer);
-        assert_eq!((parents(pd), parents(outer)), (1, 0));
-        free_parent(outer).unwrap();
-        assert_eq!(parents(pd), 0);
-        // Miri and sanitizers tell if it is not freed.
-        unimport(pd);
-        let own = plain();
-        unimport(own);
-        assert_eq!(parents(own), 0);
-        // SAFETY: published as a Pd; nobody else has it.
-        drop(unsafe { own.reclaim::<Pd>() });
-    }
-
-    #[test]
-    fn what_nobody_knows_is_refused() {
-        assert_eq!(alloc_td(&ibv_td_init_attr { comp_mask: 1 }).unwrap_err(), Errno::EINVAL);
-        assert_eq!(alloc_parent(&attributes(null_mut(), null_mut())).unwrap_err(), Errno::EINVAL);
-        let pd = plain();
-        let mut attr = attributes(pd.as_ptr(), null_mut());
-        attr.comp_mask = 4;
-        assert_eq!(alloc_parent(&attr).unwrap_err(), Errno::EINVAL);
-        assert_eq!(parents(pd), 0);
-        // SAFETY: as above.
-        drop(unsafe { pd.reclaim::<Pd>() });
-    }
+    domain::dealloc(pd, |handle| uverbs::pd::dealloc(file, handle))
 }

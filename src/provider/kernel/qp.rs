@@ -67,7 +67,7 @@ pub unsafe fn ring_doorbell(qp: *mut ibv_qp, imported: bool) -> Result<()> {
     if imported {
         // SAFETY: an open context.
         let provider = unsafe { context::provider(context) }?;
-        return uverbs::qp::post_send_doorbell_imported(provider.file(), handle);
+        return uverbs::qp::post_send_doorbell_imported(provider.kernel()?, handle);
     }
     // SAFETY: an open context.
     uverbs::qp::post_send_doorbell(unsafe { (*context).cmd_fd }, handle)

@@ -149,7 +149,7 @@ pub unsafe extern "C" fn verbs_uninit_context(verbs: *mut verbs_context) {
         let private = Private::detach(verbs);
         let async_fd = (*verbs.as_ptr()).context.async_fd;
         // Where opening failed, nobody has claimed the file that a legacy GET_CONTEXT opened.
-        if let Some(unclaimed) = private.context().file().claim_async_fd() {
+        if let Some(unclaimed) = private.context().file().and_then(DeviceFile::claim_async_fd) {
             private.own_async_fd(unclaimed);
         } else if async_fd >= 0 && !private.owns_async_fd() {
             // A plugin may have put a file of its own there.

@@ -65,8 +65,8 @@ fn makes_plain_queue_pairs(driver_id: u32) -> bool {
 }
 
 impl Context for PluginContext {
-    fn file(&self) -> &DeviceFile {
-        &self.file
+    fn file(&self) -> Option<&DeviceFile> {
+        Some(&self.file)
     }
 
     fn plugin_operations(&self) -> Option<NonNull<verbs_context_ops>> {

@@ -77,6 +77,6 @@ pub fn import(device: &DeviceRef, cmd_fd: c_int) -> Result<Handle<ibv_context>> 
     let import_context = operations(device)?.import_context.ok_or(Errno::EOPNOTSUPP)?;
     // SAFETY: as above.
     let context = made(unsafe { import_context(device.as_c(), cmd_fd) })?;
-    super::context::private(context).context().file().set_imported();
+    super::context::private(context).context().kernel()?.set_imported();
     Ok(context)
 }

@@ -14,7 +14,8 @@ use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
 use crate::provider::context;
-use crate::provider::kernel::{event_name, pd};
+use crate::provider::domain;
+use crate::provider::kernel::event_name;
 use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
 use crate::uverbs::cq::{CqCreated, CreateCq, CreateCqEx};
@@ -140,8 +141,9 @@ unsafe fn poll_after_wait(cq: &Cq, wc: *mut ibv_wc, max: usize) -> usize {
 pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
     // SAFETY: the program passes a live queue, which names its context.
     let done = unsafe {
-        context::provider((*cq).context)
-            .and_then(|provider| uverbs::cq::req_notify(provider.file(), (*cq).handle, solicited_only != 0))
+        context::provider((*cq).context).and_then(|provider| {
+            uverbs::cq::req_notify(provider.kernel()?, (*cq).handle, solicited_only != 0)
+        })
     };
     done.map_or_else(|errno| errno.0, |()| 0)
 }
@@ -196,7 +198,7 @@ pub fn create_ex(file: &DeviceFile, attr: &ibv_cq_init_attr_ex) -> Result<Handle
     // SAFETY: the program passes a live channel and a live domain, or null.
     let (channel, one_thread) = unsafe {
         let parent = if has(IBV_CQ_INIT_ATTR_MASK_PD) { attr.parent_domain } else { core::ptr::null_mut() };
-        (Handle::optional(attr.channel), pd::one_thread(parent))
+        (Handle::optional(attr.channel), domain::one_thread(parent))
     };
     let cq = create_any(
         file,

@@ -31,7 +31,7 @@ use core::ffi::{c_int, c_uint};
 use core::ops::RangeInclusive;
 
 use super::object::Handle;
-use super::{Context, DataPath, Opened, Provider, kernel, no_srq_ops};
+use super::{Context, DataPath, Opened, Provider, domain, kernel, no_srq_ops};
 use crate::abi::driver::verbs_mr;
 use crate::abi::uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 use crate::abi::verbs::*;
@@ -60,17 +60,22 @@ impl Provider for Rxe {
         ours && kernel::device::speaks("rxe", &ABI_VERSIONS, device)
     }
 
-    fn open(&self, file: DeviceFile) -> Result<Opened> {
-        file.set_driver_id(RDMA_DRIVER_RXE);
-        let got = file.get_context(Udata::none())?;
-        Ok(Opened::new(RxeContext { file }, &got))
+    fn open(&self, device: &DeviceInfo) -> Result<Opened> {
+        open(DeviceFile::open(device)?)
     }
 
     fn import(&self, file: DeviceFile) -> Result<Opened> {
         file.set_driver_id(RDMA_DRIVER_RXE);
-        let got = kernel::device::join(&file, |another| self.open(another))?;
+        let got = kernel::device::join(&file, open)?;
         Ok(Opened::new(RxeContext { file }, &got))
     }
+}
+
+/// Opens the device whose command file this is; it goes into the context, or is closed on an error.
+fn open(file: DeviceFile) -> Result<Opened> {
+    file.set_driver_id(RDMA_DRIVER_RXE);
+    let got = file.get_context(Udata::none())?;
+    Ok(Opened::new(RxeContext { file }, &got))
 }
 
 /// An opened soft-RoCE device.
@@ -79,8 +84,8 @@ pub struct RxeContext {
 }
 
 impl Context for RxeContext {
-    fn file(&self) -> &DeviceFile {
-        &self.file
+    fn file(&self) -> Option<&DeviceFile> {
+        Some(&self.file)
     }
 
     fn data_path(&self) -> DataPath {
@@ -95,15 +100,15 @@ impl Context for RxeContext {
     }
 
     fn alloc_td(&self, attr: &mut ibv_td_init_attr) -> Result<Handle<ibv_td>> {
-        kernel::pd::alloc_td(attr)
+        domain::alloc_td(attr)
     }
 
     fn dealloc_td(&self, td: Handle<ibv_td>) -> Result<()> {
-        kernel::pd::dealloc_td(td)
+        domain::dealloc_td(td)
     }
 
     fn alloc_parent_domain(&self, attr: &mut ibv_parent_domain_init_attr) -> Result<Handle<ibv_pd>> {
-        kernel::pd::alloc_parent(attr)
+        domain::alloc_parent(attr)
     }
 
     fn reg_mr(

@@ -11,9 +11,9 @@ use crate::abi::uapi::rdma_user_rxe::rxe_create_qp_resp;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
-use crate::provider::kernel::{self, pd};
 use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
+use crate::provider::{domain, kernel};
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::qp::{CreateQp, QpCreated};
 use crate::uverbs::{self, Udata};
@@ -111,7 +111,7 @@ pub fn create(file: &DeviceFile, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr
         let handle = Some((*pd.as_ptr()).handle);
         let request =
             kernel::qp::request(attr.qp_type, handle, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all);
-        (request, pd::one_thread(pd.as_ptr()))
+        (request, domain::one_thread(pd.as_ptr()))
     };
     let given = Attributes {
         qp_type: attr.qp_type,
@@ -149,7 +149,7 @@ pub fn create_ex(file: &DeviceFile, attr: &mut ibv_qp_init_attr_ex) -> Result<Ha
         let handle = pd.as_ref().map(|pd| pd.handle);
         let request =
             kernel::qp::request(attr.qp_type, handle, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all);
-        (request, pd::one_thread(pd))
+        (request, domain::one_thread(pd))
     };
     request.comp_mask = attr.comp_mask;
     request.create_flags = attr.create_flags;

@@ -9,7 +9,8 @@ use crate::abi::uapi::Pod;
 use crate::abi::uapi::rdma_user_rxe::{mminfo, rxe_create_srq_resp, rxe_modify_srq_cmd};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
-use crate::provider::kernel::{event_name, pd};
+use crate::provider::domain;
+use crate::provider::kernel::event_name;
 use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
 use crate::uverbs::device_file::DeviceFile;
@@ -107,7 +108,7 @@ fn create_any(
     command: impl FnOnce(&CreateSrq, Udata<'_>) -> Result<SrqCreated>,
 ) -> Result<Handle<ibv_srq>> {
     // SAFETY: live or null.
-    let (pd_handle, one_thread) = unsafe { (pd.as_ref().map_or(0, |pd| pd.handle), pd::one_thread(pd)) };
+    let (pd_handle, one_thread) = unsafe { (pd.as_ref().map_or(0, |pd| pd.handle), domain::one_thread(pd)) };
     event_name::create(
         |user_handle| {
             let request = CreateSrq {

@@ -48,19 +48,24 @@ impl Provider for Siw {
         device.driver_id == Some(RDMA_DRIVER_SIW) && kernel::device::speaks("siw", &ABI_VERSIONS, device)
     }
 
-    fn open(&self, file: DeviceFile) -> Result<Opened> {
-        file.set_driver_id(RDMA_DRIVER_SIW);
-        // The driver insists on room for its number of the device.
-        let mut answer = siw_uresp_alloc_ctx::default();
-        let got = file.get_context(Udata::answer(answer.as_bytes_mut()))?;
-        Ok(Opened::new(SiwContext { file }, &got))
+    fn open(&self, device: &DeviceInfo) -> Result<Opened> {
+        open(DeviceFile::open(device)?)
     }
 
     fn import(&self, file: DeviceFile) -> Result<Opened> {
         file.set_driver_id(RDMA_DRIVER_SIW);
-        let got = kernel::device::join(&file, |another| self.open(another))?;
+        let got = kernel::device::join(&file, open)?;
         Ok(Opened::new(SiwContext { file }, &got))
     }
+}
+
+/// Opens the device whose command file this is; it goes into the context, or is closed on an error.
+fn open(file: DeviceFile) -> Result<Opened> {
+    file.set_driver_id(RDMA_DRIVER_SIW);
+    // The driver insists on room for its number of the device.
+    let mut answer = siw_uresp_alloc_ctx::default();
+    let got = file.get_context(Udata::answer(answer.as_bytes_mut()))?;
+    Ok(Opened::new(SiwContext { file }, &got))
 }
 
 /// An opened soft-iWARP device.
@@ -69,8 +74,8 @@ pub struct SiwContext {
 }
 
 impl Context for SiwContext {
-    fn file(&self) -> &DeviceFile {
-        &self.file
+    fn file(&self) -> Option<&DeviceFile> {
+        Some(&self.file)
     }
 
     fn data_path(&self) -> DataPath {

@@ -42,6 +42,28 @@ const PYVERBS: [(&str, &str, &str); 2] = [
     ("soft-iWARP", "tests/results/pyverbs-siw.txt", "RECORD=1 scripts/test stock"),
 ];
 
+/// Programs on the software device.
+const SOFT_SUITES: [Suite; 2] = [
+    Suite {
+        title: "Debian's pingpongs and perftest",
+        table: "tests/soft/cases.txt",
+        results: "tests/results/programs-soft.txt",
+        command: "RECORD=1 scripts/test soft",
+    },
+    Suite {
+        title: "UCX and Open MPI",
+        table: "tests/soft/stock.txt",
+        results: "tests/results/stock-soft.txt",
+        command: "RECORD=1 scripts/test soft_stock",
+    },
+];
+
+/// pyverbs' outcomes on the software device.
+const SOFT_PYVERBS: (&str, &str) = ("tests/results/pyverbs-soft.txt", "RECORD=1 scripts/test soft_stock");
+
+/// The ways that payload travels between processes on the software device, as runs name them.
+const WAYS: [(&str, &str); 2] = [("cma", "one copy"), ("ferry", "two copies")];
+
 /// The devices of the kernel in a process.
 const HARDWARE: &str = "tests/hardware/devices.txt";
 
@@ -151,7 +173,53 @@ pub fn sections(root: &Path) -> Result<String, String> {
         let _ = writeln!(origins, "\n{device}: {}", results.origin(command));
     }
     text.push_str(&origins);
+    text.push_str(&software(root)?);
     text.push_str(&plugins(root)?);
+    Ok(text)
+}
+
+/// What ran natively on the software device.
+fn software(root: &Path) -> Result<String, String> {
+    let mut text = String::from(
+        "\n## Programs on the software device\n\n\
+         Each program runs unchanged through `ironverbs run`, without rights and without a device of the kernel, once with the \
+         kernel's copy between processes and once with two copies through shared memory.\n",
+    );
+    for suite in &SOFT_SUITES {
+        let results = Results::read(root, suite.results)?;
+        let _ = writeln!(text, "\n### {}\n\n{}\n", suite.title, results.origin(suite.command));
+        let _ = writeln!(text, "| program | {} | {} |\n|---|---|---|", WAYS[0].1, WAYS[1].1);
+        let table = read(root, suite.table)?;
+        let mut known = BTreeSet::new();
+        for line in table.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
+            let columns: Vec<_> = line.split('|').map(str::trim).collect();
+            let [case, outcome, ..] = columns[..] else { return Err(format!("{}: {line}", suite.table)) };
+            known.insert(case);
+            let seen = WAYS.map(|(way, _)| match (results.of(case, way), outcome) {
+                (None, _) => "not run",
+                (Some("ok"), "ok") => "works",
+                (Some("ok"), _) => "refuses, as it should",
+                (Some(_), _) => "**fails**",
+            });
+            let _ = writeln!(text, "| `{case}` | {} | {} |", seen[0], seen[1]);
+        }
+        if let Some(lost) = results.outcomes.keys().find(|case| !known.contains(case.as_str())) {
+            return Err(format!("{}: {} has no case {lost}", suite.results, suite.table));
+        }
+    }
+    let (path, command) = SOFT_PYVERBS;
+    let results = Results::read(root, path)?;
+    let count = |outcome: &str| {
+        results.outcomes.keys().filter(|test| results.of(test, "soft") == Some(outcome)).count()
+    };
+    let (passed, skipped, all) = (count("ok"), count("skipped"), results.outcomes.len());
+    let _ = writeln!(
+        text,
+        "\n### pyverbs\n\n{}\n\n{all} tests: {passed} pass, {skipped} are skipped for the reasons in \
+         tests/soft/pyverbs-skips.txt, {} fail.",
+        results.origin(command),
+        all - passed - skipped
+    );
     Ok(text)
 }
 

@@ -73,7 +73,7 @@ fn value(body: impl FnOnce() -> Result<()>) -> c_int {
 /// As the module says.
 unsafe fn file<'a>(context: *mut ibv_context) -> Result<&'a DeviceFile> {
     // SAFETY: by the contract.
-    Ok(unsafe { crate::provider::context::provider(context) }?.file())
+    unsafe { crate::provider::context::provider(context) }?.kernel()
 }
 
 /// A pointer that is not null.

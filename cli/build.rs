@@ -1,0 +1,37 @@
+//! Builds the library that `ironverbs run` preloads, and puts it beside the program: `target/<profile>/libironverbs-view.so`.
+
+use std::env;
+use std::path::PathBuf;
+
+const SOURCE: &str = "preload/view.c";
+
+fn main() {
+    println!("cargo::rerun-if-changed={SOURCE}");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let profile_dir = out.ancestors().nth(3).expect("target/<profile>/build/<package>/out");
+    let built = out.join("libironverbs-view.so");
+    let compiler = cc::Build::new().opt_level(2).get_compiler();
+    let status = compiler
+        .to_command()
+        // Its functions stand before those that checked calls end in, so the checks are theirs.
+        .args(["-std=gnu11", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden", "-U_FORTIFY_SOURCE"])
+        .args([
+            "-shared",
+            "-Wl,-z,now",
+            "-Wl,-z,relro",
+            "-Wl,-soname,libironverbs-view.so",
+            SOURCE,
+            "-ldl",
+            "-lpthread",
+            "-o",
+        ])
+        .arg(&built)
+        .status()
+        .expect("run the C compiler");
+    assert!(status.success(), "{SOURCE} does not compile");
+    let place = profile_dir.join("libironverbs-view.so");
+    // A new file: programs may run with the old one.
+    let _ = std::fs::remove_file(&place);
+    std::fs::copy(&built, &place).expect("put the preloaded library beside the program");
+    println!("cargo::rerun-if-changed={}", place.display());
+}

@@ -1,0 +1,247 @@
+/*
+ * Shows a software device to programs that look for it behind the library's back.
+ *
+ * `ironverbs run` preloads this and names in IRONVERBS_VIEW a folder that has the files which a kernel device of that name
+ * would have. A path under one of three folders is answered from there if it is there; any other call goes on as it
+ * came. Nothing is made up here: the folder's files and links are all there is.
+ *
+ * Calls that name a file by its full path are seen, whatever width of file offset they were compiled for. Not seen are
+ * paths relative to a folder of the kernel, glob(), and programs that call the kernel without the C library.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+static const char *const folders[] = {
+	"/sys/class/infiniband",
+	"/sys/class/infiniband_verbs",
+	"/dev/infiniband",
+};
+
+static char view[PATH_MAX];
+static size_t view_length;
+static pthread_once_t looked = PTHREAD_ONCE_INIT;
+
+static void look(void)
+{
+	const char *folder = secure_getenv("IRONVERBS_VIEW");
+	size_t length = folder ? strlen(folder) : 0;
+
+	if (length == 0 || length >= sizeof(view) || folder[0] != '/')
+		return;
+	memcpy(view, folder, length + 1);
+	view_length = length;
+}
+
+static int is_under(const char *path, const char *folder)
+{
+	size_t length = strlen(folder);
+
+	return strncmp(path, folder, length) == 0 && (path[length] == '\0' || path[length] == '/');
+}
+
+/* The path to use for `path`: its place in the view, written to `place`, or `path` itself. */
+static __attribute__((noinline)) const char *shown(const char *path, char place[PATH_MAX])
+{
+	int before = errno;
+	size_t at = 0, length;
+
+	if (path == NULL || path[0] != '/')
+		return path;
+	while (!is_under(path, folders[at]))
+		if (++at == sizeof(folders) / sizeof(folders[0]))
+			return path;
+	pthread_once(&looked, look);
+	length = strlen(path);
+	if (view_length == 0 || view_length + length >= PATH_MAX)
+		return path;
+	memcpy(place, view, view_length);
+	memcpy(place + view_length, path, length + 1);
+	/* Asks the kernel itself: access() of this file would come back here. */
+	if (syscall(SYS_faccessat, AT_FDCWD, place, F_OK) != 0)
+		place = NULL;
+	errno = before;
+	return place ? place : path;
+}
+
+/* The function that this one stands before; looked up once. */
+static void *behind(void **known, const char *name)
+{
+	void *function = __atomic_load_n(known, __ATOMIC_RELAXED);
+
+	if (function == NULL) {
+		function = dlsym(RTLD_NEXT, name);
+		/* Of the interfaces that old programs were linked to, the C library has no default version. */
+		if (function == NULL)
+			function = dlvsym(RTLD_NEXT, name, "GLIBC_2.2.5");
+		if (function == NULL)
+			function = dlvsym(RTLD_NEXT, name, "GLIBC_2.4");
+		if (function == NULL)
+			function = dlvsym(RTLD_NEXT, name, "GLIBC_2.17");
+		__atomic_store_n(known, function, __ATOMIC_RELAXED);
+	}
+	if (function == NULL)
+		errno = ENOSYS;
+	return function;
+}
+
+/* The end of a function whose argument `path` may be shown elsewhere. */
+#define GO_ON(type, name, failure, types, arguments)                          \
+	{                                                                     \
+		static void *known;                                           \
+		type(*function) types = behind(&known, #name);                \
+		char place[PATH_MAX];                                         \
+                                                                              \
+		path = shown(path, place);                                    \
+		return function ? function arguments : (failure);             \
+	}
+
+/* The mode, which is there only where a file may be made. */
+#define TAKE_MODE(flags)                                                      \
+	mode_t mode = 0;                                                      \
+	if ((flags) & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY))) {               \
+		va_list rest;                                                 \
+		va_start(rest, flags);                                        \
+		mode = va_arg(rest, mode_t);                                  \
+		va_end(rest);                                                 \
+	}
+
+#define OPEN(name)                                                            \
+	EXPORT int name(const char *path, int flags, ...)                     \
+	{                                                                     \
+		TAKE_MODE(flags)                                              \
+		GO_ON(int, name, -1, (const char *, int, ...), (path, flags, mode)) \
+	}
+OPEN(open)
+OPEN(open64)
+
+#define OPENAT(name)                                                          \
+	EXPORT int name(int folder, const char *path, int flags, ...)         \
+	{                                                                     \
+		TAKE_MODE(flags)                                              \
+		GO_ON(int, name, -1, (int, const char *, int, ...), (folder, path, flags, mode)) \
+	}
+OPENAT(openat)
+OPENAT(openat64)
+
+#define OPEN_2(name)                                                          \
+	EXPORT int name(const char *path, int flags);                         \
+	EXPORT int name(const char *path, int flags)                          \
+	GO_ON(int, name, -1, (const char *, int), (path, flags))
+OPEN_2(__open_2)
+OPEN_2(__open64_2)
+
+#define OPENAT_2(name)                                                        \
+	EXPORT int name(int folder, const char *path, int flags);             \
+	EXPORT int name(int folder, const char *path, int flags)              \
+	GO_ON(int, name, -1, (int, const char *, int), (folder, path, flags))
+OPENAT_2(__openat_2)
+OPENAT_2(__openat64_2)
+
+#define FOPEN(name)                                                           \
+	EXPORT FILE *name(const char *path, const char *mode)                 \
+	GO_ON(FILE *, name, NULL, (const char *, const char *), (path, mode))
+FOPEN(fopen)
+FOPEN(fopen64)
+
+EXPORT DIR *opendir(const char *path)
+GO_ON(DIR *, opendir, NULL, (const char *), (path))
+
+EXPORT int scandir(const char *path, struct dirent ***names, int (*filter)(const struct dirent *),
+		   int (*order)(const struct dirent **, const struct dirent **))
+GO_ON(int, scandir, -1, (const char *, struct dirent ***, int (*)(const struct dirent *),
+      int (*)(const struct dirent **, const struct dirent **)), (path, names, filter, order))
+
+EXPORT int scandir64(const char *path, struct dirent64 ***names, int (*filter)(const struct dirent64 *),
+		     int (*order)(const struct dirent64 **, const struct dirent64 **))
+GO_ON(int, scandir64, -1, (const char *, struct dirent64 ***, int (*)(const struct dirent64 *),
+      int (*)(const struct dirent64 **, const struct dirent64 **)), (path, names, filter, order))
+
+#define ACCESS(name)                                                          \
+	EXPORT int name(const char *path, int mode)                           \
+	GO_ON(int, name, -1, (const char *, int), (path, mode))
+ACCESS(access)
+ACCESS(eaccess)
+ACCESS(euidaccess)
+
+EXPORT int faccessat(int folder, const char *path, int mode, int flags)
+GO_ON(int, faccessat, -1, (int, const char *, int, int), (folder, path, mode, flags))
+
+#define STAT(name, buffer)                                                    \
+	EXPORT int name(const char *path, struct buffer *out)                 \
+	GO_ON(int, name, -1, (const char *, struct buffer *), (path, out))
+STAT(stat, stat)
+STAT(stat64, stat64)
+STAT(lstat, stat)
+STAT(lstat64, stat64)
+
+#define FSTATAT(name, buffer)                                                 \
+	EXPORT int name(int folder, const char *path, struct buffer *out, int flags) \
+	GO_ON(int, name, -1, (int, const char *, struct buffer *, int), (folder, path, out, flags))
+FSTATAT(fstatat, stat)
+FSTATAT(fstatat64, stat64)
+
+EXPORT int statx(int folder, const char *path, int flags, unsigned int mask, struct statx *out)
+GO_ON(int, statx, -1, (int, const char *, int, unsigned int, struct statx *), (folder, path, flags, mask, out))
+
+/* What programs call that were linked to a C library before 2.33. */
+#define XSTAT(name, buffer)                                                   \
+	EXPORT int name(int version, const char *path, struct buffer *out);   \
+	EXPORT int name(int version, const char *path, struct buffer *out)    \
+	GO_ON(int, name, -1, (int, const char *, struct buffer *), (version, path, out))
+XSTAT(__xstat, stat)
+XSTAT(__xstat64, stat64)
+XSTAT(__lxstat, stat)
+XSTAT(__lxstat64, stat64)
+
+#define FXSTATAT(name, buffer)                                                \
+	EXPORT int name(int version, int folder, const char *path, struct buffer *out, int flags); \
+	EXPORT int name(int version, int folder, const char *path, struct buffer *out, int flags) \
+	GO_ON(int, name, -1, (int, int, const char *, struct buffer *, int), (version, folder, path, out, flags))
+FXSTATAT(__fxstatat, stat)
+FXSTATAT(__fxstatat64, stat64)
+
+EXPORT ssize_t readlink(const char *path, char *out, size_t size)
+GO_ON(ssize_t, readlink, -1, (const char *, char *, size_t), (path, out, size))
+
+EXPORT ssize_t readlinkat(int folder, const char *path, char *out, size_t size)
+GO_ON(ssize_t, readlinkat, -1, (int, const char *, char *, size_t), (folder, path, out, size))
+
+EXPORT ssize_t __readlink_chk(const char *path, char *out, size_t size, size_t room);
+EXPORT ssize_t __readlink_chk(const char *path, char *out, size_t size, size_t room)
+GO_ON(ssize_t, __readlink_chk, -1, (const char *, char *, size_t, size_t), (path, out, size, room))
+
+EXPORT ssize_t __readlinkat_chk(int folder, const char *path, char *out, size_t size, size_t room);
+EXPORT ssize_t __readlinkat_chk(int folder, const char *path, char *out, size_t size, size_t room)
+GO_ON(ssize_t, __readlinkat_chk, -1, (int, const char *, char *, size_t, size_t), (folder, path, out, size, room))
+
+EXPORT char *realpath(const char *path, char *out)
+GO_ON(char *, realpath, NULL, (const char *, char *), (path, out))
+
+EXPORT char *__realpath_chk(const char *path, char *out, size_t room);
+EXPORT char *__realpath_chk(const char *path, char *out, size_t room)
+GO_ON(char *, __realpath_chk, NULL, (const char *, char *, size_t), (path, out, room))
+
+EXPORT char *canonicalize_file_name(const char *path)
+GO_ON(char *, canonicalize_file_name, NULL, (const char *), (path))
+
+/* ls -l asks, and takes a path that is not there for an error. */
+#define GETXATTR(name)                                                        \
+	EXPORT ssize_t name(const char *path, const char *attribute, void *out, size_t size) \
+	GO_ON(ssize_t, name, -1, (const char *, const char *, void *, size_t), (path, attribute, out, size))
+GETXATTR(getxattr)
+GETXATTR(lgetxattr)

@@ -1,0 +1,379 @@
+//! `ironverbs doctor`: what works on this machine, each problem with what repairs it.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use softrdma::host::folder::{Config, Folder};
+
+use crate::Result;
+use crate::devices::with_software;
+use crate::library::{Device, Library};
+use crate::places::Places;
+
+/// Room in shared memory below which queues of a few processes do not fit (bytes).
+const ROOM_MIN: u64 = 16 << 20;
+/// Room below which many queues may not (bytes).
+const ROOM_WISHED: u64 = 256 << 20;
+/// Locked memory that registrations for hardware soon need more of (bytes).
+const LOCKED_WISHED: u64 = 64 << 20;
+
+/// What an examination ended with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// As it should be.
+    Good,
+    /// It works, not as well as it could.
+    Note,
+    /// The software device cannot work.
+    Bad,
+}
+
+/// Prints the examinations; failure when the software device cannot work.
+pub fn report(places: Result<Places>) -> ExitCode {
+    let mut report = Report { works: true };
+    let library = report.library(places);
+    let devices = library.map_or(Ok(Vec::new()), |library| with_software(&library));
+    let (software, kernels): (Vec<_>, Vec<_>) =
+        devices.unwrap_or_default().into_iter().partition(Device::is_software);
+    report.kernel_devices(&kernels);
+    let config = report.folder();
+    if let Some(config) = &config {
+        report.room(config.path.parent().unwrap_or(Path::new("/")));
+    }
+    report.copies();
+    report.locked_memory(!kernels.is_empty());
+    report.software_device(&software);
+    if report.works { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+struct Report {
+    works: bool,
+}
+
+impl Report {
+    fn say(&mut self, verdict: Verdict, what: &str, finding: &str, repair: &[&str]) {
+        let word = match verdict {
+            Verdict::Good => "ok  ",
+            Verdict::Note => "note",
+            Verdict::Bad => "BAD ",
+        };
+        println!("{word}  {what}: {finding}");
+        for command in repair {
+            println!("        repair: {command}");
+        }
+        self.works &= verdict != Verdict::Bad;
+    }
+
+    fn library(&mut self, places: Result<Places>) -> Option<Library> {
+        let opened = places.and_then(|places| Ok((Library::open(&places.library())?, places)));
+        match opened {
+            Ok((library, places)) => {
+                self.say(Verdict::Good, "library", &places.library().display().to_string(), &[]);
+                self.say(Verdict::Good, "preloaded", &places.shim().display().to_string(), &[]);
+                Some(library)
+            }
+            Err(problem) => {
+                self.say(Verdict::Bad, "library", &problem, &["make"]);
+                None
+            }
+        }
+    }
+
+    fn kernel_devices(&mut self, devices: &[Device]) {
+        if devices.is_empty() {
+            self.say(Verdict::Good, "kernel devices", "none; the software device needs none", &[]);
+        }
+        for device in devices {
+            match &device.ports {
+                Ok(ports) => {
+                    let states: Vec<_> = ports
+                        .iter()
+                        .map(|port| format!("port {} {}", port.number, port.attr.state()))
+                        .collect();
+                    self.say(
+                        Verdict::Good,
+                        "kernel device",
+                        &format!("{}, {}", device.name, states.join(", ")),
+                        &[],
+                    );
+                }
+                Err(why) => {
+                    let file = format!("/dev/infiniband/{}", device.file);
+                    let finding = format!("{} cannot be opened: {why}", device.name);
+                    let repair = match why.raw_os_error() {
+                        Some(libc::EACCES | libc::EPERM) => vec![format!("sudo chmod 666 {file}")],
+                        _ => Vec::new(),
+                    };
+                    let repair: Vec<_> = repair.iter().map(String::as_str).collect();
+                    self.say(Verdict::Note, "kernel device", &finding, &repair);
+                }
+            }
+        }
+    }
+
+    /// The folder in which processes meet, opened as the device opens it.
+    fn folder(&mut self) -> Option<Config> {
+        let config = match Config::from_env() {
+            Ok(config) => config,
+            Err(why) => {
+                self.say(Verdict::Bad, "folder", &why.to_string(), &["unset IRONVERBS_SOFT_GROUP"]);
+                return None;
+            }
+        };
+        let path = config.path.display().to_string();
+        match Folder::open(&config) {
+            Ok(_) => {
+                let who = config.group.map_or("the processes of this user".to_owned(), |gid| {
+                    format!("the members of group {gid}")
+                });
+                self.say(Verdict::Good, "folder", &format!("{path}, for {who}"), &[]);
+            }
+            Err(why) => {
+                let other = "export IRONVERBS_SOFT_DIR=$XDG_RUNTIME_DIR/ironverbs   (for all programs that are to meet)";
+                let parent = config.path.parent().unwrap_or(Path::new("/")).display().to_string();
+                let repair = match why {
+                    softrdma::host::Error::Folder(_) => {
+                        vec![format!("rm -r {path}   (its owner, or root)"), other.to_owned()]
+                    }
+                    softrdma::host::Error::Os { errno: libc::ENOENT, .. } => {
+                        vec![
+                            format!("sudo mkdir -m 1777 {parent} && sudo mount -t tmpfs tmpfs {parent}"),
+                            other.to_owned(),
+                        ]
+                    }
+                    softrdma::host::Error::Os { errno: libc::EACCES | libc::EPERM, .. } => {
+                        vec![format!("sudo chmod 1777 {parent}"), other.to_owned()]
+                    }
+                    softrdma::host::Error::Os { errno: libc::ENOSPC, .. } => vec![enlarge(&parent)],
+                    softrdma::host::Error::Os { errno: libc::EROFS, .. } => {
+                        vec![format!("sudo mount -o remount,rw {parent}"), other.to_owned()]
+                    }
+                    _ => vec![other.to_owned()],
+                };
+                let repair: Vec<_> = repair.iter().map(String::as_str).collect();
+                self.say(Verdict::Bad, "folder", &format!("{path}: {why}"), &repair);
+            }
+        }
+        Some(config)
+    }
+
+    fn room(&mut self, shared: &Path) {
+        let path = shared.display().to_string();
+        let Some(free) = free_space(shared) else {
+            self.say(Verdict::Note, "shared memory", &format!("{path}: {}", io::Error::last_os_error()), &[]);
+            return;
+        };
+        let room = if free == u64::MAX { "no limit".to_owned() } else { format!("{} free", size(free)) };
+        let finding = format!("{path} has {room}");
+        let repair = enlarge(&path);
+        if free < ROOM_MIN {
+            self.say(Verdict::Bad, "shared memory", &finding, &[&repair, CONTAINER_ROOM]);
+        } else if free < ROOM_WISHED {
+            let finding = format!("{finding}: enough for a few processes with small queues");
+            self.say(Verdict::Note, "shared memory", &finding, &[&repair, CONTAINER_ROOM]);
+        } else {
+            self.say(Verdict::Good, "shared memory", &finding, &[]);
+        }
+    }
+
+    /// Whether the kernel copies between processes that are not each other's descendants.
+    fn copies(&mut self) {
+        const WHAT: &str = "copies between processes";
+        const SLOWER: &str =
+            "payload goes through shared memory, which is slower and needs the other side to poll";
+        match read_from_stranger(false) {
+            Ok(()) => self.say(Verdict::Good, WHAT, "the kernel makes them (process_vm_readv)", &[]),
+            Err(libc::EPERM) if yama() == Some(1) && read_from_stranger(true).is_ok() => {
+                let finding = "Yama's ptrace_scope 1 allows them where the other process consents, which the device does";
+                self.say(Verdict::Good, WHAT, finding, &[]);
+            }
+            Err(libc::EPERM) if yama().is_some_and(|scope| scope > 0) => {
+                let scope = yama().unwrap_or(0);
+                let repair = if scope == 3 {
+                    "(ptrace_scope 3 ends at the next start of the machine)"
+                } else {
+                    "sudo sysctl kernel.yama.ptrace_scope=1"
+                };
+                self.say(
+                    Verdict::Note,
+                    WHAT,
+                    &format!("Yama's ptrace_scope {scope} forbids them: {SLOWER}"),
+                    &[repair],
+                );
+            }
+            Err(errno @ (libc::EPERM | libc::ENOSYS)) => {
+                let why = io::Error::from_raw_os_error(errno);
+                let finding = format!("not allowed here ({why}): {SLOWER}");
+                self.say(
+                    Verdict::Note,
+                    WHAT,
+                    &finding,
+                    &["docker run --cap-add=SYS_PTRACE …   (in a container)"],
+                );
+            }
+            Err(errno) => {
+                let why = io::Error::from_raw_os_error(errno);
+                self.say(Verdict::Note, WHAT, &format!("the trial failed ({why}): {SLOWER}"), &[]);
+            }
+        }
+    }
+
+    fn locked_memory(&mut self, hardware: bool) {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: there is room for what is written.
+        if unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) } != 0 {
+            return;
+        }
+        let text =
+            if limit.rlim_cur == libc::RLIM_INFINITY { "unlimited".to_owned() } else { size(limit.rlim_cur) };
+        if hardware && limit.rlim_cur < LOCKED_WISHED {
+            let raise =
+                "ulimit -l unlimited   (root, or after `* - memlock unlimited` in /etc/security/limits.conf)";
+            self.say(
+                Verdict::Note,
+                "locked memory",
+                &format!("{text}: kernel devices will soon refuse registrations"),
+                &[raise],
+            );
+        } else {
+            self.say(Verdict::Good, "locked memory", &format!("{text}; the software device locks none"), &[]);
+        }
+    }
+
+    fn software_device(&mut self, devices: &[Device]) {
+        let Some(device) = devices.first() else {
+            self.say(
+                Verdict::Bad,
+                "software device",
+                "not in the list of devices",
+                &["make", "unset IRONVERBS_SOFT"],
+            );
+            return;
+        };
+        match &device.ports {
+            Ok(ports) if ports.iter().any(|port| port.attr.state == 4 && !port.gids.is_empty()) => {
+                let gids = ports.iter().map(|port| port.gids.len()).sum::<usize>();
+                self.say(
+                    Verdict::Good,
+                    "software device",
+                    &format!("{} opens, port 1 ACTIVE, {gids} GIDs", device.name),
+                    &[],
+                );
+            }
+            Ok(_) => self.say(
+                Verdict::Bad,
+                "software device",
+                &format!("{} has no port with a GID", device.name),
+                &[],
+            ),
+            Err(why) => {
+                let repair = match why.raw_os_error() {
+                    Some(libc::ENOMEM | libc::ENOSPC) => {
+                        vec!["sudo mount -o remount,size=1G /dev/shm", CONTAINER_ROOM]
+                    }
+                    Some(libc::EMFILE) => vec!["ulimit -n 4096"],
+                    _ => Vec::new(),
+                };
+                self.say(
+                    Verdict::Bad,
+                    "software device",
+                    &format!("{} does not open: {why}", device.name),
+                    &repair,
+                );
+            }
+        }
+    }
+}
+
+const CONTAINER_ROOM: &str = "docker run --shm-size=1g …   (in a container)";
+
+fn enlarge(mount: &str) -> String {
+    format!("sudo mount -o remount,size=1G {mount}")
+}
+
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let unit = ((bytes.max(1).ilog2() / 10) as usize).min(UNITS.len() - 1);
+    if unit == 0 {
+        return format!("{bytes} bytes");
+    }
+    format!("{:.1} {}", bytes as f64 / (1_u64 << (10 * unit)) as f64, UNITS[unit])
+}
+
+// On 32-bit machines some of the numbers are narrower.
+#[allow(clippy::useless_conversion)]
+fn free_space(folder: &Path) -> Option<u64> {
+    let path = std::ffi::CString::new(folder.as_os_str().as_bytes()).ok()?;
+    let mut stat = core::mem::MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the path is a C string, and there is room for what is written.
+    if unsafe { libc::statvfs(path.as_ptr(), stat.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    // SAFETY: the call succeeded and has written all of it.
+    let stat = unsafe { stat.assume_init() };
+    // A tmpfs without a limit tells no blocks at all.
+    let blocks = if stat.f_blocks == 0 { u64::MAX } else { stat.f_bavail.into() };
+    Some(blocks.saturating_mul(stat.f_frsize.into()))
+}
+
+fn yama() -> Option<u32> {
+    fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok()?.trim().parse().ok()
+}
+
+/// Has a child read from this process's memory, which is not its descendant's: as between any two programs. `consent`: this
+/// process tells Yama that others of its user may.
+fn read_from_stranger(consent: bool) -> std::result::Result<(), i32> {
+    const SIGN: u64 = 0x1a0e_5b3c_77d2_4f96;
+    let sign = core::hint::black_box(SIGN);
+    if consent {
+        // SAFETY: plain numbers.
+        unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
+    }
+    // SAFETY: reads a number of the process.
+    let parent = unsafe { libc::getpid() };
+    // SAFETY: the child makes two system calls and ends; it touches no lock and no heap.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let mut copy = 0_u64;
+        let len = size_of::<u64>();
+        let local = libc::iovec { iov_base: (&raw mut copy).cast(), iov_len: len };
+        let remote = libc::iovec { iov_base: (&raw const sign).cast_mut().cast(), iov_len: len };
+        // SAFETY: the local range is `copy`; the remote one is only read, and the kernel checks it.
+        let moved = unsafe { libc::process_vm_readv(parent, &raw const local, 1, &raw const remote, 1, 0) };
+        let status = if moved == len as isize && copy == SIGN {
+            0
+        } else if moved < 0 {
+            io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+        } else {
+            libc::EIO
+        };
+        // SAFETY: ends the child without the parent's exit handlers.
+        unsafe { libc::_exit(status) };
+    }
+    if child < 0 {
+        return Err(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO));
+    }
+    let mut status = 0;
+    // SAFETY: there is room for the status of this process's own child.
+    while unsafe { libc::waitpid(child, &raw mut status, 0) } < 0 {}
+    match libc::WEXITSTATUS(status) {
+        0 if libc::WIFEXITED(status) => Ok(()),
+        _ if !libc::WIFEXITED(status) => Err(libc::ENOSYS),
+        errno => Err(errno),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(size(512), "512 bytes");
+        assert_eq!(size(8 << 20), "8.0 MiB");
+        assert_eq!(size(3 << 29), "1.5 GiB");
+    }
+}

@@ -1,0 +1,339 @@
+//! The library, opened by its path: what it tells here is what it tells every program.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::mem::size_of;
+use std::ffi::CString;
+use std::io;
+use std::net::Ipv6Addr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::Result;
+
+/// `struct ibv_device`.
+#[repr(C)]
+struct RawDevice {
+    ops: [*const c_void; 2],
+    node_type: u32,
+    transport_type: u32,
+    name: [c_char; 64],
+    dev_name: [c_char; 64],
+    dev_path: [c_char; 256],
+    ibdev_path: [c_char; 256],
+}
+
+/// `struct ibv_port_attr` as the function `ibv_query_port` fills it.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct PortAttr {
+    pub state: u32,
+    pub max_mtu: u32,
+    pub active_mtu: u32,
+    pub gid_tbl_len: i32,
+    pub port_cap_flags: u32,
+    pub max_msg_sz: u32,
+    pub bad_pkey_cntr: u32,
+    pub qkey_viol_cntr: u32,
+    pub pkey_tbl_len: u16,
+    pub lid: u16,
+    pub sm_lid: u16,
+    pub lmc: u8,
+    pub max_vl_num: u8,
+    pub sm_sl: u8,
+    pub subnet_timeout: u8,
+    pub init_type_reply: u8,
+    pub active_width: u8,
+    pub active_speed: u8,
+    pub phys_state: u8,
+    pub link_layer: u8,
+    pub flags: u8,
+}
+
+/// `struct ibv_gid_entry`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct GidEntry {
+    pub gid: [u8; 16],
+    pub gid_index: u32,
+    pub port_num: u32,
+    pub gid_type: u32,
+    pub ndev_ifindex: u32,
+}
+
+const _: () =
+    assert!(size_of::<PortAttr>() == 48 && size_of::<GidEntry>() == 32 && size_of::<RawDevice>() == 664);
+
+type GetList = unsafe extern "C" fn(*mut c_int) -> *mut *mut RawDevice;
+type FreeList = unsafe extern "C" fn(*mut *mut RawDevice);
+type GetGuid = unsafe extern "C" fn(*mut RawDevice) -> u64;
+type Open = unsafe extern "C" fn(*mut RawDevice) -> *mut c_void;
+type Close = unsafe extern "C" fn(*mut c_void) -> c_int;
+type QueryPort = unsafe extern "C" fn(*mut c_void, u8, *mut PortAttr) -> c_int;
+type QueryPkey = unsafe extern "C" fn(*mut c_void, u8, c_int, *mut u16) -> c_int;
+type QueryGids = unsafe extern "C" fn(*mut c_void, *mut GidEntry, usize, u32, usize) -> isize;
+
+/// The functions of the library that the reports need.
+pub struct Library {
+    get_list: GetList,
+    free_list: FreeList,
+    get_guid: GetGuid,
+    open: Open,
+    close: Close,
+    query_port: QueryPort,
+    query_pkey: QueryPkey,
+    query_gids: QueryGids,
+}
+
+/// A device of the list.
+pub struct Device {
+    /// For example `soft0`.
+    pub name: String,
+    /// Name of the device file, for example `uverbs0`.
+    pub file: String,
+    /// A value of `ibv_node_type`.
+    pub node_type: u32,
+    /// In host byte order.
+    pub guid: u64,
+    /// The ports, or why the device could not be opened and asked.
+    pub ports: io::Result<Vec<Port>>,
+}
+
+/// A port of a device.
+pub struct Port {
+    pub number: u8,
+    pub attr: PortAttr,
+    pub pkeys: Vec<u16>,
+    pub gids: Vec<GidEntry>,
+}
+
+impl Library {
+    /// Opens the library that lies at `path`.
+    pub fn open(path: &Path) -> Result<Self> {
+        let name =
+            CString::new(path.as_os_str().as_bytes()).map_err(|_| "a path with a zero byte".to_owned())?;
+        // SAFETY: the name is a C string; the library's constructors expect nothing.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if handle.is_null() {
+            return Err(format!("the library does not load: {}", loader_error()));
+        }
+        // SAFETY: each name is that of a function of libibverbs with the type that stands here (infiniband/verbs.h); the
+        // library is never closed.
+        unsafe {
+            Ok(Self {
+                get_list: symbol(handle, c"ibv_get_device_list")?,
+                free_list: symbol(handle, c"ibv_free_device_list")?,
+                get_guid: symbol(handle, c"ibv_get_device_guid")?,
+                open: symbol(handle, c"ibv_open_device")?,
+                close: symbol(handle, c"ibv_close_device")?,
+                query_port: symbol(handle, c"ibv_query_port")?,
+                query_pkey: symbol(handle, c"ibv_query_pkey")?,
+                query_gids: symbol(handle, c"_ibv_query_gid_table")?,
+            })
+        }
+    }
+
+    /// All devices, each opened and asked. An error of the list means that neither the kernel has devices to tell of nor
+    /// the environment asks for one.
+    pub fn devices(&self) -> io::Result<Vec<Device>> {
+        let mut count = 0;
+        // SAFETY: there is room for the number.
+        let list = unsafe { (self.get_list)(&raw mut count) };
+        if list.is_null() {
+            return Err(io::Error::last_os_error());
+        }
+        let mut devices = Vec::new();
+        for place in 0..count as usize {
+            // SAFETY: the list has that many devices, which live until it is freed below; their names are NUL-terminated.
+            unsafe {
+                let device = *list.add(place);
+                devices.push(Device {
+                    name: text(&(*device).name),
+                    file: text(&(*device).dev_name),
+                    node_type: (*device).node_type,
+                    guid: u64::from_be((self.get_guid)(device)),
+                    ports: self.ports(device),
+                });
+            }
+        }
+        // SAFETY: the list came from the library and is not used any more.
+        unsafe { (self.free_list)(list) };
+        Ok(devices)
+    }
+
+    /// # Safety
+    /// `device` is of a list that has not been freed.
+    unsafe fn ports(&self, device: *mut RawDevice) -> io::Result<Vec<Port>> {
+        // SAFETY: by the contract.
+        let context = unsafe { (self.open)(device) };
+        if context.is_null() {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: an open context.
+        let gids = unsafe { self.gids(context) };
+        let mut ports = Vec::new();
+        for number in 1..=u8::MAX {
+            let mut attr = PortAttr::default();
+            // SAFETY: an open context, and room for what is written.
+            if unsafe { (self.query_port)(context, number, &raw mut attr) } != 0 {
+                break;
+            }
+            let mut pkeys = Vec::new();
+            for index in 0..i32::from(attr.pkey_tbl_len) {
+                let mut pkey = 0;
+                // SAFETY: as above.
+                if unsafe { (self.query_pkey)(context, number, index, &raw mut pkey) } != 0 {
+                    break;
+                }
+                pkeys.push(u16::from_be(pkey));
+            }
+            let of_port = |entry: &&GidEntry| entry.port_num == u32::from(number);
+            ports.push(Port { number, attr, pkeys, gids: gids.iter().filter(of_port).copied().collect() });
+        }
+        // SAFETY: the context is given up.
+        unsafe { (self.close)(context) };
+        Ok(ports)
+    }
+
+    /// # Safety
+    /// `context` is open.
+    unsafe fn gids(&self, context: *mut c_void) -> Vec<GidEntry> {
+        let mut entries = vec![GidEntry::default(); 4096];
+        // SAFETY: by the contract, and there is room for as many entries of that size.
+        let count = unsafe {
+            (self.query_gids)(context, entries.as_mut_ptr(), entries.len(), 0, size_of::<GidEntry>())
+        };
+        entries.truncate(usize::try_from(count).unwrap_or(0));
+        entries
+    }
+}
+
+impl Device {
+    /// Whether the library itself plays the device. The kernel's device files are `uverbs` and a number.
+    pub fn is_software(&self) -> bool {
+        self.file.starts_with("uverbs-")
+    }
+}
+
+impl PortAttr {
+    /// As the file `state` of a kernel device has it.
+    pub fn state(&self) -> &'static str {
+        ["NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"]
+            .get(self.state as usize)
+            .unwrap_or(&"<unknown>")
+    }
+
+    /// As the file `phys_state` of a kernel device has it.
+    pub fn phys_state(&self) -> &'static str {
+        let names = [
+            "<unknown>",
+            "Sleep",
+            "Polling",
+            "Disabled",
+            "PortConfigurationTraining",
+            "LinkUp",
+            "LinkErrorRecovery",
+            "Phy Test",
+        ];
+        names.get(self.phys_state as usize).unwrap_or(&"<unknown>")
+    }
+
+    /// As the file `link_layer` of a kernel device has it.
+    pub fn link_layer(&self) -> &'static str {
+        match self.link_layer {
+            0 | 1 => "InfiniBand",
+            2 => "Ethernet",
+            _ => "Unknown",
+        }
+    }
+
+    /// As the file `rate` of a kernel device has it.
+    pub fn rate(&self) -> String {
+        let lanes = match self.active_width {
+            2 => 4,
+            4 => 8,
+            8 => 12,
+            16 => 2,
+            _ => 1,
+        };
+        // Tenths of a Gbit/s.
+        let (speed, name) = match self.active_speed {
+            2 => (50, " DDR"),
+            4 => (100, " QDR"),
+            8 => (100, " FDR10"),
+            16 => (140, " FDR"),
+            32 => (250, " EDR"),
+            64 => (500, " HDR"),
+            128 => (1000, " NDR"),
+            _ => (25, ""),
+        };
+        let total = lanes * speed;
+        let tenth = if total % 10 == 0 { String::new() } else { format!(".{}", total % 10) };
+        format!("{}{tenth} Gb/sec ({lanes}X{name})", total / 10)
+    }
+
+    /// MTU in bytes.
+    pub fn mtu(&self) -> u32 {
+        if (1..=5).contains(&self.active_mtu) { 128 << self.active_mtu } else { 0 }
+    }
+}
+
+impl GidEntry {
+    /// As the file in `gid_attrs/types` of a kernel device has it.
+    pub fn kind(&self) -> &'static str {
+        if self.gid_type == 2 { "RoCE v2" } else { "IB/RoCE v1" }
+    }
+
+    /// Name of the network interface behind it; None where there is none.
+    pub fn ndev(&self) -> Option<String> {
+        let mut name = [0; libc::IF_NAMESIZE];
+        // SAFETY: there is room for the longest name and its NUL.
+        let found = unsafe { libc::if_indextoname(self.ndev_ifindex, name.as_mut_ptr()) };
+        (!found.is_null()).then(|| text(&name))
+    }
+
+    /// As people write it.
+    pub fn address(&self) -> Ipv6Addr {
+        Ipv6Addr::from(self.gid)
+    }
+}
+
+fn text(name: &[c_char]) -> String {
+    name.iter().take_while(|byte| **byte != 0).map(|byte| char::from(*byte as u8)).collect()
+}
+
+/// # Safety
+/// `F` is the type of the function of that name.
+unsafe fn symbol<F: Copy>(handle: *mut c_void, name: &CStr) -> Result<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: the handle is open and the name is a C string.
+    let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
+    if found.is_null() {
+        return Err(format!("not a libibverbs: {}", loader_error()));
+    }
+    // SAFETY: by the contract a function of type F stands there, and both are one pointer wide.
+    Ok(unsafe { core::mem::transmute_copy(&found) })
+}
+
+fn loader_error() -> String {
+    // SAFETY: dlerror gives NULL or a C string that lives until the next call.
+    let text = unsafe { libc::dlerror() };
+    if text.is_null() {
+        return "unknown error".to_owned();
+    }
+    // SAFETY: as above.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_the_kernels() {
+        let rate =
+            |active_width, active_speed| PortAttr { active_width, active_speed, ..Default::default() }.rate();
+        assert_eq!(rate(2, 32), "100 Gb/sec (4X EDR)");
+        assert_eq!(rate(1, 1), "2.5 Gb/sec (1X)");
+        assert_eq!(rate(2, 16), "56 Gb/sec (4X FDR)");
+    }
+}

@@ -1,0 +1,119 @@
+//! The command `ironverbs`: RDMA programs on a machine without RDMA hardware.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`places`] | where the library lies, and what is preloaded |
+//! | [`library`] | the library itself, opened by its path: what it says is what programs see |
+//! | [`run`] | the environment of a program on the software device |
+//! | [`view`] | the files that a kernel device of that name would have |
+//! | [`devices`], [`doctor`] | the two reports |
+
+mod devices;
+mod doctor;
+mod library;
+mod places;
+mod run;
+mod view;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use places::Places;
+
+/// What went wrong, in words for the user.
+type Result<T> = std::result::Result<T, String>;
+
+/// Runs RDMA programs on any Linux machine, without RDMA hardware, root or a kernel module.
+#[derive(Parser)]
+#[command(name = "ironverbs", version, disable_help_subcommand = true, after_long_help = AFTER_HELP)]
+struct Cli {
+    /// Folder of libibverbs.so.1 and libironverbs-view.so [default: this program's, or its prefix's lib…/ironverbs]
+    #[arg(long, global = true, value_name = "DIR")]
+    libdir: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs a program on the software device
+    ///
+    /// The program gets this library in place of the system's, and a device soft0 before all others. Programs
+    /// that one user starts so on one machine reach each other as over a network, with the options that they
+    /// need with hardware:
+    ///
+    ///   ironverbs run ib_write_bw &
+    ///   ironverbs run ib_write_bw localhost
+    ///
+    /// This command replaces itself by the program: signals, standard files and exit status are the program's.
+    #[command(after_long_help = RUN_HELP, verbatim_doc_comment)]
+    Run(Run),
+    /// Lists all devices with their ports and GIDs
+    Devices,
+    /// Says what works on this machine, and how to repair what does not
+    ///
+    /// Exit status 1 when the software device cannot work.
+    Doctor,
+    /// Writes the files that a kernel device would have, and prints their folder
+    #[command(hide = true)]
+    View,
+}
+
+/// How to run a program.
+#[derive(clap::Args)]
+struct Run {
+    /// Name of the software device; repeated or with commas for several [default: soft0]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    device: Vec<String>,
+    /// Preload the library too, for programs that search for libraries by a path of their own (RPATH)
+    #[arg(long)]
+    preload: bool,
+    /// Only print what would be set, one NAME=VALUE in a line
+    #[arg(long)]
+    print: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+const RUN_HELP: &str = "\
+What is set for the program:
+  IRONVERBS_SOFT   the devices' names, unless it is set already
+  LD_LIBRARY_PATH  the folder of the library, before what is there
+  LD_PRELOAD       libironverbs-view.so, before what is there: shows the device to programs that look into
+                   /sys/class/infiniband and /dev/infiniband by themselves
+  IRONVERBS_VIEW   what it shows
+
+Without this command: IRONVERBS_SOFT=1 LD_LIBRARY_PATH=… PROGRAM is enough for most programs; perftest is one of them,
+UCX is not.
+
+Set-user-id programs ignore LD_LIBRARY_PATH and LD_PRELOAD.";
+
+const AFTER_HELP: &str = "\
+Environment:
+  IRONVERBS_SOFT        the software devices: 0 none, 1 soft0, a number that many, or names with commas
+  IRONVERBS_SOFT_DIR    folder in which processes meet, in place of /dev/shm/ironverbs-UID
+  IRONVERBS_SOFT_GROUP  number of a group whose members may reach each other: /dev/shm/ironverbs-group-GID
+
+Processes reach each other that use the same folder, see each other's process numbers, and have the same addresses.";
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let places = Places::find(cli.libdir);
+    let done = match cli.command {
+        Command::Run(run) => places.and_then(|places| run::run(&places, run)),
+        Command::Devices => places.and_then(|places| devices::report(&places)),
+        Command::View => places.and_then(|places| view::write(&places)).map(|folder| {
+            println!("{}", folder.display());
+            ExitCode::SUCCESS
+        }),
+        Command::Doctor => Ok(doctor::report(places)),
+    };
+    done.unwrap_or_else(|problem| {
+        eprintln!("ironverbs: {problem}");
+        ExitCode::FAILURE
+    })
+}

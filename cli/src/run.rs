@@ -1,0 +1,111 @@
+//! `ironverbs run`: the environment of a program on the software device.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+
+use crate::places::Places;
+use crate::{Result, Run};
+
+/// Replaces this process by the program.
+pub fn run(places: &Places, run: Run) -> Result<ExitCode> {
+    let devices = devices(&run.device, env::var_os("IRONVERBS_SOFT"));
+    let view = view(places, &devices)?;
+    let mut preloaded = vec![places.shim()];
+    if run.preload {
+        preloaded.push(places.library());
+    }
+    let preloaded: Vec<_> = preloaded.into_iter().map(PathBuf::into_os_string).collect();
+    let settings = [
+        ("IRONVERBS_SOFT", devices),
+        ("IRONVERBS_VIEW", view.into_os_string()),
+        (
+            "LD_LIBRARY_PATH",
+            before(&[places.folder().as_os_str().to_owned()], env::var_os("LD_LIBRARY_PATH")),
+        ),
+        ("LD_PRELOAD", before(&preloaded, env::var_os("LD_PRELOAD"))),
+    ];
+    if run.print {
+        for (name, value) in settings {
+            println!("{name}={}", value.to_string_lossy());
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let program = &run.program[0];
+    let why = Command::new(program).args(&run.program[1..]).envs(settings).exec();
+    eprintln!("ironverbs: {}: {why}", program.to_string_lossy());
+    // As a shell says it.
+    Ok(ExitCode::from(if why.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }))
+}
+
+/// The value of IRONVERBS_SOFT: what the command asks for, else what is set, else the usual device.
+fn devices(asked: &[String], set: Option<OsString>) -> OsString {
+    if !asked.is_empty() {
+        return asked.join(",").into();
+    }
+    set.filter(|value| !value.is_empty() && value != "0").unwrap_or_else(|| "1".into())
+}
+
+/// `first`, and behind them what stands in the list already and is not one of them.
+fn before(first: &[OsString], list: Option<OsString>) -> OsString {
+    let list = list.unwrap_or_default();
+    let old = list.as_encoded_bytes().split(|byte| *byte == b':');
+    let mut all: Vec<&[u8]> = first.iter().map(|path| path.as_encoded_bytes()).collect();
+    all.extend(
+        old.filter(|path| !path.is_empty() && first.iter().all(|known| known.as_encoded_bytes() != *path)),
+    );
+    use std::os::unix::ffi::OsStringExt;
+    OsString::from_vec(all.join(&b':'))
+}
+
+/// Has the view written by a child: this process is going to be another program, and should not have had the device open.
+fn view(places: &Places, devices: &OsStr) -> Result<PathBuf> {
+    let itself = env::current_exe().map_err(|why| format!("this program cannot be started again: {why}"))?;
+    let output = Command::new(itself)
+        .arg("--libdir")
+        .arg(places.folder())
+        .arg("view")
+        .env("IRONVERBS_SOFT", devices)
+        .env_remove("LD_PRELOAD")
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .output()
+        .map_err(|why| format!("this program cannot be started again: {why}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.trim().strip_prefix("ironverbs: ").unwrap_or(said.trim()).to_owned();
+        return Err(if said.is_empty() {
+            format!("the software device did not open: {}", output.status)
+        } else {
+            said
+        });
+    }
+    use std::os::unix::ffi::OsStringExt;
+    let mut path = output.stdout;
+    path.pop_if(|byte| *byte == b'\n');
+    Ok(OsString::from_vec(path).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_goes_before_the_environment() {
+        assert_eq!(devices(&[], None), "1");
+        assert_eq!(devices(&[], Some("0".into())), "1");
+        assert_eq!(devices(&[], Some("2".into())), "2");
+        assert_eq!(devices(&["a".into(), "b".into()], Some("2".into())), "a,b");
+    }
+
+    #[test]
+    fn lists_keep_what_stands_in_them() {
+        let first = ["/lib".into()];
+        assert_eq!(before(&first, None), "/lib");
+        assert_eq!(before(&first, Some("/a:/b".into())), "/lib:/a:/b");
+        // Run inside of run.
+        assert_eq!(before(&first, Some("/lib:/a".into())), "/lib:/a");
+    }
+}

@@ -1,0 +1,267 @@
+//! The files that a kernel device would have, for programs that look at them without the library.
+//!
+//! They lie in the folder of the software device, in one tree for each network namespace and list of devices, and are shown
+//! by `preload/view.c` in the places where the kernel's would be. Beside the software devices stand links to
+//! what the kernel really has there. Everything in a file is what the library answers to the verb that asks for it; there
+//! are no counters, since nothing counts.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+
+use softrdma::host::folder::{Config, Folder};
+
+use crate::Result;
+use crate::library::{Device, Library, Port};
+use crate::places::Places;
+
+/// Writes or refreshes the tree, and returns its folder.
+pub fn write(places: &Places) -> Result<PathBuf> {
+    let devices = Library::open(&places.library())?.devices().map_err(|why| format!("no devices: {why}"))?;
+    let devices: Vec<_> = devices.into_iter().filter(Device::is_software).collect();
+    if devices.is_empty() {
+        return Err("IRONVERBS_SOFT names no software device".to_owned());
+    }
+    for device in &devices {
+        if let Err(why) = &device.ports {
+            return Err(format!(
+                "{} cannot be opened: {why}; `ironverbs doctor` looks for the reason",
+                device.name
+            ));
+        }
+    }
+    let root = private_folder()?.join(tree_name(&devices));
+    Tree { root: root.clone() }.write(&devices).map_err(|why| {
+        format!("{} cannot be written: {why}; `ironverbs doctor` looks for the reason", root.display())
+    })?;
+    Ok(root)
+}
+
+/// The software device's folder, but never one that a group shares: nobody else is to say what a program sees here.
+fn private_folder() -> Result<PathBuf> {
+    let group = std::env::var_os("IRONVERBS_SOFT_GROUP").filter(|group| !group.is_empty());
+    let dir = std::env::var_os("IRONVERBS_SOFT_DIR").filter(|_| group.is_none());
+    let folder = Config::from_values(dir, None).and_then(|config| Folder::open(&config));
+    Ok(folder.map_err(|why| why.to_string())?.path().to_owned())
+}
+
+/// Devices and addresses are those of a network namespace, and stay under one name as long as both exist.
+fn tree_name(devices: &[Device]) -> String {
+    let mut hasher = DefaultHasher::new();
+    for device in devices {
+        device.name.hash(&mut hasher);
+    }
+    fs::read_link("/proc/self/ns/net").unwrap_or_default().hash(&mut hasher);
+    format!("view-{:016x}", hasher.finish())
+}
+
+/// A tree of files that other processes may be reading.
+struct Tree {
+    root: PathBuf,
+}
+
+impl Tree {
+    fn write(&self, devices: &[Device]) -> io::Result<()> {
+        let classes = ["sys/class/infiniband", "sys/class/infiniband_verbs", "dev/infiniband"];
+        let mut own = [BTreeSet::new(), BTreeSet::new(), BTreeSet::new()];
+        for device in devices {
+            self.device(&format!("{}/{}", classes[0], device.name), device)?;
+            let file = format!("{}/{}", classes[1], device.file);
+            self.file(&format!("{file}/ibdev"), &device.name)?;
+            self.file(&format!("{file}/abi_version"), "0")?;
+            // The number of the device file below.
+            self.file(&format!("{file}/dev"), "1:3")?;
+            // A character device that everybody may open, as a device file must be. It answers no command.
+            self.link(&format!("{}/{}", classes[2], device.file), Path::new("/dev/null"))?;
+            own[0].insert(OsString::from(&device.name));
+            own[1].insert(OsString::from(&device.file));
+            own[2].insert(OsString::from(&device.file));
+        }
+        for (class, own) in classes.iter().zip(own) {
+            self.links_to_kernels(class, &own)?;
+        }
+        Ok(())
+    }
+
+    /// What stands in the folder of a device.
+    fn device(&self, folder: &str, device: &Device) -> io::Result<()> {
+        let guid = groups(&device.guid.to_be_bytes());
+        let kind = ["<unknown>", "CA", "switch", "router", "RNIC"]
+            .get(device.node_type as usize)
+            .unwrap_or(&"<unknown>");
+        self.file(&format!("{folder}/node_type"), &format!("{}: {kind}", device.node_type))?;
+        self.file(&format!("{folder}/node_guid"), &guid)?;
+        self.file(&format!("{folder}/sys_image_guid"), &guid)?;
+        self.file(&format!("{folder}/node_desc"), &format!("ironverbs software device {}", device.name))?;
+        for port in device.ports.iter().flatten() {
+            self.port(&format!("{folder}/ports/{}", port.number), port)?;
+        }
+        Ok(())
+    }
+
+    fn port(&self, folder: &str, port: &Port) -> io::Result<()> {
+        let attr = &port.attr;
+        for (name, content) in [
+            ("state", format!("{}: {}", attr.state, attr.state())),
+            ("phys_state", format!("{}: {}", attr.phys_state, attr.phys_state())),
+            ("link_layer", attr.link_layer().to_owned()),
+            ("rate", attr.rate()),
+            ("lid", format!("{:#x}", attr.lid)),
+            ("lid_mask_count", attr.lmc.to_string()),
+            ("sm_lid", format!("{:#x}", attr.sm_lid)),
+            ("sm_sl", attr.sm_sl.to_string()),
+            ("cap_mask", format!("{:#010x}", attr.port_cap_flags)),
+        ] {
+            self.file(&format!("{folder}/{name}"), &content)?;
+        }
+        for (index, pkey) in port.pkeys.iter().enumerate() {
+            self.file(&format!("{folder}/pkeys/{index}"), &format!("{pkey:#06x}"))?;
+        }
+        let (kinds, ndevs) = (format!("{folder}/gid_attrs/types"), format!("{folder}/gid_attrs/ndevs"));
+        let (mut with_kind, mut with_ndev) = (BTreeSet::new(), BTreeSet::new());
+        for index in 0..u32::try_from(attr.gid_tbl_len).unwrap_or(0) {
+            let entry = port.gids.iter().find(|entry| entry.gid_index == index);
+            self.file(&format!("{folder}/gids/{index}"), &groups(&entry.map_or([0; 16], |entry| entry.gid)))?;
+            let Some(entry) = entry else { continue };
+            self.file(&format!("{kinds}/{index}"), entry.kind())?;
+            with_kind.insert(OsString::from(index.to_string()));
+            if let Some(name) = entry.ndev() {
+                self.file(&format!("{ndevs}/{index}"), &name)?;
+                with_ndev.insert(OsString::from(index.to_string()));
+            }
+        }
+        self.only(&kinds, &with_kind)?;
+        self.only(&ndevs, &with_ndev)
+    }
+
+    /// Links to what the kernel has in its folder of the same name, in place of those that were right before.
+    fn links_to_kernels(&self, class: &str, own: &BTreeSet<OsString>) -> io::Result<()> {
+        let kernels = Path::new("/").join(class);
+        let there = names(&kernels);
+        for name in there.difference(own) {
+            self.link(&format!("{class}/{}", name.to_string_lossy()), &kernels.join(name))?;
+        }
+        self.only(class, &there.union(own).cloned().collect())
+    }
+
+    /// Removes what is not in `wanted` from a folder of files and links.
+    fn only(&self, folder: &str, wanted: &BTreeSet<OsString>) -> io::Result<()> {
+        let folder = self.root.join(folder);
+        for name in names(&folder).difference(wanted) {
+            match fs::remove_file(folder.join(name)) {
+                Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A file of one line.
+    fn file(&self, path: &str, line: &str) -> io::Result<()> {
+        let content = format!("{line}\n");
+        let place = self.root.join(path);
+        if fs::read(&place).is_ok_and(|old| old == content.as_bytes()) {
+            return Ok(());
+        }
+        self.put(&place, |new| fs::write(new, &content))
+    }
+
+    fn link(&self, path: &str, target: &Path) -> io::Result<()> {
+        let place = self.root.join(path);
+        if fs::read_link(&place).is_ok_and(|old| old == target) {
+            return Ok(());
+        }
+        self.put(&place, |new| symlink(target, new))
+    }
+
+    /// Makes something aside and moves it to its place, where readers find the old one or the new one.
+    fn put(&self, place: &Path, make: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+        let folder = place.parent().unwrap_or(&self.root);
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let new = self.root.join(OsStr::new(&format!(".new-{}", std::process::id())));
+        let _ = fs::remove_file(&new);
+        make(&new)?;
+        fs::rename(&new, place)
+    }
+}
+
+/// What is in a folder; nothing if it is not there.
+fn names(folder: &Path) -> BTreeSet<OsString> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect()
+}
+
+/// Pairs of bytes in hexadecimal with colons between, as the kernel writes GIDs and GUIDs.
+fn groups(bytes: &[u8]) -> String {
+    let groups: Vec<_> = bytes.chunks(2).map(|pair| format!("{:02x}{:02x}", pair[0], pair[1])).collect();
+    groups.join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::library::{GidEntry, PortAttr};
+
+    fn soft0(gids: &[[u8; 16]]) -> Device {
+        let entries = gids.iter().zip(0..);
+        let gids = entries.map(|(gid, gid_index)| GidEntry {
+            gid: *gid,
+            gid_index,
+            port_num: 1,
+            gid_type: 2,
+            ndev_ifindex: 1,
+        });
+        let attr = PortAttr {
+            state: 4,
+            phys_state: 5,
+            gid_tbl_len: 4,
+            active_width: 2,
+            active_speed: 32,
+            link_layer: 2,
+            pkey_tbl_len: 1,
+            ..Default::default()
+        };
+        let port = Port { number: 1, attr, pkeys: vec![0xffff], gids: gids.collect() };
+        Device {
+            name: "soft0".to_owned(),
+            file: "uverbs-soft0".to_owned(),
+            node_type: 1,
+            guid: 0x0212_3456_789a_bcde,
+            ports: Ok(vec![port]),
+        }
+    }
+
+    #[test]
+    fn a_tree_is_what_the_device_says_and_follows_it() {
+        let root = std::env::temp_dir().join(format!("ironverbs-view-test-{}", std::process::id()));
+        let tree = Tree { root: root.clone() };
+        let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
+        let port = "sys/class/infiniband/soft0/ports/1";
+        tree.write(&[soft0(&[[0xfe; 16], [1; 16]])]).unwrap();
+        assert_eq!(read("sys/class/infiniband/soft0/node_type"), "1: CA\n");
+        assert_eq!(read("sys/class/infiniband/soft0/node_guid"), "0212:3456:789a:bcde\n");
+        assert_eq!(read(&format!("{port}/state")), "4: ACTIVE\n");
+        assert_eq!(read(&format!("{port}/rate")), "100 Gb/sec (4X EDR)\n");
+        assert_eq!(read(&format!("{port}/pkeys/0")), "0xffff\n");
+        assert_eq!(read(&format!("{port}/gid_attrs/types/1")), "RoCE v2\n");
+        assert_eq!(read(&format!("{port}/gid_attrs/ndevs/1")), "lo\n");
+        assert_eq!(read(&format!("{port}/gids/3")), "0000:0000:0000:0000:0000:0000:0000:0000\n");
+        assert!(!root.join(format!("{port}/gid_attrs/types/2")).exists());
+        assert_eq!(read("sys/class/infiniband_verbs/uverbs-soft0/ibdev"), "soft0\n");
+        assert_eq!(fs::read_link(root.join("dev/infiniband/uverbs-soft0")).unwrap(), Path::new("/dev/null"));
+
+        tree.write(&[soft0(&[[0xfe; 16]])]).unwrap();
+        assert!(!root.join(format!("{port}/gid_attrs/types/1")).exists());
+        assert_eq!(read(&format!("{port}/gids/0")), "fefe:fefe:fefe:fefe:fefe:fefe:fefe:fefe\n");
+        assert!(
+            fs::read_dir(&root)
+                .unwrap()
+                .flatten()
+                .all(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
+        );
+        fs::remove_dir_all(root).unwrap();
+    }
+}

@@ -1,0 +1,72 @@
+//! Address handles: where a datagram goes, and the header that it arrives with.
+
+use core::cell::UnsafeCell;
+
+use softrdma::device::Device;
+
+use super::convert::refused;
+use super::{device, grh};
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+use crate::provider::object::{Handle, Object};
+
+/// Where a datagram goes.
+#[derive(Clone, Copy)]
+pub struct Destination {
+    /// Address of the receiver.
+    pub dgid: [u8; 16],
+    /// What stands in front of the payload there.
+    pub header: grh::Header,
+}
+
+/// An address handle.
+#[repr(C)]
+pub struct Ah {
+    public: UnsafeCell<ibv_ah>,
+    /// What the send queue needs of it.
+    pub destination: Destination,
+    /// Number of its protection domain.
+    pd: u32,
+}
+
+// SAFETY: repr(C), and the first field is the public struct.
+unsafe impl Object for Ah {
+    type Public = ibv_ah;
+}
+
+/// The source address of a route; EINVAL for a port that is not there, a route without GRH, which RoCE has not, one to
+/// nowhere, and one from an address of the other family.
+pub fn source(engine: &Device, attr: &ibv_ah_attr) -> Result<[u8; 16]> {
+    if attr.is_global == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let (port, index) = (u32::from(attr.port_num), u32::from(attr.grh.sgid_index));
+    let source = device::gid(engine, port, index)?.raw;
+    // SAFETY: every view of the GID union is 16 plain bytes.
+    let destination = unsafe { attr.grh.dgid.raw };
+    let multicast = destination[0] == 0xff;
+    if destination == [0; 16] || (!multicast && grh::is_ipv4(&source) != grh::is_ipv4(&destination)) {
+        return Err(Errno::EINVAL);
+    }
+    Ok(source)
+}
+
+/// Makes an address handle.
+pub fn create(engine: &Device, pd: Handle<ibv_pd>, attr: &ibv_ah_attr) -> Result<Handle<ibv_ah>> {
+    let source = source(engine, attr).map_err(Errno::also_set)?;
+    // SAFETY: a live handle.
+    let number = unsafe { (*pd.as_ptr()).handle };
+    engine.hold_pd(number).map_err(refused)?;
+    // SAFETY: every view of the GID union is 16 plain bytes.
+    let dgid = unsafe { attr.grh.dgid.raw };
+    let destination = Destination { dgid, header: grh::Header::new(&source, attr) };
+    let public = ibv_ah { context: core::ptr::null_mut(), pd: pd.as_ptr(), handle: 0 };
+    Ok(Handle::publish(Box::new(Ah { public: UnsafeCell::new(public), destination, pd: number })))
+}
+
+/// Frees an address handle.
+pub fn destroy(engine: &Device, ah: Handle<ibv_ah>) {
+    // SAFETY: the program gives up the handle, which was published as an Ah.
+    let ah = unsafe { ah.reclaim::<Ah>() };
+    engine.release_pd(ah.pd);
+}

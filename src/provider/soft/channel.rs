@@ -1,0 +1,86 @@
+//! Completion channels.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+
+use softrdma::device::{self, Device};
+
+use super::convert::{interrupted, refused};
+use super::cq::Cq;
+use crate::abi::verbs::{ibv_comp_channel, ibv_cq};
+use crate::errno::Result;
+use crate::provider::object::{Handle, Object};
+
+/// A completion channel.
+#[repr(C)]
+pub struct Channel {
+    public: UnsafeCell<ibv_comp_channel>,
+    /// The engine's, which closes the descriptor.
+    pub inner: Arc<device::Channel>,
+}
+
+// SAFETY: repr(C) with the public struct first.
+unsafe impl Object for Channel {
+    type Public = ibv_comp_channel;
+}
+
+/// Opens a channel.
+pub fn create(engine: &Arc<Device>) -> Result<Handle<ibv_comp_channel>> {
+    let inner = device::Channel::new(engine).map_err(refused)?;
+    let public = ibv_comp_channel { context: core::ptr::null_mut(), fd: inner.fd(), refcnt: 0 };
+    Ok(Handle::publish(Box::new(Channel { public: UnsafeCell::new(public), inner })))
+}
+
+/// Closes a channel that no queue uses.
+pub fn destroy(channel: Handle<ibv_comp_channel>) {
+    // SAFETY: published as a Channel, and the program gives it up.
+    drop(unsafe { channel.reclaim::<Channel>() });
+}
+
+/// Takes the next event and says which queue it is for; waits for one unless the channel is non-blocking (EAGAIN).
+pub fn next_event(channel: Handle<ibv_comp_channel>) -> Result<Handle<ibv_cq>> {
+    // SAFETY: channels of this provider are published as Channel.
+    let inner = unsafe { &channel.object::<Channel>().inner };
+    let count = |cookie| {
+        // SAFETY: the cookie is the address that the queue was made with; a queue with an event that nobody took is alive,
+        // because it drops them when it is destroyed. Queues of this provider are published as Cq.
+        unsafe {
+            if let Ok(cq) = Handle::from_c(cookie as *mut ibv_cq) {
+                cq.object::<Cq>().events.count_completion();
+            }
+        }
+    };
+    let cookie = inner.next_with(count).map_err(interrupted)?;
+    // SAFETY: the queue of an event that is not acknowledged yet is alive.
+    unsafe { Handle::from_c(cookie as *mut ibv_cq) }
+}
+
+/// How many events the program got of an object. The engine orders counting and destruction.
+#[derive(Default)]
+pub struct Reported {
+    completion: AtomicU32,
+    asynchronous: AtomicU32,
+}
+
+impl Reported {
+    /// One more completion event.
+    pub fn count_completion(&self) {
+        self.completion.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One more asynchronous event.
+    pub fn count_asynchronous(&self) {
+        self.asynchronous.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Completion events so far.
+    pub fn completion(&self) -> u32 {
+        self.completion.load(Ordering::Relaxed)
+    }
+
+    /// Asynchronous events so far.
+    pub fn asynchronous(&self) -> u32 {
+        self.asynchronous.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,170 @@
+//! Polling completion by completion: `start_poll`, `next_poll`, `end_poll`, and a function for each field.
+//!
+//! From a `start_poll` that gave 0 to its `end_poll` the lock is held, also after a `next_poll` that found nothing, as
+//! `man ibv_create_cq_ex` has it.
+
+use core::ffi::{c_int, c_uint};
+
+use softrdma::core::completion::Completion;
+
+use super::cq::Cq;
+use super::device::nanoseconds;
+use crate::abi::verbs::*;
+use crate::errno::Errno;
+
+/// `IBV_WC_EX_WITH_*` that ask for the time of a completion.
+pub const TIMESTAMPS: u64 =
+    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP as u64 | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK as u64;
+
+/// `IBV_WC_EX_WITH_*` that completions can answer.
+pub const WC_FLAGS: u64 = (IBV_WC_EX_WITH_BYTE_LEN as u64)
+    | (IBV_WC_EX_WITH_IMM as u64)
+    | (IBV_WC_EX_WITH_QP_NUM as u64)
+    | (IBV_WC_EX_WITH_SRC_QP as u64)
+    | (IBV_WC_EX_WITH_SLID as u64)
+    | (IBV_WC_EX_WITH_SL as u64)
+    | (IBV_WC_EX_WITH_DLID_PATH_BITS as u64)
+    | TIMESTAMPS;
+
+/// Puts the functions into the program's table: the walk, the fields that every completion has, and those asked for.
+pub fn set_functions(public: &mut ibv_cq_ex, wc_flags: u64, single_threaded: bool) {
+    if single_threaded {
+        public.start_poll = Some(start_poll::<false>);
+        public.end_poll = Some(end_poll::<false>);
+    } else {
+        public.start_poll = Some(start_poll::<true>);
+        public.end_poll = Some(end_poll::<true>);
+    }
+    public.next_poll = Some(next_poll);
+    public.read_opcode = Some(read_opcode);
+    public.read_vendor_err = Some(read_vendor_err);
+    public.read_wc_flags = Some(read_wc_flags);
+
+    let asked = |flag: ibv_create_cq_wc_flags| wc_flags & flag as u64 != 0;
+    public.read_byte_len = asked(IBV_WC_EX_WITH_BYTE_LEN).then_some(read_byte_len as _);
+    public.read_imm_data = asked(IBV_WC_EX_WITH_IMM).then_some(read_imm_data as _);
+    public.read_qp_num = asked(IBV_WC_EX_WITH_QP_NUM).then_some(read_qp_num as _);
+    public.read_src_qp = asked(IBV_WC_EX_WITH_SRC_QP).then_some(read_src_qp as _);
+    public.read_slid = asked(IBV_WC_EX_WITH_SLID).then_some(read_slid as _);
+    public.read_sl = asked(IBV_WC_EX_WITH_SL).then_some(read_sl as _);
+    public.read_dlid_path_bits = asked(IBV_WC_EX_WITH_DLID_PATH_BITS).then_some(read_dlid_path_bits as _);
+    public.read_completion_ts = asked(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP).then_some(read_completion_ts as _);
+    public.read_completion_wallclock_ns =
+        asked(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK).then_some(read_completion_wallclock_ns as _);
+}
+
+/// The queue behind the table that a function was called through.
+///
+/// # Safety
+/// `current` is a live extended queue of this provider.
+#[inline(always)]
+unsafe fn object<'a>(current: *mut ibv_cq_ex) -> &'a Cq {
+    // SAFETY: an extended queue is the public part of a Cq. It is not null: the function was found through it.
+    unsafe { Cq::from_c(current.cast()).unwrap_unchecked() }
+}
+
+/// Takes the next completion and shows the two fields that programs read without a function; ENOENT (`errno` set) if there
+/// is none, with the last one still to be read.
+///
+/// # Safety
+/// As [`object`], and the calling thread holds the lock.
+#[inline(always)]
+unsafe fn take(current: *mut ibv_cq_ex) -> c_int {
+    // SAFETY: by the contract, and no reference leaves this function. The public part is the program's to read, ours to
+    // write.
+    unsafe {
+        let cq = object(current);
+        let place = cq.current.held_mut();
+        let taken = cq.queue.poll(1, &mut |completion| {
+            (*current).status = completion.status as ibv_wc_status_t;
+            (*current).wr_id = completion.wr_id;
+            *place = Some(*completion);
+        });
+        if taken == 0 { Errno::ENOENT.also_set().0 } else { 0 }
+    }
+}
+
+/// Takes the first completion of a batch, and the lock; ENOENT (`errno` set), without the lock, if there is none.
+unsafe extern "C" fn start_poll<const LOCKED: bool>(
+    current: *mut ibv_cq_ex,
+    _: *mut ibv_poll_cq_attr,
+) -> c_int {
+    // SAFETY: the program passes the queue whose table holds this function. The lock is held from here to `end_poll`,
+    // or since creation when the program promised one thread.
+    unsafe {
+        let cq = object(current);
+        if LOCKED {
+            cq.current.lock().leave_held();
+        }
+        let taken = take(current);
+        if LOCKED && taken != 0 {
+            cq.current.release();
+        }
+        taken
+    }
+}
+
+/// Goes on to the next completion; ENOENT (`errno` set) if there is none yet, with the last one still to be read.
+unsafe extern "C" fn next_poll(current: *mut ibv_cq_ex) -> c_int {
+    // SAFETY: the program calls this between `start_poll` and `end_poll`.
+    unsafe { take(current) }
+}
+
+/// Ends the batch: gives back the lock.
+unsafe extern "C" fn end_poll<const LOCKED: bool>(current: *mut ibv_cq_ex) {
+    if LOCKED {
+        // SAFETY: the program calls this once after a `start_poll` that gave 0, so that this thread holds the lock.
+        unsafe { object(current).current.release() }
+    }
+}
+
+/// What a function reads of the completion that the walk stands at; 0 before the first.
+///
+/// # Safety
+/// As [`object`], and the calling thread is between `start_poll` and `end_poll`.
+#[inline(always)]
+unsafe fn read<T: Default>(current: *mut ibv_cq_ex, field: impl FnOnce(&Completion) -> T) -> T {
+    // SAFETY: `start_poll` left the lock held for this thread, and no function keeps its reference.
+    unsafe { object(current).current.held_mut() }.as_ref().map_or_else(T::default, field)
+}
+
+/// Functions that read one field of the current completion each.
+macro_rules! readers {
+    ($($(#[$doc:meta])* $name:ident -> $ty:ty = $field:expr;)*) => { $(
+        $(#[$doc])*
+        unsafe extern "C" fn $name(current: *mut ibv_cq_ex) -> $ty {
+            // SAFETY: the program calls this between `start_poll` and `end_poll`.
+            unsafe { read(current, $field) }
+        }
+    )* };
+}
+
+readers! {
+    /// `IBV_WC_*` operation.
+    read_opcode -> ibv_wc_opcode_t = |completion| completion.opcode as ibv_wc_opcode_t;
+    /// What the peer's answer said of an error.
+    read_vendor_err -> u32 = |completion| completion.vendor_err;
+    /// `ibv_wc_flags`.
+    read_wc_flags -> c_uint = |completion| completion.flags.0;
+    /// Bytes transferred.
+    read_byte_len -> u32 = |completion| completion.byte_len;
+    /// Immediate data, big endian; or the key that the peer invalidated.
+    read_imm_data -> __be32 = |completion| completion.imm_or_key;
+    /// Local queue pair.
+    read_qp_num -> u32 = |completion| completion.qp_num;
+    /// The peer's queue pair.
+    read_src_qp -> u32 = |completion| completion.src_qp;
+    /// The peer's local identifier, which RoCE has not.
+    read_slid -> u32 = |_| 0;
+    /// Service level.
+    read_sl -> u8 = |_| 0;
+    /// Destination path bits, which RoCE has not.
+    read_dlid_path_bits -> u8 = |_| 0;
+    /// When the completion was there, in nanoseconds of CLOCK_MONOTONIC.
+    read_completion_ts -> u64 = |completion| completion.timestamp;
+    /// The same in nanoseconds since 1970.
+    read_completion_wallclock_ns -> u64 = |completion| {
+        let ago = nanoseconds(libc::CLOCK_MONOTONIC).saturating_sub(completion.timestamp);
+        nanoseconds(libc::CLOCK_REALTIME).saturating_sub(ago)
+    };
+}

@@ -1,0 +1,182 @@
+//! The engine of this process, and what the device says of itself.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use softrdma::device::{Device, Settings};
+
+use super::convert::refused;
+use super::{gids, identity, port};
+use crate::abi::uapi::Pod;
+use crate::abi::uapi::ib_user_ioctl_verbs::{IB_UVERBS_GID_TYPE_ROCE_V2, ib_uverbs_gid_entry};
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+
+/// What soft-RoCE says as well: no vendor.
+const VENDOR_ID: u32 = 0xff_ffff;
+/// Regions may have pages of any size from 4096 bytes on.
+const PAGE_SIZES: u64 = 0xffff_f000;
+/// An answer comes within 4.096 µs · 2^15, 134 ms: the other process may not run just now.
+const ACK_DELAY: u8 = 15;
+/// Address handles: as many as memory holds.
+const MAX_AH: i32 = 1 << 20;
+/// Kilohertz of the clock of completions, which counts nanoseconds.
+const CLOCK_KHZ: u64 = 1_000_000;
+
+/// The engine, shared by all contexts of the process as long as one is open. A child that a fork made gets its own.
+static ENGINE: Mutex<Weak<Device>> = Mutex::new(Weak::new());
+
+/// The engine of this process, with the host's addresses as they are now.
+pub fn engine() -> Result<Arc<Device>> {
+    let mut shared = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let engine = match shared.upgrade().filter(|engine| engine.is_mine()) {
+        Some(engine) => engine,
+        None => {
+            let folder = identity::folder().map_err(|error| refused(error.into()))?;
+            let engine = Device::open(&Settings { folder }).map_err(refused)?;
+            *shared = Arc::downgrade(&engine);
+            engine
+        }
+    };
+    addresses(&engine);
+    Ok(engine)
+}
+
+/// The host's addresses as they are now, which the engine gets to know.
+fn addresses(engine: &Device) -> Vec<gids::Gid> {
+    let table = gids::table();
+    let raw: Vec<_> = table.iter().map(|gid| gid.raw).collect();
+    engine.set_gids(&raw);
+    table
+}
+
+/// Attributes of the device.
+pub fn query(engine: &Device, guid: u64, attr: &mut ibv_device_attr_ex) {
+    const CAPABILITIES: u32 = IBV_DEVICE_SYS_IMAGE_GUID as u32
+        | IBV_DEVICE_RC_RNR_NAK_GEN as u32
+        | IBV_DEVICE_SRQ_RESIZE as u32
+        | IBV_DEVICE_CURR_QP_STATE_MOD as u32
+        | IBV_DEVICE_MEM_WINDOW as u32
+        | IBV_DEVICE_XRC as u32
+        | IBV_DEVICE_MEM_MGT_EXTENSIONS as u32
+        | IBV_DEVICE_MEM_WINDOW_TYPE_2B as u32;
+    let limits = engine.limits();
+    // The limits fit, and programs take a negative one for none.
+    let number = |limit: u32| i32::try_from(limit).unwrap_or(i32::MAX);
+    // SAFETY: plain C data; all zeros is its empty value, and says that there is no such feature.
+    *attr = unsafe { core::mem::zeroed() };
+    let base = &mut attr.orig_attr;
+    for (to, from) in base.fw_ver.iter_mut().zip(env!("CARGO_PKG_VERSION").bytes()) {
+        *to = from as libc::c_char;
+    }
+    base.node_guid = guid.to_be();
+    base.sys_image_guid = guid.to_be();
+    base.max_mr_size = limits.max_mr_size;
+    base.page_size_cap = PAGE_SIZES;
+    base.vendor_id = VENDOR_ID;
+    base.max_qp = number(limits.max_qp);
+    base.max_qp_wr = number(limits.max_qp_wr);
+    base.device_cap_flags = CAPABILITIES;
+    base.max_sge = number(limits.max_sge);
+    base.max_sge_rd = number(limits.max_sge);
+    base.max_cq = number(limits.max_cq);
+    base.max_cqe = number(limits.max_cqe);
+    base.max_mr = number(limits.max_mr);
+    base.max_pd = number(limits.max_pd);
+    base.max_qp_rd_atom = i32::from(limits.max_rd_atomic);
+    base.max_qp_init_rd_atom = i32::from(limits.max_rd_atomic);
+    base.max_res_rd_atom = number(limits.max_qp.saturating_mul(u32::from(limits.max_rd_atomic)));
+    base.atomic_cap = IBV_ATOMIC_HCA as ibv_atomic_cap_t;
+    base.max_mw = number(limits.max_mw);
+    base.max_mcast_grp = number(limits.max_mcast_grp);
+    base.max_mcast_qp_attach = number(limits.max_mcast_qp_attach);
+    base.max_total_mcast_qp_attach = number(limits.max_mcast_grp.saturating_mul(limits.max_mcast_qp_attach));
+    base.max_ah = MAX_AH;
+    base.max_srq = number(limits.max_srq);
+    base.max_srq_wr = number(limits.max_srq_wr);
+    base.max_srq_sge = number(limits.max_sge);
+    base.max_pkeys = 1;
+    base.local_ca_ack_delay = ACK_DELAY;
+    base.phys_port_cnt = port::NUMBER;
+    attr.completion_timestamp_mask = u64::MAX;
+    attr.hca_core_clock = CLOCK_KHZ;
+    attr.device_cap_flags_ex = u64::from(CAPABILITIES);
+    attr.max_dm_size = limits.max_dm_size;
+    attr.phys_port_cnt_ex = u32::from(port::NUMBER);
+}
+
+/// The clock of completions, CLOCK_MONOTONIC, in nanoseconds, as hardware gives its raw clock: all of it in `tv_nsec`.
+pub fn query_rt_values(values: &mut ibv_values_ex) -> Result<()> {
+    const RAW_CLOCK: u32 = IBV_VALUES_MASK_RAW_CLOCK as u32;
+    if values.comp_mask & !RAW_CLOCK != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if values.comp_mask & RAW_CLOCK != 0 {
+        values.raw_clock.tv_sec = 0;
+        values.raw_clock.tv_nsec = nanoseconds(libc::CLOCK_MONOTONIC) as libc::c_long;
+    }
+    Ok(())
+}
+
+/// What a clock shows now.
+pub fn nanoseconds(clock: libc::clockid_t) -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: there is room for the time; the clocks asked for exist everywhere.
+    unsafe { libc::clock_gettime(clock, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The GID at `index` of the port's table; EINVAL where there is no such place, ENODATA where it is empty.
+pub fn gid(engine: &Device, port_num: u32, index: u32) -> Result<gids::Gid> {
+    if port_num != u32::from(port::NUMBER) || index >= gids::TABLE_LENGTH {
+        return Err(Errno::EINVAL);
+    }
+    addresses(engine).into_iter().nth(index as usize).ok_or(Errno::ENODATA)
+}
+
+fn entry(gid: &gids::Gid, index: u32) -> ib_uverbs_gid_entry {
+    let mut entry = ib_uverbs_gid_entry {
+        gid_index: index,
+        port_num: u32::from(port::NUMBER),
+        gid_type: IB_UVERBS_GID_TYPE_ROCE_V2,
+        netdev_ifindex: gid.ifindex,
+        ..Default::default()
+    };
+    entry.gid.as_bytes_mut().copy_from_slice(&gid.raw);
+    entry
+}
+
+/// Writes an entry of the table as the kernel does: EINVAL for less room than an entry has, zeros where there is more.
+pub fn query_gid_entry(
+    engine: &Device,
+    port_num: u32,
+    index: u32,
+    room: &mut [u8],
+    flags: u32,
+) -> Result<()> {
+    let size = size_of::<ib_uverbs_gid_entry>();
+    if flags != 0 || room.len() < size {
+        return Err(Errno::EINVAL.also_set());
+    }
+    let gid = gid(engine, port_num, index).map_err(Errno::also_set)?;
+    room.fill(0);
+    room[..size].copy_from_slice(entry(&gid, index).as_bytes());
+    Ok(())
+}
+
+/// Writes the whole table, each entry with `entry_size` bytes of it; EINVAL where it does not fit.
+pub fn query_gid_table(engine: &Device, room: &mut [u8], entry_size: usize, flags: u32) -> Result<u64> {
+    let invalid = || Errno::EINVAL.also_set();
+    if flags != 0 || entry_size == 0 || room.is_empty() || !room.len().is_multiple_of(entry_size) {
+        return Err(invalid());
+    }
+    let table = addresses(engine);
+    let mut places = room.chunks_exact_mut(entry_size);
+    for (index, gid) in (0..).zip(&table) {
+        let place = places.next().ok_or_else(invalid)?;
+        let entry = entry(gid, index);
+        let known = entry_size.min(entry.as_bytes().len());
+        place.fill(0);
+        place[..known].copy_from_slice(&entry.as_bytes()[..known]);
+    }
+    Ok(table.len() as u64)
+}

@@ -1,0 +1,141 @@
+//! Memory of the device, which is memory of the process that nobody but the device gives out.
+
+use core::cell::UnsafeCell;
+use core::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use softrdma::device::{Device, DeviceMemory};
+
+use super::convert::refused;
+use super::mr;
+use crate::abi::driver::{mr_type, verbs_mr};
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+use crate::provider::object::{Handle, Object};
+
+/// The memory itself, which regions keep.
+pub type Memory = DeviceMemory;
+
+/// Device memory lies at the start of a page.
+const LOG_ALIGNMENT: u32 = 12;
+
+/// Device memory.
+#[repr(C)]
+struct Dm {
+    public: UnsafeCell<ibv_dm>,
+    memory: Arc<Memory>,
+}
+
+// SAFETY: repr(C), and the first field is the public struct.
+unsafe impl Object for Dm {
+    type Public = ibv_dm;
+}
+
+/// Allocates device memory.
+pub fn alloc(engine: &Device, attr: &ibv_alloc_dm_attr) -> Result<Handle<ibv_dm>> {
+    if attr.comp_mask != 0 || attr.log_align_req > LOG_ALIGNMENT {
+        return Err(Errno::EINVAL.also_set());
+    }
+    let memory = engine.alloc_memory(attr.length as u64).map_err(refused)?;
+    let public = ibv_dm {
+        context: core::ptr::null_mut(),
+        memcpy_to_dm: Some(memcpy_to_dm),
+        memcpy_from_dm: Some(memcpy_from_dm),
+        comp_mask: 0,
+        handle: 0,
+    };
+    Ok(Handle::publish(Box::new(Dm { public: UnsafeCell::new(public), memory: Arc::new(memory) })))
+}
+
+/// Frees device memory; EBUSY while a region lies in it.
+pub fn free(dm: Handle<ibv_dm>) -> Result<()> {
+    // SAFETY: device memory of this provider is published as Dm.
+    if Arc::strong_count(unsafe { &dm.object::<Dm>().memory }) > 1 {
+        return Err(Errno::EBUSY.also_set());
+    }
+    // SAFETY: the program gives up the handle, which was published as a Dm.
+    drop(unsafe { dm.reclaim::<Dm>() });
+    Ok(())
+}
+
+/// Registers part of device memory, whose addresses start at 0, as `access` must say.
+pub fn register(
+    engine: &Device,
+    pd: Handle<ibv_pd>,
+    dm: Handle<ibv_dm>,
+    offset: u64,
+    length: usize,
+    access: u32,
+) -> Result<Handle<verbs_mr>> {
+    // SAFETY: device memory of this provider is published as Dm.
+    let memory = unsafe { &dm.object::<Dm>().memory };
+    let inside = offset.checked_add(length as u64).is_some_and(|end| end <= memory.length());
+    if access & IBV_ACCESS_ZERO_BASED as u32 == 0 || !inside {
+        return Err(Errno::EINVAL.also_set());
+    }
+    let rights = mr::access(access)?;
+    // SAFETY: a live handle.
+    let (context, number) = unsafe { ((*pd.as_ptr()).context, (*pd.as_ptr()).handle) };
+    let start = memory.address() + offset;
+    let region = engine.register(number, start, length as u64, 0, rights).map_err(refused)?;
+    // Not of the kind of regions that lie in memory of the program, so that no call looks for it there.
+    let mr = mr::publish(region, access, mr_type::NULL_MR, Some(Arc::clone(memory)));
+    // SAFETY: just made, and nobody else knows it yet.
+    unsafe {
+        let public = &raw mut (*mr.as_ptr()).ibv_mr;
+        (*public).context = context;
+        (*public).pd = pd.as_ptr();
+        (*public).length = length;
+    }
+    Ok(mr)
+}
+
+/// Copies into device memory; 0, or EFAULT outside of it.
+unsafe extern "C" fn memcpy_to_dm(
+    dm: *mut ibv_dm,
+    dm_offset: u64,
+    host_addr: *const c_void,
+    length: usize,
+) -> c_int {
+    // SAFETY: the program passes live device memory of this provider, and `length` readable bytes.
+    let (dm, from) = unsafe {
+        let Ok(dm) = Handle::from_c(dm) else { return Errno::EINVAL.0 };
+        (dm.object::<Dm>(), bytes(host_addr, length))
+    };
+    dm.memory.write(dm_offset, from).map_or(Errno::EFAULT.0, |()| 0)
+}
+
+/// Copies out of device memory; 0, or EFAULT outside of it.
+unsafe extern "C" fn memcpy_from_dm(
+    host_addr: *mut c_void,
+    dm: *mut ibv_dm,
+    dm_offset: u64,
+    length: usize,
+) -> c_int {
+    // SAFETY: the program passes live device memory of this provider, and `length` writable bytes.
+    let (dm, to) = unsafe {
+        let Ok(dm) = Handle::from_c(dm) else { return Errno::EINVAL.0 };
+        (dm.object::<Dm>(), bytes_mut(host_addr, length))
+    };
+    dm.memory.read(dm_offset, to).map_or(Errno::EFAULT.0, |()| 0)
+}
+
+/// # Safety
+/// `length` bytes are readable at `start`, unless it is null.
+unsafe fn bytes<'a>(start: *const c_void, length: usize) -> &'a [u8] {
+    if start.is_null() {
+        return &[];
+    }
+    // SAFETY: by the contract.
+    unsafe { core::slice::from_raw_parts(start.cast(), length) }
+}
+
+/// # Safety
+/// `length` bytes are writable at `start`, unless it is null, and nobody else uses them.
+unsafe fn bytes_mut<'a>(start: *mut c_void, length: usize) -> &'a mut [u8] {
+    if start.is_null() {
+        return &mut [];
+    }
+    // SAFETY: by the contract.
+    unsafe { core::slice::from_raw_parts_mut(start.cast(), length) }
+}

@@ -1,0 +1,244 @@
+//! GIDs of the software device: RoCE v2 over the addresses of the host.
+//!
+//! | index | GID |
+//! |---|---|
+//! | 0 | link-local, from the address of the first Ethernet interface, as every RoCE device has it; without such an interface from the host's identity |
+//! | then | the IPv4 addresses (`::ffff:a.b.c.d`) and the other IPv6 addresses of that interface, then of the next |
+//!
+//! Interfaces that are down have no GIDs. Where nothing but the loopback interface is left, perhaps down too, 127.0.0.1 is
+//! the GID behind the link-local one: a private network namespace still has a device to work with.
+
+use core::ffi::CStr;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::identity;
+
+/// Places in the table; addresses beyond are left out.
+pub const TABLE_LENGTH: u32 = 64;
+
+/// One place of the table that is not empty. All are of the type RoCE v2.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gid {
+    /// In network byte order.
+    pub raw: [u8; 16],
+    /// Name of the network interface behind it.
+    pub ndev: String,
+    /// Its index; 0 if there is none.
+    pub ifindex: u32,
+}
+
+/// A network interface as far as GIDs go.
+#[derive(Debug, Default)]
+struct Interface {
+    name: String,
+    index: u32,
+    up: bool,
+    loopback: bool,
+    /// Its machine address, of an Ethernet interface.
+    ethernet: Option<[u8; 6]>,
+    v4: Vec<Ipv4Addr>,
+    v6: Vec<Ipv6Addr>,
+}
+
+/// The table as the host's addresses are now, without empty places.
+pub fn table() -> Vec<Gid> {
+    from_interfaces(interfaces(), identity::interface_identifier)
+}
+
+/// The machine address of the first Ethernet interface that is up.
+pub(super) fn first_ethernet_address() -> Option<[u8; 6]> {
+    in_order(interfaces()).into_iter().find_map(|interface| interface.ethernet)
+}
+
+/// Interfaces that may have GIDs, the first Ethernet interface with an address before the others.
+fn in_order(mut interfaces: Vec<Interface>) -> Vec<Interface> {
+    interfaces.retain(|interface| interface.up && !interface.loopback);
+    interfaces.sort_by_key(|interface| {
+        let without_address = interface.v4.is_empty() && interface.v6.is_empty();
+        (interface.ethernet.is_none(), without_address, interface.index)
+    });
+    interfaces
+}
+
+fn from_interfaces(all: Vec<Interface>, identifier: impl Fn() -> u64) -> Vec<Gid> {
+    let (lo, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|interface| interface.loopback);
+    let mut others = in_order(others);
+    let nothing_else = others.iter().all(|interface| interface.v4.is_empty() && interface.v6.is_empty());
+    if nothing_else {
+        let mut lo = lo
+            .into_iter()
+            .next()
+            .unwrap_or_else(|| Interface { name: "lo".to_owned(), ..Default::default() });
+        lo.v4 = vec![Ipv4Addr::LOCALHOST];
+        lo.v6.clear();
+        others.push(lo);
+    }
+    let first = &others[0];
+    let identifier = first.ethernet.map_or_else(identifier, eui64);
+    let link_local = (0xfe80_u128 << 112 | u128::from(identifier)).to_be_bytes();
+    let mut gids = vec![Gid { raw: link_local, ndev: first.name.clone(), ifindex: first.index }];
+    for interface in others {
+        let v4 = interface.v4.iter().map(|address| address.to_ipv6_mapped());
+        for address in v4.chain(interface.v6.iter().copied()) {
+            if gids.iter().all(|known| known.raw != address.octets()) {
+                gids.push(Gid {
+                    raw: address.octets(),
+                    ndev: interface.name.clone(),
+                    ifindex: interface.index,
+                });
+            }
+        }
+    }
+    gids.truncate(TABLE_LENGTH as usize);
+    gids
+}
+
+/// The interface identifier that belongs to a machine address.
+fn eui64([a, b, c, d, e, f]: [u8; 6]) -> u64 {
+    u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f])
+}
+
+/// The host's interfaces with their addresses; empty where the kernel does not tell.
+fn interfaces() -> Vec<Interface> {
+    let mut first: *mut libc::ifaddrs = core::ptr::null_mut();
+    // SAFETY: there is room for the pointer that is written.
+    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
+        return Vec::new();
+    }
+    let mut found: Vec<Interface> = Vec::new();
+    let mut next = first;
+    // SAFETY: getifaddrs gave a list that ends with NULL and lives until freeifaddrs; each name is NUL-terminated.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        next = entry.ifa_next;
+        // SAFETY: as above.
+        let name = unsafe { CStr::from_ptr(entry.ifa_name) };
+        let Ok(text) = name.to_str() else { continue };
+        // An alias such as `eth0:1` is its interface under another name.
+        let text = text.split(':').next().unwrap_or(text);
+        let place = found.iter().position(|interface| interface.name == text).unwrap_or_else(|| {
+            // SAFETY: the name is NUL-terminated.
+            let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+            found.push(Interface { name: text.to_owned(), index, ..Default::default() });
+            found.len() - 1
+        });
+        let interface = &mut found[place];
+        let flag = |flag: libc::c_int| entry.ifa_flags & flag as libc::c_uint != 0;
+        interface.up |= flag(libc::IFF_UP);
+        interface.loopback |= flag(libc::IFF_LOOPBACK);
+        // SAFETY: an address is NULL or has the size that its family says.
+        unsafe { add_address(interface, entry.ifa_addr) };
+    }
+    // SAFETY: the list came from getifaddrs, and nothing of it is used any more.
+    unsafe { libc::freeifaddrs(first) };
+    found
+}
+
+/// # Safety
+/// `address` is null or a socket address of the size that its family says.
+unsafe fn add_address(interface: &mut Interface, address: *const libc::sockaddr) {
+    if address.is_null() {
+        return;
+    }
+    // SAFETY: by the contract; reads need no alignment.
+    unsafe {
+        match i32::from((*address).sa_family) {
+            libc::AF_PACKET => {
+                let link = address.cast::<libc::sockaddr_ll>().read_unaligned();
+                if link.sll_hatype == libc::ARPHRD_ETHER && link.sll_halen == 6 {
+                    let [a, b, c, d, e, f, ..] = link.sll_addr;
+                    interface.ethernet = Some([a, b, c, d, e, f]).filter(|address| *address != [0; 6]);
+                }
+            }
+            libc::AF_INET => {
+                let address = address.cast::<libc::sockaddr_in>().read_unaligned();
+                interface.v4.push(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)));
+            }
+            libc::AF_INET6 => {
+                let address = address.cast::<libc::sockaddr_in6>().read_unaligned();
+                let address = Ipv6Addr::from(address.sin6_addr.s6_addr);
+                // Link-local addresses of several interfaces may be equal; one stands at index 0.
+                if address.segments()[0] & 0xffc0 != 0xfe80 {
+                    interface.v6.push(address);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ethernet(name: &str, index: u32, last: u8, v4: &[[u8; 4]]) -> Interface {
+        Interface {
+            name: name.to_owned(),
+            index,
+            up: true,
+            ethernet: Some([0x02, 0xfc, 0, 0, 0, last]),
+            v4: v4.iter().map(|address| Ipv4Addr::from(*address)).collect(),
+            ..Default::default()
+        }
+    }
+
+    fn lo(up: bool) -> Interface {
+        let v4 = if up { vec![Ipv4Addr::LOCALHOST] } else { Vec::new() };
+        let v6 = if up { vec![Ipv6Addr::LOCALHOST] } else { Vec::new() };
+        Interface { name: "lo".to_owned(), index: 1, up, loopback: true, ethernet: None, v4, v6 }
+    }
+
+    fn addresses(gids: &[Gid]) -> Vec<String> {
+        gids.iter().map(|gid| format!("{} {}", Ipv6Addr::from(gid.raw), gid.ndev)).collect()
+    }
+
+    #[test]
+    fn the_first_ethernet_interface_comes_first() {
+        let mut eth0 = ethernet("eth0", 4, 1, &[[192, 0, 2, 2]]);
+        eth0.v6 = vec!["fd00::2".parse().unwrap()];
+        let mut down = ethernet("ifb0", 2, 9, &[]);
+        down.up = false;
+        let tunnel = Interface { ethernet: None, ..ethernet("tun0", 3, 7, &[[10, 0, 0, 1]]) };
+        let all = vec![
+            lo(true),
+            down,
+            ethernet("br0", 1, 8, &[]),
+            tunnel,
+            eth0,
+            ethernet("eth1", 5, 2, &[[192, 0, 2, 2]]),
+        ];
+        let gids = from_interfaces(all, || unreachable!());
+        assert_eq!(
+            addresses(&gids),
+            ["fe80::fc:ff:fe00:1 eth0", "::ffff:192.0.2.2 eth0", "fd00::2 eth0", "::ffff:10.0.0.1 tun0"]
+        );
+        assert_eq!(gids[0].ifindex, 4);
+    }
+
+    #[test]
+    fn loopback_alone_is_enough_up_or_down_or_unknown() {
+        for all in [vec![lo(true)], vec![lo(false)], vec![]] {
+            let gids = from_interfaces(all, || 0x0212_3456_789a_bcde);
+            assert_eq!(addresses(&gids), ["fe80::212:3456:789a:bcde lo", "::ffff:127.0.0.1 lo"]);
+        }
+    }
+
+    #[test]
+    fn an_interface_without_an_address_still_names_the_host() {
+        let gids = from_interfaces(vec![lo(true), ethernet("eth0", 2, 3, &[])], || unreachable!());
+        assert_eq!(addresses(&gids), ["fe80::fc:ff:fe00:3 eth0", "::ffff:127.0.0.1 lo"]);
+    }
+
+    #[test]
+    fn the_table_has_an_end() {
+        let many: Vec<_> = (0..200).map(|last| [10, 0, 0, last]).collect();
+        let gids = from_interfaces(vec![ethernet("eth0", 2, 3, &many)], || unreachable!());
+        assert_eq!(gids.len(), TABLE_LENGTH as usize);
+    }
+
+    #[test]
+    fn this_host_has_a_table() {
+        let gids = table();
+        assert_eq!(gids[0].raw[..2], [0xfe, 0x80]);
+        assert!(gids.len() > 1 && gids.iter().all(|gid| gid.raw != [0; 16] && !gid.ndev.is_empty()));
+    }
+}

@@ -1,0 +1,129 @@
+//! The 40 bytes that a datagram arrives with, as RoCE v2 networks have them: an IPv6 header, which has the form of a GRH, or
+//! an IPv4 header in the last 20 bytes.
+
+use core::net::Ipv6Addr;
+
+use crate::abi::verbs::ibv_ah_attr;
+
+/// Bytes in front of the payload.
+pub const BYTES: usize = 40;
+/// Where an IPv4 header begins.
+const IPV4_AT: usize = 20;
+const IPV4_LENGTH: usize = IPV4_AT + 2;
+const IPV4_CHECKSUM: usize = IPV4_AT + 10;
+const IPV6_LENGTH: usize = 4;
+/// UDP header, base and datagram transport headers, and checksum around the payload.
+const AROUND_PAYLOAD: u32 = 8 + 12 + 8 + 4;
+/// Lifetime of a packet whose sender does not say.
+const DEFAULT_HOPS: u8 = 64;
+
+/// Headers from one address to another.
+#[derive(Clone, Copy)]
+pub struct Header {
+    /// The header of an empty datagram, without IPv4's checksum.
+    bytes: [u8; BYTES],
+    ipv4: bool,
+}
+
+impl Header {
+    /// Headers of datagrams from `source` along the route that `attr` describes.
+    pub fn new(source: &[u8; 16], attr: &ibv_ah_attr) -> Self {
+        // SAFETY: every view of the GID union is 16 plain bytes.
+        let destination = unsafe { attr.grh.dgid.raw };
+        let hops = if attr.grh.hop_limit == 0 { DEFAULT_HOPS } else { attr.grh.hop_limit };
+        let traffic_class = attr.grh.traffic_class;
+        let mut bytes = [0; BYTES];
+        let ipv4 = is_ipv4(source) && (is_ipv4(&destination) || destination[0] == 0xff);
+        if ipv4 {
+            let header = &mut bytes[IPV4_AT..];
+            header[0] = 0x45;
+            header[1] = traffic_class;
+            // Not to be cut in pieces.
+            header[6] = 0x40;
+            header[8] = hops;
+            header[9] = libc::IPPROTO_UDP as u8;
+            header[12..16].copy_from_slice(&source[12..]);
+            header[16..20].copy_from_slice(&destination[12..]);
+        } else {
+            let word = 6 << 28 | u32::from(traffic_class) << 20 | attr.grh.flow_label & 0xf_ffff;
+            bytes[..4].copy_from_slice(&word.to_be_bytes());
+            bytes[6] = libc::IPPROTO_UDP as u8;
+            bytes[7] = hops;
+            bytes[8..24].copy_from_slice(source);
+            bytes[24..].copy_from_slice(&destination);
+        }
+        Self { bytes, ipv4 }
+    }
+
+    /// The header of a datagram with that much payload.
+    #[inline]
+    pub fn of(&self, payload: u32) -> [u8; BYTES] {
+        let mut bytes = self.bytes;
+        // Payload travels in words. What is too long for the field is too long for the queue pair as well.
+        let length = (payload.next_multiple_of(4) + AROUND_PAYLOAD) as u16;
+        if self.ipv4 {
+            let whole = length.wrapping_add((BYTES - IPV4_AT) as u16);
+            bytes[IPV4_LENGTH..IPV4_LENGTH + 2].copy_from_slice(&whole.to_be_bytes());
+            let checksum = internet_checksum(&bytes[IPV4_AT..]);
+            bytes[IPV4_CHECKSUM..IPV4_CHECKSUM + 2].copy_from_slice(&checksum.to_be_bytes());
+        } else {
+            bytes[IPV6_LENGTH..IPV6_LENGTH + 2].copy_from_slice(&length.to_be_bytes());
+        }
+        bytes
+    }
+}
+
+/// Whether a GID is an IPv4 address.
+pub fn is_ipv4(gid: &[u8; 16]) -> bool {
+    Ipv6Addr::from(*gid).to_ipv4_mapped().is_some()
+}
+
+/// The checksum of a header (RFC 1071) whose own place for it is 0.
+#[inline]
+fn internet_checksum(header: &[u8]) -> u16 {
+    let sum: u32 = header.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    !((folded & 0xffff) + (folded >> 16)) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::verbs::ibv_gid;
+
+    const V4_SOURCE: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 2];
+    const V4_PEER: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1];
+
+    fn to(gid: [u8; 16]) -> ibv_ah_attr {
+        // SAFETY: plain C data; all zeros is its empty value.
+        let mut attr: ibv_ah_attr = unsafe { core::mem::zeroed() };
+        attr.grh.dgid = ibv_gid { raw: gid };
+        attr.grh.traffic_class = 8;
+        attr.grh.flow_label = 0x12345;
+        attr
+    }
+
+    #[test]
+    fn an_ipv4_header_stands_in_the_second_half() {
+        let header = Header::new(&V4_SOURCE, &to(V4_PEER)).of(5);
+        assert_eq!(header[..20], [0; 20]);
+        // 20 bytes of header, 8 of UDP, 20 of transport, 8 of padded payload, 4 of checksum.
+        assert_eq!(header[20..30], [0x45, 8, 0, 60, 0, 0, 0x40, 0, 64, 17]);
+        assert_eq!(header[32..], [10, 0, 0, 2, 10, 0, 0, 1]);
+        assert_eq!(internet_checksum(&header[20..]), 0);
+    }
+
+    #[test]
+    fn everything_else_is_a_grh() {
+        let mut link_local = [0; 16];
+        link_local[..2].copy_from_slice(&[0xfe, 0x80]);
+        for (source, destination) in
+            [(link_local, link_local), (V4_SOURCE, link_local), (link_local, V4_PEER)]
+        {
+            let header = Header::new(&source, &to(destination)).of(0);
+            assert_eq!(header[..8], [0x60, 0x81, 0x23, 0x45, 0, 32, 17, 64]);
+            assert_eq!(header[8..24], source);
+            assert_eq!(header[24..], destination);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The one port of the software device.
+
+use super::gids;
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+
+/// The only port.
+pub const NUMBER: u8 = 1;
+/// The only partition key: the default one, with full membership.
+pub const PKEY: u16 = 0xffff;
+/// Largest message in bytes.
+pub const MESSAGE_MAX: u32 = 1 << 30;
+
+/// Code of a port's physical state: link up.
+const PHYS_LINK_UP: u8 = 5;
+/// Code of a link width: four lanes.
+const WIDTH_4X: u8 = 2;
+/// Code of a link speed: 25 Gbit/s per lane.
+const SPEED_EDR: u8 = 32;
+
+/// Attributes of port `port_num`; EINVAL for a port that is not there.
+///
+/// There is no link, so there is no link speed. Width and speed say 100 Gbit/s, which is the class that one copy from
+/// memory to memory belongs to: middleware reckons with these numbers when it chooses between transports, and soft-RoCE's
+/// old 2.5 Gbit/s would be as wrong as a number from the newest adapter.
+pub fn query(port_num: u8, attr: &mut ibv_port_attr) -> Result<()> {
+    if port_num != NUMBER {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: plain C data (integers): all zeros is a value.
+    *attr = unsafe { core::mem::zeroed() };
+    attr.state = IBV_PORT_ACTIVE as ibv_port_state_t;
+    attr.max_mtu = IBV_MTU_4096 as ibv_mtu_t;
+    attr.active_mtu = IBV_MTU_4096 as ibv_mtu_t;
+    attr.gid_tbl_len = gids::TABLE_LENGTH as i32;
+    attr.port_cap_flags = IBV_PORT_IP_BASED_GIDS as u32;
+    attr.max_msg_sz = MESSAGE_MAX;
+    attr.pkey_tbl_len = 1;
+    attr.max_vl_num = 1;
+    attr.active_width = WIDTH_4X;
+    attr.active_speed = SPEED_EDR;
+    attr.phys_state = PHYS_LINK_UP;
+    attr.link_layer = IBV_LINK_LAYER_ETHERNET as u8;
+    attr.flags = IBV_QPF_GRH_REQUIRED;
+    Ok(())
+}
+
+/// Entry `index` of the table of partition keys, in network byte order; the error of a kernel device, whose file for the entry
+/// does not exist, for any entry but the first.
+pub fn pkey(port_num: u8, index: i32) -> Result<u16> {
+    if port_num == NUMBER && index == 0 { Ok(PKEY.to_be()) } else { Err(Errno::ENOENT.also_set()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_one_port() {
+        // SAFETY: plain C data (integers): all zeros is a value.
+        let mut attr: ibv_port_attr = unsafe { core::mem::zeroed() };
+        for other in [0, 2, 255] {
+            assert_eq!(query(other, &mut attr), Err(Errno::EINVAL));
+            assert!(pkey(other, 0).is_err());
+        }
+        query(NUMBER, &mut attr).unwrap();
+        assert_eq!((attr.state, attr.active_mtu, attr.pkey_tbl_len), (4, 5, 1));
+        assert_eq!(pkey(NUMBER, 0), Ok(0xffff));
+        assert_eq!(pkey(NUMBER, 1), Err(Errno::ENOENT));
+        assert_eq!(pkey(NUMBER, -1), Err(Errno::ENOENT));
+    }
+}

@@ -1,0 +1,414 @@
+//! Queue pairs.
+
+use core::cell::UnsafeCell;
+use core::ffi::c_int;
+use std::sync::Arc;
+
+use softrdma::core::verbs::QpType;
+use softrdma::device::{Capabilities, Device, EventQueue, OpenedQp, QpInit, QueuePair};
+
+use super::channel::Reported;
+use super::convert::{refused, rejected, sges};
+use super::cq::Cq;
+use super::qp_attr;
+use super::srq::Srq;
+use super::wr::{self, Batch};
+use super::xrc::Xrcd;
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+use crate::log::trace;
+use crate::provider::kernel::event_name;
+use crate::provider::lock::QueueLock;
+use crate::provider::object::{Handle, Object};
+use crate::provider::{domain, wait};
+
+/// A queue pair. The public part is that of an extended queue pair, which starts with a plain one.
+#[repr(C)]
+pub struct Qp {
+    public: UnsafeCell<ibv_qp_ex>,
+    /// The engine's.
+    pub queue: Arc<QueuePair>,
+    /// The handle by which it was opened, where another one made it.
+    opened: Option<Arc<OpenedQp>>,
+    /// Transport service.
+    pub qp_type: QpType,
+    /// Sizes that were given.
+    pub cap: Capabilities,
+    /// Made by `ibv_create_qp_ex`.
+    extended: bool,
+    /// Requests being built by `ibv_wr_*`.
+    pub batch: QueueLock<Batch>,
+    /// Events that the program got.
+    pub events: Reported,
+}
+
+// SAFETY: repr(C), and the first field starts with an ibv_qp.
+unsafe impl Object for Qp {
+    type Public = ibv_qp;
+}
+
+impl Qp {
+    /// The queue pair behind a pointer of the program.
+    ///
+    /// # Safety
+    /// `qp` is null or a live queue pair of this provider.
+    #[inline(always)]
+    pub unsafe fn from_c<'a>(qp: *mut ibv_qp) -> Option<&'a Self> {
+        // SAFETY: a live queue pair of this provider was published as a Qp.
+        unsafe { Handle::optional(qp).map(|qp| qp.object::<Self>()) }
+    }
+
+    /// # Safety
+    /// `wr` is a valid request.
+    #[inline(always)]
+    unsafe fn post_receive(&self, wr: &ibv_recv_wr) -> Result<()> {
+        // SAFETY: by the contract.
+        let list = unsafe { sges(wr.sg_list, wr.num_sge as usize, self.cap.max_recv_sge) };
+        self.queue.post_receive(wr.wr_id, list.ok_or(Errno::EINVAL)?).map_err(rejected)
+    }
+}
+
+/// Posts receive requests; EINVAL in state RESET and where a shared receive queue is used. Requests before the one
+/// that failed are posted.
+pub unsafe extern "C" fn post_recv(
+    qp: *mut ibv_qp,
+    list: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: the program passes a live queue pair of a context whose table holds this function.
+    let Some(object) = (unsafe { Qp::from_c(qp) }) else { return Errno::EINVAL.0 };
+    if bad_wr.is_null() {
+        return Errno::EINVAL.0;
+    }
+    // SAFETY: not null, so the program's place for the answer.
+    unsafe { *bad_wr = core::ptr::null_mut() };
+    if list.is_null() {
+        return Errno::EINVAL.0;
+    }
+    let mut next = list;
+    // SAFETY: the program passes a valid list.
+    while let Some(wr) = unsafe { next.as_ref() } {
+        // SAFETY: a valid request, with its list.
+        if let Err(errno) = unsafe { object.post_receive(wr) } {
+            // SAFETY: as above.
+            unsafe { *bad_wr = next };
+            return errno.0;
+        }
+        next = wr.next;
+    }
+    0
+}
+
+/// The transport service of that number. EOPNOTSUPP for those that the device has not, EINVAL for what is none.
+fn service(qp_type: ibv_qp_type_t) -> Result<QpType> {
+    const RAW_PACKET: u32 = IBV_QPT_RAW_PACKET as u32;
+    const DRIVER: u32 = IBV_QPT_DRIVER as u32;
+    QpType::from_number(qp_type).ok_or_else(|| {
+        match qp_type {
+            RAW_PACKET | DRIVER => Errno::EOPNOTSUPP,
+            _ => Errno::EINVAL,
+        }
+        .also_set()
+    })
+}
+
+/// Creates a queue pair; `attr.cap` gets the sizes given.
+pub fn create(
+    engine: &Arc<Device>,
+    events: &Arc<EventQueue>,
+    pd: Handle<ibv_pd>,
+    attr: &mut ibv_qp_init_attr,
+) -> Result<Handle<ibv_qp>> {
+    let parts = Parts {
+        qp_type: service(attr.qp_type)?,
+        pd: Some(pd),
+        xrcd: None,
+        send_cq: attr.send_cq,
+        recv_cq: attr.recv_cq,
+        srq: attr.srq,
+        sq_sig_all: attr.sq_sig_all != 0,
+    };
+    let qp = create_any(engine, events, &parts, &mut attr.cap, None, false)?;
+    // SAFETY: just made, and nobody else knows it yet; a live handle names its context.
+    unsafe {
+        let public = &mut *qp.as_ptr();
+        public.context = (*pd.as_ptr()).context;
+        public.qp_context = attr.qp_context;
+        public.pd = pd.as_ptr();
+        public.send_cq = attr.send_cq;
+        public.recv_cq = attr.recv_cq;
+        public.srq = attr.srq;
+    }
+    Ok(qp)
+}
+
+/// Creates an extended queue pair, with builders for the operations asked for. EOPNOTSUPP (`errno` set) for an
+/// attribute, a creation flag or an operation that the device does not have.
+pub fn create_ex(
+    engine: &Arc<Device>,
+    events: &Arc<EventQueue>,
+    attr: &mut ibv_qp_init_attr_ex,
+) -> Result<Handle<ibv_qp>> {
+    let operations = check_attributes(attr).inspect_err(|_| {
+        trace!(
+            Debug,
+            "soft: create_qp_ex: no support for comp_mask {:#x}, create_flags {:#x}, send_ops_flags {:#x} with type {}",
+            attr.comp_mask,
+            attr.create_flags,
+            attr.send_ops_flags,
+            attr.qp_type
+        );
+    })?;
+    let has = |bit: ibv_qp_init_attr_mask| attr.comp_mask & bit as u32 != 0;
+    // SAFETY: the program passes live objects or null where the mask says that they count.
+    let (pd, xrcd) = unsafe {
+        let pd = if has(IBV_QP_INIT_ATTR_PD) { Handle::optional(attr.pd) } else { None };
+        (pd, if has(IBV_QP_INIT_ATTR_XRCD) { Handle::optional(attr.xrcd) } else { None })
+    };
+    let parts = Parts {
+        qp_type: service(attr.qp_type)?,
+        pd,
+        xrcd,
+        send_cq: attr.send_cq,
+        recv_cq: attr.recv_cq,
+        srq: attr.srq,
+        sq_sig_all: attr.sq_sig_all != 0,
+    };
+    let mut cap = attr.cap;
+    let qp = create_any(engine, events, &parts, &mut cap, operations, true)?;
+    attr.cap = cap;
+    // SAFETY: just made, and nobody else knows it yet.
+    unsafe {
+        let public = &mut *qp.as_ptr();
+        public.qp_context = attr.qp_context;
+        public.pd = pd.map_or(core::ptr::null_mut(), Handle::as_ptr);
+        public.send_cq = attr.send_cq;
+        public.recv_cq = attr.recv_cq;
+        public.srq = attr.srq;
+    }
+    Ok(qp)
+}
+
+/// The operations to have builders for, if builders are asked for.
+fn check_attributes(attr: &ibv_qp_init_attr_ex) -> Result<Option<u64>> {
+    const KNOWN: u32 = IBV_QP_INIT_ATTR_PD as u32
+        | IBV_QP_INIT_ATTR_XRCD as u32
+        | IBV_QP_INIT_ATTR_CREATE_FLAGS as u32
+        | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS as u32;
+    let has = |bit: ibv_qp_init_attr_mask| attr.comp_mask & bit as u32 != 0;
+    let unsupported = Errno::EOPNOTSUPP;
+    if attr.comp_mask & !KNOWN != 0 {
+        return Err(unsupported.also_set());
+    }
+    if has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr.create_flags != 0 {
+        return Err(unsupported.also_set());
+    }
+    if !has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
+        return Ok(None);
+    }
+    match QpType::from_number(attr.qp_type).and_then(wr::operations) {
+        Some(known) if attr.send_ops_flags & !known == 0 => Ok(Some(attr.send_ops_flags)),
+        _ => Err(unsupported.also_set()),
+    }
+}
+
+/// What a queue pair is made of. Pointers are followed where they count for the service.
+struct Parts {
+    qp_type: QpType,
+    pd: Option<Handle<ibv_pd>>,
+    xrcd: Option<Handle<ibv_xrcd>>,
+    send_cq: *mut ibv_cq,
+    recv_cq: *mut ibv_cq,
+    srq: *mut ibv_srq,
+    sq_sig_all: bool,
+}
+
+impl Parts {
+    /// What the engine makes a queue pair of; EINVAL where something is missing.
+    fn init(&self, events: &Arc<EventQueue>, cap: &ibv_qp_cap, cookie: usize) -> Result<QpInit> {
+        let target = self.qp_type == QpType::XrcRecv;
+        let receives = !target && self.qp_type != QpType::XrcSend;
+        // SAFETY: the objects that count are live or null, and published as these.
+        unsafe {
+            let queue = |cq: *mut ibv_cq| Cq::from_c(cq).map(|cq| Arc::clone(&cq.queue));
+            let srq = if receives { Handle::optional(self.srq) } else { None };
+            let xrcd = if target { self.xrcd } else { None };
+            let pd = match self.pd {
+                Some(pd) if !target => (*pd.as_ptr()).handle,
+                None if !target => return Err(Errno::EINVAL.also_set()),
+                _ => 0,
+            };
+            Ok(QpInit {
+                qp_type: self.qp_type,
+                pd,
+                send_cq: if target { None } else { queue(self.send_cq) },
+                recv_cq: if receives { queue(self.recv_cq) } else { None },
+                srq: srq.map(|srq| Arc::clone(&srq.object::<Srq>().queue)),
+                cap: qp_attr::capabilities(cap),
+                sq_sig_all: self.sq_sig_all,
+                xrcd: xrcd.map(|xrcd| Arc::clone(&xrcd.object::<Xrcd>().domain)),
+                events: Arc::clone(events),
+                cookie,
+            })
+        }
+    }
+}
+
+fn create_any(
+    engine: &Arc<Device>,
+    events: &Arc<EventQueue>,
+    parts: &Parts,
+    cap: &mut ibv_qp_cap,
+    operations: Option<u64>,
+    extended: bool,
+) -> Result<Handle<ibv_qp>> {
+    // SAFETY: a live domain or null.
+    let one_thread = parts.pd.is_some_and(|pd| unsafe { domain::one_thread(pd.as_ptr()) });
+    event_name::create(
+        |cookie| {
+            let init = parts.init(events, cap, cookie as usize)?;
+            let queue = QueuePair::new(engine, &init).map_err(refused)?;
+            *cap = qp_attr::sizes(&queue.capabilities());
+            Ok(queue)
+        },
+        |queue| Ok(Qp::new(queue, None, operations, extended, one_thread)),
+        |_| {},
+    )
+}
+
+impl Qp {
+    /// A queue pair, with the public fields that the call of the program does not fill in.
+    fn new(
+        queue: &Arc<QueuePair>,
+        opened: Option<Arc<OpenedQp>>,
+        operations: Option<u64>,
+        extended: bool,
+        one_thread: bool,
+    ) -> Self {
+        // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as zeros; all
+        // zeros is its empty value.
+        let mut public: ibv_qp_ex = unsafe { core::mem::zeroed() };
+        let base = &mut public.qp_base;
+        base.handle = queue.qp_num();
+        base.qp_num = queue.qp_num();
+        base.qp_type = queue.qp_type() as ibv_qp_type_t;
+        base.state = queue.state() as ibv_qp_state_t;
+        base.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
+        base.cond = libc::PTHREAD_COND_INITIALIZER;
+        if let Some(operations) = operations {
+            wr::set_functions(&mut public, operations);
+        }
+        let cap = queue.capabilities();
+        let batch = if operations.is_some() { Batch::with_room(&cap) } else { Batch::default() };
+        Self {
+            public: UnsafeCell::new(public),
+            queue: Arc::clone(queue),
+            opened,
+            qp_type: queue.qp_type(),
+            cap,
+            extended,
+            batch: QueueLock::of_domain(batch, one_thread),
+            events: Reported::default(),
+        }
+    }
+}
+
+/// Opens the XRC target queue pair of that number, which perhaps another process made.
+pub fn open(events: &Arc<EventQueue>, attr: &ibv_qp_open_attr) -> Result<Handle<ibv_qp>> {
+    const NEEDED: u32 =
+        IBV_QP_OPEN_ATTR_NUM as u32 | IBV_QP_OPEN_ATTR_XRCD as u32 | IBV_QP_OPEN_ATTR_TYPE as u32;
+    if attr.comp_mask >= IBV_QP_OPEN_ATTR_RESERVED as u32 {
+        return Err(Errno::EOPNOTSUPP.also_set());
+    }
+    if attr.comp_mask & NEEDED != NEEDED || attr.qp_type != IBV_QPT_XRC_RECV as u32 {
+        return Err(Errno::EINVAL.also_set());
+    }
+    // SAFETY: the mask says that the domain counts, so it is live or null; it was published as an Xrcd.
+    let (context, domain) = unsafe {
+        let xrcd = Handle::from_c(attr.xrcd).map_err(Errno::also_set)?;
+        ((*xrcd.as_ptr()).context, &xrcd.object::<Xrcd>().domain)
+    };
+    let qp = event_name::create(
+        |cookie| OpenedQp::open(domain, attr.qp_num, events, cookie as usize).map_err(refused),
+        |opened| Ok(Qp::new(opened.queue_pair(), Some(Arc::clone(opened)), None, false, false)),
+        |_| {},
+    )?;
+    // SAFETY: just made, and nobody else knows it yet.
+    unsafe {
+        (*qp.as_ptr()).context = context;
+        if attr.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT as u32 != 0 {
+            (*qp.as_ptr()).qp_context = attr.qp_context;
+        }
+    }
+    Ok(qp)
+}
+
+/// The builder side, of a queue pair made by `ibv_create_qp_ex`.
+pub fn extended(qp: Handle<ibv_qp>) -> Option<Handle<ibv_qp_ex>> {
+    // SAFETY: the handle belongs to this provider, and the public part of every Qp is an extended one.
+    unsafe {
+        // From the handle, not from the field: builders reach the whole object through this pointer.
+        if qp.object::<Qp>().extended { Handle::optional(qp.as_ptr().cast()) } else { None }
+    }
+}
+
+/// The engine's queue pair.
+fn queue<'a>(qp: Handle<ibv_qp>) -> &'a QueuePair {
+    // SAFETY: queue pairs of this provider are published as Qp.
+    unsafe { &qp.object::<Qp>().queue }
+}
+
+/// Moves the queue pair through its states and sets attributes.
+pub fn modify(engine: &Device, qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_mask: c_int) -> Result<()> {
+    let (mask, asked) = qp_attr::asked(engine, attr, attr_mask)?;
+    queue(qp).modify(mask, &asked).map_err(refused)
+}
+
+/// Attributes, and what the queue pair was made with.
+pub fn query(
+    qp: Handle<ibv_qp>,
+    attr: &mut ibv_qp_attr,
+    attr_mask: c_int,
+    init_attr: &mut ibv_qp_init_attr,
+) -> Result<()> {
+    qp_attr::check_mask(attr_mask)?;
+    let queried = queue(qp).query();
+    *attr = qp_attr::answer(&queried);
+    // SAFETY: a live handle.
+    let public = unsafe { &*qp.as_ptr() };
+    init_attr.qp_context = public.qp_context;
+    init_attr.send_cq = public.send_cq;
+    init_attr.recv_cq = public.recv_cq;
+    init_attr.srq = public.srq;
+    init_attr.qp_type = public.qp_type;
+    init_attr.cap = attr.cap;
+    init_attr.sq_sig_all = queried.sq_sig_all.into();
+    Ok(())
+}
+
+/// Destroys a queue pair, or closes an opened one, then waits until the program has acknowledged every event that it got.
+pub fn destroy(qp: Handle<ibv_qp>) -> Result<()> {
+    // SAFETY: queue pairs of this provider are published as Qp.
+    let object = unsafe { qp.object::<Qp>() };
+    match &object.opened {
+        Some(opened) => opened.close(),
+        None => object.queue.destroy(),
+    }
+    .map_err(refused)?;
+    wait::for_qp_events(qp, object.events.asynchronous());
+    // SAFETY: the program gives up the handle, which was published as a Qp.
+    drop(unsafe { qp.reclaim::<Qp>() });
+    Ok(())
+}
+
+/// Joins a multicast group.
+pub fn attach_multicast(engine: &Device, qp: Handle<ibv_qp>, gid: &ibv_gid) -> Result<()> {
+    // SAFETY: every view of the GID union is 16 plain bytes.
+    engine.attach_multicast(queue(qp), unsafe { &gid.raw }).map_err(refused)
+}
+
+/// Leaves a multicast group.
+pub fn detach_multicast(engine: &Device, qp: Handle<ibv_qp>, gid: &ibv_gid) -> Result<()> {
+    // SAFETY: every view of the GID union is 16 plain bytes.
+    engine.detach_multicast(queue(qp), unsafe { &gid.raw }).map_err(refused)
+}

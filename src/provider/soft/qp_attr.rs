@@ -1,0 +1,116 @@
+//! Attributes of queue pairs: those of verbs into the engine's, and back.
+
+use core::ffi::c_int;
+
+use softrdma::core::verbs::{Access, Attr, QpState};
+use softrdma::device::{Attributes, Capabilities, Device, Queried};
+
+use super::{ah, convert};
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+
+/// Attributes that the interface has room for; `IBV_QP_RATE_LIMIT` lies beyond.
+const KNOWN: c_int = (1 << 25) - 1;
+
+/// EOPNOTSUPP, without `errno`, for attributes of newer interfaces.
+pub fn check_mask(attr_mask: c_int) -> Result<()> {
+    if attr_mask & !KNOWN == 0 { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
+}
+
+/// What a call of `ibv_modify_qp` asks for. EOPNOTSUPP for attributes of newer interfaces, EINVAL for numbers that are none.
+pub fn asked(engine: &Device, attr: &ibv_qp_attr, attr_mask: c_int) -> Result<(Attr, Attributes)> {
+    check_mask(attr_mask)?;
+    let mask = Attr(attr_mask as u32);
+    let mut asked = Attributes::default();
+    let state = |number| QpState::from_number(number).ok_or_else(|| Errno::EINVAL.also_set());
+    if mask.has(Attr::STATE) {
+        asked.state = state(attr.qp_state)?;
+    }
+    if mask.has(Attr::CUR_STATE) {
+        asked.cur_state = state(attr.cur_qp_state)?;
+    }
+    if mask.has(Attr::AV) {
+        ah::source(engine, &attr.ah_attr).map_err(Errno::also_set)?;
+        asked.path = convert::path(&attr.ah_attr);
+    }
+    if mask.has(Attr::ALT_PATH) {
+        ah::source(engine, &attr.alt_ah_attr).map_err(Errno::also_set)?;
+        asked.alt_path = convert::path(&attr.alt_ah_attr);
+    }
+    asked.path_mtu = attr.path_mtu;
+    asked.path_mig_state = attr.path_mig_state;
+    asked.qkey = attr.qkey;
+    asked.rq_psn = attr.rq_psn;
+    asked.sq_psn = attr.sq_psn;
+    asked.dest_qp_num = attr.dest_qp_num;
+    asked.access = Access(attr.qp_access_flags);
+    asked.cap = capabilities(&attr.cap);
+    asked.pkey_index = attr.pkey_index;
+    asked.alt_pkey_index = attr.alt_pkey_index;
+    asked.en_sqd_async_notify = attr.en_sqd_async_notify != 0;
+    asked.max_rd_atomic = attr.max_rd_atomic;
+    asked.max_dest_rd_atomic = attr.max_dest_rd_atomic;
+    asked.min_rnr_timer = attr.min_rnr_timer;
+    asked.port_num = attr.port_num;
+    asked.timeout = attr.timeout;
+    asked.retry_cnt = attr.retry_cnt;
+    asked.rnr_retry = attr.rnr_retry;
+    asked.alt_port_num = attr.alt_port_num;
+    asked.alt_timeout = attr.alt_timeout;
+    Ok((mask, asked))
+}
+
+/// What `ibv_query_qp` answers.
+pub fn answer(queried: &Queried) -> ibv_qp_attr {
+    let found = &queried.attributes;
+    ibv_qp_attr {
+        qp_state: found.state as ibv_qp_state_t,
+        cur_qp_state: found.cur_state as ibv_qp_state_t,
+        path_mtu: found.path_mtu,
+        path_mig_state: found.path_mig_state,
+        qkey: found.qkey,
+        rq_psn: found.rq_psn,
+        sq_psn: found.sq_psn,
+        dest_qp_num: found.dest_qp_num,
+        qp_access_flags: found.access.0,
+        cap: sizes(&found.cap),
+        ah_attr: convert::address_vector(&found.path),
+        alt_ah_attr: convert::address_vector(&found.alt_path),
+        pkey_index: found.pkey_index,
+        alt_pkey_index: found.alt_pkey_index,
+        en_sqd_async_notify: found.en_sqd_async_notify.into(),
+        sq_draining: queried.sq_draining.into(),
+        max_rd_atomic: found.max_rd_atomic,
+        max_dest_rd_atomic: found.max_dest_rd_atomic,
+        min_rnr_timer: found.min_rnr_timer,
+        port_num: found.port_num,
+        timeout: found.timeout,
+        retry_cnt: found.retry_cnt,
+        rnr_retry: found.rnr_retry,
+        alt_port_num: found.alt_port_num,
+        alt_timeout: found.alt_timeout,
+        rate_limit: 0,
+    }
+}
+
+/// Sizes as a program asks for them.
+pub fn capabilities(cap: &ibv_qp_cap) -> Capabilities {
+    Capabilities {
+        max_send_wr: cap.max_send_wr,
+        max_recv_wr: cap.max_recv_wr,
+        max_send_sge: cap.max_send_sge,
+        max_recv_sge: cap.max_recv_sge,
+        max_inline_data: cap.max_inline_data,
+    }
+}
+
+/// Sizes as a program gets them.
+pub fn sizes(cap: &Capabilities) -> ibv_qp_cap {
+    ibv_qp_cap {
+        max_send_wr: cap.max_send_wr,
+        max_recv_wr: cap.max_recv_wr,
+        max_send_sge: cap.max_send_sge,
+        max_recv_sge: cap.max_recv_sge,
+        max_inline_data: cap.max_inline_data,
+    }
+}

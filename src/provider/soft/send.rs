@@ -1,0 +1,150 @@
+//! Posting lists of send requests.
+
+use core::ffi::c_int;
+
+use softrdma::core::keys::Bind;
+use softrdma::core::verbs::{Access, Opcode, QpType, SendFlags};
+use softrdma::device::wr::{BindWindow, Operands};
+use softrdma::device::{Data, Datagram, Wr};
+
+use super::ah::Ah;
+use super::convert::{rejected, sges};
+use super::grh;
+use super::qp::Qp;
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+use crate::provider::object::Handle;
+
+/// Flags that mean something. The one for checksums of packets, which nobody computes here, is not among them.
+const FLAGS: u32 =
+    IBV_SEND_FENCE as u32 | IBV_SEND_SIGNALED as u32 | IBV_SEND_SOLICITED as u32 | IBV_SEND_INLINE as u32;
+
+/// The flags of a request.
+#[inline(always)]
+pub fn flags(send_flags: u32) -> SendFlags {
+    SendFlags(send_flags & FLAGS)
+}
+
+/// Posts send requests; EINVAL for one that the queue pair cannot take, ENOMEM when its queue is full, with the request that
+/// failed; those before it are posted.
+pub unsafe extern "C" fn post_send(
+    qp: *mut ibv_qp,
+    list: *mut ibv_send_wr,
+    bad_wr: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: the program passes a live queue pair of a context whose table holds this function.
+    let Some(object) = (unsafe { Qp::from_c(qp) }) else { return Errno::EINVAL.0 };
+    if bad_wr.is_null() {
+        return Errno::EINVAL.0;
+    }
+    // SAFETY: not null, so the program's place for the answer.
+    unsafe { *bad_wr = core::ptr::null_mut() };
+    if list.is_null() {
+        return Errno::EINVAL.0;
+    }
+    let mut next = list;
+    // SAFETY: the program passes a valid list.
+    while let Some(wr) = unsafe { next.as_ref() } {
+        // SAFETY: a valid request, which names live objects and buffers.
+        if let Err(errno) = unsafe { object.post(wr) } {
+            // SAFETY: as above.
+            unsafe { *bad_wr = next };
+            return errno.0;
+        }
+        next = wr.next;
+    }
+    0
+}
+
+impl Qp {
+    /// # Safety
+    /// `wr` is a valid request, which names live objects and buffers.
+    #[inline(always)]
+    unsafe fn post(&self, wr: &ibv_send_wr) -> Result<()> {
+        let opcode = Opcode::from_number(wr.opcode).ok_or(Errno::EINVAL)?;
+        // SAFETY: by the contract.
+        let list = unsafe { sges(wr.sg_list, wr.num_sge as usize, self.cap.max_send_sge) };
+        let list = list.ok_or(Errno::EINVAL)?;
+        let flags = flags(wr.send_flags);
+        let data = if flags.has(SendFlags::INLINE) { Data::InlineSges(list) } else { Data::Sges(list) };
+        // SAFETY: the opcode says which part of the request's unions was set; all parts are integers and pointers, so that
+        // reading another part of initialised C memory gives some number. The pointers followed are those of the contract.
+        let (operands, imm_or_key) = unsafe { (operands(opcode, wr)?, wr.anon1.imm_data) };
+        let mut request =
+            Wr { wr_id: wr.wr_id, opcode, flags, data, operands, imm_or_key, srq_num: 0, datagram: None };
+        let header;
+        match self.qp_type {
+            QpType::Ud => {
+                // SAFETY: as above; address handles of this provider are published as Ah.
+                let (ud, destination) = unsafe {
+                    let ud = &wr.wr.ud;
+                    (ud, &Handle::from_c(ud.ah)?.object::<Ah>().destination)
+                };
+                header = destination.header.of(data.length() as u32);
+                request.datagram = Some(datagram(&header, destination.dgid, ud.remote_qpn, ud.remote_qkey));
+            }
+            // SAFETY: as above.
+            QpType::XrcSend => request.srq_num = unsafe { wr.qp_type.xrc.remote_srqn },
+            QpType::Rc | QpType::Uc | QpType::XrcRecv => {}
+        }
+        self.queue.post_send(&request).map_err(rejected)
+    }
+}
+
+/// Where a datagram goes.
+#[inline(always)]
+pub fn datagram(grh: &[u8; grh::BYTES], dgid: [u8; 16], qp_num: u32, qkey: u32) -> Datagram<'_> {
+    Datagram { qp_num, qkey, grh, dgid }
+}
+
+/// What the operation needs beyond local memory.
+///
+/// # Safety
+/// The union parts that the opcode names are set, and pointers in them are live.
+#[inline(always)]
+unsafe fn operands(opcode: Opcode, wr: &ibv_send_wr) -> Result<Operands> {
+    // SAFETY: by the contract.
+    unsafe {
+        Ok(match opcode {
+            Opcode::Send | Opcode::SendWithImm | Opcode::SendWithInv => Operands::None,
+            Opcode::RdmaWrite
+            | Opcode::RdmaWriteWithImm
+            | Opcode::RdmaRead
+            | Opcode::AtomicWrite
+            | Opcode::Flush => {
+                Operands::Remote { addr: wr.wr.rdma.remote_addr, rkey: wr.wr.rdma.rkey, length: 0 }
+            }
+            Opcode::CmpAndSwp | Opcode::FetchAndAdd => {
+                let atomic = &wr.wr.atomic;
+                Operands::Atomic {
+                    addr: atomic.remote_addr,
+                    rkey: atomic.rkey,
+                    compare_add: atomic.compare_add,
+                    swap: atomic.swap,
+                }
+            }
+            Opcode::LocalInv => Operands::Key(wr.anon1.invalidate_rkey),
+            Opcode::BindMw => {
+                let bind = &wr.anon2.bind_mw;
+                self::bind(bind.mw, bind.rkey, &bind.bind_info)?
+            }
+        })
+    }
+}
+
+/// The binding of a window under its new key; EINVAL without window or region.
+///
+/// # Safety
+/// The window and the region are live or null.
+#[inline]
+pub unsafe fn bind(mw: *mut ibv_mw, rkey: u32, info: &ibv_mw_bind_info) -> Result<Operands> {
+    // SAFETY: by the contract.
+    let (mw, mr) = unsafe { (mw.as_ref(), info.mr.as_ref()) };
+    let (Some(mw), Some(mr)) = (mw, mr) else { return Err(Errno::EINVAL) };
+    Ok(Operands::Bind(BindWindow {
+        window: mw.rkey,
+        key8: rkey as u8,
+        region: mr.lkey,
+        bind: Bind { addr: info.addr, length: info.length, access: Access(info.mw_access_flags) },
+    }))
+}

@@ -1,0 +1,435 @@
+//! Building send requests by calls (`man ibv_wr_post`): each builder begins a request, the setters complete it, and
+//! `wr_complete` posts them all.
+//!
+//! The lock is held from `wr_start` to `wr_complete` or `wr_abort`. The first thing that goes wrong is kept, makes
+//! the following calls do nothing, and is what `wr_complete` returns; then nothing is posted. The lists grow to what the
+//! largest batch needs, and stay.
+
+use core::ffi::{c_int, c_void};
+
+use softrdma::core::receive::Sge;
+use softrdma::core::verbs::{Opcode, QpType, SendFlags};
+use softrdma::device::wr::Operands;
+use softrdma::device::{Capabilities, Data, Wr};
+
+use super::ah::{Ah, Destination};
+use super::convert::rejected;
+use super::qp::Qp;
+use super::send;
+use crate::abi::verbs::*;
+use crate::errno::{Errno, Result};
+use crate::provider::object::Handle;
+
+const RDMA_WRITE: u64 = IBV_QP_EX_WITH_RDMA_WRITE as u64;
+const RDMA_WRITE_WITH_IMM: u64 = IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM as u64;
+const SEND: u64 = IBV_QP_EX_WITH_SEND as u64;
+const SEND_WITH_IMM: u64 = IBV_QP_EX_WITH_SEND_WITH_IMM as u64;
+const RDMA_READ: u64 = IBV_QP_EX_WITH_RDMA_READ as u64;
+const CMP_AND_SWP: u64 = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP as u64;
+const FETCH_AND_ADD: u64 = IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD as u64;
+const LOCAL_INV: u64 = IBV_QP_EX_WITH_LOCAL_INV as u64;
+const BIND_MW: u64 = IBV_QP_EX_WITH_BIND_MW as u64;
+const SEND_WITH_INV: u64 = IBV_QP_EX_WITH_SEND_WITH_INV as u64;
+const ATOMIC_WRITE: u64 = IBV_QP_EX_WITH_ATOMIC_WRITE as u64;
+
+/// Bytes of an atomic write.
+const ATOMIC_WRITE_BYTES: usize = 8;
+
+/// The operations (`IBV_QP_EX_WITH_*`) that a kind of queue pair has builders for; none for a kind without.
+#[must_use]
+pub fn operations(qp_type: QpType) -> Option<u64> {
+    const DATAGRAM: u64 = SEND | SEND_WITH_IMM;
+    const UNRELIABLE: u64 = DATAGRAM | RDMA_WRITE | RDMA_WRITE_WITH_IMM | LOCAL_INV | BIND_MW | SEND_WITH_INV;
+    const RELIABLE: u64 = UNRELIABLE | RDMA_READ | CMP_AND_SWP | FETCH_AND_ADD | ATOMIC_WRITE;
+    match qp_type {
+        QpType::Rc | QpType::XrcSend => Some(RELIABLE),
+        QpType::Uc => Some(UNRELIABLE),
+        QpType::Ud => Some(DATAGRAM),
+        QpType::XrcRecv => None,
+    }
+}
+
+/// Puts the builders that were asked for, and all setters, into the program's table.
+pub fn set_functions(public: &mut ibv_qp_ex, asked: u64) {
+    let has = |operation: u64| asked & operation != 0;
+    public.wr_atomic_cmp_swp = has(CMP_AND_SWP).then_some(wr_atomic_cmp_swp as _);
+    public.wr_atomic_fetch_add = has(FETCH_AND_ADD).then_some(wr_atomic_fetch_add as _);
+    public.wr_bind_mw = has(BIND_MW).then_some(wr_bind_mw as _);
+    public.wr_local_inv = has(LOCAL_INV).then_some(wr_local_inv as _);
+    public.wr_atomic_write = has(ATOMIC_WRITE).then_some(wr_atomic_write as _);
+    public.wr_rdma_read = has(RDMA_READ).then_some(wr_rdma_read as _);
+    public.wr_rdma_write = has(RDMA_WRITE).then_some(wr_rdma_write as _);
+    public.wr_rdma_write_imm = has(RDMA_WRITE_WITH_IMM).then_some(wr_rdma_write_imm as _);
+    public.wr_send = has(SEND).then_some(wr_send as _);
+    public.wr_send_imm = has(SEND_WITH_IMM).then_some(wr_send_imm as _);
+    public.wr_send_inv = has(SEND_WITH_INV).then_some(wr_send_inv as _);
+
+    public.wr_set_ud_addr = Some(wr_set_ud_addr);
+    public.wr_set_xrc_srqn = Some(wr_set_xrc_srqn);
+    public.wr_set_inline_data = Some(wr_set_inline_data);
+    public.wr_set_inline_data_list = Some(wr_set_inline_data_list);
+    public.wr_set_sge = Some(wr_set_sge);
+    public.wr_set_sge_list = Some(wr_set_sge_list);
+    public.wr_start = Some(wr_start);
+    public.wr_complete = Some(wr_complete);
+    public.wr_abort = Some(wr_abort);
+}
+
+/// Requests between `wr_start` and `wr_complete`.
+#[derive(Default)]
+pub struct Batch {
+    requests: Vec<Built>,
+    /// Scatter/gather entries of all requests, one after the other.
+    sges: Vec<Sge>,
+    /// Inline data of all requests, one after the other.
+    inline: Vec<u8>,
+    /// Requests that the send queue had room for when the batch began.
+    room: u32,
+    /// What went wrong.
+    error: Option<Errno>,
+}
+
+/// A request as far as it is built.
+struct Built {
+    wr_id: u64,
+    opcode: Opcode,
+    flags: SendFlags,
+    operands: Operands,
+    imm_or_key: u32,
+    srq_num: u32,
+    datagram: Option<(Destination, u32, u32)>,
+    payload: Payload,
+}
+
+/// Places in the lists of the batch.
+enum Payload {
+    Sges { first: usize, count: usize },
+    Inline { first: usize, length: usize },
+}
+
+impl Batch {
+    /// A batch that takes a request of every kind without asking for memory.
+    pub fn with_room(cap: &Capabilities) -> Self {
+        let requests = cap.max_send_wr as usize;
+        Self {
+            requests: Vec::with_capacity(requests),
+            sges: Vec::with_capacity(requests.max(cap.max_send_sge as usize)),
+            inline: Vec::with_capacity(cap.max_inline_data.max(ATOMIC_WRITE_BYTES as u32) as usize),
+            room: 0,
+            error: None,
+        }
+    }
+
+    fn begin(&mut self, room: u32) {
+        self.requests.clear();
+        self.sges.clear();
+        self.inline.clear();
+        self.room = room;
+        self.error = None;
+    }
+
+    /// Completes the last request, unless something went wrong or there is none; keeps the error of `set`.
+    fn complete(&mut self, set: impl FnOnce(&mut Self) -> Result<()>) {
+        if self.error.is_none() && !self.requests.is_empty() {
+            self.error = set(self).err();
+        }
+    }
+
+    fn last(&mut self) -> Result<&mut Built> {
+        self.requests.last_mut().ok_or(Errno::EINVAL)
+    }
+
+    /// ENOSPC, and nothing taken, for more than `max` bytes.
+    ///
+    /// # Safety
+    /// Each piece is readable.
+    unsafe fn set_inline(&mut self, max: u32, pieces: &[ibv_data_buf]) -> Result<()> {
+        let mut length = 0usize;
+        for piece in pieces {
+            length = length
+                .checked_add(piece.length)
+                .filter(|length| *length <= max as usize)
+                .ok_or(Errno::ENOSPC)?;
+        }
+        let first = self.inline.len();
+        for piece in pieces.iter().filter(|piece| piece.length != 0) {
+            // SAFETY: by the contract.
+            let bytes = unsafe { core::slice::from_raw_parts(piece.addr.cast::<u8>(), piece.length) };
+            self.inline.extend_from_slice(bytes);
+        }
+        let last = self.last()?;
+        last.payload = Payload::Inline { first, length };
+        last.flags = last.flags.and(SendFlags::INLINE);
+        Ok(())
+    }
+
+    /// ENOSPC for more than `max` entries.
+    fn set_sges(&mut self, max: u32, list: &[Sge]) -> Result<()> {
+        if list.len() > max as usize {
+            return Err(Errno::ENOSPC);
+        }
+        let first = self.sges.len();
+        self.sges.extend_from_slice(list);
+        self.last()?.payload = Payload::Sges { first, count: list.len() };
+        Ok(())
+    }
+
+    /// The requests as the engine takes them, each for as long as `post` looks at it; the first error.
+    fn post(&self, mut post: impl FnMut(&Wr<'_>) -> Result<()>) -> Result<()> {
+        for built in &self.requests {
+            let data = match built.payload {
+                Payload::Sges { first, count } => Data::Sges(&self.sges[first..first + count]),
+                Payload::Inline { first, length } => Data::Inline(&self.inline[first..first + length]),
+            };
+            let header =
+                built.datagram.as_ref().map(|(destination, ..)| destination.header.of(data.length() as u32));
+            let datagram = match (&built.datagram, &header) {
+                (Some((destination, qp_num, qkey)), Some(header)) => {
+                    Some(send::datagram(header, destination.dgid, *qp_num, *qkey))
+                }
+                _ => None,
+            };
+            post(&Wr {
+                wr_id: built.wr_id,
+                opcode: built.opcode,
+                flags: built.flags,
+                data,
+                operands: built.operands,
+                imm_or_key: built.imm_or_key,
+                srq_num: built.srq_num,
+                datagram,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The queue pair behind the table that a function was called through.
+///
+/// # Safety
+/// `qp` is a live extended queue pair of this provider.
+#[inline(always)]
+unsafe fn object<'a>(qp: *mut ibv_qp_ex) -> &'a Qp {
+    // SAFETY: an extended queue pair is the public part of a Qp. It is not null: the function was found through it.
+    unsafe { Qp::from_c(qp.cast()).unwrap_unchecked() }
+}
+
+/// # Safety
+/// As [`object`], and the calling thread is between `wr_start` and `wr_complete` or `wr_abort`.
+#[inline(always)]
+unsafe fn started<'a>(qp: *mut ibv_qp_ex) -> &'a mut Batch {
+    // SAFETY: `wr_start` left the lock held for this thread, and no function keeps its reference.
+    unsafe { object(qp).batch.held_mut() }
+}
+
+/// Begins a request. `word` is the immediate data or the key to invalidate. ENOSPC is kept when the queue is full.
+///
+/// # Safety
+/// As [`started`].
+unsafe fn build(qp: *mut ibv_qp_ex, opcode: Opcode, word: u32, operands: Result<Operands>) {
+    // SAFETY: handed on to the caller; the program sets wr_id and wr_flags from this thread.
+    let (batch, wr_id, wr_flags) = unsafe { (started(qp), (*qp).wr_id, (*qp).wr_flags) };
+    if batch.error.is_some() {
+        return;
+    }
+    if batch.requests.len() >= batch.room as usize {
+        batch.error = Some(Errno::ENOSPC);
+        return;
+    }
+    match operands {
+        Err(errno) => batch.error = Some(errno),
+        Ok(operands) => batch.requests.push(Built {
+            wr_id,
+            opcode,
+            // Whether data is inline is the setter's to say.
+            flags: SendFlags(send::flags(wr_flags).0 & !SendFlags::INLINE.0),
+            operands,
+            imm_or_key: word,
+            srq_num: 0,
+            datagram: None,
+            payload: Payload::Sges { first: 0, count: 0 },
+        }),
+    }
+}
+
+/// Compare and swap of 8 bytes.
+unsafe extern "C" fn wr_atomic_cmp_swp(qp: *mut ibv_qp_ex, rkey: u32, addr: u64, compare: u64, swap: u64) {
+    let operands = Operands::Atomic { addr, rkey, compare_add: compare, swap };
+    // SAFETY: the program calls this between `wr_start` and `wr_complete`.
+    unsafe { build(qp, Opcode::CmpAndSwp, 0, Ok(operands)) }
+}
+
+/// Fetch and add of 8 bytes.
+unsafe extern "C" fn wr_atomic_fetch_add(qp: *mut ibv_qp_ex, rkey: u32, addr: u64, add: u64) {
+    let operands = Operands::Atomic { addr, rkey, compare_add: add, swap: 0 };
+    // SAFETY: as above.
+    unsafe { build(qp, Opcode::FetchAndAdd, 0, Ok(operands)) }
+}
+
+/// Deregisters a key for peers.
+unsafe extern "C" fn wr_local_inv(qp: *mut ibv_qp_ex, invalidate_rkey: u32) {
+    // SAFETY: as above.
+    unsafe { build(qp, Opcode::LocalInv, invalidate_rkey, Ok(Operands::Key(invalidate_rkey))) }
+}
+
+/// Binding of a memory window under the new key `rkey`.
+unsafe extern "C" fn wr_bind_mw(
+    qp: *mut ibv_qp_ex,
+    mw: *mut ibv_mw,
+    rkey: u32,
+    info: *const ibv_mw_bind_info,
+) {
+    // SAFETY: as above, with a live window, and the description of a binding to a live region.
+    unsafe { build(qp, Opcode::BindMw, 0, send::bind(mw, rkey, &*info)) }
+}
+
+const fn remote(rkey: u32, addr: u64) -> Result<Operands> {
+    Ok(Operands::Remote { addr, rkey, length: 0 })
+}
+
+/// RDMA read.
+unsafe extern "C" fn wr_rdma_read(qp: *mut ibv_qp_ex, rkey: u32, addr: u64) {
+    // SAFETY: as above.
+    unsafe { build(qp, Opcode::RdmaRead, 0, remote(rkey, addr)) }
+}
+
+/// RDMA write.
+unsafe extern "C" fn wr_rdma_write(qp: *mut ibv_qp_ex, rkey: u32, addr: u64) {
+    // SAFETY: as above.
+    unsafe { build(qp, Opcode::RdmaWrite, 0, remote(rkey, addr)) }
+}
+
+/// RDMA write with immediate data.
+unsafe extern "C" fn wr_rdma_write_imm(qp: *mut ibv_qp_ex, rkey: u32, addr: u64, imm_data: __be32) {
+    // SAFETY: as above.
+    unsafe { build(qp, Opcode::RdmaWriteWithImm, imm_data, remote(rkey, addr)) }
+}
+
+/// Atomic write of the 8 bytes at `atomic_wr`.
+unsafe extern "C" fn wr_atomic_write(qp: *mut ibv_qp_ex, rkey: u32, addr: u64, atomic_wr: *const c_void) {
+    let operand = ibv_data_buf { addr: atomic_wr.cast_mut(), length: ATOMIC_WRITE_BYTES };
+    // SAFETY: as above, with 8 readable bytes.
+    unsafe {
+        build(qp, Opcode::AtomicWrite, 0, remote(rkey, addr));
+        started(qp).complete(|batch| batch.set_inline(ATOMIC_WRITE_BYTES as u32, &[operand]));
+    }
+}
+
+/// Send.
+unsafe extern "C" fn wr_send(qp: *mut ibv_qp_ex) {
+    // SAFETY: as above.
+    unsafe { build(qp, Opcode::Send, 0, Ok(Operands::None)) }
+}
+
+/// Send with immediate data.
+unsafe extern "C" fn wr_send_imm(qp: *mut ibv_qp_ex, imm_data: __be32) {
+    // SAFETY: as above.
+    unsafe { build(qp, Opcode::SendWithImm, imm_data, Ok(Operands::None)) }
+}
+
+/// Send that invalidates a key of the peer.
+unsafe extern "C" fn wr_send_inv(qp: *mut ibv_qp_ex, invalidate_rkey: u32) {
+    // SAFETY: as above.
+    unsafe { build(qp, Opcode::SendWithInv, invalidate_rkey, Ok(Operands::None)) }
+}
+
+/// Destination of the last datagram.
+unsafe extern "C" fn wr_set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, remote_qpn: u32, remote_qkey: u32) {
+    // SAFETY: the program calls this between `wr_start` and `wr_complete`, with a live address handle, which this provider
+    // published as an Ah.
+    unsafe {
+        started(qp).complete(|batch| {
+            let destination = Handle::from_c(ah)?.object::<Ah>().destination;
+            batch.last()?.datagram = Some((destination, remote_qpn, remote_qkey));
+            Ok(())
+        });
+    }
+}
+
+/// The peer's shared receive queue for the last request.
+unsafe extern "C" fn wr_set_xrc_srqn(qp: *mut ibv_qp_ex, remote_srqn: u32) {
+    // SAFETY: the program calls this between `wr_start` and `wr_complete`.
+    unsafe { started(qp) }.complete(|batch| {
+        batch.last()?.srq_num = remote_srqn;
+        Ok(())
+    });
+}
+
+/// Inline data of the last request: `length` bytes at `addr`.
+unsafe extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, addr: *mut c_void, length: usize) {
+    // SAFETY: the program calls this between `wr_start` and `wr_complete`, with readable data.
+    unsafe {
+        let max = object(qp).cap.max_inline_data;
+        started(qp).complete(|batch| batch.set_inline(max, &[ibv_data_buf { addr, length }]));
+    }
+}
+
+/// Inline data of the last request, from several pieces.
+unsafe extern "C" fn wr_set_inline_data_list(
+    qp: *mut ibv_qp_ex,
+    num_buf: usize,
+    buf_list: *const ibv_data_buf,
+) {
+    // SAFETY: as for `wr_set_inline_data`; the list is valid for its length, and not looked at when that is 0.
+    unsafe {
+        let max = object(qp).cap.max_inline_data;
+        started(qp).complete(|batch| {
+            let pieces = if num_buf == 0 { &[] } else { core::slice::from_raw_parts(buf_list, num_buf) };
+            batch.set_inline(max, pieces)
+        });
+    }
+}
+
+/// The only scatter/gather entry of the last request; an empty one leaves it without payload.
+unsafe extern "C" fn wr_set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length: u32) {
+    // SAFETY: the program calls this between `wr_start` and `wr_complete`.
+    unsafe {
+        let max = object(qp).cap.max_send_sge;
+        let entry = [Sge { addr, length, lkey }];
+        started(qp).complete(|batch| batch.set_sges(max, if length == 0 { &[] } else { &entry }));
+    }
+}
+
+/// The scatter/gather list of the last request.
+unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, num_sge: usize, sg_list: *const ibv_sge) {
+    // SAFETY: the program calls this between `wr_start` and `wr_complete`, with a valid list; its entries are the engine's, as
+    // asserted where lists are converted.
+    unsafe {
+        let max = object(qp).cap.max_send_sge;
+        started(qp).complete(|batch| {
+            let list = super::convert::sges(sg_list, num_sge, max).ok_or(Errno::ENOSPC)?;
+            batch.set_sges(max, list)
+        });
+    }
+}
+
+/// Begins a batch, and takes the lock.
+unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
+    // SAFETY: the program passes a live queue pair whose table holds this function.
+    let object = unsafe { object(qp) };
+    let mut batch = object.batch.lock();
+    batch.begin(object.queue.send_room());
+    batch.leave_held();
+}
+
+/// Posts the batch, and gives the lock back; the first error of the batch, with nothing posted, or the first of posting.
+unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
+    // SAFETY: the program calls this once after `wr_start`, so that this thread holds the lock; the reference ends
+    // before the release.
+    unsafe {
+        let object = object(qp);
+        let batch = started(qp);
+        let done = match batch.error {
+            None => batch.post(|request| object.queue.post_send(request).map_err(rejected)),
+            Some(errno) => Err(errno),
+        };
+        object.batch.release();
+        done.map_or_else(|errno| errno.0, |()| 0)
+    }
+}
+
+/// Drops the batch, and gives the lock back.
+unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
+    // SAFETY: the program calls this once after `wr_start`, so that this thread holds the lock.
+    unsafe { object(qp).batch.release() }
+}
