@@ -323,6 +323,11 @@ impl Words {
         assert_eq!(n, bytes.len() as isize);
     }
 
+    /// The descriptor that becomes readable when words have come.
+    pub fn fd(&self, side: usize) -> i32 {
+        self.0[side]
+    }
+
     pub fn get<const N: usize>(&self, side: usize) -> [u64; N] {
         let mut bytes = vec![0u8; 8 * N];
         let mut filled = 0;
