@@ -14,7 +14,7 @@ use crate::core::requester::{Outcome, Syndrome};
 use crate::core::respond::{MoveError, Payload, Queues, Respond, Want};
 use crate::core::responder::{GRH_BYTES, Incoming, Remote as Memory, Target};
 use crate::core::shared::{Memory as _, Object, QpWord, Word};
-use crate::core::transport::{LockError, Operation, run};
+use crate::core::transport::{LockError, Operation, Transport as _, run};
 use crate::core::verbs::{Access, Opcode, QpState, QpType, SendFlags, Status};
 use crate::host::atomics;
 use crate::host::copy::Span;
@@ -334,6 +334,10 @@ impl Call<'_> {
                 }
                 Want::Move(payload) => {
                     let moved = self.move_bytes(remote, &target, &payload, entry.as_ref());
+                    if moved == Err(MoveError::Gone) && remote.overhears() {
+                        // It may sleep for this queue's next event.
+                        view.bell(queues.cq);
+                    }
                     respond.moved(view, moved);
                 }
                 Want::Invalidate(key) => {

@@ -5,7 +5,7 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use crate::host::copy::{self, Way};
-use crate::host::ferry::{Copying, Scratch, direct_to_oneself};
+use crate::host::ferry::{Copying, Scratch, direct_to_oneself, waits_for};
 use crate::host::keys::ROOT;
 use crate::host::lock::{Lock, SLOTS};
 use crate::host::memory::Memory;
@@ -139,6 +139,11 @@ impl Remote {
             (None, Some(scratch)) => Carrier::Scratch(scratch),
             (None, None) => Carrier::Kernel,
         }
+    }
+
+    /// Whether it was asked for help with payload and has not noticed.
+    pub(super) fn overhears(&self) -> bool {
+        matches!(self.carrier(), Carrier::Ferry(peer) if waits_for(peer))
     }
 
     /// Remembers that the kernel copies no longer.

@@ -2,7 +2,7 @@
 
 use softrdma::core::request::Operands;
 use softrdma::core::verbs::{Opcode, QpState, QpType, Status};
-use softrdma::device::{Attributes, Wr};
+use softrdma::device::{Attributes, Channel, QueuePair, Wr};
 
 use crate::common::*;
 
@@ -113,4 +113,50 @@ fn both_behind_a_filter() {
 #[test]
 fn one_behind_a_filter() {
     run([true, false]);
+}
+
+/// Also when it sleeps for the event of the message that needs help.
+#[test]
+fn one_that_sleeps_is_woken_to_help() {
+    let folder = Folder::new();
+    let words = Words::new();
+    let limit = || {
+        // SAFETY: plain system call; the other side would wait for one that failed.
+        unsafe { libc::alarm(60) };
+    };
+    let sender = Child::run(|| {
+        limit();
+        forbid_direct_copies();
+        let node = Node::new(&folder);
+        let end = node.end(QpType::Rc);
+        words.put(0, &[u64::from(end.qp.qp_num())]);
+        let [peer] = words.get(0);
+        bring_up(&end.qp, &Attributes { timeout: 16, ..attributes(peer as u32) }, QpState::Rts);
+        words.get::<1>(0);
+        // Long enough for the other side to fall asleep.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        end.memory.fill(SENT, &data(7));
+        end.send(2, SENT, LEN);
+        end.done(2);
+        words.put(0, &[0]);
+    });
+    let receiver = Child::run(|| {
+        limit();
+        let node = Node::new(&folder);
+        let channel = Channel::new(&node.device).unwrap();
+        let cq = node.cq(64, Some(&channel), 5);
+        let qp = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
+        let end = node.end_of(qp, cq);
+        words.put(1, &[u64::from(end.qp.qp_num())]);
+        let [peer] = words.get(1);
+        bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
+        end.receive(1, CAME, LEN);
+        end.cq.arm(false).unwrap();
+        words.put(1, &[0]);
+        assert_eq!(channel.next().unwrap(), 5);
+        end.done(1);
+        assert!(end.memory.bytes(CAME, LEN) == data(7));
+        words.get::<1>(1);
+    });
+    assert_eq!((sender.wait(), receiver.wait()), (0, 0));
 }

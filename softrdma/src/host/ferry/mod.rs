@@ -45,7 +45,7 @@ use crate::core::verbs::Access;
 
 use super::atomics::Operation;
 use super::error::{Error, Result};
-use super::segment::{Block, Segment};
+use super::segment::{Block, Peer, Segment};
 
 pub use passage::{Local, atomic, transfer};
 pub use registered::with_keys;
@@ -118,6 +118,11 @@ pub enum Failure {
     Unclear,
     /// Another `errno` value.
     Os(i32),
+}
+
+/// Whether the peer was asked for help and does not give it yet: something must make it look ([`Ferry::wanted`]).
+pub fn waits_for(peer: &Peer) -> bool {
+    peer.ferry_state().is_ok_and(|word| word.load(Ordering::Relaxed) == mailbox::WANTED)
 }
 
 /// The owner's side: whether this process serves.
