@@ -57,6 +57,7 @@ impl Device {
     pub fn register(&self, pd: u32, addr: u64, length: u64, iova: u64, access: Access) -> Result<Region> {
         let entry = region(pd, (addr, length, iova), access)?;
         self.hold_pd(pd)?;
+        self.site.help_if_likely();
         match self.site.keys.add(&entry) {
             Ok(key) => Ok(Region { lkey: key, rkey: key }),
             Err(e) => {

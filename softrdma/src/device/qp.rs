@@ -373,12 +373,7 @@ impl QueuePair {
         let mut held = None;
         let set_state = |state: QpState| own.store(Word::Qp(self.index, QpWord::State), state as u64);
         match effect {
-            Effect::Clear => {
-                held = reset(own, self.index);
-                if let Some(receive) = &self.receive {
-                    lock(receive).reset(&self.device);
-                }
-            }
+            Effect::Clear => held = reset(own, self.index),
             Effect::Flush => {
                 set_state(QpState::Err);
                 self.flush_receives(&mut operation).map_err(busy)?;
@@ -615,7 +610,7 @@ impl QueuePair {
         let mut side = self.send_side();
         side.ring.clear();
         side.requester.set_state(QpState::Reset);
-        self.work(&mut side, false);
+        self.wait(&mut side);
         let object = Object::Qp(self.index);
         let own = &self.device.site.own;
         let locked = acquire(own, object).is_ok();

@@ -34,10 +34,15 @@ pub struct Folder(PathBuf);
 impl Folder {
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = PathBuf::from(format!("/dev/shm/ironverbs-device-{}-{number}", std::process::id()));
-        std::fs::create_dir(&path).unwrap();
-        Folder(path)
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = PathBuf::from(format!("/dev/shm/ironverbs-device-{}-{number}", std::process::id()));
+            // A test that was killed may have left one.
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Folder(path),
+                Err(e) => assert_eq!(e.kind(), std::io::ErrorKind::AlreadyExists),
+            }
+        }
     }
 
     pub fn open(&self) -> Arc<Device> {

@@ -43,8 +43,8 @@ fn regions_are_memory_that_is_there() {
     let node = Node::new(&folder);
     let device = &node.device;
     let page = |protection| {
-        // SAFETY: new mappings at addresses of the kernel's choice.
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: new mappings at addresses of the kernel's choice.
         unsafe { libc::mmap(std::ptr::null_mut(), 8192, protection, flags, -1, 0) as u64 }
     };
     let both = page(libc::PROT_READ | libc::PROT_WRITE);
@@ -266,6 +266,22 @@ fn a_thousand_queue_pairs() {
     assert!(memory / 1000 <= 64, "{memory} KiB");
     assert!(time.as_secs() < 5, "{time:?}");
     assert!(all.iter().all(|qp| qp.state() == QpState::Rts));
+}
+
+#[test]
+fn as_many_queue_pairs_as_promised() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let cq = node.cq(64, None, 0);
+    let cap =
+        Capabilities { max_send_wr: 1, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 0 };
+    let init = QpInit { cap, ..node.init(QpType::Rc, &cq) };
+    let make = || QueuePair::new(&node.device, &init);
+    let mut all: Vec<_> = (0..LIMITS.max_qp).map(|_| make().unwrap()).collect();
+    assert_eq!(make().unwrap_err(), Error::NoMemory);
+    assert!(all.iter().all(|qp| qp.qp_num() > 1 && qp.qp_num() < 0xff_ffff));
+    all.pop();
+    assert!(make().is_ok());
 }
 
 /// Memory of this process, in KiB.

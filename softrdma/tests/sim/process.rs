@@ -398,6 +398,7 @@ async fn respond(world: &World, me: Me, qp: u32, end: (usize, u32), request: &Re
         src_qp: qp_num((me.0, qp)),
         path_matches: true,
         qkey: request.datagram.map_or(0, |datagram| datagram.qkey),
+        ipv4: false,
         length: request.length(),
         addr,
         imm_or_key: request.imm_or_key,

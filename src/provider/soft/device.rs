@@ -1,6 +1,7 @@
 //! The engine of this process, and what the device says of itself.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::panic::catch_unwind;
+use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 
 use softrdma::device::{Device, Settings};
 
@@ -33,12 +34,40 @@ pub fn engine() -> Result<Arc<Device>> {
         None => {
             let folder = identity::folder().map_err(|error| refused(error.into()))?;
             let engine = Device::open(&Settings { folder, copying: identity::copying() }).map_err(refused)?;
+            // SAFETY: the function stays as long as the library, and looks for a process that has no engine.
+            AT_EXIT.call_once(|| unsafe {
+                libc::atexit(leave);
+            });
             *shared = Arc::downgrade(&engine);
             engine
         }
     };
     addresses(&engine);
     Ok(engine)
+}
+
+static AT_EXIT: Once = Once::new();
+
+/// Leaves nothing behind when the program ends without closing its devices. While other threads of the program run, which
+/// may be at work in another process's memory, the names stay until somebody else looks for the dead.
+extern "C" fn leave() {
+    let _ = catch_unwind(|| {
+        let engine = ENGINE.try_lock().ok().and_then(|engine| engine.upgrade());
+        if let Some(engine) = engine.filter(|engine| engine.is_mine() && is_alone()) {
+            engine.leave();
+        }
+    });
+}
+
+/// Whether all other threads of the process are the engine's.
+fn is_alone() -> bool {
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return false };
+    // SAFETY: gettid cannot fail.
+    let own = unsafe { libc::gettid() }.to_string();
+    threads.flatten().all(|thread| {
+        let name = || std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
+        thread.file_name().to_str() == Some(&own) || name().starts_with("ironverbs")
+    })
 }
 
 /// The host's addresses as they are now, which the engine gets to know.

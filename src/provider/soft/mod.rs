@@ -364,12 +364,12 @@ impl Context for SoftContext {
         Ok(())
     }
 
-    fn attach_mcast(&self, qp: Handle<ibv_qp>, gid: &ibv_gid, _lid: u16) -> Result<()> {
-        qp::attach_multicast(&self.engine, qp, gid)
+    fn attach_mcast(&self, qp: Handle<ibv_qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
+        qp::attach_multicast(&self.engine, qp, gid, lid)
     }
 
-    fn detach_mcast(&self, qp: Handle<ibv_qp>, gid: &ibv_gid, _lid: u16) -> Result<()> {
-        qp::detach_multicast(&self.engine, qp, gid)
+    fn detach_mcast(&self, qp: Handle<ibv_qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
+        qp::detach_multicast(&self.engine, qp, gid, lid)
     }
 }
 

@@ -394,6 +394,9 @@ fn a_datagram_arrives_with_the_way_back() {
         let mut wc = room.success(cq);
         assert_eq!((wc.wr_id, wc.byte_len, wc.src_qp), (1, 45, (*a).qp_num));
         assert_eq!(wc.wc_flags, IBV_WC_GRH as u32);
+        // RoCE v2 over IPv4 or IPv6, as the header says.
+        let version = room.bytes(1024, 1)[0] >> 4;
+        assert_eq!(wc.sl, if version == 6 { 9 } else { 10 });
         assert_eq!(room.bytes(1064, 5), b"hello");
 
         let grh = room.buffer.add(1024).cast::<ibv_grh>();
