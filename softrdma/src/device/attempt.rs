@@ -1,7 +1,7 @@
 //! One request, carried out at its target by the process that posted it.
 //!
 //! What the rules need of the target is read behind the lock of its queue pair; where its queues are is looked up once per
-//! connection and kept ([`Route`]). A connection stays with the queue pair that it met first: one that has the same number
+//! connection and kept. A connection stays with the queue pair that it met first: one that has the same number
 //! later is another one.
 
 use std::sync::Arc;
