@@ -156,7 +156,7 @@ fn remote_memory_is_read_written_and_changed() {
         }
         b.memory[256..264].copy_from_slice(&10u64.to_ne_bytes());
         let here = [a.sge(0, 4), a.sge(8, 4)];
-        let mut atomic = |a: &mut Endpoint, opcode, compare_add, swap| {
+        let atomic = |a: &mut Endpoint, opcode, compare_add, swap| {
             let operands = Operands::Atomic { addr: b.at(256), rkey: b.key, compare_add, swap };
             assert_eq!(a.attempt(&Endpoint::wr(opcode, &here, operands)), Outcome::Done(8));
             let old = u64::from_ne_bytes([a.read(0, 4), a.read(8, 4)].concat().try_into().unwrap());

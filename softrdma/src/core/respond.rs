@@ -106,6 +106,7 @@ enum Phase {
 impl<'a> Respond<'a> {
     /// The execution of this request. `key` is the entry of the remote key, `inv_key` that of the key to invalidate.
     #[must_use]
+    #[inline(always)]
     pub fn new(
         target: Target,
         queues: Queues,
@@ -120,6 +121,7 @@ impl<'a> Respond<'a> {
     /// With the bytes of a send at hand, in front of them the 40 of a datagram: they travel in the completion entry
     /// when they have room there and in the first buffer of the receive request.
     #[must_use]
+    #[inline(always)]
     pub fn with_payload(self, payload: Option<&'a [u8]>) -> Self {
         Self { payload, ..self }
     }

@@ -23,6 +23,7 @@ use crate::host::keys::{self, Entry, Lookup};
 use crate::host::objects::{Held, View};
 
 use super::attributes::{QP_WORDS, QpAttributes, SrqAttributes, load};
+use super::multicast::is_group;
 use super::payload::{self, Gathered};
 use super::peers::Remote;
 use super::site::{Site, now, place_of};
@@ -99,7 +100,7 @@ struct Xrc {
 impl Route {
     fn find(site: &Site, qp_num: u32, dgid: [u8; 16]) -> Option<Self> {
         let gids_epoch = site.gids_epoch();
-        let (slot, qp) = place_of(qp_num).filter(|_| site.has_gid(&dgid))?;
+        let (slot, qp) = place_of(qp_num).filter(|_| site.has_gid(&dgid) || is_group(&dgid))?;
         let remote = site.peers.get(slot)?;
         let held = remote.host.find([Some(Object::Qp(qp)), None, None]);
         let generation = held.generation(Object::Qp(qp))?;
@@ -177,13 +178,14 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
         solicited: wr.flags.has(SendFlags::SOLICITED),
         timestamp: 0,
     };
+    let mut gathered = Gathered::new();
     let payload = match wr.opcode {
         Opcode::Send | Opcode::SendWithImm | Opcode::SendWithInv | Opcode::AtomicWrite => {
-            Gathered::new(site, wr, length)
+            gathered.fill(site, wr, length)
         }
         _ => None,
     };
-    let call = Call { site, wr, incoming, rkey, payload: payload.as_ref().map(Gathered::bytes) };
+    let call = Call { site, wr, incoming, rkey, payload };
     let connected = wr.datagram.is_none();
     let count = from.routes.len();
     let place = &mut from.routes[(qp_num ^ qp_num >> 14) as usize % count];
@@ -452,19 +454,20 @@ fn bind(site: &Site, from: &Initiator, wish: &BindWindow) -> Outcome {
     Outcome::Done(0)
 }
 
-/// Appends a completion to an own completion queue, bell included.
+/// Appends a completion to an own completion queue, bell included. `held` is where the queue is
+/// ([`Host::find`](crate::host::objects::Host::find)), looked up again after it was resized.
 ///
 /// # Errors
 /// When the queue's lock could not be had.
 #[inline]
 pub fn complete(
     site: &Site,
+    held: &Held,
     cq: u32,
     completion: &Completion,
     solicited: bool,
 ) -> Result<Delivered, LockError> {
-    let held = site.own.find([None, None, Some(Object::Cq(cq))]);
-    let view = site.own.with(&held);
+    let view = site.own.with(held);
     let mut completion = *completion;
     if wanted(&view, cq) & wants::TIMESTAMPS != 0 {
         completion.timestamp = now();

@@ -64,6 +64,15 @@ impl Channel {
     /// # Errors
     /// That of `read` on the descriptor: `EAGAIN`, `EINTR`.
     pub fn next(&self) -> io::Result<usize> {
+        self.next_with(|_| {})
+    }
+
+    /// As [`Channel::next`]; `count` is told of the event before its queue can be destroyed, which takes events away that
+    /// nobody was told of.
+    ///
+    /// # Errors
+    /// As those of [`Channel::next`].
+    pub fn next_with(&self, count: impl FnOnce(usize)) -> io::Result<usize> {
         loop {
             self.bell.take()?;
             let mut state = self.state();
@@ -76,6 +85,7 @@ impl Channel {
                 self.bell.ring();
             }
             if let Some((_, cookie)) = event {
+                count(cookie);
                 return Ok(cookie);
             }
         }

@@ -1,17 +1,19 @@
 //! Completion queues.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::core::completion::{Arm, Completion, ENTRY_WORDS, HEAD_WORDS, remove, wants};
+use crate::core::deliver::Delivered;
 use crate::core::keys::check_local;
 use crate::core::shared::{CqWord, Memory as _, Object, Word, held, slot};
-use crate::core::transport::{Transport, acquire, run};
+use crate::core::transport::{LockError, Transport, acquire, run};
 use crate::core::verbs::{Status, WcFlags, WcOpcode};
 use crate::host;
 use crate::host::memory::Memory;
-use crate::host::objects::Shape;
+use crate::host::objects::{Held, Shape};
 
+use super::attempt::complete;
 use super::{Channel, Device, Error, EventQueue, LIMITS, Result, busy};
 
 /// Flags of a completion queue.
@@ -35,6 +37,8 @@ pub struct CompletionQueue {
     users: AtomicU32,
     ended: AtomicBool,
     reader: Mutex<Reader>,
+    /// Where it stands in the segment, for completions of this process's own.
+    held: RwLock<Held>,
 }
 
 /// The owner's side of the ring.
@@ -119,6 +123,7 @@ impl CompletionQueue {
             users: 0.into(),
             ended: false.into(),
             reader: Mutex::new(reader),
+            held: RwLock::new(device.site.own.find([Some(object), None, None])),
         }))
     }
 
@@ -238,6 +243,8 @@ impl CompletionQueue {
         })();
         site.own.unlock(object);
         resized?;
+        *self.held.write().unwrap_or_else(PoisonError::into_inner) =
+            site.own.find([Some(object), None, None]);
         self.cqe.store(cqe, Ordering::Relaxed);
         Ok(cqe)
     }
@@ -259,6 +266,21 @@ impl CompletionQueue {
             self.device.end(object);
         }
         Ok(())
+    }
+
+    /// Appends a completion of this process's own.
+    pub(super) fn append(&self, completion: &Completion) -> std::result::Result<Delivered, LockError> {
+        let site = &self.device.site;
+        let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
+        match complete(site, &held, self.index, completion, false) {
+            // Resized meanwhile.
+            Err(LockError::Gone) => {
+                drop(held);
+                let held = site.own.find([Some(Object::Cq(self.index)), None, None]);
+                complete(site, &held, self.index, completion, false)
+            }
+            appended => appended,
+        }
     }
 
     /// One more queue completes here.

@@ -116,6 +116,15 @@ impl EventQueue {
     /// # Errors
     /// That of `read` on the descriptor: `EAGAIN`, `EINTR`.
     pub fn next(&self) -> io::Result<(Event, usize)> {
+        self.next_with(|_, _| {})
+    }
+
+    /// As [`EventQueue::next`]; `count` is told of the event before its object can be destroyed, which takes events away that
+    /// nobody was told of.
+    ///
+    /// # Errors
+    /// As those of [`EventQueue::next`].
+    pub fn next_with(&self, count: impl FnOnce(Event, usize)) -> io::Result<(Event, usize)> {
         loop {
             self.bell.take()?;
             let waits = !self.pending().is_empty();
@@ -129,6 +138,7 @@ impl EventQueue {
                 self.bell.ring();
             }
             if let Some(waiting) = first {
+                count(waiting.event, waiting.cookie);
                 return Ok((waiting.event, waiting.cookie));
             }
         }

@@ -43,7 +43,7 @@ fn halves(gid: &[u8; 16]) -> [u64; 2] {
 }
 
 /// Whether an address is a group's: IPv6, or IPv4 in IPv6.
-fn is_group(gid: &[u8; 16]) -> bool {
+pub(super) fn is_group(gid: &[u8; 16]) -> bool {
     let ipv4 = gid[..10].iter().all(|byte| *byte == 0) && gid[10..12] == [0xff, 0xff];
     gid[0] == 0xff || ipv4 && (224..240).contains(&gid[12])
 }

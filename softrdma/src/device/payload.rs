@@ -72,20 +72,20 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// They.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
+    /// Nothing yet.
+    #[inline(always)]
+    pub(super) fn new() -> Self {
+        Self { bytes: [0; STAGED], len: 0 }
     }
 
-    /// The sender's bytes, a datagram's header in front; `None` when they are too many, or a key is gone.
+    /// Takes the sender's bytes, a datagram's header in front; `None` when they are too many, or a key is gone.
     #[inline]
-    pub(super) fn new(site: &Site, wr: &Wr<'_>, length: u64) -> Option<Self> {
+    pub(super) fn fill(&mut self, site: &Site, wr: &Wr<'_>, length: u64) -> Option<&[u8]> {
         let header = wr.datagram.map_or(&[][..], |datagram| datagram.grh);
         if length > (STAGED - header.len()) as u64 {
             return None;
         }
-        let mut all = Self { bytes: [0; STAGED], len: 0 };
+        let all = self;
         all.take(header);
         match wr.data {
             Data::Inline(bytes) => all.take(bytes),
@@ -100,7 +100,7 @@ impl Gathered {
                 }
             }
         }
-        Some(all)
+        Some(&all.bytes[..all.len])
     }
 
     fn take(&mut self, bytes: &[u8]) {

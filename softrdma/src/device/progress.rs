@@ -145,7 +145,6 @@ impl Shared {
             self.thread().rung = false;
             // From the end: a queue pair that leaves the list is replaced by the last, which was looked at already.
             let mut next = u64::MAX;
-            // Counted first: a guard in the loop's head would be held throughout the loop.
             let count = self.waiting().len();
             for place in (0..count).rev() {
                 let Some(qp) = self.at(place) else { continue };

@@ -14,7 +14,7 @@ use crate::core::shared::Object;
 use crate::core::verbs::{Event, Opcode, QpState, SendFlags};
 
 use super::QueuePair;
-use super::attempt::{Initiator, attempt, complete};
+use super::attempt::{Initiator, attempt};
 use super::qp::Attributes;
 use super::wr::{Data, Datagram, Wr};
 
@@ -232,6 +232,13 @@ impl QueuePair {
         Ok(())
     }
 
+    /// Send requests that there is room for now.
+    #[must_use]
+    pub fn send_room(&self) -> u32 {
+        let queued = self.send_side().ring.len() + self.unpolled().load(Ordering::Relaxed);
+        self.limits().max_send_wr.saturating_sub(queued)
+    }
+
     /// Carries a request out.
     fn carry_out(&self, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
         match wr.datagram {
@@ -252,6 +259,8 @@ impl QueuePair {
         loop {
             if self.state() == QpState::Err && side.requester.state() != QpState::Err {
                 side.requester.set_state(QpState::Err);
+                // Whoever broke it may have died before everything was flushed.
+                self.tend();
             }
             self.flush_sends(side);
             let now = self.device().now();
@@ -329,7 +338,7 @@ impl QueuePair {
     fn complete(&self, side: &mut SendSide, completion: &Completion) {
         let Some(cq) = self.send_cq() else { return };
         self.unpolled().fetch_add(1, Ordering::Relaxed);
-        let delivered = complete(&self.device().site, cq.index(), completion, false);
+        let delivered = cq.append(completion);
         if delivered != Ok(Delivered::Published) {
             self.unpolled().fetch_sub(1, Ordering::Relaxed);
             // Lost, and with it the program's knowledge of the queue (IBA §10.2.4.3).

@@ -75,6 +75,7 @@ impl Memory {
     }
 
     /// Bytes that may be accessed.
+    #[inline(always)]
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Acquire)
     }
@@ -95,7 +96,7 @@ impl Memory {
     }
 
     /// The place of `size` bytes at `offset`, when it is inside and aligned.
-    #[inline]
+    #[inline(always)]
     fn at(&self, offset: u64, size: usize, align: usize) -> Result<*mut u8> {
         let len = self.len();
         let Ok(offset) = usize::try_from(offset) else { return Err(Error::OutOfBounds) };
@@ -116,7 +117,7 @@ impl Memory {
     }
 
     /// The 64-bit word at `offset`, which must be a multiple of 8.
-    #[inline]
+    #[inline(always)]
     pub fn u64(&self, offset: u64) -> Result<&AtomicU64> {
         let p = self.at(offset, 8, 8)?;
         // SAFETY: as for `u32`.

@@ -19,9 +19,8 @@
 //! A peer copies an entry once, checks it against the segment's size, and then uses its copy until the generation
 //! changes. What it read may be wrong but never leads outside: each access is checked against the mapping again.
 
-use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 
@@ -59,6 +58,7 @@ const SMALL_ENTRY: u32 = 8;
 const STAGING: u32 = 1 << 16;
 const _: () = assert!(HEAD_WORDS < SMALL_ENTRY && SMALL_ENTRY < ENTRY_WORDS);
 
+#[inline(always)]
 fn kind(object: Object) -> (usize, u32) {
     match object {
         Object::Qp(i) => (0, i),
@@ -169,6 +169,7 @@ fn copy(memory: &Mapping, directory: u64, object: Object) -> Option<Layout> {
 }
 
 /// The address of a word, by a layout. Whoever uses it checks it against the mapping.
+#[inline(always)]
 fn place(layout: &Layout, word: Word) -> u64 {
     let shape = &layout.shape;
     match word {
@@ -188,6 +189,7 @@ fn place(layout: &Layout, word: Word) -> u64 {
     }
 }
 
+#[inline(always)]
 fn object_of(word: Word) -> Object {
     match word {
         Word::Qp(i, _) | Word::Claimed { qp: i, .. } => Object::Qp(i),
@@ -361,7 +363,8 @@ pub struct Host {
     limit: Duration,
     me: Arc<Segment>,
     target: Target,
-    entries: RwLock<HashMap<Object, Known>>,
+    /// By kind and index.
+    entries: [RwLock<Vec<Option<Known>>>; 3],
     ropes: Mutex<HashMap<u32, Rope>>,
 }
 
@@ -377,7 +380,7 @@ impl Host {
     }
 
     fn of(me: Arc<Segment>, target: Target) -> Self {
-        Host { limit: LOCK_LIMIT, me, target, entries: RwLock::default(), ropes: Mutex::default() }
+        Host { limit: LOCK_LIMIT, me, target, entries: Default::default(), ropes: Mutex::default() }
     }
 
     /// Waits for locks at most this long.
@@ -426,22 +429,34 @@ impl Host {
                 fresh = copy(self.memory(), directory, object);
             }
         }
-        let mut entries = self.entries.write().unwrap_or_else(|e| e.into_inner());
-        match entries.entry(object) {
+        let (kind, index) = kind(object);
+        let mut entries = self.entries[kind].write().unwrap_or_else(|e| e.into_inner());
+        let index = index as usize;
+        match entries.get_mut(index) {
             // An entry that stands elsewhere than before is a lie.
-            Occupied(mut known) => {
-                known.get_mut().layout = fresh.filter(|layout| layout.entry == known.get().entry);
-                known.get().layout
+            Some(Some(known)) => {
+                known.layout = fresh.filter(|layout| layout.entry == known.entry);
+                known.layout
             }
-            Vacant(place) => {
+            _ => {
                 let layout = fresh?;
-                place.insert(Known { entry: layout.entry, layout: fresh }).layout
+                if entries.len() <= index {
+                    // Below MAX_OBJECTS: it was found.
+                    entries.resize(index + 1, None);
+                }
+                entries[index] = Some(Known { entry: layout.entry, layout: fresh });
+                fresh
             }
         }
     }
 
+    fn look(&self, object: Object) -> Option<Known> {
+        let (kind, index) = kind(object);
+        *self.entries[kind].read().unwrap_or_else(|e| e.into_inner()).get(index as usize)?
+    }
+
     fn known(&self, object: Object) -> Option<Layout> {
-        self.entries.read().unwrap_or_else(|e| e.into_inner()).get(&object)?.layout
+        self.look(object)?.layout
     }
 
     /// The copy that [`Memory::exists`] made; made now for who did not ask.
@@ -449,14 +464,9 @@ impl Host {
         self.known(object).or_else(|| self.layout(object))
     }
 
-    /// The checked copy, when there is one.
-    fn fresh(&self, object: Object) -> Option<Layout> {
-        self.layout(object)
-    }
-
     /// Where the object's entry is, also after the object went away.
     fn entry(&self, object: Object) -> Option<u64> {
-        Some(self.entries.read().unwrap_or_else(|e| e.into_inner()).get(&object)?.entry)
+        Some(self.look(object)?.entry)
     }
 
     /// The lock of an entry; none for a forked child, which must not sign with its parent's name.
@@ -474,14 +484,10 @@ impl Host {
             .is_ok_and(|g| g.load(Ordering::Acquire) == layout.generation)
     }
 
-    fn host(&self) -> &Host {
-        self
-    }
-
     /// Where a word stands in the segment: an owner's short cut to its own objects. It stays there as long as the object
     /// exists.
     pub fn offset(&self, word: Word) -> Option<u64> {
-        self.fresh(object_of(word)).map(|layout| place(&layout, word))
+        self.layout(object_of(word)).map(|layout| place(&layout, word))
     }
 
     /// Looks up where these objects are; those that are not there are left out.
@@ -496,7 +502,7 @@ impl Host {
     /// The same segment for work on objects that were looked up before.
     #[inline]
     pub fn with<'a>(&'a self, held: &'a Held) -> View<'a> {
-        View { host: self, held }
+        View { host: self, memory: self.memory(), held, mine: self.me.is_mine() }
     }
 
     /// Rings; `false` when the bell is there and cannot be reached.
@@ -522,7 +528,7 @@ impl Host {
 pub struct Held([Option<(u32, Layout)>; 3]);
 
 impl Held {
-    #[inline]
+    #[inline(always)]
     fn get(&self, object: Object) -> Option<&Layout> {
         let (kind, index) = kind(object);
         self.0[kind].as_ref().filter(|held| held.0 == index).map(|held| &held.1)
@@ -548,11 +554,14 @@ impl Held {
     }
 }
 
-/// A [`Host`] with some objects at hand: no table is asked for them.
+/// A [`Host`] with some objects at hand: no table is asked for them. For one operation: that the process is not a forked
+/// child is looked at once.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     host: &'a Host,
+    memory: &'a Mapping,
     held: &'a Held,
+    mine: bool,
 }
 
 impl View<'_> {
@@ -563,114 +572,201 @@ impl View<'_> {
         self.held.get(object).is_some_and(|layout| self.host.is_current(layout))
     }
 
-    #[inline]
-    fn used(&self, object: Object) -> Option<Layout> {
-        self.held.get(object).copied().or_else(|| self.host.used(object))
+    /// Does something with the object's layout.
+    #[inline(always)]
+    fn used<T>(&self, object: Object, act: impl FnOnce(&Layout) -> T) -> Option<T> {
+        match self.held.get(object) {
+            Some(layout) => Some(act(layout)),
+            None => self.elsewhere(object).map(|layout| act(&layout)),
+        }
+    }
+
+    /// An object that is not at hand.
+    #[cold]
+    #[inline(never)]
+    fn elsewhere(&self, object: Object) -> Option<Layout> {
+        self.host.used(object)
+    }
+
+    #[inline(always)]
+    fn word(&self, word: Word) -> Option<&AtomicU64> {
+        let offset = self.used(object_of(word), |layout| place(layout, word))?;
+        self.memory.u64(offset).ok()
     }
 
     fn entry(&self, object: Object) -> Option<u64> {
         self.held.get(object).map(|layout| layout.entry).or_else(|| self.host.entry(object))
     }
 
+    #[inline]
+    fn lock_of(&self, entry: u64) -> Option<&Lock> {
+        self.mine.then(|| self.memory.u64(entry + LOCK).ok().map(Lock::at))?
+    }
+
     /// Whether the object is there, and still the one whose layout is at hand.
-    fn fresh(&self, object: Object) -> Option<Layout> {
-        let now = self.host.fresh(object)?;
-        self.held.get(object).is_none_or(|held| held.generation == now.generation).then_some(now)
+    #[cold]
+    fn is_there(&self, object: Object) -> bool {
+        let held = self.held.get(object).map(|held| held.generation);
+        self.host.layout(object).is_some_and(|now| held.is_none_or(|held| held == now.generation))
     }
 
-    fn host(&self) -> &Host {
-        self.host
+    #[inline]
+    fn is_as_held(&self, object: Object) -> bool {
+        self.is_current(object) || self.is_there(object)
     }
 }
 
-/// Memory and transport for what knows layouts.
-macro_rules! transport {
-    ($type:ty) => {
-        impl Memory for $type {
-            #[inline]
-            fn load(&self, word: Word) -> u64 {
-                let Some(layout) = self.used(object_of(word)) else { return 0 };
-                self.host().memory().u64(place(&layout, word)).map_or(0, |w| w.load(Ordering::Acquire))
-            }
+impl Memory for View<'_> {
+    #[inline(always)]
+    fn load(&self, word: Word) -> u64 {
+        self.word(word).map_or(0, |word| word.load(Ordering::Acquire))
+    }
 
-            #[inline]
-            fn store(&self, word: Word, value: u64) {
-                let Some(layout) = self.used(object_of(word)).filter(|_| self.host().me.is_mine()) else {
-                    return;
-                };
-                if let Ok(w) = self.host().memory().u64(place(&layout, word)) {
-                    w.store(value, Ordering::Release);
-                }
-            }
-
-            fn exists(&self, object: Object) -> bool {
-                self.fresh(object).is_some()
-            }
-
-            #[inline]
-            fn capacity(&self, object: Object) -> u32 {
-                self.used(object).map_or(0, |l| l.shape.capacity)
-            }
-
-            #[inline]
-            fn receive_words(&self, queue: Object) -> u32 {
-                self.used(queue).map_or(0, |l| l.shape.receive_words)
-            }
-
-            #[inline]
-            fn entry_words(&self, cq: u32) -> u32 {
-                self.used(Object::Cq(cq)).map_or(0, |l| l.shape.receive_words)
-            }
+    #[inline(always)]
+    fn store(&self, word: Word, value: u64) {
+        if let Some(word) = self.word(word).filter(|_| self.mine) {
+            word.store(value, Ordering::Release);
         }
+    }
 
-        impl Transport for $type {
-            /// Waits as long as the owner lives, but not longer than the limit.
-            fn lock(&self, object: Object) -> std::result::Result<Locked, LockError> {
-                let host = self.host();
-                let layout = self.used(object).ok_or(LockError::Gone)?;
-                let lock = host.lock_at(layout.entry).ok_or(LockError::Gone)?;
-                let me = host.me.owner();
-                let acquired = lock.lock(me, &*host.me, host.limit).ok_or(LockError::Busy)?;
-                // The object cannot go away from now on: its owner needs the lock for that.
-                if !host.is_current(&layout) && self.fresh(object).is_none() {
-                    match acquired {
-                        Acquired::Clean => lock.unlock(me),
-                        Acquired::Recovered => lock.abandon(me),
-                    };
-                    return Err(LockError::Gone);
-                }
-                Ok(match acquired {
-                    Acquired::Clean => Locked::Clean,
-                    Acquired::Recovered => Locked::Recovered,
-                })
-            }
+    fn exists(&self, object: Object) -> bool {
+        self.is_there(object)
+    }
 
-            /// Also when the object is gone.
-            fn unlock(&self, object: Object) {
-                if let Some(lock) = self.entry(object).and_then(|entry| self.host().lock_at(entry)) {
-                    lock.unlock(self.host().me.owner());
-                }
-            }
+    #[inline(always)]
+    fn capacity(&self, object: Object) -> u32 {
+        self.used(object, |layout| layout.shape.capacity).unwrap_or(0)
+    }
 
-            fn abandon(&self, object: Object) {
-                if let Some(lock) = self.entry(object).and_then(|entry| self.host().lock_at(entry)) {
-                    lock.abandon(self.host().me.owner());
-                }
-            }
+    #[inline(always)]
+    fn receive_words(&self, queue: Object) -> u32 {
+        self.used(queue, |layout| layout.shape.receive_words).unwrap_or(0)
+    }
 
-            fn bell(&self, cq: u32) -> bool {
-                self.host().ring_bell(self.used(Object::Cq(cq)).and_then(|l| l.shape.bell))
-            }
+    #[inline(always)]
+    fn entry_words(&self, cq: u32) -> u32 {
+        self.used(Object::Cq(cq), |layout| layout.shape.receive_words).unwrap_or(0)
+    }
+}
 
-            fn alert(&self, object: Object) {
-                self.host().ring_bell(self.used(object).and_then(|l| l.shape.alert));
-            }
+impl Memory for Host {
+    fn load(&self, word: Word) -> u64 {
+        let Some(layout) = self.used(object_of(word)) else { return 0 };
+        self.memory().u64(place(&layout, word)).map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    fn store(&self, word: Word, value: u64) {
+        let Some(layout) = self.used(object_of(word)).filter(|_| self.me.is_mine()) else { return };
+        if let Ok(word) = self.memory().u64(place(&layout, word)) {
+            word.store(value, Ordering::Release);
         }
+    }
+
+    fn exists(&self, object: Object) -> bool {
+        self.layout(object).is_some()
+    }
+
+    fn capacity(&self, object: Object) -> u32 {
+        self.used(object).map_or(0, |layout| layout.shape.capacity)
+    }
+
+    fn receive_words(&self, queue: Object) -> u32 {
+        self.used(queue).map_or(0, |layout| layout.shape.receive_words)
+    }
+
+    fn entry_words(&self, cq: u32) -> u32 {
+        self.used(Object::Cq(cq)).map_or(0, |layout| layout.shape.receive_words)
+    }
+}
+
+impl Transport for View<'_> {
+    /// Waits as long as the owner lives, but not longer than the limit.
+    #[inline]
+    fn lock(&self, object: Object) -> std::result::Result<Locked, LockError> {
+        let entry = self.used(object, |layout| layout.entry).ok_or(LockError::Gone)?;
+        let lock = self.lock_of(entry).ok_or(LockError::Gone)?;
+        let (me, host) = (self.host.me.owner(), self.host);
+        let acquired = lock.lock(me, &*host.me, host.limit).ok_or(LockError::Busy)?;
+        // The object cannot go away from now on: its owner needs the lock for that.
+        if self.is_as_held(object) { Ok(locked(acquired)) } else { Err(give_back(lock, me, acquired)) }
+    }
+
+    /// Also when the object is gone.
+    #[inline]
+    fn unlock(&self, object: Object) {
+        if let Some(lock) = self.entry(object).and_then(|entry| self.lock_of(entry)) {
+            lock.unlock(self.host.me.owner());
+        }
+    }
+
+    fn abandon(&self, object: Object) {
+        if let Some(lock) = self.entry(object).and_then(|entry| self.lock_of(entry)) {
+            lock.abandon(self.host.me.owner());
+        }
+    }
+
+    fn bell(&self, cq: u32) -> bool {
+        self.host.ring_bell(self.used(Object::Cq(cq), |layout| layout.shape.bell).flatten())
+    }
+
+    fn alert(&self, object: Object) {
+        self.host.ring_bell(self.used(object, |layout| layout.shape.alert).flatten());
+    }
+}
+
+fn locked(acquired: Acquired) -> Locked {
+    match acquired {
+        Acquired::Clean => Locked::Clean,
+        Acquired::Recovered => Locked::Recovered,
+    }
+}
+
+/// Lets go of the lock of an object that went away.
+#[cold]
+fn give_back(lock: &Lock, me: Owner, acquired: Acquired) -> LockError {
+    match acquired {
+        Acquired::Clean => lock.unlock(me),
+        Acquired::Recovered => lock.abandon(me),
     };
+    LockError::Gone
 }
 
-transport!(Host);
-transport!(View<'_>);
+impl Transport for Host {
+    /// Waits as long as the owner lives, but not longer than the limit.
+    fn lock(&self, object: Object) -> std::result::Result<Locked, LockError> {
+        let layout = self.used(object).ok_or(LockError::Gone)?;
+        let lock = self.lock_at(layout.entry).ok_or(LockError::Gone)?;
+        let me = self.me.owner();
+        let acquired = lock.lock(me, &*self.me, self.limit).ok_or(LockError::Busy)?;
+        // The object cannot go away from now on: its owner needs the lock for that.
+        if self.is_current(&layout) || self.layout(object).is_some() {
+            Ok(locked(acquired))
+        } else {
+            Err(give_back(lock, me, acquired))
+        }
+    }
+
+    /// Also when the object is gone.
+    fn unlock(&self, object: Object) {
+        if let Some(lock) = self.entry(object).and_then(|entry| self.lock_at(entry)) {
+            lock.unlock(self.me.owner());
+        }
+    }
+
+    fn abandon(&self, object: Object) {
+        if let Some(lock) = self.entry(object).and_then(|entry| self.lock_at(entry)) {
+            lock.abandon(self.me.owner());
+        }
+    }
+
+    fn bell(&self, cq: u32) -> bool {
+        self.ring_bell(self.used(Object::Cq(cq)).and_then(|layout| layout.shape.bell))
+    }
+
+    fn alert(&self, object: Object) {
+        self.ring_bell(self.used(object).and_then(|layout| layout.shape.alert));
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -187,7 +187,8 @@ impl Endpoint {
                     ..Completion::flushed(1, WcOpcode::Send, self.number())
                 }
             };
-            complete(&self.site, self.cq, &completion, false).expect("a completion");
+            let held = self.site.own.find([Some(Object::Cq(self.cq)), None, None]);
+            complete(&self.site, &held, self.cq, &completion, false).expect("a completion");
         }
         outcome
     }

@@ -7,12 +7,12 @@ use softrdma::core::completion::{Arm, Completion, Staged, overran, poll};
 use softrdma::core::deliver::{Deliver, Delivered};
 use softrdma::core::flush::{Flush, reset};
 use softrdma::core::keys::{Key, Kind};
-use softrdma::core::receive::{self, ReceiveRequest, Sge};
+use softrdma::core::receive::{self, ReceiveRequest, Sge, claim_of};
 use softrdma::core::request::{self, Limits, Operands, Request, Sender};
 use softrdma::core::requester::{Action, Outcome, Work};
 use softrdma::core::respond::{MoveError, Payload, Queues, Respond, Want};
 use softrdma::core::responder::{GRH_BYTES, Incoming, Remote, Target};
-use softrdma::core::shared::{Memory, Object, QpWord, Word, slot};
+use softrdma::core::shared::{Events, Memory, Object, QpWord, Word, slot};
 use softrdma::core::timers::ack_timeout;
 use softrdma::core::transport::Progress;
 use softrdma::core::verbs::{Access, Event, Opcode, QpState, QpType, Status, WcFlags};
@@ -247,6 +247,19 @@ async fn work(world: &World, me: Me, qp: u32) -> Option<Work> {
     let now_state = state(world, (me.0, qp));
     if now_state == QpState::Err {
         queue.borrow_mut().set_state(QpState::Err);
+        let segment = &world.processes[me.0].segment;
+        let count = |word| segment.load(Word::Qp(qp, word)) as u32;
+        let events = Events(segment.load(Word::Qp(qp, QpWord::Events)));
+        let untold = world.processes[me.0].configs[qp as usize].srq.is_some()
+            && !events.was_raised(Event::QpLastWqeReached);
+        if count(QpWord::Head) != count(QpWord::Tail) || claim_of(segment, qp).is_some() || untold {
+            // Whoever broke it may have died before everything was flushed.
+            world.acquire(me, me.0, Object::Qp(qp)).await;
+            if state(world, (me.0, qp)) == QpState::Err {
+                flush_receives(world, me, (me.0, qp)).await;
+            }
+            world.release(me, me.0, Object::Qp(qp));
+        }
     }
     if matches!(now_state, QpState::Err | QpState::Sqe) {
         loop {

@@ -34,13 +34,21 @@ unsafe impl Object for Ah {
     type Public = ibv_ah;
 }
 
-/// The source address of a route; EINVAL for a port that is not there and a route without GRH, which RoCE has not.
+/// The source address of a route; EINVAL for a port that is not there, a route without GRH, which RoCE has not, one to
+/// nowhere, and one from an address of the other family.
 pub fn source(engine: &Device, attr: &ibv_ah_attr) -> Result<[u8; 16]> {
     if attr.is_global == 0 {
         return Err(Errno::EINVAL);
     }
     let (port, index) = (u32::from(attr.port_num), u32::from(attr.grh.sgid_index));
-    device::gid(engine, port, index).map(|gid| gid.raw)
+    let source = device::gid(engine, port, index)?.raw;
+    // SAFETY: every view of the GID union is 16 plain bytes.
+    let destination = unsafe { attr.grh.dgid.raw };
+    let multicast = destination[0] == 0xff;
+    if destination == [0; 16] || (!multicast && grh::is_ipv4(&source) != grh::is_ipv4(&destination)) {
+        return Err(Errno::EINVAL);
+    }
+    Ok(source)
 }
 
 /// Makes an address handle.

@@ -42,17 +42,21 @@ pub fn destroy(channel: Handle<ibv_comp_channel>) {
 pub fn next_event(channel: Handle<ibv_comp_channel>) -> Result<Handle<ibv_cq>> {
     // SAFETY: channels of this provider are published as Channel.
     let inner = unsafe { &channel.object::<Channel>().inner };
-    let cookie = inner.next().map_err(interrupted)?;
-    // SAFETY: the cookie is the address that the queue was made with, and the queue of an event that is not acknowledged yet
-    // is alive; queues of this provider are published as Cq.
-    unsafe {
-        let cq = Handle::from_c(cookie as *mut ibv_cq)?;
-        cq.object::<Cq>().events.count_completion();
-        Ok(cq)
-    }
+    let count = |cookie| {
+        // SAFETY: the cookie is the address that the queue was made with; a queue with an event that nobody took is alive,
+        // because it drops them when it is destroyed. Queues of this provider are published as Cq.
+        unsafe {
+            if let Ok(cq) = Handle::from_c(cookie as *mut ibv_cq) {
+                cq.object::<Cq>().events.count_completion();
+            }
+        }
+    };
+    let cookie = inner.next_with(count).map_err(interrupted)?;
+    // SAFETY: the queue of an event that is not acknowledged yet is alive.
+    unsafe { Handle::from_c(cookie as *mut ibv_cq) }
 }
 
-/// How many events the program got of an object.
+/// How many events the program got of an object. The engine orders counting and destruction.
 #[derive(Default)]
 pub struct Reported {
     completion: AtomicU32,

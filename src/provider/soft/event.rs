@@ -23,8 +23,7 @@ pub fn open(events: &EventQueue) -> Result<OwnedFd> {
 
 /// Takes the next event; waits for one unless the file is non-blocking (EAGAIN).
 pub fn next(events: &EventQueue) -> Result<AsyncEvent> {
-    let (event, cookie) = events.next().map_err(interrupted)?;
-    count(event, cookie);
+    let (event, cookie) = events.next_with(count).map_err(interrupted)?;
     Ok(AsyncEvent { event_type: event as ibv_event_type_t, element: cookie as u64 })
 }
 

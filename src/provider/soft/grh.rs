@@ -73,7 +73,8 @@ impl Header {
     }
 }
 
-fn is_ipv4(gid: &[u8; 16]) -> bool {
+/// Whether a GID is an IPv4 address.
+pub fn is_ipv4(gid: &[u8; 16]) -> bool {
     Ipv6Addr::from(*gid).to_ipv4_mapped().is_some()
 }
 

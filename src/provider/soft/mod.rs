@@ -336,8 +336,7 @@ impl Context for SoftContext {
         attr_mask: c_int,
         init_attr: &mut ibv_qp_init_attr,
     ) -> Result<()> {
-        qp::query(qp, attr, attr_mask, init_attr);
-        Ok(())
+        qp::query(qp, attr, attr_mask, init_attr)
     }
 
     fn destroy_qp(&self, qp: Handle<ibv_qp>) -> Result<()> {

@@ -49,6 +49,7 @@ pub fn access(asked: u32) -> Result<Access> {
 }
 
 /// Registers `length` bytes at `addr`, known to peers by addresses from `iova`, which lies as far into its page as `addr`.
+/// As on a kernel device, EINVAL for a region that touches no page.
 pub fn register(
     engine: &Device,
     pd: Handle<ibv_pd>,
@@ -57,7 +58,8 @@ pub fn register(
     iova: u64,
     asked: c_int,
 ) -> Result<Handle<verbs_mr>> {
-    if (addr as u64 ^ iova) & IN_PAGE != 0 {
+    let touches_none = length == 0 && addr as u64 & IN_PAGE == 0;
+    if touches_none || (addr as u64 ^ iova) & IN_PAGE != 0 {
         return Err(Errno::EINVAL.also_set());
     }
     let rights = access(asked as u32)?;
@@ -88,7 +90,7 @@ fn set_keys(public: &mut verbs_mr, region: Region) {
     public.ibv_mr.rkey = region.rkey;
 }
 
-/// Changes translation, protection domain or rights, as `flags` (IBV_REREG_MR_*) say.
+/// Changes translation, protection domain or rights, as `flags` (IBV_REREG_MR_*) say; EINVAL if they say nothing.
 pub fn reregister(
     engine: &Device,
     mr: Handle<verbs_mr>,
@@ -98,6 +100,9 @@ pub fn reregister(
     length: usize,
     asked: c_int,
 ) -> Result<()> {
+    if flags == 0 {
+        return Err(Errno::EINVAL.also_set());
+    }
     let has = |flag: ibv_rereg_mr_flags| flags & flag as c_int != 0;
     let pd = match pd {
         _ if !has(IBV_REREG_MR_CHANGE_PD) => None,

@@ -368,9 +368,10 @@ pub fn modify(engine: &Device, qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_mask
 pub fn query(
     qp: Handle<ibv_qp>,
     attr: &mut ibv_qp_attr,
-    _attr_mask: c_int,
+    attr_mask: c_int,
     init_attr: &mut ibv_qp_init_attr,
-) {
+) -> Result<()> {
+    qp_attr::check_mask(attr_mask)?;
     let queried = queue(qp).query();
     *attr = qp_attr::answer(&queried);
     // SAFETY: a live handle.
@@ -382,6 +383,7 @@ pub fn query(
     init_attr.qp_type = public.qp_type;
     init_attr.cap = attr.cap;
     init_attr.sq_sig_all = queried.sq_sig_all.into();
+    Ok(())
 }
 
 /// Destroys a queue pair, or closes an opened one, then waits until the program has acknowledged every event that it got.

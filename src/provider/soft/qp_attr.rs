@@ -9,14 +9,17 @@ use super::{ah, convert};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 
-/// Attributes that the engine has numbers for; `IBV_QP_RATE_LIMIT` lies beyond.
-const KNOWN: c_int = (1 << 21) - 1;
+/// Attributes that the interface has room for; `IBV_QP_RATE_LIMIT` lies beyond.
+const KNOWN: c_int = (1 << 25) - 1;
+
+/// EOPNOTSUPP, without `errno`, for attributes of newer interfaces.
+pub fn check_mask(attr_mask: c_int) -> Result<()> {
+    if attr_mask & !KNOWN == 0 { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
+}
 
 /// What a call of `ibv_modify_qp` asks for. EOPNOTSUPP for attributes of newer interfaces, EINVAL for numbers that are none.
 pub fn asked(engine: &Device, attr: &ibv_qp_attr, attr_mask: c_int) -> Result<(Attr, Attributes)> {
-    if attr_mask & !KNOWN != 0 {
-        return Err(Errno::EOPNOTSUPP.also_set());
-    }
+    check_mask(attr_mask)?;
     let mask = Attr(attr_mask as u32);
     let mut asked = Attributes::default();
     let state = |number| QpState::from_number(number).ok_or_else(|| Errno::EINVAL.also_set());

@@ -83,6 +83,8 @@ pub struct Batch {
     sges: Vec<Sge>,
     /// Inline data of all requests, one after the other.
     inline: Vec<u8>,
+    /// Requests that the send queue had room for when the batch began.
+    room: u32,
     /// What went wrong.
     error: Option<Errno>,
 }
@@ -113,14 +115,16 @@ impl Batch {
             requests: Vec::with_capacity(requests),
             sges: Vec::with_capacity(requests.max(cap.max_send_sge as usize)),
             inline: Vec::with_capacity(cap.max_inline_data.max(ATOMIC_WRITE_BYTES as u32) as usize),
+            room: 0,
             error: None,
         }
     }
 
-    fn clear(&mut self) {
+    fn begin(&mut self, room: u32) {
         self.requests.clear();
         self.sges.clear();
         self.inline.clear();
+        self.room = room;
         self.error = None;
     }
 
@@ -224,11 +228,11 @@ unsafe fn started<'a>(qp: *mut ibv_qp_ex) -> &'a mut Batch {
 /// As [`started`].
 unsafe fn build(qp: *mut ibv_qp_ex, opcode: Opcode, word: u32, operands: Result<Operands>) {
     // SAFETY: handed on to the caller; the program sets wr_id and wr_flags from this thread.
-    let (object, batch, wr_id, wr_flags) = unsafe { (object(qp), started(qp), (*qp).wr_id, (*qp).wr_flags) };
+    let (batch, wr_id, wr_flags) = unsafe { (started(qp), (*qp).wr_id, (*qp).wr_flags) };
     if batch.error.is_some() {
         return;
     }
-    if batch.requests.len() >= object.cap.max_send_wr as usize {
+    if batch.requests.len() >= batch.room as usize {
         batch.error = Some(Errno::ENOSPC);
         return;
     }
@@ -402,8 +406,9 @@ unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, num_sge: usize, sg_list
 /// Begins a batch, and takes the lock.
 unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
     // SAFETY: the program passes a live queue pair whose table holds this function.
-    let mut batch = unsafe { object(qp) }.batch.lock();
-    batch.clear();
+    let object = unsafe { object(qp) };
+    let mut batch = object.batch.lock();
+    batch.begin(object.queue.send_room());
     batch.leave_held();
 }
 
