@@ -43,8 +43,8 @@ fn regions_are_memory_that_is_there() {
     let node = Node::new(&folder);
     let device = &node.device;
     let page = |protection| {
-        // SAFETY: new mappings at addresses of the kernel's choice.
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: new mappings at addresses of the kernel's choice.
         unsafe { libc::mmap(std::ptr::null_mut(), 8192, protection, flags, -1, 0) as u64 }
     };
     let both = page(libc::PROT_READ | libc::PROT_WRITE);

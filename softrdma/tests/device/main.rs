@@ -5,3 +5,4 @@ mod control;
 mod events;
 mod messages;
 mod processes;
+mod stress;

@@ -187,8 +187,7 @@ impl Endpoint {
                     ..Completion::flushed(1, WcOpcode::Send, self.number())
                 }
             };
-            let held = self.site.own.find([Some(Object::Cq(self.cq)), None, None]);
-            complete(&self.site, &held, self.cq, &completion, false).expect("a completion");
+            complete(&self.site, &self.held, self.cq, &completion, false).expect("a completion");
         }
         outcome
     }
