@@ -64,6 +64,8 @@ pub enum MoveError {
     Target,
     /// The target died.
     Gone,
+    /// An atomic operation may have been carried out or not, so it must not be tried again.
+    Unclear,
 }
 
 /// The execution. See the module.
@@ -181,6 +183,7 @@ impl<'a> Respond<'a> {
             (Ok(()), _) => self.phase = self.payload_done(receive, plan),
             (Err(MoveError::Sender), _) => self.phase = Phase::Done(Outcome::Local(Status::LocProtErr)),
             (Err(MoveError::Gone), _) => self.phase = Phase::Done(Outcome::NoAnswer),
+            (Err(MoveError::Unclear), _) => self.phase = Phase::Done(Outcome::Local(Status::RetryExcErr)),
             (Err(MoveError::Target), Some((take, completion))) if plan.remote == Remote::None => {
                 // The receiver's own buffers: as if their key had been wrong.
                 let completion = failed(completion, Status::LocProtErr);

@@ -5,7 +5,6 @@
 //! later is another one.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::core::completion::{Completion, wanted, wants};
 use crate::core::deliver::{Deliver, Delivered};
@@ -17,20 +16,19 @@ use crate::core::responder::{GRH_BYTES, Incoming, Remote as Memory, Target};
 use crate::core::shared::{Memory as _, Object, QpWord, Word};
 use crate::core::transport::{LockError, Operation, run};
 use crate::core::verbs::{Access, Opcode, QpState, QpType, SendFlags, Status};
-use crate::host::atomics::{self, Failure};
-use crate::host::copy::{Direction, Span};
+use crate::host::atomics;
+use crate::host::copy::Span;
+use crate::host::ferry::Purpose;
 use crate::host::keys::{self, Entry, Lookup};
 use crate::host::objects::{Held, View};
 
 use super::attributes::{QP_WORDS, QpAttributes, SrqAttributes, load};
 use super::multicast::is_group;
-use super::payload::{self, Gathered};
+use super::payload::{self, Gathered, LIMIT};
 use super::peers::Remote;
 use super::site::{Site, now, place_of};
 use super::wr::{Data, Wr};
 
-/// How long the users of a window are waited for that is bound anew or invalidated, and a peer's atomic operation.
-const LIMIT: Duration = Duration::from_secs(1);
 /// Targets that a datagram queue pair knows at a time.
 const ROUTES: usize = 16;
 
@@ -366,14 +364,15 @@ impl Call<'_> {
         let Some(entry) = entry.filter(|_| self.incoming.length > 0) else { return Ok(()) };
         let addr = entry.translate(self.incoming.addr);
         let there = [Span { addr, len: self.incoming.length }];
-        let copy = |direction| {
+        let copy = |purpose| {
             let here = payload::local(self.site, self.wr).ok_or(MoveError::Sender)?;
-            payload::transfer(remote, direction, here.all(), &there)
+            payload::transfer(self.site, remote, purpose, here.all(), &there, &[self.rkey])
         };
+        let atomic = |operation| payload::atomic(self.site, remote, self.rkey, addr, operation);
         match memory {
             Memory::None | Memory::Flush => Ok(()),
-            Memory::Write => copy(Direction::Write),
-            Memory::Read => copy(Direction::Read),
+            Memory::Write => copy(Purpose::Write),
+            Memory::Read => copy(Purpose::Read),
             Memory::Atomic => {
                 let Operands::Atomic { compare_add, swap, .. } = self.wr.operands else {
                     return Err(MoveError::Sender);
@@ -382,28 +381,15 @@ impl Call<'_> {
                     Opcode::CmpAndSwp => atomics::Operation::CompareSwap { compare: compare_add, swap },
                     _ => atomics::Operation::FetchAdd(compare_add),
                 };
-                let before = self.atomic(remote, addr, operation)?;
+                let before = atomic(operation)?;
                 let Data::Sges(sges) = self.wr.data else { return Err(MoveError::Sender) };
                 payload::answer(self.site, sges, before)
             }
             Memory::AtomicWrite => {
                 let value = self.payload.and_then(|bytes| bytes.try_into().ok()).ok_or(MoveError::Sender)?;
-                self.atomic(remote, addr, atomics::Operation::Write(u64::from_ne_bytes(value))).map(|_| ())
+                atomic(atomics::Operation::Write(u64::from_ne_bytes(value))).map(|_| ())
             }
         }
-    }
-
-    fn atomic(&self, remote: &Remote, addr: u64, operation: atomics::Operation) -> Result<u64, MoveError> {
-        let pid = remote.pid().ok_or(MoveError::Gone)?;
-        let lock = remote.atomics_lock().map_err(|_| MoveError::Gone)?;
-        let segment = &*self.site.segment;
-        // SAFETY: the eight bytes are within memory that its owner registered for this.
-        let done = unsafe { atomics::execute(lock, segment.owner(), segment, LIMIT, pid, addr, operation) };
-        done.map_err(|failure| match failure {
-            Failure::Unaligned => MoveError::Target,
-            Failure::Busy => MoveError::Gone,
-            Failure::Fault(fault) => payload::failed(fault),
-        })
     }
 }
 

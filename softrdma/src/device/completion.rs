@@ -143,6 +143,7 @@ impl CompletionQueue {
     /// The queue is locked meanwhile: `take` must not poll it.
     pub fn poll(&self, max: u32, take: &mut impl FnMut(&Completion)) -> u32 {
         self.device.progress.make(&self.device);
+        self.device.help();
         let mut reader = self.reader();
         let memory = self.device.site.segment.memory();
         let mut taken = 0;

@@ -45,6 +45,7 @@ use std::time::Instant;
 use crate::core::shared::Object;
 use crate::core::transport::{LockError, Transport, acquire};
 use crate::host;
+use crate::host::ferry::{self, Ferry, Piece, Purpose};
 use crate::host::folder;
 
 use events::Subscribers;
@@ -52,6 +53,7 @@ use progress::Progress;
 use site::Site;
 
 pub use crate::core::request::Rejected;
+pub use crate::host::ferry::Copying;
 pub use channel::Channel;
 pub use completion::{CompletionQueue, CqFlags};
 pub use events::EventQueue;
@@ -66,15 +68,19 @@ pub use xrc::{OpenedQp, XrcDomain};
 pub struct Settings {
     /// The shared folder.
     pub folder: folder::Config,
+    /// How payload travels.
+    pub copying: Copying,
 }
 
 impl Settings {
     /// What the environment asks for.
     ///
     /// # Errors
-    /// [`Error::Host`] when it asks for something impossible.
+    /// [`Error::Host`] and [`Error::Invalid`] when it asks for something impossible.
     pub fn from_env() -> Result<Self> {
-        Ok(Settings { folder: folder::Config::from_env()? })
+        let copying = std::env::var("IRONVERBS_SOFT_COPY").unwrap_or_default();
+        let copying = Copying::from_name(&copying).ok_or(Error::Invalid("IRONVERBS_SOFT_COPY"))?;
+        Ok(Settings { folder: folder::Config::from_env()?, copying })
     }
 }
 
@@ -213,6 +219,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub struct Device {
     pub(crate) site: Site,
     pub(crate) progress: Progress,
+    ferry: Ferry,
     subscribers: Subscribers,
     domains: Mutex<Domains>,
     xrc_domains: Mutex<xrc::Domains>,
@@ -228,6 +235,17 @@ pub struct Device {
     epoch: Instant,
 }
 
+/// The device's keys, as the service looks at them.
+struct Registered(Weak<Device>);
+
+impl ferry::Registered for Registered {
+    fn with(&self, purpose: Purpose, piece: &Piece, access: &mut dyn FnMut()) -> bool {
+        self.0.upgrade().is_some_and(|device| {
+            ferry::with_keys(&device.site.segment, &device.site.keys, purpose, piece, access)
+        })
+    }
+}
+
 /// Protection domains, and how many objects are in each.
 #[derive(Debug, Default)]
 struct Domains {
@@ -241,9 +259,12 @@ impl Device {
     /// # Errors
     /// [`Error::Host`] when the folder cannot be used or is full; [`Error::NoMemory`].
     pub fn open(settings: &Settings) -> Result<Arc<Self>> {
-        let site = Site::open(&settings.folder)?;
+        // Before others can see the process and find out what they may.
+        let needed = settings.copying.prepare() || settings.folder.group.is_some();
+        let site = Site::open_with(&settings.folder, settings.copying)?;
         let groups = multicast::Groups::new();
-        Ok(Arc::new_cyclic(|device| Self {
+        let device = Arc::new_cyclic(|device| Self {
+            ferry: Ferry::new(site.segment.clone()),
             site,
             progress: Progress::new(device.clone()),
             subscribers: Subscribers::default(),
@@ -256,7 +277,25 @@ impl Device {
             unpolled: counters(),
             receive_pds: counters(),
             epoch: Instant::now(),
-        }))
+        });
+        if needed {
+            device.serve();
+        }
+        Ok(device)
+    }
+
+    /// Starts to help peers with payload, when one of them asked for that: for whatever the program calls often.
+    #[inline]
+    pub(crate) fn help(self: &Arc<Self>) {
+        if self.ferry.wanted() {
+            self.serve();
+        }
+    }
+
+    /// Without memory for it, peers get no answer, as from any process that is out of resources.
+    #[cold]
+    fn serve(self: &Arc<Self>) {
+        let _ = self.ferry.serve(Arc::new(Registered(Arc::downgrade(self))));
     }
 
     /// Whether the caller is the process that opened the device, not a child forked later.

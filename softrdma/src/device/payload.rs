@@ -4,17 +4,25 @@
 //! bytes are read and written there in place. Many, and everything in other processes, the kernel moves, which answers a bad
 //! address with an error.
 
+use std::time::Duration;
+
 use crate::core::completion::{STAGE_WORDS, Staged};
 use crate::core::keys::check_local;
 use crate::core::receive::{MAX_SGE, ReceiveRequest, Sge};
 use crate::core::respond::MoveError;
 use crate::core::responder::GRH_BYTES;
+use crate::host::atomics::{self, Operation};
 use crate::host::copy::{self, Direction, Fault, Span};
+use crate::host::ferry::{self, Local, Piece, Purpose};
 use crate::host::keys::{self, Entry, Keys, Lookup, Pin};
 
-use super::peers::Remote;
+use super::peers::{Carrier, Remote};
 use super::site::Site;
 use super::wr::{Data, Wr};
+
+/// How long the users of a window are waited for that is bound anew or invalidated, a peer's atomic operation, and a
+/// peer that is to help with payload and does not get on.
+pub(super) const LIMIT: Duration = Duration::from_secs(1);
 
 /// Most bytes that travel in a completion entry.
 pub const STAGED: usize = 8 * STAGE_WORDS;
@@ -201,7 +209,7 @@ pub(super) fn into_receive(
 ) -> Result<(), MoveError> {
     let here = local(site, wr).ok_or(MoveError::Sender)?;
     let mut pins: [Option<(u32, Pin<'_>)>; MAX_SGE] = [const { None }; MAX_SGE];
-    let mut there = Spans::new();
+    let (mut there, mut names) = (Spans::new(), [0; MAX_SGE + 1]);
     let mut left = used;
     for sge in receive.sges.iter().filter(|sge| sge.length > 0) {
         if left == 0 {
@@ -222,10 +230,13 @@ pub(super) fn into_receive(
         // It may be another one than the rules looked at.
         check_local(Some(&entry.key), pd, sge.addr, sge.length, true).map_err(|_| MoveError::Target)?;
         let length = u64::from(sge.length).min(left);
+        if let Some(name) = names.get_mut(there.count) {
+            *name = sge.lkey;
+        }
         there.push(entry.translate(sge.addr), length);
         left -= length;
     }
-    transfer(remote, Direction::Write, here.all(), there.all())
+    transfer(site, remote, Purpose::Receive, here.all(), there.all(), &names)
 }
 
 /// What a lookup that failed means for a payload.
@@ -236,26 +247,104 @@ pub(super) fn why(lookup: Lookup) -> MoveError {
     }
 }
 
-/// Moves bytes between the own process and another, or within the own.
+/// Moves bytes between the own process and another, or within the own. `keys` are those of the ranges `there`.
 pub(super) fn transfer(
+    site: &Site,
     remote: &Remote,
+    purpose: Purpose,
+    here: &[Span],
+    there: &[Span],
+    keys: &[u32],
+) -> Result<(), MoveError> {
+    let direction = if purpose == Purpose::Read { Direction::Read } else { Direction::Write };
+    if let Carrier::Kernel = remote.carrier() {
+        let pid = remote.pid().ok_or(MoveError::Gone)?;
+        // SAFETY: what is overwritten was given to the device for it: the caller looked its key up.
+        match unsafe { copy::transfer(pid, direction, here, there) } {
+            Ok(()) => return Ok(()),
+            Err(Fault::Denied) => remote.is_closed(),
+            Err(fault) => return Err(failed(fault)),
+        }
+    }
+    carry(site, remote, purpose, direction, here, there, keys)
+}
+
+/// The same where the kernel does not do it.
+#[cold]
+fn carry(
+    site: &Site,
+    remote: &Remote,
+    purpose: Purpose,
     direction: Direction,
     here: &[Span],
     there: &[Span],
+    keys: &[u32],
 ) -> Result<(), MoveError> {
-    let Some(pid) = remote.pid() else { return Err(MoveError::Gone) };
-    // SAFETY: what is overwritten was given to the device for it: the caller looked its key up.
-    match unsafe { copy::transfer(pid, direction, here, there) } {
-        Ok(()) => Ok(()),
-        Err(fault) => Err(failed(fault)),
+    let moved = match remote.carrier() {
+        Carrier::Kernel => Err(ferry::Failure::NoAnswer),
+        // SAFETY: as in `transfer`.
+        Carrier::Scratch(scratch) => unsafe { scratch.transfer(direction, here, there) },
+        Carrier::Ferry(peer) => {
+            let mut pieces = [Piece { key: 0, addr: 0, len: 0 }; MAX_SGE + 1];
+            for (piece, (span, key)) in pieces.iter_mut().zip(there.iter().zip(keys)) {
+                *piece = Piece { key: *key, addr: span.addr, len: span.len };
+            }
+            let pieces = &pieces[..there.len().min(keys.len()).min(MAX_SGE + 1)];
+            // SAFETY: as in `transfer`.
+            unsafe { ferry::transfer(&site.segment, peer, purpose, pieces, Local::Memory(here), LIMIT) }
+        }
+    };
+    moved.map_err(|failure| match failure {
+        // Bytes that arrive twice are the same.
+        ferry::Failure::Unclear => MoveError::Gone,
+        other => not_carried(other),
+    })
+}
+
+/// Carries out an atomic operation on eight bytes of the target, which `key` opens.
+pub(super) fn atomic(
+    site: &Site,
+    remote: &Remote,
+    key: u32,
+    addr: u64,
+    operation: Operation,
+) -> Result<u64, MoveError> {
+    let me = &*site.segment;
+    if let Carrier::Kernel = remote.carrier() {
+        let pid = remote.pid().ok_or(MoveError::Gone)?;
+        let lock = remote.atomics_lock().map_err(|_| MoveError::Gone)?;
+        // SAFETY: the eight bytes are within memory that its owner registered for this.
+        match unsafe { atomics::execute(lock, me.owner(), me, LIMIT, pid, addr, operation) } {
+            Ok(before) => return Ok(before),
+            Err(atomics::Failure::Unaligned) => return Err(MoveError::Target),
+            Err(atomics::Failure::Busy) => return Err(MoveError::Gone),
+            Err(atomics::Failure::Fault(Fault::Denied)) => remote.is_closed(),
+            Err(atomics::Failure::Fault(fault)) => return Err(failed(fault)),
+        }
     }
+    let done = match remote.carrier() {
+        Carrier::Kernel => Err(ferry::Failure::NoAnswer),
+        // SAFETY: as above.
+        Carrier::Scratch(scratch) => unsafe { scratch.atomic(me, addr, operation, LIMIT) },
+        Carrier::Ferry(peer) => ferry::atomic(me, peer, Piece { key, addr, len: 8 }, operation, LIMIT),
+    };
+    done.map_err(not_carried)
 }
 
 /// What a fault means for the request.
-pub(super) fn failed(fault: Fault) -> MoveError {
+fn failed(fault: Fault) -> MoveError {
     match fault {
         Fault::Local => MoveError::Sender,
         Fault::Remote => MoveError::Target,
         Fault::Gone | Fault::Denied | Fault::Os(_) => MoveError::Gone,
+    }
+}
+
+fn not_carried(failure: ferry::Failure) -> MoveError {
+    match failure {
+        ferry::Failure::Local => MoveError::Sender,
+        ferry::Failure::Remote | ferry::Failure::Refused => MoveError::Target,
+        ferry::Failure::Gone | ferry::Failure::NoAnswer | ferry::Failure::Os(_) => MoveError::Gone,
+        ferry::Failure::Unclear => MoveError::Unclear,
     }
 }

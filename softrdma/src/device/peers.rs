@@ -1,10 +1,11 @@
 //! Other processes of the folder, opened once and looked at again when they may have died.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use crate::host::copy::{self, Way};
+use crate::host::ferry::{Copying, Scratch, direct_to_oneself};
 use crate::host::keys::ROOT;
 use crate::host::lock::{Lock, SLOTS};
 use crate::host::memory::Memory;
@@ -20,6 +21,7 @@ const LIMIT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Peers {
     me: Arc<Segment>,
+    copying: Copying,
     slots: RwLock<Vec<Option<Arc<Remote>>>>,
 }
 
@@ -31,14 +33,27 @@ pub struct Remote {
     peer: Option<Arc<Peer>>,
     /// Its segment, as transactions see it.
     pub host: Host,
-    way: Way,
+    /// Whether the kernel copies between this process and that one, as far as is known.
+    direct: AtomicBool,
+    /// For payload within this process where the kernel does not.
+    scratch: Option<Scratch>,
+}
+
+/// What carries payload between this process and another.
+pub(super) enum Carrier<'a> {
+    /// The kernel, straight: [`copy`].
+    Kernel,
+    /// The other process, with shared memory in between: [`ferry`](crate::host::ferry).
+    Ferry(&'a Peer),
+    /// Within this process, a file in between.
+    Scratch(&'a Scratch),
 }
 
 impl Peers {
     /// Nobody is known yet.
     #[must_use]
-    pub fn new(me: Arc<Segment>) -> Self {
-        Self { me, slots: RwLock::default() }
+    pub fn new(me: Arc<Segment>, copying: Copying) -> Self {
+        Self { me, copying, slots: RwLock::default() }
     }
 
     /// The living process in a slot.
@@ -66,28 +81,25 @@ impl Peers {
         let place = &mut slots[usize::from(slot)];
         if place.as_ref().is_none_or(|remote| !remote.lives()) {
             // Nobody, somebody dead, or his successor.
-            *place = Remote::open(&self.me, slot).ok().map(Arc::new);
+            *place = Remote::open(&self.me, slot, self.copying).ok().map(Arc::new);
         }
         place.clone()
     }
 }
 
 impl Remote {
-    fn open(me: &Arc<Segment>, slot: u16) -> Result<Self> {
+    fn open(me: &Arc<Segment>, slot: u16, copying: Copying) -> Result<Self> {
+        let me = me.clone();
         if slot == me.owner().slot() {
-            // SAFETY: reads a number of the process.
-            let way = Way::Direct(unsafe { libc::getpid() });
-            return Ok(Self {
-                me: me.clone(),
-                peer: None,
-                host: Host::own(me.clone()).with_limit(LIMIT),
-                way,
-            });
+            let direct = copying == Copying::Auto && direct_to_oneself();
+            let scratch = if direct { None } else { Some(Scratch::new()?) };
+            let host = Host::own(me.clone()).with_limit(LIMIT);
+            return Ok(Self { me, peer: None, host, direct: direct.into(), scratch });
         }
         let peer = Arc::new(Peer::open(me.folder(), slot)?);
-        let way = copy::probe(&peer)?;
+        let direct = copying == Copying::Auto && matches!(copy::probe(&peer)?, Way::Direct(_));
         let host = Host::of_peer(me.clone(), peer.clone()).with_limit(LIMIT);
-        Ok(Self { me: me.clone(), peer: Some(peer), host, way })
+        Ok(Self { me, peer: Some(peer), host, direct: direct.into(), scratch: None })
     }
 
     /// Whether it lives, as far as was known some moments ago.
@@ -112,16 +124,27 @@ impl Remote {
 
     /// Its process id; `None` when it is dead or cannot be seen from here.
     pub fn pid(&self) -> Option<libc::pid_t> {
-        match (&self.peer, self.way) {
-            (None, Way::Direct(pid)) => Some(pid),
-            (None, Way::Closed(_)) => None,
-            (Some(peer), _) => peer.pid().ok()?,
+        match &self.peer {
+            // SAFETY: reads a number of the process.
+            None => Some(unsafe { libc::getpid() }),
+            Some(peer) => peer.pid().ok()?,
         }
     }
 
-    /// How payload travels.
-    pub fn way(&self) -> Way {
-        self.way
+    /// How payload travels, as far as is known.
+    pub(super) fn carrier(&self) -> Carrier<'_> {
+        match (&self.peer, &self.scratch) {
+            _ if self.direct.load(Ordering::Relaxed) => Carrier::Kernel,
+            (Some(peer), _) => Carrier::Ferry(peer),
+            (None, Some(scratch)) => Carrier::Scratch(scratch),
+            (None, None) => Carrier::Kernel,
+        }
+    }
+
+    /// Remembers that the kernel copies no longer.
+    #[cold]
+    pub(super) fn is_closed(&self) {
+        self.direct.store(false, Ordering::Relaxed);
     }
 
     /// Its segment's memory.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::host::Result;
+use crate::host::ferry::Copying;
 use crate::host::folder::{Config, Folder};
 use crate::host::keys::Keys;
 use crate::host::objects::{Host, Objects};
@@ -63,11 +64,19 @@ impl Site {
     /// # Errors
     /// As those of [`Folder::open`] and [`Segment::create`].
     pub fn open(config: &Config) -> Result<Self> {
+        Self::open_with(config, Copying::default())
+    }
+
+    /// As [`Site::open`], with the say how payload travels.
+    ///
+    /// # Errors
+    /// As those of [`Site::open`].
+    pub fn open_with(config: &Config, copying: Copying) -> Result<Self> {
         let segment = Arc::new(Segment::create(Arc::new(Folder::open(config)?))?);
         let objects = Objects::new(segment.clone())?;
         let keys = Keys::new(segment.clone())?;
         let own = Host::own(segment.clone());
-        let peers = Peers::new(segment.clone());
+        let peers = Peers::new(segment.clone(), copying);
         let gids = Mutex::new(Arc::from([]));
         Ok(Self { segment, objects, keys, own, peers, gids, gids_epoch: AtomicU64::new(0) })
     }

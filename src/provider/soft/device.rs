@@ -32,7 +32,7 @@ pub fn engine() -> Result<Arc<Device>> {
         Some(engine) => engine,
         None => {
             let folder = identity::folder().map_err(|error| refused(error.into()))?;
-            let engine = Device::open(&Settings { folder }).map_err(refused)?;
+            let engine = Device::open(&Settings { folder, copying: identity::copying() }).map_err(refused)?;
             *shared = Arc::downgrade(&engine);
             engine
         }

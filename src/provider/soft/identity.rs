@@ -12,6 +12,7 @@
 use core::ffi::CStr;
 use std::ffi::OsStr;
 
+use softrdma::device::Copying;
 use softrdma::host::folder::Config;
 
 use super::gids;
@@ -71,6 +72,15 @@ pub fn folder() -> softrdma::host::Result<Config> {
     let (dir, group) =
         (environment::trusted("IRONVERBS_SOFT_DIR"), environment::trusted("IRONVERBS_SOFT_GROUP"));
     Config::from_values(dir, group)
+}
+
+/// How payload travels: `IRONVERBS_SOFT_COPY`. What cannot be read is taken for `auto`, with a word in the log.
+pub fn copying() -> Copying {
+    let Some(value) = environment::trusted("IRONVERBS_SOFT_COPY") else { return Copying::Auto };
+    value.to_str().and_then(Copying::from_name).unwrap_or_else(|| {
+        log::warn(format_args!("IRONVERBS_SOFT_COPY is neither auto nor ferry: auto"));
+        Copying::Auto
+    })
 }
 
 /// What tells this host from others and stays the same over restarts: the number that systemd and D-Bus keep, else the

@@ -14,7 +14,7 @@ use super::mailbox::{
     Action, Ending, Job, MAILBOXES, Mailbox, Mailboxes, Phase, RING, STEP, in_phase, is_in, say_ended,
 };
 use super::memory::{File, Stop, range};
-use super::{Piece, Registered};
+use super::{Piece, Registered, after};
 
 /// How long the lock of the atomic operations is waited for: a living owner has it for microseconds.
 const ATOMICS: Duration = Duration::from_millis(100);
@@ -291,12 +291,7 @@ impl Worker<'_> {
                 file.take_in(self.mailbox.ring, &memory)?;
                 let before = word.load(Ordering::Acquire);
                 self.mailbox.value.store(before, Ordering::Relaxed);
-                let after = match operation {
-                    Operation::FetchAdd(n) => before.wrapping_add(n),
-                    Operation::CompareSwap { compare, .. } if compare != before => return Ok(()),
-                    Operation::CompareSwap { swap, .. } => swap,
-                    Operation::Write(value) => value,
-                };
+                let Some(after) = after(before, operation) else { return Ok(()) };
                 word.store(after, Ordering::Release);
                 // SAFETY: the memory is registered for being written by peers, so the program gave it away.
                 unsafe { file.bring_out(self.mailbox.ring, &memory) }?;
