@@ -114,7 +114,28 @@ fn main() -> ExitCode {
         Command::Doctor => Ok(doctor::report(places)),
     };
     done.unwrap_or_else(|problem| {
-        eprintln!("ironverbs: {problem}");
+        eprintln!("ironverbs: {}", plain(&problem));
         ExitCode::FAILURE
     })
+}
+
+/// A message without the error numbers that Rust adds to the system's words.
+fn plain(message: &str) -> String {
+    const NUMBER: &str = " (os error ";
+    let mut parts = message.split(NUMBER);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once(')').map_or(part, |(_, rest)| rest))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn numbers_of_errors_are_left_out() {
+        let error = std::io::Error::from_raw_os_error(libc::ENOENT);
+        assert_eq!(
+            super::plain(&format!("a: {error}; b: {error}.")),
+            "a: No such file or directory; b: No such file or directory."
+        );
+        assert_eq!(super::plain("none (here)"), "none (here)");
+    }
 }
