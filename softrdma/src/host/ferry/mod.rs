@@ -220,10 +220,13 @@ fn after(before: u64, operation: Operation) -> Option<u64> {
 /// How payload travels between processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Copying {
-    /// Straight where the kernel allows it, else with the target's help.
+    /// Straight where the kernel allows it, else with the target's help. This process consents where Yama makes others ask
+    /// ([`admit_peers`](super::copy::admit_peers)), and so do debuggers of the same user get in.
     #[default]
     Auto,
-    /// With the target's help always. This process's memory is not opened to others.
+    /// The same without consent.
+    NoConsent,
+    /// With the target's help always, and without consent.
     Ferry,
 }
 
@@ -241,6 +244,7 @@ impl Copying {
     pub fn prepare(self) -> bool {
         match self {
             Copying::Auto => needed(super::copy::admit_peers()),
+            Copying::NoConsent => needed(false),
             Copying::Ferry => true,
         }
     }
