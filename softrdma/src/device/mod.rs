@@ -53,6 +53,7 @@ use progress::Progress;
 use site::Site;
 
 pub use crate::core::request::Rejected;
+pub use crate::host::ferry::Copying;
 pub use channel::Channel;
 pub use completion::{CompletionQueue, CqFlags};
 pub use events::EventQueue;
@@ -68,15 +69,19 @@ pub use xrc::{OpenedQp, XrcDomain};
 pub struct Settings {
     /// The shared folder.
     pub folder: folder::Config,
+    /// How payload travels.
+    pub copying: Copying,
 }
 
 impl Settings {
     /// What the environment asks for.
     ///
     /// # Errors
-    /// [`Error::Host`] when it asks for something impossible.
+    /// [`Error::Host`] and [`Error::Invalid`] when it asks for something impossible.
     pub fn from_env() -> Result<Self> {
-        Ok(Settings { folder: folder::Config::from_env()? })
+        let copying = std::env::var("IRONVERBS_SOFT_COPY").unwrap_or_default();
+        let copying = Copying::from_name(&copying).ok_or(Error::Invalid("IRONVERBS_SOFT_COPY"))?;
+        Ok(Settings { folder: folder::Config::from_env()?, copying })
     }
 }
 
@@ -243,7 +248,7 @@ impl Device {
     /// # Errors
     /// [`Error::Host`] when the folder cannot be used or is full; [`Error::NoMemory`].
     pub fn open(settings: &Settings) -> Result<Arc<Self>> {
-        let site = Site::open(&settings.folder)?;
+        let site = Site::open_with(&settings.folder, settings.copying)?;
         let groups = multicast::Groups::new();
         Ok(Arc::new_cyclic(|device| Self {
             site,
@@ -273,6 +278,7 @@ impl Device {
     pub fn leave(&self) -> bool {
         let leaves = self.is_mine() && self.progress.stop();
         if leaves {
+            self.site.stop_helping();
             self.site.segment.leave();
         }
         leaves
