@@ -57,7 +57,7 @@ pub use crate::host::ferry::Copying;
 pub use channel::Channel;
 pub use completion::{CompletionQueue, CqFlags};
 pub use events::EventQueue;
-pub use memory::{DeviceMemory, Region, WindowType};
+pub use memory::{DeviceMemory, QueriedRegion, Region, WindowType};
 pub use qp::{QpInit, QueuePair};
 pub use qp_attributes::{Attributes, Capabilities, Path, Queried};
 pub use srq::{SharedReceiveQueue, SrqInit, SrqType};
