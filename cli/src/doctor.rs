@@ -9,14 +9,12 @@ use std::process::ExitCode;
 
 use softrdma::host::folder::{Config, Folder};
 
-use crate::Result;
 use crate::devices::with_software;
 use crate::library::{Device, Library};
 use crate::places::Places;
+use crate::{Result, plain};
 
-/// Room in shared memory below which queues of a few processes do not fit (bytes).
-const ROOM_MIN: u64 = 16 << 20;
-/// Room below which many queues may not (bytes).
+/// Room in shared memory below which the queues of many processes may not fit (bytes).
 const ROOM_WISHED: u64 = 256 << 20;
 /// Locked memory that registrations for hardware soon need more of (bytes).
 const LOCKED_WISHED: u64 = 64 << 20;
@@ -62,7 +60,7 @@ impl Report {
             Verdict::Note => "note",
             Verdict::Bad => "BAD ",
         };
-        println!("{word}  {what}: {finding}");
+        println!("{word}  {what}: {}", plain(finding));
         for command in repair {
             println!("        repair: {command}");
         }
@@ -171,9 +169,8 @@ impl Report {
         let room = if free == u64::MAX { "no limit".to_owned() } else { format!("{} free", size(free)) };
         let finding = format!("{path} has {room}");
         let repair = enlarge(&path);
-        if free < ROOM_MIN {
-            self.say(Verdict::Bad, "shared memory", &finding, &[&repair, CONTAINER_ROOM]);
-        } else if free < ROOM_WISHED {
+        // Whether it is enough for one process, the device itself shows below.
+        if free < ROOM_WISHED {
             let finding = format!("{finding}: enough for a few processes with small queues");
             self.say(Verdict::Note, "shared memory", &finding, &[&repair, CONTAINER_ROOM]);
         } else {

@@ -21,7 +21,7 @@
 //! # What is not there yet
 //!
 //! - An XRC target and the shared receive queue that a request names must belong to the same process.
-//! - Alternate paths are accepted as attributes and never migrated to.
+//! - Alternate paths: they are refused, as by every RoCE device.
 //! - Persistent flush, tag matching, TSO, raw packets and Ethernet queue pairs.
 //! - A request of a shared receive queue that a message had taken whose sender died within stays with its queue pair
 //!   until the next message there, its error or its reset, as on hardware; it is not put back by itself.

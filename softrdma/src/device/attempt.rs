@@ -15,7 +15,7 @@ use crate::core::requester::{Outcome, Syndrome};
 use crate::core::respond::{MoveError, Payload, Queues, Respond, Want};
 use crate::core::responder::{GRH_BYTES, Incoming, Remote as Memory, Target};
 use crate::core::shared::{Memory as _, Object, QpWord, Word};
-use crate::core::transport::{LockError, Operation as Locks, run};
+use crate::core::transport::{LockError, Operation as Locks, Transport as _, run};
 use crate::core::verbs::{Access, Opcode, QpState, QpType, SendFlags, Status};
 use crate::host::atomics::Operation;
 use crate::host::ferry::{Piece, Purpose};
@@ -337,6 +337,10 @@ impl Call<'_> {
                 }
                 Want::Move(payload) => {
                     let moved = self.move_bytes(remote, &target, &payload, entry.as_ref());
+                    if moved == Err(MoveError::Gone) && remote.overhears() {
+                        // It may sleep for this queue's next event.
+                        view.bell(queues.cq);
+                    }
                     respond.moved(view, moved);
                 }
                 Want::Invalidate(key) => {

@@ -52,5 +52,6 @@ pub mod slot;
 mod sys;
 #[cfg(test)]
 mod testing;
+pub(crate) mod thread;
 
 pub use error::{Error, Result};

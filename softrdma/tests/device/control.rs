@@ -5,7 +5,7 @@ use std::time::Instant;
 use softrdma::core::qp::Refused;
 use softrdma::core::receive::Sge;
 use softrdma::core::request::Rejected;
-use softrdma::core::verbs::{Access, Attr, Opcode, QpState, QpType, Status};
+use softrdma::core::verbs::{Access, Attr, Event, Opcode, QpState, QpType, Status};
 use softrdma::device::{
     Attributes, Capabilities, Error, LIMITS, QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType,
     WindowType, XrcDomain,
@@ -354,12 +354,25 @@ fn xrc_domains_are_those_of_their_files() {
     let open_qp = |domain| softrdma::device::OpenedQp::open(domain, qp.qp_num(), &node.events, 5);
     assert!(open_qp(&private).is_err());
     let opened = open_qp(&again).unwrap();
+    // Whoever has it open is told of its events.
+    device_events(&node, &qp);
     qp.destroy().unwrap();
+    set_state(opened.queue_pair(), QpState::Reset);
     bring_up(opened.queue_pair(), &attributes(77), QpState::Rts);
     opened.close().unwrap();
     assert_eq!((domain.close(), again.close(), private.close()), (Ok(()), Ok(()), Ok(())));
     let _ = std::fs::remove_file(std::env::temp_dir().join(name));
     assert!(matches!(open(fd(&one), false, false), Err(Error::NotFound)));
+}
+
+/// An event of a queue pair that is open twice, with the cookies 7 and 5.
+fn device_events(node: &Node, qp: &QueuePair) {
+    bring_up(qp, &attributes(77), QpState::Rts);
+    set_state(qp, QpState::Err);
+    let mut events = [node.events.next().unwrap(), node.events.next().unwrap()];
+    events.sort();
+    assert_eq!(events, [(Event::QpLastWqeReached, 5), (Event::QpLastWqeReached, 7)]);
+    assert!(!node.has_event());
 }
 
 #[test]

@@ -33,8 +33,7 @@ pub fn engine() -> Result<Arc<Device>> {
         Some(engine) => engine,
         None => {
             let folder = identity::folder().map_err(|error| refused(error.into()))?;
-            identity::consent();
-            let engine = Device::open(&Settings { folder }).map_err(refused)?;
+            let engine = Device::open(&Settings { folder, copying: identity::copying() }).map_err(refused)?;
             // SAFETY: the function stays as long as the library, and looks for a process that has no engine.
             AT_EXIT.call_once(|| unsafe {
                 libc::atexit(leave);
@@ -127,6 +126,18 @@ pub fn query(engine: &Device, guid: u64, attr: &mut ibv_device_attr_ex) {
     base.max_pkeys = 1;
     base.local_ca_ack_delay = ACK_DELAY;
     base.phys_port_cnt = port::NUMBER;
+    // No memory is ever pinned.
+    attr.odp_caps.general_caps = IBV_ODP_SUPPORT as u64 | IBV_ODP_SUPPORT_IMPLICIT as u64;
+    let every_datagram =
+        IBV_ODP_SUPPORT_SEND as u32 | IBV_ODP_SUPPORT_RECV as u32 | IBV_ODP_SUPPORT_SRQ_RECV as u32;
+    let every_write = every_datagram | IBV_ODP_SUPPORT_WRITE as u32;
+    let everything = every_write | IBV_ODP_SUPPORT_READ as u32 | IBV_ODP_SUPPORT_ATOMIC as u32;
+    attr.odp_caps.per_transport_caps = ibv_odp_caps_per_transport_caps {
+        rc_odp_caps: everything,
+        uc_odp_caps: every_write,
+        ud_odp_caps: every_datagram,
+    };
+    attr.xrc_odp_caps = everything;
     attr.completion_timestamp_mask = u64::MAX;
     attr.hca_core_clock = CLOCK_KHZ;
     attr.device_cap_flags_ex = u64::from(CAPABILITIES);
