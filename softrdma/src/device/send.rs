@@ -15,7 +15,7 @@ use crate::core::verbs::{Event, Opcode, QpState, SendFlags};
 
 use super::QueuePair;
 use super::attempt::{Initiator, attempt};
-use super::qp::Attributes;
+use super::qp_attributes::Attributes;
 use super::wr::{Data, Datagram, Wr};
 
 /// The number of the queue pair that stands for all members of a multicast group.
