@@ -55,7 +55,7 @@ pub use crate::core::request::Rejected;
 pub use channel::Channel;
 pub use completion::{CompletionQueue, CqFlags};
 pub use events::EventQueue;
-pub use memory::{DeviceMemory, Region, WindowType};
+pub use memory::{DeviceMemory, QueriedRegion, Region, WindowType};
 pub use qp::{Attributes, Capabilities, Path, QpInit, Queried, QueuePair};
 pub use srq::{SharedReceiveQueue, SrqInit, SrqType};
 pub use wr::{Data, Datagram, Wr};

@@ -127,6 +127,18 @@ pub fn query(engine: &Device, guid: u64, attr: &mut ibv_device_attr_ex) {
     base.max_pkeys = 1;
     base.local_ca_ack_delay = ACK_DELAY;
     base.phys_port_cnt = port::NUMBER;
+    // No memory is ever pinned.
+    attr.odp_caps.general_caps = IBV_ODP_SUPPORT as u64 | IBV_ODP_SUPPORT_IMPLICIT as u64;
+    let every_datagram =
+        IBV_ODP_SUPPORT_SEND as u32 | IBV_ODP_SUPPORT_RECV as u32 | IBV_ODP_SUPPORT_SRQ_RECV as u32;
+    let every_write = every_datagram | IBV_ODP_SUPPORT_WRITE as u32;
+    let everything = every_write | IBV_ODP_SUPPORT_READ as u32 | IBV_ODP_SUPPORT_ATOMIC as u32;
+    attr.odp_caps.per_transport_caps = ibv_odp_caps_per_transport_caps {
+        rc_odp_caps: everything,
+        uc_odp_caps: every_write,
+        ud_odp_caps: every_datagram,
+    };
+    attr.xrc_odp_caps = everything;
     attr.completion_timestamp_mask = u64::MAX;
     attr.hca_core_clock = CLOCK_KHZ;
     attr.device_cap_flags_ex = u64::from(CAPABILITIES);

@@ -367,8 +367,9 @@ fn object<'a>(qp: Handle<ibv_qp>) -> &'a Qp {
 
 /// Moves the queue pair through its states and sets attributes.
 pub fn modify(engine: &Device, qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_mask: c_int) -> Result<()> {
-    let (mask, asked) = qp_attr::asked(engine, attr, attr_mask)?;
-    object(qp).queue.modify(mask, &asked).map_err(refused)
+    let object = object(qp);
+    let (mask, asked) = qp_attr::asked(engine, object.qp_type, attr, attr_mask)?;
+    object.queue.modify(mask, &asked).map_err(refused)
 }
 
 /// Attributes, and what the queue pair was made with.
