@@ -133,8 +133,10 @@ impl<'a> Respond<'a> {
         if let Some(part) = self.parts[0].as_mut() {
             return Want::Transport(match part.step(memory) {
                 Progress::Done(end) => {
-                    self.parts.rotate_left(1);
-                    self.parts[2] = None;
+                    self.parts[0] = None;
+                    if self.parts[1].is_some() {
+                        self.parts.rotate_left(1);
+                    }
                     self.part_ended(memory, end);
                     Progress::Continue
                 }

@@ -1,7 +1,7 @@
 //! One request, carried out at its target by the process that posted it.
 //!
 //! What the rules need of the target is read behind the lock of its queue pair; where its queues are is looked up once per
-//! connection and kept ([`Route`]). A connection stays with the queue pair that it met first: one that has the same number
+//! connection and kept. A connection stays with the queue pair that it met first: one that has the same number
 //! later is another one.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::core::requester::{Outcome, Syndrome};
 use crate::core::respond::{MoveError, Payload, Queues, Respond, Want};
 use crate::core::responder::{GRH_BYTES, Incoming, Remote as Memory, Target};
 use crate::core::shared::{Memory as _, Object, QpWord, Word};
-use crate::core::transport::{LockError, Operation as Locks, run};
+use crate::core::transport::{LockError, Operation as Locks, Transport as _, run};
 use crate::core::verbs::{Access, Opcode, QpState, QpType, SendFlags, Status};
 use crate::host::atomics::Operation;
 use crate::host::ferry::{Piece, Purpose};
@@ -337,6 +337,10 @@ impl Call<'_> {
                 }
                 Want::Move(payload) => {
                     let moved = self.move_bytes(remote, &target, &payload, entry.as_ref());
+                    if moved == Err(MoveError::Gone) && remote.overhears() {
+                        // It may sleep for this queue's next event.
+                        view.bell(queues.cq);
+                    }
                     respond.moved(view, moved);
                 }
                 Want::Invalidate(key) => {

@@ -7,7 +7,7 @@
 //! | [`channel`], [`events`] | what a program sleeps on: completion channels and asynchronous events |
 //! | [`completion`] | completion queues: poll, arm, resize |
 //! | [`receive`], [`srq`] | receive requests: rings of queue pairs, shared receive queues |
-//! | [`qp`] | queue pairs: create, modify, query, destroy |
+//! | [`qp`], [`qp_attributes`] | queue pairs: create, modify, query, destroy; what changes, and which changes are accepted |
 //! | [`send`] | the send queue: what is carried out at once, what waits in a ring |
 //! | [`progress`] | requests that had to wait: tried again from later calls, and from a thread when their time comes |
 //! | [`multicast`], [`xrc`] | multicast groups; XRC domains and queue pairs opened by others |
@@ -29,6 +29,7 @@ pub mod payload;
 pub mod peers;
 pub mod progress;
 pub mod qp;
+pub mod qp_attributes;
 pub mod receive;
 pub mod send;
 pub mod site;
@@ -52,11 +53,13 @@ use progress::Progress;
 use site::Site;
 
 pub use crate::core::request::Rejected;
+pub use crate::host::ferry::Copying;
 pub use channel::Channel;
 pub use completion::{CompletionQueue, CqFlags};
 pub use events::EventQueue;
 pub use memory::{DeviceMemory, QueriedRegion, Region, WindowType};
-pub use qp::{Attributes, Capabilities, Path, QpInit, Queried, QueuePair};
+pub use qp::{QpInit, QueuePair};
+pub use qp_attributes::{Attributes, Capabilities, Path, Queried};
 pub use srq::{SharedReceiveQueue, SrqInit, SrqType};
 pub use wr::{Data, Datagram, Wr};
 pub use xrc::{OpenedQp, XrcDomain};
@@ -66,15 +69,19 @@ pub use xrc::{OpenedQp, XrcDomain};
 pub struct Settings {
     /// The shared folder.
     pub folder: folder::Config,
+    /// How payload travels.
+    pub copying: Copying,
 }
 
 impl Settings {
     /// What the environment asks for.
     ///
     /// # Errors
-    /// [`Error::Host`] when it asks for something impossible.
+    /// [`Error::Host`] and [`Error::Invalid`] when it asks for something impossible.
     pub fn from_env() -> Result<Self> {
-        Ok(Settings { folder: folder::Config::from_env()? })
+        let copying = std::env::var("IRONVERBS_SOFT_COPY").unwrap_or_default();
+        let copying = Copying::from_name(&copying).ok_or(Error::Invalid("IRONVERBS_SOFT_COPY"))?;
+        Ok(Settings { folder: folder::Config::from_env()?, copying })
     }
 }
 
@@ -119,13 +126,13 @@ pub struct Limits {
 
 /// The limits of every device.
 pub const LIMITS: Limits = Limits {
-    max_qp: 16 << 10,
+    max_qp: site::MAX_NUMBERED,
     max_qp_wr: 16 << 10,
     max_sge: 32,
     max_inline_data: 1024,
     max_cq: 1 << 16,
     max_cqe: 1 << 20,
-    max_srq: 16 << 10,
+    max_srq: site::MAX_NUMBERED,
     max_srq_wr: 16 << 10,
     max_mr: 1 << 20,
     max_mr_size: 1 << 63,
@@ -241,7 +248,7 @@ impl Device {
     /// # Errors
     /// [`Error::Host`] when the folder cannot be used or is full; [`Error::NoMemory`].
     pub fn open(settings: &Settings) -> Result<Arc<Self>> {
-        let site = Site::open(&settings.folder)?;
+        let site = Site::open_with(&settings.folder, settings.copying)?;
         let groups = multicast::Groups::new();
         Ok(Arc::new_cyclic(|device| Self {
             site,
@@ -271,6 +278,7 @@ impl Device {
     pub fn leave(&self) -> bool {
         let leaves = self.is_mine() && self.progress.stop();
         if leaves {
+            self.site.stop_helping();
             self.site.segment.leave();
         }
         leaves
@@ -381,7 +389,9 @@ impl Device {
     /// A completion of a send request was polled.
     fn polled(&self, qp_num: u32) {
         if let Some((_, index)) = site::place_of(qp_num) {
-            self.unpolled(index).fetch_sub(1, Ordering::Relaxed);
+            // Whoever writes to this process's queues can forge completions, but no room.
+            let less = |count: u32| count.checked_sub(1);
+            let _ = self.unpolled(index).fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
     }
 }

@@ -4,7 +4,6 @@
 //! bytes are read and written there in place. Many, and everything in other processes, the kernel moves, which answers a bad
 //! address with an error.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::core::completion::{STAGE_WORDS, Staged};
@@ -16,7 +15,6 @@ use crate::host::atomics::{self, Failure, Operation};
 use crate::host::copy::{self, Direction, Fault, Span};
 use crate::host::ferry::{self, Local, Piece, Purpose};
 use crate::host::keys::{self, Entry, Keys, Lookup, Pin};
-use crate::host::lock::Lock;
 
 use super::peers::Remote;
 use super::site::Site;
@@ -282,10 +280,10 @@ pub(super) fn transfer(
     here: &Spans,
     there: &Pieces,
 ) -> Result<(), MoveError> {
+    let direction = if purpose == Purpose::Read { Direction::Read } else { Direction::Write };
+    let mut spans = Spans::new();
+    there.all().iter().for_each(|piece| spans.push(piece.addr, piece.len));
     if let Some(pid) = remote.direct()? {
-        let direction = if purpose == Purpose::Read { Direction::Read } else { Direction::Write };
-        let mut spans = Spans::new();
-        there.all().iter().for_each(|piece| spans.push(piece.addr, piece.len));
         // SAFETY: what is overwritten was given to the device for it: the caller looked its key up.
         match unsafe { copy::transfer(pid, direction, here.all(), spans.all()) } {
             Err(Fault::Denied) => remote.close(),
@@ -301,33 +299,10 @@ pub(super) fn transfer(
             moved.map_err(not_ferried)
         }
         None => {
-            in_place(purpose, here.all(), there.all());
-            Ok(())
+            let scratch = remote.scratch().ok_or(MoveError::Gone)?;
+            // SAFETY: as above.
+            unsafe { scratch.transfer(direction, here.all(), spans.all()) }.map_err(not_ferried)
         }
-    }
-}
-
-/// Moves bytes within the own process where the kernel refuses to.
-#[cold]
-fn in_place(purpose: Purpose, here: &[Span], there: &[Piece]) {
-    let there = there.iter().map(|piece| Span { addr: piece.addr, len: piece.len });
-    let (mut there, mut here) = (there.filter(|span| span.len > 0), here.iter().filter(|span| span.len > 0));
-    let (mut one, mut other) = (here.next().copied(), there.next());
-    while let (Some(mine), Some(its)) = (one, other) {
-        let len = mine.len.min(its.len);
-        let (from, to) = if purpose == Purpose::Read { (its, mine) } else { (mine, its) };
-        // SAFETY: both ranges are registered memory of this process, or data to be sent; what is written was given to
-        // the device for it. They may overlap, as on a real device.
-        unsafe {
-            std::ptr::copy(
-                std::ptr::with_exposed_provenance::<u8>(from.addr as usize),
-                std::ptr::with_exposed_provenance_mut::<u8>(to.addr as usize),
-                len as usize,
-            );
-        }
-        let rest = |span: Span| Span { addr: span.addr.wrapping_add(len), len: span.len - len };
-        one = Some(rest(mine)).filter(|span| span.len > 0).or_else(|| here.next().copied());
-        other = Some(rest(its)).filter(|span| span.len > 0).or_else(|| there.next());
     }
 }
 
@@ -354,30 +329,12 @@ pub(super) fn atomic(
     }
     match remote.peer() {
         Some(peer) => ferry::atomic(segment, peer, piece, operation, FERRY_LIMIT).map_err(not_ferried),
-        None => atomic_in_place(site, lock, piece.addr, operation),
+        None => {
+            let scratch = remote.scratch().ok_or(MoveError::Gone)?;
+            // SAFETY: as above.
+            unsafe { scratch.atomic(segment, piece.addr, operation, ATOMIC_LIMIT) }.map_err(not_ferried)
+        }
     }
-}
-
-/// An atomic operation on the own memory where the kernel refuses to look.
-#[cold]
-fn atomic_in_place(site: &Site, lock: &Lock, addr: u64, operation: Operation) -> Result<u64, MoveError> {
-    if !addr.is_multiple_of(8) {
-        return Err(MoveError::Target);
-    }
-    let me = site.segment.owner();
-    // A lock taken over from the dead needs no repair here.
-    let _ = lock.lock(me, &*site.segment, ATOMIC_LIMIT).ok_or(MoveError::Gone)?;
-    // SAFETY: eight aligned bytes of memory that the program registered for this, accessed as an atomic.
-    let word = unsafe { &*std::ptr::with_exposed_provenance::<AtomicU64>(addr as usize) };
-    let before = word.load(Ordering::Relaxed);
-    match operation {
-        Operation::FetchAdd(n) => word.store(before.wrapping_add(n), Ordering::Release),
-        Operation::CompareSwap { compare, swap } if compare == before => word.store(swap, Ordering::Release),
-        Operation::CompareSwap { .. } => {}
-        Operation::Write(value) => word.store(value, Ordering::Release),
-    }
-    lock.unlock(me);
-    Ok(before)
 }
 
 /// What a fault means for the request.

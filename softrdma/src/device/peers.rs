@@ -1,11 +1,12 @@
 //! Other processes of the folder, opened once and looked at again when they may have died.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 use std::time::Duration;
 
 use crate::core::respond::MoveError;
 use crate::host::copy::{self, Way};
+use crate::host::ferry::{Copying, Scratch, direct_to_oneself, waits_for};
 use crate::host::keys::ROOT;
 use crate::host::lock::{Lock, SLOTS};
 use crate::host::memory::Memory;
@@ -21,6 +22,7 @@ const LIMIT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Peers {
     me: Arc<Segment>,
+    copying: Copying,
     slots: RwLock<Vec<Option<Arc<Remote>>>>,
 }
 
@@ -35,13 +37,15 @@ pub struct Remote {
     own_pid: Option<libc::pid_t>,
     /// The kernel moves no payload between the two.
     closed: AtomicBool,
+    /// What payload within this process goes through then.
+    scratch: OnceLock<Option<Scratch>>,
 }
 
 impl Peers {
     /// Nobody is known yet.
     #[must_use]
-    pub fn new(me: Arc<Segment>) -> Self {
-        Self { me, slots: RwLock::default() }
+    pub fn new(me: Arc<Segment>, copying: Copying) -> Self {
+        Self { me, copying, slots: RwLock::default() }
     }
 
     /// The living process in a slot.
@@ -69,26 +73,27 @@ impl Peers {
         let place = &mut slots[usize::from(slot)];
         if place.as_ref().is_none_or(|remote| !remote.lives()) {
             // Nobody, somebody dead, or his successor.
-            *place = Remote::open(&self.me, slot).ok().map(Arc::new);
+            *place = Remote::open(&self.me, slot, self.copying).ok().map(Arc::new);
         }
         place.clone()
     }
 }
 
 impl Remote {
-    fn open(me: &Arc<Segment>, slot: u16) -> Result<Self> {
+    fn open(me: &Arc<Segment>, slot: u16, copying: Copying) -> Result<Self> {
         let own = slot == me.owner().slot();
         let peer = if own { None } else { Some(Arc::new(Peer::open(me.folder(), slot)?)) };
         let (host, closed) = match &peer {
-            None => (Host::own(me.clone()), false),
+            None => (Host::own(me.clone()), !direct_to_oneself()),
             Some(peer) => {
                 (Host::of_peer(me.clone(), peer.clone()), matches!(copy::probe(peer)?, Way::Closed(_)))
             }
         };
+        let closed = AtomicBool::new(closed || copying == Copying::Ferry);
         // SAFETY: reads a number of the process.
         let own_pid = own.then(|| unsafe { libc::getpid() });
         let host = host.with_limit(LIMIT);
-        Ok(Self { me: me.clone(), peer, host, own_pid, closed: closed.into() })
+        Ok(Self { me: me.clone(), peer, host, own_pid, closed, scratch: OnceLock::new() })
     }
 
     /// Whether it lives, as far as was known some moments ago.
@@ -126,6 +131,16 @@ impl Remote {
     /// The kernel refuses to move payload: other ways are taken from now on.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was asked for help with payload and has not noticed.
+    pub(super) fn overhears(&self) -> bool {
+        self.peer.as_ref().is_some_and(|peer| waits_for(peer))
+    }
+
+    /// What payload within this process goes through where the kernel refuses to move it.
+    pub(super) fn scratch(&self) -> Option<&Scratch> {
+        self.scratch.get_or_init(|| Scratch::new().ok()).as_ref()
     }
 
     /// Its segment's memory.

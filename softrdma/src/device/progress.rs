@@ -108,10 +108,8 @@ impl Progress {
             self.shared.bell.notify_one();
         } else if !thread.ends {
             let (shared, device) = (self.shared.clone(), self.device.clone());
-            stay_loaded();
-            let builder = std::thread::Builder::new().name("ironverbs".into()).stack_size(256 << 10);
             // Without a thread, requests go on whenever the program polls.
-            thread.runs = without_signals(|| builder.spawn(move || shared.run(&device)).is_ok());
+            thread.runs = crate::host::thread::start("ironverbs", move || shared.run(&device)).is_ok();
         }
     }
 
@@ -205,33 +203,5 @@ impl Shared {
                 return;
             }
         }
-    }
-}
-
-/// Keeps the library that this code is in loaded until the process ends: a program may unload it, and a thread that runs
-/// in it would be left without its code.
-fn stay_loaded() {
-    // SAFETY: dladdr fills the struct for an address of this library; the name in it stays as long as that is loaded, which
-    // it is during the call. RTLD_NOLOAD loads nothing.
-    unsafe {
-        let mut info: libc::Dl_info = std::mem::zeroed();
-        let here = stay_loaded as fn() as *const libc::c_void;
-        if libc::dladdr(here, &raw mut info) != 0 && !info.dli_fname.is_null() {
-            libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE);
-        }
-    }
-}
-
-/// Runs this with all signals blocked, so that a thread made in it gets none of the program's.
-fn without_signals<T>(run: impl FnOnce() -> T) -> T {
-    // SAFETY: a signal set is plain memory; sigfillset and pthread_sigmask write only to what they are given.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        let mut before: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        let result = run();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-        result
     }
 }

@@ -8,14 +8,14 @@ use std::sync::atomic::Ordering;
 use crate::core::completion::Completion;
 use crate::core::deliver::Delivered;
 use crate::core::receive::Sge;
-use crate::core::request::{Limits, Operands, Posting, Rejected};
+use crate::core::request::{ATOMIC_WRITE_BYTES, Limits, Operands, Posting, Rejected};
 use crate::core::requester::{Action, Outcome, Posted, Requester, Work};
 use crate::core::shared::Object;
 use crate::core::verbs::{Event, Opcode, QpState, SendFlags};
 
 use super::QueuePair;
 use super::attempt::{Initiator, attempt};
-use super::qp::Attributes;
+use super::qp_attributes::Attributes;
 use super::wr::{Data, Datagram, Wr};
 
 /// The number of the queue pair that stands for all members of a multicast group.
@@ -85,7 +85,8 @@ pub(super) struct Ring {
 impl Ring {
     fn new(limits: &Limits) -> Self {
         let capacity = limits.max_send_wr as usize;
-        let (sges_each, inline_each) = (limits.max_send_sge as usize, limits.max_inline as usize);
+        let (sges_each, inline_each) =
+            (limits.max_send_sge as usize, limits.max_inline.max(ATOMIC_WRITE_BYTES) as usize);
         Self {
             slots: Vec::with_capacity(capacity),
             sges: Vec::with_capacity(capacity * sges_each),

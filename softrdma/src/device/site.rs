@@ -1,14 +1,13 @@
 //! What this process has in the folder, and what it sees of others: all that carrying out a request needs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::host::Result;
-use crate::host::copy;
-use crate::host::ferry::{Ferry, Piece, Purpose, Registered, with_keys};
+use crate::host::ferry::{Copying, Ferry, Piece, Purpose, Registered, with_keys};
 use crate::host::folder::{Config, Folder};
 use crate::host::keys::Keys;
-use crate::host::objects::{Host, Objects};
+use crate::host::objects::{self, Host, Objects};
 use crate::host::segment::Segment;
 
 use super::peers::Peers;
@@ -18,7 +17,8 @@ const INDEX_BITS: u32 = 14;
 /// Added to an index, so that no number is 0 or 1 (the special queue pairs).
 const FIRST: u32 = 2;
 /// Queue pairs, and shared receive queues, that a process can have: no number is 0xffffff, the multicast one.
-pub const MAX_NUMBERED: u32 = (1 << INDEX_BITS) - FIRST - 1;
+pub const MAX_NUMBERED: u32 = objects::MAX_NUMBERED;
+const _: () = assert!(MAX_NUMBERED == (1 << INDEX_BITS) - FIRST - 1);
 
 /// The number of a queue pair or shared receive queue: 24 bits.
 #[must_use]
@@ -54,7 +54,7 @@ pub struct Site {
     /// This process's part of copies that the kernel refuses.
     ferry: Ferry,
     /// Whether the kernel is likely to refuse.
-    likely: OnceLock<bool>,
+    likely: bool,
     /// The own segment, as transactions see it.
     pub own: Host,
     /// Other processes, and this one, by slot.
@@ -69,14 +69,23 @@ impl Site {
     /// # Errors
     /// As those of [`Folder::open`] and [`Segment::create`].
     pub fn open(config: &Config) -> Result<Self> {
+        Self::open_with(config, Copying::Auto)
+    }
+
+    /// As [`Site::open`], with the say how payload travels.
+    ///
+    /// # Errors
+    /// As those of [`Site::open`].
+    pub fn open_with(config: &Config, copying: Copying) -> Result<Self> {
+        // Before others see the process and find out what they may.
+        let likely = copying.prepare() || config.group.is_some();
         let segment = Arc::new(Segment::create(Arc::new(Folder::open(config)?))?);
         let objects = Objects::new(segment.clone())?;
         let keys = Arc::new(Keys::new(segment.clone())?);
         let ferry = Ferry::new(segment.clone());
         let own = Host::own(segment.clone());
-        let peers = Peers::new(segment.clone());
+        let peers = Peers::new(segment.clone(), copying);
         let gids = Mutex::new(Arc::from([]));
-        let likely = OnceLock::new();
         Ok(Self { segment, objects, keys, ferry, likely, own, peers, gids, gids_epoch: AtomicU64::new(0) })
     }
 
@@ -91,8 +100,7 @@ impl Site {
     /// Helps from now on where the kernel is likely to keep peers from this process's memory: they cannot ask while the
     /// program sleeps. For a process that has registered memory.
     pub fn help_if_likely(&self) {
-        let likely = || self.segment.folder().is_shared() || copy::likely_refused();
-        if *self.likely.get_or_init(likely) && !self.ferry.serving() {
+        if self.likely && !self.ferry.serving() {
             self.help();
         }
     }
@@ -103,6 +111,11 @@ impl Site {
         // Without help a peer's request gets no answer, and is tried again.
         let _ =
             self.ferry.serve(Arc::new(Registry { segment: self.segment.clone(), keys: self.keys.clone() }));
+    }
+
+    /// Helps no longer.
+    pub fn stop_helping(&self) {
+        self.ferry.stop();
     }
 
     /// Says which addresses are the device's own. Nobody answers at others.

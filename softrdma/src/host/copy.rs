@@ -233,21 +233,6 @@ pub fn probe(peer: &Peer) -> Result<Way> {
     Ok(Way::Closed(if n < 0 { cause } else { 0 }))
 }
 
-/// Whether peers of the same user are likely to be refused, as far as this process can tell without them.
-pub fn likely_refused() -> bool {
-    // SAFETY: reads a number of the process.
-    let dumpable = unsafe { libc::prctl(libc::PR_GET_DUMPABLE, 0, 0, 0, 0) } == 1;
-    let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
-    let restricted = yama.is_ok_and(|scope| scope.trim() != "0");
-    // A filter that peers share, most likely.
-    let (from, mut to) = (0u64, 0u64);
-    let range = |p: *mut u64| [libc::iovec { iov_base: p.cast(), iov_len: 8 }];
-    let (here, there) = (range(&raw mut to), range((&raw const from).cast_mut()));
-    // SAFETY: reads a number of the process; the only bytes written are `to`.
-    let filtered = unsafe { call(libc::getpid(), Direction::Read, &here, &there) } != 8;
-    !dumpable || restricted || filtered
-}
-
 /// Lets every process of the user that the kernel would otherwise allow reach this process's memory, where Yama
 /// restricts it to descendants. Also opens this process to debuggers, so it is for the program's user to ask for.
 /// `false` when the kernel has no Yama.

@@ -26,7 +26,6 @@
 //! closes descriptors it does not own counts as dead (`liveness`).
 //!
 //! # What is not here yet
-//! - A cache of open peers, and noticing that a peer grew or died outside of an operation.
 //! - An answer to a lock that was lost: a program that closes descriptors it does not own counts as dead, and its locks are
 //!   taken over while it still works. [`lock::Lock::unlock`] says so afterwards, and nobody listens yet: the device should
 //!   stop then.
@@ -53,5 +52,6 @@ pub mod slot;
 mod sys;
 #[cfg(test)]
 mod testing;
+pub(crate) mod thread;
 
 pub use error::{Error, Result};

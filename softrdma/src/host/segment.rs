@@ -213,7 +213,7 @@ impl Segment {
 
     /// The descriptor of the segment's file, as long as it means it; see [`Identity::check`].
     pub(crate) fn descriptor(&self, writes: bool) -> Option<RawFd> {
-        self.identity.check(self.file.as_ref()?.as_raw_fd(), writes, &self.memory)
+        self.identity.check(self.file.as_ref()?.as_raw_fd(), writes, self.memory.len() as u64)
     }
 
     fn books(&self) -> std::sync::MutexGuard<'_, Allocator> {
@@ -251,26 +251,26 @@ impl Liveness for Segment {
 
 /// Which file a descriptor means: a program may have closed it and opened another under its number.
 #[derive(Debug)]
-struct Identity {
+pub(crate) struct Identity {
     file: (u64, u64),
     confirmed: AtomicU64,
 }
 
 impl Identity {
-    fn of(stat: &libc::stat) -> Self {
+    pub(crate) fn of(stat: &libc::stat) -> Self {
         Identity { file: (stat.st_dev, stat.st_ino), confirmed: AtomicU64::new(0) }
     }
 
     /// The descriptor when it still means the file: looked at now before anything is written to it, else within the last
-    /// 100 ms. Also none when the process may not write files as long as the mapping: then the kernel would send SIGXFSZ.
-    fn check(&self, fd: RawFd, writes: bool, memory: &Memory) -> Option<RawFd> {
+    /// 100 ms. Also none when the process may not write files of `len` bytes: then the kernel would send SIGXFSZ.
+    pub(crate) fn check(&self, fd: RawFd, writes: bool, len: u64) -> Option<RawFd> {
         let now = sys::coarse_now();
         let old = now.wrapping_sub(self.confirmed.load(Ordering::Relaxed)) >= BELIEVED;
         if writes || old {
             sys::stat(fd).ok().filter(|stat| (stat.st_dev, stat.st_ino) == self.file)?;
         }
         if old {
-            (sys::file_limit() >= memory.len() as u64).then_some(())?;
+            (sys::file_limit() >= len).then_some(())?;
             self.confirmed.store(now, Ordering::Relaxed);
         }
         Some(fd)
@@ -398,7 +398,7 @@ impl Peer {
 
     /// The descriptor of the peer's segment, as long as it means it; see [`Identity::check`].
     pub(crate) fn descriptor(&self, writes: bool) -> Option<RawFd> {
-        self.identity.check(self.file.raw(), writes, &self.memory)
+        self.identity.check(self.file.raw(), writes, self.memory.len() as u64)
     }
 
     /// The lock of the atomic operations on the peer's memory.

@@ -10,8 +10,8 @@ use softrdma::core::receive::Sge;
 use softrdma::core::request::{Operands, Rejected};
 use softrdma::core::verbs::{Access, Attr, Event, Opcode, QpState, QpType, SendFlags, Status};
 use softrdma::device::{
-    Attributes, Capabilities, Channel, CompletionQueue, CqFlags, Data, Datagram, Device, EventQueue, Path,
-    QpInit, QueuePair, Region, Settings, SharedReceiveQueue, Wr,
+    Attributes, Capabilities, Channel, CompletionQueue, Copying, CqFlags, Data, Datagram, Device, EventQueue,
+    Path, QpInit, QueuePair, Region, Settings, SharedReceiveQueue, Wr,
 };
 use softrdma::host::folder::Config;
 
@@ -21,6 +21,12 @@ pub const GID: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0xff, 0xfe, 0,
 pub const ALL: Access = Access(0x1f);
 /// The key of all datagrams.
 pub const QKEY: u32 = 0x1111_1111;
+
+/// How payload travels in these tests: `IRONVERBS_SOFT_COPY`.
+pub fn copying() -> Copying {
+    let name = std::env::var("IRONVERBS_SOFT_COPY").unwrap_or_default();
+    Copying::from_name(&name).expect("IRONVERBS_SOFT_COPY")
+}
 
 /// A folder of its own for one test, removed at the end.
 pub struct Folder(PathBuf);
@@ -41,7 +47,7 @@ impl Folder {
 
     pub fn open(&self) -> Arc<Device> {
         let folder = Config { path: self.0.join("f"), group: None };
-        let device = Device::open(&Settings { folder }).unwrap();
+        let device = Device::open(&Settings { folder, copying: copying() }).unwrap();
         device.set_gids(&[GID]);
         device
     }
@@ -320,6 +326,11 @@ impl Words {
         // SAFETY: `bytes` is readable for its length.
         let n = unsafe { libc::write(self.0[side], bytes.as_ptr().cast(), bytes.len()) };
         assert_eq!(n, bytes.len() as isize);
+    }
+
+    /// The descriptor that becomes readable when words have come.
+    pub fn fd(&self, side: usize) -> i32 {
+        self.0[side]
     }
 
     pub fn get<const N: usize>(&self, side: usize) -> [u64; N] {

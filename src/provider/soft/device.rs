@@ -33,8 +33,7 @@ pub fn engine() -> Result<Arc<Device>> {
         Some(engine) => engine,
         None => {
             let folder = identity::folder().map_err(|error| refused(error.into()))?;
-            identity::consent();
-            let engine = Device::open(&Settings { folder }).map_err(refused)?;
+            let engine = Device::open(&Settings { folder, copying: identity::copying() }).map_err(refused)?;
             // SAFETY: the function stays as long as the library, and looks for a process that has no engine.
             AT_EXIT.call_once(|| unsafe {
                 libc::atexit(leave);

@@ -12,6 +12,7 @@
 //! | `memory` | copies between a ring and the process's own memory that answer a bad address with an error |
 //! | `service` | the target's side |
 //! | `passage` | the initiator's side |
+//! | `within` | both sides in one process, where even that is refused |
 //! | `registered` | a process's keys as its service looks at them |
 //!
 //! # What the target believes
@@ -35,17 +36,20 @@ mod memory;
 mod passage;
 mod registered;
 mod service;
+mod within;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::core::verbs::Access;
 
+use super::atomics::Operation;
 use super::error::{Error, Result};
-use super::segment::{Block, Segment};
+use super::segment::{Block, Peer, Segment};
 
 pub use passage::{Local, atomic, transfer};
 pub use registered::with_keys;
+pub use within::{Scratch, direct_to_oneself};
 
 /// What the target's memory is used for, which says what right is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +118,11 @@ pub enum Failure {
     Unclear,
     /// Another `errno` value.
     Os(i32),
+}
+
+/// Whether the peer was asked for help and does not give it yet: something must make it look ([`Ferry::wanted`]).
+pub fn waits_for(peer: &Peer) -> bool {
+    peer.ferry_state().is_ok_and(|word| word.load(Ordering::Relaxed) == mailbox::WANTED)
 }
 
 /// The owner's side: whether this process serves.
@@ -199,24 +208,57 @@ impl Drop for Ferry {
     }
 }
 
+/// What an atomic operation leaves where it found `before`; `None` when it leaves that.
+fn after(before: u64, operation: Operation) -> Option<u64> {
+    match operation {
+        Operation::FetchAdd(n) => Some(before.wrapping_add(n)),
+        Operation::CompareSwap { compare, swap } => (compare == before).then_some(swap),
+        Operation::Write(value) => Some(value),
+    }
+}
+
+/// How payload travels between processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Copying {
+    /// Straight where the kernel allows it, else with the target's help. This process consents where Yama makes others ask
+    /// ([`admit_peers`](super::copy::admit_peers)), and so do debuggers of the same user get in.
+    #[default]
+    Auto,
+    /// The same without consent.
+    NoConsent,
+    /// With the target's help always, and without consent.
+    Ferry,
+}
+
+impl Copying {
+    /// What the environment variable `IRONVERBS_SOFT_COPY` says: nothing or `auto`, or `ferry`; `None` for anything else.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "" | "auto" => Some(Copying::Auto),
+            "ferry" => Some(Copying::Ferry),
+            _ => None,
+        }
+    }
+
+    /// Makes this process as reachable as its user wants it, and tells whether it should serve from the start.
+    pub fn prepare(self) -> bool {
+        match self {
+            Copying::Auto => needed(super::copy::admit_peers()),
+            Copying::NoConsent => needed(false),
+            Copying::Ferry => true,
+        }
+    }
+}
+
 /// Whether peers of this process will need the ferry, as far as this process can tell: the kernel refuses the direct way
 /// even to one's own memory, or to whoever is not a debugger. `admitted` is the answer of
 /// [`admit_peers`](super::copy::admit_peers), which repairs Yama's `ptrace_scope` 1.
 ///
 /// A `false` may be wrong: a filter on the peer is the peer's to know, which then asks ([`Ferry::wanted`]).
 pub fn needed(admitted: bool) -> bool {
-    let mut byte = [0u8; 2];
-    let [from, to] = &mut byte;
-    let iovec = |b: &mut u8| libc::iovec { iov_base: std::ptr::from_mut(b).cast(), iov_len: 1 };
-    let (from, to) = (iovec(from), iovec(to));
-    // SAFETY: one byte of this function is copied to another; the other call only answers a number.
-    let (copied, dumpable) = unsafe {
-        (
-            libc::process_vm_readv(libc::getpid(), &raw const to, 1, &raw const from, 1, 0) == 1,
-            libc::prctl(libc::PR_GET_DUMPABLE) == 1,
-        )
-    };
+    // SAFETY: the call only answers a number.
+    let dumpable = unsafe { libc::prctl(libc::PR_GET_DUMPABLE) == 1 };
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     let scope = scope.ok().and_then(|s| s.trim().parse::<u8>().ok()).unwrap_or(0);
-    !copied || !dumpable || scope >= 2 || (scope == 1 && !admitted)
+    !direct_to_oneself() || !dumpable || scope >= 2 || (scope == 1 && !admitted)
 }
