@@ -6,6 +6,11 @@ use std::ffi::OsString;
 /// not choose what it opens or loads.
 pub fn trusted(name: &str) -> Option<OsString> {
     // Asked only if there is a variable, to save the system calls.
+    std::env::var_os(name).filter(|_| own_rights())
+}
+
+/// Whether the process runs with the rights of the user who started it.
+pub fn own_rights() -> bool {
     // SAFETY: neither call can fail.
-    std::env::var_os(name).filter(|_| unsafe { libc::getuid() == libc::geteuid() })
+    unsafe { libc::getuid() == libc::geteuid() }
 }

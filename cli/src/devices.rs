@@ -3,9 +3,9 @@
 use std::env;
 use std::process::ExitCode;
 
-use crate::Result;
 use crate::library::{Device, Library};
 use crate::places::Places;
+use crate::{Result, plain};
 
 /// Prints the devices; the software device as `ironverbs run` would show it.
 pub fn report(places: &Places) -> Result<ExitCode> {
@@ -28,7 +28,7 @@ fn print(device: &Device) {
     let played = if device.is_software() { "software device" } else { "kernel device" };
     println!("{}  {played}, node GUID {:016x}", device.name, device.guid);
     match &device.ports {
-        Err(why) => println!("  cannot be opened: {why}"),
+        Err(why) => println!("  cannot be opened: {}", plain(&why.to_string())),
         Ok(ports) => {
             for port in ports {
                 let attr = &port.attr;

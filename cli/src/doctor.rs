@@ -2,20 +2,19 @@
 
 use std::fs;
 use std::io;
+use std::net::TcpStream;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 
 use softrdma::host::folder::{Config, Folder};
 
-use crate::Result;
 use crate::devices::with_software;
 use crate::library::{Device, Library};
 use crate::places::Places;
+use crate::{Result, plain};
 
-/// Room in shared memory below which queues of a few processes do not fit (bytes).
-const ROOM_MIN: u64 = 16 << 20;
-/// Room below which many queues may not (bytes).
+/// Room in shared memory below which the queues of many processes may not fit (bytes).
 const ROOM_WISHED: u64 = 256 << 20;
 /// Locked memory that registrations for hardware soon need more of (bytes).
 const LOCKED_WISHED: u64 = 64 << 20;
@@ -44,6 +43,7 @@ pub fn report(places: Result<Places>) -> ExitCode {
         report.room(config.path.parent().unwrap_or(Path::new("/")));
     }
     report.copies();
+    report.loopback();
     report.locked_memory(!kernels.is_empty());
     report.software_device(&software);
     if report.works { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -60,7 +60,7 @@ impl Report {
             Verdict::Note => "note",
             Verdict::Bad => "BAD ",
         };
-        println!("{word}  {what}: {finding}");
+        println!("{word}  {what}: {}", plain(finding));
         for command in repair {
             println!("        repair: {command}");
         }
@@ -169,9 +169,8 @@ impl Report {
         let room = if free == u64::MAX { "no limit".to_owned() } else { format!("{} free", size(free)) };
         let finding = format!("{path} has {room}");
         let repair = enlarge(&path);
-        if free < ROOM_MIN {
-            self.say(Verdict::Bad, "shared memory", &finding, &[&repair, CONTAINER_ROOM]);
-        } else if free < ROOM_WISHED {
+        // Whether it is enough for one process, the device itself shows below.
+        if free < ROOM_WISHED {
             let finding = format!("{finding}: enough for a few processes with small queues");
             self.say(Verdict::Note, "shared memory", &finding, &[&repair, CONTAINER_ROOM]);
         } else {
@@ -217,6 +216,21 @@ impl Report {
             Err(errno) => {
                 let why = io::Error::from_raw_os_error(errno);
                 self.say(Verdict::Note, WHAT, &format!("the trial failed ({why}): {SLOWER}"), &[]);
+            }
+        }
+    }
+
+    /// The software device needs no network; programs that tell each other their numbers over TCP do.
+    fn loopback(&mut self) {
+        match std::net::TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| TcpStream::connect(listener.local_addr()?))
+        {
+            Ok(_) => {
+                self.say(Verdict::Good, "localhost", "TCP works, by which programs find each other", &[])
+            }
+            Err(why) => {
+                let finding = format!("no TCP ({why}), by which most programs find each other");
+                self.say(Verdict::Note, "localhost", &finding, &["sudo ip link set lo up"]);
             }
         }
     }

@@ -98,8 +98,9 @@ Environment:
   IRONVERBS_SOFT_COPY   ferry: payload always through shared memory, also where the kernel would copy it straight
   IRONVERBS_SOFT_DIR    folder in which processes meet, in place of /dev/shm/ironverbs-UID
   IRONVERBS_SOFT_GROUP  number of a group whose members may reach each other: /dev/shm/ironverbs-group-GID
+  IRONVERBS_SOFT_CONSENT  0: do not let the user's other processes copy from this one where Yama asks for consent
 
-Processes reach each other that use the same folder, see each other's process numbers, and have the same addresses.";
+Processes reach each other that use the same folder and have the same addresses.";
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -114,7 +115,28 @@ fn main() -> ExitCode {
         Command::Doctor => Ok(doctor::report(places)),
     };
     done.unwrap_or_else(|problem| {
-        eprintln!("ironverbs: {problem}");
+        eprintln!("ironverbs: {}", plain(&problem));
         ExitCode::FAILURE
     })
+}
+
+/// A message without the error numbers that Rust adds to the system's words.
+fn plain(message: &str) -> String {
+    const NUMBER: &str = " (os error ";
+    let mut parts = message.split(NUMBER);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once(')').map_or(part, |(_, rest)| rest))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn numbers_of_errors_are_left_out() {
+        let error = std::io::Error::from_raw_os_error(libc::ENOENT);
+        assert_eq!(
+            super::plain(&format!("a: {error}; b: {error}.")),
+            "a: No such file or directory; b: No such file or directory."
+        );
+        assert_eq!(super::plain("none (here)"), "none (here)");
+    }
 }

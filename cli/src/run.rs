@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::places::Places;
-use crate::{Result, Run};
+use crate::{Result, Run, plain};
 
 /// Replaces this process by the program.
 pub fn run(places: &Places, run: Run) -> Result<ExitCode> {
@@ -35,7 +35,7 @@ pub fn run(places: &Places, run: Run) -> Result<ExitCode> {
     }
     let program = &run.program[0];
     let why = Command::new(program).args(&run.program[1..]).envs(settings).exec();
-    eprintln!("ironverbs: {}: {why}", program.to_string_lossy());
+    eprintln!("ironverbs: {}: {}", program.to_string_lossy(), plain(&why.to_string()));
     // As a shell says it.
     Ok(ExitCode::from(if why.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }))
 }

@@ -8,22 +8,27 @@
 //!
 //! # How a message travels
 //!
-//! The initiator executes. A process that works its send queue ([`core::requester`]) takes the lock of the target queue
-//! pair in the target's segment, runs the target's rules there ([`core::respond`]), moves the payload, and gives the
-//! lock back. Nothing runs in the target. Death at any instruction leaves a lock with a dead owner and a journal; whoever
-//! takes the lock over repairs first ([`core::repair`]), and what was under way has then happened or not.
+//! The initiator executes. A process that works its send queue takes the lock of the target queue pair in the target's
+//! segment, runs the target's rules there ([`core::respond`]), moves the payload, and gives the lock back
+//! ([`device::attempt`](mod@device::attempt)). Nothing runs in the target. Death at any instruction leaves a lock with a
+//! dead owner and a journal; whoever takes the lock over repairs first ([`core::repair`]), and what was under way has then
+//! happened or not.
+//!
+//! The payload of a small send travels in the completion entry, and the target's owner moves it to its buffer when it takes
+//! the completion: no system call on either side. Everything else the kernel copies between the two processes
+//! ([`host::copy`]), and where it refuses, both sides do through shared memory ([`host::ferry`]).
 //!
 //! # What is not there yet
 //!
-//! - A send queue handles one request after the other and keeps requests on the heap, and a receive request is decoded
-//!   into a vector; a provider that wants millions of messages a second gives both a ring.
-//! - Multicast: the sender is to run [`core::respond`] once for each member; who is a member is not known here.
-//! - Completion queues are not resized; alternate paths are accepted as attributes and never migrated to.
+//! - An XRC target and the shared receive queue that a request names must belong to the same process.
+//! - Alternate paths: they are refused, as by every RoCE device.
 //! - Persistent flush, tag matching, TSO, raw packets and Ethernet queue pairs.
 //! - A request of a shared receive queue that a message had taken whose sender died within stays with its queue pair
 //!   until the next message there, its error or its reset, as on hardware; it is not put back by itself.
 //! - A process that is stopped (`SIGSTOP`) while it holds a lock holds up its peers until it goes on or dies.
-//! - The simulator does not reset queue pairs, bind windows or invalidate; unit tests cover those rules.
+//! - Memory that a program unmaps while it is registered: few bytes are read and written there in place, and that is a
+//!   fault of the program, where a real device has the pages pinned.
+//! - The simulator does not bind windows or invalidate; unit tests cover those rules.
 
 pub mod core;
 pub mod device;

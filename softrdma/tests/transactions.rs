@@ -643,6 +643,7 @@ fn respond(place: &Bare, qp: u32, opcode: Opcode, moved: Result<(), MoveError>) 
         src_qp: 2,
         path_matches: true,
         qkey: 0,
+        ipv4: false,
         length: 8,
         addr: 0,
         imm_or_key: 0,

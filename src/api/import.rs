@@ -7,8 +7,9 @@ use core::mem::MaybeUninit;
 use super::{device, entry};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
-use crate::provider::context;
 use crate::provider::object::Handle;
+use crate::provider::{self, context};
+use crate::uverbs::discovery::DeviceInfo;
 
 /// The number of the character device that `fd` is; EINVAL for anything else.
 fn character_device(fd: c_int) -> Result<libc::dev_t> {
@@ -28,11 +29,16 @@ fn character_device(fd: c_int) -> Result<libc::dev_t> {
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
     entry::pointer(|| {
-        let cdev = character_device(cmd_fd)?;
+        let named = provider::device_of(cmd_fd);
+        let cdev = if named.is_some() { 0 } else { character_device(cmd_fd)? };
+        let wanted = |info: &DeviceInfo| match &named {
+            Some(name) => info.sysfs_name == *name,
+            None => info.cdev == cdev,
+        };
         let devices = device::list().map_err(|_| Errno::ENODEV)?;
         let device = devices
             .into_iter()
-            .find(|device| device.found().is_some_and(|found| found.info().cdev == cdev))
+            .find(|device| device.found().is_some_and(|found| wanted(found.info())))
             .ok_or(Errno::ENODEV)?;
         // SAFETY: open, as seen above; the program gives it up, as the manual has it.
         let opened = unsafe { device.import(cmd_fd) }?;
@@ -100,8 +106,13 @@ pub unsafe extern "C" fn ibv_unimport_mr(mr: *mut ibv_mr) {
 /// `context` is null or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_import_dm(context: *mut ibv_context, dm_handle: u32) -> *mut ibv_dm {
-    // SAFETY: handed on to the caller.
-    entry::pointer(|| unsafe { context::provider(context) }?.import_dm(dm_handle))
+    entry::pointer(|| {
+        // SAFETY: handed on to the caller.
+        let dm = unsafe { context::provider(context) }?.import_dm(dm_handle)?;
+        // SAFETY: just made, and nobody else knows it yet.
+        unsafe { (*dm.as_ptr()).context = context };
+        Ok(dm)
+    })
 }
 
 /// Forgets imported device memory.

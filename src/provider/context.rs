@@ -71,7 +71,7 @@ pub fn create(device: DeviceRef, opened: Opened, async_fd: OwnedFd) -> Handle<ib
     let mut verbs: Box<verbs_context> = Box::new(unsafe { core::mem::zeroed() });
     verbs.sz = size_of::<verbs_context>();
     verbs.context.device = device.as_c();
-    verbs.context.cmd_fd = opened.context.file().map_or(-1, AsRawFd::as_raw_fd);
+    verbs.context.cmd_fd = opened.context.cmd_fd();
     verbs.context.async_fd = async_fd.as_raw_fd();
     verbs.context.num_comp_vectors = opened.num_comp_vectors as i32;
     verbs.context.mutex = libc::PTHREAD_MUTEX_INITIALIZER;

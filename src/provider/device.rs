@@ -15,7 +15,6 @@ use super::{Opening, Provider, plugin};
 use crate::abi::driver::{VSYSFS_READ_NODE_GUID, verbs_device, verbs_device_ops, verbs_sysfs_dev};
 use crate::abi::verbs::ibv_device;
 use crate::errno::{Errno, Result};
-use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::discovery::DeviceInfo;
 
 /// A device that a provider drives.
@@ -162,8 +161,8 @@ impl DeviceRef {
         match self.provider() {
             Some(provider) => {
                 // SAFETY: handed on to the caller.
-                let file = DeviceFile::from_fd(unsafe { OwnedFd::from_raw_fd(cmd_fd) });
-                provider.import(file).map(Opening::Native)
+                let file = unsafe { OwnedFd::from_raw_fd(cmd_fd) };
+                provider.import(self.info()?, file).map(Opening::Native)
             }
             None => plugin::import(self, cmd_fd).map(Opening::Plugin),
         }

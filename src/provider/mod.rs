@@ -21,7 +21,7 @@ pub mod wait;
 use core::ffi::{c_int, c_uint};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use crate::abi::driver::{verbs_context_ops, verbs_mr};
 use crate::abi::verbs::*;
@@ -34,6 +34,7 @@ use device::{DeviceRef, Found};
 use object::Handle;
 
 /// A kind of RDMA device.
+#[allow(unused_variables)]
 pub trait Provider: Sync {
     /// The name that the trace shows, for example `rxe`.
     fn name(&self) -> &'static str;
@@ -44,9 +45,14 @@ pub trait Provider: Sync {
     /// Opens the device that discovery found.
     fn open(&self, device: &DeviceInfo) -> Result<Opened>;
 
-    /// Joins the context that somebody else, perhaps another process, made with this command file; the file goes into the
-    /// context, or is closed on an error.
-    fn import(&self, file: DeviceFile) -> Result<Opened>;
+    /// Joins the context that somebody else, perhaps another process, made with this command file of the device; the file
+    /// goes into the context, or is closed on an error.
+    fn import(&self, device: &DeviceInfo, file: OwnedFd) -> Result<Opened>;
+
+    /// The device (`DeviceInfo::sysfs_name`) whose command file this is, where that is no character device of the kernel.
+    fn device_of(&self, cmd_fd: RawFd) -> Option<String> {
+        None
+    }
 }
 
 /// A device just opened: the context and what is known of the device.
@@ -85,7 +91,12 @@ pub struct AsyncEvent {
 }
 
 /// The providers written in Rust, in the order they are asked.
-static NATIVE: &[&dyn Provider] = &[&rxe::Rxe, &siw::Siw, &soft::Soft];
+static NATIVE: &[&dyn Provider] = &[&soft::Soft, &rxe::Rxe, &siw::Siw];
+
+/// The device whose command file this is, where that is no character device of the kernel.
+pub fn device_of(cmd_fd: RawFd) -> Option<String> {
+    NATIVE.iter().find_map(|provider| provider.device_of(cmd_fd))
+}
 
 /// How a device was opened.
 pub enum Opening {
@@ -186,6 +197,11 @@ pub unsafe extern "C" fn no_srq_ops(
 pub trait Context: Send + Sync {
     /// The command file, the way to the kernel; None for a device that is not the kernel's.
     fn file(&self) -> Option<&DeviceFile>;
+
+    /// What stands in `ibv_context.cmd_fd`.
+    fn cmd_fd(&self) -> RawFd {
+        self.file().map_or(-1, AsRawFd::as_raw_fd)
+    }
 
     /// The command file, for what cannot do without; EOPNOTSUPP where there is none.
     fn kernel(&self) -> Result<&DeviceFile> {

@@ -133,6 +133,9 @@ impl<'a> Deliver<'a> {
     fn payload(&self, word: u32) -> u64 {
         let bytes = self.stage.map_or(&[][..], |stage| stage.bytes);
         let rest = bytes.get(8 * word as usize..).unwrap_or(&[]);
+        if let Some(whole) = rest.first_chunk() {
+            return u64::from_ne_bytes(*whole);
+        }
         let mut value = [0; 8];
         let count = rest.len().min(8);
         value[..count].copy_from_slice(&rest[..count]);

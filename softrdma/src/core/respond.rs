@@ -62,9 +62,9 @@ pub enum MoveError {
     Sender,
     /// The target's memory is not there, though it was registered.
     Target,
-    /// The target died.
+    /// The target died, or does not move its part.
     Gone,
-    /// An atomic operation may have been carried out or not, so it must not be tried again.
+    /// Nobody knows whether it happened, and it must not happen twice (atomics).
     Unclear,
 }
 
@@ -133,8 +133,10 @@ impl<'a> Respond<'a> {
         if let Some(part) = self.parts[0].as_mut() {
             return Want::Transport(match part.step(memory) {
                 Progress::Done(end) => {
-                    self.parts.rotate_left(1);
-                    self.parts[2] = None;
+                    self.parts[0] = None;
+                    if self.parts[1].is_some() {
+                        self.parts.rotate_left(1);
+                    }
                     self.part_ended(memory, end);
                     Progress::Continue
                 }
@@ -183,7 +185,9 @@ impl<'a> Respond<'a> {
             (Ok(()), _) => self.phase = self.payload_done(receive, plan),
             (Err(MoveError::Sender), _) => self.phase = Phase::Done(Outcome::Local(Status::LocProtErr)),
             (Err(MoveError::Gone), _) => self.phase = Phase::Done(Outcome::NoAnswer),
-            (Err(MoveError::Unclear), _) => self.phase = Phase::Done(Outcome::Local(Status::RetryExcErr)),
+            (Err(MoveError::Unclear), _) => {
+                self.phase = Phase::Done(Outcome::Refused(Syndrome::Operational));
+            }
             (Err(MoveError::Target), Some((take, completion))) if plan.remote == Remote::None => {
                 // The receiver's own buffers: as if their key had been wrong.
                 let completion = failed(completion, Status::LocProtErr);

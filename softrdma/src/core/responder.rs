@@ -56,6 +56,8 @@ pub struct Incoming {
     pub path_matches: bool,
     /// Datagrams: the key sent.
     pub qkey: u32,
+    /// Datagrams: whether the header in front is an IPv4 one.
+    pub ipv4: bool,
     /// Bytes of payload, or read, or to flush.
     pub length: u64,
     /// Remote address.
@@ -294,7 +296,11 @@ fn flags(request: &Incoming, datagram: bool) -> WcFlags {
         Opcode::SendWithInv => WcFlags::WITH_INV,
         _ => WcFlags::NONE,
     };
-    if datagram { imm.and(WcFlags::GRH) } else { imm }
+    match (datagram, request.ipv4) {
+        (true, true) => imm.and(WcFlags::GRH).and(WcFlags::IPV4),
+        (true, false) => imm.and(WcFlags::GRH),
+        (false, _) => imm,
+    }
 }
 
 #[cfg(test)]
@@ -323,6 +329,7 @@ mod tests {
         src_qp: 9,
         path_matches: true,
         qkey: 0x11,
+        ipv4: false,
         length: 16,
         addr: 0x1000,
         imm_or_key: 5,

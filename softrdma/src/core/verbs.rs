@@ -248,6 +248,9 @@ flags! {
         WITH_IMM = 1 << 1,
         /// A key was invalidated.
         WITH_INV = 1 << 3,
+        /// With `GRH`: the header is an IPv4 one, in the last 20 of the 40 bytes. Not one of the enumeration: adapters tell the
+        /// type of a RoCE packet in the service level, which RoCE has no other use for.
+        IPV4 = 1 << 31,
     }
 }
 

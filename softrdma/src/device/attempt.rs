@@ -1,10 +1,11 @@
 //! One request, carried out at its target by the process that posted it.
 //!
 //! What the rules need of the target is read behind the lock of its queue pair; where its queues are is looked up once per
-//! connection and kept ([`Route`]). A connection stays with the queue pair that it met first: one that has the same number
+//! connection and kept. A connection stays with the queue pair that it met first: one that has the same number
 //! later is another one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::core::completion::{Completion, wanted, wants};
 use crate::core::deliver::{Deliver, Delivered};
@@ -14,21 +15,22 @@ use crate::core::requester::{Outcome, Syndrome};
 use crate::core::respond::{MoveError, Payload, Queues, Respond, Want};
 use crate::core::responder::{GRH_BYTES, Incoming, Remote as Memory, Target};
 use crate::core::shared::{Memory as _, Object, QpWord, Word};
-use crate::core::transport::{LockError, Operation, run};
+use crate::core::transport::{LockError, Operation as Locks, Transport as _, run};
 use crate::core::verbs::{Access, Opcode, QpState, QpType, SendFlags, Status};
-use crate::host::atomics;
-use crate::host::copy::Span;
-use crate::host::ferry::Purpose;
+use crate::host::atomics::Operation;
+use crate::host::ferry::{Piece, Purpose};
 use crate::host::keys::{self, Entry, Lookup};
 use crate::host::objects::{Held, View};
 
 use super::attributes::{QP_WORDS, QpAttributes, SrqAttributes, load};
 use super::multicast::is_group;
-use super::payload::{self, Gathered, LIMIT};
+use super::payload::{self, Gathered, Pieces};
 use super::peers::Remote;
 use super::site::{Site, now, place_of};
 use super::wr::{Data, Wr};
 
+/// How long the users of a window are waited for that is bound anew or invalidated.
+const LIMIT: Duration = Duration::from_secs(1);
 /// Targets that a datagram queue pair knows at a time.
 const ROUTES: usize = 16;
 
@@ -170,6 +172,7 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
         src_qp: from.qp_num,
         path_matches: true,
         qkey,
+        ipv4: wr.datagram.as_ref().is_some_and(|to| to.grh[0] >> 4 != 6),
         length,
         addr,
         imm_or_key: wr.imm_or_key,
@@ -247,7 +250,7 @@ impl Call<'_> {
         let remote = &*route.remote;
         let view = remote.host.with(&route.held);
         let qp = Object::Qp(route.qp);
-        let mut operation = Operation::new(&view);
+        let mut operation = Locks::new(&view);
         operation.lock(qp)?;
         let words: [u64; QP_WORDS] = load(&view, qp);
         let xrc_changed = route.attributes.is_some_and(|attributes| attributes.qp_type == QpType::XrcRecv)
@@ -286,7 +289,7 @@ impl Call<'_> {
         &self,
         remote: &Remote,
         view: &View<'_>,
-        operation: &mut Operation<'_, View<'_>>,
+        operation: &mut Locks<'_, View<'_>>,
         qp_num: u32,
         attributes: &QpAttributes,
         queues: Queues,
@@ -334,6 +337,10 @@ impl Call<'_> {
                 }
                 Want::Move(payload) => {
                     let moved = self.move_bytes(remote, &target, &payload, entry.as_ref());
+                    if moved == Err(MoveError::Gone) && remote.overhears() {
+                        // It may sleep for this queue's next event.
+                        view.bell(queues.cq);
+                    }
                     respond.moved(view, moved);
                 }
                 Want::Invalidate(key) => {
@@ -362,13 +369,14 @@ impl Call<'_> {
             Payload::Remote(memory) => memory,
         };
         let Some(entry) = entry.filter(|_| self.incoming.length > 0) else { return Ok(()) };
-        let addr = entry.translate(self.incoming.addr);
-        let there = [Span { addr, len: self.incoming.length }];
+        let piece =
+            Piece { key: self.rkey, addr: entry.translate(self.incoming.addr), len: self.incoming.length };
         let copy = |purpose| {
             let here = payload::local(self.site, self.wr).ok_or(MoveError::Sender)?;
-            payload::transfer(self.site, remote, purpose, here.all(), &there, &[self.rkey])
+            let mut there = Pieces::new();
+            there.push(piece);
+            payload::transfer(self.site, remote, purpose, &here, &there)
         };
-        let atomic = |operation| payload::atomic(self.site, remote, self.rkey, addr, operation);
         match memory {
             Memory::None | Memory::Flush => Ok(()),
             Memory::Write => copy(Purpose::Write),
@@ -378,16 +386,17 @@ impl Call<'_> {
                     return Err(MoveError::Sender);
                 };
                 let operation = match self.wr.opcode {
-                    Opcode::CmpAndSwp => atomics::Operation::CompareSwap { compare: compare_add, swap },
-                    _ => atomics::Operation::FetchAdd(compare_add),
+                    Opcode::CmpAndSwp => Operation::CompareSwap { compare: compare_add, swap },
+                    _ => Operation::FetchAdd(compare_add),
                 };
-                let before = atomic(operation)?;
+                let before = payload::atomic(self.site, remote, piece, operation)?;
                 let Data::Sges(sges) = self.wr.data else { return Err(MoveError::Sender) };
                 payload::answer(self.site, sges, before)
             }
             Memory::AtomicWrite => {
                 let value = self.payload.and_then(|bytes| bytes.try_into().ok()).ok_or(MoveError::Sender)?;
-                atomic(atomics::Operation::Write(u64::from_ne_bytes(value))).map(|_| ())
+                let operation = Operation::Write(u64::from_ne_bytes(value));
+                payload::atomic(self.site, remote, piece, operation).map(|_| ())
             }
         }
     }

@@ -75,7 +75,7 @@ impl Channel {
     pub fn next_with(&self, count: impl FnOnce(usize)) -> io::Result<usize> {
         loop {
             self.bell.take()?;
-            self.device.help();
+            self.device.site.help_if_wanted();
             let mut state = self.state();
             if state.pending.is_empty() {
                 self.collect(&mut state);

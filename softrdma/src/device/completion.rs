@@ -16,6 +16,11 @@ use crate::host::objects::{Held, Shape};
 use super::attempt::complete;
 use super::{Channel, Device, Error, EventQueue, LIMITS, Result, busy};
 
+/// Polls in vain after which a program that polls gives way to others now and then: some tens of microseconds.
+const PATIENT: u32 = 2000;
+/// Every so many polls it does.
+const YIELDS: u32 = 64;
+
 /// Flags of a completion queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CqFlags {
@@ -54,6 +59,8 @@ struct Reader {
     words: usize,
     head_at: u64,
     tail_at: u64,
+    /// Polls that found nothing since the last that found something.
+    empty_polls: u32,
 }
 
 impl Reader {
@@ -62,7 +69,16 @@ impl Reader {
         let ring = at(Word::Entry { cq, slot: 0, word: 0 })?;
         let stride = at(Word::Entry { cq, slot: 1, word: 0 })? - ring;
         let (head_at, tail_at) = (at(Word::Cq(cq, CqWord::Head))?, at(Word::Cq(cq, CqWord::Tail))?);
-        Ok(Self { head, capacity, ring, stride, words: (stride / 8) as usize, head_at, tail_at })
+        Ok(Self {
+            head,
+            capacity,
+            ring,
+            stride,
+            words: (stride / 8) as usize,
+            head_at,
+            tail_at,
+            empty_polls: 0,
+        })
     }
 
     /// Entries that wait; none when the count cannot be true.
@@ -143,7 +159,6 @@ impl CompletionQueue {
     /// The queue is locked meanwhile: `take` must not poll it.
     pub fn poll(&self, max: u32, take: &mut impl FnMut(&Completion)) -> u32 {
         self.device.progress.make(&self.device);
-        self.device.help();
         let mut reader = self.reader();
         let memory = self.device.site.segment.memory();
         let mut taken = 0;
@@ -151,7 +166,7 @@ impl CompletionQueue {
         while taken < max {
             let Ok(words) = memory.words(reader.entry(head), reader.words) else { break };
             let first = words[0].load(Ordering::Acquire);
-            if first as u32 != head.wrapping_add(1) {
+            if first as u32 != head.wrapping_add(1) || !self.device.is_mine() {
                 break;
             }
             head = head.wrapping_add(1);
@@ -162,6 +177,14 @@ impl CompletionQueue {
         }
         if head != reader.head {
             reader.move_head(memory, head);
+            reader.empty_polls = 0;
+        } else if max > 0 {
+            reader.empty_polls = reader.empty_polls.wrapping_add(1);
+            if reader.empty_polls > PATIENT && reader.empty_polls.is_multiple_of(YIELDS) {
+                drop(reader);
+                // Whoever is to complete something here shares the processors with this program.
+                std::thread::yield_now();
+            }
         }
         taken
     }

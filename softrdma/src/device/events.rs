@@ -54,7 +54,9 @@ impl Subscribers {
         let subscribers = self.all().get(&object).cloned().unwrap_or_default();
         for subscriber in subscribers {
             if let Some(queue) = subscriber.queue.upgrade() {
-                queue.pending().push_back(Waiting { event, object, cookie: subscriber.cookie });
+                let mut pending = queue.pending();
+                pending.push_back(Waiting { event, object, cookie: subscriber.cookie });
+                // Whoever counts both finds them equal.
                 queue.bell.ring();
             }
         }
@@ -172,7 +174,8 @@ impl EventQueue {
         let subscribers = self.device.subscribers.all().get(&object).cloned().unwrap_or_default();
         for subscriber in subscribers {
             let Some(queue) = subscriber.queue.upgrade() else { continue };
-            queue.pending().push_back(Waiting { event, object, cookie: subscriber.cookie });
+            let mut pending = queue.pending();
+            pending.push_back(Waiting { event, object, cookie: subscriber.cookie });
             if !std::ptr::eq(&*queue, self) {
                 queue.bell.ring();
             }

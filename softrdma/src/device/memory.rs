@@ -25,6 +25,21 @@ pub struct Region {
     pub rkey: u32,
 }
 
+/// What a region is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueriedRegion {
+    /// Protection domain.
+    pub pd: u32,
+    /// First byte in this process.
+    pub addr: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Address of the first byte for users of the key.
+    pub iova: u64,
+    /// Rights.
+    pub access: Access,
+}
+
 /// Kind of a memory window (`enum ibv_mw_type`).
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,8 +71,30 @@ impl Device {
     /// memory that is not there, [`Error::NoMemory`].
     pub fn register(&self, pd: u32, addr: u64, length: u64, iova: u64, access: Access) -> Result<Region> {
         let entry = region(pd, (addr, length, iova), access)?;
+        check_mapped(addr, length, access.has(Access::LOCAL_WRITE))?;
+        self.add_region(&entry)
+    }
+
+    /// As [`Device::register`], for memory that need not be there before it is used: requests fail that meet a hole.
+    ///
+    /// # Errors
+    /// As those of [`Device::register`], but for [`Error::Fault`].
+    pub fn register_on_demand(
+        &self,
+        pd: u32,
+        addr: u64,
+        length: u64,
+        iova: u64,
+        access: Access,
+    ) -> Result<Region> {
+        self.add_region(&region(pd, (addr, length, iova), access)?)
+    }
+
+    fn add_region(&self, entry: &Entry) -> Result<Region> {
+        let pd = entry.key.pd;
         self.hold_pd(pd)?;
-        match self.site.keys.add(&entry) {
+        self.site.help_if_likely();
+        match self.site.keys.add(entry) {
             Ok(key) => Ok(Region { lkey: key, rkey: key }),
             Err(e) => {
                 self.release_pd(pd);
@@ -87,6 +124,9 @@ impl Device {
         if self.is_bound(lkey) {
             return Err(Error::Busy);
         }
+        if translation.is_some() || access.is_some() {
+            check_mapped(after.base, after.key.length, after.key.access.has(Access::LOCAL_WRITE))?;
+        }
         self.hold_pd(after.key.pd)?;
         let changed = self.site.keys.change(lkey, lkey as u8, &after);
         self.release_pd(if changed.is_ok() { before.key.pd } else { after.key.pd });
@@ -107,6 +147,19 @@ impl Device {
         self.end_key(lkey)?;
         self.release_pd(entry.key.pd);
         Ok(())
+    }
+
+    /// What a region is; `None` where there is none with this key.
+    #[must_use]
+    pub fn query_region(&self, lkey: u32) -> Option<QueriedRegion> {
+        let Entry { key, base } = self.region(lkey).ok()?;
+        Some(QueriedRegion {
+            pd: key.pd,
+            addr: base,
+            length: key.length,
+            iova: key.start,
+            access: key.access,
+        })
     }
 
     fn region(&self, lkey: u32) -> Result<Entry> {
@@ -188,7 +241,7 @@ impl Device {
     }
 }
 
-/// The entry of a region, whose memory is looked at.
+/// The entry of a region.
 fn region(pd: u32, (addr, length, iova): (u64, u64, u64), access: Access) -> Result<Entry> {
     let writes = Access::REMOTE_WRITE.and(Access::REMOTE_ATOMIC);
     if access.any(writes) && !access.has(Access::LOCAL_WRITE) {
@@ -198,7 +251,6 @@ fn region(pd: u32, (addr, length, iova): (u64, u64, u64), access: Access) -> Res
     {
         return Err(Error::Invalid("range"));
     }
-    check_mapped(addr, length, access.has(Access::LOCAL_WRITE))?;
     let key = Key { kind: Kind::Region, valid: true, pd, start: iova, length, access };
     Ok(Entry { key, base: addr })
 }

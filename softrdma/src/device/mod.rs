@@ -7,7 +7,7 @@
 //! | [`channel`], [`events`] | what a program sleeps on: completion channels and asynchronous events |
 //! | [`completion`] | completion queues: poll, arm, resize |
 //! | [`receive`], [`srq`] | receive requests: rings of queue pairs, shared receive queues |
-//! | [`qp`] | queue pairs: create, modify, query, destroy |
+//! | [`qp`], [`qp_attributes`] | queue pairs: create, modify, query, destroy; what changes, and which changes are accepted |
 //! | [`send`] | the send queue: what is carried out at once, what waits in a ring |
 //! | [`progress`] | requests that had to wait: tried again from later calls, and from a thread when their time comes |
 //! | [`multicast`], [`xrc`] | multicast groups; XRC domains and queue pairs opened by others |
@@ -29,6 +29,7 @@ pub mod payload;
 pub mod peers;
 pub mod progress;
 pub mod qp;
+pub mod qp_attributes;
 pub mod receive;
 pub mod send;
 pub mod site;
@@ -45,7 +46,6 @@ use std::time::Instant;
 use crate::core::shared::Object;
 use crate::core::transport::{LockError, Transport, acquire};
 use crate::host;
-use crate::host::ferry::{self, Ferry, Piece, Purpose};
 use crate::host::folder;
 
 use events::Subscribers;
@@ -57,8 +57,9 @@ pub use crate::host::ferry::Copying;
 pub use channel::Channel;
 pub use completion::{CompletionQueue, CqFlags};
 pub use events::EventQueue;
-pub use memory::{DeviceMemory, Region, WindowType};
-pub use qp::{Attributes, Capabilities, Path, QpInit, Queried, QueuePair};
+pub use memory::{DeviceMemory, QueriedRegion, Region, WindowType};
+pub use qp::{QpInit, QueuePair};
+pub use qp_attributes::{Attributes, Capabilities, Path, Queried};
 pub use srq::{SharedReceiveQueue, SrqInit, SrqType};
 pub use wr::{Data, Datagram, Wr};
 pub use xrc::{OpenedQp, XrcDomain};
@@ -125,13 +126,13 @@ pub struct Limits {
 
 /// The limits of every device.
 pub const LIMITS: Limits = Limits {
-    max_qp: 16 << 10,
+    max_qp: site::MAX_NUMBERED,
     max_qp_wr: 16 << 10,
     max_sge: 32,
     max_inline_data: 1024,
     max_cq: 1 << 16,
     max_cqe: 1 << 20,
-    max_srq: 16 << 10,
+    max_srq: site::MAX_NUMBERED,
     max_srq_wr: 16 << 10,
     max_mr: 1 << 20,
     max_mr_size: 1 << 63,
@@ -219,7 +220,6 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub struct Device {
     pub(crate) site: Site,
     pub(crate) progress: Progress,
-    ferry: Ferry,
     subscribers: Subscribers,
     domains: Mutex<Domains>,
     xrc_domains: Mutex<xrc::Domains>,
@@ -235,17 +235,6 @@ pub struct Device {
     epoch: Instant,
 }
 
-/// The device's keys, as the service looks at them.
-struct Registered(Weak<Device>);
-
-impl ferry::Registered for Registered {
-    fn with(&self, purpose: Purpose, piece: &Piece, access: &mut dyn FnMut()) -> bool {
-        self.0.upgrade().is_some_and(|device| {
-            ferry::with_keys(&device.site.segment, &device.site.keys, purpose, piece, access)
-        })
-    }
-}
-
 /// Protection domains, and how many objects are in each.
 #[derive(Debug, Default)]
 struct Domains {
@@ -259,12 +248,9 @@ impl Device {
     /// # Errors
     /// [`Error::Host`] when the folder cannot be used or is full; [`Error::NoMemory`].
     pub fn open(settings: &Settings) -> Result<Arc<Self>> {
-        // Before others can see the process and find out what they may.
-        let needed = settings.copying.prepare() || settings.folder.group.is_some();
         let site = Site::open_with(&settings.folder, settings.copying)?;
         let groups = multicast::Groups::new();
-        let device = Arc::new_cyclic(|device| Self {
-            ferry: Ferry::new(site.segment.clone()),
+        Ok(Arc::new_cyclic(|device| Self {
             site,
             progress: Progress::new(device.clone()),
             subscribers: Subscribers::default(),
@@ -277,31 +263,25 @@ impl Device {
             unpolled: counters(),
             receive_pds: counters(),
             epoch: Instant::now(),
-        });
-        if needed {
-            device.serve();
-        }
-        Ok(device)
-    }
-
-    /// Starts to help peers with payload, when one of them asked for that: for whatever the program calls often.
-    #[inline]
-    pub(crate) fn help(self: &Arc<Self>) {
-        if self.ferry.wanted() {
-            self.serve();
-        }
-    }
-
-    /// Without memory for it, peers get no answer, as from any process that is out of resources.
-    #[cold]
-    fn serve(self: &Arc<Self>) {
-        let _ = self.ferry.serve(Arc::new(Registered(Arc::downgrade(self))));
+        }))
     }
 
     /// Whether the caller is the process that opened the device, not a child forked later.
     #[must_use]
     pub fn is_mine(&self) -> bool {
         self.site.segment.is_mine()
+    }
+
+    /// Leaves the other processes, as this one is about to end: for them it is dead from here on, and nothing of the device
+    /// may be used any more. To be called when no thread of the program is at work with it; the device's own thread is
+    /// stopped. False, with nothing done, where that does not stop in time, and in a forked child.
+    pub fn leave(&self) -> bool {
+        let leaves = self.is_mine() && self.progress.stop();
+        if leaves {
+            self.site.stop_helping();
+            self.site.segment.leave();
+        }
+        leaves
     }
 
     /// Tells which addresses this device has. A message to another address finds nobody.
@@ -409,7 +389,9 @@ impl Device {
     /// A completion of a send request was polled.
     fn polled(&self, qp_num: u32) {
         if let Some((_, index)) = site::place_of(qp_num) {
-            self.unpolled(index).fetch_sub(1, Ordering::Relaxed);
+            // Whoever writes to this process's queues can forge completions, but no room.
+            let less = |count: u32| count.checked_sub(1);
+            let _ = self.unpolled(index).fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
     }
 }

@@ -11,18 +11,19 @@ use crate::core::keys::check_local;
 use crate::core::receive::{MAX_SGE, ReceiveRequest, Sge};
 use crate::core::respond::MoveError;
 use crate::core::responder::GRH_BYTES;
-use crate::host::atomics::{self, Operation};
+use crate::host::atomics::{self, Failure, Operation};
 use crate::host::copy::{self, Direction, Fault, Span};
 use crate::host::ferry::{self, Local, Piece, Purpose};
 use crate::host::keys::{self, Entry, Keys, Lookup, Pin};
 
-use super::peers::{Carrier, Remote};
+use super::peers::Remote;
 use super::site::Site;
 use super::wr::{Data, Wr};
 
-/// How long the users of a window are waited for that is bound anew or invalidated, a peer's atomic operation, and a
-/// peer that is to help with payload and does not get on.
-pub(super) const LIMIT: Duration = Duration::from_secs(1);
+/// How long another process may take with its part of a copy without getting on.
+const FERRY_LIMIT: Duration = Duration::from_secs(1);
+/// How long the lock of atomic operations is waited for.
+const ATOMIC_LIMIT: Duration = Duration::from_secs(1);
 
 /// Most bytes that travel in a completion entry.
 pub const STAGED: usize = 8 * STAGE_WORDS;
@@ -198,6 +199,32 @@ pub(super) fn pin<'a>(site: &Site, remote: &'a Remote, key: u32) -> Result<Pin<'
     }
 }
 
+/// Pieces of the target's memory in order, as many as a receive request names.
+#[derive(Debug)]
+pub struct Pieces {
+    all: [Piece; MAX_SGE],
+    count: usize,
+}
+
+impl Pieces {
+    /// None yet.
+    pub(super) fn new() -> Self {
+        Self { all: [Piece { key: 0, addr: 0, len: 0 }; MAX_SGE], count: 0 }
+    }
+
+    /// One more.
+    pub(super) fn push(&mut self, piece: Piece) {
+        if let Some(place) = self.all.get_mut(self.count) {
+            *place = piece;
+            self.count += 1;
+        }
+    }
+
+    fn all(&self) -> &[Piece] {
+        &self.all[..self.count]
+    }
+}
+
 /// Moves a send's payload into buffers of the target, of which only so many bytes are used.
 pub(super) fn into_receive(
     site: &Site,
@@ -209,7 +236,7 @@ pub(super) fn into_receive(
 ) -> Result<(), MoveError> {
     let here = local(site, wr).ok_or(MoveError::Sender)?;
     let mut pins: [Option<(u32, Pin<'_>)>; MAX_SGE] = [const { None }; MAX_SGE];
-    let (mut there, mut names) = (Spans::new(), [0; MAX_SGE + 1]);
+    let mut there = Pieces::new();
     let mut left = used;
     for sge in receive.sges.iter().filter(|sge| sge.length > 0) {
         if left == 0 {
@@ -229,14 +256,11 @@ pub(super) fn into_receive(
         };
         // It may be another one than the rules looked at.
         check_local(Some(&entry.key), pd, sge.addr, sge.length, true).map_err(|_| MoveError::Target)?;
-        let length = u64::from(sge.length).min(left);
-        if let Some(name) = names.get_mut(there.count) {
-            *name = sge.lkey;
-        }
-        there.push(entry.translate(sge.addr), length);
-        left -= length;
+        let len = u64::from(sge.length).min(left);
+        there.push(Piece { key: sge.lkey, addr: entry.translate(sge.addr), len });
+        left -= len;
     }
-    transfer(site, remote, Purpose::Receive, here.all(), there.all(), &names)
+    transfer(site, remote, Purpose::Receive, &here, &there)
 }
 
 /// What a lookup that failed means for a payload.
@@ -247,88 +271,70 @@ pub(super) fn why(lookup: Lookup) -> MoveError {
     }
 }
 
-/// Moves bytes between the own process and another, or within the own. `keys` are those of the ranges `there`.
+/// Moves bytes between the own process and another, or within the own: by the kernel, else through shared memory with the
+/// other's help.
 pub(super) fn transfer(
     site: &Site,
     remote: &Remote,
     purpose: Purpose,
-    here: &[Span],
-    there: &[Span],
-    keys: &[u32],
+    here: &Spans,
+    there: &Pieces,
 ) -> Result<(), MoveError> {
     let direction = if purpose == Purpose::Read { Direction::Read } else { Direction::Write };
-    if let Carrier::Kernel = remote.carrier() {
-        let pid = remote.pid().ok_or(MoveError::Gone)?;
+    let mut spans = Spans::new();
+    there.all().iter().for_each(|piece| spans.push(piece.addr, piece.len));
+    if let Some(pid) = remote.direct()? {
         // SAFETY: what is overwritten was given to the device for it: the caller looked its key up.
-        match unsafe { copy::transfer(pid, direction, here, there) } {
-            Ok(()) => return Ok(()),
-            Err(Fault::Denied) => remote.is_closed(),
-            Err(fault) => return Err(failed(fault)),
+        match unsafe { copy::transfer(pid, direction, here.all(), spans.all()) } {
+            Err(Fault::Denied) => remote.close(),
+            other => return other.map_err(failed),
         }
     }
-    carry(site, remote, purpose, direction, here, there, keys)
-}
-
-/// The same where the kernel does not do it.
-#[cold]
-fn carry(
-    site: &Site,
-    remote: &Remote,
-    purpose: Purpose,
-    direction: Direction,
-    here: &[Span],
-    there: &[Span],
-    keys: &[u32],
-) -> Result<(), MoveError> {
-    let moved = match remote.carrier() {
-        Carrier::Kernel => Err(ferry::Failure::NoAnswer),
-        // SAFETY: as in `transfer`.
-        Carrier::Scratch(scratch) => unsafe { scratch.transfer(direction, here, there) },
-        Carrier::Ferry(peer) => {
-            let mut pieces = [Piece { key: 0, addr: 0, len: 0 }; MAX_SGE + 1];
-            for (piece, (span, key)) in pieces.iter_mut().zip(there.iter().zip(keys)) {
-                *piece = Piece { key: *key, addr: span.addr, len: span.len };
-            }
-            let pieces = &pieces[..there.len().min(keys.len()).min(MAX_SGE + 1)];
-            // SAFETY: as in `transfer`.
-            unsafe { ferry::transfer(&site.segment, peer, purpose, pieces, Local::Memory(here), LIMIT) }
+    match remote.peer() {
+        Some(peer) => {
+            let local = Local::Memory(here.all());
+            // SAFETY: as above.
+            let moved =
+                unsafe { ferry::transfer(&site.segment, peer, purpose, there.all(), local, FERRY_LIMIT) };
+            moved.map_err(not_ferried)
         }
-    };
-    moved.map_err(|failure| match failure {
-        // Bytes that arrive twice are the same.
-        ferry::Failure::Unclear => MoveError::Gone,
-        other => not_carried(other),
-    })
+        None => {
+            let scratch = remote.scratch().ok_or(MoveError::Gone)?;
+            // SAFETY: as above.
+            unsafe { scratch.transfer(direction, here.all(), spans.all()) }.map_err(not_ferried)
+        }
+    }
 }
 
-/// Carries out an atomic operation on eight bytes of the target, which `key` opens.
+/// Carries out an atomic operation on eight bytes of the target; answers the value before.
 pub(super) fn atomic(
     site: &Site,
     remote: &Remote,
-    key: u32,
-    addr: u64,
+    piece: Piece,
     operation: Operation,
 ) -> Result<u64, MoveError> {
-    let me = &*site.segment;
-    if let Carrier::Kernel = remote.carrier() {
-        let pid = remote.pid().ok_or(MoveError::Gone)?;
-        let lock = remote.atomics_lock().map_err(|_| MoveError::Gone)?;
+    let (lock, segment) = (remote.atomics_lock().map_err(|_| MoveError::Gone)?, &*site.segment);
+    if let Some(pid) = remote.direct()? {
         // SAFETY: the eight bytes are within memory that its owner registered for this.
-        match unsafe { atomics::execute(lock, me.owner(), me, LIMIT, pid, addr, operation) } {
+        let done = unsafe {
+            atomics::execute(lock, segment.owner(), segment, ATOMIC_LIMIT, pid, piece.addr, operation)
+        };
+        match done {
+            Err(Failure::Fault(Fault::Denied)) => remote.close(),
+            Err(Failure::Fault(fault)) => return Err(failed(fault)),
+            Err(Failure::Unaligned) => return Err(MoveError::Target),
+            Err(Failure::Busy) => return Err(MoveError::Gone),
             Ok(before) => return Ok(before),
-            Err(atomics::Failure::Unaligned) => return Err(MoveError::Target),
-            Err(atomics::Failure::Busy) => return Err(MoveError::Gone),
-            Err(atomics::Failure::Fault(Fault::Denied)) => remote.is_closed(),
-            Err(atomics::Failure::Fault(fault)) => return Err(failed(fault)),
         }
     }
-    let done = match remote.carrier() {
-        Carrier::Kernel => Err(ferry::Failure::NoAnswer),
-        // SAFETY: as above.
-        Carrier::Scratch(scratch) => unsafe { scratch.atomic(me, addr, operation, LIMIT) },
-        Carrier::Ferry(peer) => ferry::atomic(me, peer, Piece { key, addr, len: 8 }, operation, LIMIT),
-    };
-    done.map_err(not_carried)
+    match remote.peer() {
+        Some(peer) => ferry::atomic(segment, peer, piece, operation, FERRY_LIMIT).map_err(not_ferried),
+        None => {
+            let scratch = remote.scratch().ok_or(MoveError::Gone)?;
+            // SAFETY: as above.
+            unsafe { scratch.atomic(segment, piece.addr, operation, ATOMIC_LIMIT) }.map_err(not_ferried)
+        }
+    }
 }
 
 /// What a fault means for the request.
@@ -340,11 +346,12 @@ fn failed(fault: Fault) -> MoveError {
     }
 }
 
-fn not_carried(failure: ferry::Failure) -> MoveError {
+/// The same for what went through shared memory.
+fn not_ferried(failure: ferry::Failure) -> MoveError {
     match failure {
         ferry::Failure::Local => MoveError::Sender,
         ferry::Failure::Remote | ferry::Failure::Refused => MoveError::Target,
-        ferry::Failure::Gone | ferry::Failure::NoAnswer | ferry::Failure::Os(_) => MoveError::Gone,
         ferry::Failure::Unclear => MoveError::Unclear,
+        ferry::Failure::Gone | ferry::Failure::NoAnswer | ferry::Failure::Os(_) => MoveError::Gone,
     }
 }

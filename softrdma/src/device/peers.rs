@@ -1,11 +1,12 @@
 //! Other processes of the folder, opened once and looked at again when they may have died.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 use std::time::Duration;
 
+use crate::core::respond::MoveError;
 use crate::host::copy::{self, Way};
-use crate::host::ferry::{Copying, Scratch, direct_to_oneself};
+use crate::host::ferry::{Copying, Scratch, direct_to_oneself, waits_for};
 use crate::host::keys::ROOT;
 use crate::host::lock::{Lock, SLOTS};
 use crate::host::memory::Memory;
@@ -33,20 +34,11 @@ pub struct Remote {
     peer: Option<Arc<Peer>>,
     /// Its segment, as transactions see it.
     pub host: Host,
-    /// Whether the kernel copies between this process and that one, as far as is known.
-    direct: AtomicBool,
-    /// For payload within this process where the kernel does not.
-    scratch: Option<Scratch>,
-}
-
-/// What carries payload between this process and another.
-pub(super) enum Carrier<'a> {
-    /// The kernel, straight: [`copy`].
-    Kernel,
-    /// The other process, with shared memory in between: [`ferry`](crate::host::ferry).
-    Ferry(&'a Peer),
-    /// Within this process, a file in between.
-    Scratch(&'a Scratch),
+    own_pid: Option<libc::pid_t>,
+    /// The kernel moves no payload between the two.
+    closed: AtomicBool,
+    /// What payload within this process goes through then.
+    scratch: OnceLock<Option<Scratch>>,
 }
 
 impl Peers {
@@ -89,17 +81,19 @@ impl Peers {
 
 impl Remote {
     fn open(me: &Arc<Segment>, slot: u16, copying: Copying) -> Result<Self> {
-        let me = me.clone();
-        if slot == me.owner().slot() {
-            let direct = copying == Copying::Auto && direct_to_oneself();
-            let scratch = if direct { None } else { Some(Scratch::new()?) };
-            let host = Host::own(me.clone()).with_limit(LIMIT);
-            return Ok(Self { me, peer: None, host, direct: direct.into(), scratch });
-        }
-        let peer = Arc::new(Peer::open(me.folder(), slot)?);
-        let direct = copying == Copying::Auto && matches!(copy::probe(&peer)?, Way::Direct(_));
-        let host = Host::of_peer(me.clone(), peer.clone()).with_limit(LIMIT);
-        Ok(Self { me, peer: Some(peer), host, direct: direct.into(), scratch: None })
+        let own = slot == me.owner().slot();
+        let peer = if own { None } else { Some(Arc::new(Peer::open(me.folder(), slot)?)) };
+        let (host, closed) = match &peer {
+            None => (Host::own(me.clone()), !direct_to_oneself()),
+            Some(peer) => {
+                (Host::of_peer(me.clone(), peer.clone()), matches!(copy::probe(peer)?, Way::Closed(_)))
+            }
+        };
+        let closed = AtomicBool::new(closed || copying == Copying::Ferry);
+        // SAFETY: reads a number of the process.
+        let own_pid = own.then(|| unsafe { libc::getpid() });
+        let host = host.with_limit(LIMIT);
+        Ok(Self { me: me.clone(), peer, host, own_pid, closed, scratch: OnceLock::new() })
     }
 
     /// Whether it lives, as far as was known some moments ago.
@@ -122,29 +116,31 @@ impl Remote {
         self.peer.is_none()
     }
 
-    /// Its process id; `None` when it is dead or cannot be seen from here.
-    pub fn pid(&self) -> Option<libc::pid_t> {
-        match &self.peer {
-            // SAFETY: reads a number of the process.
-            None => Some(unsafe { libc::getpid() }),
-            Some(peer) => peer.pid().ok()?,
-        }
+    /// The process id by which the kernel moves payload to it and back; `None` where the kernel refuses.
+    ///
+    /// # Errors
+    /// It is dead.
+    pub(super) fn direct(&self) -> std::result::Result<Option<libc::pid_t>, MoveError> {
+        let pid = match &self.peer {
+            None => self.own_pid,
+            Some(peer) => peer.pid().map_err(|_| MoveError::Gone)?,
+        };
+        Ok(pid.filter(|_| !self.closed.load(Ordering::Relaxed)))
     }
 
-    /// How payload travels, as far as is known.
-    pub(super) fn carrier(&self) -> Carrier<'_> {
-        match (&self.peer, &self.scratch) {
-            _ if self.direct.load(Ordering::Relaxed) => Carrier::Kernel,
-            (Some(peer), _) => Carrier::Ferry(peer),
-            (None, Some(scratch)) => Carrier::Scratch(scratch),
-            (None, None) => Carrier::Kernel,
-        }
+    /// The kernel refuses to move payload: other ways are taken from now on.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
     }
 
-    /// Remembers that the kernel copies no longer.
-    #[cold]
-    pub(super) fn is_closed(&self) {
-        self.direct.store(false, Ordering::Relaxed);
+    /// Whether it was asked for help with payload and has not noticed.
+    pub(super) fn overhears(&self) -> bool {
+        self.peer.as_ref().is_some_and(|peer| waits_for(peer))
+    }
+
+    /// What payload within this process goes through where the kernel refuses to move it.
+    pub(super) fn scratch(&self) -> Option<&Scratch> {
+        self.scratch.get_or_init(|| Scratch::new().ok()).as_ref()
     }
 
     /// Its segment's memory.

@@ -2,7 +2,8 @@
 //!
 //! A queue pair whose send queue is not empty stands in a list. Every poll tries some of the list again, so that a program
 //! that polls waits no longer than it must. For programs that sleep there is one thread: it starts with the first request
-//! that had to wait, and sleeps until the earliest time that one of them waits for.
+//! that had to wait, and sleeps until the earliest time that one of them waits for. While something waits, and for a moment
+//! after, it also looks every now and then, so that a request that waits a little need not wake it.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,8 +15,15 @@ use super::{Device, QueuePair};
 
 /// Queue pairs that one poll tries.
 const BATCH: usize = 8;
-/// How often the thread looks at requests that wait for nothing in particular, in nanoseconds.
-const TICK: u64 = 10_000_000;
+/// How late the thread may be, in nanoseconds: it looks that often at first.
+const TICK: u64 = 1_000_000;
+/// The longest that it sleeps while something waits; it doubles its sleep as long as nobody comes.
+const LONG_TICK: u64 = 16 * TICK;
+/// It sleeps until it is woken when it has slept that long and nothing waits.
+const LINGER: u64 = 128 * TICK;
+
+/// How long to wait for the end of the thread.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// See the module.
 #[derive(Debug)]
@@ -59,6 +67,7 @@ impl Progress {
     /// Tries some of the requests that wait, if there are any.
     #[inline]
     pub(super) fn make(&self, device: &Device) {
+        device.site.help_if_wanted();
         if self.shared.count.load(Ordering::Relaxed) > 0 && device.is_mine() {
             self.shared.make();
         }
@@ -85,7 +94,11 @@ impl Progress {
 
     /// Makes sure that the thread looks at this time; without one, every now and then.
     pub(super) fn wake_at(&self, device: &Device, time: Option<u64>) {
-        let time = time.unwrap_or_else(|| device.now() + TICK);
+        if !device.is_mine() {
+            return;
+        }
+        let soon = device.now() + TICK;
+        let time = time.unwrap_or(soon).max(soon);
         if self.shared.wakes.load(Ordering::Acquire) <= time {
             return;
         }
@@ -95,17 +108,29 @@ impl Progress {
             self.shared.bell.notify_one();
         } else if !thread.ends {
             let (shared, device) = (self.shared.clone(), self.device.clone());
-            let builder = std::thread::Builder::new().name("ironverbs".into()).stack_size(256 << 10);
             // Without a thread, requests go on whenever the program polls.
-            thread.runs = without_signals(|| builder.spawn(move || shared.run(&device)).is_ok());
+            thread.runs = crate::host::thread::start("ironverbs", move || shared.run(&device)).is_ok();
         }
+    }
+
+    /// Ends the thread, and with it everything that is not tried again from calls of the program; whether it has ended.
+    pub(super) fn stop(&self) -> bool {
+        let mut thread = self.shared.thread();
+        thread.ends = true;
+        self.shared.bell.notify_all();
+        let (thread, _) = self
+            .shared
+            .bell
+            .wait_timeout_while(thread, PATIENCE, |thread| thread.runs)
+            .unwrap_or_else(PoisonError::into_inner);
+        !thread.runs
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
         self.shared.thread().ends = true;
-        self.shared.bell.notify_one();
+        self.shared.bell.notify_all();
     }
 }
 
@@ -135,55 +160,48 @@ impl Shared {
 
     /// The thread: until the device is gone.
     fn run(&self, device: &Weak<Device>) {
+        let mut tick = TICK;
         loop {
-            let now = {
-                let Some(device) = device.upgrade() else { return };
-                device.now()
-            };
             // Whoever comes while it looks rings, so that it looks again.
             self.wakes.store(u64::MAX, Ordering::Release);
-            self.thread().rung = false;
+            if std::mem::take(&mut self.thread().rung) {
+                tick = TICK;
+            }
             // From the end: a queue pair that leaves the list is replaced by the last, which was looked at already.
-            let mut next = u64::MAX;
             let count = self.waiting().len();
+            let (mut next, mut waits) = (u64::MAX, false);
             for place in (0..count).rev() {
                 let Some(qp) = self.at(place) else { continue };
-                match qp.try_in_time() {
-                    Work::Nothing => {}
-                    Work::Attempt => next = next.min(now),
-                    Work::Wait(until) => next = next.min(until.unwrap_or(u64::MAX).min(now + TICK)),
+                let work = qp.try_in_time();
+                waits |= work != Work::Nothing;
+                match work {
+                    Work::Nothing | Work::Wait(None) => {}
+                    Work::Attempt => next = 0,
+                    Work::Wait(Some(until)) => next = next.min(until),
                 }
             }
             let Some(now) = device.upgrade().map(|device| device.now()) else { return };
+            let longest = if waits { LONG_TICK } else { LINGER };
+            let sleeps = waits || tick < LINGER;
+            if sleeps {
+                next = next.min(now + tick.min(longest));
+            }
+            tick = tick.saturating_mul(2).min(LINGER);
             let mut thread = self.thread();
             self.wakes.store(next, Ordering::Release);
-            while !thread.rung && !thread.ends {
-                if next == u64::MAX {
+            if !sleeps {
+                while !thread.rung && !thread.ends {
                     thread = self.bell.wait(thread).unwrap_or_else(PoisonError::into_inner);
-                    continue;
                 }
+            } else if !thread.rung && !thread.ends {
                 let time = Duration::from_nanos(next.saturating_sub(now));
                 thread = self.bell.wait_timeout(thread, time).unwrap_or_else(PoisonError::into_inner).0;
-                break;
             }
             if thread.ends {
                 thread.runs = false;
+                self.bell.notify_all();
                 return;
             }
         }
-    }
-}
-
-/// Runs this with all signals blocked, so that a thread made in it gets none of the program's.
-fn without_signals<T>(run: impl FnOnce() -> T) -> T {
-    // SAFETY: a signal set is plain memory; sigfillset and pthread_sigmask write only to what they are given.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        let mut before: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        let result = run();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-        result
     }
 }

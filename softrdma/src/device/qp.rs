@@ -10,33 +10,19 @@ use crate::core::request;
 use crate::core::requester::{Requester, Retry};
 use crate::core::shared::{Claim, Memory, Object, QpWord, Word};
 use crate::core::transport::{LockError, Operation, Transport, acquire};
-use crate::core::verbs::{Access, Attr, Event, QpState, QpType};
+use crate::core::verbs::{Attr, Event, QpState, QpType};
 use crate::host::objects::{Host, Shape};
 
 use super::attempt::Initiator;
 use super::attributes::QpAttributes;
+use super::qp_attributes::{Attributes, Capabilities, Queried};
 use super::receive::{Poster, ring};
 use super::send::SendSide;
 use super::site::MAX_NUMBERED;
 use super::srq::SrqType;
 use super::{
-    CompletionQueue, Device, Error, EventQueue, LIMITS, Rejected, Result, SharedReceiveQueue, XrcDomain, busy,
+    CompletionQueue, Device, Error, EventQueue, Rejected, Result, SharedReceiveQueue, XrcDomain, busy,
 };
-
-/// Sizes of a queue pair (`struct ibv_qp_cap`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Capabilities {
-    /// Send requests.
-    pub max_send_wr: u32,
-    /// Receive requests.
-    pub max_recv_wr: u32,
-    /// Elements of a send request.
-    pub max_send_sge: u32,
-    /// Elements of a receive request.
-    pub max_recv_sge: u32,
-    /// Bytes of inline data.
-    pub max_inline_data: u32,
-}
 
 /// What a queue pair is made of (`struct ibv_qp_init_attr_ex`).
 #[derive(Debug, Clone)]
@@ -61,129 +47,6 @@ pub struct QpInit {
     pub events: Arc<EventQueue>,
     /// Comes back with its events.
     pub cookie: usize,
-}
-
-/// The path to a peer (`struct ibv_ah_attr`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Path {
-    /// Address of the receiver.
-    pub dgid: [u8; 16],
-    /// `grh.flow_label`
-    pub flow_label: u32,
-    /// `grh.sgid_index`
-    pub sgid_index: u8,
-    /// `grh.hop_limit`
-    pub hop_limit: u8,
-    /// `grh.traffic_class`
-    pub traffic_class: u8,
-    /// `dlid`
-    pub dlid: u16,
-    /// `sl`
-    pub sl: u8,
-    /// `src_path_bits`
-    pub src_path_bits: u8,
-    /// `static_rate`
-    pub static_rate: u8,
-    /// `is_global`
-    pub is_global: bool,
-    /// `port_num`
-    pub port_num: u8,
-}
-
-/// Attributes of a queue pair that change (`struct ibv_qp_attr`). Numbers are as in the C struct, unchecked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attributes {
-    /// `qp_state`
-    pub state: QpState,
-    /// `cur_qp_state`
-    pub cur_state: QpState,
-    /// `path_mtu`, an `enum ibv_mtu`.
-    pub path_mtu: u32,
-    /// `path_mig_state`, an `enum ibv_mig_state`.
-    pub path_mig_state: u32,
-    /// `qkey`
-    pub qkey: u32,
-    /// `rq_psn`
-    pub rq_psn: u32,
-    /// `sq_psn`
-    pub sq_psn: u32,
-    /// `dest_qp_num`
-    pub dest_qp_num: u32,
-    /// `qp_access_flags`
-    pub access: Access,
-    /// `cap`
-    pub cap: Capabilities,
-    /// `ah_attr`
-    pub path: Path,
-    /// `alt_ah_attr`
-    pub alt_path: Path,
-    /// `pkey_index`
-    pub pkey_index: u16,
-    /// `alt_pkey_index`
-    pub alt_pkey_index: u16,
-    /// `en_sqd_async_notify`
-    pub en_sqd_async_notify: bool,
-    /// `max_rd_atomic`
-    pub max_rd_atomic: u8,
-    /// `max_dest_rd_atomic`
-    pub max_dest_rd_atomic: u8,
-    /// `min_rnr_timer`
-    pub min_rnr_timer: u8,
-    /// `port_num`
-    pub port_num: u8,
-    /// `timeout`
-    pub timeout: u8,
-    /// `retry_cnt`
-    pub retry_cnt: u8,
-    /// `rnr_retry`
-    pub rnr_retry: u8,
-    /// `alt_port_num`
-    pub alt_port_num: u8,
-    /// `alt_timeout`
-    pub alt_timeout: u8,
-}
-
-impl Default for Attributes {
-    /// Those of a new queue pair.
-    fn default() -> Self {
-        Self {
-            state: QpState::Reset,
-            cur_state: QpState::Reset,
-            path_mtu: 0,
-            path_mig_state: 0,
-            qkey: 0,
-            rq_psn: 0,
-            sq_psn: 0,
-            dest_qp_num: 0,
-            access: Access::NONE,
-            cap: Capabilities::default(),
-            path: Path::default(),
-            alt_path: Path::default(),
-            pkey_index: 0,
-            alt_pkey_index: 0,
-            en_sqd_async_notify: false,
-            max_rd_atomic: 0,
-            max_dest_rd_atomic: 0,
-            min_rnr_timer: 0,
-            port_num: 0,
-            timeout: 0,
-            retry_cnt: 0,
-            rnr_retry: 0,
-            alt_port_num: 0,
-            alt_timeout: 0,
-        }
-    }
-}
-
-/// What a query answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Queried {
-    /// The attributes, with the state and sizes as they are now.
-    pub attributes: Attributes,
-    /// `sq_draining`: going to SQD, and not everything that was started is done.
-    pub sq_draining: bool,
-    /// `sq_sig_all`
-    pub sq_sig_all: bool,
 }
 
 /// A queue pair (`struct ibv_qp`).
@@ -261,7 +124,7 @@ impl QueuePair {
         if init.srq.is_some() || init.recv_cq.is_none() {
             (init.cap.max_recv_wr, init.cap.max_recv_sge) = (0, 0);
         }
-        check_sizes(&init.cap)?;
+        init.cap.check()?;
         Ok(init)
     }
 
@@ -363,22 +226,18 @@ impl QueuePair {
         // Peers change the state behind the lock, too.
         let current = self.state();
         let next = if mask.has(Attr::STATE) { attributes.state } else { current };
-        let checked = self.check_change(side, mask, attributes, current, next);
+        let draining = current == QpState::Sqd && !side.requester.is_drained();
+        let checked = attributes.check_change(self.init.qp_type, mask, current, next, draining);
         if checked.is_err() {
             operation.unlock(object);
         }
         let effect = checked?;
-        side.attributes = merged(&side.attributes, mask, attributes);
+        side.attributes = side.attributes.merged(mask, attributes);
         self.publish(&side.attributes);
         let mut held = None;
         let set_state = |state: QpState| own.store(Word::Qp(self.index, QpWord::State), state as u64);
         match effect {
-            Effect::Clear => {
-                held = reset(own, self.index);
-                if let Some(receive) = &self.receive {
-                    lock(receive).reset(&self.device);
-                }
-            }
+            Effect::Clear => held = reset(own, self.index),
             Effect::Flush => {
                 set_state(QpState::Err);
                 self.flush_receives(&mut operation).map_err(busy)?;
@@ -423,50 +282,6 @@ impl QueuePair {
         }
         self.work(side, false);
         self.tell_drained(side);
-    }
-
-    /// Checks a change, as every Linux device does and then this one.
-    fn check_change(
-        &self,
-        side: &SendSide,
-        mask: Attr,
-        attributes: &Attributes,
-        current: QpState,
-        next: QpState,
-    ) -> Result<Effect> {
-        let invalid = |what| Err(Error::Invalid(what));
-        if mask.has(Attr::CUR_STATE) && attributes.cur_state != current {
-            return invalid("cur_qp_state is another");
-        }
-        let effect = qp::modify(self.init.qp_type, current, next, mask).map_err(Error::Modify)?;
-        let draining = current == QpState::Sqd && !side.requester.is_drained();
-        if mask.has(Attr::STATE) && draining && !matches!(next, QpState::Err | QpState::Reset) {
-            return invalid("the send queue is still draining");
-        }
-        if mask.has(Attr::PORT) && attributes.port_num != 1 {
-            return invalid("port_num");
-        }
-        if mask.has(Attr::AV) && (attributes.path.port_num != 1 || !attributes.path.is_global) {
-            return invalid("ah_attr");
-        }
-        if mask.has(Attr::ALT_PATH) {
-            // As on every RoCE device.
-            return invalid("no alternate paths");
-        }
-        if mask.has(Attr::PATH_MTU) && !(1..=5).contains(&attributes.path_mtu) {
-            return invalid("path_mtu");
-        }
-        if mask.has(Attr::TIMEOUT) && attributes.timeout > 31 {
-            return invalid("timeout");
-        }
-        let most = LIMITS.max_rd_atomic;
-        if mask.has(Attr::MAX_QP_RD_ATOMIC) && attributes.max_rd_atomic > most {
-            return invalid("max_rd_atomic");
-        }
-        if mask.has(Attr::MAX_DEST_RD_ATOMIC) && attributes.max_dest_rd_atomic > most {
-            return invalid("max_dest_rd_atomic");
-        }
-        Ok(effect)
     }
 
     /// Stores what peers need to know. Behind the lock, or before anybody knows the queue pair.
@@ -615,7 +430,7 @@ impl QueuePair {
         let mut side = self.send_side();
         side.ring.clear();
         side.requester.set_state(QpState::Reset);
-        self.work(&mut side, false);
+        self.wait(&mut side);
         let object = Object::Qp(self.index);
         let own = &self.device.site.own;
         let locked = acquire(own, object).is_ok();
@@ -686,43 +501,4 @@ impl Drop for QueuePair {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn check_sizes(cap: &Capabilities) -> Result<()> {
-    let fits = cap.max_send_wr <= LIMITS.max_qp_wr
-        && cap.max_recv_wr <= LIMITS.max_qp_wr
-        && cap.max_send_sge <= LIMITS.max_sge
-        && cap.max_recv_sge <= LIMITS.max_sge
-        && cap.max_inline_data <= LIMITS.max_inline_data;
-    if fits { Ok(()) } else { Err(Error::Invalid("sizes")) }
-}
-
-/// The attributes after a change.
-fn merged(before: &Attributes, mask: Attr, new: &Attributes) -> Attributes {
-    let mut now = *before;
-    let mut set = |flag: Attr, change: &dyn Fn(&mut Attributes)| {
-        if mask.has(flag) {
-            change(&mut now);
-        }
-    };
-    // Powers of two, as adapters count them.
-    let rounded = |n: u8| if n == 0 { 0 } else { n.next_power_of_two() };
-    set(Attr::EN_SQD_ASYNC_NOTIFY, &|a| a.en_sqd_async_notify = new.en_sqd_async_notify);
-    set(Attr::ACCESS_FLAGS, &|a| a.access = new.access);
-    set(Attr::PKEY_INDEX, &|a| a.pkey_index = new.pkey_index);
-    set(Attr::PORT, &|a| a.port_num = new.port_num);
-    set(Attr::QKEY, &|a| a.qkey = new.qkey);
-    set(Attr::AV, &|a| a.path = new.path);
-    set(Attr::PATH_MTU, &|a| a.path_mtu = new.path_mtu);
-    set(Attr::TIMEOUT, &|a| a.timeout = new.timeout);
-    set(Attr::RETRY_CNT, &|a| a.retry_cnt = new.retry_cnt & 7);
-    set(Attr::RNR_RETRY, &|a| a.rnr_retry = new.rnr_retry & 7);
-    set(Attr::RQ_PSN, &|a| a.rq_psn = new.rq_psn & 0xff_ffff);
-    set(Attr::SQ_PSN, &|a| a.sq_psn = new.sq_psn & 0xff_ffff);
-    set(Attr::MAX_QP_RD_ATOMIC, &|a| a.max_rd_atomic = rounded(new.max_rd_atomic));
-    set(Attr::MAX_DEST_RD_ATOMIC, &|a| a.max_dest_rd_atomic = rounded(new.max_dest_rd_atomic));
-    set(Attr::MIN_RNR_TIMER, &|a| a.min_rnr_timer = new.min_rnr_timer & 31);
-    set(Attr::PATH_MIG_STATE, &|a| a.path_mig_state = new.path_mig_state);
-    set(Attr::DEST_QPN, &|a| a.dest_qp_num = new.dest_qp_num & 0xff_ffff);
-    now
 }

@@ -93,6 +93,10 @@ impl Poster {
         if sges.len() > self.max_sge as usize {
             return Err(Rejected::TooManySges);
         }
+        // A forked child's requests are not its parent's.
+        if !device.is_mine() {
+            return Err(Rejected::State);
+        }
         if self.waiting(device) >= self.max_wr && !self.has_room_after_all(device) {
             return Err(Rejected::Full);
         }
@@ -108,13 +112,6 @@ impl Poster {
         }
         device.site.own.unlock(self.queue);
         self.waiting(device) < self.max_wr
-    }
-
-    /// Forgets what is posted: the queue pair was reset, and its head is its tail.
-    pub(super) fn reset(&mut self, device: &Device) {
-        if let Ok(word) = device.site.segment.memory().u64(self.tail_at) {
-            self.tail = word.load(Ordering::Acquire) as u32;
-        }
     }
 
     /// Puts a request into the ring, as long as there is a free entry.

@@ -8,14 +8,14 @@ use std::sync::atomic::Ordering;
 use crate::core::completion::Completion;
 use crate::core::deliver::Delivered;
 use crate::core::receive::Sge;
-use crate::core::request::{Limits, Operands, Posting, Rejected};
+use crate::core::request::{ATOMIC_WRITE_BYTES, Limits, Operands, Posting, Rejected};
 use crate::core::requester::{Action, Outcome, Posted, Requester, Work};
 use crate::core::shared::Object;
 use crate::core::verbs::{Event, Opcode, QpState, SendFlags};
 
 use super::QueuePair;
 use super::attempt::{Initiator, attempt};
-use super::qp::Attributes;
+use super::qp_attributes::Attributes;
 use super::wr::{Data, Datagram, Wr};
 
 /// The number of the queue pair that stands for all members of a multicast group.
@@ -85,7 +85,8 @@ pub(super) struct Ring {
 impl Ring {
     fn new(limits: &Limits) -> Self {
         let capacity = limits.max_send_wr as usize;
-        let (sges_each, inline_each) = (limits.max_send_sge as usize, limits.max_inline as usize);
+        let (sges_each, inline_each) =
+            (limits.max_send_sge as usize, limits.max_inline.max(ATOMIC_WRITE_BYTES) as usize);
         Self {
             slots: Vec::with_capacity(capacity),
             sges: Vec::with_capacity(capacity * sges_each),
@@ -215,6 +216,10 @@ impl QueuePair {
         let posting = Posting { opcode: wr.opcode, datagram: wr.datagram.is_some(), sges, inline };
         let queued = side.ring.len() + self.unpolled().load(Ordering::Relaxed);
         posting.accept(self.qp_type(), state, self.limits(), queued)?;
+        // A forked child's requests are not its parent's.
+        if !self.device().is_mine() {
+            return Err(Rejected::State);
+        }
         if state == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts {
             let outcome = self.carry_out(&mut side.initiator, wr);
             let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { self.device().now() };
@@ -284,7 +289,7 @@ impl QueuePair {
     }
 
     /// Sees to it that what waits goes on, and that nothing is looked after that does not wait.
-    fn wait(&self, side: &mut SendSide) -> Work {
+    pub(super) fn wait(&self, side: &mut SendSide) -> Work {
         let work = side.requester.work(side.ring.is_empty(), self.device().now());
         let waits = !side.ring.is_empty();
         if waits != side.listed {
@@ -356,9 +361,10 @@ impl QueuePair {
         }
     }
 
-    /// Tries what waits when its time has come; what it waits for then.
+    /// Tries what waits when its time has come, and what waits without end; what it waits for then.
     pub(super) fn try_in_time(&self) -> Work {
         let mut side = self.send_side();
-        self.work(&mut side, false)
+        let work = side.requester.work(side.ring.is_empty(), self.device().now());
+        self.work(&mut side, work == Work::Wait(None))
     }
 }

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::host::Result;
-use crate::host::ferry::Copying;
+use crate::host::ferry::{Copying, Ferry, Piece, Purpose, Registered, with_keys};
 use crate::host::folder::{Config, Folder};
 use crate::host::keys::Keys;
-use crate::host::objects::{Host, Objects};
+use crate::host::objects::{self, Host, Objects};
 use crate::host::segment::Segment;
 
 use super::peers::Peers;
@@ -17,7 +17,8 @@ const INDEX_BITS: u32 = 14;
 /// Added to an index, so that no number is 0 or 1 (the special queue pairs).
 const FIRST: u32 = 2;
 /// Queue pairs, and shared receive queues, that a process can have: no number is 0xffffff, the multicast one.
-pub const MAX_NUMBERED: u32 = (1 << INDEX_BITS) - FIRST - 1;
+pub const MAX_NUMBERED: u32 = objects::MAX_NUMBERED;
+const _: () = assert!(MAX_NUMBERED == (1 << INDEX_BITS) - FIRST - 1);
 
 /// The number of a queue pair or shared receive queue: 24 bits.
 #[must_use]
@@ -49,7 +50,11 @@ pub struct Site {
     /// The own objects.
     pub objects: Objects,
     /// The own keys.
-    pub keys: Keys,
+    pub keys: Arc<Keys>,
+    /// This process's part of copies that the kernel refuses.
+    ferry: Ferry,
+    /// Whether the kernel is likely to refuse.
+    likely: bool,
     /// The own segment, as transactions see it.
     pub own: Host,
     /// Other processes, and this one, by slot.
@@ -64,7 +69,7 @@ impl Site {
     /// # Errors
     /// As those of [`Folder::open`] and [`Segment::create`].
     pub fn open(config: &Config) -> Result<Self> {
-        Self::open_with(config, Copying::default())
+        Self::open_with(config, Copying::Auto)
     }
 
     /// As [`Site::open`], with the say how payload travels.
@@ -72,13 +77,45 @@ impl Site {
     /// # Errors
     /// As those of [`Site::open`].
     pub fn open_with(config: &Config, copying: Copying) -> Result<Self> {
+        // Before others see the process and find out what they may.
+        let likely = copying.prepare() || config.group.is_some();
         let segment = Arc::new(Segment::create(Arc::new(Folder::open(config)?))?);
         let objects = Objects::new(segment.clone())?;
-        let keys = Keys::new(segment.clone())?;
+        let keys = Arc::new(Keys::new(segment.clone())?);
+        let ferry = Ferry::new(segment.clone());
         let own = Host::own(segment.clone());
         let peers = Peers::new(segment.clone(), copying);
         let gids = Mutex::new(Arc::from([]));
-        Ok(Self { segment, objects, keys, own, peers, gids, gids_epoch: AtomicU64::new(0) })
+        Ok(Self { segment, objects, keys, ferry, likely, own, peers, gids, gids_epoch: AtomicU64::new(0) })
+    }
+
+    /// Helps peers that the kernel keeps from this process's memory, when one asked for it. One load otherwise.
+    #[inline]
+    pub fn help_if_wanted(&self) {
+        if self.ferry.wanted() {
+            self.help();
+        }
+    }
+
+    /// Helps from now on where the kernel is likely to keep peers from this process's memory: they cannot ask while the
+    /// program sleeps. For a process that has registered memory.
+    pub fn help_if_likely(&self) {
+        if self.likely && !self.ferry.serving() {
+            self.help();
+        }
+    }
+
+    /// Helps from now on.
+    #[cold]
+    pub fn help(&self) {
+        // Without help a peer's request gets no answer, and is tried again.
+        let _ =
+            self.ferry.serve(Arc::new(Registry { segment: self.segment.clone(), keys: self.keys.clone() }));
+    }
+
+    /// Helps no longer.
+    pub fn stop_helping(&self) {
+        self.ferry.stop();
     }
 
     /// Says which addresses are the device's own. Nobody answers at others.
@@ -101,6 +138,18 @@ impl Site {
     #[must_use]
     pub fn number(&self, index: u32) -> u32 {
         number(self.segment.owner().slot(), index)
+    }
+}
+
+/// The own keys, as copies for others look at them.
+struct Registry {
+    segment: Arc<Segment>,
+    keys: Arc<Keys>,
+}
+
+impl Registered for Registry {
+    fn with(&self, purpose: Purpose, piece: &Piece, access: &mut dyn FnMut()) -> bool {
+        with_keys(&self.segment, &self.keys, purpose, piece, access)
     }
 }
 

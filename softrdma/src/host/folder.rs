@@ -117,6 +117,11 @@ impl Folder {
         Ok(Folder { fd, path: config.path.clone(), group: config.group })
     }
 
+    /// Whether other users may be in it.
+    pub fn is_shared(&self) -> bool {
+        self.group.is_some()
+    }
+
     /// The path it was opened by, for messages.
     pub fn path(&self) -> &Path {
         &self.path

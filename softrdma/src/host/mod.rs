@@ -26,11 +26,10 @@
 //! closes descriptors it does not own counts as dead (`liveness`).
 //!
 //! # What is not here yet
-//! - A cache of open peers, and noticing that a peer grew or died outside of an operation.
 //! - An answer to a lock that was lost: a program that closes descriptors it does not own counts as dead, and its locks are
 //!   taken over while it still works. [`lock::Lock::unlock`] says so afterwards, and nobody listens yet: the device should
 //!   stop then.
-//! - Descriptors of a peer's bells stay open in [`objects::Host`] after the peer took them down.
+//! - Descriptors of a peer's bells, a few at a time, stay open in [`objects::Host`] after the peer took them down.
 //! - Ends of processes without destructors (`exit`): the next process that claims a slot removes what they left. Whoever
 //!   embeds this may drop its [`segment::Segment`] at exit.
 #![deny(clippy::undocumented_unsafe_blocks)]
@@ -53,5 +52,6 @@ pub mod slot;
 mod sys;
 #[cfg(test)]
 mod testing;
+pub(crate) mod thread;
 
 pub use error::{Error, Result};

@@ -37,6 +37,9 @@ use super::segment::{Block, Peer, Segment};
 
 /// Objects of one kind that a segment can have.
 pub const MAX_OBJECTS: u32 = 1 << 16;
+/// Queue pairs, and shared receive queues, that a segment can have: their numbers have 14 bits for the index, and three
+/// that nobody has (0, 1 and the one with all bits set).
+pub const MAX_NUMBERED: u32 = (1 << 14) - 3;
 /// Largest number of entries in a ring.
 pub const MAX_CAPACITY: u32 = 1 << 22;
 
@@ -245,7 +248,8 @@ impl Objects {
         let words = shape.words(like).ok_or(Error::OutOfBounds)?;
         let ring = self.segment.alloc(8 * words, 64)?;
         let mut table = self.kind(kind(like).0);
-        let index = match self.pick(&mut table) {
+        let most = if matches!(like, Object::Cq(_)) { MAX_OBJECTS } else { MAX_NUMBERED };
+        let index = match self.pick(&mut table, most) {
             Ok(index) => index,
             Err(e) => {
                 self.segment.free(ring);
@@ -273,10 +277,10 @@ impl Objects {
         })
     }
 
-    fn pick(&self, table: &mut Kind) -> Result<u32> {
+    fn pick(&self, table: &mut Kind, most: u32) -> Result<u32> {
         let index = table.entries.len() as u32;
         // While there are fresh indices, used ones rest, so that an old number stays useless for longer.
-        if table.free.len() >= RESTING || index >= MAX_OBJECTS {
+        if table.free.len() >= RESTING || index >= most {
             return table.free.pop_front().ok_or(Error::NoMemory);
         }
         if index.is_multiple_of(CHUNK) {
@@ -353,6 +357,9 @@ enum Target {
 
 /// How long a lock is waited for while its owner lives, unless [`Host::with_limit`] says otherwise.
 pub const LOCK_LIMIT: Duration = Duration::from_secs(10);
+
+/// Bells of one segment whose descriptors are kept open.
+const ROPES: usize = 32;
 
 /// One segment, own or a peer's, as the transactions of the protocol see it.
 ///
@@ -513,6 +520,10 @@ impl Host {
         if !ropes.contains_key(&number)
             && let Ok(rope) = Rope::find(self.me.folder(), self.owner(), number)
         {
+            // Bells come and go, and nobody tells: those that are still there are found again.
+            if ropes.len() >= ROPES {
+                ropes.clear();
+            }
             ropes.insert(number, rope);
         }
         ropes.get(&number).is_some_and(|rope| {

@@ -201,6 +201,16 @@ impl Segment {
         self.memory.u64(AT_FERRY_OFFSET)
     }
 
+    /// Takes the names of the segment and of its bells out of the folder, as the process is about to end: peers find nobody
+    /// any more, as after its death.
+    pub fn leave(&self) {
+        if let Some(file) = &self.file
+            && self.is_mine()
+        {
+            slot::leave(&self.folder, self.owner, file);
+        }
+    }
+
     /// The descriptor of the segment's file, as long as it means it; see [`Identity::check`].
     pub(crate) fn descriptor(&self, writes: bool) -> Option<RawFd> {
         self.identity.check(self.file.as_ref()?.as_raw_fd(), writes, self.memory.len() as u64)

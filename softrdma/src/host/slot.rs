@@ -155,6 +155,19 @@ pub(crate) fn release(folder: &Folder, owner: Owner, file: &OwnedFd) {
     OwnFiles::remove(file.as_raw_fd());
 }
 
+/// Takes the names of a claim out of the folder, those of its bells first: the process is about to end.
+pub(crate) fn leave(folder: &Folder, owner: Owner, file: &OwnedFd) {
+    let Ok(_gate) = one_at_a_time() else { return };
+    for name in folder.names().unwrap_or_default() {
+        if parse(&name) == Name::Bell(owner) {
+            let _ = folder.remove(&name);
+        }
+    }
+    if names(folder, &file_name(owner.slot()), file.as_raw_fd()) {
+        let _ = folder.remove(&file_name(owner.slot()));
+    }
+}
+
 /// `fstatat` of a name in the folder.
 pub(crate) fn stat_name(folder: &Folder, name: &CStr) -> Option<libc::stat> {
     // SAFETY: stat is a struct of integers, for which all zeroes is a value.

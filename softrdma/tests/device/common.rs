@@ -34,10 +34,15 @@ pub struct Folder(PathBuf);
 impl Folder {
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = PathBuf::from(format!("/dev/shm/ironverbs-device-{}-{number}", std::process::id()));
-        std::fs::create_dir(&path).unwrap();
-        Folder(path)
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = PathBuf::from(format!("/dev/shm/ironverbs-device-{}-{number}", std::process::id()));
+            // A test that was killed may have left one.
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Folder(path),
+                Err(e) => assert_eq!(e.kind(), std::io::ErrorKind::AlreadyExists),
+            }
+        }
     }
 
     pub fn open(&self) -> Arc<Device> {
@@ -321,6 +326,11 @@ impl Words {
         // SAFETY: `bytes` is readable for its length.
         let n = unsafe { libc::write(self.0[side], bytes.as_ptr().cast(), bytes.len()) };
         assert_eq!(n, bytes.len() as isize);
+    }
+
+    /// The descriptor that becomes readable when words have come.
+    pub fn fd(&self, side: usize) -> i32 {
+        self.0[side]
     }
 
     pub fn get<const N: usize>(&self, side: usize) -> [u64; N] {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use softrdma::core::qp::Refused;
 use softrdma::core::receive::Sge;
 use softrdma::core::request::Rejected;
-use softrdma::core::verbs::{Access, Attr, Opcode, QpState, QpType, Status};
+use softrdma::core::verbs::{Access, Attr, Event, Opcode, QpState, QpType, Status};
 use softrdma::device::{
     Attributes, Capabilities, Error, LIMITS, QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType,
     WindowType, XrcDomain,
@@ -268,6 +268,22 @@ fn a_thousand_queue_pairs() {
     assert!(all.iter().all(|qp| qp.state() == QpState::Rts));
 }
 
+#[test]
+fn as_many_queue_pairs_as_promised() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let cq = node.cq(64, None, 0);
+    let cap =
+        Capabilities { max_send_wr: 1, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 0 };
+    let init = QpInit { cap, ..node.init(QpType::Rc, &cq) };
+    let make = || QueuePair::new(&node.device, &init);
+    let mut all: Vec<_> = (0..LIMITS.max_qp).map(|_| make().unwrap()).collect();
+    assert_eq!(make().unwrap_err(), Error::NoMemory);
+    assert!(all.iter().all(|qp| qp.qp_num() > 1 && qp.qp_num() < 0xff_ffff));
+    all.pop();
+    assert!(make().is_ok());
+}
+
 /// Memory of this process, in KiB.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -338,12 +354,25 @@ fn xrc_domains_are_those_of_their_files() {
     let open_qp = |domain| softrdma::device::OpenedQp::open(domain, qp.qp_num(), &node.events, 5);
     assert!(open_qp(&private).is_err());
     let opened = open_qp(&again).unwrap();
+    // Whoever has it open is told of its events.
+    device_events(&node, &qp);
     qp.destroy().unwrap();
+    set_state(opened.queue_pair(), QpState::Reset);
     bring_up(opened.queue_pair(), &attributes(77), QpState::Rts);
     opened.close().unwrap();
     assert_eq!((domain.close(), again.close(), private.close()), (Ok(()), Ok(()), Ok(())));
     let _ = std::fs::remove_file(std::env::temp_dir().join(name));
     assert!(matches!(open(fd(&one), false, false), Err(Error::NotFound)));
+}
+
+/// An event of a queue pair that is open twice, with the cookies 7 and 5.
+fn device_events(node: &Node, qp: &QueuePair) {
+    bring_up(qp, &attributes(77), QpState::Rts);
+    set_state(qp, QpState::Err);
+    let mut events = [node.events.next().unwrap(), node.events.next().unwrap()];
+    events.sort();
+    assert_eq!(events, [(Event::QpLastWqeReached, 5), (Event::QpLastWqeReached, 7)]);
+    assert!(!node.has_event());
 }
 
 #[test]

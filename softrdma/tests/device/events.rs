@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use softrdma::core::verbs::{Attr, Event, Opcode, QpState, QpType, SendFlags};
+use softrdma::core::verbs::{Attr, Event, Opcode, QpState, QpType, SendFlags, Status};
 use softrdma::device::{Attributes, Channel, QueuePair, Wr};
 
 use crate::common::*;
@@ -157,4 +157,33 @@ fn events_of_an_object_go_with_it() {
     assert!(node.has_event());
     end.qp.destroy().unwrap();
     assert!(!node.has_event());
+}
+
+#[test]
+fn who_sleeps_is_woken_by_what_it_sent_before() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let channel = Channel::new(&node.device).unwrap();
+    let cq = node.cq(64, Some(&channel), 42);
+    let one = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
+    let (one, other) = (node.end_of(one, cq), node.end(QpType::Rc));
+    connect(&one.qp, &other.qp);
+    for wr_id in 0..5 {
+        one.cq.arm(false).unwrap();
+        one.send(wr_id, 0, 8);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                std::thread::sleep(Duration::from_millis(3));
+                other.receive(wr_id, 0, 8);
+            });
+            assert_eq!(channel.next().unwrap(), 42);
+        });
+        one.done(wr_id);
+    }
+    // An answer that never comes wakes as well.
+    one.cq.arm(false).unwrap();
+    set_state(&other.qp, QpState::Reset);
+    one.send(9, 0, 8);
+    assert_eq!(channel.next().unwrap(), 42);
+    assert_eq!(one.poll().status, Status::RetryExcErr);
 }

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use softrdma::core::request::Rejected;
-use softrdma::core::verbs::{QpType, Status, WcOpcode};
-use softrdma::device::QueuePair;
+use softrdma::core::verbs::{QpState, QpType, Status, WcOpcode};
+use softrdma::device::{Attributes, QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType};
 
 use crate::common::*;
 
@@ -101,7 +101,7 @@ fn both_ways_between_processes() {
         let [first, second] = words.get(side);
         // The first of one side talks to the second of the other.
         for (end, peer) in ends.iter().zip([second, first]) {
-            bring_up(&end.qp, &attributes(peer as u32), softrdma::core::verbs::QpState::Rts);
+            bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
         }
         std::thread::scope(|s| {
             s.spawn(|| send_all(&ends[0], 4000, 16));
@@ -133,7 +133,7 @@ fn peers_that_are_killed_disturb_nobody_else() {
             let child = Child::run(|| {
                 let own = Node::new(&folder);
                 let mine = own.end(QpType::Rc);
-                bring_up(&mine.qp, &attributes(number), softrdma::core::verbs::QpState::Rts);
+                bring_up(&mine.qp, &attributes(number), QpState::Rts);
                 (0..16).for_each(|n| mine.receive(n, 0, 1024));
                 words.put(1, &[u64::from(mine.qp.qp_num())]);
                 for n in 0.. {
@@ -146,7 +146,7 @@ fn peers_that_are_killed_disturb_nobody_else() {
                 }
             });
             let [peer] = words.get(0);
-            bring_up(&end.qp, &attributes(peer as u32), softrdma::core::verbs::QpState::Rts);
+            bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
             (0..16).for_each(|n| end.receive(n, 0, 1024));
             let mut failed = None;
             for n in 0.. {
@@ -169,4 +169,94 @@ fn peers_that_are_killed_disturb_nobody_else() {
         }
     });
     assert!(poll(&cq).is_none());
+}
+
+#[test]
+fn a_shared_queue_loses_nothing_when_senders_are_killed() {
+    const REQUESTS: u64 = 32;
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let cq = node.cq(256, None, 0);
+    let init = SrqInit {
+        pd: node.pd,
+        srq_type: SrqType::Basic,
+        max_wr: REQUESTS as u32,
+        max_sge: 1,
+        xrcd: None,
+        cq: None,
+        events: node.events.clone(),
+        cookie: 3,
+    };
+    let srq = SharedReceiveQueue::new(&node.device, &init).unwrap();
+    let init = QpInit { srq: Some(srq.clone()), ..node.init(QpType::Rc, &cq) };
+    let make = || QueuePair::new(&node.device, &init).unwrap();
+    let home = node.end_of(make(), cq.clone());
+    let post = |wr_id: u64| post_shared(&srq, wr_id, &home, wr_id as usize * 1024, 1024);
+    (0..REQUESTS).for_each(post);
+    // Everybody sends for a while; what arrives is posted again.
+    let mut received = 0;
+    let mut serve = |some: u32| {
+        let mut wr_ids = Vec::new();
+        for _ in 0..some {
+            cq.poll(16, &mut |completion| {
+                if completion.status == Status::Success {
+                    received += 1;
+                }
+                wr_ids.push(completion.wr_id);
+            });
+            wr_ids.drain(..).for_each(post);
+        }
+    };
+    for round in 0..6 {
+        let senders: Vec<_> = (0..3)
+            .map(|_| {
+                let (qp, words) = (make(), Words::new());
+                let number = qp.qp_num();
+                let child = Child::run(|| {
+                    let own = Node::new(&folder);
+                    let mine = own.end(QpType::Rc);
+                    let patient = Attributes { rnr_retry: 7, ..attributes(number) };
+                    bring_up(&mine.qp, &patient, QpState::Rts);
+                    words.put(1, &[u64::from(mine.qp.qp_num())]);
+                    for n in 0.. {
+                        let _ = mine.try_send(n, 0, 300);
+                        let _ = mine.try_poll();
+                    }
+                });
+                let [peer] = words.get(0);
+                bring_up(&qp, &attributes(peer as u32), QpState::Rts);
+                (qp, child)
+            })
+            .collect();
+        serve(2000 + 777 * round);
+        for (qp, child) in senders {
+            child.kill();
+            child.wait();
+            if round % 2 == 0 {
+                set_state(&qp, QpState::Err);
+            }
+            serve(100);
+            qp.destroy().unwrap();
+            serve(1);
+        }
+    }
+    assert!(received > 100, "{received} messages");
+    // All requests are there: so many messages find one each, and the next finds none.
+    let last = node.end(QpType::Rc);
+    let qp = make();
+    set_state(&home.qp, QpState::Reset);
+    connect(&last.qp, &qp);
+    let mut seen: Vec<u64> = (0..REQUESTS)
+        .map(|n| {
+            last.send(n, 0, 8);
+            last.done(n);
+            let completion = poll_soon(&cq);
+            assert_eq!(completion.status, Status::Success);
+            completion.wr_id
+        })
+        .collect();
+    seen.sort_unstable();
+    assert_eq!(seen, (0..REQUESTS).collect::<Vec<_>>());
+    last.send(0, 0, 8);
+    assert!(last.try_poll().is_none());
 }

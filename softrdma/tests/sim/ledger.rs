@@ -1,5 +1,6 @@
 //! What the programs asked for and what they saw: the book that the invariants are read from.
 
+use softrdma::core::requester::Outcome;
 use softrdma::core::verbs::{Opcode, Status};
 
 /// A queue pair: process and index.
@@ -24,6 +25,8 @@ pub struct Sent {
     pub unanswered_since: Option<u64>,
     /// Missing answers since the last answer.
     pub unanswered: u32,
+    /// What the last attempt met.
+    pub waits: Option<Outcome>,
 }
 
 /// Where receive requests are posted.

@@ -64,6 +64,7 @@ struct Totals {
     deaths: u64,
     recoveries: u64,
     staged: u64,
+    early: u64,
     claims_left: u64,
     overruns: u64,
 }
@@ -81,6 +82,7 @@ impl Totals {
             self.deaths,
             self.recoveries,
             self.staged,
+            self.early,
             self.claims_left,
             self.overruns,
         ];
@@ -312,6 +314,7 @@ fn new_request(random: &Random, config: &Config, from: End, to: End, ledger: &mu
         not_ready: 0,
         unanswered_since: None,
         unanswered: 0,
+        waits: None,
     });
     Request {
         wr_id: message,
@@ -377,6 +380,7 @@ fn prepost(world: &World) {
 fn check(world: &World, totals: &mut Totals) {
     totals.recoveries += world.recoveries.get();
     totals.staged += world.staged.get();
+    totals.early += world.early.get();
     for (lock, owner) in world.held() {
         if world.alive(owner) {
             world.violated(&format!("{lock:?} is still held by a process that lives"));

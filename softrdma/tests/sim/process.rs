@@ -279,17 +279,21 @@ async fn work(world: &World, me: Me, qp: u32) -> Option<Work> {
         return None;
     }
     let work = queue.borrow().work(world.now.get());
-    match work {
+    // A program that polls tries what waits before its time; that must count as no retry.
+    let time = match work {
         Work::Nothing => return None,
+        Work::Wait(Some(until)) if world.random.once_in(4) => until,
         Work::Wait(_) => return Some(work),
-        Work::Attempt => {}
-    }
+        Work::Attempt => 0,
+    };
     let request = queue.borrow().request().cloned()?;
     let outcome = attempt(world, me, qp, &request).await;
-    record(world, &request, outcome);
     let now = world.now.get();
+    let early = now < time;
+    record(world, &request, outcome, early);
     let action = queue.borrow_mut().outcome(outcome, now)?;
     match action {
+        Action::Later if early => return Some(queue.borrow().work(now)),
         Action::Later => {}
         Action::Complete(None) => {}
         Action::Complete(Some(completion)) => append(world, me, qp, &completion).await,
@@ -330,10 +334,16 @@ fn check_patience(world: &World, me: Me, qp: u32, completion: &Completion) {
 }
 
 /// Keeps count of answers, to compare with the attributes when a request fails.
-fn record(world: &World, request: &Request, outcome: Outcome) {
+fn record(world: &World, request: &Request, outcome: Outcome, early: bool) {
     let mut ledger = world.ledger.borrow_mut();
     let sent = &mut ledger.sent[request.wr_id as usize];
+    let waited = sent.waits.replace(outcome);
+    let same =
+        waited.is_some_and(|waited| std::mem::discriminant(&waited) == std::mem::discriminant(&outcome));
     match outcome {
+        Outcome::ReceiverNotReady(_) | Outcome::NoAnswer if early && same => {
+            world.early.set(world.early.get() + 1)
+        }
         Outcome::ReceiverNotReady(_) => {
             sent.not_ready += 1;
             sent.unanswered_since = None;
@@ -398,6 +408,7 @@ async fn respond(world: &World, me: Me, qp: u32, end: (usize, u32), request: &Re
         src_qp: qp_num((me.0, qp)),
         path_matches: true,
         qkey: request.datagram.map_or(0, |datagram| datagram.qkey),
+        ipv4: false,
         length: request.length(),
         addr,
         imm_or_key: request.imm_or_key,

@@ -122,6 +122,8 @@ pub struct World {
     pub recoveries: Cell<u64>,
     /// Payloads that came in completion entries.
     pub staged: Cell<u64>,
+    /// Requests tried before their time, in vain.
+    pub early: Cell<u64>,
     threads: RefCell<Vec<Thread>>,
     wakes: RefCell<Vec<(usize, Option<usize>)>>,
     sleep: Cell<Option<Wake>>,
@@ -148,6 +150,7 @@ impl World {
             small_queues,
             recoveries: Cell::new(0),
             staged: Cell::new(0),
+            early: Cell::new(0),
             threads: RefCell::default(),
             wakes: RefCell::default(),
             sleep: Cell::new(None),

@@ -29,6 +29,7 @@ pub mod wr;
 
 use core::ffi::{c_int, c_uint};
 use core::ops::RangeInclusive;
+use std::os::fd::OwnedFd;
 
 use super::object::Handle;
 use super::{Context, DataPath, Opened, Provider, domain, kernel, no_srq_ops};
@@ -64,7 +65,8 @@ impl Provider for Rxe {
         open(DeviceFile::open(device)?)
     }
 
-    fn import(&self, file: DeviceFile) -> Result<Opened> {
+    fn import(&self, _device: &DeviceInfo, file: OwnedFd) -> Result<Opened> {
+        let file = DeviceFile::from_fd(file);
         file.set_driver_id(RDMA_DRIVER_RXE);
         let got = kernel::device::join(&file, open)?;
         Ok(Opened::new(RxeContext { file }, &got))

@@ -20,6 +20,7 @@ pub mod srq;
 
 use core::ffi::c_int;
 use core::ops::RangeInclusive;
+use std::os::fd::OwnedFd;
 
 use super::object::Handle;
 use super::{Context, DataPath, Opened, Provider, kernel, no_srq_ops};
@@ -52,7 +53,8 @@ impl Provider for Siw {
         open(DeviceFile::open(device)?)
     }
 
-    fn import(&self, file: DeviceFile) -> Result<Opened> {
+    fn import(&self, _device: &DeviceInfo, file: OwnedFd) -> Result<Opened> {
+        let file = DeviceFile::from_fd(file);
         file.set_driver_id(RDMA_DRIVER_SIW);
         let got = kernel::device::join(&file, open)?;
         Ok(Opened::new(SiwContext { file }, &got))

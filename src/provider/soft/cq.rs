@@ -5,6 +5,7 @@ use core::ffi::c_int;
 use std::sync::Arc;
 
 use softrdma::core::completion::Completion;
+use softrdma::core::verbs::WcFlags;
 use softrdma::device::{CompletionQueue, CqFlags, Device, EventQueue};
 
 use super::channel::{Channel, Reported};
@@ -48,7 +49,27 @@ impl Cq {
     }
 }
 
-/// A completion as programs see it. There is no fabric, so what tells of one is 0.
+/// The flags that programs know.
+#[inline(always)]
+pub fn flags(completion: &Completion) -> u32 {
+    completion.flags.0 & !WcFlags::IPV4.0
+}
+
+/// The type of the packet that a datagram came in, as adapters tell it in the service level: RoCE v2 over IPv4 or IPv6. UCX
+/// finds the address in the header by it. 0 for everything else.
+#[inline(always)]
+pub fn service_level(completion: &Completion) -> u8 {
+    const UDP: u8 = 8;
+    const IPV6: u8 = 1;
+    const IPV4: u8 = 2;
+    match (completion.flags.has(WcFlags::GRH), completion.flags.has(WcFlags::IPV4)) {
+        (true, true) => UDP | IPV4,
+        (true, false) => UDP | IPV6,
+        (false, _) => 0,
+    }
+}
+
+/// A completion as programs see it. There is no fabric, so what else tells of one is 0.
 #[inline(always)]
 fn work_completion(completion: &Completion) -> ibv_wc {
     ibv_wc {
@@ -60,10 +81,10 @@ fn work_completion(completion: &Completion) -> ibv_wc {
         anon1: ibv_wc_anon1 { imm_data: completion.imm_or_key },
         qp_num: completion.qp_num,
         src_qp: completion.src_qp,
-        wc_flags: completion.flags.0,
+        wc_flags: flags(completion),
         pkey_index: 0,
         slid: 0,
-        sl: 0,
+        sl: service_level(completion),
         dlid_path_bits: 0,
     }
 }

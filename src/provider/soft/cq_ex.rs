@@ -7,7 +7,7 @@ use core::ffi::{c_int, c_uint};
 
 use softrdma::core::completion::Completion;
 
-use super::cq::Cq;
+use super::cq::{self, Cq};
 use super::device::nanoseconds;
 use crate::abi::verbs::*;
 use crate::errno::Errno;
@@ -145,7 +145,7 @@ readers! {
     /// What the peer's answer said of an error.
     read_vendor_err -> u32 = |completion| completion.vendor_err;
     /// `ibv_wc_flags`.
-    read_wc_flags -> c_uint = |completion| completion.flags.0;
+    read_wc_flags -> c_uint = cq::flags;
     /// Bytes transferred.
     read_byte_len -> u32 = |completion| completion.byte_len;
     /// Immediate data, big endian; or the key that the peer invalidated.
@@ -156,8 +156,8 @@ readers! {
     read_src_qp -> u32 = |completion| completion.src_qp;
     /// The peer's local identifier, which RoCE has not.
     read_slid -> u32 = |_| 0;
-    /// Service level.
-    read_sl -> u8 = |_| 0;
+    /// Service level, which tells the type of a packet.
+    read_sl -> u8 = cq::service_level;
     /// Destination path bits, which RoCE has not.
     read_dlid_path_bits -> u8 = |_| 0;
     /// When the completion was there, in nanoseconds of CLOCK_MONOTONIC.

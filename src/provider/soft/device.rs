@@ -1,6 +1,7 @@
 //! The engine of this process, and what the device says of itself.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::panic::catch_unwind;
+use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 
 use softrdma::device::{Device, Settings};
 
@@ -33,12 +34,40 @@ pub fn engine() -> Result<Arc<Device>> {
         None => {
             let folder = identity::folder().map_err(|error| refused(error.into()))?;
             let engine = Device::open(&Settings { folder, copying: identity::copying() }).map_err(refused)?;
+            // SAFETY: the function stays as long as the library, and looks for a process that has no engine.
+            AT_EXIT.call_once(|| unsafe {
+                libc::atexit(leave);
+            });
             *shared = Arc::downgrade(&engine);
             engine
         }
     };
     addresses(&engine);
     Ok(engine)
+}
+
+static AT_EXIT: Once = Once::new();
+
+/// Leaves nothing behind when the program ends without closing its devices. While other threads of the program run, which
+/// may be at work in another process's memory, the names stay until somebody else looks for the dead.
+extern "C" fn leave() {
+    let _ = catch_unwind(|| {
+        let engine = ENGINE.try_lock().ok().and_then(|engine| engine.upgrade());
+        if let Some(engine) = engine.filter(|engine| engine.is_mine() && is_alone()) {
+            engine.leave();
+        }
+    });
+}
+
+/// Whether all other threads of the process are the engine's.
+fn is_alone() -> bool {
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return false };
+    // SAFETY: gettid cannot fail.
+    let own = unsafe { libc::gettid() }.to_string();
+    threads.flatten().all(|thread| {
+        let name = || std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
+        thread.file_name().to_str() == Some(&own) || name().starts_with("ironverbs")
+    })
 }
 
 /// The host's addresses as they are now, which the engine gets to know.
@@ -97,6 +126,18 @@ pub fn query(engine: &Device, guid: u64, attr: &mut ibv_device_attr_ex) {
     base.max_pkeys = 1;
     base.local_ca_ack_delay = ACK_DELAY;
     base.phys_port_cnt = port::NUMBER;
+    // No memory is ever pinned.
+    attr.odp_caps.general_caps = IBV_ODP_SUPPORT as u64 | IBV_ODP_SUPPORT_IMPLICIT as u64;
+    let every_datagram =
+        IBV_ODP_SUPPORT_SEND as u32 | IBV_ODP_SUPPORT_RECV as u32 | IBV_ODP_SUPPORT_SRQ_RECV as u32;
+    let every_write = every_datagram | IBV_ODP_SUPPORT_WRITE as u32;
+    let everything = every_write | IBV_ODP_SUPPORT_READ as u32 | IBV_ODP_SUPPORT_ATOMIC as u32;
+    attr.odp_caps.per_transport_caps = ibv_odp_caps_per_transport_caps {
+        rc_odp_caps: everything,
+        uc_odp_caps: every_write,
+        ud_odp_caps: every_datagram,
+    };
+    attr.xrc_odp_caps = everything;
     attr.completion_timestamp_mask = u64::MAX;
     attr.hca_core_clock = CLOCK_KHZ;
     attr.device_cap_flags_ex = u64::from(CAPABILITIES);

@@ -2,9 +2,11 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
-use std::sync::Arc;
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use softrdma::device::{Device, DeviceMemory};
+use softrdma::device::{self, Device, DeviceMemory};
 
 use super::convert::refused;
 use super::mr;
@@ -13,17 +15,67 @@ use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::{Handle, Object};
 
-/// The memory itself, which regions keep.
-pub type Memory = DeviceMemory;
+/// The memory itself.
+struct Memory {
+    inner: DeviceMemory,
+    /// Regions in it.
+    regions: AtomicU32,
+}
+
+impl Memory {
+    /// Checks a copy, as adapters do, and makes it.
+    fn access(
+        &self,
+        offset: u64,
+        length: usize,
+        copy: impl FnOnce(&DeviceMemory) -> device::Result<()>,
+    ) -> c_int {
+        let end = offset.checked_add(length as u64);
+        if end.is_none_or(|end| end > self.inner.length()) {
+            return Errno::EFAULT.0;
+        }
+        if !(offset | length as u64).is_multiple_of(WORD) {
+            return Errno::EINVAL.0;
+        }
+        copy(&self.inner).map_or(Errno::EFAULT.0, |()| 0)
+    }
+}
+
+/// A region keeps the memory that it lies in busy.
+pub struct Hold(Arc<Memory>);
+
+impl Hold {
+    fn new(memory: &Arc<Memory>) -> Self {
+        memory.regions.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(memory))
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.regions.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// Device memory of this process by number, for contexts that import it.
+static NUMBERED: Mutex<BTreeMap<u32, Weak<Memory>>> = Mutex::new(BTreeMap::new());
+
+fn numbered() -> MutexGuard<'static, BTreeMap<u32, Weak<Memory>>> {
+    NUMBERED.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Device memory lies at the start of a page.
 const LOG_ALIGNMENT: u32 = 12;
+/// Programs reach it in words (bytes).
+const WORD: u64 = 4;
 
 /// Device memory.
 #[repr(C)]
 struct Dm {
     public: UnsafeCell<ibv_dm>,
     memory: Arc<Memory>,
+    /// Made by another context.
+    imported: bool,
 }
 
 // SAFETY: repr(C), and the first field is the public struct.
@@ -36,23 +88,51 @@ pub fn alloc(engine: &Device, attr: &ibv_alloc_dm_attr) -> Result<Handle<ibv_dm>
     if attr.comp_mask != 0 || attr.log_align_req > LOG_ALIGNMENT {
         return Err(Errno::EINVAL.also_set());
     }
-    let memory = engine.alloc_memory(attr.length as u64).map_err(refused)?;
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let inner = engine.alloc_memory(attr.length as u64).map_err(refused)?;
+    let memory = Arc::new(Memory { inner, regions: AtomicU32::new(0) });
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    numbered().insert(number, Arc::downgrade(&memory));
+    Ok(publish(number, memory, false))
+}
+
+/// The context is the caller's to fill in.
+fn publish(number: u32, memory: Arc<Memory>, imported: bool) -> Handle<ibv_dm> {
     let public = ibv_dm {
         context: core::ptr::null_mut(),
         memcpy_to_dm: Some(memcpy_to_dm),
         memcpy_from_dm: Some(memcpy_from_dm),
-        comp_mask: 0,
-        handle: 0,
+        comp_mask: IBV_DM_MASK_HANDLE as u32,
+        handle: number,
     };
-    Ok(Handle::publish(Box::new(Dm { public: UnsafeCell::new(public), memory: Arc::new(memory) })))
+    Handle::publish(Box::new(Dm { public: UnsafeCell::new(public), memory, imported }))
+}
+
+/// The device memory of this number that another context of the process allocated; ENOENT if there is none.
+pub fn import(number: u32) -> Result<Handle<ibv_dm>> {
+    let found = numbered().get(&number).and_then(Weak::upgrade);
+    let memory = found.ok_or_else(|| Errno::ENOENT.also_set())?;
+    Ok(publish(number, memory, true))
+}
+
+/// Forgets imported device memory. What was not imported stays as it is.
+pub fn unimport(dm: Handle<ibv_dm>) {
+    // SAFETY: device memory of this provider is published as Dm; the program gives up the handle.
+    unsafe {
+        if dm.object::<Dm>().imported {
+            drop(dm.reclaim::<Dm>());
+        }
+    }
 }
 
 /// Frees device memory; EBUSY while a region lies in it.
 pub fn free(dm: Handle<ibv_dm>) -> Result<()> {
-    // SAFETY: device memory of this provider is published as Dm.
-    if Arc::strong_count(unsafe { &dm.object::<Dm>().memory }) > 1 {
+    // SAFETY: device memory of this provider is published as Dm; a live handle.
+    let (memory, number) = unsafe { (&dm.object::<Dm>().memory, (*dm.as_ptr()).handle) };
+    if memory.regions.load(Ordering::Acquire) != 0 {
         return Err(Errno::EBUSY.also_set());
     }
+    numbered().remove(&number);
     // SAFETY: the program gives up the handle, which was published as a Dm.
     drop(unsafe { dm.reclaim::<Dm>() });
     Ok(())
@@ -69,17 +149,17 @@ pub fn register(
 ) -> Result<Handle<verbs_mr>> {
     // SAFETY: device memory of this provider is published as Dm.
     let memory = unsafe { &dm.object::<Dm>().memory };
-    let inside = offset.checked_add(length as u64).is_some_and(|end| end <= memory.length());
+    let inside = offset.checked_add(length as u64).is_some_and(|end| end <= memory.inner.length());
     if access & IBV_ACCESS_ZERO_BASED as u32 == 0 || !inside {
         return Err(Errno::EINVAL.also_set());
     }
     let rights = mr::access(access)?;
     // SAFETY: a live handle.
     let (context, number) = unsafe { ((*pd.as_ptr()).context, (*pd.as_ptr()).handle) };
-    let start = memory.address() + offset;
+    let start = memory.inner.address() + offset;
     let region = engine.register(number, start, length as u64, 0, rights).map_err(refused)?;
     // Not of the kind of regions that lie in memory of the program, so that no call looks for it there.
-    let mr = mr::publish(region, access, mr_type::NULL_MR, Some(Arc::clone(memory)));
+    let mr = mr::publish(region, access, mr_type::NULL_MR, Some(Hold::new(memory)));
     // SAFETY: just made, and nobody else knows it yet.
     unsafe {
         let public = &raw mut (*mr.as_ptr()).ibv_mr;
@@ -90,7 +170,7 @@ pub fn register(
     Ok(mr)
 }
 
-/// Copies into device memory; 0, or EFAULT outside of it.
+/// Copies into device memory; 0, EFAULT outside of it, or EINVAL for what is not made of its words.
 unsafe extern "C" fn memcpy_to_dm(
     dm: *mut ibv_dm,
     dm_offset: u64,
@@ -102,10 +182,10 @@ unsafe extern "C" fn memcpy_to_dm(
         let Ok(dm) = Handle::from_c(dm) else { return Errno::EINVAL.0 };
         (dm.object::<Dm>(), bytes(host_addr, length))
     };
-    dm.memory.write(dm_offset, from).map_or(Errno::EFAULT.0, |()| 0)
+    dm.memory.access(dm_offset, length, |memory| memory.write(dm_offset, from))
 }
 
-/// Copies out of device memory; 0, or EFAULT outside of it.
+/// Copies out of device memory; 0, EFAULT outside of it, or EINVAL for what is not made of its words.
 unsafe extern "C" fn memcpy_from_dm(
     host_addr: *mut c_void,
     dm: *mut ibv_dm,
@@ -117,7 +197,7 @@ unsafe extern "C" fn memcpy_from_dm(
         let Ok(dm) = Handle::from_c(dm) else { return Errno::EINVAL.0 };
         (dm.object::<Dm>(), bytes_mut(host_addr, length))
     };
-    dm.memory.read(dm_offset, to).map_or(Errno::EFAULT.0, |()| 0)
+    dm.memory.access(dm_offset, length, |memory| memory.read(dm_offset, to))
 }
 
 /// # Safety

@@ -74,13 +74,21 @@ pub fn folder() -> softrdma::host::Result<Config> {
     Config::from_values(dir, group)
 }
 
-/// How payload travels: `IRONVERBS_SOFT_COPY`. What cannot be read is taken for `auto`, with a word in the log.
+/// How payload travels: `IRONVERBS_SOFT_COPY`, and `IRONVERBS_SOFT_CONSENT`.
+///
+/// The device consents to copies by the user's other processes, where Yama's `ptrace_scope` 1 makes them ask: who wants the
+/// software device wants its messages to arrive. UCX and Open MPI do the same for their shared memory. Debuggers of the same
+/// user are let in by it too, so a set-user-id program does not consent, nor does anybody with `IRONVERBS_SOFT_CONSENT=0`;
+/// payload then takes the other way.
 pub fn copying() -> Copying {
-    let Some(value) = environment::trusted("IRONVERBS_SOFT_COPY") else { return Copying::Auto };
-    value.to_str().and_then(Copying::from_name).unwrap_or_else(|| {
+    let value = environment::trusted("IRONVERBS_SOFT_COPY").unwrap_or_default();
+    let wanted = value.to_str().and_then(Copying::from_name).unwrap_or_else(|| {
         log::warn(format_args!("IRONVERBS_SOFT_COPY is neither auto nor ferry: auto"));
         Copying::Auto
-    })
+    });
+    let consents = environment::own_rights()
+        && std::env::var_os("IRONVERBS_SOFT_CONSENT").is_none_or(|value| value != "0");
+    if wanted == Copying::Auto && !consents { Copying::NoConsent } else { wanted }
 }
 
 /// What tells this host from others and stays the same over restarts: the number that systemd and D-Bus keep, else the

@@ -4,7 +4,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | [`identity`] [`gids`] [`port`] | which devices there are; their addresses; their port |
-//! | [`device`] | the engine of the process, and what the device says of itself |
+//! | [`device`] [`command_file`] | the engine of the process, and what the device says of itself; a context's descriptor |
 //! | [`convert`] | the engine's words and errors into those of verbs |
 //! | [`channel`] [`event`] | completion channels and asynchronous events |
 //! | [`cq`] [`cq_ex`] | completion queues, polled by arrays or one by one |
@@ -19,6 +19,7 @@
 
 pub mod ah;
 pub mod channel;
+pub mod command_file;
 pub mod convert;
 pub mod cq;
 pub mod cq_ex;
@@ -39,7 +40,7 @@ pub mod wr;
 pub mod xrc;
 
 use core::ffi::{c_int, c_uint};
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use softrdma::device::{Device, EventQueue};
@@ -72,19 +73,28 @@ impl Provider for Soft {
     }
 
     fn open(&self, device: &DeviceInfo) -> Result<Opened> {
-        let engine = device::engine()?;
-        let events = EventQueue::new(&engine).map_err(refused)?;
-        let guid = device.node_guid().unwrap_or_default();
-        Ok(Opened {
-            context: Box::new(SoftContext { engine, events, guid }),
-            num_comp_vectors: COMPLETION_VECTORS,
-            core_support: CORE_SUPPORT,
-        })
+        open(device, command_file::create(&device.sysfs_name)?)
     }
 
-    fn import(&self, _file: DeviceFile) -> Result<Opened> {
-        Err(Errno::EOPNOTSUPP.also_set())
+    /// Contexts of one process share everything but their events.
+    fn import(&self, device: &DeviceInfo, file: OwnedFd) -> Result<Opened> {
+        open(device, file)
     }
+
+    fn device_of(&self, cmd_fd: RawFd) -> Option<String> {
+        command_file::device_of(cmd_fd)
+    }
+}
+
+fn open(device: &DeviceInfo, cmd_fd: OwnedFd) -> Result<Opened> {
+    let engine = device::engine()?;
+    let events = EventQueue::new(&engine).map_err(refused)?;
+    let guid = device.node_guid().unwrap_or_default();
+    Ok(Opened {
+        context: Box::new(SoftContext { engine, events, guid, cmd_fd }),
+        num_comp_vectors: COMPLETION_VECTORS,
+        core_support: CORE_SUPPORT,
+    })
 }
 
 /// An opened software device.
@@ -93,11 +103,16 @@ pub struct SoftContext {
     events: Arc<EventQueue>,
     /// Of the node, in host byte order.
     guid: u64,
+    cmd_fd: OwnedFd,
 }
 
 impl Context for SoftContext {
     fn file(&self) -> Option<&DeviceFile> {
         None
+    }
+
+    fn cmd_fd(&self) -> RawFd {
+        self.cmd_fd.as_raw_fd()
     }
 
     fn data_path(&self) -> DataPath {
@@ -171,17 +186,42 @@ impl Context for SoftContext {
         domain::dealloc(pd, |number| self.engine.free_pd(number).map_err(refused))
     }
 
-    fn import_pd(&self, _context: Handle<ibv_context>, _pd_handle: u32) -> Result<Handle<ibv_pd>> {
-        Err(Errno::EOPNOTSUPP)
+    fn import_pd(&self, context: Handle<ibv_context>, pd_handle: u32) -> Result<Handle<ibv_pd>> {
+        // Whether it is there.
+        self.engine.hold_pd(pd_handle).map_err(|_| Errno::ENOENT.also_set())?;
+        self.engine.release_pd(pd_handle);
+        Ok(domain::publish_imported(context, pd_handle))
     }
 
-    fn unimport_pd(&self, _pd: Handle<ibv_pd>) {}
-
-    fn import_mr(&self, _pd: Handle<ibv_pd>, _mr_handle: u32) -> Result<Handle<ibv_mr>> {
-        Err(Errno::EOPNOTSUPP)
+    fn unimport_pd(&self, pd: Handle<ibv_pd>) {
+        domain::unimport(pd)
     }
 
-    fn unimport_mr(&self, _mr: Handle<ibv_mr>) {}
+    fn import_mr(&self, pd: Handle<ibv_pd>, mr_handle: u32) -> Result<Handle<ibv_mr>> {
+        mr::import(&self.engine, pd, mr_handle)
+    }
+
+    fn unimport_mr(&self, mr: Handle<ibv_mr>) {
+        mr::unimport(mr)
+    }
+
+    fn import_dm(&self, dm_handle: u32) -> Result<Handle<ibv_dm>> {
+        dm::import(dm_handle)
+    }
+
+    fn unimport_dm(&self, dm: Handle<ibv_dm>) {
+        dm::unimport(dm)
+    }
+
+    fn advise_mr(
+        &self,
+        pd: Handle<ibv_pd>,
+        advice: c_uint,
+        flags: u32,
+        ranges: &mut [ibv_sge],
+    ) -> Result<()> {
+        mr::advise(&self.engine, pd, advice, flags, ranges)
+    }
 
     fn alloc_td(&self, attr: &mut ibv_td_init_attr) -> Result<Handle<ibv_td>> {
         domain::alloc_td(attr)
@@ -364,12 +404,12 @@ impl Context for SoftContext {
         Ok(())
     }
 
-    fn attach_mcast(&self, qp: Handle<ibv_qp>, gid: &ibv_gid, _lid: u16) -> Result<()> {
-        qp::attach_multicast(&self.engine, qp, gid)
+    fn attach_mcast(&self, qp: Handle<ibv_qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
+        qp::attach_multicast(&self.engine, qp, gid, lid)
     }
 
-    fn detach_mcast(&self, qp: Handle<ibv_qp>, gid: &ibv_gid, _lid: u16) -> Result<()> {
-        qp::detach_multicast(&self.engine, qp, gid)
+    fn detach_mcast(&self, qp: Handle<ibv_qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
+        qp::detach_multicast(&self.engine, qp, gid, lid)
     }
 }
 

@@ -1,8 +1,8 @@
-//! Memory regions.
+//! Memory regions. No memory is pinned, so pages on demand cost nothing: such a region is one whose memory need not be there
+//! when it is registered.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
-use std::sync::Arc;
 
 use softrdma::core::verbs::Access;
 use softrdma::device::{Device, Region};
@@ -14,15 +14,20 @@ use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::{Handle, Object};
 
-/// Rights that the engine knows.
+/// Rights that the engine enforces.
 const ENFORCED: u32 = IBV_ACCESS_LOCAL_WRITE as u32
     | IBV_ACCESS_REMOTE_WRITE as u32
     | IBV_ACCESS_REMOTE_READ as u32
     | IBV_ACCESS_REMOTE_ATOMIC as u32
     | IBV_ACCESS_MW_BIND as u32
     | IBV_ACCESS_ZERO_BASED as u32;
+/// Pages on demand.
+const ON_DEMAND: u32 = IBV_ACCESS_ON_DEMAND as u32;
 /// Wishes that mean nothing here: pages of any kind do, and writes are not reordered.
 const WITHOUT_MEANING: u32 = IBV_ACCESS_HUGETLB as u32 | IBV_ACCESS_OPTIONAL_RANGE;
+/// `madvise`: bring pages in for reading, or for writing.
+const MADV_POPULATE_READ: c_int = 22;
+const MADV_POPULATE_WRITE: c_int = 23;
 /// Bits of an address that say where in its page it lies.
 const IN_PAGE: u64 = 4095;
 
@@ -31,7 +36,7 @@ const IN_PAGE: u64 = 4095;
 struct Mr {
     public: UnsafeCell<verbs_mr>,
     /// The device memory that the region lies in.
-    memory: Option<Arc<dm::Memory>>,
+    memory: Option<dm::Hold>,
 }
 
 // SAFETY: repr(C), and the first field is the struct that the handle names.
@@ -39,17 +44,17 @@ unsafe impl Object for Mr {
     type Public = verbs_mr;
 }
 
-/// The rights that a program asks for. EINVAL for what nobody knows, and for pages on demand: they are no feature of the
-/// device, although it needs no pinned memory.
+/// The rights that a program asks for; EINVAL for what nobody knows.
 pub fn access(asked: u32) -> Result<Access> {
-    if asked & !(ENFORCED | WITHOUT_MEANING) != 0 {
+    if asked & !(ENFORCED | ON_DEMAND | WITHOUT_MEANING) != 0 {
         return Err(Errno::EINVAL.also_set());
     }
     Ok(Access(asked & ENFORCED))
 }
 
 /// Registers `length` bytes at `addr`, known to peers by addresses from `iova`, which lies as far into its page as `addr`.
-/// As on a kernel device, EINVAL for a region that touches no page.
+/// As on a kernel device, EINVAL for a region that touches no page. With pages on demand, all `usize::MAX` bytes from address
+/// 0 are the whole address space, known by its own addresses.
 pub fn register(
     engine: &Device,
     pd: Handle<ibv_pd>,
@@ -58,6 +63,9 @@ pub fn register(
     iova: u64,
     asked: c_int,
 ) -> Result<Handle<verbs_mr>> {
+    let on_demand = asked as u32 & ON_DEMAND != 0;
+    let whole = on_demand && addr == 0 && length == usize::MAX;
+    let length = if whole { engine.limits().max_mr_size } else { length as u64 };
     let touches_none = length == 0 && addr as u64 & IN_PAGE == 0;
     if touches_none || (addr as u64 ^ iova) & IN_PAGE != 0 {
         return Err(Errno::EINVAL.also_set());
@@ -65,17 +73,17 @@ pub fn register(
     let rights = access(asked as u32)?;
     // SAFETY: a live handle.
     let pd = unsafe { (*pd.as_ptr()).handle };
-    let region = engine.register(pd, addr as u64, length as u64, iova, rights).map_err(refused)?;
+    let region = if on_demand {
+        engine.register_on_demand(pd, addr as u64, length, iova, rights)
+    } else {
+        engine.register(pd, addr as u64, length, iova, rights)
+    }
+    .map_err(refused)?;
     Ok(publish(region, asked as u32, mr_type::MR, None))
 }
 
 /// A region for the program.
-pub(super) fn publish(
-    region: Region,
-    access: u32,
-    kind: u32,
-    memory: Option<Arc<dm::Memory>>,
-) -> Handle<verbs_mr> {
+pub(super) fn publish(region: Region, access: u32, kind: u32, memory: Option<dm::Hold>) -> Handle<verbs_mr> {
     // SAFETY: plain C data of pointers and integers; all zeros is its empty value.
     let mut public: verbs_mr = unsafe { core::mem::zeroed() };
     set_keys(&mut public, region);
@@ -90,7 +98,8 @@ fn set_keys(public: &mut verbs_mr, region: Region) {
     public.ibv_mr.rkey = region.rkey;
 }
 
-/// Changes translation, protection domain or rights, as `flags` (IBV_REREG_MR_*) say; EINVAL if they say nothing.
+/// Changes translation, protection domain or rights, as `flags` (IBV_REREG_MR_*) say; EINVAL if they say nothing, EOPNOTSUPP
+/// for pages on demand.
 pub fn reregister(
     engine: &Device,
     mr: Handle<verbs_mr>,
@@ -102,6 +111,10 @@ pub fn reregister(
 ) -> Result<()> {
     if flags == 0 {
         return Err(Errno::EINVAL.also_set());
+    }
+    // SAFETY: a live handle.
+    if (unsafe { (*mr.as_ptr()).access } | asked as u32) & ON_DEMAND != 0 {
+        return Err(Errno::EOPNOTSUPP.also_set());
     }
     let has = |flag: ibv_rereg_mr_flags| flags & flag as c_int != 0;
     let pd = match pd {
@@ -130,5 +143,71 @@ pub fn deregister(engine: &Device, mr: Handle<verbs_mr>) -> Result<()> {
     // SAFETY: the program gives up the handle, which was published as an Mr.
     let region = unsafe { mr.reclaim::<Mr>() };
     drop(region.memory);
+    Ok(())
+}
+
+/// The region of this number that another context of the process registered: its keys and length. ENOENT if there is none.
+pub fn import(engine: &Device, pd: Handle<ibv_pd>, number: u32) -> Result<Handle<ibv_mr>> {
+    let found = engine.query_region(number).ok_or_else(|| Errno::ENOENT.also_set())?;
+    let mr = publish(Region { lkey: number, rkey: number }, 0, mr_type::IMPORTED_MR, None);
+    // SAFETY: just made, and nobody else knows it yet; a live domain names its context.
+    unsafe {
+        let public = &raw mut (*mr.as_ptr()).ibv_mr;
+        (*public).context = (*pd.as_ptr()).context;
+        (*public).pd = pd.as_ptr();
+        (*public).length = found.length as usize;
+        Handle::from_c(public)
+    }
+}
+
+/// Forgets an imported region, which stays registered. What was not imported stays as it is.
+pub fn unimport(mr: Handle<ibv_mr>) {
+    // SAFETY: a live region, which is always a verbs_mr, of this provider.
+    unsafe {
+        let Ok(mr) = Handle::from_c(mr.as_ptr().cast::<verbs_mr>()) else { return };
+        if (*mr.as_ptr()).mr_type == mr_type::IMPORTED_MR {
+            drop(mr.reclaim::<Mr>());
+        }
+    }
+}
+
+/// Brings memory of regions with pages on demand in, or has the kernel read ahead. EINVAL for a range outside of such a region
+/// of the domain, EFAULT for memory that is not there, EOPNOTSUPP for other advice.
+pub fn advise(
+    engine: &Device,
+    pd: Handle<ibv_pd>,
+    advice: u32,
+    flags: u32,
+    ranges: &[ibv_sge],
+) -> Result<()> {
+    let how = match advice {
+        IBV_ADVISE_MR_ADVICE_PREFETCH => MADV_POPULATE_READ,
+        IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE => MADV_POPULATE_WRITE,
+        IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT => libc::MADV_WILLNEED,
+        _ => return Err(Errno::EOPNOTSUPP.also_set()),
+    };
+    if ranges.is_empty() || flags & !IBV_ADVISE_MR_FLAG_FLUSH != 0 {
+        return Err(Errno::EINVAL.also_set());
+    }
+    // SAFETY: a live handle.
+    let pd = unsafe { (*pd.as_ptr()).handle };
+    let inside = |range: &ibv_sge| {
+        let region = engine.query_region(range.lkey).filter(|region| region.pd == pd)?;
+        let offset = range.addr.checked_sub(region.iova)?;
+        let end = offset.checked_add(range.length.into())?;
+        (end <= region.length).then_some(region.addr + offset)
+    };
+    let places: Option<Vec<u64>> = ranges.iter().map(inside).collect();
+    for (place, range) in places.ok_or_else(|| Errno::EINVAL.also_set())?.iter().zip(ranges) {
+        let first = place & !IN_PAGE;
+        let bytes = place + u64::from(range.length) - first;
+        // SAFETY: advice changes no content.
+        let done =
+            unsafe { libc::madvise(core::ptr::without_provenance_mut(first as usize), bytes as usize, how) };
+        // EINVAL is a kernel without this advice (before 5.14), for which the first access does the same.
+        if done != 0 && Errno::last() != Errno::EINVAL && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT {
+            return Err(Errno::EFAULT.also_set());
+        }
+    }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use softrdma::core::verbs::QpType;
 use softrdma::device::{Capabilities, Device, EventQueue, OpenedQp, QpInit, QueuePair};
@@ -40,6 +40,8 @@ pub struct Qp {
     pub batch: QueueLock<Batch>,
     /// Events that the program got.
     pub events: Reported,
+    /// Multicast groups, with the LID that each was joined with: there are no LIDs here, but whoever leaves names it again.
+    groups: Mutex<Vec<([u8; 16], u16)>>,
 }
 
 // SAFETY: repr(C), and the first field starts with an ibv_qp.
@@ -309,7 +311,12 @@ impl Qp {
             extended,
             batch: QueueLock::of_domain(batch, one_thread),
             events: Reported::default(),
+            groups: Mutex::default(),
         }
+    }
+
+    fn groups(&self) -> MutexGuard<'_, Vec<([u8; 16], u16)>> {
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -352,16 +359,17 @@ pub fn extended(qp: Handle<ibv_qp>) -> Option<Handle<ibv_qp_ex>> {
     }
 }
 
-/// The engine's queue pair.
-fn queue<'a>(qp: Handle<ibv_qp>) -> &'a QueuePair {
+/// The queue pair behind a handle of this provider.
+fn object<'a>(qp: Handle<ibv_qp>) -> &'a Qp {
     // SAFETY: queue pairs of this provider are published as Qp.
-    unsafe { &qp.object::<Qp>().queue }
+    unsafe { qp.object::<Qp>() }
 }
 
 /// Moves the queue pair through its states and sets attributes.
 pub fn modify(engine: &Device, qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_mask: c_int) -> Result<()> {
-    let (mask, asked) = qp_attr::asked(engine, attr, attr_mask)?;
-    queue(qp).modify(mask, &asked).map_err(refused)
+    let object = object(qp);
+    let (mask, asked) = qp_attr::asked(engine, object.qp_type, attr, attr_mask)?;
+    object.queue.modify(mask, &asked).map_err(refused)
 }
 
 /// Attributes, and what the queue pair was made with.
@@ -372,7 +380,7 @@ pub fn query(
     init_attr: &mut ibv_qp_init_attr,
 ) -> Result<()> {
     qp_attr::check_mask(attr_mask)?;
-    let queried = queue(qp).query();
+    let queried = object(qp).queue.query();
     *attr = qp_attr::answer(&queried);
     // SAFETY: a live handle.
     let public = unsafe { &*qp.as_ptr() };
@@ -388,8 +396,7 @@ pub fn query(
 
 /// Destroys a queue pair, or closes an opened one, then waits until the program has acknowledged every event that it got.
 pub fn destroy(qp: Handle<ibv_qp>) -> Result<()> {
-    // SAFETY: queue pairs of this provider are published as Qp.
-    let object = unsafe { qp.object::<Qp>() };
+    let object = object(qp);
     match &object.opened {
         Some(opened) => opened.close(),
         None => object.queue.destroy(),
@@ -401,14 +408,28 @@ pub fn destroy(qp: Handle<ibv_qp>) -> Result<()> {
     Ok(())
 }
 
-/// Joins a multicast group.
-pub fn attach_multicast(engine: &Device, qp: Handle<ibv_qp>, gid: &ibv_gid) -> Result<()> {
+/// Joins a multicast group. Doing it again changes nothing.
+pub fn attach_multicast(engine: &Device, qp: Handle<ibv_qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
     // SAFETY: every view of the GID union is 16 plain bytes.
-    engine.attach_multicast(queue(qp), unsafe { &gid.raw }).map_err(refused)
+    let group = unsafe { (gid.raw, lid) };
+    let mut groups = object(qp).groups();
+    engine.attach_multicast(&object(qp).queue, &group.0).map_err(refused)?;
+    if !groups.contains(&group) {
+        groups.push(group);
+    }
+    Ok(())
 }
 
-/// Leaves a multicast group.
-pub fn detach_multicast(engine: &Device, qp: Handle<ibv_qp>, gid: &ibv_gid) -> Result<()> {
+/// Leaves a multicast group; EINVAL where the queue pair is not in it, or joined it with another LID.
+pub fn detach_multicast(engine: &Device, qp: Handle<ibv_qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
     // SAFETY: every view of the GID union is 16 plain bytes.
-    engine.detach_multicast(queue(qp), unsafe { &gid.raw }).map_err(refused)
+    let group = unsafe { (gid.raw, lid) };
+    let mut groups = object(qp).groups();
+    let place = groups.iter().position(|known| *known == group).ok_or_else(|| Errno::EINVAL.also_set())?;
+    // The group is left with the last LID that it was joined with.
+    if groups.iter().filter(|known| known.0 == group.0).count() == 1 {
+        engine.detach_multicast(&object(qp).queue, &group.0).map_err(refused)?;
+    }
+    groups.swap_remove(place);
+    Ok(())
 }

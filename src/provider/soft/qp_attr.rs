@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use softrdma::core::verbs::{Access, Attr, QpState};
+use softrdma::core::verbs::{Access, Attr, QpState, QpType};
 use softrdma::device::{Attributes, Capabilities, Device, Queried};
 
 use super::{ah, convert};
@@ -12,15 +12,35 @@ use crate::errno::{Errno, Result};
 /// Attributes that the interface has room for; `IBV_QP_RATE_LIMIT` lies beyond.
 const KNOWN: c_int = (1 << 25) - 1;
 
+/// Attributes that there are.
+const STANDARD: c_int = (1 << 21) - 1;
+
+/// Attributes of the other half of an XRC connection, which the kernel leaves out as well when a program gives all of both.
+fn of_other_half(qp_type: QpType) -> Attr {
+    match qp_type {
+        QpType::XrcSend => Attr::MAX_DEST_RD_ATOMIC.and(Attr::MIN_RNR_TIMER),
+        QpType::XrcRecv => Attr::MAX_QP_RD_ATOMIC.and(Attr::RETRY_CNT).and(Attr::RNR_RETRY),
+        QpType::Rc | QpType::Uc | QpType::Ud => Attr::NONE,
+    }
+}
+
 /// EOPNOTSUPP, without `errno`, for attributes of newer interfaces.
 pub fn check_mask(attr_mask: c_int) -> Result<()> {
     if attr_mask & !KNOWN == 0 { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
 }
 
 /// What a call of `ibv_modify_qp` asks for. EOPNOTSUPP for attributes of newer interfaces, EINVAL for numbers that are none.
-pub fn asked(engine: &Device, attr: &ibv_qp_attr, attr_mask: c_int) -> Result<(Attr, Attributes)> {
+pub fn asked(
+    engine: &Device,
+    qp_type: QpType,
+    attr: &ibv_qp_attr,
+    attr_mask: c_int,
+) -> Result<(Attr, Attributes)> {
     check_mask(attr_mask)?;
-    let mask = Attr(attr_mask as u32);
+    if attr_mask & !STANDARD != 0 {
+        return Err(Errno::EOPNOTSUPP.also_set());
+    }
+    let mask = Attr(attr_mask as u32 & !of_other_half(qp_type).0);
     let mut asked = Attributes::default();
     let state = |number| QpState::from_number(number).ok_or_else(|| Errno::EINVAL.also_set());
     if mask.has(Attr::STATE) {

@@ -69,7 +69,10 @@ impl Qp {
         let data = if flags.has(SendFlags::INLINE) { Data::InlineSges(list) } else { Data::Sges(list) };
         // SAFETY: the opcode says which part of the request's unions was set; all parts are integers and pointers, so that
         // reading another part of initialised C memory gives some number. The pointers followed are those of the contract.
-        let (operands, imm_or_key) = unsafe { (operands(opcode, wr)?, wr.anon1.imm_data) };
+        let (operands, imm_or_key) = unsafe {
+            check(opcode, wr, &data)?;
+            (operands(opcode, wr)?, wr.anon1.imm_data)
+        };
         let mut request =
             Wr { wr_id: wr.wr_id, opcode, flags, data, operands, imm_or_key, srq_num: 0, datagram: None };
         let header;
@@ -89,6 +92,24 @@ impl Qp {
         }
         self.queue.post_send(&request).map_err(rejected)
     }
+}
+
+/// What soft-RoCE refuses when a request is posted, so that the queue pair is still good afterwards: atomics that are not
+/// aligned or have no room for the answer, and bindings with data.
+///
+/// # Safety
+/// The union parts that the opcode names are set.
+#[inline(always)]
+unsafe fn check(opcode: Opcode, wr: &ibv_send_wr, data: &Data<'_>) -> Result<()> {
+    // SAFETY: by the contract; all parts are integers.
+    let refused = unsafe {
+        match opcode {
+            Opcode::CmpAndSwp | Opcode::FetchAndAdd => wr.wr.atomic.remote_addr & 7 != 0 || data.length() < 8,
+            Opcode::BindMw => wr.num_sge != 0 || wr.anon1.imm_data != 0,
+            _ => false,
+        }
+    };
+    if refused { Err(Errno::EINVAL) } else { Ok(()) }
 }
 
 /// Where a datagram goes.

@@ -8,9 +8,9 @@ use super::Soft;
 use crate::abi::verbs::*;
 use crate::api;
 use crate::errno::Errno;
-use crate::provider::context;
 use crate::provider::device::{DeviceRef, Found};
 use crate::provider::object::Handle;
+use crate::provider::{Opening, context};
 use crate::uverbs::discovery::DeviceInfo;
 
 const LENGTH: usize = 4096;
@@ -237,11 +237,11 @@ fn destroy_cq(cq: *mut ibv_cq) {
 }
 
 #[test]
-fn a_context_has_no_command_file() {
+fn a_context_and_its_device_describe_themselves() {
     let room = Room::new();
     // SAFETY: an open context.
     unsafe {
-        assert_eq!((*room.context).cmd_fd, -1);
+        assert!((*room.context).cmd_fd >= 0);
         assert!((*room.context).async_fd >= 0);
         let mut attr: ibv_device_attr = zeroed();
         assert_eq!(api::device::ibv_query_device(room.context, &mut attr), 0);
@@ -394,6 +394,9 @@ fn a_datagram_arrives_with_the_way_back() {
         let mut wc = room.success(cq);
         assert_eq!((wc.wr_id, wc.byte_len, wc.src_qp), (1, 45, (*a).qp_num));
         assert_eq!(wc.wc_flags, IBV_WC_GRH as u32);
+        // RoCE v2 over IPv4 or IPv6, as the header says.
+        let version = room.bytes(1024, 1)[0] >> 4;
+        assert_eq!(wc.sl, if version == 6 { 9 } else { 10 });
         assert_eq!(room.bytes(1064, 5), b"hello");
 
         let grh = room.buffer.add(1024).cast::<ibv_grh>();
@@ -633,7 +636,6 @@ fn regions_are_refused_and_changed_as_on_kernel_devices() {
         };
         let start: *mut c_void = room.buffer.cast();
         assert_eq!(register(start, LENGTH, IBV_ACCESS_REMOTE_WRITE as u32), Errno::EINVAL);
-        assert_eq!(register(start, LENGTH, IBV_ACCESS_ON_DEMAND as u32), Errno::EINVAL);
         assert_eq!(register(start, LENGTH, 1 << 9), Errno::EINVAL);
         assert_eq!(register(4096 as *mut c_void, LENGTH, 1), Errno::EFAULT);
         let iova = api::mr::ibv_reg_mr_iova(room.pd, start, LENGTH, 1, 1);
@@ -645,5 +647,81 @@ fn regions_are_refused_and_changed_as_on_kernel_devices() {
         let access = IBV_REREG_MR_CHANGE_ACCESS as c_int;
         assert_eq!(api::mr::ibv_rereg_mr(mr, access, null_mut(), null_mut(), 0, RIGHTS), 0);
         assert_eq!(api::mr::ibv_dereg_mr(mr), 0);
+    }
+}
+
+#[test]
+fn pages_on_demand_need_not_be_there() {
+    let room = Room::new();
+    let cq = room.cq();
+    let (a, b) = (room.qp(IBV_QPT_RC, cq), room.qp(IBV_QPT_RC, cq));
+    room.connect(a, b);
+    room.connect(b, a);
+    let rights = RIGHTS | IBV_ACCESS_ON_DEMAND as c_int;
+    // SAFETY: live objects of this test.
+    unsafe {
+        let all = api::mr::ibv_reg_mr(room.pd, null_mut(), usize::MAX, rights);
+        assert!(!all.is_null(), "{:?}", Errno::last());
+        let hole = api::mr::ibv_reg_mr(room.pd, 4096 as *mut c_void, 4096, rights);
+        assert!(!hole.is_null());
+        let mut piece = room.piece(0, 8);
+        let advise = room.verbs().advise_mr.unwrap();
+        piece.lkey = (*all).lkey;
+        let prefetch = IBV_ADVISE_MR_ADVICE_PREFETCH;
+        assert_eq!(advise(room.pd, prefetch, IBV_ADVISE_MR_FLAG_FLUSH, &mut piece, 1), 0);
+        assert_eq!(advise(room.pd, prefetch, 0, &mut piece, 0), libc::EINVAL);
+        assert_eq!(advise(room.pd, 7, 0, &mut piece, 1), libc::EOPNOTSUPP);
+
+        room.bytes(0, 8).copy_from_slice(b"anywhere");
+        let mut wr = send_wr(1, IBV_WR_RDMA_WRITE, &mut piece);
+        wr.wr.rdma = ibv_send_wr_wr_rdma { remote_addr: room.buffer as u64 + 512, rkey: (*all).rkey };
+        assert_eq!(room.send(a, &mut wr), 0);
+        room.success(cq);
+        assert_eq!(room.bytes(512, 8), b"anywhere");
+        wr.wr.rdma = ibv_send_wr_wr_rdma { remote_addr: 4096, rkey: (*hole).rkey };
+        assert_eq!(room.send(a, &mut wr), 0);
+        assert_ne!(room.poll(cq).unwrap().status, IBV_WC_SUCCESS as u32);
+        destroy_qps(&[a, b]);
+        assert_eq!(api::mr::ibv_dereg_mr(hole), 0);
+        assert_eq!(api::mr::ibv_dereg_mr(all), 0);
+    }
+    destroy_cq(cq);
+}
+
+#[test]
+fn objects_of_one_context_are_imported_by_another() {
+    let room = Room::new();
+    let info = DeviceInfo::software("soft_test", "uverbs-soft_test", 7).expect("a short name");
+    let device = DeviceRef::native(Found::new(info), &Soft);
+    // SAFETY: live objects of this test; the copy of the descriptor is given away.
+    unsafe {
+        let copy = libc::dup((*room.context).cmd_fd);
+        assert_eq!(crate::provider::device_of(copy).as_deref(), Some("uverbs-soft_test"));
+        let Opening::Native(opened) = device.import(copy).unwrap() else { panic!() };
+        let events = opened.context.open_async_events().unwrap();
+        let other = context::create(device.clone(), opened, events);
+        assert_eq!((*other.as_ptr()).cmd_fd, copy);
+
+        let pd = api::import::ibv_import_pd(other.as_ptr(), (*room.pd).handle);
+        assert!(!pd.is_null());
+        assert!(api::import::ibv_import_pd(other.as_ptr(), 1 << 30).is_null());
+        assert_eq!(Errno::last(), Errno::ENOENT);
+        let mr = api::import::ibv_import_mr(pd, (*room.mr).handle);
+        assert!(!mr.is_null());
+        assert_eq!(((*mr).rkey, (*mr).length, (*mr).addr), ((*room.mr).rkey, LENGTH, null_mut()));
+
+        let mut attr = ibv_alloc_dm_attr { length: 64, log_align_req: 0, comp_mask: 0 };
+        let dm = room.verbs().alloc_dm.unwrap()(room.context, &mut attr);
+        let same = api::import::ibv_import_dm(other.as_ptr(), (*dm).handle);
+        assert!(!same.is_null() && (*same).context == other.as_ptr());
+        let (from, mut to) = (*b"on board", [0_u8; 8]);
+        assert_eq!((*dm).memcpy_to_dm.unwrap()(dm, 0, from.as_ptr().cast(), 8), 0);
+        assert_eq!((*same).memcpy_from_dm.unwrap()(to.as_mut_ptr().cast(), same, 0, 8), 0);
+        assert_eq!(to, from);
+        api::import::ibv_unimport_dm(same);
+        assert_eq!(room.verbs().free_dm.unwrap()(dm), 0);
+        api::import::ibv_unimport_mr(mr);
+        api::import::ibv_unimport_pd(pd);
+        assert_eq!(api::device::ibv_close_device(other.as_ptr()), 0);
     }
 }

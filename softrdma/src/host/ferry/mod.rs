@@ -45,7 +45,7 @@ use crate::core::verbs::Access;
 
 use super::atomics::Operation;
 use super::error::{Error, Result};
-use super::segment::{Block, Segment};
+use super::segment::{Block, Peer, Segment};
 
 pub use passage::{Local, atomic, transfer};
 pub use registered::with_keys;
@@ -118,6 +118,11 @@ pub enum Failure {
     Unclear,
     /// Another `errno` value.
     Os(i32),
+}
+
+/// Whether the peer was asked for help and does not give it yet: something must make it look ([`Ferry::wanted`]).
+pub fn waits_for(peer: &Peer) -> bool {
+    peer.ferry_state().is_ok_and(|word| word.load(Ordering::Relaxed) == mailbox::WANTED)
 }
 
 /// The owner's side: whether this process serves.
@@ -215,10 +220,13 @@ fn after(before: u64, operation: Operation) -> Option<u64> {
 /// How payload travels between processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Copying {
-    /// Straight where the kernel allows it, else with the target's help.
+    /// Straight where the kernel allows it, else with the target's help. This process consents where Yama makes others ask
+    /// ([`admit_peers`](super::copy::admit_peers)), and so do debuggers of the same user get in.
     #[default]
     Auto,
-    /// With the target's help always. This process's memory is not opened to others.
+    /// The same without consent.
+    NoConsent,
+    /// With the target's help always, and without consent.
     Ferry,
 }
 
@@ -236,6 +244,7 @@ impl Copying {
     pub fn prepare(self) -> bool {
         match self {
             Copying::Auto => needed(super::copy::admit_peers()),
+            Copying::NoConsent => needed(false),
             Copying::Ferry => true,
         }
     }

@@ -10,6 +10,7 @@ use super::super::atomics::Operation;
 use super::super::error::{Error, Result};
 use super::super::lock::Lock;
 use super::super::segment::Segment;
+use super::super::thread;
 use super::mailbox::{
     Action, Ending, Job, MAILBOXES, Mailbox, Mailboxes, Phase, RING, STEP, in_phase, is_in, say_ended,
 };
@@ -18,7 +19,6 @@ use super::{Piece, Registered, after};
 
 /// How long the lock of the atomic operations is waited for: a living owner has it for microseconds.
 const ATOMICS: Duration = Duration::from_millis(100);
-const STACK: usize = 256 << 10;
 
 /// A running service thread.
 pub(super) struct Service {
@@ -43,8 +43,7 @@ impl Service {
     pub(super) fn start(segment: Arc<Segment>, offset: u64, registered: Arc<dyn Registered>) -> Result<Self> {
         let shared = Arc::new(Shared { segment, offset, registered, stop: AtomicBool::new(false) });
         let work = shared.clone();
-        let builder = std::thread::Builder::new().name("ironverbs-ferry".into()).stack_size(STACK);
-        let thread = without_signals(|| builder.spawn(move || work.run())).map_err(|_| Error::NoMemory)?;
+        let thread = thread::start("ironverbs-ferry", move || work.run()).map_err(|_| Error::NoMemory)?;
         Ok(Service { thread, shared })
     }
 
@@ -69,22 +68,6 @@ impl Service {
     /// In a forked child, where the thread does not exist.
     pub(super) fn forget(self) {
         std::mem::forget(self.thread);
-    }
-}
-
-/// Starts a thread that receives none of the program's signals.
-fn without_signals<T>(start: impl FnOnce() -> T) -> T {
-    // SAFETY: signal sets are plain memory that the calls fill; the thread's mask is put back.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        let mut before: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        let changed = libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before) == 0;
-        let result = start();
-        if changed {
-            libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        }
-        result
     }
 }
 

@@ -1,0 +1,162 @@
+//! Processes that the kernel keeps from each other's memory: a real filter, and peers that did not expect it.
+
+use softrdma::core::request::Operands;
+use softrdma::core::verbs::{Opcode, QpState, QpType, Status};
+use softrdma::device::{Attributes, Channel, QueuePair, Wr};
+
+use crate::common::*;
+
+/// Makes `process_vm_readv` and `process_vm_writev` fail with `EPERM` in this process from now on.
+fn forbid_direct_copies() {
+    let stmt = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
+    let jump = |k: libc::c_long, jt: u8| libc::sock_filter {
+        code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
+        jt,
+        jf: 0,
+        k: k as u32,
+    };
+    let mut filter = [
+        // The number of the call stands at the start of the data.
+        stmt(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
+        jump(libc::SYS_process_vm_readv, 2),
+        jump(libc::SYS_process_vm_writev, 1),
+        stmt(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
+        stmt(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the filter is read during the call; the process gives up rights and nothing else.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+    }
+}
+
+const LEN: usize = 15_000;
+/// Where the memory of each side has what.
+const CAME: usize = 0;
+const SENT: usize = LEN;
+const WRITTEN: usize = 2 * LEN;
+const READ: usize = 3 * LEN;
+/// A word that the other side adds to, and one for what this side's addition finds there.
+const WORD: usize = 4 * LEN;
+const BEFORE: usize = WORD + 8;
+
+fn data(n: usize) -> Vec<u8> {
+    (0..LEN).map(|at| (at * 5 + n) as u8).collect()
+}
+
+/// One side of a connection: sends a message, and reads, writes and adds to the other's memory.
+fn both_ways(side: usize, folder: &Folder, words: &Words) {
+    let node = Node::new(folder);
+    let end = node.end(QpType::Rc);
+    words.put(side, &[u64::from(end.qp.qp_num()), end.memory.addr(0), u64::from(end.region.rkey)]);
+    let [peer, there, rkey] = words.get(side);
+    bring_up(&end.qp, &Attributes { timeout: 16, ..attributes(peer as u32) }, QpState::Rts);
+    end.receive(1, CAME, LEN);
+    words.put(side, &[0]);
+    words.get::<1>(side);
+    end.memory.fill(SENT, &data(side));
+    end.send(2, SENT, LEN);
+    let mut seen = [end.poll(), end.poll()];
+    seen.sort_by_key(|completion| completion.wr_id);
+    assert!(seen.iter().all(|completion| completion.status == Status::Success), "{seen:?}");
+    assert!(end.memory.bytes(CAME, LEN) == data(1 - side));
+    // What came goes back, and comes again.
+    let (written, rkey) = (there + WRITTEN as u64, rkey as u32);
+    end.remote(3, Opcode::RdmaWrite, CAME, LEN, (written, rkey));
+    end.done(3);
+    end.remote(4, Opcode::RdmaRead, READ, LEN, (written, rkey));
+    end.done(4);
+    assert!(end.memory.bytes(READ, LEN) == data(1 - side));
+    let addr = there + WORD as u64;
+    let operands = Operands::Atomic { addr, rkey, compare_add: 5 + side as u64, swap: 0 };
+    let sges = [end.sge(BEFORE, 8)];
+    let wr = Wr { operands, ..wr(5, Opcode::FetchAndAdd, &sges) };
+    end.qp.post_send(&wr).unwrap();
+    end.done(5);
+    // The other side may need help until it is done as well.
+    words.put(side, &[0]);
+    let mut done = false;
+    while !done {
+        assert!(poll(&end.cq).is_none());
+        done = readable(words.fd(side), 0);
+    }
+    words.get::<1>(side);
+    assert!(end.memory.bytes(WRITTEN, LEN) == data(side));
+    assert_eq!(end.memory.word(WORD), 5 + (1 - side) as u64);
+}
+
+fn run(forbidden: [bool; 2]) {
+    let folder = Folder::new();
+    let words = Words::new();
+    let side = |side: usize| {
+        // SAFETY: plain system call; the other side would wait for one that failed.
+        unsafe { libc::alarm(60) };
+        if forbidden[side] {
+            forbid_direct_copies();
+        }
+        both_ways(side, &folder, &words);
+    };
+    // Both are children: a filter stays for ever.
+    let children = [Child::run(|| side(0)), Child::run(|| side(1))];
+    for child in children {
+        assert_eq!(child.wait(), 0);
+    }
+}
+
+#[test]
+fn both_behind_a_filter() {
+    run([true; 2]);
+}
+
+/// The other one finds out when it is asked for help.
+#[test]
+fn one_behind_a_filter() {
+    run([true, false]);
+}
+
+/// Also when it sleeps for the event of the message that needs help.
+#[test]
+fn one_that_sleeps_is_woken_to_help() {
+    let folder = Folder::new();
+    let words = Words::new();
+    let limit = || {
+        // SAFETY: plain system call; the other side would wait for one that failed.
+        unsafe { libc::alarm(60) };
+    };
+    let sender = Child::run(|| {
+        limit();
+        forbid_direct_copies();
+        let node = Node::new(&folder);
+        let end = node.end(QpType::Rc);
+        words.put(0, &[u64::from(end.qp.qp_num())]);
+        let [peer] = words.get(0);
+        bring_up(&end.qp, &Attributes { timeout: 16, ..attributes(peer as u32) }, QpState::Rts);
+        words.get::<1>(0);
+        // Long enough for the other side to fall asleep.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        end.memory.fill(SENT, &data(7));
+        end.send(2, SENT, LEN);
+        end.done(2);
+        words.put(0, &[0]);
+    });
+    let receiver = Child::run(|| {
+        limit();
+        let node = Node::new(&folder);
+        let channel = Channel::new(&node.device).unwrap();
+        let cq = node.cq(64, Some(&channel), 5);
+        let qp = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
+        let end = node.end_of(qp, cq);
+        words.put(1, &[u64::from(end.qp.qp_num())]);
+        let [peer] = words.get(1);
+        bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
+        end.receive(1, CAME, LEN);
+        end.cq.arm(false).unwrap();
+        words.put(1, &[0]);
+        assert_eq!(channel.next().unwrap(), 5);
+        end.done(1);
+        assert!(end.memory.bytes(CAME, LEN) == data(7));
+        words.get::<1>(1);
+    });
+    assert_eq!((sender.wait(), receiver.wait()), (0, 0));
+}
