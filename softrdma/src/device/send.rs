@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use crate::core::completion::Completion;
 use crate::core::deliver::Delivered;
 use crate::core::receive::Sge;
-use crate::core::request::{Limits, Operands, Posting, Rejected};
+use crate::core::request::{ATOMIC_WRITE_BYTES, Limits, Operands, Posting, Rejected};
 use crate::core::requester::{Action, Outcome, Posted, Requester, Work};
 use crate::core::shared::Object;
 use crate::core::verbs::{Event, Opcode, QpState, SendFlags};
@@ -85,7 +85,8 @@ pub(super) struct Ring {
 impl Ring {
     fn new(limits: &Limits) -> Self {
         let capacity = limits.max_send_wr as usize;
-        let (sges_each, inline_each) = (limits.max_send_sge as usize, limits.max_inline as usize);
+        let (sges_each, inline_each) =
+            (limits.max_send_sge as usize, limits.max_inline.max(ATOMIC_WRITE_BYTES) as usize);
         Self {
             slots: Vec::with_capacity(capacity),
             sges: Vec::with_capacity(capacity * sges_each),
