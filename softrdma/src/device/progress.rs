@@ -64,13 +64,15 @@ impl Progress {
         Self { shared: Arc::new(shared), device }
     }
 
-    /// Tries some of the requests that wait, if there are any.
+    /// Tries some of the requests that wait, and tells whether there were any.
     #[inline]
-    pub(super) fn make(&self, device: &Device) {
+    pub(super) fn make(&self, device: &Device) -> bool {
         device.site.help_if_wanted();
-        if self.shared.count.load(Ordering::Relaxed) > 0 && device.is_mine() {
+        let waits = self.shared.count.load(Ordering::Relaxed) > 0 && device.is_mine();
+        if waits {
             self.shared.make();
         }
+        waits
     }
 
     /// A queue pair's send queue is no longer empty. Its time is when it is to be tried at the latest.

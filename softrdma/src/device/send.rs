@@ -314,8 +314,10 @@ impl QueuePair {
             Action::Later | Action::Complete(None) => {}
             Action::Complete(Some(completion)) => self.complete(side, &completion),
             Action::Fail(completion, next) => {
+                // First the state: whoever sees the completion finds it.
+                self.fail(next);
                 self.complete(side, &completion);
-                self.fail(side, next, None);
+                self.tend();
                 self.flush_sends(side);
             }
         }
@@ -349,7 +351,9 @@ impl QueuePair {
             // Lost, and with it the program's knowledge of the queue (IBA §10.2.4.3).
             if delivered != Ok(Delivered::Dropped) && side.requester.state() != QpState::Err {
                 side.requester.set_state(QpState::Err);
-                self.fail(side, QpState::Err, Some(Event::QpFatal));
+                self.fail(QpState::Err);
+                self.tend();
+                self.device().subscribers.raise(Object::Qp(self.index()), Event::QpFatal);
             }
         }
     }
