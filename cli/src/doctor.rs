@@ -185,6 +185,11 @@ impl Report {
             "payload goes through shared memory, which is slower and needs the other side to poll";
         match read_from_stranger(false) {
             Ok(()) => self.say(Verdict::Good, WHAT, "the kernel makes them (process_vm_readv)", &[]),
+            Err(libc::EPERM) if refuses() && yama() == Some(1) => {
+                let finding =
+                    format!("Yama asks for consent, which IRONVERBS_SOFT_CONSENT refuses: {SLOWER}");
+                self.say(Verdict::Note, WHAT, &finding, &["unset IRONVERBS_SOFT_CONSENT"]);
+            }
             Err(libc::EPERM) if yama() == Some(1) && read_from_stranger(true).is_ok() => {
                 let finding = "Yama's ptrace_scope 1 allows them where the other process consents, which the device does";
                 self.say(Verdict::Good, WHAT, finding, &[]);
@@ -337,15 +342,19 @@ fn yama() -> Option<u32> {
     fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok()?.trim().parse().ok()
 }
 
+/// Whether the environment tells the device not to consent.
+fn refuses() -> bool {
+    std::env::var_os("IRONVERBS_SOFT_CONSENT").is_some_and(|value| value == "0")
+}
+
 /// Has a child read from this process's memory, which is not its descendant's: as between any two programs. `consent`: this
-/// process tells Yama that others of its user may.
+/// process tells Yama that others of its user may; else that they may not.
 fn read_from_stranger(consent: bool) -> std::result::Result<(), i32> {
     const SIGN: u64 = 0x1a0e_5b3c_77d2_4f96;
     let sign = core::hint::black_box(SIGN);
-    if consent {
-        // SAFETY: plain numbers.
-        unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
-    }
+    let who = if consent { libc::PR_SET_PTRACER_ANY } else { 0 };
+    // SAFETY: plain numbers; a kernel without Yama answers with an error, and asks for no consent either.
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, who, 0, 0, 0) };
     // SAFETY: reads a number of the process.
     let parent = unsafe { libc::getpid() };
     // SAFETY: the child makes two system calls and ends; it touches no lock and no heap.

@@ -197,7 +197,8 @@ impl Library {
     /// # Safety
     /// `context` is open.
     unsafe fn gids(&self, context: *mut c_void) -> Vec<GidEntry> {
-        let mut entries = vec![GidEntry::default(); 4096];
+        // The kernel takes no more than 64 KiB for an answer.
+        let mut entries = vec![GidEntry::default(); (1 << 16) / size_of::<GidEntry>() - 1];
         // SAFETY: by the contract, and there is room for as many entries of that size.
         let count = unsafe {
             (self.query_gids)(context, entries.as_mut_ptr(), entries.len(), 0, size_of::<GidEntry>())

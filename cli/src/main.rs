@@ -100,7 +100,7 @@ Environment:
   IRONVERBS_SOFT_GROUP  number of a group whose members may reach each other: /dev/shm/ironverbs-group-GID
   IRONVERBS_SOFT_CONSENT  0: do not let the user's other processes copy from this one where Yama asks for consent
 
-Processes reach each other that use the same folder, see each other's process numbers, and have the same addresses.";
+Processes reach each other that use the same folder and have the same addresses.";
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

@@ -127,6 +127,9 @@ impl Request {
     }
 }
 
+/// Bytes that an atomic write writes.
+pub const ATOMIC_WRITE_BYTES: u32 = 8;
+
 /// Limits of a queue pair, as it was created (`struct ibv_qp_cap`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -224,7 +227,13 @@ impl Posting {
                     | Opcode::RdmaWriteWithImm
                     | Opcode::AtomicWrite
             );
-            if !takes_inline || bytes > u64::from(limits.max_inline) || self.sges > 0 {
+            // The operand of an atomic write is part of the operation, whatever the queue pair was made for.
+            let most = if self.opcode == Opcode::AtomicWrite {
+                limits.max_inline.max(ATOMIC_WRITE_BYTES)
+            } else {
+                limits.max_inline
+            };
+            if !takes_inline || bytes > u64::from(most) || self.sges > 0 {
                 return Err(Rejected::Inline);
             }
         }

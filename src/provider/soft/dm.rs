@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use softrdma::device::{Device, DeviceMemory};
+use softrdma::device::{self, Device, DeviceMemory};
 
 use super::convert::refused;
 use super::mr;
@@ -20,6 +20,25 @@ struct Memory {
     inner: DeviceMemory,
     /// Regions in it.
     regions: AtomicU32,
+}
+
+impl Memory {
+    /// Checks a copy, as adapters do, and makes it.
+    fn access(
+        &self,
+        offset: u64,
+        length: usize,
+        copy: impl FnOnce(&DeviceMemory) -> device::Result<()>,
+    ) -> c_int {
+        let end = offset.checked_add(length as u64);
+        if end.is_none_or(|end| end > self.inner.length()) {
+            return Errno::EFAULT.0;
+        }
+        if !(offset | length as u64).is_multiple_of(WORD) {
+            return Errno::EINVAL.0;
+        }
+        copy(&self.inner).map_or(Errno::EFAULT.0, |()| 0)
+    }
 }
 
 /// A region keeps the memory that it lies in busy.
@@ -47,6 +66,8 @@ fn numbered() -> MutexGuard<'static, BTreeMap<u32, Weak<Memory>>> {
 
 /// Device memory lies at the start of a page.
 const LOG_ALIGNMENT: u32 = 12;
+/// Programs reach it in words (bytes).
+const WORD: u64 = 4;
 
 /// Device memory.
 #[repr(C)]
@@ -149,7 +170,7 @@ pub fn register(
     Ok(mr)
 }
 
-/// Copies into device memory; 0, or EFAULT outside of it.
+/// Copies into device memory; 0, EFAULT outside of it, or EINVAL for what is not made of its words.
 unsafe extern "C" fn memcpy_to_dm(
     dm: *mut ibv_dm,
     dm_offset: u64,
@@ -161,10 +182,10 @@ unsafe extern "C" fn memcpy_to_dm(
         let Ok(dm) = Handle::from_c(dm) else { return Errno::EINVAL.0 };
         (dm.object::<Dm>(), bytes(host_addr, length))
     };
-    dm.memory.inner.write(dm_offset, from).map_or(Errno::EFAULT.0, |()| 0)
+    dm.memory.access(dm_offset, length, |memory| memory.write(dm_offset, from))
 }
 
-/// Copies out of device memory; 0, or EFAULT outside of it.
+/// Copies out of device memory; 0, EFAULT outside of it, or EINVAL for what is not made of its words.
 unsafe extern "C" fn memcpy_from_dm(
     host_addr: *mut c_void,
     dm: *mut ibv_dm,
@@ -176,7 +197,7 @@ unsafe extern "C" fn memcpy_from_dm(
         let Ok(dm) = Handle::from_c(dm) else { return Errno::EINVAL.0 };
         (dm.object::<Dm>(), bytes_mut(host_addr, length))
     };
-    dm.memory.inner.read(dm_offset, to).map_or(Errno::EFAULT.0, |()| 0)
+    dm.memory.access(dm_offset, length, |memory| memory.read(dm_offset, to))
 }
 
 /// # Safety
