@@ -60,8 +60,6 @@ static void datagrams(void)
 	CALL_INT(post_recv(&b, 5, 0, 4096));
 	wr = datagram(5, IBV_WR_SEND, 64), wr.wr.ud.remote_qkey = QKEY + 1;
 	send_datagram("wrong key", wr, false);
-	wr = datagram(6, IBV_WR_SEND, 64), wr.wr.ud.remote_qkey = 0x80000000;
-	send_datagram("the sender's own key", wr, false);
 	wr = datagram(7, IBV_WR_SEND, 64), wr.wr.ud.remote_qpn = 0xfffff0;
 	send_datagram("no such queue pair", wr, false);
 	send_datagram("after those", datagram(8, IBV_WR_SEND, 64), true);
@@ -79,6 +77,11 @@ static void datagrams(void)
 	if (CALL_COUNT(ibv_poll_cq(b.recv_cq, 1, &wc)))
 		print_wc(&wc, b.qp, a.qp);
 	CALL_INT(modify_to_reset(b.qp)); /* that receive was an error */
+	ready(&b, &a.gid, 0);
+	CALL_INT(post_recv(&b, 6, 0, 4096));
+	wr = datagram(6, IBV_WR_SEND, 64), wr.wr.ud.remote_qkey = 0x80000000;
+	send_datagram("the sender's own key", wr, false);
+	CALL_INT(modify_to_reset(b.qp));
 	ready(&b, &a.gid, 0);
 }
 

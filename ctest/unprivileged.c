@@ -55,11 +55,15 @@ int main(void)
 	if (posix_memalign((void **)&p, 4096, 4 << 20))
 		die("memory");
 	memset(p, 0, 4 << 20);
-	CALL_PTR(ibv_reg_mr(e.pd, p, 1 << 20, IBV_ACCESS_LOCAL_WRITE));
-	CALL_PTR(ibv_reg_mr(e.pd, p, 4 << 20, IBV_ACCESS_LOCAL_WRITE));
+	struct ibv_mr *mr[3]; /* which a device that pins nothing gives */
+	mr[0] = CALL_PTR(ibv_reg_mr(e.pd, p, 1 << 20, IBV_ACCESS_LOCAL_WRITE));
+	mr[1] = CALL_PTR(ibv_reg_mr(e.pd, p, 4 << 20, IBV_ACCESS_LOCAL_WRITE));
 	struct ibv_mr *half = CALL_PTR(ibv_reg_mr(e.pd, p, 512 << 10, IBV_ACCESS_LOCAL_WRITE));
-	CALL_PTR(ibv_reg_mr(e.pd, p, 512 << 10, IBV_ACCESS_LOCAL_WRITE));
+	mr[2] = CALL_PTR(ibv_reg_mr(e.pd, p, 512 << 10, IBV_ACCESS_LOCAL_WRITE));
 	CALL_INT(ibv_dereg_mr(half));
+	for (int i = 0; i < 3; i++)
+		if (mr[i])
+			ibv_dereg_mr(mr[i]);
 	half = CALL_PTR(ibv_reg_mr(e.pd, p, 512 << 10, IBV_ACCESS_LOCAL_WRITE));
 	CALL_INT(ibv_dereg_mr(half));
 

@@ -10,7 +10,7 @@ use crate::core::request;
 use crate::core::requester::{Requester, Retry};
 use crate::core::shared::{Claim, Memory, Object, QpWord, Word};
 use crate::core::transport::{LockError, Operation, Transport, acquire};
-use crate::core::verbs::{Attr, Event, QpState, QpType};
+use crate::core::verbs::{Attr, QpState, QpType};
 use crate::host::objects::{Host, Shape};
 
 use super::attempt::Initiator;
@@ -360,23 +360,17 @@ impl QueuePair {
         operation.run(Flush::new(own, self.index, self.qp_num, cq.unwrap_or(0), shared))
     }
 
-    /// The send queue failed: the queue pair goes to ERR, or to SQE.
+    /// The send queue failed: the queue pair goes to ERR, or to SQE. What is posted is flushed afterwards: see
+    /// [`QueuePair::tend`].
     #[cold]
-    pub(super) fn fail(&self, _side: &mut SendSide, next: QpState, event: Option<Event>) {
+    pub(super) fn fail(&self, next: QpState) {
         let object = Object::Qp(self.index);
-        let mut operation = Operation::new(&self.device.site.own);
-        if operation.lock(object).is_err() {
-            return;
-        }
-        if self.state() != QpState::Err {
-            self.device.site.own.store(Word::Qp(self.index, QpWord::State), next as u64);
-        }
-        if next == QpState::Err && self.flush_receives(&mut operation).is_err() {
-            return;
-        }
-        operation.unlock(object);
-        if let Some(event) = event {
-            self.device.subscribers.raise(object, event);
+        let own = &self.device.site.own;
+        if acquire(own, object).is_ok() {
+            if self.state() != QpState::Err {
+                own.store(Word::Qp(self.index, QpWord::State), next as u64);
+            }
+            own.unlock(object);
         }
     }
 
