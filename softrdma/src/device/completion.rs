@@ -20,6 +20,8 @@ use super::{Channel, Device, Error, EventQueue, LIMITS, Result, busy};
 const PATIENT: u32 = 2000;
 /// Every so many polls it does.
 const YIELDS: u32 = 64;
+/// Polls that one counts for which tried requests again that wait.
+const TRIED: u32 = 32;
 
 /// Flags of a completion queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -158,7 +160,7 @@ impl CompletionQueue {
     ///
     /// The queue is locked meanwhile: `take` must not poll it.
     pub fn poll(&self, max: u32, take: &mut impl FnMut(&Completion)) -> u32 {
-        self.device.progress.make(&self.device);
+        let waits = self.device.progress.make(&self.device);
         let mut reader = self.reader();
         let memory = self.device.site.segment.memory();
         let mut taken = 0;
@@ -179,8 +181,10 @@ impl CompletionQueue {
             reader.move_head(memory, head);
             reader.empty_polls = 0;
         } else if max > 0 {
-            reader.empty_polls = reader.empty_polls.wrapping_add(1);
-            if reader.empty_polls > PATIENT && reader.empty_polls.is_multiple_of(YIELDS) {
+            // A poll that tried a request again takes as long as many others.
+            reader.empty_polls += if waits { TRIED } else { 1 };
+            if reader.empty_polls >= PATIENT {
+                reader.empty_polls = PATIENT - YIELDS;
                 drop(reader);
                 // Whoever is to complete something here shares the processors with this program.
                 std::thread::yield_now();

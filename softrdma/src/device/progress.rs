@@ -5,7 +5,7 @@
 //! that had to wait, and sleeps until the earliest time that one of them waits for. While something waits, and for a moment
 //! after, it also looks every now and then, so that a request that waits a little need not wake it.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -38,8 +38,10 @@ struct Shared {
     waiting: Mutex<Vec<Arc<QueuePair>>>,
     count: AtomicUsize,
     next: AtomicUsize,
-    /// When the thread looks next; never, while nothing waits.
+    /// When the thread looks next at the latest; never, while nothing waits.
     wakes: AtomicU64,
+    /// Somebody came who was content with that time.
+    came: AtomicBool,
     thread: Mutex<Thread>,
     bell: Condvar,
 }
@@ -58,19 +60,22 @@ impl Progress {
             count: 0.into(),
             next: 0.into(),
             wakes: u64::MAX.into(),
+            came: false.into(),
             thread: Mutex::default(),
             bell: Condvar::new(),
         };
         Self { shared: Arc::new(shared), device }
     }
 
-    /// Tries some of the requests that wait, if there are any.
+    /// Tries some of the requests that wait, and tells whether there were any.
     #[inline]
-    pub(super) fn make(&self, device: &Device) {
+    pub(super) fn make(&self, device: &Device) -> bool {
         device.site.help_if_wanted();
-        if self.shared.count.load(Ordering::Relaxed) > 0 && device.is_mine() {
+        let waits = self.shared.count.load(Ordering::Relaxed) > 0 && device.is_mine();
+        if waits {
             self.shared.make();
         }
+        waits
     }
 
     /// A queue pair's send queue is no longer empty. Its time is when it is to be tried at the latest.
@@ -99,17 +104,24 @@ impl Progress {
         }
         let soon = device.now() + TICK;
         let time = time.unwrap_or(soon).max(soon);
-        if self.shared.wakes.load(Ordering::Acquire) <= time {
+        // First this, then the look at the time; the thread does it the other way round.
+        self.shared.came.store(true, Ordering::SeqCst);
+        if self.shared.wakes.load(Ordering::SeqCst) <= time {
             return;
         }
         let mut thread = self.shared.thread();
         thread.rung = true;
+        // Others need not ring as well.
+        self.shared.wakes.store(0, Ordering::SeqCst);
         if thread.runs {
             self.shared.bell.notify_one();
         } else if !thread.ends {
             let (shared, device) = (self.shared.clone(), self.device.clone());
             // Without a thread, requests go on whenever the program polls.
             thread.runs = crate::host::thread::start("ironverbs", move || shared.run(&device)).is_ok();
+            if !thread.runs {
+                self.shared.wakes.store(u64::MAX, Ordering::SeqCst);
+            }
         }
     }
 
@@ -162,8 +174,10 @@ impl Shared {
     fn run(&self, device: &Weak<Device>) {
         let mut tick = TICK;
         loop {
-            // Whoever comes while it looks rings, so that it looks again.
-            self.wakes.store(u64::MAX, Ordering::Release);
+            let Some(now) = device.upgrade().map(|device| device.now()) else { return };
+            // Whoever comes while it looks need not ring: it looks again that soon.
+            self.wakes.store(now + TICK, Ordering::SeqCst);
+            self.came.store(false, Ordering::SeqCst);
             if std::mem::take(&mut self.thread().rung) {
                 tick = TICK;
             }
@@ -182,13 +196,18 @@ impl Shared {
             }
             let Some(now) = device.upgrade().map(|device| device.now()) else { return };
             let longest = if waits { LONG_TICK } else { LINGER };
-            let sleeps = waits || tick < LINGER;
+            let mut sleeps = waits || tick < LINGER;
             if sleeps {
                 next = next.min(now + tick.min(longest));
             }
             tick = tick.saturating_mul(2).min(LINGER);
             let mut thread = self.thread();
-            self.wakes.store(next, Ordering::Release);
+            self.wakes.store(next, Ordering::SeqCst);
+            if self.came.load(Ordering::SeqCst) {
+                sleeps = true;
+                next = next.min(now + TICK);
+                self.wakes.store(next, Ordering::SeqCst);
+            }
             if !sleeps {
                 while !thread.rung && !thread.ends {
                     thread = self.bell.wait(thread).unwrap_or_else(PoisonError::into_inner);

@@ -260,7 +260,12 @@ impl QueuePair {
 
     /// Works the queue as far as it goes now; what it waits for then. `early`: the request at the head is tried though its
     /// time has not come.
-    pub(super) fn work(&self, side: &mut SendSide, mut early: bool) -> Work {
+    pub(super) fn work(&self, side: &mut SendSide, early: bool) -> Work {
+        self.go_on(side, early);
+        self.wait(side)
+    }
+
+    fn go_on(&self, side: &mut SendSide, mut early: bool) {
         loop {
             if self.state() == QpState::Err && side.requester.state() != QpState::Err {
                 side.requester.set_state(QpState::Err);
@@ -285,12 +290,21 @@ impl QueuePair {
                 self.act(side, action);
             }
         }
-        self.wait(side)
     }
 
     /// Sees to it that what waits goes on, and that nothing is looked after that does not wait.
     pub(super) fn wait(&self, side: &mut SendSide) -> Work {
-        let work = side.requester.work(side.ring.is_empty(), self.device().now());
+        let work = self.enlist(side);
+        match work {
+            Work::Wait(until) => self.device().progress.wake_at(self.device(), until),
+            Work::Attempt => self.device().progress.wake_at(self.device(), Some(0)),
+            Work::Nothing => {}
+        }
+        work
+    }
+
+    /// Stands in the list of those that wait, or not; what it waits for.
+    fn enlist(&self, side: &mut SendSide) -> Work {
         let waits = !side.ring.is_empty();
         if waits != side.listed {
             side.listed = waits;
@@ -300,12 +314,7 @@ impl QueuePair {
                 self.device().progress.remove(self);
             }
         }
-        match work {
-            Work::Wait(until) => self.device().progress.wake_at(self.device(), until),
-            Work::Attempt => self.device().progress.wake_at(self.device(), Some(0)),
-            Work::Nothing => {}
-        }
-        work
+        side.requester.work(side.ring.is_empty(), self.device().now())
     }
 
     /// What follows from the end of a request.
@@ -365,10 +374,12 @@ impl QueuePair {
         }
     }
 
-    /// Tries what waits when its time has come, and what waits without end; what it waits for then.
+    /// Tries what waits when its time has come, and what waits without end; what it waits for then, which the caller sees
+    /// to.
     pub(super) fn try_in_time(&self) -> Work {
         let mut side = self.send_side();
         let work = side.requester.work(side.ring.is_empty(), self.device().now());
-        self.work(&mut side, work == Work::Wait(None))
+        self.go_on(&mut side, work == Work::Wait(None));
+        self.enlist(&mut side)
     }
 }
