@@ -13,7 +13,7 @@ use softrdma::core::request::Operands;
 use softrdma::core::requester::{Outcome, Syndrome};
 use softrdma::core::shared::Object;
 use softrdma::core::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
-use softrdma::device::attempt::attempt;
+use softrdma::device::attempt::{attempt, is_hopeless};
 use softrdma::device::attributes::{QpAttributes, store_wants};
 use softrdma::device::site::{Site, now};
 use softrdma::device::wr::{BindWindow, Data, Datagram, Sge, Wr};
@@ -195,14 +195,22 @@ fn what_a_send_meets() {
     both("meets", |one, other| {
         let (mut a, mut b) = pair(one, other, QpType::Rc);
         let here = [a.sge(0, 8)];
+        let again =
+            |a: &Endpoint| is_hopeless(&a.initiator, &Endpoint::wr(Opcode::Send, &here, Operands::None));
+        assert!(!again(&a), "nothing is known");
         assert_eq!(a.send(&here), Outcome::ReceiverNotReady(12));
+        assert!(again(&a));
         b.settle(QpState::Init);
+        assert!(!again(&a));
         assert_eq!(a.send(&here), Outcome::NoAnswer);
         b.settle(QpState::Rts);
         let foreign = [Sge { lkey: a.key ^ 1, ..here[0] }];
         assert_eq!(a.send(&foreign), Outcome::Local(Status::LocProtErr));
+        assert!(again(&a));
         b.receive(1, &[b.sge(0, 8)]);
+        assert!(!again(&a));
         assert_eq!(a.send(&here), Outcome::Done(8));
+        assert!(again(&a));
         assert!(b.poll().is_some() && a.poll().is_some());
         // Connected to somebody else.
         b.attributes.dest_qp_num += 1;
@@ -247,8 +255,13 @@ fn shared_receive_queues_and_xrc() {
         let bytes = fill(&mut a, 0, 500);
         let here = [a.sge(0, 500)];
         assert_eq!(a.send(&here), Outcome::ReceiverNotReady(12));
+        let again =
+            |a: &Endpoint| is_hopeless(&a.initiator, &Endpoint::wr(Opcode::Send, &here, Operands::None));
+        assert!(again(&a));
         b.receive(8, &[b.sge(0, 100), b.sge(100, 100), b.sge(200, 300), b.sge(500, 1), b.sge(501, 1)]);
+        assert!(!again(&a));
         assert_eq!(a.send(&here), Outcome::Done(500));
+        assert!(again(&a));
         assert_eq!(b.poll().map(|completion| completion.wr_id), Some(8));
         assert_eq!(b.read(0, 500), bytes);
 

@@ -10,11 +10,12 @@ use std::time::Duration;
 use crate::core::completion::{Completion, wanted, wants};
 use crate::core::deliver::{Deliver, Delivered};
 use crate::core::keys::{Key, Kind, check_bind, check_invalidate};
+use crate::core::qp::receives;
 use crate::core::request::{BindWindow, Operands, Outline, Sender, start};
 use crate::core::requester::{Outcome, Syndrome};
 use crate::core::respond::{MoveError, Payload, Queues, Respond, Want};
 use crate::core::responder::{GRH_BYTES, Incoming, Remote as Memory, Target};
-use crate::core::shared::{Memory as _, Object, QpWord, Word};
+use crate::core::shared::{Claim, Memory as _, Object, QpWord, SrqWord, Word};
 use crate::core::transport::{LockError, Operation as Locks, Transport as _, run};
 use crate::core::verbs::{Access, Opcode, QpState, QpType, SendFlags, Status};
 use crate::host::atomics::Operation;
@@ -71,6 +72,32 @@ impl Initiator {
     pub fn reconnect(&mut self) {
         self.routes.fill_with(|| None);
     }
+}
+
+/// Whether a request that met a receiver without a receive request would meet the same now: a look without a lock, for who
+/// tries again and again. `false` when that is not known.
+pub fn is_hopeless(from: &Initiator, wr: &Wr<'_>) -> bool {
+    let (Some(Some(route)), None) = (from.routes.first(), wr.datagram) else { return false };
+    let (Some(queues), Some(attributes)) = (route.queues, route.attributes) else { return false };
+    let view = route.remote.host.with(&route.held);
+    let qp = |word| view.load(Word::Qp(queues.qp, word));
+    let is_empty = match queues.srq {
+        Some(srq) => {
+            let srq_word = |word| view.load(Word::Srq(srq, word)) as u32;
+            attributes.qp_type != QpType::XrcRecv
+                && Claim::unpack(qp(QpWord::Claim)).is_none()
+                && srq_word(SrqWord::Head) == srq_word(SrqWord::Tail)
+        }
+        None => qp(QpWord::Head) as u32 == qp(QpWord::Tail) as u32,
+    };
+    let needs = matches!(
+        wr.opcode,
+        Opcode::Send | Opcode::SendWithImm | Opcode::SendWithInv | Opcode::RdmaWriteWithImm
+    );
+    needs
+        && is_empty
+        && view.is_current(Object::Qp(queues.qp))
+        && QpState::from_number(qp(QpWord::State) as u32).is_some_and(receives)
 }
 
 /// A target queue pair and where its queues are.

@@ -14,7 +14,7 @@ use crate::core::shared::Object;
 use crate::core::verbs::{Event, Opcode, QpState, SendFlags};
 
 use super::QueuePair;
-use super::attempt::{Initiator, attempt};
+use super::attempt::{Initiator, attempt, is_hopeless};
 use super::qp_attributes::Attributes;
 use super::wr::{Data, Datagram, Wr};
 
@@ -369,7 +369,9 @@ impl QueuePair {
 
     /// Tries what waits before its time: the program is polling.
     pub(super) fn try_early(&self) {
-        if let Some(mut side) = self.try_send_side() {
+        if let Some(mut side) = self.try_send_side()
+            && !side.ring.front().is_some_and(|wr| is_hopeless(&side.initiator, &wr))
+        {
             self.work(&mut side, true);
         }
     }
