@@ -25,7 +25,7 @@ use crate::host::objects::{Held, View};
 
 use super::attributes::{QP_WORDS, QpAttributes, SrqAttributes, load};
 use super::multicast::is_group;
-use super::payload::{self, Gathered, Pieces};
+use super::payload::{self, Gathered, Spans};
 use super::peers::Remote;
 use super::site::{Site, now, place_of};
 use super::wr::{Data, Wr};
@@ -378,7 +378,6 @@ impl Call<'_> {
         }
     }
 
-    #[cold]
     #[inline(never)]
     fn move_bytes(
         &self,
@@ -399,10 +398,9 @@ impl Call<'_> {
         let piece =
             Piece { key: self.rkey, addr: entry.translate(self.incoming.addr), len: self.incoming.length };
         let copy = |purpose| {
-            let here = payload::local(self.site, self.wr).ok_or(MoveError::Sender)?;
-            let mut there = Pieces::new();
-            there.push(piece);
-            payload::transfer(self.site, remote, purpose, &here, &there)
+            let mut here = Spans::new();
+            payload::local(self.site, self.wr, &mut here).ok_or(MoveError::Sender)?;
+            payload::transfer(self.site, remote, purpose, &here, &[piece])
         };
         match memory {
             Memory::None | Memory::Flush => Ok(()),

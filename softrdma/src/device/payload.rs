@@ -36,7 +36,9 @@ pub struct Spans {
 }
 
 impl Spans {
-    fn new() -> Self {
+    /// None yet.
+    #[inline(always)]
+    pub(super) fn new() -> Self {
         Self { all: [Span { addr: 0, len: 0 }; MAX_SGE + 1], count: 0 }
     }
 
@@ -56,8 +58,7 @@ impl Spans {
 
 /// Where the sender's bytes are, a datagram's header in front. The keys were looked at before; `None` when one is gone
 /// by now.
-pub(super) fn local(site: &Site, wr: &Wr<'_>) -> Option<Spans> {
-    let mut spans = Spans::new();
+pub(super) fn local(site: &Site, wr: &Wr<'_>, spans: &mut Spans) -> Option<()> {
     if let Some(datagram) = &wr.datagram {
         spans.push(datagram.grh.as_ptr() as u64, GRH_BYTES);
     }
@@ -70,7 +71,7 @@ pub(super) fn local(site: &Site, wr: &Wr<'_>) -> Option<Spans> {
             }
         }
     }
-    Some(spans)
+    Some(())
 }
 
 /// The sender's bytes, copied.
@@ -199,32 +200,6 @@ pub(super) fn pin<'a>(site: &Site, remote: &'a Remote, key: u32) -> Result<Pin<'
     }
 }
 
-/// Pieces of the target's memory in order, as many as a receive request names.
-#[derive(Debug)]
-pub struct Pieces {
-    all: [Piece; MAX_SGE],
-    count: usize,
-}
-
-impl Pieces {
-    /// None yet.
-    pub(super) fn new() -> Self {
-        Self { all: [Piece { key: 0, addr: 0, len: 0 }; MAX_SGE], count: 0 }
-    }
-
-    /// One more.
-    pub(super) fn push(&mut self, piece: Piece) {
-        if let Some(place) = self.all.get_mut(self.count) {
-            *place = piece;
-            self.count += 1;
-        }
-    }
-
-    fn all(&self) -> &[Piece] {
-        &self.all[..self.count]
-    }
-}
-
 /// Moves a send's payload into buffers of the target, of which only so many bytes are used.
 pub(super) fn into_receive(
     site: &Site,
@@ -234,9 +209,11 @@ pub(super) fn into_receive(
     receive: &ReceiveRequest,
     used: u64,
 ) -> Result<(), MoveError> {
-    let here = local(site, wr).ok_or(MoveError::Sender)?;
+    let mut here = Spans::new();
+    local(site, wr, &mut here).ok_or(MoveError::Sender)?;
     let mut pins: [Option<(u32, Pin<'_>)>; MAX_SGE] = [const { None }; MAX_SGE];
-    let mut there = Pieces::new();
+    let mut there = [Piece { key: 0, addr: 0, len: 0 }; MAX_SGE];
+    let mut count = 0;
     let mut left = used;
     for sge in receive.sges.iter().filter(|sge| sge.length > 0) {
         if left == 0 {
@@ -257,10 +234,11 @@ pub(super) fn into_receive(
         // It may be another one than the rules looked at.
         check_local(Some(&entry.key), pd, sge.addr, sge.length, true).map_err(|_| MoveError::Target)?;
         let len = u64::from(sge.length).min(left);
-        there.push(Piece { key: sge.lkey, addr: entry.translate(sge.addr), len });
+        there[count] = Piece { key: sge.lkey, addr: entry.translate(sge.addr), len };
+        count += 1;
         left -= len;
     }
-    transfer(site, remote, Purpose::Receive, &here, &there)
+    transfer(site, remote, Purpose::Receive, &here, &there[..count])
 }
 
 /// What a lookup that failed means for a payload.
@@ -278,11 +256,11 @@ pub(super) fn transfer(
     remote: &Remote,
     purpose: Purpose,
     here: &Spans,
-    there: &Pieces,
+    there: &[Piece],
 ) -> Result<(), MoveError> {
     let direction = if purpose == Purpose::Read { Direction::Read } else { Direction::Write };
     let mut spans = Spans::new();
-    there.all().iter().for_each(|piece| spans.push(piece.addr, piece.len));
+    there.iter().for_each(|piece| spans.push(piece.addr, piece.len));
     if let Some(pid) = remote.direct()? {
         // SAFETY: what is overwritten was given to the device for it: the caller looked its key up.
         match unsafe { copy::transfer(pid, direction, here.all(), spans.all()) } {
@@ -294,8 +272,7 @@ pub(super) fn transfer(
         Some(peer) => {
             let local = Local::Memory(here.all());
             // SAFETY: as above.
-            let moved =
-                unsafe { ferry::transfer(&site.segment, peer, purpose, there.all(), local, FERRY_LIMIT) };
+            let moved = unsafe { ferry::transfer(&site.segment, peer, purpose, there, local, FERRY_LIMIT) };
             moved.map_err(not_ferried)
         }
         None => {
