@@ -181,8 +181,7 @@ impl Report {
     /// Whether the kernel copies between processes that are not each other's descendants.
     fn copies(&mut self) {
         const WHAT: &str = "copies between processes";
-        const SLOWER: &str =
-            "payload goes through shared memory, which is slower and needs the other side to poll";
+        const SLOWER: &str = "payload goes through shared memory by two copies, which is slower";
         match read_from_stranger(false) {
             Ok(()) => self.say(Verdict::Good, WHAT, "the kernel makes them (process_vm_readv)", &[]),
             Err(libc::EPERM) if refuses() && yama() == Some(1) => {

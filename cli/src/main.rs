@@ -94,10 +94,10 @@ Set-user-id programs ignore LD_LIBRARY_PATH and LD_PRELOAD.";
 
 const AFTER_HELP: &str = "\
 Environment:
-  IRONVERBS_SOFT        the software devices: 0 none, 1 soft0, a number that many, or names with commas
-  IRONVERBS_SOFT_COPY   ferry: payload always through shared memory, also where the kernel would copy it straight
-  IRONVERBS_SOFT_DIR    folder in which processes meet, in place of /dev/shm/ironverbs-UID
-  IRONVERBS_SOFT_GROUP  number of a group whose members may reach each other: /dev/shm/ironverbs-group-GID
+  IRONVERBS_SOFT          the software devices: 0 none, 1 soft0, a number that many, or names with commas
+  IRONVERBS_SOFT_COPY     ferry: payload always through shared memory, also where the kernel would copy it straight
+  IRONVERBS_SOFT_DIR      folder in which processes meet, in place of /dev/shm/ironverbs-UID
+  IRONVERBS_SOFT_GROUP    number of a group whose members may reach each other: /dev/shm/ironverbs-group-GID
   IRONVERBS_SOFT_CONSENT  0: do not let the user's other processes copy from this one where Yama asks for consent
 
 Processes reach each other that use the same folder and have the same addresses.";

@@ -108,10 +108,8 @@ pub unsafe extern "C" fn ibv_unimport_mr(mr: *mut ibv_mr) {
 pub unsafe extern "C" fn ibv_import_dm(context: *mut ibv_context, dm_handle: u32) -> *mut ibv_dm {
     entry::pointer(|| {
         // SAFETY: handed on to the caller.
-        let dm = unsafe { context::provider(context) }?.import_dm(dm_handle)?;
-        // SAFETY: just made, and nobody else knows it yet.
-        unsafe { (*dm.as_ptr()).context = context };
-        Ok(dm)
+        let context = unsafe { Handle::from_c(context) }?;
+        context::private(context).context().import_dm(context, dm_handle)
     })
 }
 

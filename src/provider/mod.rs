@@ -313,8 +313,8 @@ pub trait Context: Send + Sync {
         kernel::mr::unimport(mr)
     }
 
-    /// The device memory of another process that has this number in the kernel.
-    fn import_dm(&self, dm_handle: u32) -> Result<Handle<ibv_dm>> {
+    /// The device memory of another process that has this number in the kernel, as one of `context`, which is this one.
+    fn import_dm(&self, context: Handle<ibv_context>, dm_handle: u32) -> Result<Handle<ibv_dm>> {
         Err(Errno::EOPNOTSUPP)
     }
 

@@ -6,4 +6,5 @@ mod control;
 mod events;
 mod messages;
 mod processes;
+mod random;
 mod stress;

@@ -187,7 +187,7 @@ impl Context for PluginContext {
         call!(self.unimport_mr(mr.as_ptr()));
     }
 
-    fn import_dm(&self, dm_handle: u32) -> Result<Handle<ibv_dm>> {
+    fn import_dm(&self, _context: Handle<ibv_context>, dm_handle: u32) -> Result<Handle<ibv_dm>> {
         made(call!(self.import_dm(self.context, dm_handle)))
     }
 

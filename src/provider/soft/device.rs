@@ -166,9 +166,9 @@ pub fn nanoseconds(clock: libc::clockid_t) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// The GID at `index` of the port's table; EINVAL where there is no such place, ENODATA where it is empty.
+/// The GID at `index` of the port's table; EINVAL where there is no such port, ENODATA where no GID stands there.
 pub fn gid(engine: &Device, port_num: u32, index: u32) -> Result<gids::Gid> {
-    if port_num != u32::from(port::NUMBER) || index >= gids::TABLE_LENGTH {
+    if port_num != u32::from(port::NUMBER) {
         return Err(Errno::EINVAL);
     }
     addresses(engine).into_iter().nth(index as usize).ok_or(Errno::ENODATA)
@@ -186,7 +186,8 @@ fn entry(gid: &gids::Gid, index: u32) -> ib_uverbs_gid_entry {
     entry
 }
 
-/// Writes an entry of the table as the kernel does: EINVAL for less room than an entry has, zeros where there is more.
+/// Writes an entry of the table as the kernel does: EINVAL beyond its end and for less room than an entry has, zeros where
+/// there is more.
 pub fn query_gid_entry(
     engine: &Device,
     port_num: u32,
@@ -195,7 +196,7 @@ pub fn query_gid_entry(
     flags: u32,
 ) -> Result<()> {
     let size = size_of::<ib_uverbs_gid_entry>();
-    if flags != 0 || room.len() < size {
+    if flags != 0 || room.len() < size || index >= gids::TABLE_LENGTH {
         return Err(Errno::EINVAL.also_set());
     }
     let gid = gid(engine, port_num, index).map_err(Errno::also_set)?;

@@ -93,13 +93,13 @@ pub fn alloc(engine: &Device, attr: &ibv_alloc_dm_attr) -> Result<Handle<ibv_dm>
     let memory = Arc::new(Memory { inner, regions: AtomicU32::new(0) });
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     numbered().insert(number, Arc::downgrade(&memory));
-    Ok(publish(number, memory, false))
+    // The context is the caller's to fill in.
+    Ok(publish(core::ptr::null_mut(), number, memory, false))
 }
 
-/// The context is the caller's to fill in.
-fn publish(number: u32, memory: Arc<Memory>, imported: bool) -> Handle<ibv_dm> {
+fn publish(context: *mut ibv_context, number: u32, memory: Arc<Memory>, imported: bool) -> Handle<ibv_dm> {
     let public = ibv_dm {
-        context: core::ptr::null_mut(),
+        context,
         memcpy_to_dm: Some(memcpy_to_dm),
         memcpy_from_dm: Some(memcpy_from_dm),
         comp_mask: IBV_DM_MASK_HANDLE as u32,
@@ -109,10 +109,10 @@ fn publish(number: u32, memory: Arc<Memory>, imported: bool) -> Handle<ibv_dm> {
 }
 
 /// The device memory of this number that another context of the process allocated; ENOENT if there is none.
-pub fn import(number: u32) -> Result<Handle<ibv_dm>> {
+pub fn import(context: Handle<ibv_context>, number: u32) -> Result<Handle<ibv_dm>> {
     let found = numbered().get(&number).and_then(Weak::upgrade);
     let memory = found.ok_or_else(|| Errno::ENOENT.also_set())?;
-    Ok(publish(number, memory, true))
+    Ok(publish(context.as_ptr(), number, memory, true))
 }
 
 /// Forgets imported device memory. What was not imported stays as it is.

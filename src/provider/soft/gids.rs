@@ -10,11 +10,16 @@
 
 use core::ffi::CStr;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use super::identity;
 
 /// Places in the table; addresses beyond are left out.
 pub const TABLE_LENGTH: u32 = 64;
+
+/// How long a table is not looked up again.
+const FRESH: Duration = Duration::from_millis(100);
 
 /// One place of the table that is not empty. All are of the type RoCE v2.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,8 +46,22 @@ struct Interface {
 }
 
 /// The table as the host's addresses are now, without empty places.
+///
+/// Programs ask for one place after the other; they get the same table for a moment ([`FRESH`]).
 pub fn table() -> Vec<Gid> {
-    from_interfaces(interfaces(), identity::interface_identifier)
+    static LAST: Mutex<Option<(Instant, Vec<Gid>)>> = Mutex::new(None);
+    // Never waits: a child of a fork may find it locked by a thread that it does not have.
+    let mut last = LAST.try_lock().ok();
+    if let Some(Some((read, table))) = last.as_deref()
+        && read.elapsed() < FRESH
+    {
+        return table.clone();
+    }
+    let table = from_interfaces(interfaces(), identity::interface_identifier);
+    if let Some(last) = &mut last {
+        **last = Some((Instant::now(), table.clone()));
+    }
+    table
 }
 
 /// The machine address of the first Ethernet interface that is up.
@@ -116,9 +135,7 @@ fn interfaces() -> Vec<Interface> {
         // An alias such as `eth0:1` is its interface under another name.
         let text = text.split(':').next().unwrap_or(text);
         let place = found.iter().position(|interface| interface.name == text).unwrap_or_else(|| {
-            // SAFETY: the name is NUL-terminated.
-            let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-            found.push(Interface { name: text.to_owned(), index, ..Default::default() });
+            found.push(Interface { name: text.to_owned(), ..Default::default() });
             found.len() - 1
         });
         let interface = &mut found[place];
@@ -144,6 +161,7 @@ unsafe fn add_address(interface: &mut Interface, address: *const libc::sockaddr)
         match i32::from((*address).sa_family) {
             libc::AF_PACKET => {
                 let link = address.cast::<libc::sockaddr_ll>().read_unaligned();
+                interface.index = u32::try_from(link.sll_ifindex).unwrap_or(0);
                 if link.sll_hatype == libc::ARPHRD_ETHER && link.sll_halen == 6 {
                     let [a, b, c, d, e, f, ..] = link.sll_addr;
                     interface.ethernet = Some([a, b, c, d, e, f]).filter(|address| *address != [0; 6]);

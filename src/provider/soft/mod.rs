@@ -205,8 +205,8 @@ impl Context for SoftContext {
         mr::unimport(mr)
     }
 
-    fn import_dm(&self, dm_handle: u32) -> Result<Handle<ibv_dm>> {
-        dm::import(dm_handle)
+    fn import_dm(&self, context: Handle<ibv_context>, dm_handle: u32) -> Result<Handle<ibv_dm>> {
+        dm::import(context, dm_handle)
     }
 
     fn unimport_dm(&self, dm: Handle<ibv_dm>) {

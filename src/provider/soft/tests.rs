@@ -111,7 +111,9 @@ impl Room {
         // SAFETY: live queue pairs; attributes are plain C data.
         unsafe {
             let kind = (*qp).qp_type;
-            let (rc, ud) = (kind == IBV_QPT_RC as u32, kind == IBV_QPT_UD as u32);
+            let ud = kind == IBV_QPT_UD as u32;
+            // Of both halves of an XRC connection all may be given.
+            let rc = !ud && kind != IBV_QPT_UC as u32;
             let mut attr: ibv_qp_attr = zeroed();
             attr.qp_state = IBV_QPS_INIT as u32;
             attr.port_num = 1;
@@ -724,4 +726,167 @@ fn objects_of_one_context_are_imported_by_another() {
         api::import::ibv_unimport_pd(pd);
         assert_eq!(api::device::ibv_close_device(other.as_ptr()), 0);
     }
+}
+
+#[test]
+fn a_shared_queue_tells_when_it_runs_low_and_destroying_it_waits_for_the_program() {
+    let room = Room::new();
+    let cq = room.cq();
+    // SAFETY: live objects of this test; attributes are plain C data.
+    unsafe {
+        let attr = ibv_srq_attr { max_wr: 8, max_sge: 1, srq_limit: 0 };
+        let mut init = ibv_srq_init_attr { srq_context: null_mut(), attr };
+        let srq = api::srq::ibv_create_srq(room.pd, &mut init);
+        assert!(!srq.is_null(), "{:?}", Errno::last());
+        let mut init = room.init(IBV_QPT_RC, cq);
+        init.srq = srq;
+        let b = api::qp::ibv_create_qp(room.pd, &mut init);
+        assert!(!b.is_null(), "{:?}", Errno::last());
+        let a = room.qp(IBV_QPT_RC, cq);
+        room.connect(a, b);
+        room.connect(b, a);
+
+        let mut piece = room.piece(1024, 64);
+        let mut wr = ibv_recv_wr { wr_id: 1, next: null_mut(), sg_list: &mut piece, num_sge: 1 };
+        let mut bad = null_mut();
+        let post = room.ops().post_srq_recv.unwrap();
+        assert_eq!(post(srq, &mut wr, &mut bad), 0);
+        assert_eq!(post(srq, &mut wr, &mut bad), 0);
+        wr.num_sge = 2;
+        assert_eq!(post(srq, &mut wr, &mut bad), libc::EINVAL);
+        assert_eq!(bad, &raw mut wr);
+        let mut bad = null_mut();
+        assert_eq!(room.ops().post_recv.unwrap()(b, &mut wr, &mut bad), libc::EINVAL);
+
+        let mut attr = ibv_srq_attr { max_wr: 0, max_sge: 0, srq_limit: 2 };
+        assert_eq!(api::srq::ibv_modify_srq(srq, &mut attr, IBV_SRQ_LIMIT as c_int), 0);
+        let mut from = room.piece(0, 8);
+        assert_eq!(room.send(a, &mut send_wr(2, IBV_WR_SEND, &mut from)), 0);
+        assert_eq!(room.success(cq).qp_num, (*b).qp_num);
+        room.success(cq);
+        let mut event: ibv_async_event = zeroed();
+        assert_eq!(api::event::ibv_get_async_event(room.context, &mut event), 0);
+        assert_eq!(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED as u32);
+        assert_eq!(event.element.srq, srq);
+        assert_eq!(api::srq::ibv_query_srq(srq, &mut attr), 0);
+        assert_eq!((attr.max_wr, attr.srq_limit), (8, 0));
+
+        assert_eq!(api::srq::ibv_destroy_srq(srq), libc::EBUSY);
+        destroy_qps(&[a, b]);
+        let queue = srq as usize;
+        let destroyer = std::thread::spawn(move || api::srq::ibv_destroy_srq(queue as *mut ibv_srq));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(!destroyer.is_finished());
+        api::event::ibv_ack_async_event(&mut event);
+        assert_eq!(destroyer.join().unwrap(), 0);
+    }
+    destroy_cq(cq);
+}
+
+#[test]
+fn an_xrc_target_receives_by_the_number_of_a_queue() {
+    let room = Room::new();
+    let cq = room.cq();
+    let verbs = room.verbs();
+    // SAFETY: live objects of this test; attributes are plain C data.
+    unsafe {
+        let mut attr = ibv_xrcd_init_attr {
+            comp_mask: IBV_XRCD_INIT_ATTR_FD as u32 | IBV_XRCD_INIT_ATTR_OFLAGS as u32,
+            fd: -1,
+            oflags: 0,
+        };
+        assert!(verbs.open_xrcd.unwrap()(room.context, &mut attr).is_null());
+        attr.oflags = libc::O_CREAT;
+        let xrcd = verbs.open_xrcd.unwrap()(room.context, &mut attr);
+        assert!(!xrcd.is_null(), "{:?}", Errno::last());
+        assert_eq!((*xrcd).context, room.context);
+
+        let mut init: ibv_srq_init_attr_ex = zeroed();
+        init.attr = ibv_srq_attr { max_wr: 8, max_sge: 1, srq_limit: 0 };
+        init.comp_mask = IBV_SRQ_INIT_ATTR_TYPE as u32 | IBV_SRQ_INIT_ATTR_PD as u32;
+        (init.srq_type, init.pd) = (IBV_SRQT_XRC as u32, room.pd);
+        assert!(verbs.create_srq_ex.unwrap()(room.context, &mut init).is_null());
+        assert_eq!(Errno::last(), Errno::EINVAL);
+        init.comp_mask |= IBV_SRQ_INIT_ATTR_XRCD as u32 | IBV_SRQ_INIT_ATTR_CQ as u32;
+        (init.xrcd, init.cq) = (xrcd, cq);
+        let srq = verbs.create_srq_ex.unwrap()(room.context, &mut init);
+        assert!(!srq.is_null(), "{:?}", Errno::last());
+        let mut number = 0;
+        assert_eq!(verbs.get_srq_num.unwrap()(srq, &mut number), 0);
+
+        let mut init: ibv_qp_init_attr_ex = zeroed();
+        (init.qp_type, init.xrcd) = (IBV_QPT_XRC_RECV as u32, xrcd);
+        init.comp_mask = IBV_QP_INIT_ATTR_XRCD as u32;
+        let target = verbs.create_qp_ex.unwrap()(room.context, &mut init);
+        assert!(!target.is_null(), "{:?}", Errno::last());
+        let mut open: ibv_qp_open_attr = zeroed();
+        open.comp_mask =
+            IBV_QP_OPEN_ATTR_NUM as u32 | IBV_QP_OPEN_ATTR_XRCD as u32 | IBV_QP_OPEN_ATTR_TYPE as u32;
+        (open.qp_num, open.xrcd, open.qp_type) = ((*target).qp_num, xrcd, IBV_QPT_XRC_RECV as u32);
+        let opened = verbs.open_qp.unwrap()(room.context, &mut open);
+        assert!(!opened.is_null(), "{:?}", Errno::last());
+        assert_eq!((*opened).qp_num, (*target).qp_num);
+
+        let source = room.qp(IBV_QPT_XRC_SEND, cq);
+        room.connect(source, target);
+        room.connect(target, source);
+        let mut piece = room.piece(1024, 64);
+        let mut wr = ibv_recv_wr { wr_id: 1, next: null_mut(), sg_list: &mut piece, num_sge: 1 };
+        let mut bad = null_mut();
+        assert_eq!(room.ops().post_srq_recv.unwrap()(srq, &mut wr, &mut bad), 0);
+        room.bytes(0, 8).copy_from_slice(b"extended");
+        let mut from = room.piece(0, 8);
+        let mut wr = send_wr(2, IBV_WR_SEND, &mut from);
+        wr.qp_type.xrc.remote_srqn = number;
+        assert_eq!(room.send(source, &mut wr), 0);
+        assert_eq!((room.success(cq).byte_len, room.success(cq).wr_id), (8, 2));
+        assert_eq!(room.bytes(1024, 8), b"extended");
+
+        assert_eq!(verbs.close_xrcd.unwrap()(xrcd), libc::EBUSY);
+        destroy_qps(&[source, opened, target]);
+        assert_eq!(api::srq::ibv_destroy_srq(srq), 0);
+        assert_eq!(verbs.close_xrcd.unwrap()(xrcd), 0);
+    }
+    destroy_cq(cq);
+}
+
+#[test]
+fn a_group_is_left_by_the_lid_that_it_was_joined_with() {
+    let room = Room::new();
+    let cq = room.cq();
+    let (a, b) = (room.qp(IBV_QPT_UD, cq), room.qp(IBV_QPT_UD, cq));
+    room.connect(a, b);
+    room.connect(b, a);
+    let mut group = ibv_gid { raw: [7; 16] };
+    // SAFETY: live objects of this test; every view of the GID union is 16 plain bytes.
+    unsafe {
+        group.raw[0] = 0xff;
+        let (attach, detach) = (api::mcast::ibv_attach_mcast, api::mcast::ibv_detach_mcast);
+        assert_eq!(attach(b, &group, 0), 0);
+        assert_eq!(attach(b, &group, 0), 0);
+        assert_eq!(attach(b, &group, 9), 0);
+        assert_eq!(attach(b, &room.gid(), 0), libc::EINVAL);
+
+        let mut address = room.address();
+        address.grh.dgid = group;
+        let ah = api::ah::ibv_create_ah(room.pd, &mut address);
+        assert!(!ah.is_null(), "{:?}", Errno::last());
+        let mut piece = room.piece(0, 5);
+        let mut wr = send_wr(2, IBV_WR_SEND, &mut piece);
+        wr.wr.ud = ibv_send_wr_wr_ud { ah, remote_qpn: 0xff_ffff, remote_qkey: QKEY };
+        room.receive(b, 1, room.piece(1024, 200));
+        assert_eq!(room.send(a, &mut wr), 0);
+        let (one, other) = (room.success(cq), room.success(cq));
+        assert!([one.wr_id, other.wr_id] == [1, 2] || [one.wr_id, other.wr_id] == [2, 1]);
+        assert!(room.poll(cq).is_none());
+        assert_eq!(api::ah::ibv_destroy_ah(ah), 0);
+
+        assert_eq!(detach(b, &group, 5), libc::EINVAL);
+        assert_eq!(detach(b, &group, 9), 0);
+        assert_eq!(api::qp::ibv_destroy_qp(b), libc::EBUSY);
+        assert_eq!(detach(b, &group, 0), 0);
+        assert_eq!(detach(b, &group, 0), libc::EINVAL);
+    }
+    destroy_qps(&[a, b]);
+    destroy_cq(cq);
 }

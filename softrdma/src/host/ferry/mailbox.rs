@@ -329,6 +329,16 @@ impl Signal<'_> {
         }
     }
 
+    /// Says that bytes went through a ring, up to number `now`. Who waits for them because the ring was full or empty and has
+    /// fallen asleep over it is woken for every half of the ring, not for every step.
+    pub(super) fn moved(&self, before: u64, now: u64) {
+        if before / (RING / 2) != now / (RING / 2) {
+            self.raise();
+        } else {
+            self.count.fetch_add(1, Ordering::Release);
+        }
+    }
+
     /// Wakes a sleeper beforehand, since news are to follow.
     pub(super) fn rouse(&self) {
         if self.asleep.load(Ordering::Relaxed) != 0 {

@@ -348,6 +348,7 @@ impl<'a> Passage<'a> {
                 continue;
             }
             let (at, straight) = self.mailbox.place(emptied);
+            let before = emptied;
             let mut ranges = [NO_RANGE; BATCH];
             let (count, _) = cursor.fill(&mut ranges, within.min(straight).min(STEP));
             // SAFETY: the caller of `transfer` vouches for the ranges.
@@ -363,7 +364,7 @@ impl<'a> Passage<'a> {
             }
             self.mailbox.emptied.store(emptied, Ordering::Release);
             if !done {
-                self.bell.raise();
+                self.bell.moved(before, emptied);
             }
         }
         self.finish()

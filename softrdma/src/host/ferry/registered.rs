@@ -2,15 +2,16 @@
 
 use std::sync::atomic::Ordering;
 
-use super::super::keys::{Keys, Lookup, ROOT, pin};
+use super::super::keys::{Keys, Lookup, ROOT, lookup, pin};
 use super::super::segment::Segment;
 use super::{Piece, Purpose};
 
-/// Attempts at a pin, when other users have all of them.
+/// Looks at an entry that changes: a thread of this process may have been put to sleep over it.
 const ATTEMPTS: u32 = 100;
 
 /// [`Registered::with`](super::Registered::with) for a process that has its keys in a [`Keys`]: by its private books, and the
-/// key is pinned meanwhile, as by any peer that uses it, so its removal waits.
+/// key is pinned meanwhile, as by any peer that uses it, so its removal waits. When peers have all pins, that of the peer
+/// who asks must do.
 pub fn with_keys(
     segment: &Segment,
     keys: &Keys,
@@ -19,21 +20,28 @@ pub fn with_keys(
     access: &mut dyn FnMut(),
 ) -> bool {
     let Ok(table) = segment.root(ROOT).map(|root| root.load(Ordering::Acquire)) else { return false };
-    let pinned = (0..ATTEMPTS).find_map(|_| {
-        let pinned = pin(segment.memory(), table, piece.key, segment.owner(), segment);
-        let busy = matches!(pinned, Err(Lookup::Busy | Lookup::Torn));
-        if busy {
+    let memory = segment.memory();
+    let found = (0..ATTEMPTS).find_map(|_| {
+        let found = match pin(memory, table, piece.key, segment.owner(), segment) {
+            Err(Lookup::Busy) => lookup(memory, table, piece.key).map(|entry| (None, entry)),
+            other => other.map(|pin| {
+                let entry = pin.entry;
+                (Some(pin), entry)
+            }),
+        };
+        if found.as_ref().is_err_and(|why| *why == Lookup::Torn) {
             std::thread::yield_now();
+            return None;
         }
-        (!busy).then_some(pinned)
+        Some(found)
     });
     // What stands in the segment, where peers write, may take rights away and gives none.
-    let (Some(Ok(pinned)), Some(entry)) = (pinned, keys.local(piece.key)) else { return false };
+    let (Some(Ok((_pin, shared))), Some(entry)) = (found, keys.local(piece.key)) else { return false };
     let inside = piece
         .addr
         .checked_sub(entry.base)
         .is_some_and(|at| at <= entry.key.length && piece.len <= entry.key.length - at);
-    let valid = entry.key.valid && pinned.entry.key.valid;
+    let valid = entry.key.valid && shared.key.valid;
     let open = valid && entry.key.access.has(purpose.access()) && inside;
     if open {
         access();
@@ -46,7 +54,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use super::super::super::keys::Entry;
+    use super::super::super::keys::{Entry, invalidate};
     use super::super::super::segment::Segment;
     use super::super::super::testing::TestDir;
     use super::*;
@@ -85,6 +93,17 @@ mod tests {
         }
         assert!(!with(Purpose::Write, region, 5000, 1) && !with(Purpose::Atomic, region, 5000, 8));
         assert!(with(Purpose::Write, window, 5050, 10) && !with(Purpose::Write, window, 5049, 2));
+        // Peers who have all pins keep nobody out.
+        let table = segment.root(ROOT).unwrap().load(Ordering::Relaxed);
+        let mut pins = Vec::new();
+        while let Ok(pin) = pin(segment.memory(), table, region, segment.owner(), &*segment) {
+            pins.push(pin);
+        }
+        assert!(with(Purpose::Read, region, 5000, 100) && !with(Purpose::Read, region, 5000, 101));
+        drop(pins);
+        // A window that a peer invalidated.
+        assert!(invalidate(segment.memory(), table, window));
+        assert!(!with(Purpose::Write, window, 5050, 10));
         // Nobody removes a key within.
         let piece = Piece { key: region, addr: 5000, len: 1 };
         let now = Duration::ZERO;

@@ -223,6 +223,7 @@ impl Worker<'_> {
         let (at, straight) = self.mailbox.place(mine);
         let len = (piece.len - work.skip).min(within).min(left).min(straight).min(STEP);
         let here = Piece { addr: piece.addr + work.skip, len, key: piece.key };
+        let before = work.done;
         match self.copy(work.file, work.job.action, at, &here) {
             Ok(n) => {
                 work.done += n;
@@ -235,7 +236,7 @@ impl Worker<'_> {
         if work.done == work.job.len {
             return Some(Some(Ending::Done));
         }
-        self.mailbox.turn.raise();
+        self.mailbox.turn.moved(before, work.done);
         Some(None)
     }
 
