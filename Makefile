@@ -46,6 +46,7 @@ test: deps
 bench: deps build
 	@$(CARGO) run --quiet --release -p bench-poll
 	@bench/devinfo-syscalls
+	@bench/soft/run
 
 headers:
 	$(CARGO) run --quiet -p xtask -- headers
