@@ -4,6 +4,7 @@ mod endpoint;
 
 use std::io::{Read, Write};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use endpoint::{Dir, Endpoint, PD, pair, shared};
 use softrdma::core::completion::wants;
@@ -11,13 +12,15 @@ use softrdma::core::keys::{Bind, Key, Kind};
 use softrdma::core::receive::Poster;
 use softrdma::core::request::Operands;
 use softrdma::core::requester::{Outcome, Syndrome};
-use softrdma::core::shared::Object;
+use softrdma::core::shared::{Memory as _, Object, Word};
+use softrdma::core::transport::{Transport as _, acquire};
 use softrdma::core::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma::device::attempt::{attempt, is_hopeless};
 use softrdma::device::attributes::{QpAttributes, store_wants};
 use softrdma::device::site::{Site, now};
 use softrdma::device::wr::{BindWindow, Data, Datagram, Sge, Wr};
 use softrdma::host::keys::Entry;
+use softrdma::host::memory::Memory;
 
 /// Runs a test between two segments, and within one.
 fn both(name: &str, test: impl Fn(&Arc<Site>, &Arc<Site>)) {
@@ -358,6 +361,63 @@ fn windows_are_bound_used_and_invalidated_from_both_sides() {
         let wr = Wr { imm_or_key: b.key, ..Endpoint::wr(Opcode::SendWithInv, &here, Operands::None) };
         assert_eq!(a.attempt(&wr), Outcome::Refused(Syndrome::Access));
     });
+}
+
+/// Gives a completion queue another ring, as its owner does.
+fn resize(end: &mut Endpoint, capacity: u32) {
+    let own = &end.site.own;
+    let (cq, object) = (end.cq, Object::Cq(end.cq));
+    acquire(own, object).unwrap();
+    let (before, words) = (own.capacity(object), own.entry_words(cq));
+    let from = own.offset(Word::Entry { cq, slot: 0, word: 0 }).unwrap();
+    let copy = |memory: &Memory, to: u64| {
+        for word in 0..u64::from(before.min(capacity) * words) {
+            let word = |at: u64| memory.u64(at + 8 * word).unwrap();
+            word(to).store(word(from).load(Relaxed), Relaxed);
+        }
+    };
+    end.site.objects.resize(object, capacity, words, copy).unwrap();
+    own.unlock(object);
+    end.held.add(&own.find([None, None, Some(object)]));
+}
+
+#[test]
+fn a_send_that_invalidates_is_carried_out_once_whatever_it_meets() {
+    let dir = Dir::new("invalidates");
+    let (one, other) = (dir.site(), dir.site());
+    let (mut a, mut b) = pair(&one, &other, QpType::Rc);
+    let here = [a.sge(0, 16)];
+    let bound = |b: &Endpoint| {
+        let kind = Kind::Window2 { qp_num: b.number() };
+        let (start, access) = (b.at(0), Access::REMOTE_WRITE);
+        let key = Key { kind, valid: true, pd: PD, start, length: 16, access };
+        b.site.keys.add(&Entry { key, base: start }).unwrap()
+    };
+    let send = |a: &mut Endpoint, key: u32| {
+        a.attempt(&Wr { imm_or_key: key, ..Endpoint::wr(Opcode::SendWithInv, &here, Operands::None) })
+    };
+    for (capacity, length) in [(256, 16), (512, 16), (64, 16), (128, 500)] {
+        let key = bound(&b);
+        resize(&mut b, capacity);
+        b.receive(7, &[b.sge(0, length)]);
+        assert_eq!(send(&mut a, key), Outcome::Done(16), "{capacity} entries");
+        assert_eq!(b.poll().map(|completion| completion.imm_or_key), Some(key));
+        assert!(!b.site.keys.window(key).unwrap().key.valid);
+    }
+    // Somebody keeps the lock of the completion queue.
+    let key = bound(&b);
+    b.receive(8, &[b.sge(0, 16)]);
+    let third = dir.site();
+    let slot = b.site.segment.owner().slot();
+    let busy = third.peers.get(slot).expect("it lives");
+    acquire(&busy.host, Object::Cq(b.cq)).unwrap();
+    assert_eq!(send(&mut a, key), Outcome::NoAnswer);
+    assert!(b.site.keys.window(key).unwrap().key.valid);
+    busy.host.unlock(Object::Cq(b.cq));
+    assert_eq!(send(&mut a, key), Outcome::Done(16));
+    assert_eq!(b.poll().map(|completion| completion.wr_id), Some(8));
+    assert!(!b.site.keys.window(key).unwrap().key.valid);
+    assert_eq!((b.poll(), b.state()), (None, QpState::Rts));
 }
 
 #[test]

@@ -280,19 +280,24 @@ impl Call<'_> {
         let mut operation = Locks::new(&view);
         operation.lock(qp)?;
         let words: [u64; QP_WORDS] = load(&view, qp);
+        // Queues that were resized since they were looked up, or just then: noticed before anything has happened.
+        let outdated = match route.queues {
+            Some(Queues { cq, srq, .. }) => {
+                let is_old = |object| !view.is_current(object);
+                is_old(Object::Cq(cq)) || srq.is_some_and(|srq| is_old(Object::Srq(srq)))
+            }
+            None => route.xrc.is_some() || route.attributes.is_some_and(|known| known.cq.is_some()),
+        };
         let xrc_changed = route.attributes.is_some_and(|attributes| attributes.qp_type == QpType::XrcRecv)
-            && !route.xrc.is_some_and(|xrc| {
-                let srq = route.queues.and_then(|queues| queues.srq);
-                xrc.srq_num == self.wr.srq_num && srq.is_some_and(|srq| view.is_current(Object::Srq(srq)))
-            });
-        if words != route.words || xrc_changed {
+            && route.xrc.is_none_or(|xrc| xrc.srq_num != self.wr.srq_num);
+        if words != route.words || xrc_changed || outdated {
             operation.unlock(qp);
             drop(operation);
             let before = (route.words, route.xrc.map(|xrc| xrc.srq_num));
             route.refresh(words, self.wr.srq_num);
             if route.attributes.is_some_and(|attributes| attributes.qp_type == QpType::XrcRecv)
                 && route.xrc.is_none()
-                && before.0 == words
+                && before == (words, None)
             {
                 // No such queue in the domain (IBA annex A14: XRC domain violation).
                 return Ok(Some(Outcome::Refused(Syndrome::InvalidRequest)));
