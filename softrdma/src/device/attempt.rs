@@ -4,6 +4,7 @@
 //! connection and kept. A connection stays with the queue pair that it met first: one that has the same number
 //! later is another one.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -346,8 +347,13 @@ impl Call<'_> {
         if incoming.needs_receive() && wanted(view, queues.cq) & wants::TIMESTAMPS != 0 {
             incoming.timestamp = now();
         }
-        let (memory, table) = (remote.memory(), remote.keys());
-        let lookup = |key| keys::lookup(memory, table, key).ok();
+        // A key whose entry is being changed: its owner may have been stopped over it, which is no fault of the key.
+        let torn = Cell::new(false);
+        let lookup = |key| {
+            let entry = payload::lookup(self.site, remote, key);
+            torn.set(torn.get() || entry == Err(Lookup::Torn));
+            entry.ok().map(|entry| entry.key)
+        };
         // In use from here on, so that what the rules look at is what is used.
         let names_memory = incoming.needs_access().is_some() && incoming.length > 0;
         let pin = match names_memory.then(|| payload::pin(self.site, remote, self.rkey)) {
@@ -357,11 +363,16 @@ impl Call<'_> {
         };
         let entry = pin.as_ref().map(|pin| pin.entry);
         let ends = incoming.opcode == Opcode::SendWithInv;
-        let inv_key = ends.then(|| lookup(incoming.imm_or_key)).flatten().map(|entry| entry.key);
+        let inv_key = ends.then(|| lookup(incoming.imm_or_key)).flatten();
         let mut respond = Respond::new(target, queues, incoming, entry.map(|entry| entry.key), inv_key)
             .with_payload(self.payload);
         loop {
-            match respond.step(view, |key| lookup(key).map(|entry| entry.key)) {
+            let want = respond.step(view, &lookup);
+            if torn.get() {
+                // Nothing came of it yet.
+                return Ok(Outcome::NoAnswer);
+            }
+            match want {
                 Want::Transport(progress) => {
                     if !operation.proceed(&progress)? {
                         respond.unheard();
@@ -376,7 +387,7 @@ impl Call<'_> {
                     respond.moved(view, moved);
                 }
                 Want::Invalidate(key) => {
-                    keys::invalidate(memory, table, key);
+                    keys::invalidate(remote.memory(), remote.keys(), key);
                 }
                 Want::Done(outcome) => return Ok(outcome),
             }
