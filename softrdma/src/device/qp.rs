@@ -1,7 +1,7 @@
 //! Queue pairs.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
 use crate::core::flush::{Flush, reset};
 use crate::core::qp::{self, Effect};
@@ -473,7 +473,11 @@ impl QueuePair {
     }
 
     pub(super) fn try_send_side(&self) -> Option<MutexGuard<'_, SendSide>> {
-        self.send.try_lock().ok()
+        match self.send.try_lock() {
+            Ok(side) => Some(side),
+            Err(TryLockError::Poisoned(side)) => Some(side.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Puts it into the list of those that wait.

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use softrdma::core::keys::Bind;
+use softrdma::core::receive::Sge;
 use softrdma::core::request::{BindWindow, Operands, Rejected};
 use softrdma::core::timers::ack_timeout;
 use softrdma::core::verbs::{
@@ -71,7 +72,7 @@ fn gathered_scattered_and_inline() {
     other.done(3);
     assert_eq!(other.memory.bytes(0, 64), bytes);
     other.receive(5, 0, 100);
-    let sges = [one.sge(10, 20), one.sge(100, 30)].map(|sge| softrdma::core::receive::Sge { lkey: 0, ..sge });
+    let sges = [one.sge(10, 20), one.sge(100, 30)].map(|sge| Sge { lkey: 0, ..sge });
     one.qp.post_send(&Wr { data: Data::InlineSges(&sges), ..wr(6, Opcode::Send, &[]) }).unwrap();
     one.done(6);
     assert_eq!(other.done(5).byte_len, 50);
@@ -328,7 +329,7 @@ fn refusals_break_both_sides() {
     assert!(!node.has_event() || node.event() == Event::QpReqErr);
 
     let (_folder, _node, one, other) = pair(QpType::Rc);
-    let wrong = [softrdma::core::receive::Sge { lkey: 3, ..one.sge(0, 8) }];
+    let wrong = [Sge { lkey: 3, ..one.sge(0, 8) }];
     other.receive(5, 0, 8);
     one.qp.post_send(&wr(1, Opcode::Send, &wrong)).unwrap();
     assert_eq!(one.poll().status, Status::LocProtErr);
@@ -385,6 +386,54 @@ fn shared(node: &Node, max_wr: u32) -> std::sync::Arc<SharedReceiveQueue> {
         cookie: 3,
     };
     SharedReceiveQueue::new(&node.device, &init).unwrap()
+}
+
+/// Requests that queue pairs held come back when these are reset, however many were posted in their place.
+#[test]
+fn a_shared_queue_loses_no_request_that_comes_back() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let srq = shared(&node, 3);
+    let home = node.end(QpType::Rc);
+    let target = || {
+        let cq = node.cq(16, None, 1);
+        let init = QpInit { srq: Some(srq.clone()), ..node.init(QpType::Rc, &cq) };
+        node.end_of(QueuePair::new(&node.device, &init).unwrap(), cq)
+    };
+    let pairs = [(node.end(QpType::Rc), target()), (node.end(QpType::Rc), target())];
+    (1..4).for_each(|wr_id| post_shared(&srq, wr_id, &home, wr_id as usize * 4096, 4096));
+    // Memory that is not there any more: the message is lost when its target holds a request already.
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: fresh memory, which nobody else uses.
+    let gone = unsafe { libc::mmap(std::ptr::null_mut(), 4096, protection, flags, -1, 0) };
+    let region = node.device.register(node.pd, gone as u64, 4096, gone as u64, ALL).unwrap();
+    // SAFETY: as above.
+    unsafe { libc::munmap(gone, 4096) };
+    for (sender, target) in &pairs {
+        connect(&sender.qp, &target.qp);
+        let lost = [Sge { addr: gone as u64, length: 4096, lkey: region.lkey }];
+        sender.qp.post_send(&wr(9, Opcode::Send, &lost)).unwrap();
+        assert_eq!(sender.poll().status, Status::LocProtErr);
+    }
+    (4..6).for_each(|wr_id| post_shared(&srq, wr_id, &home, wr_id as usize * 4096, 4096));
+    assert_eq!(srq.post(6, &[]), Err(Rejected::Full));
+    for (sender, target) in &pairs {
+        set_state(&sender.qp, QpState::Reset);
+        set_state(&target.qp, QpState::Reset);
+    }
+    let (sender, target) = &pairs[0];
+    connect(&sender.qp, &target.qp);
+    let mut received: Vec<u64> = (0..5)
+        .map(|n| {
+            sender.send(10 + n, 0, 4096);
+            sender.done(10 + n);
+            target.poll().wr_id
+        })
+        .collect();
+    received.sort_unstable();
+    assert_eq!(received, [1, 2, 3, 4, 5]);
+    assert_eq!((srq.max_wr(), node.device.deregister(region.lkey)), (3, Ok(())));
 }
 
 #[test]
