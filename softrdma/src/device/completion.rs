@@ -290,7 +290,7 @@ impl CompletionQueue {
                 channel.remove(self.index);
             }
             let object = Object::Cq(self.index);
-            self.device.subscribers.remove(object, &self.events, self.cookie);
+            self.device.unsubscribe(object, &self.events, self.cookie);
             self.device.end(object);
         }
         Ok(())

@@ -399,7 +399,7 @@ impl QueuePair {
             return Err(Error::Busy);
         }
         if !self.closed.swap(true, Ordering::AcqRel) {
-            self.device.subscribers.remove(Object::Qp(self.index), &self.init.events, self.init.cookie);
+            self.device.unsubscribe(Object::Qp(self.index), &self.init.events, self.init.cookie);
             self.close_once()?;
         }
         Ok(())
@@ -487,7 +487,7 @@ impl QueuePair {
 impl Drop for QueuePair {
     fn drop(&mut self) {
         if self.handles.swap(0, Ordering::AcqRel) > 0 {
-            self.device.subscribers.remove(Object::Qp(self.index), &self.init.events, self.init.cookie);
+            self.device.unsubscribe(Object::Qp(self.index), &self.init.events, self.init.cookie);
             self.end();
         }
     }

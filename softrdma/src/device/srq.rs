@@ -221,7 +221,7 @@ impl SharedReceiveQueue {
         }
         if !self.ended.swap(true, Ordering::AcqRel) {
             let object = Object::Srq(self.index);
-            self.device.subscribers.remove(object, &self.init.events, self.init.cookie);
+            self.device.unsubscribe(object, &self.init.events, self.init.cookie);
             self.device.end(object);
             self.device.release_pd(self.init.pd);
             if self.init.srq_type == SrqType::Xrc {

@@ -212,8 +212,8 @@ impl Drop for Memory {
 mod tests {
     use super::super::testing::memory_of;
     use super::*;
-    use std::os::fd::AsRawFd;
     use proptest::prelude::*;
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn bounds() {

@@ -138,6 +138,11 @@ fn bell_word(shape: &Shape) -> u64 {
     half(shape.bell) | half(shape.alert) << 32
 }
 
+/// The number in the low half of a word of bells.
+fn bell_number(half: u64) -> Option<u32> {
+    (half as u32).checked_sub(1)
+}
+
 /// Finds an entry by the tables as they stand in memory.
 fn find(memory: &Mapping, directory: u64, index: u32) -> Result<u64> {
     if index >= MAX_OBJECTS || directory == 0 {
@@ -159,7 +164,7 @@ fn copy(memory: &Mapping, directory: u64, object: Object) -> Option<Layout> {
     let load = |word| memory.u64(entry + word).ok().map(|w| w.load(Ordering::Acquire));
     let generation = load(GENERATION)?;
     let (ring, shape, bells) = (load(RING)?, load(SHAPE)?, load(BELLS)?);
-    let number = |n: u64| (n as u32).checked_sub(1);
+    let number = bell_number;
     let shape = Shape {
         capacity: shape as u32,
         receive_words: (shape >> 32) as u32,
@@ -323,6 +328,23 @@ impl Objects {
         *slot = (slot.0 + 2, Some(ring));
         word(GENERATION)?.store(slot.0, Ordering::Release);
         self.segment.free(before);
+        Ok(())
+    }
+
+    /// Changes the bell of asynchronous events. Who holds the object's lock meanwhile may still ring the one before.
+    ///
+    /// Errors: [`Error::OutOfBounds`] when there is no such object.
+    pub fn set_alert(&self, object: Object, alert: u32) -> Result<()> {
+        let (which, index) = kind(object);
+        let table = self.kind(which);
+        let chunk = *table.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
+        let known = table.entries.get(index as usize).is_some_and(|entry| entry.1.is_some());
+        let word = self.segment.memory().u64(chunk + ENTRY * u64::from(index % CHUNK) + BELLS)?;
+        if !known {
+            return Err(Error::OutOfBounds);
+        }
+        let bells = Shape { capacity: 0, receive_words: 0, bell: None, alert: Some(alert) };
+        word.store(word.load(Ordering::Acquire) & u64::from(u32::MAX) | bell_word(&bells), Ordering::Release);
         Ok(())
     }
 
@@ -510,6 +532,13 @@ impl Host {
     #[inline]
     pub fn with<'a>(&'a self, held: &'a Held) -> View<'a> {
         View { host: self, memory: self.memory(), held, mine: self.me.is_mine() }
+    }
+
+    /// Rings for the asynchronous events of the object with this entry. Its bell is another one when the context goes that
+    /// the object was made in and others have it open, so it is looked up each time.
+    fn ring_alert(&self, entry: Option<u64>) {
+        let word = entry.and_then(|entry| self.memory().u64(entry + BELLS).ok());
+        self.ring_bell(word.and_then(|word| bell_number(word.load(Ordering::Acquire) >> 32)));
     }
 
     /// Rings; `false` when the bell is there and cannot be reached.
@@ -721,7 +750,7 @@ impl Transport for View<'_> {
     }
 
     fn alert(&self, object: Object) {
-        self.host.ring_bell(self.used(object, |layout| layout.shape.alert).flatten());
+        self.host.ring_alert(self.used(object, |layout| layout.entry));
     }
 }
 
@@ -775,7 +804,7 @@ impl Transport for Host {
     }
 
     fn alert(&self, object: Object) {
-        self.ring_bell(self.used(object).and_then(|layout| layout.shape.alert));
+        self.ring_alert(self.used(object).map(|layout| layout.entry));
     }
 }
 
