@@ -36,7 +36,8 @@ enum Step {
     QpJournal,
     /// Queue pair: the completion queue in question was locked, so the journal is true.
     QpResolve(u32),
-    QpClear(u32),
+    /// Queue pair: with the completion queue to give back afterwards.
+    QpClear(Option<u32>),
     QpCqUnlock(u32),
     Done,
 }
@@ -138,20 +139,20 @@ impl Machine for Repair {
                     self.step = Step::QpResolve(journal.cq);
                     return Progress::Lock(Object::Cq(journal.cq));
                 }
-                Some(_) => {
-                    memory.store(Word::Qp(index, QpWord::Journal), 0);
-                    self.step = Step::Done;
+                // Its owner locked it to end it, so the journal is true.
+                Some(journal) => {
+                    self.step = Step::QpClear(None);
+                    take_if_published(memory, index, journal);
                 }
             },
             Step::QpResolve(cq) => {
-                self.step = Step::QpClear(cq);
-                let journal = QpJournal::unpack(memory.load(Word::Qp(index, QpWord::Journal)));
-                if let Some(QpJournal { published: true, take, .. }) = journal {
-                    take_request(memory, index, take);
+                self.step = Step::QpClear(Some(cq));
+                if let Some(journal) = QpJournal::unpack(memory.load(Word::Qp(index, QpWord::Journal))) {
+                    take_if_published(memory, index, journal);
                 }
             }
             Step::QpClear(cq) => {
-                self.step = Step::QpCqUnlock(cq);
+                self.step = cq.map_or(Step::Done, Step::QpCqUnlock);
                 memory.store(Word::Qp(index, QpWord::Journal), 0);
             }
             Step::QpCqUnlock(cq) => {
@@ -161,5 +162,11 @@ impl Machine for Repair {
             Step::Done => return Progress::Done(()),
         }
         Progress::Continue
+    }
+}
+
+fn take_if_published(memory: &impl Memory, qp: u32, journal: QpJournal) {
+    if journal.published {
+        take_request(memory, qp, journal.take);
     }
 }

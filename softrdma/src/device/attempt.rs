@@ -4,6 +4,7 @@
 //! connection and kept. A connection stays with the queue pair that it met first: one that has the same number
 //! later is another one.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -280,19 +281,24 @@ impl Call<'_> {
         let mut operation = Locks::new(&view);
         operation.lock(qp)?;
         let words: [u64; QP_WORDS] = load(&view, qp);
+        // Queues that were resized since they were looked up, or just then: noticed before anything has happened.
+        let outdated = match route.queues {
+            Some(Queues { cq, srq, .. }) => {
+                let is_old = |object| !view.is_current(object);
+                is_old(Object::Cq(cq)) || srq.is_some_and(|srq| is_old(Object::Srq(srq)))
+            }
+            None => route.xrc.is_some() || route.attributes.is_some_and(|known| known.cq.is_some()),
+        };
         let xrc_changed = route.attributes.is_some_and(|attributes| attributes.qp_type == QpType::XrcRecv)
-            && !route.xrc.is_some_and(|xrc| {
-                let srq = route.queues.and_then(|queues| queues.srq);
-                xrc.srq_num == self.wr.srq_num && srq.is_some_and(|srq| view.is_current(Object::Srq(srq)))
-            });
-        if words != route.words || xrc_changed {
+            && route.xrc.is_none_or(|xrc| xrc.srq_num != self.wr.srq_num);
+        if words != route.words || xrc_changed || outdated {
             operation.unlock(qp);
             drop(operation);
             let before = (route.words, route.xrc.map(|xrc| xrc.srq_num));
             route.refresh(words, self.wr.srq_num);
             if route.attributes.is_some_and(|attributes| attributes.qp_type == QpType::XrcRecv)
                 && route.xrc.is_none()
-                && before.0 == words
+                && before == (words, None)
             {
                 // No such queue in the domain (IBA annex A14: XRC domain violation).
                 return Ok(Some(Outcome::Refused(Syndrome::InvalidRequest)));
@@ -341,8 +347,13 @@ impl Call<'_> {
         if incoming.needs_receive() && wanted(view, queues.cq) & wants::TIMESTAMPS != 0 {
             incoming.timestamp = now();
         }
-        let (memory, table) = (remote.memory(), remote.keys());
-        let lookup = |key| keys::lookup(memory, table, key).ok();
+        // A key whose entry is being changed: its owner may have been stopped over it, which is no fault of the key.
+        let torn = Cell::new(false);
+        let lookup = |key| {
+            let entry = payload::lookup(self.site, remote, key);
+            torn.set(torn.get() || entry == Err(Lookup::Torn));
+            entry.ok().map(|entry| entry.key)
+        };
         // In use from here on, so that what the rules look at is what is used.
         let names_memory = incoming.needs_access().is_some() && incoming.length > 0;
         let pin = match names_memory.then(|| payload::pin(self.site, remote, self.rkey)) {
@@ -352,11 +363,16 @@ impl Call<'_> {
         };
         let entry = pin.as_ref().map(|pin| pin.entry);
         let ends = incoming.opcode == Opcode::SendWithInv;
-        let inv_key = ends.then(|| lookup(incoming.imm_or_key)).flatten().map(|entry| entry.key);
+        let inv_key = ends.then(|| lookup(incoming.imm_or_key)).flatten();
         let mut respond = Respond::new(target, queues, incoming, entry.map(|entry| entry.key), inv_key)
             .with_payload(self.payload);
         loop {
-            match respond.step(view, |key| lookup(key).map(|entry| entry.key)) {
+            let want = respond.step(view, &lookup);
+            if torn.get() {
+                // Nothing came of it yet.
+                return Ok(Outcome::NoAnswer);
+            }
+            match want {
                 Want::Transport(progress) => {
                     if !operation.proceed(&progress)? {
                         respond.unheard();
@@ -371,7 +387,7 @@ impl Call<'_> {
                     respond.moved(view, moved);
                 }
                 Want::Invalidate(key) => {
-                    keys::invalidate(memory, table, key);
+                    keys::invalidate(remote.memory(), remote.keys(), key);
                 }
                 Want::Done(outcome) => return Ok(outcome),
             }

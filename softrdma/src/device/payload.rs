@@ -195,9 +195,30 @@ pub(super) fn pin<'a>(site: &Site, remote: &'a Remote, key: u32) -> Result<Pin<'
                 tries += 1;
                 std::thread::yield_now();
             }
-            other => return other,
+            other => {
+                let mut pin = other?;
+                pin.entry = believed(site, remote, key, pin.entry)?;
+                return Ok(pin);
+            }
         }
     }
+}
+
+/// Looks a key of the target up.
+pub(super) fn lookup(site: &Site, remote: &Remote, key: u32) -> Result<Entry, Lookup> {
+    let shared = keys::lookup(remote.memory(), remote.keys(), key)?;
+    believed(site, remote, key, shared)
+}
+
+/// What to go by where the target's segment has this entry. Its own keys this process knows from its private books: what
+/// stands in the segment, where peers write, may take rights away and gives none.
+fn believed(site: &Site, remote: &Remote, key: u32, shared: Entry) -> Result<Entry, Lookup> {
+    if !remote.is_own() {
+        return Ok(shared);
+    }
+    let mut own = site.keys.local(key).ok_or(Lookup::NoKey)?;
+    own.key.valid &= shared.key.valid;
+    Ok(own)
 }
 
 /// Moves a send's payload into buffers of the target, of which only so many bytes are used.

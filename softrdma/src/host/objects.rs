@@ -26,8 +26,9 @@ use std::time::Duration;
 
 use crate::core::completion::{ENTRY_WORDS, HEAD_WORDS};
 use crate::core::receive::RECEIVE_WORDS;
+use crate::core::repair::Repair;
 use crate::core::shared::{ATTRIBUTES, Memory, Object, Word};
-use crate::core::transport::{LockError, Locked, Transport};
+use crate::core::transport::{LockError, Locked, Transport, run};
 
 use super::bell::Rope;
 use super::error::{Error, Result};
@@ -461,6 +462,10 @@ impl Host {
         let (kind, index) = kind(object);
         let mut entries = self.entries[kind].write().unwrap_or_else(|e| e.into_inner());
         let index = index as usize;
+        // Another thread may have found a later one meanwhile: what is known never becomes older.
+        if fresh.is_some_and(|layout| !self.is_current(&layout)) {
+            fresh = copy(self.memory(), directory, object);
+        }
         match entries.get_mut(index) {
             // An entry that stands elsewhere than before is a lie.
             Some(Some(known)) => {
@@ -745,6 +750,12 @@ impl Transport for View<'_> {
         }
     }
 
+    /// By the queues as they are now: those at hand may have been resized.
+    #[cold]
+    fn repair(&self, object: Object) -> std::result::Result<(), LockError> {
+        run(self.host, Repair::new(object))
+    }
+
     fn bell(&self, cq: u32) -> bool {
         self.host.ring_bell(self.used(Object::Cq(cq), |layout| layout.shape.bell).flatten())
     }
@@ -813,10 +824,12 @@ mod tests {
     use super::super::bell::Bell;
     use super::super::testing::{TestDir, in_child};
     use super::*;
+    use crate::core::claim::Claim;
     use crate::core::completion::{Armed, Completion};
     use crate::core::deliver::{Deliver, Delivered};
+    use crate::core::receive::{ReceiveRequest, post};
     use crate::core::shared::{CqWord, QpJournal, QpWord, SrqWord, Take};
-    use crate::core::transport::{acquire, run};
+    use crate::core::transport::{Machine, Operation, Progress, acquire};
     use crate::core::verbs::WcOpcode;
 
     const SHAPE: Shape = Shape { capacity: 8, receive_words: 8, bell: None, alert: None };
@@ -986,6 +999,102 @@ mod tests {
         assert_eq!(after, (0, 1));
         waiter.unlock(qp);
         assert_eq!(own.lock(qp), Ok(Locked::Clean));
+    }
+
+    #[test]
+    fn a_repair_goes_by_the_queues_as_they_are_whatever_was_known_of_them() {
+        let completion = Completion::flushed(1, WcOpcode::Recv, 1);
+        // Resized before the sender who dies, or after.
+        for (shared, before) in [(false, false), (false, true), (true, false), (true, true)] {
+            // However far the delivery got: what was published uses up its request.
+            for life in 0.. {
+                let dir = TestDir::new("objects");
+                let (objects, own, peer, qp, cq) = pair(&dir);
+                let srq = objects.create(Object::Srq(0), SHAPE).unwrap();
+                let queue = if shared { srq } else { qp };
+                for wr_id in 0..4 {
+                    post(&own, queue, &ReceiveRequest { wr_id, sges: [].into() }).unwrap();
+                }
+                // Somebody who knows the queues as they are now.
+                let held = peer.find([Some(qp), Some(srq), Some(cq)]);
+                let view = peer.with(&held);
+                let resize = || {
+                    for (object, words) in [(srq, SHAPE.receive_words), (cq, ENTRY_WORDS)] {
+                        acquire(&own, object).unwrap();
+                        let from = own.offset(first_word(object)).unwrap();
+                        let copy = |memory: &Mapping, to| {
+                            for word in 0..8 * u64::from(words) {
+                                let word = |at| memory.u64(at + 8 * word).unwrap();
+                                word(to).store(word(from).load(Ordering::Relaxed), Ordering::Relaxed);
+                            }
+                        };
+                        objects.resize(object, 16, words, copy).unwrap();
+                        own.unlock(object);
+                    }
+                };
+                if before {
+                    resize();
+                }
+                assert_eq!(own.lock(qp), Ok(Locked::Clean));
+                let mut left = life;
+                let mut done = true;
+                if shared {
+                    done = until_death(&own, Claim::new(0, 0), &mut left);
+                }
+                let take = if shared { Take::Claim } else { Take::Head(1) };
+                done = done && until_death(&own, Deliver::receive(0, take, 0, &completion, false), &mut left);
+                if done {
+                    own.unlock(qp);
+                } else {
+                    own.abandon(qp);
+                }
+                if !before {
+                    resize();
+                }
+                assert_eq!(acquire(&view, qp), Ok(()));
+                view.unlock(qp);
+                // The owner visits its queues sooner or later.
+                for object in [srq, cq] {
+                    acquire(&own, object).unwrap();
+                    own.unlock(object);
+                }
+                let load = |word| own.load(word);
+                let published = load(Word::Cq(0, CqWord::Tail));
+                let (head, claim) = if shared {
+                    (load(Word::Srq(0, SrqWord::Head)), load(Word::Qp(0, QpWord::Claim)) >> 63)
+                } else {
+                    (load(Word::Qp(0, QpWord::Head)), 0)
+                };
+                assert_eq!(published, head - claim, "shared {shared}, before {before}, after {life} steps");
+                assert_eq!(load(Word::Qp(0, QpWord::Journal)), 0);
+                if done {
+                    assert_eq!(published, 1);
+                    break;
+                }
+            }
+        }
+    }
+
+    fn first_word(object: Object) -> Word {
+        match object {
+            Object::Cq(cq) => Word::Entry { cq, slot: 0, word: 0 },
+            queue => Word::Receive { queue, slot: 0, word: 0 },
+        }
+    }
+
+    /// Carries a machine on for so many steps. What it has locked then is abandoned, as by death.
+    fn until_death<M: Machine>(host: &Host, mut machine: M, left: &mut u32) -> bool {
+        let mut operation = Operation::new(host);
+        while let Some(rest) = left.checked_sub(1) {
+            *left = rest;
+            match machine.step(host) {
+                Progress::Done(_) => return true,
+                progress => {
+                    operation.proceed(&progress).unwrap();
+                }
+            }
+        }
+        false
     }
 
     #[test]

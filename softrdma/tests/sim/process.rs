@@ -337,13 +337,18 @@ fn check_patience(world: &World, me: Me, qp: u32, completion: &Completion) {
 fn record(world: &World, request: &Request, outcome: Outcome, early: bool) {
     let mut ledger = world.ledger.borrow_mut();
     let sent = &mut ledger.sent[request.wr_id as usize];
-    let waited = sent.waits.replace(outcome);
-    let same =
-        waited.is_some_and(|waited| std::mem::discriminant(&waited) == std::mem::discriminant(&outcome));
+    // Only an answer ends the wait for one.
+    let waits_on = match outcome {
+        Outcome::ReceiverNotReady(_) => matches!(sent.waits, Some(Outcome::ReceiverNotReady(_))),
+        Outcome::NoAnswer => true,
+        _ => false,
+    };
+    if early && waits_on {
+        world.early.set(world.early.get() + 1);
+        return;
+    }
+    sent.waits = Some(outcome);
     match outcome {
-        Outcome::ReceiverNotReady(_) | Outcome::NoAnswer if early && same => {
-            world.early.set(world.early.get() + 1)
-        }
         Outcome::ReceiverNotReady(_) => {
             sent.not_ready += 1;
             sent.unanswered_since = None;
