@@ -215,7 +215,7 @@ impl CompletionQueue {
     /// Moves payload to the buffer that it came for, by this process's own books of keys.
     fn place(&self, qp_num: u32, addr: u64, lkey: u32, payload: &[AtomicU64], bytes: usize) -> Option<()> {
         let pd = self.device.receive_pd(qp_num)?;
-        let entry = self.device.site.keys.local(lkey)?;
+        let (entry, _in_use) = self.device.site.keys.hold(lkey)?;
         let pd = if pd == 0 { entry.key.pd } else { pd };
         check_local(Some(&entry.key), pd, addr, bytes as u32, true).ok()?;
         let mut copy = [0u64; ENTRY_WORDS as usize];
@@ -223,7 +223,7 @@ impl CompletionQueue {
             *to = from.load(Ordering::Relaxed);
         }
         let to = std::ptr::with_exposed_provenance_mut::<u8>(entry.translate(addr) as usize);
-        // SAFETY: the program registered the range for the device to write to; no Rust reference to it is live. `copy`
+        // SAFETY: the program registered the range for the device to write to, and waits for us before it takes that back; no Rust reference to it is live. `copy`
         // holds at least `bytes` bytes: no entry has more words.
         unsafe { std::ptr::copy_nonoverlapping(copy.as_ptr().cast::<u8>(), to, bytes) };
         Some(())

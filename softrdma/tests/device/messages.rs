@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use softrdma::core::keys::Bind;
+use softrdma::core::receive::Sge;
 use softrdma::core::request::{BindWindow, Operands, Rejected};
 use softrdma::core::timers::ack_timeout;
 use softrdma::core::verbs::{
@@ -333,6 +334,36 @@ fn refusals_break_both_sides() {
     one.qp.post_send(&wr(1, Opcode::Send, &wrong)).unwrap();
     assert_eq!(one.poll().status, Status::LocProtErr);
     assert_eq!((one.qp.state(), other.qp.state()), (QpState::Err, QpState::Rts));
+}
+
+#[test]
+fn memory_that_is_written_to_is_not_given_back() {
+    const LEN: usize = 32 << 20;
+    let (_folder, node, one, other) = pair(QpType::Rc);
+    let buffers = [Buffer::new(LEN), Buffer::new(LEN)];
+    let register = |buffer: &Buffer| {
+        node.device.register(node.pd, buffer.addr(0), LEN as u64, buffer.addr(0), ALL).unwrap()
+    };
+    buffers[0].fill(0, &[1]);
+    buffers[0].fill(LEN - 1, &[1]);
+    let (from, to) = (register(&buffers[0]), register(&buffers[1]));
+    std::thread::scope(|s| {
+        let reader = s.spawn(|| {
+            let sges = [Sge { addr: buffers[1].addr(0), length: LEN as u32, lkey: to.lkey }];
+            let operands = Operands::Remote { addr: buffers[0].addr(0), rkey: from.rkey, length: LEN as u64 };
+            one.qp.post_send(&Wr { operands, ..wr(1, Opcode::RdmaRead, &sges) }).unwrap();
+            one.done(1);
+        });
+        while buffers[1].bytes(0, 1) == [0] {
+            std::hint::spin_loop();
+        }
+        // Under way: from here on the last byte is the program's again.
+        assert_eq!(node.device.deregister(to.lkey), Ok(()));
+        buffers[1].fill(LEN - 1, &[7]);
+        reader.join().unwrap();
+    });
+    assert_eq!(buffers[1].bytes(LEN - 1, 1), [7]);
+    assert_eq!(other.qp.state(), QpState::Rts);
 }
 
 #[test]
