@@ -14,6 +14,8 @@ use softrdma::device::{
     XrcDomain,
 };
 
+use softrdma::host::keys;
+
 use crate::common::*;
 
 fn pair(qp_type: QpType) -> (Folder, Node, End, End) {
@@ -402,6 +404,45 @@ fn windows_open_and_close() {
     assert_eq!(one.poll().status, Status::RemAccessErr);
     assert_eq!(device.deregister(other.region.lkey), Ok(()));
     assert_eq!(device.free_window(rkey), Ok(()));
+}
+
+#[test]
+fn whoever_uses_a_window_is_waited_for() {
+    let (folder, node, _one, other) = pair(QpType::Rc);
+    let (stranger, peer) = folder.stranger();
+    let table = peer.root(keys::ROOT).unwrap();
+    let use_it = |rkey| keys::pin(peer.memory(), table, rkey, stranger.owner(), &*stranger).unwrap();
+    let device = &node.device;
+    let window = device.alloc_window(node.pd, WindowType::Two).unwrap();
+    let bind = |wr_id, window, key8| {
+        let bind = Bind { addr: other.memory.addr(0), length: 100, access: Access::REMOTE_WRITE };
+        let operands = Operands::Bind(BindWindow { window, key8, region: other.region.lkey, bind });
+        other.qp.post_send(&Wr { operands, ..wr(wr_id, Opcode::BindMw, &[]) }).unwrap();
+        other.done(wr_id);
+        window & !0xff | u32::from(key8)
+    };
+    let rkey = bind(1, window, 0x41);
+    let used = use_it(rkey);
+    std::thread::scope(|s| {
+        let closes = s.spawn(|| {
+            let close = Wr { operands: Operands::Key(rkey), ..wr(2, Opcode::LocalInv, &[]) };
+            other.qp.post_send(&close).unwrap();
+            other.done(2);
+        });
+        std::thread::sleep(Duration::from_millis(1500));
+        assert!(!closes.is_finished());
+        drop(used);
+        closes.join().unwrap();
+    });
+    let rkey = bind(3, rkey, 0x42);
+    let used = use_it(rkey);
+    assert!(keys::invalidate(peer.memory(), table, rkey));
+    std::thread::scope(|s| {
+        let ends = s.spawn(|| assert_eq!(device.deregister(other.region.lkey), Ok(())));
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!ends.is_finished());
+        drop(used);
+    });
 }
 
 fn shared(node: &Node, max_wr: u32) -> std::sync::Arc<SharedReceiveQueue> {
