@@ -11,7 +11,7 @@ use crate::core::transport::{LockError, Transport, acquire, run};
 use crate::core::verbs::{Status, WcFlags, WcOpcode};
 use crate::host;
 use crate::host::memory::Memory;
-use crate::host::objects::{Held, Shape};
+use crate::host::objects::{Held, Host, Shape};
 
 use super::attempt::complete;
 use super::{Channel, Device, Error, EventQueue, LIMITS, Result, busy};
@@ -119,6 +119,7 @@ impl CompletionQueue {
         let capacity = capacity(cqe)?;
         let (bell, alert) = (channel.map(|channel| channel.bell()), Some(events.bell()));
         let shape = Shape { capacity, receive_words: 0, bell, alert };
+        device.finish_parked();
         let object = device.site.objects.create(Object::Cq(0), shape)?;
         let Object::Cq(index) = object else { return Err(Error::Host(host::Error::OutOfBounds)) };
         let reader = Reader::new(device, index, 0, capacity).inspect_err(|_| {
@@ -321,19 +322,26 @@ impl CompletionQueue {
         self.users.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Removes the completions of a queue pair that nobody polled.
-    pub(super) fn clean(&self, qp_num: u32) {
+    /// Removes the completions of a queue pair that nobody polled; `false` when the queue's lock cannot be had now. `own` is the
+    /// own segment.
+    pub(super) fn clean(&self, own: &Host, qp_num: u32) -> bool {
         let mut reader = self.reader();
-        let (memory, own) = (self.device.site.segment.memory(), &self.device.site.own);
+        let memory = self.device.site.segment.memory();
         let object = Object::Cq(self.index);
-        if acquire(own, object).is_err() {
-            return;
+        if self.ended.load(Ordering::Acquire) {
+            return true;
+        }
+        match acquire(own, object) {
+            Err(LockError::Busy) => return false,
+            Err(LockError::Gone) => return true,
+            Ok(()) => {}
         }
         remove(own, self.index, qp_num);
         if let Ok(word) = memory.u64(reader.head_at) {
             reader.head = word.load(Ordering::Relaxed) as u32;
         }
         own.unlock(object);
+        true
     }
 
     fn reader(&self) -> MutexGuard<'_, Reader> {

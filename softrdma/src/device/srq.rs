@@ -88,6 +88,7 @@ impl SharedReceiveQueue {
     fn make(device: &Arc<Device>, init: &SrqInit, xrc: Option<(u32, u32)>) -> Result<Self> {
         let (capacity, receive_words) = ring(init.max_wr, init.max_sge)?;
         let shape = Shape { capacity, receive_words, bell: None, alert: Some(init.events.bell()) };
+        device.finish_parked();
         let object = device.site.objects.create(Object::Srq(0), shape)?;
         let poster = Poster::new(device, object, 0, init.max_wr, init.max_sge);
         match (object, poster) {
@@ -157,7 +158,9 @@ impl SharedReceiveQueue {
 
     /// Puts back a request that a queue pair held.
     pub(super) fn put_back(&self, wr_id: u64, sges: &[Sge]) {
-        let _ = self.poster().put(&self.device, wr_id, sges);
+        if !self.ended.load(Ordering::Acquire) {
+            let _ = self.poster().put(&self.device, wr_id, sges);
+        }
     }
 
     /// Arms the limit event (`IBV_SRQ_LIMIT`), changes the size (`IBV_SRQ_MAX_WR`), or both.

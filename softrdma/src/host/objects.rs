@@ -221,7 +221,7 @@ struct Kind {
     directory: u64,
     /// Offsets of the chunks: the directory as the owner knows it, whatever a peer writes there.
     chunks: Vec<u64>,
-    /// Per index the last generation and, while the object exists, its ring.
+    /// Per index the last generation and, as long as it is not given back, its ring.
     entries: Vec<(u64, Option<Block>)>,
     /// Indices to use again, the longest unused first.
     free: VecDeque<u32>,
@@ -339,7 +339,7 @@ impl Objects {
         let (which, index) = kind(object);
         let table = self.kind(which);
         let chunk = *table.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
-        let known = table.entries.get(index as usize).is_some_and(|entry| entry.1.is_some());
+        let known = table.entries.get(index as usize).is_some_and(|entry| entry.0 & 1 == 1);
         let word = self.segment.memory().u64(chunk + ENTRY * u64::from(index % CHUNK) + BELLS)?;
         if !known {
             return Err(Error::OutOfBounds);
@@ -353,6 +353,15 @@ impl Objects {
     ///
     /// Errors: [`Error::OutOfBounds`] when there is none, [`Error::Forked`].
     pub fn destroy(&self, object: Object) -> Result<()> {
+        self.retire(object)?;
+        self.free(object)
+    }
+
+    /// Ends an object, whoever has its lock: peers find it gone afterwards, but its memory and its index are kept until
+    /// [`Objects::free`] or [`Objects::try_free`].
+    ///
+    /// Errors: as those of [`Objects::destroy`].
+    pub fn retire(&self, object: Object) -> Result<()> {
         if !self.segment.is_mine() {
             return Err(Error::Forked);
         }
@@ -360,14 +369,50 @@ impl Objects {
         let mut table = self.kind(which);
         let chunk = *table.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
         let slot = table.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?;
-        let ring = slot.1.take().ok_or(Error::OutOfBounds)?;
+        if slot.0 & 1 == 0 {
+            return Err(Error::OutOfBounds);
+        }
         slot.0 += 1;
-        let generation = slot.0;
         let entry = chunk + ENTRY * u64::from(index % CHUNK);
-        self.segment.memory().u64(entry + GENERATION)?.store(generation, Ordering::Release);
+        self.segment.memory().u64(entry + GENERATION)?.store(slot.0, Ordering::Release);
+        Ok(())
+    }
+
+    /// Gives back what an object had that was retired. Nobody has its lock, or it was had since: whoever got it later has found
+    /// the object gone.
+    ///
+    /// Errors: as those of [`Objects::destroy`].
+    pub fn free(&self, object: Object) -> Result<()> {
+        if !self.segment.is_mine() {
+            return Err(Error::Forked);
+        }
+        let (which, index) = kind(object);
+        let mut table = self.kind(which);
+        let slot = table.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?;
+        let ring = slot.1.take_if(|_| slot.0 & 1 == 0).ok_or(Error::OutOfBounds)?;
         table.free.push_back(index);
         self.segment.free(ring);
         Ok(())
+    }
+
+    /// As [`Objects::free`], once nobody has the object's lock any more; whether that was so.
+    ///
+    /// Errors: as those of [`Objects::destroy`].
+    pub fn try_free(&self, object: Object) -> Result<bool> {
+        if !self.segment.is_mine() {
+            return Err(Error::Forked);
+        }
+        let (which, index) = kind(object);
+        let chunk = self.kind(which).chunks.get((index / CHUNK) as usize).copied();
+        let entry = chunk.ok_or(Error::OutOfBounds)? + ENTRY * u64::from(index % CHUNK);
+        let lock = Lock::at(self.segment.memory().u64(entry + LOCK)?);
+        let me = self.segment.owner();
+        // What was left half done went with the object.
+        if lock.lock(me, &*self.segment, Duration::ZERO).is_none() {
+            return Ok(false);
+        }
+        lock.unlock(me);
+        self.free(object).map(|()| true)
     }
 }
 
