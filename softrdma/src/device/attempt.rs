@@ -381,8 +381,9 @@ impl Call<'_> {
                 }
                 Want::Move(payload) => {
                     let moved = self.move_bytes(remote, &target, &payload, entry.as_ref());
-                    if moved == Err(MoveError::Gone) && remote.overhears() {
-                        // It may sleep for this queue's next event.
+                    if moved == Err(MoveError::Gone) && remote.overhears(queues.cq) {
+                        // It may sleep for this queue's next event. A bell for nothing is one too many for a program that
+                        // looks at the descriptor first, so it is not rung again for each try.
                         view.bell(queues.cq);
                     }
                     respond.moved(view, moved);
