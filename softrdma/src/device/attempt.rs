@@ -22,7 +22,7 @@ use crate::core::verbs::{Access, Opcode, QpState, QpType, SendFlags, Status};
 use crate::host::atomics::Operation;
 use crate::host::ferry::{Piece, Purpose};
 use crate::host::keys::{self, Entry, Lookup};
-use crate::host::objects::{Held, View};
+use crate::host::objects::{Held, LOCK_LIMIT, View};
 
 use super::attributes::{QP_WORDS, QpAttributes, SrqAttributes, load};
 use super::multicast::is_group;
@@ -31,8 +31,9 @@ use super::peers::Remote;
 use super::site::{Site, now, place_of};
 use super::wr::{Data, Wr};
 
-/// How long the users of a window are waited for that is bound anew or invalidated.
-const LIMIT: Duration = Duration::from_secs(1);
+/// How long the users of a window are waited for that is bound anew or invalidated: a long payload may be on its way. One that
+/// takes longer, because its sender was stopped, is an error of the request that waits.
+const LIMIT: Duration = LOCK_LIMIT;
 /// Targets that a datagram queue pair knows at a time.
 const ROUTES: usize = 16;
 
@@ -380,8 +381,9 @@ impl Call<'_> {
                 }
                 Want::Move(payload) => {
                     let moved = self.move_bytes(remote, &target, &payload, entry.as_ref());
-                    if moved == Err(MoveError::Gone) && remote.overhears() {
-                        // It may sleep for this queue's next event.
+                    if moved == Err(MoveError::Gone) && remote.overhears(queues.cq) {
+                        // It may sleep for this queue's next event. A bell for nothing is one too many for a program that
+                        // looks at the descriptor first, so it is not rung again for each try.
                         view.bell(queues.cq);
                     }
                     respond.moved(view, moved);
@@ -453,8 +455,12 @@ fn local_invalidate(site: &Site, from: &Initiator, key: u32) -> Outcome {
         return Outcome::Local(Status::MwBindErr);
     }
     // Who found it valid before is done with it afterwards.
-    let _ = site.keys.wait_unused(key, &*site.segment, LIMIT);
-    Outcome::Done(0)
+    if is_unused(site, key) { Outcome::Done(0) } else { Outcome::Local(Status::MwBindErr) }
+}
+
+/// Waits for the users of a window that is not valid any more; whether there are none.
+fn is_unused(site: &Site, key: u32) -> bool {
+    site.keys.wait_unused(key, &*site.segment, LIMIT) == Ok(true)
 }
 
 /// Binds an own window (IBA §10.6.7.2).
@@ -481,11 +487,17 @@ fn bind(site: &Site, from: &Initiator, wish: &BindWindow) -> Outcome {
         access: wish.bind.access,
     };
     let base = region.map_or(0, |region| region.translate(wish.bind.addr));
-    if site.keys.change(wish.window, wish.key8, &Entry { key, base }).is_err() {
-        return refused;
-    }
     if window.key.valid {
-        let _ = site.keys.wait_unused(wish.window, &*site.segment, LIMIT);
+        let ended = Entry { key: Key { valid: false, ..window.key }, ..window };
+        if site.keys.change(wish.window, wish.window as u8, &ended).is_err() {
+            return refused;
+        }
+    }
+    // Who uses it as it was is done first: also where a peer invalidated it.
+    if !is_unused(site, wish.window)
+        || site.keys.change(wish.window, wish.key8, &Entry { key, base }).is_err()
+    {
+        return refused;
     }
     Outcome::Done(0)
 }

@@ -131,7 +131,8 @@ impl Device {
         let changed = self.site.keys.change(lkey, lkey as u8, &after);
         self.release_pd(if changed.is_ok() { before.key.pd } else { after.key.pd });
         let key = changed?;
-        while !self.site.keys.wait_unused(lkey, &*self.site.segment, WAIT)? {}
+        self.wait_unused(lkey)?;
+        self.wait_for_windows(lkey)?;
         Ok(Region { lkey: key, rkey: key })
     }
 
@@ -145,6 +146,7 @@ impl Device {
             return Err(Error::Busy);
         }
         self.end_key(lkey)?;
+        self.wait_for_windows(lkey)?;
         self.release_pd(entry.key.pd);
         Ok(())
     }
@@ -168,11 +170,24 @@ impl Device {
     }
 
     fn end_key(&self, key: u32) -> Result<()> {
-        let mut unused = self.site.keys.remove(key, &*self.site.segment, WAIT)?;
-        while !unused {
-            unused = self.site.keys.wait_unused(key, &*self.site.segment, WAIT)?;
+        if !self.site.keys.remove(key, &*self.site.segment, WAIT)? {
+            self.wait_unused(key)?;
         }
         Ok(())
+    }
+
+    /// Waits until nobody uses a key any more that was removed or changed.
+    fn wait_unused(&self, key: u32) -> Result<()> {
+        while !self.site.keys.wait_unused(key, &*self.site.segment, WAIT)? {}
+        Ok(())
+    }
+
+    /// Waits for those who still use a region by windows that were bound to it: a window that a peer invalidated, or whose
+    /// users did not come to an end in time.
+    fn wait_for_windows(&self, lkey: u32) -> Result<()> {
+        let on_region = |window: &&Window| window.region == Some(lkey);
+        let keys: Vec<u32> = self.windows().0.values().filter(on_region).map(|window| window.rkey).collect();
+        keys.into_iter().try_for_each(|key| self.wait_unused(key))
     }
 
     /// A new window, not bound; its key.

@@ -88,6 +88,7 @@ impl SharedReceiveQueue {
     fn make(device: &Arc<Device>, init: &SrqInit, xrc: Option<(u32, u32)>) -> Result<Self> {
         let (capacity, receive_words) = ring(init.max_wr, init.max_sge)?;
         let shape = Shape { capacity, receive_words, bell: None, alert: Some(init.events.bell()) };
+        device.finish_parked();
         let object = device.site.objects.create(Object::Srq(0), shape)?;
         let poster = Poster::new(device, object, 0, init.max_wr, init.max_sge);
         match (object, poster) {
@@ -157,6 +158,9 @@ impl SharedReceiveQueue {
 
     /// Puts back a request that a queue pair held. Others may have been posted in its place: the ring grows then.
     pub(super) fn put_back(&self, wr_id: u64, sges: &[Sge]) {
+        if self.ended.load(Ordering::Acquire) {
+            return;
+        }
         let mut poster = self.poster();
         if poster.is_full(&self.device) {
             let (own, object) = (&self.device.site.own, Object::Srq(self.index));
@@ -237,7 +241,7 @@ impl SharedReceiveQueue {
         }
         if !self.ended.swap(true, Ordering::AcqRel) {
             let object = Object::Srq(self.index);
-            self.device.subscribers.remove(object, &self.init.events, self.init.cookie);
+            self.device.unsubscribe(object, &self.init.events, self.init.cookie);
             self.device.end(object);
             self.device.release_pd(self.init.pd);
             if self.init.srq_type == SrqType::Xrc {

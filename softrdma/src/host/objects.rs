@@ -139,6 +139,11 @@ fn bell_word(shape: &Shape) -> u64 {
     half(shape.bell) | half(shape.alert) << 32
 }
 
+/// The number in the low half of a word of bells.
+fn bell_number(half: u64) -> Option<u32> {
+    (half as u32).checked_sub(1)
+}
+
 /// Finds an entry by the tables as they stand in memory.
 fn find(memory: &Mapping, directory: u64, index: u32) -> Result<u64> {
     if index >= MAX_OBJECTS || directory == 0 {
@@ -160,7 +165,7 @@ fn copy(memory: &Mapping, directory: u64, object: Object) -> Option<Layout> {
     let load = |word| memory.u64(entry + word).ok().map(|w| w.load(Ordering::Acquire));
     let generation = load(GENERATION)?;
     let (ring, shape, bells) = (load(RING)?, load(SHAPE)?, load(BELLS)?);
-    let number = |n: u64| (n as u32).checked_sub(1);
+    let number = bell_number;
     let shape = Shape {
         capacity: shape as u32,
         receive_words: (shape >> 32) as u32,
@@ -216,7 +221,7 @@ struct Kind {
     directory: u64,
     /// Offsets of the chunks: the directory as the owner knows it, whatever a peer writes there.
     chunks: Vec<u64>,
-    /// Per index the last generation and, while the object exists, its ring.
+    /// Per index the last generation and, as long as it is not given back, its ring.
     entries: Vec<(u64, Option<Block>)>,
     /// Indices to use again, the longest unused first.
     free: VecDeque<u32>,
@@ -327,10 +332,36 @@ impl Objects {
         Ok(())
     }
 
+    /// Changes the bell of asynchronous events. Who holds the object's lock meanwhile may still ring the one before.
+    ///
+    /// Errors: [`Error::OutOfBounds`] when there is no such object.
+    pub fn set_alert(&self, object: Object, alert: u32) -> Result<()> {
+        let (which, index) = kind(object);
+        let table = self.kind(which);
+        let chunk = *table.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
+        let known = table.entries.get(index as usize).is_some_and(|entry| entry.0 & 1 == 1);
+        let word = self.segment.memory().u64(chunk + ENTRY * u64::from(index % CHUNK) + BELLS)?;
+        if !known {
+            return Err(Error::OutOfBounds);
+        }
+        let bells = Shape { capacity: 0, receive_words: 0, bell: None, alert: Some(alert) };
+        word.store(word.load(Ordering::Acquire) & u64::from(u32::MAX) | bell_word(&bells), Ordering::Release);
+        Ok(())
+    }
+
     /// Ends an object. The caller holds its lock, so no transaction is under way; peers find it gone afterwards.
     ///
     /// Errors: [`Error::OutOfBounds`] when there is none, [`Error::Forked`].
     pub fn destroy(&self, object: Object) -> Result<()> {
+        self.retire(object)?;
+        self.free(object)
+    }
+
+    /// Ends an object, whoever has its lock: peers find it gone afterwards, but its memory and its index are kept until
+    /// [`Objects::free`] or [`Objects::try_free`].
+    ///
+    /// Errors: as those of [`Objects::destroy`].
+    pub fn retire(&self, object: Object) -> Result<()> {
         if !self.segment.is_mine() {
             return Err(Error::Forked);
         }
@@ -338,14 +369,50 @@ impl Objects {
         let mut table = self.kind(which);
         let chunk = *table.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
         let slot = table.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?;
-        let ring = slot.1.take().ok_or(Error::OutOfBounds)?;
+        if slot.0 & 1 == 0 {
+            return Err(Error::OutOfBounds);
+        }
         slot.0 += 1;
-        let generation = slot.0;
         let entry = chunk + ENTRY * u64::from(index % CHUNK);
-        self.segment.memory().u64(entry + GENERATION)?.store(generation, Ordering::Release);
+        self.segment.memory().u64(entry + GENERATION)?.store(slot.0, Ordering::Release);
+        Ok(())
+    }
+
+    /// Gives back what an object had that was retired. Nobody has its lock, or it was had since: whoever got it later has found
+    /// the object gone.
+    ///
+    /// Errors: as those of [`Objects::destroy`].
+    pub fn free(&self, object: Object) -> Result<()> {
+        if !self.segment.is_mine() {
+            return Err(Error::Forked);
+        }
+        let (which, index) = kind(object);
+        let mut table = self.kind(which);
+        let slot = table.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?;
+        let ring = slot.1.take_if(|_| slot.0 & 1 == 0).ok_or(Error::OutOfBounds)?;
         table.free.push_back(index);
         self.segment.free(ring);
         Ok(())
+    }
+
+    /// As [`Objects::free`], once nobody has the object's lock any more; whether that was so.
+    ///
+    /// Errors: as those of [`Objects::destroy`].
+    pub fn try_free(&self, object: Object) -> Result<bool> {
+        if !self.segment.is_mine() {
+            return Err(Error::Forked);
+        }
+        let (which, index) = kind(object);
+        let chunk = self.kind(which).chunks.get((index / CHUNK) as usize).copied();
+        let entry = chunk.ok_or(Error::OutOfBounds)? + ENTRY * u64::from(index % CHUNK);
+        let lock = Lock::at(self.segment.memory().u64(entry + LOCK)?);
+        let me = self.segment.owner();
+        // What was left half done went with the object.
+        if lock.lock(me, &*self.segment, Duration::ZERO).is_none() {
+            return Ok(false);
+        }
+        lock.unlock(me);
+        self.free(object).map(|()| true)
     }
 }
 
@@ -515,6 +582,13 @@ impl Host {
     #[inline]
     pub fn with<'a>(&'a self, held: &'a Held) -> View<'a> {
         View { host: self, memory: self.memory(), held, mine: self.me.is_mine() }
+    }
+
+    /// Rings for the asynchronous events of the object with this entry. Its bell is another one when the context goes that
+    /// the object was made in and others have it open, so it is looked up each time.
+    fn ring_alert(&self, entry: Option<u64>) {
+        let word = entry.and_then(|entry| self.memory().u64(entry + BELLS).ok());
+        self.ring_bell(word.and_then(|word| bell_number(word.load(Ordering::Acquire) >> 32)));
     }
 
     /// Rings; `false` when the bell is there and cannot be reached.
@@ -732,7 +806,7 @@ impl Transport for View<'_> {
     }
 
     fn alert(&self, object: Object) {
-        self.host.ring_bell(self.used(object, |layout| layout.shape.alert).flatten());
+        self.host.ring_alert(self.used(object, |layout| layout.entry));
     }
 }
 
@@ -786,7 +860,7 @@ impl Transport for Host {
     }
 
     fn alert(&self, object: Object) {
-        self.ring_bell(self.used(object).and_then(|layout| layout.shape.alert));
+        self.ring_alert(self.used(object).map(|layout| layout.entry));
     }
 }
 
