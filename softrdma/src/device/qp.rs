@@ -236,18 +236,22 @@ impl QueuePair {
         let effect = checked?;
         side.attributes = side.attributes.merged(mask, attributes);
         self.publish(&side.attributes);
-        let mut held = None;
+        let (mut held, mut is_whole) = (None, true);
         let set_state = |state: QpState| own.store(Word::Qp(self.index, QpWord::State), state as u64);
         match effect {
             Effect::Clear => held = reset(own, self.index),
             Effect::Flush => {
                 set_state(QpState::Err);
-                self.flush_receives(&mut operation).map_err(busy)?;
+                // Without the lock of its completion queue, who finds the queue pair so flushes it.
+                is_whole = self.flush_receives(&mut operation).is_ok();
             }
             Effect::None | Effect::Drain | Effect::Send if next != current => set_state(next),
             Effect::None | Effect::Drain | Effect::Send => {}
         }
-        operation.unlock(object);
+        if is_whole {
+            operation.unlock(object);
+        }
+        drop(operation);
         self.put_back(held);
         self.follow(side, mask, current, next);
         Ok(())

@@ -6,7 +6,7 @@ use std::time::Duration;
 use softrdma::core::completion::Armed;
 use softrdma::core::shared::{CqWord, Memory, Object, Word};
 use softrdma::core::transport::{Locked, Transport};
-use softrdma::core::verbs::{QpState, QpType};
+use softrdma::core::verbs::{QpState, QpType, Status};
 use softrdma::device::{Channel, QueuePair};
 use softrdma::host::objects::{Host, LOCK_LIMIT};
 
@@ -75,6 +75,26 @@ fn completions_that_could_not_be_removed_are_gone_before_the_number_is_used_agai
     let _next = node.end(QpType::Rc);
     assert_eq!(end.try_poll(), None);
     end.cq.destroy().unwrap();
+}
+
+#[test]
+fn a_queue_pair_breaks_though_its_receives_cannot_be_flushed_now() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let (stranger, peer) = folder.stranger();
+    let there = Host::of_peer(stranger, peer);
+    let end = node.end(QpType::Rc);
+    bring_up(&end.qp, &attributes(77), QpState::Rts);
+    end.receive(1, 0, 8);
+    assert_eq!(there.lock(Object::Cq(0)), Ok(Locked::Clean));
+    set_state(&end.qp, QpState::Err);
+    there.unlock(Object::Cq(0));
+    end.send(7, 0, 8);
+    end.receive(2, 0, 8);
+    let flushed =
+        [end.poll(), end.poll(), end.poll()].map(|completion| (completion.wr_id, completion.status));
+    assert_eq!(flushed, [7, 1, 2].map(|wr_id| (wr_id, Status::WrFlushErr)));
+    assert_eq!((end.try_poll(), end.qp.state()), (None, QpState::Err));
 }
 
 #[test]
