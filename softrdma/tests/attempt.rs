@@ -395,12 +395,12 @@ fn lies_about_the_own_keys_open_no_memory() {
         let here = [a.sge(0, 40_000)];
         let write = Endpoint::wr(Opcode::RdmaWrite, &here, to(b.at(8), b.key));
         assert_eq!(a.attempt(&write), Outcome::Done(40_000));
-        assert_eq!(b.read(8, 40_000), bytes);
+        assert!(b.read(8, 40_000) == bytes);
         b.memory.fill(0);
         b.receive(1, &[b.sge(100, 40_000)]);
         assert_eq!(a.send(&here), Outcome::Done(40_000));
         assert!(a.poll().is_some() && b.poll().is_some());
-        assert_eq!(b.read(100, 40_000), bytes);
+        assert!(b.read(100, 40_000) == bytes);
         let small = [a.sge(0, 8)];
         let addr = b.at(0);
         let add = Operands::Atomic { addr, rkey: b.key, compare_add: 3, swap: 0 };
@@ -408,7 +408,7 @@ fn lies_about_the_own_keys_open_no_memory() {
         assert_eq!((a.read(0, 8), b.read(0, 1)), (vec![0; 8], vec![3]));
         let read = Endpoint::wr(Opcode::RdmaRead, &here, to(b.at(100), b.key));
         assert_eq!(a.attempt(&read), Outcome::Done(40_000));
-        assert_eq!(a.read(0, 40_000), bytes);
+        assert!(a.read(0, 40_000) == bytes);
         let beyond = to(b.at(0) + b.memory.len() as u64, b.key);
         let refused = Outcome::Refused(Syndrome::Access);
         assert_eq!(a.attempt(&Endpoint::wr(Opcode::RdmaRead, &small, beyond)), refused);

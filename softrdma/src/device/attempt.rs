@@ -368,7 +368,7 @@ impl Call<'_> {
         let mut respond = Respond::new(target, queues, incoming, entry.map(|entry| entry.key), inv_key)
             .with_payload(self.payload);
         loop {
-            let want = respond.step(view, &lookup);
+            let want = respond.step(view, lookup);
             if torn.get() {
                 // Nothing came of it yet.
                 return Ok(Outcome::NoAnswer);

@@ -4,7 +4,7 @@
 //! futures of a process: nothing of it runs any more, its locks stay taken.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -13,9 +13,9 @@ use softrdma::core::completion::Completion;
 use softrdma::core::repair::Repair;
 use softrdma::core::request::Request;
 use softrdma::core::requester::{Retry, SendQueue};
-use softrdma::core::shared::Object;
+use softrdma::core::shared::{Memory, Object, QpWord, Word};
 use softrdma::core::transport::{Machine, Progress};
-use softrdma::core::verbs::{Access, QpType};
+use softrdma::core::verbs::{Access, QpState, QpType};
 
 use crate::ledger::{End, Ledger};
 use crate::random::Random;
@@ -49,6 +49,8 @@ pub enum Act {
     Reset(u32),
     /// Drains a send queue for a while.
     Drain(u32),
+    /// Gives a shared receive queue or completion queue twice the room, or half.
+    Resize(Object),
 }
 
 /// One simulated process.
@@ -68,6 +70,10 @@ pub struct Process {
     pub written: RefCell<HashMap<u64, Vec<u64>>>,
     /// Results of reads and atomics, by message.
     pub results: RefCell<HashMap<u64, Vec<u64>>>,
+    /// Keys that peers invalidated, by message.
+    pub invalidated: RefCell<HashSet<u64>>,
+    /// The queues of targets as they were when they were looked up: completion queue and shared receive queue.
+    pub routes: RefCell<HashMap<(u32, End), [u32; 2]>>,
     pub counter: Cell<u64>,
     pub swapped: Cell<u64>,
 }
@@ -124,6 +130,12 @@ pub struct World {
     pub staged: Cell<u64>,
     /// Requests tried before their time, in vain.
     pub early: Cell<u64>,
+    /// Queues that got another ring.
+    pub resized: Cell<u64>,
+    /// Requests that met one in the midst.
+    pub outdated: Cell<u64>,
+    /// Queue pairs that a sender let go of in the midst of something.
+    pub orphans: RefCell<HashSet<End>>,
     threads: RefCell<Vec<Thread>>,
     wakes: RefCell<Vec<(usize, Option<usize>)>>,
     sleep: Cell<Option<Wake>>,
@@ -151,6 +163,9 @@ impl World {
             recoveries: Cell::new(0),
             staged: Cell::new(0),
             early: Cell::new(0),
+            resized: Cell::new(0),
+            outdated: Cell::new(0),
+            orphans: RefCell::default(),
             threads: RefCell::default(),
             wakes: RefCell::default(),
             sleep: Cell::new(None),
@@ -160,7 +175,8 @@ impl World {
     }
 
     pub fn alive(&self, process: usize) -> bool {
-        self.processes[process].alive.get()
+        // Nobody is dead.
+        self.processes.get(process).is_some_and(|process| process.alive.get())
     }
 
     pub fn note(&self, process: usize, what: &'static str, detail: impl FnOnce() -> String) {
@@ -237,19 +253,35 @@ impl World {
             if self.random.once_in(200) {
                 threads[index].stalled_until = self.now.get() + self.random.below(40_000);
             }
-            for (process, which) in self.wakes.borrow_mut().drain(..) {
-                for thread in threads.iter_mut().filter(|thread| thread.process == process) {
-                    if which.is_none_or(|which| which == thread.thread) {
-                        thread.wake = Wake::Runnable;
-                    }
-                }
-            }
             drop(threads);
+            self.rouse();
             steps += 1;
             if steps > STEP_LIMIT {
                 self.violated("somebody never comes to an end");
             }
         }
+    }
+
+    fn rouse(&self) {
+        for (process, which) in self.wakes.borrow_mut().drain(..) {
+            for thread in self.threads.borrow_mut().iter_mut().filter(|thread| thread.process == process) {
+                if which.is_none_or(|which| which == thread.thread) {
+                    thread.wake = Wake::Runnable;
+                }
+            }
+        }
+    }
+
+    /// Programs use the queue pairs that broke and whose breaker told nobody: it died, or did not get another lock.
+    pub fn use_orphans(&self) {
+        for &(place, qp) in self.orphans.borrow().iter().filter(|end| self.alive(end.0)) {
+            let process = &self.processes[place];
+            if process.segment.load(Word::Qp(qp, QpWord::State)) == QpState::Err as u64 {
+                self.wake(place, Some(process.configs[qp as usize].thread));
+            }
+        }
+        self.rouse();
+        self.run(Vec::new());
     }
 
     /// Lets go of the threads, which hold the world.
@@ -261,6 +293,11 @@ impl World {
     fn die(&self, process: usize) -> bool {
         self.note(process, "dies", String::new);
         self.processes[process].alive.set(false);
+        for (lock, _) in self.locks.borrow().iter().filter(|(_, owner)| owner.0 == process) {
+            if let (place, Object::Qp(qp)) = *lock {
+                self.orphans.borrow_mut().insert((place, qp));
+            }
+        }
         let mut threads = self.threads.borrow_mut();
         for thread in threads.iter_mut().filter(|thread| thread.process == process) {
             thread.future = None;
@@ -321,6 +358,16 @@ impl World {
     pub fn release(&self, me: (usize, usize), place: usize, object: Object) {
         if self.locks.borrow_mut().remove(&(place, object)) != Some(me) {
             self.violated("a lock is given back by somebody else");
+        }
+    }
+
+    /// Lets go of a lock as death would.
+    pub fn abandon(&self, me: (usize, usize), place: usize, object: Object) {
+        if self.locks.borrow_mut().insert((place, object), (usize::MAX, 0)) != Some(me) {
+            self.violated("a lock is abandoned by somebody else");
+        }
+        if let Object::Qp(qp) = object {
+            self.orphans.borrow_mut().insert((place, qp));
         }
     }
 
