@@ -221,7 +221,8 @@ impl EventQueue {
     /// Finds what others raised; `false` where it could not look everywhere.
     fn collect(&self) -> bool {
         let objects = self.device.subscribers.of(self);
-        objects.into_iter().fold(true, |all, object| self.device.collect(object, self) && all)
+        let busy = objects.into_iter().filter(|object| !self.device.collect(*object, self));
+        busy.count() == 0
     }
 
     /// The number of the bell.

@@ -10,7 +10,7 @@
 //! | [`qp`], [`qp_attributes`] | queue pairs: create, modify, query, destroy; what changes, and which changes are accepted |
 //! | [`send`] | the send queue: what is carried out at once, what waits in a ring |
 //! | [`progress`] | requests that had to wait: tried again from later calls, and from a thread when their time comes |
-//! | [`parked`] | objects that were destroyed while a peer had their lock |
+//! | `parked` | objects that were destroyed while a peer had their lock |
 //! | [`multicast`], [`xrc`] | multicast groups; XRC domains and queue pairs opened by others |
 //! | [`wr`] | a send request, borrowed from whoever posts it |
 //! | [`site`], [`peers`] | the own segment with its tables; other processes |
