@@ -12,7 +12,6 @@ use crate::host::keys::Entry;
 
 use super::{Device, Error, LIMITS, Result};
 
-const PAGE: u64 = 4096;
 /// How long one look at the users of a key lasts; it is looked again until none is left.
 const WAIT: Duration = Duration::from_secs(1);
 
@@ -277,10 +276,11 @@ fn check_mapped(addr: u64, length: u64, write: bool) -> Result<()> {
     }
     const PAGES: u64 = 4096;
     let mut resident = [0u8; PAGES as usize];
-    let (first, end) = (addr & !(PAGE - 1), (addr + length).div_ceil(PAGE) * PAGE);
+    let page = page_size();
+    let (first, end) = (addr & !(page - 1), (addr + length).div_ceil(page) * page);
     let mut at = first;
     while at < end {
-        let bytes = (end - at).min(PAGES * PAGE);
+        let bytes = (end - at).min(PAGES * page);
         let range = std::ptr::without_provenance_mut(at as usize);
         // SAFETY: mincore only looks at the range, and writes a byte for each of at most PAGES pages.
         if unsafe { libc::mincore(range, bytes as usize, resident.as_mut_ptr()) } != 0 {
@@ -289,7 +289,14 @@ fn check_mapped(addr: u64, length: u64, write: bool) -> Result<()> {
         at += bytes;
     }
     let may_write = |page: u64| populate(page) != Some(false);
-    if !write || may_write(first) && may_write(end - PAGE) { Ok(()) } else { Err(Error::Fault) }
+    if !write || may_write(first) && may_write(end - page) { Ok(()) } else { Err(Error::Fault) }
+}
+
+/// Bytes of a page: more than 4096 on some kernels.
+fn page_size() -> u64 {
+    static PAGE: OnceLock<u64> = OnceLock::new();
+    // SAFETY: reads a number of the system.
+    *PAGE.get_or_init(|| u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096))
 }
 
 /// Makes a page writable as a write would, and tells whether it is; `None` when the kernel cannot (before 5.14).
@@ -299,10 +306,10 @@ fn populate(page: u64) -> Option<bool> {
     let advise = |page: u64| {
         let page = std::ptr::without_provenance_mut(page as usize);
         // SAFETY: populating changes no content.
-        unsafe { libc::madvise(page, PAGE as usize, MADV_POPULATE_WRITE) == 0 }
+        unsafe { libc::madvise(page, page_size() as usize, MADV_POPULATE_WRITE) == 0 }
     };
     let here = 0u64;
-    let known = *KNOWN.get_or_init(|| advise(std::ptr::from_ref(&here) as u64 & !(PAGE - 1)));
+    let known = *KNOWN.get_or_init(|| advise(std::ptr::from_ref(&here) as u64 & !(page_size() - 1)));
     known.then(|| advise(page))
 }
 
