@@ -8,6 +8,7 @@ use super::shared::{
     Claim, CqJournal, CqWord, Memory, Object, QpJournal, QpWord, SrqJournal, SrqWord, Word, slot,
 };
 use super::transport::{Machine, Progress};
+use super::verbs::QpState;
 
 /// Makes an object whole: what its last owner was doing has then either happened or not. Run by whoever holds the
 /// lock now, before anything else.
@@ -36,7 +37,8 @@ enum Step {
     QpJournal,
     /// Queue pair: the completion queue in question was locked, so the journal is true.
     QpResolve(u32),
-    /// Queue pair: with the completion queue to give back afterwards.
+    /// Queue pair: what was delivered breaks it. With the completion queue to give back afterwards.
+    QpBreak(Option<u32>),
     QpClear(Option<u32>),
     QpCqUnlock(u32),
     Done,
@@ -87,6 +89,17 @@ impl Repair {
             }
         }
         Progress::Continue
+    }
+
+    /// Finishes a delivery whose journal is true: it happened, or it did not.
+    fn settle(&mut self, memory: &impl Memory, qp: u32, journal: QpJournal, cq: Option<u32>) {
+        self.step = Step::QpClear(cq);
+        if journal.published {
+            take_request(memory, qp, journal.take);
+            if journal.breaks {
+                self.step = Step::QpBreak(cq);
+            }
+        }
     }
 }
 
@@ -140,16 +153,17 @@ impl Machine for Repair {
                     return Progress::Lock(Object::Cq(journal.cq));
                 }
                 // Its owner locked it to end it, so the journal is true.
-                Some(journal) => {
-                    self.step = Step::QpClear(None);
-                    take_if_published(memory, index, journal);
-                }
+                Some(journal) => self.settle(memory, index, journal, None),
             },
             Step::QpResolve(cq) => {
                 self.step = Step::QpClear(Some(cq));
                 if let Some(journal) = QpJournal::unpack(memory.load(Word::Qp(index, QpWord::Journal))) {
-                    take_if_published(memory, index, journal);
+                    self.settle(memory, index, journal, Some(cq));
                 }
+            }
+            Step::QpBreak(cq) => {
+                self.step = Step::QpClear(cq);
+                memory.store(Word::Qp(index, QpWord::State), QpState::Err as u64);
             }
             Step::QpClear(cq) => {
                 self.step = cq.map_or(Step::Done, Step::QpCqUnlock);
@@ -162,11 +176,5 @@ impl Machine for Repair {
             Step::Done => return Progress::Done(()),
         }
         Progress::Continue
-    }
-}
-
-fn take_if_published(memory: &impl Memory, qp: u32, journal: QpJournal) {
-    if journal.published {
-        take_request(memory, qp, journal.take);
     }
 }

@@ -124,7 +124,7 @@ fn run(seed: u64, totals: &mut Totals) {
         }
     }
     world.run(deaths);
-    world.use_orphans();
+
     world.touch_everything();
     check(&world, totals);
     world.clear();

@@ -13,9 +13,9 @@ use softrdma::core::completion::Completion;
 use softrdma::core::repair::Repair;
 use softrdma::core::request::Request;
 use softrdma::core::requester::{Retry, SendQueue};
-use softrdma::core::shared::{Memory, Object, QpWord, Word};
+use softrdma::core::shared::Object;
 use softrdma::core::transport::{Machine, Progress};
-use softrdma::core::verbs::{Access, QpState, QpType};
+use softrdma::core::verbs::{Access, QpType};
 
 use crate::ledger::{End, Ledger};
 use crate::random::Random;
@@ -134,8 +134,6 @@ pub struct World {
     pub resized: Cell<u64>,
     /// Requests that met one in the midst.
     pub outdated: Cell<u64>,
-    /// Queue pairs that a sender let go of in the midst of something.
-    pub orphans: RefCell<HashSet<End>>,
     threads: RefCell<Vec<Thread>>,
     wakes: RefCell<Vec<(usize, Option<usize>)>>,
     sleep: Cell<Option<Wake>>,
@@ -165,7 +163,6 @@ impl World {
             early: Cell::new(0),
             resized: Cell::new(0),
             outdated: Cell::new(0),
-            orphans: RefCell::default(),
             threads: RefCell::default(),
             wakes: RefCell::default(),
             sleep: Cell::new(None),
@@ -253,35 +250,19 @@ impl World {
             if self.random.once_in(200) {
                 threads[index].stalled_until = self.now.get() + self.random.below(40_000);
             }
+            for (process, which) in self.wakes.borrow_mut().drain(..) {
+                for thread in threads.iter_mut().filter(|thread| thread.process == process) {
+                    if which.is_none_or(|which| which == thread.thread) {
+                        thread.wake = Wake::Runnable;
+                    }
+                }
+            }
             drop(threads);
-            self.rouse();
             steps += 1;
             if steps > STEP_LIMIT {
                 self.violated("somebody never comes to an end");
             }
         }
-    }
-
-    fn rouse(&self) {
-        for (process, which) in self.wakes.borrow_mut().drain(..) {
-            for thread in self.threads.borrow_mut().iter_mut().filter(|thread| thread.process == process) {
-                if which.is_none_or(|which| which == thread.thread) {
-                    thread.wake = Wake::Runnable;
-                }
-            }
-        }
-    }
-
-    /// Programs use the queue pairs that broke and whose breaker told nobody: it died, or did not get another lock.
-    pub fn use_orphans(&self) {
-        for &(place, qp) in self.orphans.borrow().iter().filter(|end| self.alive(end.0)) {
-            let process = &self.processes[place];
-            if process.segment.load(Word::Qp(qp, QpWord::State)) == QpState::Err as u64 {
-                self.wake(place, Some(process.configs[qp as usize].thread));
-            }
-        }
-        self.rouse();
-        self.run(Vec::new());
     }
 
     /// Lets go of the threads, which hold the world.
@@ -293,11 +274,6 @@ impl World {
     fn die(&self, process: usize) -> bool {
         self.note(process, "dies", String::new);
         self.processes[process].alive.set(false);
-        for (lock, _) in self.locks.borrow().iter().filter(|(_, owner)| owner.0 == process) {
-            if let (place, Object::Qp(qp)) = *lock {
-                self.orphans.borrow_mut().insert((place, qp));
-            }
-        }
         let mut threads = self.threads.borrow_mut();
         for thread in threads.iter_mut().filter(|thread| thread.process == process) {
             thread.future = None;
@@ -365,9 +341,6 @@ impl World {
     pub fn abandon(&self, me: (usize, usize), place: usize, object: Object) {
         if self.locks.borrow_mut().insert((place, object), (usize::MAX, 0)) != Some(me) {
             self.violated("a lock is abandoned by somebody else");
-        }
-        if let Object::Qp(qp) = object {
-            self.orphans.borrow_mut().insert((place, qp));
         }
     }
 
