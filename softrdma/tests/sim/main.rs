@@ -124,7 +124,6 @@ fn run(seed: u64, totals: &mut Totals) {
         }
     }
     world.run(deaths);
-
     world.touch_everything();
     check(&world, totals);
     world.clear();
