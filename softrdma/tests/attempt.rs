@@ -4,20 +4,24 @@ mod endpoint;
 
 use std::io::{Read, Write};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
-use endpoint::{Dir, Endpoint, PD, pair, shared};
+use endpoint::{Dir, Endpoint, PD, pair, register, shared};
 use softrdma::core::completion::wants;
 use softrdma::core::keys::{Bind, Key, Kind};
 use softrdma::core::receive::Poster;
 use softrdma::core::request::Operands;
 use softrdma::core::requester::{Outcome, Syndrome};
-use softrdma::core::shared::Object;
+use softrdma::core::shared::{Memory as _, Object, Word};
+use softrdma::core::transport::{Transport as _, acquire};
 use softrdma::core::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma::device::attempt::{attempt, is_hopeless};
 use softrdma::device::attributes::{QpAttributes, store_wants};
 use softrdma::device::site::{Site, now};
 use softrdma::device::wr::{BindWindow, Data, Datagram, Sge, Wr};
-use softrdma::host::keys::Entry;
+use softrdma::host::keys::{Entry, ROOT};
+use softrdma::host::memory::Memory;
 
 /// Runs a test between two segments, and within one.
 fn both(name: &str, test: impl Fn(&Arc<Site>, &Arc<Site>)) {
@@ -358,6 +362,144 @@ fn windows_are_bound_used_and_invalidated_from_both_sides() {
         let wr = Wr { imm_or_key: b.key, ..Endpoint::wr(Opcode::SendWithInv, &here, Operands::None) };
         assert_eq!(a.attempt(&wr), Outcome::Refused(Syndrome::Access));
     });
+}
+
+/// The words of a key's entry in the segment, which peers may write.
+fn entry(site: &Site, key: u32) -> &[AtomicU64] {
+    const DIRECTORY: u64 = 16 * 128;
+    const CHUNK: u64 = 4096;
+    let (memory, index) = (site.segment.memory(), u64::from(key >> 8));
+    let table = site.segment.root(ROOT).unwrap().load(Relaxed);
+    let chunk = memory.u64(table + DIRECTORY + 8 * (index / CHUNK)).unwrap().load(Relaxed);
+    memory.words(chunk + 64 * (index % CHUNK), 8).unwrap()
+}
+
+#[test]
+fn lies_about_the_own_keys_open_no_memory() {
+    let dir = Dir::new("lies");
+    let site = dir.site();
+    for closed in [false, true] {
+        if closed {
+            site.peers.get(site.segment.owner().slot()).expect("it lives").close();
+        }
+        let (mut a, mut b) = pair(&site, &site, QpType::Rc);
+        let secret = vec![0x5au8; 1 << 16].into_boxed_slice();
+        let honest: Vec<u64> = entry(&site, b.key).iter().map(|word| word.load(Relaxed)).collect();
+        let (base, secret_base) = (b.at(0), secret.as_ptr() as u64);
+        assert_eq!((honest[2], honest[5]), (base, base));
+        // Every request within the region goes elsewhere, and the region is as long as one likes.
+        entry(&site, b.key)[3].store(u64::MAX / 2, Relaxed);
+        entry(&site, b.key)[5].store(secret_base, Relaxed);
+        let bytes = fill(&mut a, 0, 40_000);
+        let to = |addr, rkey| Operands::Remote { addr, rkey, length: 0 };
+        let here = [a.sge(0, 40_000)];
+        let write = Endpoint::wr(Opcode::RdmaWrite, &here, to(b.at(8), b.key));
+        assert_eq!(a.attempt(&write), Outcome::Done(40_000));
+        assert!(b.read(8, 40_000) == bytes);
+        b.memory.fill(0);
+        b.receive(1, &[b.sge(100, 40_000)]);
+        assert_eq!(a.send(&here), Outcome::Done(40_000));
+        assert!(a.poll().is_some() && b.poll().is_some());
+        assert!(b.read(100, 40_000) == bytes);
+        let small = [a.sge(0, 8)];
+        let addr = b.at(0);
+        let add = Operands::Atomic { addr, rkey: b.key, compare_add: 3, swap: 0 };
+        assert_eq!(a.attempt(&Endpoint::wr(Opcode::FetchAndAdd, &small, add)), Outcome::Done(8));
+        assert_eq!((a.read(0, 8), b.read(0, 1)), (vec![0; 8], vec![3]));
+        let read = Endpoint::wr(Opcode::RdmaRead, &here, to(b.at(100), b.key));
+        assert_eq!(a.attempt(&read), Outcome::Done(40_000));
+        assert!(a.read(0, 40_000) == bytes);
+        let beyond = to(b.at(0) + b.memory.len() as u64, b.key);
+        let refused = Outcome::Refused(Syndrome::Access);
+        assert_eq!(a.attempt(&Endpoint::wr(Opcode::RdmaRead, &small, beyond)), refused);
+        b.settle(QpState::Rts);
+        // Rights that the key does not give, though its entry says so.
+        let key = register(&site, &b.memory, Access::NONE);
+        entry(&site, key)[4].store(u64::from(b.access.0), Relaxed);
+        let write = Endpoint::wr(Opcode::RdmaWrite, &small, to(b.at(0), key));
+        assert_eq!(a.attempt(&write), refused);
+        assert!(secret.iter().all(|&byte| byte == 0x5a));
+    }
+}
+
+#[test]
+fn a_key_that_is_being_changed_is_waited_for() {
+    let dir = Dir::new("torn");
+    let (one, other) = (dir.site(), dir.site());
+    let (mut a, mut b) = pair(&one, &other, QpType::Rc);
+    let kind = Kind::Window2 { qp_num: b.number() };
+    let key = Key { kind, valid: true, pd: PD, start: 0, length: 8, access: Access::REMOTE_WRITE };
+    let window = other.keys.add(&Entry { key, base: b.at(0) }).unwrap();
+    for (torn, opcode, length) in
+        [(b.key, Opcode::Send, 8), (b.key, Opcode::Send, 500), (window, Opcode::SendWithInv, 8)]
+    {
+        let here = [a.sge(0, length)];
+        let send = Wr { imm_or_key: window, ..Endpoint::wr(opcode, &here, Operands::None) };
+        b.receive(1, &[b.sge(0, length)]);
+        entry(&other, torn)[0].fetch_sub(1, Relaxed);
+        assert_eq!(a.attempt(&send), Outcome::NoAnswer);
+        assert_eq!((b.poll(), b.state()), (None, QpState::Rts));
+        entry(&other, torn)[0].fetch_add(1, Relaxed);
+        assert_eq!(a.attempt(&send), Outcome::Done(length));
+        assert_eq!(b.poll().map(|completion| completion.status), Some(Status::Success));
+    }
+}
+
+/// Gives a completion queue another ring, as its owner does.
+fn resize(end: &mut Endpoint, capacity: u32) {
+    let own = &end.site.own;
+    let (cq, object) = (end.cq, Object::Cq(end.cq));
+    acquire(own, object).unwrap();
+    let (before, words) = (own.capacity(object), own.entry_words(cq));
+    let from = own.offset(Word::Entry { cq, slot: 0, word: 0 }).unwrap();
+    let copy = |memory: &Memory, to: u64| {
+        for word in 0..u64::from(before.min(capacity) * words) {
+            let word = |at: u64| memory.u64(at + 8 * word).unwrap();
+            word(to).store(word(from).load(Relaxed), Relaxed);
+        }
+    };
+    end.site.objects.resize(object, capacity, words, copy).unwrap();
+    own.unlock(object);
+    end.held.add(&own.find([None, None, Some(object)]));
+}
+
+#[test]
+fn a_send_that_invalidates_is_carried_out_once_whatever_it_meets() {
+    let dir = Dir::new("invalidates");
+    let (one, other) = (dir.site(), dir.site());
+    let (mut a, mut b) = pair(&one, &other, QpType::Rc);
+    let here = [a.sge(0, 16)];
+    let bound = |b: &Endpoint| {
+        let kind = Kind::Window2 { qp_num: b.number() };
+        let (start, access) = (b.at(0), Access::REMOTE_WRITE);
+        let key = Key { kind, valid: true, pd: PD, start, length: 16, access };
+        b.site.keys.add(&Entry { key, base: start }).unwrap()
+    };
+    let send = |a: &mut Endpoint, key: u32| {
+        a.attempt(&Wr { imm_or_key: key, ..Endpoint::wr(Opcode::SendWithInv, &here, Operands::None) })
+    };
+    for (capacity, length) in [(256, 16), (512, 16), (64, 16), (128, 500)] {
+        let key = bound(&b);
+        resize(&mut b, capacity);
+        b.receive(7, &[b.sge(0, length)]);
+        assert_eq!(send(&mut a, key), Outcome::Done(16), "{capacity} entries");
+        assert_eq!(b.poll().map(|completion| completion.imm_or_key), Some(key));
+        assert!(!b.site.keys.window(key).unwrap().key.valid);
+    }
+    // Somebody keeps the lock of the completion queue.
+    let key = bound(&b);
+    b.receive(8, &[b.sge(0, 16)]);
+    let third = dir.site();
+    let slot = b.site.segment.owner().slot();
+    let busy = third.peers.get(slot).expect("it lives");
+    acquire(&busy.host, Object::Cq(b.cq)).unwrap();
+    assert_eq!(send(&mut a, key), Outcome::NoAnswer);
+    assert!(b.site.keys.window(key).unwrap().key.valid);
+    busy.host.unlock(Object::Cq(b.cq));
+    assert_eq!(send(&mut a, key), Outcome::Done(16));
+    assert_eq!(b.poll().map(|completion| completion.wr_id), Some(8));
+    assert!(!b.site.keys.window(key).unwrap().key.valid);
+    assert_eq!((b.poll(), b.state()), (None, QpState::Rts));
 }
 
 #[test]

@@ -682,13 +682,29 @@ fn respond(place: &Bare, qp: u32, opcode: Opcode, moved: Result<(), MoveError>) 
     };
     let key = Key { kind: Kind::Region, valid: true, pd: 1, start: 0, length: u64::MAX, access: Access(0xf) };
     let queues = Queues { qp, cq: qp, srq: (qp == 0).then_some(1) };
-    let mut respond = Respond::new(target, queues, request, Some(key), None);
+    let window = Key { kind: Kind::Window2 { qp_num: 1 }, ..key };
+    let mut respond = Respond::new(target, queues, request, Some(key), Some(window));
+    let (mut locked, mut invalidated) = (None, false);
     loop {
         match respond.step(place, |_| Some(key)) {
-            Want::Transport(Progress::Lock(object)) => acquire(place, object).expect("locks are free"),
-            Want::Transport(_) | Want::Invalidate(_) => {}
+            Want::Transport(Progress::Lock(object)) => {
+                acquire(place, object).expect("locks are free");
+                locked = Some(object);
+            }
+            Want::Transport(_) => {}
+            Want::Invalidate(_) => {
+                // Certain to be delivered, and not seen yet.
+                assert_eq!(locked, Some(Object::Cq(qp)));
+                let tail = place.load(Word::Cq(qp, CqWord::Tail)) as u32;
+                let first = place.load(Word::Entry { cq: qp, slot: tail & 3, word: 0 });
+                assert_ne!(first as u32, tail.wrapping_add(1));
+                assert!(!std::mem::replace(&mut invalidated, true));
+            }
             Want::Move(_) => respond.moved(place, moved),
-            Want::Done(outcome) => return outcome,
+            Want::Done(outcome) => {
+                assert_eq!(invalidated, opcode == Opcode::SendWithInv && outcome == Outcome::Done(8));
+                return outcome;
+            }
         }
     }
 }
@@ -726,7 +742,7 @@ fn what_a_request_meets() {
     let (rts, err) = (QpState::Rts, QpState::Err);
     let done = Outcome::Done(8);
     let operational = Outcome::Refused(Syndrome::Operational);
-    for opcode in [Opcode::SendWithImm, Opcode::RdmaWriteWithImm] {
+    for opcode in [Opcode::SendWithImm, Opcode::SendWithInv, Opcode::RdmaWriteWithImm] {
         assert_eq!(meet(opcode, Ok(()), false), (done, rts, vec![Success], 0));
         // The receive request stays for the next.
         let sender = Outcome::Local(LocProtErr);

@@ -113,6 +113,16 @@ impl<'a> Deliver<'a> {
         }
     }
 
+    /// Whether the completion queue is locked and takes the entry, or does not mind: from here on only the death of this
+    /// process keeps the message from being delivered.
+    pub(super) fn is_certain(&self) -> bool {
+        match self.step {
+            Step::Record => true,
+            Step::Mark => self.outcome == Delivered::Dropped,
+            _ => false,
+        }
+    }
+
     fn journal(&self, take: Take, published: bool) -> u64 {
         QpJournal { published, cq: self.cq, take, breaks: self.breaks }.pack()
     }

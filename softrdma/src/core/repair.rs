@@ -37,8 +37,9 @@ enum Step {
     QpJournal,
     /// Queue pair: the completion queue in question was locked, so the journal is true.
     QpResolve(u32),
-    QpBreak(u32),
-    QpClear(u32),
+    /// Queue pair: what was delivered breaks it. With the completion queue to give back afterwards.
+    QpBreak(Option<u32>),
+    QpClear(Option<u32>),
     QpCqUnlock(u32),
     Done,
 }
@@ -88,6 +89,17 @@ impl Repair {
             }
         }
         Progress::Continue
+    }
+
+    /// Finishes a delivery whose journal is true: it happened, or it did not.
+    fn settle(&mut self, memory: &impl Memory, qp: u32, journal: QpJournal, cq: Option<u32>) {
+        self.step = Step::QpClear(cq);
+        if journal.published {
+            take_request(memory, qp, journal.take);
+            if journal.breaks {
+                self.step = Step::QpBreak(cq);
+            }
+        }
     }
 }
 
@@ -140,19 +152,13 @@ impl Machine for Repair {
                     self.step = Step::QpResolve(journal.cq);
                     return Progress::Lock(Object::Cq(journal.cq));
                 }
-                Some(_) => {
-                    memory.store(Word::Qp(index, QpWord::Journal), 0);
-                    self.step = Step::Done;
-                }
+                // Its owner locked it to end it, so the journal is true.
+                Some(journal) => self.settle(memory, index, journal, None),
             },
             Step::QpResolve(cq) => {
-                self.step = Step::QpClear(cq);
-                let journal = QpJournal::unpack(memory.load(Word::Qp(index, QpWord::Journal)));
-                if let Some(QpJournal { published: true, take, breaks, .. }) = journal {
-                    take_request(memory, index, take);
-                    if breaks {
-                        self.step = Step::QpBreak(cq);
-                    }
+                self.step = Step::QpClear(Some(cq));
+                if let Some(journal) = QpJournal::unpack(memory.load(Word::Qp(index, QpWord::Journal))) {
+                    self.settle(memory, index, journal, Some(cq));
                 }
             }
             Step::QpBreak(cq) => {
@@ -160,7 +166,7 @@ impl Machine for Repair {
                 memory.store(Word::Qp(index, QpWord::State), QpState::Err as u64);
             }
             Step::QpClear(cq) => {
-                self.step = Step::QpCqUnlock(cq);
+                self.step = cq.map_or(Step::Done, Step::QpCqUnlock);
                 memory.store(Word::Qp(index, QpWord::Journal), 0);
             }
             Step::QpCqUnlock(cq) => {

@@ -253,15 +253,15 @@ impl Requester {
     /// The answer to this attempt is missing. The wait for it begins now; after it comes a retry, or the end when the
     /// retries are used up: in all `retry_cnt` + 1 timeouts (IBA §9.7.6.1.3, §9.9.2.4).
     fn no_answer(&mut self, request: &Posted, now: u64) -> Action {
-        if let Head::Waiting { until, lost: true } = self.head {
-            // Tried before its time: that counts as no retry.
+        if let Head::Waiting { until, lost } = self.head {
+            // Tried before its time: that counts as no retry, and the wait stays what it is.
             if until.is_none_or(|until| now < until) {
                 return Action::Later;
             }
-            if self.retries >= self.retry.retry_cnt {
+            if lost && self.retries >= self.retry.retry_cnt {
                 return self.fail(request, Status::RetryExcErr, vendor_err::NONE);
             }
-            self.retries += 1;
+            self.retries += u8::from(lost);
         }
         let until = ack_timeout(self.retry.timeout).map(|timeout| now.saturating_add(timeout));
         self.head = Head::Waiting { until, lost: true };
@@ -495,6 +495,24 @@ mod tests {
         for round in 0..1000 {
             assert_eq!(queue.outcome(Outcome::ReceiverNotReady(1), round * 10_000), Some(Action::Later));
         }
+    }
+
+    #[test]
+    fn answers_that_alternate_before_their_time_use_up_no_retry() {
+        let mut queue = queue(QpType::Rc, Retry { timeout: 1, retry_cnt: 7, rnr_retry: 2 });
+        let (mut now, mut failed) = (0, None);
+        for round in 0.. {
+            let answer = if round % 2 == 0 { Outcome::ReceiverNotReady(1) } else { Outcome::NoAnswer };
+            match queue.outcome(answer, now) {
+                Some(Action::Later) => now += 100,
+                other => {
+                    failed = other;
+                    break;
+                }
+            }
+        }
+        assert!(matches!(failed, Some(Action::Fail(Completion { status: Status::RnrRetryExcErr, .. }, _))));
+        assert!(now >= 2 * rnr_timer(1), "given up after {now} ns");
     }
 
     #[test]

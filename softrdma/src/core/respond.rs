@@ -8,7 +8,9 @@
 //!   completion that tells why is in ERR when that was delivered, whoever dies; a queue pair that is found in ERR is
 //!   flushed by whoever finds it;
 //! - a payload is moved before its completion is delivered; one that was moved in part leaves no trace but the bytes;
-//! - a small payload of a send travels in the completion entry, and is there when that is.
+//! - a small payload of a send travels in the completion entry, and is there when that is;
+//! - a key that a send invalidates is so before its completion is seen, and only when nothing but death can keep that
+//!   from coming: what met a lock that could not be had is tried again, and finds the key as it was.
 
 use super::breaks::{Break, RaiseOnce};
 use super::claim::{Claim, Claimed};
@@ -79,6 +81,8 @@ pub struct Respond<'a> {
     inv_key: Option<Key>,
     payload: Option<&'a [u8]>,
     stage: Option<Stage<'a>>,
+    /// The key to invalidate with the delivery.
+    invalidate: Option<u32>,
     parts: [Option<Part<'a>>; 3],
     phase: Phase,
 }
@@ -100,7 +104,6 @@ enum Phase {
     Fit(Plan),
     /// Waits for [`Respond::moved`].
     Moving(Option<(Take, Completion)>, Plan),
-    Invalidate(Option<(Take, Completion)>, u32),
     Deliver(Take, Completion),
     Delivered,
     Done(Outcome),
@@ -117,8 +120,8 @@ impl<'a> Respond<'a> {
         key: Option<Key>,
         inv_key: Option<Key>,
     ) -> Self {
-        let (payload, stage, parts) = (None, None, [const { None }; 3]);
-        Self { target, request, queues, key, inv_key, payload, stage, parts, phase: Phase::Judge }
+        let (payload, stage, invalidate, parts) = (None, None, None, [const { None }; 3]);
+        Self { target, request, queues, key, inv_key, payload, stage, invalidate, parts, phase: Phase::Judge }
     }
 
     /// With the bytes of a send at hand, in front of them the 40 of a datagram: they travel in the completion entry
@@ -132,6 +135,13 @@ impl<'a> Respond<'a> {
     /// The next step. `lookup` finds keys of the target.
     pub fn step(&mut self, memory: &impl Memory, lookup: impl Fn(u32) -> Option<Key>) -> Want {
         if let Some(part) = self.parts[0].as_mut() {
+            if self.invalidate.is_some()
+                && let Part::Deliver(deliver) = part
+                && deliver.is_certain()
+                && let Some(key) = self.invalidate.take()
+            {
+                return Want::Invalidate(key);
+            }
             return Want::Transport(match part.step(memory) {
                 Progress::Done(end) => {
                     self.parts[0] = None;
@@ -154,10 +164,6 @@ impl<'a> Respond<'a> {
             Phase::Find(plan) => self.find(memory, plan),
             Phase::Fit(plan) => return self.fit(memory, plan, lookup),
             Phase::Moving(take, plan) => self.phase = Phase::Moving(take, plan),
-            Phase::Invalidate(take, key) => {
-                self.phase = self.after_payload(take);
-                return Want::Invalidate(key);
-            }
             Phase::Deliver(take, completion) => {
                 self.phase = Phase::Delivered;
                 self.parts[0] = Some(Part::Deliver(self.deliver(take, &completion).with(self.stage)));
@@ -202,11 +208,9 @@ impl<'a> Respond<'a> {
         }
     }
 
-    fn payload_done(&self, receive: Option<(Take, Completion)>, plan: Plan) -> Phase {
-        match plan.invalidate {
-            Some(key) => Phase::Invalidate(receive, key),
-            None => self.after_payload(receive),
-        }
+    fn payload_done(&mut self, receive: Option<(Take, Completion)>, plan: Plan) -> Phase {
+        self.invalidate = plan.invalidate;
+        receive.map_or(Phase::Delivered, |(take, completion)| Phase::Deliver(take, completion))
     }
 
     /// Whether the payload of a send, of which the receiver sees this many bytes, needs no move of its own.
@@ -220,10 +224,6 @@ impl<'a> Respond<'a> {
             self.stage = Some(Stage { addr: first.addr, lkey: first.lkey, bytes });
         }
         fits
-    }
-
-    fn after_payload(&self, receive: Option<(Take, Completion)>) -> Phase {
-        receive.map_or(Phase::Delivered, |(take, completion)| Phase::Deliver(take, completion))
     }
 
     fn judge(&mut self, memory: &impl Memory) {

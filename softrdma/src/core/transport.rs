@@ -78,6 +78,17 @@ pub trait Transport: Memory {
     fn unlock(&self, object: Object);
     /// Lets go of it as death would: the next who locks is told [`Locked::Recovered`].
     fn abandon(&self, object: Object);
+    /// Makes an object whole whose lock was taken over. What is visited is visited as it is now, whatever was known of it
+    /// before.
+    ///
+    /// # Errors
+    /// As those of [`run`].
+    fn repair(&self, object: Object) -> Result<(), LockError>
+    where
+        Self: Sized,
+    {
+        run(self, Repair::new(object))
+    }
     /// Wakes who sleeps on the completion queue; `false` when that is not possible now.
     fn bell(&self, cq: u32) -> bool;
     /// Wakes who waits for asynchronous events of the object.
@@ -91,7 +102,7 @@ pub trait Transport: Memory {
 pub fn acquire(transport: &impl Transport, object: Object) -> Result<(), LockError> {
     if transport.lock(object)? == Locked::Recovered {
         // Not deep: repairing a queue pair visits a shared receive queue and a completion queue; those visit nothing.
-        run(transport, Repair::new(object)).inspect_err(|_| transport.abandon(object))?;
+        transport.repair(object).inspect_err(|_| transport.abandon(object))?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! connection and kept. A connection stays with the queue pair that it met first: one that has the same number
 //! later is another one.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::core::verbs::{Access, Opcode, QpState, QpType, SendFlags, Status};
 use crate::host::atomics::Operation;
 use crate::host::ferry::{Piece, Purpose};
 use crate::host::keys::{self, Entry, Lookup};
-use crate::host::objects::{Held, View};
+use crate::host::objects::{Held, LOCK_LIMIT, View};
 
 use super::attributes::{QP_WORDS, QpAttributes, SrqAttributes, load};
 use super::multicast::is_group;
@@ -30,8 +31,9 @@ use super::peers::Remote;
 use super::site::{Site, now, place_of};
 use super::wr::{Data, Wr};
 
-/// How long the users of a window are waited for that is bound anew or invalidated.
-const LIMIT: Duration = Duration::from_secs(1);
+/// How long the users of a window are waited for that is bound anew or invalidated: a long payload may be on its way. One that
+/// takes longer, because its sender was stopped, is an error of the request that waits.
+const LIMIT: Duration = LOCK_LIMIT;
 /// Targets that a datagram queue pair knows at a time.
 const ROUTES: usize = 16;
 
@@ -280,19 +282,24 @@ impl Call<'_> {
         let mut operation = Locks::new(&view);
         operation.lock(qp)?;
         let words: [u64; QP_WORDS] = load(&view, qp);
+        // Queues that were resized since they were looked up, or just then: noticed before anything has happened.
+        let outdated = match route.queues {
+            Some(Queues { cq, srq, .. }) => {
+                let is_old = |object| !view.is_current(object);
+                is_old(Object::Cq(cq)) || srq.is_some_and(|srq| is_old(Object::Srq(srq)))
+            }
+            None => route.xrc.is_some() || route.attributes.is_some_and(|known| known.cq.is_some()),
+        };
         let xrc_changed = route.attributes.is_some_and(|attributes| attributes.qp_type == QpType::XrcRecv)
-            && !route.xrc.is_some_and(|xrc| {
-                let srq = route.queues.and_then(|queues| queues.srq);
-                xrc.srq_num == self.wr.srq_num && srq.is_some_and(|srq| view.is_current(Object::Srq(srq)))
-            });
-        if words != route.words || xrc_changed {
+            && route.xrc.is_none_or(|xrc| xrc.srq_num != self.wr.srq_num);
+        if words != route.words || xrc_changed || outdated {
             operation.unlock(qp);
             drop(operation);
             let before = (route.words, route.xrc.map(|xrc| xrc.srq_num));
             route.refresh(words, self.wr.srq_num);
             if route.attributes.is_some_and(|attributes| attributes.qp_type == QpType::XrcRecv)
                 && route.xrc.is_none()
-                && before.0 == words
+                && before == (words, None)
             {
                 // No such queue in the domain (IBA annex A14: XRC domain violation).
                 return Ok(Some(Outcome::Refused(Syndrome::InvalidRequest)));
@@ -341,8 +348,13 @@ impl Call<'_> {
         if incoming.needs_receive() && wanted(view, queues.cq) & wants::TIMESTAMPS != 0 {
             incoming.timestamp = now();
         }
-        let (memory, table) = (remote.memory(), remote.keys());
-        let lookup = |key| keys::lookup(memory, table, key).ok();
+        // A key whose entry is being changed: its owner may have been stopped over it, which is no fault of the key.
+        let torn = Cell::new(false);
+        let lookup = |key| {
+            let entry = payload::lookup(self.site, remote, key);
+            torn.set(torn.get() || entry == Err(Lookup::Torn));
+            entry.ok().map(|entry| entry.key)
+        };
         // In use from here on, so that what the rules look at is what is used.
         let names_memory = incoming.needs_access().is_some() && incoming.length > 0;
         let pin = match names_memory.then(|| payload::pin(self.site, remote, self.rkey)) {
@@ -352,11 +364,16 @@ impl Call<'_> {
         };
         let entry = pin.as_ref().map(|pin| pin.entry);
         let ends = incoming.opcode == Opcode::SendWithInv;
-        let inv_key = ends.then(|| lookup(incoming.imm_or_key)).flatten().map(|entry| entry.key);
+        let inv_key = ends.then(|| lookup(incoming.imm_or_key)).flatten();
         let mut respond = Respond::new(target, queues, incoming, entry.map(|entry| entry.key), inv_key)
             .with_payload(self.payload);
         loop {
-            match respond.step(view, |key| lookup(key).map(|entry| entry.key)) {
+            let want = respond.step(view, lookup);
+            if torn.get() {
+                // Nothing came of it yet.
+                return Ok(Outcome::NoAnswer);
+            }
+            match want {
                 Want::Transport(progress) => {
                     if !operation.proceed(&progress)? {
                         respond.unheard();
@@ -364,14 +381,15 @@ impl Call<'_> {
                 }
                 Want::Move(payload) => {
                     let moved = self.move_bytes(remote, &target, &payload, entry.as_ref());
-                    if moved == Err(MoveError::Gone) && remote.overhears() {
-                        // It may sleep for this queue's next event.
+                    if moved == Err(MoveError::Gone) && remote.overhears(queues.cq) {
+                        // It may sleep for this queue's next event. A bell for nothing is one too many for a program that
+                        // looks at the descriptor first, so it is not rung again for each try.
                         view.bell(queues.cq);
                     }
                     respond.moved(view, moved);
                 }
                 Want::Invalidate(key) => {
-                    keys::invalidate(memory, table, key);
+                    keys::invalidate(remote.memory(), remote.keys(), key);
                 }
                 Want::Done(outcome) => return Ok(outcome),
             }
@@ -437,8 +455,12 @@ fn local_invalidate(site: &Site, from: &Initiator, key: u32) -> Outcome {
         return Outcome::Local(Status::MwBindErr);
     }
     // Who found it valid before is done with it afterwards.
-    let _ = site.keys.wait_unused(key, &*site.segment, LIMIT);
-    Outcome::Done(0)
+    if is_unused(site, key) { Outcome::Done(0) } else { Outcome::Local(Status::MwBindErr) }
+}
+
+/// Waits for the users of a window that is not valid any more; whether there are none.
+fn is_unused(site: &Site, key: u32) -> bool {
+    site.keys.wait_unused(key, &*site.segment, LIMIT) == Ok(true)
 }
 
 /// Binds an own window (IBA §10.6.7.2).
@@ -465,11 +487,17 @@ fn bind(site: &Site, from: &Initiator, wish: &BindWindow) -> Outcome {
         access: wish.bind.access,
     };
     let base = region.map_or(0, |region| region.translate(wish.bind.addr));
-    if site.keys.change(wish.window, wish.key8, &Entry { key, base }).is_err() {
-        return refused;
-    }
     if window.key.valid {
-        let _ = site.keys.wait_unused(wish.window, &*site.segment, LIMIT);
+        let ended = Entry { key: Key { valid: false, ..window.key }, ..window };
+        if site.keys.change(wish.window, wish.window as u8, &ended).is_err() {
+            return refused;
+        }
+    }
+    // Who uses it as it was is done first: also where a peer invalidated it.
+    if !is_unused(site, wish.window)
+        || site.keys.change(wish.window, wish.key8, &Entry { key, base }).is_err()
+    {
+        return refused;
     }
     Outcome::Done(0)
 }

@@ -32,6 +32,43 @@ struct State {
     queues: Vec<Queue>,
     /// Queues by index whose events nobody has taken, oldest first, with their cookies.
     pending: VecDeque<(u32, usize)>,
+    bytes: Bytes,
+}
+
+/// Sees to it that there is a byte in a bell for every event that waits, and none too many: the descriptor must not be
+/// readable when there is nothing to take.
+///
+/// A byte that is missing may have been lost to a full bell, or be in the hands of a thread that is about to take its event.
+/// So one is put there, and once there are more than events, those who put them there take as many back.
+#[derive(Debug, Default)]
+pub(super) struct Bytes {
+    /// Bytes put there for others that may come yet.
+    extra: usize,
+}
+
+impl Bytes {
+    /// Puts bytes there for events that have none. Else the number of bytes, when that may be too many: the caller looks for
+    /// events that these are for, and then calls [`Bytes::give_up`].
+    pub(super) fn level(&mut self, bell: &Bell, events: usize) -> usize {
+        if events == 0 && self.extra == 0 {
+            return 0;
+        }
+        let bytes = bell.waiting();
+        for _ in bytes..events {
+            bell.ring();
+            self.extra += 1;
+        }
+        if bytes > events && self.extra > 0 { bytes } else { 0 }
+    }
+
+    /// Takes back what is too much of the bytes that were there when it was looked for events: so many were taken since, and
+    /// so many events wait.
+    pub(super) fn give_up(&mut self, bell: &Bell, bytes: usize, taken: usize, events: usize) {
+        bell.unring(bytes.saturating_sub(taken + events).min(self.extra));
+        self.extra = 0;
+        // One byte may have stood for several events.
+        self.level(bell, events);
+    }
 }
 
 /// A completion queue of the channel.
@@ -77,27 +114,35 @@ impl Channel {
             self.bell.take()?;
             self.device.site.help_if_wanted();
             let mut state = self.state();
-            if state.pending.is_empty() {
-                self.collect(&mut state);
-            }
+            let found_all = !state.pending.is_empty() || self.collect(&mut state);
             let event = state.pending.pop_front();
-            // A bell that was full lost rings: each event that waits has one.
-            for _ in self.bell.waiting()..state.pending.len() {
-                self.bell.ring();
+            let waiting = state.pending.len();
+            let surplus = state.bytes.level(&self.bell, waiting);
+            if surplus > 0 && self.collect(&mut state) {
+                let waiting = state.pending.len();
+                state.bytes.give_up(&self.bell, surplus, 0, waiting);
             }
             if let Some((_, cookie)) = event {
                 count(cookie);
                 return Ok(cookie);
             }
+            if !found_all {
+                // Perhaps there is an event where nobody could look; whoever rang for it does not ring again.
+                self.bell.ring();
+                drop(state);
+                self.bell.would_block()?;
+            }
         }
     }
 
-    /// Finds the queues whose bell was rung.
-    fn collect(&self, state: &mut State) {
+    /// Finds the queues whose bell was rung; `false` where it could not look everywhere.
+    fn collect(&self, state: &mut State) -> bool {
         let host = &self.device.site.own;
+        let mut found_all = true;
         for queue in state.queues.iter_mut().filter(|queue| queue.armed) {
             // Behind the lock: who rang may not have disarmed the queue yet.
-            if acquire(host, Object::Cq(queue.cq)).is_err() {
+            if let Err(e) = acquire(host, Object::Cq(queue.cq)) {
+                found_all &= e != LockError::Busy;
                 continue;
             }
             let fired = host.load(Word::Cq(queue.cq, CqWord::Armed)) == Armed::No as u64;
@@ -107,6 +152,7 @@ impl Channel {
                 state.pending.push_back((queue.cq, queue.cookie));
             }
         }
+        found_all
     }
 
     /// The number of the bell.
@@ -139,7 +185,7 @@ impl Channel {
         let before = host.load(word);
         host.store(word, Armed::request(before, solicited_only));
         host.unlock(object);
-        let State { queues, pending } = &mut *state;
+        let State { queues, pending, .. } = &mut *state;
         if let Some(queue) = queues.iter_mut().find(|queue| queue.cq == cq) {
             if queue.armed && before == Armed::No as u64 {
                 pending.push_back((cq, queue.cookie));

@@ -11,7 +11,7 @@ use crate::core::transport::{LockError, Transport, acquire, run};
 use crate::core::verbs::{Status, WcFlags, WcOpcode};
 use crate::host;
 use crate::host::memory::Memory;
-use crate::host::objects::{Held, Shape};
+use crate::host::objects::{Held, Host, Shape};
 
 use super::attempt::complete;
 use super::site::place_of;
@@ -120,6 +120,7 @@ impl CompletionQueue {
         let capacity = capacity(cqe)?;
         let (bell, alert) = (channel.map(|channel| channel.bell()), Some(events.bell()));
         let shape = Shape { capacity, receive_words: 0, bell, alert };
+        device.finish_parked();
         let object = device.site.objects.create(Object::Cq(0), shape)?;
         let Object::Cq(index) = object else { return Err(Error::Host(host::Error::OutOfBounds)) };
         let reader = Reader::new(device, index, 0, capacity).inspect_err(|_| {
@@ -222,7 +223,7 @@ impl CompletionQueue {
     /// Moves payload to the buffer that it came for, by this process's own books of keys.
     fn place(&self, qp_num: u32, addr: u64, lkey: u32, payload: &[AtomicU64], bytes: usize) -> Option<()> {
         let pd = self.device.receive_pd(qp_num)?;
-        let entry = self.device.site.keys.local(lkey)?;
+        let (entry, _in_use) = self.device.site.keys.hold(lkey)?;
         let pd = if pd == 0 { entry.key.pd } else { pd };
         check_local(Some(&entry.key), pd, addr, bytes as u32, true).ok()?;
         let mut copy = [0u64; ENTRY_WORDS as usize];
@@ -230,7 +231,7 @@ impl CompletionQueue {
             *to = from.load(Ordering::Relaxed);
         }
         let to = std::ptr::with_exposed_provenance_mut::<u8>(entry.translate(addr) as usize);
-        // SAFETY: the program registered the range for the device to write to; no Rust reference to it is live. `copy`
+        // SAFETY: the program registered the range for the device to write to, and waits for us before it takes that back; no Rust reference to it is live. `copy`
         // holds at least `bytes` bytes: no entry has more words.
         unsafe { std::ptr::copy_nonoverlapping(copy.as_ptr().cast::<u8>(), to, bytes) };
         Some(())
@@ -297,7 +298,7 @@ impl CompletionQueue {
                 channel.remove(self.index);
             }
             let object = Object::Cq(self.index);
-            self.device.subscribers.remove(object, &self.events, self.cookie);
+            self.device.unsubscribe(object, &self.events, self.cookie);
             self.device.end(object);
         }
         Ok(())
@@ -328,19 +329,26 @@ impl CompletionQueue {
         self.users.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Removes the completions of a queue pair that nobody polled.
-    pub(super) fn clean(&self, qp_num: u32) {
+    /// Removes the completions of a queue pair that nobody polled; `false` when the queue's lock cannot be had now. `own` is the
+    /// own segment.
+    pub(super) fn clean(&self, own: &Host, qp_num: u32) -> bool {
         let mut reader = self.reader();
-        let (memory, own) = (self.device.site.segment.memory(), &self.device.site.own);
+        let memory = self.device.site.segment.memory();
         let object = Object::Cq(self.index);
-        if acquire(own, object).is_err() {
-            return;
+        if self.ended.load(Ordering::Acquire) {
+            return true;
+        }
+        match acquire(own, object) {
+            Err(LockError::Busy) => return false,
+            Err(LockError::Gone) => return true,
+            Ok(()) => {}
         }
         remove(own, self.index, qp_num);
         if let Ok(word) = memory.u64(reader.head_at) {
             reader.head = word.load(Ordering::Relaxed) as u32;
         }
         own.unlock(object);
+        true
     }
 
     fn reader(&self) -> MutexGuard<'_, Reader> {

@@ -11,10 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::core::breaks::collect;
 use crate::core::shared::Object;
-use crate::core::transport::{Transport, acquire};
+use crate::core::transport::{LockError, Transport, acquire};
 use crate::core::verbs::{Event, QpState};
 use crate::host::bell::Bell;
 
+use super::channel::Bytes;
 use super::{Device, Result};
 
 /// The asynchronous events of a context, and the descriptor that tells of them (`async_fd`).
@@ -22,7 +23,16 @@ use super::{Device, Result};
 pub struct EventQueue {
     device: Arc<Device>,
     bell: Bell,
-    pending: Mutex<VecDeque<Waiting>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Events that nobody has taken, oldest first.
+    pending: VecDeque<Waiting>,
+    bytes: Bytes,
+    /// Bytes that were taken with an event or in vain.
+    taken: u64,
 }
 
 /// An event that nobody has taken.
@@ -51,13 +61,21 @@ impl Subscribers {
 
     /// Tells the subscribers of an event.
     pub(super) fn raise(&self, object: Object, event: Event) {
-        let subscribers = self.all().get(&object).cloned().unwrap_or_default();
-        for subscriber in subscribers {
+        self.tell(object, event, std::ptr::null());
+    }
+
+    /// The same; the bell of the queue `rung` was rung already.
+    fn tell(&self, object: Object, event: Event, rung: *const EventQueue) {
+        // Kept until all are told: whoever is forgotten gets nothing afterwards.
+        let all = self.all();
+        for subscriber in all.get(&object).into_iter().flatten() {
             if let Some(queue) = subscriber.queue.upgrade() {
-                let mut pending = queue.pending();
-                pending.push_back(Waiting { event, object, cookie: subscriber.cookie });
-                // Whoever counts both finds them equal.
-                queue.bell.ring();
+                let mut state = queue.state();
+                state.pending.push_back(Waiting { event, object, cookie: subscriber.cookie });
+                if !std::ptr::eq(&*queue, rung) {
+                    // Whoever counts both finds them equal.
+                    queue.bell.ring();
+                }
             }
         }
     }
@@ -67,25 +85,31 @@ impl Subscribers {
         self.all().entry(object).or_default().push(subscriber);
     }
 
-    /// Forgets one subscriber, and its events of the object that nobody has taken.
-    pub(super) fn remove(&self, object: Object, queue: &EventQueue, cookie: usize) {
+    /// Forgets one subscriber, and its events of the object that nobody has taken. The number of the bell that is to be
+    /// rung from now on, when that changes.
+    #[must_use]
+    fn remove(&self, object: Object, queue: &EventQueue, cookie: usize) -> Option<u32> {
         let mut all = self.all();
+        let mut bell = None;
         if let Some(subscribers) = all.get_mut(&object) {
             let of_queue = |s: &Subscriber| std::ptr::eq(s.queue.as_ptr(), queue) && s.cookie == cookie;
             if let Some(place) = subscribers.iter().position(of_queue) {
                 subscribers.remove(place);
+                let first = subscribers.first().filter(|_| place == 0);
+                bell = first.and_then(|first| first.queue.upgrade()).map(|queue| queue.bell());
             }
             if subscribers.is_empty() {
                 all.remove(&object);
             }
         }
         drop(all);
-        let mut pending = queue.pending();
-        let before = pending.len();
-        pending.retain(|waiting| (waiting.object, waiting.cookie) != (object, cookie));
-        let gone = before - pending.len();
-        drop(pending);
+        let mut state = queue.state();
+        let before = state.pending.len();
+        state.pending.retain(|waiting| (waiting.object, waiting.cookie) != (object, cookie));
+        let gone = before - state.pending.len();
+        drop(state);
         queue.bell.unring(gone);
+        bell
     }
 
     /// The objects whose events come to this queue's bell.
@@ -97,6 +121,45 @@ impl Subscribers {
     }
 }
 
+impl Device {
+    /// Forgets who is told of an object's events, with events that nobody has taken. Others may be told of them still.
+    pub(super) fn unsubscribe(&self, object: Object, queue: &EventQueue, cookie: usize) {
+        // What was rung for is found first, so that its byte goes too.
+        if queue.bell.waiting() > 0 && self.subscribers.of(queue).contains(&object) {
+            self.collect(object, queue);
+        }
+        let Some(bell) = self.subscribers.remove(object, queue, cookie) else { return };
+        // Those who stay are told by their own bell, also of what was raised when the other one was rung.
+        if self.site.objects.set_alert(object, bell).is_ok() {
+            self.collect(object, std::ptr::null());
+        }
+    }
+
+    /// Tells of what others raised of an object; `false` when its lock cannot be had now.
+    fn collect(&self, object: Object, rung: *const EventQueue) -> bool {
+        let host = &self.site.own;
+        // Who rang may not have raised the event yet, but holds the lock.
+        match acquire(host, object) {
+            Err(LockError::Busy) => return false,
+            Err(LockError::Gone) => return true,
+            Ok(()) => {}
+        }
+        let raised = collect(host, object);
+        host.unlock(object);
+        if let Object::Qp(index) = object
+            && let Some(qp) = self.queue_pair(index)
+            && qp.state() == QpState::Err
+        {
+            // Whoever broke it may have died before everything was flushed.
+            qp.tend();
+        }
+        for event in Event::ALL.iter().filter(|event| raised >> **event as u32 & 1 == 1) {
+            self.subscribers.tell(object, *event, rung);
+        }
+        true
+    }
+}
+
 impl EventQueue {
     /// An empty queue.
     ///
@@ -104,7 +167,7 @@ impl EventQueue {
     /// [`Error::Host`](super::Error::Host) without descriptors left.
     pub fn new(device: &Arc<Device>) -> Result<Arc<Self>> {
         let bell = Bell::new(&device.site.segment)?;
-        Ok(Arc::new(Self { device: device.clone(), bell, pending: Mutex::default() }))
+        Ok(Arc::new(Self { device: device.clone(), bell, state: Mutex::default() }))
     }
 
     /// The descriptor that is readable while an event waits. The queue closes it when it is dropped.
@@ -129,57 +192,37 @@ impl EventQueue {
     pub fn next_with(&self, count: impl FnOnce(Event, usize)) -> io::Result<(Event, usize)> {
         loop {
             self.bell.take()?;
-            let waits = !self.pending().is_empty();
-            if !waits {
-                self.collect();
-            }
-            let mut pending = self.pending();
+            let waits = !self.state().pending.is_empty();
+            let found_all = waits || self.collect();
+            let mut state = self.state();
+            let State { pending, bytes, taken } = &mut *state;
+            *taken += 1;
             let first = pending.pop_front();
-            // A bell that was full lost rings, and one ring may stand for several events: each that waits has one.
-            for _ in self.bell.waiting()..pending.len() {
+            let surplus = bytes.level(&self.bell, pending.len());
+            if let Some(Waiting { event, cookie, .. }) = first {
+                count(event, cookie);
+                let taken = *taken;
+                drop(state);
+                if surplus > 0 && self.collect() {
+                    let State { pending, bytes, taken: now } = &mut *self.state();
+                    bytes.give_up(&self.bell, surplus, (*now - taken) as usize, pending.len());
+                }
+                return Ok((event, cookie));
+            }
+            drop(state);
+            if !found_all {
+                // Perhaps there is an event where nobody could look; whoever rang for it does not ring again.
                 self.bell.ring();
-            }
-            if let Some(waiting) = first {
-                count(waiting.event, waiting.cookie);
-                return Ok((waiting.event, waiting.cookie));
+                self.bell.would_block()?;
             }
         }
     }
 
-    /// Finds what others raised.
-    fn collect(&self) {
-        let host = &self.device.site.own;
-        for object in self.device.subscribers.of(self) {
-            // Who rang may not have raised the event yet, but holds the lock.
-            if acquire(host, object).is_err() {
-                continue;
-            }
-            let raised = collect(host, object);
-            host.unlock(object);
-            if let Object::Qp(index) = object
-                && let Some(qp) = self.device.queue_pair(index)
-                && qp.state() == QpState::Err
-            {
-                // Whoever broke it may have died before everything was flushed.
-                qp.tend();
-            }
-            for event in Event::ALL.iter().filter(|event| raised >> **event as u32 & 1 == 1) {
-                self.tell(object, *event);
-            }
-        }
-    }
-
-    /// Tells all subscribers; the own bell was rung already.
-    fn tell(&self, object: Object, event: Event) {
-        let subscribers = self.device.subscribers.all().get(&object).cloned().unwrap_or_default();
-        for subscriber in subscribers {
-            let Some(queue) = subscriber.queue.upgrade() else { continue };
-            let mut pending = queue.pending();
-            pending.push_back(Waiting { event, object, cookie: subscriber.cookie });
-            if !std::ptr::eq(&*queue, self) {
-                queue.bell.ring();
-            }
-        }
+    /// Finds what others raised; `false` where it could not look everywhere.
+    fn collect(&self) -> bool {
+        let objects = self.device.subscribers.of(self);
+        let busy = objects.into_iter().filter(|object| !self.device.collect(*object, self));
+        busy.count() == 0
     }
 
     /// The number of the bell.
@@ -187,7 +230,44 @@ impl EventQueue {
         self.bell.number()
     }
 
-    fn pending(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::device::{Copying, Settings};
+    use crate::host::folder::Config;
+    use crate::host::testing::TestDir;
+
+    #[test]
+    fn nothing_comes_for_who_was_forgotten() {
+        let dir = TestDir::new("events");
+        let folder = Config { path: dir.path().join("f"), group: None };
+        let device = Device::open(&Settings { folder, copying: Copying::Auto }).unwrap();
+        let queue = EventQueue::new(&device).unwrap();
+        let (object, subscribers) = (Object::Qp(0), &device.subscribers);
+        let ends = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                while !ends.load(Ordering::Relaxed) {
+                    subscribers.raise(object, Event::CommEst);
+                }
+            });
+            let mut forgotten = true;
+            for cookie in 0..20_000 {
+                subscribers.add(object, &queue, cookie);
+                std::hint::spin_loop();
+                device.unsubscribe(object, &queue, cookie);
+                forgotten &= (0..20).all(|_| queue.state().pending.is_empty());
+            }
+            ends.store(true, Ordering::Relaxed);
+            assert!(forgotten);
+        });
+        assert_eq!(queue.bell.waiting(), 0);
     }
 }

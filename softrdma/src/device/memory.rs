@@ -12,7 +12,6 @@ use crate::host::keys::Entry;
 
 use super::{Device, Error, LIMITS, Result};
 
-const PAGE: u64 = 4096;
 /// How long one look at the users of a key lasts; it is looked again until none is left.
 const WAIT: Duration = Duration::from_secs(1);
 
@@ -131,7 +130,8 @@ impl Device {
         let changed = self.site.keys.change(lkey, lkey as u8, &after);
         self.release_pd(if changed.is_ok() { before.key.pd } else { after.key.pd });
         let key = changed?;
-        while !self.site.keys.wait_unused(lkey, &*self.site.segment, WAIT)? {}
+        self.wait_unused(lkey)?;
+        self.wait_for_windows(lkey)?;
         Ok(Region { lkey: key, rkey: key })
     }
 
@@ -145,6 +145,7 @@ impl Device {
             return Err(Error::Busy);
         }
         self.end_key(lkey)?;
+        self.wait_for_windows(lkey)?;
         self.release_pd(entry.key.pd);
         Ok(())
     }
@@ -168,11 +169,24 @@ impl Device {
     }
 
     fn end_key(&self, key: u32) -> Result<()> {
-        let mut unused = self.site.keys.remove(key, &*self.site.segment, WAIT)?;
-        while !unused {
-            unused = self.site.keys.wait_unused(key, &*self.site.segment, WAIT)?;
+        if !self.site.keys.remove(key, &*self.site.segment, WAIT)? {
+            self.wait_unused(key)?;
         }
         Ok(())
+    }
+
+    /// Waits until nobody uses a key any more that was removed or changed.
+    fn wait_unused(&self, key: u32) -> Result<()> {
+        while !self.site.keys.wait_unused(key, &*self.site.segment, WAIT)? {}
+        Ok(())
+    }
+
+    /// Waits for those who still use a region by windows that were bound to it: a window that a peer invalidated, or whose
+    /// users did not come to an end in time.
+    fn wait_for_windows(&self, lkey: u32) -> Result<()> {
+        let on_region = |window: &&Window| window.region == Some(lkey);
+        let keys: Vec<u32> = self.windows().0.values().filter(on_region).map(|window| window.rkey).collect();
+        keys.into_iter().try_for_each(|key| self.wait_unused(key))
     }
 
     /// A new window, not bound; its key.
@@ -262,10 +276,11 @@ fn check_mapped(addr: u64, length: u64, write: bool) -> Result<()> {
     }
     const PAGES: u64 = 4096;
     let mut resident = [0u8; PAGES as usize];
-    let (first, end) = (addr & !(PAGE - 1), (addr + length).div_ceil(PAGE) * PAGE);
+    let page = page_size();
+    let (first, end) = (addr & !(page - 1), (addr + length).div_ceil(page) * page);
     let mut at = first;
     while at < end {
-        let bytes = (end - at).min(PAGES * PAGE);
+        let bytes = (end - at).min(PAGES * page);
         let range = std::ptr::without_provenance_mut(at as usize);
         // SAFETY: mincore only looks at the range, and writes a byte for each of at most PAGES pages.
         if unsafe { libc::mincore(range, bytes as usize, resident.as_mut_ptr()) } != 0 {
@@ -274,7 +289,14 @@ fn check_mapped(addr: u64, length: u64, write: bool) -> Result<()> {
         at += bytes;
     }
     let may_write = |page: u64| populate(page) != Some(false);
-    if !write || may_write(first) && may_write(end - PAGE) { Ok(()) } else { Err(Error::Fault) }
+    if !write || may_write(first) && may_write(end - page) { Ok(()) } else { Err(Error::Fault) }
+}
+
+/// Bytes of a page: more than 4096 on some kernels.
+fn page_size() -> u64 {
+    static PAGE: OnceLock<u64> = OnceLock::new();
+    // SAFETY: reads a number of the system.
+    *PAGE.get_or_init(|| u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096))
 }
 
 /// Makes a page writable as a write would, and tells whether it is; `None` when the kernel cannot (before 5.14).
@@ -284,10 +306,10 @@ fn populate(page: u64) -> Option<bool> {
     let advise = |page: u64| {
         let page = std::ptr::without_provenance_mut(page as usize);
         // SAFETY: populating changes no content.
-        unsafe { libc::madvise(page, PAGE as usize, MADV_POPULATE_WRITE) == 0 }
+        unsafe { libc::madvise(page, page_size() as usize, MADV_POPULATE_WRITE) == 0 }
     };
     let here = 0u64;
-    let known = *KNOWN.get_or_init(|| advise(std::ptr::from_ref(&here) as u64 & !(PAGE - 1)));
+    let known = *KNOWN.get_or_init(|| advise(std::ptr::from_ref(&here) as u64 & !(page_size() - 1)));
     known.then(|| advise(page))
 }
 

@@ -10,6 +10,7 @@
 //! | [`qp`], [`qp_attributes`] | queue pairs: create, modify, query, destroy; what changes, and which changes are accepted |
 //! | [`send`] | the send queue: what is carried out at once, what waits in a ring |
 //! | [`progress`] | requests that had to wait: tried again from later calls, and from a thread when their time comes |
+//! | `parked` | objects that were destroyed while a peer had their lock |
 //! | [`multicast`], [`xrc`] | multicast groups; XRC domains and queue pairs opened by others |
 //! | [`wr`] | a send request, borrowed from whoever posts it |
 //! | [`site`], [`peers`] | the own segment with its tables; other processes |
@@ -25,6 +26,7 @@ pub mod completion;
 pub mod events;
 pub mod memory;
 pub mod multicast;
+mod parked;
 pub mod payload;
 pub mod peers;
 pub mod progress;
@@ -43,8 +45,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Instant;
 
-use crate::core::shared::Object;
-use crate::core::transport::{LockError, Transport, acquire};
+use crate::core::transport::LockError;
 use crate::host;
 use crate::host::folder;
 
@@ -225,6 +226,7 @@ pub struct Device {
     xrc_domains: Mutex<xrc::Domains>,
     windows: Mutex<memory::Windows>,
     groups: multicast::Groups,
+    parked: parked::Parked,
     /// Queue pairs and shared receive queues by index.
     queue_pairs: RwLock<Vec<Weak<QueuePair>>>,
     shared_queues: RwLock<Vec<Weak<SharedReceiveQueue>>>,
@@ -258,6 +260,7 @@ impl Device {
             xrc_domains: Mutex::default(),
             windows: Mutex::default(),
             groups,
+            parked: parked::Parked::default(),
             queue_pairs: RwLock::default(),
             shared_queues: RwLock::default(),
             unpolled: counters(),
@@ -354,15 +357,6 @@ impl Device {
     /// Nanoseconds since the device was opened.
     pub(crate) fn now(&self) -> u64 {
         u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    /// Ends an object in the segment. No transaction is under way then, and none begins.
-    fn end(&self, object: Object) {
-        let locked = acquire(&self.site.own, object).is_ok();
-        let _ = self.site.objects.destroy(object);
-        if locked {
-            self.site.own.unlock(object);
-        }
     }
 
     /// The queue pair with this index.

@@ -130,8 +130,10 @@ fn members(memory: &Memory, table: u64, gid: &[u8; 16], mut tell: impl FnMut(u32
         let member = entry[0].load(Ordering::Acquire);
         let same =
             entry[1].load(Ordering::Acquire) == halves[0] && entry[2].load(Ordering::Acquire) == halves[1];
-        if member != 0 && same && entry[0].load(Ordering::Relaxed) == member {
-            tell(member as u32 - 1);
+        // A peer wrote it.
+        let index = u32::try_from(member).ok().and_then(|member| member.checked_sub(1));
+        if let Some(index) = index.filter(|_| same && entry[0].load(Ordering::Relaxed) == member) {
+            tell(index);
         }
     }
 }
@@ -175,5 +177,30 @@ impl QueuePair {
 impl Groups {
     pub(super) fn new() -> Self {
         Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::testing::memory_of;
+
+    #[test]
+    fn whatever_stands_in_a_table_is_a_member_or_none() {
+        let gid = [0xff; 16];
+        let [first, second] = halves(&gid);
+        let mut words = vec![0u64; 512 + WORDS * MEMBERS];
+        for (entry, member) in [0, 1, 7, 1 << 32, u64::from(u32::MAX), u64::MAX].into_iter().enumerate() {
+            words[512 + WORDS * entry..][..WORDS].copy_from_slice(&[member, first, second]);
+        }
+        words[512 + WORDS * 9..][..WORDS].copy_from_slice(&[5, first, 0]);
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let (memory, _file) = memory_of(&bytes);
+        let mut told = Vec::new();
+        members(&memory, 4096, &gid, |index| told.push(index));
+        assert_eq!(told, [0, 6, u32::MAX - 1]);
+        for table in [0, bytes.len() as u64, u64::MAX - 7] {
+            members(&memory, table, &gid, |index| panic!("{index} from nowhere"));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Bytes of messages: taken from the sender's memory, moved to the target's, landed where a completion entry brought them.
 //!
-//! What a program registered counts as mapped for as long as it is registered, as a real device's pinned pages do: few
+//! What a program registered counts as mapped for as long as it is registered, as a real device's pinned pages do, and stays
+//! registered while it is used, by whichever thread: deregistration waits. Few
 //! bytes are read and written there in place. Many, and everything in other processes, the kernel moves, which answers a bad
 //! address with an error.
 
@@ -14,7 +15,7 @@ use crate::core::responder::GRH_BYTES;
 use crate::host::atomics::{self, Failure, Operation};
 use crate::host::copy::{self, Direction, Fault, Span};
 use crate::host::ferry::{self, Local, Piece, Purpose};
-use crate::host::keys::{self, Entry, Keys, Lookup, Pin};
+use crate::host::keys::{self, Entry, InUse, Keys, Lookup, Pin};
 
 use super::peers::Remote;
 use super::site::Site;
@@ -28,18 +29,29 @@ const ATOMIC_LIMIT: Duration = Duration::from_secs(1);
 /// Most bytes that travel in a completion entry.
 pub const STAGED: usize = 8 * STAGE_WORDS;
 
-/// Ranges of memory in order, as many as a request names, and a header.
+/// Ranges of memory in order, as many as a request names, and a header. Those of own keys stay registered meanwhile.
 #[derive(Debug)]
-pub struct Spans {
+pub struct Spans<'a> {
     all: [Span; MAX_SGE + 1],
     count: usize,
+    in_use: [Option<InUse<'a>>; MAX_SGE + 1],
 }
 
-impl Spans {
+impl<'a> Spans<'a> {
     /// None yet.
     #[inline(always)]
     pub(super) fn new() -> Self {
-        Self { all: [Span { addr: 0, len: 0 }; MAX_SGE + 1], count: 0 }
+        let in_use = [const { None }; MAX_SGE + 1];
+        Self { all: [Span { addr: 0, len: 0 }; MAX_SGE + 1], count: 0, in_use }
+    }
+
+    /// A range of an own key.
+    fn hold(&mut self, keys: &'a Keys, sge: &Sge) -> Option<()> {
+        let place = self.in_use.get_mut(self.count)?;
+        let (addr, in_use) = hold(keys, sge)?;
+        *place = Some(in_use);
+        self.push(addr, u64::from(sge.length));
+        Some(())
     }
 
     fn push(&mut self, addr: u64, len: u64) {
@@ -56,9 +68,17 @@ impl Spans {
     }
 }
 
+/// Where an own range is, which is in use from here on. The region may be another one than the rules looked at.
+#[inline]
+fn hold<'a>(keys: &'a Keys, sge: &Sge) -> Option<(u64, InUse<'a>)> {
+    let (entry, in_use) = keys.hold(sge.lkey)?;
+    let covers = entry.key.valid && entry.key.covers(sge.addr, u64::from(sge.length));
+    covers.then(|| (entry.translate(sge.addr), in_use))
+}
+
 /// Where the sender's bytes are, a datagram's header in front. The keys were looked at before; `None` when one is gone
 /// by now.
-pub(super) fn local(site: &Site, wr: &Wr<'_>, spans: &mut Spans) -> Option<()> {
+pub(super) fn local<'a>(site: &'a Site, wr: &Wr<'_>, spans: &mut Spans<'a>) -> Option<()> {
     if let Some(datagram) = &wr.datagram {
         spans.push(datagram.grh.as_ptr() as u64, GRH_BYTES);
     }
@@ -67,7 +87,7 @@ pub(super) fn local(site: &Site, wr: &Wr<'_>, spans: &mut Spans) -> Option<()> {
         Data::InlineSges(sges) => sges.iter().for_each(|sge| spans.push(sge.addr, u64::from(sge.length))),
         Data::Sges(sges) => {
             for sge in sges.iter().filter(|sge| sge.length > 0) {
-                spans.push(site.keys.local(sge.lkey)?.translate(sge.addr), u64::from(sge.length));
+                spans.hold(&site.keys, sge)?;
             }
         }
     }
@@ -106,7 +126,8 @@ impl Gathered {
             }
             Data::Sges(sges) => {
                 for sge in sges.iter().filter(|sge| sge.length > 0) {
-                    all.take_from(site.keys.local(sge.lkey)?.translate(sge.addr), sge.length)?;
+                    let (addr, _in_use) = hold(&site.keys, sge)?;
+                    all.take_from(addr, sge.length)?;
                 }
             }
         }
@@ -124,8 +145,8 @@ impl Gathered {
     fn take_from(&mut self, addr: u64, length: u32) -> Option<()> {
         let length = length as usize;
         let room = self.bytes.get_mut(self.len..)?.get_mut(..length)?;
-        // SAFETY: the program named these bytes as what it sends: registered memory, which counts as mapped, or data
-        // to be taken when posting. Only bytes are read, by a copy that Rust cannot reason about otherwise.
+        // SAFETY: the program named these bytes as what it sends: memory that is registered and in use by us, which counts
+        // as mapped, or data to be taken when posting. Only bytes are read, by a copy that Rust cannot reason about otherwise.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 std::ptr::with_exposed_provenance::<u8>(addr as usize),
@@ -140,8 +161,8 @@ impl Gathered {
 
 /// Writes bytes to the process's own registered memory, as the device.
 fn write(addr: u64, bytes: &[u8]) {
-    // SAFETY: the program gave this memory to the device to write: its key was looked up, with the right to write and the
-    // range, and registered memory counts as mapped. No Rust reference to it is live in this crate.
+    // SAFETY: the program gave this memory to the device to write: its key is in use by us, was looked up with the right to
+    // write and the range, and registered memory counts as mapped. No Rust reference to it is live in this crate.
     unsafe {
         std::ptr::copy_nonoverlapping(
             bytes.as_ptr(),
@@ -158,7 +179,7 @@ pub fn land(keys: &Keys, pd: u32, staged: &Staged) -> bool {
     if staged.is_empty() {
         return true;
     }
-    let Some(entry) = keys.local(staged.lkey) else { return false };
+    let Some((entry, _in_use)) = keys.hold(staged.lkey) else { return false };
     if check_local(Some(&entry.key), pd, staged.addr, staged.len() as u32, true).is_err() {
         return false;
     }
@@ -175,11 +196,9 @@ pub(super) fn answer(site: &Site, sges: &[Sge], value: u64) -> Result<(), MoveEr
     let mut rest = &bytes[..];
     for sge in sges {
         let (now, later) = rest.split_at(rest.len().min(sge.length as usize));
-        let entry = site.keys.local(sge.lkey).filter(|_| !now.is_empty());
-        match entry {
-            Some(entry) => write(entry.translate(sge.addr), now),
-            None if now.is_empty() => {}
-            None => return Err(MoveError::Sender),
+        if !now.is_empty() {
+            let (addr, _in_use) = hold(&site.keys, sge).ok_or(MoveError::Sender)?;
+            write(addr, now);
         }
         rest = later;
     }
@@ -195,9 +214,30 @@ pub(super) fn pin<'a>(site: &Site, remote: &'a Remote, key: u32) -> Result<Pin<'
                 tries += 1;
                 std::thread::yield_now();
             }
-            other => return other,
+            other => {
+                let mut pin = other?;
+                pin.entry = believed(site, remote, key, pin.entry)?;
+                return Ok(pin);
+            }
         }
     }
+}
+
+/// Looks a key of the target up.
+pub(super) fn lookup(site: &Site, remote: &Remote, key: u32) -> Result<Entry, Lookup> {
+    let shared = keys::lookup(remote.memory(), remote.keys(), key)?;
+    believed(site, remote, key, shared)
+}
+
+/// What to go by where the target's segment has this entry. Its own keys this process knows from its private books: what
+/// stands in the segment, where peers write, may take rights away and gives none.
+fn believed(site: &Site, remote: &Remote, key: u32, shared: Entry) -> Result<Entry, Lookup> {
+    if !remote.is_own() {
+        return Ok(shared);
+    }
+    let mut own = site.keys.local(key).ok_or(Lookup::NoKey)?;
+    own.key.valid &= shared.key.valid;
+    Ok(own)
 }
 
 /// Moves a send's payload into buffers of the target, of which only so many bytes are used.
@@ -255,7 +295,7 @@ pub(super) fn transfer(
     site: &Site,
     remote: &Remote,
     purpose: Purpose,
-    here: &Spans,
+    here: &Spans<'_>,
     there: &[Piece],
 ) -> Result<(), MoveError> {
     let direction = if purpose == Purpose::Read { Direction::Read } else { Direction::Write };

@@ -1,7 +1,8 @@
 //! Other processes of the folder, opened once and looked at again when they may have died.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use crate::core::respond::MoveError;
@@ -39,6 +40,8 @@ pub struct Remote {
     closed: AtomicBool,
     /// What payload within this process goes through then.
     scratch: OnceLock<Option<Scratch>>,
+    /// Completion queues whose bells were rung for it to help with payload.
+    woken: Mutex<HashSet<u32>>,
 }
 
 impl Peers {
@@ -93,7 +96,8 @@ impl Remote {
         // SAFETY: reads a number of the process.
         let own_pid = own.then(|| unsafe { libc::getpid() });
         let host = host.with_limit(LIMIT);
-        Ok(Self { me: me.clone(), peer, host, own_pid, closed, scratch: OnceLock::new() })
+        let (scratch, woken) = (OnceLock::new(), Mutex::default());
+        Ok(Self { me: me.clone(), peer, host, own_pid, closed, scratch, woken })
     }
 
     /// Whether it lives, as far as was known some moments ago.
@@ -133,9 +137,11 @@ impl Remote {
         self.closed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was asked for help with payload and has not noticed.
-    pub(super) fn overhears(&self) -> bool {
+    /// Whether it was asked for help with payload and has not noticed, and it was not tried before to wake it by this
+    /// completion queue.
+    pub(super) fn overhears(&self, cq: u32) -> bool {
         self.peer.as_ref().is_some_and(|peer| waits_for(peer))
+            && self.woken.lock().unwrap_or_else(PoisonError::into_inner).insert(cq)
     }
 
     /// What payload within this process goes through where the kernel refuses to move it.

@@ -1,7 +1,7 @@
 //! Queue pairs.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
 use crate::core::flush::{Flush, reset};
 use crate::core::qp::{self, Effect};
@@ -15,6 +15,7 @@ use crate::host::objects::{Host, Shape};
 
 use super::attempt::Initiator;
 use super::attributes::QpAttributes;
+use super::parked::ParkedQp;
 use super::qp_attributes::{Attributes, Capabilities, Queried};
 use super::receive::{Poster, ring};
 use super::send::SendSide;
@@ -133,6 +134,7 @@ impl QueuePair {
         let (capacity, receive_words) =
             if own_ring { ring(init.cap.max_recv_wr, init.cap.max_recv_sge)? } else { (0, 2) };
         let shape = Shape { capacity, receive_words, bell: None, alert: Some(init.events.bell()) };
+        device.finish_parked();
         let object = device.site.objects.create(Object::Qp(0), shape)?;
         let made = Self::assemble(device, init, object, own_ring);
         if made.is_err() {
@@ -234,18 +236,22 @@ impl QueuePair {
         let effect = checked?;
         side.attributes = side.attributes.merged(mask, attributes);
         self.publish(&side.attributes);
-        let mut held = None;
+        let (mut held, mut is_whole) = (None, true);
         let set_state = |state: QpState| own.store(Word::Qp(self.index, QpWord::State), state as u64);
         match effect {
             Effect::Clear => held = reset(own, self.index),
             Effect::Flush => {
                 set_state(QpState::Err);
-                self.flush_receives(&mut operation).map_err(busy)?;
+                // Without the lock of its completion queue, who finds the queue pair so flushes it.
+                is_whole = self.flush_receives(&mut operation).is_ok();
             }
             Effect::None | Effect::Drain | Effect::Send if next != current => set_state(next),
             Effect::None | Effect::Drain | Effect::Send => {}
         }
-        operation.unlock(object);
+        if is_whole {
+            operation.unlock(object);
+        }
+        drop(operation);
         self.put_back(held);
         self.follow(side, mask, current, next);
         Ok(())
@@ -275,7 +281,7 @@ impl QueuePair {
         if next == QpState::Reset {
             side.ring.clear();
             side.tells_drained = false;
-            self.forget_completions();
+            let _ = self.forget_completions();
         }
         if next == QpState::Sqd && current != QpState::Sqd && side.attributes.en_sqd_async_notify {
             side.tells_drained = true;
@@ -383,10 +389,19 @@ impl QueuePair {
         }
     }
 
-    /// Removes completions that nobody polled.
-    fn forget_completions(&self) {
-        self.init.send_cq.iter().chain(&self.init.recv_cq).for_each(|cq| cq.clean(self.qp_num));
+    /// The queues where it completes, each once.
+    fn cqs(&self) -> impl Iterator<Item = &Arc<CompletionQueue>> {
+        let (send, recv) = (self.init.send_cq.as_ref(), self.init.recv_cq.as_ref());
+        let is_send = move |cq: &Arc<CompletionQueue>| send.is_some_and(|send| Arc::ptr_eq(send, cq));
+        send.into_iter().chain(recv.filter(|recv| !is_send(recv)))
+    }
+
+    /// Removes completions that nobody polled; those queues where that was not possible are left.
+    fn forget_completions(&self) -> Vec<Weak<CompletionQueue>> {
+        let own = &self.device.site.own;
+        let left = self.cqs().filter(|cq| !cq.clean(own, self.qp_num)).map(Arc::downgrade).collect();
         self.unpolled().store(0, Ordering::Relaxed);
+        left
     }
 
     /// Ends the queue pair. Its requests are gone without completions, and so are completions of it that nobody polled.
@@ -399,7 +414,7 @@ impl QueuePair {
             return Err(Error::Busy);
         }
         if !self.closed.swap(true, Ordering::AcqRel) {
-            self.device.subscribers.remove(Object::Qp(self.index), &self.init.events, self.init.cookie);
+            self.device.unsubscribe(Object::Qp(self.index), &self.init.events, self.init.cookie);
             self.close_once()?;
         }
         Ok(())
@@ -425,21 +440,34 @@ impl QueuePair {
         side.ring.clear();
         side.requester.set_state(QpState::Reset);
         self.wait(&mut side);
-        let object = Object::Qp(self.index);
-        let own = &self.device.site.own;
-        let locked = acquire(own, object).is_ok();
-        let held = reset(own, self.index);
-        let _ = self.device.site.objects.destroy(object);
-        if locked {
-            own.unlock(object);
-        }
-        self.put_back(held);
-        self.forget_completions();
+        self.end_shared();
         self.init.send_cq.iter().chain(&self.init.recv_cq).for_each(|cq| cq.release());
         self.init.srq.iter().for_each(|srq| srq.release());
         self.init.xrcd.iter().for_each(|xrcd| xrcd.release());
         if self.init.qp_type != QpType::XrcRecv {
             self.device.release_pd(self.init.pd);
+        }
+    }
+
+    /// Ends what stands in the segment.
+    fn end_shared(&self) {
+        let object = Object::Qp(self.index);
+        let site = &self.device.site;
+        let is_retired = acquire(&site.own, object).is_ok();
+        let cqs = if is_retired {
+            let held = reset(&site.own, self.index);
+            let _ = site.objects.retire(object);
+            site.own.unlock(object);
+            self.put_back(held);
+            self.forget_completions()
+        } else {
+            self.cqs().map(Arc::downgrade).collect()
+        };
+        if is_retired && cqs.is_empty() {
+            let _ = site.objects.free(object);
+        } else {
+            let srq = self.init.srq.as_ref().map(Arc::downgrade);
+            self.device.park(ParkedQp { index: self.index, qp_num: self.qp_num, is_retired, cqs, srq });
         }
     }
 
@@ -473,7 +501,11 @@ impl QueuePair {
     }
 
     pub(super) fn try_send_side(&self) -> Option<MutexGuard<'_, SendSide>> {
-        self.send.try_lock().ok()
+        match self.send.try_lock() {
+            Ok(side) => Some(side),
+            Err(TryLockError::Poisoned(side)) => Some(side.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Puts it into the list of those that wait.
@@ -487,7 +519,7 @@ impl QueuePair {
 impl Drop for QueuePair {
     fn drop(&mut self) {
         if self.handles.swap(0, Ordering::AcqRel) > 0 {
-            self.device.subscribers.remove(Object::Qp(self.index), &self.init.events, self.init.cookie);
+            self.device.unsubscribe(Object::Qp(self.index), &self.init.events, self.init.cookie);
             self.end();
         }
     }

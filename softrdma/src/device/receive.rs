@@ -54,6 +54,15 @@ impl Poster {
         })
     }
 
+    /// In a ring of more entries than its requests need.
+    pub(super) fn with_capacity(self, capacity: u32) -> Self {
+        Self { capacity, ..self }
+    }
+
+    pub(super) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
     pub(super) fn max_wr(&self) -> u32 {
         self.max_wr
     }
@@ -81,6 +90,11 @@ impl Poster {
         let head = device.site.segment.memory().u64(self.head_at).map_or(0, |w| w.load(Ordering::Acquire));
         // A head that cannot be true was damaged: nothing fits any more.
         held(head, u64::from(self.tail), self.capacity).unwrap_or(self.capacity)
+    }
+
+    /// Whether there is no free entry.
+    pub(super) fn is_full(&self, device: &Device) -> bool {
+        self.waiting(device) >= self.capacity
     }
 
     /// Posts a request.
@@ -114,9 +128,10 @@ impl Poster {
         self.waiting(device) < self.max_wr
     }
 
-    /// Puts a request into the ring, as long as there is a free entry.
+    /// Puts a request into the ring, as long as there is a free entry. One that was in shared memory meanwhile may have
+    /// more elements than an entry.
     pub(super) fn put(&mut self, device: &Device, wr_id: u64, sges: &[Sge]) -> Option<()> {
-        if self.waiting(device) >= self.capacity {
+        if self.is_full(device) || sges.len() > self.max_sge.max(1) as usize {
             return None;
         }
         let memory = device.site.segment.memory();
@@ -136,5 +151,32 @@ impl Poster {
         self.tail = self.tail.wrapping_add(1);
         memory.u64(self.tail_at).ok()?.store(u64::from(self.tail), Ordering::Release);
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Settings;
+    use super::*;
+    use crate::host::folder::Config;
+    use crate::host::objects::Shape;
+
+    #[test]
+    fn a_request_with_too_many_elements_overwrites_no_other() {
+        let path = std::path::PathBuf::from(format!("/dev/shm/ironverbs-receive-{}", std::process::id()));
+        let folder = Config { path: path.clone(), group: None };
+        let device = Device::open(&Settings { folder, copying: super::super::Copying::Auto }).unwrap();
+        let (capacity, receive_words) = ring(3, 1).unwrap();
+        let shape = Shape { capacity, receive_words, bell: None, alert: None };
+        let queue = device.site.objects.create(Object::Srq(0), shape).unwrap();
+        let mut poster = Poster::new(&device, queue, 0, 3, 1).unwrap();
+        assert_eq!(poster.put(&device, 1, &[Sge { addr: 1, length: 1, lkey: 1 }]), Some(()));
+        let many = vec![Sge { addr: 9, length: 9, lkey: 9 }; MAX_SGE];
+        assert_eq!(poster.put(&device, 2, &many), None);
+        assert_eq!((poster.tail(), poster.waiting(&device)), (1, 1));
+        let words = device.site.segment.memory().words(poster.entry(1), 8).unwrap();
+        assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
+        drop(device);
+        let _ = std::fs::remove_dir_all(path);
     }
 }

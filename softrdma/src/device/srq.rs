@@ -88,6 +88,7 @@ impl SharedReceiveQueue {
     fn make(device: &Arc<Device>, init: &SrqInit, xrc: Option<(u32, u32)>) -> Result<Self> {
         let (capacity, receive_words) = ring(init.max_wr, init.max_sge)?;
         let shape = Shape { capacity, receive_words, bell: None, alert: Some(init.events.bell()) };
+        device.finish_parked();
         let object = device.site.objects.create(Object::Srq(0), shape)?;
         let poster = Poster::new(device, object, 0, init.max_wr, init.max_sge);
         match (object, poster) {
@@ -155,9 +156,22 @@ impl SharedReceiveQueue {
         self.poster().post(&self.device, wr_id, sges)
     }
 
-    /// Puts back a request that a queue pair held.
+    /// Puts back a request that a queue pair held. Others may have been posted in its place: the ring grows then.
     pub(super) fn put_back(&self, wr_id: u64, sges: &[Sge]) {
-        let _ = self.poster().put(&self.device, wr_id, sges);
+        if self.ended.load(Ordering::Acquire) {
+            return;
+        }
+        let mut poster = self.poster();
+        if poster.is_full(&self.device) {
+            let (own, object) = (&self.device.site.own, Object::Srq(self.index));
+            if acquire(own, object).is_ok() {
+                let (max_wr, capacity) = (poster.max_wr(), 2 * poster.capacity());
+                // Without memory for it the request is lost.
+                let _ = self.change_ring(&mut poster, max_wr, capacity);
+                own.unlock(object);
+            }
+        }
+        let _ = poster.put(&self.device, wr_id, sges);
     }
 
     /// Arms the limit event (`IBV_SRQ_LIMIT`), changes the size (`IBV_SRQ_MAX_WR`), or both.
@@ -188,11 +202,17 @@ impl SharedReceiveQueue {
 
     /// Changes the size, behind the queue's lock.
     fn resize(&self, poster: &mut Poster, max_wr: u32) -> Result<()> {
-        let (capacity, words) = ring(max_wr, poster.max_sge())?;
-        let waiting = poster.waiting(&self.device);
-        if max_wr < waiting {
+        if max_wr < poster.waiting(&self.device) {
             return Err(Error::Invalid("fewer requests than are posted"));
         }
+        let (capacity, _) = ring(max_wr, poster.max_sge())?;
+        self.change_ring(poster, max_wr, capacity)
+    }
+
+    /// Moves what is posted to another ring, behind the queue's lock.
+    fn change_ring(&self, poster: &mut Poster, max_wr: u32, capacity: u32) -> Result<()> {
+        let (_, words) = ring(max_wr, poster.max_sge())?;
+        let waiting = poster.waiting(&self.device);
         let (object, tail, stride) = (Object::Srq(self.index), poster.tail(), poster.stride());
         let from = &*poster;
         self.device.site.objects.resize(object, capacity, words, |memory, ring| {
@@ -201,7 +221,7 @@ impl SharedReceiveQueue {
                 super::completion::copy(memory, from.entry(count), to, stride);
             }
         })?;
-        *poster = Poster::new(&self.device, object, tail, max_wr, poster.max_sge())?;
+        *poster = Poster::new(&self.device, object, tail, max_wr, poster.max_sge())?.with_capacity(capacity);
         Ok(())
     }
 
@@ -221,7 +241,7 @@ impl SharedReceiveQueue {
         }
         if !self.ended.swap(true, Ordering::AcqRel) {
             let object = Object::Srq(self.index);
-            self.device.subscribers.remove(object, &self.init.events, self.init.cookie);
+            self.device.unsubscribe(object, &self.init.events, self.init.cookie);
             self.device.end(object);
             self.device.release_pd(self.init.pd);
             if self.init.srq_type == SrqType::Xrc {

@@ -166,7 +166,7 @@ impl OpenedQp {
     pub fn close(&self) -> Result<()> {
         if !self.closed.swap(true, Ordering::AcqRel) {
             let device = &self.domain.device;
-            device.subscribers.remove(Object::Qp(self.qp.index()), &self.events, self.cookie);
+            device.unsubscribe(Object::Qp(self.qp.index()), &self.events, self.cookie);
             self.domain.release();
             self.qp.close_once()?;
         }

@@ -117,6 +117,16 @@ impl Bell {
         }
     }
 
+    /// What [`Bell::take`] answers when there is nothing to take: an error where it does not wait.
+    ///
+    /// # Errors
+    /// `EAGAIN`
+    pub fn would_block(&self) -> std::io::Result<()> {
+        // SAFETY: reads flags of an open descriptor.
+        let flags = unsafe { libc::fcntl(self.public.as_raw_fd(), libc::F_GETFL) };
+        if flags & libc::O_NONBLOCK == 0 { Ok(()) } else { Err(std::io::ErrorKind::WouldBlock.into()) }
+    }
+
     /// How many rings wait.
     pub fn waiting(&self) -> usize {
         let mut bytes: libc::c_int = 0;

@@ -13,6 +13,7 @@
 //! | 4 | access rights |
 //! | 5 | address in the owner's memory of the first byte |
 //! | 6 | bit 32 and a sequence number: the entry of that number was invalidated by a peer ([`invalidate`]) |
+//! | 7 | in the private copy: threads of the owner that use the memory ([`InUse`]) |
 //!
 //! Only the owner writes, but for the last word. What the owner itself goes by is a copy of the same form in private memory
 //! ([`Keys::local`]). A reader copies the entry between two looks at the sequence number; when the owner died in
@@ -21,10 +22,11 @@
 //!
 //! Looking up is not enough to use the memory: the owner may deregister it meanwhile. A [`Pin`] says in the
 //! owner's segment which key is in use, and [`Keys::remove`] waits for the pins of living processes. The pin is set before
-//! the entry is read and the entry is made invalid before the pins are read, so one side always sees the other.
+//! the entry is read and the entry is made invalid before the pins are read, so one side always sees the other. The owner's own
+//! threads count themselves in the private copy ([`Keys::hold`]), and are waited for in the same way.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -46,6 +48,8 @@ const CHUNKS: u32 = MAX_KEYS / CHUNK;
 const ENTRY: u64 = 64;
 /// The word of an entry that peers write.
 const ENDED: usize = 6;
+/// The word of a private entry that counts its users.
+const USERS: usize = 7;
 /// Operations that can use a process's memory at the same time.
 const PINS: usize = 128;
 /// Offsets from the start of the table: pins of two words, then the directory.
@@ -235,6 +239,28 @@ impl Drop for Pin<'_> {
     }
 }
 
+/// An own key in use by a thread of this process: it is waited for as [`Pin`]s are.
+#[derive(Debug)]
+pub struct InUse<'a>(&'a AtomicU64);
+
+impl Drop for InUse<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// Orders a read-modify-write operation before the loads that follow.
+#[inline(always)]
+fn fence_after_counting() {
+    if cfg!(any(target_arch = "x86_64", target_arch = "x86")) {
+        // There the operation is a fence itself.
+        compiler_fence(Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
+    }
+}
+
 /// What the owner knows of an index.
 #[derive(Debug, Clone, Copy, Default)]
 struct Book {
@@ -309,16 +335,37 @@ impl Keys {
         Ok(())
     }
 
+    /// The private copy of a key's entry, whatever it says.
+    #[inline]
+    fn own(&self, key: u32) -> Option<&[AtomicU64]> {
+        let words = self.private.get(((key >> 8) / CHUNK) as usize)?.get()?;
+        Some(&words[((key >> 8) % CHUNK) as usize * (ENTRY / 8) as usize..][..(ENTRY / 8) as usize])
+    }
+
     /// The entry of an own key, by the owner's own books: without a lock, and whatever peers write.
     #[inline]
     pub fn local(&self, key: u32) -> Option<Entry> {
-        let words = self.private.get(((key >> 8) / CHUNK) as usize)?.get()?;
-        let entry = &words[((key >> 8) % CHUNK) as usize * (ENTRY / 8) as usize..][..(ENTRY / 8) as usize];
-        match read(entry, key) {
+        self.quiet(self.own(key)?, key)
+    }
+
+    /// As [`Keys::local`], for who is going to use the memory: it stays in place as long as the second answer lives.
+    #[inline]
+    pub fn hold(&self, key: u32) -> Option<(Entry, InUse<'_>)> {
+        let words = self.own(key)?;
+        words[USERS].fetch_add(1, Ordering::SeqCst);
+        let in_use = InUse(&words[USERS]);
+        // First the count, then the look: who ends the key does it the other way round.
+        fence_after_counting();
+        Some((self.quiet(words, key)?, in_use))
+    }
+
+    #[inline]
+    fn quiet(&self, words: &[AtomicU64], key: u32) -> Option<Entry> {
+        match read(words, key) {
             Err(Lookup::Torn) => {
                 // A thread of this process changes it, and was put to sleep.
                 let _quiet = self.books();
-                read(entry, key).ok()
+                read(words, key).ok()
             }
             other => other.ok(),
         }
@@ -374,7 +421,7 @@ impl Keys {
         if known { Ok(()) } else { Err(Error::OutOfBounds) }
     }
 
-    /// Removes a key and waits until no living process uses it any more, at most `limit`. `Ok(false)` when that passed:
+    /// Removes a key and waits until no thread of this process and no living other one uses it any more, at most `limit`. `Ok(false)` when that passed:
     /// the key is gone, but its memory may still be accessed, and its index is not used again before
     /// [`Keys::wait_unused`] says so.
     /// Errors: [`Error::OutOfBounds`] when there is no such key.
@@ -408,6 +455,12 @@ impl Keys {
     fn wait(&self, key: u32, liveness: &impl Liveness, limit: Duration) -> Result<bool> {
         fence(Ordering::SeqCst);
         let start = Instant::now();
+        while self.own(key).is_some_and(|words| words[USERS].load(Ordering::Acquire) > 0) {
+            if start.elapsed() >= limit {
+                return Ok(false);
+            }
+            std::thread::sleep(Duration::from_micros(20));
+        }
         for pin in self.segment.memory().words(self.table, 2 * PINS)?.chunks_exact(2) {
             let mut asked = start;
             loop {
@@ -638,6 +691,48 @@ mod tests {
         assert_eq!(keys.remove(key, &*me, Duration::from_secs(20)), Ok(true));
         assert!(start.elapsed() < Duration::from_secs(15));
         assert_eq!(keys.wait(key, &*me, NOW), Ok(true));
+    }
+
+    #[test]
+    fn removal_waits_for_the_own_threads() {
+        let dir = TestDir::new("keys");
+        let (me, keys) = keys(&dir);
+        let (key, other) = (keys.add(&entry(1)).unwrap(), keys.add(&entry(2)).unwrap());
+        let (seen, held) = keys.hold(key).unwrap();
+        assert_eq!(seen, entry(1));
+        assert!(keys.hold(key ^ 1).is_none());
+        assert_eq!(keys.wait_unused(key, &*me, NOW), Ok(false));
+        assert_eq!(keys.remove(other, &*me, NOW), Ok(true));
+        assert_eq!(keys.remove(key, &*me, NOW), Ok(false));
+        assert!(keys.hold(key).is_none());
+        drop(held);
+        assert_eq!(keys.wait_unused(key, &*me, NOW), Ok(true));
+    }
+
+    #[test]
+    fn nobody_uses_what_was_removed() {
+        let dir = TestDir::new("keys");
+        let (me, keys) = keys(&dir);
+        let (used, gone) = (AtomicBool::new(false), AtomicBool::new(false));
+        for n in 0..100 {
+            let key = keys.add(&entry(n)).unwrap();
+            used.store(false, Ordering::SeqCst);
+            gone.store(false, Ordering::SeqCst);
+            std::thread::scope(|s| {
+                s.spawn(|| {
+                    while let Some((_, _held)) = keys.hold(key) {
+                        used.store(true, Ordering::SeqCst);
+                        (0..100).for_each(|_| std::hint::spin_loop());
+                        assert!(!gone.load(Ordering::SeqCst));
+                    }
+                });
+                while !used.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+                assert_eq!(keys.remove(key, &*me, Duration::from_secs(20)), Ok(true));
+                gone.store(true, Ordering::SeqCst);
+            });
+        }
     }
 
     #[test]

@@ -65,13 +65,13 @@ impl Memory {
         Err(failure)
     }
 
-    /// Looks how far the file reaches now; tells the number of bytes that may be used.
+    /// Looks how far the file reaches now; tells the number of bytes that may be used. It never becomes less: another thread
+    /// may have looked later, when the file had grown, and be at work there.
     pub(crate) fn refresh(&self, fd: RawFd) -> Result<usize> {
         let size = usize::try_from(sys::stat(fd)?.st_size).unwrap_or(0);
         // Whole pages only, so that no page reaches beyond the file.
         let len = size.min(self.reserved) & !4095;
-        self.len.store(len, Ordering::Release);
-        Ok(len)
+        Ok(self.len.fetch_max(len, Ordering::AcqRel).max(len))
     }
 
     /// Bytes that may be accessed.
@@ -213,6 +213,7 @@ mod tests {
     use super::super::testing::memory_of;
     use super::*;
     use proptest::prelude::*;
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn bounds() {
@@ -238,6 +239,17 @@ mod tests {
         let (m, _fd) = memory_of(&[1; 5000]);
         assert_eq!(m.len(), 4096);
         assert!(memory_of(&[1; 4095]).0.is_empty());
+    }
+
+    #[test]
+    fn who_saw_less_of_the_file_takes_nothing_away() {
+        let (small, big) = (memory_of(&[1; 4096]).1, memory_of(&[1; 8192]));
+        // As a thread does that looked before the file grew, and was put to sleep before it said so.
+        assert_eq!(big.0.refresh(small.as_raw_fd()), Ok(8192));
+        assert_eq!(big.0.len(), 8192);
+        let (grows, fd) = memory_of(&[1; 4096]);
+        sys::allocate(fd.as_raw_fd(), 4096, 4096).unwrap();
+        assert_eq!((grows.len(), grows.refresh(fd.as_raw_fd())), (4096, Ok(8192)));
     }
 
     proptest! {

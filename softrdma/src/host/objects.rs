@@ -26,8 +26,9 @@ use std::time::Duration;
 
 use crate::core::completion::{ENTRY_WORDS, HEAD_WORDS};
 use crate::core::receive::RECEIVE_WORDS;
+use crate::core::repair::Repair;
 use crate::core::shared::{ATTRIBUTES, Memory, Object, Word};
-use crate::core::transport::{LockError, Locked, Transport};
+use crate::core::transport::{LockError, Locked, Transport, run};
 
 use super::bell::Rope;
 use super::error::{Error, Result};
@@ -138,6 +139,11 @@ fn bell_word(shape: &Shape) -> u64 {
     half(shape.bell) | half(shape.alert) << 32
 }
 
+/// The number in the low half of a word of bells.
+fn bell_number(half: u64) -> Option<u32> {
+    (half as u32).checked_sub(1)
+}
+
 /// Finds an entry by the tables as they stand in memory.
 fn find(memory: &Mapping, directory: u64, index: u32) -> Result<u64> {
     if index >= MAX_OBJECTS || directory == 0 {
@@ -159,7 +165,7 @@ fn copy(memory: &Mapping, directory: u64, object: Object) -> Option<Layout> {
     let load = |word| memory.u64(entry + word).ok().map(|w| w.load(Ordering::Acquire));
     let generation = load(GENERATION)?;
     let (ring, shape, bells) = (load(RING)?, load(SHAPE)?, load(BELLS)?);
-    let number = |n: u64| (n as u32).checked_sub(1);
+    let number = bell_number;
     let shape = Shape {
         capacity: shape as u32,
         receive_words: (shape >> 32) as u32,
@@ -215,7 +221,7 @@ struct Kind {
     directory: u64,
     /// Offsets of the chunks: the directory as the owner knows it, whatever a peer writes there.
     chunks: Vec<u64>,
-    /// Per index the last generation and, while the object exists, its ring.
+    /// Per index the last generation and, as long as it is not given back, its ring.
     entries: Vec<(u64, Option<Block>)>,
     /// Indices to use again, the longest unused first.
     free: VecDeque<u32>,
@@ -326,10 +332,36 @@ impl Objects {
         Ok(())
     }
 
+    /// Changes the bell of asynchronous events. Who holds the object's lock meanwhile may still ring the one before.
+    ///
+    /// Errors: [`Error::OutOfBounds`] when there is no such object.
+    pub fn set_alert(&self, object: Object, alert: u32) -> Result<()> {
+        let (which, index) = kind(object);
+        let table = self.kind(which);
+        let chunk = *table.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
+        let known = table.entries.get(index as usize).is_some_and(|entry| entry.0 & 1 == 1);
+        let word = self.segment.memory().u64(chunk + ENTRY * u64::from(index % CHUNK) + BELLS)?;
+        if !known {
+            return Err(Error::OutOfBounds);
+        }
+        let bells = Shape { capacity: 0, receive_words: 0, bell: None, alert: Some(alert) };
+        word.store(word.load(Ordering::Acquire) & u64::from(u32::MAX) | bell_word(&bells), Ordering::Release);
+        Ok(())
+    }
+
     /// Ends an object. The caller holds its lock, so no transaction is under way; peers find it gone afterwards.
     ///
     /// Errors: [`Error::OutOfBounds`] when there is none, [`Error::Forked`].
     pub fn destroy(&self, object: Object) -> Result<()> {
+        self.retire(object)?;
+        self.free(object)
+    }
+
+    /// Ends an object, whoever has its lock: peers find it gone afterwards, but its memory and its index are kept until
+    /// [`Objects::free`] or [`Objects::try_free`].
+    ///
+    /// Errors: as those of [`Objects::destroy`].
+    pub fn retire(&self, object: Object) -> Result<()> {
         if !self.segment.is_mine() {
             return Err(Error::Forked);
         }
@@ -337,14 +369,50 @@ impl Objects {
         let mut table = self.kind(which);
         let chunk = *table.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
         let slot = table.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?;
-        let ring = slot.1.take().ok_or(Error::OutOfBounds)?;
+        if slot.0 & 1 == 0 {
+            return Err(Error::OutOfBounds);
+        }
         slot.0 += 1;
-        let generation = slot.0;
         let entry = chunk + ENTRY * u64::from(index % CHUNK);
-        self.segment.memory().u64(entry + GENERATION)?.store(generation, Ordering::Release);
+        self.segment.memory().u64(entry + GENERATION)?.store(slot.0, Ordering::Release);
+        Ok(())
+    }
+
+    /// Gives back what an object had that was retired. Nobody has its lock, or it was had since: whoever got it later has found
+    /// the object gone.
+    ///
+    /// Errors: as those of [`Objects::destroy`].
+    pub fn free(&self, object: Object) -> Result<()> {
+        if !self.segment.is_mine() {
+            return Err(Error::Forked);
+        }
+        let (which, index) = kind(object);
+        let mut table = self.kind(which);
+        let slot = table.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?;
+        let ring = slot.1.take_if(|_| slot.0 & 1 == 0).ok_or(Error::OutOfBounds)?;
         table.free.push_back(index);
         self.segment.free(ring);
         Ok(())
+    }
+
+    /// As [`Objects::free`], once nobody has the object's lock any more; whether that was so.
+    ///
+    /// Errors: as those of [`Objects::destroy`].
+    pub fn try_free(&self, object: Object) -> Result<bool> {
+        if !self.segment.is_mine() {
+            return Err(Error::Forked);
+        }
+        let (which, index) = kind(object);
+        let chunk = self.kind(which).chunks.get((index / CHUNK) as usize).copied();
+        let entry = chunk.ok_or(Error::OutOfBounds)? + ENTRY * u64::from(index % CHUNK);
+        let lock = Lock::at(self.segment.memory().u64(entry + LOCK)?);
+        let me = self.segment.owner();
+        // What was left half done went with the object.
+        if lock.lock(me, &*self.segment, Duration::ZERO).is_none() {
+            return Ok(false);
+        }
+        lock.unlock(me);
+        self.free(object).map(|()| true)
     }
 }
 
@@ -439,6 +507,10 @@ impl Host {
         let (kind, index) = kind(object);
         let mut entries = self.entries[kind].write().unwrap_or_else(|e| e.into_inner());
         let index = index as usize;
+        // Another thread may have found a later one meanwhile: what is known never becomes older.
+        if fresh.is_some_and(|layout| !self.is_current(&layout)) {
+            fresh = copy(self.memory(), directory, object);
+        }
         match entries.get_mut(index) {
             // An entry that stands elsewhere than before is a lie.
             Some(Some(known)) => {
@@ -510,6 +582,13 @@ impl Host {
     #[inline]
     pub fn with<'a>(&'a self, held: &'a Held) -> View<'a> {
         View { host: self, memory: self.memory(), held, mine: self.me.is_mine() }
+    }
+
+    /// Rings for the asynchronous events of the object with this entry. Its bell is another one when the context goes that
+    /// the object was made in and others have it open, so it is looked up each time.
+    fn ring_alert(&self, entry: Option<u64>) {
+        let word = entry.and_then(|entry| self.memory().u64(entry + BELLS).ok());
+        self.ring_bell(word.and_then(|word| bell_number(word.load(Ordering::Acquire) >> 32)));
     }
 
     /// Rings; `false` when the bell is there and cannot be reached.
@@ -716,12 +795,18 @@ impl Transport for View<'_> {
         }
     }
 
+    /// By the queues as they are now: those at hand may have been resized.
+    #[cold]
+    fn repair(&self, object: Object) -> std::result::Result<(), LockError> {
+        run(self.host, Repair::new(object))
+    }
+
     fn bell(&self, cq: u32) -> bool {
         self.host.ring_bell(self.used(Object::Cq(cq), |layout| layout.shape.bell).flatten())
     }
 
     fn alert(&self, object: Object) {
-        self.host.ring_bell(self.used(object, |layout| layout.shape.alert).flatten());
+        self.host.ring_alert(self.used(object, |layout| layout.entry));
     }
 }
 
@@ -775,7 +860,7 @@ impl Transport for Host {
     }
 
     fn alert(&self, object: Object) {
-        self.ring_bell(self.used(object).and_then(|layout| layout.shape.alert));
+        self.ring_alert(self.used(object).map(|layout| layout.entry));
     }
 }
 
@@ -784,10 +869,12 @@ mod tests {
     use super::super::bell::Bell;
     use super::super::testing::{TestDir, in_child};
     use super::*;
+    use crate::core::claim::Claim;
     use crate::core::completion::{Armed, Completion};
     use crate::core::deliver::{Deliver, Delivered};
+    use crate::core::receive::{ReceiveRequest, post};
     use crate::core::shared::{CqWord, QpJournal, QpWord, SrqWord, Take};
-    use crate::core::transport::{acquire, run};
+    use crate::core::transport::{Machine, Operation, Progress, acquire};
     use crate::core::verbs::WcOpcode;
 
     const SHAPE: Shape = Shape { capacity: 8, receive_words: 8, bell: None, alert: None };
@@ -957,6 +1044,102 @@ mod tests {
         assert_eq!(after, (0, 1));
         waiter.unlock(qp);
         assert_eq!(own.lock(qp), Ok(Locked::Clean));
+    }
+
+    #[test]
+    fn a_repair_goes_by_the_queues_as_they_are_whatever_was_known_of_them() {
+        let completion = Completion::flushed(1, WcOpcode::Recv, 1);
+        // Resized before the sender who dies, or after.
+        for (shared, before) in [(false, false), (false, true), (true, false), (true, true)] {
+            // However far the delivery got: what was published uses up its request.
+            for life in 0.. {
+                let dir = TestDir::new("objects");
+                let (objects, own, peer, qp, cq) = pair(&dir);
+                let srq = objects.create(Object::Srq(0), SHAPE).unwrap();
+                let queue = if shared { srq } else { qp };
+                for wr_id in 0..4 {
+                    post(&own, queue, &ReceiveRequest { wr_id, sges: [].into() }).unwrap();
+                }
+                // Somebody who knows the queues as they are now.
+                let held = peer.find([Some(qp), Some(srq), Some(cq)]);
+                let view = peer.with(&held);
+                let resize = || {
+                    for (object, words) in [(srq, SHAPE.receive_words), (cq, ENTRY_WORDS)] {
+                        acquire(&own, object).unwrap();
+                        let from = own.offset(first_word(object)).unwrap();
+                        let copy = |memory: &Mapping, to| {
+                            for word in 0..8 * u64::from(words) {
+                                let word = |at| memory.u64(at + 8 * word).unwrap();
+                                word(to).store(word(from).load(Ordering::Relaxed), Ordering::Relaxed);
+                            }
+                        };
+                        objects.resize(object, 16, words, copy).unwrap();
+                        own.unlock(object);
+                    }
+                };
+                if before {
+                    resize();
+                }
+                assert_eq!(own.lock(qp), Ok(Locked::Clean));
+                let mut left = life;
+                let mut done = true;
+                if shared {
+                    done = until_death(&own, Claim::new(0, 0), &mut left);
+                }
+                let take = if shared { Take::Claim } else { Take::Head(1) };
+                done = done && until_death(&own, Deliver::receive(0, take, 0, &completion, false), &mut left);
+                if done {
+                    own.unlock(qp);
+                } else {
+                    own.abandon(qp);
+                }
+                if !before {
+                    resize();
+                }
+                assert_eq!(acquire(&view, qp), Ok(()));
+                view.unlock(qp);
+                // The owner visits its queues sooner or later.
+                for object in [srq, cq] {
+                    acquire(&own, object).unwrap();
+                    own.unlock(object);
+                }
+                let load = |word| own.load(word);
+                let published = load(Word::Cq(0, CqWord::Tail));
+                let (head, claim) = if shared {
+                    (load(Word::Srq(0, SrqWord::Head)), load(Word::Qp(0, QpWord::Claim)) >> 63)
+                } else {
+                    (load(Word::Qp(0, QpWord::Head)), 0)
+                };
+                assert_eq!(published, head - claim, "shared {shared}, before {before}, after {life} steps");
+                assert_eq!(load(Word::Qp(0, QpWord::Journal)), 0);
+                if done {
+                    assert_eq!(published, 1);
+                    break;
+                }
+            }
+        }
+    }
+
+    fn first_word(object: Object) -> Word {
+        match object {
+            Object::Cq(cq) => Word::Entry { cq, slot: 0, word: 0 },
+            queue => Word::Receive { queue, slot: 0, word: 0 },
+        }
+    }
+
+    /// Carries a machine on for so many steps. What it has locked then is abandoned, as by death.
+    fn until_death<M: Machine>(host: &Host, mut machine: M, left: &mut u32) -> bool {
+        let mut operation = Operation::new(host);
+        while let Some(rest) = left.checked_sub(1) {
+            *left = rest;
+            match machine.step(host) {
+                Progress::Done(_) => return true,
+                progress => {
+                    operation.proceed(&progress).unwrap();
+                }
+            }
+        }
+        false
     }
 
     #[test]

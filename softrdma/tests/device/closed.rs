@@ -160,3 +160,36 @@ fn one_that_sleeps_is_woken_to_help() {
     });
     assert_eq!((sender.wait(), receiver.wait()), (0, 0));
 }
+
+/// One that does not look is not woken again and again.
+#[test]
+fn one_that_needs_help_rings_once() {
+    let folder = Folder::new();
+    let words = Words::new();
+    let node = Node::new(&folder);
+    let channel = Channel::new(&node.device).unwrap();
+    let cq = node.cq(64, Some(&channel), 5);
+    let qp = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
+    let end = node.end_of(qp, cq);
+    let sender = Child::run(|| {
+        // SAFETY: plain system call; the other side would wait for one that failed.
+        unsafe { libc::alarm(60) };
+        forbid_direct_copies();
+        let node = Node::new(&folder);
+        let own = node.end(QpType::Rc);
+        words.put(0, &[u64::from(own.qp.qp_num())]);
+        words.get::<1>(0);
+        bring_up(&own.qp, &attributes(end.qp.qp_num()), QpState::Rts);
+        own.remote(2, Opcode::RdmaWrite, 0, LEN, (end.memory.addr(0), end.region.rkey));
+        // Where help is likely to be needed it is there before.
+        assert!([Status::RetryExcErr, Status::Success].contains(&own.poll().status));
+    });
+    let [peer] = words.get(1);
+    bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
+    words.put(1, &[0]);
+    assert_eq!(sender.wait(), 0);
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: FIONREAD writes one int.
+    unsafe { libc::ioctl(channel.fd(), libc::FIONREAD, &raw mut bytes) };
+    assert!(bytes <= 1, "{bytes}");
+}

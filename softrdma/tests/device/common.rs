@@ -14,6 +14,7 @@ use softrdma::device::{
     Path, QpInit, QueuePair, Region, Settings, SharedReceiveQueue, Wr,
 };
 use softrdma::host::folder::Config;
+use softrdma::host::segment::{Peer, Segment};
 
 /// The address of every device here.
 pub const GID: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0xff, 0xfe, 0, 0, 1];
@@ -50,6 +51,14 @@ impl Folder {
         let device = Device::open(&Settings { folder, copying: copying() }).unwrap();
         device.set_gids(&[GID]);
         device
+    }
+
+    /// One more process among the devices, by the parts that they are made of, and its view of the device in slot 0.
+    pub fn stranger(&self) -> (Arc<Segment>, Arc<Peer>) {
+        let folder = softrdma::host::folder::Folder::open(&Config { path: self.0.join("f"), group: None });
+        let own = Arc::new(Segment::create(Arc::new(folder.unwrap())).unwrap());
+        let peer = Arc::new(Peer::open(own.folder(), 0).unwrap());
+        (own, peer)
     }
 }
 

@@ -365,6 +365,39 @@ fn xrc_domains_are_those_of_their_files() {
     assert!(matches!(open(fd(&one), false, false), Err(Error::NotFound)));
 }
 
+#[test]
+fn who_opened_a_queue_pair_is_told_of_its_events_when_its_maker_is_gone() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let domain = XrcDomain::open(&node.device, None, true, false).unwrap();
+    let cq = node.cq(1, None, 0);
+    let init = QpInit { xrcd: Some(domain.clone()), ..node.init(QpType::XrcRecv, &cq) };
+    let qp = QueuePair::new(&node.device, &init).unwrap();
+    let others = [0, 1].map(|_| softrdma::device::EventQueue::new(&node.device).unwrap());
+    let opened =
+        [5, 6].map(|n| softrdma::device::OpenedQp::open(&domain, qp.qp_num(), &others[n - 5], n).unwrap());
+    bring_up(&qp, &attributes(77), QpState::Rts);
+    // What nobody has looked at yet is not lost, and what comes finds another bell.
+    set_state(&qp, QpState::Err);
+    assert!(node.has_event() && !readable(others[0].fd(), 0));
+    qp.destroy().unwrap();
+    assert!(!node.has_event());
+    for (queue, cookie) in others.iter().zip(5..) {
+        assert!(readable(queue.fd(), 0));
+        assert_eq!(queue.next().unwrap(), (Event::QpLastWqeReached, cookie));
+        assert!(!readable(queue.fd(), 0));
+    }
+    let left = opened[1].queue_pair();
+    set_state(left, QpState::Reset);
+    bring_up(left, &attributes(77), QpState::Rts);
+    opened[0].close().unwrap();
+    set_state(left, QpState::Err);
+    assert!(readable(others[1].fd(), 0) && !readable(others[0].fd(), 0) && !node.has_event());
+    assert_eq!(others[1].next().unwrap(), (Event::QpLastWqeReached, 6));
+    assert!(!readable(others[1].fd(), 0));
+    opened[1].close().unwrap();
+}
+
 /// An event of a queue pair that is open twice, with the cookies 7 and 5.
 fn device_events(node: &Node, qp: &QueuePair) {
     bring_up(qp, &attributes(77), QpState::Rts);

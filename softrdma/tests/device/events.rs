@@ -130,6 +130,32 @@ fn one_channel_serves_many_queues() {
 }
 
 #[test]
+fn two_who_take_events_at_once_leave_no_byte_behind() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let channel = Channel::new(&node.device).unwrap();
+    let ends = [0, 1].map(|n| {
+        let cq = node.cq(16, Some(&channel), n);
+        let qp = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
+        bring_up(&qp, &attributes(77), QpState::Rts);
+        set_state(&qp, QpState::Err);
+        node.end_of(qp, cq)
+    });
+    for _ in 0..3000 {
+        ends.iter().for_each(|end| end.cq.arm(false).unwrap());
+        std::thread::scope(|s| {
+            let takers = [0, 1].map(|_| s.spawn(|| channel.next().unwrap()));
+            ends.iter().for_each(|end| end.receive(1, 0, 8));
+            let mut taken = takers.map(|taker| taker.join().unwrap());
+            taken.sort_unstable();
+            assert_eq!(taken, [0, 1]);
+        });
+        assert!(!readable(channel.fd(), 0));
+        ends.iter().for_each(|end| assert_eq!(end.poll().wr_id, 1));
+    }
+}
+
+#[test]
 fn the_first_message_in_rtr_establishes() {
     let folder = Folder::new();
     let node = Node::new(&folder);

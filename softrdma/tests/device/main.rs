@@ -7,4 +7,5 @@ mod events;
 mod messages;
 mod processes;
 mod random;
+mod stopped;
 mod stress;

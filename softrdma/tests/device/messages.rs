@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use softrdma::core::keys::Bind;
+use softrdma::core::receive::Sge;
 use softrdma::core::request::{BindWindow, Operands, Rejected};
 use softrdma::core::timers::ack_timeout;
 use softrdma::core::verbs::{
@@ -12,6 +13,8 @@ use softrdma::device::{
     Attributes, Data, Datagram, QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType, WindowType, Wr,
     XrcDomain,
 };
+
+use softrdma::host::keys;
 
 use crate::common::*;
 
@@ -71,7 +74,7 @@ fn gathered_scattered_and_inline() {
     other.done(3);
     assert_eq!(other.memory.bytes(0, 64), bytes);
     other.receive(5, 0, 100);
-    let sges = [one.sge(10, 20), one.sge(100, 30)].map(|sge| softrdma::core::receive::Sge { lkey: 0, ..sge });
+    let sges = [one.sge(10, 20), one.sge(100, 30)].map(|sge| Sge { lkey: 0, ..sge });
     one.qp.post_send(&Wr { data: Data::InlineSges(&sges), ..wr(6, Opcode::Send, &[]) }).unwrap();
     one.done(6);
     assert_eq!(other.done(5).byte_len, 50);
@@ -328,11 +331,41 @@ fn refusals_break_both_sides() {
     assert!(!node.has_event() || node.event() == Event::QpReqErr);
 
     let (_folder, _node, one, other) = pair(QpType::Rc);
-    let wrong = [softrdma::core::receive::Sge { lkey: 3, ..one.sge(0, 8) }];
+    let wrong = [Sge { lkey: 3, ..one.sge(0, 8) }];
     other.receive(5, 0, 8);
     one.qp.post_send(&wr(1, Opcode::Send, &wrong)).unwrap();
     assert_eq!(one.poll().status, Status::LocProtErr);
     assert_eq!((one.qp.state(), other.qp.state()), (QpState::Err, QpState::Rts));
+}
+
+#[test]
+fn memory_that_is_written_to_is_not_given_back() {
+    const LEN: usize = 32 << 20;
+    let (_folder, node, one, other) = pair(QpType::Rc);
+    let buffers = [Buffer::new(LEN), Buffer::new(LEN)];
+    let register = |buffer: &Buffer| {
+        node.device.register(node.pd, buffer.addr(0), LEN as u64, buffer.addr(0), ALL).unwrap()
+    };
+    buffers[0].fill(0, &[1]);
+    buffers[0].fill(LEN - 1, &[1]);
+    let (from, to) = (register(&buffers[0]), register(&buffers[1]));
+    std::thread::scope(|s| {
+        let reader = s.spawn(|| {
+            let sges = [Sge { addr: buffers[1].addr(0), length: LEN as u32, lkey: to.lkey }];
+            let operands = Operands::Remote { addr: buffers[0].addr(0), rkey: from.rkey, length: LEN as u64 };
+            one.qp.post_send(&Wr { operands, ..wr(1, Opcode::RdmaRead, &sges) }).unwrap();
+            one.done(1);
+        });
+        while buffers[1].bytes(0, 1) == [0] {
+            std::hint::spin_loop();
+        }
+        // Under way: from here on the last byte is the program's again.
+        assert_eq!(node.device.deregister(to.lkey), Ok(()));
+        buffers[1].fill(LEN - 1, &[7]);
+        reader.join().unwrap();
+    });
+    assert_eq!(buffers[1].bytes(LEN - 1, 1), [7]);
+    assert_eq!(other.qp.state(), QpState::Rts);
 }
 
 #[test]
@@ -373,6 +406,45 @@ fn windows_open_and_close() {
     assert_eq!(device.free_window(rkey), Ok(()));
 }
 
+#[test]
+fn whoever_uses_a_window_is_waited_for() {
+    let (folder, node, _one, other) = pair(QpType::Rc);
+    let (stranger, peer) = folder.stranger();
+    let table = peer.root(keys::ROOT).unwrap();
+    let use_it = |rkey| keys::pin(peer.memory(), table, rkey, stranger.owner(), &*stranger).unwrap();
+    let device = &node.device;
+    let window = device.alloc_window(node.pd, WindowType::Two).unwrap();
+    let bind = |wr_id, window, key8| {
+        let bind = Bind { addr: other.memory.addr(0), length: 100, access: Access::REMOTE_WRITE };
+        let operands = Operands::Bind(BindWindow { window, key8, region: other.region.lkey, bind });
+        other.qp.post_send(&Wr { operands, ..wr(wr_id, Opcode::BindMw, &[]) }).unwrap();
+        other.done(wr_id);
+        window & !0xff | u32::from(key8)
+    };
+    let rkey = bind(1, window, 0x41);
+    let used = use_it(rkey);
+    std::thread::scope(|s| {
+        let closes = s.spawn(|| {
+            let close = Wr { operands: Operands::Key(rkey), ..wr(2, Opcode::LocalInv, &[]) };
+            other.qp.post_send(&close).unwrap();
+            other.done(2);
+        });
+        std::thread::sleep(Duration::from_millis(1500));
+        assert!(!closes.is_finished());
+        drop(used);
+        closes.join().unwrap();
+    });
+    let rkey = bind(3, rkey, 0x42);
+    let used = use_it(rkey);
+    assert!(keys::invalidate(peer.memory(), table, rkey));
+    std::thread::scope(|s| {
+        let ends = s.spawn(|| assert_eq!(device.deregister(other.region.lkey), Ok(())));
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!ends.is_finished());
+        drop(used);
+    });
+}
+
 fn shared(node: &Node, max_wr: u32) -> std::sync::Arc<SharedReceiveQueue> {
     let init = SrqInit {
         pd: node.pd,
@@ -385,6 +457,54 @@ fn shared(node: &Node, max_wr: u32) -> std::sync::Arc<SharedReceiveQueue> {
         cookie: 3,
     };
     SharedReceiveQueue::new(&node.device, &init).unwrap()
+}
+
+/// Requests that queue pairs held come back when these are reset, however many were posted in their place.
+#[test]
+fn a_shared_queue_loses_no_request_that_comes_back() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let srq = shared(&node, 3);
+    let home = node.end(QpType::Rc);
+    let target = || {
+        let cq = node.cq(16, None, 1);
+        let init = QpInit { srq: Some(srq.clone()), ..node.init(QpType::Rc, &cq) };
+        node.end_of(QueuePair::new(&node.device, &init).unwrap(), cq)
+    };
+    let pairs = [(node.end(QpType::Rc), target()), (node.end(QpType::Rc), target())];
+    (1..4).for_each(|wr_id| post_shared(&srq, wr_id, &home, wr_id as usize * 4096, 4096));
+    // Memory that is not there any more: the message is lost when its target holds a request already.
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: fresh memory, which nobody else uses.
+    let gone = unsafe { libc::mmap(std::ptr::null_mut(), 4096, protection, flags, -1, 0) };
+    let region = node.device.register(node.pd, gone as u64, 4096, gone as u64, ALL).unwrap();
+    // SAFETY: as above.
+    unsafe { libc::munmap(gone, 4096) };
+    for (sender, target) in &pairs {
+        connect(&sender.qp, &target.qp);
+        let lost = [Sge { addr: gone as u64, length: 4096, lkey: region.lkey }];
+        sender.qp.post_send(&wr(9, Opcode::Send, &lost)).unwrap();
+        assert_eq!(sender.poll().status, Status::LocProtErr);
+    }
+    (4..6).for_each(|wr_id| post_shared(&srq, wr_id, &home, wr_id as usize * 4096, 4096));
+    assert_eq!(srq.post(6, &[]), Err(Rejected::Full));
+    for (sender, target) in &pairs {
+        set_state(&sender.qp, QpState::Reset);
+        set_state(&target.qp, QpState::Reset);
+    }
+    let (sender, target) = &pairs[0];
+    connect(&sender.qp, &target.qp);
+    let mut received: Vec<u64> = (0..5)
+        .map(|n| {
+            sender.send(10 + n, 0, 4096);
+            sender.done(10 + n);
+            target.poll().wr_id
+        })
+        .collect();
+    received.sort_unstable();
+    assert_eq!(received, [1, 2, 3, 4, 5]);
+    assert_eq!((srq.max_wr(), node.device.deregister(region.lkey)), (3, Ok(())));
 }
 
 #[test]

@@ -29,6 +29,14 @@ pub struct Sent {
     pub waits: Option<Outcome>,
 }
 
+impl Sent {
+    /// Whether it uses up a receive request.
+    pub fn receives(&self) -> bool {
+        use Opcode::{RdmaWriteWithImm, Send, SendWithImm, SendWithInv};
+        matches!(self.opcode, Send | SendWithImm | SendWithInv | RdmaWriteWithImm)
+    }
+}
+
 /// Where receive requests are posted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Posted {

@@ -67,6 +67,9 @@ struct Totals {
     early: u64,
     claims_left: u64,
     overruns: u64,
+    resized: u64,
+    outdated: u64,
+    invalidated: u64,
 }
 
 impl Totals {
@@ -85,6 +88,9 @@ impl Totals {
             self.early,
             self.claims_left,
             self.overruns,
+            self.resized,
+            self.outdated,
+            self.invalidated,
         ];
         assert!(all.iter().all(|&count| count > 0), "something never happened: {self:?}");
     }
@@ -148,6 +154,8 @@ fn new_process(random: &Random, small_queues: bool) -> Process {
         polled: RefCell::default(),
         written: RefCell::new(HashMap::new()),
         results: RefCell::new(HashMap::new()),
+        invalidated: RefCell::default(),
+        routes: RefCell::default(),
         counter: Cell::new(0),
         swapped: Cell::new(0),
     }
@@ -246,6 +254,10 @@ fn plan(random: &Random, processes: &[Process], ledger: &mut Ledger, span: u64) 
         0 => Act::Break(from.1),
         1 if ready => Act::Drain(from.1),
         2 if config.qp_type == QpType::Ud => Act::Reset(from.1),
+        3 | 4 => Act::Resize(match config.srq.filter(|_| random.once_in(2)) {
+            Some(srq) => Object::Srq(srq),
+            None => Object::Cq(config.recv_cq),
+        }),
         _ if ready && config.qp_type != QpType::XrcRecv => {
             let to = if config.qp_type == QpType::Ud {
                 let datagrams: Vec<_> = ends
@@ -272,6 +284,7 @@ fn new_request(random: &Random, config: &Config, from: End, to: End, ledger: &mu
         QpType::Uc => {
             random.pick(&[Opcode::Send, Opcode::SendWithImm, Opcode::RdmaWrite, Opcode::RdmaWriteWithImm])
         }
+        QpType::Rc if random.once_in(8) => Opcode::SendWithInv,
         _ => random.pick(&[
             Opcode::Send,
             Opcode::Send,
@@ -381,6 +394,8 @@ fn check(world: &World, totals: &mut Totals) {
     totals.recoveries += world.recoveries.get();
     totals.staged += world.staged.get();
     totals.early += world.early.get();
+    totals.resized += world.resized.get();
+    totals.outdated += world.outdated.get();
     for (lock, owner) in world.held() {
         if world.alive(owner) {
             world.violated(&format!("{lock:?} is still held by a process that lives"));
@@ -533,7 +548,7 @@ fn check_order(world: &World, place: usize) {
             // A reliable queue pair loses none in between.
             let missed = ledger.sent.iter().zip(0..).any(|(sent, number)| {
                 qp_num(sent.from) == completion.src_qp
-                    && matches!(sent.opcode, Opcode::Send | Opcode::SendWithImm | Opcode::RdmaWriteWithImm)
+                    && sent.receives()
                     && before.is_none_or(|before| number > before)
                     && number < message
             });
@@ -568,6 +583,16 @@ fn check_messages(world: &World, totals: &mut Totals) {
             let process = &world.processes[place];
             (0..process.pollers.len() as u32).any(|cq| overran(&process.segment, cq))
         };
+        let invalidated = target.invalidated.borrow().contains(&message);
+        totals.invalidated += u64::from(invalidated);
+        if invalidated
+            && sent.received == 0
+            && world.alive(sent.from.0)
+            && world.alive(sent.to.0)
+            && !overrun(sent.to.0)
+        {
+            fail("invalidated its key and was never received");
+        }
         let Some(status) = sent.status else {
             check_unseen(world, sent, message, overrun(sent.from.0));
             continue;
@@ -583,6 +608,7 @@ fn check_messages(world: &World, totals: &mut Totals) {
             }
             Status::RetryExcErr => totals.retry_exceeded += 1,
             Status::LocProtErr => totals.local_errors += 1,
+            Status::RemAccessErr if sent.opcode == Opcode::SendWithInv => fail("found its key invalid"),
             Status::RemInvReqErr | Status::RemAccessErr | Status::RemOpErr => totals.refused += 1,
             other => fail(&format!("ends with {other:?}")),
         }
@@ -592,7 +618,7 @@ fn check_messages(world: &World, totals: &mut Totals) {
         if status == Status::Success && !sent.signalled {
             fail("completes without being asked to");
         }
-        let receives = matches!(sent.opcode, Opcode::Send | Opcode::SendWithImm | Opcode::RdmaWriteWithImm);
+        let receives = sent.receives();
         let reliable = config.qp_type.is_reliable();
         if status != Status::Success && sent.received > 0 {
             fail("failed and was received");

@@ -14,7 +14,7 @@ use softrdma::core::respond::{MoveError, Payload, Queues, Respond, Want};
 use softrdma::core::responder::{GRH_BYTES, Incoming, Remote, Target};
 use softrdma::core::shared::{Events, Memory, Object, QpWord, Word, slot};
 use softrdma::core::timers::ack_timeout;
-use softrdma::core::transport::Progress;
+use softrdma::core::transport::{LockError, Progress};
 use softrdma::core::verbs::{Access, Event, Opcode, QpState, QpType, Status, WcFlags};
 
 use crate::ledger::{Posted, Receive, word};
@@ -149,6 +149,24 @@ async fn perform(world: &World, me: Me, act: Act) -> bool {
         }
         Act::Reset(qp) => {
             reset_whole(world, me, qp).await;
+            true
+        }
+        Act::Resize(object) => {
+            world.acquire(me, me.0, object).await;
+            let capacity = process.segment.capacity(object);
+            // Between two sizes.
+            let (small, large) = match object {
+                Object::Cq(_) if world.small_queues => (2, 4),
+                Object::Cq(_) => (256, 512),
+                _ => (16, 32),
+            };
+            let next = if capacity == small { large } else { small };
+            if process.segment.resize(object, next) {
+                world.note(me.0, "resizes", || format!("{object:?}"));
+                world.resized.set(world.resized.get() + 1);
+            }
+            world.pause().await;
+            world.release(me, me.0, object);
             true
         }
         Act::Drain(qp) => {
@@ -337,13 +355,18 @@ fn check_patience(world: &World, me: Me, qp: u32, completion: &Completion) {
 fn record(world: &World, request: &Request, outcome: Outcome, early: bool) {
     let mut ledger = world.ledger.borrow_mut();
     let sent = &mut ledger.sent[request.wr_id as usize];
-    let waited = sent.waits.replace(outcome);
-    let same =
-        waited.is_some_and(|waited| std::mem::discriminant(&waited) == std::mem::discriminant(&outcome));
+    // Only an answer ends the wait for one.
+    let waits_on = match outcome {
+        Outcome::ReceiverNotReady(_) => matches!(sent.waits, Some(Outcome::ReceiverNotReady(_))),
+        Outcome::NoAnswer => true,
+        _ => false,
+    };
+    if early && waits_on {
+        world.early.set(world.early.get() + 1);
+        return;
+    }
+    sent.waits = Some(outcome);
     match outcome {
-        Outcome::ReceiverNotReady(_) | Outcome::NoAnswer if early && same => {
-            world.early.set(world.early.get() + 1)
-        }
         Outcome::ReceiverNotReady(_) => {
             sent.not_ready += 1;
             sent.unanswered_since = None;
@@ -375,17 +398,50 @@ async fn attempt(world: &World, me: Me, qp: u32, request: &Request) -> Outcome {
     if !world.alive(end.0) {
         return Outcome::NoAnswer;
     }
-    world.acquire(me, end.0, Object::Qp(end.1)).await;
-    let outcome = respond(world, me, qp, end, request).await;
-    world.release(me, end.0, Object::Qp(end.1));
+    let mut outcome = Outcome::NoAnswer;
+    for _ in 0..3 {
+        let known = queues_now(world, end);
+        let known = *world.processes[me.0].routes.borrow_mut().entry((qp, end)).or_insert(known);
+        world.acquire(me, end.0, Object::Qp(end.1)).await;
+        match respond(world, me, qp, end, request, known).await {
+            Ok(done) => {
+                world.release(me, end.0, Object::Qp(end.1));
+                outcome = done;
+                break;
+            }
+            Err(why) => {
+                world.abandon(me, end.0, Object::Qp(end.1));
+                if why == LockError::Busy {
+                    break;
+                }
+                world.outdated.set(world.outdated.get() + 1);
+                world.processes[me.0].routes.borrow_mut().remove(&(qp, end));
+            }
+        }
+    }
     if !matches!(outcome, Outcome::Done(_)) {
         world.note(me.0, "is told", || format!("{} {outcome:?}", request.wr_id));
     }
     outcome
 }
 
-/// The responder's part, behind the target's lock.
-async fn respond(world: &World, me: Me, qp: u32, end: (usize, u32), request: &Request) -> Outcome {
+/// A target's completion queue and shared receive queue, by how often they were resized.
+fn queues_now(world: &World, end: (usize, u32)) -> [u32; 2] {
+    let process = &world.processes[end.0];
+    let config = &process.configs[end.1 as usize];
+    let srq = config.srq.map_or(0, |srq| process.segment.generation(Object::Srq(srq)));
+    [process.segment.generation(Object::Cq(config.recv_cq)), srq]
+}
+
+/// The responder's part, behind the target's lock. `known` is what the sender knows of its queues.
+async fn respond(
+    world: &World,
+    me: Me,
+    qp: u32,
+    end: (usize, u32),
+    request: &Request,
+    known: [u32; 2],
+) -> Result<Outcome, LockError> {
     let config = &world.processes[end.0].configs[end.1 as usize];
     let segment = &world.processes[end.0].segment;
     let target = Target {
@@ -423,11 +479,20 @@ async fn respond(world: &World, me: Me, qp: u32, end: (usize, u32), request: &Re
         .collect();
     let at_hand = request.opcode != Opcode::RdmaRead && world.random.once_in(2);
     let queues = Queues { qp: end.1, cq: config.recv_cq, srq: config.srq };
+    let window = Key {
+        kind: Kind::Window2 { qp_num: target.qp_num },
+        valid: !world.processes[end.0].invalidated.borrow().contains(&request.wr_id),
+        pd: 1,
+        start: 0,
+        length: 8,
+        access: Access::NONE,
+    };
+    let window = (request.opcode == Opcode::SendWithInv).then_some(window);
     let mut respond =
-        Respond::new(target, queues, incoming, key(rkey), None).with_payload(at_hand.then_some(&payload));
+        Respond::new(target, queues, incoming, key(rkey), window).with_payload(at_hand.then_some(&payload));
     loop {
         match respond.step(segment, key) {
-            Want::Done(outcome) => return outcome,
+            Want::Done(outcome) => return Ok(outcome),
             Want::Move(payload) => {
                 match payload {
                     Payload::Receive(receive) => {
@@ -437,9 +502,23 @@ async fn respond(world: &World, me: Me, qp: u32, end: (usize, u32), request: &Re
                 }
                 respond.moved(segment, fate(world, end, request));
             }
-            Want::Invalidate(_) => world.violated("nobody asked to invalidate"),
+            Want::Invalidate(key) => {
+                if !world.processes[end.0].invalidated.borrow_mut().insert(u64::from(key)) {
+                    world.violated("a key is invalidated twice");
+                }
+            }
             Want::Transport(Progress::Continue) => {}
-            Want::Transport(Progress::Lock(object)) => world.acquire(me, end.0, object).await,
+            // A living process keeps it too long.
+            Want::Transport(Progress::Lock(_)) if world.random.once_in(200) => return Err(LockError::Busy),
+            Want::Transport(Progress::Lock(object)) => {
+                world.acquire(me, end.0, object).await;
+                let [cq, srq] = known;
+                let held = if matches!(object, Object::Cq(_)) { cq } else { srq };
+                if segment.generation(object) != held {
+                    world.release(me, end.0, object);
+                    return Err(LockError::Gone);
+                }
+            }
             Want::Transport(Progress::Unlock(object)) => world.release(me, end.0, object),
             Want::Transport(Progress::Bell(cq)) => world.bell(end.0, cq),
             Want::Transport(Progress::Alert(object)) => world.alert(end.0, object),
@@ -621,6 +700,11 @@ fn check_content(
         world.violated(&format!("message {message} arrives with other data"));
     }
     let sent = &mut ledger.sent[message as usize];
+    if completion.flags.has(WcFlags::WITH_INV)
+        && !world.processes[process].invalidated.borrow().contains(&message)
+    {
+        world.violated(&format!("message {message} arrives before it has invalidated its key"));
+    }
     sent.received += 1;
     if sent.received > 1 {
         world.violated(&format!("message {message} arrives twice"));

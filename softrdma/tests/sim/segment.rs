@@ -1,9 +1,9 @@
 //! The shared memory of one simulated process.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use softrdma::core::receive::RECEIVE_WORDS;
-use softrdma::core::shared::{ATTRIBUTES, CqWord, Memory, Object, QpWord, SrqWord, Word};
+use softrdma::core::shared::{ATTRIBUTES, CqWord, Memory, Object, QpWord, SrqWord, Word, held, slot};
 
 /// Words of one receive request here: up to two pieces of memory.
 pub const RECEIVE: u32 = 6;
@@ -13,21 +13,29 @@ pub const ENTRY_WORDS: u32 = 19;
 
 struct Queue {
     words: Vec<Cell<u64>>,
-    ring: Vec<Cell<u64>>,
-    capacity: u32,
+    ring: RefCell<Vec<Cell<u64>>>,
+    stride: u32,
+    capacity: Cell<u32>,
+    /// How often it was resized.
+    generation: Cell<u32>,
     attributes: Vec<Cell<u64>>,
 }
 
 impl Queue {
     fn new(words: u32, capacity: u32, stride: u32) -> Self {
-        let zeroed = |count: u32| (0..count).map(|_| Cell::new(0)).collect();
         Self {
             words: zeroed(words),
-            ring: zeroed(capacity * stride),
-            capacity,
+            ring: zeroed(capacity * stride).into(),
+            stride,
+            capacity: capacity.into(),
+            generation: 0.into(),
             attributes: zeroed(ATTRIBUTES),
         }
     }
+}
+
+fn zeroed(count: u32) -> Vec<Cell<u64>> {
+    (0..count).map(|_| Cell::new(0)).collect()
 }
 
 /// Queue pairs, shared receive queues and completion queues, each with its ring.
@@ -42,7 +50,7 @@ pub struct Segment {
 impl Segment {
     pub fn add_qp(&mut self, capacity: u32) -> u32 {
         self.qps.push(Queue::new(QpWord::COUNT, capacity, RECEIVE));
-        self.claimed.push((0..RECEIVE_WORDS).map(|_| Cell::new(0)).collect());
+        self.claimed.push(zeroed(RECEIVE_WORDS));
         self.qps.len() as u32 - 1
     }
 
@@ -62,14 +70,49 @@ impl Segment {
         qps.chain(srqs).chain((0..self.cqs.len() as u32).map(Object::Cq)).collect()
     }
 
+    /// Gives a shared receive queue or completion queue another ring, unless more waits in it. By the owner, behind its
+    /// lock.
+    #[allow(dead_code, reason = "only the simulator's processes do")]
+    pub fn resize(&self, object: Object, capacity: u32) -> bool {
+        let (head, tail) = match object {
+            Object::Qp(_) => return false,
+            Object::Srq(srq) => (Word::Srq(srq, SrqWord::Head), Word::Srq(srq, SrqWord::Tail)),
+            Object::Cq(cq) => (Word::Cq(cq, CqWord::Head), Word::Cq(cq, CqWord::Tail)),
+        };
+        let (head, tail) = (self.load(head), self.load(tail));
+        let queue = self.queue(object);
+        let Some(waiting) = held(head, tail, queue.capacity.get().min(capacity)) else { return false };
+        let ring = zeroed(capacity * queue.stride);
+        for count in (0..waiting).map(|n| (head as u32).wrapping_add(n)) {
+            for word in 0..queue.stride {
+                let at = |capacity| (slot(count, capacity) * queue.stride + word) as usize;
+                ring[at(capacity)].set(queue.ring.borrow()[at(queue.capacity.get())].get());
+            }
+        }
+        *queue.ring.borrow_mut() = ring;
+        queue.capacity.set(capacity);
+        queue.generation.set(queue.generation.get() + 1);
+        true
+    }
+
+    /// Changes with each resize.
+    #[allow(dead_code, reason = "only the simulator's processes resize")]
+    pub fn generation(&self, object: Object) -> u32 {
+        self.queue(object).generation.get()
+    }
+
     /// Overwrites every word with these, over and over.
     #[allow(dead_code, reason = "the simulator's processes do not lie")]
     pub fn fill(&self, lies: &[u64]) {
         let queues = self.qps.iter().chain(&self.srqs).chain(&self.cqs);
-        let words = queues.flat_map(|queue| queue.words.iter().chain(&queue.ring));
-        for (word, lie) in words.chain(self.claimed.iter().flatten()).zip(lies.iter().cycle()) {
-            word.set(*lie);
+        let mut lies = lies.iter().cycle();
+        let mut lie =
+            |words: &[Cell<u64>]| words.iter().zip(&mut lies).for_each(|(word, lie)| word.set(*lie));
+        for queue in queues {
+            lie(&queue.words);
+            lie(&queue.ring.borrow());
         }
+        self.claimed.iter().for_each(|words| lie(words));
     }
 
     fn queue(&self, object: Object) -> &Queue {
@@ -80,28 +123,28 @@ impl Segment {
         }
     }
 
-    fn cell(&self, word: Word) -> &Cell<u64> {
-        match word {
-            Word::Qp(qp, word) => &self.qps[qp as usize].words[word as usize],
-            Word::Srq(srq, word) => &self.srqs[srq as usize].words[word as usize],
-            Word::Cq(cq, word) => &self.cqs[cq as usize].words[word as usize],
-            Word::Receive { queue, slot, word } => &self.queue(queue).ring[(slot * RECEIVE + word) as usize],
-            Word::Claimed { qp, word } => &self.claimed[qp as usize][word as usize],
-            Word::Attribute { object, word } => &self.queue(object).attributes[word as usize],
-            Word::Entry { cq, slot, word } => {
-                &self.cqs[cq as usize].ring[(slot * ENTRY_WORDS + word) as usize]
-            }
-        }
+    fn with<T>(&self, word: Word, act: impl FnOnce(&Cell<u64>) -> T) -> T {
+        let (object, slot, word) = match word {
+            Word::Qp(qp, word) => return act(&self.qps[qp as usize].words[word as usize]),
+            Word::Srq(srq, word) => return act(&self.srqs[srq as usize].words[word as usize]),
+            Word::Cq(cq, word) => return act(&self.cqs[cq as usize].words[word as usize]),
+            Word::Claimed { qp, word } => return act(&self.claimed[qp as usize][word as usize]),
+            Word::Attribute { object, word } => return act(&self.queue(object).attributes[word as usize]),
+            Word::Receive { queue, slot, word } => (queue, slot, word),
+            Word::Entry { cq, slot, word } => (Object::Cq(cq), slot, word),
+        };
+        let queue = self.queue(object);
+        act(&queue.ring.borrow()[(slot * queue.stride + word) as usize])
     }
 }
 
 impl Memory for Segment {
     fn load(&self, word: Word) -> u64 {
-        self.cell(word).get()
+        self.with(word, Cell::get)
     }
 
     fn store(&self, word: Word, value: u64) {
-        self.cell(word).set(value);
+        self.with(word, |cell| cell.set(value));
     }
 
     fn exists(&self, object: Object) -> bool {
@@ -113,7 +156,7 @@ impl Memory for Segment {
     }
 
     fn capacity(&self, object: Object) -> u32 {
-        self.queue(object).capacity
+        self.queue(object).capacity.get()
     }
 
     fn receive_words(&self, _: Object) -> u32 {

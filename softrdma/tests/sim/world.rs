@@ -4,7 +4,7 @@
 //! futures of a process: nothing of it runs any more, its locks stay taken.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -49,6 +49,8 @@ pub enum Act {
     Reset(u32),
     /// Drains a send queue for a while.
     Drain(u32),
+    /// Gives a shared receive queue or completion queue twice the room, or half.
+    Resize(Object),
 }
 
 /// One simulated process.
@@ -68,6 +70,10 @@ pub struct Process {
     pub written: RefCell<HashMap<u64, Vec<u64>>>,
     /// Results of reads and atomics, by message.
     pub results: RefCell<HashMap<u64, Vec<u64>>>,
+    /// Keys that peers invalidated, by message.
+    pub invalidated: RefCell<HashSet<u64>>,
+    /// The queues of targets as they were when they were looked up: completion queue and shared receive queue.
+    pub routes: RefCell<HashMap<(u32, End), [u32; 2]>>,
     pub counter: Cell<u64>,
     pub swapped: Cell<u64>,
 }
@@ -124,6 +130,10 @@ pub struct World {
     pub staged: Cell<u64>,
     /// Requests tried before their time, in vain.
     pub early: Cell<u64>,
+    /// Queues that got another ring.
+    pub resized: Cell<u64>,
+    /// Requests that met one in the midst.
+    pub outdated: Cell<u64>,
     threads: RefCell<Vec<Thread>>,
     wakes: RefCell<Vec<(usize, Option<usize>)>>,
     sleep: Cell<Option<Wake>>,
@@ -151,6 +161,8 @@ impl World {
             recoveries: Cell::new(0),
             staged: Cell::new(0),
             early: Cell::new(0),
+            resized: Cell::new(0),
+            outdated: Cell::new(0),
             threads: RefCell::default(),
             wakes: RefCell::default(),
             sleep: Cell::new(None),
@@ -160,7 +172,8 @@ impl World {
     }
 
     pub fn alive(&self, process: usize) -> bool {
-        self.processes[process].alive.get()
+        // Nobody is dead.
+        self.processes.get(process).is_some_and(|process| process.alive.get())
     }
 
     pub fn note(&self, process: usize, what: &'static str, detail: impl FnOnce() -> String) {
@@ -321,6 +334,13 @@ impl World {
     pub fn release(&self, me: (usize, usize), place: usize, object: Object) {
         if self.locks.borrow_mut().remove(&(place, object)) != Some(me) {
             self.violated("a lock is given back by somebody else");
+        }
+    }
+
+    /// Lets go of a lock as death would.
+    pub fn abandon(&self, me: (usize, usize), place: usize, object: Object) {
+        if self.locks.borrow_mut().insert((place, object), (usize::MAX, 0)) != Some(me) {
+            self.violated("a lock is abandoned by somebody else");
         }
     }
 

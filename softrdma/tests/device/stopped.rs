@@ -1,0 +1,132 @@
+//! Peers that have a lock and do not go on: stopped by a signal or a debugger. Each of these tests waits for longer than a
+//! lock is waited for.
+
+use std::time::Duration;
+
+use softrdma::core::completion::Armed;
+use softrdma::core::shared::{CqWord, Memory, Object, Word};
+use softrdma::core::transport::{Locked, Transport};
+use softrdma::core::verbs::{QpState, QpType, Status};
+use softrdma::device::{Channel, QueuePair};
+use softrdma::host::objects::{Host, LOCK_LIMIT};
+
+use crate::common::*;
+
+const MARK: u64 = 0x5ca1_ab1e;
+
+#[test]
+fn what_a_stopped_peer_still_writes_to_is_not_used_again() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let (stranger, peer) = folder.stranger();
+    let there = Host::of_peer(stranger, peer);
+    let (qp, cq) = (Object::Qp(0), Object::Cq(0));
+    let end = node.end(QpType::Rc);
+    let objects = [qp, cq].map(|object| {
+        assert_eq!(there.lock(object), Ok(Locked::Clean));
+        there.find([Some(object), None, None])
+    });
+    let words = |object| {
+        (0..128).map(move |n| (n / 8, n % 8)).map(move |(slot, word)| match object {
+            Object::Cq(cq) => Word::Entry { cq, slot, word },
+            queue => Word::Receive { queue, slot, word },
+        })
+    };
+    let before = [words(qp).next(), words(cq).next()].map(|word| there.offset(word.unwrap()).unwrap());
+    let same = |word: Option<Word>, n: usize| there.offset(word.unwrap()) == Some(before[n]);
+    end.qp.destroy().unwrap();
+    end.cq.destroy().unwrap();
+    let others = [0; 4].map(|_| node.end(QpType::Rc));
+    // It goes on.
+    for (object, held) in [qp, cq].into_iter().zip(&objects) {
+        words(object).for_each(|word| there.with(held).store(word, MARK));
+    }
+    for index in 1..=others.len() as u32 {
+        for object in [Object::Qp(index), Object::Cq(index)] {
+            assert!(there.exists(object));
+            assert!(words(object).all(|word| there.load(word) != MARK));
+        }
+    }
+    // Once it is done, nothing is lost.
+    for (object, held) in [qp, cq].into_iter().zip(&objects) {
+        there.with(held).unlock(object);
+    }
+    let _more = [0; 4].map(|_| node.end(QpType::Rc));
+    let again = |n: usize, object: fn(u32) -> Object| (5..9).any(|i| same(words(object(i)).next(), n));
+    assert!(again(0, Object::Qp) && again(1, Object::Cq));
+}
+
+#[test]
+fn completions_that_could_not_be_removed_are_gone_before_the_number_is_used_again() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let (stranger, peer) = folder.stranger();
+    let there = Host::of_peer(stranger, peer);
+    let end = node.end(QpType::Rc);
+    bring_up(&end.qp, &attributes(77), QpState::Rts);
+    set_state(&end.qp, QpState::Err);
+    end.receive(1, 0, 8);
+    end.receive(2, 0, 8);
+    assert_eq!(end.poll().wr_id, 1);
+    assert_eq!(there.lock(Object::Cq(0)), Ok(Locked::Clean));
+    end.qp.destroy().unwrap();
+    assert!(!there.exists(Object::Qp(0)));
+    there.unlock(Object::Cq(0));
+    let _next = node.end(QpType::Rc);
+    assert_eq!(end.try_poll(), None);
+    end.cq.destroy().unwrap();
+}
+
+#[test]
+fn a_queue_pair_breaks_though_its_receives_cannot_be_flushed_now() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let (stranger, peer) = folder.stranger();
+    let there = Host::of_peer(stranger, peer);
+    let end = node.end(QpType::Rc);
+    bring_up(&end.qp, &attributes(77), QpState::Rts);
+    end.receive(1, 0, 8);
+    assert_eq!(there.lock(Object::Cq(0)), Ok(Locked::Clean));
+    set_state(&end.qp, QpState::Err);
+    there.unlock(Object::Cq(0));
+    end.send(7, 0, 8);
+    end.receive(2, 0, 8);
+    let flushed =
+        [end.poll(), end.poll(), end.poll()].map(|completion| (completion.wr_id, completion.status));
+    assert_eq!(flushed, [7, 1, 2].map(|wr_id| (wr_id, Status::WrFlushErr)));
+    assert_eq!((end.try_poll(), end.qp.state()), (None, QpState::Err));
+}
+
+#[test]
+fn a_sleeper_that_could_not_look_looks_again() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let (stranger, peer) = folder.stranger();
+    let there = Host::of_peer(stranger, peer);
+    let channel = Channel::new(&node.device).unwrap();
+    let cq = node.cq(64, Some(&channel), 42);
+    let end = node.end_of(QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap(), cq);
+    bring_up(&end.qp, &attributes(77), QpState::Rts);
+    set_state(&end.qp, QpState::Err);
+    end.cq.arm(false).unwrap();
+    assert_eq!(there.lock(Object::Cq(0)), Ok(Locked::Clean));
+    // Who completes something is stopped between these two.
+    assert!(there.bell(0));
+    std::thread::scope(|s| {
+        let sleeper = s.spawn(|| channel.next().unwrap());
+        std::thread::sleep(LOCK_LIMIT + Duration::from_secs(1));
+        there.store(Word::Cq(0, CqWord::Armed), Armed::No as u64);
+        there.unlock(Object::Cq(0));
+        let woken = (0..50).any(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            sleeper.is_finished()
+        });
+        if !woken {
+            end.cq.arm(false).unwrap();
+            end.receive(1, 0, 8);
+        }
+        assert_eq!(sleeper.join().unwrap(), 42);
+        assert!(woken);
+    });
+    assert!(!readable(channel.fd(), 0));
+}
