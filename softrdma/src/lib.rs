@@ -26,6 +26,7 @@
 //! - A request of a shared receive queue that a message had taken whose sender died within stays with its queue pair
 //!   until the next message there, its error or its reset, as on hardware; it is not put back by itself.
 //! - A process that is stopped (`SIGSTOP`) while it holds a lock holds up its peers until it goes on or dies.
+//!   What they destroy meanwhile keeps its memory and its number until then.
 //! - Memory that a program unmaps while it is registered: few bytes are read and written there in place, and that is a
 //!   fault of the program, where a real device has the pages pinned.
 //! - The simulator does not bind windows or invalidate; unit tests cover those rules.
