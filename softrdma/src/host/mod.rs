@@ -51,7 +51,7 @@ pub mod segment;
 pub mod slot;
 mod sys;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub(crate) mod thread;
 
 pub use error::{Error, Result};
