@@ -323,7 +323,7 @@ impl Qp {
     }
 }
 
-/// Opens the XRC target queue pair of that number, which perhaps another process made.
+/// Opens the XRC target queue pair of that number, which perhaps another context of the process made.
 pub fn open(events: &Arc<EventQueue>, attr: &ibv_qp_open_attr) -> Result<Handle<ibv_qp>> {
     const NEEDED: u32 =
         IBV_QP_OPEN_ATTR_NUM as u32 | IBV_QP_OPEN_ATTR_XRCD as u32 | IBV_QP_OPEN_ATTR_TYPE as u32;
