@@ -272,6 +272,36 @@ fn a_flush_that_dies_anywhere_is_finished_by_the_next() {
 }
 
 #[test]
+fn a_queue_pair_is_in_error_when_its_completion_says_so_whoever_dies() {
+    for life in 0.. {
+        let place = Place::new();
+        place.segment.store(Word::Qp(QP, QpWord::State), QpState::Rts as u64);
+        post(&place.segment, Object::Qp(QP), &request(10)).expect("there is room");
+        place.next_process(life);
+        let breaking = || {
+            place.lock(Object::Qp(QP))?;
+            let failed =
+                Completion { status: Status::LocLenErr, ..Completion::flushed(10, WcOpcode::Recv, 1) };
+            let deliver = Deliver::receive(QP, Take::Head(1), CQ, &failed, false).breaking();
+            assert_eq!(place.carry(deliver)?, Delivered::Published);
+            place.unlock(Object::Qp(QP))
+        };
+        let finished = breaking().is_some();
+        // The owner, who finds the completion, takes the lock once.
+        place.next_process(u32::MAX);
+        place.lock(Object::Qp(QP)).expect("nobody dies");
+        let broken = place.load(Word::Qp(QP, QpWord::State)) == QpState::Err as u64;
+        assert_eq!(place.completions().len() == 1, broken, "after {life} steps");
+        assert_eq!(place.waiting(false) == 0, broken);
+        assert!(!broken || place.bells.get() > 0);
+        if finished {
+            assert!(broken && life > 10);
+            return;
+        }
+    }
+}
+
+#[test]
 fn a_reset_forgets_and_hands_back_what_was_shared() {
     let place = Place::new();
     place.next_process(u32::MAX);

@@ -6,7 +6,7 @@
 //! 2. lock of the completion queue, its journal: this queue pair publishes at that tail;
 //! 3. entry without its first word, bell if armed, first word: **this store is the moment it happened**;
 //! 4. tail; journal of the queue pair: published; journal of the completion queue cleared, its lock given back;
-//! 5. the receive request is taken, journal of the queue pair cleared.
+//! 5. the receive request is taken, the queue pair goes to ERR if the completion says so, journal of the queue pair cleared.
 //!
 //! Who takes over the completion queue's lock from the dead compares the entry with its journal and, when it was
 //! published, counts it and says so in the queue pair's journal. Who takes over the queue pair's lock visits the completion queue's
@@ -15,7 +15,7 @@
 use super::completion::{Armed, Completion, HEAD_WORDS, Stage, wanted, wants};
 use super::shared::{CqJournal, CqWord, Events, Memory, Object, QpJournal, QpWord, Take, Word, held, slot};
 use super::transport::{Machine, Progress};
-use super::verbs::Event;
+use super::verbs::{Event, QpState};
 
 /// Words written in one step: a cache line.
 const AT_ONCE: u32 = 8;
@@ -40,6 +40,7 @@ pub struct Deliver<'a> {
     stage: Option<Stage<'a>>,
     solicited: bool,
     receiver: Option<(u32, Take)>,
+    breaks: bool,
     tail: u32,
     outcome: Delivered,
     step: Step,
@@ -61,6 +62,7 @@ enum Step {
     Clear,
     Unlock,
     Take,
+    Break,
     Finish,
     Done,
 }
@@ -76,6 +78,13 @@ impl<'a> Deliver<'a> {
     #[must_use]
     pub fn append(cq: u32, completion: &Completion) -> Self {
         Self::new(None, cq, completion, false)
+    }
+
+    /// The queue pair goes to ERR with it: the completion, not an event, tells its owner, who takes the queue pair's lock
+    /// once when it finds the completion.
+    #[must_use]
+    pub fn breaking(self) -> Self {
+        Self { breaks: true, ..self }
     }
 
     /// With this payload in the entry, which has room for it.
@@ -97,6 +106,7 @@ impl<'a> Deliver<'a> {
             stage: None,
             solicited,
             receiver,
+            breaks: false,
             tail: 0,
             outcome: Delivered::Published,
             step: Step::Arm,
@@ -104,7 +114,7 @@ impl<'a> Deliver<'a> {
     }
 
     fn journal(&self, take: Take, published: bool) -> u64 {
-        QpJournal { published, cq: self.cq, take }.pack()
+        QpJournal { published, cq: self.cq, take, breaks: self.breaks }.pack()
     }
 
     fn cq_word(&self, word: CqWord) -> Word {
@@ -239,9 +249,15 @@ impl Machine for Deliver<'_> {
                 return Progress::Unlock(Object::Cq(self.cq));
             }
             Step::Take => {
-                self.step = Step::Finish;
+                self.step = if self.breaks { Step::Break } else { Step::Finish };
                 if let Some((qp, take)) = self.receiver {
                     take_request(memory, qp, take);
+                }
+            }
+            Step::Break => {
+                self.step = Step::Finish;
+                if let Some((qp, _)) = self.receiver {
+                    memory.store(Word::Qp(qp, QpWord::State), QpState::Err as u64);
                 }
             }
             Step::Finish => {

@@ -8,6 +8,7 @@ use super::shared::{
     Claim, CqJournal, CqWord, Memory, Object, QpJournal, QpWord, SrqJournal, SrqWord, Word, slot,
 };
 use super::transport::{Machine, Progress};
+use super::verbs::QpState;
 
 /// Makes an object whole: what its last owner was doing has then either happened or not. Run by whoever holds the
 /// lock now, before anything else.
@@ -36,6 +37,7 @@ enum Step {
     QpJournal,
     /// Queue pair: the completion queue in question was locked, so the journal is true.
     QpResolve(u32),
+    QpBreak(u32),
     QpClear(u32),
     QpCqUnlock(u32),
     Done,
@@ -146,9 +148,16 @@ impl Machine for Repair {
             Step::QpResolve(cq) => {
                 self.step = Step::QpClear(cq);
                 let journal = QpJournal::unpack(memory.load(Word::Qp(index, QpWord::Journal)));
-                if let Some(QpJournal { published: true, take, .. }) = journal {
+                if let Some(QpJournal { published: true, take, breaks, .. }) = journal {
                     take_request(memory, index, take);
+                    if breaks {
+                        self.step = Step::QpBreak(cq);
+                    }
                 }
+            }
+            Step::QpBreak(cq) => {
+                self.step = Step::QpClear(cq);
+                memory.store(Word::Qp(index, QpWord::State), QpState::Err as u64);
             }
             Step::QpClear(cq) => {
                 self.step = Step::QpCqUnlock(cq);

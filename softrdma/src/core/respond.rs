@@ -4,8 +4,9 @@
 //! The initiator runs it behind the lock of the target queue pair. Whatever moves bytes is left to the caller
 //! ([`Want::Move`]); everything else is here, so that a death at any step leaves what the parts promise:
 //!
-//! - a queue pair that breaks is alerted first, then in ERR, then its requests are flushed; a queue pair that is found
-//!   in ERR is flushed by whoever finds it;
+//! - a queue pair that breaks is alerted first, then in ERR, then its requests are flushed; one that breaks with a
+//!   completion that tells why is in ERR when that was delivered, whoever dies; a queue pair that is found in ERR is
+//!   flushed by whoever finds it;
 //! - a payload is moved before its completion is delivered; one that was moved in part leaves no trace but the bytes;
 //! - a small payload of a send travels in the completion entry, and is there when that is.
 
@@ -302,9 +303,8 @@ impl<'a> Respond<'a> {
     /// The queue pair breaks with a completion that tells why.
     fn fail(&mut self, memory: &impl Memory, take: Take, completion: &Completion, syndrome: Syndrome) {
         self.phase = Phase::Done(Outcome::Refused(syndrome));
-        self.parts[0] = Some(Part::Break(Break::new(self.queues.qp, None)));
-        self.parts[1] = Some(Part::Deliver(self.deliver(take, completion)));
-        self.parts[2] = self.flush(memory);
+        self.parts[0] = Some(Part::Deliver(self.deliver(take, completion).breaking()));
+        self.parts[1] = self.flush(memory);
     }
 
     fn part_ended(&mut self, memory: &impl Memory, end: End) {

@@ -196,7 +196,7 @@ pub enum Take {
 
 /// Journal of a queue pair: which delivery is under way, and whether its completion entry was published.
 ///
-/// Bits: 63 there is one, 62 published, 61 takes the claim, 55..32 completion queue, 31..0 head afterwards.
+/// Bits: 63 there is one, 62 published, 61 takes the claim, 60 breaks, 55..32 completion queue, 31..0 head afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QpJournal {
     /// The completion entry was published: the request is used up.
@@ -205,6 +205,8 @@ pub struct QpJournal {
     pub cq: u32,
     /// What is taken when it happened.
     pub take: Take,
+    /// The queue pair goes to ERR when it happened: the completion says why.
+    pub breaks: bool,
 }
 
 impl QpJournal {
@@ -218,6 +220,7 @@ impl QpJournal {
         1 << 63
             | u64::from(self.published) << 62
             | claim << 61
+            | u64::from(self.breaks) << 60
             | (u64::from(self.cq) & INDEX_MASK) << 32
             | head
     }
@@ -229,6 +232,7 @@ impl QpJournal {
             published: word >> 62 & 1 == 1,
             cq: (word >> 32 & INDEX_MASK) as u32,
             take: if word >> 61 & 1 == 1 { Take::Claim } else { Take::Head(word as u32) },
+            breaks: word >> 60 & 1 == 1,
         })
     }
 }
@@ -366,8 +370,8 @@ mod tests {
     #[test]
     fn packed_words_come_back() {
         for take in [Take::Head(0), Take::Head(u32::MAX), Take::Claim] {
-            for published in [false, true] {
-                let journal = QpJournal { published, cq: 0xff_ffff, take };
+            for (published, breaks) in [(false, false), (false, true), (true, false), (true, true)] {
+                let journal = QpJournal { published, cq: 0xff_ffff, take, breaks };
                 assert_eq!(QpJournal::unpack(journal.pack()), Some(journal));
             }
         }

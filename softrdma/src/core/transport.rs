@@ -38,8 +38,8 @@ impl<T> Progress<T> {
     }
 }
 
-/// A transaction: each step changes at most one shared word, so that death between any two steps is a state that
-/// [`Repair`] knows.
+/// A transaction: each step changes at most one shared word, not counting those that nobody reads before a later step,
+/// so that death between any two steps is a state that [`Repair`] knows.
 pub trait Machine {
     /// What came of it.
     type Outcome;

@@ -14,6 +14,7 @@ use crate::host::memory::Memory;
 use crate::host::objects::{Held, Shape};
 
 use super::attempt::complete;
+use super::site::place_of;
 use super::{Channel, Device, Error, EventQueue, LIMITS, Result, busy};
 
 /// Polls in vain after which a program that polls gives way to others now and then: some tens of microseconds.
@@ -207,6 +208,12 @@ impl CompletionQueue {
             if self.place(completion.qp_num, head[6], head[2] as u32, payload, bytes).is_none() {
                 let status = Status::LocProtErr;
                 completion = Completion { status, byte_len: 0, flags: WcFlags::NONE, ..completion };
+            }
+        } else if !matches!(completion.status, Status::Success | Status::WrFlushErr) {
+            // The queue pair is in error, or about to be: whoever broke it may also have died over it.
+            let number = place_of(completion.qp_num);
+            if let Some(qp) = number.and_then(|(_, index)| self.device.queue_pair(index)) {
+                qp.tend();
             }
         }
         Some(completion)

@@ -943,7 +943,7 @@ mod tests {
         let dir = TestDir::new("objects");
         let (_objects, own, peer, qp, cq) = pair(&dir);
         let waiter = peer.with_limit(Duration::from_millis(30));
-        let journal = QpJournal { published: true, cq: 0, take: Take::Head(1) };
+        let journal = QpJournal { published: true, cq: 0, take: Take::Head(1), breaks: false };
         own.store(Word::Qp(0, QpWord::Tail), 1);
         own.store(Word::Qp(0, QpWord::Journal), journal.pack());
         assert_eq!(own.lock(qp), Ok(Locked::Clean));

@@ -535,6 +535,16 @@ async fn drain(world: &World, me: Me) -> bool {
                 Ok(Some(completion)) => {
                     any = true;
                     land(world, &staged);
+                    let told = !matches!(completion.status, Status::Success | Status::WrFlushErr);
+                    if told && completion.wr_id & RECEIVE_ID != 0 {
+                        // It broke the queue pair, or is about to.
+                        let qp = (completion.qp_num & 0xffff) - 1;
+                        world.acquire(me, me.0, Object::Qp(qp)).await;
+                        if state(world, (me.0, qp)) == QpState::Err {
+                            flush_receives(world, me, (me.0, qp)).await;
+                        }
+                        world.release(me, me.0, Object::Qp(qp));
+                    }
                     seen(world, me.0, &completion);
                 }
                 Ok(None) => break,
