@@ -66,7 +66,8 @@ install: $(LIBRARY) $(BUILT)/ironverbs
 	ln -sf libibverbs.so.1 $(DESTDIR)$(LIBDIR)/libibverbs.so
 	ln -sf ../libibverbs.so.1 $(DESTDIR)$(LIBDIR)/ironverbs/libibverbs.so.1
 	install -m 644 $(BUILT)/libironverbs-view.so $(DESTDIR)$(LIBDIR)/ironverbs/
-	install -m 755 $(BUILT)/ironverbs $(DESTDIR)$(BINDIR)/
+	install -m 755 $(BUILT)/ironverbs $(DESTDIR)$(LIBDIR)/ironverbs/
+	ln -srf $(DESTDIR)$(LIBDIR)/ironverbs/ironverbs $(DESTDIR)$(BINDIR)/ironverbs
 	install -m 644 include/infiniband/*.h $(DESTDIR)$(INCLUDEDIR)/infiniband/
 	sed -e 's|@prefix@|$(PREFIX)|' -e 's|@libdir@|$(LIBDIR)|' -e 's|@includedir@|$(INCLUDEDIR)|' \
 	  pkgconfig/libibverbs.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/libibverbs.pc

@@ -9,6 +9,7 @@
  * paths relative to a folder of the kernel, glob(), and programs that call the kernel without the C library.
  */
 #define _GNU_SOURCE
+#include <alloca.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -54,25 +55,39 @@ static int is_under(const char *path, const char *folder)
 	return strncmp(path, folder, length) == 0 && (path[length] == '\0' || path[length] == '/');
 }
 
-/* The path to use for `path`: its place in the view, written to `place`, or `path` itself. */
-static __attribute__((noinline)) const char *shown(const char *path, char place[PATH_MAX])
+/* The bytes that showing `path` needs on the stack; 0 when it is none of those that are shown. */
+static size_t room_for(const char *path)
 {
-	int before = errno;
-	size_t at = 0, length;
+	size_t at = 0, room;
 
 	if (path == NULL || path[0] != '/')
-		return path;
+		return 0;
 	while (!is_under(path, folders[at]))
 		if (++at == sizeof(folders) / sizeof(folders[0]))
-			return path;
+			return 0;
 	pthread_once(&looked, look);
-	length = strlen(path);
-	if (view_length == 0 || view_length + length >= PATH_MAX)
-		return path;
+	room = view_length ? view_length + strlen(path) + 1 : 0;
+	return room <= PATH_MAX ? room : 0;
+}
+
+/* Whether the file at `place` is a link to `path`: it stands there for a file of the kernel, so that a list has it. */
+static int is_kernels(const char *place, const char *path)
+{
+	char target[PATH_MAX];
+	ssize_t length = syscall(SYS_readlinkat, AT_FDCWD, place, target, sizeof(target));
+
+	return length > 0 && (size_t)length == strlen(path) && memcmp(target, path, (size_t)length) == 0;
+}
+
+/* The path to use for `path`: its place in the view, written to `place`, or `path` itself. */
+static __attribute__((noinline)) const char *shown(const char *path, char *place, size_t room)
+{
+	int before = errno;
+
 	memcpy(place, view, view_length);
-	memcpy(place + view_length, path, length + 1);
+	memcpy(place + view_length, path, room - view_length);
 	/* Asks the kernel itself: access() of this file would come back here. */
-	if (syscall(SYS_faccessat, AT_FDCWD, place, F_OK) != 0)
+	if (syscall(SYS_faccessat, AT_FDCWD, place, F_OK) != 0 || is_kernels(place, path))
 		place = NULL;
 	errno = before;
 	return place ? place : path;
@@ -99,14 +114,18 @@ static void *behind(void **known, const char *name)
 	return function;
 }
 
-/* The end of a function whose argument `path` may be shown elsewhere. */
+/*
+ * The end of a function whose argument `path` may be shown elsewhere. Only then does it take room on the stack, which a
+ * signal handler may have little of.
+ */
 #define GO_ON(type, name, failure, types, arguments)                          \
 	{                                                                     \
 		static void *known;                                           \
 		type(*function) types = behind(&known, #name);                \
-		char place[PATH_MAX];                                         \
+		size_t bytes = room_for(path);                                \
                                                                               \
-		path = shown(path, place);                                    \
+		if (bytes > 0)                                                \
+			path = shown(path, alloca(bytes), bytes);             \
 		return function ? function arguments : (failure);             \
 	}
 

@@ -12,6 +12,7 @@ use softrdma::host::folder::{Config, Folder};
 use crate::devices::with_software;
 use crate::library::{Device, Library};
 use crate::places::Places;
+use crate::waits::Waits;
 use crate::{Result, plain};
 
 /// Room in shared memory below which the queues of many processes may not fit (bytes).
@@ -119,7 +120,8 @@ impl Report {
         let config = match Config::from_env() {
             Ok(config) => config,
             Err(why) => {
-                self.say(Verdict::Bad, "folder", &why.to_string(), &["unset IRONVERBS_SOFT_GROUP"]);
+                let repair = "unset IRONVERBS_SOFT_GROUP IRONVERBS_SOFT_DIR";
+                self.say(Verdict::Bad, "folder", &why.to_string(), &[repair]);
                 return None;
             }
         };
@@ -352,6 +354,7 @@ fn read_from_stranger(consent: bool) -> std::result::Result<(), i32> {
     const SIGN: u64 = 0x1a0e_5b3c_77d2_4f96;
     let sign = core::hint::black_box(SIGN);
     let who = if consent { libc::PR_SET_PTRACER_ANY } else { 0 };
+    let _waits = Waits::begin();
     // SAFETY: plain numbers; a kernel without Yama answers with an error, and asks for no consent either.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, who, 0, 0, 0) };
     // SAFETY: reads a number of the process.
@@ -380,7 +383,12 @@ fn read_from_stranger(consent: bool) -> std::result::Result<(), i32> {
     }
     let mut status = 0;
     // SAFETY: there is room for the status of this process's own child.
-    while unsafe { libc::waitpid(child, &raw mut status, 0) } < 0 {}
+    while unsafe { libc::waitpid(child, &raw mut status, 0) } < 0 {
+        let why = io::Error::last_os_error();
+        if why.kind() != io::ErrorKind::Interrupted {
+            return Err(why.raw_os_error().unwrap_or(libc::EIO));
+        }
+    }
     match libc::WEXITSTATUS(status) {
         0 if libc::WIFEXITED(status) => Ok(()),
         _ if !libc::WIFEXITED(status) => Err(libc::ENOSYS),

@@ -7,6 +7,7 @@
 //! | [`run`] | the environment of a program on the software device |
 //! | [`view`] | the files that a kernel device of that name would have |
 //! | [`devices`], [`doctor`] | the two reports |
+//! | [`waits`] | waiting for children |
 
 mod devices;
 mod doctor;
@@ -14,8 +15,10 @@ mod library;
 mod places;
 mod run;
 mod view;
+mod waits;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -30,7 +33,7 @@ type Result<T> = std::result::Result<T, String>;
 #[derive(Parser)]
 #[command(name = "ironverbs", version, disable_help_subcommand = true, after_long_help = AFTER_HELP)]
 struct Cli {
-    /// Folder of libibverbs.so.1 and libironverbs-view.so [default: this program's, or its prefix's lib…/ironverbs]
+    /// Folder of libibverbs.so.1 and libironverbs-view.so [default: this program's]
     #[arg(long, global = true, value_name = "DIR")]
     libdir: Option<PathBuf>,
     #[command(subcommand)]
@@ -90,13 +93,14 @@ What is set for the program:
 Without this command: IRONVERBS_SOFT=1 LD_LIBRARY_PATH=… PROGRAM is enough for most programs; perftest is one of them,
 UCX is not.
 
-Set-user-id programs ignore LD_LIBRARY_PATH and LD_PRELOAD.";
+Programs that have more rights than their caller (set-user-id, set-group-id, file capabilities) ignore LD_LIBRARY_PATH and
+LD_PRELOAD.";
 
 const AFTER_HELP: &str = "\
 Environment:
   IRONVERBS_SOFT          the software devices: 0 none, 1 soft0, a number that many, or names with commas
   IRONVERBS_SOFT_COPY     ferry: payload always through shared memory, also where the kernel would copy it straight
-  IRONVERBS_SOFT_DIR      folder in which processes meet, in place of /dev/shm/ironverbs-UID
+  IRONVERBS_SOFT_DIR      full path of the folder in which processes meet, in place of /dev/shm/ironverbs-UID
   IRONVERBS_SOFT_GROUP    number of a group whose members may reach each other: /dev/shm/ironverbs-group-GID
   IRONVERBS_SOFT_CONSENT  0: do not let the user's other processes copy from this one where Yama asks for consent
 
@@ -108,9 +112,11 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Run(run) => places.and_then(|places| run::run(&places, run)),
         Command::Devices => places.and_then(|places| devices::report(&places)),
-        Command::View => places.and_then(|places| view::write(&places)).map(|folder| {
-            println!("{}", folder.display());
-            ExitCode::SUCCESS
+        Command::View => places.and_then(|places| view::write(&places)).and_then(|folder| {
+            let mut line = folder.into_os_string().into_encoded_bytes();
+            line.push(b'\n');
+            std::io::stdout().write_all(&line).map_err(|why| format!("the folder cannot be said: {why}"))?;
+            Ok(ExitCode::SUCCESS)
         }),
         Command::Doctor => Ok(doctor::report(places)),
     };

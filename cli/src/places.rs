@@ -1,5 +1,5 @@
-//! Where the library and the preloaded shim lie: beside this program in a build's folder, or in the library folder of
-//! the prefix under which the program is installed.
+//! Where the library and the preloaded shim lie: beside this program, in a build's folder as in an installation. What
+//! stands in the folder of commands then is a link to it.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -19,20 +19,19 @@ pub struct Places {
 impl Places {
     /// The folder that was asked for, or the one that belongs to this program.
     pub fn find(asked: Option<PathBuf>) -> Result<Self> {
-        let candidates = match &asked {
-            Some(folder) => vec![folder.clone()],
-            None => candidates(
+        let folder = match asked {
+            Some(folder) => folder,
+            None => beside(
                 &env::current_exe().map_err(|why| format!("where this program lies is not known: {why}"))?,
             ),
         };
-        let folder = candidates.iter().find(|folder| has_both(folder)).ok_or_else(|| {
-            let looked: Vec<_> = candidates.iter().map(|folder| folder.display().to_string()).collect();
-            format!(
+        if !has_both(&folder) {
+            return Err(format!(
                 "{LIBRARY} and {SHIM} are not in {}; build with `cargo build --release --workspace` or `make`, \
                  or say --libdir",
-                looked.join(", ")
-            )
-        })?;
+                folder.display()
+            ));
+        }
         let folder = folder.canonicalize().map_err(|why| format!("{}: {why}", folder.display()))?;
         // The loader splits its lists at these and knows no way to write them otherwise.
         if folder.to_str().is_none_or(|path| path.contains([':', ';', ' ', '$'])) {
@@ -64,27 +63,13 @@ fn has_both(folder: &Path) -> bool {
     folder.join(LIBRARY).exists() && folder.join(SHIM).exists()
 }
 
-/// The folders in which `program` looks. An installed library has a folder of its own with a link to it, so that no other
-/// library comes into the search path with it.
-fn candidates(program: &Path) -> Vec<PathBuf> {
-    let beside = program.parent().unwrap_or(Path::new("/")).to_owned();
-    let prefix = beside.parent().unwrap_or(Path::new("/"));
-    let triplet = format!("lib/{}-linux-gnu", env::consts::ARCH);
-    let libraries = [triplet.as_str(), "lib64", "lib"].map(|folder| prefix.join(folder).join("ironverbs"));
-    [beside.clone()].into_iter().chain(libraries).collect()
+fn beside(program: &Path) -> PathBuf {
+    program.parent().unwrap_or(Path::new("/")).to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_build_and_an_installation_are_found() {
-        let looked = candidates(Path::new("/usr/local/bin/ironverbs"));
-        assert_eq!(looked[0], Path::new("/usr/local/bin"));
-        assert!(looked.contains(&PathBuf::from("/usr/local/lib/ironverbs")));
-        assert!(looked.iter().any(|folder| folder.to_string_lossy().ends_with("-linux-gnu/ironverbs")));
-    }
 
     #[test]
     fn nothing_there_is_said_with_what_to_do() {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::places::Places;
+use crate::waits::Waits;
 use crate::{Result, Run, plain};
 
 /// Replaces this process by the program.
@@ -63,6 +64,7 @@ fn before(first: &[OsString], list: Option<OsString>) -> OsString {
 /// Has the view written by a child: this process is going to be another program, and should not have had the device open.
 fn view(places: &Places, devices: &OsStr) -> Result<PathBuf> {
     let itself = env::current_exe().map_err(|why| format!("this program cannot be started again: {why}"))?;
+    let _waits = Waits::begin();
     let output = Command::new(itself)
         .arg("--libdir")
         .arg(places.folder())

@@ -6,10 +6,10 @@
 //! are no counters, since nothing counts.
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -21,6 +21,8 @@ use crate::places::Places;
 
 /// Writes or refreshes the tree, and returns its folder.
 pub fn write(places: &Places) -> Result<PathBuf> {
+    // What is wrong with the folder's variables, the device says with a number alone.
+    Config::from_env().map_err(|why| why.to_string())?;
     let devices = Library::open(&places.library())?.devices().map_err(|why| format!("no devices: {why}"))?;
     let devices: Vec<_> = devices.into_iter().filter(Device::is_software).collect();
     if devices.is_empty() {
@@ -167,7 +169,7 @@ impl Tree {
         if fs::read(&place).is_ok_and(|old| old == content.as_bytes()) {
             return Ok(());
         }
-        self.put(&place, |new| fs::write(new, &content))
+        self.put(&place, |new| File::create_new(new)?.write_all(content.as_bytes()))
     }
 
     fn link(&self, path: &str, target: &Path) -> io::Result<()> {
@@ -178,14 +180,17 @@ impl Tree {
         self.put(&place, |new| symlink(target, new))
     }
 
-    /// Makes something aside and moves it to its place, where readers find the old one or the new one.
+    /// Makes something aside and moves it to its place, where readers find the old one or the new one. Aside, it has a name
+    /// that no other process takes: not even process numbers tell those of several containers apart.
     fn put(&self, place: &Path, make: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
         let folder = place.parent().unwrap_or(&self.root);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let new = self.root.join(OsStr::new(&format!(".new-{}", std::process::id())));
-        let _ = fs::remove_file(&new);
-        make(&new)?;
-        fs::rename(&new, place)
+        let new = self.root.join(format!(".new-{:016x}", RandomState::new().hash_one(place)));
+        let made = make(&new).and_then(|()| fs::rename(&new, place));
+        if made.is_err() {
+            let _ = fs::remove_file(&new);
+        }
+        made
     }
 }
 
@@ -262,6 +267,28 @@ mod tests {
                 .flatten()
                 .all(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
         );
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn several_write_one_tree_at_once() {
+        let root = std::env::temp_dir().join(format!("ironverbs-view-race-{}", std::process::id()));
+        let writers: Vec<_> = (0..4_u8)
+            .map(|n| {
+                let root = root.clone();
+                std::thread::spawn(move || {
+                    let tree = Tree { root };
+                    (0..20).try_for_each(|round| tree.write(&[soft0(&[[n; 16], [round; 16]])]))
+                })
+            })
+            .collect();
+        for writer in writers {
+            writer.join().unwrap().unwrap();
+        }
+        let guid = fs::read_to_string(root.join("sys/class/infiniband/soft0/node_guid")).unwrap();
+        assert_eq!(guid, "0212:3456:789a:bcde\n");
+        let names = names(&root);
+        assert!(names.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{names:?}");
         fs::remove_dir_all(root).unwrap();
     }
 }

@@ -112,12 +112,20 @@ impl Subscribers {
         bell
     }
 
-    /// The objects whose events come to this queue's bell.
+    /// The objects whose events come to this queue's bell. Causes first: the overrun of a completion queue breaks queue pairs.
     fn of(&self, queue: &EventQueue) -> Vec<Object> {
         let first = |subscribers: &Vec<Subscriber>| {
             subscribers.first().is_some_and(|s| std::ptr::eq(s.queue.as_ptr(), queue))
         };
-        self.all().iter().filter(|(_, subscribers)| first(subscribers)).map(|(object, _)| *object).collect()
+        let all = self.all();
+        let mut found: Vec<_> =
+            all.iter().filter(|(_, subscribers)| first(subscribers)).map(|(object, _)| *object).collect();
+        found.sort_unstable_by_key(|object| match *object {
+            Object::Cq(index) => (0, index),
+            Object::Srq(index) => (1, index),
+            Object::Qp(index) => (2, index),
+        });
+        found
     }
 }
 

@@ -217,9 +217,13 @@ impl Device {
     /// # Errors
     /// [`Error::Invalid`] when there is none.
     pub fn free_window(&self, rkey: u32) -> Result<()> {
-        let window = self.windows().0.remove(&(rkey >> 8)).ok_or(Error::Invalid("no such window"))?;
-        self.end_key(window.rkey)?;
-        self.release_pd(window.pd);
+        let none = Error::Invalid("no such window");
+        let (rkey, pd) =
+            self.windows().0.get(&(rkey >> 8)).map(|window| (window.rkey, window.pd)).ok_or(none)?;
+        // First the key: where that cannot be ended, the window is still there to be freed later.
+        self.end_key(rkey)?;
+        self.windows().0.remove(&(rkey >> 8)).ok_or(none)?;
+        self.release_pd(pd);
         Ok(())
     }
 

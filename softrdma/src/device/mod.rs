@@ -61,6 +61,7 @@ pub use events::EventQueue;
 pub use memory::{DeviceMemory, QueriedRegion, Region, WindowType};
 pub use qp::{QpInit, QueuePair};
 pub use qp_attributes::{Attributes, Capabilities, Path, Queried};
+pub use send::Sending;
 pub use srq::{SharedReceiveQueue, SrqInit, SrqType};
 pub use wr::{Data, Datagram, Wr};
 pub use xrc::{OpenedQp, XrcDomain};
@@ -269,15 +270,15 @@ impl Device {
         }))
     }
 
-    /// Whether the caller is the process that opened the device, not a child forked later.
+    /// Whether the caller is the process that opened the device, not a child forked later, and has not left.
     #[must_use]
     pub fn is_mine(&self) -> bool {
         self.site.segment.is_mine()
     }
 
-    /// Leaves the other processes, as this one is about to end: for them it is dead from here on, and nothing of the device
-    /// may be used any more. To be called when no thread of the program is at work with it; the device's own thread is
-    /// stopped. False, with nothing done, where that does not stop in time, and in a forked child.
+    /// Leaves the other processes, as this one is about to end: for them it is dead from here on, so posting is refused from
+    /// here on, and polling finds nothing. To be called when no thread of the program is at work with it; the device's own
+    /// thread is stopped. False, with nothing done, where that does not stop in time, and in a forked child.
     pub fn leave(&self) -> bool {
         let leaves = self.is_mine() && self.progress.stop();
         if leaves {
@@ -287,7 +288,7 @@ impl Device {
         leaves
     }
 
-    /// Tells which addresses this device has. A message to another address finds nobody.
+    /// Tells which addresses this device has. A message to one that it never had finds nobody.
     pub fn set_gids(&self, gids: &[[u8; 16]]) {
         self.site.set_gids(gids);
     }

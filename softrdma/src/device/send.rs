@@ -3,6 +3,7 @@
 //! A request that finds the queue empty is carried out where it stands, in the program's memory. Only one that has to wait,
 //! or comes after one that does, is copied into the ring, whose memory was taken when the queue pair was made.
 
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 use crate::core::completion::Completion;
@@ -200,40 +201,74 @@ fn posted(wr: &Wr<'_>) -> Posted {
     Posted { wr_id: wr.wr_id, opcode: wr.opcode, signaled, length: wr.data.length() }
 }
 
-impl QueuePair {
-    /// Posts a send request. Nothing of `wr` is needed afterwards, except registered memory.
+/// The send queue of a queue pair, held while requests are posted that belong together.
+#[derive(Debug)]
+pub struct Sending<'a> {
+    qp: &'a QueuePair,
+    side: MutexGuard<'a, SendSide>,
+    /// Requests that were accepted and are not posted yet.
+    accepted: u32,
+}
+
+impl Sending<'_> {
+    /// Accepts a request: it has its place in the queue. Once all that belong together are accepted, each is to be given to
+    /// [`Sending::post`].
     ///
     /// # Errors
-    /// The first rule that the request breaks; nothing was queued then.
-    pub fn post_send(&self, wr: &Wr<'_>) -> Result<(), Rejected> {
-        let mut side = self.send_side();
-        let side = &mut *side;
-        let state = self.state();
+    /// The first rule that the request breaks.
+    pub fn accept(&mut self, wr: &Wr<'_>) -> Result<(), Rejected> {
+        let qp = self.qp;
         let (sges, inline) = match wr.data {
             Data::Sges(sges) => (sges.len(), wr.flags.has(SendFlags::INLINE).then_some(0)),
             data => (0, Some(data.length())),
         };
         let posting = Posting { opcode: wr.opcode, datagram: wr.datagram.is_some(), sges, inline };
-        let queued = side.ring.len() + self.unpolled().load(Ordering::Relaxed);
-        posting.accept(self.qp_type(), state, self.limits(), queued)?;
+        let queued = self.side.ring.len() + qp.unpolled().load(Ordering::Relaxed) + self.accepted;
+        posting.accept(qp.qp_type(), qp.state(), qp.limits(), queued)?;
         // A forked child's requests are not its parent's.
-        if !self.device().is_mine() {
+        if !qp.device().is_mine() {
             return Err(Rejected::State);
         }
-        if state == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts {
-            let outcome = self.carry_out(&mut side.initiator, wr);
-            let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { self.device().now() };
+        self.accepted += 1;
+        Ok(())
+    }
+
+    /// Posts a request that was accepted. Nothing of `wr` is needed afterwards, except registered memory.
+    pub fn post(&mut self, wr: &Wr<'_>) {
+        debug_assert!(self.accepted > 0, "a request that was not accepted");
+        self.accepted = self.accepted.saturating_sub(1);
+        let (qp, side) = (self.qp, &mut *self.side);
+        if qp.state() == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts {
+            let outcome = qp.carry_out(&mut side.initiator, wr);
+            let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { qp.device().now() };
             let action = side.requester.outcome(&posted(wr), outcome, now);
             if action == Action::Later {
                 side.ring.push(wr);
-                self.wait(side);
+                qp.wait(side);
             } else {
-                self.act(side, action);
+                qp.act(side, action);
             }
         } else {
             side.ring.push(wr);
-            self.work(side, true);
+            qp.work(side, true);
         }
+    }
+}
+
+impl QueuePair {
+    /// Holds the send queue, for several requests of which all are to be posted or none.
+    pub fn sending(&self) -> Sending<'_> {
+        Sending { qp: self, side: self.send_side(), accepted: 0 }
+    }
+
+    /// Posts a send request. Nothing of `wr` is needed afterwards, except registered memory.
+    ///
+    /// # Errors
+    /// The first rule that the request breaks; nothing was queued then.
+    pub fn post_send(&self, wr: &Wr<'_>) -> Result<(), Rejected> {
+        let mut sending = self.sending();
+        sending.accept(wr)?;
+        sending.post(wr);
         Ok(())
     }
 

@@ -59,7 +59,8 @@ pub struct Site {
     pub own: Host,
     /// Other processes, and this one, by slot.
     pub peers: Peers,
-    gids: Mutex<Arc<[[u8; 16]]>>,
+    /// Every address that the device had since it was opened.
+    gids: Mutex<Vec<[u8; 16]>>,
     gids_epoch: AtomicU64,
 }
 
@@ -85,7 +86,7 @@ impl Site {
         let ferry = Ferry::new(segment.clone());
         let own = Host::own(segment.clone());
         let peers = Peers::new(segment.clone(), copying);
-        let gids = Mutex::new(Arc::from([]));
+        let gids = Mutex::default();
         Ok(Self { segment, objects, keys, ferry, likely, own, peers, gids, gids_epoch: AtomicU64::new(0) })
     }
 
@@ -118,18 +119,27 @@ impl Site {
         self.ferry.stop();
     }
 
-    /// Says which addresses are the device's own. Nobody answers at others.
+    /// Says which addresses are the device's own now. Nobody answers at those that it never had. One that the host lost stays:
+    /// processes of one host still reach each other, and what is under way by it goes on.
     pub fn set_gids(&self, gids: &[[u8; 16]]) {
-        *self.gids.lock().unwrap_or_else(PoisonError::into_inner) = Arc::from(gids);
-        self.gids_epoch.fetch_add(1, Ordering::Release);
+        let mut known = self.gids.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = known.len();
+        for gid in gids {
+            if !known.contains(gid) {
+                known.push(*gid);
+            }
+        }
+        if known.len() > before {
+            self.gids_epoch.fetch_add(1, Ordering::Release);
+        }
     }
 
-    /// Changes with each call of [`Site::set_gids`].
+    /// Changes when the device gets an address.
     pub(crate) fn gids_epoch(&self) -> u64 {
         self.gids_epoch.load(Ordering::Acquire)
     }
 
-    /// Whether the address is one of the device's own.
+    /// Whether the address is one of the device's own, or was.
     pub(crate) fn has_gid(&self, gid: &[u8; 16]) -> bool {
         self.gids.lock().unwrap_or_else(PoisonError::into_inner).contains(gid)
     }
@@ -156,6 +166,21 @@ impl Registered for Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::testing::TestDir;
+
+    #[test]
+    fn an_address_that_the_host_loses_is_still_the_devices() {
+        let dir = TestDir::new("site");
+        let site = Site::open(&Config { path: dir.path().join("f"), group: None }).unwrap();
+        site.set_gids(&[[1; 16], [2; 16]]);
+        let epoch = site.gids_epoch();
+        site.set_gids(&[[1; 16]]);
+        assert!(site.has_gid(&[1; 16]) && site.has_gid(&[2; 16]) && !site.has_gid(&[3; 16]));
+        assert_eq!(site.gids_epoch(), epoch);
+        site.set_gids(&[[3; 16]]);
+        assert!(site.has_gid(&[2; 16]) && site.has_gid(&[3; 16]));
+        assert_ne!(site.gids_epoch(), epoch);
+    }
 
     #[test]
     fn numbers_come_back_and_none_is_special() {

@@ -1,4 +1,7 @@
 //! XRC domains, and queue pairs that others opened.
+//!
+//! Domains are those of one process. A transaction at a target reaches one process's segment, so a queue pair of one process
+//! could not receive by a shared receive queue of another one, domain or not.
 
 use std::collections::HashMap;
 use std::os::fd::RawFd;
@@ -19,7 +22,7 @@ pub(super) struct Domains {
     files: HashMap<(u64, u64), (u32, u32)>,
 }
 
-/// An XRC domain (`struct ibv_xrcd`). Those opened with a descriptor of the same file are one domain.
+/// An XRC domain (`struct ibv_xrcd`). Those that the process opened with a descriptor of the same file are one domain.
 #[derive(Debug)]
 pub struct XrcDomain {
     device: Arc<Device>,

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | none | `/dev/shm/ironverbs-UID`, mode 0700, files 0600: the processes of one user |
 //! | `IRONVERBS_SOFT_GROUP=GID` | `/dev/shm/ironverbs-group-GID`, mode 0770, files 0660: all members of the group |
-//! | `IRONVERBS_SOFT_DIR=PATH` | this folder instead, with the same owner and mode; must be on a file system with shared mappings |
+//! | `IRONVERBS_SOFT_DIR=PATH` | this folder instead, by its full path, with the same owner and mode; must be on a file system with shared mappings |
 //!
 //! `/dev/shm` is writable for everybody, so a folder that another user made first must not be used: owner, mode and type
 //! are checked through the open descriptor, and all files are then reached through that descriptor alone. For a group the
@@ -35,7 +35,8 @@ pub struct Config {
 impl Config {
     /// What the environment asks for; the defaults are in the module's documentation.
     ///
-    /// A group that is not a number is refused, so that a typing mistake does not end in another folder.
+    /// A group that is not a number is refused, so that a typing mistake does not end in another folder, and so is a relative
+    /// path, which processes with other working directories would take for another folder.
     pub fn from_env() -> Result<Self> {
         Self::from_values(env::var_os("IRONVERBS_SOFT_DIR"), env::var_os("IRONVERBS_SOFT_GROUP"))
     }
@@ -55,6 +56,9 @@ impl Config {
             None => None,
         };
         let path = match (dir, group) {
+            (Some(dir), _) if Path::new(&dir).is_relative() => {
+                return Err(Error::Folder("IRONVERBS_SOFT_DIR is not a full path"));
+            }
             (Some(dir), _) => PathBuf::from(dir),
             (None, Some(gid)) => PathBuf::from(format!("/dev/shm/ironverbs-group-{gid}")),
             // SAFETY: geteuid reads a number of the process and cannot fail.
@@ -272,6 +276,7 @@ mod tests {
         for bad in ["users", "-1", "4294967295", "1 "] {
             assert!(matches!(values(None, Some(bad)), Err(Error::Folder(_))), "{bad}");
         }
+        assert!(matches!(values(Some("shm/x"), None), Err(Error::Folder(_))));
     }
 
     #[test]

@@ -66,8 +66,12 @@ pub struct Segment {
     file: Option<OwnedFd>,
     identity: Identity,
     folder: Arc<Folder>,
-    token: u64,
+    /// The process that made it; [`LEFT`] once it has left.
+    token: AtomicU64,
 }
+
+/// No process's token: those are odd.
+const LEFT: u64 = 2;
 
 impl Segment {
     /// Claims a slot of the folder with a new segment, and removes what dead processes left there.
@@ -97,7 +101,7 @@ impl Segment {
             owner: claim.owner,
             file: Some(claim.file),
             folder,
-            token,
+            token: token.into(),
         };
         // Leftovers take memory but hinder nobody, so failing to remove them is no failure.
         let _ = slot::sweep(&segment.folder);
@@ -119,10 +123,10 @@ impl Segment {
         &self.folder
     }
 
-    /// Whether the caller is the process that made the segment, not a child forked later.
+    /// Whether the caller is the process that made the segment, not a child forked later, and has not left.
     #[inline]
     pub fn is_mine(&self) -> bool {
-        fork::same_process(self.token)
+        fork::same_process(self.token.load(Ordering::Relaxed))
     }
 
     /// Whether the slot's name still means this segment. It does not when the program closed descriptors that are not
@@ -202,11 +206,13 @@ impl Segment {
     }
 
     /// Takes the names of the segment and of its bells out of the folder, as the process is about to end: peers find nobody
-    /// any more, as after its death.
+    /// any more, as after its death. From here on the segment is nobody's, as in a forked child: for peers it is a dead
+    /// process's, whose locks they may take over.
     pub fn leave(&self) {
         if let Some(file) = &self.file
             && self.is_mine()
         {
+            self.token.store(LEFT, Ordering::Relaxed);
             slot::leave(&self.folder, self.owner, file);
         }
     }

@@ -1,6 +1,8 @@
 //! Threads of the library in a program that does not know of them.
 
+use std::ffi::CString;
 use std::io;
+use std::os::unix::thread::JoinHandleExt;
 use std::thread::{Builder, JoinHandle};
 
 const STACK: usize = 256 << 10;
@@ -8,7 +10,14 @@ const STACK: usize = 256 << 10;
 /// Starts a thread that gets none of the program's signals and keeps the library loaded. Its name tells whose it is.
 pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     stay_loaded();
-    without_signals(|| Builder::new().name(name.to_owned()).stack_size(STACK).spawn(work))
+    let started = || Builder::new().name(name.to_owned()).stack_size(STACK).spawn(work);
+    without_signals(started).inspect(|thread| {
+        // It names itself when it first runs; until then it would pass for one of the program's.
+        if let Ok(name) = CString::new(name) {
+            // SAFETY: a thread that was not joined, and a C string.
+            unsafe { libc::pthread_setname_np(thread.as_pthread_t(), name.as_ptr()) };
+        }
+    })
 }
 
 /// Keeps the library that this code is in loaded until the process ends: a program may unload it, and a thread that runs

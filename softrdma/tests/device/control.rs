@@ -441,3 +441,22 @@ fn a_forked_child_has_its_own_device() {
     assert!(node.device.is_mine());
     bring_up(&end.qp, &attributes(77), QpState::Rts);
 }
+
+#[test]
+fn a_device_that_left_posts_nothing_and_finds_nothing() {
+    let folder = Folder::new();
+    let (leaver, stayer) = (Node::new(&folder), Node::new(&folder));
+    let (a, b) = (leaver.end(QpType::Rc), stayer.end(QpType::Rc));
+    connect(&a.qp, &b.qp);
+    for (wr_id, end) in [(1, &a), (2, &b)] {
+        end.receive(wr_id, 0, 64);
+    }
+    // A message that nobody polls before the device leaves.
+    b.send(3, 64, 8);
+    b.done(3);
+    assert!(leaver.device.leave() && !leaver.device.is_mine());
+    assert_eq!(a.try_send(4, 64, 8), Err(Rejected::State));
+    assert_eq!(a.qp.post_receive(5, &[a.sge(0, 8)]), Err(Rejected::State));
+    assert!(a.try_poll().is_none() && b.try_poll().is_none());
+    assert!(!leaver.device.leave());
+}

@@ -3,9 +3,10 @@
 
 use std::ffi::CStr;
 use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::Write;
 use std::mem::ManuallyDrop;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt;
 
 use crate::errno::{Errno, Result};
 
@@ -13,15 +14,20 @@ const NAME: &CStr = c"ironverbs-context";
 /// How the kernel shows such a file.
 const SHOWN: &str = "/memfd:ironverbs-context (deleted)";
 /// Longest content: a process number and the name of a device file (bytes).
-const CONTENT_MAX: u64 = 128;
+const CONTENT_MAX: usize = 128;
 
 /// A new descriptor for a context of the device whose file is called `device`.
 pub fn create(device: &str) -> Result<OwnedFd> {
     // SAFETY: a C string that lives across the call.
-    let fd = unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(Errno::last());
-    }
+    let make = |flags| match unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC | flags) } {
+        fd if fd < 0 => Err(Errno::last()),
+        fd => Ok(fd),
+    };
+    // Where vm.memfd_noexec is 2, only files that cannot become programs are made. Kernels before 6.3 do not know the flag.
+    let fd = match make(libc::MFD_NOEXEC_SEAL) {
+        Err(Errno::EINVAL) => make(0)?,
+        made => made?,
+    };
     // SAFETY: opened just above.
     let mut file = unsafe { File::from_raw_fd(fd) };
     write!(file, "{} {device}", std::process::id()).map_err(|_| Errno::last())?;
@@ -36,9 +42,10 @@ pub fn device_of(fd: RawFd) -> Option<String> {
     }
     // SAFETY: the descriptor is open, as just seen; it stays the program's.
     let file = ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
-    let mut content = String::new();
-    (&*file).rewind().ok()?;
-    (&*file).take(CONTENT_MAX).read_to_string(&mut content).ok()?;
+    // At its place: all copies of the descriptor have one position, and other threads may be reading.
+    let mut content = [0; CONTENT_MAX];
+    let length = file.read_at(&mut content, 0).ok()?;
+    let content = std::str::from_utf8(&content[..length]).ok()?;
     let (process, device) = content.split_once(' ')?;
     (process == std::process::id().to_string()).then(|| device.to_owned())
 }
@@ -53,8 +60,12 @@ mod tests {
         let file = create("uverbs-soft0").unwrap();
         let copy = file.try_clone().unwrap();
         assert_eq!(device_of(file.as_raw_fd()).as_deref(), Some("uverbs-soft0"));
+        // SAFETY: tells the position of an open file.
+        let position = |fd: RawFd| unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) };
+        let end = position(file.as_raw_fd());
         drop(file);
         assert_eq!(device_of(copy.as_raw_fd()).as_deref(), Some("uverbs-soft0"));
+        assert_eq!(position(copy.as_raw_fd()), end, "moved under others who read it");
         let other = File::open("/dev/null").unwrap();
         assert_eq!(device_of(other.as_raw_fd()), None);
         assert_eq!(device_of(-1), None);

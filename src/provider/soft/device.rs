@@ -1,7 +1,7 @@
 //! The engine of this process, and what the device says of itself.
 
 use std::panic::catch_unwind;
-use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use softrdma::device::{Device, Settings};
 
@@ -34,10 +34,6 @@ pub fn engine() -> Result<Arc<Device>> {
         None => {
             let folder = identity::folder().map_err(|error| refused(error.into()))?;
             let engine = Device::open(&Settings { folder, copying: identity::copying() }).map_err(refused)?;
-            // SAFETY: the function stays as long as the library, and looks for a process that has no engine.
-            AT_EXIT.call_once(|| unsafe {
-                libc::atexit(leave);
-            });
             *shared = Arc::downgrade(&engine);
             engine
         }
@@ -46,7 +42,12 @@ pub fn engine() -> Result<Arc<Device>> {
     Ok(engine)
 }
 
-static AT_EXIT: Once = Once::new();
+/// Has [`leave`] called when the library ends: after the program's exit handlers, and the destructors of the program and of
+/// all libraries that need this one, which may still communicate.
+#[used]
+// SAFETY: the section is a list of functions without arguments, and this is one.
+#[unsafe(link_section = ".fini_array")]
+static AT_THE_END: extern "C" fn() = leave;
 
 /// Leaves nothing behind when the program ends without closing its devices. While other threads of the program run, which
 /// may be at work in another process's memory, the names stay until somebody else looks for the dead.

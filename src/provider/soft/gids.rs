@@ -45,28 +45,43 @@ struct Interface {
     v6: Vec<Ipv6Addr>,
 }
 
-/// The table as the host's addresses are now, without empty places.
+/// The table as the host's addresses are now, without empty places; as they were when the kernel told last, where it does
+/// not tell now: a process without free descriptors, for one.
 ///
 /// Programs ask for one place after the other; they get the same table for a moment ([`FRESH`]).
 pub fn table() -> Vec<Gid> {
-    static LAST: Mutex<Option<(Instant, Vec<Gid>)>> = Mutex::new(None);
+    static LAST: Mutex<Last> = Mutex::new(None);
     // Never waits: a child of a fork may find it locked by a thread that it does not have.
-    let mut last = LAST.try_lock().ok();
-    if let Some(Some((read, table))) = last.as_deref()
+    match LAST.try_lock() {
+        Ok(mut last) => table_after(&mut last, interfaces),
+        Err(_) => table_after(&mut None, interfaces),
+    }
+}
+
+/// The table that was read last, and when.
+type Last = Option<(Instant, Vec<Gid>)>;
+
+fn table_after(last: &mut Last, look: impl FnOnce() -> Option<Vec<Interface>>) -> Vec<Gid> {
+    if let Some((read, table)) = last
         && read.elapsed() < FRESH
     {
         return table.clone();
     }
-    let table = from_interfaces(interfaces(), identity::interface_identifier);
-    if let Some(last) = &mut last {
-        **last = Some((Instant::now(), table.clone()));
+    let found = look();
+    if let (None, Some((_, table))) = (&found, &last) {
+        return table.clone();
+    }
+    let known = found.is_some();
+    let table = from_interfaces(found.unwrap_or_default(), identity::interface_identifier);
+    if known {
+        *last = Some((Instant::now(), table.clone()));
     }
     table
 }
 
 /// The machine address of the first Ethernet interface that is up.
 pub(super) fn first_ethernet_address() -> Option<[u8; 6]> {
-    in_order(interfaces()).into_iter().find_map(|interface| interface.ethernet)
+    in_order(interfaces()?).into_iter().find_map(|interface| interface.ethernet)
 }
 
 /// Interfaces that may have GIDs, the first Ethernet interface with an address before the others.
@@ -117,12 +132,12 @@ fn eui64([a, b, c, d, e, f]: [u8; 6]) -> u64 {
     u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f])
 }
 
-/// The host's interfaces with their addresses; empty where the kernel does not tell.
-fn interfaces() -> Vec<Interface> {
+/// The host's interfaces with their addresses; None where the kernel does not tell.
+fn interfaces() -> Option<Vec<Interface>> {
     let mut first: *mut libc::ifaddrs = core::ptr::null_mut();
     // SAFETY: there is room for the pointer that is written.
     if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
-        return Vec::new();
+        return None;
     }
     let mut found: Vec<Interface> = Vec::new();
     let mut next = first;
@@ -147,7 +162,7 @@ fn interfaces() -> Vec<Interface> {
     }
     // SAFETY: the list came from getifaddrs, and nothing of it is used any more.
     unsafe { libc::freeifaddrs(first) };
-    found
+    Some(found)
 }
 
 /// # Safety
@@ -251,6 +266,21 @@ mod tests {
         let many: Vec<_> = (0..200).map(|last| [10, 0, 0, last]).collect();
         let gids = from_interfaces(vec![ethernet("eth0", 2, 3, &many)], || unreachable!());
         assert_eq!(gids.len(), TABLE_LENGTH as usize);
+    }
+
+    #[test]
+    fn a_look_that_fails_changes_nothing() {
+        let eth0 = || Some(vec![ethernet("eth0", 2, 3, &[[192, 0, 2, 2]])]);
+        let aged = |last: &mut Last| last.as_mut().unwrap().0 -= 2 * FRESH;
+        let mut last = None;
+        assert_eq!(table_after(&mut last, || None).len(), 2);
+        let known = table_after(&mut last, eth0);
+        assert_eq!(addresses(&known), ["fe80::fc:ff:fe00:3 eth0", "::ffff:192.0.2.2 eth0"]);
+        aged(&mut last);
+        assert_eq!(table_after(&mut last, || None), known);
+        assert_eq!(table_after(&mut last, || Some(vec![lo(true)])).len(), 2);
+        aged(&mut last);
+        assert_eq!(table_after(&mut last, eth0), known);
     }
 
     #[test]

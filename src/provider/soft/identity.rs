@@ -6,8 +6,8 @@
 //! | `IRONVERBS_SOFT=N`, up to 16 | `soft0` to `soft(N-1)`; `1` is the usual one |
 //! | `IRONVERBS_SOFT=NAME,…` | devices of these names |
 //!
-//! The switch itself opens no file, so a set-user-id program honours it too; the folder in which processes meet is chosen
-//! by its caller only under the rules of [`crate::environment`] ([`folder`]).
+//! The switch itself opens no file, so a set-user-id program honours it too. The folder in which processes meet, and how they
+//! copy, is not for the caller to say of a program that has more rights ([`crate::environment::secure`]).
 
 use core::ffi::CStr;
 use std::ffi::OsStr;
@@ -67,10 +67,10 @@ fn names(value: &OsStr) -> Option<Vec<String>> {
     (names.len() <= DEVICES_MAX).then_some(names)
 }
 
-/// Where the processes of the device meet; a set-user-id program keeps to the folder of its user.
+/// Where the processes of the device meet; a program with more rights than its caller keeps to the folder of its user.
 pub fn folder() -> softrdma::host::Result<Config> {
     let (dir, group) =
-        (environment::trusted("IRONVERBS_SOFT_DIR"), environment::trusted("IRONVERBS_SOFT_GROUP"));
+        (environment::secure("IRONVERBS_SOFT_DIR"), environment::secure("IRONVERBS_SOFT_GROUP"));
     Config::from_values(dir, group)
 }
 
@@ -78,15 +78,15 @@ pub fn folder() -> softrdma::host::Result<Config> {
 ///
 /// The device consents to copies by the user's other processes, where Yama's `ptrace_scope` 1 makes them ask: who wants the
 /// software device wants its messages to arrive. UCX and Open MPI do the same for their shared memory. Debuggers of the same
-/// user are let in by it too, so a set-user-id program does not consent, nor does anybody with `IRONVERBS_SOFT_CONSENT=0`;
-/// payload then takes the other way.
+/// user are let in by it too, so a program with more rights than its caller does not consent, nor does anybody with
+/// `IRONVERBS_SOFT_CONSENT=0`; payload then takes the other way.
 pub fn copying() -> Copying {
-    let value = environment::trusted("IRONVERBS_SOFT_COPY").unwrap_or_default();
+    let value = environment::secure("IRONVERBS_SOFT_COPY").unwrap_or_default();
     let wanted = value.to_str().and_then(Copying::from_name).unwrap_or_else(|| {
         log::warn(format_args!("IRONVERBS_SOFT_COPY is neither auto nor ferry: auto"));
         Copying::Auto
     });
-    let consents = environment::own_rights()
+    let consents = environment::only_callers_rights()
         && std::env::var_os("IRONVERBS_SOFT_CONSENT").is_none_or(|value| value != "0");
     if wanted == Copying::Auto && !consents { Copying::NoConsent } else { wanted }
 }

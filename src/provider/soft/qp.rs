@@ -36,7 +36,9 @@ pub struct Qp {
     pub cap: Capabilities,
     /// Made by `ibv_create_qp_ex`.
     extended: bool,
-    /// Requests being built by `ibv_wr_*`.
+    /// Has builders (`ibv_wr_*`).
+    pub builders: bool,
+    /// Requests being built by them.
     pub batch: QueueLock<Batch>,
     /// Events that the program got.
     pub events: Reported,
@@ -309,6 +311,7 @@ impl Qp {
             qp_type: queue.qp_type(),
             cap,
             extended,
+            builders: operations.is_some(),
             batch: QueueLock::of_domain(batch, one_thread),
             events: Reported::default(),
             groups: Mutex::default(),
@@ -320,7 +323,7 @@ impl Qp {
     }
 }
 
-/// Opens the XRC target queue pair of that number, which perhaps another process made.
+/// Opens the XRC target queue pair of that number, which perhaps another context of the process made.
 pub fn open(events: &Arc<EventQueue>, attr: &ibv_qp_open_attr) -> Result<Handle<ibv_qp>> {
     const NEEDED: u32 =
         IBV_QP_OPEN_ATTR_NUM as u32 | IBV_QP_OPEN_ATTR_XRCD as u32 | IBV_QP_OPEN_ATTR_TYPE as u32;

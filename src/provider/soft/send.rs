@@ -42,6 +42,8 @@ pub unsafe extern "C" fn post_send(
     if list.is_null() {
         return Errno::EINVAL.0;
     }
+    // The place of a list among the batches of other threads, none of which it may part.
+    let _batch = object.builders.then(|| object.batch.lock());
     let mut next = list;
     // SAFETY: the program passes a valid list.
     while let Some(wr) = unsafe { next.as_ref() } {

@@ -546,6 +546,101 @@ fn builders_post_their_batch_at_once_and_walks_read_its_completions() {
     }
 }
 
+/// A queue pair with builders for sends.
+fn built_qp(room: &Room, qp_type: ibv_qp_type, cq: *mut ibv_cq) -> *mut ibv_qp {
+    let base = room.init(qp_type, cq);
+    // SAFETY: live objects; attributes are plain C data.
+    unsafe {
+        let mut attr: ibv_qp_init_attr_ex = zeroed();
+        (attr.qp_type, attr.cap, attr.send_cq, attr.recv_cq) = (base.qp_type, base.cap, cq, cq);
+        attr.comp_mask = IBV_QP_INIT_ATTR_PD as u32 | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS as u32;
+        attr.pd = room.pd;
+        attr.send_ops_flags = IBV_QP_EX_WITH_SEND as u64;
+        let qp = room.verbs().create_qp_ex.unwrap()(room.context, &mut attr);
+        assert!(!qp.is_null(), "{:?}", Errno::last());
+        qp
+    }
+}
+
+#[test]
+fn a_batch_with_a_request_that_is_refused_is_not_posted_at_all() {
+    let room = Room::new();
+    let cq = room.cq();
+    let (a, b) = (built_qp(&room, IBV_QPT_UD, cq), room.qp(IBV_QPT_UD, cq));
+    room.connect(a, b);
+    room.connect(b, a);
+    // SAFETY: live objects of this test.
+    unsafe {
+        let mut address = room.address();
+        let ah = api::ah::ibv_create_ah(room.pd, &mut address);
+        assert!(!ah.is_null());
+        for wr_id in [1, 2, 3] {
+            room.receive(b, wr_id, room.piece(1024, 200));
+        }
+        let qpx = api::qp::ibv_qp_to_qp_ex(a);
+        let table = *qpx;
+        let batch = |addressed: u64| {
+            table.wr_start.unwrap()(qpx);
+            (*qpx).wr_flags = IBV_SEND_SIGNALED as u32;
+            for number in 1..=3 {
+                (*qpx).wr_id = 10 + number;
+                table.wr_send.unwrap()(qpx);
+                if number <= addressed {
+                    table.wr_set_ud_addr.unwrap()(qpx, ah, (*b).qp_num, QKEY);
+                }
+                let piece = room.piece(0, 4);
+                table.wr_set_sge.unwrap()(qpx, piece.lkey, piece.addr, piece.length);
+            }
+            table.wr_complete.unwrap()(qpx)
+        };
+        assert_eq!(batch(2), libc::EINVAL);
+        assert!(room.poll(cq).is_none(), "a part of the batch was posted");
+        assert_eq!(batch(3), 0);
+        let done: Vec<_> = (0..6).map(|_| room.success(cq).wr_id).collect();
+        for wr_id in [1, 2, 3, 11, 12, 13] {
+            assert!(done.contains(&wr_id), "{done:?}");
+        }
+        destroy_qps(&[a, b]);
+        assert_eq!(api::ah::ibv_destroy_ah(ah), 0);
+    }
+    destroy_cq(cq);
+}
+
+#[test]
+fn a_list_of_another_thread_waits_for_the_end_of_a_batch() {
+    let room = Room::new();
+    let cq = room.cq();
+    let (a, b) = (built_qp(&room, IBV_QPT_RC, cq), room.qp(IBV_QPT_RC, cq));
+    room.connect(a, b);
+    room.connect(b, a);
+    room.receive(b, 1, room.piece(1024, 8));
+    room.receive(b, 2, room.piece(1024, 8));
+    // SAFETY: live objects of this test; the thread ends before they do.
+    unsafe {
+        let qpx = api::qp::ibv_qp_to_qp_ex(a);
+        let table = *qpx;
+        table.wr_start.unwrap()(qpx);
+        let (qp, post_send, piece) = (a.expose_provenance(), room.ops().post_send.unwrap(), room.piece(0, 4));
+        let other = std::thread::spawn(move || {
+            let (mut piece, mut bad) = (piece, null_mut());
+            let mut wr = send_wr(12, IBV_WR_SEND, &mut piece);
+            post_send(core::ptr::with_exposed_provenance_mut(qp), &mut wr, &mut bad)
+        });
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(!other.is_finished() && room.poll(cq).is_none());
+        (*qpx).wr_id = 11;
+        (*qpx).wr_flags = IBV_SEND_SIGNALED as u32;
+        table.wr_send.unwrap()(qpx);
+        table.wr_set_sge.unwrap()(qpx, piece.lkey, piece.addr, piece.length);
+        assert_eq!(table.wr_complete.unwrap()(qpx), 0);
+        assert_eq!(other.join().unwrap(), 0);
+    }
+    let sent = (0..4).map(|_| room.success(cq)).filter(|wc| wc.opcode == IBV_WC_SEND as u32);
+    assert_eq!(sent.map(|wc| wc.wr_id).collect::<Vec<_>>(), [11, 12]);
+    destroy_qps(&[a, b]);
+    destroy_cq(cq);
+}
+
 #[test]
 fn a_window_opens_part_of_a_region() {
     let room = Room::new();

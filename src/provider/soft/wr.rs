@@ -10,7 +10,7 @@ use core::ffi::{c_int, c_void};
 use softrdma::core::receive::Sge;
 use softrdma::core::verbs::{Opcode, QpType, SendFlags};
 use softrdma::device::wr::Operands;
-use softrdma::device::{Capabilities, Data, Wr};
+use softrdma::device::{Capabilities, Data, QueuePair, Wr};
 
 use super::ah::{Ah, Destination};
 use super::convert::rejected;
@@ -174,8 +174,18 @@ impl Batch {
         Ok(())
     }
 
-    /// The requests as the engine takes them, each for as long as `post` looks at it; the first error.
-    fn post(&self, mut post: impl FnMut(&Wr<'_>) -> Result<()>) -> Result<()> {
+    /// Posts all requests, or none and tells why.
+    fn post(&self, queue: &QueuePair) -> Result<()> {
+        let mut sending = queue.sending();
+        self.each(|request| sending.accept(request).map_err(rejected))?;
+        self.each(|request| {
+            sending.post(request);
+            Ok(())
+        })
+    }
+
+    /// The requests as the engine takes them, each for as long as `take` looks at it; the first error.
+    fn each(&self, mut take: impl FnMut(&Wr<'_>) -> Result<()>) -> Result<()> {
         for built in &self.requests {
             let data = match built.payload {
                 Payload::Sges { first, count } => Data::Sges(&self.sges[first..first + count]),
@@ -189,7 +199,7 @@ impl Batch {
                 }
                 _ => None,
             };
-            post(&Wr {
+            take(&Wr {
                 wr_id: built.wr_id,
                 opcode: built.opcode,
                 flags: built.flags,
@@ -403,7 +413,8 @@ unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, num_sge: usize, sg_list
     }
 }
 
-/// Begins a batch, and takes the lock.
+/// Begins a batch, and takes the lock, which also keeps lists of other threads out ([`send::post_send`]): the room that
+/// there is now stays until the batch is posted.
 unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
     // SAFETY: the program passes a live queue pair whose table holds this function.
     let object = unsafe { object(qp) };
@@ -412,7 +423,7 @@ unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
     batch.leave_held();
 }
 
-/// Posts the batch, and gives the lock back; the first error of the batch, with nothing posted, or the first of posting.
+/// Posts the batch, and gives the lock back; the first error of the batch or of posting, with nothing posted.
 unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     // SAFETY: the program calls this once after `wr_start`, so that this thread holds the lock; the reference ends
     // before the release.
@@ -420,7 +431,7 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
         let object = object(qp);
         let batch = started(qp);
         let done = match batch.error {
-            None => batch.post(|request| object.queue.post_send(request).map_err(rejected)),
+            None => batch.post(&object.queue),
             Some(errno) => Err(errno),
         };
         object.batch.release();

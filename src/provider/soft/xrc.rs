@@ -1,4 +1,5 @@
-//! XRC domains: what several processes receive by, through one file.
+//! XRC domains: what the contexts of a process receive by, through one file. Unlike those of the kernel's devices they are
+//! not shared between processes.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;

@@ -1,0 +1,105 @@
+/*
+ * leaving.c - a program that communicates until its very end, as it may with a device of the kernel.
+ *
+ * A destructor, which runs after everything registered with atexit(), sends a message and waits for its completion; the peer
+ * gets it. At exit the process leaves nothing in the folder, though it closed nothing.
+ */
+#include "peer.h"
+
+#include <dirent.h>
+
+static struct endpoint e;
+static int leaves;
+
+static void say(const char *text)
+{
+	struct ibv_sge sge = {(uintptr_t)e.buffer, (uint32_t)strlen(text) + 1, e.mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_wc wc;
+
+	strcpy((char *)e.buffer, text);
+	if (ibv_post_send(e.qp, &wr, &bad))
+		fail("%s: posting", text);
+	if (!next_wc(e.send_cq, &wc) || wc.status != IBV_WC_SUCCESS)
+		fail("%s: %s", text, ibv_wc_status_str(wc.status));
+}
+
+static void hear(const char *text)
+{
+	struct ibv_wc wc;
+
+	if (!next_wc(e.recv_cq, &wc) || wc.status != IBV_WC_SUCCESS)
+		fail("%s: not received", text);
+	if (strcmp((char *)e.buffer + 64 * wc.wr_id, text))
+		fail("%s: received %s", text, (char *)e.buffer + 64 * wc.wr_id);
+	printf("received: %s\n", text);
+}
+
+__attribute__((destructor)) static void last_words(void)
+{
+	if (leaves)
+		say("from a destructor");
+}
+
+static void from_atexit(void)
+{
+	if (leaves)
+		say("from atexit");
+}
+
+/* What is in the folder, but for hidden names. */
+static int names(const char *folder)
+{
+	DIR *open = opendir(folder);
+	int count = 0;
+
+	for (struct dirent *entry; open && (entry = readdir(open));)
+		count += entry->d_name[0] != '.';
+	if (open)
+		closedir(open);
+	return count;
+}
+
+int main(void)
+{
+	struct peer own = {0}, peer;
+	char folder[64];
+	int sockets[2], status;
+	pid_t pid;
+
+	if (atexit(from_atexit) || socketpair(AF_UNIX, SOCK_STREAM, 0, sockets))
+		fail("setup");
+	pid = fork();
+	close(sockets[!pid]);
+	alarm(60);
+	endpoint_open(&e, "rxe0");
+	own.gid = e.gid;
+	own.qp_num[0] = e.qp->qp_num;
+	if (!swap(sockets[!!pid], &own, &peer, sizeof(own)))
+		fail("the peer is gone");
+	ready(&e, &peer.gid, peer.qp_num[0]);
+	for (int i = 0; i < 3; i++)
+		if (post_recv(&e, i, 64 * i, 64))
+			fail("receive request");
+	meet(sockets[!!pid]);
+	if (!pid) {
+		leaves = 1;
+		say("from main");
+		return 0;
+	}
+	hear("from main");
+	hear("from atexit");
+	hear("from a destructor");
+	waitpid(pid, &status, 0);
+	if (status)
+		fail("the other process ended with status %#x", status);
+	endpoint_close(&e);
+	snprintf(folder, sizeof(folder), "/dev/shm/ironverbs-%u", geteuid());
+	/* The own names go with the device's own thread, if that is at work just now. */
+	for (int i = 0; i < 100 && names(folder); i++)
+		usleep(10000);
+	if (names(folder))
+		fail("%d names are left in %s", names(folder), folder);
+	printf("nothing is left\n");
+	return 0;
+}
