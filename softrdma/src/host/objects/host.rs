@@ -1,0 +1,304 @@
+//! One segment as the transactions of the protocol see it.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+
+use super::layout::*;
+use super::table::Objects;
+use super::view::{Held, View};
+use crate::core::shared::{Memory, Object, Word};
+use crate::core::transport::{LockError, Locked, Transport};
+use crate::host::bell::Rope;
+use crate::host::lock::{Acquired, Lock, Owner};
+use crate::host::memory::Memory as Mapping;
+use crate::host::segment::{Peer, Segment};
+
+/// What a [`Host`] knows of an object.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    /// Its entry, which stays where it is when the object goes away.
+    entry: u64,
+    layout: Option<Layout>,
+}
+
+/// Whose segment a [`Host`] works on.
+#[derive(Debug)]
+enum Target {
+    Own,
+    Peer(Arc<Peer>),
+}
+
+/// How long a lock is waited for while its owner lives, unless [`Host::with_limit`] says otherwise.
+pub const LOCK_LIMIT: Duration = Duration::from_secs(10);
+
+/// Bells of one segment whose descriptors are kept open.
+const ROPES: usize = 32;
+
+/// One segment, own or a peer's, as the transactions of the protocol see it.
+///
+/// A lock that a living process keeps for longer than the limit (it was stopped, or its memory lies) is an error of the
+/// operation that waits, and of no other. The caller takes it for a peer that does not answer.
+#[derive(Debug)]
+pub struct Host {
+    pub(super) limit: Duration,
+    pub(super) me: Arc<Segment>,
+    target: Target,
+    /// By kind and index.
+    entries: [RwLock<Vec<Option<Known>>>; 3],
+    ropes: Mutex<HashMap<u32, Rope>>,
+}
+
+impl Host {
+    /// This process's own segment.
+    pub fn own(me: Arc<Segment>) -> Self {
+        Self::of(me, Target::Own)
+    }
+
+    /// A peer's segment.
+    pub fn of_peer(me: Arc<Segment>, peer: Arc<Peer>) -> Self {
+        Self::of(me, Target::Peer(peer))
+    }
+
+    fn of(me: Arc<Segment>, target: Target) -> Self {
+        Host { limit: LOCK_LIMIT, me, target, entries: Default::default(), ropes: Mutex::default() }
+    }
+
+    /// Waits for locks at most this long.
+    #[must_use]
+    pub fn with_limit(self, limit: Duration) -> Self {
+        Host { limit, ..self }
+    }
+
+    pub(super) fn memory(&self) -> &Mapping {
+        match &self.target {
+            Target::Own => self.me.memory(),
+            Target::Peer(peer) => peer.memory(),
+        }
+    }
+
+    pub(super) fn owner(&self) -> Owner {
+        match &self.target {
+            Target::Own => self.me.owner(),
+            Target::Peer(peer) => peer.owner(),
+        }
+    }
+
+    fn directory(&self, object: Object) -> Option<u64> {
+        let root = Objects::ROOTS[kind(object).0];
+        match &self.target {
+            Target::Own => self.me.root(root).ok().map(|r| r.load(Ordering::Acquire)),
+            Target::Peer(peer) => peer.root(root).ok(),
+        }
+    }
+
+    /// The checked copy of the object's entry, made anew when its generation is another.
+    pub(super) fn layout(&self, object: Object) -> Option<Layout> {
+        if let Some(known) = self.known(object)
+            && self.is_current(&known)
+        {
+            return Some(known);
+        }
+        let directory = self.directory(object)?;
+        let mut fresh = copy(self.memory(), directory, object);
+        if fresh.is_none()
+            && let Target::Peer(peer) = &self.target
+        {
+            // The segment may have grown since it was mapped.
+            let before = self.memory().len();
+            if peer.refresh().is_ok_and(|now| now > before) {
+                fresh = copy(self.memory(), directory, object);
+            }
+        }
+        let (kind, index) = kind(object);
+        let mut entries = self.entries[kind].write().unwrap_or_else(|e| e.into_inner());
+        let index = index as usize;
+        // Another thread may have found a later one meanwhile: what is known never becomes older.
+        if fresh.is_some_and(|layout| !self.is_current(&layout)) {
+            fresh = copy(self.memory(), directory, object);
+        }
+        match entries.get_mut(index) {
+            // An entry that stands elsewhere than before is a lie.
+            Some(Some(known)) => {
+                known.layout = fresh.filter(|layout| layout.entry == known.entry);
+                known.layout
+            }
+            _ => {
+                let layout = fresh?;
+                if entries.len() <= index {
+                    // Below MAX_OBJECTS: it was found.
+                    entries.resize(index + 1, None);
+                }
+                entries[index] = Some(Known { entry: layout.entry, layout: fresh });
+                fresh
+            }
+        }
+    }
+
+    fn look(&self, object: Object) -> Option<Known> {
+        let (kind, index) = kind(object);
+        *self.entries[kind].read().unwrap_or_else(|e| e.into_inner()).get(index as usize)?
+    }
+
+    fn known(&self, object: Object) -> Option<Layout> {
+        self.look(object)?.layout
+    }
+
+    /// The copy that [`Memory::exists`] made; made now for who did not ask.
+    pub(super) fn used(&self, object: Object) -> Option<Layout> {
+        self.known(object).or_else(|| self.layout(object))
+    }
+
+    /// Where the object's entry is, also after the object went away.
+    pub(super) fn entry(&self, object: Object) -> Option<u64> {
+        Some(self.look(object)?.entry)
+    }
+
+    /// The lock of an entry; none for a forked child, which must not sign with its parent's name.
+    fn lock_at(&self, entry: u64) -> Option<&Lock> {
+        if !self.me.is_mine() {
+            return None;
+        }
+        self.memory().u64(entry + LOCK).ok().map(Lock::at)
+    }
+
+    /// Whether the entry has still this generation.
+    pub(super) fn is_current(&self, layout: &Layout) -> bool {
+        self.memory()
+            .u64(layout.entry + GENERATION)
+            .is_ok_and(|g| g.load(Ordering::Acquire) == layout.generation)
+    }
+
+    /// Where a word stands in the segment: an owner's short cut to its own objects. It stays there as long as the object
+    /// exists.
+    pub fn offset(&self, word: Word) -> Option<u64> {
+        self.layout(object_of(word)).map(|layout| place(&layout, word))
+    }
+
+    /// Looks up where these objects are; those that are not there are left out.
+    pub fn find(&self, objects: [Option<Object>; 3]) -> Held {
+        let mut held = Held::default();
+        for object in objects.into_iter().flatten() {
+            held.set(object, self.layout(object));
+        }
+        held
+    }
+
+    /// The same segment for work on objects that were looked up before.
+    #[inline]
+    pub fn with<'a>(&'a self, held: &'a Held) -> View<'a> {
+        View::new(self, held)
+    }
+
+    /// Rings for the asynchronous events of the object with this entry. Its bell is another one when the context goes that
+    /// the object was made in and others have it open, so it is looked up each time.
+    pub(super) fn ring_alert(&self, entry: Option<u64>) {
+        let word = entry.and_then(|entry| self.memory().u64(entry + BELLS).ok());
+        self.ring_bell(word.and_then(|word| bell_number(word.load(Ordering::Acquire) >> 32)));
+    }
+
+    /// Rings; `false` when the bell is there and cannot be reached.
+    pub(super) fn ring_bell(&self, number: Option<u32>) -> bool {
+        let Some(number) = number else { return true };
+        let mut ropes = self.ropes.lock().unwrap_or_else(|e| e.into_inner());
+        // One that is not found now is looked for again: descriptors may have run out.
+        if !ropes.contains_key(&number)
+            && let Ok(rope) = Rope::find(self.me.folder(), self.owner(), number)
+        {
+            // Bells come and go, and nobody tells: those that are still there are found again.
+            if ropes.len() >= ROPES {
+                ropes.clear();
+            }
+            ropes.insert(number, rope);
+        }
+        ropes.get(&number).is_some_and(|rope| {
+            rope.ring();
+            true
+        })
+    }
+}
+
+impl Memory for Host {
+    fn load(&self, word: Word) -> u64 {
+        let Some(layout) = self.used(object_of(word)) else { return 0 };
+        self.memory().u64(place(&layout, word)).map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    fn store(&self, word: Word, value: u64) {
+        let Some(layout) = self.used(object_of(word)).filter(|_| self.me.is_mine()) else { return };
+        if let Ok(word) = self.memory().u64(place(&layout, word)) {
+            word.store(value, Ordering::Release);
+        }
+    }
+
+    fn exists(&self, object: Object) -> bool {
+        self.layout(object).is_some()
+    }
+
+    fn capacity(&self, object: Object) -> u32 {
+        self.used(object).map_or(0, |layout| layout.shape.capacity)
+    }
+
+    fn receive_words(&self, queue: Object) -> u32 {
+        self.used(queue).map_or(0, |layout| layout.shape.receive_words)
+    }
+
+    fn entry_words(&self, cq: u32) -> u32 {
+        self.used(Object::Cq(cq)).map_or(0, |layout| layout.shape.receive_words)
+    }
+}
+
+impl Transport for Host {
+    /// Waits as long as the owner lives, but not longer than the limit.
+    fn lock(&self, object: Object) -> std::result::Result<Locked, LockError> {
+        let layout = self.used(object).ok_or(LockError::Gone)?;
+        let lock = self.lock_at(layout.entry).ok_or(LockError::Gone)?;
+        let me = self.me.owner();
+        let acquired = lock.lock(me, &*self.me, self.limit).ok_or(LockError::Busy)?;
+        // The object cannot go away from now on: its owner needs the lock for that.
+        if self.is_current(&layout) || self.layout(object).is_some() {
+            Ok(locked(acquired))
+        } else {
+            Err(give_back(lock, me, acquired))
+        }
+    }
+
+    /// Also when the object is gone.
+    fn unlock(&self, object: Object) {
+        if let Some(lock) = self.entry(object).and_then(|entry| self.lock_at(entry)) {
+            lock.unlock(self.me.owner());
+        }
+    }
+
+    fn abandon(&self, object: Object) {
+        if let Some(lock) = self.entry(object).and_then(|entry| self.lock_at(entry)) {
+            lock.abandon(self.me.owner());
+        }
+    }
+
+    fn bell(&self, cq: u32) -> bool {
+        self.ring_bell(self.used(Object::Cq(cq)).and_then(|layout| layout.shape.bell))
+    }
+
+    fn alert(&self, object: Object) {
+        self.ring_alert(self.used(object).map(|layout| layout.entry));
+    }
+}
+
+pub(super) fn locked(acquired: Acquired) -> Locked {
+    match acquired {
+        Acquired::Clean => Locked::Clean,
+        Acquired::Recovered => Locked::Recovered,
+    }
+}
+
+/// Lets go of the lock of an object that went away.
+#[cold]
+pub(super) fn give_back(lock: &Lock, me: Owner, acquired: Acquired) -> LockError {
+    match acquired {
+        Acquired::Clean => lock.unlock(me),
+        Acquired::Recovered => lock.abandon(me),
+    };
+    LockError::Gone
+}

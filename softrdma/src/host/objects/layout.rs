@@ -1,0 +1,172 @@
+//! Where an entry stands in its table and each word in its entry; what an object is made of.
+
+use std::sync::atomic::Ordering;
+
+use crate::core::completion::{ENTRY_WORDS, HEAD_WORDS};
+use crate::core::receive::RECEIVE_WORDS;
+use crate::core::shared::{ATTRIBUTES, Object, Word};
+use crate::host::error::{Error, Result};
+use crate::host::memory::Memory as Mapping;
+
+/// Objects of one kind that a segment can have.
+pub const MAX_OBJECTS: u32 = 1 << 16;
+/// Queue pairs, and shared receive queues, that a segment can have: their numbers have 14 bits for the index, and three
+/// that nobody has (0, 1 and the one with all bits set).
+pub const MAX_NUMBERED: u32 = (1 << 14) - 3;
+/// Largest number of entries in a ring.
+pub const MAX_CAPACITY: u32 = 1 << 22;
+
+pub(super) const CHUNK: u32 = 256;
+pub(super) const ENTRY: u64 = 256;
+pub(super) const GENERATION: u64 = 0;
+pub(super) const RING: u64 = 8;
+pub(super) const SHAPE: u64 = 16;
+pub(super) const BELLS: u64 = 24;
+pub(super) const LOCK: u64 = 64;
+pub(super) const WORDS: u64 = 72;
+pub(super) const OWNERS: u64 = 128;
+pub(super) const ATTRIBUTES_AT: u64 = 192;
+/// Words of a completion entry in a queue with so many entries that payload in each would take too much: a cache line.
+const SMALL_ENTRY: u32 = 8;
+/// Entries of a completion queue up to which each has room for payload.
+const STAGING: u32 = 1 << 16;
+const _: () = assert!(HEAD_WORDS < SMALL_ENTRY && SMALL_ENTRY < ENTRY_WORDS);
+
+#[inline(always)]
+pub(super) fn kind(object: Object) -> (usize, u32) {
+    match object {
+        Object::Qp(i) => (0, i),
+        Object::Srq(i) => (1, i),
+        Object::Cq(i) => (2, i),
+    }
+}
+
+/// What an object is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Entries of the ring: a power of two, at most [`MAX_CAPACITY`], or 0 for a queue pair without one.
+    /// For receive requests see [`ring_capacity`](crate::core::receive::ring_capacity).
+    pub capacity: u32,
+    /// Words of a receive request (`2 + 2 × max_sge`); of an entry for a completion queue, 0 for what serves best.
+    pub receive_words: u32,
+    /// Number of the bell of a completion queue.
+    pub bell: Option<u32>,
+    /// Number of the bell of asynchronous events.
+    pub alert: Option<u32>,
+}
+
+impl Shape {
+    /// With what serves best.
+    pub(super) fn settled(self, like: Object) -> Self {
+        let words = if self.capacity <= STAGING { ENTRY_WORDS } else { SMALL_ENTRY };
+        match like {
+            Object::Cq(_) if self.receive_words == 0 => Shape { receive_words: words, ..self },
+            _ => self,
+        }
+    }
+
+    /// Words of the ring and of what follows it; `None` when the shape is not possible.
+    pub(super) fn words(&self, object: Object) -> Option<u64> {
+        let ring = (self.capacity.is_power_of_two() && self.capacity <= MAX_CAPACITY) || self.capacity == 0;
+        let receive = (2..=RECEIVE_WORDS).contains(&self.receive_words);
+        let capacity = u64::from(self.capacity);
+        match object {
+            Object::Qp(_) if ring && receive => {
+                Some(capacity * u64::from(self.receive_words) + u64::from(RECEIVE_WORDS))
+            }
+            Object::Srq(_) if ring && receive && capacity > 0 => {
+                Some(capacity * u64::from(self.receive_words))
+            }
+            Object::Cq(_)
+                if ring && capacity > 0 && (HEAD_WORDS..=ENTRY_WORDS).contains(&self.receive_words) =>
+            {
+                Some(capacity * u64::from(self.receive_words))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A checked copy of an entry.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Layout {
+    pub(super) generation: u64,
+    pub(super) entry: u64,
+    pub(super) ring: u64,
+    pub(super) shape: Shape,
+}
+
+pub(super) fn bell_word(shape: &Shape) -> u64 {
+    let half = |n: Option<u32>| n.map_or(0, |n| u64::from(n.wrapping_add(1)));
+    half(shape.bell) | half(shape.alert) << 32
+}
+
+/// The number in the low half of a word of bells.
+pub(super) fn bell_number(half: u64) -> Option<u32> {
+    (half as u32).checked_sub(1)
+}
+
+/// Finds an entry by the tables as they stand in memory.
+fn find(memory: &Mapping, directory: u64, index: u32) -> Result<u64> {
+    if index >= MAX_OBJECTS || directory == 0 {
+        return Err(Error::OutOfBounds);
+    }
+    let slot = directory.checked_add(8 * u64::from(index / CHUNK)).ok_or(Error::OutOfBounds)?;
+    let chunk = memory.u64(slot)?.load(Ordering::Acquire);
+    if chunk == 0 {
+        return Err(Error::OutOfBounds);
+    }
+    let entry = chunk.checked_add(ENTRY * u64::from(index % CHUNK)).ok_or(Error::OutOfBounds)?;
+    memory.words(entry, (ENTRY / 8) as usize)?;
+    Ok(entry)
+}
+
+/// Copies an entry and checks it; `None` when there is no such object, or its entry cannot be true.
+pub(super) fn copy(memory: &Mapping, directory: u64, object: Object) -> Option<Layout> {
+    let entry = find(memory, directory, kind(object).1).ok()?;
+    let load = |word| memory.u64(entry + word).ok().map(|w| w.load(Ordering::Acquire));
+    let generation = load(GENERATION)?;
+    let (ring, shape, bells) = (load(RING)?, load(SHAPE)?, load(BELLS)?);
+    let number = bell_number;
+    let shape = Shape {
+        capacity: shape as u32,
+        receive_words: (shape >> 32) as u32,
+        bell: number(bells),
+        alert: number(bells >> 32),
+    };
+    let words = usize::try_from(shape.words(object)?).ok()?;
+    let whole = generation & 1 == 1 && memory.words(ring, words).is_ok();
+    (whole && load(GENERATION)? == generation).then_some(Layout { generation, entry, ring, shape })
+}
+
+/// The address of a word, by a layout. Whoever uses it checks it against the mapping.
+#[inline(always)]
+pub(super) fn place(layout: &Layout, word: Word) -> u64 {
+    let shape = &layout.shape;
+    match word {
+        Word::Qp(_, w) if w.is_owners() => layout.entry + OWNERS,
+        Word::Srq(_, w) if w.is_owners() => layout.entry + OWNERS,
+        Word::Cq(_, w) if w.is_owners() => layout.entry + OWNERS,
+        Word::Qp(_, w) => layout.entry + WORDS + 8 * w as u64,
+        Word::Srq(_, w) => layout.entry + WORDS + 8 * w as u64,
+        Word::Cq(_, w) => layout.entry + WORDS + 8 * w as u64,
+        Word::Receive { slot, word, .. } | Word::Entry { slot, word, .. } => {
+            layout.ring + 8 * (u64::from(slot) * u64::from(shape.receive_words) + u64::from(word))
+        }
+        Word::Claimed { word, .. } => {
+            layout.ring + 8 * (u64::from(shape.capacity) * u64::from(shape.receive_words) + u64::from(word))
+        }
+        Word::Attribute { word, .. } => layout.entry + ATTRIBUTES_AT + 8 * u64::from(word & (ATTRIBUTES - 1)),
+    }
+}
+
+#[inline(always)]
+pub(super) fn object_of(word: Word) -> Object {
+    match word {
+        Word::Qp(i, _) | Word::Claimed { qp: i, .. } => Object::Qp(i),
+        Word::Srq(i, _) => Object::Srq(i),
+        Word::Cq(i, _) | Word::Entry { cq: i, .. } => Object::Cq(i),
+        Word::Receive { queue, .. } => queue,
+        Word::Attribute { object, .. } => object,
+    }
+}

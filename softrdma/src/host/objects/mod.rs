@@ -1,0 +1,39 @@
+//! The queues in a segment: where the words of [`crate::core::shared`] stand.
+//!
+//! Three tables, one per kind of object, each a directory of chunks of entries:
+//!
+//! | word of an entry | meaning |
+//! |---|---|
+//! | 0 | generation: odd while the object exists, and never the same twice in a row |
+//! | 1 | offset of the ring, for a queue pair followed by the request it holds |
+//! | 2 | capacity, and words of a receive request, or of a completion entry, in the high half |
+//! | 3 | bell of the completion queue, and of asynchronous events in the high half; numbers plus one, 0 for none |
+//! | 8 | lock |
+//! | 9 to 15 | the shared words that are written behind the lock, in their order |
+//! | 16 | the word that the owner writes without it, on a cache line of its own |
+//! | 24 to 31 | attributes |
+//!
+//! An entry stays where it is for ever, so a peer that waits for the lock of an object that goes away meets no other use
+//! of the memory. Once it has the lock it looks at the generation, and gives the lock back when the object is gone.
+//!
+//! A peer copies an entry once, checks it against the segment's size, and then uses its copy until the generation
+//! changes. What it read may be wrong but never leads outside: each access is checked against the mapping again.
+//!
+//! | file | what |
+//! |---|---|
+//! | `layout` | entries and words: where they stand, what an object is made of |
+//! | `table` | the owner makes, resizes and ends objects |
+//! | `host` | a segment, own or a peer's, as transactions see it |
+//! | `view` | the same for one operation, with its objects looked up before |
+
+mod host;
+mod layout;
+mod table;
+#[cfg(test)]
+mod tests;
+mod view;
+
+pub use host::{Host, LOCK_LIMIT};
+pub use layout::{MAX_CAPACITY, MAX_NUMBERED, MAX_OBJECTS, Shape};
+pub use table::Objects;
+pub use view::{Held, View};

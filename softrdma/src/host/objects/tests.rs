@@ -1,0 +1,360 @@
+//! Tests of the queues in a segment.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::layout::*;
+use super::table::RESTING;
+use super::*;
+use crate::core::claim::Claim;
+use crate::core::completion::{Armed, Completion, ENTRY_WORDS};
+use crate::core::deliver::{Deliver, Delivered};
+use crate::core::receive::{RECEIVE_WORDS, ReceiveRequest, post};
+use crate::core::shared::{ATTRIBUTES, CqWord, Memory, Object, QpJournal, QpWord, SrqWord, Take, Word};
+use crate::core::transport::{LockError, Locked, Machine, Operation, Progress, Transport, acquire, run};
+use crate::core::verbs::WcOpcode;
+use crate::host::bell::Bell;
+use crate::host::error::Error;
+use crate::host::memory::Memory as Mapping;
+use crate::host::segment::{Peer, Segment};
+use crate::host::testing::{TestDir, in_child};
+
+const SHAPE: Shape = Shape { capacity: 8, receive_words: 8, bell: None, alert: None };
+
+#[test]
+fn every_word_has_its_own_place() {
+    let dir = TestDir::new("objects");
+    let me = Arc::new(Segment::create(dir.folder()).unwrap());
+    let objects = Objects::new(me.clone()).unwrap();
+    let mut words = Vec::new();
+    for _ in 0..2 {
+        for like in [Object::Qp(0), Object::Srq(0), Object::Cq(0)] {
+            let cq = Shape { receive_words: 0, ..SHAPE };
+            let shape = if like == Object::Cq(0) { cq } else { SHAPE };
+            let object = objects.create(like, shape).unwrap();
+            words.extend((0..ATTRIBUTES).map(|word| Word::Attribute { object, word }));
+            match object {
+                qp @ Object::Qp(i) => {
+                    use QpWord::*;
+                    words.extend([State, Journal, Head, Tail, Claim, Events, Seen].map(|w| Word::Qp(i, w)));
+                    words.extend((0..RECEIVE_WORDS).map(|word| Word::Claimed { qp: i, word }));
+                    words.extend((0..64).map(|n| Word::Receive { queue: qp, slot: n / 8, word: n % 8 }));
+                }
+                srq @ Object::Srq(i) => {
+                    use SrqWord::*;
+                    words.extend([Journal, Head, Tail, Limit, Events, Seen].map(|w| Word::Srq(i, w)));
+                    words.extend((0..64).map(|n| Word::Receive { queue: srq, slot: n / 8, word: n % 8 }));
+                }
+                Object::Cq(i) => {
+                    use CqWord::*;
+                    words.extend([Journal, Head, Tail, Armed, Events, Seen].map(|w| Word::Cq(i, w)));
+                    words.extend((0..8 * ENTRY_WORDS).map(|n| Word::Entry {
+                        cq: i,
+                        slot: n / ENTRY_WORDS,
+                        word: n % ENTRY_WORDS,
+                    }));
+                }
+            }
+        }
+    }
+    let own = Host::own(me.clone());
+    let peer = Host::of_peer(me.clone(), Arc::new(Peer::open(me.folder(), 0).unwrap()));
+    let held = peer.find([Some(Object::Qp(1)), Some(Object::Srq(0)), Some(Object::Cq(1))]);
+    let view = peer.with(&held);
+    for (n, word) in words.iter().enumerate() {
+        assert_eq!(own.load(*word), 0);
+        own.store(*word, n as u64 + 1);
+    }
+    for (n, word) in words.iter().enumerate() {
+        assert_eq!((peer.load(*word), view.load(*word)), (n as u64 + 1, n as u64 + 1), "{word:?}");
+    }
+    // The locks are none of these words.
+    for object in [Object::Qp(0), Object::Srq(1), Object::Cq(0)] {
+        assert_eq!(view.lock(object), Ok(Locked::Clean));
+        view.unlock(object);
+    }
+    for (n, word) in words.iter().enumerate() {
+        assert_eq!(view.load(*word), n as u64 + 1, "{word:?}");
+    }
+}
+
+#[test]
+fn shapes_that_are_not_possible() {
+    let dir = TestDir::new("objects");
+    let me = Arc::new(Segment::create(dir.folder()).unwrap());
+    let objects = Objects::new(me).unwrap();
+    for shape in [
+        Shape { capacity: 3, ..SHAPE },
+        Shape { capacity: MAX_CAPACITY * 2, ..SHAPE },
+        Shape { receive_words: 1, ..SHAPE },
+        Shape { receive_words: RECEIVE_WORDS + 1, ..SHAPE },
+    ] {
+        assert_eq!(objects.create(Object::Qp(0), shape), Err(Error::OutOfBounds), "{shape:?}");
+    }
+    let none = Shape { capacity: 0, ..SHAPE };
+    assert_eq!(objects.create(Object::Qp(0), none), Ok(Object::Qp(0)));
+    assert_eq!(objects.create(Object::Srq(0), none), Err(Error::OutOfBounds));
+    assert_eq!(objects.create(Object::Cq(0), none), Err(Error::OutOfBounds));
+    assert_eq!(objects.destroy(Object::Cq(0)), Err(Error::OutOfBounds));
+    assert_eq!(objects.destroy(Object::Qp(0)), Ok(()));
+    assert_eq!(objects.destroy(Object::Qp(0)), Err(Error::OutOfBounds));
+}
+
+/// Makes objects until one has this place again.
+fn create_again(objects: &Objects, object: Object, shape: Shape) {
+    for _ in 0..=RESTING {
+        let fresh = objects.create(object, shape).unwrap();
+        if fresh == object {
+            return;
+        }
+        objects.destroy(fresh).unwrap();
+    }
+    panic!("the index is not used again");
+}
+
+#[test]
+fn an_index_that_is_used_again_is_another_object() {
+    let dir = TestDir::new("objects");
+    let me = Arc::new(Segment::create(dir.folder()).unwrap());
+    let objects = Objects::new(me.clone()).unwrap();
+    let peer = Host::of_peer(me.clone(), Arc::new(Peer::open(me.folder(), 0).unwrap()));
+    assert!(!peer.exists(Object::Cq(0)) && !peer.exists(Object::Cq(u32::MAX)));
+    // More than one chunk, and more than the segment had when it was mapped.
+    let all: Vec<Object> = (0..600).map(|_| objects.create(Object::Cq(0), SHAPE).unwrap()).collect();
+    let cq = all[599];
+    assert_eq!(cq, Object::Cq(599));
+    let held = peer.find([Some(cq), None, None]);
+    let view = peer.with(&held);
+    assert!(peer.exists(cq) && view.exists(cq));
+    assert_eq!(view.capacity(cq), 8);
+    objects.destroy(cq).unwrap();
+    assert!(!peer.exists(cq) && !view.exists(cq));
+    create_again(&objects, cq, Shape { capacity: 16, ..SHAPE });
+    assert!(peer.exists(cq) && !view.exists(cq));
+    assert_eq!(peer.capacity(cq), 16);
+}
+
+/// A segment with a queue pair and a completion queue, and how another process of the folder sees it.
+fn pair(dir: &TestDir) -> (Objects, Host, Host, Object, Object) {
+    let me = Arc::new(Segment::create(dir.folder()).unwrap());
+    let other = Arc::new(Segment::create(dir.folder()).unwrap());
+    let objects = Objects::new(me.clone()).unwrap();
+    let qp = objects.create(Object::Qp(0), SHAPE).unwrap();
+    let cq = objects.create(Object::Cq(0), SHAPE).unwrap();
+    let peer = Arc::new(Peer::open(me.folder(), me.owner().slot()).unwrap());
+    (objects, Host::own(me), Host::of_peer(other, peer), qp, cq)
+}
+
+#[test]
+fn a_lock_that_is_kept_fails_one_operation_and_no_other() {
+    let dir = TestDir::new("objects");
+    let (_objects, own, peer, qp, cq) = pair(&dir);
+    let waiter = peer.with_limit(Duration::from_millis(30));
+    assert_eq!(own.lock(cq), Ok(Locked::Clean));
+    // Another operation of the waiting process, half done.
+    assert_eq!(waiter.lock(qp), Ok(Locked::Clean));
+    assert_eq!(waiter.lock(cq), Err(LockError::Busy));
+    waiter.store(Word::Qp(0, QpWord::Head), 5);
+    assert_eq!((waiter.exists(cq), own.load(Word::Qp(0, QpWord::Head))), (true, 5));
+    waiter.unlock(qp);
+    // What is not had is not given back, neither in the own segment nor in another's.
+    own.unlock(cq);
+    assert_eq!(own.lock(cq), Ok(Locked::Clean));
+    own.unlock(cq);
+    assert_eq!(waiter.lock(cq), Ok(Locked::Clean));
+    waiter.unlock(cq);
+}
+
+#[test]
+fn a_repair_that_cannot_go_on_leaves_the_news_to_the_next() {
+    let dir = TestDir::new("objects");
+    let (_objects, own, peer, qp, cq) = pair(&dir);
+    let waiter = peer.with_limit(Duration::from_millis(30));
+    let journal = QpJournal { published: true, cq: 0, take: Take::Head(1), breaks: false };
+    own.store(Word::Qp(0, QpWord::Tail), 1);
+    own.store(Word::Qp(0, QpWord::Journal), journal.pack());
+    assert_eq!(own.lock(qp), Ok(Locked::Clean));
+    own.abandon(qp);
+    assert_eq!(own.lock(cq), Ok(Locked::Clean));
+    assert_eq!(acquire(&waiter, qp), Err(LockError::Busy));
+    assert_eq!(own.load(Word::Qp(0, QpWord::Journal)), journal.pack());
+    own.unlock(cq);
+    assert_eq!(acquire(&waiter, qp), Ok(()));
+    let after = (own.load(Word::Qp(0, QpWord::Journal)), own.load(Word::Qp(0, QpWord::Head)));
+    assert_eq!(after, (0, 1));
+    waiter.unlock(qp);
+    assert_eq!(own.lock(qp), Ok(Locked::Clean));
+}
+
+#[test]
+fn a_repair_goes_by_the_queues_as_they_are_whatever_was_known_of_them() {
+    let completion = Completion::flushed(1, WcOpcode::Recv, 1);
+    // Resized before the sender who dies, or after.
+    for (shared, before) in [(false, false), (false, true), (true, false), (true, true)] {
+        // However far the delivery got: what was published uses up its request.
+        for life in 0.. {
+            let dir = TestDir::new("objects");
+            let (objects, own, peer, qp, cq) = pair(&dir);
+            let srq = objects.create(Object::Srq(0), SHAPE).unwrap();
+            let queue = if shared { srq } else { qp };
+            for wr_id in 0..4 {
+                post(&own, queue, &ReceiveRequest { wr_id, sges: [].into() }).unwrap();
+            }
+            // Somebody who knows the queues as they are now.
+            let held = peer.find([Some(qp), Some(srq), Some(cq)]);
+            let view = peer.with(&held);
+            let resize = || {
+                for (object, words) in [(srq, SHAPE.receive_words), (cq, ENTRY_WORDS)] {
+                    acquire(&own, object).unwrap();
+                    let from = own.offset(first_word(object)).unwrap();
+                    let copy = |memory: &Mapping, to| {
+                        for word in 0..8 * u64::from(words) {
+                            let word = |at| memory.u64(at + 8 * word).unwrap();
+                            word(to).store(word(from).load(Ordering::Relaxed), Ordering::Relaxed);
+                        }
+                    };
+                    objects.resize(object, 16, words, copy).unwrap();
+                    own.unlock(object);
+                }
+            };
+            if before {
+                resize();
+            }
+            assert_eq!(own.lock(qp), Ok(Locked::Clean));
+            let mut left = life;
+            let mut done = true;
+            if shared {
+                done = until_death(&own, Claim::new(0, 0), &mut left);
+            }
+            let take = if shared { Take::Claim } else { Take::Head(1) };
+            done = done && until_death(&own, Deliver::receive(0, take, 0, &completion, false), &mut left);
+            if done {
+                own.unlock(qp);
+            } else {
+                own.abandon(qp);
+            }
+            if !before {
+                resize();
+            }
+            assert_eq!(acquire(&view, qp), Ok(()));
+            view.unlock(qp);
+            // The owner visits its queues sooner or later.
+            for object in [srq, cq] {
+                acquire(&own, object).unwrap();
+                own.unlock(object);
+            }
+            let load = |word| own.load(word);
+            let published = load(Word::Cq(0, CqWord::Tail));
+            let (head, claim) = if shared {
+                (load(Word::Srq(0, SrqWord::Head)), load(Word::Qp(0, QpWord::Claim)) >> 63)
+            } else {
+                (load(Word::Qp(0, QpWord::Head)), 0)
+            };
+            assert_eq!(published, head - claim, "shared {shared}, before {before}, after {life} steps");
+            assert_eq!(load(Word::Qp(0, QpWord::Journal)), 0);
+            if done {
+                assert_eq!(published, 1);
+                break;
+            }
+        }
+    }
+}
+
+fn first_word(object: Object) -> Word {
+    match object {
+        Object::Cq(cq) => Word::Entry { cq, slot: 0, word: 0 },
+        queue => Word::Receive { queue, slot: 0, word: 0 },
+    }
+}
+
+/// Carries a machine on for so many steps. What it has locked then is abandoned, as by death.
+fn until_death<M: Machine>(host: &Host, mut machine: M, left: &mut u32) -> bool {
+    let mut operation = Operation::new(host);
+    while let Some(rest) = left.checked_sub(1) {
+        *left = rest;
+        match machine.step(host) {
+            Progress::Done(_) => return true,
+            progress => {
+                operation.proceed(&progress).unwrap();
+            }
+        }
+    }
+    false
+}
+
+#[test]
+fn a_bell_that_cannot_be_rung_stays_asked_for() {
+    let dir = TestDir::new("objects");
+    let folder = dir.folder();
+    let status = in_child(|| {
+        let me = Arc::new(Segment::create(folder.clone()).unwrap());
+        let bell = Bell::new(&me).unwrap();
+        let objects = Objects::new(me.clone()).unwrap();
+        let shape = Shape { bell: Some(bell.number()), ..SHAPE };
+        assert_eq!(objects.create(Object::Cq(0), shape), Ok(Object::Cq(0)));
+        let host = Host::own(me);
+        host.store(Word::Cq(0, CqWord::Armed), Armed::Next as u64);
+        let descriptors = |n| {
+            let limit = libc::rlimit { rlim_cur: n, rlim_max: 1000 };
+            // SAFETY: reads the struct given.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
+            let entry = Completion::flushed(1, WcOpcode::Send, 1);
+            assert_eq!(run(&host, Deliver::append(0, &entry)), Ok(Delivered::Published));
+            host.load(Word::Cq(0, CqWord::Armed))
+        };
+        descriptors(0) == Armed::Next as u64 && descriptors(1000) == Armed::No as u64
+    });
+    assert_eq!(status, 0);
+}
+
+#[test]
+fn a_forked_child_changes_nothing() {
+    let dir = TestDir::new("objects");
+    let (objects, own, peer, qp, cq) = pair(&dir);
+    own.store(Word::Qp(0, QpWord::Head), 1);
+    assert_eq!(own.lock(qp), Ok(Locked::Clean));
+    let status = in_child(|| {
+        for host in [&own, &peer] {
+            assert_eq!(host.lock(cq), Err(LockError::Gone));
+            host.store(Word::Qp(0, QpWord::Head), 2);
+            assert_eq!(host.load(Word::Qp(0, QpWord::Head)), 1);
+            host.unlock(qp);
+        }
+        objects.destroy(qp) == Err(Error::Forked)
+    });
+    assert_eq!(status, 0);
+    let waiter = peer.with_limit(Duration::from_millis(1));
+    assert_eq!(waiter.lock(qp), Err(LockError::Busy));
+    assert!(own.exists(qp));
+    own.unlock(qp);
+    assert_eq!(own.lock(cq), Ok(Locked::Clean));
+}
+
+#[test]
+fn an_object_that_went_away_leaves_no_lock_behind() {
+    let dir = TestDir::new("objects");
+    let (objects, own, peer, qp, _) = pair(&dir);
+    for views in [false, true] {
+        assert!(peer.exists(qp));
+        let held = peer.find([Some(qp), None, None]);
+        let view = peer.with(&held);
+        assert_eq!(own.lock(qp), Ok(Locked::Clean));
+        std::thread::scope(|s| {
+            let waiter = s.spawn(|| if views { view.lock(qp) } else { peer.lock(qp) });
+            std::thread::sleep(Duration::from_millis(30));
+            objects.destroy(qp).unwrap();
+            own.unlock(qp);
+            assert_eq!(waiter.join().unwrap(), Err(LockError::Gone));
+        });
+        create_again(&objects, qp, SHAPE);
+        assert_eq!(own.lock(qp), Ok(Locked::Clean), "born locked");
+        // Who looks whether it is still there can give it back all the same.
+        objects.destroy(qp).unwrap();
+        assert!(!own.exists(qp));
+        own.unlock(qp);
+        create_again(&objects, qp, SHAPE);
+        assert_eq!(own.lock(qp), Ok(Locked::Clean), "born locked");
+        own.unlock(qp);
+    }
+}

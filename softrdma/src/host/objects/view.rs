@@ -1,0 +1,192 @@
+//! A segment for one operation, with the objects at hand that it visits.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::host::{Host, give_back, locked};
+use super::layout::*;
+use crate::core::repair::Repair;
+use crate::core::shared::{Memory, Object, Word};
+use crate::core::transport::{LockError, Locked, Transport, run};
+use crate::host::lock::Lock;
+use crate::host::memory::Memory as Mapping;
+
+/// Where the objects of an operation are: a queue pair, a shared receive queue and a completion queue of one segment,
+/// looked up once. They may go away: a lock of one that did is not had.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Held([Option<(u32, Layout)>; 3]);
+
+impl Held {
+    #[inline(always)]
+    fn get(&self, object: Object) -> Option<&Layout> {
+        let (kind, index) = kind(object);
+        self.0[kind].as_ref().filter(|held| held.0 == index).map(|held| &held.1)
+    }
+
+    /// Notes where the object is, or that it is not there.
+    pub(super) fn set(&mut self, object: Object, layout: Option<Layout>) {
+        let (kind, index) = kind(object);
+        self.0[kind] = layout.map(|layout| (index, layout));
+    }
+
+    /// Whether the object was found.
+    #[must_use]
+    pub fn has(&self, object: Object) -> bool {
+        self.get(object).is_some()
+    }
+
+    /// The generation of the object, when it was found.
+    #[must_use]
+    pub fn generation(&self, object: Object) -> Option<u64> {
+        self.get(object).map(|layout| layout.generation)
+    }
+
+    /// Also what the other has found.
+    pub fn add(&mut self, other: &Held) {
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            *mine = theirs.or(*mine);
+        }
+    }
+}
+
+/// A [`Host`] with some objects at hand: no table is asked for them. For one operation: that the process is not a forked
+/// child is looked at once.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    host: &'a Host,
+    memory: &'a Mapping,
+    held: &'a Held,
+    mine: bool,
+}
+
+impl<'a> View<'a> {
+    #[inline(always)]
+    pub(super) fn new(host: &'a Host, held: &'a Held) -> Self {
+        View { host, memory: host.memory(), held, mine: host.me.is_mine() }
+    }
+}
+
+impl View<'_> {
+    /// Whether the object is the one that was found: one load, no look at a table.
+    #[inline]
+    #[must_use]
+    pub fn is_current(&self, object: Object) -> bool {
+        self.held.get(object).is_some_and(|layout| self.host.is_current(layout))
+    }
+
+    /// Does something with the object's layout.
+    #[inline(always)]
+    fn used<T>(&self, object: Object, act: impl FnOnce(&Layout) -> T) -> Option<T> {
+        match self.held.get(object) {
+            Some(layout) => Some(act(layout)),
+            None => self.elsewhere(object).map(|layout| act(&layout)),
+        }
+    }
+
+    /// An object that is not at hand.
+    #[cold]
+    #[inline(never)]
+    fn elsewhere(&self, object: Object) -> Option<Layout> {
+        self.host.used(object)
+    }
+
+    #[inline(always)]
+    fn word(&self, word: Word) -> Option<&AtomicU64> {
+        let offset = self.used(object_of(word), |layout| place(layout, word))?;
+        self.memory.u64(offset).ok()
+    }
+
+    fn entry(&self, object: Object) -> Option<u64> {
+        self.held.get(object).map(|layout| layout.entry).or_else(|| self.host.entry(object))
+    }
+
+    #[inline]
+    fn lock_of(&self, entry: u64) -> Option<&Lock> {
+        self.mine.then(|| self.memory.u64(entry + LOCK).ok().map(Lock::at))?
+    }
+
+    /// Whether the object is there, and still the one whose layout is at hand.
+    #[cold]
+    fn is_there(&self, object: Object) -> bool {
+        let held = self.held.get(object).map(|held| held.generation);
+        self.host.layout(object).is_some_and(|now| held.is_none_or(|held| held == now.generation))
+    }
+
+    #[inline]
+    fn is_as_held(&self, object: Object) -> bool {
+        self.is_current(object) || self.is_there(object)
+    }
+}
+
+impl Memory for View<'_> {
+    #[inline(always)]
+    fn load(&self, word: Word) -> u64 {
+        self.word(word).map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    #[inline(always)]
+    fn store(&self, word: Word, value: u64) {
+        if let Some(word) = self.word(word).filter(|_| self.mine) {
+            word.store(value, Ordering::Release);
+        }
+    }
+
+    fn exists(&self, object: Object) -> bool {
+        self.is_there(object)
+    }
+
+    #[inline(always)]
+    fn capacity(&self, object: Object) -> u32 {
+        self.used(object, |layout| layout.shape.capacity).unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn receive_words(&self, queue: Object) -> u32 {
+        self.used(queue, |layout| layout.shape.receive_words).unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn entry_words(&self, cq: u32) -> u32 {
+        self.used(Object::Cq(cq), |layout| layout.shape.receive_words).unwrap_or(0)
+    }
+}
+
+impl Transport for View<'_> {
+    /// Waits as long as the owner lives, but not longer than the limit.
+    #[inline]
+    fn lock(&self, object: Object) -> std::result::Result<Locked, LockError> {
+        let entry = self.used(object, |layout| layout.entry).ok_or(LockError::Gone)?;
+        let lock = self.lock_of(entry).ok_or(LockError::Gone)?;
+        let (me, host) = (self.host.me.owner(), self.host);
+        let acquired = lock.lock(me, &*host.me, host.limit).ok_or(LockError::Busy)?;
+        // The object cannot go away from now on: its owner needs the lock for that.
+        if self.is_as_held(object) { Ok(locked(acquired)) } else { Err(give_back(lock, me, acquired)) }
+    }
+
+    /// Also when the object is gone.
+    #[inline]
+    fn unlock(&self, object: Object) {
+        if let Some(lock) = self.entry(object).and_then(|entry| self.lock_of(entry)) {
+            lock.unlock(self.host.me.owner());
+        }
+    }
+
+    fn abandon(&self, object: Object) {
+        if let Some(lock) = self.entry(object).and_then(|entry| self.lock_of(entry)) {
+            lock.abandon(self.host.me.owner());
+        }
+    }
+
+    /// By the queues as they are now: those at hand may have been resized.
+    #[cold]
+    fn repair(&self, object: Object) -> std::result::Result<(), LockError> {
+        run(self.host, Repair::new(object))
+    }
+
+    fn bell(&self, cq: u32) -> bool {
+        self.host.ring_bell(self.used(Object::Cq(cq), |layout| layout.shape.bell).flatten())
+    }
+
+    fn alert(&self, object: Object) {
+        self.host.ring_alert(self.used(object, |layout| layout.entry));
+    }
+}
