@@ -149,15 +149,14 @@ impl Route {
             (cq, srq) = (None, None);
             // A queue of another process of the domain is not within reach of this one's transactions.
             let here = place_of(self.qp_num).map(|place| place.0);
-            if let Some((slot, index)) = place_of(srq_num).filter(|place| Some(place.0) == here) {
-                let _ = slot;
+            if let Some((_, index)) = place_of(srq_num).filter(|place| Some(place.0) == here) {
                 let object = Object::Srq(index);
                 let held = host.find([Some(object), None, None]);
                 if held.has(object)
-                    && let Some((its_cq, xrcd)) = SrqAttributes::unpack(&load(&host.with(&held), object)).xrc
+                    && let SrqAttributes { pd, xrc: Some((its_cq, xrcd)), .. } =
+                        SrqAttributes::unpack(&load(&host.with(&held), object))
                     && xrcd == attributes.xrcd
                 {
-                    let pd = SrqAttributes::unpack(&load(&host.with(&held), object)).pd;
                     self.xrc = Some(Xrc { srq_num, pd });
                     (cq, srq) = (Some(its_cq), Some(index));
                 }

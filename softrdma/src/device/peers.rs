@@ -92,7 +92,10 @@ impl Remote {
                 (Host::of_peer(me.clone(), peer.clone()), matches!(copy::probe(peer)?, Way::Closed(_)))
             }
         };
-        let closed = AtomicBool::new(closed || copying == Copying::Ferry);
+        // In a group's folder the peer's table of keys may say what a third member wrote there. The peer itself looks at
+        // its private books when it does its half of the copy.
+        let stranger = peer.is_some() && me.folder().is_shared();
+        let closed = AtomicBool::new(closed || stranger || copying == Copying::Ferry);
         // SAFETY: reads a number of the process.
         let own_pid = own.then(|| unsafe { libc::getpid() });
         let host = host.with_limit(LIMIT);
@@ -165,5 +168,29 @@ impl Remote {
     /// The lock of atomic operations on its memory.
     pub fn atomics_lock(&self) -> Result<&Lock> {
         self.peer.as_ref().map_or_else(|| self.me.atomics_lock(), |peer| peer.atomics_lock())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::folder::{Config, Folder};
+    use crate::host::testing::TestDir;
+
+    #[test]
+    fn nobody_writes_directly_by_a_table_that_others_of_a_group_can_change() {
+        let dir = TestDir::new("peers");
+        // SAFETY: reads a number of the process.
+        let group = unsafe { libc::getgid() };
+        for group in [None, Some(group)] {
+            let path = dir.path().join(if group.is_some() { "group" } else { "own" });
+            let folder = Arc::new(Folder::open(&Config { path, group }).unwrap());
+            let open = || Arc::new(Segment::create(folder.clone()).unwrap());
+            let (me, other) = (open(), open());
+            let peers = Peers::new(me.clone(), Copying::Auto);
+            let way = |segment: &Segment| peers.get(segment.owner().slot()).unwrap().direct().unwrap();
+            assert_eq!(way(&other).is_some(), group.is_none() && direct_to_oneself());
+            assert_eq!(way(&me).is_some(), direct_to_oneself());
+        }
     }
 }

@@ -4,6 +4,8 @@ mod closed;
 mod common;
 mod control;
 mod events;
+#[path = "../filter/mod.rs"]
+mod filter;
 mod messages;
 mod processes;
 mod random;

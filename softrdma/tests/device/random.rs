@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use softrdma::core::qp::attributes as table;
 use softrdma::core::request::Rejected;
 use softrdma::core::verbs::{Attr, Opcode, QpState, QpType, SendFlags, Status, WcOpcode};
 use softrdma::device::{
@@ -33,6 +34,13 @@ struct Posted {
     qp: Option<usize>,
     send: bool,
     signaled: bool,
+}
+
+/// Leaves a state that the queue pair was seen in. The progress thread may have broken it since, and only then is the
+/// change refused.
+fn leave(qp: &QueuePair, seen: QpState, next: QpState) {
+    let left = qp.modify(Attr::STATE, &Attributes { state: next, ..Attributes::default() });
+    assert!(left.is_ok() || qp.state() != seen, "{left:?} from {seen:?}");
 }
 
 struct World {
@@ -121,9 +129,9 @@ impl World {
             }
             1 => set_state(&qp, QpState::Reset),
             2 if state != QpState::Reset => set_state(&qp, QpState::Err),
-            3 if state == QpState::Rts => set_state(&qp, QpState::Sqd),
-            4..15 if state == QpState::Sqd && !qp.query().sq_draining => set_state(&qp, QpState::Rts),
-            4..15 if state == QpState::Sqe => set_state(&qp, QpState::Rts),
+            3 if state == QpState::Rts => leave(&qp, state, QpState::Sqd),
+            4..15 if state == QpState::Sqd && !qp.query().sq_draining => leave(&qp, state, QpState::Rts),
+            4..15 if state == QpState::Sqe => leave(&qp, state, QpState::Rts),
             4..15 if matches!(state, QpState::Reset | QpState::Err) => {
                 if state == QpState::Err {
                     set_state(&qp, QpState::Reset);
@@ -133,7 +141,11 @@ impl World {
                 let rnr_retry = if self.random.once_in(3) { 2 } else { 7 };
                 let timeout = 5;
                 let to = Attributes { timeout, retry_cnt, rnr_retry, ..attributes(peer.qp_num()) };
-                bring_up(&qp, &to, QpState::Rts);
+                bring_up(&qp, &to, QpState::Rtr);
+                // The peer's requests arrive from here on.
+                let (required, _) = table(qp.qp_type(), QpState::Rtr, QpState::Rts).unwrap();
+                let risen = qp.modify(required.and(Attr::STATE), &Attributes { state: QpState::Rts, ..to });
+                assert!(risen.is_ok() || qp.state() == QpState::Err, "{risen:?}");
             }
             5..25 => self.post_shared(),
             25..45 if init.srq.is_none() => self.post_receive(n, &qp),
