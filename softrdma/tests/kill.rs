@@ -118,7 +118,7 @@ fn send(to: &impl Transport, qp: u32, sender: u32) -> bool {
     operation.lock(Object::Qp(qp)).unwrap();
     let next = if qp < OWN_RINGS {
         let head = to.load(Word::Qp(qp, QpWord::Head)) as u32;
-        Some((Take::Head(head.wrapping_add(1)), next_in_ring(to, qp)))
+        Some((Take::Head(head), next_in_ring(to, qp)))
     } else {
         if next_in_claim(to, qp).is_none() {
             assert_ne!(operation.run(Claim::new(qp, SRQ)), Ok(Claimed::Broken));

@@ -107,7 +107,7 @@ impl Place {
             }
             Take::Claim
         } else {
-            Take::Head((self.load(Word::Qp(QP, QpWord::Head)) as u32).wrapping_add(1))
+            Take::Head(self.load(Word::Qp(QP, QpWord::Head)) as u32)
         };
         let next = match take {
             Take::Claim => next_in_claim(&self.segment, QP).map(|(_, next)| next),
@@ -282,7 +282,7 @@ fn a_queue_pair_is_in_error_when_its_completion_says_so_whoever_dies() {
             place.lock(Object::Qp(QP))?;
             let failed =
                 Completion { status: Status::LocLenErr, ..Completion::flushed(10, WcOpcode::Recv, 1) };
-            let deliver = Deliver::receive(QP, Take::Head(1), CQ, &failed, false).breaking();
+            let deliver = Deliver::receive(QP, Take::Head(0), CQ, &failed, false).breaking();
             assert_eq!(place.carry(deliver)?, Delivered::Published);
             place.unlock(Object::Qp(QP))
         };
@@ -538,7 +538,7 @@ fn deliver_in_part(place: &Stubborn, shared: bool, steps: u32) -> Result<bool, L
         }
         Take::Claim
     } else {
-        Take::Head((place.load(Word::Qp(QP, QpWord::Head)) as u32).wrapping_add(1))
+        Take::Head(place.load(Word::Qp(QP, QpWord::Head)) as u32)
     };
     let next = match take {
         Take::Claim => next_in_claim(place, QP).map(|(_, next)| next),

@@ -68,7 +68,8 @@ enum Step {
 }
 
 impl<'a> Deliver<'a> {
-    /// Completes the receive request that `take` names, of the queue pair whose lock the caller holds.
+    /// Completes the receive request that `take` names (with the head as it is), of the queue pair whose lock the caller
+    /// holds.
     #[must_use]
     pub fn receive(qp: u32, take: Take, cq: u32, completion: &Completion, solicited: bool) -> Self {
         Self::new(Some((qp, take)), cq, completion, solicited)
@@ -131,36 +132,38 @@ impl<'a> Deliver<'a> {
         Word::Cq(self.cq, word)
     }
 
-    /// The owner's count is read, and kept as seen, when by what was seen there is no room.
-    fn has_room(&self, memory: &impl Memory, tail: u64) -> bool {
-        let capacity = memory.capacity(Object::Cq(self.cq));
-        let room = |head| held(head, tail, capacity).is_some_and(|held| held < capacity);
-        if room(memory.load(self.cq_word(CqWord::Seen))) {
-            return true;
-        }
-        let head = memory.load(self.cq_word(CqWord::Head));
-        if room(head) {
-            memory.store(self.cq_word(CqWord::Seen), u64::from(head as u32));
-        }
-        room(head)
-    }
-
     fn head(&self) -> [u64; HEAD_WORDS as usize] {
         self.completion.pack(self.tail.wrapping_add(1), self.stage.as_ref())
     }
+}
 
-    /// A word of the payload; what it does not fill is zero.
-    fn payload(&self, word: u32) -> u64 {
-        let bytes = self.stage.map_or(&[][..], |stage| stage.bytes);
-        let rest = bytes.get(8 * word as usize..).unwrap_or(&[]);
-        if let Some(whole) = rest.first_chunk() {
-            return u64::from_ne_bytes(*whole);
-        }
-        let mut value = [0; 8];
-        let count = rest.len().min(8);
-        value[..count].copy_from_slice(&rest[..count]);
-        u64::from_ne_bytes(value)
+/// Whether a completion queue takes an entry at this tail. The owner's count is read, and kept as seen, when by what was
+/// seen there is no room.
+#[inline(always)]
+pub(super) fn has_room(memory: &impl Memory, cq: u32, tail: u32) -> bool {
+    let capacity = memory.capacity(Object::Cq(cq));
+    let room = |head| held(head, u64::from(tail), capacity).is_some_and(|held| held < capacity);
+    if room(memory.load(Word::Cq(cq, CqWord::Seen))) {
+        return true;
     }
+    let head = memory.load(Word::Cq(cq, CqWord::Head));
+    if room(head) {
+        memory.store(Word::Cq(cq, CqWord::Seen), u64::from(head as u32));
+    }
+    room(head)
+}
+
+/// A word of payload; what it does not fill is zero.
+#[inline(always)]
+pub(super) fn entry_word(bytes: &[u8], word: u32) -> u64 {
+    let rest = bytes.get(8 * word as usize..).unwrap_or(&[]);
+    if let Some(whole) = rest.first_chunk() {
+        return u64::from_ne_bytes(*whole);
+    }
+    let mut value = [0; 8];
+    let count = rest.len().min(8);
+    value[..count].copy_from_slice(&rest[..count]);
+    u64::from_ne_bytes(value)
 }
 
 impl Machine for Deliver<'_> {
@@ -180,12 +183,11 @@ impl Machine for Deliver<'_> {
             }
             Step::Check => {
                 let events = Events(memory.load(self.cq_word(CqWord::Events)));
-                let tail = memory.load(self.cq_word(CqWord::Tail));
-                self.tail = tail as u32;
+                self.tail = memory.load(self.cq_word(CqWord::Tail)) as u32;
                 if events.was_raised(Event::CqErr) {
                     self.outcome = Delivered::Overrun;
                     self.step = Step::Mark;
-                } else if self.has_room(memory, tail) {
+                } else if has_room(memory, self.cq, self.tail) {
                     self.step = Step::Record;
                 } else if wanted(memory, self.cq) & wants::IGNORE_OVERRUN != 0 {
                     self.outcome = Delivered::Dropped;
@@ -217,7 +219,9 @@ impl Machine for Deliver<'_> {
                 for word in from..to.min(end) {
                     let value = match head.get(word as usize) {
                         Some(value) => *value,
-                        None => self.payload(word - HEAD_WORDS),
+                        None => {
+                            entry_word(self.stage.map_or(&[][..], |stage| stage.bytes), word - HEAD_WORDS)
+                        }
                     };
                     memory.store(Word::Entry { cq: self.cq, slot, word }, value);
                 }
@@ -247,7 +251,7 @@ impl Machine for Deliver<'_> {
             Step::Mark => {
                 self.step = Step::Clear;
                 if let Some((qp, take)) = self.receiver {
-                    memory.store(Word::Qp(qp, QpWord::Journal), self.journal(take, true));
+                    memory.store(Word::Qp(qp, QpWord::Journal), self.journal(take.after(1), true));
                 }
             }
             Step::Clear => {
@@ -261,7 +265,7 @@ impl Machine for Deliver<'_> {
             Step::Take => {
                 self.step = if self.breaks { Step::Break } else { Step::Finish };
                 if let Some((qp, take)) = self.receiver {
-                    take_request(memory, qp, take);
+                    take_request(memory, qp, take.after(1));
                 }
             }
             Step::Break => {
@@ -289,7 +293,7 @@ impl Machine for Deliver<'_> {
     }
 }
 
-/// The one store that uses up a receive request. Doing it again changes nothing.
+/// The one store that uses up receive requests, given what is to be so afterwards. Doing it again changes nothing.
 pub(super) fn take_request(memory: &impl Memory, qp: u32, take: Take) {
     match take {
         Take::Head(head) => memory.store(Word::Qp(qp, QpWord::Head), u64::from(head)),

@@ -51,7 +51,7 @@ impl Flush {
             Some((_, Next::Request(request))) => Some((request.wr_id, Take::Claim)),
             _ if self.srq => None,
             _ => match next_in_ring(memory, self.qp) {
-                Next::Request(request) => Some((request.wr_id, Take::Head(head.wrapping_add(1)))),
+                Next::Request(request) => Some((request.wr_id, Take::Head(head))),
                 Next::Empty | Next::Broken => None,
             },
         };

@@ -10,11 +10,13 @@
 //! | [`responder`], [`respond`] | what a target does with a request; the order in which it is done |
 //! | [`keys`], [`timers`] | checks of memory keys and windows; encoded times |
 //! | [`deliver`], [`claim`], [`flush`], [`breaks`] | the transactions: complete a receive request; take one from a shared receive queue; flush; break and raise events |
+//! | [`burst`] | many small messages of one sender in one transaction |
 //! | [`repair`] | what to do when the owner of a lock died within one |
 //! | [`receive`], [`completion`] | entries of the rings and the owner's side: post, poll, arm |
 #![forbid(unsafe_code)]
 
 pub mod breaks;
+pub mod burst;
 pub mod claim;
 pub mod completion;
 pub mod deliver;

@@ -244,8 +244,30 @@ pub fn next_in_ring(memory: &impl Memory, qp: u32) -> Next {
     }
 }
 
+/// The number and the first piece of memory of the request at the head of a queue pair's own ring, when there is one and
+/// it starts with memory, or has none. Behind the queue pair's lock.
+#[inline(always)]
+pub(super) fn first_in_ring(memory: &impl Memory, qp: u32, head: u32) -> Option<(u64, Sge)> {
+    let queue = Object::Qp(qp);
+    let capacity = memory.capacity(queue);
+    let (seen, tail) = (Word::Qp(qp, QpWord::Seen), Word::Qp(qp, QpWord::Tail));
+    waiting(memory, u64::from(head), seen, tail, capacity).filter(|waiting| *waiting > 0)?;
+    let load = |word| memory.load(Word::Receive { queue, slot: slot(head, capacity), word });
+    let (wr_id, elements) = (load(0), load(1));
+    if elements == 0 {
+        return Some((wr_id, Sge::default()));
+    }
+    // Other numbers of elements that cannot be true are found out by who looks at all of them.
+    if elements > MAX_SGE as u64 || 2 + 2 * elements > u64::from(memory.receive_words(queue)) {
+        return None;
+    }
+    let (addr, length_key) = (load(2), load(3));
+    Some((wr_id, Sge { addr, length: length_key as u32, lkey: (length_key >> 32) as u32 }))
+}
+
 /// How many requests a ring holds at least, and none only when there are none. The owner's count is read, and kept as
 /// seen, when what was seen is used up.
+#[inline]
 pub(super) fn waiting(memory: &impl Memory, head: u64, seen: Word, tail: Word, capacity: u32) -> Option<u32> {
     match held(head, memory.load(seen), capacity) {
         Some(known) if known > 0 => Some(known),

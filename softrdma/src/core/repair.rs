@@ -21,8 +21,8 @@ pub struct Repair {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Start,
-    /// Completion queue: the entry was published, and is to be counted.
-    CqCount(CqJournal),
+    /// Completion queue: so many entries were published, and are to be counted.
+    CqCount(CqJournal, u32),
     /// Completion queue: its queue pair is to know.
     CqMark {
         qp: u32,
@@ -59,10 +59,15 @@ impl Repair {
                     self.step = Step::Done;
                     return Progress::Continue;
                 };
-                let last = journal.tail.wrapping_sub(1);
-                let slot = slot(last, memory.capacity(self.object));
-                if memory.load(Word::Entry { cq, slot, word: 0 }) as u32 == journal.tail {
-                    self.step = Step::CqCount(journal);
+                let capacity = memory.capacity(self.object);
+                let published = |count: u32| {
+                    let slot = slot(journal.tail.wrapping_add(count).wrapping_sub(1), capacity);
+                    let first = memory.load(Word::Entry { cq, slot, word: 0 }) as u32;
+                    first == journal.tail.wrapping_add(count)
+                };
+                let count = (0..capacity).take_while(|count| published(*count)).count() as u32;
+                if count > 0 {
+                    self.step = Step::CqCount(journal, count);
                 }
             }
             Object::Srq(srq) => {
@@ -110,15 +115,18 @@ impl Machine for Repair {
         let (Object::Qp(index) | Object::Srq(index) | Object::Cq(index)) = self.object;
         match self.step {
             Step::Start => return self.start(memory),
-            Step::CqCount(journal) => {
+            Step::CqCount(journal, count) => {
                 self.step = Step::CqClear;
-                memory.store(Word::Cq(index, CqWord::Tail), u64::from(journal.tail));
+                let tail = journal.tail.wrapping_add(count - 1);
+                memory.store(Word::Cq(index, CqWord::Tail), u64::from(tail));
                 if memory.exists(Object::Qp(journal.qp)) {
                     let delivery = QpJournal::unpack(memory.load(Word::Qp(journal.qp, QpWord::Journal)));
                     if let Some(delivery) =
                         delivery.filter(|delivery| !delivery.published && delivery.cq == index)
                     {
-                        self.step = Step::CqMark { qp: journal.qp, journal: delivery };
+                        let take = delivery.take.after(count);
+                        let journal_now = QpJournal { published: true, take, ..delivery };
+                        self.step = Step::CqMark { qp: journal.qp, journal: journal_now };
                     }
                 }
             }
@@ -126,7 +134,6 @@ impl Machine for Repair {
                 // The queue pair's lock is not held here. Its owner is the dead process, or whoever took it over and
                 // now waits for this completion queue before it reads the journal.
                 self.step = Step::CqClear;
-                let journal = QpJournal { published: true, ..journal };
                 memory.store(Word::Qp(qp, QpWord::Journal), journal.pack());
             }
             Step::CqClear => {

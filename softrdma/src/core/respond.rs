@@ -271,7 +271,7 @@ impl<'a> Respond<'a> {
             (Take::Claim, next)
         } else {
             let head = memory.load(Word::Qp(self.queues.qp, QpWord::Head)) as u32;
-            (Take::Head(head.wrapping_add(1)), next_in_ring(memory, self.queues.qp))
+            (Take::Head(head), next_in_ring(memory, self.queues.qp))
         };
         match fit(&self.target, &self.request, next, lookup) {
             Fit::Accept(receive, completion) => {

@@ -247,19 +247,7 @@ pub fn fit(target: &Target, request: &Incoming, next: Next, lookup: impl Fn(u32)
         (false, true) => request.length + GRH_BYTES,
         (false, false) => request.length,
     };
-    let flags = flags(request, datagram);
-    let success = Completion {
-        wr_id: receive.wr_id,
-        status: Status::Success,
-        opcode: if written { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv },
-        vendor_err: 0,
-        byte_len: if written { request.length } else { used } as u32,
-        imm_or_key: if flags.any(WcFlags::WITH_IMM.and(WcFlags::WITH_INV)) { request.imm_or_key } else { 0 },
-        qp_num: target.qp_num,
-        src_qp: request.src_qp,
-        flags,
-        timestamp: request.timestamp,
-    };
+    let success = success(target, request, receive.wr_id);
     if used > receive.length() {
         // RC: class C; UC and UD: dropped, the request stays (class D).
         return if reliable {
@@ -283,6 +271,26 @@ pub fn fit(target: &Target, request: &Incoming, next: Next, lookup: impl Fn(u32)
         }
     }
     Fit::Accept(receive, success)
+}
+
+/// The completion of a receive request with this number that took the message.
+#[inline(always)]
+pub(super) fn success(target: &Target, request: &Incoming, wr_id: u64) -> Completion {
+    let written = request.opcode == Opcode::RdmaWriteWithImm;
+    let datagram = target.qp_type == QpType::Ud;
+    let flags = flags(request, datagram);
+    Completion {
+        wr_id,
+        status: Status::Success,
+        opcode: if written { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv },
+        vendor_err: 0,
+        byte_len: (request.length + if datagram && !written { GRH_BYTES } else { 0 }) as u32,
+        imm_or_key: if flags.any(WcFlags::WITH_IMM.and(WcFlags::WITH_INV)) { request.imm_or_key } else { 0 },
+        qp_num: target.qp_num,
+        src_qp: request.src_qp,
+        flags,
+        timestamp: request.timestamp,
+    }
 }
 
 /// The completion of a receive request that failed.

@@ -185,25 +185,37 @@ impl CqWord {
 pub const INDEX_BITS: u32 = 24;
 const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
 
-/// What a finished delivery takes away from the queue pair.
+/// What deliveries take away from the queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Take {
-    /// The request at the head of its own ring; the number is the head afterwards.
+    /// Requests at the head of its own ring; the number is the head.
     Head(u32),
     /// The request that it holds from a shared receive queue.
     Claim,
 }
 
-/// Journal of a queue pair: which delivery is under way, and whether its completion entry was published.
+impl Take {
+    /// The same once so many deliveries are done.
+    #[must_use]
+    pub fn after(self, deliveries: u32) -> Self {
+        match self {
+            Self::Head(head) => Self::Head(head.wrapping_add(deliveries)),
+            Self::Claim => Self::Claim,
+        }
+    }
+}
+
+/// Journal of a queue pair: which delivery is under way, or which burst of them, and whether what it publishes was
+/// published.
 ///
-/// Bits: 63 there is one, 62 published, 61 takes the claim, 60 breaks, 55..32 completion queue, 31..0 head afterwards.
+/// Bits: 63 there is one, 62 published, 61 takes the claim, 60 breaks, 55..32 completion queue, 31..0 head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QpJournal {
-    /// The completion entry was published: the request is used up.
+    /// All that is going to be was published: the requests are used up.
     pub published: bool,
     /// The completion queue that the entry goes to.
     pub cq: u32,
-    /// What is taken when it happened.
+    /// What is taken: before, and once it is published, afterwards.
     pub take: Take,
     /// The queue pair goes to ERR when it happened: the completion says why.
     pub breaks: bool,
@@ -291,12 +303,13 @@ impl SrqJournal {
     }
 }
 
-/// Journal of a completion queue: bit 63 there is one, 55..32 the delivering queue pair, 31..0 the tail afterwards.
+/// Journal of a completion queue: bit 63 there is one, 55..32 the delivering queue pair, 31..0 the tail after the first
+/// entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CqJournal {
     /// The queue pair whose delivery is under way, or [`CqJournal::NOBODY`].
     pub qp: u32,
-    /// The tail once the entry is published.
+    /// The tail once the first entry is published; more may follow in a burst.
     pub tail: u32,
 }
 

@@ -3,6 +3,8 @@
 //! Each run follows from one number. `SEEDS=100000 cargo test -p softrdma --release --test sim` runs that many;
 //! `SEED=17 …` runs that one alone. A run that breaks an invariant prints its seed and what happened last.
 
+mod attempt;
+mod burst;
 mod ledger;
 mod process;
 mod random;
@@ -64,6 +66,8 @@ struct Totals {
     deaths: u64,
     recoveries: u64,
     staged: u64,
+    bursts: u64,
+    in_bursts: u64,
     early: u64,
     claims_left: u64,
     overruns: u64,
@@ -85,6 +89,8 @@ impl Totals {
             self.deaths,
             self.recoveries,
             self.staged,
+            self.bursts,
+            self.in_bursts.saturating_sub(self.bursts + self.bursts / 20),
             self.early,
             self.claims_left,
             self.overruns,
@@ -250,7 +256,9 @@ fn plan(random: &Random, processes: &[Process], ledger: &mut Ledger, span: u64) 
     let sends = processes[from.0].sends[from.1 as usize].borrow().work(0);
     let ready = processes[from.0].segment.load(Word::Qp(from.1, QpWord::State)) == QpState::Rts as u64;
     assert_eq!(sends, softrdma::core::requester::Work::Nothing);
-    let act = match random.below(40) {
+    let at = random.below(span);
+    let push = |act| processes[from.0].acts[config.thread].borrow_mut().push_back((at, act));
+    push(match random.below(40) {
         0 => Act::Break(from.1),
         1 if ready => Act::Drain(from.1),
         2 if config.qp_type == QpType::Ud => Act::Reset(from.1),
@@ -269,17 +277,29 @@ fn plan(random: &Random, processes: &[Process], ledger: &mut Ledger, span: u64) 
             } else {
                 config.peer
             };
-            Act::Post(from.1, new_request(random, config, from, to, ledger))
+            // Alone, or a list, more often than not of sends.
+            let (more, sends) =
+                if random.once_in(3) { (1 + random.below(3), random.below(4) > 0) } else { (0, false) };
+            for _ in 0..more {
+                push(Act::Post(from.1, new_request(random, config, from, to, sends, ledger)));
+            }
+            Act::Post(from.1, new_request(random, config, from, to, sends, ledger))
         }
         _ => return,
-    };
-    let at = random.below(span);
-    processes[from.0].acts[config.thread].borrow_mut().push_back((at, act));
+    });
 }
 
-fn new_request(random: &Random, config: &Config, from: End, to: End, ledger: &mut Ledger) -> Request {
+fn new_request(
+    random: &Random,
+    config: &Config,
+    from: End,
+    to: End,
+    sends: bool,
+    ledger: &mut Ledger,
+) -> Request {
     let message = ledger.sent.len() as u64;
     let opcode = match config.qp_type {
+        _ if sends => random.pick(&[Opcode::Send, Opcode::SendWithImm]),
         QpType::Ud => random.pick(&[Opcode::Send, Opcode::SendWithImm]),
         QpType::Uc => {
             random.pick(&[Opcode::Send, Opcode::SendWithImm, Opcode::RdmaWrite, Opcode::RdmaWriteWithImm])
@@ -393,6 +413,8 @@ fn prepost(world: &World) {
 fn check(world: &World, totals: &mut Totals) {
     totals.recoveries += world.recoveries.get();
     totals.staged += world.staged.get();
+    totals.bursts += world.bursts.get();
+    totals.in_bursts += world.in_bursts.get();
     totals.early += world.early.get();
     totals.resized += world.resized.get();
     totals.outdated += world.outdated.get();

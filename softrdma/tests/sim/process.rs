@@ -8,15 +8,15 @@ use softrdma::core::deliver::{Deliver, Delivered};
 use softrdma::core::flush::{Flush, reset};
 use softrdma::core::keys::{Key, Kind};
 use softrdma::core::receive::{self, ReceiveRequest, Sge, claim_of};
-use softrdma::core::request::{self, Limits, Operands, Request, Sender};
+use softrdma::core::request::{self, Limits, Request};
 use softrdma::core::requester::{Action, Outcome, Work};
-use softrdma::core::respond::{MoveError, Payload, Queues, Respond, Want};
-use softrdma::core::responder::{GRH_BYTES, Incoming, Remote, Target};
+use softrdma::core::responder::GRH_BYTES;
 use softrdma::core::shared::{Events, Memory, Object, QpWord, Word, slot};
 use softrdma::core::timers::ack_timeout;
-use softrdma::core::transport::{LockError, Progress};
-use softrdma::core::verbs::{Access, Event, Opcode, QpState, QpType, Status, WcFlags};
+use softrdma::core::verbs::{Access, Event, QpState, Status, WcFlags};
 
+use crate::attempt::attempt;
+use crate::burst::burst;
 use crate::ledger::{Posted, Receive, word};
 use crate::world::{Act, World};
 
@@ -37,15 +37,17 @@ pub fn qp_num(end: (usize, u32)) -> u32 {
     ((end.0 as u32) << 16) | (end.1 + 1)
 }
 
-fn key(number: u32) -> Option<Key> {
+/// The keys of every process.
+pub fn key(number: u32) -> Option<Key> {
     let access = Access(0x30f);
     let length = u64::MAX;
     (number == GOOD_KEY).then_some(Key { kind: Kind::Region, valid: true, pd: 1, start: 0, length, access })
 }
 
-type Me = (usize, usize);
+pub type Me = (usize, usize);
 
-fn state(world: &World, end: (usize, u32)) -> QpState {
+/// The state of a queue pair as everybody sees it.
+pub fn state(world: &World, end: (usize, u32)) -> QpState {
     let word = world.processes[end.0].segment.load(Word::Qp(end.1, QpWord::State));
     QpState::from_number(word as u32).unwrap_or(QpState::Err)
 }
@@ -62,9 +64,16 @@ pub async fn thread(world: Rc<World>, me: Me) {
         if let Some((time, act)) = next {
             if time > world.now.get() {
                 until(Some(time));
-            } else if perform(world, me, act).await {
+            } else if perform(world, me, act.clone()).await {
                 process.acts[me.1].borrow_mut().pop_front();
                 busy = true;
+                let following = process.acts[me.1].borrow().front().cloned();
+                if let (Act::Post(one, _), Some((at, Act::Post(other, _)))) = (act, following)
+                    && (one, time) == (other, at)
+                {
+                    // A list is posted before anything of it is carried out.
+                    continue;
+                }
             } else {
                 until(Some(world.now.get() + 5_000));
             }
@@ -248,7 +257,8 @@ async fn flush_receives(world: &World, me: Me, end: (usize, u32)) {
     world.carry(me, end.0, flush).await;
 }
 
-async fn append(world: &World, me: Me, qp: u32, completion: &Completion) {
+/// A completion of the own process.
+pub async fn append(world: &World, me: Me, qp: u32, completion: &Completion) {
     let cq = world.processes[me.0].configs[qp as usize].send_cq;
     world.note(me.0, "completes", || format!("{:?}", (completion.wr_id, completion.status)));
     if world.carry(me, me.0, Deliver::append(cq, completion)).await == Delivered::Overrun {
@@ -304,6 +314,9 @@ async fn work(world: &World, me: Me, qp: u32) -> Option<Work> {
         Work::Wait(_) => return Some(work),
         Work::Attempt => 0,
     };
+    if time == 0 && !world.random.once_in(3) && burst(world, me, qp).await {
+        return Some(Work::Attempt);
+    }
     let request = queue.borrow().request().cloned()?;
     let outcome = attempt(world, me, qp, &request).await;
     let now = world.now.get();
@@ -352,7 +365,8 @@ fn check_patience(world: &World, me: Me, qp: u32, completion: &Completion) {
 }
 
 /// Keeps count of answers, to compare with the attributes when a request fails.
-fn record(world: &World, request: &Request, outcome: Outcome, early: bool) {
+/// Books an answer, or that there was none.
+pub fn record(world: &World, request: &Request, outcome: Outcome, early: bool) {
     let mut ledger = world.ledger.borrow_mut();
     let sent = &mut ledger.sent[request.wr_id as usize];
     // Only an answer ends the wait for one.
@@ -380,229 +394,6 @@ fn record(world: &World, request: &Request, outcome: Outcome, early: bool) {
     }
 }
 
-fn end_of(world: &World, me: Me, qp: u32, request: &Request) -> (usize, u32) {
-    match request.datagram {
-        Some(_) => world.ledger.borrow().sent[request.wr_id as usize].to,
-        None => world.processes[me.0].configs[qp as usize].peer,
-    }
-}
-
-/// Carries a request out at its target.
-async fn attempt(world: &World, me: Me, qp: u32, request: &Request) -> Outcome {
-    let config = &world.processes[me.0].configs[qp as usize];
-    let sender = Sender { qp_type: config.qp_type, pd: 1, max_rd_atomic: 1, mtu: 1024 };
-    if let Err(status) = request::start(&request.outline(), &sender, key) {
-        return Outcome::Local(status);
-    }
-    let end = end_of(world, me, qp, request);
-    if !world.alive(end.0) {
-        return Outcome::NoAnswer;
-    }
-    let mut outcome = Outcome::NoAnswer;
-    for _ in 0..3 {
-        let known = queues_now(world, end);
-        let known = *world.processes[me.0].routes.borrow_mut().entry((qp, end)).or_insert(known);
-        world.acquire(me, end.0, Object::Qp(end.1)).await;
-        match respond(world, me, qp, end, request, known).await {
-            Ok(done) => {
-                world.release(me, end.0, Object::Qp(end.1));
-                outcome = done;
-                break;
-            }
-            Err(why) => {
-                world.abandon(me, end.0, Object::Qp(end.1));
-                if why == LockError::Busy {
-                    break;
-                }
-                world.outdated.set(world.outdated.get() + 1);
-                world.processes[me.0].routes.borrow_mut().remove(&(qp, end));
-            }
-        }
-    }
-    if !matches!(outcome, Outcome::Done(_)) {
-        world.note(me.0, "is told", || format!("{} {outcome:?}", request.wr_id));
-    }
-    outcome
-}
-
-/// A target's completion queue and shared receive queue, by how often they were resized.
-fn queues_now(world: &World, end: (usize, u32)) -> [u32; 2] {
-    let process = &world.processes[end.0];
-    let config = &process.configs[end.1 as usize];
-    let srq = config.srq.map_or(0, |srq| process.segment.generation(Object::Srq(srq)));
-    [process.segment.generation(Object::Cq(config.recv_cq)), srq]
-}
-
-/// The responder's part, behind the target's lock. `known` is what the sender knows of its queues.
-async fn respond(
-    world: &World,
-    me: Me,
-    qp: u32,
-    end: (usize, u32),
-    request: &Request,
-    known: [u32; 2],
-) -> Result<Outcome, LockError> {
-    let config = &world.processes[end.0].configs[end.1 as usize];
-    let segment = &world.processes[end.0].segment;
-    let target = Target {
-        qp_num: qp_num(end),
-        qp_type: config.qp_type,
-        state: state(world, end),
-        pd: 1,
-        receive_pd: 1,
-        access: config.access,
-        dest_qp_num: qp_num(config.peer),
-        qkey: 0x11,
-        max_dest_rd_atomic: 1,
-        min_rnr_timer: config.min_rnr_timer,
-        srq: config.srq.is_some(),
-    };
-    let (addr, rkey, _) = remote(request);
-    let incoming = Incoming {
-        qp_type: world.processes[me.0].configs[qp as usize].qp_type,
-        opcode: request.opcode,
-        src_qp: qp_num((me.0, qp)),
-        path_matches: true,
-        qkey: request.datagram.map_or(0, |datagram| datagram.qkey),
-        ipv4: false,
-        length: request.length(),
-        addr,
-        imm_or_key: request.imm_or_key,
-        solicited: false,
-        timestamp: 0,
-    };
-    // A datagram's header, of which nobody here reads anything, stands in front.
-    let header = if config.qp_type == QpType::Ud { GRH_BYTES / 8 } else { 0 };
-    let payload: Vec<u8> = std::iter::repeat_n(0, header as usize)
-        .chain((0..request.length() / 8).map(|index| word(request.wr_id, index)))
-        .flat_map(u64::to_ne_bytes)
-        .collect();
-    let at_hand = request.opcode != Opcode::RdmaRead && world.random.once_in(2);
-    let queues = Queues { qp: end.1, cq: config.recv_cq, srq: config.srq };
-    let window = Key {
-        kind: Kind::Window2 { qp_num: target.qp_num },
-        valid: !world.processes[end.0].invalidated.borrow().contains(&request.wr_id),
-        pd: 1,
-        start: 0,
-        length: 8,
-        access: Access::NONE,
-    };
-    let window = (request.opcode == Opcode::SendWithInv).then_some(window);
-    let mut respond =
-        Respond::new(target, queues, incoming, key(rkey), window).with_payload(at_hand.then_some(&payload));
-    loop {
-        match respond.step(segment, key) {
-            Want::Done(outcome) => return Ok(outcome),
-            Want::Move(payload) => {
-                match payload {
-                    Payload::Receive(receive) => {
-                        scatter(world, &receive, request, config.qp_type == QpType::Ud).await;
-                    }
-                    Payload::Remote(remote) => remote_memory(world, me, end, request, remote).await,
-                }
-                respond.moved(segment, fate(world, end, request));
-            }
-            Want::Invalidate(key) => {
-                if !world.processes[end.0].invalidated.borrow_mut().insert(u64::from(key)) {
-                    world.violated("a key is invalidated twice");
-                }
-            }
-            Want::Transport(Progress::Continue) => {}
-            // A living process keeps it too long.
-            Want::Transport(Progress::Lock(_)) if world.random.once_in(200) => return Err(LockError::Busy),
-            Want::Transport(Progress::Lock(object)) => {
-                world.acquire(me, end.0, object).await;
-                let [cq, srq] = known;
-                let held = if matches!(object, Object::Cq(_)) { cq } else { srq };
-                if segment.generation(object) != held {
-                    world.release(me, end.0, object);
-                    return Err(LockError::Gone);
-                }
-            }
-            Want::Transport(Progress::Unlock(object)) => world.release(me, end.0, object),
-            Want::Transport(Progress::Bell(cq)) => world.bell(end.0, cq),
-            Want::Transport(Progress::Alert(object)) => world.alert(end.0, object),
-        }
-        world.pause().await;
-    }
-}
-
-/// What becomes of a payload: some find memory unmapped, on one side or the other.
-fn fate(world: &World, end: (usize, u32), request: &Request) -> Result<(), MoveError> {
-    if !world.alive(end.0) {
-        return Err(MoveError::Gone);
-    }
-    match request.operands {
-        Operands::Atomic { .. } => Ok(()),
-        _ if world.random.once_in(300) => Err(MoveError::Target),
-        _ if world.random.once_in(300) => Err(MoveError::Sender),
-        _ => Ok(()),
-    }
-}
-
-fn remote(request: &Request) -> (u64, u32, u64) {
-    match request.operands {
-        Operands::Remote { addr, rkey, length } => (addr, rkey, length),
-        Operands::Atomic { addr, rkey, .. } => (addr, rkey, 8),
-        Operands::None | Operands::Key(_) | Operands::Bind(_) => (0, 0, 0),
-    }
-}
-
-/// Moves the payload into a receive buffer, word by word.
-async fn scatter(world: &World, receive: &ReceiveRequest, request: &Request, datagram: bool) {
-    let mut places =
-        receive.sges.iter().flat_map(|sge| (sge.addr..sge.addr + u64::from(sge.length)).step_by(8));
-    let skipped = if datagram { GRH_BYTES / 8 } else { 0 };
-    for _ in 0..skipped {
-        places.next();
-    }
-    for index in 0..request.length() / 8 {
-        let Some(place) = places.next() else { world.violated("a payload leaves its buffer") };
-        let buffer = (place / 1024) as usize;
-        world.ledger.borrow_mut().receives[buffer].buffer[(place % 1024 / 8) as usize] =
-            word(request.wr_id, index);
-        world.pause().await;
-    }
-}
-
-async fn remote_memory(world: &World, me: Me, end: (usize, u32), request: &Request, remote: Remote) {
-    let target = &world.processes[end.0];
-    let message = request.wr_id;
-    match remote {
-        Remote::None | Remote::Flush => {}
-        Remote::Write | Remote::AtomicWrite => {
-            target.written.borrow_mut().insert(message, Vec::new());
-            for index in 0..request.length() / 8 {
-                target.written.borrow_mut().entry(message).or_default().push(word(message, index));
-                world.pause().await;
-            }
-        }
-        Remote::Read => {
-            world.processes[me.0].results.borrow_mut().insert(message, Vec::new());
-            for index in 0..request.length() / 8 {
-                // What stands there is a message of nobody, by the target's number.
-                let value = word(end.0 as u64, index);
-                world.processes[me.0].results.borrow_mut().entry(message).or_default().push(value);
-                world.pause().await;
-            }
-        }
-        Remote::Atomic => {
-            let old = if request.opcode == Opcode::FetchAndAdd {
-                target.counter.replace(target.counter.get() + 1)
-            } else {
-                let old = target.swapped.get();
-                if let Operands::Atomic { compare_add, swap, .. } = request.operands
-                    && old == compare_add
-                {
-                    target.swapped.set(swap);
-                }
-                old
-            };
-            world.processes[me.0].results.borrow_mut().insert(message, vec![old]);
-        }
-    }
-}
-
 /// Polls every completion queue of a thread empty, and posts a new receive request for each that was used.
 async fn drain(world: &World, me: Me) -> bool {
     let process = &world.processes[me.0];
@@ -623,6 +414,8 @@ async fn drain(world: &World, me: Me) -> bool {
                             flush_receives(world, me, (me.0, qp)).await;
                         }
                         world.release(me, me.0, Object::Qp(qp));
+                        // Its send queue may wait for an answer without end.
+                        world.wake(me.0, Some(process.configs[qp as usize].thread));
                     }
                     seen(world, me.0, &completion);
                 }

@@ -128,6 +128,9 @@ pub struct World {
     pub recoveries: Cell<u64>,
     /// Payloads that came in completion entries.
     pub staged: Cell<u64>,
+    /// Bursts that delivered something, and messages that they delivered.
+    pub bursts: Cell<u64>,
+    pub in_bursts: Cell<u64>,
     /// Requests tried before their time, in vain.
     pub early: Cell<u64>,
     /// Queues that got another ring.
@@ -160,6 +163,8 @@ impl World {
             small_queues,
             recoveries: Cell::new(0),
             staged: Cell::new(0),
+            bursts: Cell::new(0),
+            in_bursts: Cell::new(0),
             early: Cell::new(0),
             resized: Cell::new(0),
             outdated: Cell::new(0),

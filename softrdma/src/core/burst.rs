@@ -1,0 +1,266 @@
+//! Bursts: small messages of one sender to one queue pair, one after the other, behind one lock of the queue pair and one of
+//! its completion queue.
+//!
+//! Only what goes straight through: a send whose payload travels in the completion entry, into a request of the queue
+//! pair's own ring whose first piece of memory takes it, with a completion that wakes nobody. Everything else is left to
+//! [`Respond`](super::respond::Respond), with the burst closed and nothing changed.
+//!
+//! Behind the queue pair's lock:
+//!
+//! 1. journal of the queue pair: with this head, completions are on their way to that completion queue;
+//! 2. lock of the completion queue, its journal: this queue pair publishes from that tail on;
+//! 3. for each message the entry without its first word, the first word (**the moment it happened**), the head;
+//! 4. tail; journal of the queue pair: published, with the head afterwards; journal of the completion queue cleared, its
+//!    lock given back; journal of the queue pair cleared.
+//!
+//! Who takes over a lock from the dead counts the entries that were published: [`Repair`](super::repair::Repair), which
+//! takes a [`Deliver`](super::deliver::Deliver) for a burst of one.
+
+use super::completion::{Armed, HEAD_WORDS, STAGE_WORDS, Stage, stage_room, wanted};
+use super::deliver::{entry_word, has_room};
+use super::keys::{self, Key};
+use super::receive::first_in_ring;
+use super::respond::Queues;
+use super::responder::{Incoming, Plan, Remote, Target, Verdict, judge, success};
+use super::shared::{CqJournal, CqWord, Events, Memory, Object, QpJournal, QpWord, Take, Word, slot};
+use super::transport::{Machine, Progress};
+use super::verbs::{Event, Opcode, Status};
+
+/// Most messages of a burst: others wait for the locks meanwhile.
+pub const MAX_BURST: u32 = 64;
+
+/// Most bytes of a message, with what stands in front of a datagram.
+pub const MAX_BYTES: usize = 8 * STAGE_WORDS;
+
+/// What goes straight through, once the responder's rules have accepted it.
+const PLAIN: Plan = Plan { remote: Remote::None, receive: true, invalidate: None, established: false };
+
+/// A burst, or none yet. See the module.
+///
+/// [`Burst::open`], then for each message its bytes to [`Burst::bytes`] and [`Burst::offer`], and steps until
+/// [`Progress::Done`]: `true`, it is delivered; `false`, it is not, and the burst is closed. [`Burst::close`] and steps
+/// close one otherwise. The holder of the queue pair's lock gives it back then.
+#[derive(Clone, Debug)]
+pub struct Burst {
+    qp: u32,
+    cq: u32,
+    /// Head before, and messages since.
+    head: u32,
+    count: u32,
+    /// Tail before.
+    tail: u32,
+    solicited: bool,
+    entry: [u64; HEAD_WORDS as usize],
+    used: usize,
+    bytes: [u8; MAX_BYTES],
+    step: Step,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    /// No message yet, and nothing changed.
+    Opened,
+    Arm,
+    Lock,
+    Check,
+    Record,
+    /// Between messages.
+    Ready,
+    Room,
+    Entry,
+    Publish,
+    Take,
+    Count,
+    Mark,
+    Clear,
+    Unlock,
+    Finish,
+    Closed,
+}
+
+impl Default for Burst {
+    fn default() -> Self {
+        Self {
+            qp: 0,
+            cq: 0,
+            head: 0,
+            count: 0,
+            tail: 0,
+            solicited: false,
+            entry: [0; HEAD_WORDS as usize],
+            used: 0,
+            bytes: [0; MAX_BYTES],
+            step: Step::Closed,
+        }
+    }
+}
+
+impl Burst {
+    /// Opens one. The caller holds the lock of the queue pair.
+    #[inline]
+    pub fn open(&mut self, memory: &impl Memory, queues: &Queues) {
+        self.step = Step::Closed;
+        if queues.srq.is_none() {
+            (self.qp, self.cq, self.count) = (queues.qp, queues.cq, 0);
+            self.head = memory.load(Word::Qp(self.qp, QpWord::Head)) as u32;
+            self.step = Step::Opened;
+        }
+    }
+
+    /// Whether the queue pair is held for it.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.step != Step::Closed
+    }
+
+    /// Where the bytes of the next message go, in front of them the 40 of a datagram's header.
+    pub fn bytes(&mut self) -> &mut [u8; MAX_BYTES] {
+        &mut self.bytes
+    }
+
+    /// The next message, whose bytes are in place. `false` when it does not go straight through, with nothing changed.
+    /// `lookup` finds keys of the target.
+    #[inline]
+    pub fn offer(
+        &mut self,
+        memory: &impl Memory,
+        target: &Target,
+        request: &Incoming,
+        lookup: impl FnOnce(u32) -> Option<Key>,
+    ) -> bool {
+        if !matches!(self.step, Step::Opened | Step::Ready)
+            || !matches!(request.opcode, Opcode::Send | Opcode::SendWithImm)
+            || self.count >= MAX_BURST
+            || judge(target, request, None, None) != Verdict::Accept(PLAIN)
+        {
+            return false;
+        }
+        let head = self.head.wrapping_add(self.count);
+        let Some((wr_id, first)) = first_in_ring(memory, self.qp, head) else { return false };
+        let completion = success(target, request, wr_id);
+        self.used = completion.byte_len as usize;
+        let mut stage = None;
+        if self.used > 0 {
+            let length = first.length as usize;
+            if self.used > length || self.used > stage_room(memory, self.cq).min(MAX_BYTES) {
+                return false;
+            }
+            let key = lookup(first.lkey);
+            if keys::check_local(key.as_ref(), target.receive_pd, first.addr, first.length, true).is_err() {
+                return false;
+            }
+            stage = Some(Stage { addr: first.addr, lkey: first.lkey, bytes: &self.bytes[..self.used] });
+        }
+        self.solicited = request.solicited;
+        // Its count is filled in when the tail is known.
+        self.entry = completion.pack(0, stage.as_ref());
+        self.step = if self.step == Step::Opened { Step::Arm } else { Step::Room };
+        true
+    }
+
+    /// Closes it: after steps, the queue pair's lock is to be given back.
+    pub fn close(&mut self) {
+        match self.step {
+            Step::Opened => self.step = Step::Closed,
+            Step::Ready => self.step = Step::Count,
+            _ => {}
+        }
+    }
+
+    fn journal(&self, published: bool) -> u64 {
+        let take = Take::Head(self.head).after(if published { self.count } else { 0 });
+        QpJournal { published, cq: self.cq, take, breaks: false }.pack()
+    }
+
+    /// The tail as it would be now.
+    fn tail(&self) -> u32 {
+        self.tail.wrapping_add(self.count)
+    }
+
+    fn store_entry(&self, memory: &impl Memory, words: core::ops::Range<u32>) {
+        let slot = slot(self.tail(), memory.capacity(Object::Cq(self.cq)));
+        for word in words {
+            let value = match self.entry.get(word as usize) {
+                Some(value) => *value,
+                None => entry_word(&self.bytes[..self.used], word - HEAD_WORDS),
+            };
+            memory.store(Word::Entry { cq: self.cq, slot, word }, value);
+        }
+    }
+}
+
+impl Machine for Burst {
+    type Outcome = bool;
+
+    #[inline]
+    fn step(&mut self, memory: &impl Memory) -> Progress<bool> {
+        let qp = |word| Word::Qp(self.qp, word);
+        let cq = |word| Word::Cq(self.cq, word);
+        match self.step {
+            Step::Opened | Step::Ready => return Progress::Done(true),
+            Step::Arm => {
+                memory.store(qp(QpWord::Journal), self.journal(false));
+                self.step = Step::Lock;
+            }
+            Step::Lock => {
+                self.step = Step::Check;
+                return Progress::Lock(Object::Cq(self.cq));
+            }
+            Step::Check => {
+                let events = Events(memory.load(cq(CqWord::Events)));
+                self.tail = memory.load(cq(CqWord::Tail)) as u32;
+                let is_plain = !events.was_raised(Event::CqErr) && wanted(memory, self.cq) == 0;
+                self.step = if is_plain { Step::Record } else { Step::Unlock };
+            }
+            Step::Record => {
+                let journal = CqJournal { qp: self.qp, tail: self.tail.wrapping_add(1) };
+                memory.store(cq(CqWord::Journal), journal.pack());
+                self.step = Step::Room;
+            }
+            Step::Room => {
+                let armed = memory.load(cq(CqWord::Armed));
+                let rings = Armed::rings(armed, Status::Success, self.solicited);
+                let goes = !rings && has_room(memory, self.cq, self.tail());
+                self.step = if goes { Step::Entry } else { Step::Count };
+            }
+            Step::Entry => {
+                // Nobody reads the entry before it is published, so that these words are as good as one.
+                self.entry[0] = self.entry[0] >> 32 << 32 | u64::from(self.tail().wrapping_add(1));
+                self.store_entry(memory, 1..HEAD_WORDS + self.used.div_ceil(8) as u32);
+                self.step = Step::Publish;
+            }
+            Step::Publish => {
+                self.store_entry(memory, 0..1);
+                self.count += 1;
+                self.step = Step::Take;
+            }
+            Step::Take => {
+                memory.store(qp(QpWord::Head), u64::from(self.head.wrapping_add(self.count)));
+                self.step = Step::Ready;
+                return Progress::Done(true);
+            }
+            Step::Count => {
+                memory.store(cq(CqWord::Tail), u64::from(self.tail()));
+                self.step = Step::Mark;
+            }
+            Step::Mark => {
+                memory.store(qp(QpWord::Journal), self.journal(true));
+                self.step = Step::Clear;
+            }
+            Step::Clear => {
+                memory.store(cq(CqWord::Journal), 0);
+                self.step = Step::Unlock;
+            }
+            Step::Unlock => {
+                self.step = Step::Finish;
+                return Progress::Unlock(Object::Cq(self.cq));
+            }
+            Step::Finish => {
+                memory.store(qp(QpWord::Journal), 0);
+                self.step = Step::Closed;
+            }
+            Step::Closed => return Progress::Done(false),
+        }
+        Progress::Continue
+    }
+}
