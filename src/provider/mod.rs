@@ -6,6 +6,7 @@
 //! through here: a context gives its C functions once ([`Context::data_path`]) and programs call them from then on.
 
 pub mod context;
+pub mod cq_ex;
 pub mod device;
 pub mod domain;
 pub mod kernel;
@@ -13,6 +14,7 @@ pub mod lock;
 pub mod mapping;
 pub mod object;
 pub mod plugin;
+pub mod qp_ex;
 pub mod rxe;
 pub mod siw;
 pub mod soft;
