@@ -1,7 +1,8 @@
 //! What a device says of itself, and contexts that share its objects.
 
 use super::*;
-use crate::provider::{Opening, device_of};
+use crate::provider::Opening;
+use crate::provider::discovery::device_of;
 
 #[test]
 fn a_context_and_its_device_describe_themselves() {
