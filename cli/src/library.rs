@@ -1,4 +1,5 @@
-//! The library, opened by its path: what it tells here is what it tells every program.
+//! The library, opened by its path: what it tells here is what it tells every program. It is no crate to depend on, so the
+//! structs that it fills are declared here again; a test holds them against `include/infiniband/verbs.h`.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::size_of;
@@ -13,7 +14,7 @@ use crate::Result;
 /// `struct ibv_device`.
 #[repr(C)]
 struct RawDevice {
-    ops: [*const c_void; 2],
+    _ops: [*const c_void; 2],
     node_type: u32,
     transport_type: u32,
     name: [c_char; 64],
@@ -22,7 +23,7 @@ struct RawDevice {
     ibdev_path: [c_char; 256],
 }
 
-/// `struct ibv_port_attr` as the function `ibv_query_port` fills it.
+/// `struct ibv_port_attr` as the function `ibv_query_port` fills it: up to `port_cap_flags2`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct PortAttr {
@@ -59,9 +60,6 @@ pub struct GidEntry {
     pub gid_type: u32,
     pub ndev_ifindex: u32,
 }
-
-const _: () =
-    assert!(size_of::<PortAttr>() == 48 && size_of::<GidEntry>() == 32 && size_of::<RawDevice>() == 664);
 
 type GetList = unsafe extern "C" fn(*mut c_int) -> *mut *mut RawDevice;
 type FreeList = unsafe extern "C" fn(*mut *mut RawDevice);
@@ -327,7 +325,54 @@ fn loader_error() -> String {
 
 #[cfg(test)]
 mod tests {
+    use core::mem::offset_of;
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
     use super::*;
+
+    /// A C compiler compares size and place of every field.
+    #[test]
+    fn structs_are_those_of_the_header() {
+        const MEANING: &str = r#"
+            #include <stddef.h>
+            #include <infiniband/verbs.h>
+            #define SIZE(expected, size) _Static_assert((expected) == (size), #expected);
+            #define FIELD(type, name, place, size) \
+                SIZE(offsetof(struct type, name), place) SIZE(sizeof(((struct type *)0)->name), size)
+        "#;
+        fn size_of_field<S, F>(_: fn(&S) -> &F) -> usize {
+            size_of::<F>()
+        }
+        let mut facts = vec![MEANING.to_owned()];
+        macro_rules! compare {
+            ($ours:ident, $theirs:ident, $size:literal, $($field:ident)+) => {
+                facts.push(format!("SIZE({}, {})", $size, size_of::<$ours>()));
+                $(
+                    let (name, place) = (stringify!($field), offset_of!($ours, $field));
+                    let size = size_of_field(|ours: &$ours| &ours.$field);
+                    facts.push(format!("FIELD({}, {name}, {place}, {size})", stringify!($theirs)));
+                )+
+            };
+        }
+        compare!(RawDevice, ibv_device, "sizeof(struct ibv_device)",
+            _ops node_type transport_type name dev_name dev_path ibdev_path);
+        compare!(PortAttr, ibv_port_attr, "offsetof(struct ibv_port_attr, port_cap_flags2)",
+            state max_mtu active_mtu gid_tbl_len port_cap_flags max_msg_sz bad_pkey_cntr qkey_viol_cntr pkey_tbl_len
+            lid sm_lid lmc max_vl_num sm_sl subnet_timeout init_type_reply active_width active_speed phys_state
+            link_layer flags);
+        compare!(GidEntry, ibv_gid_entry, "sizeof(struct ibv_gid_entry)",
+            gid gid_index port_num gid_type ndev_ifindex);
+
+        let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
+            .args(["-std=gnu11", "-fsyntax-only", "-x", "c", "-"])
+            .args(["-I", concat!(env!("CARGO_MANIFEST_DIR"), "/../include")])
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("a C compiler");
+        compiler.stdin.take().unwrap().write_all(facts.join("\n").as_bytes()).unwrap();
+        assert!(compiler.wait().unwrap().success(), "a struct differs from the header's");
+    }
 
     #[test]
     fn rates_are_the_kernels() {

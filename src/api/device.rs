@@ -10,7 +10,7 @@ use crate::errno::{Errno, Result};
 use crate::log::{self, trace};
 use crate::provider::device::{Device, DeviceRef, Found};
 use crate::provider::object::Handle;
-use crate::provider::{self, Opening, context};
+use crate::provider::{Opening, context, discovery};
 use crate::uverbs;
 
 /// Below this a program can hardly register anything.
@@ -56,13 +56,13 @@ fn warn_of_small_memlock_limit() {
 
 /// Brings the known devices up to date: those that are gone leave, new ones stand before the old ones.
 fn refresh(known: &mut Vec<DeviceRef>) -> Result<()> {
-    let mut found = provider::discover()?;
+    let mut found = discovery::devices()?;
     known.retain(|device| {
         let place =
             device.info().ok().and_then(|known| found.iter().position(|info| info.same_device(known)));
         place.map(|place| found.remove(place)).is_some()
     });
-    let (mut fresh, left) = provider::claim(found.into_iter().map(Found::new).collect());
+    let (mut fresh, left) = discovery::claim(found.into_iter().map(Found::new).collect());
     if log::enabled(log::Level::Info) {
         for device in &fresh {
             let name = device.info().map_or("", |info| info.ibdev_name.as_str());

@@ -8,7 +8,7 @@ use super::{device, entry};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::Handle;
-use crate::provider::{self, context};
+use crate::provider::{context, discovery};
 use crate::uverbs::discovery::DeviceInfo;
 
 /// The number of the character device that `fd` is; EINVAL for anything else.
@@ -29,7 +29,7 @@ fn character_device(fd: c_int) -> Result<libc::dev_t> {
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
     entry::pointer(|| {
-        let named = provider::device_of(cmd_fd);
+        let named = discovery::device_of(cmd_fd);
         let cdev = if named.is_some() { 0 } else { character_device(cmd_fd)? };
         let wanted = |info: &DeviceInfo| match &named {
             Some(name) => info.sysfs_name == *name,

@@ -1,18 +1,21 @@
-//! What a kind of device must be able to do, and which kinds there are.
+//! What a kind of device must be able to do.
 //!
-//! A [`Provider`] recognises and opens devices; the [`Context`] of an opened device has one method per control
-//! operation. The default of what every device has is the way that drivers in Linux' own style have in common
-//! ([`kernel`]); of anything else it is rdma-core's answer for a device that lacks the feature. The data path does not go
-//! through here: a context gives its C functions once ([`Context::data_path`]) and programs call them from then on.
+//! A [`Provider`] recognises and opens devices ([`discovery`] asks each of them); the [`Context`] of an opened device has one
+//! method per control operation. The default of what every device has is the way that drivers in Linux' own style have in
+//! common ([`kernel`]); of anything else it is rdma-core's answer for a device that lacks the feature. The data path does not
+//! go through here: a context gives its C functions once ([`Context::data_path`]) and programs call them from then on.
 
 pub mod context;
+pub mod cq_ex;
 pub mod device;
+pub mod discovery;
 pub mod domain;
 pub mod kernel;
 pub mod lock;
 pub mod mapping;
 pub mod object;
 pub mod plugin;
+pub mod qp_ex;
 pub mod rxe;
 pub mod siw;
 pub mod soft;
@@ -20,7 +23,6 @@ pub mod wait;
 
 use core::ffi::{c_int, c_uint};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, Ordering};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use crate::abi::driver::{verbs_context_ops, verbs_mr};
@@ -30,7 +32,6 @@ use crate::uverbs;
 use crate::uverbs::device_file::{DeviceFile, GotContext};
 use crate::uverbs::discovery::DeviceInfo;
 use crate::uverbs::gid::Want;
-use device::{DeviceRef, Found};
 use object::Handle;
 
 /// A kind of RDMA device.
@@ -90,71 +91,12 @@ pub struct AsyncEvent {
     pub element: u64,
 }
 
-/// The providers written in Rust, in the order they are asked.
-static NATIVE: &[&dyn Provider] = &[&soft::Soft, &rxe::Rxe, &siw::Siw];
-
-/// The device whose command file this is, where that is no character device of the kernel.
-pub fn device_of(cmd_fd: RawFd) -> Option<String> {
-    NATIVE.iter().find_map(|provider| provider.device_of(cmd_fd))
-}
-
 /// How a device was opened.
 pub enum Opening {
     /// By a provider of the library, whose context still has to be made.
     Native(Opened),
     /// By a plugin, which made its context.
     Plugin(Handle<ibv_context>),
-}
-
-/// The devices that there are: software devices that the environment asks for, and behind them the kernel's. With a software
-/// device the kernel need not know anything of RDMA.
-pub fn discover() -> Result<Vec<DeviceInfo>> {
-    let of_the_kernel = uverbs::discovery::devices();
-    let mut devices = soft::identity::devices(of_the_kernel.as_deref().unwrap_or_default());
-    if devices.is_empty() {
-        return of_the_kernel;
-    }
-    devices.extend(of_the_kernel.unwrap_or_default());
-    Ok(devices)
-}
-
-/// The devices as their providers drive them, and those that nobody takes.
-///
-/// Drivers that the program itself brought along come first, then native providers, unless the environment prefers plugins.
-/// A software device is a native provider's alone. Plugins are loaded when nobody else takes a device. The order of the devices and of what is said about them is rdma-core's,
-/// which tries them from the last to the first, and in the first list shows what needed no loading behind the rest.
-pub fn claim(found: Vec<Box<Found>>) -> (Vec<DeviceRef>, Vec<Box<Found>>) {
-    /// Whether a device was ever left after the program's own drivers: then rdma-core loads all others.
-    static SEARCHED: AtomicBool = AtomicBool::new(false);
-
-    let (all, linked) = (plugin::registry::drivers(), plugin::registry::linked_drivers());
-    let (mut claimed, mut waiting) = (Vec::new(), Vec::new());
-    for (place, found) in found.into_iter().enumerate().rev() {
-        let native = NATIVE.iter().copied().find(|provider| provider.takes(found.info()));
-        if let Some(native) = native.filter(|_| found.info().software) {
-            claimed.push((false, place, DeviceRef::native(found, native)));
-            continue;
-        }
-        let wants_plugin = native.is_none_or(|native| plugin::preferred(native.name()));
-        match plugin::matching::claim(if wants_plugin { &all } else { &linked }, found) {
-            Ok(device) => claimed.push((true, place, device)),
-            Err(found) => waiting.push((place, found, native, wants_plugin)),
-        }
-    }
-    let first_search = !waiting.is_empty() && !SEARCHED.swap(true, Ordering::Relaxed);
-    let loaded = waiting.iter().any(|(.., wants_plugin)| *wants_plugin) && plugin::loader::load_once();
-    let all = if loaded { plugin::registry::drivers() } else { Vec::new() };
-    let mut left = Vec::new();
-    for (place, found, native, wants_plugin) in waiting {
-        let drivers: &[_] = if wants_plugin { &all } else { &[] };
-        match (plugin::matching::claim(drivers, found), native) {
-            (Ok(device), _) => claimed.push((false, place, device)),
-            (Err(found), Some(native)) => claimed.push((false, place, DeviceRef::native(found, native))),
-            (Err(found), None) => left.push(found),
-        }
-    }
-    claimed.sort_by_key(|(linked, place, _)| (first_search && *linked, *place));
-    (claimed.into_iter().map(|(.., device)| device).collect(), left)
 }
 
 /// The C functions of the data path. They stand in the tables that the inline functions of `verbs.h` call through, so

@@ -9,15 +9,10 @@ use core::ffi::{c_int, c_uint};
 use super::cq::{Cq, Queue};
 use crate::abi::verbs::*;
 use crate::errno::Errno;
+use crate::provider::cq_ex;
 
 /// `IBV_WC_EX_WITH_*` that soft-RoCE's completions can answer.
-pub const WC_FLAGS: u64 = (IBV_WC_EX_WITH_BYTE_LEN as u64)
-    | (IBV_WC_EX_WITH_IMM as u64)
-    | (IBV_WC_EX_WITH_QP_NUM as u64)
-    | (IBV_WC_EX_WITH_SRC_QP as u64)
-    | (IBV_WC_EX_WITH_SLID as u64)
-    | (IBV_WC_EX_WITH_SL as u64)
-    | (IBV_WC_EX_WITH_DLID_PATH_BITS as u64);
+pub const WC_FLAGS: u64 = IBV_WC_STANDARD_FLAGS as u64;
 
 /// Puts the functions into the program's table: the walk, the fields that every completion has, and those asked for.
 pub fn set_functions(public: &mut ibv_cq_ex, wc_flags: u64, single_threaded: bool) {
@@ -33,14 +28,14 @@ pub fn set_functions(public: &mut ibv_cq_ex, wc_flags: u64, single_threaded: boo
     public.read_vendor_err = Some(read_vendor_err);
     public.read_wc_flags = Some(read_wc_flags);
 
-    let asked = |flag: ibv_create_cq_wc_flags| wc_flags & flag as u64 != 0;
-    public.read_byte_len = asked(IBV_WC_EX_WITH_BYTE_LEN).then_some(read_byte_len as _);
-    public.read_imm_data = asked(IBV_WC_EX_WITH_IMM).then_some(read_imm_data as _);
-    public.read_qp_num = asked(IBV_WC_EX_WITH_QP_NUM).then_some(read_qp_num as _);
-    public.read_src_qp = asked(IBV_WC_EX_WITH_SRC_QP).then_some(read_src_qp as _);
-    public.read_slid = asked(IBV_WC_EX_WITH_SLID).then_some(read_slid as _);
-    public.read_sl = asked(IBV_WC_EX_WITH_SL).then_some(read_sl as _);
-    public.read_dlid_path_bits = asked(IBV_WC_EX_WITH_DLID_PATH_BITS).then_some(read_dlid_path_bits as _);
+    public.read_byte_len = Some(read_byte_len);
+    public.read_imm_data = Some(read_imm_data);
+    public.read_qp_num = Some(read_qp_num);
+    public.read_src_qp = Some(read_src_qp);
+    public.read_slid = Some(read_slid);
+    public.read_sl = Some(read_sl);
+    public.read_dlid_path_bits = Some(read_dlid_path_bits);
+    cq_ex::keep_asked(public, wc_flags);
 }
 
 /// The queue behind the table that a function was called through.

@@ -19,18 +19,7 @@ use super::send;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::Handle;
-
-const RDMA_WRITE: u64 = IBV_QP_EX_WITH_RDMA_WRITE as u64;
-const RDMA_WRITE_WITH_IMM: u64 = IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM as u64;
-const SEND: u64 = IBV_QP_EX_WITH_SEND as u64;
-const SEND_WITH_IMM: u64 = IBV_QP_EX_WITH_SEND_WITH_IMM as u64;
-const RDMA_READ: u64 = IBV_QP_EX_WITH_RDMA_READ as u64;
-const CMP_AND_SWP: u64 = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP as u64;
-const FETCH_AND_ADD: u64 = IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD as u64;
-const LOCAL_INV: u64 = IBV_QP_EX_WITH_LOCAL_INV as u64;
-const BIND_MW: u64 = IBV_QP_EX_WITH_BIND_MW as u64;
-const SEND_WITH_INV: u64 = IBV_QP_EX_WITH_SEND_WITH_INV as u64;
-const ATOMIC_WRITE: u64 = IBV_QP_EX_WITH_ATOMIC_WRITE as u64;
+use crate::provider::qp_ex;
 
 /// Bytes of an atomic write.
 const ATOMIC_WRITE_BYTES: usize = 8;
@@ -38,31 +27,28 @@ const ATOMIC_WRITE_BYTES: usize = 8;
 /// The operations (`IBV_QP_EX_WITH_*`) that a kind of queue pair has builders for; none for a kind without.
 #[must_use]
 pub fn operations(qp_type: QpType) -> Option<u64> {
-    const DATAGRAM: u64 = SEND | SEND_WITH_IMM;
-    const UNRELIABLE: u64 = DATAGRAM | RDMA_WRITE | RDMA_WRITE_WITH_IMM | LOCAL_INV | BIND_MW | SEND_WITH_INV;
-    const RELIABLE: u64 = UNRELIABLE | RDMA_READ | CMP_AND_SWP | FETCH_AND_ADD | ATOMIC_WRITE;
     match qp_type {
-        QpType::Rc | QpType::XrcSend => Some(RELIABLE),
-        QpType::Uc => Some(UNRELIABLE),
-        QpType::Ud => Some(DATAGRAM),
+        QpType::Rc | QpType::XrcSend => Some(qp_ex::RELIABLE),
+        QpType::Uc => Some(qp_ex::UNRELIABLE | IBV_QP_EX_WITH_LOCAL_INV as u64),
+        QpType::Ud => Some(qp_ex::DATAGRAM),
         QpType::XrcRecv => None,
     }
 }
 
 /// Puts the builders that were asked for, and all setters, into the program's table.
 pub fn set_functions(public: &mut ibv_qp_ex, asked: u64) {
-    let has = |operation: u64| asked & operation != 0;
-    public.wr_atomic_cmp_swp = has(CMP_AND_SWP).then_some(wr_atomic_cmp_swp as _);
-    public.wr_atomic_fetch_add = has(FETCH_AND_ADD).then_some(wr_atomic_fetch_add as _);
-    public.wr_bind_mw = has(BIND_MW).then_some(wr_bind_mw as _);
-    public.wr_local_inv = has(LOCAL_INV).then_some(wr_local_inv as _);
-    public.wr_atomic_write = has(ATOMIC_WRITE).then_some(wr_atomic_write as _);
-    public.wr_rdma_read = has(RDMA_READ).then_some(wr_rdma_read as _);
-    public.wr_rdma_write = has(RDMA_WRITE).then_some(wr_rdma_write as _);
-    public.wr_rdma_write_imm = has(RDMA_WRITE_WITH_IMM).then_some(wr_rdma_write_imm as _);
-    public.wr_send = has(SEND).then_some(wr_send as _);
-    public.wr_send_imm = has(SEND_WITH_IMM).then_some(wr_send_imm as _);
-    public.wr_send_inv = has(SEND_WITH_INV).then_some(wr_send_inv as _);
+    public.wr_atomic_cmp_swp = Some(wr_atomic_cmp_swp);
+    public.wr_atomic_fetch_add = Some(wr_atomic_fetch_add);
+    public.wr_bind_mw = Some(wr_bind_mw);
+    public.wr_local_inv = Some(wr_local_inv);
+    public.wr_atomic_write = Some(wr_atomic_write);
+    public.wr_rdma_read = Some(wr_rdma_read);
+    public.wr_rdma_write = Some(wr_rdma_write);
+    public.wr_rdma_write_imm = Some(wr_rdma_write_imm);
+    public.wr_send = Some(wr_send);
+    public.wr_send_imm = Some(wr_send_imm);
+    public.wr_send_inv = Some(wr_send_inv);
+    qp_ex::keep_asked(public, asked);
 
     public.wr_set_ud_addr = Some(wr_set_ud_addr);
     public.wr_set_xrc_srqn = Some(wr_set_xrc_srqn);

@@ -1,0 +1,83 @@
+//! Datagrams: to one queue pair by an address, to many by a group.
+
+use super::*;
+
+#[test]
+fn a_datagram_arrives_with_the_way_back() {
+    let room = Room::new();
+    let pair = room.pair(IBV_QPT_UD);
+    // SAFETY: live objects, and attributes of the test's own.
+    unsafe {
+        let mut address = room.address();
+        let ah = room.ah(&mut address);
+        room.bytes(0, 5).copy_from_slice(b"hello");
+        room.receive(pair.b, 1, room.piece(1024, 200));
+        let mut piece = room.piece(0, 5);
+        let mut wr = send_wr(2, IBV_WR_SEND, &mut piece);
+        wr.send_flags = IBV_SEND_INLINE as u32;
+        wr.wr.ud = ibv_send_wr_wr_ud { ah, remote_qpn: (*pair.b).qp_num, remote_qkey: QKEY };
+        assert_eq!(room.send(pair.a, &mut wr), 0);
+        let mut wc = room.success(pair.cq);
+        assert_eq!((wc.wr_id, wc.byte_len, wc.src_qp), (1, 45, (*pair.a).qp_num));
+        assert_eq!(wc.wc_flags, IBV_WC_GRH as u32);
+        // RoCE v2 over IPv4 or IPv6, as the header says.
+        let version = room.bytes(1024, 1)[0] >> 4;
+        assert_eq!(wc.sl, if version == 6 { 9 } else { 10 });
+        assert_eq!(room.bytes(1064, 5), b"hello");
+
+        let grh = room.buffer.add(1024).cast::<ibv_grh>();
+        let mut back: ibv_ah_attr = zeroed();
+        assert_eq!(api::ah::ibv_init_ah_from_wc(room.context, 1, &mut wc, grh, &mut back), 0);
+        assert_eq!((back.is_global, back.grh.dgid.raw), (1, room.gid().raw));
+        let answer = api::ah::ibv_create_ah_from_wc(room.pd, &mut wc, grh, 1);
+        assert!(!answer.is_null());
+        room.receive(pair.a, 3, room.piece(2048, 200));
+        wr.wr.ud = ibv_send_wr_wr_ud { ah: answer, remote_qpn: wc.src_qp, remote_qkey: QKEY };
+        assert_eq!(room.send(pair.b, &mut wr), 0);
+        assert_eq!(room.success(pair.cq).wr_id, 3);
+
+        // A datagram without address, and a domain that still has addresses.
+        wr.wr.ud.ah = null_mut();
+        assert_eq!(room.send(pair.b, &mut wr), libc::EINVAL);
+        assert_eq!(api::ah::ibv_destroy_ah(answer), 0);
+        assert_eq!(api::ah::ibv_destroy_ah(ah), 0);
+        address.is_global = 0;
+        assert!(api::ah::ibv_create_ah(room.pd, &mut address).is_null());
+        assert_eq!(Errno::last(), Errno::EINVAL);
+    }
+}
+
+#[test]
+fn a_group_is_left_by_the_lid_that_it_was_joined_with() {
+    let room = Room::new();
+    let pair = room.pair(IBV_QPT_UD);
+    let mut group = ibv_gid { raw: [7; 16] };
+    // SAFETY: live objects of this test; every view of the GID union is 16 plain bytes.
+    unsafe {
+        group.raw[0] = 0xff;
+        let (attach, detach) = (api::mcast::ibv_attach_mcast, api::mcast::ibv_detach_mcast);
+        assert_eq!(attach(pair.b, &group, 0), 0);
+        assert_eq!(attach(pair.b, &group, 0), 0);
+        assert_eq!(attach(pair.b, &group, 9), 0);
+        assert_eq!(attach(pair.b, &room.gid(), 0), libc::EINVAL);
+
+        let mut address = room.address();
+        address.grh.dgid = group;
+        let ah = room.ah(&mut address);
+        let mut piece = room.piece(0, 5);
+        let mut wr = send_wr(2, IBV_WR_SEND, &mut piece);
+        wr.wr.ud = ibv_send_wr_wr_ud { ah, remote_qpn: 0xff_ffff, remote_qkey: QKEY };
+        room.receive(pair.b, 1, room.piece(1024, 200));
+        assert_eq!(room.send(pair.a, &mut wr), 0);
+        let (one, other) = (room.success(pair.cq), room.success(pair.cq));
+        assert!([one.wr_id, other.wr_id] == [1, 2] || [one.wr_id, other.wr_id] == [2, 1]);
+        assert!(room.poll(pair.cq).is_none());
+        assert_eq!(api::ah::ibv_destroy_ah(ah), 0);
+
+        assert_eq!(detach(pair.b, &group, 5), libc::EINVAL);
+        assert_eq!(detach(pair.b, &group, 9), 0);
+        assert_eq!(api::qp::ibv_destroy_qp(pair.b), libc::EBUSY);
+        assert_eq!(detach(pair.b, &group, 0), 0);
+        assert_eq!(detach(pair.b, &group, 0), libc::EINVAL);
+    }
+}

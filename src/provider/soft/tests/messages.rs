@@ -1,0 +1,103 @@
+//! Sends, RDMA and atomics between connected queue pairs, posted as lists.
+
+use super::*;
+
+#[test]
+fn messages_reads_writes_and_atomics_between_two_queue_pairs() {
+    let room = Room::new();
+    let pair = room.pair(IBV_QPT_RC);
+
+    room.bytes(0, 8).copy_from_slice(b"softrdma");
+    room.receive(pair.b, 1, room.piece(1024, 100));
+    let mut piece = room.piece(0, 8);
+    let mut wr = send_wr(2, IBV_WR_SEND_WITH_IMM, &mut piece);
+    wr.anon1.imm_data = 99;
+    assert_eq!(room.send(pair.a, &mut wr), 0);
+    let (first, second) = (room.success(pair.cq), room.success(pair.cq));
+    let (received, sent) = if first.wr_id == 1 { (first, second) } else { (second, first) };
+    assert_eq!((sent.wr_id, sent.opcode), (2, IBV_WC_SEND as u32));
+    assert_eq!((received.byte_len, received.opcode), (8, IBV_WC_RECV as u32));
+    // SAFETY: every view of the union is one integer; live queue pairs.
+    unsafe {
+        assert_eq!((received.anon1.imm_data, received.wc_flags), (99, IBV_WC_WITH_IMM as u32));
+        assert_eq!((sent.qp_num, received.qp_num), ((*pair.a).qp_num, (*pair.b).qp_num));
+    }
+    assert_eq!(room.bytes(1024, 8), b"softrdma");
+
+    let mut wr = send_wr(3, IBV_WR_RDMA_WRITE, &mut piece);
+    wr.wr.rdma = room.remote(2048);
+    assert_eq!(room.send(pair.a, &mut wr), 0);
+    assert_eq!(room.success(pair.cq).opcode, IBV_WC_RDMA_WRITE as u32);
+    assert_eq!(room.bytes(2048, 8), b"softrdma");
+
+    let mut into = room.piece(3072, 8);
+    let mut wr = send_wr(4, IBV_WR_RDMA_READ, &mut into);
+    wr.wr.rdma = room.remote(2048);
+    assert_eq!(room.send(pair.a, &mut wr), 0);
+    assert_eq!(room.success(pair.cq).opcode, IBV_WC_RDMA_READ as u32);
+    assert_eq!(room.bytes(3072, 8), b"softrdma");
+
+    room.bytes(2048, 8).copy_from_slice(&40_u64.to_ne_bytes());
+    let mut wr = send_wr(5, IBV_WR_ATOMIC_FETCH_AND_ADD, &mut into);
+    let ibv_send_wr_wr_rdma { remote_addr, rkey } = room.remote(2048);
+    wr.wr.atomic = ibv_send_wr_wr_atomic { remote_addr, compare_add: 2, swap: 0, rkey };
+    assert_eq!(room.send(pair.a, &mut wr), 0);
+    assert_eq!(room.success(pair.cq).opcode, IBV_WC_FETCH_ADD as u32);
+    assert_eq!(room.bytes(3072, 8), 40_u64.to_ne_bytes());
+    assert_eq!(room.bytes(2048, 8), 42_u64.to_ne_bytes());
+}
+
+#[test]
+fn a_list_is_posted_up_to_the_request_that_is_refused() {
+    let room = Room::new();
+    let pair = room.pair(IBV_QPT_RC);
+    let mut piece = room.piece(0, 8);
+    let mut bad: *mut ibv_send_wr = null_mut();
+    let post_send = room.ops().post_send.unwrap();
+    // SAFETY: plain C data, live queue pairs and valid lists.
+    unsafe {
+        let mut list = [
+            send_wr(1, IBV_WR_RDMA_WRITE, &mut piece),
+            send_wr(2, IBV_WR_RDMA_WRITE, &mut piece),
+            send_wr(3, IBV_WR_RDMA_WRITE, &mut piece),
+        ];
+        for wr in &mut list {
+            wr.wr.rdma = room.remote(1024);
+        }
+        list[1].num_sge = 3;
+        list[0].next = &raw mut list[1];
+        list[1].next = &raw mut list[2];
+        assert_eq!(post_send(pair.a, &raw mut list[0], &mut bad), libc::EINVAL);
+        assert_eq!(bad, &raw mut list[1]);
+        assert_eq!(room.success(pair.cq).wr_id, 1);
+        assert!(room.poll(pair.cq).is_none());
+
+        list[2].num_sge = -1;
+        assert_eq!(post_send(pair.a, &raw mut list[2], &mut bad), libc::EINVAL);
+        list[2].num_sge = 1;
+        list[2].opcode = IBV_WR_TSO as u32;
+        assert_eq!(post_send(pair.a, &raw mut list[2], &mut bad), libc::EINVAL);
+        assert_eq!(post_send(pair.a, null_mut(), &mut bad), libc::EINVAL);
+        assert!(bad.is_null());
+        assert_eq!(post_send(null_mut(), &raw mut list[0], &mut bad), libc::EINVAL);
+
+        // Not ready to send yet.
+        let c = room.qp(IBV_QPT_RC, pair.cq);
+        assert_eq!(post_send(c, &raw mut list[0], &mut bad), libc::EINVAL);
+        assert_eq!(bad, &raw mut list[0]);
+        let mut wr = ibv_recv_wr { wr_id: 1, next: null_mut(), sg_list: &mut piece, num_sge: 1 };
+        let mut bad_receive = null_mut();
+        let post_recv = room.ops().post_recv.unwrap();
+        assert_eq!(post_recv(c, &mut wr, &mut bad_receive), libc::EINVAL);
+        assert_eq!(bad_receive, &raw mut wr);
+        for n in 0.. {
+            let posted = post_recv(pair.a, &mut wr, &mut bad_receive);
+            if posted != 0 {
+                assert!(n >= 16);
+                assert_eq!(posted, libc::ENOMEM);
+                break;
+            }
+        }
+        destroy_qps(&[c]);
+    }
+}
