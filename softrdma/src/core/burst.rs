@@ -16,7 +16,7 @@
 //! Who takes over a lock from the dead counts the entries that were published: [`Repair`](super::repair::Repair), which
 //! takes a [`Deliver`](super::deliver::Deliver) for a burst of one.
 
-use super::completion::{Armed, HEAD_WORDS, STAGE_WORDS, Stage, stage_room, wanted};
+use super::completion::{Armed, ENTRY_WORDS, HEAD_WORDS, STAGE_WORDS, Stage, stage_room, wanted};
 use super::deliver::{entry_word, has_room};
 use super::keys::{self, Key};
 use super::receive::first_in_ring;
@@ -49,8 +49,10 @@ pub struct Burst {
     count: u32,
     /// Tail before.
     tail: u32,
+    /// The key of the target that was looked up last. Its owner looks at it again when it takes the payload.
+    key: Option<(u32, Key)>,
     solicited: bool,
-    entry: [u64; HEAD_WORDS as usize],
+    entry: [u64; ENTRY_WORDS as usize],
     used: usize,
     bytes: [u8; MAX_BYTES],
     step: Step,
@@ -86,8 +88,9 @@ impl Default for Burst {
             head: 0,
             count: 0,
             tail: 0,
+            key: None,
             solicited: false,
-            entry: [0; HEAD_WORDS as usize],
+            entry: [0; ENTRY_WORDS as usize],
             used: 0,
             bytes: [0; MAX_BYTES],
             step: Step::Closed,
@@ -101,7 +104,7 @@ impl Burst {
     pub fn open(&mut self, memory: &impl Memory, queues: &Queues) {
         self.step = Step::Closed;
         if queues.srq.is_none() {
-            (self.qp, self.cq, self.count) = (queues.qp, queues.cq, 0);
+            (self.qp, self.cq, self.count, self.key) = (queues.qp, queues.cq, 0, None);
             self.head = memory.load(Word::Qp(self.qp, QpWord::Head)) as u32;
             self.step = Step::Opened;
         }
@@ -111,6 +114,12 @@ impl Burst {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.step != Step::Closed
+    }
+
+    /// Whether it takes no more.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.count >= MAX_BURST
     }
 
     /// Where the bytes of the next message go, in front of them the 40 of a datagram's header.
@@ -131,9 +140,14 @@ impl Burst {
         if !matches!(self.step, Step::Opened | Step::Ready)
             || !matches!(request.opcode, Opcode::Send | Opcode::SendWithImm)
             || self.count >= MAX_BURST
-            || judge(target, request, None, None) != Verdict::Accept(PLAIN)
         {
             return false;
+        }
+        match judge(target, request, None, None) {
+            Verdict::Accept(PLAIN) => {}
+            // The first message after RTR raises an event, those that follow do not.
+            Verdict::Accept(Plan { established: true, .. }) if self.is_established(memory) => {}
+            _ => return false,
         }
         let head = self.head.wrapping_add(self.count);
         let Some((wr_id, first)) = first_in_ring(memory, self.qp, head) else { return false };
@@ -145,17 +159,28 @@ impl Burst {
             if self.used > length || self.used > stage_room(memory, self.cq).min(MAX_BYTES) {
                 return false;
             }
-            let key = lookup(first.lkey);
-            if keys::check_local(key.as_ref(), target.receive_pd, first.addr, first.length, true).is_err() {
+            if self.key.is_none_or(|(lkey, _)| lkey != first.lkey) {
+                self.key = lookup(first.lkey).map(|key| (first.lkey, key));
+            }
+            let key = self.key.as_ref().map(|(_, key)| key);
+            if keys::check_local(key, target.receive_pd, first.addr, first.length, true).is_err() {
                 return false;
             }
             stage = Some(Stage { addr: first.addr, lkey: first.lkey, bytes: &self.bytes[..self.used] });
         }
         self.solicited = request.solicited;
         // Its count is filled in when the tail is known.
-        self.entry = completion.pack(0, stage.as_ref());
+        let (head, payload) = self.entry.split_at_mut(HEAD_WORDS as usize);
+        head.copy_from_slice(&completion.pack(0, stage.as_ref()));
+        for (word, count) in payload[..self.used.div_ceil(8)].iter_mut().zip(0..) {
+            *word = entry_word(&self.bytes[..self.used], count);
+        }
         self.step = if self.step == Step::Opened { Step::Arm } else { Step::Room };
         true
+    }
+
+    fn is_established(&self, memory: &impl Memory) -> bool {
+        Events(memory.load(Word::Qp(self.qp, QpWord::Events))).was_raised(Event::CommEst)
     }
 
     /// Closes it: after steps, the queue pair's lock is to be given back.
@@ -177,15 +202,9 @@ impl Burst {
         self.tail.wrapping_add(self.count)
     }
 
-    fn store_entry(&self, memory: &impl Memory, words: core::ops::Range<u32>) {
+    fn place(&self, memory: &impl Memory, word: u32) -> Word {
         let slot = slot(self.tail(), memory.capacity(Object::Cq(self.cq)));
-        for word in words {
-            let value = match self.entry.get(word as usize) {
-                Some(value) => *value,
-                None => entry_word(&self.bytes[..self.used], word - HEAD_WORDS),
-            };
-            memory.store(Word::Entry { cq: self.cq, slot, word }, value);
-        }
+        Word::Entry { cq: self.cq, slot, word }
     }
 }
 
@@ -226,11 +245,12 @@ impl Machine for Burst {
             Step::Entry => {
                 // Nobody reads the entry before it is published, so that these words are as good as one.
                 self.entry[0] = self.entry[0] >> 32 << 32 | u64::from(self.tail().wrapping_add(1));
-                self.store_entry(memory, 1..HEAD_WORDS + self.used.div_ceil(8) as u32);
+                let end = HEAD_WORDS as usize + self.used.div_ceil(8);
+                memory.store_all(self.place(memory, 1), &self.entry[1..end]);
                 self.step = Step::Publish;
             }
             Step::Publish => {
-                self.store_entry(memory, 0..1);
+                memory.store(self.place(memory, 0), self.entry[0]);
                 self.count += 1;
                 self.step = Step::Take;
             }

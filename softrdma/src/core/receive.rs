@@ -252,17 +252,17 @@ pub(super) fn first_in_ring(memory: &impl Memory, qp: u32, head: u32) -> Option<
     let capacity = memory.capacity(queue);
     let (seen, tail) = (Word::Qp(qp, QpWord::Seen), Word::Qp(qp, QpWord::Tail));
     waiting(memory, u64::from(head), seen, tail, capacity).filter(|waiting| *waiting > 0)?;
-    let load = |word| memory.load(Word::Receive { queue, slot: slot(head, capacity), word });
-    let (wr_id, elements) = (load(0), load(1));
+    let words = memory.receive_words(queue);
+    let mut request = [0; 4];
+    let some = request.len().min(words as usize);
+    memory.load_all(Word::Receive { queue, slot: slot(head, capacity), word: 0 }, &mut request[..some]);
+    let [wr_id, elements, addr, length_key] = request;
     if elements == 0 {
         return Some((wr_id, Sge::default()));
     }
-    // Other numbers of elements that cannot be true are found out by who looks at all of them.
-    if elements > MAX_SGE as u64 || 2 + 2 * elements > u64::from(memory.receive_words(queue)) {
-        return None;
-    }
-    let (addr, length_key) = (load(2), load(3));
-    Some((wr_id, Sge { addr, length: length_key as u32, lkey: (length_key >> 32) as u32 }))
+    // A number of elements that cannot be true is found out by who looks at all of them.
+    let possible = elements <= MAX_SGE as u64 && 2 + 2 * elements <= u64::from(words);
+    possible.then_some((wr_id, Sge { addr, length: length_key as u32, lkey: (length_key >> 32) as u32 }))
 }
 
 /// How many requests a ring holds at least, and none only when there are none. The owner's count is read, and kept as

@@ -24,6 +24,20 @@ pub trait Memory {
     fn load(&self, word: Word) -> u64;
     /// Writes one word.
     fn store(&self, word: Word, value: u64);
+    /// Reads words that follow one another, in any order, of a request, an entry or attributes.
+    #[inline]
+    fn load_all(&self, first: Word, values: &mut [u64]) {
+        for (value, count) in values.iter_mut().zip(0..) {
+            *value = self.load(first.after(count));
+        }
+    }
+    /// Writes words that follow one another, in any order, which nobody reads before a later [`Memory::store`].
+    #[inline]
+    fn store_all(&self, first: Word, values: &[u64]) {
+        for (value, count) in values.iter().zip(0..) {
+            self.store(first.after(count), *value);
+        }
+    }
     /// Whether the object is there. Asked before an index that came from shared memory is followed.
     fn exists(&self, object: Object) -> bool;
     /// Entries of the object's ring (receive ring of a queue pair): a power of two, or 0 where it has no ring.
@@ -89,6 +103,21 @@ pub enum Word {
         /// Word of it, below [`ATTRIBUTES`].
         word: u32,
     },
+}
+
+impl Word {
+    /// The word so many words later, of a request, an entry or attributes; others stand alone.
+    #[must_use]
+    pub fn after(mut self, count: u32) -> Self {
+        match &mut self {
+            Self::Receive { word, .. }
+            | Self::Claimed { word, .. }
+            | Self::Entry { word, .. }
+            | Self::Attribute { word, .. } => *word += count,
+            Self::Qp(..) | Self::Srq(..) | Self::Cq(..) => {}
+        }
+        self
+    }
 }
 
 /// Words of attributes that each object has. All are 0 in a fresh object.

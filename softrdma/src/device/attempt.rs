@@ -5,172 +5,36 @@
 //! later is another one.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::completion::{Completion, wanted, wants};
 use crate::core::deliver::{Deliver, Delivered};
 use crate::core::keys::{Key, Kind, check_bind, check_invalidate};
-use crate::core::qp::receives;
 use crate::core::request::{BindWindow, Operands, Outline, Sender, start};
 use crate::core::requester::{Outcome, Syndrome};
 use crate::core::respond::{MoveError, Payload, Queues, Respond, Want};
 use crate::core::responder::{GRH_BYTES, Incoming, Remote as Memory, Target};
-use crate::core::shared::{Claim, Memory as _, Object, QpWord, SrqWord, Word};
+use crate::core::shared::{Memory as _, Object, QpWord, Word};
 use crate::core::transport::{LockError, Operation as Locks, Transport as _, run};
-use crate::core::verbs::{Access, Opcode, QpState, QpType, SendFlags, Status};
+use crate::core::verbs::{Access, Opcode, QpState, QpType, Status};
 use crate::host::atomics::Operation;
 use crate::host::ferry::{Piece, Purpose};
 use crate::host::keys::{self, Entry, Lookup};
 use crate::host::objects::{Held, LOCK_LIMIT, View};
 
-use super::attributes::{QP_WORDS, QpAttributes, SrqAttributes, load};
-use super::multicast::is_group;
-use super::payload::{self, Gathered, Spans};
+use super::attributes::{QP_WORDS, QpAttributes, load};
+use super::payload::{self, Gathered, STAGED, Spans};
 use super::peers::Remote;
-use super::site::{Site, now, place_of};
+use super::route::{Initiator, Route};
+use super::site::{Site, now};
 use super::wr::{Data, Wr};
 
 /// How long the users of a window are waited for that is bound anew or invalidated: a long payload may be on its way. One that
 /// takes longer, because its sender was stopped, is an error of the request that waits.
 const LIMIT: Duration = LOCK_LIMIT;
-/// Targets that a datagram queue pair knows at a time.
-const ROUTES: usize = 16;
-
-/// The sending side of a queue pair, as [`attempt`] needs it. Its owner changes it with the queue pair, and holds it
-/// alone while a request is carried out.
-#[derive(Debug)]
-pub struct Initiator {
-    /// Its number.
-    pub qp_num: u32,
-    /// Transport service.
-    pub qp_type: QpType,
-    /// Protection domain.
-    pub pd: u32,
-    /// The peer's number.
-    pub dest_qp_num: u32,
-    /// The address that the peer is reached at.
-    pub dgid: [u8; 16],
-    /// Datagrams: the own key.
-    pub qkey: u32,
-    /// `max_rd_atomic`
-    pub max_rd_atomic: u8,
-    /// Longest datagram.
-    pub mtu: u32,
-    routes: Vec<Option<Box<Route>>>,
-}
-
-impl Initiator {
-    /// That of a fresh queue pair.
-    #[must_use]
-    pub fn new(qp_num: u32, qp_type: QpType, pd: u32) -> Self {
-        let count = if qp_type == QpType::Ud { ROUTES } else { 1 };
-        let routes = (0..count).map(|_| None).collect();
-        let (dest_qp_num, dgid, qkey, max_rd_atomic, mtu) = (0, [0; 16], 0, 0, 4096);
-        Self { qp_num, qp_type, pd, dest_qp_num, dgid, qkey, max_rd_atomic, mtu, routes }
-    }
-
-    /// Forgets whom it talked to: on RESET, and on RTR after the attributes were set.
-    pub fn reconnect(&mut self) {
-        self.routes.fill_with(|| None);
-    }
-}
-
-/// Whether a request that met a receiver without a receive request would meet the same now: a look without a lock, for who
-/// tries again and again. `false` when that is not known.
-pub fn is_hopeless(from: &Initiator, wr: &Wr<'_>) -> bool {
-    let (Some(Some(route)), None) = (from.routes.first(), wr.datagram) else { return false };
-    let (Some(queues), Some(attributes)) = (route.queues, route.attributes) else { return false };
-    let view = route.remote.host.with(&route.held);
-    let qp = |word| view.load(Word::Qp(queues.qp, word));
-    let is_empty = match queues.srq {
-        Some(srq) => {
-            let srq_word = |word| view.load(Word::Srq(srq, word)) as u32;
-            attributes.qp_type != QpType::XrcRecv
-                && Claim::unpack(qp(QpWord::Claim)).is_none()
-                && srq_word(SrqWord::Head) == srq_word(SrqWord::Tail)
-        }
-        None => qp(QpWord::Head) as u32 == qp(QpWord::Tail) as u32,
-    };
-    let needs = matches!(
-        wr.opcode,
-        Opcode::Send | Opcode::SendWithImm | Opcode::SendWithInv | Opcode::RdmaWriteWithImm
-    );
-    needs
-        && is_empty
-        && view.is_current(Object::Qp(queues.qp))
-        && QpState::from_number(qp(QpWord::State) as u32).is_some_and(receives)
-}
-
-/// A target queue pair and where its queues are.
-#[derive(Debug)]
-struct Route {
-    qp_num: u32,
-    dgid: [u8; 16],
-    gids_epoch: u64,
-    remote: Arc<Remote>,
-    qp: u32,
-    generation: u64,
-    held: Held,
-    /// The target's attributes as they stand there, and what they mean.
-    words: [u64; QP_WORDS],
-    attributes: Option<QpAttributes>,
-    queues: Option<Queues>,
-    xrc: Option<Xrc>,
-}
-
-/// The shared receive queue that an XRC request names.
-#[derive(Debug, Clone, Copy)]
-struct Xrc {
-    srq_num: u32,
-    pd: u32,
-}
-
-impl Route {
-    fn find(site: &Site, qp_num: u32, dgid: [u8; 16]) -> Option<Self> {
-        let gids_epoch = site.gids_epoch();
-        let (slot, qp) = place_of(qp_num).filter(|_| site.has_gid(&dgid) || is_group(&dgid))?;
-        let remote = site.peers.get(slot)?;
-        let held = remote.host.find([Some(Object::Qp(qp)), None, None]);
-        let generation = held.generation(Object::Qp(qp))?;
-        let (words, attributes, queues, xrc) = ([0; QP_WORDS], None, None, None);
-        Some(Self { qp_num, dgid, gids_epoch, remote, qp, generation, held, words, attributes, queues, xrc })
-    }
-
-    /// Looks the target's queues up anew.
-    fn refresh(&mut self, words: [u64; QP_WORDS], srq_num: u32) {
-        self.words = words;
-        self.attributes = QpAttributes::unpack(&words);
-        (self.queues, self.xrc) = (None, None);
-        let Some(attributes) = self.attributes else { return };
-        let host = &self.remote.host;
-        let (mut cq, mut srq) = (attributes.cq, attributes.srq);
-        if attributes.qp_type == QpType::XrcRecv {
-            (cq, srq) = (None, None);
-            // A queue of another process of the domain is not within reach of this one's transactions.
-            let here = place_of(self.qp_num).map(|place| place.0);
-            if let Some((_, index)) = place_of(srq_num).filter(|place| Some(place.0) == here) {
-                let object = Object::Srq(index);
-                let held = host.find([Some(object), None, None]);
-                if held.has(object)
-                    && let SrqAttributes { pd, xrc: Some((its_cq, xrcd)), .. } =
-                        SrqAttributes::unpack(&load(&host.with(&held), object))
-                    && xrcd == attributes.xrcd
-                {
-                    self.xrc = Some(Xrc { srq_num, pd });
-                    (cq, srq) = (Some(its_cq), Some(index));
-                }
-            }
-        }
-        let Some(cq) = cq else { return };
-        self.held.add(&host.find([None, srq.map(Object::Srq), Some(Object::Cq(cq))]));
-        let there = srq.is_none_or(|srq| self.held.has(Object::Srq(srq))) && self.held.has(Object::Cq(cq));
-        self.queues = there.then_some(Queues { qp: self.qp, cq, srq });
-    }
-}
-
 /// Carries out one request now; never waits for anything but short locks.
 pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
+    debug_assert!(!from.is_holding(), "a target is held");
     let sges = match wr.data {
         Data::Sges(sges) => sges,
         Data::Inline(_) | Data::InlineSges(_) => &[],
@@ -189,40 +53,22 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
         Operands::Remote { addr, rkey, length } if wr.opcode == Opcode::Flush => (addr, rkey, length),
         Operands::Remote { addr, rkey, .. } | Operands::Atomic { addr, rkey, .. } => (addr, rkey, length),
     };
-    let (qp_num, dgid, qkey) = match &wr.datagram {
-        // With the top bit set, the sender's own key goes instead (IBA §10.2.5).
-        Some(to) => (to.qp_num, to.dgid, if to.qkey >> 31 == 1 { from.qkey } else { to.qkey }),
-        None => (from.dest_qp_num, from.dgid, 0),
-    };
-    let incoming = Incoming {
-        qp_type: from.qp_type,
-        opcode: wr.opcode,
-        src_qp: from.qp_num,
-        path_matches: true,
-        qkey,
-        ipv4: wr.datagram.as_ref().is_some_and(|to| to.grh[0] >> 4 != 6),
-        length,
-        addr,
-        imm_or_key: wr.imm_or_key,
-        solicited: wr.flags.has(SendFlags::SOLICITED),
-        timestamp: 0,
-    };
-    let mut gathered = Gathered::new();
+    let (qp_num, dgid) = from.destination(wr);
+    let incoming = Incoming { addr, ..from.incoming(wr, length) };
+    let mut bytes = [0; STAGED];
     let payload = match wr.opcode {
         Opcode::Send | Opcode::SendWithImm | Opcode::SendWithInv | Opcode::AtomicWrite => {
-            gathered.fill(site, wr, length)
+            Gathered::new(&mut bytes).fill(site, wr, length, None)
         }
         _ => None,
     };
     let call = Call { site, wr, incoming, rkey, payload };
     let connected = wr.datagram.is_none();
-    let count = from.routes.len();
-    let place = &mut from.routes[(qp_num ^ qp_num >> 14) as usize % count];
+    let place = from.place_of(qp_num);
+    let place = &mut from.routes[place];
     // What changed at the target since it was looked at is looked up anew: the queues once, then the queue pair.
     for _ in 0..3 {
-        let known = place.as_ref().is_some_and(|route| {
-            route.qp_num == qp_num && route.dgid == dgid && route.gids_epoch == site.gids_epoch()
-        });
+        let known = place.as_ref().is_some_and(|route| route.leads_to(site, qp_num, &dgid));
         if !known {
             let generation = place.as_ref().filter(|route| route.qp_num == qp_num).map(|r| r.generation);
             let found = Route::find(site, qp_num, dgid);
@@ -328,20 +174,14 @@ impl Call<'_> {
         queues: Queues,
         xrc_pd: Option<u32>,
     ) -> Result<Outcome, LockError> {
-        let state = view.load(Word::Qp(queues.qp, QpWord::State)) as u32;
+        let state = QpState::from_number(view.load(Word::Qp(queues.qp, QpWord::State)) as u32);
+        let state = state.unwrap_or(QpState::Err);
         let target = Target {
-            qp_num,
-            qp_type: attributes.qp_type,
-            state: QpState::from_number(state).unwrap_or(QpState::Err),
             // XRC: the domain is that of the shared receive queue.
             pd: xrc_pd.unwrap_or(attributes.pd),
             receive_pd: xrc_pd.unwrap_or(attributes.receive_pd),
-            access: attributes.access,
-            dest_qp_num: attributes.dest_qp_num,
-            qkey: attributes.qkey,
-            max_dest_rd_atomic: attributes.max_dest_rd_atomic,
-            min_rnr_timer: attributes.min_rnr_timer,
             srq: queues.srq.is_some(),
+            ..attributes.target(qp_num, state)
         };
         let mut incoming = self.incoming;
         if incoming.needs_receive() && wanted(view, queues.cq) & wants::TIMESTAMPS != 0 {

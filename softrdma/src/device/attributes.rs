@@ -1,7 +1,8 @@
 //! What a queue's owner set, as its peers read it behind the queue's lock.
 
+use crate::core::responder::Target;
 use crate::core::shared::{Memory, Object, Word};
-use crate::core::verbs::{Access, QpType};
+use crate::core::verbs::{Access, QpState, QpType};
 
 /// What the rules of a responder need of a queue pair. Its owner stores it behind the queue pair's lock when it is made
 /// and at each change.
@@ -76,6 +77,25 @@ impl QpAttributes {
         })
     }
 
+    /// The queue pair with this number and state, as the responder's rules look at it.
+    #[must_use]
+    #[inline]
+    pub fn target(&self, qp_num: u32, state: QpState) -> Target {
+        Target {
+            qp_num,
+            qp_type: self.qp_type,
+            state,
+            pd: self.pd,
+            receive_pd: self.receive_pd,
+            access: self.access,
+            dest_qp_num: self.dest_qp_num,
+            qkey: self.qkey,
+            max_dest_rd_atomic: self.max_dest_rd_atomic,
+            min_rnr_timer: self.min_rnr_timer,
+            srq: self.srq.is_some(),
+        }
+    }
+
     /// Stores them, by the owner.
     pub fn store(&self, memory: &impl Memory, qp: u32) {
         store(memory, Object::Qp(qp), &self.pack());
@@ -129,11 +149,10 @@ fn store(memory: &impl Memory, object: Object, words: &[u64]) {
 }
 
 /// The words of an object's attributes.
+#[inline]
 pub(super) fn load<const N: usize>(memory: &impl Memory, object: Object) -> [u64; N] {
     let mut words = [0; N];
-    for (word, value) in (0..).zip(words.iter_mut()) {
-        *value = memory.load(Word::Attribute { object, word });
-    }
+    memory.load_all(Word::Attribute { object, word: 0 }, &mut words);
     words
 }
 

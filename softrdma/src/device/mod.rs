@@ -33,9 +33,11 @@ pub mod progress;
 pub mod qp;
 pub mod qp_attributes;
 pub mod receive;
+pub mod route;
 pub mod send;
 pub mod site;
 pub mod srq;
+mod volley;
 pub mod wr;
 pub mod xrc;
 

@@ -11,7 +11,8 @@ use crate::core::verbs::QpType;
 use crate::host::memory::Memory;
 use crate::host::slot;
 
-use super::attempt::{Initiator, attempt};
+use super::attempt::attempt;
+use super::route::Initiator;
 use super::site::{self, Site};
 use super::wr::{Datagram, Wr};
 use super::{Device, Error, QueuePair, Result};

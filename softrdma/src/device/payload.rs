@@ -96,26 +96,33 @@ pub(super) fn local<'a>(site: &'a Site, wr: &Wr<'_>, spans: &mut Spans<'a>) -> O
 
 /// The sender's bytes, copied.
 #[derive(Debug)]
-pub struct Gathered {
-    bytes: [u8; STAGED],
+pub struct Gathered<'a> {
+    bytes: &'a mut [u8; STAGED],
     len: usize,
 }
 
-impl Gathered {
+impl<'a> Gathered<'a> {
     /// Nothing yet.
     #[inline(always)]
-    pub(super) fn new() -> Self {
-        Self { bytes: [0; STAGED], len: 0 }
+    pub(super) fn new(bytes: &'a mut [u8; STAGED]) -> Self {
+        Self { bytes, len: 0 }
     }
 
-    /// Takes the sender's bytes, a datagram's header in front; `None` when they are too many, or a key is gone.
+    /// Takes the sender's bytes, a datagram's header in front; `None` when they are too many, or a key is gone, or, where
+    /// nobody has looked yet, is not one of this protection domain's for these bytes.
     #[inline]
-    pub(super) fn fill(&mut self, site: &Site, wr: &Wr<'_>, length: u64) -> Option<&[u8]> {
+    pub(super) fn fill(
+        mut self,
+        site: &Site,
+        wr: &Wr<'_>,
+        length: u64,
+        unchecked: Option<u32>,
+    ) -> Option<&'a [u8]> {
         let header = wr.datagram.map_or(&[][..], |datagram| datagram.grh);
         if length > (STAGED - header.len()) as u64 {
             return None;
         }
-        let all = self;
+        let all = &mut self;
         all.take(header);
         match wr.data {
             Data::Inline(bytes) => all.take(bytes),
@@ -126,12 +133,14 @@ impl Gathered {
             }
             Data::Sges(sges) => {
                 for sge in sges.iter().filter(|sge| sge.length > 0) {
-                    let (addr, _in_use) = hold(&site.keys, sge)?;
-                    all.take_from(addr, sge.length)?;
+                    let (entry, _in_use) = site.keys.hold(sge.lkey)?;
+                    let pd = unchecked.unwrap_or(entry.key.pd);
+                    check_local(Some(&entry.key), pd, sge.addr, sge.length, false).ok()?;
+                    all.take_from(entry.translate(sge.addr), sge.length)?;
                 }
             }
         }
-        Some(&all.bytes[..all.len])
+        Some(&self.bytes[..self.len])
     }
 
     fn take(&mut self, bytes: &[u8]) {

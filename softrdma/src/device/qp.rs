@@ -13,11 +13,11 @@ use crate::core::transport::{LockError, Operation, Transport, acquire};
 use crate::core::verbs::{Attr, QpState, QpType};
 use crate::host::objects::{Host, Shape};
 
-use super::attempt::Initiator;
 use super::attributes::QpAttributes;
 use super::parked::ParkedQp;
 use super::qp_attributes::{Attributes, Capabilities, Queried};
 use super::receive::{Poster, ring};
+use super::route::Initiator;
 use super::send::SendSide;
 use super::site::MAX_NUMBERED;
 use super::srq::SrqType;

@@ -15,6 +15,8 @@ pub(super) struct Poster {
     queue: Object,
     /// Requests posted so far. The owner's own count: what stands in shared memory is for others.
     tail: u32,
+    /// Requests taken, as far as was seen when it mattered: others write that word all the time.
+    seen: u32,
     max_wr: u32,
     max_sge: u32,
     capacity: u32,
@@ -41,9 +43,10 @@ impl Poster {
             Object::Cq(_) => return Err(Error::Host(host::Error::OutOfBounds)),
         };
         let (capacity, words) = ring(max_wr, max_sge)?;
-        Ok(Self {
+        let poster = Self {
             queue,
             tail,
+            seen: tail,
             max_wr,
             max_sge,
             capacity,
@@ -51,12 +54,15 @@ impl Poster {
             stride: 8 * u64::from(words),
             head_at: at(head)?,
             tail_at: at(tail_word)?,
-        })
+        };
+        Ok(poster.with_capacity(device, capacity))
     }
 
     /// In a ring of more entries than its requests need.
-    pub(super) fn with_capacity(self, capacity: u32) -> Self {
-        Self { capacity, ..self }
+    pub(super) fn with_capacity(self, device: &Device, capacity: u32) -> Self {
+        let mut poster = Self { capacity, ..self };
+        poster.seen = poster.tail.wrapping_sub(poster.waiting(device));
+        poster
     }
 
     pub(super) fn capacity(&self) -> u32 {
@@ -88,13 +94,22 @@ impl Poster {
     /// How many requests are posted and not taken.
     pub(super) fn waiting(&self, device: &Device) -> u32 {
         let head = device.site.segment.memory().u64(self.head_at).map_or(0, |w| w.load(Ordering::Acquire));
-        // A head that cannot be true was damaged: nothing fits any more.
-        held(head, u64::from(self.tail), self.capacity).unwrap_or(self.capacity)
+        self.behind(head as u32)
     }
 
-    /// Whether there is no free entry.
-    pub(super) fn is_full(&self, device: &Device) -> bool {
-        self.waiting(device) >= self.capacity
+    /// How many requests were posted since that head. One that cannot be true was damaged: nothing fits any more.
+    fn behind(&self, head: u32) -> u32 {
+        held(u64::from(head), u64::from(self.tail), self.capacity).unwrap_or(self.capacity)
+    }
+
+    /// Whether fewer than so many are posted and not taken.
+    pub(super) fn has_room(&mut self, device: &Device, most: u32) -> bool {
+        if self.behind(self.seen) < most {
+            return true;
+        }
+        let waiting = self.waiting(device);
+        self.seen = self.tail.wrapping_sub(waiting);
+        waiting < most
     }
 
     /// Posts a request.
@@ -111,7 +126,7 @@ impl Poster {
         if !device.is_mine() {
             return Err(Rejected::State);
         }
-        if self.waiting(device) >= self.max_wr && !self.has_room_after_all(device) {
+        if !self.has_room(device, self.max_wr) && !self.has_room_after_all(device) {
             return Err(Rejected::Full);
         }
         self.put(device, wr_id, sges).ok_or(Rejected::Full)
@@ -120,18 +135,18 @@ impl Poster {
     /// A completion is seen before its request is taken, and a sender may have died in between: whoever holds the queue's
     /// lock is done or gone once it was ours.
     #[cold]
-    fn has_room_after_all(&self, device: &Device) -> bool {
+    fn has_room_after_all(&mut self, device: &Device) -> bool {
         if acquire(&device.site.own, self.queue).is_err() {
             return false;
         }
         device.site.own.unlock(self.queue);
-        self.waiting(device) < self.max_wr
+        self.has_room(device, self.max_wr)
     }
 
     /// Puts a request into the ring, as long as there is a free entry. One that was in shared memory meanwhile may have
     /// more elements than an entry.
     pub(super) fn put(&mut self, device: &Device, wr_id: u64, sges: &[Sge]) -> Option<()> {
-        if self.is_full(device) || sges.len() > self.max_sge.max(1) as usize {
+        if !self.has_room(device, self.capacity) || sges.len() > self.max_sge.max(1) as usize {
             return None;
         }
         let memory = device.site.segment.memory();

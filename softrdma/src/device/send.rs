@@ -6,6 +6,7 @@
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
+use crate::core::burst::MAX_BURST;
 use crate::core::completion::Completion;
 use crate::core::deliver::Delivered;
 use crate::core::receive::Sge;
@@ -15,8 +16,10 @@ use crate::core::shared::Object;
 use crate::core::verbs::{Event, Opcode, QpState, SendFlags};
 
 use super::QueuePair;
-use super::attempt::{Initiator, attempt, is_hopeless};
+use super::attempt::attempt;
 use super::qp_attributes::Attributes;
+use super::route::{Initiator, is_hopeless};
+use super::volley::Quick;
 use super::wr::{Data, Datagram, Wr};
 
 /// The number of the queue pair that stands for all members of a multicast group.
@@ -29,6 +32,8 @@ pub(super) struct SendSide {
     pub(super) initiator: Initiator,
     pub(super) ring: Ring,
     pub(super) attributes: Attributes,
+    /// Completions of requests that are done, to be told once no target is held: it may be this process.
+    done: Vec<Completion>,
     /// SQ_DRAINED is to be raised once the queue has drained.
     pub(super) tells_drained: bool,
     /// In the list of those that wait.
@@ -43,7 +48,8 @@ impl SendSide {
         attributes: Attributes,
     ) -> Self {
         let ring = Ring::new(limits);
-        Self { requester, initiator, ring, attributes, tells_drained: false, listed: false }
+        let done = Vec::with_capacity(limits.max_send_wr.min(MAX_BURST) as usize);
+        Self { requester, initiator, ring, attributes, done, tells_drained: false, listed: false }
     }
 }
 
@@ -223,7 +229,8 @@ impl Sending<'_> {
             data => (0, Some(data.length())),
         };
         let posting = Posting { opcode: wr.opcode, datagram: wr.datagram.is_some(), sges, inline };
-        let queued = self.side.ring.len() + qp.unpolled().load(Ordering::Relaxed) + self.accepted;
+        let unpolled = qp.unpolled().load(Ordering::Relaxed) + self.side.done.len() as u32;
+        let queued = self.side.ring.len() + unpolled + self.accepted;
         posting.accept(qp.qp_type(), qp.state(), qp.limits(), queued)?;
         // A forked child's requests are not its parent's.
         if !qp.device().is_mine() {
@@ -238,8 +245,24 @@ impl Sending<'_> {
         debug_assert!(self.accepted > 0, "a request that was not accepted");
         self.accepted = self.accepted.saturating_sub(1);
         let (qp, side) = (self.qp, &mut *self.side);
+        if side.done.len() >= MAX_BURST as usize {
+            qp.settle(side);
+        }
         if qp.state() == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts {
-            let outcome = qp.carry_out(&mut side.initiator, wr);
+            let outcome = match side.initiator.quick(&qp.device().site, wr) {
+                Quick::Delivered(bytes) => {
+                    let action = side.requester.outcome(&posted(wr), Outcome::Done(bytes), 0);
+                    if let Action::Complete(Some(completion)) = action {
+                        side.done.push(completion);
+                    }
+                    return;
+                }
+                Quick::NoAnswer => Outcome::NoAnswer,
+                Quick::No => {
+                    qp.settle(side);
+                    qp.carry_out(&mut side.initiator, wr)
+                }
+            };
             let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { qp.device().now() };
             let action = side.requester.outcome(&posted(wr), outcome, now);
             if action == Action::Later {
@@ -249,9 +272,16 @@ impl Sending<'_> {
                 qp.act(side, action);
             }
         } else {
+            qp.settle(side);
             side.ring.push(wr);
             qp.work(side, true);
         }
+    }
+}
+
+impl Drop for Sending<'_> {
+    fn drop(&mut self) {
+        self.qp.settle(&mut self.side);
     }
 }
 
@@ -277,6 +307,17 @@ impl QueuePair {
     pub fn send_room(&self) -> u32 {
         let queued = self.send_side().ring.len() + self.unpolled().load(Ordering::Relaxed);
         self.limits().max_send_wr.saturating_sub(queued)
+    }
+
+    /// Gives back whom the queue held for more messages, and tells of those that are done.
+    #[inline]
+    fn settle(&self, side: &mut SendSide) {
+        side.initiator.rest();
+        for index in 0..side.done.len() {
+            let completion = side.done[index];
+            self.complete(side, &completion);
+        }
+        side.done.clear();
     }
 
     /// Carries a request out.

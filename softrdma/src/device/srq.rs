@@ -162,7 +162,8 @@ impl SharedReceiveQueue {
             return;
         }
         let mut poster = self.poster();
-        if poster.is_full(&self.device) {
+        let capacity = poster.capacity();
+        if !poster.has_room(&self.device, capacity) {
             let (own, object) = (&self.device.site.own, Object::Srq(self.index));
             if acquire(own, object).is_ok() {
                 let (max_wr, capacity) = (poster.max_wr(), 2 * poster.capacity());
@@ -221,7 +222,8 @@ impl SharedReceiveQueue {
                 super::completion::copy(memory, from.entry(count), to, stride);
             }
         })?;
-        *poster = Poster::new(&self.device, object, tail, max_wr, poster.max_sge())?.with_capacity(capacity);
+        *poster = Poster::new(&self.device, object, tail, max_wr, poster.max_sge())?
+            .with_capacity(&self.device, capacity);
         Ok(())
     }
 

@@ -125,7 +125,7 @@ impl Memory {
     }
 
     /// `count` 64-bit words from `offset` on, which must be a multiple of 8.
-    #[inline]
+    #[inline(always)]
     pub fn words(&self, offset: u64, count: usize) -> Result<&[AtomicU64]> {
         let size = count.checked_mul(8).ok_or(Error::OutOfBounds)?;
         let p = self.at(offset, size, 8)?;

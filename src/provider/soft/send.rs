@@ -4,6 +4,7 @@ use core::ffi::c_int;
 
 use softrdma::core::keys::Bind;
 use softrdma::core::verbs::{Access, Opcode, QpType, SendFlags};
+use softrdma::device::send::Sending;
 use softrdma::device::wr::{BindWindow, Operands};
 use softrdma::device::{Data, Datagram, Wr};
 
@@ -44,11 +45,12 @@ pub unsafe extern "C" fn post_send(
     }
     // The place of a list among the batches of other threads, none of which it may part.
     let _batch = object.builders.then(|| object.batch.lock());
+    let mut sending = object.queue.sending();
     let mut next = list;
     // SAFETY: the program passes a valid list.
     while let Some(wr) = unsafe { next.as_ref() } {
         // SAFETY: a valid request, which names live objects and buffers.
-        if let Err(errno) = unsafe { object.post(wr) } {
+        if let Err(errno) = unsafe { object.post(&mut sending, wr) } {
             // SAFETY: as above.
             unsafe { *bad_wr = next };
             return errno.0;
@@ -62,7 +64,7 @@ impl Qp {
     /// # Safety
     /// `wr` is a valid request, which names live objects and buffers.
     #[inline(always)]
-    unsafe fn post(&self, wr: &ibv_send_wr) -> Result<()> {
+    unsafe fn post(&self, sending: &mut Sending<'_>, wr: &ibv_send_wr) -> Result<()> {
         let opcode = Opcode::from_number(wr.opcode).ok_or(Errno::EINVAL)?;
         // SAFETY: by the contract.
         let list = unsafe { sges(wr.sg_list, wr.num_sge as usize, self.cap.max_send_sge) };
@@ -92,7 +94,9 @@ impl Qp {
             QpType::XrcSend => request.srq_num = unsafe { wr.qp_type.xrc.remote_srqn },
             QpType::Rc | QpType::Uc | QpType::XrcRecv => {}
         }
-        self.queue.post_send(&request).map_err(rejected)
+        sending.accept(&request).map_err(rejected)?;
+        sending.post(&request);
+        Ok(())
     }
 }
 

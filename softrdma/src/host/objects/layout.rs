@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use crate::core::completion::{ENTRY_WORDS, HEAD_WORDS};
 use crate::core::receive::RECEIVE_WORDS;
-use crate::core::shared::{ATTRIBUTES, Object, Word};
+use crate::core::shared::{ATTRIBUTES, Object, QpWord, Word};
 use crate::host::error::{Error, Result};
 use crate::host::memory::Memory as Mapping;
 
@@ -22,6 +22,7 @@ pub(super) const GENERATION: u64 = 0;
 pub(super) const RING: u64 = 8;
 pub(super) const SHAPE: u64 = 16;
 pub(super) const BELLS: u64 = 24;
+pub(super) const STATE: u64 = 32;
 pub(super) const LOCK: u64 = 64;
 pub(super) const WORDS: u64 = 72;
 pub(super) const OWNERS: u64 = 128;
@@ -147,6 +148,7 @@ pub(super) fn place(layout: &Layout, word: Word) -> u64 {
         Word::Qp(_, w) if w.is_owners() => layout.entry + OWNERS,
         Word::Srq(_, w) if w.is_owners() => layout.entry + OWNERS,
         Word::Cq(_, w) if w.is_owners() => layout.entry + OWNERS,
+        Word::Qp(_, QpWord::State) => layout.entry + STATE,
         Word::Qp(_, w) => layout.entry + WORDS + 8 * w as u64,
         Word::Srq(_, w) => layout.entry + WORDS + 8 * w as u64,
         Word::Cq(_, w) => layout.entry + WORDS + 8 * w as u64,

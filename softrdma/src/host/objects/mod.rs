@@ -8,6 +8,7 @@
 //! | 1 | offset of the ring, for a queue pair followed by the request it holds |
 //! | 2 | capacity, and words of a receive request, or of a completion entry, in the high half |
 //! | 3 | bell of the completion queue, and of asynchronous events in the high half; numbers plus one, 0 for none |
+//! | 4 | state of a queue pair, which is looked at more often than it changes |
 //! | 8 | lock |
 //! | 9 to 15 | the shared words that are written behind the lock, in their order |
 //! | 16 | the word that the owner writes without it, on a cache line of its own |

@@ -73,6 +73,7 @@ impl Objects {
             self.segment.memory().u64(entry + word)?.store(value, Ordering::Release);
             Ok(())
         };
+        store(STATE, 0)?;
         for word in 0..(ENTRY - WORDS) / 8 {
             store(WORDS + 8 * word, 0)?;
         }

@@ -95,6 +95,13 @@ impl View<'_> {
         self.memory.u64(offset).ok()
     }
 
+    /// So many words that follow one another; none when they are not all there.
+    #[inline(always)]
+    fn words(&self, first: Word, count: usize) -> &[AtomicU64] {
+        let offset = self.used(object_of(first), |layout| place(layout, first));
+        offset.and_then(|offset| self.memory.words(offset, count).ok()).unwrap_or(&[])
+    }
+
     fn entry(&self, object: Object) -> Option<u64> {
         self.held.get(object).map(|layout| layout.entry).or_else(|| self.host.entry(object))
     }
@@ -127,6 +134,23 @@ impl Memory for View<'_> {
     fn store(&self, word: Word, value: u64) {
         if let Some(word) = self.word(word).filter(|_| self.mine) {
             word.store(value, Ordering::Release);
+        }
+    }
+
+    #[inline(always)]
+    fn load_all(&self, first: Word, values: &mut [u64]) {
+        let words = self.words(first, values.len());
+        for (value, count) in values.iter_mut().zip(0..) {
+            *value = words.get(count).map_or(0, |word| word.load(Ordering::Acquire));
+        }
+    }
+
+    #[inline(always)]
+    fn store_all(&self, first: Word, values: &[u64]) {
+        if self.mine {
+            for (word, value) in self.words(first, values.len()).iter().zip(values) {
+                word.store(*value, Ordering::Relaxed);
+            }
         }
     }
 
