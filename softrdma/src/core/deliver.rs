@@ -216,15 +216,16 @@ impl Machine for Deliver<'_> {
                 self.step = if to < end { Step::Entry(to) } else { Step::Bell };
                 let slot = slot(self.tail, memory.capacity(Object::Cq(self.cq)));
                 let head = self.head();
-                for word in from..to.min(end) {
-                    let value = match head.get(word as usize) {
+                let bytes = self.stage.map_or(&[][..], |stage| stage.bytes);
+                let mut words = [0; AT_ONCE as usize];
+                for (value, word) in words.iter_mut().zip(from..to.min(end)) {
+                    *value = match head.get(word as usize) {
                         Some(value) => *value,
-                        None => {
-                            entry_word(self.stage.map_or(&[][..], |stage| stage.bytes), word - HEAD_WORDS)
-                        }
+                        None => entry_word(bytes, word - HEAD_WORDS),
                     };
-                    memory.store(Word::Entry { cq: self.cq, slot, word }, value);
                 }
+                let count = (to.min(end) - from) as usize;
+                memory.store_all(Word::Entry { cq: self.cq, slot, word: from }, &words[..count]);
             }
             Step::Bell => {
                 let armed = memory.load(self.cq_word(CqWord::Armed));

@@ -13,7 +13,7 @@ use super::attributes::{QP_WORDS, load};
 use super::payload::{self, Gathered};
 use super::route::{Initiator, Route};
 use super::site::Site;
-use super::wr::Wr;
+use super::wr::{Datagram, Wr};
 
 /// A burst of a queue pair's, and whom it is for.
 #[derive(Debug, Default)]
@@ -22,6 +22,7 @@ pub(super) struct Volley {
     /// Where the way there is kept.
     place: usize,
     target: Option<Target>,
+    dgid: [u8; 16],
 }
 
 /// What became of a message.
@@ -56,24 +57,24 @@ impl Initiator {
         {
             return Quick::No;
         }
-        let (qp_num, dgid) = self.destination(wr);
-        if self.volley.burst.is_full() || self.volley.target.is_none_or(|target| target.qp_num != qp_num) {
+        // Datagrams go to anybody.
+        if self.volley.burst.is_full() || wr.datagram.is_some_and(|to| !self.volley.is_for(&to)) {
             self.rest();
         }
-        let (incoming, place) = (self.incoming(wr, length), self.place_of(qp_num));
-        let (volley, pd) = (&mut self.volley, self.pd);
-        let route = self.routes[place].as_deref();
-        let Some(route) = route.filter(|route| route.leads_to(site, qp_num, &dgid) && route.remote.lives())
-        else {
-            return Quick::No;
-        };
-        let view = route.remote.host.with(&route.held);
-        if !volley.burst.is_open() {
-            volley.place = place;
-            if let Err(quick) = volley.open(route, &view) {
+        if !self.volley.burst.is_open() {
+            let (qp_num, dgid) = self.destination(wr);
+            self.volley.place = self.place_of(qp_num);
+            let route = self.routes[self.volley.place].as_deref();
+            let route = route.filter(|route| route.leads_to(site, qp_num, &dgid) && route.remote.lives());
+            let opened = route.ok_or(Quick::No).and_then(|route| self.volley.open(route, dgid));
+            if let Err(quick) = opened {
                 return quick;
             }
         }
+        let incoming = self.incoming(wr, length);
+        let (volley, pd) = (&mut self.volley, self.pd);
+        let Some(route) = self.routes[volley.place].as_deref() else { return Quick::No };
+        let view = route.remote.host.with(&route.held);
         let bytes = Gathered::new(volley.burst.bytes()).fill(site, wr, length, Some(pd));
         if bytes.is_none() {
             // Too many, or something is wrong with them, which the other way finds out.
@@ -105,15 +106,22 @@ impl Initiator {
 }
 
 impl Volley {
+    /// Whether it is for the destination of this datagram.
+    #[inline]
+    fn is_for(&self, to: &Datagram<'_>) -> bool {
+        self.target.is_some_and(|target| target.qp_num == to.qp_num) && self.dgid == to.dgid
+    }
+
     /// Takes the target's lock and begins a burst there.
     #[inline]
-    fn open(&mut self, route: &Route, view: &View<'_>) -> Result<(), Quick> {
+    fn open(&mut self, route: &Route, dgid: [u8; 16]) -> Result<(), Quick> {
         let (Some(attributes), Some(queues), None) = (&route.attributes, &route.queues, route.xrc) else {
             return Err(Quick::No);
         };
         if queues.srq.is_some() {
             return Err(Quick::No);
         }
+        let view = &route.remote.host.with(&route.held);
         let qp = Object::Qp(route.qp);
         acquire(view, qp).map_err(|why| match why {
             LockError::Busy => Quick::NoAnswer,
@@ -127,6 +135,7 @@ impl Volley {
         }
         let state = QpState::from_number(view.load(Word::Qp(route.qp, QpWord::State)) as u32);
         self.target = Some(attributes.target(route.qp_num, state.unwrap_or(QpState::Err)));
+        self.dgid = dgid;
         self.burst.open(view, queues);
         Ok(())
     }
