@@ -23,7 +23,7 @@ use crate::host::keys::{self, Entry, Lookup};
 use crate::host::objects::{Held, LOCK_LIMIT, View};
 
 use super::attributes::{QP_WORDS, QpAttributes, load};
-use super::payload::{self, Gathered, STAGED, Spans};
+use super::payload::{self, Gathered, STAGED};
 use super::peers::Remote;
 use super::route::{Initiator, Route};
 use super::site::{Site, now};
@@ -255,9 +255,9 @@ impl Call<'_> {
         let piece =
             Piece { key: self.rkey, addr: entry.translate(self.incoming.addr), len: self.incoming.length };
         let copy = |purpose| {
-            let mut here = Spans::new();
-            payload::local(self.site, self.wr, &mut here).ok_or(MoveError::Sender)?;
-            payload::transfer(self.site, remote, purpose, &here, &[piece])
+            payload::with_local(self.site, self.wr, |here| {
+                payload::transfer(self.site, remote, purpose, here, &[piece])
+            })
         };
         match memory {
             Memory::None | Memory::Flush => Ok(()),

@@ -29,20 +29,23 @@ const ATOMIC_LIMIT: Duration = Duration::from_secs(1);
 /// Most bytes that travel in a completion entry.
 pub const STAGED: usize = 8 * STAGE_WORDS;
 
-/// Ranges of memory in order, as many as a request names, and a header. Those of own keys stay registered meanwhile.
+/// Pieces of memory that most requests have no more of. To prepare for many costs more than to move a little.
+const FEW: usize = 2;
+const NO_SPAN: Span = Span { addr: 0, len: 0 };
+
+/// Ranges of memory in order, at most so many. Those of own keys stay registered meanwhile.
 #[derive(Debug)]
-pub struct Spans<'a> {
-    all: [Span; MAX_SGE + 1],
+struct Spans<'a, const MOST: usize> {
+    all: [Span; MOST],
     count: usize,
-    in_use: [Option<InUse<'a>>; MAX_SGE + 1],
+    in_use: [Option<InUse<'a>>; MOST],
 }
 
-impl<'a> Spans<'a> {
+impl<'a, const MOST: usize> Spans<'a, MOST> {
     /// None yet.
     #[inline(always)]
-    pub(super) fn new() -> Self {
-        let in_use = [const { None }; MAX_SGE + 1];
-        Self { all: [Span { addr: 0, len: 0 }; MAX_SGE + 1], count: 0, in_use }
+    fn new() -> Self {
+        Self { all: [NO_SPAN; MOST], count: 0, in_use: [const { None }; MOST] }
     }
 
     /// A range of an own key.
@@ -61,9 +64,7 @@ impl<'a> Spans<'a> {
         }
     }
 
-    /// They.
-    #[must_use]
-    pub fn all(&self) -> &[Span] {
+    fn all(&self) -> &[Span] {
         &self.all[..self.count]
     }
 }
@@ -76,9 +77,31 @@ fn hold<'a>(keys: &'a Keys, sge: &Sge) -> Option<(u64, InUse<'a>)> {
     covers.then(|| (entry.translate(sge.addr), in_use))
 }
 
-/// Where the sender's bytes are, a datagram's header in front. The keys were looked at before; `None` when one is gone
-/// by now.
-pub(super) fn local<'a>(site: &'a Site, wr: &Wr<'_>, spans: &mut Spans<'a>) -> Option<()> {
+/// Does something with the sender's bytes where they are, a datagram's header in front. The keys were looked at before; it is
+/// the sender's error when one is gone by now.
+#[inline]
+pub(super) fn with_local(
+    site: &Site,
+    wr: &Wr<'_>,
+    act: impl FnOnce(&[Span]) -> Result<(), MoveError>,
+) -> Result<(), MoveError> {
+    let pieces = match wr.data {
+        Data::Inline(_) => 1,
+        Data::Sges(sges) | Data::InlineSges(sges) => sges.len(),
+    };
+    if pieces + usize::from(wr.datagram.is_some()) <= FEW {
+        let mut spans = Spans::<FEW>::new();
+        local(site, wr, &mut spans).ok_or(MoveError::Sender)?;
+        act(spans.all())
+    } else {
+        let mut spans = Spans::<{ MAX_SGE + 1 }>::new();
+        local(site, wr, &mut spans).ok_or(MoveError::Sender)?;
+        act(spans.all())
+    }
+}
+
+#[inline]
+fn local<'a, const MOST: usize>(site: &'a Site, wr: &Wr<'_>, spans: &mut Spans<'a, MOST>) -> Option<()> {
     if let Some(datagram) = &wr.datagram {
         spans.push(datagram.grh.as_ptr() as u64, GRH_BYTES);
     }
@@ -258,10 +281,26 @@ pub(super) fn into_receive(
     receive: &ReceiveRequest,
     used: u64,
 ) -> Result<(), MoveError> {
-    let mut here = Spans::new();
-    local(site, wr, &mut here).ok_or(MoveError::Sender)?;
-    let mut pins: [Option<(u32, Pin<'_>)>; MAX_SGE] = [const { None }; MAX_SGE];
-    let mut there = [Piece { key: 0, addr: 0, len: 0 }; MAX_SGE];
+    with_local(site, wr, |here| {
+        if receive.sges.len() <= FEW {
+            scatter::<FEW>(site, remote, pd, receive, used, here)
+        } else {
+            scatter::<MAX_SGE>(site, remote, pd, receive, used, here)
+        }
+    })
+}
+
+/// Moves bytes into buffers of the target, which are at most so many.
+fn scatter<const MOST: usize>(
+    site: &Site,
+    remote: &Remote,
+    pd: u32,
+    receive: &ReceiveRequest,
+    used: u64,
+    here: &[Span],
+) -> Result<(), MoveError> {
+    let mut pins: [Option<(u32, Pin<'_>)>; MOST] = [const { None }; MOST];
+    let mut there = [Piece { key: 0, addr: 0, len: 0 }; MOST];
     let mut count = 0;
     let mut left = used;
     for sge in receive.sges.iter().filter(|sge| sge.length > 0) {
@@ -287,7 +326,7 @@ pub(super) fn into_receive(
         count += 1;
         left -= len;
     }
-    transfer(site, remote, Purpose::Receive, &here, &there[..count])
+    transfer(site, remote, Purpose::Receive, here, &there[..count])
 }
 
 /// What a lookup that failed means for a payload.
@@ -304,22 +343,30 @@ pub(super) fn transfer(
     site: &Site,
     remote: &Remote,
     purpose: Purpose,
-    here: &Spans<'_>,
+    here: &[Span],
     there: &[Piece],
 ) -> Result<(), MoveError> {
     let direction = if purpose == Purpose::Read { Direction::Read } else { Direction::Write };
-    let mut spans = Spans::new();
-    there.iter().for_each(|piece| spans.push(piece.addr, piece.len));
+    let span = |piece: &Piece| Span { addr: piece.addr, len: piece.len };
+    let (one, mut many);
+    let spans: &[Span] = if let [piece] = there {
+        one = [span(piece)];
+        &one
+    } else {
+        many = [NO_SPAN; MAX_SGE];
+        many.iter_mut().zip(there).for_each(|(to, piece)| *to = span(piece));
+        &many[..there.len().min(MAX_SGE)]
+    };
     if let Some(pid) = remote.direct()? {
         // SAFETY: what is overwritten was given to the device for it: the caller looked its key up.
-        match unsafe { copy::transfer(pid, direction, here.all(), spans.all()) } {
+        match unsafe { copy::transfer(pid, direction, here, spans) } {
             Err(Fault::Denied) => remote.close(),
             other => return other.map_err(failed),
         }
     }
     match remote.peer() {
         Some(peer) => {
-            let local = Local::Memory(here.all());
+            let local = Local::Memory(here);
             // SAFETY: as above.
             let moved = unsafe { ferry::transfer(&site.segment, peer, purpose, there, local, FERRY_LIMIT) };
             moved.map_err(not_ferried)
@@ -327,7 +374,7 @@ pub(super) fn transfer(
         None => {
             let scratch = remote.scratch().ok_or(MoveError::Gone)?;
             // SAFETY: as above.
-            unsafe { scratch.transfer(direction, here.all(), spans.all()) }.map_err(not_ferried)
+            unsafe { scratch.transfer(direction, here, spans) }.map_err(not_ferried)
         }
     }
 }

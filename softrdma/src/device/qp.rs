@@ -1,6 +1,6 @@
 //! Queue pairs.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
 use crate::core::flush::{Flush, reset};
@@ -331,8 +331,6 @@ impl QueuePair {
             return Err(Rejected::State);
         }
         poster.post(&self.device, wr_id, sges)?;
-        // Who breaks the queue pair sets the state and then flushes what is posted: one side sees the other.
-        fence(Ordering::SeqCst);
         if self.state() == QpState::Err {
             self.tend();
         }

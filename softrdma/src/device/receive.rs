@@ -6,6 +6,7 @@ use crate::core::receive::{MAX_SGE, Sge, ring_capacity};
 use crate::core::shared::{Object, QpWord, SrqWord, Word, held, slot};
 use crate::core::transport::{Transport, acquire};
 use crate::host;
+use crate::host::memory::fence_after_exchange;
 
 use super::{Device, Error, Rejected, Result};
 
@@ -164,7 +165,10 @@ impl Poster {
             store(u64::from(sge.length) | u64::from(sge.lkey) << 32);
         }
         self.tail = self.tail.wrapping_add(1);
-        memory.u64(self.tail_at).ok()?.store(u64::from(self.tail), Ordering::Release);
+        // Who breaks the queue pair sets its state and then flushes what is posted; who posts looks at the state afterwards.
+        // One side sees the other.
+        memory.u64(self.tail_at).ok()?.swap(u64::from(self.tail), Ordering::SeqCst);
+        fence_after_exchange();
         Some(())
     }
 }

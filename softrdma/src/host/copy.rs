@@ -63,6 +63,9 @@ pub enum Direction {
 /// Ranges handed to the kernel at once, on each side; as many as a work request may have.
 pub(super) const BATCH: usize = 32;
 
+/// Ranges that most transfers have no more of.
+const FEW: usize = 2;
+
 pub(super) const NO_RANGE: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
 
 /// A place in a list of ranges.
@@ -78,12 +81,13 @@ impl<'a> Cursor<'a> {
         Cursor { spans, skip: 0 }
     }
 
-    /// The next ranges, at most [`BATCH`] and `limit` bytes: their number and their bytes.
-    pub(super) fn fill(&self, to: &mut [libc::iovec; BATCH], limit: u64) -> (usize, u64) {
+    /// The next ranges, at most as many as `to` takes and `limit` bytes: their number and their bytes.
+    #[inline]
+    pub(super) fn fill(&self, to: &mut [libc::iovec], limit: u64) -> (usize, u64) {
         let (mut count, mut bytes, mut skip) = (0, 0, self.skip);
         for span in self.spans {
             let len = (span.len - skip).min(limit - bytes);
-            if count == BATCH || bytes == limit {
+            if count == to.len() || bytes == limit {
                 break;
             }
             if len > 0 {
@@ -127,10 +131,33 @@ const CALL_LIMIT: u64 = 1 << 30;
 /// # Safety
 /// Bytes that are overwritten, in this process or (when `pid` is its own) by way of the peer's ranges, must be memory
 /// that a program gave away for this: no Rust reference to them may be live.
+#[inline]
 pub unsafe fn transfer(pid: libc::pid_t, direction: Direction, local: &[Span], remote: &[Span]) -> Moved {
+    // Lists are short, most of the time, and lists for many cost more than that to prepare.
+    let few = local.len() <= FEW && remote.len() <= FEW;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if few {
+            transfer_by::<FEW>(pid, direction, local, remote)
+        } else {
+            transfer_by::<BATCH>(pid, direction, local, remote)
+        }
+    }
+}
+
+/// With so many ranges in a call.
+///
+/// # Safety
+/// As for [`transfer`].
+unsafe fn transfer_by<const RANGES: usize>(
+    pid: libc::pid_t,
+    direction: Direction,
+    local: &[Span],
+    remote: &[Span],
+) -> Moved {
     let mut here = Cursor::new(local);
     let mut there = Cursor::new(remote);
-    let (mut ours, mut theirs) = ([NO_RANGE; BATCH], [NO_RANGE; BATCH]);
+    let (mut ours, mut theirs) = ([NO_RANGE; RANGES], [NO_RANGE; RANGES]);
     loop {
         let (mut their_count, available) = there.fill(&mut theirs, CALL_LIMIT);
         let (our_count, bytes) = here.fill(&mut ours, available);

@@ -26,7 +26,7 @@
 //! threads count themselves in the private copy ([`Keys::hold`]), and are waited for in the same way.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ use crate::core::verbs::Access;
 
 use super::error::{Error, Result};
 use super::lock::{Liveness, Owner, PATIENCE};
-use super::memory::Memory;
+use super::memory::{Memory, fence_after_exchange};
 use super::segment::Segment;
 
 /// Root offset of the table in the segment's header.
@@ -217,8 +217,8 @@ pub fn pin<'a>(
         }
     }
     let words = taken.ok_or(Lookup::Busy)?;
-    words[1].store(u64::from(key), Ordering::Relaxed);
-    fence(Ordering::SeqCst);
+    words[1].swap(u64::from(key), Ordering::SeqCst);
+    fence_after_exchange();
     match lookup(memory, table, key) {
         Ok(entry) => Ok(Pin { words, me, entry }),
         Err(e) => {
@@ -247,17 +247,6 @@ impl Drop for InUse<'_> {
     #[inline]
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Release);
-    }
-}
-
-/// Orders a read-modify-write operation before the loads that follow.
-#[inline(always)]
-fn fence_after_counting() {
-    if cfg!(any(target_arch = "x86_64", target_arch = "x86")) {
-        // There the operation is a fence itself.
-        compiler_fence(Ordering::SeqCst);
-    } else {
-        fence(Ordering::SeqCst);
     }
 }
 
@@ -355,7 +344,7 @@ impl Keys {
         words[USERS].fetch_add(1, Ordering::SeqCst);
         let in_use = InUse(&words[USERS]);
         // First the count, then the look: who ends the key does it the other way round.
-        fence_after_counting();
+        fence_after_exchange();
         Some((self.quiet(words, key)?, in_use))
     }
 

@@ -9,7 +9,7 @@
 
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
 
 use super::error::{Error, Result};
 use super::sys;
@@ -17,6 +17,17 @@ use super::sys;
 /// Address space reserved per segment, the largest that a segment can grow to. Smaller ones serve processes that
 /// limit their address space (`RLIMIT_AS`).
 const RESERVE: [usize; 4] = [16 << 30, 1 << 30, 64 << 20, 4 << 20];
+
+/// Orders a read-modify-write operation with [`Ordering::SeqCst`] before the loads that follow.
+#[inline(always)]
+pub(crate) fn fence_after_exchange() {
+    if cfg!(any(target_arch = "x86_64", target_arch = "x86")) {
+        // There the operation is a fence itself.
+        compiler_fence(Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
+    }
+}
 
 /// A mapping of a segment file.
 #[derive(Debug)]
