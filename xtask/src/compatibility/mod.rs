@@ -58,7 +58,8 @@ fn document(root: &Path) -> Result<(String, String), String> {
         text,
         "## Public symbols: {}\n\n\
          What answers comes from the sources: the operations of the trait of devices (`src/provider/mod.rs`) that the entry \
-         point leads to, and whether the provider of soft-RoCE (rxe), that of soft-iWARP (siw) or a plugin answers them: \
+         point leads to, and whether the provider of soft-RoCE (rxe), that of soft-iWARP (siw), the \
+         software device (soft) or a plugin answers them: \
          \"yes\", with code of its own or with what native providers share; \"—\" where the device has not got the feature \
          and the call is refused as rdma-core refuses it; \"library\" where no provider is asked. The tests are the programs whose calls of the symbol, under this version, the dynamic loader has recorded on \
          this library (`ctest/reached.txt`, `tests/commands/reached.txt`). Each of them must print the same on rdma-core's \
