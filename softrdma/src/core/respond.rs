@@ -83,7 +83,13 @@ pub struct Respond<'a> {
     stage: Option<Stage<'a>>,
     /// The key to invalidate with the delivery.
     invalidate: Option<u32>,
-    parts: [Option<Part<'a>>; 3],
+    parts: [Option<Part<'a>>; 2],
+    /// What the rules said.
+    plan: Plan,
+    /// The receive request that is used up, and its completion.
+    receive: Option<(Take, Completion)>,
+    /// What the sender is told.
+    outcome: Outcome,
     phase: Phase,
 }
 
@@ -97,16 +103,16 @@ enum Part<'a> {
     Flush(Flush),
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Judge,
-    Find(Plan),
-    Fit(Plan),
+    Find,
+    Fit,
     /// Waits for [`Respond::moved`].
-    Moving(Option<(Take, Completion)>, Plan),
-    Deliver(Take, Completion),
+    Moving,
+    Deliver,
     Delivered,
-    Done(Outcome),
+    Done,
 }
 
 impl<'a> Respond<'a> {
@@ -120,8 +126,22 @@ impl<'a> Respond<'a> {
         key: Option<Key>,
         inv_key: Option<Key>,
     ) -> Self {
-        let (payload, stage, invalidate, parts) = (None, None, None, [const { None }; 3]);
-        Self { target, request, queues, key, inv_key, payload, stage, invalidate, parts, phase: Phase::Judge }
+        let plan = Plan { remote: Remote::None, receive: false, invalidate: None, established: false };
+        Self {
+            target,
+            request,
+            queues,
+            key,
+            inv_key,
+            payload: None,
+            stage: None,
+            invalidate: None,
+            parts: [const { None }; 2],
+            plan,
+            receive: None,
+            outcome: Outcome::NoAnswer,
+            phase: Phase::Judge,
+        }
     }
 
     /// With the bytes of a send at hand, in front of them the 40 of a datagram: they travel in the completion entry
@@ -146,7 +166,7 @@ impl<'a> Respond<'a> {
                 Progress::Done(end) => {
                     self.parts[0] = None;
                     if self.parts[1].is_some() {
-                        self.parts.rotate_left(1);
+                        self.parts.swap(0, 1);
                     }
                     self.part_ended(memory, end);
                     Progress::Continue
@@ -158,21 +178,19 @@ impl<'a> Respond<'a> {
                 Progress::Alert(object) => Progress::Alert(object),
             });
         }
-        let phase = core::mem::replace(&mut self.phase, Phase::Done(Outcome::NoAnswer));
-        match phase {
+        match self.phase {
             Phase::Judge => self.judge(memory),
-            Phase::Find(plan) => self.find(memory, plan),
-            Phase::Fit(plan) => return self.fit(memory, plan, lookup),
-            Phase::Moving(take, plan) => self.phase = Phase::Moving(take, plan),
-            Phase::Deliver(take, completion) => {
+            Phase::Find => self.find(memory),
+            Phase::Fit => return self.fit(memory, lookup),
+            Phase::Moving => {}
+            Phase::Deliver => {
                 self.phase = Phase::Delivered;
-                self.parts[0] = Some(Part::Deliver(self.deliver(take, &completion).with(self.stage)));
+                if let Some((take, completion)) = &self.receive {
+                    self.parts[0] = Some(Part::Deliver(self.deliver(*take, completion).with(self.stage)));
+                }
             }
-            Phase::Delivered => self.phase = Phase::Done(Outcome::Done(self.request.length as u32)),
-            Phase::Done(outcome) => {
-                self.phase = Phase::Done(outcome);
-                return Want::Done(outcome);
-            }
+            Phase::Delivered => self.end(Outcome::Done(self.request.length as u32)),
+            Phase::Done => return Want::Done(self.outcome),
         }
         Want::Transport(Progress::Continue)
     }
@@ -186,31 +204,33 @@ impl<'a> Respond<'a> {
 
     /// The answer to [`Want::Move`].
     pub fn moved(&mut self, memory: &impl Memory, moved: Result<(), MoveError>) {
-        let Phase::Moving(receive, plan) = &self.phase else { return };
-        let (receive, plan) = (*receive, *plan);
-        match (moved, receive) {
-            (Ok(()), _) => self.phase = self.payload_done(receive, plan),
-            (Err(MoveError::Sender), _) => self.phase = Phase::Done(Outcome::Local(Status::LocProtErr)),
-            (Err(MoveError::Gone), _) => self.phase = Phase::Done(Outcome::NoAnswer),
-            (Err(MoveError::Unclear), _) => {
-                self.phase = Phase::Done(Outcome::Refused(Syndrome::Operational));
-            }
-            (Err(MoveError::Target), Some((take, completion))) if plan.remote == Remote::None => {
+        if self.phase != Phase::Moving {
+            return;
+        }
+        match (moved, self.receive) {
+            (Ok(()), _) => self.payload_done(),
+            (Err(MoveError::Sender), _) => self.end(Outcome::Local(Status::LocProtErr)),
+            (Err(MoveError::Gone), _) => self.end(Outcome::NoAnswer),
+            (Err(MoveError::Unclear), _) => self.end(Outcome::Refused(Syndrome::Operational)),
+            (Err(MoveError::Target), Some((take, completion))) if self.plan.remote == Remote::None => {
                 // The receiver's own buffers: as if their key had been wrong.
                 let completion = failed(completion, Status::LocProtErr);
                 self.fail(memory, take, &completion, Syndrome::Operational);
             }
             // An unreliable write to memory that is not there is lost, as with a wrong key.
-            (Err(MoveError::Target), _) if !self.target.qp_type.is_reliable() => {
-                self.phase = Phase::Done(Outcome::NoAnswer);
-            }
+            (Err(MoveError::Target), _) if !self.target.qp_type.is_reliable() => self.end(Outcome::NoAnswer),
             (Err(MoveError::Target), _) => self.refuse(memory, Syndrome::Access, Some(Event::QpAccessErr)),
         }
     }
 
-    fn payload_done(&mut self, receive: Option<(Take, Completion)>, plan: Plan) -> Phase {
-        self.invalidate = plan.invalidate;
-        receive.map_or(Phase::Delivered, |(take, completion)| Phase::Deliver(take, completion))
+    fn payload_done(&mut self) {
+        self.invalidate = self.plan.invalidate;
+        self.phase = if self.receive.is_some() { Phase::Deliver } else { Phase::Delivered };
+    }
+
+    /// This is what the sender is told, once the parts are done.
+    fn end(&mut self, outcome: Outcome) {
+        (self.phase, self.outcome) = (Phase::Done, outcome);
     }
 
     /// Whether the payload of a send, of which the receiver sees this many bytes, needs no move of its own.
@@ -229,14 +249,14 @@ impl<'a> Respond<'a> {
     fn judge(&mut self, memory: &impl Memory) {
         match judge(&self.target, &self.request, self.key.as_ref(), self.inv_key.as_ref()) {
             Verdict::Accept(plan) => {
-                self.phase = Phase::Find(plan);
+                (self.phase, self.plan) = (Phase::Find, plan);
                 if plan.established {
                     let raise = RaiseOnce::new(Object::Qp(self.queues.qp), Event::CommEst);
                     self.parts[0] = Some(Part::Raise(raise));
                 }
             }
             Verdict::Drop => {
-                self.phase = Phase::Done(Outcome::NoAnswer);
+                self.end(Outcome::NoAnswer);
                 if self.target.state == QpState::Err {
                     self.parts[0] = self.flush(memory);
                 }
@@ -246,19 +266,20 @@ impl<'a> Respond<'a> {
     }
 
     /// Makes sure of a receive request where one is needed and comes from a shared queue.
-    fn find(&mut self, memory: &impl Memory, plan: Plan) {
-        self.phase = Phase::Fit(plan);
-        if let Some(srq) = self.queues.srq.filter(|_| plan.receive)
+    fn find(&mut self, memory: &impl Memory) {
+        self.phase = Phase::Fit;
+        if let Some(srq) = self.queues.srq.filter(|_| self.plan.receive)
             && claim_of(memory, self.queues.qp).is_none()
         {
             self.parts[0] = Some(Part::Claim(Claim::new(self.queues.qp, srq)));
         }
     }
 
-    fn fit(&mut self, memory: &impl Memory, plan: Plan, lookup: impl Fn(u32) -> Option<Key>) -> Want {
-        if !plan.receive {
-            self.phase = Phase::Moving(None, plan);
-            return Want::Move(Payload::Remote(plan.remote));
+    fn fit(&mut self, memory: &impl Memory, lookup: impl Fn(u32) -> Option<Key>) -> Want {
+        let remote = self.plan.remote;
+        if !self.plan.receive {
+            self.phase = Phase::Moving;
+            return Want::Move(Payload::Remote(remote));
         }
         let (take, next) = if let Some(srq) = self.queues.srq {
             let next = match next_in_claim(memory, self.queues.qp) {
@@ -275,18 +296,19 @@ impl<'a> Respond<'a> {
         };
         match fit(&self.target, &self.request, next, lookup) {
             Fit::Accept(receive, completion) => {
-                if plan.remote == Remote::None && self.stage(memory, &receive, completion.byte_len) {
-                    self.phase = self.payload_done(Some((take, completion)), plan);
+                self.receive = Some((take, completion));
+                if remote == Remote::None && self.stage(memory, &receive, completion.byte_len) {
+                    self.payload_done();
                     return Want::Transport(Progress::Continue);
                 }
-                self.phase = Phase::Moving(Some((take, completion)), plan);
-                return Want::Move(match plan.remote {
+                self.phase = Phase::Moving;
+                return Want::Move(match remote {
                     Remote::None => Payload::Receive(receive),
                     remote => Payload::Remote(remote),
                 });
             }
-            Fit::Answer(outcome) => self.phase = Phase::Done(outcome),
-            Fit::Drop => self.phase = Phase::Done(Outcome::NoAnswer),
+            Fit::Answer(outcome) => self.end(outcome),
+            Fit::Drop => self.end(Outcome::NoAnswer),
             Fit::Fail(completion, syndrome) => self.fail(memory, take, &completion, syndrome),
             Fit::Broken(syndrome) => self.refuse(memory, syndrome, Some(Event::QpFatal)),
         }
@@ -295,20 +317,20 @@ impl<'a> Respond<'a> {
 
     /// The queue pair breaks with an event.
     fn refuse(&mut self, memory: &impl Memory, syndrome: Syndrome, event: Option<Event>) {
-        self.phase = Phase::Done(Outcome::Refused(syndrome));
+        self.end(Outcome::Refused(syndrome));
         self.parts[0] = Some(Part::Break(Break::new(self.queues.qp, event)));
         self.parts[1] = self.flush(memory);
     }
 
     /// The queue pair breaks with a completion that tells why.
     fn fail(&mut self, memory: &impl Memory, take: Take, completion: &Completion, syndrome: Syndrome) {
-        self.phase = Phase::Done(Outcome::Refused(syndrome));
+        self.end(Outcome::Refused(syndrome));
         self.parts[0] = Some(Part::Deliver(self.deliver(take, completion).breaking()));
         self.parts[1] = self.flush(memory);
     }
 
     fn part_ended(&mut self, memory: &impl Memory, end: End) {
-        match (end, &self.phase) {
+        match (end, self.phase) {
             (End::Overrun, Phase::Delivered) | (End::BrokenSrq, _) => {
                 self.refuse(memory, Syndrome::Operational, Some(Event::QpFatal));
             }
