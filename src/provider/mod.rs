@@ -11,7 +11,6 @@ pub mod device;
 pub mod discovery;
 pub mod domain;
 pub mod kernel;
-pub mod lock;
 pub mod mapping;
 pub mod object;
 pub mod plugin;

@@ -7,9 +7,6 @@
 
 #[path = "../../../src/provider/rxe/copy.rs"]
 mod copy;
-#[path = "../../../src/provider/lock.rs"]
-#[allow(dead_code)]
-mod lock;
 mod rdma_core;
 #[path = "../../../src/provider/rxe/ring.rs"]
 #[allow(dead_code)]
@@ -22,7 +19,7 @@ use std::process::ExitCode;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use lock::QueueLock;
+use queue_lock::QueueLock;
 use ring::{CompletionRing, ENTRY};
 
 const SLOTS: u32 = 256;

@@ -51,6 +51,8 @@ pub struct Burst {
     tail: u32,
     /// The key of the target that was looked up last. Its owner looks at it again when it takes the payload.
     key: Option<(u32, Key)>,
+    /// What the bell of the completion queue waits for, which nobody changes meanwhile.
+    armed: u64,
     solicited: bool,
     entry: [u64; ENTRY_WORDS as usize],
     used: usize,
@@ -89,6 +91,7 @@ impl Default for Burst {
             count: 0,
             tail: 0,
             key: None,
+            armed: 0,
             solicited: false,
             entry: [0; ENTRY_WORDS as usize],
             used: 0,
@@ -108,6 +111,17 @@ impl Burst {
             self.head = memory.load(Word::Qp(self.qp, QpWord::Head)) as u32;
             self.step = Step::Opened;
         }
+    }
+
+    /// Whether a message of so many bytes, with what stands in front of it, is likely to go straight through: a look
+    /// without locks, so that they are not taken in vain.
+    #[inline]
+    pub fn is_likely(memory: &impl Memory, queues: &Queues, used: usize, solicited: bool) -> bool {
+        let armed = memory.load(Word::Cq(queues.cq, CqWord::Armed));
+        queues.srq.is_none()
+            && used <= stage_room(memory, queues.cq).min(MAX_BYTES)
+            && wanted(memory, queues.cq) == 0
+            && !Armed::rings(armed, Status::Success, solicited)
     }
 
     /// Whether the queue pair is held for it.
@@ -228,6 +242,7 @@ impl Machine for Burst {
             Step::Check => {
                 let events = Events(memory.load(cq(CqWord::Events)));
                 self.tail = memory.load(cq(CqWord::Tail)) as u32;
+                self.armed = memory.load(cq(CqWord::Armed));
                 let is_plain = !events.was_raised(Event::CqErr) && wanted(memory, self.cq) == 0;
                 self.step = if is_plain { Step::Record } else { Step::Unlock };
             }
@@ -237,9 +252,10 @@ impl Machine for Burst {
                 self.step = Step::Room;
             }
             Step::Room => {
-                let armed = memory.load(cq(CqWord::Armed));
-                let rings = Armed::rings(armed, Status::Success, self.solicited);
-                let goes = !rings && has_room(memory, self.cq, self.tail());
+                let rings = Armed::rings(self.armed, Status::Success, self.solicited);
+                // Never round the ring, though its owner takes entries meanwhile: they say how many were published.
+                let fresh = self.count < memory.capacity(Object::Cq(self.cq));
+                let goes = fresh && !rings && has_room(memory, self.cq, self.tail());
                 self.step = if goes { Step::Entry } else { Step::Count };
             }
             Step::Entry => {

@@ -2,6 +2,7 @@
 //!
 //! Each repair may itself be cut short by death at any step; whoever comes next starts it again.
 
+use super::burst::MAX_BURST;
 use super::claim::After;
 use super::deliver::take_request;
 use super::shared::{
@@ -65,7 +66,9 @@ impl Repair {
                     let first = memory.load(Word::Entry { cq, slot, word: 0 }) as u32;
                     first == journal.tail.wrapping_add(count)
                 };
-                let count = (0..capacity).take_while(|count| published(*count)).count() as u32;
+                // No honest burst is longer than that, nor goes round the ring.
+                let most = capacity.min(MAX_BURST);
+                let count = (0..most).take_while(|count| published(*count)).count() as u32;
                 if count > 0 {
                     self.step = Step::CqCount(journal, count);
                 }

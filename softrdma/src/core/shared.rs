@@ -129,7 +129,7 @@ pub const ATTRIBUTES: u32 = 8;
 pub enum QpWord {
     /// [`QpState`](super::verbs::QpState) by number. Changed only behind the lock.
     State,
-    /// [`QpJournal`]: the delivery under way.
+    /// [`QpJournal`]: the delivery or burst under way.
     Journal,
     /// Receive requests taken so far from the own ring.
     Head,
@@ -185,9 +185,9 @@ impl SrqWord {
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum CqWord {
-    /// [`CqJournal`]: the delivery under way.
+    /// [`CqJournal`]: the delivery or burst under way.
     Journal,
-    /// Entries published so far. The owner does not look at it: an entry says itself whether it was published.
+    /// Entries published so far, those of a burst under way not counted. The owner does not look at it: an entry says itself whether it was published.
     Tail,
     /// [`Armed`](super::completion::Armed) by number: what the next bell waits for.
     Armed,

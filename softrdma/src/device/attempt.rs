@@ -32,6 +32,7 @@ use super::wr::{Data, Wr};
 /// How long the users of a window are waited for that is bound anew or invalidated: a long payload may be on its way. One that
 /// takes longer, because its sender was stopped, is an error of the request that waits.
 const LIMIT: Duration = LOCK_LIMIT;
+
 /// Carries out one request now; never waits for anything but short locks.
 pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
     debug_assert!(!from.is_holding(), "a target is held");

@@ -1,7 +1,9 @@
 //! Completion queues.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use queue_lock::{QueueGuard, QueueLock};
 
 use crate::core::completion::{Arm, Completion, ENTRY_WORDS, HEAD_WORDS, remove, wants};
 use crate::core::deliver::Delivered;
@@ -44,9 +46,9 @@ pub struct CompletionQueue {
     cookie: usize,
     users: AtomicU32,
     ended: AtomicBool,
-    reader: Mutex<Reader>,
+    reader: QueueLock<Reader>,
     /// Where it stands in the segment, for completions of this process's own.
-    held: RwLock<Held>,
+    held: QueueLock<Held>,
 }
 
 /// The owner's side of the ring.
@@ -142,8 +144,8 @@ impl CompletionQueue {
             cookie,
             users: 0.into(),
             ended: false.into(),
-            reader: Mutex::new(reader),
-            held: RwLock::new(device.site.own.find([Some(object), None, None])),
+            reader: QueueLock::new(reader),
+            held: QueueLock::new(device.site.own.find([Some(object), None, None])),
         }))
     }
 
@@ -281,8 +283,7 @@ impl CompletionQueue {
         })();
         site.own.unlock(object);
         resized?;
-        *self.held.write().unwrap_or_else(PoisonError::into_inner) =
-            site.own.find([Some(object), None, None]);
+        *self.held.lock() = site.own.find([Some(object), None, None]);
         self.cqe.store(cqe, Ordering::Relaxed);
         Ok(cqe)
     }
@@ -309,7 +310,7 @@ impl CompletionQueue {
     /// Appends a completion of this process's own.
     pub(super) fn append(&self, completion: &Completion) -> std::result::Result<Delivered, LockError> {
         let site = &self.device.site;
-        let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
+        let held = self.held.lock();
         match complete(site, &held, self.index, completion, false) {
             // Resized meanwhile.
             Err(LockError::Gone) => {
@@ -353,8 +354,8 @@ impl CompletionQueue {
         true
     }
 
-    fn reader(&self) -> MutexGuard<'_, Reader> {
-        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reader(&self) -> QueueGuard<'_, Reader> {
+        self.reader.lock()
     }
 }
 

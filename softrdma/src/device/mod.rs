@@ -14,7 +14,9 @@
 //! | [`multicast`], [`xrc`] | multicast groups; XRC domains and queue pairs opened by others |
 //! | [`wr`] | a send request, borrowed from whoever posts it |
 //! | [`site`], [`peers`] | the own segment with its tables; other processes |
+//! | [`route`] | the way from a queue pair to those it sends to |
 //! | [`attempt`](mod@attempt), [`payload`], [`attributes`] | one request carried out at its target; its bytes; what a target's owner set |
+//! | `volley` | the quick way of small messages, many behind one pair of locks |
 //!
 //! Every object may be used from any thread. Locks are taken in this order: the process's own (an object's mutex), then a
 //! queue pair's in shared memory, a shared receive queue's, a completion queue's.

@@ -1,7 +1,9 @@
 //! Queue pairs.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Weak};
+
+use queue_lock::{QueueGuard, QueueLock};
 
 use crate::core::flush::{Flush, reset};
 use crate::core::qp::{self, Effect};
@@ -61,8 +63,8 @@ pub struct QueuePair {
     limits: request::Limits,
     /// Where its state stands in the segment.
     state_at: u64,
-    send: Mutex<SendSide>,
-    receive: Option<Mutex<Poster>>,
+    send: QueueLock<SendSide>,
+    receive: Option<QueueLock<Poster>>,
     /// Multicast groups that it is in.
     pub(super) groups: AtomicU32,
     /// Whoever made it, and whoever opened it since.
@@ -177,8 +179,8 @@ impl QueuePair {
             init: init.clone(),
             limits,
             state_at,
-            send: Mutex::new(side),
-            receive: receive.map(Mutex::new),
+            send: QueueLock::new(side),
+            receive: receive.map(QueueLock::new),
             groups: 0.into(),
             handles: 1.into(),
             closed: false.into(),
@@ -326,7 +328,7 @@ impl QueuePair {
     /// [`Rejected::Full`].
     pub fn post_receive(&self, wr_id: u64, sges: &[Sge]) -> std::result::Result<(), Rejected> {
         let receive = self.receive.as_ref().ok_or(Rejected::State)?;
-        let mut poster = lock(receive);
+        let mut poster = receive.lock();
         if !qp::may_post_receive(self.state()) {
             return Err(Rejected::State);
         }
@@ -494,16 +496,12 @@ impl QueuePair {
         self.device.unpolled(self.index)
     }
 
-    pub(super) fn send_side(&self) -> MutexGuard<'_, SendSide> {
-        lock(&self.send)
+    pub(super) fn send_side(&self) -> QueueGuard<'_, SendSide> {
+        self.send.lock()
     }
 
-    pub(super) fn try_send_side(&self) -> Option<MutexGuard<'_, SendSide>> {
-        match self.send.try_lock() {
-            Ok(side) => Some(side),
-            Err(TryLockError::Poisoned(side)) => Some(side.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    pub(super) fn try_send_side(&self) -> Option<QueueGuard<'_, SendSide>> {
+        self.send.try_lock()
     }
 
     /// Puts it into the list of those that wait.
@@ -521,8 +519,4 @@ impl Drop for QueuePair {
             self.end();
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -165,10 +165,15 @@ impl Poster {
             store(u64::from(sge.length) | u64::from(sge.lkey) << 32);
         }
         self.tail = self.tail.wrapping_add(1);
-        // Who breaks the queue pair sets its state and then flushes what is posted; who posts looks at the state afterwards.
-        // One side sees the other.
-        memory.u64(self.tail_at).ok()?.swap(u64::from(self.tail), Ordering::SeqCst);
-        fence_after_exchange();
+        let (word, tail) = (memory.u64(self.tail_at).ok()?, u64::from(self.tail));
+        if let Object::Qp(_) = self.queue {
+            // Who breaks a queue pair sets its state and then flushes what is posted; who posts looks at the state
+            // afterwards. One side sees the other.
+            word.swap(tail, Ordering::SeqCst);
+            fence_after_exchange();
+        } else {
+            word.store(tail, Ordering::Release);
+        }
         Some(())
     }
 }

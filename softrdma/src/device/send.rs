@@ -3,8 +3,9 @@
 //! A request that finds the queue empty is carried out where it stands, in the program's memory. Only one that has to wait,
 //! or comes after one that does, is copied into the ring, whose memory was taken when the queue pair was made.
 
-use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
+
+use queue_lock::QueueGuard;
 
 use crate::core::burst::MAX_BURST;
 use crate::core::completion::Completion;
@@ -32,7 +33,7 @@ pub(super) struct SendSide {
     pub(super) initiator: Initiator,
     pub(super) ring: Ring,
     pub(super) attributes: Attributes,
-    /// Completions of requests that are done, to be told once no target is held: it may be this process.
+    /// Completions of the requests of a burst, to be told once its target is not held any more: it may be this process.
     done: Vec<Completion>,
     /// SQ_DRAINED is to be raised once the queue has drained.
     pub(super) tells_drained: bool,
@@ -208,10 +209,13 @@ fn posted(wr: &Wr<'_>) -> Posted {
 }
 
 /// The send queue of a queue pair, held while requests are posted that belong together.
+///
+/// Between two of them the queue pair that they are for may be held, too, and its completion queue, which may be this
+/// process's own: until this is dropped, whoever has it does nothing else with the device.
 #[derive(Debug)]
 pub struct Sending<'a> {
     qp: &'a QueuePair,
-    side: MutexGuard<'a, SendSide>,
+    side: QueueGuard<'a, SendSide>,
     /// Requests that were accepted and are not posted yet.
     accepted: u32,
 }
@@ -245,7 +249,7 @@ impl Sending<'_> {
         debug_assert!(self.accepted > 0, "a request that was not accepted");
         self.accepted = self.accepted.saturating_sub(1);
         let (qp, side) = (self.qp, &mut *self.side);
-        if side.done.len() >= MAX_BURST as usize {
+        if side.initiator.is_over(wr) {
             qp.settle(side);
         }
         if qp.state() == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts {
@@ -257,7 +261,10 @@ impl Sending<'_> {
                     }
                     return;
                 }
-                Quick::NoAnswer => Outcome::NoAnswer,
+                Quick::NoAnswer => {
+                    qp.settle(side);
+                    Outcome::NoAnswer
+                }
                 Quick::No => {
                     qp.settle(side);
                     qp.carry_out(&mut side.initiator, wr)

@@ -1,7 +1,9 @@
 //! Shared receive queues.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use queue_lock::{QueueGuard, QueueLock};
 
 use crate::core::receive::Sge;
 use crate::core::shared::{Memory, Object, SrqWord, Word, slot};
@@ -52,7 +54,7 @@ pub struct SharedReceiveQueue {
     init: SrqInit,
     users: AtomicU32,
     ended: AtomicBool,
-    poster: Mutex<Poster>,
+    poster: QueueLock<Poster>,
 }
 
 impl SharedReceiveQueue {
@@ -100,7 +102,7 @@ impl SharedReceiveQueue {
                     init: init.clone(),
                     users: 0.into(),
                     ended: false.into(),
-                    poster: Mutex::new(poster),
+                    poster: QueueLock::new(poster),
                 })
             }
             _ => {
@@ -264,8 +266,8 @@ impl SharedReceiveQueue {
         self.users.fetch_sub(1, Ordering::AcqRel);
     }
 
-    fn poster(&self) -> MutexGuard<'_, Poster> {
-        self.poster.lock().unwrap_or_else(PoisonError::into_inner)
+    fn poster(&self) -> QueueGuard<'_, Poster> {
+        self.poster.lock()
     }
 }
 

@@ -3,7 +3,7 @@
 //! What goes this way does exactly what [`attempt`](super::attempt::attempt) does with it; what does not is left to that.
 
 use crate::core::burst::{Burst, MAX_BYTES};
-use crate::core::responder::Target;
+use crate::core::responder::{GRH_BYTES, Target};
 use crate::core::shared::{Memory as _, Object, QpWord, Word};
 use crate::core::transport::{LockError, Machine as _, Progress, Transport as _, acquire};
 use crate::core::verbs::{Opcode, QpState, QpType};
@@ -37,9 +37,10 @@ pub(super) enum Quick {
 }
 
 impl Initiator {
-    /// Delivers a message the quick way.
+    /// Delivers a message the quick way. A burst that does not take it is [over](Initiator::is_over) before.
     #[inline]
     pub(super) fn quick(&mut self, site: &Site, wr: &Wr<'_>) -> Quick {
+        debug_assert!(!self.is_over(wr));
         let quick = self.try_quick(site, wr);
         if !matches!(quick, Quick::Delivered(_)) {
             self.rest();
@@ -50,46 +51,58 @@ impl Initiator {
     #[inline]
     fn try_quick(&mut self, site: &Site, wr: &Wr<'_>) -> Quick {
         let length = wr.data.length();
-        let longest = if self.qp_type == QpType::Ud { u64::from(self.mtu) } else { MAX_BYTES as u64 };
-        if !matches!(wr.opcode, Opcode::Send | Opcode::SendWithImm)
-            || !matches!(self.qp_type, QpType::Rc | QpType::Uc | QpType::Ud)
-            || length > longest
-        {
+        let (header, longest) = match self.qp_type {
+            QpType::Rc | QpType::Uc => (0, MAX_BYTES as u64),
+            QpType::Ud => (GRH_BYTES, u64::from(self.mtu).min(MAX_BYTES as u64 - GRH_BYTES)),
+            QpType::XrcSend | QpType::XrcRecv => return Quick::No,
+        };
+        if !matches!(wr.opcode, Opcode::Send | Opcode::SendWithImm) || length > longest {
             return Quick::No;
         }
-        // Datagrams go to anybody.
-        if self.volley.burst.is_full() || wr.datagram.is_some_and(|to| !self.volley.is_for(&to)) {
-            self.rest();
+        let incoming = self.incoming(wr, length);
+        // The program's memory is read before a target is held for it, if none is held yet.
+        let bytes = Gathered::new(self.volley.burst.bytes()).fill(site, wr, length, Some(self.pd));
+        if bytes.is_none() {
+            // Something is wrong with them, which the other way finds out.
+            return Quick::No;
         }
         if !self.volley.burst.is_open() {
             let (qp_num, dgid) = self.destination(wr);
             self.volley.place = self.place_of(qp_num);
             let route = self.routes[self.volley.place].as_deref();
             let route = route.filter(|route| route.leads_to(site, qp_num, &dgid) && route.remote.lives());
-            let opened = route.ok_or(Quick::No).and_then(|route| self.volley.open(route, dgid));
-            if let Err(quick) = opened {
+            let Some(route) = route else { return Quick::No };
+            let used = (header + length) as usize;
+            if let Err(quick) = self.volley.open(route, dgid, used, incoming.solicited) {
                 return quick;
             }
         }
-        let incoming = self.incoming(wr, length);
-        let (volley, pd) = (&mut self.volley, self.pd);
-        let Some(route) = self.routes[volley.place].as_deref() else { return Quick::No };
+        let volley = &mut self.volley;
+        let (Some(route), Some(target)) = (self.routes[volley.place].as_deref(), &volley.target) else {
+            return Quick::No;
+        };
         let view = route.remote.host.with(&route.held);
-        let bytes = Gathered::new(volley.burst.bytes()).fill(site, wr, length, Some(pd));
-        if bytes.is_none() {
-            // Too many, or something is wrong with them, which the other way finds out.
+        let lookup = |key| payload::lookup(site, &route.remote, key).ok().map(|entry| entry.key);
+        if !volley.burst.offer(&view, target, &incoming, lookup) {
             return Quick::No;
         }
-        let Some(target) = &volley.target else { return Quick::No };
-        let lookup = |key| payload::lookup(site, &route.remote, key).ok().map(|entry| entry.key);
-        if volley.burst.offer(&view, target, &incoming, lookup) && volley.go_on(&view, route) {
-            Quick::Delivered(length as u32)
-        } else {
-            Quick::No
+        match volley.go_on(&view, route) {
+            Ok(true) => Quick::Delivered(length as u32),
+            Ok(false) | Err(LockError::Gone) => Quick::No,
+            Err(LockError::Busy) => Quick::NoAnswer,
         }
     }
 
+    /// Whether a target is held that does not take this message: [`Initiator::rest`] comes first.
+    #[inline]
+    pub(super) fn is_over(&self, wr: &Wr<'_>) -> bool {
+        // Datagrams go to anybody.
+        let is_other = || wr.datagram.is_some_and(|to| !self.volley.is_for(&to));
+        self.is_holding() && (self.volley.burst.is_full() || is_other())
+    }
+
     /// Whether a target is held for more messages.
+    #[inline]
     pub(super) fn is_holding(&self) -> bool {
         self.volley.burst.is_open()
     }
@@ -114,14 +127,14 @@ impl Volley {
 
     /// Takes the target's lock and begins a burst there.
     #[inline]
-    fn open(&mut self, route: &Route, dgid: [u8; 16]) -> Result<(), Quick> {
+    fn open(&mut self, route: &Route, dgid: [u8; 16], used: usize, solicited: bool) -> Result<(), Quick> {
         let (Some(attributes), Some(queues), None) = (&route.attributes, &route.queues, route.xrc) else {
             return Err(Quick::No);
         };
-        if queues.srq.is_some() {
+        let view = &route.remote.host.with(&route.held);
+        if !Burst::is_likely(view, queues, used, solicited) {
             return Err(Quick::No);
         }
-        let view = &route.remote.host.with(&route.held);
         let qp = Object::Qp(route.qp);
         acquire(view, qp).map_err(|why| match why {
             LockError::Busy => Quick::NoAnswer,
@@ -141,24 +154,24 @@ impl Volley {
     }
 
     /// Goes on until a message is delivered (`true`) or nothing is held any more.
+    ///
+    /// # Errors
+    /// The completion queue could not be had. Nothing is held then, either.
     #[inline]
-    fn go_on(&mut self, view: &View<'_>, route: &Route) -> bool {
+    fn go_on(&mut self, view: &View<'_>, route: &Route) -> Result<bool, LockError> {
         let qp = Object::Qp(route.qp);
         loop {
             match self.burst.step(view) {
-                Progress::Done(true) => return true,
+                Progress::Done(true) => return Ok(true),
                 Progress::Done(false) => {
                     view.unlock(qp);
-                    return false;
+                    return Ok(false);
                 }
-                Progress::Lock(object) => {
-                    if acquire(view, object).is_err() {
-                        // Whoever locks the queue pair next repairs it: the other way, at once.
-                        self.burst = Burst::default();
-                        view.abandon(qp);
-                        return false;
-                    }
-                }
+                Progress::Lock(object) => acquire(view, object).inspect_err(|_| {
+                    // Whoever locks the queue pair next repairs it.
+                    self.burst = Burst::default();
+                    view.abandon(qp);
+                })?,
                 Progress::Unlock(object) => view.unlock(object),
                 Progress::Continue | Progress::Bell(_) | Progress::Alert(_) => {}
             }
@@ -169,7 +182,7 @@ impl Volley {
         let view = route.remote.host.with(&route.held);
         loop {
             self.burst.close();
-            if !self.go_on(&view, route) {
+            if self.go_on(&view, route) != Ok(true) {
                 return;
             }
         }

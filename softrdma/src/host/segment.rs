@@ -28,7 +28,7 @@ use super::slot::{self, Standing};
 use super::sys;
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"ironsoft");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const AT_MAGIC: u64 = 0;
 const AT_VERSION: u64 = 8;
 /// Where the signature stands.

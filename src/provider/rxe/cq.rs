@@ -4,6 +4,8 @@ use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use std::os::fd::RawFd;
 
+use queue_lock::QueueLock;
+
 use super::mapping::Mapped;
 use super::ring::{CompletionRing, ENTRY, Walk};
 use super::{cq_ex, explain};
@@ -16,7 +18,6 @@ use crate::log::trace;
 use crate::provider::context;
 use crate::provider::domain;
 use crate::provider::kernel::event_name;
-use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
 use crate::uverbs::cq::{CqCreated, CreateCq, CreateCqEx};
 use crate::uverbs::device_file::DeviceFile;

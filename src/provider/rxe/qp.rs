@@ -3,6 +3,8 @@
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 
+use queue_lock::QueueLock;
+
 use super::recv::ReceiveQueue;
 use super::send::SendQueue;
 use super::{explain, wr};
@@ -11,7 +13,6 @@ use crate::abi::uapi::rdma_user_rxe::rxe_create_qp_resp;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
-use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
 use crate::provider::{domain, kernel};
 use crate::uverbs::device_file::DeviceFile;

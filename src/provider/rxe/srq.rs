@@ -3,6 +3,8 @@
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 
+use queue_lock::QueueLock;
+
 use super::explain;
 use super::recv::ReceiveQueue;
 use crate::abi::uapi::Pod;
@@ -11,7 +13,6 @@ use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::domain;
 use crate::provider::kernel::event_name;
-use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::srq::{CreateSrq, CreateSrqEx, SrqCreated};

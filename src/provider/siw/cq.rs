@@ -5,6 +5,8 @@ use core::ffi::c_int;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering, fence};
 
+use queue_lock::QueueLock;
+
 use super::slots::Slots;
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::siw_user::*;
@@ -12,7 +14,6 @@ use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
 use crate::provider::kernel::event_name;
-use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
 use crate::uverbs::cq::CreateCq;
 use crate::uverbs::device_file::DeviceFile;

@@ -3,6 +3,8 @@
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 
+use queue_lock::QueueLock;
+
 use super::recv::ReceiveQueue;
 use super::send::SendQueue;
 use super::slots::Slots;
@@ -12,7 +14,6 @@ use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
 use crate::provider::kernel;
-use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::{self, Udata};

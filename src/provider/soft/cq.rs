@@ -4,6 +4,7 @@ use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use std::sync::Arc;
 
+use queue_lock::QueueLock;
 use softrdma::core::completion::Completion;
 use softrdma::core::verbs::WcFlags;
 use softrdma::device::{CompletionQueue, CqFlags, Device, EventQueue};
@@ -15,7 +16,6 @@ use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
 use crate::provider::kernel::event_name;
-use crate::provider::lock::QueueLock;
 use crate::provider::object::{Handle, Object};
 use crate::provider::{domain, wait};
 

@@ -1,18 +1,18 @@
 //! One segment as the transactions of the protocol see it.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use super::layout::*;
 use super::table::Objects;
 use super::view::{Held, View};
-use crate::core::shared::{Memory, Object, Word};
+use crate::core::shared::{Memory, Object, QpWord, Word};
 use crate::core::transport::{LockError, Locked, Transport};
 use crate::host::bell::Rope;
 use crate::host::lock::{Acquired, Lock, Owner};
-use crate::host::memory::Memory as Mapping;
+use crate::host::memory::{Memory as Mapping, fence_after_exchange};
 use crate::host::segment::{Peer, Segment};
 
 /// What a [`Host`] knows of an object.
@@ -227,8 +227,8 @@ impl Memory for Host {
 
     fn store(&self, word: Word, value: u64) {
         let Some(layout) = self.used(object_of(word)).filter(|_| self.me.is_mine()) else { return };
-        if let Ok(word) = self.memory().u64(place(&layout, word)) {
-            word.store(value, Ordering::Release);
+        if let Ok(to) = self.memory().u64(place(&layout, word)) {
+            put(to, word, value);
         }
     }
 
@@ -283,6 +283,18 @@ impl Transport for Host {
 
     fn alert(&self, object: Object) {
         self.ring_alert(self.used(object).map(|layout| layout.entry));
+    }
+}
+
+/// Writes a word. Who changes the state of a queue pair then looks at what was posted to it, and who posts looks at the
+/// state afterwards: one side sees the other.
+#[inline(always)]
+pub(super) fn put(to: &AtomicU64, word: Word, value: u64) {
+    if let Word::Qp(_, QpWord::State) = word {
+        to.swap(value, Ordering::SeqCst);
+        fence_after_exchange();
+    } else {
+        to.store(value, Ordering::Release);
     }
 }
 

@@ -10,7 +10,7 @@
 //! | 3 | bell of the completion queue, and of asynchronous events in the high half; numbers plus one, 0 for none |
 //! | 4 | state of a queue pair, which is looked at more often than it changes |
 //! | 8 | lock |
-//! | 9 to 15 | the shared words that are written behind the lock, in their order |
+//! | 9 to 15 | the other shared words that are written behind the lock, each at its number |
 //! | 16 | the word that the owner writes without it, on a cache line of its own |
 //! | 24 to 31 | attributes |
 //!

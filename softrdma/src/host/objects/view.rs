@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::host::{Host, give_back, locked};
+use super::host::{Host, give_back, locked, put};
 use super::layout::*;
 use crate::core::repair::Repair;
 use crate::core::shared::{Memory, Object, Word};
@@ -132,8 +132,8 @@ impl Memory for View<'_> {
 
     #[inline(always)]
     fn store(&self, word: Word, value: u64) {
-        if let Some(word) = self.word(word).filter(|_| self.mine) {
-            word.store(value, Ordering::Release);
+        if let Some(to) = self.word(word).filter(|_| self.mine) {
+            put(to, word, value);
         }
     }
 

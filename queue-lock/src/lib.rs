@@ -1,15 +1,20 @@
 //! The lock of the data path: it costs two plain stores while the process has one thread.
 
 use core::cell::UnsafeCell;
+use core::fmt;
 use core::hint;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use std::sync::Once;
+use std::time::Duration;
 
 /// Spins this often before it lets another thread run: the holder may be off the processor.
 const SPINS_BEFORE_YIELD: u32 = 128;
+/// Lets others run this often before it sleeps: the holder may move a gigabyte.
+const YIELDS_BEFORE_SLEEP: u32 = 64;
+const SLEEP: Duration = Duration::from_micros(100);
 
-/// A short-held mutual exclusion of one queue.
+/// Mutual exclusion of the threads that use one queue.
 ///
 /// The lock word always tells the truth. What a process with one thread saves is the locked read-modify-write: nobody
 /// else can look at the word, so a plain load and store do. A second thread that starts while the lock is held sees it
@@ -26,6 +31,15 @@ pub struct QueueLock<T> {
 
 // SAFETY: the lock hands out access to `inner` to one thread at a time, so sending T is all that sharing needs.
 unsafe impl<T: Send> Sync for QueueLock<T> {}
+
+impl<T: fmt::Debug> fmt::Debug for QueueLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.try_lock() {
+            Some(queue) => f.debug_tuple("QueueLock").field(&*queue).finish(),
+            None => f.write_str("QueueLock(held)"),
+        }
+    }
+}
 
 /// Proof that the lock is held; gives the queue, and releases on drop.
 pub struct QueueGuard<'a, T> {
@@ -69,15 +83,17 @@ impl<T> QueueLock<T> {
     #[cold]
     #[inline(never)]
     fn acquire_contended(&self) {
-        let mut spins = 0;
+        let (mut spins, mut yields) = (0, 0);
         loop {
             while self.held.load(Ordering::Relaxed) {
                 spins += 1;
                 if spins < SPINS_BEFORE_YIELD {
                     hint::spin_loop();
-                } else {
+                } else if yields < YIELDS_BEFORE_SLEEP {
                     std::thread::yield_now();
-                    spins = 0;
+                    (spins, yields) = (0, yields + 1);
+                } else {
+                    std::thread::sleep(SLEEP);
                 }
             }
             if self.held.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok() {
@@ -118,6 +134,12 @@ impl<T> QueueGuard<'_, T> {
     #[inline(always)]
     pub fn leave_held(self) {
         core::mem::forget(self);
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for QueueGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
     }
 }
 
