@@ -3,16 +3,19 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
+use softrdma::core::burst::Burst;
 use softrdma::core::claim::{Claim, Claimed};
 use softrdma::core::completion::Completion;
 use softrdma::core::deliver::{Deliver, Delivered};
 use softrdma::core::receive::{
     Next, PostError, next_in_claim, next_in_ring, post, post_or_repair, ring_capacity,
 };
+use softrdma::core::responder::Incoming;
 use softrdma::core::shared::{Memory, Object, QpWord, SrqWord, Take, Word, held};
 use softrdma::core::transport::{LockError, Locked, Machine, Operation, Progress, Transport, acquire};
 use softrdma::core::verbs::WcOpcode;
 
+use crate::burst::{QUEUES, SEND, TARGET, key};
 use crate::place::{CQ, Place, QP, SRQ, poll, request};
 use crate::segment::Segment;
 
@@ -149,6 +152,55 @@ fn a_lock_that_cannot_be_had_ends_the_operation_and_the_next_repairs() {
                 std::iter::from_fn(|| poll(&place, CQ).expect("whole")).map(|entry| entry.wr_id).collect();
             assert_eq!(numbers, [10, 11, 12], "shared {shared}, steps {steps}, locks {left}");
         }
+    }
+}
+
+/// As above, of a burst of all messages that there are requests for.
+fn burst_in_part(place: &Stubborn, steps: u32) -> Result<bool, LockError> {
+    let mut operation = Operation::new(place);
+    operation.lock(Object::Qp(QP))?;
+    let mut burst = Burst::default();
+    burst.open(place, &QUEUES);
+    for _ in 0..steps {
+        match burst.step(place) {
+            Progress::Done(true) => {
+                if !burst.offer(place, &TARGET, &Incoming { length: 8, ..SEND }, key) {
+                    burst.close();
+                }
+            }
+            Progress::Done(false) => {
+                operation.unlock(Object::Qp(QP));
+                return Ok(true);
+            }
+            progress => assert!(operation.proceed(&progress)?),
+        }
+    }
+    Ok(false)
+}
+
+#[test]
+fn a_lock_that_cannot_be_had_ends_a_burst_and_the_next_repairs() {
+    for (steps, left) in (0..60).flat_map(|steps| (0..6).map(move |left| (steps, left))) {
+        let mut segment = Segment::default();
+        segment.add_qp(4);
+        segment.add_cq(4);
+        let place = Stubborn { segment, locks: RefCell::default(), left: Cell::new(u32::MAX) };
+        for wr_id in 10..13 {
+            post(&place, Object::Qp(QP), &request(wr_id)).expect("there is room");
+        }
+        let whole = burst_in_part(&place, steps) == Ok(true);
+        assert!(whole || place.locks.borrow().get(&Object::Qp(QP)) == Some(&true));
+        assert!(whole || steps < 40);
+        // Another meets a lock that it cannot have, in its repair or in its burst.
+        place.left.set(left);
+        let other = burst_in_part(&place, u32::MAX);
+        assert!(other == Ok(true) || other == Err(LockError::Busy));
+        assert!(place.locks.borrow().values().all(|abandoned| *abandoned), "a lock is still held");
+        place.left.set(u32::MAX);
+        assert_eq!(burst_in_part(&place, u32::MAX), Ok(true));
+        let numbers: Vec<_> =
+            std::iter::from_fn(|| poll(&place, CQ).expect("whole")).map(|entry| entry.wr_id).collect();
+        assert_eq!(numbers, [10, 11, 12], "steps {steps}, locks {left}");
     }
 }
 

@@ -2,6 +2,9 @@
 //! left is all or nothing. And transactions on memory full of lies: they end, inside of the memory.
 
 mod bare;
+mod burst;
+mod burst_deaths;
+mod burst_refused;
 mod busy;
 mod deaths;
 mod lies;

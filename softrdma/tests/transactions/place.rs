@@ -31,9 +31,14 @@ pub const SRQ: u32 = 0;
 
 impl Place {
     pub fn new() -> Self {
+        Self::with_rings(4, 4)
+    }
+
+    /// With so many receive requests and completions.
+    pub fn with_rings(receives: u32, completions: u32) -> Self {
         let mut segment = Segment::default();
-        segment.add_qp(4);
-        segment.add_cq(4);
+        segment.add_qp(receives);
+        segment.add_cq(completions);
         segment.add_srq(4);
         segment.store(Word::Cq(CQ, CqWord::Armed), 2);
         Self {
@@ -52,7 +57,7 @@ impl Place {
         self.life.set(life);
     }
 
-    fn tick(&self) -> Option<()> {
+    pub fn tick(&self) -> Option<()> {
         self.life.set(self.life.get().checked_sub(1)?);
         Some(())
     }
@@ -72,6 +77,11 @@ impl Place {
     }
 
     pub fn carry<M: Machine>(&self, mut machine: M) -> Option<M::Outcome> {
+        self.drive(&mut machine)
+    }
+
+    /// As above, of a machine that goes on afterwards.
+    pub fn drive<M: Machine>(&self, machine: &mut M) -> Option<M::Outcome> {
         loop {
             self.tick()?;
             match machine.step(&self.segment) {
