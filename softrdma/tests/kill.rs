@@ -1,6 +1,6 @@
 //! Processes that are killed anywhere: senders deliver into the queues of a receiver, are ended by SIGKILL at random
-//! moments, and new ones take over what they left half done. The receiver must see every receive request completed
-//! exactly once and in order, and the folder must be empty at the end.
+//! moments, and new ones take over what they left half done. Messages go singly and in bursts. The receiver must see every
+//! receive request completed exactly once and in order, with its payload, and the folder must be empty at the end.
 //!
 //! `KILLS` sets the number of kills (500).
 
@@ -10,13 +10,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use softrdma::core::burst::Burst;
 use softrdma::core::claim::{Claim, Claimed};
-use softrdma::core::completion::{Arm, Completion, Staged, poll};
+use softrdma::core::completion::{Arm, Completion, Stage, Staged, poll};
 use softrdma::core::deliver::{Deliver, Delivered};
+use softrdma::core::keys::{Key, Kind};
 use softrdma::core::receive::{Next, ReceiveRequest, Sge, next_in_claim, next_in_ring, post};
+use softrdma::core::respond::Queues;
+use softrdma::core::responder::{Incoming, Target};
 use softrdma::core::shared::{Memory, Object, QpWord, Take, Word};
-use softrdma::core::transport::{LockError, Locked, Operation, Transport, run};
-use softrdma::core::verbs::{Status, WcFlags, WcOpcode};
+use softrdma::core::transport::{LockError, Locked, Machine, Operation, Progress, Transport, run};
+use softrdma::core::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma::host::bell::Bell;
 use softrdma::host::folder::{Config, Folder};
 use softrdma::host::objects::{Host, Objects, Shape};
@@ -30,6 +34,8 @@ const SENDERS: usize = 3;
 #[repr(C)]
 struct Counters {
     delivered: AtomicU64,
+    /// Those of them that went in bursts.
+    in_bursts: AtomicU64,
     recovered: AtomicU64,
     claims: AtomicU64,
 }
@@ -53,6 +59,12 @@ impl<T: Memory> Memory for Counting<'_, T> {
     }
     fn store(&self, word: Word, value: u64) {
         self.0.store(word, value);
+    }
+    fn load_all(&self, first: Word, values: &mut [u64]) {
+        self.0.load_all(first, values);
+    }
+    fn store_all(&self, first: Word, values: &[u64]) {
+        self.0.store_all(first, values);
     }
     fn exists(&self, object: Object) -> bool {
         self.0.exists(object)
@@ -112,6 +124,15 @@ fn cq_of(qp: u32) -> u32 {
     qp % 2
 }
 
+/// Bytes of the message for a receive request: nothing, or more than a cache line of it.
+fn length(wr_id: u64) -> u32 {
+    (wr_id % 3) as u32 * 65
+}
+
+fn payload(wr_id: u64) -> Vec<u8> {
+    (0..u64::from(length(wr_id))).map(|n| (wr_id * 31 + n) as u8).collect()
+}
+
 /// Delivers one message; `false` when the receiver is not ready.
 fn send(to: &impl Transport, qp: u32, sender: u32) -> bool {
     let mut operation = Operation::new(to);
@@ -132,14 +153,20 @@ fn send(to: &impl Transport, qp: u32, sender: u32) -> bool {
                 status: Status::Success,
                 opcode: WcOpcode::Recv,
                 vendor_err: 0,
-                byte_len: request.length() as u32,
+                byte_len: length(request.wr_id),
                 imm_or_key: !(request.wr_id as u32),
                 qp_num: qp,
                 src_qp: sender,
-                flags: WcFlags::NONE,
+                flags: WcFlags::WITH_IMM,
                 timestamp: 0,
             };
-            let done = operation.run(Deliver::receive(qp, take, cq_of(qp), &completion, false));
+            assert_eq!(request.length(), u64::from(length(request.wr_id)));
+            let bytes = payload(request.wr_id);
+            let first = request.sges.first().copied().unwrap_or_default();
+            let stage = Stage { addr: first.addr, lkey: first.lkey, bytes: &bytes };
+            let stage = (!bytes.is_empty()).then_some(stage);
+            let deliver = Deliver::receive(qp, take, cq_of(qp), &completion, false).with(stage);
+            let done = operation.run(deliver);
             assert_eq!(done, Ok(Delivered::Published));
             true
         }
@@ -148,6 +175,80 @@ fn send(to: &impl Transport, qp: u32, sender: u32) -> bool {
     };
     operation.unlock(Object::Qp(qp));
     ready
+}
+
+/// Delivers up to so many messages in a burst, and tells how many went.
+fn burst(to: &impl Transport, qp: u32, sender: u32, count: u64) -> u64 {
+    let mut operation = Operation::new(to);
+    operation.lock(Object::Qp(qp)).unwrap();
+    let target = Target {
+        qp_num: qp,
+        qp_type: QpType::Rc,
+        state: QpState::Rts,
+        pd: 1,
+        receive_pd: 1,
+        access: Access::NONE,
+        dest_qp_num: sender,
+        qkey: 0,
+        max_dest_rd_atomic: 0,
+        min_rnr_timer: 0,
+        srq: qp >= OWN_RINGS,
+    };
+    let start = 0;
+    let key = Key { kind: Kind::Region, valid: true, pd: 1, start, length: u64::MAX, access: Access(1) };
+    let mut burst = Burst::default();
+    burst.open(to, &Queues { qp, cq: cq_of(qp), srq: target.srq.then_some(SRQ) });
+    // Requests of a ring have numbers that follow one another.
+    let next = match next_in_ring(to, qp) {
+        Next::Request(request) if burst.is_open() => request.wr_id..request.wr_id + count,
+        _ => 0..0,
+    };
+    let mut delivered = 0;
+    for wr_id in next {
+        let bytes = payload(wr_id);
+        burst.bytes()[..bytes.len()].copy_from_slice(&bytes);
+        let request = Incoming {
+            qp_type: QpType::Rc,
+            opcode: Opcode::SendWithImm,
+            src_qp: sender,
+            path_matches: true,
+            qkey: 0,
+            ipv4: false,
+            length: bytes.len() as u64,
+            addr: 0,
+            imm_or_key: !(wr_id as u32),
+            solicited: false,
+            timestamp: 0,
+        };
+        let lookup = |lkey| (lkey == 1).then_some(key);
+        if !burst.offer(to, &target, &request, lookup) || !go_on(&mut operation, to, &mut burst) {
+            break;
+        }
+        delivered += 1;
+    }
+    burst.close();
+    assert!(!go_on(&mut operation, to, &mut burst));
+    operation.unlock(Object::Qp(qp));
+    delivered
+}
+
+/// Goes on until a message is delivered or the burst is closed.
+fn go_on<T: Transport>(operation: &mut Operation<'_, T>, to: &T, burst: &mut Burst) -> bool {
+    loop {
+        match burst.step(to) {
+            Progress::Done(delivered) => return delivered,
+            progress => assert_eq!(operation.proceed(&progress), Ok(true)),
+        }
+    }
+}
+
+/// Delivers some messages: in a burst, or one by itself.
+fn deliver(to: &impl Transport, qp: u32, sender: u32, count: u64, counters: &Counters) {
+    let in_burst = if count > 0 { burst(to, qp, sender, count) } else { 0 };
+    counters.in_bursts.fetch_add(in_burst, Ordering::Relaxed);
+    // What does not go in a burst goes the other way.
+    let singly = u64::from(in_burst == 0 && send(to, qp, sender));
+    counters.delivered.fetch_add(in_burst + singly, Ordering::Relaxed);
 }
 
 /// A sender's life: claims a slot, uses its own segment, delivers, gives the slot back, and again.
@@ -162,14 +263,15 @@ fn sender(folder: &Arc<Folder>, receiver: u16, number: u32, counters: &Counters)
         let host = Host::of_peer(me.clone(), peer);
         for round in 0..random.below(400) {
             let qp = random.below(u64::from(QPS)) as u32;
+            let count = random.below(2) * (1 + random.below(8));
             // The two forms of the transport take turns.
-            let delivered = if round % 2 == 0 {
-                send(&Counting(&host, counters), qp, number)
+            if round % 2 == 0 {
+                deliver(&Counting(&host, counters), qp, number, count, counters);
             } else {
                 let of = [Object::Qp(qp), Object::Srq(SRQ), Object::Cq(cq_of(qp))];
-                send(&Counting(&host.with(&host.find(of.map(Some))), counters), qp, number)
-            };
-            counters.delivered.fetch_add(u64::from(delivered), Ordering::Relaxed);
+                let held = host.find(of.map(Some));
+                deliver(&Counting(&host.with(&held), counters), qp, number, count, counters);
+            }
             if round % 16 == 0 {
                 let shape = Shape { capacity: 128, receive_words: 0, bell: Some(bell.number()), alert: None };
                 let cq = objects.create(Object::Cq(0), shape).unwrap();
@@ -191,6 +293,7 @@ struct Receiver {
     last: [u64; QPS as usize],
     seen: HashSet<u64>,
     completions: u64,
+    drains: u64,
 }
 
 impl Receiver {
@@ -198,11 +301,11 @@ impl Receiver {
         for (ring, posted) in self.posted.iter_mut().enumerate() {
             let queue = if ring < OWN_RINGS as usize { Object::Qp(ring as u32) } else { Object::Srq(SRQ) };
             loop {
-                let sge = Sge { addr: *posted, length: 3, lkey: 1 };
-                let request = ReceiveRequest {
-                    wr_id: *posted,
-                    sges: std::iter::repeat_n(sge, (*posted % 3) as usize).collect(),
-                };
+                // The first piece takes all: what is for more of them does not go in a burst.
+                let sge = Sge { addr: *posted, length: length(*posted), lkey: 1 };
+                let rest = Sge { length: 0, ..sge };
+                let sges = [sge, rest].into_iter().take((*posted % 3) as usize).collect();
+                let request = ReceiveRequest { wr_id: *posted, sges };
                 if post(&*self.host, queue, &request).is_err() {
                     break;
                 }
@@ -212,15 +315,21 @@ impl Receiver {
     }
 
     fn drain(&mut self) {
+        let mut staged = Staged::default();
+        self.drains += 1;
         for cq in 0..2 {
-            run(&*self.host, Arm::new(cq, false)).unwrap();
-            while let Some(c) =
-                poll(&*self.host, cq, &mut Staged::default()).expect("a damaged completion queue")
-            {
+            // Bursts wake nobody, and go only while the queue is not armed.
+            if self.drains.is_multiple_of(8) {
+                run(&*self.host, Arm::new(cq, false)).unwrap();
+            }
+            while let Some(c) = poll(&*self.host, cq, &mut staged).expect("a damaged completion queue") {
                 assert_eq!(c.status, Status::Success);
                 assert_eq!(cq_of(c.qp_num), cq);
                 assert_eq!(c.imm_or_key, !(c.wr_id as u32));
-                assert_eq!(u64::from(c.byte_len), c.wr_id % 3 * 3);
+                assert_eq!(c.byte_len, length(c.wr_id));
+                let bytes: Vec<u8> = staged.words().iter().flat_map(|word| word.to_ne_bytes()).collect();
+                assert_eq!(bytes[..staged.len()], payload(c.wr_id));
+                assert!(staged.is_empty() || (staged.addr, staged.lkey) == (c.wr_id, 1));
                 let qp = c.qp_num as usize;
                 if c.qp_num < OWN_RINGS {
                     assert_eq!(c.wr_id, self.expected[qp], "queue pair {qp}: lost, doubled or out of order");
@@ -294,6 +403,7 @@ fn senders_are_killed_anywhere() {
         last: Default::default(),
         seen: HashSet::new(),
         completions: 0,
+        drains: 0,
     };
     receiver.fill();
 
@@ -350,12 +460,15 @@ fn senders_are_killed_anywhere() {
     drop((receiver.host, objects, bell, me));
     assert!(names().is_empty(), "{:?}", names());
     let recovered = counters.recovered.load(Ordering::Relaxed);
+    let in_bursts = counters.in_bursts.load(Ordering::Relaxed);
     println!(
-        "{kills} kills in {:.1} s: {} completions, {} claims, {recovered} locks taken over from the dead",
+        "{kills} kills in {:.1} s: {} completions, {in_bursts} of them in bursts, {} claims, {recovered} locks taken \
+         over from the dead",
         start.elapsed().as_secs_f64(),
         receiver.completions,
         counters.claims.load(Ordering::Relaxed),
     );
     // Otherwise the kills did not hit what they are for.
     assert!(u64::from(kills) < 100 || recovered > u64::from(kills) / 50);
+    assert!(u64::from(kills) < 100 || in_bursts > u64::from(kills));
 }
