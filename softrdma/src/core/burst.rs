@@ -10,9 +10,9 @@
 //! 1. journal of the queue pair: with this head, completions are on their way to that completion queue;
 //! 2. lock of the completion queue, its journal: this queue pair publishes from that tail on;
 //! 3. for each message the entry without its first word, the first word (**the moment it happened**), the head;
-//! 4. tail; journal of the queue pair: published, with the head afterwards; journal of the completion queue cleared, its
-//!    lock given back; journal of the queue pair cleared.
+//! 4. tail; journal of the completion queue cleared, its lock given back; journal of the queue pair cleared.
 //!
+//! As the head follows each message, the queue pair's journal only matters between a first word and its head.
 //! Who takes over a lock from the dead counts the entries that were published: [`Repair`](super::repair::Repair), which
 //! takes a [`Deliver`](super::deliver::Deliver) for a burst of one.
 
@@ -75,7 +75,6 @@ enum Step {
     Publish,
     Take,
     Count,
-    Mark,
     Clear,
     Unlock,
     Finish,
@@ -206,11 +205,6 @@ impl Burst {
         }
     }
 
-    fn journal(&self, published: bool) -> u64 {
-        let take = Take::Head(self.head).after(if published { self.count } else { 0 });
-        QpJournal { published, cq: self.cq, take, breaks: false }.pack()
-    }
-
     /// The tail as it would be now.
     fn tail(&self) -> u32 {
         self.tail.wrapping_add(self.count)
@@ -232,7 +226,9 @@ impl Machine for Burst {
         match self.step {
             Step::Opened | Step::Ready => return Progress::Done(true),
             Step::Arm => {
-                memory.store(qp(QpWord::Journal), self.journal(false));
+                let take = Take::Head(self.head);
+                let journal = QpJournal { published: false, cq: self.cq, take, breaks: false };
+                memory.store(qp(QpWord::Journal), journal.pack());
                 self.step = Step::Lock;
             }
             Step::Lock => {
@@ -277,10 +273,6 @@ impl Machine for Burst {
             }
             Step::Count => {
                 memory.store(cq(CqWord::Tail), u64::from(self.tail()));
-                self.step = Step::Mark;
-            }
-            Step::Mark => {
-                memory.store(qp(QpWord::Journal), self.journal(true));
                 self.step = Step::Clear;
             }
             Step::Clear => {

@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use softrdma::core::completion::Completion;
 use softrdma::core::request::{Operands, Rejected};
+use softrdma::core::shared::Object;
+use softrdma::core::transport::{Locked, Transport as _};
 use softrdma::core::verbs::{Event, Opcode, QpState, QpType, SendFlags, Status};
 use softrdma::device::{
     Capabilities, Channel, CompletionQueue, CqFlags, Data, Datagram, QpInit, QueuePair, Wr,
 };
+
+use softrdma::host::objects::Host;
 
 use crate::common::*;
 
@@ -241,6 +245,42 @@ fn datagrams_of_a_list_go_to_many() {
         let got: Vec<_> = (0..received.len()).map(|n| end.memory.word(64 * n + 40)).collect();
         assert_eq!(got, expected);
     }
+}
+
+#[test]
+fn a_target_that_cannot_be_had_keeps_nothing_back_and_mixes_up_no_order() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let (stranger, peer) = folder.stranger();
+    let there = Host::of_peer(stranger, peer);
+    // Queue pairs 0 and 1, and their completion queues.
+    let [reached, held] = [0, 1].map(|_| deep(&node, QpType::Ud, &node.cq(DEEP, None, 1)));
+    let one = deep(&node, QpType::Ud, &node.cq(2 * DEEP, None, 1));
+    for end in [&reached, &held, &one] {
+        bring_up(&end.qp, &attributes(0), QpState::Rts);
+        for n in 0..20 {
+            end.receive(n, 64 * n as usize, 64);
+        }
+    }
+    let sge = [one.sge(0, 8)];
+    let to = |n: u64, end: &End| Wr {
+        datagram: Some(Datagram { qp_num: end.qp.qp_num(), qkey: QKEY, grh: &[0x60; 40], dgid: GID }),
+        ..wr(n, Opcode::Send, &sge)
+    };
+    post(&one, &[to(0, &reached), to(1, &held)]);
+    assert_eq!(all(&one.cq).len(), 2);
+    for object in [Object::Qp(1), Object::Cq(1)] {
+        assert_eq!(there.lock(object), Ok(Locked::Clean));
+        let list = [to(10, &reached), to(11, &reached), to(12, &held), to(13, &reached)];
+        assert_eq!(post(&one, &list), (4, None));
+        there.unlock(object);
+        let numbers: Vec<_> = all(&one.cq).iter().map(|completion| completion.wr_id).collect();
+        assert_eq!(numbers, [10, 11, 12, 13]);
+        assert_eq!(all(&reached.cq).len(), if object == Object::Qp(1) { 4 } else { 3 });
+    }
+    // What was left half done is whole again.
+    post(&one, &[to(20, &held)]);
+    assert_eq!(all(&held.cq).len(), 2);
 }
 
 #[test]
