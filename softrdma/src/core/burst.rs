@@ -64,7 +64,7 @@ pub struct Burst {
 enum Step {
     /// No message yet, and nothing changed.
     Opened,
-    Arm,
+    Begin,
     Lock,
     Check,
     Record,
@@ -188,7 +188,7 @@ impl Burst {
         for (word, count) in payload[..self.used.div_ceil(8)].iter_mut().zip(0..) {
             *word = entry_word(&self.bytes[..self.used], count);
         }
-        self.step = if self.step == Step::Opened { Step::Arm } else { Step::Room };
+        self.step = if self.step == Step::Opened { Step::Begin } else { Step::Room };
         true
     }
 
@@ -225,7 +225,7 @@ impl Machine for Burst {
         let cq = |word| Word::Cq(self.cq, word);
         match self.step {
             Step::Opened | Step::Ready => return Progress::Done(true),
-            Step::Arm => {
+            Step::Begin => {
                 let take = Take::Head(self.head);
                 let journal = QpJournal { published: false, cq: self.cq, take, breaks: false };
                 memory.store(qp(QpWord::Journal), journal.pack());
