@@ -243,6 +243,8 @@ mod tests {
             let lock = Arc::clone(&lock);
             std::thread::spawn(move || *lock.lock())
         };
+        // Long enough for the waiter to give up spinning, and to sleep.
+        std::thread::sleep(Duration::from_millis(50));
         // SAFETY: this thread left the lock held just above, and drops the reference before releasing.
         unsafe {
             *lock.held_mut() = 2;

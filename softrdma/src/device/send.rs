@@ -253,22 +253,18 @@ impl Sending<'_> {
             qp.settle(side);
         }
         if qp.state() == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts {
-            let outcome = match side.initiator.quick(&qp.device().site, wr) {
-                Quick::Delivered(bytes) => {
-                    let action = side.requester.outcome(&posted(wr), Outcome::Done(bytes), 0);
-                    if let Action::Complete(Some(completion)) = action {
-                        side.done.push(completion);
-                    }
-                    return;
+            let quick = side.initiator.quick(&qp.device().site, wr);
+            if let Quick::Delivered(bytes) = quick {
+                let action = side.requester.outcome(&posted(wr), Outcome::Done(bytes), 0);
+                if let Action::Complete(Some(completion)) = action {
+                    side.done.push(completion);
                 }
-                Quick::NoAnswer => {
-                    qp.settle(side);
-                    Outcome::NoAnswer
-                }
-                Quick::No => {
-                    qp.settle(side);
-                    qp.carry_out(&mut side.initiator, wr)
-                }
+                return;
+            }
+            qp.settle(side);
+            let outcome = match quick {
+                Quick::NoAnswer => Outcome::NoAnswer,
+                _ => qp.carry_out(&mut side.initiator, wr),
             };
             let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { qp.device().now() };
             let action = side.requester.outcome(&posted(wr), outcome, now);

@@ -14,6 +14,7 @@ use softrdma::device::{
     Path, QpInit, QueuePair, Region, Settings, SharedReceiveQueue, Wr,
 };
 use softrdma::host::folder::Config;
+use softrdma::host::objects::Host;
 use softrdma::host::segment::{Peer, Segment};
 
 /// The address of every device here.
@@ -51,6 +52,12 @@ impl Folder {
         let device = Device::open(&Settings { folder, copying: copying() }).unwrap();
         device.set_gids(&[GID]);
         device
+    }
+
+    /// How one more process sees the device in slot 0.
+    pub fn view(&self) -> Host {
+        let (stranger, peer) = self.stranger();
+        Host::of_peer(stranger, peer)
     }
 
     /// One more process among the devices, by the parts that they are made of, and its view of the device in slot 0.

@@ -11,8 +11,6 @@ use softrdma::device::{
     Capabilities, Channel, CompletionQueue, CqFlags, Data, Datagram, QpInit, QueuePair, Wr,
 };
 
-use softrdma::host::objects::Host;
-
 use crate::common::*;
 
 /// Requests that each queue holds here: more than go together.
@@ -251,8 +249,7 @@ fn datagrams_of_a_list_go_to_many() {
 fn a_target_that_cannot_be_had_keeps_nothing_back_and_mixes_up_no_order() {
     let folder = Folder::new();
     let node = Node::new(&folder);
-    let (stranger, peer) = folder.stranger();
-    let there = Host::of_peer(stranger, peer);
+    let there = folder.view();
     // Queue pairs 0 and 1, and their completion queues.
     let [reached, held] = [0, 1].map(|_| deep(&node, QpType::Ud, &node.cq(DEEP, None, 1)));
     let one = deep(&node, QpType::Ud, &node.cq(2 * DEEP, None, 1));

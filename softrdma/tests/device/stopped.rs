@@ -8,7 +8,7 @@ use softrdma::core::shared::{CqWord, Memory, Object, Word};
 use softrdma::core::transport::{Locked, Transport};
 use softrdma::core::verbs::{QpState, QpType, Status};
 use softrdma::device::{Channel, QueuePair};
-use softrdma::host::objects::{Host, LOCK_LIMIT};
+use softrdma::host::objects::LOCK_LIMIT;
 
 use crate::common::*;
 
@@ -18,8 +18,7 @@ const MARK: u64 = 0x5ca1_ab1e;
 fn what_a_stopped_peer_still_writes_to_is_not_used_again() {
     let folder = Folder::new();
     let node = Node::new(&folder);
-    let (stranger, peer) = folder.stranger();
-    let there = Host::of_peer(stranger, peer);
+    let there = folder.view();
     let (qp, cq) = (Object::Qp(0), Object::Cq(0));
     let end = node.end(QpType::Rc);
     let objects = [qp, cq].map(|object| {
@@ -60,8 +59,7 @@ fn what_a_stopped_peer_still_writes_to_is_not_used_again() {
 fn completions_that_could_not_be_removed_are_gone_before_the_number_is_used_again() {
     let folder = Folder::new();
     let node = Node::new(&folder);
-    let (stranger, peer) = folder.stranger();
-    let there = Host::of_peer(stranger, peer);
+    let there = folder.view();
     let end = node.end(QpType::Rc);
     bring_up(&end.qp, &attributes(77), QpState::Rts);
     set_state(&end.qp, QpState::Err);
@@ -81,8 +79,7 @@ fn completions_that_could_not_be_removed_are_gone_before_the_number_is_used_agai
 fn a_queue_pair_breaks_though_its_receives_cannot_be_flushed_now() {
     let folder = Folder::new();
     let node = Node::new(&folder);
-    let (stranger, peer) = folder.stranger();
-    let there = Host::of_peer(stranger, peer);
+    let there = folder.view();
     let end = node.end(QpType::Rc);
     bring_up(&end.qp, &attributes(77), QpState::Rts);
     end.receive(1, 0, 8);
@@ -101,8 +98,7 @@ fn a_queue_pair_breaks_though_its_receives_cannot_be_flushed_now() {
 fn a_sleeper_that_could_not_look_looks_again() {
     let folder = Folder::new();
     let node = Node::new(&folder);
-    let (stranger, peer) = folder.stranger();
-    let there = Host::of_peer(stranger, peer);
+    let there = folder.view();
     let channel = Channel::new(&node.device).unwrap();
     let cq = node.cq(64, Some(&channel), 42);
     let end = node.end_of(QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap(), cq);
