@@ -283,6 +283,7 @@ impl QueuePair {
         if next == QpState::Reset {
             side.ring.clear();
             side.tells_drained = false;
+            // What a stopped peer keeps from being removed is polled, as if the reset had come a little later.
             let _ = self.forget_completions();
         }
         if next == QpState::Sqd && current != QpState::Sqd && side.attributes.en_sqd_async_notify {
