@@ -1,10 +1,16 @@
 //! The opt-in trace, by rdma-core's convention: `VERBS_LOG_LEVEL` (0 none, 1 errors, 2 warnings, 3 information,
-//! 4 debug) and `VERBS_LOG_FILE`, the file that lines are appended to, which a set-user-id
-//! program does not let its caller choose; without a file nothing is written.
+//! 4 debug) and `VERBS_LOG_FILE`, the file that lines are appended to, which a program with more rights than
+//! its caller does not let that choose; without a file nothing is written.
+//!
+//! The file is opened as rdma-core opens it, by `fopen` with `a+`: made where it is missing, links followed, so
+//! that `/dev/stderr` serves. Beyond that, what another user put under a name in `/tmp` must not hurt: see
+//! [`open_file`].
 
 use core::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::OnceLock;
 
 use crate::environment;
@@ -32,13 +38,45 @@ struct Sink {
 static SINK: OnceLock<Option<Sink>> = OnceLock::new();
 
 fn open_sink() -> Option<Sink> {
-    let level = parse_level(std::env::var_os("VERBS_LOG_LEVEL")?.to_str()?);
+    let level = parse_level(environment::harmless("VERBS_LOG_LEVEL")?.to_str()?);
     if level == 0 {
         return None;
     }
-    let path = environment::trusted("VERBS_LOG_FILE")?;
-    let file = OpenOptions::new().append(true).create(true).open(path).ok()?;
+    let file = open_file(&environment::trusted("VERBS_LOG_FILE")?).ok()?;
     Some(Sink { level, file })
+}
+
+/// Opens the log file, making it when it is missing.
+///
+/// Errors: those of `open`; EPERM for a symbolic link that belongs neither to this user nor to root, and for a
+/// file that has more names than this one, by which the trace would end in a file that this user did not mean.
+fn open_file(path: &OsStr) -> io::Result<File> {
+    // Reading too, as rdma-core: a FIFO then needs no other reader, and never gives SIGPIPE. Neither the
+    // opening nor a line waits for one, and no terminal becomes the process's own.
+    let open = |more: i32| {
+        OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY | more)
+            .open(path)
+    };
+    let file = match open(libc::O_NOFOLLOW) {
+        Err(why) if why.raw_os_error() == Some(libc::ELOOP) => {
+            let owner = fs::symlink_metadata(path)?.uid();
+            // SAFETY: reads a number of the process and cannot fail.
+            if owner != 0 && owner != unsafe { libc::geteuid() } {
+                return Err(io::Error::from_raw_os_error(libc::EPERM));
+            }
+            open(0)?
+        }
+        opened => opened?,
+    };
+    let opened = file.metadata()?;
+    if opened.is_file() && opened.nlink() > 1 {
+        return Err(io::Error::from_raw_os_error(libc::EPERM));
+    }
+    Ok(file)
 }
 
 /// A decimal, `0x` hexadecimal or `0` octal number as `strtol` with base 0 reads it, cut to 32 bits: a negative one is
@@ -125,5 +163,77 @@ mod tests {
         {
             assert_eq!(parse_level(text), level, "{text:?}");
         }
+    }
+
+    /// A folder for one test, and a way to open a name in it as the log file; the error's number if that fails.
+    struct Place(std::path::PathBuf);
+
+    impl Place {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("log-test-{name}-{}", std::process::id()));
+            fs::create_dir(&folder).expect("a new folder");
+            Self(folder)
+        }
+        fn path(&self, name: &str) -> std::path::PathBuf {
+            self.0.join(name)
+        }
+        fn append(&self, name: &str, line: &[u8]) -> std::result::Result<(), Option<i32>> {
+            let opened = open_file(self.path(name).as_os_str()).map_err(|why| why.raw_os_error());
+            opened.map(|mut file| file.write_all(line).expect("write"))
+        }
+        fn content(&self, name: &str) -> Vec<u8> {
+            fs::read(self.path(name)).expect("read")
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn lines_are_appended_also_by_a_link_of_ones_own() {
+        let place = Place::new("append");
+        assert_eq!(place.append("a", b"1"), Ok(()));
+        assert_eq!(place.append("a", b"2"), Ok(()));
+        std::os::unix::fs::symlink(place.path("a"), place.path("link")).expect("a link");
+        assert_eq!(place.append("link", b"3"), Ok(()));
+        std::os::unix::fs::symlink(place.path("new"), place.path("to-new")).expect("a link");
+        assert_eq!(place.append("to-new", b"4"), Ok(()));
+        assert_eq!((place.content("a"), place.content("new")), (b"123".to_vec(), b"4".to_vec()));
+        assert_eq!(place.append("no/folder", b""), Err(Some(libc::ENOENT)));
+    }
+
+    #[test]
+    fn a_second_name_of_a_file_is_refused() {
+        let place = Place::new("hard-link");
+        fs::write(place.path("precious"), "x").expect("a file");
+        fs::hard_link(place.path("precious"), place.path("log")).expect("a hard link");
+        assert_eq!(place.append("log", b"1"), Err(Some(libc::EPERM)));
+        assert_eq!(place.content("precious"), b"x");
+    }
+
+    #[test]
+    fn a_fifo_without_a_reader_keeps_nobody_waiting() {
+        let place = Place::new("fifo");
+        let path =
+            std::ffi::CString::new(place.path("log").into_os_string().into_encoded_bytes()).expect("a path");
+        // SAFETY: the path is a C string.
+        assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+        let mut file = open_file(place.path("log").as_os_str()).expect("open");
+        // A pipe holds less than this.
+        let full = file.write_all(&vec![b'x'; 2 << 20]).map_err(|why| why.kind());
+        assert_eq!(full, Err(io::ErrorKind::WouldBlock));
+    }
+
+    #[test]
+    #[ignore = "needs root"]
+    fn another_users_link_is_not_followed() {
+        let place = Place::new("foreign");
+        std::os::unix::fs::symlink(place.path("precious"), place.path("log")).expect("a link");
+        std::os::unix::fs::lchown(place.path("log"), Some(65534), None).expect("root");
+        assert_eq!(place.append("log", b"1"), Err(Some(libc::EPERM)));
+        assert!(!place.path("precious").exists());
     }
 }

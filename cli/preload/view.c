@@ -5,6 +5,11 @@
  * would have. A path under one of three folders is answered from there if it is there; any other call goes on as it
  * came. Nothing is made up here: the folder's files and links are all there is.
  *
+ * A path is walked as the kernel would walk it, name by name, so that `..` never leads out of the view into the folders
+ * around it: above the three folders a path is the kernel's again. Of links, two kinds have a meaning: to /dev/null, which a device
+ * file is here, and those that stand for the kernel's own files, which the kernel is asked for. Whatever else somebody
+ * put there is not shown.
+ *
  * Calls that name a file by its full path are seen, whatever width of file offset they were compiled for. Not seen are
  * paths relative to a folder of the kernel, glob(), and programs that call the kernel without the C library.
  */
@@ -20,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
@@ -33,19 +39,37 @@ static const char *const folders[] = {
 	"/dev/infiniband",
 };
 
+/* What stands above them: real folders of the kernel, so that `..` there may be taken by the letter. */
+static const char *const above[] = { "", "/sys", "/sys/class", "/dev" };
+
 static char view[PATH_MAX];
 static size_t view_length;
 static pthread_once_t looked = PTHREAD_ONCE_INIT;
+
+/* Whether the process has just the rights of who started it, whose the environment is. */
+static int callers_rights(void)
+{
+	return getauxval(AT_SECURE) == 0 && getuid() == geteuid() && getgid() == getegid();
+}
 
 static void look(void)
 {
 	const char *folder = secure_getenv("IRONVERBS_VIEW");
 	size_t length = folder ? strlen(folder) : 0;
+	int before = errno, fd;
+	struct stat st;
 
-	if (length == 0 || length >= sizeof(view) || folder[0] != '/')
+	if (length == 0 || length >= sizeof(view) || folder[0] != '/' || !callers_rights())
 		return;
-	memcpy(view, folder, length + 1);
-	view_length = length;
+	/* Nobody else is to say what this process sees: the folder is the user's or root's, and only the owner writes there. */
+	fd = (int)syscall(SYS_openat, AT_FDCWD, folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 022) == 0 && (st.st_uid == 0 || st.st_uid == geteuid())) {
+		memcpy(view, folder, length + 1);
+		view_length = length;
+	}
+	if (fd >= 0)
+		close(fd);
+	errno = before;
 }
 
 static int is_under(const char *path, const char *folder)
@@ -55,42 +79,132 @@ static int is_under(const char *path, const char *folder)
 	return strncmp(path, folder, length) == 0 && (path[length] == '\0' || path[length] == '/');
 }
 
-/* The bytes that showing `path` needs on the stack; 0 when it is none of those that are shown. */
+/* Whether a path without `.`, `..` and doubled slashes is one of the folders that are shown, or below one. */
+static int is_shown(const char *path)
+{
+	for (size_t at = 0; at < sizeof(folders) / sizeof(folders[0]); at++)
+		if (is_under(path, folders[at]))
+			return 1;
+	return 0;
+}
+
+static int is_above(const char *path)
+{
+	for (size_t at = 0; at < sizeof(above) / sizeof(above[0]); at++)
+		if (strcmp(path, above[at]) == 0)
+			return 1;
+	return 0;
+}
+
+/* The next name in the path behind `*at`, which moves behind it; its length, 0 at the end. */
+static size_t next_name(const char **at, const char **name)
+{
+	*at += strspn(*at, "/");
+	*name = *at;
+	*at += strcspn(*at, "/");
+	return (size_t)(*at - *name);
+}
+
+static int is_dots(const char *name, size_t length, size_t dots)
+{
+	return length == dots && memcmp(name, "..", dots) == 0;
+}
+
+/*
+ * Adds a name to a path of `length` bytes without `.`, `..` and doubled slashes, or takes the last one away; the length then.
+ * There is room for a slash and the name.
+ */
+static size_t step(char *path, size_t length, const char *name, size_t name_length)
+{
+	if (is_dots(name, name_length, 1))
+		return length;
+	if (is_dots(name, name_length, 2)) {
+		while (length > 0 && path[--length] != '/')
+			;
+	} else {
+		path[length++] = '/';
+		memcpy(path + length, name, name_length);
+		length += name_length;
+	}
+	path[length] = '\0';
+	return length;
+}
+
+/* The bytes that showing `path` needs on the stack; 0 when it comes by none of the folders that are shown. */
 static size_t room_for(const char *path)
 {
-	size_t at = 0, room;
+	/* Longer than any path above or of the shown folders. */
+	char front[64] = "";
+	const char *at = path, *name;
+	size_t length = 0, name_length, room;
 
 	if (path == NULL || path[0] != '/')
 		return 0;
-	while (!is_under(path, folders[at]))
-		if (++at == sizeof(folders) / sizeof(folders[0]))
+	while (!is_shown(front)) {
+		name_length = next_name(&at, &name);
+		if (name_length == 0 || length + 1 + name_length >= sizeof(front) || !is_above(front))
 			return 0;
+		length = step(front, length, name, name_length);
+	}
 	pthread_once(&looked, look);
-	room = view_length ? view_length + strlen(path) + 1 : 0;
-	return room <= PATH_MAX ? room : 0;
+	/* The walk asks with a slash behind, and the kernel refuses a path that is too long however much of it is dots. */
+	room = strlen(path);
+	return view_length && room < PATH_MAX && view_length + room + 2 <= PATH_MAX ? view_length + room + 2 : 0;
 }
 
-/* Whether the file at `place` is a link to `path`: it stands there for a file of the kernel, so that a list has it. */
-static int is_kernels(const char *place, const char *path)
+enum thing {
+	FOLDER, /* of the view, or of the kernel above the view */
+	FILE_HERE, /* of the view, and no folder */
+	ELSEWHERE, /* the kernel's, if it is anywhere */
+};
+
+/*
+ * What the view has at `place`, whose end is `path`, of `length` bytes, what it stands for. Asks the kernel itself: the functions for it are
+ * this file's.
+ */
+static __attribute__((noinline)) enum thing look_at(const char *place, char *path, size_t length)
 {
-	char target[PATH_MAX];
-	ssize_t length = syscall(SYS_readlinkat, AT_FDCWD, place, target, sizeof(target));
+	static const char device[] = "/dev/null";
+	char target[sizeof(device)];
+	ssize_t target_length;
+	int folder;
 
-	return length > 0 && (size_t)length == strlen(path) && memcmp(target, path, (size_t)length) == 0;
+	if (!is_shown(path))
+		return is_above(path) ? FOLDER : ELSEWHERE;
+	target_length = syscall(SYS_readlinkat, AT_FDCWD, place, target, sizeof(target));
+	if (target_length >= 0)
+		return target_length == sizeof(device) - 1 && memcmp(target, device, sizeof(device) - 1) == 0 ? FILE_HERE :
+													       ELSEWHERE;
+	if (errno != EINVAL) /* it is not there, or nobody may look */
+		return ELSEWHERE;
+	memcpy(path + length, "/", 2);
+	folder = syscall(SYS_faccessat, AT_FDCWD, place, F_OK) == 0;
+	path[length] = '\0';
+	return folder ? FOLDER : FILE_HERE;
 }
 
-/* The path to use for `path`: its place in the view, written to `place`, or `path` itself. */
-static __attribute__((noinline)) const char *shown(const char *path, char *place, size_t room)
+/*
+ * The path to use for `path`, written to `place`: where it is in the view, or what it is for the kernel. What lies behind a
+ * name that is no folder of the view stays as it was written: there `..` is the kernel's to take, who knows its links.
+ */
+static __attribute__((noinline)) const char *shown(const char *path, char *place)
 {
 	int before = errno;
+	char *walked = place + view_length;
+	const char *at = path, *name;
+	size_t length = 0, name_length;
+	enum thing thing = FOLDER;
 
-	memcpy(place, view, view_length);
-	memcpy(place + view_length, path, room - view_length);
-	/* Asks the kernel itself: access() of this file would come back here. */
-	if (syscall(SYS_faccessat, AT_FDCWD, place, F_OK) != 0 || is_kernels(place, path))
-		place = NULL;
+	memcpy(place, view, view_length + 1);
+	while (thing == FOLDER && (name_length = next_name(&at, &name)) > 0) {
+		length = step(walked, length, name, name_length);
+		thing = look_at(place, walked, length);
+	}
+	strcpy(walked + length, at);
 	errno = before;
-	return place ? place : path;
+	if (thing == FILE_HERE || (thing == FOLDER && is_shown(walked)))
+		return place;
+	return *walked ? walked : "/";
 }
 
 /* The function that this one stands before; looked up once. */
@@ -125,7 +239,7 @@ static void *behind(void **known, const char *name)
 		size_t bytes = room_for(path);                                \
                                                                               \
 		if (bytes > 0)                                                \
-			path = shown(path, alloca(bytes), bytes);             \
+			path = shown(path, alloca(bytes));             \
 		return function ? function arguments : (failure);             \
 	}
 

@@ -3,6 +3,8 @@
 use std::env;
 use std::process::ExitCode;
 
+use softrdma::host::environment::trusted;
+
 use crate::library::{Device, Library};
 use crate::places::Places;
 use crate::{Result, plain};
@@ -17,7 +19,7 @@ pub fn report(places: &Places) -> Result<ExitCode> {
 
 /// The devices of the list, a software device among them.
 pub fn with_software(library: &Library) -> Result<Vec<Device>> {
-    if env::var_os("IRONVERBS_SOFT").is_none_or(|value| value.is_empty() || value == "0") {
+    if trusted("IRONVERBS_SOFT").is_none_or(|value| value.is_empty() || value == "0") {
         // SAFETY: this process has one thread as long as it has not opened a device.
         unsafe { env::set_var("IRONVERBS_SOFT", "1") };
     }

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 
+use softrdma::host::environment::trusted;
 use softrdma::host::folder::{Config, Folder};
 
 use crate::devices::with_software;
@@ -345,7 +346,7 @@ fn yama() -> Option<u32> {
 
 /// Whether the environment tells the device not to consent.
 fn refuses() -> bool {
-    std::env::var_os("IRONVERBS_SOFT_CONSENT").is_some_and(|value| value == "0")
+    trusted("IRONVERBS_SOFT_CONSENT").is_some_and(|value| value == "0")
 }
 
 /// Has a child read from this process's memory, which is not its descendant's: as between any two programs. `consent`: this

@@ -25,6 +25,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use places::Places;
+use softrdma::host::environment;
 
 /// What went wrong, in words for the user.
 type Result<T> = std::result::Result<T, String>;
@@ -93,8 +94,8 @@ What is set for the program:
 Without this command: IRONVERBS_SOFT=1 LD_LIBRARY_PATH=… PROGRAM is enough for most programs; perftest is one of them,
 UCX is not.
 
-Programs that have more rights than their caller (set-user-id, set-group-id, file capabilities) ignore LD_LIBRARY_PATH and
-LD_PRELOAD.";
+Programs that have more rights than their caller (set-user-id, set-group-id, file capabilities) ignore
+all of these.";
 
 const AFTER_HELP: &str = "\
 Environment:
@@ -107,6 +108,15 @@ Environment:
 Processes reach each other that use the same folder and have the same addresses.";
 
 fn main() -> ExitCode {
+    // Before anything is read: it would start programs and load the library beside it with those rights, and
+    // the caller chooses the folder of a hard link.
+    if !environment::callers_rights() {
+        eprintln!(
+            "ironverbs: refuses to run with more rights than its caller has \
+             (set-user-id, set-group-id, file capabilities)"
+        );
+        return ExitCode::FAILURE;
+    }
     let cli = Cli::parse();
     let places = Places::find(cli.libdir);
     let done = match cli.command {

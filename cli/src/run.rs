@@ -6,13 +6,15 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
+use softrdma::host::environment::trusted;
+
 use crate::places::Places;
 use crate::waits::Waits;
 use crate::{Result, Run, plain};
 
 /// Replaces this process by the program.
 pub fn run(places: &Places, run: Run) -> Result<ExitCode> {
-    let devices = devices(&run.device, env::var_os("IRONVERBS_SOFT"));
+    let devices = devices(&run.device, trusted("IRONVERBS_SOFT"));
     let view = view(places, &devices)?;
     let mut preloaded = vec![places.shim()];
     if run.preload {
@@ -22,11 +24,8 @@ pub fn run(places: &Places, run: Run) -> Result<ExitCode> {
     let settings = [
         ("IRONVERBS_SOFT", devices),
         ("IRONVERBS_VIEW", view.into_os_string()),
-        (
-            "LD_LIBRARY_PATH",
-            before(&[places.folder().as_os_str().to_owned()], env::var_os("LD_LIBRARY_PATH")),
-        ),
-        ("LD_PRELOAD", before(&preloaded, env::var_os("LD_PRELOAD"))),
+        ("LD_LIBRARY_PATH", before(&[places.folder().as_os_str().to_owned()], trusted("LD_LIBRARY_PATH"))),
+        ("LD_PRELOAD", before(&preloaded, trusted("LD_PRELOAD"))),
     ];
     if run.print {
         for (name, value) in settings {

@@ -13,6 +13,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
+use softrdma::host::environment::trusted;
 use softrdma::host::folder::{Config, Folder};
 
 use crate::Result;
@@ -45,8 +46,8 @@ pub fn write(places: &Places) -> Result<PathBuf> {
 
 /// The software device's folder, but never one that a group shares: nobody else is to say what a program sees here.
 fn private_folder() -> Result<PathBuf> {
-    let group = std::env::var_os("IRONVERBS_SOFT_GROUP").filter(|group| !group.is_empty());
-    let dir = std::env::var_os("IRONVERBS_SOFT_DIR").filter(|_| group.is_none());
+    let group = trusted("IRONVERBS_SOFT_GROUP").filter(|group| !group.is_empty());
+    let dir = trusted("IRONVERBS_SOFT_DIR").filter(|_| group.is_none());
     let folder = Config::from_values(dir, None).and_then(|config| Folder::open(&config));
     Ok(folder.map_err(|why| why.to_string())?.path().to_owned())
 }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, Once, PoisonError};
 
 use super::{entry, fork, table};
 use crate::abi::verbs::*;
+use crate::environment;
 use crate::errno::{Errno, Result};
 use crate::log::{self, trace};
 use crate::provider::device::{Device, DeviceRef, Found};
@@ -22,7 +23,7 @@ static SETTINGS: Once = Once::new();
 
 /// Set, and not exactly `0`: how rdma-core reads switches in the environment.
 fn switched_on(name: &str) -> bool {
-    std::env::var_os(name).is_some_and(|value| value != "0")
+    environment::harmless(name).is_some_and(|value| value != "0")
 }
 
 /// What the environment and the limits of the process say, looked at before the first list.
@@ -71,7 +72,7 @@ fn refresh(known: &mut Vec<DeviceRef>) -> Result<()> {
     }
     for found in left {
         let name = &found.info().ibdev_name;
-        if std::env::var_os("IBV_SHOW_WARNINGS").is_some() {
+        if environment::harmless("IBV_SHOW_WARNINGS").is_some() {
             log::warn(format_args!("no userspace device-specific driver found for {name}"));
         } else {
             trace!(Info, "{name}: no provider drives it");

@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::entry;
 use crate::abi::verbs::*;
+use crate::environment;
 use crate::errno::{Errno, Result};
 use crate::uverbs::discovery;
 
@@ -167,7 +168,7 @@ fn mapped_page_size(address: usize) -> usize {
 /// Turns protection on: EINVAL once memory has been registered without it, ENOSYS where the kernel cannot do it.
 pub(super) fn initialise() -> Result<()> {
     let mut guard = ranges();
-    let huge_pages = std::env::var_os("RDMAV_HUGEPAGES_SAFE").is_some();
+    let huge_pages = environment::harmless("RDMAV_HUGEPAGES_SAFE").is_some();
     if let Some(ranges) = guard.as_mut() {
         ranges.huge_pages |= huge_pages;
         return Ok(());

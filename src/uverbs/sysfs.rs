@@ -12,8 +12,8 @@ use crate::errno::{Errno, Result};
 /// Longest path that `SYSFS_PATH` may give (bytes).
 const SYSFS_PATH_MAX: usize = 256;
 
-/// Where sysfs is: `SYSFS_PATH` without slashes at its end, or `/sys`. The variable is ignored in a set-user-id program,
-/// and looked at once.
+/// Where sysfs is: `SYSFS_PATH` without slashes at its end, or `/sys`. The variable is ignored by a program
+/// that has more rights than its caller, and looked at once.
 pub fn path() -> &'static CStr {
     static PATH: OnceLock<CString> = OnceLock::new();
     PATH.get_or_init(|| {

@@ -1,8 +1,7 @@
 /*
- * Names a file by every function of the C library that the shim of `ironverbs run` stands before: a file of the view, one
- * that neither the view nor the machine has, and one of the machine. Prints what failed, and counts.
- *
- *   calls PATH-SHOWN-AS-FILE ITS-FOLDER      both under /sys/class/infiniband
+ * Names a file by every function of the C library that the shim of `ironverbs run` stands before: files of the view, of the
+ * machine, of neither, by paths that try to leave the view, by planted links, and by paths that are too long. Prints what
+ * failed, and counts. The functions' names come on standard input; tests/view/run makes the view.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -92,36 +91,94 @@ static enum kind kind_of(const char *name)
 	return strstr(name, "dir") ? FOLDERS : FILES;
 }
 
-int main(int argc, char **argv)
-{
-	/* By kind: in the view, nowhere, on the machine. */
-	const char *paths[3][3] = {
-		{ NULL, "/sys/class/infiniband/nowhere/file", "/etc/passwd" },
-		{ NULL, "/sys/class/infiniband/nowhere", "/etc" },
-		{ "/dev/infiniband/uverbs-soft0", "/dev/infiniband/nowhere", "/proc/self/exe" },
-	};
-	static char too_long[PATH_MAX + 64];
-	char line[128];
-	int passed = 0, failed = 0;
+#define VIEWED "/sys/class/infiniband/soft0/ports"
+#define NOWHERE "ironverbs-secret"
 
-	if (argc != 3)
-		return 2;
-	paths[FILES][0] = argv[1];
-	paths[FOLDERS][0] = argv[2];
+/* Of each kind, in the order of `enum kind`. */
+static const struct {
+	const char *paths[3];
+	int error; /* that there must be; 0: it is found */
+	const char *wrong;
+} cases[] = {
+	{ { VIEWED "/1/state", VIEWED "/1", "/dev/infiniband/uverbs-soft0" }, 0, "does not see the view" },
+	{ { "/sys/class/infiniband/nowhere/file", "/sys/class/infiniband/nowhere", "/dev/infiniband/nowhere" }, ENOENT,
+	  "finds what is not there" },
+	{ { "/etc/passwd", "/etc", "/proc/self/exe" }, 0, "does not see the machine" },
+	/* Names that mean no step, and steps back. */
+	{ { "/sys//class/./infiniband//soft0/./ports/1/state", "//sys/class/infiniband/./soft0/ports/1/.",
+	    "/dev/.//infiniband/./uverbs-soft0" }, 0, "does not see the view by empty names" },
+	{ { "/sys/../sys/class/../class/infiniband/../infiniband/soft0/../soft0/ports/../ports/1/state", VIEWED "/1/..",
+	    "/dev/infiniband/../infiniband/uverbs-soft0" }, 0, "does not see the view by steps back" },
+	{ { "/../sys/class/infiniband/soft0/ports/1/state", "/sys/class/infiniband/soft0/../../infiniband/soft0/ports",
+	    "/../../dev/infiniband/uverbs-soft0" }, 0, "does not see the view by the root" },
+	/* What lies in the view's folder, and beside it, is no path of the kernel. */
+	{ { "/sys/class/infiniband/../../../" NOWHERE "/file", "/sys/class/infiniband/../../../" NOWHERE,
+	    "/dev/infiniband/../../" NOWHERE "/link" }, ENOENT, "leaves the shown folders for the view's own" },
+	{ { "/sys/class/infiniband/soft0/../../../../../" NOWHERE "/file", VIEWED "/../../../../../../" NOWHERE,
+	    "/dev/infiniband/../../../" NOWHERE "/link" }, ENOENT, "leaves the view for the folder around it" },
+	{ { "/sys/class/infiniband/../" NOWHERE "/file", "/sys/class/infiniband/soft0/../../" NOWHERE,
+	    "/dev/infiniband/../" NOWHERE "/link" }, ENOENT, "finds in the view what is not in a shown folder" },
+	{ { "/sys/class/infiniband/../../../etc/passwd", "/sys/class/infiniband/soft0/../../../../etc",
+	    "/dev/infiniband/../../proc/self/exe" }, 0, "does not come back to the machine" },
+	{ { "/sys/class/infiniband/../net/lo/ifindex", "/sys/class/infiniband/soft0/../../net/lo/",
+	    "/sys/class/infiniband/../net/lo" }, 0, "does not come to the kernel's other folders" },
+	/* A link of the kernel leads elsewhere than its name looks. */
+	{ { "/sys/class/net/lo/../../infiniband/soft0/ports/1/state", "/sys/class/net/lo/../../infiniband/soft0",
+	    "/sys/class/infiniband/../net/lo/../../infiniband/uverbs-soft0" }, ENOENT, "takes a link of the kernel for a folder" },
+	/* Links that somebody put there. */
+	{ { "/sys/class/infiniband/planted-file", "/sys/class/infiniband/planted-folder", "/sys/class/infiniband/planted-file" },
+	  ENOENT, "follows a planted link" },
+	{ { "/sys/class/infiniband/planted-folder/passwd", "/sys/class/infiniband/planted-folder/..",
+	    "/sys/class/infiniband/planted-root/proc/self/exe" }, ENOENT, "goes on behind a planted link" },
+	/* A file is no folder. */
+	{ { VIEWED "/1/state/", VIEWED "/1/state", VIEWED "/1/state/" }, ENOTDIR, "takes a file for a folder" },
+	{ { VIEWED "/1/state/../state", VIEWED "/1/state/..", VIEWED "/1/state/../state" }, ENOTDIR, "steps back from a file" },
+	{ { "/dev/infiniband/uverbs-soft0/", "/dev/infiniband/uverbs-soft0/..", "/dev/infiniband/uverbs-soft0/" }, ENOTDIR,
+	  "takes a device for a folder" },
+};
+
+static int passed, failed;
+
+static void result(const char *name, int good, const char *wrong)
+{
+	if (!good)
+		printf("FAILED %s: %s: %s\n", name, wrong, strerror(errno));
+	*(good ? &passed : &failed) += 1;
+}
+
+static void examine(const char *name)
+{
+	static char long_name[PATH_MAX + 64], too_long[2 * PATH_MAX], close_to[PATH_MAX];
+
+	for (size_t at = 0; at < sizeof(cases) / sizeof(cases[0]); at++) {
+		int found = call(name, cases[at].paths[kind_of(name)]);
+		result(name, found ? cases[at].error == 0 : errno == cases[at].error, cases[at].wrong);
+	}
+	strcpy(long_name, "/sys/class/infiniband/");
+	memset(long_name + strlen(long_name), 'x', PATH_MAX - 32);
+	/* Dots count, though there would be room for what is left without them. */
 	strcpy(too_long, "/sys/class/infiniband/");
-	memset(too_long + strlen(too_long), 'x', PATH_MAX - 32);
+	while (strlen(too_long) < PATH_MAX)
+		strcat(too_long, "./");
+	strcat(too_long, "soft0/ports/1/state");
+	/* The kernel would take it; with the view's folder in front it is too long. */
+	strcpy(close_to, "/sys/class/infiniband/");
+	while (strlen(close_to) < PATH_MAX - 8)
+		strcat(close_to, "./");
+	strcat(close_to, "soft0");
+	const char *const paths[] = { long_name, too_long, close_to };
+	for (size_t at = 0; at < 3; at++)
+		result(name, !call(name, paths[at]) && (errno == ENAMETOOLONG || errno == ENOENT), "finds a path that is too long");
+}
+
+int main(void)
+{
+	char line[128];
+
 	/* The shim's symbols. */
 	while (fgets(line, sizeof(line), stdin)) {
 		line[strcspn(line, "\n")] = '\0';
-		const char **path = paths[kind_of(line)];
-		const char *wrong = !call(line, path[0]) ? "does not see the view"
-			: call(line, path[1]) || errno != ENOENT ? "finds what is not there"
-			: !call(line, path[2]) ? "does not see the machine"
-			: call(line, too_long) || (errno != ENAMETOOLONG && errno != ENOENT) ? "finds a path that is too long"
-			: NULL;
-		if (wrong)
-			printf("FAILED %s: %s: %s\n", line, wrong, strerror(errno));
-		*(wrong ? &failed : &passed) += 1;
+		examine(line);
 	}
 	printf("%d passed, %d failed\n", passed, failed);
 	return failed || !passed;

@@ -51,7 +51,7 @@ use std::time::Instant;
 
 use crate::core::transport::LockError;
 use crate::host;
-use crate::host::folder;
+use crate::host::{environment, folder};
 
 use events::Subscribers;
 use progress::Progress;
@@ -85,8 +85,9 @@ impl Settings {
     /// # Errors
     /// [`Error::Host`] and [`Error::Invalid`] when it asks for something impossible.
     pub fn from_env() -> Result<Self> {
-        let copying = std::env::var("IRONVERBS_SOFT_COPY").unwrap_or_default();
-        let copying = Copying::from_name(&copying).ok_or(Error::Invalid("IRONVERBS_SOFT_COPY"))?;
+        let copying = environment::trusted("IRONVERBS_SOFT_COPY").unwrap_or_default();
+        let copying = copying.to_str().and_then(Copying::from_name);
+        let copying = copying.ok_or(Error::Invalid("IRONVERBS_SOFT_COPY"))?;
         Ok(Settings { folder: folder::Config::from_env()?, copying })
     }
 }

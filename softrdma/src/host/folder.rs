@@ -11,7 +11,6 @@
 //! owner may be any member: the kernel lets nobody give a folder to a group in which they are not (root aside), so the
 //! folder's group proves it.
 
-use std::env;
 use std::ffi::{CStr, CString, OsString};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
@@ -33,16 +32,17 @@ pub struct Config {
 }
 
 impl Config {
-    /// What the environment asks for; the defaults are in the module's documentation.
+    /// What the environment asks for; the defaults are in the module's documentation, and hold too for a
+    /// program that has more rights than its caller ([`super::environment`]).
     ///
     /// A group that is not a number is refused, so that a typing mistake does not end in another folder, and so is a relative
     /// path, which processes with other working directories would take for another folder.
     pub fn from_env() -> Result<Self> {
-        Self::from_values(env::var_os("IRONVERBS_SOFT_DIR"), env::var_os("IRONVERBS_SOFT_GROUP"))
+        let trusted = super::environment::trusted;
+        Self::from_values(trusted("IRONVERBS_SOFT_DIR"), trusted("IRONVERBS_SOFT_GROUP"))
     }
 
-    /// As [`Config::from_env`], with the values of both variables from somewhere else: a set-user-id program must not take
-    /// them from its caller.
+    /// As [`Config::from_env`], with the values of both variables from somewhere else.
     pub fn from_values(dir: Option<OsString>, group: Option<OsString>) -> Result<Self> {
         let dir = dir.filter(|d| !d.is_empty());
         let group = group.filter(|g| !g.is_empty());

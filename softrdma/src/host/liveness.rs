@@ -7,10 +7,16 @@
 //! POSIX gives record locks one trap: they are lost when the process closes *any* descriptor of the file. A process
 //! therefore must not close a second descriptor of its own file: [`OwnFiles`] knows them, and [`PeerFile`] keeps such
 //! a descriptor open instead. A program that closes descriptors it does not own loses the lock and counts as dead.
+//!
+//! A process may hold several copies of this library (`dlmopen`, or the same file under two names), each with
+//! its own statics and its own segment. To the kernel they are one holder of record locks, so `F_GETLK` would
+//! call another copy's segment dead, and closing a descriptor of it would make that true. `F_OFD_GETLK` asks
+//! in the name of the open file instead, to which the locks of the asking process are those of another. What
+//! it finds held by this very process stays open.
 
-use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
-use super::error::{Error, Result};
+use super::error::{Error, Result, errno};
 use super::fork::{self, ProcessMutex};
 use super::sys;
 
@@ -39,12 +45,18 @@ pub(crate) fn declare(fd: RawFd) -> Result<()> {
 /// The process that declared the file its own, or `None` when it is dead.
 ///
 /// The number is the process id in the caller's PID namespace; 0 or less when it cannot be seen from there.
-/// A process's own declaration is not reported to itself: use [`PeerFile`].
 pub(crate) fn owner(fd: RawFd) -> Result<Option<libc::pid_t>> {
     let mut lock = byte(ALIVE);
-    // SAFETY: F_GETLK reads and writes the struct given.
-    if unsafe { libc::fcntl(fd, libc::F_GETLK, &mut lock) } != 0 {
-        return Err(Error::last("fcntl"));
+    // Kernels that others wrote may have record locks alone: then another copy's segment is not known for
+    // what it is.
+    for question in [libc::F_OFD_GETLK, libc::F_GETLK] {
+        // SAFETY: either reads and writes the struct given.
+        if unsafe { libc::fcntl(fd, question, &mut lock) } == 0 {
+            break;
+        }
+        if question == libc::F_GETLK || errno() != libc::EINVAL {
+            return Err(Error::last("fcntl"));
+        }
     }
     Ok((lock.l_type != libc::F_UNLCK as i16).then_some(lock.l_pid))
 }
@@ -57,8 +69,38 @@ pub(crate) fn become_reaper(fd: RawFd) -> bool {
     unsafe { libc::fcntl(fd, libc::F_OFD_SETLK, &byte(REAPER)) == 0 }
 }
 
-/// Device, inode, fork token and descriptor of the files that this process declared.
-static OWN_FILES: ProcessMutex<Vec<(u64, u64, u64, RawFd)>> = ProcessMutex::new(Vec::new());
+/// A file that this process declared, or another copy of the library in it.
+struct OwnFile {
+    dev: u64,
+    ino: u64,
+    /// Of the process that remembered it.
+    token: u64,
+    fd: RawFd,
+    /// Nobody uses the descriptor: it must only not be closed.
+    kept: bool,
+}
+
+impl OwnFile {
+    fn new(fd: RawFd, kept: bool) -> Result<Self> {
+        let st = sys::stat(fd)?;
+        Ok(OwnFile { dev: st.st_dev, ino: st.st_ino, token: fork::token()?, fd, kept })
+    }
+
+    fn is(&self, st: &libc::stat) -> bool {
+        (self.dev, self.ino) == (st.st_dev, st.st_ino)
+    }
+
+    /// Whether the descriptor is there for nothing: the copy of the library that declared the file has given
+    /// it up.
+    fn is_over(&self, token: u64) -> bool {
+        self.kept
+            && self.token == token
+            && sys::stat(self.fd).is_ok_and(|st| self.is(&st) && st.st_nlink == 0)
+            && matches!(owner(self.fd), Ok(None))
+    }
+}
+
+static OWN_FILES: ProcessMutex<Vec<OwnFile>> = ProcessMutex::new(Vec::new());
 
 /// The files this process declared its own.
 pub(crate) struct OwnFiles;
@@ -66,8 +108,7 @@ pub(crate) struct OwnFiles;
 impl OwnFiles {
     /// Remembers a file, before it is declared.
     pub(crate) fn add(fd: RawFd) -> Result<()> {
-        let st = sys::stat(fd)?;
-        OWN_FILES.lock()?.push((st.st_dev, st.st_ino, fork::token()?, fd));
+        OWN_FILES.lock()?.push(OwnFile::new(fd, false)?);
         Ok(())
     }
 
@@ -76,21 +117,38 @@ impl OwnFiles {
         if let Ok(st) = sys::stat(fd)
             && let Ok(mut list) = OWN_FILES.lock()
         {
-            list.retain(|f| (f.0, f.1) != (st.st_dev, st.st_ino));
+            list.retain(|file| !file.is(&st));
         }
+    }
+
+    /// Keeps open a descriptor whose closing would drop a declaration of this process, and closes those that
+    /// were kept for what is over by now.
+    fn keep(fd: OwnedFd) {
+        // Whatever fails, it is not closed.
+        let file = OwnFile::new(fd.into_raw_fd(), true);
+        let (Ok(file), Ok(mut list)) = (file, OWN_FILES.lock()) else { return };
+        list.retain(|old| {
+            let over = old.is_over(file.token);
+            if over {
+                // SAFETY: the descriptor still means the file that was kept, and only this list knows it.
+                drop(unsafe { OwnedFd::from_raw_fd(old.fd) });
+            }
+            !over
+        });
+        list.push(file);
     }
 
     /// Whether the file is this process's own.
     pub(crate) fn has(st: &libc::stat) -> bool {
         let (Ok(list), Ok(token)) = (OWN_FILES.lock(), fork::token()) else { return true };
-        list.iter().any(|f| (f.0, f.1, f.2) == (st.st_dev, st.st_ino, token))
+        list.iter().any(|file| file.is(st) && file.token == token)
     }
 
     /// The descriptor by which this process declared the file, as long as it means it.
     pub(crate) fn descriptor(st: &libc::stat) -> Option<RawFd> {
         let (list, token) = (OWN_FILES.lock().ok()?, fork::token().ok()?);
-        let own = list.iter().find(|f| (f.0, f.1, f.2) == (st.st_dev, st.st_ino, token))?;
-        sys::stat(own.3).is_ok_and(|now| (now.st_dev, now.st_ino) == (own.0, own.1)).then_some(own.3)
+        let own = list.iter().find(|file| file.is(st) && file.token == token)?;
+        sys::stat(own.fd).is_ok_and(|now| own.is(&now)).then_some(own.fd)
     }
 }
 
@@ -133,11 +191,12 @@ impl PeerFile {
 
 impl Drop for PeerFile {
     fn drop(&mut self) {
-        if self.own
-            && let Some(fd) = self.fd.take()
-        {
-            // Closing it would drop the declaration of life.
-            let _ = fd.into_raw_fd();
+        let Some(fd) = self.fd.take() else { return };
+        // Asked now: until its file has a name, another copy of the library may declare it after it was
+        // opened here.
+        // SAFETY: getpid reads a number of the process and cannot fail.
+        if self.own || owner(fd.as_raw_fd()) == Ok(Some(unsafe { libc::getpid() })) {
+            OwnFiles::keep(fd);
         }
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | [`environment`] | variables, and whether the process may believe them |
 //! | [`folder`] | the folder: found, made, verified |
 //! | [`slot`] | names in it: claimed by the living, taken from the dead |
 //! | `liveness` | who lives: a record lock that the kernel drops at any death |
@@ -38,6 +39,7 @@ pub mod alloc;
 pub mod atomics;
 pub mod bell;
 pub mod copy;
+pub mod environment;
 pub mod error;
 pub mod ferry;
 pub mod folder;

@@ -4,6 +4,7 @@ use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use softrdma::device::{Device, Settings};
+use softrdma::host::folder::Config;
 
 use super::convert::refused;
 use super::{gids, identity, port};
@@ -32,7 +33,7 @@ pub fn engine() -> Result<Arc<Device>> {
     let engine = match shared.upgrade().filter(|engine| engine.is_mine()) {
         Some(engine) => engine,
         None => {
-            let folder = identity::folder().map_err(|error| refused(error.into()))?;
+            let folder = Config::from_env().map_err(|error| refused(error.into()))?;
             let engine = Device::open(&Settings { folder, copying: identity::copying() }).map_err(refused)?;
             *shared = Arc::downgrade(&engine);
             engine

@@ -6,14 +6,13 @@
 //! | `IRONVERBS_SOFT=N`, up to 16 | `soft0` to `soft(N-1)`; `1` is the usual one |
 //! | `IRONVERBS_SOFT=NAME,…` | devices of these names |
 //!
-//! The switch itself opens no file, so a set-user-id program honours it too. The folder in which processes meet, and how they
-//! copy, is not for the caller to say of a program that has more rights ([`crate::environment::secure`]).
+//! A program that has more rights than its caller has none ([`environment`]): the device would make files with
+//! those rights, and let the caller's other processes reach into the program's queues.
 
 use core::ffi::CStr;
 use std::ffi::OsStr;
 
 use softrdma::device::Copying;
-use softrdma::host::folder::Config;
 
 use super::gids;
 use crate::environment;
@@ -25,7 +24,7 @@ const DEVICES_MAX: usize = 16;
 
 /// The software devices that the environment asks for. A name that a device of the kernel has already stays that device's.
 pub fn devices(of_the_kernel: &[DeviceInfo]) -> Vec<DeviceInfo> {
-    let Some(value) = std::env::var_os("IRONVERBS_SOFT") else {
+    let Some(value) = environment::trusted("IRONVERBS_SOFT") else {
         return Vec::new();
     };
     let Some(names) = names(&value) else {
@@ -67,13 +66,6 @@ fn names(value: &OsStr) -> Option<Vec<String>> {
     (names.len() <= DEVICES_MAX).then_some(names)
 }
 
-/// Where the processes of the device meet; a program with more rights than its caller keeps to the folder of its user.
-pub fn folder() -> softrdma::host::Result<Config> {
-    let (dir, group) =
-        (environment::secure("IRONVERBS_SOFT_DIR"), environment::secure("IRONVERBS_SOFT_GROUP"));
-    Config::from_values(dir, group)
-}
-
 /// How payload travels: `IRONVERBS_SOFT_COPY`, and `IRONVERBS_SOFT_CONSENT`.
 ///
 /// The device consents to copies by the user's other processes, where Yama's `ptrace_scope` 1 makes them ask: who wants the
@@ -81,13 +73,13 @@ pub fn folder() -> softrdma::host::Result<Config> {
 /// user are let in by it too, so a program with more rights than its caller does not consent, nor does anybody with
 /// `IRONVERBS_SOFT_CONSENT=0`; payload then takes the other way.
 pub fn copying() -> Copying {
-    let value = environment::secure("IRONVERBS_SOFT_COPY").unwrap_or_default();
+    let value = environment::trusted("IRONVERBS_SOFT_COPY").unwrap_or_default();
     let wanted = value.to_str().and_then(Copying::from_name).unwrap_or_else(|| {
         log::warn(format_args!("IRONVERBS_SOFT_COPY is neither auto nor ferry: auto"));
         Copying::Auto
     });
-    let consents = environment::only_callers_rights()
-        && std::env::var_os("IRONVERBS_SOFT_CONSENT").is_none_or(|value| value != "0");
+    let consents = environment::callers_rights()
+        && environment::trusted("IRONVERBS_SOFT_CONSENT").is_none_or(|value| value != "0");
     if wanted == Copying::Auto && !consents { Copying::NoConsent } else { wanted }
 }
 

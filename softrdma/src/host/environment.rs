@@ -1,0 +1,60 @@
+//! Variables of the environment, and whether this process may believe them. Nobody else reads the environment:
+//! docs/environment.md lists each variable with the function it is read by.
+//!
+//! A program with set-user-id or set-group-id bits or file capabilities has rights that its caller lacks, while
+//! its environment is the caller's. What then decides is the kernel's own word, `AT_SECURE`, which also the
+//! loader and `secure_getenv` go by, and which a security module may set (a domain transition of SELinux, for
+//! example). It stays for the life of the program, also after that gave its rights back. Besides, real and
+//! effective ids must agree, as rdma-core asks of user ids: a process that acts for somebody else in between
+//! takes no orders from either.
+
+use std::env;
+use std::ffi::OsString;
+
+/// A variable that names code, files or devices, or says who reaches the process; None where the process has
+/// rights that its caller lacks.
+pub fn trusted(name: &str) -> Option<OsString> {
+    // The ids are asked for only where there is a variable, to save the system calls.
+    env::var_os(name).filter(|_| callers_rights())
+}
+
+/// A variable that is a switch or a number, and moves nothing but what this process itself does within its own
+/// memory and its standard error: whoever called a program may set it, whatever rights the program has.
+pub fn harmless(name: &str) -> Option<OsString> {
+    env::var_os(name)
+}
+
+/// Whether the process has just the rights of who started it.
+pub fn callers_rights() -> bool {
+    // SAFETY: reads a word that the kernel left for the process; the others read numbers of the process and
+    // cannot fail.
+    unsafe {
+        libc::getauxval(libc::AT_SECURE) == 0
+            && libc::getuid() == libc::geteuid()
+            && libc::getgid() == libc::getegid()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::in_child;
+    use super::*;
+
+    #[test]
+    fn a_variable_is_there_or_not() {
+        assert!(callers_rights());
+        assert_eq!(trusted("PATH"), env::var_os("PATH"));
+        assert_eq!(trusted("IRONVERBS_NO_SUCH_VARIABLE"), None);
+        assert_eq!(harmless("PATH"), env::var_os("PATH"));
+    }
+
+    #[test]
+    #[ignore = "needs root"]
+    fn ids_that_differ_are_not_the_callers() {
+        const OTHER: u32 = 65534;
+        // SAFETY: plain system calls of a child that has one thread and ends.
+        assert_eq!(in_child(|| unsafe { libc::seteuid(OTHER) } == 0 && trusted("PATH").is_none()), 0);
+        // SAFETY: as above.
+        assert_eq!(in_child(|| unsafe { libc::setegid(OTHER) } == 0 && trusted("PATH").is_none()), 0);
+    }
+}
