@@ -78,6 +78,7 @@ fn main() {
             Err(_) => std::thread::sleep(Duration::from_millis(1)),
         }
     };
+    let image = peer.image().unwrap();
     let me = Segment::create(folder.clone()).unwrap();
     let mut source = vec![1u8; LEN as usize];
     let from = source.as_mut_ptr() as u64;
@@ -94,7 +95,7 @@ fn main() {
             let direct = median(turns, || {
                 let (here, there) = ([Span { addr: from, len: bytes }], [Span { addr: there, len: bytes }]);
                 // SAFETY: as above.
-                unsafe { copy::transfer(child, direction, &here, &there) }.unwrap();
+                unsafe { copy::transfer(&image, direction, &here, &there) }.unwrap();
             });
             say(&format!("direct {name}"), bytes, direct);
             say(&format!("ferry {name}"), bytes, median(turns, || ferry(purpose, bytes).unwrap()));

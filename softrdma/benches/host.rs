@@ -187,12 +187,20 @@ fn bells(dir: &Path, me: &Arc<Segment>) {
 fn copies(me: &Arc<Segment>) {
     let len = 1 << 20;
     let target = shared(len) as u64;
-    let child = Child::start(|| {
+    let _child = Child::start(|| {
+        let _segment = Segment::create(me.folder().clone()).unwrap();
         loop {
             // SAFETY: sleeps until a signal.
             unsafe { libc::pause() };
         }
     });
+    let peer = loop {
+        match Peer::open(me.folder(), me.owner().slot() + 1) {
+            Ok(peer) => break peer,
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    let image = peer.image().unwrap();
     let mut source = vec![1u8; len];
     let from = source.as_mut_ptr() as u64;
     for (bytes, turns) in [(8u64, 20_000), (4096, 20_000), (65536, 5000), (1 << 20, 300)] {
@@ -200,7 +208,7 @@ fn copies(me: &Arc<Segment>) {
             let ns = median(turns, |_| {
                 let (here, there) = ([Span { addr: from, len: bytes }], [Span { addr: target, len: bytes }]);
                 // SAFETY: the ranges are `source` and the child's mapping, which nobody else uses.
-                unsafe { transfer(child.0, direction, &here, &there) }.unwrap();
+                unsafe { transfer(&image, direction, &here, &there) }.unwrap();
             });
             say(&format!("copy: {name} {bytes} bytes, {:.1} GB/s", bytes as f64 / ns), ns);
         }
@@ -216,7 +224,7 @@ fn copies(me: &Arc<Segment>) {
                     me.owner(),
                     &**me,
                     LIMIT,
-                    child.0,
+                    &image,
                     target,
                     atomics::Operation::FetchAdd(1),
                 )
@@ -262,17 +270,17 @@ fn keys(me: &Arc<Segment>) {
         access: Access::REMOTE_WRITE,
     };
     let all: Vec<u32> = (0..1000).map(|_| keys.add(&Entry { key, base: 4096 }).unwrap()).collect();
-    let table = me.root(keys::ROOT).unwrap().load(Ordering::Relaxed);
+    let table = keys::Table::shared(me);
     say(
         "keys: lookup (1000 keys)",
         median(100_000, |n| {
-            assert!(keys::lookup(me.memory(), table, all[n as usize % 1000]).is_ok());
+            assert!(table.lookup(all[n as usize % 1000]).is_ok());
         }),
     );
     say(
         "keys: pin, lookup, unpin",
         median(100_000, |n| {
-            drop(keys::pin(me.memory(), table, all[n as usize % 1000], me.owner(), &**me).unwrap());
+            drop(table.pin(all[n as usize % 1000], me.owner(), &**me).unwrap());
         }),
     );
     say(

@@ -170,8 +170,8 @@ fn go_on<T: Transport>(
 fn visit(stage: &Stage, peer: Peer, key: u32, index: u32) {
     let _ = probe(&peer);
     let me = &stage.me;
-    let _ = keys::lookup(peer.memory(), peer.root(keys::ROOT).unwrap(), key);
-    drop(keys::pin(peer.memory(), peer.root(keys::ROOT).unwrap(), key, me.owner(), &**me));
+    let _ = keys::Table::of(&peer).lookup(key);
+    drop(keys::Table::of(&peer).pin(key, me.owner(), &**me));
     drop(Rope::find(&stage.folder, peer.owner(), index));
     let host = Host::of_peer(me.clone(), Arc::new(peer)).with_limit(Duration::from_millis(15));
     let completion = Completion {

@@ -5,7 +5,6 @@
 //! later is another one.
 
 use std::cell::Cell;
-use std::time::Duration;
 
 use crate::core::completion::{Completion, wanted, wants};
 use crate::core::deliver::{Deliver, Delivered};
@@ -19,19 +18,15 @@ use crate::core::transport::{LockError, Operation as Locks, Transport as _, run}
 use crate::core::verbs::{Access, Opcode, QpState, QpType, Status};
 use crate::host::atomics::Operation;
 use crate::host::ferry::{Piece, Purpose};
-use crate::host::keys::{self, Entry, Lookup};
-use crate::host::objects::{Held, LOCK_LIMIT, View};
+use crate::host::keys::{Entry, Lookup};
+use crate::host::objects::{Held, View};
 
 use super::attributes::{QP_WORDS, QpAttributes, load};
-use super::payload::{self, Gathered, STAGED};
+use super::payload::{self, Gathered, STAGED, Use};
 use super::peers::Remote;
 use super::route::{Initiator, Route};
 use super::site::{Site, now};
 use super::wr::{Data, Wr};
-
-/// How long the users of a window are waited for that is bound anew or invalidated: a long payload may be on its way. One that
-/// takes longer, because its sender was stopped, is an error of the request that waits.
-const LIMIT: Duration = LOCK_LIMIT;
 
 /// Carries out one request now; never waits for anything but short locks.
 pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
@@ -220,7 +215,7 @@ impl Call<'_> {
                     }
                 }
                 Want::Move(payload) => {
-                    let moved = self.move_bytes(remote, &target, &payload, entry.as_ref());
+                    let moved = self.move_bytes(remote, &target, &payload, pin.as_ref());
                     if moved == Err(MoveError::Gone) && remote.overhears(queues.cq) {
                         // It may sleep for this queue's next event. A bell for nothing is one too many for a program that
                         // looks at the descriptor first, so it is not rung again for each try.
@@ -229,7 +224,7 @@ impl Call<'_> {
                     respond.moved(view, moved);
                 }
                 Want::Invalidate(key) => {
-                    keys::invalidate(remote.memory(), remote.keys(), key);
+                    remote.keys().invalidate(key);
                 }
                 Want::Done(outcome) => return Ok(outcome),
             }
@@ -242,22 +237,22 @@ impl Call<'_> {
         remote: &Remote,
         target: &Target,
         payload: &Payload,
-        entry: Option<&Entry>,
+        used: Option<&Use<'_>>,
     ) -> Result<(), MoveError> {
         let memory = match payload {
             Payload::Receive(receive) => {
                 let header = if target.qp_type == QpType::Ud { GRH_BYTES } else { 0 };
-                let used = self.incoming.length + header;
-                return payload::into_receive(self.site, remote, self.wr, target.receive_pd, receive, used);
+                let length = self.incoming.length + header;
+                return payload::into_receive(self.site, remote, self.wr, target.receive_pd, receive, length);
             }
             Payload::Remote(memory) => memory,
         };
-        let Some(entry) = entry.filter(|_| self.incoming.length > 0) else { return Ok(()) };
-        let piece =
-            Piece { key: self.rkey, addr: entry.translate(self.incoming.addr), len: self.incoming.length };
+        let Some(used) = used.filter(|_| self.incoming.length > 0) else { return Ok(()) };
+        let addr = used.entry.translate(self.incoming.addr);
+        let piece = Piece { key: self.rkey, addr, len: self.incoming.length };
         let copy = |purpose| {
             payload::with_local(self.site, self.wr, |here| {
-                payload::transfer(self.site, remote, purpose, here, &[piece])
+                payload::transfer_used(self.site, remote, purpose, used, here, piece)
             })
         };
         match memory {
@@ -272,14 +267,14 @@ impl Call<'_> {
                     Opcode::CmpAndSwp => Operation::CompareSwap { compare: compare_add, swap },
                     _ => Operation::FetchAdd(compare_add),
                 };
-                let before = payload::atomic(self.site, remote, piece, operation)?;
+                let before = payload::atomic(self.site, remote, used, piece, operation)?;
                 let Data::Sges(sges) = self.wr.data else { return Err(MoveError::Sender) };
                 payload::answer(self.site, sges, before)
             }
             Memory::AtomicWrite => {
                 let value = self.payload.and_then(|bytes| bytes.try_into().ok()).ok_or(MoveError::Sender)?;
                 let operation = Operation::Write(u64::from_ne_bytes(value));
-                payload::atomic(self.site, remote, piece, operation).map(|_| ())
+                payload::atomic(self.site, remote, used, piece, operation).map(|_| ())
             }
         }
     }
@@ -295,12 +290,8 @@ fn local_invalidate(site: &Site, from: &Initiator, key: u32) -> Outcome {
         return Outcome::Local(Status::MwBindErr);
     }
     // Who found it valid before is done with it afterwards.
-    if is_unused(site, key) { Outcome::Done(0) } else { Outcome::Local(Status::MwBindErr) }
-}
-
-/// Waits for the users of a window that is not valid any more; whether there are none.
-fn is_unused(site: &Site, key: u32) -> bool {
-    site.keys.wait_unused(key, &*site.segment, LIMIT) == Ok(true)
+    let ended = site.keys.end_use(key, &*site.segment).is_ok();
+    if ended { Outcome::Done(0) } else { Outcome::Local(Status::MwBindErr) }
 }
 
 /// Binds an own window (IBA §10.6.7.2).
@@ -334,7 +325,7 @@ fn bind(site: &Site, from: &Initiator, wish: &BindWindow) -> Outcome {
         }
     }
     // Who uses it as it was is done first: also where a peer invalidated it.
-    if !is_unused(site, wish.window)
+    if site.keys.end_use(wish.window, &*site.segment).is_err()
         || site.keys.change(wish.window, wish.key8, &Entry { key, base }).is_err()
     {
         return refused;

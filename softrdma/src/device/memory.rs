@@ -12,9 +12,6 @@ use crate::host::keys::Entry;
 
 use super::{Device, Error, LIMITS, Result};
 
-/// How long one look at the users of a key lasts; it is looked again until none is left.
-const WAIT: Duration = Duration::from_secs(1);
-
 /// A registered memory region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {
@@ -130,12 +127,12 @@ impl Device {
         let changed = self.site.keys.change(lkey, lkey as u8, &after);
         self.release_pd(if changed.is_ok() { before.key.pd } else { after.key.pd });
         let key = changed?;
-        self.wait_unused(lkey)?;
+        self.end_use(lkey)?;
         self.wait_for_windows(lkey)?;
         Ok(Region { lkey: key, rkey: key })
     }
 
-    /// Ends a region, and waits until no peer uses it any more.
+    /// Ends a region, and waits until no peer uses it any more: at most some seconds, after which those who do are kept out.
     ///
     /// # Errors
     /// [`Error::Busy`] while a window is bound to it; [`Error::Invalid`] when there is none.
@@ -169,16 +166,15 @@ impl Device {
     }
 
     fn end_key(&self, key: u32) -> Result<()> {
-        if !self.site.keys.remove(key, &*self.site.segment, WAIT)? {
-            self.wait_unused(key)?;
+        if !self.site.keys.remove(key, &*self.site.segment, Duration::ZERO)? {
+            self.end_use(key)?;
         }
         Ok(())
     }
 
-    /// Waits until nobody uses a key any more that was removed or changed.
-    fn wait_unused(&self, key: u32) -> Result<()> {
-        while !self.site.keys.wait_unused(key, &*self.site.segment, WAIT)? {}
-        Ok(())
+    /// Waits until nobody uses a key any more that was removed or changed, or can use it any more.
+    fn end_use(&self, key: u32) -> Result<()> {
+        Ok(self.site.keys.end_use(key, &*self.site.segment)?)
     }
 
     /// Waits for those who still use a region by windows that were bound to it: a window that a peer invalidated, or whose
@@ -186,7 +182,7 @@ impl Device {
     fn wait_for_windows(&self, lkey: u32) -> Result<()> {
         let on_region = |window: &&Window| window.region == Some(lkey);
         let keys: Vec<u32> = self.windows().0.values().filter(on_region).map(|window| window.rkey).collect();
-        keys.into_iter().try_for_each(|key| self.wait_unused(key))
+        keys.into_iter().try_for_each(|key| self.end_use(key))
     }
 
     /// A new window, not bound; its key.

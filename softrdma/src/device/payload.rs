@@ -8,14 +8,15 @@
 use std::time::Duration;
 
 use crate::core::completion::{STAGE_WORDS, Staged};
+use crate::core::keys::Kind;
 use crate::core::keys::check_local;
 use crate::core::receive::{MAX_SGE, ReceiveRequest, Sge};
 use crate::core::respond::MoveError;
 use crate::core::responder::GRH_BYTES;
 use crate::host::atomics::{self, Failure, Operation};
-use crate::host::copy::{self, Direction, Fault, Span};
+use crate::host::copy::{self, Direction, Fault, Image, Span};
 use crate::host::ferry::{self, Local, Piece, Purpose};
-use crate::host::keys::{self, Entry, InUse, Keys, Lookup, Pin};
+use crate::host::keys::{Entry, InUse, Keys, Lookup, Pin};
 
 use super::peers::Remote;
 use super::site::Site;
@@ -237,38 +238,58 @@ pub(super) fn answer(site: &Site, sges: &[Sge], value: u64) -> Result<(), MoveEr
     Ok(())
 }
 
-/// Looks a key of the target up and keeps its memory in place while the pin lives.
-pub(super) fn pin<'a>(site: &Site, remote: &'a Remote, key: u32) -> Result<Pin<'a>, Lookup> {
+/// A key of the target in use: its memory stays in place, or nothing is moved to it and from it any more.
+#[derive(Debug)]
+pub(super) struct Use<'a> {
+    /// The entry, as it was looked up.
+    pub(super) entry: Entry,
+    /// The target as it was before that.
+    image: Option<Image>,
+    _kept: Kept<'a>,
+}
+
+#[derive(Debug)]
+#[allow(dead_code, reason = "what counts is that it is dropped")]
+enum Kept<'a> {
+    Peer(Pin<'a>),
+    Own(InUse<'a>),
+}
+
+/// Looks a key of the target up and keeps its memory in place while the answer lives.
+pub(super) fn pin<'a>(site: &'a Site, remote: &'a Remote, key: u32) -> Result<Use<'a>, Lookup> {
+    // First the image, then the key: an owner that waits no longer makes the image useless after it ended the key.
+    let image = remote.direct();
+    if remote.is_own() {
+        let (entry, in_use) = site.keys.hold(key).ok_or(Lookup::NoKey)?;
+        let entry = believed(remote, key, entry)?;
+        return Ok(Use { entry, image, _kept: Kept::Own(in_use) });
+    }
     let mut tries = 0;
     loop {
-        match keys::pin(remote.memory(), remote.keys(), key, site.segment.owner(), &*site.segment) {
+        match remote.keys().pin(key, site.segment.owner(), &*site.segment) {
             Err(Lookup::Busy) if tries < 100 => {
                 tries += 1;
                 std::thread::yield_now();
             }
-            other => {
-                let mut pin = other?;
-                pin.entry = believed(site, remote, key, pin.entry)?;
-                return Ok(pin);
-            }
+            other => return other.map(|pin| Use { entry: pin.entry, image, _kept: Kept::Peer(pin) }),
         }
     }
 }
 
 /// Looks a key of the target up.
 pub(super) fn lookup(site: &Site, remote: &Remote, key: u32) -> Result<Entry, Lookup> {
-    let shared = keys::lookup(remote.memory(), remote.keys(), key)?;
-    believed(site, remote, key, shared)
+    if remote.is_own() {
+        return believed(remote, key, site.keys.local(key).ok_or(Lookup::NoKey)?);
+    }
+    remote.keys().lookup(key)
 }
 
-/// What to go by where the target's segment has this entry. Its own keys this process knows from its private books: what
-/// stands in the segment, where peers write, may take rights away and gives none.
-fn believed(site: &Site, remote: &Remote, key: u32, shared: Entry) -> Result<Entry, Lookup> {
-    if !remote.is_own() {
-        return Ok(shared);
+/// What to go by where the own private books have this entry: what stands in the segment, where peers invalidate windows, may
+/// take rights away and gives none.
+fn believed(remote: &Remote, key: u32, mut own: Entry) -> Result<Entry, Lookup> {
+    if let Kind::Window2 { .. } = own.key.kind {
+        own.key.valid &= remote.keys().lookup(key)?.key.valid;
     }
-    let mut own = site.keys.local(key).ok_or(Lookup::NoKey)?;
-    own.key.valid &= shared.key.valid;
     Ok(own)
 }
 
@@ -299,7 +320,7 @@ fn scatter<const MOST: usize>(
     used: u64,
     here: &[Span],
 ) -> Result<(), MoveError> {
-    let mut pins: [Option<(u32, Pin<'_>)>; MOST] = [const { None }; MOST];
+    let mut pins: [Option<(u32, Use<'_>)>; MOST] = [const { None }; MOST];
     let mut there = [Piece { key: 0, addr: 0, len: 0 }; MOST];
     let mut count = 0;
     let mut left = used;
@@ -326,7 +347,24 @@ fn scatter<const MOST: usize>(
         count += 1;
         left -= len;
     }
-    transfer(site, remote, Purpose::Receive, here, &there[..count])
+    let first = pins.iter().map_while(Option::as_ref).next();
+    let image = first.map_or_else(|| remote.direct(), |(_, pin)| pin.image);
+    let held = |entry: &Entry, key| lookup(site, remote, key).as_ref() == Ok(entry);
+    let unchanged = || pins.iter().map_while(Option::as_ref).all(|(key, pin)| held(&pin.entry, *key));
+    transfer(site, remote, Purpose::Receive, image, &unchanged, here, &there[..count])
+}
+
+/// Moves bytes between the own process and memory of a key that is in use.
+pub(super) fn transfer_used(
+    site: &Site,
+    remote: &Remote,
+    purpose: Purpose,
+    used: &Use<'_>,
+    here: &[Span],
+    piece: Piece,
+) -> Result<(), MoveError> {
+    let unchanged = || lookup(site, remote, piece.key) == Ok(used.entry);
+    transfer(site, remote, purpose, used.image, &unchanged, here, &[piece])
 }
 
 /// What a lookup that failed means for a payload.
@@ -337,12 +375,42 @@ pub(super) fn why(lookup: Lookup) -> MoveError {
     }
 }
 
+/// Calls of the kernel for one copy, or atomic operation, to a target whose image changes all the time.
+const IMAGES: u32 = 3;
+
+/// Does something to the target's memory, whose keys are in use, and to its image of before they were looked up. When the
+/// target let nobody in any more by that, they are looked up anew: to find them `unchanged` by another image is as good.
+#[inline]
+fn reach<T>(
+    remote: &Remote,
+    image: Image,
+    unchanged: &dyn Fn() -> bool,
+    mut act: impl FnMut(&Image) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    let mut image = image;
+    for _ in 1..IMAGES {
+        match act(&image) {
+            Err(Fault::Replaced) => {
+                let before = image;
+                image = remote.direct().filter(|image| *image != before).ok_or(Fault::Replaced)?;
+                if !unchanged() {
+                    return Err(Fault::Replaced);
+                }
+            }
+            other => return other,
+        }
+    }
+    act(&image)
+}
+
 /// Moves bytes between the own process and another, or within the own: by the kernel, else through shared memory with the
-/// other's help.
-pub(super) fn transfer(
+/// other's help. `image` is what [`Remote::direct`] said before the keys were looked up.
+fn transfer(
     site: &Site,
     remote: &Remote,
     purpose: Purpose,
+    image: Option<Image>,
+    unchanged: &dyn Fn() -> bool,
     here: &[Span],
     there: &[Piece],
 ) -> Result<(), MoveError> {
@@ -357,11 +425,12 @@ pub(super) fn transfer(
         many.iter_mut().zip(there).for_each(|(to, piece)| *to = span(piece));
         &many[..there.len().min(MAX_SGE)]
     };
-    if let Some(pid) = remote.direct()? {
+    if let Some(image) = image {
         // SAFETY: what is overwritten was given to the device for it: the caller looked its key up.
-        match unsafe { copy::transfer(pid, direction, here, spans) } {
+        let copy = |image: &Image| unsafe { copy::transfer(image, direction, here, spans) };
+        match reach(remote, image, unchanged, copy) {
             Err(Fault::Denied) => remote.close(),
-            other => return other.map_err(failed),
+            other => return other.map_err(|fault| failed(remote, fault)),
         }
     }
     match remote.peer() {
@@ -383,21 +452,29 @@ pub(super) fn transfer(
 pub(super) fn atomic(
     site: &Site,
     remote: &Remote,
+    used: &Use<'_>,
     piece: Piece,
     operation: Operation,
 ) -> Result<u64, MoveError> {
     let (lock, segment) = (remote.atomics_lock().map_err(|_| MoveError::Gone)?, &*site.segment);
-    if let Some(pid) = remote.direct()? {
-        // SAFETY: the eight bytes are within memory that its owner registered for this.
-        let done = unsafe {
-            atomics::execute(lock, segment.owner(), segment, ATOMIC_LIMIT, pid, piece.addr, operation)
+    if let Some(image) = used.image {
+        let unchanged = || lookup(site, remote, piece.key) == Ok(used.entry);
+        let execute = |image: &Image| {
+            // SAFETY: the eight bytes are within memory that its owner registered for this.
+            let done = unsafe {
+                atomics::execute(lock, segment.owner(), segment, ATOMIC_LIMIT, image, piece.addr, operation)
+            };
+            match done {
+                Err(Failure::Fault(fault)) => Err(fault),
+                other => Ok(other),
+            }
         };
-        match done {
-            Err(Failure::Fault(Fault::Denied)) => remote.close(),
-            Err(Failure::Fault(fault)) => return Err(failed(fault)),
-            Err(Failure::Unaligned) => return Err(MoveError::Target),
-            Err(Failure::Busy) => return Err(MoveError::Gone),
-            Ok(before) => return Ok(before),
+        match reach(remote, image, &unchanged, execute) {
+            Err(Fault::Denied) => remote.close(),
+            Err(fault) => return Err(failed(remote, fault)),
+            Ok(Ok(before)) => return Ok(before),
+            Ok(Err(Failure::Unaligned)) => return Err(MoveError::Target),
+            Ok(Err(Failure::Busy | Failure::Fault(_))) => return Err(MoveError::Gone),
         }
     }
     match remote.peer() {
@@ -411,10 +488,16 @@ pub(super) fn atomic(
 }
 
 /// What a fault means for the request.
-fn failed(fault: Fault) -> MoveError {
+#[cold]
+fn failed(remote: &Remote, fault: Fault) -> MoveError {
     match fault {
         Fault::Local => MoveError::Sender,
         Fault::Remote => MoveError::Target,
+        Fault::Replaced => {
+            // Its death need not have been noticed yet.
+            remote.doubt();
+            MoveError::Gone
+        }
         Fault::Gone | Fault::Denied | Fault::Os(_) => MoveError::Gone,
     }
 }

@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::core::respond::MoveError;
-use crate::host::copy::{self, Way};
+use crate::host::copy::{self, Image, Way};
 use crate::host::ferry::{Copying, Scratch, direct_to_oneself, waits_for};
-use crate::host::keys::ROOT;
+use crate::host::keys::Table;
 use crate::host::lock::{Lock, SLOTS};
 use crate::host::memory::Memory;
 use crate::host::objects::Host;
@@ -35,7 +34,7 @@ pub struct Remote {
     peer: Option<Arc<Peer>>,
     /// Its segment, as transactions see it.
     pub host: Host,
-    own_pid: Option<libc::pid_t>,
+    own_image: Option<Image>,
     /// The kernel moves no payload between the two.
     closed: AtomicBool,
     /// What payload within this process goes through then.
@@ -92,15 +91,13 @@ impl Remote {
                 (Host::of_peer(me.clone(), peer.clone()), matches!(copy::probe(peer)?, Way::Closed(_)))
             }
         };
-        // In a group's folder the peer's table of keys may say what a third member wrote there. The peer itself looks at
-        // its private books when it does its half of the copy.
+        // Members of a group do not reach each other's memory, whatever the kernel would let root do.
         let stranger = peer.is_some() && me.folder().is_shared();
         let closed = AtomicBool::new(closed || stranger || copying == Copying::Ferry);
-        // SAFETY: reads a number of the process.
-        let own_pid = own.then(|| unsafe { libc::getpid() });
+        let own_image = own.then(Image::own);
         let host = host.with_limit(LIMIT);
         let (scratch, woken) = (OnceLock::new(), Mutex::default());
-        Ok(Self { me: me.clone(), peer, host, own_pid, closed, scratch, woken })
+        Ok(Self { me: me.clone(), peer, host, own_image, closed, scratch, woken })
     }
 
     /// Whether it lives, as far as was known some moments ago.
@@ -110,6 +107,11 @@ impl Remote {
             None => self.me.is_mine(),
             Some(peer) => !matches!(peer.pid(), Err(Error::Gone)),
         }
+    }
+
+    /// Asks the kernel anew whether it lives, next time.
+    pub(super) fn doubt(&self) {
+        self.peer.iter().for_each(|peer| peer.doubt());
     }
 
     /// The other process's segment; none for this process.
@@ -123,16 +125,14 @@ impl Remote {
         self.peer.is_none()
     }
 
-    /// The process id by which the kernel moves payload to it and back; `None` where the kernel refuses.
-    ///
-    /// # Errors
-    /// It is dead.
-    pub(super) fn direct(&self) -> std::result::Result<Option<libc::pid_t>, MoveError> {
-        let pid = match &self.peer {
-            None => self.own_pid,
-            Some(peer) => peer.pid().map_err(|_| MoveError::Gone)?,
-        };
-        Ok(pid.filter(|_| !self.closed.load(Ordering::Relaxed)))
+    /// The program to whose memory the kernel moves payload and back; `None` where the kernel refuses. To be asked before
+    /// the keys are looked up.
+    #[inline]
+    pub(super) fn direct(&self) -> Option<Image> {
+        if self.closed.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.peer.as_ref().map_or(self.own_image, |peer| peer.image())
     }
 
     /// The kernel refuses to move payload: other ways are taken from now on.
@@ -157,12 +157,10 @@ impl Remote {
         self.peer.as_ref().map_or_else(|| self.me.memory(), |peer| peer.memory())
     }
 
-    /// Where its table of keys is.
-    pub fn keys(&self) -> u64 {
-        match &self.peer {
-            None => self.me.root(ROOT).map_or(0, |root| root.load(Ordering::Acquire)),
-            Some(peer) => peer.root(ROOT).unwrap_or(0),
-        }
+    /// Its table of keys, as a peer sees it.
+    #[inline]
+    pub fn keys(&self) -> Table<'_> {
+        self.peer.as_ref().map_or_else(|| Table::shared(&self.me), |peer| Table::of(peer))
     }
 
     /// The lock of atomic operations on its memory.
@@ -178,7 +176,7 @@ mod tests {
     use crate::host::testing::TestDir;
 
     #[test]
-    fn nobody_writes_directly_by_a_table_that_others_of_a_group_can_change() {
+    fn nobody_writes_directly_to_others_of_a_group() {
         let dir = TestDir::new("peers");
         // SAFETY: reads a number of the process.
         let group = unsafe { libc::getgid() };
@@ -188,7 +186,7 @@ mod tests {
             let open = || Arc::new(Segment::create(folder.clone()).unwrap());
             let (me, other) = (open(), open());
             let peers = Peers::new(me.clone(), Copying::Auto);
-            let way = |segment: &Segment| peers.get(segment.owner().slot()).unwrap().direct().unwrap();
+            let way = |segment: &Segment| peers.get(segment.owner().slot()).unwrap().direct();
             assert_eq!(way(&other).is_some(), group.is_none() && direct_to_oneself());
             assert_eq!(way(&me).is_some(), direct_to_oneself());
         }

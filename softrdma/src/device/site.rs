@@ -110,8 +110,7 @@ impl Site {
     #[cold]
     pub fn help(&self) {
         // Without help a peer's request gets no answer, and is tried again.
-        let _ =
-            self.ferry.serve(Arc::new(Registry { segment: self.segment.clone(), keys: self.keys.clone() }));
+        let _ = self.ferry.serve(Arc::new(Registry { keys: self.keys.clone() }));
     }
 
     /// Helps no longer.
@@ -153,13 +152,12 @@ impl Site {
 
 /// The own keys, as copies for others look at them.
 struct Registry {
-    segment: Arc<Segment>,
     keys: Arc<Keys>,
 }
 
 impl Registered for Registry {
     fn with(&self, purpose: Purpose, piece: &Piece, access: &mut dyn FnMut()) -> bool {
-        with_keys(&self.segment, &self.keys, purpose, piece, access)
+        with_keys(&self.keys, purpose, piece, access)
     }
 }
 

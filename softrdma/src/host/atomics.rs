@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use super::copy::{Direction, Fault, Span, transfer};
+use super::copy::{Direction, Fault, Image, Span, transfer};
 use super::lock::{Liveness, Lock, Owner};
 
 /// What is done to the eight bytes, in the byte order of this machine.
@@ -41,7 +41,7 @@ pub enum Failure {
     Fault(Fault),
 }
 
-/// Carries out an operation on eight bytes at `addr` of the process `pid`; answers the value before. `lock` is the peer's
+/// Carries out an operation on eight bytes at `addr` of the program `to`; answers the value before. `lock` is the peer's
 /// [`atomics_lock`](super::segment::Peer::atomics_lock).
 ///
 /// # Safety
@@ -51,7 +51,7 @@ pub unsafe fn execute(
     me: Owner,
     liveness: &impl Liveness,
     limit: Duration,
-    pid: libc::pid_t,
+    to: &Image,
     addr: u64,
     operation: Operation,
 ) -> Result<u64, Failure> {
@@ -65,7 +65,7 @@ pub unsafe fn execute(
     let run = |direction, value: &mut u64| {
         let here = [Span { addr: std::ptr::from_mut(value) as u64, len: 8 }];
         // SAFETY: `value` is ours alone; for the peer's eight bytes the caller vouches.
-        unsafe { transfer(pid, direction, &here, &there) }.map_err(Failure::Fault)
+        unsafe { transfer(to, direction, &here, &there) }.map_err(Failure::Fault)
     };
     let result = (|| {
         run(Direction::Read, &mut value)?;
@@ -98,11 +98,10 @@ mod tests {
         let me = Segment::create(dir.folder()).unwrap();
         let cell = AtomicU64::new(u64::MAX);
         let at = cell.as_ptr() as u64;
-        // SAFETY: reads a number of the process.
-        let pid = unsafe { libc::getpid() };
+        let to = Image::own();
         let run = |addr, operation| {
             // SAFETY: the bytes are an atomic of this test, and the other addresses are not mapped.
-            unsafe { execute(me.atomics_lock().unwrap(), me.owner(), &me, LIMIT, pid, addr, operation) }
+            unsafe { execute(me.atomics_lock().unwrap(), me.owner(), &me, LIMIT, &to, addr, operation) }
         };
         assert_eq!(run(at, Operation::FetchAdd(2)), Ok(u64::MAX));
         assert_eq!(run(at, Operation::CompareSwap { compare: 2, swap: 9 }), Ok(1));
@@ -128,12 +127,12 @@ mod tests {
                     let status = in_child(|| {
                         let own = Segment::create(folder.clone()).unwrap();
                         let peer = Peer::open(&folder, 0).unwrap();
-                        let pid = peer.pid().unwrap().unwrap();
+                        let to = peer.image().unwrap();
                         let lock = peer.atomics_lock().unwrap();
                         for _ in 0..2000 {
                             // SAFETY: the bytes are the parent's atomic, which it does not touch meanwhile.
                             let r = unsafe {
-                                execute(lock, own.owner(), &own, LIMIT, pid, at, Operation::FetchAdd(1))
+                                execute(lock, own.owner(), &own, LIMIT, &to, at, Operation::FetchAdd(1))
                             };
                             r.unwrap();
                         }
@@ -153,8 +152,7 @@ mod tests {
     fn aligned_words_do_not_tear() {
         let cell = Box::new(AtomicU64::new(0));
         let at = cell.as_ptr() as u64;
-        // SAFETY: reads a number of the process.
-        let parent = unsafe { libc::getpid() };
+        let parent = Image::own();
         std::thread::scope(|s| {
             let writer = s.spawn(|| {
                 in_child(|| {
@@ -163,7 +161,7 @@ mod tests {
                         value = !value;
                         let here = [Span { addr: (&raw mut value) as u64, len: 8 }];
                         // SAFETY: the bytes are the parent's atomic.
-                        unsafe { transfer(parent, Direction::Write, &here, &[Span { addr: at, len: 8 }]) }
+                        unsafe { transfer(&parent, Direction::Write, &here, &[Span { addr: at, len: 8 }]) }
                             .is_ok()
                     })
                 })

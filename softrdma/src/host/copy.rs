@@ -17,11 +17,14 @@
 //! | no `CONFIG_CROSS_MEMORY_ATTACH` | `ENOSYS` |
 //!
 //! [`probe`] finds out per peer; where the answer is no, another way must carry the payload.
-
-use std::sync::atomic::Ordering;
+//!
+//! # Whose memory it is
+//! The calls name a process id, under which another program may run by now. So each call's first range in the peer is eight
+//! bytes of a page that only the program has that is meant ([`Image`]). The kernel goes through the ranges in order, all on the
+//! memory of one program: where that page is not, it ends before the first byte of the payload. Nothing that happens
+//! between the look and the call, and no time in between, can make it copy elsewhere.
 
 use super::error::{Error, Result, errno};
-use super::lock::Owner;
 use super::segment::Peer;
 
 /// A range of memory of either process.
@@ -31,6 +34,49 @@ pub struct Span {
     pub addr: u64,
     /// Number of bytes.
     pub len: u64,
+}
+
+/// One program's memory: what a transfer is meant for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Image {
+    pid: libc::pid_t,
+    /// Address of its identity page, and the word there; 0 for this process.
+    at: u64,
+    word: u64,
+}
+
+impl Image {
+    /// That of this process, which needs no proof.
+    pub fn own() -> Self {
+        // SAFETY: reads a number of the process and cannot fail.
+        Image { pid: unsafe { libc::getpid() }, at: 0, word: 0 }
+    }
+
+    /// That of the process `pid` which has `word` at `at`, and there room for another one.
+    pub(super) fn of_peer(pid: libc::pid_t, at: u64, word: u64) -> Self {
+        Image { pid, at, word }
+    }
+
+    /// The process id, in this process's PID namespace.
+    pub fn pid(&self) -> libc::pid_t {
+        self.pid
+    }
+
+    /// Whether it is still there.
+    fn is_there(&self) -> bool {
+        let mut word = 0u64;
+        let to = [libc::iovec { iov_base: (&raw mut word).cast(), iov_len: PROOF }];
+        let from = [range(self.at, PROOF)];
+        // SAFETY: the only bytes written are `word`.
+        self.at == 0 || unsafe { call(self.pid, Direction::Read, &to, &from) } > 0 && word == self.word
+    }
+}
+
+/// Bytes of an identity page that a transfer begins with: the word is read, or the one behind it is written.
+const PROOF: usize = 8;
+
+fn range(addr: u64, len: usize) -> libc::iovec {
+    libc::iovec { iov_base: std::ptr::without_provenance_mut(addr as usize), iov_len: len }
 }
 
 /// Why a transfer stopped.
@@ -44,6 +90,9 @@ pub enum Fault {
     Denied,
     /// The peer is dead, or its process id is not visible from here.
     Gone,
+    /// Another program has the process id, or the peer does not let in any more who looked as long ago as the image says.
+    /// Nothing was written to it.
+    Replaced,
     /// Another `errno` value, such as `ENOMEM`.
     Os(i32),
 }
@@ -121,36 +170,36 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Bytes the kernel moves in one call at most (`MAX_RW_COUNT`), rounded down.
-const CALL_LIMIT: u64 = 1 << 30;
+/// Bytes moved in one call at most: some milliseconds' worth, since the kernel does not end a copy that is under way.
+const CALL_LIMIT: u64 = 64 << 20;
 
 /// Moves all bytes between this process's ranges and the peer's, in order; the shorter list ends it.
 ///
 /// When it fails, a beginning of the bytes may have been moved, as with hardware.
 ///
 /// # Safety
-/// Bytes that are overwritten, in this process or (when `pid` is its own) by way of the peer's ranges, must be memory
+/// Bytes that are overwritten, in this process or (when `to` is its own) by way of the peer's ranges, must be memory
 /// that a program gave away for this: no Rust reference to them may be live.
 #[inline]
-pub unsafe fn transfer(pid: libc::pid_t, direction: Direction, local: &[Span], remote: &[Span]) -> Moved {
+pub unsafe fn transfer(to: &Image, direction: Direction, local: &[Span], remote: &[Span]) -> Moved {
     // Lists are short, most of the time, and lists for many cost more than that to prepare.
     let few = local.len() <= FEW && remote.len() <= FEW;
     // SAFETY: the caller's promise.
     unsafe {
         if few {
-            transfer_by::<FEW>(pid, direction, local, remote)
+            transfer_by::<{ FEW + 1 }>(to, direction, local, remote)
         } else {
-            transfer_by::<BATCH>(pid, direction, local, remote)
+            transfer_by::<{ BATCH + 1 }>(to, direction, local, remote)
         }
     }
 }
 
-/// With so many ranges in a call.
+/// With so many ranges in a call, the first of which is the proof.
 ///
 /// # Safety
 /// As for [`transfer`].
 unsafe fn transfer_by<const RANGES: usize>(
-    pid: libc::pid_t,
+    to: &Image,
     direction: Direction,
     local: &[Span],
     remote: &[Span],
@@ -158,30 +207,37 @@ unsafe fn transfer_by<const RANGES: usize>(
     let mut here = Cursor::new(local);
     let mut there = Cursor::new(remote);
     let (mut ours, mut theirs) = ([NO_RANGE; RANGES], [NO_RANGE; RANGES]);
+    let mut word = 0u64;
+    ours[0] = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: PROOF };
+    theirs[0] = range(if direction == Direction::Read { to.at } else { to.at + PROOF as u64 }, PROOF);
+    let (first, proof) = if to.at == 0 { (1, 0) } else { (0, PROOF) };
     loop {
-        let (mut their_count, available) = there.fill(&mut theirs, CALL_LIMIT);
-        let (our_count, bytes) = here.fill(&mut ours, available);
+        let (mut their_count, available) = there.fill(&mut theirs[1..], CALL_LIMIT);
+        let (our_count, bytes) = here.fill(&mut ours[1..], available);
         if bytes < available {
-            their_count = there.fill(&mut theirs, bytes).0;
+            their_count = there.fill(&mut theirs[1..], bytes).0;
         }
         if bytes == 0 {
             return Ok(());
         }
-        // SAFETY: both lists have as many entries as told. The caller vouches for the bytes that are written, and the
-        // kernel answers bad addresses with an error.
-        let n = unsafe { call(pid, direction, &ours[..our_count], &theirs[..their_count]) };
-        if n > 0 {
-            here.advance(n as u64);
-            there.advance(n as u64);
+        // SAFETY: both lists have as many entries as told. The caller vouches for the bytes that are written, `word` and the
+        // word of the identity page are there for it, and the kernel answers bad addresses with an error.
+        let n = unsafe { call(to.pid, direction, &ours[first..=our_count], &theirs[first..=their_count]) };
+        if n > proof as isize {
+            if proof > 0 && direction == Direction::Read && word != to.word {
+                return Err(Fault::Replaced);
+            }
+            let moved = n as u64 - proof as u64;
+            here.advance(moved);
+            there.advance(moved);
             continue;
         }
         return Err(match errno() {
+            // The proof alone: what stopped the rest is not told, and is an address as a rule.
+            _ if n > 0 => who_failed(to, direction, &here, &there),
             // Zero bytes without an error does not happen with ranges that are not empty.
             _ if n == 0 => Fault::Os(libc::EIO),
-            libc::EFAULT => {
-                let at = if direction == Direction::Write { here.address() } else { there.address() };
-                who_failed(pid, direction, at)
-            }
+            libc::EFAULT => who_failed(to, direction, &here, &there),
             libc::EPERM | libc::ENOSYS => Fault::Denied,
             libc::ESRCH => Fault::Gone,
             other => Fault::Os(other),
@@ -211,53 +267,53 @@ unsafe fn call(
 /// `EFAULT` does not tell whose memory failed. The source only needs to be readable, which can be tried without
 /// changing anything; when it is, the destination failed.
 #[cold]
-fn who_failed(pid: libc::pid_t, direction: Direction, source: Option<u64>) -> Fault {
-    let (source_fault, other_fault, source_pid) = match direction {
+fn who_failed(to: &Image, direction: Direction, here: &Cursor<'_>, there: &Cursor<'_>) -> Fault {
+    let (source_fault, other_fault, source_pid, source) = match direction {
         // SAFETY: getpid reads a number of the process and cannot fail.
-        Direction::Write => (Fault::Local, Fault::Remote, unsafe { libc::getpid() }),
-        Direction::Read => (Fault::Remote, Fault::Local, pid),
+        Direction::Write => (Fault::Local, Fault::Remote, unsafe { libc::getpid() }, here.address()),
+        Direction::Read => (Fault::Remote, Fault::Local, to.pid, there.address()),
     };
+    if !to.is_there() {
+        return Fault::Replaced;
+    }
     let Some(addr) = source else { return other_fault };
     let mut byte = 0u8;
-    let to = [libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 }];
-    let from = [libc::iovec { iov_base: std::ptr::without_provenance_mut(addr as usize), iov_len: 1 }];
+    let into = [libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 }];
     // SAFETY: the only byte written is `byte`.
-    if unsafe { call(source_pid, Direction::Read, &to, &from) } == 1 { other_fault } else { source_fault }
+    let n = unsafe { call(source_pid, Direction::Read, &into, &[range(addr, 1)]) };
+    if n == 1 { other_fault } else { source_fault }
 }
 
 /// What [`probe`] found out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// The kernel copies between the two processes.
-    Direct(libc::pid_t),
-    /// It does not; the `errno` value says why (0: the process id means another process, or none, here).
+    Direct(Image),
+    /// It does not; the `errno` value says why (0: the process id means another process, or none, here, or the peer cannot
+    /// prove what is its own).
     Closed(i32),
 }
 
-/// Tries whether payload can go straight to the peer's memory and back, by reading its signature where the peer says it
-/// stands. This also proves that the process id means the peer, in this PID namespace.
+/// Tries whether payload can go straight to the peer's memory and back, by reading the word of its identity page. This also
+/// proves that the process id means the peer, in this PID namespace.
 ///
 /// Errors: [`Error::Gone`] when the peer is dead.
 pub fn probe(peer: &Peer) -> Result<Way> {
     let Some(pid) = peer.pid()? else { return Ok(Way::Closed(0)) };
+    let image = peer.image();
     let mut word = 0u64;
-    let to = [libc::iovec { iov_base: (&raw mut word).cast(), iov_len: 8 }];
-    let from = [libc::iovec {
-        iov_base: std::ptr::without_provenance_mut(peer.signature_address() as usize),
-        iov_len: 8,
-    }];
+    let to = [libc::iovec { iov_base: (&raw mut word).cast(), iov_len: PROOF }];
+    // Without a page, the answer to an address that nobody has still says whether the kernel would let this process in.
+    let from = [range(image.map_or(0, |image| image.at), PROOF)];
     // SAFETY: the only bytes written are `word`.
     let n = unsafe { call(pid, Direction::Read, &to, &from) };
     let cause = errno();
-    if n == 8 {
-        let theirs = Owner::from_word(word) == Some(peer.owner())
-            && peer.memory().u64(super::segment::AT_SIGNATURE)?.load(Ordering::Relaxed) == word;
-        return Ok(if theirs { Way::Direct(pid) } else { Way::Closed(0) });
-    }
-    if n < 0 && cause == libc::ESRCH && !peer.lives() {
-        return Err(Error::Gone);
-    }
-    Ok(Way::Closed(if n < 0 { cause } else { 0 }))
+    Ok(match image {
+        Some(image) if n == PROOF as isize && word == image.word => Way::Direct(image),
+        _ if n < 0 && cause == libc::ESRCH && !peer.lives() => return Err(Error::Gone),
+        None if cause == libc::EFAULT => Way::Closed(0),
+        _ => Way::Closed(if n < 0 { cause } else { 0 }),
+    })
 }
 
 /// Lets every process of the user that the kernel would otherwise allow reach this process's memory, where Yama
@@ -270,10 +326,12 @@ pub fn admit_peers() -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{TestDir, in_child};
+    use super::super::segment::{AT_SEALED, Segment};
+    use super::super::testing::{TestDir, in_child, memory_of};
     use super::*;
-    use crate::host::segment::Segment;
     use proptest::prelude::*;
+    use std::os::fd::AsRawFd;
+    use std::sync::atomic::Ordering;
 
     fn me() -> libc::pid_t {
         // SAFETY: reads a number of the process.
@@ -308,7 +366,7 @@ mod tests {
             let (a, b) = (cut(span(&mut from), &cuts), cut(span(&mut to), &other));
             // SAFETY: the ranges are the two vectors, which nobody else looks at meanwhile.
             let r = unsafe {
-                if read { transfer(me(), Direction::Read, &b, &a) } else { transfer(me(), Direction::Write, &a, &b) }
+                if read { transfer(&Image::own(), Direction::Read, &b, &a) } else { transfer(&Image::own(), Direction::Write, &a, &b) }
             };
             prop_assert_eq!(r, Ok(()));
             prop_assert_eq!(to, expected);
@@ -319,16 +377,18 @@ mod tests {
     fn the_shorter_list_ends_it() {
         let (mut a, mut b) = (vec![1u8; 100], vec![0u8; 60]);
         // SAFETY: as above.
-        unsafe { transfer(me(), Direction::Write, &[span(&mut a)], &[span(&mut b)]) }.unwrap();
+        unsafe { transfer(&Image::own(), Direction::Write, &[span(&mut a)], &[span(&mut b)]) }.unwrap();
         assert_eq!(b, [1; 60]);
         let mut c = vec![0u8; 200];
         // SAFETY: as above.
-        unsafe { transfer(me(), Direction::Write, &[span(&mut a)], &[span(&mut c)]) }.unwrap();
+        unsafe { transfer(&Image::own(), Direction::Write, &[span(&mut a)], &[span(&mut c)]) }.unwrap();
         assert!(c[..100] == [1; 100] && c[100..] == [0; 100]);
         // SAFETY: moves nothing.
-        assert_eq!(unsafe { transfer(me(), Direction::Write, &[], &[span(&mut c)]) }, Ok(()));
+        assert_eq!(unsafe { transfer(&Image::own(), Direction::Write, &[], &[span(&mut c)]) }, Ok(()));
+        let nobody = Image::of_peer(-1, 0, 0);
         // SAFETY: moves nothing, so the process is not even looked for.
-        assert_eq!(unsafe { transfer(-1, Direction::Write, &[span(&mut a[..0])], &[span(&mut c)]) }, Ok(()));
+        let r = unsafe { transfer(&nobody, Direction::Write, &[span(&mut a[..0])], &[span(&mut c)]) };
+        assert_eq!(r, Ok(()));
     }
 
     /// A page with nothing behind it.
@@ -360,10 +420,10 @@ mod tests {
         for bad in [&bad, &unmapped, &outside] {
             // SAFETY: what is written is `buffer` or the beginning of `page`.
             unsafe {
-                assert_eq!(transfer(me(), Direction::Write, &good, bad), Err(Fault::Remote));
-                assert_eq!(transfer(me(), Direction::Read, &good, bad), Err(Fault::Remote));
-                assert_eq!(transfer(me(), Direction::Write, bad, &good), Err(Fault::Local));
-                assert_eq!(transfer(me(), Direction::Read, bad, &good), Err(Fault::Local));
+                assert_eq!(transfer(&Image::own(), Direction::Write, &good, bad), Err(Fault::Remote));
+                assert_eq!(transfer(&Image::own(), Direction::Read, &good, bad), Err(Fault::Remote));
+                assert_eq!(transfer(&Image::own(), Direction::Write, bad, &good), Err(Fault::Local));
+                assert_eq!(transfer(&Image::own(), Direction::Read, bad, &good), Err(Fault::Local));
             }
         }
         // Memory that may be read but not written.
@@ -371,9 +431,9 @@ mod tests {
         unsafe {
             assert_eq!(libc::mprotect(page.cast(), 4096, libc::PROT_READ), 0);
             let page = [Span { addr: at, len: 200 }];
-            assert_eq!(transfer(me(), Direction::Write, &page, &good), Ok(()));
-            assert_eq!(transfer(me(), Direction::Write, &good, &page), Err(Fault::Remote));
-            assert_eq!(transfer(me(), Direction::Read, &page, &good), Err(Fault::Local));
+            assert_eq!(transfer(&Image::own(), Direction::Write, &page, &good), Ok(()));
+            assert_eq!(transfer(&Image::own(), Direction::Write, &good, &page), Err(Fault::Remote));
+            assert_eq!(transfer(&Image::own(), Direction::Read, &page, &good), Err(Fault::Local));
             libc::munmap(at as *mut libc::c_void, 8192);
         }
     }
@@ -382,23 +442,31 @@ mod tests {
     fn no_such_process() {
         let mut a = [0u8; 8];
         let s = [span(&mut a)];
+        let nobody = Image::of_peer(i32::MAX, 0, 0);
         // SAFETY: there is no process to read from or write to.
-        assert_eq!(unsafe { transfer(i32::MAX, Direction::Write, &s, &s) }, Err(Fault::Gone));
+        assert_eq!(unsafe { transfer(&nobody, Direction::Write, &s, &s) }, Err(Fault::Gone));
     }
 
     #[test]
     fn probing() {
         let dir = TestDir::new("probe");
         let a = Segment::create(dir.folder()).unwrap();
-        let peer = Peer::open(a.folder(), a.owner().slot()).unwrap();
-        assert_eq!(probe(&peer), Ok(Way::Direct(me())));
-        // A word that is not the peer's signature.
-        a.memory().u64(24).unwrap().store(a.memory().address() as u64 + 32, Ordering::Relaxed);
-        let lying = Peer::open(a.folder(), a.owner().slot()).unwrap();
-        assert_eq!(probe(&lying), Ok(Way::Closed(0)));
-        a.memory().u64(24).unwrap().store(u64::MAX, Ordering::Relaxed);
-        let lying = Peer::open(a.folder(), a.owner().slot()).unwrap();
-        assert_eq!(probe(&lying), Ok(Way::Closed(libc::EFAULT)));
+        let number = a.memory().u64(AT_SEALED).unwrap();
+        let open = || Peer::open(a.folder(), a.owner().slot()).unwrap();
+        let image = open().image().unwrap();
+        assert_eq!(image.pid(), me());
+        assert_eq!(probe(&open()), Ok(Way::Direct(image)));
+        // A memfd of this process that another one may have made, and what else a descriptor may mean.
+        let honest = number.load(Ordering::Relaxed);
+        let foreign = memory_of(&[0; 8192]).1;
+        let pipe = std::io::pipe().unwrap();
+        let lies = [foreign.as_raw_fd(), pipe.0.as_raw_fd(), -1, i32::MAX - 1].map(|fd| (fd + 1) as u64);
+        for lie in lies.into_iter().chain([u64::MAX]) {
+            number.store(lie, Ordering::Relaxed);
+            assert_eq!((open().image(), probe(&open())), (None, Ok(Way::Closed(0))));
+        }
+        number.store(honest, Ordering::Relaxed);
+        assert_eq!(probe(&open()), Ok(Way::Direct(image)));
     }
 
     /// Rows of the module's table that need no Yama. Needs to be root, who can become somebody else.
@@ -433,7 +501,8 @@ mod tests {
             let (open, closed) = (target(1), target(0));
             let mut mine = [0u8; 8];
             let here = [span(&mut mine)];
-            let answers = [roots, open, closed].map(|pid| transfer(pid, Direction::Read, &here, &there));
+            let answers = [roots, open, closed]
+                .map(|pid| transfer(&Image::of_peer(pid, 0, 0), Direction::Read, &here, &there));
             for pid in [open, closed] {
                 libc::kill(pid, libc::SIGKILL);
             }

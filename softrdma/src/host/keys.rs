@@ -15,15 +15,22 @@
 //! | 6 | bit 32 and a sequence number: the entry of that number was invalidated by a peer ([`invalidate`]) |
 //! | 7 | in the private copy: threads of the owner that use the memory ([`InUse`]) |
 //!
-//! Only the owner writes, but for the last word. What the owner itself goes by is a copy of the same form in private memory
-//! ([`Keys::local`]). A reader copies the entry between two looks at the sequence number; when the owner died in
+//! Only the owner is to write, but for the last word, and every process that may open the segment can. So the entries are there
+//! three times in the same form: in the segment, for peers who send by way of the owner's help and are checked by it; in
+//! the owner's sealed memory, for peers who reach its memory directly ([`Table`]); and in private memory, which is what the owner
+//! itself goes by ([`Keys::local`]). A reader copies the entry between two looks at the sequence number; when the owner died in
 //! between, the number stays odd and the reader gives up with [`Lookup::Torn`] after a bounded time: a dead process's
 //! memory is gone anyway.
 //!
 //! Looking up is not enough to use the memory: the owner may deregister it meanwhile. A [`Pin`] says in the
-//! owner's segment which key is in use, and [`Keys::remove`] waits for the pins of living processes. The pin is set before
+//! owner's segment which key is in use, and [`Keys::remove`] waits for the pins of other living processes. The pin is set before
 //! the entry is read and the entry is made invalid before the pins are read, so one side always sees the other. The owner's own
-//! threads count themselves in the private copy ([`Keys::hold`]), and are waited for in the same way.
+//! threads count themselves in the private copy ([`Keys::hold`]), and are waited for in the same way: a pin with the owner's name
+//! is a forgery.
+//!
+//! A pin may be one that nobody takes back: its process was stopped, or another one wrote it. The owner does not wait longer
+//! than [`PATIENCE_WITH_PEERS`] for it. It moves its identity page then ([`Keys::revoke`]), so that the kernel refuses what was
+//! looked up before.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -36,7 +43,8 @@ use crate::core::verbs::Access;
 use super::error::{Error, Result};
 use super::lock::{Liveness, Owner, PATIENCE};
 use super::memory::{Memory, fence_after_exchange};
-use super::segment::Segment;
+use super::sealed;
+use super::segment::{Peer, Segment};
 
 /// Root offset of the table in the segment's header.
 pub const ROOT: usize = 3;
@@ -46,6 +54,7 @@ pub const MAX_KEYS: u32 = 1 << 24;
 const CHUNK: u32 = 4096;
 const CHUNKS: u32 = MAX_KEYS / CHUNK;
 const ENTRY: u64 = 64;
+const ENTRY_WORDS: usize = (ENTRY / 8) as usize;
 /// The word of an entry that peers write.
 const ENDED: usize = 6;
 /// The word of a private entry that counts its users.
@@ -54,6 +63,10 @@ const USERS: usize = 7;
 const PINS: usize = 128;
 /// Offsets from the start of the table: pins of two words, then the directory.
 const DIRECTORY: u64 = 16 * PINS as u64;
+/// How long the users of a key are waited for who are other processes: longer than a copy of a gigabyte takes.
+pub const PATIENCE_WITH_PEERS: Duration = Duration::from_secs(3);
+/// How long those are waited for that the kernel may be at work for when the identity page was moved.
+const GRACE: Duration = Duration::from_millis(100);
 /// Looks at an entry that changes, before it counts as torn: far longer than a change takes.
 const LOOKS: u32 = 10_000;
 
@@ -132,7 +145,7 @@ fn place(memory: &Memory, table: u64, key: u32) -> Option<&[AtomicU64]> {
     let slot = table.checked_add(DIRECTORY + 8 * u64::from(index / CHUNK))?;
     let chunk = memory.u64(slot).ok()?.load(Ordering::Acquire);
     let entry = (chunk != 0).then(|| chunk.checked_add(ENTRY * u64::from(index % CHUNK)))??;
-    memory.words(entry, (ENTRY / 8) as usize).ok()
+    memory.words(entry, ENTRY_WORDS).ok()
 }
 
 /// Copies an entry.
@@ -163,22 +176,88 @@ fn end_of(first: u64) -> u64 {
     1 << 32 | u64::from(first as u32)
 }
 
-/// Looks a key up in the table at `table`, as the segment's header names it.
-pub fn lookup(memory: &Memory, table: u64, key: u32) -> std::result::Result<Entry, Lookup> {
-    read(place(memory, table, key).ok_or(Lookup::NoKey)?, key)
+/// The keys of a process, as a peer sees them.
+#[derive(Debug, Clone, Copy)]
+pub struct Table<'a> {
+    memory: &'a Memory,
+    at: u64,
+    sealed: Option<&'a sealed::View>,
 }
 
-/// Invalidates a window of type 2, as a peer's send asked for (IBA §9.4.1.1.3): nobody finds the key valid from then on,
-/// until its owner binds the window anew. `false` when there is no such window.
-pub fn invalidate(memory: &Memory, table: u64, key: u32) -> bool {
-    let Some(words) = place(memory, table, key) else { return false };
-    let first = words[0].load(Ordering::Acquire);
-    let is_window = matches!(read(words, key), Ok(Entry { key: Key { kind: Kind::Window2 { .. }, .. }, .. }));
-    // When the entry changed in between, this ends nothing.
-    if is_window {
-        words[ENDED].store(end_of(first), Ordering::Release);
+impl<'a> Table<'a> {
+    /// Those of a peer. Where its sealed memory can be read, what stands in its segment gives no rights.
+    #[inline]
+    pub fn of(peer: &'a Peer) -> Self {
+        let at = peer.root(ROOT).unwrap_or(0);
+        Table { memory: peer.memory(), at, sealed: peer.sealed() }
     }
-    is_window
+
+    /// Those that stand in this segment.
+    pub fn shared(segment: &'a Segment) -> Self {
+        let at = segment.root(ROOT).map_or(0, |root| root.load(Ordering::Acquire));
+        Table { memory: segment.memory(), at, sealed: None }
+    }
+
+    /// The words to go by.
+    #[inline]
+    fn words(&self, key: u32) -> Option<&'a [AtomicU64]> {
+        match self.sealed {
+            Some(sealed) => sealed.words(sealed_at(key)?, ENTRY_WORDS),
+            None => place(self.memory, self.at, key),
+        }
+    }
+
+    /// Looks a key up.
+    #[inline]
+    pub fn lookup(&self, key: u32) -> std::result::Result<Entry, Lookup> {
+        let words = self.words(key).ok_or(Lookup::NoKey)?;
+        let mut entry = read(words, key)?;
+        if self.sealed.is_some()
+            && let Kind::Window2 { .. } = entry.key.kind
+        {
+            // Where peers say that they invalidated it.
+            let shared = place(self.memory, self.at, key).ok_or(Lookup::NoKey)?;
+            let ended = shared[ENDED].load(Ordering::Relaxed);
+            entry.key.valid &= ended != end_of(words[0].load(Ordering::Relaxed));
+        }
+        Ok(entry)
+    }
+
+    /// Invalidates a window of type 2, as a peer's send asked for (IBA §9.4.1.1.3): nobody finds the key valid from then on,
+    /// until its owner binds the window anew. `false` when there is no such window.
+    pub fn invalidate(&self, key: u32) -> bool {
+        let (Some(words), Some(shared)) = (self.words(key), place(self.memory, self.at, key)) else {
+            return false;
+        };
+        let first = words[0].load(Ordering::Acquire);
+        let is_window =
+            matches!(read(words, key), Ok(Entry { key: Key { kind: Kind::Window2 { .. }, .. }, .. }));
+        // When the entry changed in between, this ends nothing.
+        if is_window {
+            shared[ENDED].store(end_of(first), Ordering::Release);
+        }
+        is_window
+    }
+
+    /// Pins a key's entry.
+    pub fn pin(&self, key: u32, me: Owner, liveness: &impl Liveness) -> std::result::Result<Pin<'a>, Lookup> {
+        let words = take_pin(self.memory, self.at, me, liveness)?;
+        words[1].swap(u64::from(key), Ordering::SeqCst);
+        fence_after_exchange();
+        match self.lookup(key) {
+            Ok(entry) => Ok(Pin { words, me, entry }),
+            Err(e) => {
+                unpin(words, me);
+                Err(e)
+            }
+        }
+    }
+}
+
+/// Where a key's entry is in sealed memory.
+fn sealed_at(key: u32) -> Option<u64> {
+    let index = key >> 8;
+    (index != 0).then(|| sealed::KEYS + ENTRY * u64::from(index))
 }
 
 /// An entry in use by this process: the owner waits for it before it lets the memory go.
@@ -190,20 +269,18 @@ pub struct Pin<'a> {
     pub entry: Entry,
 }
 
-/// Pins a key's entry.
-pub fn pin<'a>(
+/// Takes one of the owner's pins.
+fn take_pin<'a>(
     memory: &'a Memory,
     table: u64,
-    key: u32,
     me: Owner,
     liveness: &impl Liveness,
-) -> std::result::Result<Pin<'a>, Lookup> {
+) -> std::result::Result<&'a [AtomicU64], Lookup> {
     let pins =
         (table != 0).then(|| memory.words(table, 2 * PINS)).and_then(Result::ok).ok_or(Lookup::NoKey)?;
     // Processes start at different places; threads of one find the next one free.
     let start = usize::from(me.slot()) % PINS;
-    let mut taken = None;
-    'search: for patient in [false, true] {
+    for patient in [false, true] {
         for i in 0..PINS {
             let words = &pins[2 * ((start + i) % PINS)..][..2];
             let seen = words[0].load(Ordering::Relaxed);
@@ -211,21 +288,11 @@ pub fn pin<'a>(
             if free
                 && words[0].compare_exchange(seen, me.word(), Ordering::Acquire, Ordering::Relaxed).is_ok()
             {
-                taken = Some(words);
-                break 'search;
+                return Ok(words);
             }
         }
     }
-    let words = taken.ok_or(Lookup::Busy)?;
-    words[1].swap(u64::from(key), Ordering::SeqCst);
-    fence_after_exchange();
-    match lookup(memory, table, key) {
-        Ok(entry) => Ok(Pin { words, me, entry }),
-        Err(e) => {
-            unpin(words, me);
-            Err(e)
-        }
-    }
+    Err(Lookup::Busy)
 }
 
 fn unpin(words: &[AtomicU64], me: Owner) {
@@ -272,7 +339,7 @@ pub struct Keys {
 
 /// Memory for the private copy of a chunk.
 fn private_chunk() -> Box<[AtomicU64]> {
-    let zeroes = vec![0u64; CHUNK as usize * (ENTRY / 8) as usize].into_boxed_slice();
+    let zeroes = vec![0u64; CHUNK as usize * ENTRY_WORDS].into_boxed_slice();
     // SAFETY: AtomicU64 has size, alignment and values of u64, and the box is the only one to know the memory.
     unsafe { Box::from_raw(Box::into_raw(zeroes) as *mut [AtomicU64]) }
 }
@@ -306,14 +373,18 @@ impl Keys {
             return Err(Error::Forked);
         }
         let chunk = *books.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
-        let words = (ENTRY / 8) as usize;
+        let words = ENTRY_WORDS;
         let shared = self.segment.memory().words(chunk + ENTRY * u64::from(index % CHUNK), words)?;
         let private = self.private[(index / CHUNK) as usize].get_or_init(private_chunk);
         let private = &private[(index % CHUNK) as usize * words..][..words];
         let sequence = &mut books.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?.sequence;
         *sequence = sequence.wrapping_add(2);
         let tag = content[0] >> 32 << 32;
-        for entry in [private, shared] {
+        let sealed = match self.segment.sealed() {
+            Some(sealed) => Some(sealed.memory().words(sealed::KEYS + ENTRY * u64::from(index), words)?),
+            None => None,
+        };
+        for entry in [Some(private), sealed, Some(shared)].into_iter().flatten() {
             entry[0].store(tag | u64::from(sequence.wrapping_sub(1)), Ordering::Relaxed);
             fence(Ordering::Release);
             for (to, from) in entry.iter().zip(content).skip(1) {
@@ -328,7 +399,7 @@ impl Keys {
     #[inline]
     fn own(&self, key: u32) -> Option<&[AtomicU64]> {
         let words = self.private.get(((key >> 8) / CHUNK) as usize)?.get()?;
-        Some(&words[((key >> 8) % CHUNK) as usize * (ENTRY / 8) as usize..][..(ENTRY / 8) as usize])
+        Some(&words[((key >> 8) % CHUNK) as usize * ENTRY_WORDS..][..ENTRY_WORDS])
     }
 
     /// The entry of an own key, by the owner's own books: without a lock, and whatever peers write.
@@ -364,7 +435,7 @@ impl Keys {
     pub fn window(&self, key: u32) -> Option<Entry> {
         let mut entry = self.local(key)?;
         let _quiet = self.books();
-        entry.key.valid &= lookup(self.segment.memory(), self.table, key).is_ok_and(|entry| entry.key.valid);
+        entry.key.valid &= Table::shared(&self.segment).lookup(key).is_ok_and(|entry| entry.key.valid);
         Some(entry)
     }
 
@@ -377,6 +448,9 @@ impl Keys {
                 let index = books.entries.len() as u32;
                 let chunk = index / CHUNK;
                 if chunk as usize == books.chunks.len() {
+                    if let Some(sealed) = self.segment.sealed() {
+                        sealed.grow(sealed::KEYS + ENTRY * u64::from((chunk + 1) * CHUNK))?;
+                    }
                     let offset = self.segment.alloc(ENTRY * u64::from(CHUNK), 64)?.offset;
                     let at = self.table + DIRECTORY + 8 * u64::from(chunk);
                     self.segment.memory().u64(at)?.store(offset, Ordering::Release);
@@ -427,9 +501,45 @@ impl Keys {
     /// Waits until no living process uses a key any more that was removed or changed, at most `limit`; `Ok(false)` when
     /// that passed.
     pub fn wait_unused(&self, key: u32, liveness: &impl Liveness, limit: Duration) -> Result<bool> {
-        if !self.wait(key, liveness, limit)? {
+        let start = Instant::now();
+        if !self.wait_for_threads(key, start, limit) || !self.wait_for_peers(key, liveness, start, limit)? {
             return Ok(false);
         }
+        self.rest(key);
+        Ok(true)
+    }
+
+    /// As [`Keys::wait_unused`], for [`PATIENCE_WITH_PEERS`]; whoever uses the key then still does not reach its memory any
+    /// more, now or later. Only own threads are waited for as long as they take.
+    pub fn end_use(&self, key: u32, liveness: &impl Liveness) -> Result<()> {
+        let start = Instant::now();
+        let unused = self.wait_for_peers(key, liveness, start, PATIENCE_WITH_PEERS)?;
+        if !unused {
+            self.revoke(key, liveness)?;
+        }
+        while !self.wait_for_threads(key, Instant::now(), PATIENCE_WITH_PEERS) {}
+        self.rest(key);
+        Ok(())
+    }
+
+    /// Keeps all from this process's memory who looked a key up before: what they have not begun to copy the kernel refuses.
+    /// They look again where they still may.
+    #[cold]
+    fn revoke(&self, key: u32, liveness: &impl Liveness) -> Result<()> {
+        if !self.segment.is_mine() {
+            return Err(Error::Forked);
+        }
+        // Without sealed memory peers reach nothing directly, and the owner's service goes by private books.
+        if let Some(sealed) = self.segment.sealed() {
+            sealed.revoke();
+            // For whom the kernel is at work.
+            self.wait_for_peers(key, liveness, Instant::now(), GRACE)?;
+        }
+        Ok(())
+    }
+
+    /// The index of a removed key may be used again.
+    fn rest(&self, key: u32) {
         let mut books = self.books();
         if let Some(book) = books.entries.get_mut((key >> 8) as usize)
             && book.pending
@@ -438,23 +548,34 @@ impl Keys {
             book.pending = false;
             books.free.push_back(key >> 8);
         }
-        Ok(true)
     }
 
-    fn wait(&self, key: u32, liveness: &impl Liveness, limit: Duration) -> Result<bool> {
+    fn wait_for_threads(&self, key: u32, start: Instant, limit: Duration) -> bool {
         fence(Ordering::SeqCst);
-        let start = Instant::now();
         while self.own(key).is_some_and(|words| words[USERS].load(Ordering::Acquire) > 0) {
             if start.elapsed() >= limit {
-                return Ok(false);
+                return false;
             }
             std::thread::sleep(Duration::from_micros(20));
         }
+        true
+    }
+
+    fn wait_for_peers(
+        &self,
+        key: u32,
+        liveness: &impl Liveness,
+        start: Instant,
+        limit: Duration,
+    ) -> Result<bool> {
+        fence(Ordering::SeqCst);
         for pin in self.segment.memory().words(self.table, 2 * PINS)?.chunks_exact(2) {
             let mut asked = start;
             loop {
                 let owner = pin[0].load(Ordering::Acquire);
-                if owner == 0 || pin[1].load(Ordering::Acquire) != u64::from(key) {
+                // Own threads count elsewhere, so a pin with the own name is not theirs.
+                let foreign = owner != 0 && owner != self.segment.owner().word();
+                if !foreign || pin[1].load(Ordering::Acquire) != u64::from(key) {
                     break;
                 }
                 if asked.elapsed() >= PATIENCE {
@@ -476,7 +597,6 @@ impl Keys {
 
 #[cfg(test)]
 mod tests {
-    use super::super::segment::Peer;
     use super::super::testing::{TestDir, in_child};
     use super::*;
     use std::sync::atomic::AtomicBool;
@@ -519,7 +639,7 @@ mod tests {
         assert_eq!((keys.local(0), keys.local(u32::MAX)), (None, None));
         let chunk = me.memory().u64(table + DIRECTORY).unwrap().load(Ordering::Relaxed);
         me.memory().write(chunk, &[0; 4096 * ENTRY as usize]).unwrap();
-        assert_eq!(lookup(me.memory(), table, all[1]), Err(Lookup::NoKey));
+        assert_eq!(Table::shared(&me).lookup(all[1]), Err(Lookup::NoKey));
         assert_eq!(keys.local(all[1]), Some(entry(1)));
         keys.remove(all[1], &*me, NOW).unwrap();
         assert_eq!(keys.local(all[1]), None);
@@ -529,34 +649,39 @@ mod tests {
     fn a_window_that_a_peer_invalidated_is_valid_again_once_bound() {
         let dir = TestDir::new("keys");
         let (me, keys) = keys(&dir);
-        let table = me.root(ROOT).unwrap().load(Ordering::Relaxed);
         let peer = Peer::open(me.folder(), 0).unwrap();
-        let valid =
-            |key| [lookup(me.memory(), table, key).unwrap(), keys.window(key).unwrap()].map(|e| e.key.valid);
+        let valid = |key| {
+            [
+                Table::shared(&me).lookup(key).unwrap(),
+                Table::of(&peer).lookup(key).unwrap(),
+                keys.window(key).unwrap(),
+            ]
+            .map(|e| e.key.valid)
+        };
         let (window, region) = (entry(2), entry(3));
         let (key, other) = (keys.add(&window).unwrap(), keys.add(&region).unwrap());
-        assert_eq!(valid(key), [true; 2]);
-        assert!(invalidate(peer.memory(), table, key));
-        assert_eq!(valid(key), [false; 2]);
-        assert!(!invalidate(peer.memory(), table, key ^ 1) && !invalidate(peer.memory(), table, other));
-        assert_eq!(valid(other), [true; 2]);
+        assert_eq!(valid(key), [true; 3]);
+        assert!(Table::of(&peer).invalidate(key));
+        assert_eq!(valid(key), [false; 3]);
+        assert!(!Table::of(&peer).invalidate(key ^ 1) && !Table::of(&peer).invalidate(other));
+        assert_eq!(valid(other), [true; 3]);
         let key = keys.change(key, 77, &window).unwrap();
-        assert_eq!(valid(key), [true; 2]);
+        assert_eq!(valid(key), [true; 3]);
     }
 
     #[test]
     fn a_key_in_use_can_be_waited_for_again() {
         let dir = TestDir::new("keys");
         let (me, keys) = keys(&dir);
-        let table = me.root(ROOT).unwrap().load(Ordering::Relaxed);
+        let other = Segment::create(me.folder().clone()).unwrap();
         let wait = |key| keys.wait_unused(key, &*me, NOW);
         let first = keys.add(&entry(3)).unwrap();
-        let pinned = pin(me.memory(), table, first, me.owner(), &*me).unwrap();
+        let pinned = Table::shared(&me).pin(first, other.owner(), &*me).unwrap();
         let second = keys.change(first, 99, &entry(4)).unwrap();
         assert_eq!((wait(first), wait(second)), (Ok(false), Ok(true)));
         drop(pinned);
         assert_eq!(wait(first), Ok(true));
-        let pinned = pin(me.memory(), table, second, me.owner(), &*me).unwrap();
+        let pinned = Table::shared(&me).pin(second, other.owner(), &*me).unwrap();
         assert_eq!(keys.remove(second, &*me, NOW), Ok(false));
         assert_eq!(wait(second), Ok(false));
         assert!(keys.books().free.is_empty());
@@ -576,8 +701,7 @@ mod tests {
                 && keys.add(&entry(5)) == Err(Error::Forked)
         });
         assert_eq!(status, 0);
-        let table = me.root(ROOT).unwrap().load(Ordering::Relaxed);
-        assert_eq!(lookup(me.memory(), table, key), Ok(entry(3)));
+        assert_eq!(Table::shared(&me).lookup(key), Ok(entry(3)));
     }
 
     #[test]
@@ -587,7 +711,9 @@ mod tests {
         let peer = Peer::open(me.folder(), 0).unwrap();
         let found = |key| {
             peer.refresh().unwrap();
-            lookup(peer.memory(), peer.root(ROOT).unwrap(), key)
+            let found = Table::of(&peer).lookup(key);
+            assert_eq!(found, Table { sealed: None, ..Table::of(&peer) }.lookup(key));
+            found
         };
         let all: Vec<u32> = (0..10_000).map(|n| keys.add(&entry(n)).unwrap()).collect();
         for (n, key) in all.iter().enumerate() {
@@ -631,7 +757,7 @@ mod tests {
                 stop.store(true, Ordering::Relaxed);
             });
             while !stop.load(Ordering::Relaxed) {
-                match lookup(me.memory(), keys.table, key) {
+                match Table::shared(&me).lookup(key) {
                     Ok(seen) => assert_eq!(seen, entry(seen.key.start)),
                     Err(e) => assert_eq!(e, Lookup::Torn),
                 }
@@ -646,18 +772,19 @@ mod tests {
         let key = keys.add(&entry(1)).unwrap();
         let at = keys.books().chunks[0] + ENTRY * u64::from(key >> 8);
         me.memory().u64(at).unwrap().fetch_or(1, Ordering::Relaxed);
-        assert_eq!(lookup(me.memory(), keys.table, key), Err(Lookup::Torn));
+        assert_eq!(Table::shared(&me).lookup(key), Err(Lookup::Torn));
     }
 
     #[test]
     fn removal_waits_for_the_living_and_not_for_the_dead() {
         let dir = TestDir::new("keys");
         let (me, keys) = keys(&dir);
+        let other = Segment::create(me.folder().clone()).unwrap();
         let key = keys.add(&entry(1)).unwrap();
-        let held = pin(me.memory(), keys.table, key, me.owner(), &*me).unwrap();
+        let held = Table::shared(&me).pin(key, other.owner(), &*me).unwrap();
         assert_eq!(held.entry, entry(1));
         assert_eq!(keys.remove(key, &*me, Duration::from_millis(30)), Ok(false));
-        assert!(matches!(pin(me.memory(), keys.table, key, me.owner(), &*me), Err(Lookup::NoKey)));
+        assert!(matches!(Table::shared(&me).pin(key, other.owner(), &*me), Err(Lookup::NoKey)));
         drop(held);
         let key = keys.add(&entry(2)).unwrap();
         let folder = me.folder().clone();
@@ -666,20 +793,18 @@ mod tests {
             let peer = Peer::open(&folder, 0).unwrap();
             // More than there are: those of the dead are used again, those of the living are not.
             for _ in 0..PINS {
-                std::mem::forget(
-                    pin(peer.memory(), peer.root(ROOT).unwrap(), key, own.owner(), &own).unwrap(),
-                );
+                std::mem::forget(Table::of(&peer).pin(key, own.owner(), &own).unwrap());
             }
-            let full = pin(peer.memory(), peer.root(ROOT).unwrap(), key, own.owner(), &own);
+            let full = Table::of(&peer).pin(key, own.owner(), &own);
             std::mem::forget(own);
             matches!(full, Err(Lookup::Busy))
         });
         assert_eq!(status, 0);
-        drop(pin(me.memory(), keys.table, key, me.owner(), &*me).unwrap());
+        drop(Table::shared(&me).pin(key, other.owner(), &*me).unwrap());
         let start = Instant::now();
         assert_eq!(keys.remove(key, &*me, Duration::from_secs(20)), Ok(true));
         assert!(start.elapsed() < Duration::from_secs(15));
-        assert_eq!(keys.wait(key, &*me, NOW), Ok(true));
+        assert_eq!(keys.wait_unused(key, &*me, NOW), Ok(true));
     }
 
     #[test]
@@ -728,8 +853,9 @@ mod tests {
     fn removal_ends_when_the_pin_does() {
         let dir = TestDir::new("keys");
         let (me, keys) = keys(&dir);
+        let other = Segment::create(me.folder().clone()).unwrap();
         let key = keys.add(&entry(1)).unwrap();
-        let held = pin(me.memory(), keys.table, key, me.owner(), &*me).unwrap();
+        let held = Table::shared(&me).pin(key, other.owner(), &*me).unwrap();
         let gone = AtomicBool::new(false);
         std::thread::scope(|s| {
             s.spawn(|| {

@@ -45,14 +45,20 @@ unsafe impl Sync for Memory {}
 impl Memory {
     /// Maps the file as far as it reaches now.
     pub(crate) fn map(fd: RawFd) -> Result<Self> {
+        Self::map_within(fd, libc::PROT_READ | libc::PROT_WRITE, &RESERVE)
+    }
+
+    /// As [`Memory::map`], with the first of these sizes that address space is left for. Who maps without `PROT_WRITE` only
+    /// loads.
+    pub(crate) fn map_within(fd: RawFd, protection: libc::c_int, sizes: &[usize]) -> Result<Self> {
         let mut failure = Error::NoMemory;
-        for reserved in RESERVE {
+        for &reserved in sizes {
             // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
             let p = unsafe {
                 libc::mmap(
                     std::ptr::null_mut(),
                     reserved,
-                    libc::PROT_READ | libc::PROT_WRITE,
+                    protection,
                     libc::MAP_SHARED | libc::MAP_NORESERVE,
                     fd,
                     0,

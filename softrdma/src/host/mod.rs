@@ -12,6 +12,7 @@
 //! | `liveness` | who lives: a record lock that the kernel drops at any death |
 //! | `fork` | how a forked child notices that it is another process |
 //! | [`segment`] | the own segment, growing without ever failing at an access; a peer's segment |
+//! | `sealed` | what peers go by who reach the process's memory directly: nobody but the owner can write it |
 //! | [`memory`], [`alloc`] | checked access to a mapped segment; which parts of the own one are in use |
 //! | [`lock`] | locks that survive their owner's death |
 //! | [`objects`] | queue pairs, receive and completion queues in a segment: [`crate::core`]'s transactions run on them |
@@ -23,7 +24,7 @@
 //! # What is believed
 //! The kernel: who lives, how long a file is, who may enter the folder. Nothing that stands in a segment: offsets are
 //! checked against the mapping at every access, words are copied once and then checked, and names of lock owners are
-//! looked up. What remains is written where it belongs: a file may be shortened by who may write it ([`memory`]), a program that
+//! looked up. Where the kernel copies to stands in memory that its owner alone can write (`sealed`). What remains is written where it belongs: a file may be shortened by who may write it ([`memory`]), a program that
 //! closes descriptors it does not own counts as dead (`liveness`).
 //!
 //! # What is not here yet
@@ -49,6 +50,7 @@ mod liveness;
 pub mod lock;
 pub mod memory;
 pub mod objects;
+mod sealed;
 pub mod segment;
 pub mod slot;
 mod sys;

@@ -7,7 +7,7 @@
 //! | 0 | 8 | magic |
 //! | 8 | 4 | version of this layout |
 //! | 16 | 8 | the claim's signature, [`Owner::word`] |
-//! | 24 | 8 | address of the segment in its owner, where a copy of the signature can be read to prove the process id |
+//! | 24 | 8 | number of the descriptor of the owner's sealed memory (`sealed`) and 1; 0 when it has none |
 //! | 64 | 8 | lock of the atomic operations on the owner's memory ([`super::atomics`]) |
 //! | 128 | 64 | eight root offsets, for the tables that stand in the segment; 0 is none |
 //! | 192 | 4 | whether the owner's help with payload is wanted or there ([`super::ferry`]) |
@@ -18,22 +18,24 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::alloc::Allocator;
+use super::copy::Image;
 use super::error::{Error, Result};
 use super::folder::Folder;
 use super::fork;
 use super::liveness::PeerFile;
 use super::lock::{Liveness, Lock, Owner};
 use super::memory::Memory;
+use super::sealed::{Sealed, View};
 use super::slot::{self, Standing};
 use super::sys;
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"ironsoft");
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const AT_MAGIC: u64 = 0;
 const AT_VERSION: u64 = 8;
 /// Where the signature stands.
 pub(crate) const AT_SIGNATURE: u64 = 16;
-const AT_ADDRESS: u64 = 24;
+pub(crate) const AT_SEALED: u64 = 24;
 const AT_ATOMICS: u64 = 64;
 const AT_ROOTS: u64 = 128;
 const ROOTS: usize = 8;
@@ -44,8 +46,8 @@ const HEADER: u64 = 4096;
 /// The file grows by multiples of this: few system calls, little waste.
 const GROWTH: u64 = 64 << 10;
 
-/// How long a confirmed process id is believed. The kernel gives out process ids in a circle of at least 32,768 numbers,
-/// which takes far longer to go round, so within this time no other process can have the number.
+/// How long a peer that was found alive counts as alive, and a descriptor as what it was. Copies to and from a peer's memory do
+/// not rely on it.
 const BELIEVED: u64 = 100_000_000;
 
 /// A range of the own segment.
@@ -61,6 +63,7 @@ pub struct Block {
 #[derive(Debug)]
 pub struct Segment {
     memory: Memory,
+    sealed: Option<Sealed>,
     books: Mutex<Allocator>,
     owner: Owner,
     file: Option<OwnedFd>,
@@ -79,17 +82,21 @@ impl Segment {
     /// Errors: [`Error::NoSlot`], [`Error::NoMemory`].
     pub fn create(folder: Arc<Folder>) -> Result<Self> {
         let token = fork::token()?;
+        // Without it peers take the way through shared memory.
+        let sealed = Sealed::create().ok();
+        let number = sealed.as_ref().map_or(0, |sealed| sealed.number() as u64 + 1);
         let claim = slot::claim(
             &folder,
             |file| {
                 sys::allocate(file.as_raw_fd(), 0, HEADER)?;
                 let memory = Memory::map(file.as_raw_fd())?;
-                memory.u64(AT_ADDRESS)?.store(memory.address() as u64, Ordering::Relaxed);
+                memory.u64(AT_SEALED)?.store(number, Ordering::Relaxed);
                 memory.u32(AT_VERSION)?.store(VERSION, Ordering::Relaxed);
                 memory.u64(AT_MAGIC)?.store(MAGIC, Ordering::Relaxed);
                 Ok(memory)
             },
             |memory, owner| {
+                sealed.iter().try_for_each(|sealed| sealed.sign(owner))?;
                 memory.u64(AT_SIGNATURE)?.store(owner.word(), Ordering::Release);
                 Ok(())
             },
@@ -97,6 +104,7 @@ impl Segment {
         let segment = Segment {
             identity: Identity::of(&sys::stat(claim.file.as_raw_fd())?),
             memory: claim.content,
+            sealed,
             books: Mutex::new(Allocator::new(HEADER)),
             owner: claim.owner,
             file: Some(claim.file),
@@ -116,6 +124,11 @@ impl Segment {
     /// The segment's memory.
     pub fn memory(&self) -> &Memory {
         &self.memory
+    }
+
+    /// What peers go by who reach this process's memory directly; `None` where the system has no such thing.
+    pub(crate) fn sealed(&self) -> Option<&Sealed> {
+        self.sealed.as_ref()
     }
 
     /// The folder of the segment.
@@ -305,7 +318,7 @@ pub struct Peer {
     file: PeerFile,
     identity: Identity,
     owner: Owner,
-    address: u64,
+    sealed: Option<View>,
     pid: AtomicI32,
     confirmed: AtomicU64,
 }
@@ -342,9 +355,11 @@ impl Peer {
         let owner = Owner::from_word(memory.u64(AT_SIGNATURE)?.load(Ordering::Acquire))
             .filter(|owner| owner.slot() == slot)
             .ok_or(Error::Corrupt("signature"))?;
-        let address = memory.u64(AT_ADDRESS)?.load(Ordering::Relaxed);
+        let number = memory.u64(AT_SEALED)?.load(Ordering::Relaxed).checked_sub(1);
+        let number = number.and_then(|number| RawFd::try_from(number).ok()).filter(|_| pid > 0);
+        let sealed = number.and_then(|number| View::open(pid, number, owner).ok());
         let identity = Identity::of(&file.stat);
-        Ok(Peer { memory, file, identity, owner, address, pid: pid.into(), confirmed: confirmed.into() })
+        Ok(Peer { memory, file, identity, owner, sealed, pid: pid.into(), confirmed: confirmed.into() })
     }
 
     /// The name the peer signs with.
@@ -382,9 +397,23 @@ impl Peer {
         Ok((pid > 0).then_some(pid))
     }
 
-    /// Where in the peer its signature stands, by its own word.
-    pub(crate) fn signature_address(&self) -> u64 {
-        self.address.wrapping_add(AT_SIGNATURE)
+    /// What it published for who reaches its memory directly; `None` where that cannot be had.
+    pub(crate) fn sealed(&self) -> Option<&View> {
+        self.sealed.as_ref()
+    }
+
+    /// The program that its memory is to be reached as; `None` where the kernel lets nobody reach it, or not this process.
+    ///
+    /// Who uses a key looks first here and then the key up: when the owner ends the key and waits for its users no longer,
+    /// copies to an image from before that fail.
+    #[inline]
+    pub fn image(&self) -> Option<Image> {
+        self.sealed.as_ref()?.image()
+    }
+
+    /// Asks the kernel anew whether it lives, next time.
+    pub(crate) fn doubt(&self) {
+        self.confirmed.store(sys::coarse_now().wrapping_sub(BELIEVED), Ordering::Relaxed);
     }
 
     /// One of the eight root offsets, as it stands now; not checked.

@@ -47,6 +47,12 @@ impl Folder {
         }
     }
 
+    /// Where processes meet.
+    #[allow(dead_code, reason = "another program of tests needs it")]
+    pub fn path(&self) -> PathBuf {
+        self.0.join("f")
+    }
+
     pub fn open(&self) -> Arc<Device> {
         let folder = Config { path: self.0.join("f"), group: None };
         let device = Device::open(&Settings { folder, copying: copying() }).unwrap();
@@ -397,6 +403,12 @@ impl Child {
     pub fn kill(&self) {
         // SAFETY: our own child, which nobody has waited for.
         unsafe { libc::kill(self.0, libc::SIGKILL) };
+    }
+
+    /// Its process id.
+    #[allow(dead_code, reason = "another program of tests needs it")]
+    pub fn pid(&self) -> libc::pid_t {
+        self.0
     }
 
     /// Waits for its end; the status that `waitpid` gives.

@@ -410,8 +410,8 @@ fn windows_open_and_close() {
 fn whoever_uses_a_window_is_waited_for() {
     let (folder, node, _one, other) = pair(QpType::Rc);
     let (stranger, peer) = folder.stranger();
-    let table = peer.root(keys::ROOT).unwrap();
-    let use_it = |rkey| keys::pin(peer.memory(), table, rkey, stranger.owner(), &*stranger).unwrap();
+    let table = keys::Table::of(&peer);
+    let use_it = |rkey| table.pin(rkey, stranger.owner(), &*stranger).unwrap();
     let device = &node.device;
     let window = device.alloc_window(node.pd, WindowType::Two).unwrap();
     let bind = |wr_id, window, key8| {
@@ -429,14 +429,14 @@ fn whoever_uses_a_window_is_waited_for() {
             other.qp.post_send(&close).unwrap();
             other.done(2);
         });
-        std::thread::sleep(Duration::from_millis(1500));
+        std::thread::sleep(Duration::from_millis(500));
         assert!(!closes.is_finished());
         drop(used);
         closes.join().unwrap();
     });
     let rkey = bind(3, rkey, 0x42);
     let used = use_it(rkey);
-    assert!(keys::invalidate(peer.memory(), table, rkey));
+    assert!(table.invalidate(rkey));
     std::thread::scope(|s| {
         let ends = s.spawn(|| assert_eq!(device.deregister(other.region.lkey), Ok(())));
         std::thread::sleep(Duration::from_millis(100));

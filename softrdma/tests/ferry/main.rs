@@ -207,7 +207,7 @@ fn atomic_operations() {
                 let (me, peer) = (stage.segment(), Peer::open(&stage.folder, 0).unwrap());
                 for _ in 0..1000 {
                     if i % 3 == 0
-                        && let Ok(Way::Direct(pid)) = probe(&peer)
+                        && let Ok(Way::Direct(image)) = probe(&peer)
                     {
                         let lock = peer.atomics_lock().unwrap();
                         let add = Operation::FetchAdd(1);
@@ -218,7 +218,7 @@ fn atomic_operations() {
                                 me.owner(),
                                 &me,
                                 LIMIT,
-                                pid,
+                                &image,
                                 there.addr,
                                 add,
                             )

@@ -1,47 +1,22 @@
 //! The keys of a process as its service looks at them.
 
-use std::sync::atomic::Ordering;
-
-use super::super::keys::{Keys, Lookup, ROOT, lookup, pin};
-use super::super::segment::Segment;
+use super::super::keys::Keys;
 use super::{Piece, Purpose};
-
-/// Looks at an entry that changes: a thread of this process may have been put to sleep over it.
-const ATTEMPTS: u32 = 100;
+use crate::core::keys::Kind;
 
 /// [`Registered::with`](super::Registered::with) for a process that has its keys in a [`Keys`]: by its private books, and the
-/// key is pinned meanwhile, as by any peer that uses it, so its removal waits. When peers have all pins, that of the peer
-/// who asks must do.
-pub fn with_keys(
-    segment: &Segment,
-    keys: &Keys,
-    purpose: Purpose,
-    piece: &Piece,
-    access: &mut dyn FnMut(),
-) -> bool {
-    let Ok(table) = segment.root(ROOT).map(|root| root.load(Ordering::Acquire)) else { return false };
-    let memory = segment.memory();
-    let found = (0..ATTEMPTS).find_map(|_| {
-        let found = match pin(memory, table, piece.key, segment.owner(), segment) {
-            Err(Lookup::Busy) => lookup(memory, table, piece.key).map(|entry| (None, entry)),
-            other => other.map(|pin| {
-                let entry = pin.entry;
-                (Some(pin), entry)
-            }),
-        };
-        if found.as_ref().is_err_and(|why| *why == Lookup::Torn) {
-            std::thread::yield_now();
-            return None;
-        }
-        Some(found)
-    });
-    // What stands in the segment, where peers write, may take rights away and gives none.
-    let (Some(Ok((_pin, shared))), Some(entry)) = (found, keys.local(piece.key)) else { return false };
+/// key counts as in use meanwhile, so its removal waits.
+pub fn with_keys(keys: &Keys, purpose: Purpose, piece: &Piece, access: &mut dyn FnMut()) -> bool {
+    let Some((entry, _in_use)) = keys.hold(piece.key) else { return false };
+    let valid = match entry.key.kind {
+        // What stands in the segment, where peers write, may take rights away and gives none.
+        Kind::Window2 { .. } => keys.window(piece.key).is_some_and(|window| window.key.valid),
+        Kind::Region | Kind::Window1 => entry.key.valid,
+    };
     let inside = piece
         .addr
         .checked_sub(entry.base)
         .is_some_and(|at| at <= entry.key.length && piece.len <= entry.key.length - at);
-    let valid = entry.key.valid && shared.key.valid;
     let open = valid && entry.key.access.has(purpose.access()) && inside;
     if open {
         access();
@@ -52,13 +27,14 @@ pub fn with_keys(
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::Ordering;
     use std::time::Duration;
 
-    use super::super::super::keys::{Entry, invalidate};
+    use super::super::super::keys::{Entry, ROOT, Table};
     use super::super::super::segment::Segment;
     use super::super::super::testing::TestDir;
     use super::*;
-    use crate::core::keys::{Key, Kind};
+    use crate::core::keys::Key;
     use crate::core::verbs::Access;
 
     #[test]
@@ -80,7 +56,7 @@ mod tests {
         let window = keys.add(&Entry { key: window, base: 5050 }).unwrap();
         let with = |purpose, key, addr, len| {
             let mut calls = 0;
-            let open = with_keys(&segment, &keys, purpose, &Piece { key, addr, len }, &mut || calls += 1);
+            let open = with_keys(&keys, purpose, &Piece { key, addr, len }, &mut || calls += 1);
             assert_eq!(calls, i32::from(open));
             open
         };
@@ -94,22 +70,24 @@ mod tests {
         assert!(!with(Purpose::Write, region, 5000, 1) && !with(Purpose::Atomic, region, 5000, 8));
         assert!(with(Purpose::Write, window, 5050, 10) && !with(Purpose::Write, window, 5049, 2));
         // Peers who have all pins keep nobody out.
-        let table = segment.root(ROOT).unwrap().load(Ordering::Relaxed);
         let mut pins = Vec::new();
-        while let Ok(pin) = pin(segment.memory(), table, region, segment.owner(), &*segment) {
+        while let Ok(pin) = Table::shared(&segment).pin(region, segment.owner(), &*segment) {
             pins.push(pin);
         }
         assert!(with(Purpose::Read, region, 5000, 100) && !with(Purpose::Read, region, 5000, 101));
         drop(pins);
         // A window that a peer invalidated.
-        assert!(invalidate(segment.memory(), table, window));
+        assert!(Table::shared(&segment).invalidate(window));
         assert!(!with(Purpose::Write, window, 5050, 10));
-        // Nobody removes a key within.
+        // Nobody removes a key within, whatever peers write about who uses it.
+        let table = segment.root(ROOT).unwrap().load(Ordering::Relaxed);
         let piece = Piece { key: region, addr: 5000, len: 1 };
         let now = Duration::ZERO;
         let mut removed = None;
-        assert!(with_keys(&segment, &keys, Purpose::Read, &piece, &mut || removed =
-            keys.remove(region, &*segment, now).ok()));
+        assert!(with_keys(&keys, Purpose::Read, &piece, &mut || {
+            segment.memory().write(table, &[0; 2048]).unwrap();
+            removed = keys.remove(region, &*segment, now).ok();
+        }));
         assert_eq!(removed, Some(false));
         assert_eq!(keys.wait_unused(region, &*segment, now), Ok(true));
         assert!(!with(Purpose::Read, region, 5000, 1));

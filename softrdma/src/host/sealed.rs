@@ -1,0 +1,325 @@
+//! Memory of a process that nobody else can write or shorten: what peers go by who reach its memory directly.
+//!
+//! A segment may be written by every process that may open its file. What decides where the kernel copies to stands here
+//! instead, in a memfd that its owner mapped before it was sealed: from then on the kernel lets nobody map it for writing,
+//! write to it, or cut it. Byte offsets, in native byte order:
+//!
+//! | offset | size | meaning |
+//! |---|---|---|
+//! | 0 | 8 | magic |
+//! | 8 | 4 | version of this layout |
+//! | 16 | 8 | the claim's signature, as in the segment |
+//! | 24 | 8 | address of the identity page in the owner; 0 when there is none |
+//! | 32 | 8 | the word that stands there |
+//! | 4096 | | entries of memory keys by their index ([`super::keys`]) |
+//!
+//! A peer finds it as `/proc/PID/fd/N`, which it may open when it may read the owner's memory. The process id is that of
+//! the record lock on the segment, so it comes from the kernel; N comes from the segment, so anybody may have written it. The
+//! owner has a record lock on the memfd, too: a memfd that is sealed and locked by this process is this process's own.
+//!
+//! # The identity page
+//! A process id says nothing about what runs under it: `execve` keeps it and exchanges the memory, and a dead process's
+//! number is given out again. So each process has a page of private memory at a random address where no other program has
+//! one, and every copy goes to or from this page first ([`super::copy`]): the kernel carries a copy out on the memory of one
+//! program, range by range in order, and ends it at the first range that is not there. Children of a fork do not get the page.
+//!
+//! To move the page ends every copy that was prepared before ([`Sealed::revoke`]), also those of processes that were stopped
+//! over it, whenever they go on.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::copy::Image;
+use super::error::{Error, Result, errno};
+use super::fork;
+use super::liveness::{self, OwnFiles};
+use super::lock::Owner;
+use super::memory::Memory;
+use super::sys;
+
+const MAGIC: u64 = u64::from_ne_bytes(*b"ironseal");
+const VERSION: u32 = 1;
+const AT_MAGIC: u64 = 0;
+const AT_VERSION: u64 = 8;
+const AT_SIGNATURE: u64 = 16;
+const AT_PAGE: u64 = 24;
+const AT_WORD: u64 = 32;
+/// Where the keys begin.
+pub(crate) const KEYS: u64 = 4096;
+/// Address space for all keys that a process can have, or for less where that is limited.
+const RESERVE: [usize; 4] = [(1 << 30) + (64 << 10), 64 << 20, 4 << 20, 512 << 10];
+
+const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL;
+/// Linux 6.3: the file cannot be made executable. Where the system asks for it, others are refused.
+const MFD_NOEXEC_SEAL: libc::c_uint = 8;
+
+/// The own one.
+#[derive(Debug)]
+pub(crate) struct Sealed {
+    memory: Memory,
+    file: OwnedFd,
+    page: Mutex<Option<Page>>,
+}
+
+impl Sealed {
+    /// A new one, sealed and declared.
+    ///
+    /// Errors: those of the system calls. Peers cannot reach the memory directly then.
+    pub(crate) fn create() -> Result<Self> {
+        let create = |flags| {
+            // SAFETY: the name is a C string constant.
+            unsafe {
+                let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | flags;
+                libc::memfd_create(c"ironverbs".as_ptr(), flags)
+            }
+        };
+        let mut fd = create(MFD_NOEXEC_SEAL);
+        if fd < 0 && errno() == libc::EINVAL {
+            fd = create(0);
+        }
+        if fd < 0 {
+            return Err(Error::last("memfd_create"));
+        }
+        // SAFETY: memfd_create returned this descriptor, and nobody else owns it.
+        let file = unsafe { OwnedFd::from_raw_fd(fd) };
+        sys::allocate(fd, 0, KEYS)?;
+        let memory = Memory::map_within(fd, libc::PROT_READ | libc::PROT_WRITE, &RESERVE)?;
+        // SAFETY: F_ADD_SEALS takes a number.
+        if unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, SEALS) } != 0 {
+            return Err(Error::last("fcntl"));
+        }
+        let page = Page::map(sys::random()?)?;
+        memory.u64(AT_MAGIC)?.store(MAGIC, Ordering::Relaxed);
+        memory.u32(AT_VERSION)?.store(VERSION, Ordering::Relaxed);
+        memory.u64(AT_WORD)?.store(page.word, Ordering::Relaxed);
+        memory.u64(AT_PAGE)?.store(page.at, Ordering::Release);
+        OwnFiles::add(fd)?;
+        if let Err(e) = liveness::declare(fd) {
+            OwnFiles::remove(fd);
+            return Err(e);
+        }
+        Ok(Sealed { memory, file, page: Mutex::new(Some(page)) })
+    }
+
+    /// Signs with a claim: before that no peer goes by it.
+    pub(crate) fn sign(&self, owner: Owner) -> Result<()> {
+        self.memory.u64(AT_SIGNATURE)?.store(owner.word(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Its descriptor's number.
+    pub(crate) fn number(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    /// Its memory.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Makes room for at least `len` bytes in all.
+    ///
+    /// Errors: [`Error::NoMemory`].
+    pub(crate) fn grow(&self, len: u64) -> Result<()> {
+        let now = self.memory.len() as u64;
+        if len <= now {
+            return Ok(());
+        }
+        if len > self.memory.reserved() as u64 {
+            return Err(Error::NoMemory);
+        }
+        sys::allocate(self.number(), now, len - now)?;
+        if (self.memory.refresh(self.number())? as u64) < len { Err(Error::NoMemory) } else { Ok(()) }
+    }
+
+    /// Moves the identity page: the kernel refuses all copies from here on that peers prepared before. One that the kernel is
+    /// just carrying out goes on. Without memory for a new page nobody reaches this process directly any more.
+    pub(crate) fn revoke(&self) {
+        let mut page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Ok(at), Ok(word)) = (self.memory.u64(AT_PAGE), self.memory.u64(AT_WORD)) else { return };
+        let fresh = Page::map(word.load(Ordering::Relaxed)).ok();
+        // First the news, so that who looks in between finds one that is there.
+        at.store(fresh.as_ref().map_or(0, |page| page.at), Ordering::SeqCst);
+        *page = fresh;
+    }
+}
+
+impl Drop for Sealed {
+    fn drop(&mut self) {
+        OwnFiles::remove(self.number());
+    }
+}
+
+/// A page with a word in it, at a random address.
+#[derive(Debug)]
+struct Page {
+    at: u64,
+    word: u64,
+    token: u64,
+}
+
+/// Bytes of the page; its address is a multiple of it on every machine.
+const PAGE: usize = 64 << 10;
+/// Where addresses are chosen: as far as possible from what systems, language runtimes and sanitizers map, first on machines
+/// with 47 bits of address space or more, then on those with 39.
+const RANGES: [(u64, u64); 2] = [(1 << 44, 1 << 46), (1 << 37, 1 << 37)];
+const ATTEMPTS: usize = 16;
+
+impl Page {
+    fn map(word: u64) -> Result<Self> {
+        let token = fork::token()?;
+        let mut failure = Error::NoMemory;
+        for (first, size) in RANGES {
+            for _ in 0..ATTEMPTS {
+                let wish = (first + sys::random()? % size) & !(PAGE as u64 - 1);
+                // SAFETY: MAP_FIXED_NOREPLACE replaces no mapping, and kernels that do not know it take the address for a
+                // wish.
+                let p = unsafe {
+                    libc::mmap(
+                        std::ptr::without_provenance_mut(wish as usize),
+                        PAGE,
+                        libc::PROT_READ | libc::PROT_WRITE,
+                        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE,
+                        -1,
+                        0,
+                    )
+                };
+                if p == libc::MAP_FAILED {
+                    failure = Error::last("mmap");
+                    continue;
+                }
+                let page = Page { at: p as u64, word, token };
+                // SAFETY: the range is the mapping just made.
+                let closed = unsafe {
+                    libc::madvise(p, PAGE, libc::MADV_DONTDUMP);
+                    libc::madvise(p, PAGE, libc::MADV_DONTFORK)
+                };
+                if closed != 0 || page.at != wish {
+                    continue;
+                }
+                // SAFETY: the mapping is writable, aligned and nobody else's.
+                unsafe { p.cast::<u64>().write(word) };
+                return Ok(page);
+            }
+        }
+        Err(failure)
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // A forked child has none.
+        if fork::same_process(self.token) {
+            // SAFETY: the range is the mapping that `map` made, which this process alone knows by its number.
+            unsafe { libc::munmap(std::ptr::without_provenance_mut(self.at as usize), PAGE) };
+        }
+    }
+}
+
+/// A peer's, or the own one seen as a peer's.
+#[derive(Debug)]
+pub(crate) struct View {
+    memory: Memory,
+    pid: libc::pid_t,
+    number: RawFd,
+    file: (u64, u64),
+    word: u64,
+}
+
+impl View {
+    /// Maps what the process `pid`, which signs with `owner`, has under this descriptor.
+    ///
+    /// Errors: those of the system calls; [`Error::Corrupt`] when it is not what it should be.
+    pub(crate) fn open(pid: libc::pid_t, number: RawFd, owner: Owner) -> Result<Self> {
+        let file = File::open(pid, number)?;
+        let memory = Memory::map_within(file.raw, libc::PROT_READ, &RESERVE)?;
+        if (memory.len() as u64) < KEYS
+            || memory.u64(AT_MAGIC)?.load(Ordering::Relaxed) != MAGIC
+            || memory.u32(AT_VERSION)?.load(Ordering::Relaxed) != VERSION
+            || memory.u64(AT_SIGNATURE)?.load(Ordering::Relaxed) != owner.word()
+        {
+            return Err(Error::Corrupt("sealed memory"));
+        }
+        let word = memory.u64(AT_WORD)?.load(Ordering::Relaxed);
+        Ok(View { memory, pid, number, file: file.id, word })
+    }
+
+    /// The program that the memory belongs to, as it may be reached now; `None` when it may not.
+    #[inline]
+    pub(crate) fn image(&self) -> Option<Image> {
+        let at = self.memory.u64(AT_PAGE).map_or(0, |at| at.load(Ordering::Acquire));
+        (at != 0).then_some(Image::of_peer(self.pid, at, self.word))
+    }
+
+    /// Its words from `offset` on; looks first whether it has grown when they are not there.
+    pub(crate) fn words(&self, offset: u64, count: usize) -> Option<&[AtomicU64]> {
+        match self.memory.words(offset, count) {
+            Ok(words) => Some(words),
+            Err(_) => {
+                self.refresh();
+                self.memory.words(offset, count).ok()
+            }
+        }
+    }
+
+    #[cold]
+    fn refresh(&self) {
+        if let Ok(file) = File::open(self.pid, self.number)
+            && file.id == self.file
+        {
+            let _ = self.memory.refresh(file.raw);
+        }
+    }
+}
+
+/// A descriptor of a sealed memfd that a process declared its own.
+struct File {
+    raw: RawFd,
+    id: (u64, u64),
+    _opened: Option<OwnedFd>,
+}
+
+impl File {
+    /// Opens a descriptor of another process, after a look that opens nothing: it may be anything by now.
+    fn open(pid: libc::pid_t, number: RawFd) -> Result<Self> {
+        let other = Error::Corrupt("not a sealed file");
+        let place = open(&format!("/proc/{pid}/fd/{number}"), libc::O_PATH)?;
+        let stat = sys::stat(place.as_raw_fd())?;
+        if stat.st_mode & libc::S_IFMT != libc::S_IFREG || stat.st_nlink != 0 {
+            return Err(other);
+        }
+        let id = (stat.st_dev, stat.st_ino);
+        let (raw, opened, holder) = if OwnFiles::has(&stat) {
+            // To close another descriptor of it would end the declaration.
+            let raw = OwnFiles::descriptor(&stat).ok_or(Error::Gone)?;
+            // SAFETY: reads a number of the process.
+            (raw, None, Some(unsafe { libc::getpid() }))
+        } else {
+            let path = format!("/proc/self/fd/{}", place.as_raw_fd());
+            let opened = open(&path, libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY)?;
+            (opened.as_raw_fd(), Some(opened), None)
+        };
+        let holder = match holder {
+            None => liveness::owner(raw)?,
+            own => own,
+        };
+        // SAFETY: F_GET_SEALS takes no argument.
+        let seals = unsafe { libc::fcntl(raw, libc::F_GET_SEALS) };
+        if holder != Some(pid) || seals < 0 || seals & SEALS != SEALS {
+            return Err(other);
+        }
+        Ok(File { raw, id, _opened: opened })
+    }
+}
+
+fn open(path: &str, flags: libc::c_int) -> Result<OwnedFd> {
+    let path = std::ffi::CString::new(path).map_err(|_| Error::OutOfBounds)?;
+    // SAFETY: `path` is a C string that lives across the call.
+    let fd = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) };
+    if fd < 0 {
+        return Err(Error::last("open"));
+    }
+    // SAFETY: open returned this descriptor, and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
