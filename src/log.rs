@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use crate::environment;
 use crate::errno::Errno;
+use crate::guard::uncancelled;
 
 /// How much a line matters; the numbers are those of `VERBS_LOG_LEVEL`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -67,13 +68,14 @@ pub fn enabled(level: Level) -> bool {
 /// As [`enabled`], for the numbers of plugins; false without a file.
 #[must_use]
 pub fn enabled_number(level: u32) -> bool {
-    matches!(SINK.get_or_init(open_sink), Some(sink) if level <= sink.level)
+    let sink = SINK.get().unwrap_or_else(|| uncancelled(|| SINK.get_or_init(open_sink)));
+    matches!(sink, Some(sink) if level <= sink.level)
 }
 
 /// Appends text to the log file as it is.
 pub fn append(text: &[u8]) {
     if let Some(Some(sink)) = SINK.get() {
-        let _ = (&sink.file).write_all(text);
+        let _ = uncancelled(|| (&sink.file).write_all(text));
     }
 }
 
@@ -84,7 +86,7 @@ pub fn write(level: Level, line: fmt::Arguments<'_>) {
         && let Some(Some(sink)) = SINK.get()
     {
         // One write per line, so that lines of several threads and processes do not mix.
-        let _ = (&sink.file).write_all(format!("{line}\n").as_bytes());
+        let _ = uncancelled(|| (&sink.file).write_all(format!("{line}\n").as_bytes()));
     }
     before.set();
 }

@@ -133,11 +133,12 @@ impl PeerFile {
 
 impl Drop for PeerFile {
     fn drop(&mut self) {
-        if self.own
-            && let Some(fd) = self.fd.take()
-        {
+        let Some(fd) = self.fd.take() else { return };
+        if self.own {
             // Closing it would drop the declaration of life.
             let _ = fd.into_raw_fd();
+        } else {
+            sys::uncancelled(|| drop(fd));
         }
     }
 }

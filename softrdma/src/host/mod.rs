@@ -49,7 +49,7 @@ pub mod memory;
 pub mod objects;
 pub mod segment;
 pub mod slot;
-mod sys;
+pub(crate) mod sys;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod thread;

@@ -1,6 +1,5 @@
 //! The engine of this process, and what the device says of itself.
 
-use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use softrdma::device::{Device, Settings};
@@ -11,6 +10,7 @@ use crate::abi::uapi::Pod;
 use crate::abi::uapi::ib_user_ioctl_verbs::{IB_UVERBS_GID_TYPE_ROCE_V2, ib_uverbs_gid_entry};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
+use crate::guard::guarded;
 
 /// What soft-RoCE says as well: no vendor.
 const VENDOR_ID: u32 = 0xff_ffff;
@@ -52,11 +52,12 @@ static AT_THE_END: extern "C" fn() = leave;
 /// Leaves nothing behind when the program ends without closing its devices. While other threads of the program run, which
 /// may be at work in another process's memory, the names stay until somebody else looks for the dead.
 extern "C" fn leave() {
-    let _ = catch_unwind(|| {
+    let _ = guarded(|| {
         let engine = ENGINE.try_lock().ok().and_then(|engine| engine.upgrade());
         if let Some(engine) = engine.filter(|engine| engine.is_mine() && is_alone()) {
             engine.leave();
         }
+        Ok(())
     });
 }
 
