@@ -5,7 +5,10 @@
 use core::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::sync::OnceLock;
+use std::mem::ManuallyDrop;
+use std::os::fd::FromRawFd;
+
+use once_cell::race::OnceBox;
 
 use crate::environment;
 use crate::errno::Errno;
@@ -30,7 +33,8 @@ struct Sink {
     file: File,
 }
 
-static SINK: OnceLock<Option<Sink>> = OnceLock::new();
+/// Made without a lock: a fork could leave it locked in the child.
+static SINK: OnceBox<Option<Sink>> = OnceBox::new();
 
 fn open_sink() -> Option<Sink> {
     let level = parse_level(std::env::var_os("VERBS_LOG_LEVEL")?.to_str()?);
@@ -68,7 +72,7 @@ pub fn enabled(level: Level) -> bool {
 /// As [`enabled`], for the numbers of plugins; false without a file.
 #[must_use]
 pub fn enabled_number(level: u32) -> bool {
-    let sink = SINK.get().unwrap_or_else(|| uncancelled(|| SINK.get_or_init(open_sink)));
+    let sink = SINK.get().unwrap_or_else(|| uncancelled(|| SINK.get_or_init(|| Box::new(open_sink()))));
     matches!(sink, Some(sink) if level <= sink.level)
 }
 
@@ -93,8 +97,15 @@ pub fn write(level: Level, line: fmt::Arguments<'_>) {
 
 /// Tells the person at the program's terminal something, as rdma-core does: on standard error, which may be closed.
 pub fn say(line: fmt::Arguments<'_>) {
-    // In one piece, so that lines of several processes do not mix.
-    let _ = std::io::stderr().write_all(format!("libibverbs: {line}\n").as_bytes());
+    to_standard_error(format!("libibverbs: {line}\n").as_bytes());
+}
+
+/// In one piece, so that lines of several processes do not mix, and without the lock of Rust's standard error, which a fork
+/// could leave locked in the child.
+fn to_standard_error(line: &[u8]) {
+    // SAFETY: the descriptor is the program's and is not closed here; where it is closed already, writing fails.
+    let file = ManuallyDrop::new(unsafe { File::from_raw_fd(libc::STDERR_FILENO) });
+    let _ = uncancelled(|| (&*file).write_all(line));
 }
 
 /// As [`say`], with the word `Warning:`.
@@ -105,7 +116,7 @@ pub fn warn(line: fmt::Arguments<'_>) {
 /// As [`warn`], for text that may be no UTF-8: paths, what a file says, the linker's reasons.
 pub fn warn_bytes(parts: &[&[u8]]) {
     let line = [b"libibverbs: Warning: ", parts.concat().as_slice(), b"\n"].concat();
-    let _ = std::io::stderr().write_all(&line);
+    to_standard_error(&line);
 }
 
 /// Writes a line of the given [`Level`] variant: `trace!(Debug, "create_cq: asked {cqe} entries")`.

@@ -9,7 +9,7 @@
 //! | [`folder`] | the folder: found, made, verified |
 //! | [`slot`] | names in it: claimed by the living, taken from the dead |
 //! | `liveness` | who lives: a record lock that the kernel drops at any death |
-//! | `fork` | how a forked child notices that it is another process |
+//! | [`fork`] | how a forked child notices that it is another process |
 //! | [`segment`] | the own segment, growing without ever failing at an access; a peer's segment |
 //! | [`memory`], [`alloc`] | checked access to a mapped segment; which parts of the own one are in use |
 //! | [`lock`] | locks that survive their owner's death |
@@ -41,7 +41,7 @@ pub mod copy;
 pub mod error;
 pub mod ferry;
 pub mod folder;
-mod fork;
+pub mod fork;
 pub mod keys;
 mod liveness;
 pub mod lock;

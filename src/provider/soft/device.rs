@@ -1,8 +1,9 @@
 //! The engine of this process, and what the device says of itself.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use softrdma::device::{Device, Settings};
+use softrdma::host::fork::ProcessMutex;
 
 use super::convert::refused;
 use super::{gids, identity, port};
@@ -24,11 +25,11 @@ const MAX_AH: i32 = 1 << 20;
 const CLOCK_KHZ: u64 = 1_000_000;
 
 /// The engine, shared by all contexts of the process as long as one is open. A child that a fork made gets its own.
-static ENGINE: Mutex<Weak<Device>> = Mutex::new(Weak::new());
+static ENGINE: ProcessMutex<Weak<Device>> = ProcessMutex::new(Weak::new());
 
 /// The engine of this process, with the host's addresses as they are now.
 pub fn engine() -> Result<Arc<Device>> {
-    let mut shared = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut shared = ENGINE.lock().map_err(|error| refused(error.into()))?;
     let engine = match shared.upgrade().filter(|engine| engine.is_mine()) {
         Some(engine) => engine,
         None => {
@@ -53,7 +54,7 @@ static AT_THE_END: extern "C" fn() = leave;
 /// may be at work in another process's memory, the names stay until somebody else looks for the dead.
 extern "C" fn leave() {
     let _ = guarded(|| {
-        let engine = ENGINE.try_lock().ok().and_then(|engine| engine.upgrade());
+        let engine = ENGINE.try_lock().and_then(|engine| engine.upgrade());
         if let Some(engine) = engine.filter(|engine| engine.is_mine() && is_alone()) {
             engine.leave();
         }
