@@ -1,8 +1,7 @@
 //! Gives the shared library its soname and the GNU symbol versions of `libibverbs.map`.
 //!
 //! rustc hands the linker an anonymous version script for every cdylib, and GNU ld refuses to combine that with named
-//! nodes. A small `ld.bfd` in front of the real one drops every version script but ours. It also takes the unwinder from
-//! libgcc's static archive: one shared library less to find and map at the start of every program.
+//! nodes. A small `ld.bfd` in front of the real one drops every version script but ours.
 //!
 //! Says where providers that are plugins will be looked for: `IRONVERBS_PROVIDER_DIR` and `IRONVERBS_CONFIG_DIR` of the
 //! build's environment, else where Debian has them.
@@ -37,6 +36,8 @@ fn main() {
         // Calls between our own functions must not be diverted by a program that defines a verb of the same name.
         "-Wl,-Bsymbolic-functions".to_owned(),
         "-Wl,-z,now".to_owned(),
+        // Threads, exit handlers and pointers that a program keeps still lead into the library after dlclose.
+        "-Wl,-z,nodelete".to_owned(),
     ] {
         println!("cargo::rustc-cdylib-link-arg={argument}");
     }
@@ -89,7 +90,6 @@ while [ "$n" -gt 0 ]; do
     case $a in
         --version-script=*/{MAP}) set -- "$@" "$a" ;;
         --version-script=*) ;;
-        -lgcc_s) set -- "$@" -lgcc_eh ;;
         *) set -- "$@" "$a" ;;
     esac
 done

@@ -13,6 +13,7 @@ pub mod abi;
 pub mod api;
 mod environment;
 pub mod errno;
+mod guard;
 pub mod log;
 pub mod provider;
 pub mod uverbs;

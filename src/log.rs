@@ -10,11 +10,15 @@ use core::fmt;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::mem::ManuallyDrop;
+use std::os::fd::FromRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::sync::OnceLock;
+
+use once_cell::race::OnceBox;
 
 use crate::environment;
 use crate::errno::Errno;
+use crate::guard::uncancelled;
 
 /// How much a line matters; the numbers are those of `VERBS_LOG_LEVEL`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -35,7 +39,8 @@ struct Sink {
     file: File,
 }
 
-static SINK: OnceLock<Option<Sink>> = OnceLock::new();
+/// Made without a lock: a fork could leave it locked in the child.
+static SINK: OnceBox<Option<Sink>> = OnceBox::new();
 
 fn open_sink() -> Option<Sink> {
     let level = parse_level(environment::harmless("VERBS_LOG_LEVEL")?.to_str()?);
@@ -105,13 +110,14 @@ pub fn enabled(level: Level) -> bool {
 /// As [`enabled`], for the numbers of plugins; false without a file.
 #[must_use]
 pub fn enabled_number(level: u32) -> bool {
-    matches!(SINK.get_or_init(open_sink), Some(sink) if level <= sink.level)
+    let sink = SINK.get().unwrap_or_else(|| uncancelled(|| SINK.get_or_init(|| Box::new(open_sink()))));
+    matches!(sink, Some(sink) if level <= sink.level)
 }
 
 /// Appends text to the log file as it is.
 pub fn append(text: &[u8]) {
     if let Some(Some(sink)) = SINK.get() {
-        let _ = (&sink.file).write_all(text);
+        let _ = uncancelled(|| (&sink.file).write_all(text));
     }
 }
 
@@ -122,15 +128,22 @@ pub fn write(level: Level, line: fmt::Arguments<'_>) {
         && let Some(Some(sink)) = SINK.get()
     {
         // One write per line, so that lines of several threads and processes do not mix.
-        let _ = (&sink.file).write_all(format!("{line}\n").as_bytes());
+        let _ = uncancelled(|| (&sink.file).write_all(format!("{line}\n").as_bytes()));
     }
     before.set();
 }
 
 /// Tells the person at the program's terminal something, as rdma-core does: on standard error, which may be closed.
 pub fn say(line: fmt::Arguments<'_>) {
-    // In one piece, so that lines of several processes do not mix.
-    let _ = std::io::stderr().write_all(format!("libibverbs: {line}\n").as_bytes());
+    to_standard_error(format!("libibverbs: {line}\n").as_bytes());
+}
+
+/// In one piece, so that lines of several processes do not mix, and without the lock of Rust's standard error, which a fork
+/// could leave locked in the child.
+fn to_standard_error(line: &[u8]) {
+    // SAFETY: the descriptor is the program's and is not closed here; where it is closed already, writing fails.
+    let file = ManuallyDrop::new(unsafe { File::from_raw_fd(libc::STDERR_FILENO) });
+    let _ = uncancelled(|| (&*file).write_all(line));
 }
 
 /// As [`say`], with the word `Warning:`.
@@ -141,7 +154,7 @@ pub fn warn(line: fmt::Arguments<'_>) {
 /// As [`warn`], for text that may be no UTF-8: paths, what a file says, the linker's reasons.
 pub fn warn_bytes(parts: &[&[u8]]) {
     let line = [b"libibverbs: Warning: ", parts.concat().as_slice(), b"\n"].concat();
-    let _ = std::io::stderr().write_all(&line);
+    to_standard_error(&line);
 }
 
 /// Writes a line of the given [`Level`] variant: `trace!(Debug, "create_cq: asked {cqe} entries")`.

@@ -5,14 +5,12 @@ use core::fmt;
 use core::hint;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
-use std::sync::Once;
-use std::time::Duration;
 
 /// Spins this often before it lets another thread run: the holder may be off the processor.
 const SPINS_BEFORE_YIELD: u32 = 128;
 /// Lets others run this often before it sleeps: the holder may move a gigabyte.
 const YIELDS_BEFORE_SLEEP: u32 = 64;
-const SLEEP: Duration = Duration::from_micros(100);
+const SLEEP_NANOSECONDS: libc::c_long = 100_000;
 
 /// Mutual exclusion of the threads that use one queue.
 ///
@@ -93,7 +91,7 @@ impl<T> QueueLock<T> {
                     std::thread::yield_now();
                     (spins, yields) = (0, yields + 1);
                 } else {
-                    std::thread::sleep(SLEEP);
+                    sleep();
                 }
             }
             if self.held.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok() {
@@ -167,6 +165,14 @@ impl<T> Drop for QueueGuard<'_, T> {
     }
 }
 
+/// By the bare system call: at the C library's the thread may be cancelled, which unwinds through its callers.
+#[cold]
+fn sleep() {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: SLEEP_NANOSECONDS };
+    // SAFETY: nanosleep reads the time, and writes nothing without a second one.
+    unsafe { libc::syscall(libc::SYS_nanosleep, &raw const time, core::ptr::null_mut::<libc::timespec>()) };
+}
+
 static MANY_THREADS: AtomicU8 = AtomicU8::new(0);
 
 /// glibc's own flag of this meaning (since 2.32). Until the first lock is made, and for good with a C library that has none,
@@ -174,14 +180,17 @@ static MANY_THREADS: AtomicU8 = AtomicU8::new(0);
 static FLAG: AtomicPtr<AtomicU8> = AtomicPtr::new((&raw const MANY_THREADS).cast_mut());
 
 fn look_up_flag() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: the name is a NUL-terminated string; dlsym with RTLD_DEFAULT only looks it up.
-        let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
-        if !symbol.is_null() {
-            FLAG.store(symbol.cast(), Ordering::Relaxed);
-        }
-    });
+    // Several threads may look at the same time and find the same. A lock here could stay locked in a forked child.
+    static LOOKED: AtomicBool = AtomicBool::new(false);
+    if LOOKED.load(Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: the name is a NUL-terminated string; dlsym with RTLD_DEFAULT only looks it up.
+    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
+    if !symbol.is_null() {
+        FLAG.store(symbol.cast(), Ordering::Relaxed);
+    }
+    LOOKED.store(true, Ordering::Relaxed);
 }
 
 /// Whether the process has exactly one thread.
@@ -198,6 +207,7 @@ pub fn single_threaded() -> bool {
 mod tests {
     use super::*;
     use std::sync::Arc;
+    use std::time::Duration;
 
     #[test]
     fn two_threads_never_hold_it_together() {

@@ -70,34 +70,39 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
 }
 
 /// Waits for the next completion event of the channel and says which CQ it is for; 0, or -1 with `errno` (EAGAIN on a
-/// non-blocking channel without events). Each event must be acknowledged before its CQ can be destroyed.
+/// non-blocking channel without events). Each event must be acknowledged before its CQ can be destroyed. A cancellation
+/// point.
 ///
 /// # Safety
 /// `channel` is null or a live channel; `cq` and `cq_context` are null or can be written.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_get_cq_event@@IBVERBS_1.1"))]
-pub unsafe extern "C" fn ibv_get_cq_event(
+pub unsafe extern "C-unwind" fn ibv_get_cq_event(
     channel: *mut ibv_comp_channel,
     cq: *mut *mut ibv_cq,
     cq_context: *mut *mut c_void,
 ) -> c_int {
-    entry::minus_one(|| {
-        // SAFETY: the caller passes a live channel and places to write.
-        let (channel, cq_out, context_out) = unsafe {
-            let cq_out = cq.as_mut().ok_or(Errno::EINVAL)?;
-            (Handle::from_c(channel)?, cq_out, cq_context.as_mut().ok_or(Errno::EINVAL)?)
-        };
-        // SAFETY: a live channel names its open context.
-        let cq = unsafe { context::provider((*channel.as_ptr()).context) }?.next_cq_event(channel)?;
-        *cq_out = cq.as_ptr();
-        // SAFETY: the queue of an event that is not acknowledged yet is alive.
-        let context = unsafe {
-            *context_out = (*cq.as_ptr()).cq_context;
-            (*cq.as_ptr()).context
-        };
-        // SAFETY: a live CQ names its open context.
-        unsafe { context::provider(context) }?.cq_event(cq);
-        Ok(())
-    })
+    let source = || {
+        if cq.is_null() || cq_context.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: the caller passes a live channel, which names its open context.
+        let (channel, provider) = unsafe { context::of(channel) }?;
+        Ok(provider.cq_event_source(channel))
+    };
+    let take = |record: &[u8]| {
+        // SAFETY: as above.
+        let (channel, provider) = unsafe { context::of(channel) }?;
+        let Some(found) = provider.next_cq_event(channel, record)? else { return Ok(false) };
+        // SAFETY: the caller passes places to write, which are not null; the queue of an event that is not acknowledged yet
+        // is alive, and names its open context.
+        unsafe {
+            *cq = found.as_ptr();
+            *cq_context = (*found.as_ptr()).cq_context;
+            context::provider((*found.as_ptr()).context)?.cq_event(found);
+        }
+        Ok(true)
+    };
+    entry::next_event(source, take)
 }
 
 /// Acknowledges `nevents` completion events of a CQ.

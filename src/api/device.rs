@@ -2,7 +2,8 @@
 
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::size_of;
-use std::sync::{Mutex, Once, PoisonError};
+
+use softrdma::host::fork::ProcessMutex;
 
 use super::{entry, fork, table};
 use crate::abi::verbs::*;
@@ -18,8 +19,14 @@ use crate::uverbs;
 const SMALL_MEMLOCK_LIMIT: u64 = 32_768;
 
 /// The devices of the last list. A device keeps its pointer from list to list while it stays plugged in.
-static KNOWN: Mutex<Vec<DeviceRef>> = Mutex::new(Vec::new());
-static SETTINGS: Once = Once::new();
+static KNOWN: ProcessMutex<Known> = ProcessMutex::new(Known { devices: Vec::new(), settled: false });
+
+#[derive(Default)]
+struct Known {
+    devices: Vec<DeviceRef>,
+    /// Whether the settings were read.
+    settled: bool,
+}
 
 /// Set, and not exactly `0`: how rdma-core reads switches in the environment.
 fn switched_on(name: &str) -> bool {
@@ -85,10 +92,12 @@ fn refresh(known: &mut Vec<DeviceRef>) -> Result<()> {
 
 /// The devices there are now.
 pub(super) fn list() -> Result<Vec<DeviceRef>> {
-    SETTINGS.call_once(read_settings);
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    refresh(&mut known)?;
-    Ok(known.clone())
+    let mut known = KNOWN.lock().map_err(|error| Errno(error.errno()).also_set())?;
+    if !std::mem::replace(&mut known.settled, true) {
+        read_settings();
+    }
+    refresh(&mut known.devices)?;
+    Ok(known.devices.clone())
 }
 
 /// A NULL-terminated array of the devices there are, for [`ibv_free_device_list`]; `num` (or NULL) gets their number.

@@ -1,17 +1,17 @@
 //! The conventions by which verbs report failure. Every C entry point names its own by the function it calls here, and
 //! no panic passes these functions.
 
-use core::ffi::c_int;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use core::ffi::{c_int, c_void};
 
 use crate::errno::{Errno, Result};
+use crate::guard::guarded;
+use crate::provider::EventSource;
 use crate::provider::object::Handle;
 
-/// What a call gets when something inside the library broke: the verb fails as if the device had.
-const BROKEN: Errno = Errno::EIO;
-
-fn guarded<R>(body: impl FnOnce() -> Result<R>) -> Result<R> {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(BROKEN.also_set()))
+unsafe extern "C-unwind" {
+    /// Waits where the thread may be cancelled: the stack unwinds from here through frames with nothing to drop.
+    #[link_name = "read"]
+    fn cancellable_read(fd: c_int, place: *mut c_void, length: usize) -> isize;
 }
 
 /// A pointer, or NULL with the error in `errno`.
@@ -52,6 +52,43 @@ pub fn number<R>(body: impl FnOnce() -> Result<R>, otherwise: impl FnOnce(Errno)
 /// Nothing to report: a failure has no way to the program.
 pub fn nothing(body: impl FnOnce() -> Result<()>) {
     let _ = guarded(body);
+}
+
+/// The convention of [`minus_one`] for a verb that waits for an event: `source` says what to read, `take` makes an event of
+/// it, or `false` where there is none behind it. The thread may be cancelled while it waits, and at once if it was before.
+///
+/// The closures hold nothing that wants to be dropped.
+#[inline]
+pub fn next_event(
+    source: impl FnOnce() -> Result<EventSource>,
+    take: impl Fn(&[u8]) -> Result<bool>,
+) -> c_int {
+    const { assert!(!core::mem::needs_drop::<EventSource>()) };
+    let source = match guarded(source) {
+        Ok(source) => source,
+        Err(errno) => {
+            errno.set();
+            return -1;
+        }
+    };
+    loop {
+        let mut record = [0u8; EventSource::MOST];
+        let length = source.record.min(record.len());
+        // SAFETY: `record` is writable for `length` bytes.
+        let got = unsafe { cancellable_read(source.fd, record.as_mut_ptr().cast(), length) };
+        if got != length as isize {
+            // A short read leaves `errno` alone.
+            return -1;
+        }
+        match guarded(|| take(&record[..length])) {
+            Ok(true) => return 0,
+            Ok(false) => {}
+            Err(errno) => {
+                errno.set();
+                return -1;
+            }
+        }
+    }
 }
 
 /// An array of the program's as a slice; null counts as empty.

@@ -50,21 +50,31 @@ pub(super) fn subject(event_type: ibv_event_type_t) -> Subject {
 }
 
 /// Waits for the next event of the device; 0, or -1 with `errno` (EAGAIN on a non-blocking `async_fd` without events).
-/// Each event must be acknowledged before its object can be destroyed.
+/// Each event must be acknowledged before its object can be destroyed. A cancellation point.
 ///
 /// # Safety
 /// `context` is null or open, `event` null or can be written.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_get_async_event@@IBVERBS_1.1"))]
-pub unsafe extern "C" fn ibv_get_async_event(
+pub unsafe extern "C-unwind" fn ibv_get_async_event(
     context: *mut ibv_context,
     event: *mut ibv_async_event,
 ) -> c_int {
-    entry::minus_one(|| {
-        // SAFETY: the caller passes an open context and a place to write.
-        let (context, event) = unsafe { (Handle::from_c(context)?, event.as_mut().ok_or(Errno::EINVAL)?) };
-        let provider = context::private(context).context();
+    // SAFETY: the caller passes an open context or null.
+    let opened = || unsafe { Handle::from_c(context) };
+    let source = || {
+        if event.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        let context = opened()?;
         // SAFETY: an open context.
-        let next = provider.next_async_event(unsafe { (*context.as_ptr()).async_fd })?;
+        let async_fd = unsafe { (*context.as_ptr()).async_fd };
+        Ok(context::private(context).context().async_event_source(async_fd))
+    };
+    let take = |record: &[u8]| {
+        let provider = context::private(opened()?).context();
+        let Some(next) = provider.next_async_event(record)? else { return Ok(false) };
+        // SAFETY: the caller passes a place to write, which is not null.
+        let event = unsafe { &mut *event };
         event.event_type = next.event_type;
         let address = next.element as usize;
         match subject(event.event_type) {
@@ -75,8 +85,9 @@ pub unsafe extern "C" fn ibv_get_async_event(
             Subject::Port => event.element.port_num = next.element as c_int,
         }
         provider.async_event(event);
-        Ok(())
-    })
+        Ok(true)
+    };
+    entry::next_event(source, take)
 }
 
 /// Counts one acknowledged event and wakes whoever waits to destroy the object.

@@ -7,7 +7,8 @@ use core::ffi::{c_int, c_void};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use softrdma::host::fork::{ProcessGuard, ProcessMutex};
 
 use super::entry;
 use crate::abi::verbs::*;
@@ -16,14 +17,14 @@ use crate::errno::{Errno, Result};
 use crate::uverbs::discovery;
 
 /// Ranges of pages in use by registrations; `None` until a program asks for protection.
-static RANGES: Mutex<Option<Ranges>> = Mutex::new(None);
+static RANGES: ProcessMutex<Option<Ranges>> = ProcessMutex::new(None);
 /// Whether `RANGES` is there: lets a registration without protection pass without the lock.
 static ENABLED: AtomicBool = AtomicBool::new(false);
 /// Memory was registered before protection was asked for, so it can no longer be complete.
 static TOO_LATE: AtomicBool = AtomicBool::new(false);
 
-fn ranges() -> MutexGuard<'static, Option<Ranges>> {
-    RANGES.lock().unwrap_or_else(PoisonError::into_inner)
+fn ranges() -> Result<ProcessGuard<'static, Option<Ranges>>> {
+    RANGES.lock().map_err(|error| Errno(error.errno()))
 }
 
 /// How the kernel is told; the tests have their own.
@@ -167,7 +168,7 @@ fn mapped_page_size(address: usize) -> usize {
 
 /// Turns protection on: EINVAL once memory has been registered without it, ENOSYS where the kernel cannot do it.
 pub(super) fn initialise() -> Result<()> {
-    let mut guard = ranges();
+    let mut guard = ranges()?;
     let huge_pages = environment::harmless("RDMAV_HUGEPAGES_SAFE").is_some();
     if let Some(ranges) = guard.as_mut() {
         ranges.huge_pages |= huge_pages;
@@ -225,7 +226,7 @@ fn change(
     if base == 0 || size == 0 {
         return Ok(());
     }
-    let mut guard = ranges();
+    let mut guard = ranges()?;
     let Some(ranges) = guard.as_mut() else { return Ok(()) };
     let (start, end) = ranges.pages(base, size)?;
     apply(ranges, start, end, &mut Kernel)

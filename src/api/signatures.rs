@@ -2,6 +2,17 @@
 
 use crate::abi::prototypes as declared;
 
+/// Types of a verb in which a thread may be cancelled, which unwinds through it, and of its declaration in C.
+const fn same_of_two<A, B, R>(_: unsafe extern "C-unwind" fn(A, B) -> R, _: unsafe extern "C" fn(A, B) -> R) {
+}
+
+/// The same with three arguments.
+const fn same_of_three<A, B, C, R>(
+    _: unsafe extern "C-unwind" fn(A, B, C) -> R,
+    _: unsafe extern "C" fn(A, B, C) -> R,
+) {
+}
+
 /// Definition and declaration of each verb are elements of one array, so of one function pointer type.
 const _: () = {
     let _: [unsafe extern "C" fn(_, _) -> _; 2] = [super::ah::ibv_create_ah, declared::ibv_create_ah];
@@ -18,8 +29,7 @@ const _: () = {
         [super::channel::ibv_create_comp_channel, declared::ibv_create_comp_channel];
     let _: [unsafe extern "C" fn(_) -> _; 2] =
         [super::channel::ibv_destroy_comp_channel, declared::ibv_destroy_comp_channel];
-    let _: [unsafe extern "C" fn(_, _, _) -> _; 2] =
-        [super::channel::ibv_get_cq_event, declared::ibv_get_cq_event];
+    same_of_three(super::channel::ibv_get_cq_event, declared::ibv_get_cq_event);
     let _: [unsafe extern "C" fn(_, _, _, _, _) -> _; 2] =
         [super::cq::ibv_create_cq, declared::ibv_create_cq];
     let _: [unsafe extern "C" fn(_) -> _; 2] = [super::cq::ibv_destroy_cq, declared::ibv_destroy_cq];
@@ -40,8 +50,7 @@ const _: () = {
         [super::device::ibv_query_device, declared::ibv_query_device];
     let _: [unsafe extern "C" fn(_) -> _; 2] =
         [super::event::ibv_ack_async_event, declared::ibv_ack_async_event];
-    let _: [unsafe extern "C" fn(_, _) -> _; 2] =
-        [super::event::ibv_get_async_event, declared::ibv_get_async_event];
+    same_of_two(super::event::ibv_get_async_event, declared::ibv_get_async_event);
     let _: [unsafe extern "C" fn() -> _; 2] = [super::fork::ibv_fork_init, declared::ibv_fork_init];
     let _: [unsafe extern "C" fn() -> _; 2] =
         [super::fork::ibv_is_fork_initialized, declared::ibv_is_fork_initialized];

@@ -90,6 +90,21 @@ pub struct AsyncEvent {
     pub element: u64,
 }
 
+/// Where the next event of a channel or a context is waited for: one record of `record` bytes is read from `fd`, as its
+/// flags say. The reading is done above the provider, where the thread may be cancelled.
+#[derive(Clone, Copy, Debug)]
+pub struct EventSource {
+    /// The descriptor that is readable while an event waits.
+    pub fd: RawFd,
+    /// Bytes of one record, at most [`EventSource::MOST`].
+    pub record: usize,
+}
+
+impl EventSource {
+    /// The longest record: the kernel's of an asynchronous event.
+    pub const MOST: usize = 16;
+}
+
 /// How a device was opened.
 pub enum Opening {
     /// By a provider of the library, whose context still has to be made.
@@ -162,12 +177,17 @@ pub trait Context: Send + Sync {
         uverbs::event::open_async(self.kernel()?)
     }
 
-    /// Takes the next event from the file that [`Context::open_async_events`] opened; waits for one unless the file is
-    /// non-blocking (EAGAIN).
-    fn next_async_event(&self, async_fd: RawFd) -> Result<AsyncEvent> {
+    /// What an asynchronous event is read from; `async_fd` is the file that [`Context::open_async_events`] opened.
+    fn async_event_source(&self, async_fd: RawFd) -> EventSource {
+        EventSource { fd: async_fd, record: uverbs::event::ASYNC_RECORD }
+    }
+
+    /// The event that a record read from there tells of; None if there is none behind it, and another one is to be read.
+    fn next_async_event(&self, record: &[u8]) -> Result<Option<AsyncEvent>> {
         // The kernel gives back the address that the object was created with.
-        let described = uverbs::event::read_async(async_fd)?;
-        Ok(AsyncEvent { event_type: described.event_type as ibv_event_type_t, element: described.element })
+        let described = uverbs::event::async_event(record)?;
+        let event_type = described.event_type as ibv_event_type_t;
+        Ok(Some(AsyncEvent { event_type, element: described.element }))
     }
 
     /// Told of each event that `ibv_get_async_event` takes.
@@ -330,10 +350,20 @@ pub trait Context: Send + Sync {
         kernel::channel::destroy(channel)
     }
 
-    /// Takes the next event from a channel and says which queue it is for; waits for one unless the channel is non-blocking
-    /// (EAGAIN).
-    fn next_cq_event(&self, channel: Handle<ibv_comp_channel>) -> Result<Handle<ibv_cq>> {
-        kernel::channel::next_event(channel)
+    /// What an event of a channel is read from.
+    fn cq_event_source(&self, channel: Handle<ibv_comp_channel>) -> EventSource {
+        // SAFETY: a live channel.
+        EventSource { fd: unsafe { (*channel.as_ptr()).fd }, record: uverbs::event::COMPLETION_RECORD }
+    }
+
+    /// The queue that a record read from there is about; None if there is no event behind it, and another record is to be
+    /// read.
+    fn next_cq_event(
+        &self,
+        channel: Handle<ibv_comp_channel>,
+        record: &[u8],
+    ) -> Result<Option<Handle<ibv_cq>>> {
+        kernel::channel::event(record).map(Some)
     }
 
     /// A completion queue of at least `cqe` entries.

@@ -1,6 +1,6 @@
 //! Event files: asynchronous events of a context, and completion events of a channel.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::command::Command;
 use super::device_file::{DeviceFile, owned};
@@ -25,58 +25,47 @@ pub fn open_async(file: &DeviceFile) -> Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Takes the next asynchronous event; waits for one unless the file is non-blocking (EAGAIN).
-pub fn read_async(async_fd: RawFd) -> Result<ib_uverbs_async_event_desc> {
-    read_one(async_fd)
-}
-
-/// Takes the next completion event and returns the user handle of its queue; waits for one unless the channel is
+/// Bytes of a record of the file of asynchronous events. A read gives one record, or waits for one unless the file is
 /// non-blocking (EAGAIN).
-pub fn read_completion(channel_fd: RawFd) -> Result<u64> {
-    read_one::<ib_uverbs_comp_event_desc>(channel_fd).map(|event| event.cq_handle)
+pub const ASYNC_RECORD: usize = size_of::<ib_uverbs_async_event_desc>();
+/// The same of a completion channel.
+pub const COMPLETION_RECORD: usize = size_of::<ib_uverbs_comp_event_desc>();
+
+/// The asynchronous event that a record tells of; EINVAL for what is no whole record.
+pub fn async_event(record: &[u8]) -> Result<ib_uverbs_async_event_desc> {
+    whole(record)
 }
 
-/// One record of an event file. A short read is an error that leaves `errno` alone.
-fn read_one<T: Pod>(fd: RawFd) -> Result<T> {
+/// The user handle of the queue that a record of a completion channel tells of; EINVAL for what is no whole record.
+pub fn completion(record: &[u8]) -> Result<u64> {
+    whole::<ib_uverbs_comp_event_desc>(record).map(|event| event.cq_handle)
+}
+
+fn whole<T: Pod>(bytes: &[u8]) -> Result<T> {
     let mut record = T::zeroed();
-    let bytes = record.as_bytes_mut();
-    // SAFETY: `bytes` is exclusively held memory of the stated length.
-    let got = unsafe { libc::read(fd, bytes.as_mut_ptr().cast(), bytes.len()) };
-    if got != bytes.len() as isize {
-        return Err(Errno::last());
+    let place = record.as_bytes_mut();
+    if bytes.len() != place.len() {
+        return Err(Errno::EINVAL.also_set());
     }
+    place.copy_from_slice(bytes);
     Ok(record)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
-    use std::os::unix::net::UnixStream;
 
     #[test]
     fn events_are_records_of_the_file() {
-        let (mut kernel, program) = UnixStream::pair().expect("socket pair");
         let sent = ib_uverbs_async_event_desc { element: 0x1122_3344_5566_7788, event_type: 3, reserved: 0 };
-        kernel.write_all(sent.as_bytes()).expect("write to the pair");
-        let event = read_async(program.as_raw_fd()).expect("a whole record");
+        let event = async_event(sent.as_bytes()).expect("a whole record");
         assert_eq!((event.element, event.event_type), (0x1122_3344_5566_7788, 3));
-
-        kernel.write_all(&7_u64.to_ne_bytes()).expect("write to the pair");
-        assert_eq!(read_completion(program.as_raw_fd()), Ok(7));
-    }
-
-    #[test]
-    fn no_event_in_a_non_blocking_file_is_eagain() {
-        let (_kernel, program) = UnixStream::pair().expect("socket pair");
-        program.set_nonblocking(true).expect("fcntl");
-        assert_eq!(read_completion(program.as_raw_fd()), Err(Errno::EAGAIN));
+        assert_eq!(completion(&7_u64.to_ne_bytes()), Ok(7));
     }
 
     #[test]
     fn part_of_a_record_is_an_error() {
-        let (mut kernel, program) = UnixStream::pair().expect("socket pair");
-        kernel.write_all(&[1, 2, 3]).expect("write to the pair");
-        assert!(read_async(program.as_raw_fd()).is_err());
+        assert!(async_event(&[1, 2, 3]).is_err());
+        assert!(completion(&[0; 9]).is_err());
     }
 }

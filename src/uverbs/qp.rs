@@ -14,6 +14,7 @@ use crate::abi::uapi::ib_user_ioctl_verbs::*;
 use crate::abi::uapi::ib_user_verbs::*;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
+use crate::guard::uncancelled;
 
 /// A queue pair to be made. Objects are named by their numbers; `None` where the program gave a null pointer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -583,7 +584,7 @@ pub fn post_send_doorbell(cmd_fd: RawFd, handle: u32) -> Result<()> {
     };
     // SAFETY: the doorbell is SIZE bytes without padding; the kernel writes at most the announced four bytes of answer,
     // which lives until the call returns.
-    let written = unsafe { libc::write(cmd_fd, (&raw const doorbell).cast(), SIZE) };
+    let written = uncancelled(|| unsafe { libc::write(cmd_fd, (&raw const doorbell).cast(), SIZE) });
     if written == SIZE as isize { Ok(()) } else { Err(Errno::last()) }
 }
 

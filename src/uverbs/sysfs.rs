@@ -3,7 +3,8 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::OnceLock;
+
+use once_cell::race::OnceBox;
 
 use super::device_file::owned;
 use crate::environment;
@@ -15,9 +16,10 @@ const SYSFS_PATH_MAX: usize = 256;
 /// Where sysfs is: `SYSFS_PATH` without slashes at its end, or `/sys`. The variable is ignored by a program
 /// that has more rights than its caller, and looked at once.
 pub fn path() -> &'static CStr {
-    static PATH: OnceLock<CString> = OnceLock::new();
+    static PATH: OnceBox<CString> = OnceBox::new();
     PATH.get_or_init(|| {
-        environment::trusted("SYSFS_PATH").map_or_else(|| c"/sys".to_owned(), |path| trimmed(path.as_bytes()))
+        let named = environment::trusted("SYSFS_PATH");
+        Box::new(named.map_or_else(|| c"/sys".to_owned(), |path| trimmed(path.as_bytes())))
     })
 }
 

@@ -101,38 +101,40 @@ impl Channel {
     /// # Errors
     /// That of `read` on the descriptor: `EAGAIN`, `EINTR`.
     pub fn next(&self) -> io::Result<usize> {
-        self.next_with(|_| {})
-    }
-
-    /// As [`Channel::next`]; `count` is told of the event before its queue can be destroyed, which takes events away that
-    /// nobody was told of.
-    ///
-    /// # Errors
-    /// As those of [`Channel::next`].
-    pub fn next_with(&self, count: impl FnOnce(usize)) -> io::Result<usize> {
         loop {
             self.bell.take()?;
-            self.device.site.help_if_wanted();
-            let mut state = self.state();
-            let found_all = !state.pending.is_empty() || self.collect(&mut state);
-            let event = state.pending.pop_front();
-            let waiting = state.pending.len();
-            let surplus = state.bytes.level(&self.bell, waiting);
-            if surplus > 0 && self.collect(&mut state) {
-                let waiting = state.pending.len();
-                state.bytes.give_up(&self.bell, surplus, 0, waiting);
-            }
-            if let Some((_, cookie)) = event {
-                count(cookie);
+            if let Some(cookie) = self.rung(|_| {})? {
                 return Ok(cookie);
             }
-            if !found_all {
-                // Perhaps there is an event where nobody could look; whoever rang for it does not ring again.
-                self.bell.ring();
-                drop(state);
-                self.bell.would_block()?;
-            }
         }
+    }
+
+    /// As [`Channel::next`], for who has just read a byte of the descriptor; `None` when the event that it stood for is gone,
+    /// and the next byte is to be read. `count` is told of the event before its queue can be destroyed, which takes events
+    /// away that nobody was told of.
+    ///
+    /// # Errors
+    /// `EAGAIN`, where the descriptor does not block and there may be an event at which nobody can look now.
+    pub fn rung(&self, count: impl FnOnce(usize)) -> io::Result<Option<usize>> {
+        self.device.site.help_if_wanted();
+        let mut state = self.state();
+        let found_all = !state.pending.is_empty() || self.collect(&mut state);
+        let event = state.pending.pop_front();
+        let waiting = state.pending.len();
+        let surplus = state.bytes.level(&self.bell, waiting);
+        if surplus > 0 && self.collect(&mut state) {
+            let waiting = state.pending.len();
+            state.bytes.give_up(&self.bell, surplus, 0, waiting);
+        }
+        if let Some((_, cookie)) = event {
+            count(cookie);
+        } else if !found_all {
+            // Perhaps there is an event where nobody could look; whoever rang for it does not ring again.
+            self.bell.ring();
+            drop(state);
+            self.bell.would_block()?;
+        }
+        Ok(event.map(|(_, cookie)| cookie))
     }
 
     /// Finds the queues whose bell was rung; `false` where it could not look everywhere.

@@ -189,41 +189,45 @@ impl EventQueue {
     /// # Errors
     /// That of `read` on the descriptor: `EAGAIN`, `EINTR`.
     pub fn next(&self) -> io::Result<(Event, usize)> {
-        self.next_with(|_, _| {})
-    }
-
-    /// As [`EventQueue::next`]; `count` is told of the event before its object can be destroyed, which takes events away that
-    /// nobody was told of.
-    ///
-    /// # Errors
-    /// As those of [`EventQueue::next`].
-    pub fn next_with(&self, count: impl FnOnce(Event, usize)) -> io::Result<(Event, usize)> {
         loop {
             self.bell.take()?;
-            let waits = !self.state().pending.is_empty();
-            let found_all = waits || self.collect();
-            let mut state = self.state();
-            let State { pending, bytes, taken } = &mut *state;
-            *taken += 1;
-            let first = pending.pop_front();
-            let surplus = bytes.level(&self.bell, pending.len());
-            if let Some(Waiting { event, cookie, .. }) = first {
-                count(event, cookie);
-                let taken = *taken;
-                drop(state);
-                if surplus > 0 && self.collect() {
-                    let State { pending, bytes, taken: now } = &mut *self.state();
-                    bytes.give_up(&self.bell, surplus, (*now - taken) as usize, pending.len());
-                }
-                return Ok((event, cookie));
-            }
-            drop(state);
-            if !found_all {
-                // Perhaps there is an event where nobody could look; whoever rang for it does not ring again.
-                self.bell.ring();
-                self.bell.would_block()?;
+            if let Some(found) = self.rung(|_, _| {})? {
+                return Ok(found);
             }
         }
+    }
+
+    /// As [`EventQueue::next`], for who has just read a byte of the descriptor; `None` when the event that it stood for is
+    /// gone, and the next byte is to be read. `count` is told of the event before its object can be destroyed, which takes
+    /// events away that nobody was told of.
+    ///
+    /// # Errors
+    /// `EAGAIN`, where the descriptor does not block and there may be an event at which nobody can look now.
+    pub fn rung(&self, count: impl FnOnce(Event, usize)) -> io::Result<Option<(Event, usize)>> {
+        let waits = !self.state().pending.is_empty();
+        let found_all = waits || self.collect();
+        let mut state = self.state();
+        let State { pending, bytes, taken } = &mut *state;
+        *taken += 1;
+        let first = pending.pop_front();
+        let surplus = bytes.level(&self.bell, pending.len());
+        if let Some(Waiting { event, cookie, .. }) = first {
+            count(event, cookie);
+            let taken = *taken;
+            drop(state);
+            if surplus > 0 && self.collect() {
+                let State { pending, bytes, taken: now } = &mut *self.state();
+                bytes.give_up(&self.bell, surplus, (*now - taken) as usize, pending.len());
+            }
+            return Ok(Some((event, cookie)));
+        }
+        drop(state);
+        if !found_all {
+            // Perhaps there is an event where nobody could look; whoever rang for it does not ring again.
+            self.bell.ring();
+            self.bell.would_block()?;
+        }
+        Ok(None)
     }
 
     /// Finds what others raised; `false` where it could not look everywhere.

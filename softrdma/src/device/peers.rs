@@ -12,6 +12,7 @@ use crate::host::lock::{Lock, SLOTS};
 use crate::host::memory::Memory;
 use crate::host::objects::Host;
 use crate::host::segment::{Peer, Segment};
+use crate::host::sys;
 use crate::host::{Error, Result};
 
 /// How long a lock of another process's objects is waited for. Who waits in vain tries again later, as with any peer
@@ -75,7 +76,7 @@ impl Peers {
         let place = &mut slots[usize::from(slot)];
         if place.as_ref().is_none_or(|remote| !remote.lives()) {
             // Nobody, somebody dead, or his successor.
-            *place = Remote::open(&self.me, slot, self.copying).ok().map(Arc::new);
+            *place = sys::uncancelled(|| Remote::open(&self.me, slot, self.copying)).ok().map(Arc::new);
         }
         place.clone()
     }

@@ -28,6 +28,7 @@ use super::liveness::PeerFile;
 use super::lock::Owner;
 use super::segment::Segment;
 use super::slot;
+use super::sys;
 
 /// This process's bell.
 #[derive(Debug)]
@@ -142,7 +143,8 @@ impl Bell {
         while left > 0 {
             let now = left.min(bytes.len());
             // SAFETY: `bytes` is writable for `now` bytes; the descriptor does not block.
-            let n = unsafe { libc::read(self.private.as_raw_fd(), bytes.as_mut_ptr().cast(), now) };
+            let read = || unsafe { libc::read(self.private.as_raw_fd(), bytes.as_mut_ptr().cast(), now) };
+            let n = sys::uncancelled(read);
             if n < 0 && errno() == libc::EINTR {
                 continue;
             }
@@ -162,7 +164,9 @@ impl Bell {
         let mut bytes = [0u8; 4096];
         loop {
             // SAFETY: `bytes` is writable for the length given; the descriptor does not block.
-            let n = unsafe { libc::read(self.private.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len()) };
+            let n = sys::uncancelled(|| unsafe {
+                libc::read(self.private.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len())
+            });
             // Less than asked for is all there was; more can come at any time, which looking again covers.
             if n < bytes.len() as isize && !(n < 0 && errno() == libc::EINTR) {
                 return;
@@ -192,7 +196,7 @@ impl Rope {
         if !is_bell(&slot::stat_name(folder, &name).ok_or(Error::Gone)?) {
             return Err(Error::Corrupt("not a bell"));
         }
-        let file = match folder.open_file(&name, 0) {
+        let file = match sys::uncancelled(|| folder.open_file(&name, 0)) {
             Err(Error::Os { errno: libc::ENOENT, .. }) => return Err(Error::Gone),
             other => PeerFile::new(other?)?,
         };
@@ -208,7 +212,7 @@ impl Rope {
 fn write_byte(fd: RawFd) {
     loop {
         // SAFETY: one byte is readable; the descriptor does not block and has a reader, itself.
-        let n = unsafe { libc::write(fd, [1u8].as_ptr().cast(), 1) };
+        let n = sys::uncancelled(|| unsafe { libc::write(fd, [1u8].as_ptr().cast(), 1) });
         // Full: rung already.
         if n == 1 || errno() != libc::EINTR {
             return;

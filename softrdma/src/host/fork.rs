@@ -6,6 +6,7 @@
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::error::{Error, Result};
 use super::sys;
@@ -79,7 +80,7 @@ pub(crate) fn same_process(token: u64) -> bool {
 /// A mutex for statics that a forked child can use whatever the parent's threads were doing: a holder with another
 /// token was left behind by the fork, and what it may have left half changed is replaced by an empty value.
 #[derive(Debug)]
-pub(crate) struct ProcessMutex<T> {
+pub struct ProcessMutex<T> {
     holder: AtomicU64,
     value: UnsafeCell<T>,
 }
@@ -88,35 +89,59 @@ pub(crate) struct ProcessMutex<T> {
 unsafe impl<T: Send> Sync for ProcessMutex<T> {}
 
 impl<T: Default> ProcessMutex<T> {
-    pub(crate) const fn new(value: T) -> Self {
+    /// A mutex around a value.
+    pub const fn new(value: T) -> Self {
         ProcessMutex { holder: AtomicU64::new(0), value: UnsafeCell::new(value) }
     }
 
-    /// Waits for the other threads of this process. For short and rare work: waiting spins.
-    pub(crate) fn lock(&self) -> Result<ProcessGuard<'_, T>> {
+    /// Waits for the other threads of this process. For rare work: waiting looks again and again.
+    ///
+    /// # Errors
+    /// The process has no memory left, or the kernel wipes no pages at a fork (before 4.14).
+    pub fn lock(&self) -> Result<ProcessGuard<'_, T>> {
         let token = token()?;
-        loop {
-            match self.holder.compare_exchange(0, token, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => break,
-                Err(seen) if seen == token => std::thread::yield_now(),
-                Err(seen) => {
-                    if self.holder.compare_exchange(seen, token, Ordering::Acquire, Ordering::Relaxed).is_ok()
-                    {
-                        // SAFETY: the holder is a thread of the parent, which does not exist here, so nobody else
-                        // reaches the value. The old one is not dropped: it may be half changed.
-                        unsafe { self.value.get().write(T::default()) };
-                        break;
-                    }
-                }
+        for looked in 0u32.. {
+            if self.take(token) {
+                break;
+            }
+            if looked < SPINS {
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep(NAP);
             }
         }
         Ok(ProcessGuard(self))
     }
+
+    /// The same where it need not wait.
+    pub fn try_lock(&self) -> Option<ProcessGuard<'_, T>> {
+        self.take(token().ok()?).then(|| ProcessGuard(self))
+    }
+
+    fn take(&self, token: u64) -> bool {
+        let Err(seen) = self.holder.compare_exchange(0, token, Ordering::Acquire, Ordering::Relaxed) else {
+            return true;
+        };
+        if seen == token
+            || self.holder.compare_exchange(seen, token, Ordering::Acquire, Ordering::Relaxed).is_err()
+        {
+            return false;
+        }
+        // SAFETY: the holder is a thread of the parent, which does not exist here, so nobody else reaches the value. The old
+        // one is not dropped: it may be half changed.
+        unsafe { self.value.get().write(T::default()) };
+        true
+    }
 }
+
+/// How often a waiter gives way before it sleeps.
+const SPINS: u32 = 100;
+/// How long it sleeps then.
+const NAP: Duration = Duration::from_micros(100);
 
 /// Holds a [`ProcessMutex`].
 #[derive(Debug)]
-pub(crate) struct ProcessGuard<'a, T>(&'a ProcessMutex<T>);
+pub struct ProcessGuard<'a, T>(&'a ProcessMutex<T>);
 
 impl<T> Deref for ProcessGuard<'_, T> {
     type Target = T;
@@ -162,6 +187,8 @@ mod tests {
         // The child has no thread that would unlock.
         let status = in_child(|| HELD.lock().is_ok_and(|g| g.is_empty()) && HELD.lock().is_ok());
         assert_eq!(status, 0);
+        assert!(HELD.try_lock().is_none());
+        assert_eq!(in_child(|| HELD.try_lock().is_some_and(|g| g.is_empty())), 0);
         drop(guard);
         let status = in_child(|| HELD.lock().is_ok_and(|g| *g == [1]));
         assert_eq!(status, 0);

@@ -197,6 +197,8 @@ impl Drop for PeerFile {
         // SAFETY: getpid reads a number of the process and cannot fail.
         if self.own || owner(fd.as_raw_fd()) == Ok(Some(unsafe { libc::getpid() })) {
             OwnFiles::keep(fd);
+        } else {
+            sys::uncancelled(|| drop(fd));
         }
     }
 }

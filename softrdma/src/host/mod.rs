@@ -10,7 +10,7 @@
 //! | [`folder`] | the folder: found, made, verified |
 //! | [`slot`] | names in it: claimed by the living, taken from the dead |
 //! | `liveness` | who lives: a record lock that the kernel drops at any death |
-//! | `fork` | how a forked child notices that it is another process |
+//! | [`fork`] | how a forked child notices that it is another process |
 //! | [`segment`] | the own segment, growing without ever failing at an access; a peer's segment |
 //! | `sealed` | what peers go by who reach the process's memory directly: nobody but the owner can write it |
 //! | [`memory`], [`alloc`] | checked access to a mapped segment; which parts of the own one are in use |
@@ -44,7 +44,7 @@ pub mod environment;
 pub mod error;
 pub mod ferry;
 pub mod folder;
-mod fork;
+pub mod fork;
 pub mod keys;
 mod liveness;
 pub mod lock;
@@ -53,7 +53,7 @@ pub mod objects;
 mod sealed;
 pub mod segment;
 pub mod slot;
-mod sys;
+pub(crate) mod sys;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod thread;

@@ -4,6 +4,25 @@ use std::os::fd::RawFd;
 
 use super::error::{Error, Result};
 
+// "C-unwind": with asynchronous cancellation a pending request acts when it is enabled again.
+unsafe extern "C-unwind" {
+    fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
+}
+
+/// Runs `body`, which does not panic, with cancellation of the thread (`pthread_cancel`) disabled. For system calls at which
+/// a thread may be cancelled, where posting and polling get to them: cancelling unwinds the stack, on which Rust frames
+/// hold locks. It costs a few instructions.
+pub(crate) fn uncancelled<R>(body: impl FnOnce() -> R) -> R {
+    const DISABLE: libc::c_int = 1;
+    let mut before = DISABLE;
+    // SAFETY: changes a state of this thread and writes the old one, for which there is room.
+    unsafe { pthread_setcancelstate(DISABLE, &raw mut before) };
+    let result = body();
+    // SAFETY: as above, without a place for the old state.
+    unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
+    result
+}
+
 /// `fstat`.
 pub(crate) fn stat(fd: RawFd) -> Result<libc::stat> {
     // SAFETY: stat is a struct of integers, for which all zeroes is a value.
@@ -53,7 +72,7 @@ pub(crate) fn allocate(fd: RawFd, from: u64, len: u64) -> Result<()> {
     }
     loop {
         // SAFETY: plain system call.
-        if unsafe { libc::fallocate(fd, 0, from as libc::off_t, len as libc::off_t) } == 0 {
+        if uncancelled(|| unsafe { libc::fallocate(fd, 0, from as libc::off_t, len as libc::off_t) }) == 0 {
             return Ok(());
         }
         match super::error::errno() {

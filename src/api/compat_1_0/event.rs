@@ -5,18 +5,19 @@ use core::ffi::{c_int, c_uint, c_void};
 use super::super::event::{Subject, subject};
 use super::super::{channel, entry, event};
 use super::layout::*;
-use super::with;
 use crate::abi::verbs::*;
 use crate::errno::Errno;
 
 /// The object in the event is the program's struct of 1.0, which today's object carries as its context.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_get_async_event@IBVERBS_1.0"))]
-unsafe extern "C" fn ibv_get_async_event(
+unsafe extern "C-unwind" fn ibv_get_async_event(
     context: *mut ibv_context_1_0,
     event: *mut ibv_async_event,
 ) -> c_int {
-    // SAFETY: the caller passes an open context and a place to write.
-    let answer = unsafe { with(context, |context| event::ibv_get_async_event(context.real_context, event)) };
+    // SAFETY: the caller passes an open context or null. Nothing stands above the call that stops unwinding.
+    let Some(context) = (unsafe { context.as_ref() }) else { return Errno::EINVAL.0 };
+    // SAFETY: the caller passes a place to write.
+    let answer = unsafe { event::ibv_get_async_event(context.real_context, event) };
     if answer == 0 {
         // SAFETY: just written; the type says which pointer it holds, and the object lives until it is acknowledged.
         unsafe {
@@ -52,7 +53,7 @@ unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
 }
 
 #[cfg_attr(not(test), unsafe(export_name = "ibv_get_cq_event@IBVERBS_1.0"))]
-unsafe extern "C" fn ibv_get_cq_event(
+unsafe extern "C-unwind" fn ibv_get_cq_event(
     channel: *mut ibv_comp_channel,
     cq: *mut *mut ibv_cq_1_0,
     cq_context: *mut *mut c_void,

@@ -35,10 +35,9 @@ pub fn destroy(channel: Handle<ibv_comp_channel>) -> Result<()> {
     Ok(())
 }
 
-/// Takes the next event and says which queue it is for; waits for one unless the channel is non-blocking (EAGAIN).
-pub fn next_event(channel: Handle<ibv_comp_channel>) -> Result<Handle<ibv_cq>> {
-    // SAFETY: a live channel.
-    let handle = uverbs::event::read_completion(unsafe { (*channel.as_ptr()).fd })?;
+/// Which queue the event is for that this record tells of.
+pub fn event(record: &[u8]) -> Result<Handle<ibv_cq>> {
+    let handle = uverbs::event::completion(record)?;
     // SAFETY: the kernel gives back the address that the queue was created with; a queue with unread events is alive,
     // because the kernel drops its events when it is destroyed.
     unsafe { Handle::from_c(handle as usize as *mut ibv_cq) }

@@ -5,7 +5,8 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Once;
+
+use softrdma::host::fork::ProcessMutex;
 
 use super::{elf, registry};
 use crate::environment;
@@ -27,19 +28,19 @@ struct Places<'a> {
     environment: Option<OsString>,
 }
 
-static LOADED: Once = Once::new();
+static LOADED: ProcessMutex<bool> = ProcessMutex::new(false);
 
 /// Loads every plugin that is configured, unless that was done before; whether it was done now.
 pub fn load_once() -> bool {
-    let mut now = false;
-    LOADED.call_once(|| {
-        let environment =
-            environment::trusted("RDMAV_DRIVERS").or_else(|| environment::trusted("IBV_DRIVERS"));
-        let places = Places { config: Path::new(CONFIG_DIR), providers: PROVIDER_DIR, environment };
-        registry::while_loading(|| load(&places));
-        now = true;
-    });
-    now
+    let Ok(mut loaded) = LOADED.lock() else { return false };
+    if *loaded {
+        return false;
+    }
+    let environment = environment::trusted("RDMAV_DRIVERS").or_else(|| environment::trusted("IBV_DRIVERS"));
+    let places = Places { config: Path::new(CONFIG_DIR), providers: PROVIDER_DIR, environment };
+    registry::while_loading(|| load(&places));
+    *loaded = true;
+    true
 }
 
 /// Loads first what the environment names, then what the configuration does, the last named first.

@@ -1,9 +1,10 @@
 //! The drivers that plugins have registered.
 
 use core::cell::Cell;
-use core::ptr::NonNull;
+use core::iter;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicPtr, Ordering};
 use std::ffi::CStr;
-use std::sync::{Mutex, PoisonError};
 
 use crate::abi::driver::verbs_device_ops;
 
@@ -40,11 +41,12 @@ struct Entry {
     driver: Driver,
     /// By the library, because the configuration names it; else the program brought it along.
     loaded: bool,
+    next: AtomicPtr<Entry>,
 }
 
-/// In the order of registration. Constant until the first constructor runs, which may be before anything of this library;
-/// nothing of a plugin is called with it locked.
-static DRIVERS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+/// The first entry, in the order of registration; none is ever removed. Constant until the first constructor runs, which may
+/// be before anything of this library. No lock guards the list: a fork could leave it locked in the child.
+static DRIVERS: AtomicPtr<Entry> = AtomicPtr::new(null_mut());
 
 thread_local! {
     /// Whether this thread is loading plugins; their constructors run on it.
@@ -59,8 +61,10 @@ pub fn while_loading(load: impl FnOnce()) {
 }
 
 fn collect(wanted: impl Fn(&Entry) -> bool) -> Vec<Driver> {
-    let entries = DRIVERS.lock().unwrap_or_else(PoisonError::into_inner);
-    entries.iter().filter(|entry| wanted(entry)).map(|entry| entry.driver).collect()
+    // SAFETY: what stands in the list is never freed nor changed, but for the way to the next.
+    let at = |place: &AtomicPtr<Entry>| unsafe { place.load(Ordering::Acquire).as_ref::<'static>() };
+    let entries = iter::successors(at(&DRIVERS), |entry| at(&entry.next));
+    entries.filter(|entry| wanted(entry)).map(|entry| entry.driver).collect()
 }
 
 /// The drivers known now.
@@ -92,6 +96,11 @@ pub unsafe extern "C" fn verbs_register_driver_34(ops: *const verbs_device_ops) 
     let Some(ops) = NonNull::new(ops.cast_mut()) else { return };
     // SAFETY: by the contract.
     let driver = unsafe { Driver::new(ops) };
-    let entry = Entry { driver, loaded: LOADING.get() };
-    DRIVERS.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+    let entry = Entry { driver, loaded: LOADING.get(), next: AtomicPtr::new(null_mut()) };
+    let fresh = Box::into_raw(Box::new(entry));
+    let mut place = &DRIVERS;
+    while let Err(taken) = place.compare_exchange(null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: as in `collect`.
+        place = unsafe { &(*taken).next };
+    }
 }

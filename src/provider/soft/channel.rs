@@ -10,6 +10,7 @@ use super::convert::{interrupted, refused};
 use super::cq::Cq;
 use crate::abi::verbs::{ibv_comp_channel, ibv_cq};
 use crate::errno::Result;
+use crate::provider::EventSource;
 use crate::provider::object::{Handle, Object};
 
 /// A completion channel.
@@ -38,8 +39,17 @@ pub fn destroy(channel: Handle<ibv_comp_channel>) {
     drop(unsafe { channel.reclaim::<Channel>() });
 }
 
-/// Takes the next event and says which queue it is for; waits for one unless the channel is non-blocking (EAGAIN).
-pub fn next_event(channel: Handle<ibv_comp_channel>) -> Result<Handle<ibv_cq>> {
+/// Bytes of a channel's or a context's descriptor that stand for one event.
+pub const RING: usize = 1;
+
+/// What is to be read before [`next_event`].
+pub fn event_source(channel: Handle<ibv_comp_channel>) -> EventSource {
+    // SAFETY: channels of this provider are published as Channel.
+    EventSource { fd: unsafe { channel.object::<Channel>() }.inner.fd(), record: RING }
+}
+
+/// Takes the event that a byte was read for, and says which queue it is for; None if there is none any more.
+pub fn next_event(channel: Handle<ibv_comp_channel>) -> Result<Option<Handle<ibv_cq>>> {
     // SAFETY: channels of this provider are published as Channel.
     let inner = unsafe { &channel.object::<Channel>().inner };
     let count = |cookie| {
@@ -51,9 +61,9 @@ pub fn next_event(channel: Handle<ibv_comp_channel>) -> Result<Handle<ibv_cq>> {
             }
         }
     };
-    let cookie = inner.next_with(count).map_err(interrupted)?;
+    let Some(cookie) = inner.rung(count).map_err(interrupted)? else { return Ok(None) };
     // SAFETY: the queue of an event that is not acknowledged yet is alive.
-    unsafe { Handle::from_c(cookie as *mut ibv_cq) }
+    unsafe { Handle::from_c(cookie as *mut ibv_cq) }.map(Some)
 }
 
 /// How many events the program got of an object. The engine orders counting and destruction.

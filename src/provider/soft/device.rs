@@ -1,10 +1,10 @@
 //! The engine of this process, and what the device says of itself.
 
-use std::panic::catch_unwind;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use softrdma::device::{Device, Settings};
 use softrdma::host::folder::Config;
+use softrdma::host::fork::ProcessMutex;
 
 use super::convert::refused;
 use super::{gids, identity, port};
@@ -12,6 +12,7 @@ use crate::abi::uapi::Pod;
 use crate::abi::uapi::ib_user_ioctl_verbs::{IB_UVERBS_GID_TYPE_ROCE_V2, ib_uverbs_gid_entry};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
+use crate::guard::guarded;
 
 /// What soft-RoCE says as well: no vendor.
 const VENDOR_ID: u32 = 0xff_ffff;
@@ -25,11 +26,11 @@ const MAX_AH: i32 = 1 << 20;
 const CLOCK_KHZ: u64 = 1_000_000;
 
 /// The engine, shared by all contexts of the process as long as one is open. A child that a fork made gets its own.
-static ENGINE: Mutex<Weak<Device>> = Mutex::new(Weak::new());
+static ENGINE: ProcessMutex<Weak<Device>> = ProcessMutex::new(Weak::new());
 
 /// The engine of this process, with the host's addresses as they are now.
 pub fn engine() -> Result<Arc<Device>> {
-    let mut shared = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut shared = ENGINE.lock().map_err(|error| refused(error.into()))?;
     let engine = match shared.upgrade().filter(|engine| engine.is_mine()) {
         Some(engine) => engine,
         None => {
@@ -53,11 +54,12 @@ static AT_THE_END: extern "C" fn() = leave;
 /// Leaves nothing behind when the program ends without closing its devices. While other threads of the program run, which
 /// may be at work in another process's memory, the names stay until somebody else looks for the dead.
 extern "C" fn leave() {
-    let _ = catch_unwind(|| {
-        let engine = ENGINE.try_lock().ok().and_then(|engine| engine.upgrade());
+    let _ = guarded(|| {
+        let engine = ENGINE.try_lock().and_then(|engine| engine.upgrade());
         if let Some(engine) = engine.filter(|engine| engine.is_mine() && is_alone()) {
             engine.leave();
         }
+        Ok(())
     });
 }
 

@@ -4,9 +4,10 @@ use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use softrdma::device::{self, Device, DeviceMemory};
+use softrdma::host::fork::{ProcessGuard, ProcessMutex};
 
 use super::convert::refused;
 use super::mr;
@@ -58,10 +59,10 @@ impl Drop for Hold {
 }
 
 /// Device memory of this process by number, for contexts that import it.
-static NUMBERED: Mutex<BTreeMap<u32, Weak<Memory>>> = Mutex::new(BTreeMap::new());
+static NUMBERED: ProcessMutex<BTreeMap<u32, Weak<Memory>>> = ProcessMutex::new(BTreeMap::new());
 
-fn numbered() -> MutexGuard<'static, BTreeMap<u32, Weak<Memory>>> {
-    NUMBERED.lock().unwrap_or_else(PoisonError::into_inner)
+fn numbered() -> Result<ProcessGuard<'static, BTreeMap<u32, Weak<Memory>>>> {
+    NUMBERED.lock().map_err(|error| refused(error.into()))
 }
 
 /// Device memory lies at the start of a page.
@@ -92,7 +93,7 @@ pub fn alloc(engine: &Device, attr: &ibv_alloc_dm_attr) -> Result<Handle<ibv_dm>
     let inner = engine.alloc_memory(attr.length as u64).map_err(refused)?;
     let memory = Arc::new(Memory { inner, regions: AtomicU32::new(0) });
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    numbered().insert(number, Arc::downgrade(&memory));
+    numbered()?.insert(number, Arc::downgrade(&memory));
     // The context is the caller's to fill in.
     Ok(publish(core::ptr::null_mut(), number, memory, false))
 }
@@ -110,7 +111,7 @@ fn publish(context: *mut ibv_context, number: u32, memory: Arc<Memory>, imported
 
 /// The device memory of this number that another context of the process allocated; ENOENT if there is none.
 pub fn import(context: Handle<ibv_context>, number: u32) -> Result<Handle<ibv_dm>> {
-    let found = numbered().get(&number).and_then(Weak::upgrade);
+    let found = numbered()?.get(&number).and_then(Weak::upgrade);
     let memory = found.ok_or_else(|| Errno::ENOENT.also_set())?;
     Ok(publish(context.as_ptr(), number, memory, true))
 }
@@ -132,7 +133,7 @@ pub fn free(dm: Handle<ibv_dm>) -> Result<()> {
     if memory.regions.load(Ordering::Acquire) != 0 {
         return Err(Errno::EBUSY.also_set());
     }
-    numbered().remove(&number);
+    numbered()?.remove(&number);
     // SAFETY: the program gives up the handle, which was published as a Dm.
     drop(unsafe { dm.reclaim::<Dm>() });
     Ok(())

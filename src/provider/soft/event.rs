@@ -21,10 +21,11 @@ pub fn open(events: &EventQueue) -> Result<OwnedFd> {
     fd.try_clone_to_owned().map_err(|_| Errno::last())
 }
 
-/// Takes the next event; waits for one unless the file is non-blocking (EAGAIN).
-pub fn next(events: &EventQueue) -> Result<AsyncEvent> {
-    let (event, cookie) = events.next_with(count).map_err(interrupted)?;
-    Ok(AsyncEvent { event_type: event as ibv_event_type_t, element: cookie as u64 })
+/// Takes the event that a byte of the file was read for; None if there is none any more.
+pub fn next(events: &EventQueue) -> Result<Option<AsyncEvent>> {
+    let found = events.rung(count).map_err(interrupted)?;
+    Ok(found
+        .map(|(event, cookie)| AsyncEvent { event_type: event as ibv_event_type_t, element: cookie as u64 }))
 }
 
 /// Counts an event that the program gets now; its object waits for as many acknowledgements when it is destroyed.

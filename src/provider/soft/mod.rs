@@ -46,7 +46,7 @@ use std::sync::Arc;
 use softrdma::device::{Device, EventQueue};
 
 use super::object::Handle;
-use super::{AsyncEvent, Context, DataPath, Opened, Provider, domain, kernel, no_srq_ops};
+use super::{AsyncEvent, Context, DataPath, EventSource, Opened, Provider, domain, kernel, no_srq_ops};
 use crate::abi::driver::verbs_mr;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
@@ -130,7 +130,11 @@ impl Context for SoftContext {
         event::open(&self.events)
     }
 
-    fn next_async_event(&self, _async_fd: RawFd) -> Result<AsyncEvent> {
+    fn async_event_source(&self, async_fd: RawFd) -> EventSource {
+        EventSource { fd: async_fd, record: channel::RING }
+    }
+
+    fn next_async_event(&self, _record: &[u8]) -> Result<Option<AsyncEvent>> {
         event::next(&self.events)
     }
 
@@ -303,7 +307,15 @@ impl Context for SoftContext {
         Ok(())
     }
 
-    fn next_cq_event(&self, channel: Handle<ibv_comp_channel>) -> Result<Handle<ibv_cq>> {
+    fn cq_event_source(&self, channel: Handle<ibv_comp_channel>) -> EventSource {
+        channel::event_source(channel)
+    }
+
+    fn next_cq_event(
+        &self,
+        channel: Handle<ibv_comp_channel>,
+        _record: &[u8],
+    ) -> Result<Option<Handle<ibv_cq>>> {
         channel::next_event(channel)
     }
 

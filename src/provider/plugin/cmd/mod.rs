@@ -33,13 +33,13 @@ mod wq;
 mod xrcd;
 
 use core::ffi::c_int;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use libc::{pthread_cond_t, pthread_mutex_t};
 
 use crate::abi::uapi::ib_user_verbs::{ib_uverbs_cmd_hdr, ib_uverbs_ex_cmd_hdr};
 use crate::abi::verbs::ibv_context;
 use crate::errno::{Errno, Result};
+use crate::guard::guarded;
 use crate::uverbs::Udata;
 use crate::uverbs::device_file::DeviceFile;
 
@@ -60,10 +60,9 @@ pub struct ExRequest<Q> {
 
 /// Runs a command; no panic passes to the provider.
 fn value(body: impl FnOnce() -> Result<()>) -> c_int {
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(())) => 0,
-        Ok(Err(errno)) => errno.0,
-        Err(_) => Errno::EIO.also_set().0,
+    match guarded(body) {
+        Ok(()) => 0,
+        Err(errno) => errno.0,
     }
 }
 
