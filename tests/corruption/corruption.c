@@ -331,7 +331,7 @@ static void work(void)
 		for (int i = 0; i < PAIRS; i++)
 			for (int j = rnd(DEPTH); j > 0; j--)
 				send_one(i);
-		if (!ibv_get_async_event(s.context, &event))
+		if (!CALL(ibv_get_async_event(s.context, &event)))
 			ibv_ack_async_event(&event);
 		if (asleep && !CALL(ibv_req_notify_cq(s.cq, 0)) && readable(s.channel->fd, 2) &&
 		    !CALL(ibv_get_cq_event(s.channel, &cq, &context)))
@@ -846,6 +846,7 @@ int main(int argc, char **argv)
 		for (int i = 0; i < 2; i++) {
 			struct report *r = &shared->honest[i];
 			const char *call = r->call;
+			uint64_t since = r->since;
 
 			if (!pids[i])
 				continue;
@@ -857,7 +858,7 @@ int main(int argc, char **argv)
 				}
 				pids[i] = 0;
 				living--;
-			} else if (failed > living || (call && now_ms() - r->since > CALL_MS)) {
+			} else if (failed > living || (call && now_ms() - since > CALL_MS)) {
 				if (failed <= living)
 					printf("FAIL %s: %s lasts longer than %d ms, attacks under way %#x\n", who[i], call, CALL_MS,
 					       shared->under_way);
