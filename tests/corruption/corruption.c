@@ -14,6 +14,8 @@
  *   queues    words of the segment but for those of the next two kinds: queues, mailboxes, free space
  *   header    words of its first page
  *   keys      words of its table of keys
+ *   pins      words that say that the peer uses a key of the victim's just now
+ *   held      locks of queues, which the peer is said to have
  *   truncate  its length, shorter and longer
  *   links     hard and symbolic links to it under other names of the folder, and links in place of its name
  *   rename    its name, and those of other files
@@ -39,16 +41,16 @@
 #define RECEIVES 16
 #define SIZE 8192
 #define CALL_MS 25000   /* what the library waits for, at most 10 s each, and a busy machine */
-#define SILENT_MS 60000 /* a round of both */
+#define SILENT_MS 120000 /* a round of both */
 #define AREA (256 << 10)
 #define GUARD (64 << 10)
 #define BLOCKS 64
 #define BLOCK (12 << 10)
 
-enum attack { QUEUES, HEADER, KEYS, TRUNCATE, LINKS, RENAME, REPLACE, LOCKS, BELLS, FOLDER, ATTACKS };
+enum attack { QUEUES, HEADER, KEYS, PINS, HELD, TRUNCATE, LINKS, RENAME, REPLACE, LOCKS, BELLS, FOLDER, ATTACKS };
 
-static const char *const attack_names[ATTACKS] = {"queues", "header",  "keys",  "truncate", "links",
-						  "rename", "replace", "locks", "bells",    "folder"};
+static const char *const attack_names[ATTACKS] = {"queues", "header", "keys",    "pins",  "held",  "truncate",
+						  "links",  "rename", "replace", "locks", "bells", "folder"};
 
 /* What a process tells the one that watches all. */
 struct report {
@@ -62,7 +64,8 @@ struct report {
 static struct shared {
 	struct report honest[2];
 	volatile bool stop; /* the attack is over */
-	volatile pid_t victim;
+	volatile pid_t working[2]; /* the victim comes first */
+	volatile uint32_t keys[2]; /* the victim's */
 	volatile uint64_t done[ATTACKS];
 	volatile int under_way; /* bits of attacks */
 } *shared;
@@ -347,6 +350,10 @@ static bool tell_each_other(int socket, bool ready)
 	if (ready && !CALL(ibv_query_gid(s.context, PORT, gid_index(), &own.peer.gid))) {
 		own.peer.rkey = s.mr->rkey;
 		own.local_rkey = s.local_mr->rkey;
+		if (report == &shared->honest[0]) {
+			shared->keys[0] = s.mr->rkey;
+			shared->keys[1] = s.local_mr->rkey;
+		}
 		for (int i = 0; i < PAIRS; i++)
 			own.peer.qp_num[i] = s.qp[i]->qp_num;
 	}
@@ -409,8 +416,7 @@ static void honest(int number, int socket)
 	seed += (uint64_t)number << 56;
 	setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	lay_out();
-	if (number == 0)
-		shared->victim = getpid();
+	shared->working[number] = getpid();
 	while (more) {
 		char go_on = !shared->stop, others;
 		bool ready = open_all();
@@ -446,13 +452,13 @@ static void honest(int number, int socket)
 
 /* --- The third one. */
 
-/* The victim's segment: a file that it has open, that begins as segments do, and that it alone may have declared its own. */
-static int victims_segment(void)
+/* The segment of one of the two: a file that it has open, that begins as segments do, and that no other declared its own. */
+static int segment_of(int number)
 {
 	char path[64];
 	DIR *list;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)shared->victim);
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)shared->working[number]);
 	list = opendir(path);
 	for (struct dirent *entry; list && (entry = readdir(list));) {
 		struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
@@ -465,7 +471,7 @@ static int victims_segment(void)
 		if (fstatat(AT_FDCWD, name, &stat, 0) || !S_ISREG(stat.st_mode) || (fd = open(name, O_RDWR | O_CLOEXEC)) < 0)
 			continue;
 		if (pread(fd, magic, 8, 0) == 8 && !memcmp(magic, "ironsoft", 8) && !fcntl(fd, F_GETLK, &lock) &&
-		    (lock.l_type == F_UNLCK || lock.l_pid == shared->victim)) {
+		    (lock.l_type == F_UNLCK || lock.l_pid == shared->working[number])) {
 			closedir(list);
 			return fd;
 		}
@@ -526,6 +532,43 @@ static uint64_t place(int fd, enum attack kind, uint64_t length)
 	return at;
 }
 
+/* The word that the peer signs with. */
+static uint64_t peers_signature(void)
+{
+	int fd = segment_of(1);
+	uint64_t word = fd < 0 ? 0 : word_at(fd, 16);
+
+	if (fd >= 0)
+		close(fd);
+	return word;
+}
+
+static void put(int fd, uint64_t at, uint64_t word)
+{
+	if (pwrite(fd, &word, 8, (off_t)at) != 8)
+		return; /* it will not be missed */
+}
+
+/* Pins are two words each: who, and which key. */
+static void pin_key(int fd)
+{
+	uint64_t pin = word_at(fd, KEYS_ROOT) + 16 * rnd(128), who = peers_signature();
+
+	if (pin < 4096 || !who)
+		return;
+	put(fd, pin + 8, shared->keys[rnd(2)]);
+	put(fd, pin, who);
+}
+
+/* The lock is the ninth word of an entry of 256 bytes in the tables of queues (softrdma/src/host/objects/layout.rs). */
+static void hold_lock(int fd)
+{
+	uint64_t chunk = word_at(fd, word_at(fd, 128 + 8 * rnd(3))), entry = chunk + 256 * rnd(16), who = peers_signature();
+
+	if (chunk && who && word_at(fd, entry))
+		put(fd, entry + 64, who);
+}
+
 /* Leaves a key that is in use valid, and moves, widens or opens the memory behind it. */
 static void divert_key(int fd)
 {
@@ -542,8 +585,8 @@ static void divert_key(int fd)
 		case 4: word = 0x1f; break;
 		default: word += rnd(2) ? 4096ULL * (rnd(65) - 32U) : 8ULL * (rnd(65) - 32U); break;
 		}
-		if (pwrite(fd, &word, 8, (off_t)(entry + 8ULL * (unsigned)which)) == 8)
-			return;
+		put(fd, entry + 8ULL * (unsigned)which, word);
+		return;
 	}
 }
 
@@ -571,8 +614,7 @@ static void spoil_word(int fd, enum attack kind)
 	default: word ^= 1ULL << rnd(64); break;
 	}
 	last = word_at(fd, at);
-	if (pwrite(fd, &word, 8, (off_t)at) != 8)
-		return;
+	put(fd, at, word);
 }
 
 /* A name in the folder; of those that begin with `first`, if that is not 0. */
@@ -723,7 +765,14 @@ static void attack(enum attack kind, int fd, const char *path)
 			divert_key(fd);
 			break;
 		}
-		/* fall through */
+		spoil_word(fd, kind);
+		break;
+	case PINS: pin_key(fd); break;
+	case HELD:
+		/* Each costs whoever waits for it a second. */
+		if (rnd(10) == 0)
+			hold_lock(fd);
+		break;
 	default: spoil_word(fd, kind);
 	}
 	shared->done[kind]++;
@@ -759,7 +808,7 @@ static void third(const bool *wanted)
 		if (fd < 0 || rnd(16) == 0) {
 			if (fd >= 0)
 				close(fd);
-			fd = victims_segment();
+			fd = segment_of(0);
 		}
 		if (fd < 0) {
 			usleep(500);
