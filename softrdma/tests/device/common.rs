@@ -192,6 +192,13 @@ pub struct End {
     pub region: Region,
 }
 
+impl Drop for End {
+    fn drop(&mut self) {
+        // A dropped handle does not end the queue pair: its next try would read the memory that is freed here.
+        let _ = self.qp.destroy();
+    }
+}
+
 /// Attributes that connect quickly and wait long.
 pub fn attributes(dest_qp_num: u32) -> Attributes {
     Attributes {
