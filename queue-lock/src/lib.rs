@@ -1,12 +1,15 @@
 //! The lock of the data path: it costs two plain stores while the process has one thread.
 
+mod sync;
+
 use core::cell::UnsafeCell;
 use core::fmt;
-use core::hint;
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 use std::sync::Once;
 use std::time::Duration;
+
+use sync::{AtomicBool, sleep, spin_loop, yield_now};
 
 /// Spins this often before it lets another thread run: the holder may be off the processor.
 const SPINS_BEFORE_YIELD: u32 = 128;
@@ -88,12 +91,12 @@ impl<T> QueueLock<T> {
             while self.held.load(Ordering::Relaxed) {
                 spins += 1;
                 if spins < SPINS_BEFORE_YIELD {
-                    hint::spin_loop();
+                    spin_loop();
                 } else if yields < YIELDS_BEFORE_SLEEP {
-                    std::thread::yield_now();
+                    yield_now();
                     (spins, yields) = (0, yields + 1);
                 } else {
-                    std::thread::sleep(SLEEP);
+                    sleep(SLEEP);
                 }
             }
             if self.held.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok() {
@@ -187,6 +190,15 @@ fn look_up_flag() {
 /// Whether the process has exactly one thread.
 #[inline(always)]
 pub fn single_threaded() -> bool {
+    #[cfg(loom)]
+    return sync::one_thread();
+    #[cfg(not(loom))]
+    says_single()
+}
+
+#[cfg_attr(loom, allow(dead_code, reason = "a model has a flag of its own"))]
+#[inline(always)]
+fn says_single() -> bool {
     let flag = FLAG.load(Ordering::Relaxed);
     // SAFETY: `flag` is one of two statics, of libc or of ours, initialised before the process started and alive as long as
     // it; whichever is seen, the answer is right or on the safe side. libc writes the byte as a plain store of its own thread
@@ -194,7 +206,11 @@ pub fn single_threaded() -> bool {
     unsafe { (*flag).load(Ordering::Relaxed) != 0 }
 }
 
-#[cfg(test)]
+/// What the C library does when a process gets its second thread, or loses all but one.
+#[cfg(loom)]
+pub use sync::set_one_thread;
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::Arc;

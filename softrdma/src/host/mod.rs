@@ -49,6 +49,7 @@ pub mod memory;
 pub mod objects;
 pub mod segment;
 pub mod slot;
+mod sync;
 mod sys;
 #[cfg(test)]
 pub(crate) mod testing;
