@@ -1,16 +1,18 @@
 //! The lock of the data path: it costs two plain stores while the process has one thread.
 
+mod sync;
+
 use core::cell::UnsafeCell;
 use core::fmt;
-use core::hint;
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+
+use sync::{AtomicBool, sleep, spin_loop, yield_now};
 
 /// Spins this often before it lets another thread run: the holder may be off the processor.
 const SPINS_BEFORE_YIELD: u32 = 128;
 /// Lets others run this often before it sleeps: the holder may move a gigabyte.
 const YIELDS_BEFORE_SLEEP: u32 = 64;
-const SLEEP_NANOSECONDS: libc::c_long = 100_000;
 
 /// Mutual exclusion of the threads that use one queue.
 ///
@@ -86,9 +88,9 @@ impl<T> QueueLock<T> {
             while self.held.load(Ordering::Relaxed) {
                 spins += 1;
                 if spins < SPINS_BEFORE_YIELD {
-                    hint::spin_loop();
+                    spin_loop();
                 } else if yields < YIELDS_BEFORE_SLEEP {
-                    std::thread::yield_now();
+                    yield_now();
                     (spins, yields) = (0, yields + 1);
                 } else {
                     sleep();
@@ -165,14 +167,6 @@ impl<T> Drop for QueueGuard<'_, T> {
     }
 }
 
-/// By the bare system call: at the C library's the thread may be cancelled, which unwinds through its callers.
-#[cold]
-fn sleep() {
-    let time = libc::timespec { tv_sec: 0, tv_nsec: SLEEP_NANOSECONDS };
-    // SAFETY: nanosleep reads the time, and writes nothing without a second one.
-    unsafe { libc::syscall(libc::SYS_nanosleep, &raw const time, core::ptr::null_mut::<libc::timespec>()) };
-}
-
 static MANY_THREADS: AtomicU8 = AtomicU8::new(0);
 
 /// glibc's own flag of this meaning (since 2.32). Until the first lock is made, and for good with a C library that has none,
@@ -181,7 +175,7 @@ static FLAG: AtomicPtr<AtomicU8> = AtomicPtr::new((&raw const MANY_THREADS).cast
 
 fn look_up_flag() {
     // Several threads may look at the same time and find the same. A lock here could stay locked in a forked child.
-    static LOOKED: AtomicBool = AtomicBool::new(false);
+    static LOOKED: core::sync::atomic::AtomicBool = core::sync::atomic::AtomicBool::new(false);
     if LOOKED.load(Ordering::Relaxed) {
         return;
     }
@@ -196,6 +190,15 @@ fn look_up_flag() {
 /// Whether the process has exactly one thread.
 #[inline(always)]
 pub fn single_threaded() -> bool {
+    #[cfg(loom)]
+    return sync::one_thread();
+    #[cfg(not(loom))]
+    says_single()
+}
+
+#[cfg_attr(loom, allow(dead_code, reason = "a model has a flag of its own"))]
+#[inline(always)]
+fn says_single() -> bool {
     let flag = FLAG.load(Ordering::Relaxed);
     // SAFETY: `flag` is one of two statics, of libc or of ours, initialised before the process started and alive as long as
     // it; whichever is seen, the answer is right or on the safe side. libc writes the byte as a plain store of its own thread
@@ -203,7 +206,11 @@ pub fn single_threaded() -> bool {
     unsafe { (*flag).load(Ordering::Relaxed) != 0 }
 }
 
-#[cfg(test)]
+/// What the C library does when a process gets its second thread, or loses all but one.
+#[cfg(loom)]
+pub use sync::set_one_thread;
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::Arc;

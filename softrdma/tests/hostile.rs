@@ -3,10 +3,13 @@
 
 use std::cell::Cell;
 use std::os::unix::fs::FileExt;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bolero::TypeGenerator;
+use bolero::generator::produce;
 use proptest::prelude::*;
 use softrdma::core::burst::Burst;
 use softrdma::core::claim::Claim;
@@ -71,8 +74,8 @@ struct Stage {
 
 impl Stage {
     /// The test process in slot 0 and a sleeping process in slot 1.
-    fn new() -> Self {
-        let path = PathBuf::from(format!("/dev/shm/ironverbs-test-hostile-{}", std::process::id()));
+    fn new(name: &str) -> Self {
+        let path = PathBuf::from(format!("/dev/shm/ironverbs-test-{name}-{}", std::process::id()));
         let folder = Arc::new(Folder::open(&Config { path: path.clone(), group: None }).unwrap());
         let me = Arc::new(Segment::create(folder.clone()).unwrap());
         // SAFETY: the child uses nothing of the other threads, and never returns.
@@ -243,9 +246,38 @@ fn word(own: u64) -> impl Strategy<Value = u64> {
     ]
 }
 
+/// The peer's segment, all of it words of `pattern` but for `changes` by number of the word. `near`: with tables where the
+/// roots say they are, so that the lies within them are reached.
+fn lies(honest: &[u8], pattern: &[u64], changes: &[(usize, u64)], near: bool) -> Vec<u8> {
+    let mut bytes = honest.to_vec();
+    for (i, chunk) in bytes.chunks_exact_mut(8).enumerate() {
+        chunk.copy_from_slice(&pattern[i % pattern.len()].to_ne_bytes());
+    }
+    for (at, value) in changes {
+        bytes[at * 8..at * 8 + 8].copy_from_slice(&value.to_ne_bytes());
+    }
+    if near {
+        for (root, at) in
+            [(Objects::ROOTS[0], 4096u64), (Objects::ROOTS[1], 8192), (Objects::ROOTS[2], 12288)]
+        {
+            bytes[128 + 8 * root..][..8].copy_from_slice(&at.to_ne_bytes());
+            let chunk = (16384 + 32768 * root as u64).to_ne_bytes();
+            bytes[at as usize..][..8].copy_from_slice(&chunk);
+            for entry in 0..2 {
+                let e = 16384 + 32768 * root + 256 * entry;
+                bytes[e..][..8].copy_from_slice(&1u64.to_ne_bytes());
+                bytes[e + 8..][..8].copy_from_slice(&(65536u64 + 4096 * entry as u64).to_ne_bytes());
+                bytes[e + 16..][..8].copy_from_slice(&(4u64 | 8 << 32).to_ne_bytes());
+            }
+        }
+        bytes[128 + 8 * keys::ROOT..][..8].copy_from_slice(&4096u64.to_ne_bytes());
+    }
+    bytes
+}
+
 #[test]
 fn lies_harm_nobody() {
-    let stage = Stage::new();
+    let stage = Stage::new("hostile");
     let file = std::fs::OpenOptions::new().read(true).write(true).open(stage.path.join("s0001")).unwrap();
     let mut honest = vec![0; SIZE];
     file.read_exact_at(&mut honest, 0).unwrap();
@@ -267,30 +299,7 @@ fn lies_harm_nobody() {
     let opened = Cell::new(0);
     runner
         .run(&content, |(pattern, changes, key, index, identity, near)| {
-            let mut bytes = honest.clone();
-            for (i, chunk) in bytes.chunks_exact_mut(8).enumerate() {
-                chunk.copy_from_slice(&pattern[i % pattern.len()].to_ne_bytes());
-            }
-            for (at, value) in changes {
-                bytes[at * 8..at * 8 + 8].copy_from_slice(&value.to_ne_bytes());
-            }
-            if near {
-                // Tables where the roots say they are, so that the lies within them are reached.
-                for (root, at) in
-                    [(Objects::ROOTS[0], 4096u64), (Objects::ROOTS[1], 8192), (Objects::ROOTS[2], 12288)]
-                {
-                    bytes[128 + 8 * root..][..8].copy_from_slice(&at.to_ne_bytes());
-                    let chunk = (16384 + 32768 * root as u64).to_ne_bytes();
-                    bytes[at as usize..][..8].copy_from_slice(&chunk);
-                    for entry in 0..2 {
-                        let e = 16384 + 32768 * root + 256 * entry;
-                        bytes[e..][..8].copy_from_slice(&1u64.to_ne_bytes());
-                        bytes[e + 8..][..8].copy_from_slice(&(65536u64 + 4096 * entry as u64).to_ne_bytes());
-                        bytes[e + 16..][..8].copy_from_slice(&(4u64 | 8 << 32).to_ne_bytes());
-                    }
-                }
-                bytes[128 + 8 * keys::ROOT..][..8].copy_from_slice(&4096u64.to_ne_bytes());
-            }
+            let mut bytes = lies(&honest, &pattern, &changes, near);
             if identity {
                 bytes[..IDENTITY].copy_from_slice(&honest[..IDENTITY]);
             }
@@ -309,4 +318,65 @@ fn lies_harm_nobody() {
     assert!(opened.get() > 40);
     // Otherwise the lies kept all bursts from what they are for.
     assert!(stage.in_bursts.get() > 20);
+}
+
+/// A word that a hostile peer may have reason to write.
+#[derive(Clone, Debug, TypeGenerator)]
+enum Lie {
+    Small(u8),
+    /// An offset in the segment.
+    Offset(u16),
+    /// A state and a type.
+    Halves(u8, u8),
+    Owner {
+        contended: bool,
+    },
+    Near(i8),
+    Any(u64),
+}
+
+impl Lie {
+    fn word(&self, own: u64) -> u64 {
+        match *self {
+            Lie::Small(n) => n.into(),
+            Lie::Offset(n) => u64::from(n) % (SIZE as u64 / 8) * 8,
+            Lie::Halves(low, high) => u64::from(low) | u64::from(high) << 32,
+            Lie::Owner { contended } => own | u64::from(contended),
+            Lie::Near(n) => (SIZE as u64).wrapping_add_signed(n.into()),
+            Lie::Any(n) => n,
+        }
+    }
+}
+
+#[derive(Clone, Debug, TypeGenerator)]
+struct Lies {
+    #[generator(produce::<Vec<Lie>>().with().len(1usize..64))]
+    pattern: Vec<Lie>,
+    #[generator(produce::<Vec<(u16, Lie)>>().with().len(0usize..64))]
+    changes: Vec<(u16, Lie)>,
+    key: u32,
+    index: u8,
+    far: bool,
+}
+
+/// Every word of a peer's segment, its completion entries among them: as [`lies_harm_nobody`], by any input.
+#[test]
+fn fuzz_segment() {
+    let stage = Stage::new("fuzz-segment");
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(stage.path.join("s0001")).unwrap();
+    let mut honest = vec![0; SIZE];
+    file.read_exact_at(&mut honest, 0).unwrap();
+    let own = stage.me.owner().word();
+    let run = AssertUnwindSafe(|said: &Lies| {
+        let pattern: Vec<_> = said.pattern.iter().map(|lie| lie.word(own)).collect();
+        let place = |at: u16| usize::from(at) % (SIZE / 8);
+        let changes: Vec<_> = said.changes.iter().map(|(at, lie)| (place(*at), lie.word(own))).collect();
+        let mut bytes = lies(&honest, &pattern, &changes, !said.far);
+        bytes[..IDENTITY].copy_from_slice(&honest[..IDENTITY]);
+        file.write_all_at(&bytes, 0).unwrap();
+        if let Ok(peer) = Peer::open(&stage.folder, 1) {
+            visit(&stage, peer, if said.far { said.key } else { said.key & 0xfff }, said.index.into());
+        }
+    });
+    bolero::check!(name = "segment").with_type::<Lies>().for_each(move |said| (*run)(said));
 }

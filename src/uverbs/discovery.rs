@@ -474,4 +474,75 @@ mod tests {
             }
         }
     }
+
+    /// What netlink answers to the questions after devices and their files.
+    #[test]
+    fn fuzz_netlink_devices() {
+        use super::super::played::{self, Datagrams};
+        bolero::check!(name = "netlink_devices").with_type::<(Datagrams, Datagrams)>().for_each(
+            |(devices, files)| {
+                let (mut socket, _kernel) = played::socket(devices, 0);
+                let mut devices = dump_devices(&mut socket).unwrap_or_default();
+                if devices.is_empty() {
+                    devices.push(DeviceInfo::named("rxe0").expect("a short name"));
+                }
+                let (mut socket, _kernel) = played::socket(files, 0);
+                let _ = ask_device_files(&mut socket, &mut devices[..1]);
+                for device in &devices {
+                    assert!(device.ibdev_name.len() < NAME_MAX && device.ibdev_path.len() < PATH_MAX);
+                    assert!(device.sysfs_name.is_empty() || is_file_name(&device.sysfs_name));
+                    let _ = (device.transport_type(), device.same_device(&devices[0]), file_exists(device));
+                }
+            },
+        );
+    }
+
+    /// What stands in the files of sysfs.
+    #[test]
+    fn fuzz_sysfs() {
+        let root = std::env::temp_dir().join(format!("ironverbs-fuzz-sysfs-{}", std::process::id()));
+        let port = root.join("ports/1");
+        for folder in ["pkeys", "gids", "gid_attrs/types", "gid_attrs/ndevs"] {
+            std::fs::create_dir_all(port.join(folder)).expect("a temporary folder");
+        }
+        std::fs::create_dir_all(root.join("device")).expect("a temporary folder");
+        let text = root.to_str().expect("a path of ASCII").to_owned();
+        bolero::check!(name = "sysfs").with_type::<[Vec<u8>; 6]>().for_each(|contents| {
+            let [dev, abi, guid, modalias, pkey, gid] = contents;
+            for (file, content) in [
+                ("dev", dev),
+                ("abi_version", abi),
+                ("node_guid", guid),
+                ("device/modalias", modalias),
+                ("ports/1/pkeys/0", pkey),
+                ("ports/1/gids/0", gid),
+                ("ports/1/gid_attrs/types/0", pkey),
+                ("ports/1/gid_attrs/ndevs/0", abi),
+                ("ibdev", guid),
+            ] {
+                std::fs::write(root.join(file), content).expect("a file of our own");
+            }
+            let mut device = DeviceInfo::named("rxe0").expect("a short name");
+            device.ibdev_path.clone_from(&text);
+            let _ = read_uverbs_folder(&mut device, &text, "uverbs0");
+            let _ = (device.node_guid(), device.modalias().len(), file_exists(&device));
+            if let Some(other) = device_from_sysfs(&text, ".") {
+                assert!(is_file_name(&other.ibdev_name));
+            }
+            let _ = sysfs::query_pkey(&text, 1, 0);
+            let file = super::super::device_file::DeviceFile::from_fd(
+                std::fs::File::open("/dev/null").expect("it is always there").into(),
+            );
+            let want = super::super::gid::Want::ALL;
+            let _ = super::super::gid::query_entry(&file, &device, 1, 0, 0, want);
+            for room in [1, 8, 41] {
+                let mut buffer = vec![0x5a; room + 1];
+                if let Ok(length) = sysfs::read(text.as_bytes(), b"ports/1/gids/0", &mut buffer[..room]) {
+                    assert!(length < room && (length == 0 || buffer[length] == 0));
+                }
+                assert_eq!(buffer[room], 0x5a);
+            }
+        });
+        let _ = std::fs::remove_dir_all(&root);
+    }
 }

@@ -35,6 +35,8 @@ pub mod mw;
 pub mod neigh;
 pub mod netlink;
 pub mod pd;
+#[cfg(test)]
+pub mod played;
 pub mod post;
 pub mod qp;
 pub mod rwq_ind_table;

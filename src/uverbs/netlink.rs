@@ -53,6 +53,12 @@ impl Socket {
         Ok(socket)
     }
 
+    /// A socket whose other end a test plays.
+    #[cfg(test)]
+    pub fn over(fd: OwnedFd) -> Self {
+        Self { fd, sequence: 0, buffer: vec![0; ANSWER] }
+    }
+
     /// A request with the next sequence number, to be filled and sent.
     pub fn request(&mut self, kind: u16, flags: u16) -> Request {
         self.sequence = self.sequence.wrapping_add(1);

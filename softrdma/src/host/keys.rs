@@ -42,9 +42,10 @@ use crate::core::verbs::Access;
 
 use super::error::{Error, Result};
 use super::lock::{Liveness, Owner, PATIENCE};
-use super::memory::{Memory, fence_after_exchange};
+use super::memory::Memory;
 use super::sealed;
 use super::segment::{Peer, Segment};
+use super::sync::Word;
 
 /// Root offset of the table in the segment's header.
 pub const ROOT: usize = 3;
@@ -150,7 +151,7 @@ fn place(memory: &Memory, table: u64, key: u32) -> Option<&[AtomicU64]> {
 
 /// Copies an entry.
 #[inline]
-fn read(words: &[AtomicU64], key: u32) -> std::result::Result<Entry, Lookup> {
+fn read<W: Word>(words: &[W], key: u32) -> std::result::Result<Entry, Lookup> {
     for _ in 0..LOOKS {
         let first = words[0].load(Ordering::Acquire);
         if first & 1 == 0 {
@@ -159,16 +160,27 @@ fn read(words: &[AtomicU64], key: u32) -> std::result::Result<Entry, Lookup> {
                 *to = from.load(Ordering::Relaxed);
             }
             let ended = words[ENDED].load(Ordering::Relaxed);
-            fence(Ordering::Acquire);
+            W::fence(Ordering::Acquire);
             if words[0].load(Ordering::Relaxed) == first {
                 let mut entry = unpack(&copy, key as u8).ok_or(Lookup::NoKey)?;
                 entry.key.valid &= ended != end_of(first);
                 return Ok(entry);
             }
         }
-        std::hint::spin_loop();
+        W::pause();
     }
     Err(Lookup::Torn)
+}
+
+/// Writes an entry with its sequence number, so that [`read`] sees all of it or none.
+fn publish<W: Word>(entry: &[W], content: [u64; 6], sequence: u32) {
+    let tag = content[0] >> 32 << 32;
+    entry[0].store(tag | u64::from(sequence.wrapping_sub(1)), Ordering::Relaxed);
+    W::fence(Ordering::Release);
+    for (to, from) in entry.iter().zip(content).skip(1) {
+        to.store(from, Ordering::Relaxed);
+    }
+    entry[0].store(tag | u64::from(sequence), Ordering::Release);
 }
 
 /// What the last word of an entry with this first word says when a peer invalidated it.
@@ -242,8 +254,7 @@ impl<'a> Table<'a> {
     /// Pins a key's entry.
     pub fn pin(&self, key: u32, me: Owner, liveness: &impl Liveness) -> std::result::Result<Pin<'a>, Lookup> {
         let words = take_pin(self.memory, self.at, me, liveness)?;
-        words[1].swap(u64::from(key), Ordering::SeqCst);
-        fence_after_exchange();
+        announce(words, key);
         match self.lookup(key) {
             Ok(entry) => Ok(Pin { words, me, entry }),
             Err(e) => {
@@ -295,6 +306,20 @@ fn take_pin<'a>(
     Err(Lookup::Busy)
 }
 
+/// Says in a pin which key is in use, before the key is looked up.
+#[inline]
+fn announce<W: Word>(pin: &[W], key: u32) {
+    pin[1].swap(u64::from(key), Ordering::SeqCst);
+    W::fence_after_exchange();
+}
+
+/// The word of the process that has this key in use, by this pin.
+#[inline]
+fn in_use<W: Word>(pin: &[W], key: u32) -> Option<u64> {
+    let owner = pin[0].load(Ordering::Acquire);
+    (owner != 0 && pin[1].load(Ordering::Acquire) == u64::from(key)).then_some(owner)
+}
+
 fn unpin(words: &[AtomicU64], me: Owner) {
     words[1].store(0, Ordering::Release);
     let _ = words[0].compare_exchange(me.word(), 0, Ordering::Release, Ordering::Relaxed);
@@ -315,6 +340,13 @@ impl Drop for InUse<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Release);
     }
+}
+
+/// Counts a user of an entry. First the count, then the look: who ends the key does it the other way round.
+#[inline]
+fn enter<W: Word>(words: &[W]) {
+    words[USERS].fetch_add(1, Ordering::SeqCst);
+    W::fence_after_exchange();
 }
 
 /// What the owner knows of an index.
@@ -379,18 +411,12 @@ impl Keys {
         let private = &private[(index % CHUNK) as usize * words..][..words];
         let sequence = &mut books.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?.sequence;
         *sequence = sequence.wrapping_add(2);
-        let tag = content[0] >> 32 << 32;
         let sealed = match self.segment.sealed() {
             Some(sealed) => Some(sealed.memory().words(sealed::KEYS + ENTRY * u64::from(index), words)?),
             None => None,
         };
         for entry in [Some(private), sealed, Some(shared)].into_iter().flatten() {
-            entry[0].store(tag | u64::from(sequence.wrapping_sub(1)), Ordering::Relaxed);
-            fence(Ordering::Release);
-            for (to, from) in entry.iter().zip(content).skip(1) {
-                to.store(from, Ordering::Relaxed);
-            }
-            entry[0].store(tag | u64::from(*sequence), Ordering::Release);
+            publish(entry, content, *sequence);
         }
         Ok(())
     }
@@ -412,10 +438,8 @@ impl Keys {
     #[inline]
     pub fn hold(&self, key: u32) -> Option<(Entry, InUse<'_>)> {
         let words = self.own(key)?;
-        words[USERS].fetch_add(1, Ordering::SeqCst);
+        enter(words);
         let in_use = InUse(&words[USERS]);
-        // First the count, then the look: who ends the key does it the other way round.
-        fence_after_exchange();
         Some((self.quiet(words, key)?, in_use))
     }
 
@@ -572,12 +596,9 @@ impl Keys {
         for pin in self.segment.memory().words(self.table, 2 * PINS)?.chunks_exact(2) {
             let mut asked = start;
             loop {
-                let owner = pin[0].load(Ordering::Acquire);
                 // Own threads count elsewhere, so a pin with the own name is not theirs.
-                let foreign = owner != 0 && owner != self.segment.owner().word();
-                if !foreign || pin[1].load(Ordering::Acquire) != u64::from(key) {
-                    break;
-                }
+                let foreign = in_use(pin, key).filter(|owner| *owner != self.segment.owner().word());
+                let Some(owner) = foreign else { break };
                 if asked.elapsed() >= PATIENCE {
                     if Owner::from_word(owner).is_none_or(|o| !liveness.lives(o)) {
                         let _ = pin[0].compare_exchange(owner, 0, Ordering::Relaxed, Ordering::Relaxed);
@@ -595,7 +616,104 @@ impl Keys {
     }
 }
 
-#[cfg(test)]
+/// Every interleaving of one owner and one user (`scripts/models`).
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicBool, AtomicU64};
+    use loom::thread;
+
+    fn words<const N: usize>() -> Arc<[AtomicU64; N]> {
+        Arc::new(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+
+    /// An entry of whose words each gives the others away.
+    fn entry(n: u64) -> [u64; 6] {
+        let key =
+            Key { kind: Kind::Region, valid: true, pd: 0, start: n, length: n, access: Access(n as u32) };
+        pack(&Entry { key, base: n }, 0)
+    }
+
+    fn whole(seen: std::result::Result<Entry, Lookup>) -> Option<u64> {
+        let Ok(Entry { key, base }) = seen else { return None };
+        assert!(key.start == base && key.length == base && u64::from(key.access.0) == base, "{key:?} {base}");
+        Some(base)
+    }
+
+    #[test]
+    fn a_reader_sees_all_of_an_entry_or_none() {
+        loom::model(|| {
+            let words = words::<8>();
+            publish(&words[..], entry(1), 2);
+            let owner = {
+                let words = words.clone();
+                thread::spawn(move || publish(&words[..], entry(2), 4))
+            };
+            assert!(matches!(whole(read(&words[..], 0)), None | Some(1 | 2)));
+            owner.join().unwrap();
+            assert_eq!(whole(read(&words[..], 0)), Some(2));
+        });
+    }
+
+    /// A key is removed while somebody begins to use it: who got the entry is waited for.
+    fn removed_or_waited_for(
+        begin: impl Fn(&[AtomicU64]) + Send + Sync + Copy + 'static,
+        used: impl Fn(&[AtomicU64]) -> bool + Send + Sync + Copy + 'static,
+        end: impl Fn(&[AtomicU64]) + Send + Sync + Copy + 'static,
+    ) {
+        loom::model(move || {
+            // The entry, and a pin.
+            let words = words::<10>();
+            let memory = Arc::new(AtomicBool::new(true));
+            publish(&words[..8], entry(1), 2);
+            let user = {
+                let (words, memory) = (words.clone(), memory.clone());
+                thread::spawn(move || {
+                    begin(&words[..]);
+                    if whole(read(&words[..8], 0)).is_some() {
+                        assert!(memory.load(Ordering::Relaxed), "memory in use was let go");
+                    }
+                    end(&words[..]);
+                })
+            };
+            publish(&words[..8], [0; 6], 4);
+            AtomicU64::fence(Ordering::SeqCst);
+            if !used(&words[..]) {
+                memory.store(false, Ordering::Relaxed);
+            }
+            user.join().unwrap();
+            assert!(!used(&words[..]));
+        });
+    }
+
+    #[test]
+    fn a_pin_that_found_the_entry_is_waited_for() {
+        let begin = |words: &[AtomicU64]| {
+            words[8].store(2, Ordering::Relaxed);
+            announce(&words[8..], 5);
+        };
+        let end = |words: &[AtomicU64]| {
+            words[9].store(0, Ordering::Release);
+            words[8].store(0, Ordering::Release);
+        };
+        removed_or_waited_for(begin, |words| in_use(&words[8..], 5).is_some(), end);
+    }
+
+    #[test]
+    fn a_thread_that_holds_the_entry_is_waited_for() {
+        let end = |words: &[AtomicU64]| {
+            words[USERS].fetch_sub(1, Ordering::Release);
+        };
+        removed_or_waited_for(
+            |words| enter(&words[..8]),
+            |words| words[USERS].load(Ordering::Acquire) > 0,
+            end,
+        );
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::testing::{TestDir, in_child};
     use super::*;

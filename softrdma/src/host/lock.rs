@@ -20,17 +20,16 @@
 //! The word names processes, not threads: it excludes threads of one process from each other, and cannot notice that a
 //! thread locks twice.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use super::sync::lock::{AtomicU64, Instant, SPINS, futex_wait, futex_wake, spin_loop};
 
 /// Number of slots, and so of processes that can share a folder.
 pub const SLOTS: u16 = 1024;
 
 /// How long a waiter sleeps before it asks whether the owner lives.
 pub const PATIENCE: Duration = Duration::from_millis(10);
-
-/// Attempts before the first sleep: about the time of a short critical section.
-const SPINS: u32 = 200;
 
 const CONTENDED: u64 = 1;
 /// An epoch of zero: nobody's signature.
@@ -96,7 +95,7 @@ pub struct Lock(AtomicU64);
 
 impl Lock {
     /// The word of a segment as a lock.
-    pub fn at(word: &AtomicU64) -> &Lock {
+    pub fn at(word: &std::sync::atomic::AtomicU64) -> &Lock {
         // SAFETY: Lock is a transparent wrapper of AtomicU64.
         unsafe { &*std::ptr::from_ref(word).cast::<Lock>() }
     }
@@ -119,7 +118,7 @@ impl Lock {
             if self.0.load(Ordering::Relaxed) == 0 && self.try_lock(me) {
                 return Some(Acquired::Clean);
             }
-            std::hint::spin_loop();
+            spin_loop();
         }
         let start = Instant::now();
         // Who slept cannot know whether others still sleep, so it keeps the bit and wakes in its turn.
@@ -207,23 +206,113 @@ impl Lock {
 
     /// Sleeps while the word is `seen`, at most this long; a signal may end it earlier.
     fn sleep(&self, seen: u64, time: Duration) {
-        let time = libc::timespec {
-            tv_sec: time.as_secs() as libc::time_t,
-            tv_nsec: time.subsec_nanos() as libc::c_long,
-        };
-        // SAFETY: the futex word is alive with `self`, and `time` lives across the call. The kernel only compares it.
-        unsafe {
-            libc::syscall(libc::SYS_futex, self.futex(), libc::FUTEX_WAIT, seen as u32, &raw const time)
-        };
+        // SAFETY: the futex word is alive with `self`.
+        unsafe { futex_wait(self.futex(), seen as u32, time) };
     }
 
     fn wake(&self) {
-        // SAFETY: the futex word is alive with `self`; waking reads nothing.
-        unsafe { libc::syscall(libc::SYS_futex, self.futex(), libc::FUTEX_WAKE, 1) };
+        // SAFETY: the futex word is alive with `self`.
+        unsafe { futex_wake(self.futex()) };
     }
 }
 
-#[cfg(test)]
+/// Every interleaving of few processes (`scripts/models`).
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// Whether the process in slot 1 lives; all others do.
+    #[derive(Clone, Copy)]
+    struct First(bool);
+    impl Liveness for First {
+        fn lives(&self, owner: Owner) -> bool {
+            self.0 || owner.slot() != 1
+        }
+    }
+
+    const LIMIT: Duration = Duration::from_secs(1000);
+
+    fn owner(slot: u16) -> Owner {
+        Owner::new(slot, 7).unwrap()
+    }
+
+    /// A lock and what it protects.
+    type Shared = Arc<(Lock, UnsafeCell<u32>)>;
+
+    fn shared() -> Shared {
+        Arc::new((Lock::default(), UnsafeCell::new(0)))
+    }
+
+    fn count(shared: &Shared, me: Owner, alive: First) -> (Acquired, u32) {
+        let got = shared.0.lock(me, &alive, LIMIT).unwrap();
+        // SAFETY: the lock is held; loom ends the test where another access is not ordered with this one.
+        let now = shared.1.with_mut(|n| unsafe {
+            *n += 1;
+            *n
+        });
+        assert!(shared.0.unlock(me));
+        (got, now)
+    }
+
+    fn with_other(mine: impl Fn(&Shared) + Sync + Send + 'static, other: fn(&Shared)) {
+        let mine = std::sync::Arc::new(mine);
+        loom::model(move || {
+            let shared = shared();
+            let theirs = {
+                let shared = shared.clone();
+                thread::spawn(move || other(&shared))
+            };
+            mine(&shared);
+            theirs.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn two_processes_never_hold_it_together() {
+        with_other(
+            |shared| assert_eq!(count(shared, owner(2), First(true)).0, Acquired::Clean),
+            |shared| assert_eq!(count(shared, owner(3), First(true)).0, Acquired::Clean),
+        );
+    }
+
+    #[test]
+    fn one_of_two_takes_it_over_from_a_dead_owner() {
+        loom::model(|| {
+            let shared = shared();
+            assert!(shared.0.try_lock(owner(1)));
+            let other = {
+                let shared = shared.clone();
+                thread::spawn(move || count(&shared, owner(2), First(false)))
+            };
+            let mine = count(&shared, owner(3), First(false));
+            let both = [mine, other.join().unwrap()];
+            assert_eq!(both.iter().filter(|(got, _)| *got == Acquired::Recovered).count(), 1);
+        });
+    }
+
+    #[test]
+    fn an_abandoned_lock_brings_the_news_and_all_that_was_done() {
+        with_other(
+            |shared| {
+                if shared.0.lock(owner(2), &First(true), LIMIT).is_some() {
+                    // SAFETY: as in `count`.
+                    shared.1.with_mut(|n| unsafe { *n += 1 });
+                    assert!(shared.0.abandon(owner(2)));
+                }
+            },
+            |shared| {
+                let (got, now) = count(shared, owner(3), First(true));
+                let expected = if now == 2 { Acquired::Recovered } else { Acquired::Clean };
+                assert_eq!(got, expected);
+            },
+        );
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::testing::in_child;
     use super::*;

@@ -53,6 +53,7 @@ pub mod objects;
 mod sealed;
 pub mod segment;
 pub mod slot;
+mod sync;
 pub(crate) mod sys;
 #[cfg(test)]
 pub(crate) mod testing;

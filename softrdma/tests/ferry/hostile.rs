@@ -1,9 +1,13 @@
 //! A peer that writes anything into the mailboxes: nothing that is not registered changes, the service lives, and who is
 //! honest is served again as soon as it stops.
 
+use std::cell::Cell;
 use std::os::unix::fs::FileExt;
+use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
+use bolero::TypeGenerator;
+use bolero::generator::produce;
 use softrdma::host::atomics::Operation;
 use softrdma::host::copy::Span;
 use softrdma::host::ferry::{Failure, Local, Piece, Purpose, atomic, transfer};
@@ -112,4 +116,104 @@ fn lies_in_mailboxes() {
     assert!(outside(&there.bytes(0, there.len)) == outside(&pattern), "memory outside was written");
     let wrong = [Piece { key: KEY, addr: there.addr, len: 8 }];
     assert_eq!(ferry(&me, &target.peer, Purpose::Write, &wrong, &local), Err(Failure::Refused));
+}
+
+/// A job as nobody honest need have posted it.
+#[derive(Clone, Debug, TypeGenerator)]
+struct Posted {
+    mailbox: u8,
+    /// Purpose and operation.
+    action: u8,
+    /// Added to the length that the pieces make.
+    length: Option<u64>,
+    #[generator(produce::<Vec<Part>>().with().len(0usize..=4))]
+    pieces: Vec<Part>,
+    /// Added to the number of pieces.
+    count: Option<u64>,
+    operands: [u64; 2],
+    /// Bytes put in and taken out, so far.
+    filled: u64,
+    emptied: u16,
+    /// Any other words, by number.
+    #[generator(produce::<Vec<(u16, u64)>>().with().len(0usize..=8))]
+    words: Vec<(u16, u64)>,
+}
+
+#[derive(Clone, Debug, TypeGenerator)]
+struct Part {
+    addr: u16,
+    length: u16,
+    read_only: bool,
+    /// Added to address, length and key.
+    lie: Option<(u64, u64, u32)>,
+}
+
+/// The jobs of the copy service: whatever is posted, only what is registered changes, and the service lives.
+#[test]
+fn fuzz_jobs() {
+    let stage = Stage::new("fuzz-jobs");
+    let there = Shared::new(64 << 10);
+    let (at, len) = (16 << 10, 16 << 10);
+    let pattern: Vec<u8> = (0..there.len).map(|i| (i % 251) as u8).collect();
+    there.fill(0, &pattern);
+    let target = stage.target(0, Span { addr: there.addr + at, len });
+    let me = stage.segment();
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(stage.path.join("s0000")).unwrap();
+    let mut block = [0; 8];
+    file.read_exact_at(&mut block, 200).unwrap();
+    let block = u64::from_ne_bytes(block);
+    assert_ne!(block, 0);
+    let put = |at: u64, word: u64| file.write_all_at(&word.to_ne_bytes(), block + at).unwrap();
+    let ring = |n: u32| file.write_all_at(&n.to_ne_bytes(), block).unwrap();
+    let rounds = Cell::new(0u64);
+    let read = |mine: &mut [u8]| {
+        let pieces = [Piece { key: READ_KEY, addr: there.addr + at, len: 8 }];
+        let local = [Span { addr: mine.as_mut_ptr() as u64, len: 8 }];
+        ferry(&me, &target.peer, Purpose::Read, &pieces, &local)
+    };
+    let run = AssertUnwindSafe(|posted: &Posted| {
+        let number = rounds.replace(rounds.get() + 1) + 1;
+        let mailbox = 128 + 1280 * u64::from(posted.mailbox % 4);
+        for (word, value) in &posted.words {
+            put(u64::from(*word) % WORDS * 8, *value);
+        }
+        let mut total = 0u64;
+        for (i, part) in (0..).zip(&posted.pieces) {
+            let (addr, length, key) = part.lie.unwrap_or_default();
+            let length = u64::from(part.length).wrapping_add(length);
+            put(mailbox + 448 + 24 * i, (there.addr + u64::from(part.addr)).wrapping_add(addr));
+            put(mailbox + 456 + 24 * i, length);
+            let opens = if part.read_only { READ_KEY } else { KEY };
+            put(mailbox + 464 + 24 * i, opens.wrapping_add(key).into());
+            total = total.wrapping_add(length);
+        }
+        let count = (posted.pieces.len() as u64).wrapping_add(posted.count.unwrap_or(0));
+        let job = [
+            posted.action.into(),
+            total.wrapping_add(posted.length.unwrap_or(0)),
+            count,
+            posted.operands[0],
+            posted.operands[1],
+        ];
+        for (i, word) in (0..).zip(job) {
+            put(mailbox + 384 + 8 * i, word);
+        }
+        put(mailbox + 128, posted.filled);
+        put(mailbox + 192, posted.emptied.into());
+        put(mailbox + 64, number << 8 | 1);
+        ring(number as u32);
+        if number % 16 == 0 {
+            // The lies stop: who is honest is served soon.
+            file.write_all_at(&vec![0; WORDS as usize * 8], block).unwrap();
+            ring(number as u32 + 1);
+            let limit = Instant::now() + Duration::from_secs(20);
+            let mut mine = [0u8; 8];
+            while let Err(failure) = read(&mut mine) {
+                assert!(Instant::now() < limit, "{failure:?}");
+            }
+            let outside = |bytes: &[u8]| [&bytes[..at as usize], &bytes[(at + len) as usize..]].concat();
+            assert!(outside(&there.bytes(0, there.len)) == outside(&pattern), "memory outside was written");
+        }
+    });
+    bolero::check!(name = "jobs").with_type::<Posted>().for_each(move |posted| (*run)(posted));
 }

@@ -148,3 +148,34 @@ fn the_reason_of_a_failure_is_the_linkers() {
     assert!(text(open(b"/nowhere/libx.so").expect_err("missing")).contains("No such file"));
     assert!(open(b"a\0b").is_err());
 }
+
+/// Files that name drivers, and plugins that are not whole: neither may stop the process.
+#[test]
+fn fuzz_plugin_files() {
+    let folder = Folder::new("fuzz");
+    let whole = fs::read(plugin(&folder, "whole", &folder.0.join("mark"))).unwrap();
+    // Of the headers any byte may be another. What follows them is the linker's to judge.
+    let headers = 64 + 56 * usize::from(whole[56]);
+    let mut cuts = std::collections::BTreeSet::new();
+    bolero::check!(name = "plugin_files").with_type::<(Vec<u8>, u16, [(u16, u8); 4], bool)>().for_each(
+        |(config, cut, changes, only_cut)| {
+            let mut names = Vec::new();
+            read_file(&folder.put("config", config), &mut names);
+            assert!(names.iter().all(|name| !name.contains(&b'\n') && !name.contains(&0)));
+            let mut bytes = whole[..whole.len().min(usize::from(*cut))].to_vec();
+            if !only_cut {
+                for (at, value) in changes {
+                    if let Some(byte) = bytes.get_mut(usize::from(*at) % headers) {
+                        *byte = *value;
+                    }
+                }
+                elf::is_whole(&folder.put("changed", &bytes));
+            } else if cuts.len() < 200 && cuts.insert(bytes.len()) {
+                // Under a name of its own: the linker knows again what it has loaded.
+                let cut = folder.put(&format!("cut-{}.so", bytes.len()), &bytes);
+                assert_eq!(open(cut.as_os_str().as_bytes()).is_ok(), elf::is_whole(&cut));
+                let _ = fs::remove_file(cut);
+            }
+        },
+    );
+}

@@ -261,4 +261,133 @@ mod tests {
         pair.receive.put(0, &siw_rqe::default());
         assert_eq!(receive(5, 1), 0);
     }
+
+    use crate::uverbs::played::{Answers, answer_with, few};
+    use bolero::TypeGenerator;
+
+    /// What a program and a hostile driver may do.
+    #[derive(Clone, Debug, TypeGenerator)]
+    enum Act {
+        /// The driver writes bytes into a queue.
+        Bytes {
+            queue: u8,
+            at: u16,
+            bytes: [u8; 4],
+        },
+        Send(#[generator(few(4))] Vec<(u8, u8, i8, u32)>),
+        Receive(i8),
+        Poll(i8),
+        Arm,
+    }
+
+    #[derive(Clone, Debug, TypeGenerator)]
+    struct Acts(#[generator(few(16))] Vec<Act>);
+
+    /// Every slot with bytes of anybody's choice, and lists as C programs post them: what lies behind the slots stays.
+    #[test]
+    fn fuzz_siw_queues() {
+        use super::super::cq::{poll_cq, req_notify_cq, tests::queue};
+        let buffer = vec![0x11u8; 256];
+        let addr = buffer.as_ptr().expose_provenance() as u64;
+        let pair = pair(true, false);
+        // Beyond the ends of the mappings' contents, which are less than a page each.
+        let (ends, behind) = ([4 * SEND, 4 * RECEIVE, 4 * 32 + 8], [0xa5u8; 24]);
+        bolero::check!(name = "siw_queues").with_type::<Acts>().for_each(|Acts(acts)| {
+            let completions = Memory::new(4096);
+            let cq = queue(&completions, 4);
+            let memories = [&pair.send, &pair.receive, &completions];
+            for (memory, end) in memories.iter().zip(ends) {
+                memory.put(end, &behind);
+            }
+            for act in acts {
+                match act {
+                    Act::Bytes { queue, at, bytes } => {
+                        let queue = usize::from(queue % 3);
+                        memories[queue].put(usize::from(*at) % (ends[queue] - 3), bytes);
+                    }
+                    Act::Send(requests) if requests.is_empty() => {}
+                    Act::Send(requests) => {
+                        let mut list: Vec<_> = requests
+                            .iter()
+                            .map(|(opcode, flags, count, length)| {
+                                let length = if *length < 1 << 16 { length % 257 } else { *length };
+                                let mut sges = vec![ibv_sge { addr, length, lkey: 2 }; 256];
+                                let mut wr = request(1, IBV_WR_SEND, u32::from(*flags), &mut sges);
+                                (wr.opcode, wr.num_sge) = (u32::from(*opcode % 16), c_int::from(*count));
+                                (wr, sges)
+                            })
+                            .collect();
+                        let mut requests: Vec<_> = list.iter_mut().map(|(wr, _)| *wr).collect();
+                        let (answer, bad) = post(&pair, &mut requests);
+                        assert!(bad.is_none_or(|bad| bad < requests.len()));
+                        assert!(answer == 0 || answer < 0);
+                    }
+                    Act::Receive(count) => {
+                        let mut sges = [ibv_sge { addr, length: 9, lkey: 2 }; 8];
+                        let (next, sg_list) = (null_mut(), sges.as_mut_ptr());
+                        let mut wr = ibv_recv_wr { wr_id: 1, next, sg_list, num_sge: (*count).into() };
+                        let mut bad = null_mut();
+                        // SAFETY: a live queue pair and a valid request.
+                        unsafe { post_recv(pair.qp.as_ptr(), &raw mut wr, &raw mut bad) };
+                    }
+                    Act::Poll(count) => {
+                        // SAFETY: plain C data, a live queue, and room for what is asked.
+                        let mut array: [ibv_wc; 128] = unsafe { core::mem::zeroed() };
+                        // SAFETY: as above.
+                        let taken = unsafe { poll_cq(cq.as_ptr(), (*count).into(), array.as_mut_ptr()) };
+                        assert!(taken <= (*count).max(0).into());
+                    }
+                    // SAFETY: a live queue.
+                    Act::Arm => assert_eq!(unsafe { req_notify_cq(cq.as_ptr(), 0) }, 0),
+                }
+            }
+            for (memory, end) in memories.iter().zip(ends) {
+                assert_eq!(memory.get::<[u8; 24]>(end), behind, "written behind the end of a queue");
+            }
+            // SAFETY: published as a Cq, and no borrow of it is alive.
+            drop(unsafe { cq.reclaim::<super::super::cq::Cq>() });
+        });
+        assert!(buffer.iter().all(|byte| *byte == 0x11));
+    }
+
+    /// Any answer of the kernel to the commands that make objects, then work on what they made.
+    #[test]
+    fn fuzz_siw_commands() {
+        use super::super::cq::{self, poll_cq};
+        bolero::check!(name = "siw_commands").with_type::<(Answers, u8)>().for_each(|(answers, steps)| {
+            let memory = Memory::new(i64::MAX as usize);
+            // SAFETY: plain C data; all zeros is its empty value.
+            let (mut context, mut domain): (ibv_context, ibv_pd) = unsafe { core::mem::zeroed() };
+            context.cmd_fd = -1;
+            domain.context = &raw mut context;
+            // SAFETY: live for the whole run.
+            let domain = unsafe { Handle::from_c(&raw mut domain) }.unwrap();
+            let _kernel = answer_with(&answers.0);
+            let cq = cq::create(&memory.device, 4, None, 0).ok();
+            // SAFETY: plain C data; all zeros is its empty value.
+            let (mut attr, mut array): (ibv_qp_init_attr, [ibv_wc; 8]) = unsafe { core::mem::zeroed() };
+            attr.qp_type = IBV_QPT_RC as u32;
+            attr.send_cq = cq.map_or(null_mut(), |cq| cq.as_ptr());
+            attr.recv_cq = attr.send_cq;
+            if let Some(cq) = cq {
+                // SAFETY: a live queue, and room for what is asked.
+                unsafe { poll_cq(cq.as_ptr(), 8, array.as_mut_ptr()) };
+            }
+            if let Ok(qp) = create(&memory.device, domain, &mut attr) {
+                let mut sges = [ibv_sge { addr: 8, length: 8, lkey: 2 }];
+                for _ in 0..steps % 8 {
+                    let mut wr = request(1, IBV_WR_SEND, 0, &mut sges);
+                    let mut bad = null_mut();
+                    // SAFETY: a live queue pair and a valid list.
+                    unsafe { post_send(qp.as_ptr(), &raw mut wr, &raw mut bad) };
+                }
+                // SAFETY: published as a Qp, and no borrow of it is alive.
+                drop(unsafe { qp.reclaim::<Qp>() });
+            }
+            if let Some(cq) = cq {
+                // SAFETY: published as a Cq, and no borrow of it is alive.
+                drop(unsafe { cq.reclaim::<cq::Cq>() });
+            }
+        });
+    }
 }

@@ -3,6 +3,7 @@
 mod builders;
 mod datagrams;
 mod device;
+mod fuzz;
 mod memory;
 mod messages;
 mod pair;
