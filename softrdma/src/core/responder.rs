@@ -290,6 +290,7 @@ pub(super) fn success(target: &Target, request: &Incoming, wr_id: u64) -> Comple
         src_qp: request.src_qp,
         flags,
         timestamp: request.timestamp,
+        places: 0,
     }
 }
 

@@ -207,7 +207,7 @@ impl CompletionQueue {
         }
         let (mut completion, bytes) = Completion::unpack(&head)?;
         if completion.opcode < WcOpcode::Recv {
-            self.device.polled(completion.qp_num);
+            self.device.polled(completion.qp_num, completion.places);
         } else if bytes > 0 {
             let payload = words.get(HEAD_WORDS as usize..).filter(|payload| bytes <= 8 * payload.len())?;
             if self.place(completion.qp_num, head[6], head[2] as u32, payload, bytes).is_none() {

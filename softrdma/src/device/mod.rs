@@ -235,7 +235,7 @@ pub struct Device {
     /// Queue pairs and shared receive queues by index.
     queue_pairs: RwLock<Vec<Weak<QueuePair>>>,
     shared_queues: RwLock<Vec<Weak<SharedReceiveQueue>>>,
-    /// By queue pair: completions of send requests that nobody polled. They keep their places in the send queue.
+    /// By queue pair: places of the send queue that requests have whose completion nobody polled.
     unpolled: Box<[AtomicU32]>,
     /// By queue pair: the protection domain of its receive requests; 0 for an XRC target, which has many.
     receive_pds: Box<[AtomicU32]>,
@@ -374,7 +374,7 @@ impl Device {
         self.shared_queues.read().unwrap_or_else(PoisonError::into_inner).get(index as usize)?.upgrade()
     }
 
-    /// Completions of a queue pair's send requests that nobody polled.
+    /// Places of a queue pair's send queue whose completion nobody polled.
     fn unpolled(&self, index: u32) -> &AtomicU32 {
         &self.unpolled[index as usize % self.unpolled.len()]
     }
@@ -385,11 +385,11 @@ impl Device {
         self.receive_pds.get(index as usize).map(|pd| pd.load(Ordering::Relaxed))
     }
 
-    /// A completion of a send request was polled.
-    fn polled(&self, qp_num: u32) {
+    /// A completion of a send request was polled, and gives back so many places of the send queue.
+    fn polled(&self, qp_num: u32, places: u32) {
         if let Some((_, index)) = site::place_of(qp_num) {
-            // Whoever writes to this process's queues can forge completions, but no room.
-            let less = |count: u32| count.checked_sub(1);
+            // Whoever writes to this process's queues can forge completions, but no more room than there is.
+            let less = |count: u32| Some(count.saturating_sub(places));
             let _ = self.unpolled(index).fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
     }

@@ -282,7 +282,7 @@ impl QueuePair {
         side.requester.set_state(next);
         if next == QpState::Reset {
             side.ring.clear();
-            side.tells_drained = false;
+            (side.silent, side.tells_drained) = (0, false);
             // What a stopped peer keeps from being removed is polled, as if the reset had come a little later.
             let _ = self.forget_completions();
         }
