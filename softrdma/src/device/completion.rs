@@ -7,7 +7,6 @@ use queue_lock::{QueueGuard, QueueLock};
 
 use crate::core::completion::{Arm, Completion, ENTRY_WORDS, HEAD_WORDS, remove, wants};
 use crate::core::deliver::Delivered;
-use crate::core::keys::check_local;
 use crate::core::shared::{CqWord, Memory as _, Object, Word, held, slot};
 use crate::core::transport::{LockError, Transport, acquire, run};
 use crate::core::verbs::{Status, WcFlags, WcOpcode};
@@ -16,6 +15,7 @@ use crate::host::memory::Memory;
 use crate::host::objects::{Held, Host, Shape};
 
 use super::attempt::complete;
+use super::payload::land;
 use super::site::place_of;
 use super::{Channel, Device, Error, EventQueue, LIMITS, Result, busy};
 
@@ -227,18 +227,15 @@ impl CompletionQueue {
     /// Moves payload to the buffer that it came for, by this process's own books of keys.
     fn place(&self, qp_num: u32, addr: u64, lkey: u32, payload: &[AtomicU64], bytes: usize) -> Option<()> {
         let pd = self.device.receive_pd(qp_num)?;
-        let (entry, _in_use) = self.device.site.keys.hold(lkey)?;
-        let pd = if pd == 0 { entry.key.pd } else { pd };
-        check_local(Some(&entry.key), pd, addr, bytes as u32, true).ok()?;
+        let pd = if pd == 0 { self.device.site.keys.local(lkey)?.key.pd } else { pd };
         let mut copy = [0u64; ENTRY_WORDS as usize];
         for (to, from) in copy.iter_mut().zip(payload).take(bytes.div_ceil(8)) {
             *to = from.load(Ordering::Relaxed);
         }
-        let to = std::ptr::with_exposed_provenance_mut::<u8>(entry.translate(addr) as usize);
-        // SAFETY: the program registered the range for the device to write to, and waits for us before it takes that back; no Rust reference to it is live. `copy`
-        // holds at least `bytes` bytes: no entry has more words.
-        unsafe { std::ptr::copy_nonoverlapping(copy.as_ptr().cast::<u8>(), to, bytes) };
-        Some(())
+        let bytes = bytes.min(size_of_val(&copy));
+        // SAFETY: `copy` holds at least so many bytes, and any of them is a valid byte.
+        let bytes = unsafe { std::slice::from_raw_parts(copy.as_ptr().cast::<u8>(), bytes) };
+        land(&self.device.site, pd, addr, lkey, bytes)
     }
 
     /// Asks for an event when the next completion comes, or the next that is solicited or an error.

@@ -15,6 +15,7 @@
 //! | [`lock`] | locks that survive their owner's death |
 //! | [`objects`] | queue pairs, receive and completion queues in a segment: [`crate::core`]'s transactions run on them |
 //! | [`keys`] | memory keys: looked up without a lock, pinned while in use |
+//! | [`pages`] | whether memory that is to be registered is there |
 //! | [`copy`], [`atomics`] | payload and atomic operations between the memories of two processes |
 //! | [`ferry`] | payload and atomic operations where the kernel refuses those, by way of shared memory |
 //! | [`bell`] | waking a process that sleeps in `poll` |
@@ -47,6 +48,7 @@ mod liveness;
 pub mod lock;
 pub mod memory;
 pub mod objects;
+pub mod pages;
 pub mod segment;
 pub mod slot;
 mod sys;
