@@ -1,7 +1,7 @@
 //! Completion queues.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use queue_lock::{QueueGuard, QueueLock};
 
@@ -17,7 +17,7 @@ use crate::host::objects::{Held, Host, Shape};
 use super::attempt::complete;
 use super::payload::land;
 use super::site::place_of;
-use super::{Channel, Device, Error, EventQueue, LIMITS, Result, busy};
+use super::{Channel, Device, Error, EventQueue, LIMITS, MANY_DOMAINS, Result, busy};
 
 /// Polls in vain after which a program that polls gives way to others now and then: some tens of microseconds.
 const PATIENT: u32 = 2000;
@@ -49,6 +49,8 @@ pub struct CompletionQueue {
     reader: QueueLock<Reader>,
     /// Where it stands in the segment, for completions of this process's own.
     held: QueueLock<Held>,
+    /// Protection domains of XRC shared receive queues that completed here.
+    xrc_domains: Mutex<Vec<u32>>,
 }
 
 /// The owner's side of the ring.
@@ -146,6 +148,7 @@ impl CompletionQueue {
             ended: false.into(),
             reader: QueueLock::new(reader),
             held: QueueLock::new(device.site.own.find([Some(object), None, None])),
+            xrc_domains: Mutex::default(),
         }))
     }
 
@@ -226,8 +229,13 @@ impl CompletionQueue {
 
     /// Moves payload to the buffer that it came for, by this process's own books of keys.
     fn place(&self, qp_num: u32, addr: u64, lkey: u32, payload: &[AtomicU64], bytes: usize) -> Option<()> {
-        let pd = self.device.receive_pd(qp_num)?;
-        let pd = if pd == 0 { self.device.site.keys.local(lkey)?.key.pd } else { pd };
+        let pd = match self.device.receive_pd(qp_num).filter(|pd| *pd != 0)? {
+            MANY_DOMAINS => {
+                let of_key = self.device.site.keys.local(lkey)?.key.pd;
+                self.xrc_domains().contains(&of_key).then_some(of_key)?
+            }
+            pd => pd,
+        };
         let mut copy = [0u64; ENTRY_WORDS as usize];
         for (to, from) in copy.iter_mut().zip(payload).take(bytes.div_ceil(8)) {
             *to = from.load(Ordering::Relaxed);
@@ -349,6 +357,18 @@ impl CompletionQueue {
         }
         own.unlock(object);
         true
+    }
+
+    /// An XRC shared receive queue of this protection domain completes here.
+    pub(super) fn serve(&self, pd: u32) {
+        let mut domains = self.xrc_domains();
+        if !domains.contains(&pd) {
+            domains.push(pd);
+        }
+    }
+
+    fn xrc_domains(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.xrc_domains.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn reader(&self) -> QueueGuard<'_, Reader> {

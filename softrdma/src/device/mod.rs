@@ -237,10 +237,14 @@ pub struct Device {
     shared_queues: RwLock<Vec<Weak<SharedReceiveQueue>>>,
     /// By queue pair: places of the send queue that requests have whose completion nobody polled.
     unpolled: Box<[AtomicU32]>,
-    /// By queue pair: the protection domain of its receive requests; 0 for an XRC target, which has many.
+    /// By queue pair: the protection domain of its receive requests; 0 where there is no queue pair, [`MANY_DOMAINS`] for an
+    /// XRC target.
     receive_pds: Box<[AtomicU32]>,
     epoch: Instant,
 }
+
+/// No protection domain's number: the domains of an XRC target are those of the shared receive queues.
+const MANY_DOMAINS: u32 = u32::MAX;
 
 /// Protection domains, and how many objects are in each.
 #[derive(Debug, Default)]
@@ -313,7 +317,8 @@ impl Device {
             return Err(Error::NoMemory);
         }
         loop {
-            domains.last = domains.last.wrapping_add(1).max(1);
+            domains.last = (domains.last + 1) % MANY_DOMAINS;
+            domains.last = domains.last.max(1);
             let pd = domains.last;
             if let std::collections::hash_map::Entry::Vacant(place) = domains.users.entry(pd) {
                 place.insert(0);

@@ -24,7 +24,8 @@ use super::send::SendSide;
 use super::site::MAX_NUMBERED;
 use super::srq::SrqType;
 use super::{
-    CompletionQueue, Device, Error, EventQueue, Rejected, Result, SharedReceiveQueue, XrcDomain, busy,
+    CompletionQueue, Device, Error, EventQueue, MANY_DOMAINS, Rejected, Result, SharedReceiveQueue,
+    XrcDomain, busy,
 };
 
 /// What a queue pair is made of (`struct ibv_qp_init_attr_ex`).
@@ -165,7 +166,10 @@ impl QueuePair {
             max_inline: init.cap.max_inline_data,
         };
         device.unpolled(index).store(0, Ordering::Relaxed);
-        let receive_pd = init.srq.as_ref().map_or(init.pd, |srq| srq.pd());
+        let receive_pd = match (&init.srq, init.qp_type) {
+            (_, QpType::XrcRecv) => MANY_DOMAINS,
+            (srq, _) => srq.as_ref().map_or(init.pd, |srq| srq.pd()),
+        };
         device.receive_pds[index as usize].store(receive_pd, Ordering::Relaxed);
         let requester = Requester::new(qp_num, init.qp_type, init.sq_sig_all);
         let initiator = Initiator::new(qp_num, init.qp_type, init.pd);
@@ -442,6 +446,7 @@ impl QueuePair {
         side.requester.set_state(QpState::Reset);
         self.wait(&mut side);
         self.end_shared();
+        self.device.receive_pds[self.index as usize].store(0, Ordering::Relaxed);
         self.init.send_cq.iter().chain(&self.init.recv_cq).for_each(|cq| cq.release());
         self.init.srq.iter().for_each(|srq| srq.release());
         self.init.xrcd.iter().for_each(|xrcd| xrcd.release());

@@ -6,7 +6,7 @@ use softrdma::core::receive::Sge;
 use softrdma::core::request::Operands;
 use softrdma::core::transport::run;
 use softrdma::core::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
-use softrdma::device::{Attributes, Data, Datagram, Error, Wr};
+use softrdma::device::{Attributes, Data, Datagram, Error, SrqInit, SrqType, Wr, XrcDomain};
 
 use crate::common::*;
 
@@ -288,6 +288,53 @@ fn a_payload_that_claims_to_be_for_memory_that_may_not_be_there_is_moved_by_the_
     }
     // SAFETY: a word of a mapping that nobody else uses now.
     assert_eq!(unsafe { here.pages.word(2 * PAGE).read_volatile() }, u64::from_ne_bytes([9; 8]));
+}
+
+#[test]
+fn a_payload_lands_in_the_domain_of_its_queue_pair_alone() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let end = node.end(QpType::Rc);
+    let stranger = node.device.alloc_pd().unwrap();
+    let memory = Buffer::new(64);
+    let other = node.device.register(stranger, memory.addr(0), 64, memory.addr(0), ALL).unwrap();
+    // An XRC target has the domains of the shared receive queues that complete there.
+    let domain = XrcDomain::open(&node.device, None, true, false).unwrap();
+    let shared = SrqInit {
+        pd: node.pd,
+        srq_type: SrqType::Xrc,
+        max_wr: 4,
+        max_sge: 1,
+        xrcd: Some(domain.clone()),
+        cq: Some(end.cq.clone()),
+        events: node.events.clone(),
+        cookie: 1,
+    };
+    let _shared = softrdma::device::SharedReceiveQueue::new(&node.device, &shared).unwrap();
+    let init = softrdma::device::QpInit { xrcd: Some(domain), ..node.init(QpType::XrcRecv, &end.cq) };
+    let target = softrdma::device::QueuePair::new(&node.device, &init).unwrap();
+    let gone = node.end(QpType::Rc);
+    gone.qp.destroy().unwrap();
+
+    let view = folder.view();
+    let mut number = 0;
+    let mut lands = |qp_num: u32, addr: u64, lkey: u32| {
+        number += 1;
+        let stage = Stage { addr, lkey, bytes: &[number as u8; 8] };
+        run(&view, Deliver::append(0, &forged(qp_num, number)).with(Some(stage))).unwrap();
+        let completion = end.poll();
+        assert_eq!(completion.wr_id, number);
+        completion.status == Status::Success
+    };
+    let never = target.qp_num() + 7;
+    for (qp_num, own) in
+        [(end.qp.qp_num(), true), (target.qp_num(), true), (gone.qp.qp_num(), false), (never, false)]
+    {
+        assert_eq!(lands(qp_num, end.memory.addr(0), end.region.lkey), own, "{qp_num:#x}");
+        assert!(!lands(qp_num, memory.addr(0), other.lkey), "{qp_num:#x}");
+    }
+    assert_eq!(memory.word(0), 0);
+    assert_eq!(end.memory.word(0), u64::from_ne_bytes([3; 8]));
 }
 
 #[test]
