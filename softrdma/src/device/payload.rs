@@ -27,6 +27,9 @@ const FERRY_LIMIT: Duration = Duration::from_secs(1);
 /// How long the lock of atomic operations is waited for.
 const ATOMIC_LIMIT: Duration = Duration::from_secs(1);
 
+/// Threads by which a target is looked for that ends one after the other. Then its help is asked for.
+const THREADS: u32 = 3;
+
 /// Most bytes that travel in a completion entry.
 pub const STAGED: usize = 8 * STAGE_WORDS;
 
@@ -390,10 +393,12 @@ pub(super) fn transfer(
         many.iter_mut().zip(there).for_each(|(to, piece)| *to = span(piece));
         &many[..there.len().min(MAX_SGE)]
     };
-    if let Some(pid) = remote.direct()? {
+    for _ in 0..THREADS {
+        let Some(pid) = remote.direct()? else { break };
         // SAFETY: what is overwritten was given to the device for it: the caller looked its key up.
         match unsafe { copy::transfer(pid, direction, here, spans) } {
             Err(Fault::Denied) => remote.close(),
+            Err(Fault::Gone) if remote.lives_on() => {}
             other => return other.map_err(failed),
         }
     }
@@ -420,13 +425,15 @@ pub(super) fn atomic(
     operation: Operation,
 ) -> Result<u64, MoveError> {
     let (lock, segment) = (remote.atomics_lock().map_err(|_| MoveError::Gone)?, &*site.segment);
-    if let Some(pid) = remote.direct()? {
+    for _ in 0..THREADS {
+        let Some(pid) = remote.direct()? else { break };
         // SAFETY: the eight bytes are within memory that its owner registered for this.
         let done = unsafe {
             atomics::execute(lock, segment.owner(), segment, ATOMIC_LIMIT, pid, piece.addr, operation)
         };
         match done {
             Err(Failure::Fault(Fault::Denied)) => remote.close(),
+            Err(Failure::Fault(Fault::Gone)) if remote.lives_on() => {}
             Err(Failure::Fault(fault)) => return Err(failed(fault)),
             Err(Failure::Unaligned) => return Err(MoveError::Target),
             Err(Failure::Busy) => return Err(MoveError::Gone),

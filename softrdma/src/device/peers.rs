@@ -1,7 +1,7 @@
 //! Other processes of the folder, opened once and looked at again when they may have died.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use crate::host::lock::{Lock, SLOTS};
 use crate::host::memory::Memory;
 use crate::host::objects::Host;
 use crate::host::segment::{Peer, Segment};
+use crate::host::threads;
 use crate::host::{Error, Result};
 
 /// How long a lock of another process's objects is waited for. Who waits in vain tries again later, as with any peer
@@ -36,6 +37,8 @@ pub struct Remote {
     /// Its segment, as transactions see it.
     pub host: Host,
     own_pid: Option<libc::pid_t>,
+    /// The thread by whose number the kernel reaches it, where the first has ended; 0 as long as that is there.
+    thread: AtomicI32,
     /// The kernel moves no payload between the two.
     closed: AtomicBool,
     /// What payload within this process goes through then.
@@ -86,11 +89,18 @@ impl Remote {
     fn open(me: &Arc<Segment>, slot: u16, copying: Copying) -> Result<Self> {
         let own = slot == me.owner().slot();
         let peer = if own { None } else { Some(Arc::new(Peer::open(me.folder(), slot)?)) };
-        let (host, closed) = match &peer {
-            None => (Host::own(me.clone()), !direct_to_oneself()),
-            Some(peer) => {
-                (Host::of_peer(me.clone(), peer.clone()), matches!(copy::probe(peer)?, Way::Closed(_)))
+        let (host, way) = match &peer {
+            None => (Host::own(me.clone()), None),
+            Some(peer) => (Host::of_peer(me.clone(), peer.clone()), Some(copy::probe(peer)?)),
+        };
+        let mut thread = 0;
+        let closed = match (way, &peer) {
+            (Some(Way::Closed(libc::ESRCH)), Some(peer)) => {
+                thread = threads::of(peer).unwrap_or(0);
+                thread == 0
             }
+            (Some(way), _) => matches!(way, Way::Closed(_)),
+            (None, _) => !direct_to_oneself(),
         };
         // In a group's folder the peer's table of keys may say what a third member wrote there. The peer itself looks at
         // its private books when it does its half of the copy.
@@ -100,7 +110,8 @@ impl Remote {
         let own_pid = own.then(|| unsafe { libc::getpid() });
         let host = host.with_limit(LIMIT);
         let (scratch, woken) = (OnceLock::new(), Mutex::default());
-        Ok(Self { me: me.clone(), peer, host, own_pid, closed, scratch, woken })
+        let thread = thread.into();
+        Ok(Self { me: me.clone(), peer, host, own_pid, thread, closed, scratch, woken })
     }
 
     /// Whether it lives, as far as was known some moments ago.
@@ -123,7 +134,7 @@ impl Remote {
         self.peer.is_none()
     }
 
-    /// The process id by which the kernel moves payload to it and back; `None` where the kernel refuses.
+    /// The process id, or number of a thread, by which the kernel moves payload to it and back; `None` where the kernel refuses.
     ///
     /// # Errors
     /// It is dead.
@@ -132,7 +143,37 @@ impl Remote {
             None => self.own_pid,
             Some(peer) => peer.pid().map_err(|_| MoveError::Gone)?,
         };
-        Ok(pid.filter(|_| !self.closed.load(Ordering::Relaxed)))
+        let pid = pid.filter(|_| !self.closed.load(Ordering::Relaxed));
+        match self.thread.load(Ordering::Relaxed) {
+            0 => Ok(pid),
+            thread => Ok(pid.and_then(|_| self.by_thread(thread))),
+        }
+    }
+
+    /// The number of this thread, if it is still one of it, or of another one.
+    #[cold]
+    fn by_thread(&self, thread: libc::pid_t) -> Option<libc::pid_t> {
+        match &self.peer {
+            None => Some(threads::own()),
+            Some(peer) if copy::reaches(peer, thread) => Some(thread),
+            Some(peer) => threads::of(peer).inspect(|thread| self.thread.store(*thread, Ordering::Relaxed)),
+        }
+    }
+
+    /// The kernel did not find it by its number: whether it lives all the same, with other threads than the first. By one of
+    /// them, or by other ways, it is reached from now on.
+    #[cold]
+    pub(super) fn lives_on(&self) -> bool {
+        let thread = match &self.peer {
+            None => Some(threads::own()),
+            Some(peer) if !peer.lives() => return false,
+            Some(peer) => threads::of(peer),
+        };
+        match thread {
+            Some(thread) => self.thread.store(thread, Ordering::Relaxed),
+            None => self.close(),
+        }
+        true
     }
 
     /// The kernel refuses to move payload: other ways are taken from now on.

@@ -23,6 +23,7 @@ use std::sync::atomic::Ordering;
 use super::error::{Error, Result, errno};
 use super::lock::Owner;
 use super::segment::Peer;
+use super::threads;
 
 /// A range of memory of either process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,8 +214,8 @@ unsafe fn call(
 #[cold]
 fn who_failed(pid: libc::pid_t, direction: Direction, source: Option<u64>) -> Fault {
     let (source_fault, other_fault, source_pid) = match direction {
-        // SAFETY: getpid reads a number of the process and cannot fail.
-        Direction::Write => (Fault::Local, Fault::Remote, unsafe { libc::getpid() }),
+        // Not by the process's number: its first thread may have ended.
+        Direction::Write => (Fault::Local, Fault::Remote, threads::own()),
         Direction::Read => (Fault::Remote, Fault::Local, pid),
     };
     let Some(addr) = source else { return other_fault };
@@ -240,6 +241,22 @@ pub enum Way {
 /// Errors: [`Error::Gone`] when the peer is dead.
 pub fn probe(peer: &Peer) -> Result<Way> {
     let Some(pid) = peer.pid()? else { return Ok(Way::Closed(0)) };
+    match reads_signature(peer, pid) {
+        Ok(true) => Ok(Way::Direct(pid)),
+        Ok(false) => Ok(Way::Closed(0)),
+        Err(libc::ESRCH) if !peer.lives() => Err(Error::Gone),
+        Err(cause) => Ok(Way::Closed(cause)),
+    }
+}
+
+/// Whether the kernel reaches the peer's memory by this number of a thread.
+pub fn reaches(peer: &Peer, thread: libc::pid_t) -> bool {
+    reads_signature(peer, thread) == Ok(true)
+}
+
+/// Whether the peer's signature stands where the peer says, in the memory that the kernel finds by this number; else the
+/// `errno` value.
+fn reads_signature(peer: &Peer, pid: libc::pid_t) -> std::result::Result<bool, i32> {
     let mut word = 0u64;
     let to = [libc::iovec { iov_base: (&raw mut word).cast(), iov_len: 8 }];
     let from = [libc::iovec {
@@ -248,16 +265,13 @@ pub fn probe(peer: &Peer) -> Result<Way> {
     }];
     // SAFETY: the only bytes written are `word`.
     let n = unsafe { call(pid, Direction::Read, &to, &from) };
-    let cause = errno();
-    if n == 8 {
-        let theirs = Owner::from_word(word) == Some(peer.owner())
-            && peer.memory().u64(super::segment::AT_SIGNATURE)?.load(Ordering::Relaxed) == word;
-        return Ok(if theirs { Way::Direct(pid) } else { Way::Closed(0) });
+    if n < 0 {
+        return Err(errno());
     }
-    if n < 0 && cause == libc::ESRCH && !peer.lives() {
-        return Err(Error::Gone);
-    }
-    Ok(Way::Closed(if n < 0 { cause } else { 0 }))
+    let there = peer.memory().u64(super::segment::AT_SIGNATURE);
+    Ok(n == 8
+        && Owner::from_word(word) == Some(peer.owner())
+        && there.is_ok_and(|there| there.load(Ordering::Relaxed) == word))
 }
 
 /// Lets every process of the user that the kernel would otherwise allow reach this process's memory, where Yama

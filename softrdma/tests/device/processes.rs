@@ -231,3 +231,124 @@ fn a_peer_that_is_not_connected_yet_is_waited_for() {
     end.done(1);
     assert_eq!(child.wait(), 0);
 }
+
+/// A process whose first thread ends at one of these times, while another one waits for the end.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Ends {
+    BeforeItIsMet,
+    OnceConnected,
+}
+
+/// Ends the calling thread, as `pthread_exit` does at its end. In a first thread the process lives on with the others.
+fn end_thread() -> ! {
+    // SAFETY: nothing of this thread's is used afterwards, and its stack stays.
+    unsafe { libc::syscall(libc::SYS_exit, 1) };
+    unreachable!("the thread has ended");
+}
+
+/// Waits until the first thread has ended.
+fn first_thread_has_ended(pid: i32) {
+    let start = Instant::now();
+    let stat = || std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat")).unwrap();
+    while !stat().contains(") Z ") {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        std::thread::yield_now();
+    }
+}
+
+fn without_its_first_thread(ends: Ends) {
+    const LEN: usize = 20_000;
+    let folder = Folder::new();
+    let (words, calls) = (Words::new(), Words::new());
+    let target = Child::run(|| {
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                // What becomes of a panic here would be seen by nobody.
+                let work = std::panic::AssertUnwindSafe(|| {
+                    // SAFETY: plain system calls.
+                    let pid = unsafe {
+                        libc::alarm(60);
+                        libc::getpid()
+                    };
+                    let node = Node::new(&folder);
+                    let end = node.end(QpType::Rc);
+                    if ends == Ends::BeforeItIsMet {
+                        calls.put(1, &[0]);
+                        first_thread_has_ended(pid);
+                    }
+                    let own = [u64::from(end.qp.qp_num()), end.memory.addr(0), u64::from(end.region.rkey)];
+                    words.put(1, &own);
+                    let [peer] = words.get(1);
+                    bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
+                    end.receive(1, 0, LEN);
+                    words.put(1, &[0]);
+                    words.get::<1>(1);
+                    if ends == Ends::OnceConnected {
+                        calls.put(1, &[0]);
+                        first_thread_has_ended(pid);
+                    }
+                    // Nothing of the library runs here until the other side is done.
+                    words.put(1, &[0]);
+                    words.get::<1>(1);
+                    end.done(1);
+                    assert_eq!(end.memory.bytes(0, LEN), [7; LEN]);
+                    assert_eq!(end.memory.word(LEN), 1);
+                    // It reaches the other side, and itself.
+                    end.send(2, 0, LEN);
+                    end.done(2);
+                    let (one, other) = (node.end(QpType::Rc), node.end(QpType::Rc));
+                    connect(&one.qp, &other.qp);
+                    one.memory.fill(0, &[5; LEN]);
+                    other.receive(3, 0, LEN);
+                    one.send(4, 0, LEN);
+                    one.done(4);
+                    other.done(3);
+                    assert_eq!(other.memory.bytes(0, LEN), [5; LEN]);
+                });
+                let ok = std::panic::catch_unwind(work).is_ok();
+                // SAFETY: ends the process without running what belongs to the parent.
+                unsafe { libc::_exit(i32::from(!ok)) };
+            });
+            calls.get::<1>(0);
+            end_thread();
+        });
+    });
+    let node = Node::new(&folder);
+    let end = node.end(QpType::Rc);
+    let [peer, addr, rkey] = words.get(0);
+    words.put(0, &[u64::from(end.qp.qp_num())]);
+    bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
+    words.get::<1>(0);
+    let there = |offset: usize| (addr + offset as u64, rkey as u32);
+    end.remote(1, Opcode::RdmaWrite, 0, 8, there(LEN + 8));
+    end.done(1);
+    words.put(0, &[0]);
+    words.get::<1>(0);
+    end.memory.fill(0, &[7; LEN]);
+    end.send(2, 0, LEN);
+    end.done(2);
+    end.remote(3, Opcode::RdmaWrite, 0, LEN, there(LEN + 8));
+    end.done(3);
+    end.remote(4, Opcode::RdmaRead, LEN, LEN, there(LEN + 8));
+    end.done(4);
+    assert_eq!(end.memory.bytes(LEN, LEN), [7; LEN]);
+    let (addr, rkey) = there(LEN);
+    let operands = Operands::Atomic { addr, rkey, compare_add: 1, swap: 0 };
+    end.qp.post_send(&Wr { operands, ..wr(5, Opcode::FetchAndAdd, &[end.sge(0, 8)]) }).unwrap();
+    end.done(5);
+    // The answer comes from a process whose own number means nothing to the kernel.
+    end.receive(6, 0, LEN);
+    words.put(0, &[0]);
+    end.done(6);
+    assert_eq!(target.wait(), 0);
+}
+
+#[test]
+fn a_process_whose_first_thread_has_ended_is_met() {
+    without_its_first_thread(Ends::BeforeItIsMet);
+}
+
+#[test]
+fn a_process_whose_first_thread_ends_is_still_reached() {
+    without_its_first_thread(Ends::OnceConnected);
+}
