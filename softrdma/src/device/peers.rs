@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use crate::core::respond::MoveError;
+use crate::core::shared::Object;
 use crate::host::copy::{self, Way};
 use crate::host::ferry::{Copying, Scratch, direct_to_oneself, waits_for};
 use crate::host::keys::ROOT;
@@ -15,6 +16,9 @@ use crate::host::objects::Host;
 use crate::host::segment::{Peer, Segment};
 use crate::host::threads;
 use crate::host::{Error, Result};
+
+use super::attributes::{QpAttributes, load};
+use super::site::place_of;
 
 /// How long a lock of another process's objects is waited for. Who waits in vain tries again later, as with any peer
 /// that gives no answer.
@@ -42,7 +46,7 @@ pub struct Remote {
     /// The kernel moves no payload between the two.
     closed: AtomicBool,
     /// What payload within this process goes through then.
-    scratch: OnceLock<Option<Scratch>>,
+    scratch: OnceLock<Scratch>,
     /// Completion queues whose bells were rung for it to help with payload.
     woken: Mutex<HashSet<u32>>,
 }
@@ -64,24 +68,59 @@ impl Peers {
                 return Some(remote.clone());
             }
         }
-        self.open(slot)
+        self.open(slot).ok()
+    }
+
+    /// Makes sure that a target is within reach as long as it lives, whatever descriptors are left later: the process, and the
+    /// bell where the queue pair with this number receives. Nothing is missing where there is no such queue pair yet.
+    ///
+    /// # Errors
+    /// Descriptors or memory have run out.
+    pub fn prepare(&self, qp_num: u32) -> Result<()> {
+        let Some((slot, index)) = place_of(qp_num) else { return Ok(()) };
+        let prepared = self.open(slot).and_then(|remote| {
+            if remote.is_own() && remote.closed.load(Ordering::Relaxed) && remote.scratch().is_none() {
+                return Err(Error::NoMemory);
+            }
+            let (host, qp) = (&remote.host, Object::Qp(index));
+            let held = host.find([Some(qp), None, None]);
+            let words = load(&host.with(&held), qp);
+            match QpAttributes::unpack(&words).filter(|_| held.has(qp)).and_then(|attributes| attributes.cq) {
+                Some(cq) => host.find_bell(cq),
+                None => Ok(()),
+            }
+        });
+        shortage(prepared)
     }
 
     #[cold]
-    fn open(&self, slot: u16) -> Option<Arc<Remote>> {
+    fn open(&self, slot: u16) -> Result<Arc<Remote>> {
         if slot >= SLOTS || !self.me.is_mine() {
-            return None;
+            return Err(Error::Gone);
         }
         let mut slots = self.slots.write().unwrap_or_else(|e| e.into_inner());
         if slots.len() <= usize::from(slot) {
             slots.resize(usize::from(slot) + 1, None);
         }
         let place = &mut slots[usize::from(slot)];
-        if place.as_ref().is_none_or(|remote| !remote.lives()) {
-            // Nobody, somebody dead, or his successor.
-            *place = Remote::open(&self.me, slot, self.copying).ok().map(Arc::new);
+        if let Some(remote) = place
+            && remote.lives()
+        {
+            return Ok(remote.clone());
         }
-        place.clone()
+        // Nobody, somebody dead, or his successor.
+        *place = None;
+        let remote = Arc::new(Remote::open(&self.me, slot, self.copying)?);
+        *place = Some(remote.clone());
+        Ok(remote)
+    }
+}
+
+/// What remains of an answer where descriptors or memory alone count.
+pub(super) fn shortage(answer: Result<()>) -> Result<()> {
+    match answer {
+        Err(Error::Os { errno: libc::EMFILE | libc::ENFILE | libc::ENOMEM, .. } | Error::NoMemory) => answer,
+        _ => Ok(()),
     }
 }
 
@@ -190,7 +229,11 @@ impl Remote {
 
     /// What payload within this process goes through where the kernel refuses to move it.
     pub(super) fn scratch(&self) -> Option<&Scratch> {
-        self.scratch.get_or_init(|| Scratch::new().ok()).as_ref()
+        // One that cannot be had now is asked for again: descriptors may have run out.
+        self.scratch.get().or_else(|| {
+            let _ = self.scratch.set(Scratch::new().ok()?);
+            self.scratch.get()
+        })
     }
 
     /// Its segment's memory.

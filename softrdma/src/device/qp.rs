@@ -17,6 +17,7 @@ use crate::host::objects::{Host, Shape};
 
 use super::attributes::QpAttributes;
 use super::parked::ParkedQp;
+use super::peers::shortage;
 use super::qp_attributes::{Attributes, Capabilities, Queried};
 use super::receive::{Poster, ring};
 use super::route::Initiator;
@@ -222,9 +223,18 @@ impl QueuePair {
     /// Changes attributes (`ibv_modify_qp`). `mask` names those of `attributes` that count.
     ///
     /// # Errors
-    /// [`Error::Modify`] when the change is not legal now, [`Error::Invalid`] for a value out of range. Nothing has
-    /// changed then.
+    /// [`Error::Modify`] when the change is not legal now, [`Error::Invalid`] for a value out of range, [`Error::Host`] and
+    /// [`Error::NoMemory`] when a peer is named and what it takes to reach it cannot be had. Nothing has changed then.
     pub fn modify(&self, mask: Attr, attributes: &Attributes) -> Result<()> {
+        // Later it would be a request that fails, and the connection with it.
+        let prepared = match self.init.qp_type {
+            QpType::Rc | QpType::Uc | QpType::XrcSend if mask.has(Attr::DEST_QPN) => {
+                let own = &self.device.site.own;
+                let bells = self.cqs().try_for_each(|cq| shortage(own.find_bell(cq.index())));
+                bells.and_then(|()| self.device.site.peers.prepare(attributes.dest_qp_num))
+            }
+            _ => Ok(()),
+        };
         let mut side = self.send_side();
         let side = &mut *side;
         let object = Object::Qp(self.index);
@@ -236,6 +246,7 @@ impl QueuePair {
         let next = if mask.has(Attr::STATE) { attributes.state } else { current };
         let draining = current == QpState::Sqd && !side.requester.is_drained();
         let checked = attributes.check_change(self.init.qp_type, mask, current, next, draining);
+        let checked = checked.and_then(|effect| prepared.map(|()| effect).map_err(Error::from));
         if checked.is_err() {
             operation.unlock(object);
         }

@@ -1,5 +1,6 @@
 //! Messages between processes.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use softrdma::core::request::Operands;
@@ -230,6 +231,81 @@ fn a_peer_that_is_not_connected_yet_is_waited_for() {
     end.send(1, 0, 8);
     end.done(1);
     assert_eq!(child.wait(), 0);
+}
+
+/// Sets how many descriptors the process may have.
+fn limit_descriptors(most: u64) {
+    // SAFETY: plain system calls on a struct of this function.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
+        limit.rlim_cur = most;
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
+    }
+}
+
+/// A change of state with all attributes that it needs.
+fn step(end: &End, from: QpState, state: QpState, to: &Attributes) -> softrdma::device::Result<()> {
+    let (required, _) = softrdma::core::qp::attributes(QpType::Rc, from, state).unwrap();
+    end.qp.modify(required.and(softrdma::core::verbs::Attr::STATE), &Attributes { state, ..*to })
+}
+
+/// An end whose completions come with an event.
+fn with_channel(node: &Node) -> (Arc<Channel>, End) {
+    let channel = Channel::new(&node.device).unwrap();
+    let cq = node.cq(16, Some(&channel), 5);
+    let qp = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
+    (channel, node.end_of(qp, cq))
+}
+
+#[test]
+fn a_connection_has_its_descriptors_before_it_sends() {
+    let folder = Folder::new();
+    let words = Words::new();
+    let sender = Child::run(|| {
+        // SAFETY: plain system call; the other side would wait for one that failed.
+        unsafe { libc::alarm(60) };
+        let node = Node::new(&folder);
+        let (channel, end) = with_channel(&node);
+        words.put(1, &[u64::from(end.qp.qp_num())]);
+        let [peer] = words.get(1);
+        let to = attributes(peer as u32);
+        bring_up(&end.qp, &to, QpState::Init);
+        // As many more as it takes to get through, one after the other.
+        let (mut most, mut refused) = (0, 0);
+        limit_descriptors(most);
+        while let Err(e) = step(&end, QpState::Init, QpState::Rtr, &to) {
+            assert_eq!((e.errno(), end.qp.state()), (libc::EMFILE, QpState::Init));
+            assert!(most < 1000, "no number of descriptors is enough");
+            (most, refused) = (most + 1, refused + 1);
+            limit_descriptors(most);
+        }
+        assert!(refused > 0, "nothing was looked for");
+        limit_descriptors(0);
+        step(&end, QpState::Rtr, QpState::Rts, &to).unwrap();
+        // Both who sleep for it are woken.
+        for (n, length) in [(1, 8), (2, 5000)] {
+            end.cq.arm(false).unwrap();
+            words.get::<1>(1);
+            end.send(n, 0, length);
+            assert_eq!(channel.next().unwrap(), 5);
+            end.done(n);
+        }
+    });
+    let node = Node::new(&folder);
+    let (channel, end) = with_channel(&node);
+    words.put(0, &[u64::from(end.qp.qp_num())]);
+    let [peer] = words.get(0);
+    bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
+    for n in [1, 2] {
+        end.receive(n, 0, 5000);
+        end.cq.arm(false).unwrap();
+        words.put(0, &[0]);
+        assert!(readable(channel.fd(), 20_000), "nobody wakes it");
+        assert_eq!(channel.next().unwrap(), 5);
+        end.done(n);
+    }
+    assert_eq!(sender.wait(), 0);
 }
 
 /// A process whose first thread ends at one of these times, while another one waits for the end.
