@@ -321,6 +321,7 @@ fn deliveries(me: &Arc<Segment>) {
         src_qp: 0,
         flags: WcFlags::NONE,
         timestamp: 0,
+        places: 0,
     };
     let what = "queues: post a receive, deliver by the journal, poll";
     say(&format!("{what} (Host)"), median(20_000, |_| deliver(&host, &completion)));

@@ -28,7 +28,8 @@
 //! - A process that is stopped (`SIGSTOP`) while it holds a lock holds up its peers until it goes on or dies.
 //!   What they destroy meanwhile keeps its memory and its number until then.
 //! - Memory that a program unmaps while it is registered: few bytes are read and written there in place, and that is a
-//!   fault of the program, where a real device has the pages pinned.
+//!   fault of the program, where a real device has the pages pinned. Regions with pages on demand have holes by design, and
+//!   there the kernel copies.
 //! - The simulator does not bind windows or invalidate; unit tests cover those rules.
 
 pub mod core;

@@ -188,6 +188,7 @@ fn visit(stage: &Stage, peer: Peer, key: u32, index: u32) {
         src_qp: 0,
         flags: WcFlags::NONE,
         timestamp: 0,
+        places: 0,
     };
     for number in [index, 0, 1] {
         for object in [Object::Qp(number), Object::Srq(number), Object::Cq(number)] {

@@ -159,6 +159,7 @@ fn send(to: &impl Transport, qp: u32, sender: u32) -> bool {
                 src_qp: sender,
                 flags: WcFlags::WITH_IMM,
                 timestamp: 0,
+                places: 0,
             };
             assert_eq!(request.length(), u64::from(length(request.wr_id)));
             let bytes = payload(request.wr_id);

@@ -24,7 +24,7 @@ use super::respond::Queues;
 use super::responder::{Incoming, Plan, Remote, Target, Verdict, judge, success};
 use super::shared::{CqJournal, CqWord, Events, Memory, Object, QpJournal, QpWord, Take, Word, slot};
 use super::transport::{Machine, Progress};
-use super::verbs::{Event, Opcode, Status};
+use super::verbs::{Access, Event, Opcode, Status};
 
 /// Most messages of a burst: others wait for the locks meanwhile.
 pub const MAX_BURST: u32 = 64;
@@ -176,7 +176,10 @@ impl Burst {
                 self.key = lookup(first.lkey).map(|key| (first.lkey, key));
             }
             let key = self.key.as_ref().map(|(_, key)| key);
-            if keys::check_local(key, target.receive_pd, first.addr, first.length, true).is_err() {
+            // Memory that may not be there is for the other way, which sees whether it is.
+            if keys::check_local(key, target.receive_pd, first.addr, first.length, true).is_err()
+                || key.is_some_and(|key| key.access.has(Access::ON_DEMAND))
+            {
                 return false;
             }
             stage = Some(Stage { addr: first.addr, lkey: first.lkey, bytes: &self.bytes[..self.used] });

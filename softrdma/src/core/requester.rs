@@ -299,6 +299,7 @@ impl Requester {
             src_qp: 0,
             flags: WcFlags::NONE,
             timestamp: 0,
+            places: 1,
         }
     }
 }

@@ -295,9 +295,10 @@ impl<'a> Respond<'a> {
             (Take::Head(head), next_in_ring(memory, self.queues.qp))
         };
         match fit(&self.target, &self.request, next, lookup) {
-            Fit::Accept(receive, completion) => {
+            Fit::Accept(receive, completion, is_there) => {
                 self.receive = Some((take, completion));
-                if remote == Remote::None && self.stage(memory, &receive, completion.byte_len) {
+                let stays = remote == Remote::None && (is_there || completion.byte_len == 0);
+                if stays && self.stage(memory, &receive, completion.byte_len) {
                     self.payload_done();
                     return Want::Transport(Progress::Continue);
                 }

@@ -217,8 +217,9 @@ fn addressed(target: &Target, request: &Incoming) -> bool {
 /// The second answer: what becomes of the receive request that was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fit {
-    /// Move the payload into it, then deliver this completion.
-    Accept(ReceiveRequest, Completion),
+    /// Move the payload into it, then deliver this completion. `false`: its memory may not be there, so that the payload is
+    /// moved to it before, to see whether it is.
+    Accept(ReceiveRequest, Completion, bool),
     /// The sender is told this and nothing happens here.
     Answer(Outcome),
     /// Nobody answers.
@@ -256,6 +257,7 @@ pub fn fit(target: &Target, request: &Incoming, next: Next, lookup: impl Fn(u32)
             Fit::Drop
         };
     }
+    let mut is_there = true;
     if !written {
         let mut left = used;
         for sge in receive.sges.iter().filter(|sge| sge.length > 0) {
@@ -268,9 +270,10 @@ pub fn fit(target: &Target, request: &Incoming, next: Next, lookup: impl Fn(u32)
                 // The receiver's own fault, class A: it learns it from its completion.
                 return Fit::Fail(failed(success, Status::LocProtErr), Syndrome::Operational);
             }
+            is_there &= key.is_some_and(|key| !key.access.has(Access::ON_DEMAND));
         }
     }
-    Fit::Accept(receive, success)
+    Fit::Accept(receive, success, is_there)
 }
 
 /// The completion of a receive request with this number that took the message.
@@ -290,6 +293,7 @@ pub(super) fn success(target: &Target, request: &Incoming, wr_id: u64) -> Comple
         src_qp: request.src_qp,
         flags,
         timestamp: request.timestamp,
+        places: 0,
     }
 }
 
@@ -443,7 +447,7 @@ mod tests {
     #[test]
     fn receive_requests() {
         let lookup = |_| Some(KEY);
-        let Fit::Accept(_, completion) = fit(&TARGET, &SEND, receive(16), lookup) else { panic!() };
+        let Fit::Accept(_, completion, true) = fit(&TARGET, &SEND, receive(16), lookup) else { panic!() };
         assert_eq!((completion.wr_id, completion.byte_len, completion.flags), (3, 16, WcFlags::NONE));
         assert_eq!(fit(&TARGET, &SEND, Next::Empty, lookup), Fit::Answer(Outcome::ReceiverNotReady(12)));
         let Fit::Fail(completion, Syndrome::InvalidRequest) = fit(&TARGET, &SEND, receive(15), lookup) else {
@@ -461,11 +465,11 @@ mod tests {
         let ud = Target { qp_type: QpType::Ud, ..TARGET };
         assert_eq!(fit(&ud, &SEND, receive(55), lookup), Fit::Drop);
         assert_eq!(fit(&ud, &SEND, Next::Empty, lookup), Fit::Drop);
-        let Fit::Accept(_, completion) = fit(&ud, &SEND, receive(56), lookup) else { panic!() };
+        let Fit::Accept(_, completion, true) = fit(&ud, &SEND, receive(56), lookup) else { panic!() };
         assert_eq!((completion.byte_len, completion.flags), (56, WcFlags::GRH));
 
         let write = Incoming { length: 1 << 20, ..op(Opcode::RdmaWriteWithImm) };
-        let Fit::Accept(_, completion) = fit(&TARGET, &write, receive(0), |_| None) else { panic!() };
+        let Fit::Accept(_, completion, true) = fit(&TARGET, &write, receive(0), |_| None) else { panic!() };
         assert_eq!((completion.opcode, completion.byte_len), (WcOpcode::RecvRdmaWithImm, 1 << 20));
         assert_eq!(completion.flags, WcFlags::WITH_IMM);
     }

@@ -283,6 +283,8 @@ flags! {
         MW_BIND = 1 << 4,
         /// Addresses start at 0 instead of the virtual address.
         ZERO_BASED = 1 << 5,
+        /// The memory need not be there before it is used.
+        ON_DEMAND = 1 << 6,
         /// Peers may flush to visibility.
         FLUSH_GLOBAL = 1 << 8,
         /// Peers may flush to persistence.

@@ -272,7 +272,10 @@ impl Call<'_> {
                 payload::answer(self.site, sges, before)
             }
             Memory::AtomicWrite => {
-                let value = self.payload.and_then(|bytes| bytes.try_into().ok()).ok_or(MoveError::Sender)?;
+                let value = match self.payload {
+                    Some(bytes) => bytes.try_into().map_err(|_| MoveError::Sender)?,
+                    None => payload::word(self.site, self.wr)?,
+                };
                 let operation = Operation::Write(u64::from_ne_bytes(value));
                 payload::atomic(self.site, remote, used, piece, operation).map(|_| ())
             }

@@ -1,13 +1,12 @@
 //! Completion queues.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use queue_lock::{QueueGuard, QueueLock};
 
 use crate::core::completion::{Arm, Completion, ENTRY_WORDS, HEAD_WORDS, remove, wants};
 use crate::core::deliver::Delivered;
-use crate::core::keys::check_local;
 use crate::core::shared::{CqWord, Memory as _, Object, Word, held, slot};
 use crate::core::transport::{LockError, Transport, acquire, run};
 use crate::core::verbs::{Status, WcFlags, WcOpcode};
@@ -16,8 +15,9 @@ use crate::host::memory::Memory;
 use crate::host::objects::{Held, Host, Shape};
 
 use super::attempt::complete;
+use super::payload::land;
 use super::site::place_of;
-use super::{Channel, Device, Error, EventQueue, LIMITS, Result, busy};
+use super::{Channel, Device, Error, EventQueue, LIMITS, MANY_DOMAINS, Result, busy};
 
 /// Polls in vain after which a program that polls gives way to others now and then: some tens of microseconds.
 const PATIENT: u32 = 2000;
@@ -49,6 +49,8 @@ pub struct CompletionQueue {
     reader: QueueLock<Reader>,
     /// Where it stands in the segment, for completions of this process's own.
     held: QueueLock<Held>,
+    /// Protection domains of XRC shared receive queues that completed here.
+    xrc_domains: Mutex<Vec<u32>>,
 }
 
 /// The owner's side of the ring.
@@ -146,6 +148,7 @@ impl CompletionQueue {
             ended: false.into(),
             reader: QueueLock::new(reader),
             held: QueueLock::new(device.site.own.find([Some(object), None, None])),
+            xrc_domains: Mutex::default(),
         }))
     }
 
@@ -207,7 +210,7 @@ impl CompletionQueue {
         }
         let (mut completion, bytes) = Completion::unpack(&head)?;
         if completion.opcode < WcOpcode::Recv {
-            self.device.polled(completion.qp_num);
+            self.device.polled(completion.qp_num, completion.places);
         } else if bytes > 0 {
             let payload = words.get(HEAD_WORDS as usize..).filter(|payload| bytes <= 8 * payload.len())?;
             if self.place(completion.qp_num, head[6], head[2] as u32, payload, bytes).is_none() {
@@ -226,19 +229,21 @@ impl CompletionQueue {
 
     /// Moves payload to the buffer that it came for, by this process's own books of keys.
     fn place(&self, qp_num: u32, addr: u64, lkey: u32, payload: &[AtomicU64], bytes: usize) -> Option<()> {
-        let pd = self.device.receive_pd(qp_num)?;
-        let (entry, _in_use) = self.device.site.keys.hold(lkey)?;
-        let pd = if pd == 0 { entry.key.pd } else { pd };
-        check_local(Some(&entry.key), pd, addr, bytes as u32, true).ok()?;
+        let pd = match self.device.receive_pd(qp_num).filter(|pd| *pd != 0)? {
+            MANY_DOMAINS => {
+                let of_key = self.device.site.keys.local(lkey)?.key.pd;
+                self.xrc_domains().contains(&of_key).then_some(of_key)?
+            }
+            pd => pd,
+        };
         let mut copy = [0u64; ENTRY_WORDS as usize];
         for (to, from) in copy.iter_mut().zip(payload).take(bytes.div_ceil(8)) {
             *to = from.load(Ordering::Relaxed);
         }
-        let to = std::ptr::with_exposed_provenance_mut::<u8>(entry.translate(addr) as usize);
-        // SAFETY: the program registered the range for the device to write to, and waits for us before it takes that back; no Rust reference to it is live. `copy`
-        // holds at least `bytes` bytes: no entry has more words.
-        unsafe { std::ptr::copy_nonoverlapping(copy.as_ptr().cast::<u8>(), to, bytes) };
-        Some(())
+        let bytes = bytes.min(size_of_val(&copy));
+        // SAFETY: `copy` holds at least so many bytes, and any of them is a valid byte.
+        let bytes = unsafe { std::slice::from_raw_parts(copy.as_ptr().cast::<u8>(), bytes) };
+        land(&self.device.site, pd, addr, lkey, bytes)
     }
 
     /// Asks for an event when the next completion comes, or the next that is solicited or an error.
@@ -352,6 +357,18 @@ impl CompletionQueue {
         }
         own.unlock(object);
         true
+    }
+
+    /// An XRC shared receive queue of this protection domain completes here.
+    pub(super) fn serve(&self, pd: u32) {
+        let mut domains = self.xrc_domains();
+        if !domains.contains(&pd) {
+            domains.push(pd);
+        }
+    }
+
+    fn xrc_domains(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.xrc_domains.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn reader(&self) -> QueueGuard<'_, Reader> {

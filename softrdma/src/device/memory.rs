@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
-use std::sync::{MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::core::keys::{Key, Kind};
 use crate::core::request::BindWindow;
 use crate::core::verbs::Access;
 use crate::host::keys::Entry;
+use crate::host::pages::{self, Missing};
 
 use super::{Device, Error, LIMITS, Result};
 
@@ -64,14 +65,15 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::Invalid`] for rights that need `LOCAL_WRITE` without it or a range that wraps, [`Error::Fault`] for
-    /// memory that is not there, [`Error::NoMemory`].
+    /// memory of which a page is not there or, where anybody may write, not writable; [`Error::NoMemory`].
     pub fn register(&self, pd: u32, addr: u64, length: u64, iova: u64, access: Access) -> Result<Region> {
         let entry = region(pd, (addr, length, iova), access)?;
-        check_mapped(addr, length, access.has(Access::LOCAL_WRITE))?;
+        check_mapped(&entry)?;
         self.add_region(&entry)
     }
 
-    /// As [`Device::register`], for memory that need not be there before it is used: requests fail that meet a hole.
+    /// As [`Device::register`], for memory that need not be there before it is used: requests fail that meet a hole. The region
+    /// has the right [`Access::ON_DEMAND`], which keeps this crate from reading and writing there in place.
     ///
     /// # Errors
     /// As those of [`Device::register`], but for [`Error::Fault`].
@@ -83,7 +85,7 @@ impl Device {
         iova: u64,
         access: Access,
     ) -> Result<Region> {
-        self.add_region(&region(pd, (addr, length, iova), access)?)
+        self.add_region(&region(pd, (addr, length, iova), access.and(Access::ON_DEMAND))?)
     }
 
     fn add_region(&self, entry: &Entry) -> Result<Region> {
@@ -121,7 +123,7 @@ impl Device {
             return Err(Error::Busy);
         }
         if translation.is_some() || access.is_some() {
-            check_mapped(after.base, after.key.length, after.key.access.has(Access::LOCAL_WRITE))?;
+            check_mapped(&after)?;
         }
         self.hold_pd(after.key.pd)?;
         let changed = self.site.keys.change(lkey, lkey as u8, &after);
@@ -269,48 +271,15 @@ fn region(pd: u32, (addr, length, iova): (u64, u64, u64), access: Access) -> Res
     Ok(Entry { key, base: addr })
 }
 
-/// Looks whether memory is mapped, and writable at both ends, as a kernel finds out when it pins it.
-fn check_mapped(addr: u64, length: u64, write: bool) -> Result<()> {
-    if length == 0 {
-        return Ok(());
-    }
-    const PAGES: u64 = 4096;
-    let mut resident = [0u8; PAGES as usize];
-    let page = page_size();
-    let (first, end) = (addr & !(page - 1), (addr + length).div_ceil(page) * page);
-    let mut at = first;
-    while at < end {
-        let bytes = (end - at).min(PAGES * page);
-        let range = std::ptr::without_provenance_mut(at as usize);
-        // SAFETY: mincore only looks at the range, and writes a byte for each of at most PAGES pages.
-        if unsafe { libc::mincore(range, bytes as usize, resident.as_mut_ptr()) } != 0 {
-            return Err(Error::Fault);
-        }
-        at += bytes;
-    }
-    let may_write = |page: u64| populate(page) != Some(false);
-    if !write || may_write(first) && may_write(end - page) { Ok(()) } else { Err(Error::Fault) }
-}
-
-/// Bytes of a page: more than 4096 on some kernels.
-fn page_size() -> u64 {
-    static PAGE: OnceLock<u64> = OnceLock::new();
-    // SAFETY: reads a number of the system.
-    *PAGE.get_or_init(|| u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096))
-}
-
-/// Makes a page writable as a write would, and tells whether it is; `None` when the kernel cannot (before 5.14).
-fn populate(page: u64) -> Option<bool> {
-    const MADV_POPULATE_WRITE: libc::c_int = 23;
-    static KNOWN: OnceLock<bool> = OnceLock::new();
-    let advise = |page: u64| {
-        let page = std::ptr::without_provenance_mut(page as usize);
-        // SAFETY: populating changes no content.
-        unsafe { libc::madvise(page, page_size() as usize, MADV_POPULATE_WRITE) == 0 }
-    };
-    let here = 0u64;
-    let known = *KNOWN.get_or_init(|| advise(std::ptr::from_ref(&here) as u64 & !(page_size() - 1)));
-    known.then(|| advise(page))
+/// Looks at the memory as a kernel does that pins it: every page, for writing where anybody may write.
+fn check_mapped(entry: &Entry) -> Result<()> {
+    let Entry { key, base } = entry;
+    let writes = Access::LOCAL_WRITE.and(Access::MW_BIND);
+    pages::check(*base, key.length, key.access.any(writes)).map_err(|missing| match missing {
+        Missing::Range => Error::Invalid("range"),
+        Missing::Fault => Error::Fault,
+        Missing::NoMemory => Error::NoMemory,
+    })
 }
 
 /// Memory of the device (`struct ibv_dm`): registered by its address, with [`Device::register`].

@@ -236,12 +236,16 @@ pub struct Device {
     /// Queue pairs and shared receive queues by index.
     queue_pairs: RwLock<Vec<Weak<QueuePair>>>,
     shared_queues: RwLock<Vec<Weak<SharedReceiveQueue>>>,
-    /// By queue pair: completions of send requests that nobody polled. They keep their places in the send queue.
+    /// By queue pair: places of the send queue that requests have whose completion nobody polled.
     unpolled: Box<[AtomicU32]>,
-    /// By queue pair: the protection domain of its receive requests; 0 for an XRC target, which has many.
+    /// By queue pair: the protection domain of its receive requests; 0 where there is no queue pair, [`MANY_DOMAINS`] for an
+    /// XRC target.
     receive_pds: Box<[AtomicU32]>,
     epoch: Instant,
 }
+
+/// No protection domain's number: the domains of an XRC target are those of the shared receive queues.
+const MANY_DOMAINS: u32 = u32::MAX;
 
 /// Protection domains, and how many objects are in each.
 #[derive(Debug, Default)]
@@ -314,7 +318,8 @@ impl Device {
             return Err(Error::NoMemory);
         }
         loop {
-            domains.last = domains.last.wrapping_add(1).max(1);
+            domains.last = (domains.last + 1) % MANY_DOMAINS;
+            domains.last = domains.last.max(1);
             let pd = domains.last;
             if let std::collections::hash_map::Entry::Vacant(place) = domains.users.entry(pd) {
                 place.insert(0);
@@ -375,7 +380,7 @@ impl Device {
         self.shared_queues.read().unwrap_or_else(PoisonError::into_inner).get(index as usize)?.upgrade()
     }
 
-    /// Completions of a queue pair's send requests that nobody polled.
+    /// Places of a queue pair's send queue whose completion nobody polled.
     fn unpolled(&self, index: u32) -> &AtomicU32 {
         &self.unpolled[index as usize % self.unpolled.len()]
     }
@@ -386,11 +391,11 @@ impl Device {
         self.receive_pds.get(index as usize).map(|pd| pd.load(Ordering::Relaxed))
     }
 
-    /// A completion of a send request was polled.
-    fn polled(&self, qp_num: u32) {
+    /// A completion of a send request was polled, and gives back so many places of the send queue.
+    fn polled(&self, qp_num: u32, places: u32) {
         if let Some((_, index)) = site::place_of(qp_num) {
-            // Whoever writes to this process's queues can forge completions, but no room.
-            let less = |count: u32| count.checked_sub(1);
+            // Whoever writes to this process's queues can forge completions, but no more room than there is.
+            let less = |count: u32| Some(count.saturating_sub(places));
             let _ = self.unpolled(index).fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
     }

@@ -1,18 +1,19 @@
 //! Bytes of messages: taken from the sender's memory, moved to the target's, landed where a completion entry brought them.
 //!
-//! What a program registered counts as mapped for as long as it is registered, as a real device's pinned pages do, and stays
-//! registered while it is used, by whichever thread: deregistration waits. Few
-//! bytes are read and written there in place. Many, and everything in other processes, the kernel moves, which answers a bad
-//! address with an error.
+//! What a program registered was there then and counts as mapped for as long as it is registered, as a real device's pinned
+//! pages do, and stays registered while it is used, by whichever thread: deregistration waits. Few bytes are read and written
+//! there in place. Many, and everything in other processes and in regions with pages on demand, the kernel moves, which
+//! answers a bad address with an error.
 
 use std::time::Duration;
 
-use crate::core::completion::{STAGE_WORDS, Staged};
+use crate::core::completion::STAGE_WORDS;
 use crate::core::keys::Kind;
 use crate::core::keys::check_local;
 use crate::core::receive::{MAX_SGE, ReceiveRequest, Sge};
 use crate::core::respond::MoveError;
 use crate::core::responder::GRH_BYTES;
+use crate::core::verbs::Access;
 use crate::host::atomics::{self, Failure, Operation};
 use crate::host::copy::{self, Direction, Fault, Image, Span};
 use crate::host::ferry::{self, Local, Piece, Purpose};
@@ -52,9 +53,9 @@ impl<'a, const MOST: usize> Spans<'a, MOST> {
     /// A range of an own key.
     fn hold(&mut self, keys: &'a Keys, sge: &Sge) -> Option<()> {
         let place = self.in_use.get_mut(self.count)?;
-        let (addr, in_use) = hold(keys, sge)?;
+        let (entry, in_use) = hold(keys, sge)?;
         *place = Some(in_use);
-        self.push(addr, u64::from(sge.length));
+        self.push(entry.translate(sge.addr), u64::from(sge.length));
         Some(())
     }
 
@@ -70,12 +71,18 @@ impl<'a, const MOST: usize> Spans<'a, MOST> {
     }
 }
 
-/// Where an own range is, which is in use from here on. The region may be another one than the rules looked at.
+/// The region of an own range, which is in use from here on. It may be another one than the rules looked at.
 #[inline]
-fn hold<'a>(keys: &'a Keys, sge: &Sge) -> Option<(u64, InUse<'a>)> {
+fn hold<'a>(keys: &'a Keys, sge: &Sge) -> Option<(Entry, InUse<'a>)> {
     let (entry, in_use) = keys.hold(sge.lkey)?;
     let covers = entry.key.valid && entry.key.covers(sge.addr, u64::from(sge.length));
-    covers.then(|| (entry.translate(sge.addr), in_use))
+    covers.then_some((entry, in_use))
+}
+
+/// Whether memory of a region is read and written in place: it was there when it was registered.
+#[inline]
+fn is_in_place(entry: &Entry) -> bool {
+    !entry.key.access.has(Access::ON_DEMAND)
 }
 
 /// Does something with the sender's bytes where they are, a datagram's header in front. The keys were looked at before; it is
@@ -132,8 +139,8 @@ impl<'a> Gathered<'a> {
         Self { bytes, len: 0 }
     }
 
-    /// Takes the sender's bytes, a datagram's header in front; `None` when they are too many, or a key is gone, or, where
-    /// nobody has looked yet, is not one of this protection domain's for these bytes.
+    /// Takes the sender's bytes, a datagram's header in front; `None` when they are too many, or may not be there, or a key is
+    /// gone, or, where nobody has looked yet, is not one of this protection domain's for these bytes.
     #[inline]
     pub(super) fn fill(
         mut self,
@@ -160,6 +167,7 @@ impl<'a> Gathered<'a> {
                     let (entry, _in_use) = site.keys.hold(sge.lkey)?;
                     let pd = unchecked.unwrap_or(entry.key.pd);
                     check_local(Some(&entry.key), pd, sge.addr, sge.length, false).ok()?;
+                    is_in_place(&entry).then_some(())?;
                     all.take_from(entry.translate(sge.addr), sge.length)?;
                 }
             }
@@ -178,8 +186,8 @@ impl<'a> Gathered<'a> {
     fn take_from(&mut self, addr: u64, length: u32) -> Option<()> {
         let length = length as usize;
         let room = self.bytes.get_mut(self.len..)?.get_mut(..length)?;
-        // SAFETY: the program named these bytes as what it sends: memory that is registered and in use by us, which counts
-        // as mapped, or data to be taken when posting. Only bytes are read, by a copy that Rust cannot reason about otherwise.
+        // SAFETY: the program named these bytes as what it sends: memory that was there when it was registered and is in use by
+        // us, which counts as mapped, or data to be taken when posting. Only bytes are read, by a copy that Rust cannot reason about otherwise.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 std::ptr::with_exposed_provenance::<u8>(addr as usize),
@@ -192,10 +200,21 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// Writes bytes to the process's own registered memory, as the device.
-fn write(addr: u64, bytes: &[u8]) {
-    // SAFETY: the program gave this memory to the device to write: its key is in use by us, was looked up with the right to
-    // write and the range, and registered memory counts as mapped. No Rust reference to it is live in this crate.
+/// Writes bytes to memory of a region of this process's own, as the device; the region is in use by the caller, covers them
+/// and may be written.
+///
+/// # Errors
+/// The memory is not there.
+#[inline]
+fn write(site: &Site, entry: &Entry, addr: u64, bytes: &[u8]) -> Result<(), MoveError> {
+    let addr = entry.translate(addr);
+    if !is_in_place(entry) {
+        let here = [Span { addr: bytes.as_ptr() as u64, len: bytes.len() as u64 }];
+        return within(site, Direction::Write, &here, &[Span { addr, len: bytes.len() as u64 }]);
+    }
+    // SAFETY: the program gave this memory to the device to write: its key is in use by the caller, who looked it up with the
+    // right to write and the range. It was there when it was registered, and registered memory counts as mapped. No Rust
+    // reference to it is live in this crate.
     unsafe {
         std::ptr::copy_nonoverlapping(
             bytes.as_ptr(),
@@ -203,24 +222,39 @@ fn write(addr: u64, bytes: &[u8]) {
             bytes.len(),
         );
     }
+    Ok(())
 }
 
-/// Moves a payload that came in a completion entry to the buffer that it is for. `pd` is the protection domain of the
-/// receive request. `false` when there is no such buffer any more, by the owner's own books.
-#[must_use]
-pub fn land(keys: &Keys, pd: u32, staged: &Staged) -> bool {
-    if staged.is_empty() {
-        return true;
-    }
-    let Some((entry, _in_use)) = keys.hold(staged.lkey) else { return false };
-    if check_local(Some(&entry.key), pd, staged.addr, staged.len() as u32, true).is_err() {
-        return false;
-    }
-    let words = staged.words();
-    // SAFETY: the words hold at least that many bytes, and any of them is a valid byte.
-    let bytes = unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), staged.len()) };
-    write(entry.translate(staged.addr), bytes);
-    true
+/// Moves bytes between two lists of ranges of this process, by the kernel: `here` is read for [`Direction::Write`], else
+/// written.
+#[cold]
+fn within(site: &Site, direction: Direction, here: &[Span], there: &[Span]) -> Result<(), MoveError> {
+    let own = site.peers.get(site.segment.owner().slot()).ok_or(MoveError::Gone)?;
+    let mut pieces = [Piece { key: 0, addr: 0, len: 0 }; MAX_SGE];
+    pieces.iter_mut().zip(there).for_each(|(piece, span)| (piece.addr, piece.len) = (span.addr, span.len));
+    let purpose = if direction == Direction::Read { Purpose::Read } else { Purpose::Write };
+    // The caller has the keys in use, and the own process does not turn into another program.
+    transfer(site, &own, purpose, own.direct(), &|| true, here, &pieces[..there.len().min(MAX_SGE)])
+}
+
+/// Takes the eight bytes of an atomic write from where they are.
+#[cold]
+pub(super) fn word(site: &Site, wr: &Wr<'_>) -> Result<[u8; 8], MoveError> {
+    let mut word = [0; 8];
+    with_local(site, wr, |spans| {
+        let here = [Span { addr: word.as_mut_ptr() as u64, len: 8 }];
+        within(site, Direction::Read, &here, spans).map_err(|_| MoveError::Sender)
+    })?;
+    Ok(word)
+}
+
+/// Moves a payload that came in a completion entry to the buffer that it is for, by this process's own books of keys. `pd`
+/// is the protection domain of the receive request. `None` when there is no such buffer any more, or no memory behind it.
+#[inline]
+pub fn land(site: &Site, pd: u32, addr: u64, lkey: u32, bytes: &[u8]) -> Option<()> {
+    let (entry, _in_use) = site.keys.hold(lkey)?;
+    check_local(Some(&entry.key), pd, addr, u32::try_from(bytes.len()).ok()?, true).ok()?;
+    write(site, &entry, addr, bytes).ok()
 }
 
 /// Writes the answer of an atomic operation to the sender's memory.
@@ -230,8 +264,8 @@ pub(super) fn answer(site: &Site, sges: &[Sge], value: u64) -> Result<(), MoveEr
     for sge in sges {
         let (now, later) = rest.split_at(rest.len().min(sge.length as usize));
         if !now.is_empty() {
-            let (addr, _in_use) = hold(&site.keys, sge).ok_or(MoveError::Sender)?;
-            write(addr, now);
+            let (entry, _in_use) = hold(&site.keys, sge).ok_or(MoveError::Sender)?;
+            write(site, &entry, sge.addr, now).map_err(|_| MoveError::Sender)?;
         }
         rest = later;
     }
@@ -391,12 +425,12 @@ fn reach<T>(
     for _ in 1..IMAGES {
         match act(&image) {
             Err(Fault::Replaced) => {
-                let before = image;
-                image = remote.direct().filter(|image| *image != before).ok_or(Fault::Replaced)?;
+                image = remote.direct_anew(image).ok_or(Fault::Replaced)?;
                 if !unchanged() {
                     return Err(Fault::Replaced);
                 }
             }
+            Err(Fault::Gone) if remote.lives_on() => image = remote.direct().ok_or(Fault::Denied)?,
             other => return other,
         }
     }

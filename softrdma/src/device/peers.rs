@@ -1,10 +1,11 @@
 //! Other processes of the folder, opened once and looked at again when they may have died.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
+use crate::core::shared::Object;
 use crate::host::copy::{self, Image, Way};
 use crate::host::ferry::{Copying, Scratch, direct_to_oneself, waits_for};
 use crate::host::keys::Table;
@@ -13,7 +14,11 @@ use crate::host::memory::Memory;
 use crate::host::objects::Host;
 use crate::host::segment::{Peer, Segment};
 use crate::host::sys;
+use crate::host::threads;
 use crate::host::{Error, Result};
+
+use super::attributes::{QpAttributes, load};
+use super::site::place_of;
 
 /// How long a lock of another process's objects is waited for. Who waits in vain tries again later, as with any peer
 /// that gives no answer.
@@ -36,10 +41,12 @@ pub struct Remote {
     /// Its segment, as transactions see it.
     pub host: Host,
     own_image: Option<Image>,
+    /// The thread by whose number the kernel reaches it, where the first has ended; 0 as long as that is there.
+    thread: AtomicI32,
     /// The kernel moves no payload between the two.
     closed: AtomicBool,
     /// What payload within this process goes through then.
-    scratch: OnceLock<Option<Scratch>>,
+    scratch: OnceLock<Scratch>,
     /// Completion queues whose bells were rung for it to help with payload.
     woken: Mutex<HashSet<u32>>,
 }
@@ -61,24 +68,59 @@ impl Peers {
                 return Some(remote.clone());
             }
         }
-        self.open(slot)
+        self.open(slot).ok()
+    }
+
+    /// Makes sure that a target is within reach as long as it lives, whatever descriptors are left later: the process, and the
+    /// bell where the queue pair with this number receives. Nothing is missing where there is no such queue pair yet.
+    ///
+    /// # Errors
+    /// Descriptors or memory have run out.
+    pub fn prepare(&self, qp_num: u32) -> Result<()> {
+        let Some((slot, index)) = place_of(qp_num) else { return Ok(()) };
+        let prepared = self.open(slot).and_then(|remote| {
+            if remote.is_own() && remote.closed.load(Ordering::Relaxed) && remote.scratch().is_none() {
+                return Err(Error::NoMemory);
+            }
+            let (host, qp) = (&remote.host, Object::Qp(index));
+            let held = host.find([Some(qp), None, None]);
+            let words = load(&host.with(&held), qp);
+            match QpAttributes::unpack(&words).filter(|_| held.has(qp)).and_then(|attributes| attributes.cq) {
+                Some(cq) => host.find_bell(cq),
+                None => Ok(()),
+            }
+        });
+        shortage(prepared)
     }
 
     #[cold]
-    fn open(&self, slot: u16) -> Option<Arc<Remote>> {
+    fn open(&self, slot: u16) -> Result<Arc<Remote>> {
         if slot >= SLOTS || !self.me.is_mine() {
-            return None;
+            return Err(Error::Gone);
         }
         let mut slots = self.slots.write().unwrap_or_else(|e| e.into_inner());
         if slots.len() <= usize::from(slot) {
             slots.resize(usize::from(slot) + 1, None);
         }
         let place = &mut slots[usize::from(slot)];
-        if place.as_ref().is_none_or(|remote| !remote.lives()) {
-            // Nobody, somebody dead, or his successor.
-            *place = sys::uncancelled(|| Remote::open(&self.me, slot, self.copying)).ok().map(Arc::new);
+        if let Some(remote) = place
+            && remote.lives()
+        {
+            return Ok(remote.clone());
         }
-        place.clone()
+        // Nobody, somebody dead, or his successor.
+        *place = None;
+        let remote = Arc::new(sys::uncancelled(|| Remote::open(&self.me, slot, self.copying))?);
+        *place = Some(remote.clone());
+        Ok(remote)
+    }
+}
+
+/// What remains of an answer where descriptors or memory alone count.
+pub(super) fn shortage(answer: Result<()>) -> Result<()> {
+    match answer {
+        Err(Error::Os { errno: libc::EMFILE | libc::ENFILE | libc::ENOMEM, .. } | Error::NoMemory) => answer,
+        _ => Ok(()),
     }
 }
 
@@ -86,11 +128,18 @@ impl Remote {
     fn open(me: &Arc<Segment>, slot: u16, copying: Copying) -> Result<Self> {
         let own = slot == me.owner().slot();
         let peer = if own { None } else { Some(Arc::new(Peer::open(me.folder(), slot)?)) };
-        let (host, closed) = match &peer {
-            None => (Host::own(me.clone()), !direct_to_oneself()),
-            Some(peer) => {
-                (Host::of_peer(me.clone(), peer.clone()), matches!(copy::probe(peer)?, Way::Closed(_)))
+        let (host, way) = match &peer {
+            None => (Host::own(me.clone()), None),
+            Some(peer) => (Host::of_peer(me.clone(), peer.clone()), Some(copy::probe(peer)?)),
+        };
+        let mut thread = 0;
+        let closed = match (way, &peer) {
+            (Some(Way::Closed(libc::ESRCH)), Some(peer)) => {
+                thread = threads::of(peer).unwrap_or(0);
+                thread == 0
             }
+            (Some(way), _) => matches!(way, Way::Closed(_)),
+            (None, _) => !direct_to_oneself(),
         };
         // Members of a group do not reach each other's memory, whatever the kernel would let root do.
         let stranger = peer.is_some() && me.folder().is_shared();
@@ -98,7 +147,8 @@ impl Remote {
         let own_image = own.then(Image::own);
         let host = host.with_limit(LIMIT);
         let (scratch, woken) = (OnceLock::new(), Mutex::default());
-        Ok(Self { me: me.clone(), peer, host, own_image, closed, scratch, woken })
+        let thread = thread.into();
+        Ok(Self { me: me.clone(), peer, host, own_image, thread, closed, scratch, woken })
     }
 
     /// Whether it lives, as far as was known some moments ago.
@@ -133,7 +183,37 @@ impl Remote {
         if self.closed.load(Ordering::Relaxed) {
             return None;
         }
-        self.peer.as_ref().map_or(self.own_image, |peer| peer.image())
+        let image = self.peer.as_ref().map_or(self.own_image, |peer| peer.image());
+        match self.thread.load(Ordering::Relaxed) {
+            0 => image,
+            _ if self.is_own() => image.map(|image| image.by(threads::own())),
+            thread => image.map(|image| image.by(thread)),
+        }
+    }
+
+    /// As [`Remote::direct`], after it refused a copy to this image; `None` also when there is no other image.
+    #[cold]
+    pub(super) fn direct_anew(&self, refused: Image) -> Option<Image> {
+        let other = || self.direct().filter(|image| *image != refused);
+        // A thread that has ended may have left its number to another program.
+        let is_by_thread = self.thread.load(Ordering::Relaxed) != 0;
+        other().or_else(|| if is_by_thread && self.lives_on() { other() } else { None })
+    }
+
+    /// The kernel did not find it by its number: whether it lives all the same, with other threads than the first. By one of
+    /// them, or by other ways, it is reached from now on.
+    #[cold]
+    pub(super) fn lives_on(&self) -> bool {
+        let thread = match &self.peer {
+            None => Some(threads::own()),
+            Some(peer) if !peer.lives() => return false,
+            Some(peer) => threads::of(peer),
+        };
+        match thread {
+            Some(thread) => self.thread.store(thread, Ordering::Relaxed),
+            None => self.close(),
+        }
+        true
     }
 
     /// The kernel refuses to move payload: other ways are taken from now on.
@@ -150,7 +230,11 @@ impl Remote {
 
     /// What payload within this process goes through where the kernel refuses to move it.
     pub(super) fn scratch(&self) -> Option<&Scratch> {
-        self.scratch.get_or_init(|| Scratch::new().ok()).as_ref()
+        // One that cannot be had now is asked for again: descriptors may have run out.
+        self.scratch.get().or_else(|| {
+            let _ = self.scratch.set(Scratch::new().ok()?);
+            self.scratch.get()
+        })
     }
 
     /// Its segment's memory.

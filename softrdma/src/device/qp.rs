@@ -17,6 +17,7 @@ use crate::host::objects::{Host, Shape};
 
 use super::attributes::QpAttributes;
 use super::parked::ParkedQp;
+use super::peers::shortage;
 use super::qp_attributes::{Attributes, Capabilities, Queried};
 use super::receive::{Poster, ring};
 use super::route::Initiator;
@@ -24,7 +25,8 @@ use super::send::SendSide;
 use super::site::MAX_NUMBERED;
 use super::srq::SrqType;
 use super::{
-    CompletionQueue, Device, Error, EventQueue, Rejected, Result, SharedReceiveQueue, XrcDomain, busy,
+    CompletionQueue, Device, Error, EventQueue, MANY_DOMAINS, Rejected, Result, SharedReceiveQueue,
+    XrcDomain, busy,
 };
 
 /// What a queue pair is made of (`struct ibv_qp_init_attr_ex`).
@@ -165,7 +167,10 @@ impl QueuePair {
             max_inline: init.cap.max_inline_data,
         };
         device.unpolled(index).store(0, Ordering::Relaxed);
-        let receive_pd = init.srq.as_ref().map_or(init.pd, |srq| srq.pd());
+        let receive_pd = match (&init.srq, init.qp_type) {
+            (_, QpType::XrcRecv) => MANY_DOMAINS,
+            (srq, _) => srq.as_ref().map_or(init.pd, |srq| srq.pd()),
+        };
         device.receive_pds[index as usize].store(receive_pd, Ordering::Relaxed);
         let requester = Requester::new(qp_num, init.qp_type, init.sq_sig_all);
         let initiator = Initiator::new(qp_num, init.qp_type, init.pd);
@@ -218,9 +223,18 @@ impl QueuePair {
     /// Changes attributes (`ibv_modify_qp`). `mask` names those of `attributes` that count.
     ///
     /// # Errors
-    /// [`Error::Modify`] when the change is not legal now, [`Error::Invalid`] for a value out of range. Nothing has
-    /// changed then.
+    /// [`Error::Modify`] when the change is not legal now, [`Error::Invalid`] for a value out of range, [`Error::Host`] and
+    /// [`Error::NoMemory`] when a peer is named and what it takes to reach it cannot be had. Nothing has changed then.
     pub fn modify(&self, mask: Attr, attributes: &Attributes) -> Result<()> {
+        // Later it would be a request that fails, and the connection with it.
+        let prepared = match self.init.qp_type {
+            QpType::Rc | QpType::Uc | QpType::XrcSend if mask.has(Attr::DEST_QPN) => {
+                let own = &self.device.site.own;
+                let bells = self.cqs().try_for_each(|cq| shortage(own.find_bell(cq.index())));
+                bells.and_then(|()| self.device.site.peers.prepare(attributes.dest_qp_num))
+            }
+            _ => Ok(()),
+        };
         let mut side = self.send_side();
         let side = &mut *side;
         let object = Object::Qp(self.index);
@@ -232,6 +246,7 @@ impl QueuePair {
         let next = if mask.has(Attr::STATE) { attributes.state } else { current };
         let draining = current == QpState::Sqd && !side.requester.is_drained();
         let checked = attributes.check_change(self.init.qp_type, mask, current, next, draining);
+        let checked = checked.and_then(|effect| prepared.map(|()| effect).map_err(Error::from));
         if checked.is_err() {
             operation.unlock(object);
         }
@@ -282,7 +297,7 @@ impl QueuePair {
         side.requester.set_state(next);
         if next == QpState::Reset {
             side.ring.clear();
-            side.tells_drained = false;
+            (side.silent, side.tells_drained) = (0, false);
             // What a stopped peer keeps from being removed is polled, as if the reset had come a little later.
             let _ = self.forget_completions();
         }
@@ -442,6 +457,7 @@ impl QueuePair {
         side.requester.set_state(QpState::Reset);
         self.wait(&mut side);
         self.end_shared();
+        self.device.receive_pds[self.index as usize].store(0, Ordering::Relaxed);
         self.init.send_cq.iter().chain(&self.init.recv_cq).for_each(|cq| cq.release());
         self.init.srq.iter().for_each(|srq| srq.release());
         self.init.xrcd.iter().for_each(|xrcd| xrcd.release());

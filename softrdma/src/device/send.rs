@@ -2,6 +2,9 @@
 //!
 //! A request that finds the queue empty is carried out where it stands, in the program's memory. Only one that has to wait,
 //! or comes after one that does, is copied into the ring, whose memory was taken when the queue pair was made.
+//!
+//! A request has its place in the queue until its completion is polled or, where it asked for none, that of a later one: as
+//! with devices, whose library learns from nothing else how far the queue has come.
 
 use std::sync::atomic::Ordering;
 
@@ -35,6 +38,8 @@ pub(super) struct SendSide {
     pub(super) attributes: Attributes,
     /// Completions of the requests of a burst, to be told once its target is not held any more: it may be this process.
     done: Vec<Completion>,
+    /// Requests that are done, after the last that was completed: the next completion gives their places back.
+    pub(super) silent: u32,
     /// SQ_DRAINED is to be raised once the queue has drained.
     pub(super) tells_drained: bool,
     /// In the list of those that wait.
@@ -50,7 +55,8 @@ impl SendSide {
     ) -> Self {
         let ring = Ring::new(limits);
         let done = Vec::with_capacity(limits.max_send_wr.min(MAX_BURST) as usize);
-        Self { requester, initiator, ring, attributes, done, tells_drained: false, listed: false }
+        let (silent, tells_drained, listed) = (0, false, false);
+        Self { requester, initiator, ring, attributes, done, silent, tells_drained, listed }
     }
 }
 
@@ -233,8 +239,7 @@ impl Sending<'_> {
             data => (0, Some(data.length())),
         };
         let posting = Posting { opcode: wr.opcode, datagram: wr.datagram.is_some(), sges, inline };
-        let unpolled = qp.unpolled().load(Ordering::Relaxed) + self.side.done.len() as u32;
-        let queued = self.side.ring.len() + unpolled + self.accepted;
+        let queued = qp.queued(&self.side) + self.accepted;
         posting.accept(qp.qp_type(), qp.state(), qp.limits(), queued)?;
         // A forked child's requests are not its parent's.
         if !qp.device().is_mine() {
@@ -256,8 +261,12 @@ impl Sending<'_> {
             let quick = side.initiator.quick(&qp.device().site, wr);
             if let Quick::Delivered(bytes) = quick {
                 let action = side.requester.outcome(&posted(wr), Outcome::Done(bytes), 0);
-                if let Action::Complete(Some(completion)) = action {
-                    side.done.push(completion);
+                match action {
+                    Action::Complete(Some(completion)) => {
+                        let completion = qp.covering(side, completion);
+                        side.done.push(completion);
+                    }
+                    _ => side.silent += 1,
                 }
                 return;
             }
@@ -308,8 +317,21 @@ impl QueuePair {
     /// Send requests that there is room for now.
     #[must_use]
     pub fn send_room(&self) -> u32 {
-        let queued = self.send_side().ring.len() + self.unpolled().load(Ordering::Relaxed);
-        self.limits().max_send_wr.saturating_sub(queued)
+        self.limits().max_send_wr.saturating_sub(self.queued(&self.send_side()))
+    }
+
+    /// Places that are taken by requests that wait, or whose completion nobody polled, or that wait for one to follow.
+    #[inline]
+    fn queued(&self, side: &SendSide) -> u32 {
+        side.ring.len() + side.silent + self.unpolled().load(Ordering::Relaxed)
+    }
+
+    /// A completion with the places that polling it gives back.
+    #[inline]
+    fn covering(&self, side: &mut SendSide, completion: Completion) -> Completion {
+        let places = std::mem::take(&mut side.silent) + 1;
+        self.unpolled().fetch_add(places, Ordering::Relaxed);
+        Completion { places, ..completion }
     }
 
     /// Gives back whom the queue held for more messages, and tells of those that are done.
@@ -318,7 +340,7 @@ impl QueuePair {
         side.initiator.rest();
         for index in 0..side.done.len() {
             let completion = side.done[index];
-            self.complete(side, &completion);
+            self.tell(side, &completion);
         }
         side.done.clear();
     }
@@ -399,12 +421,13 @@ impl QueuePair {
     /// What follows from the end of a request.
     fn act(&self, side: &mut SendSide, action: Action) {
         match action {
-            Action::Later | Action::Complete(None) => {}
-            Action::Complete(Some(completion)) => self.complete(side, &completion),
+            Action::Later => {}
+            Action::Complete(None) => side.silent += 1,
+            Action::Complete(Some(completion)) => self.complete(side, completion),
             Action::Fail(completion, next) => {
                 // First the state: whoever sees the completion finds it.
                 self.fail(next);
-                self.complete(side, &completion);
+                self.complete(side, completion);
                 self.tend();
                 self.flush_sends(side);
             }
@@ -426,16 +449,24 @@ impl QueuePair {
             let Some(posted) = side.ring.front().map(|wr| posted(&wr)) else { break };
             side.ring.pop();
             let completion = side.requester.flushed(&posted);
-            self.complete(side, &completion);
+            self.complete(side, completion);
         }
     }
 
-    fn complete(&self, side: &mut SendSide, completion: &Completion) {
+    fn complete(&self, side: &mut SendSide, completion: Completion) {
+        let completion = self.covering(side, completion);
+        self.tell(side, &completion);
+    }
+
+    fn tell(&self, side: &mut SendSide, completion: &Completion) {
         let Some(cq) = self.send_cq() else { return };
-        self.unpolled().fetch_add(1, Ordering::Relaxed);
         let delivered = cq.append(completion);
         if delivered != Ok(Delivered::Published) {
-            self.unpolled().fetch_sub(1, Ordering::Relaxed);
+            // Nobody polls it: its places come back with the next one.
+            let places = completion.places;
+            let less = |count: u32| Some(count.saturating_sub(places));
+            let _ = self.unpolled().fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+            side.silent += places;
             // Lost, and with it the program's knowledge of the queue (IBA §10.2.4.3).
             if delivered != Ok(Delivered::Dropped) && side.requester.state() != QpState::Err {
                 side.requester.set_state(QpState::Err);

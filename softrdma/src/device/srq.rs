@@ -78,7 +78,10 @@ impl SharedReceiveQueue {
         device.hold_pd(init.pd)?;
         let made = Self::make(device, init, xrc).inspect_err(|_| device.release_pd(init.pd))?;
         if xrc.is_some() {
-            made.init.cq.iter().for_each(|cq| cq.hold());
+            if let Some(cq) = &made.init.cq {
+                cq.hold();
+                cq.serve(init.pd);
+            }
             made.init.xrcd.iter().for_each(|xrcd| xrcd.hold());
         }
         device.subscribers.add(Object::Srq(made.index), &init.events, init.cookie);

@@ -26,6 +26,7 @@
 
 use super::error::{Error, Result, errno};
 use super::segment::Peer;
+use super::threads;
 
 /// A range of memory of either process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +58,12 @@ impl Image {
         Image { pid, at, word }
     }
 
-    /// The process id, in this process's PID namespace.
+    /// The same, reached by the number of this thread of it.
+    pub(crate) fn by(self, thread: libc::pid_t) -> Self {
+        Image { pid: thread, ..self }
+    }
+
+    /// The process id in this process's PID namespace, or the number of a thread.
     pub fn pid(&self) -> libc::pid_t {
         self.pid
     }
@@ -269,8 +275,8 @@ unsafe fn call(
 #[cold]
 fn who_failed(to: &Image, direction: Direction, here: &Cursor<'_>, there: &Cursor<'_>) -> Fault {
     let (source_fault, other_fault, source_pid, source) = match direction {
-        // SAFETY: getpid reads a number of the process and cannot fail.
-        Direction::Write => (Fault::Local, Fault::Remote, unsafe { libc::getpid() }, here.address()),
+        // Not by the process's number: its first thread may have ended.
+        Direction::Write => (Fault::Local, Fault::Remote, threads::own(), here.address()),
         Direction::Read => (Fault::Remote, Fault::Local, to.pid, there.address()),
     };
     if !to.is_there() {
@@ -314,6 +320,11 @@ pub fn probe(peer: &Peer) -> Result<Way> {
         None if cause == libc::EFAULT => Way::Closed(0),
         _ => Way::Closed(if n < 0 { cause } else { 0 }),
     })
+}
+
+/// Whether the kernel reaches the peer's memory by this number of a thread.
+pub(super) fn reaches(peer: &Peer, thread: libc::pid_t) -> bool {
+    peer.image().is_some_and(|image| image.by(thread).is_there())
 }
 
 /// Lets every process of the user that the kernel would otherwise allow reach this process's memory, where Yama

@@ -17,6 +17,8 @@
 //! | [`lock`] | locks that survive their owner's death |
 //! | [`objects`] | queue pairs, receive and completion queues in a segment: [`crate::core`]'s transactions run on them |
 //! | [`keys`] | memory keys: looked up without a lock, pinned while in use |
+//! | [`threads`] | how a process is reached whose first thread has ended |
+//! | [`pages`] | whether memory that is to be registered is there |
 //! | [`copy`], [`atomics`] | payload and atomic operations between the memories of two processes |
 //! | [`ferry`] | payload and atomic operations where the kernel refuses those, by way of shared memory |
 //! | [`bell`] | waking a process that sleeps in `poll` |
@@ -50,6 +52,7 @@ mod liveness;
 pub mod lock;
 pub mod memory;
 pub mod objects;
+pub mod pages;
 mod sealed;
 pub mod segment;
 pub mod slot;
@@ -58,5 +61,6 @@ pub(crate) mod sys;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod thread;
+pub mod threads;
 
 pub use error::{Error, Result};

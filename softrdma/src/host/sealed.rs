@@ -37,6 +37,7 @@ use super::liveness::{self, OwnFiles};
 use super::lock::Owner;
 use super::memory::Memory;
 use super::sys;
+use super::threads;
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"ironseal");
 const VERSION: u32 = 1;
@@ -284,7 +285,10 @@ impl File {
     /// Opens a descriptor of another process, after a look that opens nothing: it may be anything by now.
     fn open(pid: libc::pid_t, number: RawFd) -> Result<Self> {
         let other = Error::Corrupt("not a sealed file");
-        let place = open(&format!("/proc/{pid}/fd/{number}"), libc::O_PATH)?;
+        let path = |name: &str| open(&format!("/proc/{name}/fd/{number}"), libc::O_PATH);
+        // A first thread that has ended shows no files; the others still do.
+        let by_thread = || threads::others(pid).find_map(|thread| path(&format!("{pid}/task/{thread}")).ok());
+        let place = path(&pid.to_string()).or_else(|e| by_thread().ok_or(e))?;
         let stat = sys::stat(place.as_raw_fd())?;
         if stat.st_mode & libc::S_IFMT != libc::S_IFREG || stat.st_nlink != 0 {
             return Err(other);

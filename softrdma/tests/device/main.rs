@@ -4,6 +4,7 @@ mod closed;
 mod common;
 mod control;
 mod events;
+mod faults;
 #[path = "../filter/mod.rs"]
 mod filter;
 mod lists;

@@ -10,8 +10,8 @@ use softrdma::core::verbs::{
     Access, Attr, Event, Opcode, QpState, QpType, SendFlags, Status, WcFlags, WcOpcode,
 };
 use softrdma::device::{
-    Attributes, Data, Datagram, QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType, WindowType, Wr,
-    XrcDomain,
+    Attributes, CompletionQueue, CqFlags, Data, Datagram, QpInit, QueuePair, SharedReceiveQueue, SrqInit,
+    SrqType, WindowType, Wr, XrcDomain,
 };
 
 use softrdma::host::keys;
@@ -137,13 +137,85 @@ fn remote_memory() {
 #[test]
 fn unsignalled_requests_complete_in_silence() {
     let (_folder, _node, one, other) = pair(QpType::Rc);
-    for n in 0..100 {
+    let quiet = |n| one.qp.post_send(&Wr { flags: SendFlags::NONE, ..wr(n, Opcode::Send, &[]) });
+    for n in 0..15 {
         other.receive(n, 0, 8);
-        let quiet = Wr { flags: SendFlags::NONE, ..wr(n, Opcode::Send, &[]) };
-        one.qp.post_send(&quiet).unwrap();
+        quiet(n).unwrap();
         other.done(n);
     }
-    assert_eq!(one.try_poll(), None);
+    assert_eq!((one.try_poll(), one.qp.send_room()), (None, 1));
+}
+
+#[test]
+fn unsignalled_requests_keep_their_places_until_a_later_one_is_polled() {
+    let (_folder, _node, one, other) = pair(QpType::Rc);
+    let quiet = |n| one.qp.post_send(&Wr { flags: SendFlags::NONE, ..wr(n, Opcode::Send, &[]) });
+    let mut came = 0;
+    let mut room_for_more = |last: u64| {
+        for n in came..last {
+            other.receive(n, 0, 8);
+        }
+        came = last;
+    };
+    // Every fourth asks for a completion, and each gives four places back.
+    room_for_more(16);
+    for n in 0..16 {
+        if n % 4 == 3 {
+            one.send(n, 0, 8)
+        } else {
+            quiet(n).unwrap()
+        }
+        other.done(n);
+    }
+    assert_eq!((quiet(16), one.try_send(16, 0, 8)), (Err(Rejected::Full), Err(Rejected::Full)));
+    for n in 0..3 {
+        one.done(4 * n + 3);
+        assert_eq!(one.qp.send_room(), 4 * (n as u32 + 1));
+    }
+    // Those that are behind the last are still there when it is polled.
+    room_for_more(20);
+    (16..20).for_each(|n| quiet(n).unwrap());
+    one.done(15);
+    assert_eq!(one.qp.send_room(), 12);
+    // One that waits gives back its own place and theirs.
+    one.send(20, 0, 8);
+    assert_eq!(one.qp.send_room(), 11);
+    room_for_more(21);
+    one.done(20);
+    assert_eq!(one.qp.send_room(), 16);
+    // Without any that asks, it is over after so many.
+    room_for_more(37);
+    (16..20).for_each(|n| assert_eq!(other.done(n).wr_id, n));
+    other.done(20);
+    for n in 21..37 {
+        quiet(n).unwrap();
+        other.done(n);
+    }
+    assert_eq!((quiet(37), one.try_poll()), (Err(Rejected::Full), None));
+    // A reset forgets them.
+    set_state(&one.qp, QpState::Reset);
+    assert_eq!(one.qp.send_room(), 16);
+}
+
+#[test]
+fn completions_that_are_lost_give_no_place_back() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let flags = CqFlags { ignore_overrun: true, ..CqFlags::default() };
+    let cq = CompletionQueue::new(&node.device, 4, None, &node.events, 1, flags).unwrap();
+    let qp = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
+    let (one, other) = (node.end_of(qp, cq), node.end(QpType::Rc));
+    connect(&one.qp, &other.qp);
+    (0..16).for_each(|n| other.receive(n, 0, 8));
+    for n in 0..10 {
+        one.send(n, 0, 8);
+    }
+    (0..4).for_each(|n| assert_eq!(one.done(n).wr_id, n));
+    assert_eq!((one.try_poll(), one.qp.send_room()), (None, 10));
+    // The next that comes through gives back those of the lost.
+    one.send(10, 0, 8);
+    one.done(10);
+    assert_eq!(one.qp.send_room(), 16);
 }
 
 #[test]

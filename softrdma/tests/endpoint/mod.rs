@@ -156,7 +156,11 @@ impl Endpoint {
         let mut staged = Staged::default();
         let completion =
             poll(&self.site.own.with(&self.held), self.cq, &mut staged).expect("a whole queue")?;
-        assert!(land(&self.site.keys, PD, &staged), "a payload for no buffer");
+        if !staged.is_empty() {
+            let bytes: Vec<u8> = staged.words().iter().flat_map(|word| word.to_ne_bytes()).collect();
+            let landed = land(&self.site, PD, staged.addr, staged.lkey, &bytes[..staged.len()]);
+            assert_eq!(landed, Some(()), "a payload for no buffer");
+        }
         Some(completion)
     }
 

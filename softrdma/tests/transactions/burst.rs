@@ -83,6 +83,7 @@ pub fn arrived(number: u64, sender: u32) -> Completion {
         src_qp: 2,
         flags: WcFlags::WITH_IMM,
         timestamp: 0,
+        places: 0,
     }
 }
 

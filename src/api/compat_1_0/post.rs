@@ -66,8 +66,41 @@ impl Request for ibv_send_wr_1_0 {
     }
 }
 
+/// How many requests a list has, and where the last leads: to the request with that index, in a list that goes round, or
+/// nowhere.
+///
+/// # Safety
+/// `list` is null or a list of valid requests.
+unsafe fn measure<R: Request>(list: *mut R) -> (usize, Option<usize>) {
+    // SAFETY: by the contract, each request leads to the next or to null.
+    let next = |at: *mut R| unsafe { (*at).next() };
+    // Brent's way to find a cycle: a mark that is set anew at each power of two, and is met again within the cycle.
+    let (mut count, mut since, mut most) = (0, 0, 1);
+    let (mut mark, mut at) = (null_mut(), list);
+    while at != mark {
+        if since == most || mark.is_null() {
+            (mark, since, most) = (at, 0, 2 * most);
+        }
+        (count, since, at) = (count + 1, since + 1, next(at));
+        if at.is_null() {
+            return (count, None);
+        }
+    }
+    if list.is_null() {
+        return (0, None);
+    }
+    // Two that are one round apart meet where the cycle begins.
+    let (mut first, mut ahead) = (list, list);
+    (0..since).for_each(|_| ahead = next(ahead));
+    let mut before = 0;
+    while first != ahead {
+        (first, ahead, before) = (next(first), next(ahead), before + 1);
+    }
+    (before + since, Some(before))
+}
+
 /// Posts a list of 1.0 with today's function. When that fails, `*bad` becomes the request of 1.0 that stands where today's
-/// failed.
+/// failed. A list that goes round becomes one that does, which the queue ends by being full.
 ///
 /// # Safety
 /// `list` is null or a list of valid requests, `bad` can be written.
@@ -77,26 +110,26 @@ unsafe fn post<R: Request>(
     bad: *mut *mut R,
     verb: impl FnOnce(*mut R::Real, *mut *mut R::Real) -> c_int,
 ) -> c_int {
-    let mut count = 0;
-    let mut at = list;
-    // SAFETY: by the contract, each request leads to the next or to null.
-    while let Some(request) = unsafe { at.as_ref() } {
-        count += 1;
-        at = request.next();
-    }
+    // SAFETY: by the contract.
+    let (count, again) = unsafe { measure(list) };
     let mut short = [const { MaybeUninit::<R::Real>::uninit() }; SHORT];
     let mut long = Vec::new();
     let place: *mut R::Real = if count <= SHORT {
         short.as_mut_ptr().cast()
-    } else {
+    } else if long.try_reserve_exact(count).is_ok() {
         long.resize_with(count, MaybeUninit::<R::Real>::uninit);
         long.as_mut_ptr().cast()
+    } else {
+        // SAFETY: by the contract.
+        unsafe { *bad = list };
+        return Errno::ENOMEM.0;
     };
-    at = list;
+    let mut at = list;
     for index in 0..count {
+        let next = if index + 1 < count { Some(index + 1) } else { again };
         // SAFETY: there is a place for each of the `count` requests, of which `at` is this one.
         unsafe {
-            let next = if index + 1 < count { place.add(index + 1) } else { null_mut() };
+            let next = next.map_or(null_mut(), |next| place.add(next));
             place.add(index).write((*at).real(datagram, next));
             at = (*at).next();
         }
@@ -232,6 +265,37 @@ mod tests {
             assert_eq!(answer, libc::ENOMEM);
             // SAFETY: within the array.
             assert_eq!(bad, unsafe { first.add(last) });
+        }
+    }
+
+    #[test]
+    fn a_list_that_goes_round_becomes_one_that_does() {
+        const QUEUE: usize = 100;
+        for (before, round) in [(0, 1), (0, 2), (0, SHORT), (1, 1), (3, 5), (SHORT, SHORT + 1), (40, 3)] {
+            let count = before + round;
+            let mut list = requests(count);
+            let first = list.as_mut_ptr();
+            // SAFETY: within the array.
+            unsafe { (*first.add(count - 1)).next = first.add(before) };
+            // SAFETY: a valid list.
+            assert_eq!(unsafe { measure(first) }, (count, Some(before)));
+            let place = |n: usize| if n < count { n } else { before + (n - before) % round };
+            let mut bad = null_mut();
+            // SAFETY: a valid list and a place to write; today's list is valid during the call.
+            let answer = unsafe {
+                post(first, false, &raw mut bad, |real, real_bad| {
+                    let mut at = real;
+                    for n in 0..QUEUE {
+                        assert_eq!((*at).wr_id, 100 + place(n) as u64);
+                        at = (*at).next;
+                    }
+                    *real_bad = at;
+                    libc::ENOMEM
+                })
+            };
+            assert_eq!(answer, libc::ENOMEM);
+            // SAFETY: within the array.
+            assert_eq!(bad, unsafe { first.add(place(QUEUE)) });
         }
     }
 

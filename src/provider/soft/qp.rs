@@ -72,8 +72,8 @@ impl Qp {
     }
 }
 
-/// Posts receive requests; EINVAL in state RESET and where a shared receive queue is used. Requests before the one
-/// that failed are posted.
+/// Posts receive requests; EINVAL in state RESET and where a shared receive queue is used, ENOMEM for one more than the
+/// queue holds. Requests before the one that failed are posted.
 pub unsafe extern "C" fn post_recv(
     qp: *mut ibv_qp,
     list: *mut ibv_recv_wr,
@@ -90,15 +90,23 @@ pub unsafe extern "C" fn post_recv(
         return Errno::EINVAL.0;
     }
     let mut next = list;
+    // Messages and flushes take requests as they come: room alone would not end a list that goes round.
+    let mut posted = 0;
     // SAFETY: the program passes a valid list.
     while let Some(wr) = unsafe { next.as_ref() } {
-        // SAFETY: a valid request, with its list.
-        if let Err(errno) = unsafe { object.post_receive(wr) } {
+        // The first is looked at in any case: a queue pair may have no queue of its own.
+        let answer = if posted > 0 && posted >= object.cap.max_recv_wr {
+            Err(Errno::ENOMEM)
+        } else {
+            // SAFETY: a valid request, with its list.
+            unsafe { object.post_receive(wr) }
+        };
+        if let Err(errno) = answer {
             // SAFETY: as above.
             unsafe { *bad_wr = next };
             return errno.0;
         }
-        next = wr.next;
+        (posted, next) = (posted + 1, wr.next);
     }
     0
 }

@@ -4,7 +4,7 @@ use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use std::sync::Arc;
 
-use softrdma::device::{Device, EventQueue, SharedReceiveQueue, SrqInit, SrqType};
+use softrdma::device::{Device, EventQueue, LIMITS, SharedReceiveQueue, SrqInit, SrqType};
 
 use super::channel::Reported;
 use super::convert::{refused, rejected, sges};
@@ -33,7 +33,8 @@ unsafe impl Object for Srq {
     type Public = ibv_srq;
 }
 
-/// Posts receive requests; those before the one that failed are posted.
+/// Posts receive requests, ENOMEM for one that the queue has no room for, or of a list longer than any queue; those before
+/// the one that failed are posted.
 pub unsafe extern "C" fn post_srq_recv(
     srq: *mut ibv_srq,
     list: *mut ibv_recv_wr,
@@ -45,17 +46,20 @@ pub unsafe extern "C" fn post_srq_recv(
         return Errno::EINVAL.0;
     };
     let mut next = list;
+    // Messages take requests as they come: room alone would not end a list that goes round.
+    let mut left = LIMITS.max_srq_wr;
     // SAFETY: the program passes a valid list or null.
     while let Some(wr) = unsafe { next.as_ref() } {
         // SAFETY: a valid request, with its list.
-        if let Err(errno) = unsafe { object.post(wr) } {
+        let answer = if left == 0 { Err(Errno::ENOMEM) } else { unsafe { object.post(wr) } };
+        if let Err(errno) = answer {
             // SAFETY: the program's place for the answer.
             if let Some(bad_wr) = unsafe { bad_wr.as_mut() } {
                 *bad_wr = next;
             }
             return errno.0;
         }
-        next = wr.next;
+        (left, next) = (left - 1, wr.next);
     }
     0
 }

@@ -12,6 +12,7 @@ use super::super::copy::{BATCH, Cursor, Direction, NO_RANGE, Span};
 use super::super::error::{Error, Result};
 use super::super::segment::{Identity, Segment};
 use super::super::sys;
+use super::super::threads;
 use super::memory::{File, Stop, range};
 use super::{Failure, after};
 
@@ -126,7 +127,7 @@ pub fn direct_to_oneself() -> bool {
     let [from, to] = &mut bytes;
     let (from, to) = (range(std::ptr::from_mut(from) as u64, 1), range(std::ptr::from_mut(to) as u64, 1));
     // SAFETY: one byte of this function is copied to another.
-    unsafe { libc::process_vm_readv(libc::getpid(), to.as_ptr(), 1, from.as_ptr(), 1, 0) == 1 }
+    unsafe { libc::process_vm_readv(threads::own(), to.as_ptr(), 1, from.as_ptr(), 1, 0) == 1 }
 }
 
 #[cfg(test)]

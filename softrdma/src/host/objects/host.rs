@@ -200,22 +200,33 @@ impl Host {
 
     /// Rings; `false` when the bell is there and cannot be reached.
     pub(super) fn ring_bell(&self, number: Option<u32>) -> bool {
-        let Some(number) = number else { return true };
+        number.is_none_or(|number| self.with_bell(number, Rope::ring).is_ok())
+    }
+
+    /// Finds the bell of a completion queue before it is rung, so that it is within reach when no descriptor is left.
+    ///
+    /// # Errors
+    /// It cannot be reached.
+    pub fn find_bell(&self, cq: u32) -> crate::host::Result<()> {
+        let bell = self.layout(Object::Cq(cq)).and_then(|layout| layout.shape.bell);
+        bell.map_or(Ok(()), |number| self.with_bell(number, |_| {}))
+    }
+
+    fn with_bell(&self, number: u32, act: impl FnOnce(&Rope)) -> crate::host::Result<()> {
         let mut ropes = self.ropes.lock().unwrap_or_else(|e| e.into_inner());
-        // One that is not found now is looked for again: descriptors may have run out.
-        if !ropes.contains_key(&number)
-            && let Ok(rope) = Rope::find(self.me.folder(), self.owner(), number)
-        {
-            // Bells come and go, and nobody tells: those that are still there are found again.
-            if ropes.len() >= ROPES {
-                ropes.clear();
-            }
-            ropes.insert(number, rope);
+        if let Some(rope) = ropes.get(&number) {
+            act(rope);
+            return Ok(());
         }
-        ropes.get(&number).is_some_and(|rope| {
-            rope.ring();
-            true
-        })
+        // One that is not found now is looked for again: descriptors may have run out.
+        let rope = Rope::find(self.me.folder(), self.owner(), number)?;
+        act(&rope);
+        // Bells come and go, and nobody tells: those that are still there are found again.
+        if ropes.len() >= ROPES {
+            ropes.clear();
+        }
+        ropes.insert(number, rope);
+        Ok(())
     }
 }
 

@@ -101,3 +101,87 @@ fn a_list_is_posted_up_to_the_request_that_is_refused() {
         destroy_qps(&[c]);
     }
 }
+
+/// What a list that goes round comes to, and which request was refused.
+fn go_round(room: &Room, qp: *mut ibv_qp, list: &mut [ibv_send_wr]) -> (c_int, *mut ibv_send_wr) {
+    let first = list.as_mut_ptr();
+    for (at, wr) in list.iter_mut().enumerate() {
+        // SAFETY: within the list.
+        wr.next = unsafe { first.add((at + 1) % 3) };
+    }
+    let mut bad = null_mut();
+    // SAFETY: plain system call, which ends a test that would never end; a live queue pair and a valid list.
+    let answer = unsafe {
+        libc::alarm(60);
+        let answer = room.ops().post_send.unwrap()(qp, first, &mut bad);
+        libc::alarm(0);
+        answer
+    };
+    (answer, bad)
+}
+
+#[test]
+fn a_list_that_goes_round_ends_when_the_send_queue_is_full() {
+    let room = Room::new();
+    for flags in [0, IBV_SEND_SIGNALED as u32] {
+        let pair = room.pair(IBV_QPT_RC);
+        let mut piece = room.piece(0, 8);
+        let mut list = [0, 1, 2].map(|n| send_wr(n, IBV_WR_RDMA_WRITE, &mut piece));
+        for wr in &mut list {
+            (wr.wr.rdma, wr.send_flags) = (room.remote(2048), flags);
+        }
+        // 16 are done, the 17th has no place.
+        assert_eq!(go_round(&room, pair.a, &mut list), (libc::ENOMEM, &raw mut list[16 % 3]));
+        let done = core::iter::from_fn(|| room.poll(pair.cq)).count();
+        assert_eq!(done, if flags == 0 { 0 } else { 16 });
+        // In the error state each is flushed, and a queue of few completions overruns.
+        break_it(pair.b);
+        let (answer, _) = go_round(&room, pair.b, &mut list);
+        assert_eq!(answer, libc::ENOMEM);
+        assert_eq!(core::iter::from_fn(|| room.poll(pair.cq)).count(), 16);
+    }
+    // SAFETY: an open context.
+    let small = unsafe { api::cq::ibv_create_cq(room.context, 4, null_mut(), null_mut(), 0) };
+    let (qp, other) = (room.qp(IBV_QPT_RC, small), room.qp(IBV_QPT_RC, small));
+    room.connect(qp, other);
+    break_it(qp);
+    let mut piece = room.piece(0, 8);
+    let mut list = [0, 1, 2].map(|n| send_wr(n, IBV_WR_RDMA_WRITE, &mut piece));
+    assert_eq!(go_round(&room, qp, &mut list).0, libc::ENOMEM);
+    destroy_qps(&[qp, other]);
+    destroy_cq(small);
+}
+
+/// Puts a queue pair into the error state.
+fn break_it(qp: *mut ibv_qp) {
+    // SAFETY: plain C data; a live queue pair.
+    unsafe {
+        let mut attr: ibv_qp_attr = zeroed();
+        attr.qp_state = IBV_QPS_ERR as u32;
+        assert_eq!(api::qp::ibv_modify_qp(qp, &mut attr, IBV_QP_STATE as c_int), 0);
+    }
+}
+
+#[test]
+fn a_list_that_goes_round_ends_when_the_receive_queue_is_full() {
+    let room = Room::new();
+    let pair = room.pair(IBV_QPT_RC);
+    let mut piece = room.piece(1024, 64);
+    let mut wr = ibv_recv_wr { wr_id: 1, next: null_mut(), sg_list: &mut piece, num_sge: 1 };
+    wr.next = &mut wr;
+    let mut post = |qp| {
+        let mut bad = null_mut();
+        // SAFETY: plain system call, which ends a test that would never end; a live queue pair and a valid list.
+        unsafe {
+            libc::alarm(60);
+            let answer = room.ops().post_recv.unwrap()(qp, &mut wr, &mut bad);
+            libc::alarm(0);
+            assert_eq!((answer, bad), (libc::ENOMEM, &raw mut wr));
+        }
+        core::iter::from_fn(|| room.poll(pair.cq)).count()
+    };
+    assert_eq!(post(pair.b), 0);
+    // In the error state each is flushed at once.
+    break_it(pair.a);
+    assert_eq!(post(pair.a), 16);
+}
