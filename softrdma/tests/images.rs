@@ -238,12 +238,12 @@ fn stopped(replaced: bool) {
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
             let (me, peer) = folder.stranger();
             let image = peer.image().expect("the kernel copies between processes here");
-            let pin = Table::of(&peer).pin(rkey as u32, me.owner(), &*me).unwrap();
+            let (entry, _pin) = Table::of(&peer).pin(rkey as u32, me.owner(), &*me).unwrap();
             // SAFETY: stops this process.
             unsafe { libc::raise(libc::SIGSTOP) };
             let mut mine = vec![7u8; 5000];
             let here = [Span { addr: mine.as_mut_ptr() as u64, len: 5000 }];
-            let there = [Span { addr: pin.entry.translate(PLACE + 100), len: 5000 }];
+            let there = [Span { addr: entry.translate(PLACE + 100), len: 5000 }];
             // SAFETY: what is overwritten is `mine`, or memory of another process that was registered for this.
             let moved = unsafe { transfer(&image, direction, &here, &there) };
             assert_eq!(moved, Err(Fault::Replaced));
