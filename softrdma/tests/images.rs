@@ -1,8 +1,9 @@
-//! Whose memory it is: a peer's process runs another program, its process id is given out again, it deregisters memory under
-//! a sender that was stopped, and a third process writes where it should not. Each time memory that was not registered for
-//! it keeps what it holds.
+//! Whose memory it is: a peer's process runs another program, its process id is given out again, it deregisters
+//! memory under a sender that was stopped, and a third process writes where it should not. Each time memory
+//! that was not registered for it keeps what it holds.
 //!
-//! A program of its own, since some of its processes start it anew: without a harness, by the names in [`TESTS`].
+//! A program of its own, since some of its processes start it anew: without a harness, by the names in
+//! [`TESTS`].
 
 #[path = "device/common.rs"]
 #[allow(dead_code, reason = "a part of it is needed here")]
@@ -117,8 +118,8 @@ fn reuse(_: i32) {
 
 /// A child with this process id.
 fn child_with(pid: libc::pid_t, run: impl FnOnce()) {
-    // SAFETY: clone_args is a struct of integers, for which all zeroes is a value; the kernel reads it and `pid`. The child is
-    // as that of a fork, and this program has one thread.
+    // SAFETY: clone_args is a struct of integers, for which all zeroes is a value; the kernel reads it and
+    // `pid`. The child is as that of a fork, and this program has one thread.
     let child = unsafe {
         let mut arguments: libc::clone_args = std::mem::zeroed();
         arguments.exit_signal = libc::SIGCHLD as u64;
@@ -178,7 +179,8 @@ fn write_on(end: &End, rkey: u32, mut each: impl FnMut(u64)) -> u64 {
     }
 }
 
-/// A target whose process runs another program from one moment to the next, or whose number goes to another process.
+/// A target whose process runs another program from one moment to the next, or whose number goes to another
+/// process.
 fn replaced_by(other: fn(i32), anew: bool) {
     for round in 0..5 {
         let (folder, words) = (Folder::new(), Words::new());
@@ -213,8 +215,8 @@ fn replaced_by(other: fn(i32), anew: bool) {
     }
 }
 
-/// A sender that is stopped when it has looked everything up, and goes on when the target has another program, or has
-/// deregistered the memory.
+/// A sender that is stopped when it has looked everything up, and goes on when the target has another program,
+/// or has deregistered the memory.
 fn stopped(replaced: bool) {
     for direction in [Direction::Write, Direction::Read] {
         let (folder, words) = (Folder::new(), Words::new());
@@ -238,12 +240,12 @@ fn stopped(replaced: bool) {
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
             let (me, peer) = folder.stranger();
             let image = peer.image().expect("the kernel copies between processes here");
-            let pin = Table::of(&peer).pin(rkey as u32, me.owner(), &*me).unwrap();
+            let (entry, _pin) = Table::of(&peer).pin(rkey as u32, me.owner(), &*me).unwrap();
             // SAFETY: stops this process.
             unsafe { libc::raise(libc::SIGSTOP) };
             let mut mine = vec![7u8; 5000];
             let here = [Span { addr: mine.as_mut_ptr() as u64, len: 5000 }];
-            let there = [Span { addr: pin.entry.translate(PLACE + 100), len: 5000 }];
+            let there = [Span { addr: entry.translate(PLACE + 100), len: 5000 }];
             // SAFETY: what is overwritten is `mine`, or memory of another process that was registered for this.
             let moved = unsafe { transfer(&image, direction, &here, &there) };
             assert_eq!(moved, Err(Fault::Replaced));
@@ -346,7 +348,8 @@ fn third() {
     }
 }
 
-/// A process moves its identity page again and again: others who write to memory that it still has registered notice nothing.
+/// A process moves its identity page again and again: others who write to memory that it still has registered
+/// notice nothing.
 fn others_go_on() {
     let (folder, words) = (Folder::new(), Words::new());
     // SAFETY: this program has one thread; the child never returns.

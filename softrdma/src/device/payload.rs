@@ -290,6 +290,7 @@ enum Kept<'a> {
 }
 
 /// Looks a key of the target up and keeps its memory in place while the answer lives.
+#[inline]
 pub(super) fn pin<'a>(site: &'a Site, remote: &'a Remote, key: u32) -> Result<Use<'a>, Lookup> {
     // First the image, then the key: an owner that waits no longer makes the image useless after it ended the key.
     let image = remote.direct();
@@ -305,7 +306,7 @@ pub(super) fn pin<'a>(site: &'a Site, remote: &'a Remote, key: u32) -> Result<Us
                 tries += 1;
                 std::thread::yield_now();
             }
-            other => return other.map(|pin| Use { entry: pin.entry, image, _kept: Kept::Peer(pin) }),
+            other => return other.map(|(entry, pin)| Use { entry, image, _kept: Kept::Peer(pin) }),
         }
     }
 }

@@ -81,6 +81,7 @@ impl Site {
         // Before others see the process and find out what they may.
         let likely = copying.prepare() || config.group.is_some();
         let segment = Arc::new(Segment::create(Arc::new(Folder::open(config)?))?);
+        let likely = likely || !segment.is_reachable();
         let objects = Objects::new(segment.clone())?;
         let keys = Arc::new(Keys::new(segment.clone())?);
         let ferry = Ferry::new(segment.clone());

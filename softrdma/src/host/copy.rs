@@ -422,6 +422,15 @@ mod tests {
 
     #[test]
     fn whose_memory_failed() {
+        let dir = TestDir::new("fault");
+        let a = Segment::create(dir.folder()).unwrap();
+        let peer = Peer::open(a.folder(), a.owner().slot()).unwrap();
+        for image in [Image::own(), peer.image().unwrap()] {
+            failures(&image);
+        }
+    }
+
+    fn failures(image: &Image) {
         let (page, at) = edge();
         let bad = [Span { addr: at + 4000, len: 200 }];
         let mut buffer = vec![7u8; 200];
@@ -431,10 +440,10 @@ mod tests {
         for bad in [&bad, &unmapped, &outside] {
             // SAFETY: what is written is `buffer` or the beginning of `page`.
             unsafe {
-                assert_eq!(transfer(&Image::own(), Direction::Write, &good, bad), Err(Fault::Remote));
-                assert_eq!(transfer(&Image::own(), Direction::Read, &good, bad), Err(Fault::Remote));
-                assert_eq!(transfer(&Image::own(), Direction::Write, bad, &good), Err(Fault::Local));
-                assert_eq!(transfer(&Image::own(), Direction::Read, bad, &good), Err(Fault::Local));
+                assert_eq!(transfer(image, Direction::Write, &good, bad), Err(Fault::Remote));
+                assert_eq!(transfer(image, Direction::Read, &good, bad), Err(Fault::Remote));
+                assert_eq!(transfer(image, Direction::Write, bad, &good), Err(Fault::Local));
+                assert_eq!(transfer(image, Direction::Read, bad, &good), Err(Fault::Local));
             }
         }
         // Memory that may be read but not written.
@@ -442,9 +451,9 @@ mod tests {
         unsafe {
             assert_eq!(libc::mprotect(page.cast(), 4096, libc::PROT_READ), 0);
             let page = [Span { addr: at, len: 200 }];
-            assert_eq!(transfer(&Image::own(), Direction::Write, &page, &good), Ok(()));
-            assert_eq!(transfer(&Image::own(), Direction::Write, &good, &page), Err(Fault::Remote));
-            assert_eq!(transfer(&Image::own(), Direction::Read, &page, &good), Err(Fault::Local));
+            assert_eq!(transfer(image, Direction::Write, &page, &good), Ok(()));
+            assert_eq!(transfer(image, Direction::Write, &good, &page), Err(Fault::Remote));
+            assert_eq!(transfer(image, Direction::Read, &page, &good), Err(Fault::Local));
             libc::munmap(at as *mut libc::c_void, 8192);
         }
     }

@@ -152,13 +152,12 @@ fn place(memory: &Memory, table: u64, key: u32) -> Option<&[AtomicU64]> {
 /// Copies an entry.
 #[inline]
 fn read<W: Word>(words: &[W], key: u32) -> std::result::Result<Entry, Lookup> {
+    let words: &[W; ENTRY_WORDS] = words.first_chunk().ok_or(Lookup::NoKey)?;
     for _ in 0..LOOKS {
         let first = words[0].load(Ordering::Acquire);
         if first & 1 == 0 {
-            let mut copy = [first, 0, 0, 0, 0, 0];
-            for (to, from) in copy.iter_mut().zip(words).skip(1) {
-                *to = from.load(Ordering::Relaxed);
-            }
+            let word = |n: usize| words[n].load(Ordering::Relaxed);
+            let copy = [first, word(1), word(2), word(3), word(4), word(5)];
             let ended = words[ENDED].load(Ordering::Relaxed);
             W::fence(Ordering::Acquire);
             if words[0].load(Ordering::Relaxed) == first {
@@ -251,17 +250,18 @@ impl<'a> Table<'a> {
         is_window
     }
 
-    /// Pins a key's entry.
-    pub fn pin(&self, key: u32, me: Owner, liveness: &impl Liveness) -> std::result::Result<Pin<'a>, Lookup> {
+    /// Pins a key's entry: the entry as it is then, and what keeps it in use.
+    #[inline]
+    pub fn pin(
+        &self,
+        key: u32,
+        me: Owner,
+        liveness: &impl Liveness,
+    ) -> std::result::Result<(Entry, Pin<'a>), Lookup> {
         let words = take_pin(self.memory, self.at, me, liveness)?;
+        let pin = Pin { words, me };
         announce(words, key);
-        match self.lookup(key) {
-            Ok(entry) => Ok(Pin { words, me, entry }),
-            Err(e) => {
-                unpin(words, me);
-                Err(e)
-            }
-        }
+        self.lookup(key).map(|entry| (entry, pin))
     }
 }
 
@@ -274,10 +274,8 @@ fn sealed_at(key: u32) -> Option<u64> {
 /// An entry in use by this process: the owner waits for it before it lets the memory go.
 #[derive(Debug)]
 pub struct Pin<'a> {
-    words: &'a [AtomicU64],
+    words: &'a [AtomicU64; 2],
     me: Owner,
-    /// The entry, as it was when it was pinned.
-    pub entry: Entry,
 }
 
 /// Takes one of the owner's pins.
@@ -286,14 +284,15 @@ fn take_pin<'a>(
     table: u64,
     me: Owner,
     liveness: &impl Liveness,
-) -> std::result::Result<&'a [AtomicU64], Lookup> {
+) -> std::result::Result<&'a [AtomicU64; 2], Lookup> {
     let pins =
         (table != 0).then(|| memory.words(table, 2 * PINS)).and_then(Result::ok).ok_or(Lookup::NoKey)?;
     // Processes start at different places; threads of one find the next one free.
     let start = usize::from(me.slot()) % PINS;
     for patient in [false, true] {
         for i in 0..PINS {
-            let words = &pins[2 * ((start + i) % PINS)..][..2];
+            let Some(words) = pins[2 * ((start + i) % PINS)..].first_chunk() else { continue };
+            let words: &[AtomicU64; 2] = words;
             let seen = words[0].load(Ordering::Relaxed);
             let free = seen == 0 || (patient && Owner::from_word(seen).is_none_or(|o| !liveness.lives(o)));
             if free
@@ -320,14 +319,10 @@ fn in_use<W: Word>(pin: &[W], key: u32) -> Option<u64> {
     (owner != 0 && pin[1].load(Ordering::Acquire) == u64::from(key)).then_some(owner)
 }
 
-fn unpin(words: &[AtomicU64], me: Owner) {
-    words[1].store(0, Ordering::Release);
-    let _ = words[0].compare_exchange(me.word(), 0, Ordering::Release, Ordering::Relaxed);
-}
-
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
-        unpin(self.words, self.me);
+        self.words[1].store(0, Ordering::Release);
+        let _ = self.words[0].compare_exchange(self.me.word(), 0, Ordering::Release, Ordering::Relaxed);
     }
 }
 
@@ -900,7 +895,8 @@ mod tests {
         let other = Segment::create(me.folder().clone()).unwrap();
         let key = keys.add(&entry(1)).unwrap();
         let held = Table::shared(&me).pin(key, other.owner(), &*me).unwrap();
-        assert_eq!(held.entry, entry(1));
+        let (seen, held) = held;
+        assert_eq!(seen, entry(1));
         assert_eq!(keys.remove(key, &*me, Duration::from_millis(30)), Ok(false));
         assert!(matches!(Table::shared(&me).pin(key, other.owner(), &*me), Err(Lookup::NoKey)));
         drop(held);

@@ -5,7 +5,8 @@
 //! file are allocated, so touching them cannot fail.
 //!
 //! Limit: whoever may write the file may also shorten it, and then the next access is a SIGBUS. In a user's own folder
-//! that is the user, who may kill the process anyway; in a group's folder members must trust each other that far.
+//! that is the user, who may kill the process anyway; in a group's folder members must trust each other that far. Sealed
+//! memory (`sealed`) cannot be shortened.
 
 use std::os::fd::RawFd;
 use std::ptr::NonNull;

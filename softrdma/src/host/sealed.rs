@@ -1,8 +1,8 @@
 //! Memory of a process that nobody else can write or shorten: what peers go by who reach its memory directly.
 //!
-//! A segment may be written by every process that may open its file. What decides where the kernel copies to stands here
-//! instead, in a memfd that its owner mapped before it was sealed: from then on the kernel lets nobody map it for writing,
-//! write to it, or cut it. Byte offsets, in native byte order:
+//! A segment may be written by every process that may open its file. What decides where the kernel copies to
+//! stands here instead, in a memfd that its owner mapped before it was sealed: from then on the kernel lets
+//! nobody map it for writing, write to it, or cut it. Byte offsets, in native byte order:
 //!
 //! | offset | size | meaning |
 //! |---|---|---|
@@ -13,18 +13,20 @@
 //! | 32 | 8 | the word that stands there |
 //! | 4096 | | entries of memory keys by their index ([`super::keys`]) |
 //!
-//! A peer finds it as `/proc/PID/fd/N`, which it may open when it may read the owner's memory. The process id is that of
-//! the record lock on the segment, so it comes from the kernel; N comes from the segment, so anybody may have written it. The
-//! owner has a record lock on the memfd, too: a memfd that is sealed and locked by this process is this process's own.
+//! A peer finds it as `/proc/PID/fd/N`, which it may open when it may read the owner's memory. The process id
+//! is that of the record lock on the segment, so it comes from the kernel; N comes from the segment, so anybody
+//! may have written it. The owner has a record lock on the memfd, too: a memfd that is sealed and locked by
+//! this process is this process's own.
 //!
 //! # The identity page
-//! A process id says nothing about what runs under it: `execve` keeps it and exchanges the memory, and a dead process's
-//! number is given out again. So each process has a page of private memory at a random address where no other program has
-//! one, and every copy goes to or from this page first ([`super::copy`]): the kernel carries a copy out on the memory of one
-//! program, range by range in order, and ends it at the first range that is not there. Children of a fork do not get the page.
+//! A process id says nothing about what runs under it: `execve` keeps it and exchanges the memory, and a dead
+//! process's number is given out again. So each process has a page of private memory at a random address where
+//! no other program has one, and every copy goes to or from this page first ([`super::copy`]): the kernel
+//! carries a copy out on the memory of one program, range by range in order, and ends it at the first range
+//! that is not there. Children of a fork do not get the page.
 //!
-//! To move the page ends every copy that was prepared before ([`Sealed::revoke`]), also those of processes that were stopped
-//! over it, whenever they go on.
+//! To move the page ends every copy that was prepared before ([`Sealed::revoke`]), also those of processes that
+//! were stopped over it, whenever they go on.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -134,8 +136,9 @@ impl Sealed {
         if (self.memory.refresh(self.number())? as u64) < len { Err(Error::NoMemory) } else { Ok(()) }
     }
 
-    /// Moves the identity page: the kernel refuses all copies from here on that peers prepared before. One that the kernel is
-    /// just carrying out goes on. Without memory for a new page nobody reaches this process directly any more.
+    /// Moves the identity page: the kernel refuses all copies from here on that peers prepared before. One that
+    /// the kernel is just carrying out goes on. Without memory for a new page nobody reaches this process
+    /// directly any more.
     pub(crate) fn revoke(&self) {
         let mut page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
         let (Ok(at), Ok(word)) = (self.memory.u64(AT_PAGE), self.memory.u64(AT_WORD)) else { return };
@@ -162,8 +165,8 @@ struct Page {
 
 /// Bytes of the page; its address is a multiple of it on every machine.
 const PAGE: usize = 64 << 10;
-/// Where addresses are chosen: as far as possible from what systems, language runtimes and sanitizers map, first on machines
-/// with 47 bits of address space or more, then on those with 39.
+/// Where addresses are chosen: as far as possible from what systems, language runtimes and sanitizers map,
+/// first on machines with 47 bits of address space or more, then on those with 39.
 const RANGES: [(u64, u64); 2] = [(1 << 44, 1 << 46), (1 << 37, 1 << 37)];
 const ATTEMPTS: usize = 16;
 
@@ -174,8 +177,8 @@ impl Page {
         for (first, size) in RANGES {
             for _ in 0..ATTEMPTS {
                 let wish = (first + sys::random()? % size) & !(PAGE as u64 - 1);
-                // SAFETY: MAP_FIXED_NOREPLACE replaces no mapping, and kernels that do not know it take the address for a
-                // wish.
+                // SAFETY: MAP_FIXED_NOREPLACE replaces no mapping, and kernels that do not know it take the
+                // address for a wish.
                 let p = unsafe {
                     libc::mmap(
                         std::ptr::without_provenance_mut(wish as usize),

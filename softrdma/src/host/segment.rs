@@ -126,6 +126,11 @@ impl Segment {
         &self.memory
     }
 
+    /// Whether peers can reach this process's memory directly, as far as this process decides.
+    pub fn is_reachable(&self) -> bool {
+        self.sealed.is_some()
+    }
+
     /// What peers go by who reach this process's memory directly; `None` where the system has no such thing.
     pub(crate) fn sealed(&self) -> Option<&Sealed> {
         self.sealed.as_ref()
@@ -327,7 +332,8 @@ impl Peer {
     /// Maps the segment of the living process in `slot`. For the own slot, which costs a descriptor that stays open
     /// until the process ends, better use [`Segment`] itself.
     ///
-    /// Errors: [`Error::Gone`] when nobody alive is there, [`Error::Corrupt`] when the file is no segment.
+    /// Errors: [`Error::Gone`] when nobody alive is there, [`Error::Corrupt`] when the file is no segment, and those of the
+    /// system when descriptors or memory have run out.
     pub fn open(folder: &Folder, slot: u16) -> Result<Self> {
         if slot >= super::lock::SLOTS {
             return Err(Error::OutOfBounds);
@@ -357,7 +363,13 @@ impl Peer {
             .ok_or(Error::Corrupt("signature"))?;
         let number = memory.u64(AT_SEALED)?.load(Ordering::Relaxed).checked_sub(1);
         let number = number.and_then(|number| RawFd::try_from(number).ok()).filter(|_| pid > 0);
-        let sealed = number.and_then(|number| View::open(pid, number, owner).ok());
+        let sealed = match number.map(|number| View::open(pid, number, owner)) {
+            Some(Ok(sealed)) => Some(sealed),
+            // It is there and cannot be had just now.
+            Some(Err(e)) if matches!(e.errno(), libc::EMFILE | libc::ENFILE | libc::ENOMEM) => return Err(e),
+            // Not for this process, or a lie: the way through shared memory is left.
+            Some(Err(_)) | None => None,
+        };
         let identity = Identity::of(&file.stat);
         Ok(Peer { memory, file, identity, owner, sealed, pid: pid.into(), confirmed: confirmed.into() })
     }
@@ -645,6 +657,26 @@ mod tests {
             // SAFETY: reads the struct given.
             unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) };
             a.alloc(1 << 20, 64) == Err(Error::NoMemory) && a.alloc(64 << 10, 64).is_ok()
+        });
+        assert_eq!(status, 0);
+    }
+
+    #[test]
+    fn descriptors_that_run_out_close_no_way_for_good() {
+        let dir = TestDir::new("segment");
+        let a = Segment::create(dir.folder()).unwrap();
+        let status = in_child(|| {
+            let limit = libc::rlimit { rlim_cur: 128, rlim_max: 128 };
+            // SAFETY: reads the struct given.
+            unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
+            let mut all: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+            // For the segment, for a look at the sealed memory, and for the sealed memory itself.
+            for _ in 0..3 {
+                let opened = Peer::open(a.folder(), 0);
+                assert_eq!(opened.err().map(Error::errno), Some(libc::EMFILE));
+                all.pop();
+            }
+            Peer::open(a.folder(), 0).is_ok_and(|peer| peer.image().is_some())
         });
         assert_eq!(status, 0);
     }
