@@ -10,6 +10,7 @@
 //! | [`slot`] | names in it: claimed by the living, taken from the dead |
 //! | `liveness` | who lives: a record lock that the kernel drops at any death |
 //! | `fork` | how a forked child notices that it is another process |
+//! | `descriptor` | descriptors that the program may have closed and given to other files |
 //! | [`segment`] | the own segment, growing without ever failing at an access; a peer's segment |
 //! | [`memory`], [`alloc`] | checked access to a mapped segment; which parts of the own one are in use |
 //! | [`lock`] | locks that survive their owner's death |
@@ -38,6 +39,7 @@ pub mod alloc;
 pub mod atomics;
 pub mod bell;
 pub mod copy;
+mod descriptor;
 pub mod error;
 pub mod ferry;
 pub mod folder;
