@@ -5,8 +5,8 @@
 //! else ever locks that byte, so a file with a free byte 0 is dead for ever.
 //!
 //! POSIX gives record locks one trap: they are lost when the process closes *any* descriptor of the file. A process
-//! therefore must not close a second descriptor of its own file: [`OwnFiles`] knows them, and [`PeerFile`] keeps such
-//! a descriptor open instead. A program that closes descriptors it does not own loses the lock and counts as dead.
+//! therefore must not close a second descriptor of its own file: [`OwnFiles`] knows them, [`PeerFile::own`] does without
+//! one, and [`PeerFile`] keeps it open where there is one after all. A program that closes descriptors it does not own loses the lock and counts as dead.
 
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 
@@ -117,8 +117,17 @@ impl PeerFile {
         Ok(PeerFile { fd: Some(fd), stat, own })
     }
 
+    /// This process's own file, which `stat` tells: not opened again.
+    pub(crate) fn own(stat: libc::stat) -> Self {
+        PeerFile { fd: None, stat, own: true }
+    }
+
+    /// The descriptor; -1 for an own file that this process has no more.
     pub(crate) fn raw(&self) -> RawFd {
-        self.fd.as_ref().map_or(-1, |fd| fd.as_raw_fd())
+        match &self.fd {
+            Some(fd) => fd.as_raw_fd(),
+            None => OwnFiles::descriptor(&self.stat).unwrap_or(-1),
+        }
     }
 
     /// The living process behind the file; this process's own id for its own file.
@@ -133,10 +142,11 @@ impl PeerFile {
 
 impl Drop for PeerFile {
     fn drop(&mut self) {
-        if self.own
-            && let Some(fd) = self.fd.take()
+        let file = (self.stat.st_dev, self.stat.st_ino);
+        if let Some(fd) = self.fd.take()
+            && (self.own || sys::stat(fd.as_raw_fd()).is_ok_and(|now| (now.st_dev, now.st_ino) != file))
         {
-            // Closing it would drop the declaration of life.
+            // Closing it would drop the declaration of life, or the program closed it and has another file there.
             let _ = fd.into_raw_fd();
         }
     }

@@ -311,21 +311,19 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Maps the segment of the living process in `slot`. For the own slot, which costs a descriptor that stays open
-    /// until the process ends, better use [`Segment`] itself.
+    /// Maps the segment of the living process in `slot`, which may be this process's own.
     ///
     /// Errors: [`Error::Gone`] when nobody alive is there, [`Error::Corrupt`] when the file is no segment.
     pub fn open(folder: &Folder, slot: u16) -> Result<Self> {
         if slot >= super::lock::SLOTS {
             return Err(Error::OutOfBounds);
         }
-        let file = match folder.open_file(&slot::file_name(slot), 0) {
-            Ok(fd) => PeerFile::new(fd)?,
+        let file = match slot::open_peer(folder, &slot::file_name(slot)) {
             Err(Error::Os { errno: libc::ENOENT, .. }) => return Err(Error::Gone),
-            Err(e) => return Err(e),
+            other => other?,
         };
-        if file.stat.st_mode & libc::S_IFMT != libc::S_IFREG {
-            return Err(Error::Corrupt("not a file"));
+        if file.stat.st_nlink > 1 {
+            return Err(Error::Corrupt("a file with two names"));
         }
         let Some(pid) = file.owner()? else { return Err(Error::Gone) };
         let confirmed = sys::coarse_now();
