@@ -195,15 +195,13 @@ fn a_descriptor_that_means_a_file_of_the_program_now_is_left_alone() {
         bell.silence();
         assert_eq!(bell.waiting(), 0);
         assert!(Rope::find(&folder, me.owner(), number).is_err());
-        drop((rope, bell));
-        drop(folder);
+        assert_eq!(me.alloc(1 << 20, 64), Err(Error::Gone));
+        drop((rope, bell, me, folder));
         for (n, mut file) in files.into_iter().enumerate() {
             let mut text = String::new();
             std::io::Read::read_to_string(&mut file, &mut text).expect("it is open, and nobody closed it");
             assert_eq!(text, "the program's", "and nobody read from it, or wrote to it");
             assert_eq!(std::fs::read_to_string(at(n)).unwrap(), text);
         }
-        // The claim goes with the process.
-        std::mem::forget(me);
     });
 }

@@ -164,8 +164,9 @@ impl Segment {
         let reserved = self.memory.reserved() as u64;
         let needed = needed.filter(|needed| *needed <= reserved).ok_or(Error::NoMemory)?;
         let target = needed.next_multiple_of(GROWTH).min(reserved);
-        let file = self.file.as_ref().ok_or(Error::Gone)?.as_raw_fd();
         if target > end {
+            let file = self.file.as_ref().map(AsRawFd::as_raw_fd).filter(|fd| self.identity.is(*fd));
+            let file = file.ok_or(Error::Gone)?;
             sys::allocate(file, end, target - end)?;
             if (self.memory.refresh(file)? as u64) < target {
                 return Err(Error::Corrupt("own segment shortened"));
@@ -234,6 +235,12 @@ impl Drop for Segment {
         {
             slot::release(&self.folder, self.owner, file);
         }
+        // What has its number by now is the program's.
+        if let Some(file) = self.file.take()
+            && !self.identity.is(file.as_raw_fd())
+        {
+            std::mem::forget(file);
+        }
     }
 }
 
@@ -267,13 +274,18 @@ impl Identity {
         Identity { file: (stat.st_dev, stat.st_ino), confirmed: AtomicU64::new(0) }
     }
 
+    /// Whether the descriptor means the file now.
+    pub(crate) fn is(&self, fd: RawFd) -> bool {
+        sys::stat(fd).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == self.file)
+    }
+
     /// The descriptor when it still means the file: looked at now before anything is written to it, else within the last
     /// 100 ms. Also none when the process may not write files of `len` bytes: then the kernel would send SIGXFSZ.
     pub(crate) fn check(&self, fd: RawFd, writes: bool, len: u64) -> Option<RawFd> {
         let now = sys::coarse_now();
         let old = now.wrapping_sub(self.confirmed.load(Ordering::Relaxed)) >= BELIEVED;
         if writes || old {
-            sys::stat(fd).ok().filter(|stat| (stat.st_dev, stat.st_ino) == self.file)?;
+            self.is(fd).then_some(())?;
         }
         if old {
             (sys::file_limit() >= len).then_some(())?;
