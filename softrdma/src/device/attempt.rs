@@ -18,7 +18,7 @@ use crate::core::shared::{Memory as _, Object, QpWord, Word};
 use crate::core::transport::{LockError, Operation as Locks, Transport as _, run};
 use crate::core::verbs::{Access, Opcode, QpState, QpType, Status};
 use crate::host::atomics::Operation;
-use crate::host::ferry::{Piece, Purpose};
+use crate::host::ferry::{Origin, Piece, Purpose};
 use crate::host::keys::{self, Entry, Lookup};
 use crate::host::objects::{Held, LOCK_LIMIT, View};
 
@@ -244,11 +244,22 @@ impl Call<'_> {
         payload: &Payload,
         entry: Option<&Entry>,
     ) -> Result<(), MoveError> {
+        let Call { incoming, wr, .. } = self;
+        let (src_qp, srq_num) = (incoming.src_qp, wr.srq_num);
+        let origin = Origin { qp_num: target.qp_num, src_qp, srq_num, wr_id: 0 };
         let memory = match payload {
             Payload::Receive(receive) => {
                 let header = if target.qp_type == QpType::Ud { GRH_BYTES } else { 0 };
                 let used = self.incoming.length + header;
-                return payload::into_receive(self.site, remote, self.wr, target.receive_pd, receive, used);
+                return payload::into_receive(
+                    self.site,
+                    remote,
+                    wr,
+                    origin,
+                    target.receive_pd,
+                    receive,
+                    used,
+                );
             }
             Payload::Remote(memory) => memory,
         };
@@ -257,7 +268,7 @@ impl Call<'_> {
             Piece { key: self.rkey, addr: entry.translate(self.incoming.addr), len: self.incoming.length };
         let copy = |purpose| {
             payload::with_local(self.site, self.wr, |here| {
-                payload::transfer(self.site, remote, purpose, here, &[piece])
+                payload::transfer(self.site, remote, origin, purpose, here, &[piece])
             })
         };
         match memory {
@@ -272,14 +283,14 @@ impl Call<'_> {
                     Opcode::CmpAndSwp => Operation::CompareSwap { compare: compare_add, swap },
                     _ => Operation::FetchAdd(compare_add),
                 };
-                let before = payload::atomic(self.site, remote, piece, operation)?;
+                let before = payload::atomic(self.site, remote, origin, piece, operation)?;
                 let Data::Sges(sges) = self.wr.data else { return Err(MoveError::Sender) };
                 payload::answer(self.site, sges, before)
             }
             Memory::AtomicWrite => {
                 let value = self.payload.and_then(|bytes| bytes.try_into().ok()).ok_or(MoveError::Sender)?;
                 let operation = Operation::Write(u64::from_ne_bytes(value));
-                payload::atomic(self.site, remote, piece, operation).map(|_| ())
+                payload::atomic(self.site, remote, origin, piece, operation).map(|_| ())
             }
         }
     }

@@ -16,6 +16,7 @@ use crate::host::memory::Memory;
 use crate::host::objects::{Held, Host, Shape};
 
 use super::attempt::complete;
+use super::books::{Books, Landing};
 use super::site::place_of;
 use super::{Channel, Device, Error, EventQueue, LIMITS, Result, busy};
 
@@ -206,11 +207,21 @@ impl CompletionQueue {
             *value = word.load(Ordering::Relaxed);
         }
         let (mut completion, bytes) = Completion::unpack(&head)?;
+        let mut landing = None;
+        if let Some(books) = &self.device.site.books {
+            landing = Some(books.completed(&mut completion, bytes)?);
+        }
         if completion.opcode < WcOpcode::Recv {
             self.device.polled(completion.qp_num);
         } else if bytes > 0 {
             let payload = words.get(HEAD_WORDS as usize..).filter(|payload| bytes <= 8 * payload.len())?;
-            if self.place(completion.qp_num, head[6], head[2] as u32, payload, bytes).is_none() {
+            let placed = match landing {
+                None => self.place(completion.qp_num, head[6], head[2] as u32, payload, bytes),
+                // Not where the entry says.
+                Some(landing) => landing
+                    .and_then(|Landing { pd, sge }| self.place_in(pd, sge.addr, sge.lkey, payload, bytes)),
+            };
+            if placed.is_none() {
                 let status = Status::LocProtErr;
                 completion = Completion { status, byte_len: 0, flags: WcFlags::NONE, ..completion };
             }
@@ -226,7 +237,11 @@ impl CompletionQueue {
 
     /// Moves payload to the buffer that it came for, by this process's own books of keys.
     fn place(&self, qp_num: u32, addr: u64, lkey: u32, payload: &[AtomicU64], bytes: usize) -> Option<()> {
-        let pd = self.device.receive_pd(qp_num)?;
+        self.place_in(self.device.receive_pd(qp_num)?, addr, lkey, payload, bytes)
+    }
+
+    /// As [`CompletionQueue::place`], for a receive request of this protection domain.
+    fn place_in(&self, pd: u32, addr: u64, lkey: u32, payload: &[AtomicU64], bytes: usize) -> Option<()> {
         let (entry, _in_use) = self.device.site.keys.hold(lkey)?;
         let pd = if pd == 0 { entry.key.pd } else { pd };
         check_local(Some(&entry.key), pd, addr, bytes as u32, true).ok()?;
@@ -309,6 +324,31 @@ impl CompletionQueue {
 
     /// Appends a completion of this process's own.
     pub(super) fn append(&self, completion: &Completion) -> std::result::Result<Delivered, LockError> {
+        match &self.device.site.books {
+            None => self.publish(completion),
+            Some(books) => self.publish_under_number(books, completion),
+        }
+    }
+
+    /// Appends a completion that names its request by a number of the books: others could write one that names any.
+    fn publish_under_number(
+        &self,
+        books: &Books,
+        completion: &Completion,
+    ) -> std::result::Result<Delivered, LockError> {
+        // Without memory for it the completion is lost, as in a queue that has no room.
+        let Some(number) = books.sent(completion.qp_num, completion.wr_id) else {
+            return Ok(Delivered::Overrun);
+        };
+        let numbered = Completion { wr_id: number, ..*completion };
+        let delivered = self.publish(&numbered);
+        if delivered != Ok(Delivered::Published) {
+            books.forget(&numbered);
+        }
+        delivered
+    }
+
+    fn publish(&self, completion: &Completion) -> std::result::Result<Delivered, LockError> {
         let site = &self.device.site;
         let held = self.held.lock();
         match complete(site, &held, self.index, completion, false) {
@@ -346,12 +386,30 @@ impl CompletionQueue {
             Err(LockError::Gone) => return true,
             Ok(()) => {}
         }
+        if let Some(books) = &self.device.site.books {
+            self.forget_numbers(books, &reader, qp_num);
+        }
         remove(own, self.index, qp_num);
         if let Ok(word) = memory.u64(reader.head_at) {
             reader.head = word.load(Ordering::Relaxed) as u32;
         }
         own.unlock(object);
         true
+    }
+
+    /// The completions of a queue pair are about to be removed, and their requests with them.
+    fn forget_numbers(&self, books: &Books, reader: &Reader, qp_num: u32) {
+        let memory = self.device.site.segment.memory();
+        for count in (0..reader.waiting(memory)).map(|n| reader.head.wrapping_add(n)) {
+            let Ok(words) = memory.words(reader.entry(count), HEAD_WORDS as usize) else { return };
+            let mut head = [0; HEAD_WORDS as usize];
+            for (value, word) in head.iter_mut().zip(words) {
+                *value = word.load(Ordering::Relaxed);
+            }
+            if let Some((completion, _)) = Completion::unpack(&head).filter(|c| c.0.qp_num == qp_num) {
+                books.forget(&completion);
+            }
+        }
     }
 
     fn reader(&self) -> QueueGuard<'_, Reader> {

@@ -14,7 +14,7 @@ use crate::core::respond::MoveError;
 use crate::core::responder::GRH_BYTES;
 use crate::host::atomics::{self, Failure, Operation};
 use crate::host::copy::{self, Direction, Fault, Span};
-use crate::host::ferry::{self, Local, Piece, Purpose};
+use crate::host::ferry::{self, Local, Origin, Piece, Purpose};
 use crate::host::keys::{self, Entry, InUse, Keys, Lookup, Pin};
 
 use super::peers::Remote;
@@ -277,15 +277,17 @@ pub(super) fn into_receive(
     site: &Site,
     remote: &Remote,
     wr: &Wr<'_>,
+    origin: Origin,
     pd: u32,
     receive: &ReceiveRequest,
     used: u64,
 ) -> Result<(), MoveError> {
+    let origin = Origin { wr_id: receive.wr_id, ..origin };
     with_local(site, wr, |here| {
         if receive.sges.len() <= FEW {
-            scatter::<FEW>(site, remote, pd, receive, used, here)
+            scatter::<FEW>(site, remote, origin, pd, receive, used, here)
         } else {
-            scatter::<MAX_SGE>(site, remote, pd, receive, used, here)
+            scatter::<MAX_SGE>(site, remote, origin, pd, receive, used, here)
         }
     })
 }
@@ -294,6 +296,7 @@ pub(super) fn into_receive(
 fn scatter<const MOST: usize>(
     site: &Site,
     remote: &Remote,
+    origin: Origin,
     pd: u32,
     receive: &ReceiveRequest,
     used: u64,
@@ -326,7 +329,7 @@ fn scatter<const MOST: usize>(
         count += 1;
         left -= len;
     }
-    transfer(site, remote, Purpose::Receive, here, &there[..count])
+    transfer(site, remote, origin, Purpose::Receive, here, &there[..count])
 }
 
 /// What a lookup that failed means for a payload.
@@ -342,10 +345,14 @@ pub(super) fn why(lookup: Lookup) -> MoveError {
 pub(super) fn transfer(
     site: &Site,
     remote: &Remote,
+    origin: Origin,
     purpose: Purpose,
     here: &[Span],
     there: &[Piece],
 ) -> Result<(), MoveError> {
+    if remote.is_own() && !there.iter().all(|piece| site.admits(purpose, &origin, piece)) {
+        return Err(MoveError::Target);
+    }
     let direction = if purpose == Purpose::Read { Direction::Read } else { Direction::Write };
     let span = |piece: &Piece| Span { addr: piece.addr, len: piece.len };
     let (one, mut many);
@@ -368,7 +375,8 @@ pub(super) fn transfer(
         Some(peer) => {
             let local = Local::Memory(here);
             // SAFETY: as above.
-            let moved = unsafe { ferry::transfer(&site.segment, peer, purpose, there, local, FERRY_LIMIT) };
+            let moved =
+                unsafe { ferry::transfer(&site.segment, peer, origin, purpose, there, local, FERRY_LIMIT) };
             moved.map_err(not_ferried)
         }
         None => {
@@ -383,9 +391,14 @@ pub(super) fn transfer(
 pub(super) fn atomic(
     site: &Site,
     remote: &Remote,
+    origin: Origin,
     piece: Piece,
     operation: Operation,
 ) -> Result<u64, MoveError> {
+    let purpose = if let Operation::Write(_) = operation { Purpose::Write } else { Purpose::Atomic };
+    if remote.is_own() && !site.admits(purpose, &origin, &piece) {
+        return Err(MoveError::Target);
+    }
     let (lock, segment) = (remote.atomics_lock().map_err(|_| MoveError::Gone)?, &*site.segment);
     if let Some(pid) = remote.direct()? {
         // SAFETY: the eight bytes are within memory that its owner registered for this.
@@ -401,7 +414,9 @@ pub(super) fn atomic(
         }
     }
     match remote.peer() {
-        Some(peer) => ferry::atomic(segment, peer, piece, operation, FERRY_LIMIT).map_err(not_ferried),
+        Some(peer) => {
+            ferry::atomic(segment, peer, origin, piece, operation, FERRY_LIMIT).map_err(not_ferried)
+        }
         None => {
             let scratch = remote.scratch().ok_or(MoveError::Gone)?;
             // SAFETY: as above.

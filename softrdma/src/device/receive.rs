@@ -150,6 +150,28 @@ impl Poster {
         if !self.has_room(device, self.capacity) || sges.len() > self.max_sge.max(1) as usize {
             return None;
         }
+        let number = match &device.site.books {
+            None => wr_id,
+            Some(books) => books.posted(self.queue, wr_id, sges)?,
+        };
+        self.store(device, number, sges)
+    }
+
+    /// Puts a request back that was in the ring before, under the number that it had there.
+    pub(super) fn put_back(&mut self, device: &Device, number: u64, sges: &[Sge]) -> Option<()> {
+        match &device.site.books {
+            None => self.put(device, number, sges),
+            Some(books) => {
+                // What it says by now others may have written.
+                let sges = books.elements(self.queue, number)?;
+                self.has_room(device, self.capacity).then(|| self.store(device, number, &sges))?
+            }
+        }
+    }
+
+    /// Stores a request, for which there is room.
+    #[inline]
+    fn store(&mut self, device: &Device, wr_id: u64, sges: &[Sge]) -> Option<()> {
         let memory = device.site.segment.memory();
         let words = memory.words(self.entry(self.tail), 2 + 2 * sges.len()).ok()?;
         let mut words = words.iter();

@@ -6,6 +6,7 @@ mod control;
 mod events;
 #[path = "../filter/mod.rs"]
 mod filter;
+mod group;
 mod lists;
 mod messages;
 mod processes;

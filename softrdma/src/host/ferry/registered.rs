@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::super::keys::{Keys, Lookup, ROOT, lookup, pin};
+use super::super::keys::{Entry, Keys, Lookup, ROOT, lookup, pin};
 use super::super::segment::Segment;
 use super::{Piece, Purpose};
 
@@ -11,13 +11,13 @@ const ATTEMPTS: u32 = 100;
 
 /// [`Registered::with`](super::Registered::with) for a process that has its keys in a [`Keys`]: by its private books, and the
 /// key is pinned meanwhile, as by any peer that uses it, so its removal waits. When peers have all pins, that of the peer
-/// who asks must do.
+/// who asks must do. `access` learns the key's entry, and may refuse after all.
 pub fn with_keys(
     segment: &Segment,
     keys: &Keys,
     purpose: Purpose,
     piece: &Piece,
-    access: &mut dyn FnMut(),
+    access: &mut dyn FnMut(&Entry) -> bool,
 ) -> bool {
     let Ok(table) = segment.root(ROOT).map(|root| root.load(Ordering::Acquire)) else { return false };
     let memory = segment.memory();
@@ -42,11 +42,7 @@ pub fn with_keys(
         .checked_sub(entry.base)
         .is_some_and(|at| at <= entry.key.length && piece.len <= entry.key.length - at);
     let valid = entry.key.valid && shared.key.valid;
-    let open = valid && entry.key.access.has(purpose.access()) && inside;
-    if open {
-        access();
-    }
-    open
+    valid && entry.key.access.has(purpose.access()) && inside && access(&entry)
 }
 
 #[cfg(test)]
@@ -80,7 +76,10 @@ mod tests {
         let window = keys.add(&Entry { key: window, base: 5050 }).unwrap();
         let with = |purpose, key, addr, len| {
             let mut calls = 0;
-            let open = with_keys(&segment, &keys, purpose, &Piece { key, addr, len }, &mut || calls += 1);
+            let open = with_keys(&segment, &keys, purpose, &Piece { key, addr, len }, &mut |_| {
+                calls += 1;
+                true
+            });
             assert_eq!(calls, i32::from(open));
             open
         };
@@ -91,6 +90,13 @@ mod tests {
             assert!(!with(purpose, region ^ 1, 5000, 1) && !with(purpose, 0, 5000, 1));
             assert!(!with(purpose, window, 5050, 1));
         }
+        assert!(!with_keys(
+            &segment,
+            &keys,
+            Purpose::Read,
+            &Piece { key: region, addr: 5000, len: 1 },
+            &mut |_| false
+        ));
         assert!(!with(Purpose::Write, region, 5000, 1) && !with(Purpose::Atomic, region, 5000, 8));
         assert!(with(Purpose::Write, window, 5050, 10) && !with(Purpose::Write, window, 5049, 2));
         // Peers who have all pins keep nobody out.
@@ -108,8 +114,10 @@ mod tests {
         let piece = Piece { key: region, addr: 5000, len: 1 };
         let now = Duration::ZERO;
         let mut removed = None;
-        assert!(with_keys(&segment, &keys, Purpose::Read, &piece, &mut || removed =
-            keys.remove(region, &*segment, now).ok()));
+        assert!(with_keys(&segment, &keys, Purpose::Read, &piece, &mut |_| {
+            removed = keys.remove(region, &*segment, now).ok();
+            true
+        }));
         assert_eq!(removed, Some(false));
         assert_eq!(keys.wait_unused(region, &*segment, now), Ok(true));
         assert!(!with(Purpose::Read, region, 5000, 1));
