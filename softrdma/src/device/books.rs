@@ -70,6 +70,8 @@ struct Place {
     turn: u32,
     /// Copies that are under way to the request's memory.
     in_use: u32,
+    /// Somebody waits for them to take the request out: no more begin.
+    ends: bool,
     request: Option<Request>,
 }
 
@@ -93,7 +95,7 @@ impl Requests {
             }
         };
         let place = self.places.get_mut(at as usize)?;
-        place.turn = place.turn.wrapping_add(1);
+        (place.turn, place.ends) = (place.turn.wrapping_add(1), false);
         place.request = Some(request);
         Some(u64::from(at) | u64::from(place.turn) << 32)
     }
@@ -207,6 +209,7 @@ impl Books {
             let mut waits = false;
             for (at, place) in (0..).zip(places) {
                 if place.request.as_ref().is_some_and(|request| is_its(request.whose)) {
+                    place.ends = true;
                     waits |= place.in_use > 0;
                     if place.in_use == 0 {
                         place.request = None;
@@ -248,6 +251,7 @@ impl Books {
             if !is_one(place.request.as_ref()?.whose) {
                 return None;
             }
+            place.ends = true;
             if place.in_use == 0 {
                 let taken = place.request.take();
                 requests.free.push(number as u32);
@@ -316,7 +320,7 @@ impl Books {
                 at.is_some_and(|at| at <= sge.length.into() && piece.len <= u64::from(sge.length) - at);
             sge.lkey == piece.key && inside
         };
-        let Some(place) = requests.place(origin.wr_id) else { return false };
+        let Some(place) = requests.place(origin.wr_id).filter(|place| !place.ends) else { return false };
         let posted = place.request.as_ref().filter(|request| request.whose == Whose::Posted(queue));
         if !posted.is_some_and(|request| request.sges.iter().any(covers)) {
             return false;

@@ -350,7 +350,10 @@ pub(super) fn transfer(
     here: &[Span],
     there: &[Piece],
 ) -> Result<(), MoveError> {
-    if remote.is_own() && !there.iter().all(|piece| site.admits(purpose, &origin, piece)) {
+    if site.books.is_some()
+        && remote.is_own()
+        && !there.iter().all(|piece| site.admits(purpose, &origin, piece))
+    {
         return Err(MoveError::Target);
     }
     let direction = if purpose == Purpose::Read { Direction::Read } else { Direction::Write };
@@ -396,7 +399,7 @@ pub(super) fn atomic(
     operation: Operation,
 ) -> Result<u64, MoveError> {
     let purpose = if let Operation::Write(_) = operation { Purpose::Write } else { Purpose::Atomic };
-    if remote.is_own() && !site.admits(purpose, &origin, &piece) {
+    if site.books.is_some() && remote.is_own() && !site.admits(purpose, &origin, &piece) {
         return Err(MoveError::Target);
     }
     let (lock, segment) = (remote.atomics_lock().map_err(|_| MoveError::Gone)?, &*site.segment);

@@ -192,6 +192,56 @@ fn remote_access_needs_a_queue_pair_that_allows_it() {
     assert_eq!(all(origin, open), refused, "datagrams");
 }
 
+/// Jobs of all kinds, more or less as an honest one would be, at a victim that posts, polls, resets and registers meanwhile.
+#[test]
+fn whatever_jobs_say_they_reach_what_is_open_and_nothing_else() {
+    let scene = scene(QpType::Rc);
+    let honest = scene.origin();
+    let addr = scene.end.memory.addr(0);
+    // Open: bytes from 1024 on by a request, from 4096 on by RDMA. Everything else is local.
+    let open =
+        scene.victim.device.register(scene.victim.pd, addr + 4096, 4096, addr + 4096, ALL).unwrap().rkey;
+    let keys = [0, scene.end.region.lkey, open, open ^ 1, u32::MAX];
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut below = move |n: u64| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed % n
+    };
+    let mut allowed = [0; 2];
+    for round in 0..3000u32 {
+        if round % 500 == 0 {
+            set_state(&scene.end.qp, QpState::Reset);
+            bring_up(&scene.end.qp, &attributes(scene.other.qp.qp_num()), QpState::Rts);
+            scene.end.receive(1, 1024, 1024);
+        }
+        let number = scene.number(round / 500);
+        let origin = Origin {
+            qp_num: [honest.qp_num, honest.qp_num, honest.src_qp, honest.qp_num + 1, 0][below(5) as usize],
+            src_qp: [honest.src_qp, honest.src_qp, 0][below(3) as usize],
+            srq_num: [0, honest.qp_num, u32::MAX][below(3) as usize],
+            wr_id: [number, number, number + 1, number ^ 1 << 32, u64::MAX][below(5) as usize],
+        };
+        let at = [below(10_000), 1024 + below(1024), 4096 + below(4096)][below(3) as usize] as usize;
+        let key = keys[below(5) as usize];
+        let len = [8, 64, 1024, 4096][below(4) as usize].min(1 + below(2000) as usize * 4);
+        let purpose = [Purpose::Receive, Purpose::Write][below(2) as usize];
+        if scene.job(origin, purpose, (key, at, len)) == Ok(()) {
+            let end = at + len;
+            match purpose {
+                Purpose::Receive => assert!(1024 <= at && end <= 2048, "{origin:?} {at} {len}"),
+                _ => assert!(key == open && 4096 <= at && end <= 8192, "{origin:?} {at} {len}"),
+            }
+            allowed[usize::from(purpose == Purpose::Write)] += 1;
+        }
+    }
+    assert!(allowed.iter().all(|count| *count > 0), "{allowed:?}");
+    let memory = scene.end.memory.bytes(0, scene.end.memory.len());
+    let touched = memory.iter().enumerate().filter(|(_, byte)| **byte != 0).map(|(at, _)| at);
+    assert!(touched.into_iter().all(|at| (1024..2048).contains(&at) || (4096..8192).contains(&at)));
+}
+
 /// What the member publishes for the victim to poll.
 fn forge(stage: &Scene, completion: &Completion, payload: Option<(u64, u32, &[u8])>) {
     let segment = stage.segment();
