@@ -207,32 +207,54 @@ impl CompletionQueue {
             *value = word.load(Ordering::Relaxed);
         }
         let (mut completion, bytes) = Completion::unpack(&head)?;
-        let mut landing = None;
         if let Some(books) = &self.device.site.books {
-            landing = Some(books.completed(&mut completion, bytes)?);
+            return self.read_numbered(books, completion, bytes, words);
         }
         if completion.opcode < WcOpcode::Recv {
             self.device.polled(completion.qp_num);
         } else if bytes > 0 {
             let payload = words.get(HEAD_WORDS as usize..).filter(|payload| bytes <= 8 * payload.len())?;
-            let placed = match landing {
-                None => self.place(completion.qp_num, head[6], head[2] as u32, payload, bytes),
-                // Not where the entry says.
-                Some(landing) => landing
-                    .and_then(|Landing { pd, sge }| self.place_in(pd, sge.addr, sge.lkey, payload, bytes)),
-            };
-            if placed.is_none() {
-                let status = Status::LocProtErr;
-                completion = Completion { status, byte_len: 0, flags: WcFlags::NONE, ..completion };
+            if self.place(completion.qp_num, head[6], head[2] as u32, payload, bytes).is_none() {
+                completion = not_placed(&completion);
             }
         } else if !matches!(completion.status, Status::Success | Status::WrFlushErr) {
-            // The queue pair is in error, or about to be: whoever broke it may also have died over it.
-            let number = place_of(completion.qp_num);
-            if let Some(qp) = number.and_then(|(_, index)| self.device.queue_pair(index)) {
-                qp.tend();
-            }
+            self.tend(completion.qp_num);
         }
         Some(completion)
+    }
+
+    /// As [`CompletionQueue::read`], where the entry may be anybody's and the books say what it is about.
+    #[cold]
+    fn read_numbered(
+        &self,
+        books: &Books,
+        mut completion: Completion,
+        bytes: usize,
+        words: &[AtomicU64],
+    ) -> Option<Completion> {
+        let landing = books.completed(&mut completion, bytes)?;
+        if completion.opcode < WcOpcode::Recv {
+            self.device.polled(completion.qp_num);
+        } else if bytes > 0 {
+            let payload = words.get(HEAD_WORDS as usize..).filter(|payload| bytes <= 8 * payload.len());
+            let placed = landing.zip(payload).and_then(|(Landing { pd, sge }, payload)| {
+                self.place_in(pd, sge.addr, sge.lkey, payload, bytes)
+            });
+            if placed.is_none() {
+                completion = not_placed(&completion);
+            }
+        } else if !matches!(completion.status, Status::Success | Status::WrFlushErr) {
+            self.tend(completion.qp_num);
+        }
+        Some(completion)
+    }
+
+    /// The queue pair is in error, or about to be: whoever broke it may also have died over it.
+    #[cold]
+    fn tend(&self, qp_num: u32) {
+        if let Some(qp) = place_of(qp_num).and_then(|(_, index)| self.device.queue_pair(index)) {
+            qp.tend();
+        }
     }
 
     /// Moves payload to the buffer that it came for, by this process's own books of keys.
@@ -241,6 +263,7 @@ impl CompletionQueue {
     }
 
     /// As [`CompletionQueue::place`], for a receive request of this protection domain.
+    #[inline(always)]
     fn place_in(&self, pd: u32, addr: u64, lkey: u32, payload: &[AtomicU64], bytes: usize) -> Option<()> {
         let (entry, _in_use) = self.device.site.keys.hold(lkey)?;
         let pd = if pd == 0 { entry.key.pd } else { pd };
@@ -331,6 +354,7 @@ impl CompletionQueue {
     }
 
     /// Appends a completion that names its request by a number of the books: others could write one that names any.
+    #[cold]
     fn publish_under_number(
         &self,
         books: &Books,
@@ -348,6 +372,7 @@ impl CompletionQueue {
         delivered
     }
 
+    #[inline(always)]
     fn publish(&self, completion: &Completion) -> std::result::Result<Delivered, LockError> {
         let site = &self.device.site;
         let held = self.held.lock();
@@ -422,6 +447,11 @@ impl Drop for CompletionQueue {
         self.users.store(0, Ordering::Release);
         let _ = self.destroy();
     }
+}
+
+/// The completion of a payload whose buffer is not there any more.
+fn not_placed(completion: &Completion) -> Completion {
+    Completion { status: Status::LocProtErr, byte_len: 0, flags: WcFlags::NONE, ..*completion }
 }
 
 fn flag(set: bool, flag: u64) -> u64 {

@@ -8,6 +8,7 @@ use crate::core::transport::{Transport, acquire};
 use crate::host;
 use crate::host::memory::fence_after_exchange;
 
+use super::books::Books;
 use super::{Device, Error, Rejected, Result};
 
 /// The owner's side of a receive ring.
@@ -150,10 +151,16 @@ impl Poster {
         if !self.has_room(device, self.capacity) || sges.len() > self.max_sge.max(1) as usize {
             return None;
         }
-        let number = match &device.site.books {
-            None => wr_id,
-            Some(books) => books.posted(self.queue, wr_id, sges)?,
-        };
+        match &device.site.books {
+            None => self.store(device, wr_id, sges),
+            Some(books) => self.put_numbered(device, books, wr_id, sges),
+        }
+    }
+
+    /// Puts a request into the ring under a number of the books.
+    #[cold]
+    fn put_numbered(&mut self, device: &Device, books: &Books, wr_id: u64, sges: &[Sge]) -> Option<()> {
+        let number = books.posted(self.queue, wr_id, sges)?;
         self.store(device, number, sges)
     }
 
@@ -170,7 +177,7 @@ impl Poster {
     }
 
     /// Stores a request, for which there is room.
-    #[inline]
+    #[inline(always)]
     fn store(&mut self, device: &Device, wr_id: u64, sges: &[Sge]) -> Option<()> {
         let memory = device.site.segment.memory();
         let words = memory.words(self.entry(self.tail), 2 + 2 * sges.len()).ok()?;
