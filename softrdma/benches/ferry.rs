@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use softrdma::host::atomics::Operation;
 use softrdma::host::copy::{self, Direction, Span};
-use softrdma::host::ferry::{Ferry, Local, Piece, Purpose, Registered, atomic, transfer};
+use softrdma::host::ferry::{Ferry, Local, Origin, Piece, Purpose, Registered, atomic, transfer};
 use softrdma::host::folder::{Config, Folder};
 use softrdma::host::segment::{Peer, Segment};
 
@@ -20,7 +20,7 @@ const LEN: u64 = 1 << 20;
 struct All;
 
 impl Registered for All {
-    fn with(&self, _: Purpose, _: &Piece, access: &mut dyn FnMut()) -> bool {
+    fn with(&self, _: Purpose, _: &Origin, _: &Piece, access: &mut dyn FnMut()) -> bool {
         access();
         true
     }
@@ -85,7 +85,7 @@ fn main() {
     let ferry = |purpose, bytes| {
         let (pieces, here) = ([Piece { key: 1, addr: there, len: bytes }], [Span { addr: from, len: bytes }]);
         // SAFETY: the ranges are `source` and the child's mapping, which nobody else uses.
-        unsafe { transfer(&me, &peer, purpose, &pieces, Local::Memory(&here), LIMIT) }
+        unsafe { transfer(&me, &peer, Origin::NONE, purpose, &pieces, Local::Memory(&here), LIMIT) }
     };
     while ferry(Purpose::Write, LEN).is_err() {}
     for (bytes, turns) in [(8, 20_000), (4096, 20_000), (65_536, 4000), (LEN, 300)] {
@@ -106,10 +106,11 @@ fn main() {
     let pieces = [Piece { key: 1, addr: there, len: 8 }];
     let put = || {
         // SAFETY: nothing of this process is written.
-        unsafe { transfer(&me, &peer, Purpose::Write, &pieces, Local::Bytes(inline), LIMIT) }.unwrap();
+        unsafe { transfer(&me, &peer, Origin::NONE, Purpose::Write, &pieces, Local::Bytes(inline), LIMIT) }
+            .unwrap();
     };
     say("ferry write of own bytes", 8, median(20_000, put));
-    let add = || assert!(atomic(&me, &peer, pieces[0], Operation::FetchAdd(1), LIMIT).is_ok());
+    let add = || assert!(atomic(&me, &peer, Origin::NONE, pieces[0], Operation::FetchAdd(1), LIMIT).is_ok());
     say("ferry fetch and add", 8, median(20_000, add));
     for bytes in [8, 65_536] {
         let mut took: Vec<f64> = (0..200)

@@ -1,9 +1,12 @@
-//! The opt-in for a group: two of its users meet in a folder, a third is kept out. Needs root, who can become all of them.
+//! The opt-in for a group: its users meet in a folder, and others are kept out whatever they try. Needs root, who can become
+//! all of them.
 
+use std::fs::{DirBuilder, Permissions};
 use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use softrdma::host::Error;
 use softrdma::host::bell::{Bell, Rope};
@@ -15,8 +18,13 @@ use softrdma::host::segment::{Peer, Segment};
 const GROUP: u32 = 54_321;
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Runs `work` in a child that has become the user.
+/// Runs `work` in a child that has become the user, with a primary group of the same number and one more.
 fn child_of_user(uid: u32, group: u32, work: impl FnOnce()) -> libc::pid_t {
+    child_in_groups(uid, uid, group, work)
+}
+
+/// As [`child_of_user`], with another primary group.
+fn child_in_groups(uid: u32, primary: u32, group: u32, work: impl FnOnce()) -> libc::pid_t {
     // SAFETY: the child uses nothing of the other threads, and never returns.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0);
@@ -25,7 +33,7 @@ fn child_of_user(uid: u32, group: u32, work: impl FnOnce()) -> libc::pid_t {
         unsafe {
             libc::alarm(60);
             assert_eq!(libc::setgroups(1, &group), 0);
-            assert_eq!(libc::setresgid(uid, uid, uid), 0);
+            assert_eq!(libc::setresgid(primary, primary, primary), 0);
             assert_eq!(libc::setresuid(uid, uid, uid), 0);
             libc::prctl(libc::PR_SET_DUMPABLE, 1);
             let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err();
@@ -85,4 +93,161 @@ fn users_of_a_group_meet_and_others_do_not() {
     assert!(succeeded(child_of_user(10_001, GROUP, || drop(Segment::create(open(&path).unwrap()).unwrap()))));
     assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0);
     std::fs::remove_dir_all(&path).unwrap();
+}
+
+/// A folder for the folders of a test, with this mode and group.
+struct Parent(PathBuf);
+
+impl Parent {
+    fn new(name: &str, mode: u32, group: u32) -> Self {
+        let path = PathBuf::from(format!("/dev/shm/ironverbs-test-{name}-{}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        chown(&path, None, Some(group)).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        Parent(path)
+    }
+
+    fn names(&self) -> usize {
+        std::fs::read_dir(&self.0).unwrap().count()
+    }
+}
+
+impl Drop for Parent {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A primary group that members and outsiders have in common, as on many machines.
+const USERS: u32 = 54_322;
+const ROUNDS: usize = 2000;
+
+/// An outsider who waits for a folder to be made never holds a descriptor of it, with which a slot could be kept.
+#[test]
+#[ignore = "needs root"]
+fn nobody_slips_in_while_the_folder_is_made() {
+    let parent = Parent::new("race", 0o1777, 0);
+    let path = |round: usize| parent.0.join(format!("folder-{round}"));
+    let (stop, outsider_ends) = (parent.0.join("stop"), Instant::now() + Duration::from_secs(40));
+    let (mut ready, mut say_ready) = std::io::pipe().unwrap();
+    let outsider = child_in_groups(10_003, USERS, USERS, || {
+        let (mut round, mut won) = (0, 0);
+        say_ready.write_all(&[1]).unwrap();
+        while (round == 0 || !stop.exists()) && Instant::now() < outsider_ends {
+            for _ in 0..2000 {
+                // Any name that stands for a folder now, made or half made.
+                match std::fs::File::open(path(round)) {
+                    Ok(_) => {
+                        won += 1;
+                        round += 1;
+                    }
+                    Err(e) if e.raw_os_error() == Some(libc::EACCES) => round += 1,
+                    Err(_) => {}
+                }
+            }
+        }
+        assert!(round > 0, "the outsider saw no folder at all");
+        assert_eq!(won, 0, "folders that the outsider got into");
+    });
+    ready.read_exact(&mut [0]).unwrap();
+    let member = child_in_groups(10_001, USERS, GROUP, || {
+        for round in 0..ROUNDS {
+            drop(open(&path(round)).unwrap());
+        }
+    });
+    let made = succeeded(member);
+    std::fs::write(&stop, "").unwrap();
+    assert!(succeeded(outsider) & made);
+    assert_eq!(parent.names(), ROUNDS + 1);
+}
+
+/// Who may not give the folder to the group leaves nothing behind that locks out its members.
+#[test]
+#[ignore = "needs root"]
+fn who_is_not_in_the_group_leaves_nothing_behind() {
+    let parent = Parent::new("outsider", 0o1777, 0);
+    let path = parent.0.join("folder");
+    assert!(succeeded(child_of_user(10_003, USERS, || {
+        assert!(matches!(open(&path), Err(Error::Os { call: "fchown", errno: libc::EPERM })));
+    })));
+    assert_eq!(parent.names(), 0);
+    assert!(succeeded(child_of_user(10_001, GROUP, || drop(Segment::create(open(&path).unwrap()).unwrap()))));
+}
+
+/// Members that all make the folder at once find themselves in one.
+#[test]
+#[ignore = "needs root"]
+fn members_that_make_the_folder_at_once_meet() {
+    let parent = Parent::new("at-once", 0o1777, 0);
+    for round in 0..20 {
+        let path = parent.0.join(format!("folder-{round}"));
+        let ((mut slots, mut say), (mut end, go)) = (std::io::pipe().unwrap(), std::io::pipe().unwrap());
+        let mut go = Some(go);
+        let members = [10_001, 10_002, 10_004, 10_005].map(|uid| {
+            child_of_user(uid, GROUP, || {
+                drop(go.take());
+                let me = Segment::create(open(&path).unwrap()).unwrap();
+                say.write_all(&me.owner().slot().to_ne_bytes()).unwrap();
+                assert_eq!(end.read(&mut [0]).unwrap(), 0);
+            })
+        });
+        let mut found = [0; 8];
+        slots.read_exact(&mut found).unwrap();
+        drop(go.take());
+        assert!(members.map(succeeded).iter().all(|well| *well));
+        let mut found: Vec<_> = found.chunks(2).map(|slot| u16::from_ne_bytes([slot[0], slot[1]])).collect();
+        found.sort_unstable();
+        assert_eq!(found, [0, 1, 2, 3]);
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o770);
+    }
+    assert_eq!(parent.names(), 20);
+}
+
+/// In a set-group-id folder that everybody may write to, an outsider's folder belongs to the group, too.
+#[test]
+#[ignore = "needs root"]
+fn a_group_that_the_parent_gave_proves_nothing() {
+    let parent = Parent::new("setgid", 0o3777, GROUP);
+    let path = parent.0.join("folder");
+    assert!(succeeded(child_of_user(10_003, USERS, || {
+        DirBuilder::new().mode(0o770).create(&path).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o770)).unwrap();
+    })));
+    let made = std::fs::metadata(&path).unwrap();
+    assert_eq!((made.uid(), made.gid(), made.mode() & 0o7777), (10_003, GROUP, 0o770), "as a member's");
+    assert!(succeeded(child_of_user(10_001, GROUP, || {
+        assert!(matches!(open(&path), Err(Error::Folder(_))));
+    })));
+    // Where only members may write, the group proves it again.
+    std::fs::remove_dir_all(&path).unwrap();
+    std::fs::set_permissions(&parent.0, Permissions::from_mode(0o2770)).unwrap();
+    for uid in [10_001, 10_002] {
+        assert!(succeeded(child_of_user(uid, GROUP, || drop(open(&path).unwrap()))));
+    }
+    assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o770);
+}
+
+/// Where everybody may rename everything, another user decides in which of the victim's folders its processes meet.
+#[test]
+#[ignore = "needs root"]
+fn a_folder_that_others_may_replace_is_refused() {
+    let parent = Parent::new("replaced", 0o777, 0);
+    let own = |name: &str| Config { path: parent.0.join(name), group: None };
+    let is_refused = |refused: bool| {
+        succeeded(child_of_user(10_001, 10_001, || {
+            assert_eq!(matches!(Folder::open(&own("folder")), Err(Error::Folder(_))), refused);
+        }))
+    };
+    assert!(succeeded(child_of_user(10_001, 10_001, || {
+        for name in ["folder", "private"] {
+            DirBuilder::new().mode(0o700).create(parent.0.join(name)).unwrap();
+        }
+    })));
+    assert!(succeeded(child_of_user(10_003, 10_003, || {
+        std::fs::rename(parent.0.join("folder"), parent.0.join("away")).unwrap();
+        std::fs::rename(parent.0.join("private"), parent.0.join("folder")).unwrap();
+    })));
+    assert!(is_refused(true));
+    std::fs::set_permissions(&parent.0, Permissions::from_mode(0o1777)).unwrap();
+    assert!(is_refused(false));
 }

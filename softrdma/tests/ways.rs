@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use softrdma::host::copy::{Span, Way, admit_peers, probe};
-use softrdma::host::ferry::{Ferry, Local, Piece, Purpose, Registered, needed, transfer};
+use softrdma::host::ferry::{Ferry, Local, Origin, Piece, Purpose, Registered, needed, transfer};
 use softrdma::host::folder::{Config, Folder};
 use softrdma::host::segment::{Peer, Segment};
 
@@ -43,7 +43,7 @@ static PAYLOAD: u64 = 0x1122_3344_5566_7788;
 struct All;
 
 impl Registered for All {
-    fn with(&self, _: Purpose, _: &Piece, access: &mut dyn FnMut()) -> bool {
+    fn with(&self, _: Purpose, _: &Origin, _: &Piece, access: &mut dyn FnMut()) -> bool {
         access();
         true
     }
@@ -82,7 +82,10 @@ fn way(folder: &Arc<Folder>, slot: u16) -> i32 {
             let moved = (0..1000).find(|_| {
                 std::thread::sleep(Duration::from_millis(1));
                 // SAFETY: the only bytes written are `word`.
-                unsafe { transfer(&me, &peer, Purpose::Read, &there, Local::Memory(&here), limit) }.is_ok()
+                unsafe {
+                    transfer(&me, &peer, Origin::NONE, Purpose::Read, &there, Local::Memory(&here), limit)
+                }
+                .is_ok()
             });
             assert!(moved.is_some() && word == PAYLOAD, "neither way is open");
             errno

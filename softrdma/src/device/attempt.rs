@@ -17,7 +17,7 @@ use crate::core::shared::{Memory as _, Object, QpWord, Word};
 use crate::core::transport::{LockError, Operation as Locks, Transport as _, run};
 use crate::core::verbs::{Access, Opcode, QpState, QpType, Status};
 use crate::host::atomics::Operation;
-use crate::host::ferry::{Piece, Purpose};
+use crate::host::ferry::{Origin, Piece, Purpose};
 use crate::host::keys::{Entry, Lookup};
 use crate::host::objects::{Held, View};
 
@@ -239,11 +239,15 @@ impl Call<'_> {
         payload: &Payload,
         used: Option<&Use<'_>>,
     ) -> Result<(), MoveError> {
+        let Call { incoming, wr, .. } = self;
+        let (src_qp, srq_num) = (incoming.src_qp, wr.srq_num);
+        let origin = Origin { qp_num: target.qp_num, src_qp, srq_num, wr_id: 0 };
         let memory = match payload {
             Payload::Receive(receive) => {
                 let header = if target.qp_type == QpType::Ud { GRH_BYTES } else { 0 };
-                let length = self.incoming.length + header;
-                return payload::into_receive(self.site, remote, self.wr, target.receive_pd, receive, length);
+                let length = incoming.length + header;
+                let pd = target.receive_pd;
+                return payload::into_receive(self.site, remote, wr, origin, pd, receive, length);
             }
             Payload::Remote(memory) => memory,
         };
@@ -252,7 +256,7 @@ impl Call<'_> {
         let piece = Piece { key: self.rkey, addr, len: self.incoming.length };
         let copy = |purpose| {
             payload::with_local(self.site, self.wr, |here| {
-                payload::transfer_used(self.site, remote, purpose, used, here, piece)
+                payload::transfer_used(self.site, remote, origin, purpose, used, here, piece)
             })
         };
         match memory {
@@ -267,7 +271,7 @@ impl Call<'_> {
                     Opcode::CmpAndSwp => Operation::CompareSwap { compare: compare_add, swap },
                     _ => Operation::FetchAdd(compare_add),
                 };
-                let before = payload::atomic(self.site, remote, used, piece, operation)?;
+                let before = payload::atomic(self.site, remote, origin, used, piece, operation)?;
                 let Data::Sges(sges) = self.wr.data else { return Err(MoveError::Sender) };
                 payload::answer(self.site, sges, before)
             }
@@ -277,7 +281,7 @@ impl Call<'_> {
                     None => payload::word(self.site, self.wr)?,
                 };
                 let operation = Operation::Write(u64::from_ne_bytes(value));
-                payload::atomic(self.site, remote, used, piece, operation).map(|_| ())
+                payload::atomic(self.site, remote, origin, used, piece, operation).map(|_| ())
             }
         }
     }

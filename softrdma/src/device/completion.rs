@@ -15,6 +15,7 @@ use crate::host::memory::Memory;
 use crate::host::objects::{Held, Host, Shape};
 
 use super::attempt::complete;
+use super::books::{Books, Landing};
 use super::payload::land;
 use super::site::place_of;
 use super::{Channel, Device, Error, EventQueue, LIMITS, MANY_DOMAINS, Result, busy};
@@ -209,22 +210,54 @@ impl CompletionQueue {
             *value = word.load(Ordering::Relaxed);
         }
         let (mut completion, bytes) = Completion::unpack(&head)?;
+        if let Some(books) = &self.device.site.books {
+            return self.read_numbered(books, completion, bytes, words);
+        }
         if completion.opcode < WcOpcode::Recv {
             self.device.polled(completion.qp_num, completion.places);
         } else if bytes > 0 {
             let payload = words.get(HEAD_WORDS as usize..).filter(|payload| bytes <= 8 * payload.len())?;
             if self.place(completion.qp_num, head[6], head[2] as u32, payload, bytes).is_none() {
-                let status = Status::LocProtErr;
-                completion = Completion { status, byte_len: 0, flags: WcFlags::NONE, ..completion };
+                completion = not_placed(&completion);
             }
         } else if !matches!(completion.status, Status::Success | Status::WrFlushErr) {
-            // The queue pair is in error, or about to be: whoever broke it may also have died over it.
-            let number = place_of(completion.qp_num);
-            if let Some(qp) = number.and_then(|(_, index)| self.device.queue_pair(index)) {
-                qp.tend();
-            }
+            self.tend(completion.qp_num);
         }
         Some(completion)
+    }
+
+    /// As [`CompletionQueue::read`], where the entry may be anybody's and the books say what it is about.
+    #[cold]
+    fn read_numbered(
+        &self,
+        books: &Books,
+        mut completion: Completion,
+        bytes: usize,
+        words: &[AtomicU64],
+    ) -> Option<Completion> {
+        let landing = books.completed(&mut completion, bytes)?;
+        if completion.opcode < WcOpcode::Recv {
+            self.device.polled(completion.qp_num, completion.places);
+        } else if bytes > 0 {
+            let payload = words.get(HEAD_WORDS as usize..).filter(|payload| bytes <= 8 * payload.len());
+            let placed = landing.zip(payload).and_then(|(Landing { pd, sge }, payload)| {
+                self.place_in(pd, sge.addr, sge.lkey, payload, bytes)
+            });
+            if placed.is_none() {
+                completion = not_placed(&completion);
+            }
+        } else if !matches!(completion.status, Status::Success | Status::WrFlushErr) {
+            self.tend(completion.qp_num);
+        }
+        Some(completion)
+    }
+
+    /// The queue pair is in error, or about to be: whoever broke it may also have died over it.
+    #[cold]
+    fn tend(&self, qp_num: u32) {
+        if let Some(qp) = place_of(qp_num).and_then(|(_, index)| self.device.queue_pair(index)) {
+            qp.tend();
+        }
     }
 
     /// Moves payload to the buffer that it came for, by this process's own books of keys.
@@ -236,6 +269,12 @@ impl CompletionQueue {
             }
             pd => pd,
         };
+        self.place_in(pd, addr, lkey, payload, bytes)
+    }
+
+    /// As [`CompletionQueue::place`], for a receive request of this protection domain.
+    #[inline(always)]
+    fn place_in(&self, pd: u32, addr: u64, lkey: u32, payload: &[AtomicU64], bytes: usize) -> Option<()> {
         let mut copy = [0u64; ENTRY_WORDS as usize];
         for (to, from) in copy.iter_mut().zip(payload).take(bytes.div_ceil(8)) {
             *to = from.load(Ordering::Relaxed);
@@ -314,6 +353,33 @@ impl CompletionQueue {
 
     /// Appends a completion of this process's own.
     pub(super) fn append(&self, completion: &Completion) -> std::result::Result<Delivered, LockError> {
+        match &self.device.site.books {
+            None => self.publish(completion),
+            Some(books) => self.publish_under_number(books, completion),
+        }
+    }
+
+    /// Appends a completion that names its request by a number of the books: others could write one that names any.
+    #[cold]
+    fn publish_under_number(
+        &self,
+        books: &Books,
+        completion: &Completion,
+    ) -> std::result::Result<Delivered, LockError> {
+        // Without memory for it the completion is lost, as in a queue that has no room.
+        let Some(number) = books.sent(completion.qp_num, completion.wr_id) else {
+            return Ok(Delivered::Overrun);
+        };
+        let numbered = Completion { wr_id: number, ..*completion };
+        let delivered = self.publish(&numbered);
+        if delivered != Ok(Delivered::Published) {
+            books.forget(&numbered);
+        }
+        delivered
+    }
+
+    #[inline(always)]
+    fn publish(&self, completion: &Completion) -> std::result::Result<Delivered, LockError> {
         let site = &self.device.site;
         let held = self.held.lock();
         match complete(site, &held, self.index, completion, false) {
@@ -351,6 +417,9 @@ impl CompletionQueue {
             Err(LockError::Gone) => return true,
             Ok(()) => {}
         }
+        if let Some(books) = &self.device.site.books {
+            self.forget_numbers(books, &reader, qp_num);
+        }
         remove(own, self.index, qp_num);
         if let Ok(word) = memory.u64(reader.head_at) {
             reader.head = word.load(Ordering::Relaxed) as u32;
@@ -371,6 +440,21 @@ impl CompletionQueue {
         self.xrc_domains.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The completions of a queue pair are about to be removed, and their requests with them.
+    fn forget_numbers(&self, books: &Books, reader: &Reader, qp_num: u32) {
+        let memory = self.device.site.segment.memory();
+        for count in (0..reader.waiting(memory)).map(|n| reader.head.wrapping_add(n)) {
+            let Ok(words) = memory.words(reader.entry(count), HEAD_WORDS as usize) else { return };
+            let mut head = [0; HEAD_WORDS as usize];
+            for (value, word) in head.iter_mut().zip(words) {
+                *value = word.load(Ordering::Relaxed);
+            }
+            if let Some((completion, _)) = Completion::unpack(&head).filter(|c| c.0.qp_num == qp_num) {
+                books.forget(&completion);
+            }
+        }
+    }
+
     fn reader(&self) -> QueueGuard<'_, Reader> {
         self.reader.lock()
     }
@@ -381,6 +465,11 @@ impl Drop for CompletionQueue {
         self.users.store(0, Ordering::Release);
         let _ = self.destroy();
     }
+}
+
+/// The completion of a payload whose buffer is not there any more.
+fn not_placed(completion: &Completion) -> Completion {
+    Completion { status: Status::LocProtErr, byte_len: 0, flags: WcFlags::NONE, ..*completion }
 }
 
 fn flag(set: bool, flag: u64) -> u64 {

@@ -13,6 +13,7 @@
 //! | `parked` | objects that were destroyed while a peer had their lock |
 //! | [`multicast`], [`xrc`] | multicast groups; XRC domains and queue pairs opened by others |
 //! | [`wr`] | a send request, borrowed from whoever posts it |
+//! | `books` | what the own process goes by in the folder of a group |
 //! | [`site`], [`peers`] | the own segment with its tables; other processes |
 //! | [`route`] | the way from a queue pair to those it sends to |
 //! | [`attempt`](mod@attempt), [`payload`], [`attributes`] | one request carried out at its target; its bytes; what a target's owner set |
@@ -23,6 +24,7 @@
 
 pub mod attempt;
 pub mod attributes;
+mod books;
 pub mod channel;
 pub mod completion;
 pub mod events;

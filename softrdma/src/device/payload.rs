@@ -16,7 +16,7 @@ use crate::core::responder::GRH_BYTES;
 use crate::core::verbs::Access;
 use crate::host::atomics::{self, Failure, Operation};
 use crate::host::copy::{self, Direction, Fault, Image, Span};
-use crate::host::ferry::{self, Local, Piece, Purpose};
+use crate::host::ferry::{self, Local, Origin, Piece, Purpose};
 use crate::host::keys::{Entry, InUse, Keys, Lookup, Pin};
 
 use super::peers::Remote;
@@ -234,7 +234,8 @@ fn within(site: &Site, direction: Direction, here: &[Span], there: &[Span]) -> R
     pieces.iter_mut().zip(there).for_each(|(piece, span)| (piece.addr, piece.len) = (span.addr, span.len));
     let purpose = if direction == Direction::Read { Purpose::Read } else { Purpose::Write };
     // The caller has the keys in use, and the own process does not turn into another program.
-    transfer(site, &own, purpose, own.direct(), &|| true, here, &pieces[..there.len().min(MAX_SGE)])
+    let pieces = &pieces[..there.len().min(MAX_SGE)];
+    transfer(site, &own, Origin::NONE, purpose, own.direct(), &|| true, here, pieces)
 }
 
 /// Takes the eight bytes of an atomic write from where they are.
@@ -333,15 +334,17 @@ pub(super) fn into_receive(
     site: &Site,
     remote: &Remote,
     wr: &Wr<'_>,
+    origin: Origin,
     pd: u32,
     receive: &ReceiveRequest,
     used: u64,
 ) -> Result<(), MoveError> {
+    let origin = Origin { wr_id: receive.wr_id, ..origin };
     with_local(site, wr, |here| {
         if receive.sges.len() <= FEW {
-            scatter::<FEW>(site, remote, pd, receive, used, here)
+            scatter::<FEW>(site, remote, origin, pd, receive, used, here)
         } else {
-            scatter::<MAX_SGE>(site, remote, pd, receive, used, here)
+            scatter::<MAX_SGE>(site, remote, origin, pd, receive, used, here)
         }
     })
 }
@@ -350,6 +353,7 @@ pub(super) fn into_receive(
 fn scatter<const MOST: usize>(
     site: &Site,
     remote: &Remote,
+    origin: Origin,
     pd: u32,
     receive: &ReceiveRequest,
     used: u64,
@@ -382,24 +386,43 @@ fn scatter<const MOST: usize>(
         count += 1;
         left -= len;
     }
+    admit(site, remote, origin, Purpose::Receive, &there[..count])?;
     let first = pins.iter().map_while(Option::as_ref).next();
     let image = first.map_or_else(|| remote.direct(), |(_, pin)| pin.image);
     let held = |entry: &Entry, key| lookup(site, remote, key).as_ref() == Ok(entry);
     let unchanged = || pins.iter().map_while(Option::as_ref).all(|(key, pin)| held(&pin.entry, *key));
-    transfer(site, remote, Purpose::Receive, image, &unchanged, here, &there[..count])
+    transfer(site, remote, origin, Purpose::Receive, image, &unchanged, here, &there[..count])
 }
 
 /// Moves bytes between the own process and memory of a key that is in use.
 pub(super) fn transfer_used(
     site: &Site,
     remote: &Remote,
+    origin: Origin,
     purpose: Purpose,
     used: &Use<'_>,
     here: &[Span],
     piece: Piece,
 ) -> Result<(), MoveError> {
+    admit(site, remote, origin, purpose, &[piece])?;
     let unchanged = || lookup(site, remote, piece.key) == Ok(used.entry);
-    transfer(site, remote, purpose, used.image, &unchanged, here, &[piece])
+    transfer(site, remote, origin, purpose, used.image, &unchanged, here, &[piece])
+}
+
+/// Asks the own books, where there are some, whether an operation on this process itself may use its memory so. Another
+/// target asks its own.
+#[inline]
+fn admit(
+    site: &Site,
+    remote: &Remote,
+    origin: Origin,
+    purpose: Purpose,
+    there: &[Piece],
+) -> Result<(), MoveError> {
+    let refused = site.books.is_some()
+        && remote.is_own()
+        && !there.iter().all(|piece| site.admits(purpose, &origin, piece));
+    if refused { Err(MoveError::Target) } else { Ok(()) }
 }
 
 /// What a lookup that failed means for a payload.
@@ -443,6 +466,7 @@ fn reach<T>(
 fn transfer(
     site: &Site,
     remote: &Remote,
+    origin: Origin,
     purpose: Purpose,
     image: Option<Image>,
     unchanged: &dyn Fn() -> bool,
@@ -472,7 +496,8 @@ fn transfer(
         Some(peer) => {
             let local = Local::Memory(here);
             // SAFETY: as above.
-            let moved = unsafe { ferry::transfer(&site.segment, peer, purpose, there, local, FERRY_LIMIT) };
+            let moved =
+                unsafe { ferry::transfer(&site.segment, peer, origin, purpose, there, local, FERRY_LIMIT) };
             moved.map_err(not_ferried)
         }
         None => {
@@ -487,10 +512,13 @@ fn transfer(
 pub(super) fn atomic(
     site: &Site,
     remote: &Remote,
+    origin: Origin,
     used: &Use<'_>,
     piece: Piece,
     operation: Operation,
 ) -> Result<u64, MoveError> {
+    let purpose = if let Operation::Write(_) = operation { Purpose::Write } else { Purpose::Atomic };
+    admit(site, remote, origin, purpose, &[piece])?;
     let (lock, segment) = (remote.atomics_lock().map_err(|_| MoveError::Gone)?, &*site.segment);
     if let Some(image) = used.image {
         let unchanged = || lookup(site, remote, piece.key) == Ok(used.entry);
@@ -513,7 +541,9 @@ pub(super) fn atomic(
         }
     }
     match remote.peer() {
-        Some(peer) => ferry::atomic(segment, peer, piece, operation, FERRY_LIMIT).map_err(not_ferried),
+        Some(peer) => {
+            ferry::atomic(segment, peer, origin, piece, operation, FERRY_LIMIT).map_err(not_ferried)
+        }
         None => {
             let scratch = remote.scratch().ok_or(MoveError::Gone)?;
             // SAFETY: as above.

@@ -190,7 +190,7 @@ impl QueuePair {
             handles: 1.into(),
             closed: false.into(),
         });
-        made.publish(&attributes);
+        made.publish(&attributes, Some(QpState::Reset));
         Ok(made)
     }
 
@@ -252,7 +252,7 @@ impl QueuePair {
         }
         let effect = checked?;
         side.attributes = side.attributes.merged(mask, attributes);
-        self.publish(&side.attributes);
+        self.publish(&side.attributes, mask.has(Attr::STATE).then_some(next));
         let (mut held, mut is_whole) = (None, true);
         let set_state = |state: QpState| own.store(Word::Qp(self.index, QpWord::State), state as u64);
         match effect {
@@ -300,6 +300,9 @@ impl QueuePair {
             (side.silent, side.tells_drained) = (0, false);
             // What a stopped peer keeps from being removed is polled, as if the reset had come a little later.
             let _ = self.forget_completions();
+            if let Some(books) = &self.device.site.books {
+                books.clear(Object::Qp(self.index));
+            }
         }
         if next == QpState::Sqd && current != QpState::Sqd && side.attributes.en_sqd_async_notify {
             side.tells_drained = true;
@@ -309,9 +312,9 @@ impl QueuePair {
     }
 
     /// Stores what peers need to know. Behind the lock, or before anybody knows the queue pair.
-    fn publish(&self, attributes: &Attributes) {
+    fn publish(&self, attributes: &Attributes, state: Option<QpState>) {
         let (pd, srq) = (self.init.pd, self.init.srq.as_ref());
-        QpAttributes {
+        let attributes = QpAttributes {
             qp_type: self.init.qp_type,
             pd,
             receive_pd: srq.map_or(pd, |srq| srq.pd()),
@@ -323,8 +326,18 @@ impl QueuePair {
             cq: self.init.recv_cq.as_ref().map(|cq| cq.index()),
             srq: srq.map(|srq| srq.index()),
             xrcd: self.domain().unwrap_or(0),
+        };
+        if let Some(books) = &self.device.site.books {
+            books.set_queue_pair(self.index, attributes, state);
         }
-        .store(&self.device.site.own, self.index);
+        attributes.store(&self.device.site.own, self.index);
+    }
+
+    /// The queue pair broke: what its peer does from here on is refused, whatever the state in the segment is.
+    fn broke(&self) {
+        if let Some(books) = &self.device.site.books {
+            books.set_state(self.index, QpState::Err);
+        }
     }
 
     /// Attributes as they are now (`ibv_query_qp`).
@@ -361,8 +374,11 @@ impl QueuePair {
         let mut operation = Operation::new(&self.device.site.own);
         let object = Object::Qp(self.index);
         if operation.lock(object).is_ok() {
-            if self.state() == QpState::Err && self.flush_receives(&mut operation).is_err() {
-                return;
+            if self.state() == QpState::Err {
+                self.broke();
+                if self.flush_receives(&mut operation).is_err() {
+                    return;
+                }
             }
             operation.unlock(object);
         }
@@ -391,6 +407,9 @@ impl QueuePair {
         if acquire(own, object).is_ok() {
             if self.state() != QpState::Err {
                 own.store(Word::Qp(self.index, QpWord::State), next as u64);
+            }
+            if next == QpState::Err {
+                self.broke();
             }
             own.unlock(object);
         }
@@ -480,6 +499,9 @@ impl QueuePair {
         } else {
             self.cqs().map(Arc::downgrade).collect()
         };
+        if let Some(books) = &site.books {
+            books.remove(object);
+        }
         if is_retired && cqs.is_empty() {
             let _ = site.objects.free(object);
         } else {

@@ -8,6 +8,7 @@ use crate::core::transport::{Transport, acquire};
 use crate::host;
 use crate::host::memory::fence_after_exchange;
 
+use super::books::Books;
 use super::{Device, Error, Rejected, Result};
 
 /// The owner's side of a receive ring.
@@ -150,6 +151,34 @@ impl Poster {
         if !self.has_room(device, self.capacity) || sges.len() > self.max_sge.max(1) as usize {
             return None;
         }
+        match &device.site.books {
+            None => self.store(device, wr_id, sges),
+            Some(books) => self.put_numbered(device, books, wr_id, sges),
+        }
+    }
+
+    /// Puts a request into the ring under a number of the books.
+    #[cold]
+    fn put_numbered(&mut self, device: &Device, books: &Books, wr_id: u64, sges: &[Sge]) -> Option<()> {
+        let number = books.posted(self.queue, wr_id, sges)?;
+        self.store(device, number, sges)
+    }
+
+    /// Puts a request back that was in the ring before, under the number that it had there.
+    pub(super) fn put_back(&mut self, device: &Device, number: u64, sges: &[Sge]) -> Option<()> {
+        match &device.site.books {
+            None => self.put(device, number, sges),
+            Some(books) => {
+                // What it says by now others may have written.
+                let sges = books.elements(self.queue, number)?;
+                self.has_room(device, self.capacity).then(|| self.store(device, number, &sges))?
+            }
+        }
+    }
+
+    /// Stores a request, for which there is room.
+    #[inline(always)]
+    fn store(&mut self, device: &Device, wr_id: u64, sges: &[Sge]) -> Option<()> {
         let memory = device.site.segment.memory();
         let words = memory.words(self.entry(self.tail), 2 + 2 * sges.len()).ok()?;
         let mut words = words.iter();

@@ -4,12 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::host::Result;
-use crate::host::ferry::{Copying, Ferry, Piece, Purpose, Registered, with_keys};
+use crate::host::ferry::{Copying, Ferry, Origin, Piece, Purpose, Registered, with_keys};
 use crate::host::folder::{Config, Folder};
 use crate::host::keys::Keys;
 use crate::host::objects::{self, Host, Objects};
 use crate::host::segment::Segment;
 
+use super::books::Books;
 use super::peers::Peers;
 
 /// Bits of a queue pair's or shared receive queue's number that tell the object; those above tell the process.
@@ -51,6 +52,8 @@ pub struct Site {
     pub objects: Objects,
     /// The own keys.
     pub keys: Arc<Keys>,
+    /// What it goes by besides, in a folder that it shares with other users.
+    pub(super) books: Option<Arc<Books>>,
     /// This process's part of copies that the kernel refuses.
     ferry: Ferry,
     /// Whether the kernel is likely to refuse.
@@ -84,11 +87,13 @@ impl Site {
         let likely = likely || !segment.is_reachable();
         let objects = Objects::new(segment.clone())?;
         let keys = Arc::new(Keys::new(segment.clone())?);
+        let books = segment.folder().is_shared().then(|| Arc::new(Books::new(segment.owner().slot())));
         let ferry = Ferry::new(segment.clone());
         let own = Host::own(segment.clone());
         let peers = Peers::new(segment.clone(), copying);
         let gids = Mutex::default();
-        Ok(Self { segment, objects, keys, ferry, likely, own, peers, gids, gids_epoch: AtomicU64::new(0) })
+        let gids_epoch = AtomicU64::new(0);
+        Ok(Self { segment, objects, keys, books, ferry, likely, own, peers, gids, gids_epoch })
     }
 
     /// Helps peers that the kernel keeps from this process's memory, when one asked for it. One load otherwise.
@@ -111,7 +116,15 @@ impl Site {
     #[cold]
     pub fn help(&self) {
         // Without help a peer's request gets no answer, and is tried again.
-        let _ = self.ferry.serve(Arc::new(Registry { keys: self.keys.clone() }));
+        let (keys, books) = (self.keys.clone(), self.books.clone());
+        let _ = self.ferry.serve(Arc::new(Registry { keys, books }));
+    }
+
+    /// Whether an own request may use an own piece of memory for this, where others could have written what it goes by.
+    pub(super) fn admits(&self, purpose: Purpose, origin: &Origin, piece: &Piece) -> bool {
+        let Some(books) = &self.books else { return true };
+        let entry = self.keys.local(piece.key);
+        piece.len == 0 || entry.is_some_and(|entry| books.with(purpose, origin, piece, &entry, &mut || {}))
     }
 
     /// Helps no longer.
@@ -154,11 +167,18 @@ impl Site {
 /// The own keys, as copies for others look at them.
 struct Registry {
     keys: Arc<Keys>,
+    books: Option<Arc<Books>>,
 }
 
 impl Registered for Registry {
-    fn with(&self, purpose: Purpose, piece: &Piece, access: &mut dyn FnMut()) -> bool {
-        with_keys(&self.keys, purpose, piece, access)
+    fn with(&self, purpose: Purpose, origin: &Origin, piece: &Piece, access: &mut dyn FnMut()) -> bool {
+        with_keys(&self.keys, purpose, piece, &mut |entry| match &self.books {
+            None => {
+                access();
+                true
+            }
+            Some(books) => books.with(purpose, origin, piece, entry, access),
+        })
     }
 }
 

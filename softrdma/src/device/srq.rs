@@ -98,7 +98,11 @@ impl SharedReceiveQueue {
         let poster = Poster::new(device, object, 0, init.max_wr, init.max_sge);
         match (object, poster) {
             (Object::Srq(index), Ok(poster)) if index < MAX_NUMBERED => {
-                SrqAttributes { pd: init.pd, xrc }.store(&device.site.own, index);
+                let attributes = SrqAttributes { pd: init.pd, xrc };
+                if let Some(books) = &device.site.books {
+                    books.set_shared(index, attributes);
+                }
+                attributes.store(&device.site.own, index);
                 Ok(Self {
                     device: device.clone(),
                     index,
@@ -177,7 +181,7 @@ impl SharedReceiveQueue {
                 own.unlock(object);
             }
         }
-        let _ = poster.put(&self.device, wr_id, sges);
+        let _ = poster.put_back(&self.device, wr_id, sges);
     }
 
     /// Arms the limit event (`IBV_SRQ_LIMIT`), changes the size (`IBV_SRQ_MAX_WR`), or both.
@@ -249,6 +253,9 @@ impl SharedReceiveQueue {
         if !self.ended.swap(true, Ordering::AcqRel) {
             let object = Object::Srq(self.index);
             self.device.unsubscribe(object, &self.init.events, self.init.cookie);
+            if let Some(books) = &self.device.site.books {
+                books.remove(object);
+            }
             self.device.end(object);
             self.device.release_pd(self.init.pd);
             if self.init.srq_type == SrqType::Xrc {

@@ -5,6 +5,10 @@
 //! carries nothing: what happened stands in shared memory. The descriptor stays readable until the owner has taken all
 //! events: it silences the bell only when it found none, and looks again afterwards.
 //!
+//! Who may write to the folder may give a bell's name to any other file, and a program may close descriptors that are not
+//! its own and open files in their place. So a name is looked at before it is opened, and a descriptor before each use but
+//! that of the program itself ([`Bell::take`]): a bell is only rung for who sleeps, and looking costs less than ringing.
+//!
 //! Both sides open it for writing too, so that no writer ever finds it without a reader (SIGPIPE) and no reader
 //! without a writer (end of file).
 //!
@@ -16,15 +20,15 @@
 //! limits the length of the folder's path; an eventfd taken with `pidfd_getfd` costs least but needs the rights of a
 //! debugger, as [`super::copy`] does, and bells must work without.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::descriptor::Descriptor;
 use super::error::{Error, Result, errno};
 use super::folder::Folder;
 use super::fork;
-use super::liveness::PeerFile;
 use super::lock::Owner;
 use super::segment::Segment;
 use super::slot;
@@ -34,9 +38,9 @@ use super::sys;
 #[derive(Debug)]
 pub struct Bell {
     /// What the program polls.
-    public: OwnedFd,
+    public: Descriptor,
     /// The same FIFO, never blocking whatever the program sets on `public`.
-    private: OwnedFd,
+    private: Descriptor,
     folder: Arc<Folder>,
     name: CString,
     number: u32,
@@ -71,21 +75,31 @@ impl Bell {
         }
     }
 
-    fn open(folder: &Folder, name: &CString) -> Result<(OwnedFd, OwnedFd)> {
+    fn open(folder: &Folder, name: &CString) -> Result<(Descriptor, Descriptor)> {
         // A umask that takes the owner's own rights away would make the next line fail; root and usual umasks do not.
-        let private = folder.open_file(name, 0)?;
+        let private = open_bell(folder, name)?;
         folder.adopt(&private)?;
         // One page is enough, and keeps many bells within the user's limit for pipes.
         // SAFETY: plain system call; failing leaves a larger buffer.
         unsafe { libc::fcntl(private.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) };
-        let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW;
-        // SAFETY: `name` is a C string that lives across the call. It does not block: `private` can write.
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        // SAFETY: `name` is a C string that lives across the call.
         let public = unsafe { libc::openat(folder.raw(), name.as_ptr(), flags) };
         if public < 0 {
             return Err(Error::last("openat"));
         }
         // SAFETY: openat returned this descriptor, and nobody else owns it.
-        Ok((unsafe { OwnedFd::from_raw_fd(public) }, private))
+        let public = unsafe { OwnedFd::from_raw_fd(public) };
+        let (public, private) = (Descriptor::new(public)?, Descriptor::new(private)?);
+        if !public.is_same_file(&private) {
+            return Err(Error::Corrupt("not a bell"));
+        }
+        // The program's descriptor blocks unless the program says otherwise.
+        // SAFETY: plain system call on an open descriptor.
+        if unsafe { libc::fcntl(public.number(), libc::F_SETFL, 0) } != 0 {
+            return Err(Error::last("fcntl"));
+        }
+        Ok((public, private))
     }
 
     /// The number peers need, with the owner's name, to ring.
@@ -96,12 +110,12 @@ impl Bell {
     /// The descriptor that becomes readable: what a program finds in its completion channel or context. The owner of
     /// the bell closes it.
     pub fn fd(&self) -> RawFd {
-        self.public.as_raw_fd()
+        self.public.number()
     }
 
     /// Rings from within the process.
     pub fn ring(&self) {
-        write_byte(self.private.as_raw_fd());
+        write_byte(self.private.raw());
     }
 
     /// Takes one ring, waiting for it as the flags of [`Bell::fd`] say.
@@ -111,7 +125,7 @@ impl Bell {
     pub fn take(&self) -> std::io::Result<()> {
         let mut byte = [0u8; 1];
         // SAFETY: one byte is writable.
-        match unsafe { libc::read(self.public.as_raw_fd(), byte.as_mut_ptr().cast(), 1) } {
+        match unsafe { libc::read(self.public.number(), byte.as_mut_ptr().cast(), 1) } {
             1 => Ok(()),
             0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
             _ => Err(std::io::Error::last_os_error()),
@@ -124,7 +138,7 @@ impl Bell {
     /// `EAGAIN`
     pub fn would_block(&self) -> std::io::Result<()> {
         // SAFETY: reads flags of an open descriptor.
-        let flags = unsafe { libc::fcntl(self.public.as_raw_fd(), libc::F_GETFL) };
+        let flags = unsafe { libc::fcntl(self.public.number(), libc::F_GETFL) };
         if flags & libc::O_NONBLOCK == 0 { Ok(()) } else { Err(std::io::ErrorKind::WouldBlock.into()) }
     }
 
@@ -132,19 +146,18 @@ impl Bell {
     pub fn waiting(&self) -> usize {
         let mut bytes: libc::c_int = 0;
         // SAFETY: FIONREAD writes one int.
-        let r = unsafe { libc::ioctl(self.private.as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
+        let r = unsafe { libc::ioctl(self.private.raw(), libc::FIONREAD, &raw mut bytes) };
         if r == 0 { bytes as usize } else { 0 }
     }
 
     /// Takes up to `count` rings without waiting: those of events that are gone.
     pub fn unring(&self, count: usize) {
         let mut bytes = [0u8; 64];
-        let mut left = count;
+        let (fd, mut left) = (self.private.raw(), count);
         while left > 0 {
             let now = left.min(bytes.len());
             // SAFETY: `bytes` is writable for `now` bytes; the descriptor does not block.
-            let read = || unsafe { libc::read(self.private.as_raw_fd(), bytes.as_mut_ptr().cast(), now) };
-            let n = sys::uncancelled(read);
+            let n = sys::uncancelled(|| unsafe { libc::read(fd, bytes.as_mut_ptr().cast(), now) });
             if n < 0 && errno() == libc::EINTR {
                 continue;
             }
@@ -162,11 +175,10 @@ impl Bell {
             return;
         }
         let mut bytes = [0u8; 4096];
+        let fd = self.private.raw();
         loop {
             // SAFETY: `bytes` is writable for the length given; the descriptor does not block.
-            let n = sys::uncancelled(|| unsafe {
-                libc::read(self.private.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len())
-            });
+            let n = sys::uncancelled(|| unsafe { libc::read(fd, bytes.as_mut_ptr().cast(), bytes.len()) });
             // Less than asked for is all there was; more can come at any time, which looking again covers.
             if n < bytes.len() as isize && !(n < 0 && errno() == libc::EINTR) {
                 return;
@@ -185,28 +197,30 @@ impl Drop for Bell {
 
 /// Another process's bell.
 #[derive(Debug)]
-pub struct Rope(PeerFile);
+pub struct Rope(Descriptor);
 
 impl Rope {
-    /// Finds the bell. Errors: [`Error::Gone`] when it is not there.
+    /// Finds the bell. Errors: [`Error::Gone`] when it is not there, [`Error::Corrupt`] when its name means something else.
     pub fn find(folder: &Folder, owner: Owner, number: u32) -> Result<Self> {
-        let name = slot::bell_name(owner, number);
-        let is_bell = |st: &libc::stat| st.st_mode & libc::S_IFMT == libc::S_IFIFO;
-        // Looked at before it is opened, and not closed when it is this process's segment by then: see `liveness`.
-        if !is_bell(&slot::stat_name(folder, &name).ok_or(Error::Gone)?) {
-            return Err(Error::Corrupt("not a bell"));
+        match sys::uncancelled(|| open_bell(folder, &slot::bell_name(owner, number))) {
+            Err(Error::Os { errno: libc::ENOENT, .. }) => Err(Error::Gone),
+            other => Ok(Rope(Descriptor::new(other?)?)),
         }
-        let file = match sys::uncancelled(|| folder.open_file(&name, 0)) {
-            Err(Error::Os { errno: libc::ENOENT, .. }) => return Err(Error::Gone),
-            other => PeerFile::new(other?)?,
-        };
-        if is_bell(&file.stat) { Ok(Rope(file)) } else { Err(Error::Corrupt("not a bell")) }
     }
 
-    /// Rings: one system call that never blocks.
+    /// Rings: two system calls that never block.
     pub fn ring(&self) {
         write_byte(self.0.raw());
     }
+}
+
+/// Opens a FIFO that has this name and no other.
+fn open_bell(folder: &Folder, name: &CStr) -> Result<OwnedFd> {
+    let (found, stat) = folder.look(name)?;
+    if stat.st_mode & libc::S_IFMT != libc::S_IFIFO || stat.st_nlink > 1 {
+        return Err(Error::Corrupt("not a bell"));
+    }
+    folder.open_found(name, &found)
 }
 
 fn write_byte(fd: RawFd) {

@@ -9,18 +9,21 @@
 //! `/dev/shm` is writable for everybody, so a folder that another user made first must not be used: owner, mode and type
 //! are checked through the open descriptor, and all files are then reached through that descriptor alone. For a group the
 //! owner may be any member: the kernel lets nobody give a folder to a group in which they are not (root aside), so the
-//! folder's group proves it.
+//! folder's group proves it. A set-group-id parent gives its group to what anybody makes in it, so there the group proves
+//! nothing, and one that everybody may write to is refused. So is a parent where everybody may rename what is another's
+//! (writable for all and not sticky): whoever does so chooses where processes meet.
+//!
+//! The folder is made under a name of its own with mode 0700, given its group and mode, and only then renamed: nobody sees
+//! it before it is closed to whom it should be closed, and what cannot be finished goes away again.
 
 use std::ffi::{CStr, CString, OsString};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use super::error::{Error, Result};
-
-/// How long a folder that another process is making right now may lack its final mode.
-const SETTLE: Duration = Duration::from_millis(200);
+use super::descriptor::Descriptor;
+use super::error::{Error, Result, errno};
+use super::sys;
 
 /// Where the folder is and who may use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +78,7 @@ impl Config {
 /// An open, verified folder.
 #[derive(Debug)]
 pub struct Folder {
-    fd: OwnedFd,
+    fd: Descriptor,
     path: PathBuf,
     group: Option<u32>,
 }
@@ -84,41 +87,25 @@ impl Folder {
     /// Opens the folder, making it when it is missing.
     ///
     /// Errors: [`Error::Folder`] when what stands there is a symbolic link, not a folder, another user's, or open to
-    /// more users than it should be.
+    /// more users than it should be, or when its parent lets others replace it; [`Error::Os`] when it can neither be
+    /// opened nor made, for example by who is not in the group (`fchown`, `EPERM`). Nothing is left behind then.
     pub fn open(config: &Config) -> Result<Self> {
-        let path = CString::new(config.path.as_os_str().as_bytes())
-            .map_err(|_| Error::Folder("its path has a zero byte"))?;
-        // SAFETY: `path` is a C string that lives across the call.
-        let made = unsafe { libc::mkdir(path.as_ptr(), config.folder_mode()) } == 0;
-        if !made && super::error::errno() != libc::EEXIST {
-            return Err(Error::last("mkdir"));
-        }
-        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-        // SAFETY: `path` is a C string that lives across the call.
-        let fd = unsafe { libc::open(path.as_ptr(), flags) };
-        if fd < 0 {
-            return Err(match super::error::errno() {
-                libc::ENOTDIR | libc::ELOOP => Error::Folder("it is not a folder, or a symbolic link"),
-                libc::EACCES => Error::Folder("it is closed to this user"),
-                _ => Error::last("open"),
-            });
-        }
-        // SAFETY: open returned this descriptor, and nobody else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        if made {
-            // The group first: changing it may clear mode bits. Neither call depends on the umask, unless that takes
-            // the owner's own rights away, which ends at the open above.
-            give(&fd, config.group, config.folder_mode())?;
-        }
-        let deadline = Instant::now() + SETTLE;
-        loop {
-            match verify(&fd, config) {
-                Ok(()) => break,
-                Err((_, true)) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(1)),
-                Err((e, _)) => return Err(e),
+        let path = &config.path;
+        let name = path.file_name().ok_or(Error::Folder("its path ends with no name"))?;
+        let name = c_path(name.as_bytes())?;
+        let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent = open_at(libc::AT_FDCWD, &c_path(parent.as_os_str().as_bytes())?, libc::O_PATH)?;
+        check_parent(&parent, config.group)?;
+        let open = || open_at(parent.as_raw_fd(), &name, libc::O_RDONLY | libc::O_NOFOLLOW);
+        let fd = match open() {
+            Err(Error::Os { errno: libc::ENOENT, .. }) => {
+                make(&parent, &name, config)?;
+                open()
             }
-        }
-        Ok(Folder { fd, path: config.path.clone(), group: config.group })
+            other => other,
+        }?;
+        verify(&fd, config)?;
+        Ok(Folder { fd: Descriptor::new(fd)?, path: path.clone(), group: config.group })
     }
 
     /// Whether other users may be in it.
@@ -131,9 +118,9 @@ impl Folder {
         &self.path
     }
 
-    /// The descriptor, for the `*at` calls.
+    /// The descriptor, for the `*at` calls; none (-1) when the program closed it, whatever it opened in its place.
     pub(crate) fn raw(&self) -> RawFd {
-        self.fd.as_raw_fd()
+        self.fd.raw()
     }
 
     /// Whether members of a group share the folder.
@@ -151,7 +138,48 @@ impl Folder {
         if self.group.is_some() { 0o660 } else { 0o600 }
     }
 
-    /// Opens a file of the folder for reading and writing, without ever following a link or waiting.
+    /// Looks at what a name means, without opening it: a descriptor that stands for the file and reaches nothing of it,
+    /// and its `fstat`. Whoever gives the name to another file afterwards changes nothing ([`Folder::open_found`]).
+    /// Closing this descriptor drops no record lock, unlike that of an open file.
+    pub(crate) fn look(&self, name: &CStr) -> Result<(OwnedFd, libc::stat)> {
+        let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        // SAFETY: `name` is a C string that lives across the call.
+        let fd = unsafe { libc::openat(self.raw(), name.as_ptr(), flags) };
+        if fd < 0 {
+            return Err(Error::last("openat"));
+        }
+        // SAFETY: openat returned this descriptor, and nobody else owns it.
+        let found = unsafe { OwnedFd::from_raw_fd(fd) };
+        let stat = sys::stat(found.as_raw_fd())?;
+        Ok((found, stat))
+    }
+
+    /// Opens what [`Folder::look`] found, for reading and writing, without waiting.
+    pub(crate) fn open_found(&self, name: &CStr, found: &OwnedFd) -> Result<OwnedFd> {
+        let path = c_path(format!("/proc/self/fd/{}", found.as_raw_fd()).as_bytes())?;
+        let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
+        // SAFETY: `path` is a C string that lives across the call.
+        let fd = unsafe { libc::open(path.as_ptr(), flags) };
+        if fd >= 0 {
+            // SAFETY: open returned this descriptor, and nobody else owns it.
+            return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+        if errno() != libc::ENOENT {
+            return Err(Error::last("open"));
+        }
+        // No /proc: by the name, which may mean another file by now.
+        let file = self.open_file(name, 0)?;
+        let identity = |st: libc::stat| (st.st_dev, st.st_ino);
+        if identity(sys::stat(file.as_raw_fd())?) != identity(sys::stat(found.as_raw_fd())?) {
+            // It may be this process's own, which must not be closed.
+            std::mem::forget(file);
+            return Err(Error::Gone);
+        }
+        Ok(file)
+    }
+
+    /// Opens a file of the folder for reading and writing, without ever following a link or waiting. What others may have
+    /// put there is better [looked](Folder::look) at before.
     pub(crate) fn open_file(&self, name: &CStr, extra: i32) -> Result<OwnedFd> {
         let flags =
             libc::O_RDWR | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY | extra;
@@ -167,9 +195,7 @@ impl Folder {
     /// Removes a name. A name that is already gone is no error.
     pub(crate) fn remove(&self, name: &CStr) -> Result<()> {
         // SAFETY: `name` is a C string that lives across the call.
-        if unsafe { libc::unlinkat(self.raw(), name.as_ptr(), 0) } == 0
-            || super::error::errno() == libc::ENOENT
-        {
+        if unsafe { libc::unlinkat(self.raw(), name.as_ptr(), 0) } == 0 || errno() == libc::ENOENT {
             return Ok(());
         }
         Err(Error::last("unlinkat"))
@@ -212,6 +238,71 @@ impl Folder {
     }
 }
 
+fn c_path(bytes: &[u8]) -> Result<CString> {
+    CString::new(bytes).map_err(|_| Error::Folder("its path has a zero byte"))
+}
+
+/// Opens a folder.
+fn open_at(parent: RawFd, name: &CStr, flags: i32) -> Result<OwnedFd> {
+    // SAFETY: `name` is a C string that lives across the call.
+    let fd = unsafe { libc::openat(parent, name.as_ptr(), flags | libc::O_DIRECTORY | libc::O_CLOEXEC) };
+    if fd < 0 {
+        return Err(match errno() {
+            libc::ENOTDIR | libc::ELOOP => Error::Folder("it is not a folder, or a symbolic link"),
+            libc::EACCES => Error::Folder("it is closed to this user"),
+            _ => Error::last("open"),
+        });
+    }
+    // SAFETY: openat returned this descriptor, and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Whether what stands in this folder is its owner's to replace.
+fn check_parent(parent: &OwnedFd, group: Option<u32>) -> Result<()> {
+    let st = sys::stat(parent.as_raw_fd())?;
+    if st.st_mode & libc::S_IWOTH == 0 {
+        return Ok(());
+    }
+    if st.st_mode & libc::S_ISVTX == 0 {
+        return Err(Error::Folder(
+            "everybody may replace it (its parent is writable for all and not sticky)",
+        ));
+    }
+    if st.st_mode & libc::S_ISGID != 0 && Some(st.st_gid) == group {
+        return Err(Error::Folder("everybody may make it (its parent is writable for all and set-group-id)"));
+    }
+    Ok(())
+}
+
+/// Makes the folder, unless somebody else does meanwhile.
+fn make(parent: &OwnedFd, name: &CStr, config: &Config) -> Result<()> {
+    let at = parent.as_raw_fd();
+    let temporary = c_path(format!(".ironverbs-{:016x}", sys::random()?).as_bytes())?;
+    // SAFETY: the name is a C string that lives across the call.
+    if unsafe { libc::mkdirat(at, temporary.as_ptr(), 0o700) } != 0 {
+        return Err(Error::last("mkdir"));
+    }
+    let made = (|| {
+        let fd = open_at(at, &temporary, libc::O_RDONLY | libc::O_NOFOLLOW)?;
+        // Nothing here depends on the umask, unless that takes the owner's own rights away, which ends at the open above.
+        give(&fd, config.group, config.folder_mode())?;
+        verify(&fd, config)?;
+        let (from, to) = (temporary.as_ptr(), name.as_ptr());
+        // SAFETY: both names are C strings that live across the call.
+        let renamed = unsafe { libc::renameat2(at, from, at, to, libc::RENAME_NOREPLACE) };
+        if renamed == 0 { Ok(()) } else { Err(Error::last("renameat2")) }
+    })();
+    if made.is_ok() {
+        return Ok(());
+    }
+    // SAFETY: as above. Nobody but this function knows the name, and a folder with something in it stays.
+    unsafe { libc::unlinkat(at, temporary.as_ptr(), libc::AT_REMOVEDIR) };
+    match made {
+        Err(Error::Os { call: "renameat2", errno: libc::EEXIST }) => Ok(()),
+        other => other,
+    }
+}
+
 fn give(fd: &OwnedFd, group: Option<u32>, mode: u32) -> Result<()> {
     if let Some(gid) = group {
         // SAFETY: plain system call on an open descriptor; an owner of all ones means unchanged.
@@ -226,31 +317,21 @@ fn give(fd: &OwnedFd, group: Option<u32>, mode: u32) -> Result<()> {
     Ok(())
 }
 
-/// The error, and whether waiting may help because its maker has not finished.
-fn verify(fd: &OwnedFd, config: &Config) -> std::result::Result<(), (Error, bool)> {
-    let st = super::sys::stat(fd.as_raw_fd()).map_err(|e| (e, false))?;
-    let mode = st.st_mode & 0o7777;
-    let wanted = config.folder_mode();
-    if st.st_mode & libc::S_IFMT != libc::S_IFDIR {
-        return Err((Error::Folder("it is not a folder"), false));
-    }
+fn verify(fd: &OwnedFd, config: &Config) -> Result<()> {
+    let st = sys::stat(fd.as_raw_fd())?;
+    let (mode, wanted) = (st.st_mode & 0o777, config.folder_mode());
     // SAFETY: geteuid reads a number of the process and cannot fail.
     let me = unsafe { libc::geteuid() };
     match config.group {
-        None if st.st_uid != me => return Err((Error::Folder("it belongs to another user"), false)),
-        Some(gid) if st.st_gid != gid => {
-            return Err((Error::Folder("it belongs to another group"), true));
-        }
+        None if st.st_uid != me => return Err(Error::Folder("it belongs to another user")),
+        Some(gid) if st.st_gid != gid => return Err(Error::Folder("it belongs to another group")),
         _ => {}
     }
-    if mode & 0o777 & !wanted != 0 {
-        return Err((
-            Error::Folder("users may enter it who should not (mode is wider than 0700 or 0770)"),
-            false,
-        ));
+    if mode & !wanted != 0 {
+        return Err(Error::Folder("users may enter it who should not (mode is wider than 0700 or 0770)"));
     }
-    if mode & 0o777 != wanted {
-        return Err((Error::Folder("its mode keeps out who should enter"), true));
+    if mode != wanted {
+        return Err(Error::Folder("its mode keeps out who should enter"));
     }
     Ok(())
 }
@@ -314,9 +395,11 @@ mod tests {
         assert!(matches!(Folder::open(&at("file")), Err(Error::Folder(_))));
         assert!(matches!(
             Folder::open(&at("no/parent")),
-            Err(Error::Os { call: "mkdir", errno: libc::ENOENT })
+            Err(Error::Os { call: "open", errno: libc::ENOENT })
         ));
         assert!(Folder::open(&at("real")).is_ok());
+        assert!(matches!(Folder::open(&at("..")), Err(Error::Folder(_))));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 4, "nothing else was left");
     }
 
     #[test]

@@ -5,8 +5,9 @@
 //! else ever locks that byte, so a file with a free byte 0 is dead for ever.
 //!
 //! POSIX gives record locks one trap: they are lost when the process closes *any* descriptor of the file. A process
-//! therefore must not close a second descriptor of its own file: [`OwnFiles`] knows them, and [`PeerFile`] keeps such
-//! a descriptor open instead. A program that closes descriptors it does not own loses the lock and counts as dead.
+//! therefore must not close a second descriptor of its own file: [`OwnFiles`] knows them, [`PeerFile::own`] does without
+//! one, and [`PeerFile`] keeps it open where there is one after all. A program that closes descriptors it does not own loses
+//! the lock and counts as dead.
 //!
 //! A process may hold several copies of this library (`dlmopen`, or the same file under two names), each with
 //! its own statics and its own segment. To the kernel they are one holder of record locks, so `F_GETLK` would
@@ -175,8 +176,17 @@ impl PeerFile {
         Ok(PeerFile { fd: Some(fd), stat, own })
     }
 
+    /// This process's own file, which `stat` tells: not opened again.
+    pub(crate) fn own(stat: libc::stat) -> Self {
+        PeerFile { fd: None, stat, own: true }
+    }
+
+    /// The descriptor; -1 for an own file that this process has no more.
     pub(crate) fn raw(&self) -> RawFd {
-        self.fd.as_ref().map_or(-1, |fd| fd.as_raw_fd())
+        match &self.fd {
+            Some(fd) => fd.as_raw_fd(),
+            None => OwnFiles::descriptor(&self.stat).unwrap_or(-1),
+        }
     }
 
     /// The living process behind the file; this process's own id for its own file.
@@ -192,10 +202,15 @@ impl PeerFile {
 impl Drop for PeerFile {
     fn drop(&mut self) {
         let Some(fd) = self.fd.take() else { return };
+        let file = (self.stat.st_dev, self.stat.st_ino);
         // Asked now: until its file has a name, another copy of the library may declare it after it was
         // opened here.
         // SAFETY: getpid reads a number of the process and cannot fail.
-        if self.own || owner(fd.as_raw_fd()) == Ok(Some(unsafe { libc::getpid() })) {
+        let is_own = || self.own || owner(fd.as_raw_fd()) == Ok(Some(unsafe { libc::getpid() }));
+        if sys::stat(fd.as_raw_fd()).is_ok_and(|now| (now.st_dev, now.st_ino) != file) {
+            // The program closed it and has another file there.
+            let _ = fd.into_raw_fd();
+        } else if is_own() {
             OwnFiles::keep(fd);
         } else {
             sys::uncancelled(|| drop(fd));

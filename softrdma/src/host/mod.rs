@@ -11,6 +11,7 @@
 //! | [`slot`] | names in it: claimed by the living, taken from the dead |
 //! | `liveness` | who lives: a record lock that the kernel drops at any death |
 //! | [`fork`] | how a forked child notices that it is another process |
+//! | `descriptor` | descriptors that the program may have closed and given to other files |
 //! | [`segment`] | the own segment, growing without ever failing at an access; a peer's segment |
 //! | `sealed` | what peers go by who reach the process's memory directly: nobody but the owner can write it |
 //! | [`memory`], [`alloc`] | checked access to a mapped segment; which parts of the own one are in use |
@@ -42,6 +43,7 @@ pub mod alloc;
 pub mod atomics;
 pub mod bell;
 pub mod copy;
+mod descriptor;
 pub mod environment;
 pub mod error;
 pub mod ferry;

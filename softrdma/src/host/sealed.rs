@@ -35,7 +35,7 @@ use std::sync::{Mutex, PoisonError};
 use super::copy::Image;
 use super::error::{Error, Result, errno};
 use super::fork;
-use super::liveness::{self, OwnFiles};
+use super::liveness::{self, OwnFiles, PeerFile};
 use super::lock::Owner;
 use super::memory::Memory;
 use super::sys;
@@ -281,7 +281,7 @@ impl View {
 struct File {
     raw: RawFd,
     id: (u64, u64),
-    _opened: Option<OwnedFd>,
+    _opened: Option<PeerFile>,
 }
 
 impl File {
@@ -304,8 +304,8 @@ impl File {
             (raw, None, Some(unsafe { libc::getpid() }))
         } else {
             let path = format!("/proc/self/fd/{}", place.as_raw_fd());
-            let opened = open(&path, libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY)?;
-            (opened.as_raw_fd(), Some(opened), None)
+            let opened = PeerFile::new(open(&path, libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY)?)?;
+            (opened.raw(), Some(opened), None)
         };
         let holder = match holder {
             None => liveness::owner(raw)?,

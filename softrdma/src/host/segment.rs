@@ -182,8 +182,9 @@ impl Segment {
         let reserved = self.memory.reserved() as u64;
         let needed = needed.filter(|needed| *needed <= reserved).ok_or(Error::NoMemory)?;
         let target = needed.next_multiple_of(GROWTH).min(reserved);
-        let file = self.file.as_ref().ok_or(Error::Gone)?.as_raw_fd();
         if target > end {
+            let file = self.file.as_ref().map(AsRawFd::as_raw_fd).filter(|fd| self.identity.is(*fd));
+            let file = file.ok_or(Error::Gone)?;
             sys::allocate(file, end, target - end)?;
             if (self.memory.refresh(file)? as u64) < target {
                 return Err(Error::Corrupt("own segment shortened"));
@@ -252,6 +253,12 @@ impl Drop for Segment {
         {
             slot::release(&self.folder, self.owner, file);
         }
+        // What has its number by now is the program's.
+        if let Some(file) = self.file.take()
+            && !self.identity.is(file.as_raw_fd())
+        {
+            std::mem::forget(file);
+        }
     }
 }
 
@@ -285,13 +292,18 @@ impl Identity {
         Identity { file: (stat.st_dev, stat.st_ino), confirmed: AtomicU64::new(0) }
     }
 
+    /// Whether the descriptor means the file now.
+    pub(crate) fn is(&self, fd: RawFd) -> bool {
+        sys::stat(fd).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == self.file)
+    }
+
     /// The descriptor when it still means the file: looked at now before anything is written to it, else within the last
     /// 100 ms. Also none when the process may not write files of `len` bytes: then the kernel would send SIGXFSZ.
     pub(crate) fn check(&self, fd: RawFd, writes: bool, len: u64) -> Option<RawFd> {
         let now = sys::coarse_now();
         let old = now.wrapping_sub(self.confirmed.load(Ordering::Relaxed)) >= BELIEVED;
         if writes || old {
-            sys::stat(fd).ok().filter(|stat| (stat.st_dev, stat.st_ino) == self.file)?;
+            self.is(fd).then_some(())?;
         }
         if old {
             (sys::file_limit() >= len).then_some(())?;
@@ -329,8 +341,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Maps the segment of the living process in `slot`. For the own slot, which costs a descriptor that stays open
-    /// until the process ends, better use [`Segment`] itself.
+    /// Maps the segment of the living process in `slot`, which may be this process's own.
     ///
     /// Errors: [`Error::Gone`] when nobody alive is there, [`Error::Corrupt`] when the file is no segment, and those of the
     /// system when descriptors or memory have run out.
@@ -338,13 +349,12 @@ impl Peer {
         if slot >= super::lock::SLOTS {
             return Err(Error::OutOfBounds);
         }
-        let file = match folder.open_file(&slot::file_name(slot), 0) {
-            Ok(fd) => PeerFile::new(fd)?,
+        let file = match slot::open_peer(folder, &slot::file_name(slot)) {
             Err(Error::Os { errno: libc::ENOENT, .. }) => return Err(Error::Gone),
-            Err(e) => return Err(e),
+            other => other?,
         };
-        if file.stat.st_mode & libc::S_IFMT != libc::S_IFREG {
-            return Err(Error::Corrupt("not a file"));
+        if file.stat.st_nlink > 1 {
+            return Err(Error::Corrupt("a file with two names"));
         }
         let Some(pid) = file.owner()? else { return Err(Error::Gone) };
         let confirmed = sys::coarse_now();

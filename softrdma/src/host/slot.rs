@@ -189,13 +189,28 @@ fn is_own(folder: &Folder, name: &CStr) -> bool {
     stat_name(folder, name).is_some_and(|st| OwnFiles::has(&st))
 }
 
+/// Opens the file of a slot, or of a process that has none yet, as others' files are opened. One that is this process's own
+/// is not opened again, whatever name it has: that descriptor could never be closed.
+///
+/// Errors: [`Error::Corrupt`] for what is no file, and those of the system calls.
+pub(crate) fn open_peer(folder: &Folder, name: &CStr) -> Result<PeerFile> {
+    let (found, stat) = folder.look(name)?;
+    if stat.st_mode & libc::S_IFMT != libc::S_IFREG {
+        return Err(Error::Corrupt("not a file"));
+    }
+    if OwnFiles::has(&stat) {
+        return Ok(PeerFile::own(stat));
+    }
+    PeerFile::new(folder.open_found(name, &found)?)
+}
+
 /// Removes the file of a dead process from its slot; `false` when it is alive, or somebody else is removing it.
 fn reap(folder: &Folder, slot: u16) -> bool {
     let name = file_name(slot);
     if is_own(folder, &name) {
         return false;
     }
-    let Ok(file) = folder.open_file(&name, 0).and_then(PeerFile::new) else { return false };
+    let Ok(file) = open_peer(folder, &name) else { return false };
     matches!(file.owner(), Ok(None))
         && liveness::become_reaper(file.raw())
         && names(folder, &name, file.raw())
@@ -222,8 +237,8 @@ pub(crate) fn standing(folder: &Folder, owner: Owner) -> Standing {
     if let Some(fd) = stat_name(folder, &name).and_then(|st| OwnFiles::descriptor(&st)) {
         return if is_another(fd) { Standing::Over } else { Standing::Alive };
     }
-    let file = match folder.open_file(&name, 0) {
-        Ok(fd) => PeerFile::new(fd),
+    let file = match open_peer(folder, &name) {
+        Ok(file) => file,
         Err(Error::Os { errno: libc::ENOENT, .. }) => {
             // A folder that was removed has no names, whoever lives.
             let there = sys::stat(folder.raw()).is_ok_and(|st| st.st_nlink > 0);
@@ -232,7 +247,6 @@ pub(crate) fn standing(folder: &Folder, owner: Owner) -> Standing {
         // Unknown, for example no descriptors left: only certain deaths count.
         Err(_) => return Standing::Alive,
     };
-    let Ok(file) = file else { return Standing::Alive };
     match file.owner() {
         Ok(Some(_)) if is_another(file.raw()) => Standing::Over,
         Ok(None) => Standing::Over,
@@ -265,11 +279,9 @@ pub fn sweep(folder: &Folder) -> Result<u32> {
                 false
             }
             Name::Unborn if is_own(folder, &name) => false,
-            Name::Unborn => folder
-                .open_file(&name, 0)
-                .and_then(PeerFile::new)
-                .and_then(|file| file.owner())
-                .is_ok_and(|owner| owner.is_none()),
+            Name::Unborn => {
+                open_peer(folder, &name).and_then(|file| file.owner()).is_ok_and(|owner| owner.is_none())
+            }
             Name::Bell(owner) => standing(folder, owner) != Standing::Alive,
             Name::Foreign => false,
         };

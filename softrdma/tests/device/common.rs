@@ -53,8 +53,24 @@ impl Folder {
         self.0.join("f")
     }
 
+    /// Kept to the user, or for the group of `IRONVERBS_SOFT_GROUP`.
+    fn config(&self) -> Config {
+        let group = std::env::var_os("IRONVERBS_SOFT_GROUP");
+        Config { path: self.path(), group: Config::from_values(None, group).unwrap().group }
+    }
+
     pub fn open(&self) -> Arc<Device> {
-        let folder = Config { path: self.0.join("f"), group: None };
+        self.open_in(self.config())
+    }
+
+    /// As [`Folder::open`], in a folder for the members of this process's group.
+    pub fn open_for_group(&self) -> Arc<Device> {
+        // SAFETY: reads a number of the process.
+        let group = Some(unsafe { libc::getegid() });
+        self.open_in(Config { path: self.0.join("f"), group })
+    }
+
+    fn open_in(&self, folder: Config) -> Arc<Device> {
         let device = Device::open(&Settings { folder, copying: copying() }).unwrap();
         device.set_gids(&[GID]);
         device
@@ -68,8 +84,20 @@ impl Folder {
 
     /// One more process among the devices, by the parts that they are made of, and its view of the device in slot 0.
     pub fn stranger(&self) -> (Arc<Segment>, Arc<Peer>) {
-        let folder = softrdma::host::folder::Folder::open(&Config { path: self.0.join("f"), group: None });
-        let own = Arc::new(Segment::create(Arc::new(folder.unwrap())).unwrap());
+        let folder = softrdma::host::folder::Folder::open(&self.config());
+        self.stranger_in(Arc::new(folder.unwrap()))
+    }
+
+    /// As [`Folder::stranger`], among the members of this process's group.
+    pub fn member(&self) -> (Arc<Segment>, Arc<Peer>) {
+        // SAFETY: reads a number of the process.
+        let group = Some(unsafe { libc::getegid() });
+        let folder = softrdma::host::folder::Folder::open(&Config { path: self.0.join("f"), group });
+        self.stranger_in(Arc::new(folder.unwrap()))
+    }
+
+    fn stranger_in(&self, folder: Arc<softrdma::host::folder::Folder>) -> (Arc<Segment>, Arc<Peer>) {
+        let own = Arc::new(Segment::create(folder).unwrap());
         let peer = Arc::new(Peer::open(own.folder(), 0).unwrap());
         (own, peer)
     }
@@ -90,7 +118,10 @@ pub struct Node {
 
 impl Node {
     pub fn new(folder: &Folder) -> Self {
-        let device = folder.open();
+        Node::of(folder.open())
+    }
+
+    pub fn of(device: Arc<Device>) -> Self {
         let events = EventQueue::new(&device).unwrap();
         let pd = device.alloc_pd().unwrap();
         Node { device, events, pd }

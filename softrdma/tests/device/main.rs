@@ -7,6 +7,7 @@ mod events;
 mod faults;
 #[path = "../filter/mod.rs"]
 mod filter;
+mod group;
 mod lists;
 mod messages;
 mod processes;

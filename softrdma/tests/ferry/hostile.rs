@@ -10,7 +10,7 @@ use bolero::TypeGenerator;
 use bolero::generator::produce;
 use softrdma::host::atomics::Operation;
 use softrdma::host::copy::Span;
-use softrdma::host::ferry::{Failure, Local, Piece, Purpose, atomic, transfer};
+use softrdma::host::ferry::{Failure, Local, Origin, Piece, Purpose, atomic, transfer};
 use softrdma::host::lock::Owner;
 
 use super::stage::{KEY, LIMIT, READ_KEY, Random, Shared, Stage, ferry};
@@ -92,7 +92,9 @@ fn lies_in_mailboxes() {
             let local = [Span { addr: mine.as_mut_ptr() as u64, len }];
             let limit = Duration::from_millis(15);
             // SAFETY: nobody looks at `mine`.
-            let _ = unsafe { transfer(&me, &target.peer, purpose, &pieces, Local::Memory(&local), limit) };
+            let _ = unsafe {
+                transfer(&me, &target.peer, Origin::NONE, purpose, &pieces, Local::Memory(&local), limit)
+            };
         }
     }
     assert!(started.elapsed() < Duration::from_secs(120));
@@ -110,7 +112,17 @@ fn lies_in_mailboxes() {
     }
     assert!(there.bytes(at, len) == out);
     let add = Operation::FetchAdd(1);
-    assert!(atomic(&me, &target.peer, Piece { key: KEY, addr: there.addr + at, len: 8 }, add, LIMIT).is_ok());
+    assert!(
+        atomic(
+            &me,
+            &target.peer,
+            Origin::NONE,
+            Piece { key: KEY, addr: there.addr + at, len: 8 },
+            add,
+            LIMIT
+        )
+        .is_ok()
+    );
     assert_ne!(add, Operation::FetchAdd(2));
     let outside = |bytes: &[u8]| [&bytes[..at as usize], &bytes[(at + len) as usize..]].concat();
     assert!(outside(&there.bytes(0, there.len)) == outside(&pattern), "memory outside was written");

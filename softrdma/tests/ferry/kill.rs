@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use softrdma::host::atomics::Operation;
 use softrdma::host::copy::Span;
-use softrdma::host::ferry::{Failure, Piece, Purpose, atomic};
+use softrdma::host::ferry::{Failure, Origin, Piece, Purpose, atomic};
 use softrdma::host::lock::{Liveness, Owner};
 use softrdma::host::segment::Peer;
 
@@ -44,7 +44,8 @@ fn work(stage: &Stage, target: Owner, there: Shared, count: &Shared, seed: u64) 
             _ => {
                 // Begun is counted before, carried out after: a death in between leaves one more at most.
                 count.word(0).fetch_add(1, Ordering::SeqCst);
-                let done = atomic(&me, &peer, piece(there.addr, 8), Operation::FetchAdd(1), LIMIT);
+                let done =
+                    atomic(&me, &peer, Origin::NONE, piece(there.addr, 8), Operation::FetchAdd(1), LIMIT);
                 count.word(8).fetch_add(u64::from(done.is_ok()), Ordering::SeqCst);
                 done.map(|_| ())
             }

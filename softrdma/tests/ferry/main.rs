@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use softrdma::host::atomics::Operation;
 use softrdma::host::copy::{Span, Way, probe};
 use softrdma::host::error::Error;
-use softrdma::host::ferry::{Failure, Ferry, Local, Piece, Purpose, atomic, needed, transfer};
+use softrdma::host::ferry::{Failure, Ferry, Local, Origin, Piece, Purpose, atomic, needed, transfer};
 use softrdma::host::segment::{Peer, Segment};
 
 use stage::{Books, KEY, LIMIT, READ_KEY, Random, Shared, Stage, child, ferry, signal, status_of};
@@ -105,7 +105,15 @@ fn the_shorter_list_ends_it() {
     let long: Vec<u8> = (0..3000u32).map(|i| (i * 7) as u8).collect();
     // SAFETY: nothing of this process is written.
     let bytes = |purpose| unsafe {
-        transfer(&me, &target.peer, purpose, &[piece(there.addr + 3, 4000)], Local::Bytes(&long), LIMIT)
+        transfer(
+            &me,
+            &target.peer,
+            Origin::NONE,
+            purpose,
+            &[piece(there.addr + 3, 4000)],
+            Local::Bytes(&long),
+            LIMIT,
+        )
     };
     assert_eq!(bytes(Purpose::Write), Ok(()));
     assert_eq!(there.bytes(3, 3000), long);
@@ -150,7 +158,7 @@ fn memory_that_is_not_there() {
     for addr in [8, 1 << 61] {
         assert_eq!(ferry(&me, &target.peer, Purpose::Write, &[piece(addr, 8)], &mine), Err(Failure::Remote));
         let add = Operation::FetchAdd(1);
-        assert_eq!(atomic(&me, &target.peer, piece(addr, 8), add, LIMIT), Err(Failure::Remote));
+        assert_eq!(atomic(&me, &target.peer, Origin::NONE, piece(addr, 8), add, LIMIT), Err(Failure::Remote));
     }
     let beyond = [piece(u64::MAX - 3, 8)];
     assert_eq!(ferry(&me, &target.peer, Purpose::Write, &beyond, &mine), Err(Failure::Os(libc::EPROTO)));
@@ -177,8 +185,9 @@ fn keys_open_what_they_stand_for() {
     assert_eq!(run(Purpose::Read, READ_KEY, start, 8), Ok(()));
     assert_eq!(run(Purpose::Write, READ_KEY, start, 8), Err(Failure::Refused));
     assert_eq!(run(Purpose::Receive, READ_KEY, start, 8), Err(Failure::Refused));
-    let operate =
-        |key, addr, operation| atomic(&me, &target.peer, Piece { key, addr, len: 8 }, operation, LIMIT);
+    let operate = |key, addr, operation| {
+        atomic(&me, &target.peer, Origin::NONE, Piece { key, addr, len: 8 }, operation, LIMIT)
+    };
     assert_eq!(operate(READ_KEY, start, Operation::FetchAdd(1)), Err(Failure::Refused));
     assert_eq!(operate(READ_KEY, start, Operation::Write(1)), Err(Failure::Refused));
     assert_eq!(operate(KEY, start - 8, Operation::FetchAdd(1)), Err(Failure::Refused));
@@ -193,7 +202,7 @@ fn atomic_operations() {
     let there = Shared::new(4096);
     let target = stage.target(0, Span { addr: there.addr, len: there.len });
     let me = stage.segment();
-    let run = |operation| atomic(&me, &target.peer, piece(there.addr, 8), operation, LIMIT);
+    let run = |operation| atomic(&me, &target.peer, Origin::NONE, piece(there.addr, 8), operation, LIMIT);
     there.word(0).store(u64::MAX, Ordering::Relaxed);
     assert_eq!(run(Operation::FetchAdd(2)), Ok(u64::MAX));
     assert_eq!(run(Operation::CompareSwap { compare: 2, swap: 9 }), Ok(1));
@@ -225,7 +234,8 @@ fn atomic_operations() {
                         };
                         direct.unwrap();
                     } else {
-                        atomic(&me, &peer, piece(there.addr, 8), Operation::FetchAdd(1), LIMIT).unwrap();
+                        atomic(&me, &peer, Origin::NONE, piece(there.addr, 8), Operation::FetchAdd(1), LIMIT)
+                            .unwrap();
                     }
                 }
             })
@@ -335,7 +345,10 @@ fn a_forked_child_serves_nobody() {
         // With its own, to its parent, whose thread is another process's.
         let own = stage.segment();
         let parent = Peer::open(&stage.folder, 0).unwrap();
-        assert_eq!(atomic(&own, &parent, piece(there.addr, 8), Operation::FetchAdd(5), LIMIT), Ok(0));
+        assert_eq!(
+            atomic(&own, &parent, Origin::NONE, piece(there.addr, 8), Operation::FetchAdd(5), LIMIT),
+            Ok(0)
+        );
     });
     assert_eq!(status_of(inside), 0);
     assert_eq!(there.word(0).load(Ordering::Relaxed), 5);
@@ -374,7 +387,7 @@ fn idle_service_costs_nothing() {
     let there = Shared::new(4096);
     let target = stage.target(0, Span { addr: there.addr, len: 4096 });
     let me = stage.segment();
-    let add = || atomic(&me, &target.peer, piece(there.addr, 8), Operation::FetchAdd(1), LIMIT);
+    let add = || atomic(&me, &target.peer, Origin::NONE, piece(there.addr, 8), Operation::FetchAdd(1), LIMIT);
     assert_eq!(add(), Ok(0));
     std::thread::sleep(Duration::from_millis(20));
     let before = cpu_time(target.pid);
@@ -400,17 +413,29 @@ fn a_stopped_target() {
             let pieces = [piece(there.addr + 8, 500_000)];
             // SAFETY: `mine` is only read.
             let written = unsafe {
-                transfer(&me, &target.peer, Purpose::Write, &pieces, Local::Memory(&[span(&mut mine)]), short)
+                transfer(
+                    &me,
+                    &target.peer,
+                    Origin::NONE,
+                    Purpose::Write,
+                    &pieces,
+                    Local::Memory(&[span(&mut mine)]),
+                    short,
+                )
             };
             assert_eq!(written, Err(Failure::NoAnswer));
-            let added = atomic(&me, &target.peer, piece(there.addr, 8), Operation::FetchAdd(1), short);
+            let added =
+                atomic(&me, &target.peer, Origin::NONE, piece(there.addr, 8), Operation::FetchAdd(1), short);
             assert_eq!(added, Err(Failure::NoAnswer));
             assert!(start.elapsed() < Duration::from_secs(5));
         }
         signal(target.pid, libc::SIGCONT);
         std::thread::sleep(Duration::from_millis(20));
         assert!(there.bytes(0, 500_008).iter().all(|b| *b == 0));
-        assert_eq!(atomic(&me, &target.peer, piece(there.addr, 8), Operation::FetchAdd(1), LIMIT), Ok(0));
+        assert_eq!(
+            atomic(&me, &target.peer, Origin::NONE, piece(there.addr, 8), Operation::FetchAdd(1), LIMIT),
+            Ok(0)
+        );
         there.word(0).store(0, Ordering::Relaxed);
     }
 }
@@ -451,7 +476,10 @@ fn behind_a_filter() {
             Err(Failure::Local)
         );
         there.word(0).store(4, Ordering::Relaxed);
-        assert_eq!(atomic(&me, &peer, piece(there.addr, 8), Operation::FetchAdd(1), LIMIT), Ok(4));
+        assert_eq!(
+            atomic(&me, &peer, Origin::NONE, piece(there.addr, 8), Operation::FetchAdd(1), LIMIT),
+            Ok(4)
+        );
     });
     assert_eq!(status_of(initiator), 0);
     signal(target, libc::SIGKILL);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use softrdma::host::copy::Span;
-use softrdma::host::ferry::{Failure, Ferry, Local, Piece, Purpose, Registered, transfer};
+use softrdma::host::ferry::{Failure, Ferry, Local, Origin, Piece, Purpose, Registered, transfer};
 use softrdma::host::folder::{Config, Folder};
 use softrdma::host::segment::{Peer, Segment};
 
@@ -72,7 +72,7 @@ pub struct Books {
 }
 
 impl Registered for Books {
-    fn with(&self, purpose: Purpose, piece: &Piece, access: &mut dyn FnMut()) -> bool {
+    fn with(&self, purpose: Purpose, _: &Origin, piece: &Piece, access: &mut dyn FnMut()) -> bool {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let key = piece.key == KEY || piece.key == READ_KEY && purpose == Purpose::Read;
         let inside = piece
@@ -190,7 +190,7 @@ pub fn ferry(
     local: &[Span],
 ) -> Result<(), Failure> {
     // SAFETY: the tests give memory to transfers that they look at through volatile accesses or afterwards.
-    unsafe { transfer(me, peer, purpose, pieces, Local::Memory(local), LIMIT) }
+    unsafe { transfer(me, peer, Origin::NONE, purpose, pieces, Local::Memory(local), LIMIT) }
 }
 
 /// Small random numbers (xorshift).

@@ -14,7 +14,7 @@
 //! | 192 | 8 | who empties it | bytes taken out |
 //! | 256 | 4 | service | counts its steps; the initiator sleeps on it |
 //! | 320 | 4 | initiator | it sleeps |
-//! | 384 | 40 | initiator | the job: purpose and operation, length, pieces, two operands |
+//! | 384 | 64 | initiator | the job: purpose and operation, length, pieces, two operands, what it is part of |
 //! | 448 | 768 | initiator | the pieces of memory: address, length, key |
 //!
 //! | phase | goes to | by |
@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use super::super::error::Result;
 use super::super::lock::Lock;
 use super::super::memory::Memory;
-use super::{Piece, Purpose};
+use super::{Origin, Piece, Purpose};
 use crate::host::atomics::Operation;
 
 /// States of the segment's ferry word: nobody asked, somebody did, there is a service.
@@ -169,6 +169,7 @@ impl Action {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Job {
     pub(super) action: Action,
+    pub(super) origin: Origin,
     pub(super) len: u64,
     pieces: [Piece; PIECES],
     count: usize,
@@ -176,8 +177,8 @@ pub(super) struct Job {
 
 impl Job {
     /// A job on the pieces as far as they reach, at most [`PIECES`] of them and `limit` bytes.
-    pub(super) fn new(action: Action, pieces: &[Piece], limit: u64) -> Self {
-        let mut job = Job { action, len: 0, pieces: [NO_PIECE; PIECES], count: 0 };
+    pub(super) fn new(action: Action, origin: Origin, pieces: &[Piece], limit: u64) -> Self {
+        let mut job = Job { action, origin, len: 0, pieces: [NO_PIECE; PIECES], count: 0 };
         for piece in pieces.iter().take(PIECES) {
             let len = piece.len.min(limit - job.len);
             job.pieces[job.count] = Piece { len, ..*piece };
@@ -254,7 +255,9 @@ impl<'a> Mailbox<'a> {
 
     pub(super) fn write_job(&self, job: &Job) {
         let [action, first, second] = job.action.to_words();
-        let head = [action, job.len, job.count as u64, first, second];
+        let Origin { qp_num, src_qp, srq_num, wr_id } = job.origin;
+        let pair = u64::from(qp_num) | u64::from(src_qp) << 32;
+        let head = [action, job.len, job.count as u64, first, second, pair, srq_num.into(), wr_id];
         let pieces = job.pieces().iter().flat_map(|p| [p.addr, p.len, u64::from(p.key)]);
         let (front, rest) = self.job.split_at(8);
         for (to, from) in front.iter().zip(head).chain(rest.iter().zip(pieces)) {
@@ -267,7 +270,9 @@ impl<'a> Mailbox<'a> {
         let word = |i: usize| self.job[i].load(Ordering::Relaxed);
         let action = Action::from_words([word(0), word(3), word(4)])?;
         let count = usize::try_from(word(2)).ok().filter(|n| *n <= PIECES)?;
-        let mut job = Job { action, len: 0, pieces: [NO_PIECE; PIECES], count };
+        let (pair, srq_num, wr_id) = (word(5), word(6) as u32, word(7));
+        let origin = Origin { qp_num: pair as u32, src_qp: (pair >> 32) as u32, srq_num, wr_id };
+        let mut job = Job { action, origin, len: 0, pieces: [NO_PIECE; PIECES], count };
         for (i, piece) in job.pieces[..count].iter_mut().enumerate() {
             let at = 8 + 3 * i;
             *piece = Piece { addr: word(at), len: word(at + 1), key: u32::try_from(word(at + 2)).ok()? };
@@ -448,7 +453,7 @@ mod tests {
     }
 
     fn same(a: &Job, b: &Job) -> bool {
-        (a.action, a.len, a.pieces()) == (b.action, b.len, b.pieces())
+        (a.action, a.origin, a.len, a.pieces()) == (b.action, b.origin, b.len, b.pieces())
     }
 
     proptest! {
@@ -459,15 +464,17 @@ mod tests {
             pieces in proptest::collection::vec(piece(), 0..40),
             limit in prop_oneof![Just(u64::MAX), 0..1u64 << 42],
             operation in operation(),
+            (qp_num, src_qp, srq_num, wr_id) in any::<(u32, u32, u32, u64)>(),
         ) {
+            let origin = Origin { qp_num, src_qp, srq_num, wr_id };
             let (memory, _file) = memory_of(&vec![0x5a; BYTES as usize]);
             let mailboxes = Mailboxes::at(&memory, 0).unwrap();
-            let job = Job::new(action, &pieces, limit);
+            let job = Job::new(action, origin, &pieces, limit);
             prop_assert!(job.len <= limit && job.count <= PIECES);
             mailboxes.all[1].write_job(&job);
             prop_assert!(same(&mailboxes.all[1].read_job().unwrap(), &job));
             let one = Piece { key: 1, addr: 64, len: 8 };
-            let job = Job::new(Action::Atomic(operation), &[one], 8);
+            let job = Job::new(Action::Atomic(operation), origin, &[one], 8);
             mailboxes.all[3].write_job(&job);
             prop_assert!(same(&mailboxes.all[3].read_job().unwrap(), &job));
         }

@@ -18,7 +18,9 @@
 //! # What the target believes
 //! Nothing but its own books. A job names keys, and each piece of memory is looked up ([`Registered`]) right before it
 //! is touched, with the right that the job's [`Purpose`] needs: a job that lies reaches no more than one that does not.
-//! Whether the initiator may use a key on this queue pair is checked by the initiator, as everywhere in this transport.
+//! Whether the initiator may use a key on this queue pair is checked by the initiator, as everywhere in this transport. In a
+//! folder that is shared with other users the target looks at that, too ([`Origin`]), by books of its queue pairs and of the
+//! receive requests that are posted: without them a job could say that it is a send, and write where only those may.
 //!
 //! # Deaths
 //! A dead initiator leaves a locked mailbox ([`super::lock`]); the next one to lock it ends the job first. The service
@@ -76,6 +78,25 @@ impl Purpose {
     }
 }
 
+/// What a job is part of, by its initiator's word. A target that does not trust its initiators looks in its own books whether
+/// that can be ([`Registered`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Origin {
+    /// Number of the target's queue pair.
+    pub qp_num: u32,
+    /// Number of the initiator's.
+    pub src_qp: u32,
+    /// XRC: number of the shared receive queue that the message names.
+    pub srq_num: u32,
+    /// For [`Purpose::Receive`]: the receive request, by the number that it has in the target's ring.
+    pub wr_id: u64,
+}
+
+impl Origin {
+    /// That of a job which is part of nothing: for targets that ask for keys alone.
+    pub const NONE: Self = Origin { qp_num: 0, src_qp: 0, srq_num: 0, wr_id: 0 };
+}
+
 /// A range of the target's memory and the key that opens it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
@@ -90,14 +111,14 @@ pub struct Piece {
 
 /// The target's own knowledge of its keys, which no other process can write.
 pub trait Registered: Send + Sync {
-    /// Runs `access` when the whole piece lies in memory that its key opens for [`Purpose::access`], and answers whether
-    /// it did. The memory must stay registered until `access` returns, which takes microseconds.
+    /// Runs `access` when the whole piece lies in memory that its key opens for [`Purpose::access`], and when what the job is
+    /// part of may use it for that; answers whether it did. The memory must stay registered until `access` returns, which takes microseconds.
     ///
     /// Where the keys are in a [`Keys`](super::keys::Keys), [`with_keys`] does it.
     ///
     /// Called by the service thread. Whatever lock this takes must not be held by anybody who waits for a pin of a key
     /// or for the service.
-    fn with(&self, purpose: Purpose, piece: &Piece, access: &mut dyn FnMut()) -> bool;
+    fn with(&self, purpose: Purpose, origin: &Origin, piece: &Piece, access: &mut dyn FnMut()) -> bool;
 }
 
 /// Why a transfer or an atomic operation failed.

@@ -12,7 +12,7 @@ use super::mailbox::{
     is_in, next_job,
 };
 use super::memory::{File, Stop};
-use super::{Failure, Piece, Purpose};
+use super::{Failure, Origin, Piece, Purpose};
 
 /// How long a service that is not there yet is waited for; starting one takes less when its process looks.
 const ASKING: Duration = Duration::from_millis(2);
@@ -38,6 +38,7 @@ pub enum Local<'a> {
 pub unsafe fn transfer(
     me: &Segment,
     peer: &Peer,
+    origin: Origin,
     purpose: Purpose,
     pieces: &[Piece],
     local: Local<'_>,
@@ -58,7 +59,7 @@ pub unsafe fn transfer(
         Local::Bytes(bytes) => bytes.len() as u64,
     };
     for pieces in pieces.chunks(PIECES) {
-        let job = Job::new(action, pieces, left);
+        let job = Job::new(action, origin, pieces, left);
         if job.len == 0 {
             continue;
         }
@@ -77,6 +78,7 @@ pub unsafe fn transfer(
 pub fn atomic(
     me: &Segment,
     peer: &Peer,
+    origin: Origin,
     piece: Piece,
     operation: Operation,
     limit: Duration,
@@ -84,7 +86,7 @@ pub fn atomic(
     if !piece.addr.is_multiple_of(8) {
         return Err(Failure::Os(libc::EINVAL));
     }
-    let job = Job::new(Action::Atomic(operation), &[Piece { len: 8, ..piece }], 8);
+    let job = Job::new(Action::Atomic(operation), origin, &[Piece { len: 8, ..piece }], 8);
     let passage = Passage::begin(me, peer, &job, limit)?;
     passage.post();
     passage.finish()?;

@@ -1,12 +1,17 @@
 //! The keys of a process as its service looks at them.
 
-use super::super::keys::Keys;
+use super::super::keys::{Entry, Keys};
 use super::{Piece, Purpose};
 use crate::core::keys::Kind;
 
 /// [`Registered::with`](super::Registered::with) for a process that has its keys in a [`Keys`]: by its private books, and the
-/// key counts as in use meanwhile, so its removal waits.
-pub fn with_keys(keys: &Keys, purpose: Purpose, piece: &Piece, access: &mut dyn FnMut()) -> bool {
+/// key counts as in use meanwhile, so its removal waits. `access` learns the key's entry, and may refuse after all.
+pub fn with_keys(
+    keys: &Keys,
+    purpose: Purpose,
+    piece: &Piece,
+    access: &mut dyn FnMut(&Entry) -> bool,
+) -> bool {
     let Some((entry, _in_use)) = keys.hold(piece.key) else { return false };
     let valid = match entry.key.kind {
         // What stands in the segment, where peers write, may take rights away and gives none.
@@ -17,11 +22,7 @@ pub fn with_keys(keys: &Keys, purpose: Purpose, piece: &Piece, access: &mut dyn 
         .addr
         .checked_sub(entry.base)
         .is_some_and(|at| at <= entry.key.length && piece.len <= entry.key.length - at);
-    let open = valid && entry.key.access.has(purpose.access()) && inside;
-    if open {
-        access();
-    }
-    open
+    valid && entry.key.access.has(purpose.access()) && inside && access(&entry)
 }
 
 #[cfg(test)]
@@ -56,7 +57,10 @@ mod tests {
         let window = keys.add(&Entry { key: window, base: 5050 }).unwrap();
         let with = |purpose, key, addr, len| {
             let mut calls = 0;
-            let open = with_keys(&keys, purpose, &Piece { key, addr, len }, &mut || calls += 1);
+            let open = with_keys(&keys, purpose, &Piece { key, addr, len }, &mut |_| {
+                calls += 1;
+                true
+            });
             assert_eq!(calls, i32::from(open));
             open
         };
@@ -67,6 +71,7 @@ mod tests {
             assert!(!with(purpose, region ^ 1, 5000, 1) && !with(purpose, 0, 5000, 1));
             assert!(!with(purpose, window, 5050, 1));
         }
+        assert!(!with_keys(&keys, Purpose::Read, &Piece { key: region, addr: 5000, len: 1 }, &mut |_| false));
         assert!(!with(Purpose::Write, region, 5000, 1) && !with(Purpose::Atomic, region, 5000, 8));
         assert!(with(Purpose::Write, window, 5050, 10) && !with(Purpose::Write, window, 5049, 2));
         // Peers who have all pins keep nobody out.
@@ -84,9 +89,10 @@ mod tests {
         let piece = Piece { key: region, addr: 5000, len: 1 };
         let now = Duration::ZERO;
         let mut removed = None;
-        assert!(with_keys(&keys, Purpose::Read, &piece, &mut || {
+        assert!(with_keys(&keys, Purpose::Read, &piece, &mut |_| {
             segment.memory().write(table, &[0; 2048]).unwrap();
             removed = keys.remove(region, &*segment, now).ok();
+            true
         }));
         assert_eq!(removed, Some(false));
         assert_eq!(keys.wait_unused(region, &*segment, now), Ok(true));

@@ -15,7 +15,7 @@ use super::mailbox::{
     Action, Ending, Job, MAILBOXES, Mailbox, Mailboxes, Phase, RING, STEP, in_phase, is_in, say_ended,
 };
 use super::memory::{File, Stop, range};
-use super::{Piece, Registered, after};
+use super::{Origin, Piece, Registered, after};
 
 /// How long the lock of the atomic operations is waited for: a living owner has it for microseconds.
 const ATOMICS: Duration = Duration::from_millis(100);
@@ -193,7 +193,7 @@ impl Worker<'_> {
     /// Goes on with a job: `None` when it must wait for the initiator, the ending when it has ended.
     fn advance(&self, work: &mut Active) -> Option<Option<Ending>> {
         if let Action::Atomic(operation) = work.job.action {
-            return Some(Some(self.execute(work.file, &work.job.pieces()[0], operation)));
+            return Some(Some(self.execute(work.file, &work.job.origin, &work.job.pieces()[0], operation)));
         }
         let left = work.job.len - work.done;
         if left == 0 {
@@ -224,7 +224,7 @@ impl Worker<'_> {
         let len = (piece.len - work.skip).min(within).min(left).min(straight).min(STEP);
         let here = Piece { addr: piece.addr + work.skip, len, key: piece.key };
         let before = work.done;
-        match self.copy(work.file, work.job.action, at, &here) {
+        match self.copy(work.file, &work.job, at, &here) {
             Ok(n) => {
                 work.done += n;
                 work.skip += n;
@@ -241,11 +241,12 @@ impl Worker<'_> {
     }
 
     /// Copies between the ring and one piece of memory.
-    fn copy(&self, file: File, action: Action, at: u64, piece: &Piece) -> std::result::Result<u64, Ending> {
+    fn copy(&self, file: File, job: &Job, at: u64, piece: &Piece) -> std::result::Result<u64, Ending> {
+        let Job { action, origin, .. } = job;
         let puts = matches!(action, Action::Put(_));
         let memory = range(piece.addr, piece.len);
         let mut moved = Err(Ending::Refused);
-        let allowed = self.shared.registered.with(action.purpose(), piece, &mut || {
+        let allowed = self.shared.registered.with(action.purpose(), origin, piece, &mut || {
             let result = if puts {
                 // SAFETY: the memory is registered for being written by peers, so the program gave it away.
                 unsafe { file.bring_out(at, &memory) }
@@ -261,7 +262,7 @@ impl Worker<'_> {
     }
 
     /// An atomic operation: by way of the ring, behind the lock that the direct ones take.
-    fn execute(&self, file: File, piece: &Piece, operation: Operation) -> Ending {
+    fn execute(&self, file: File, origin: &Origin, piece: &Piece, operation: Operation) -> Ending {
         let segment = &self.shared.segment;
         let Ok(word) = segment.memory().u64(self.mailbox.ring) else { return Ending::Errno(libc::EIO) };
         // Taken over from the dead it needs no repair.
@@ -270,7 +271,8 @@ impl Worker<'_> {
         }
         let memory = range(piece.addr, piece.len);
         let mut moved = Err(Stop::Fault);
-        let allowed = self.shared.registered.with(Action::Atomic(operation).purpose(), piece, &mut || {
+        let purpose = Action::Atomic(operation).purpose();
+        let allowed = self.shared.registered.with(purpose, origin, piece, &mut || {
             moved = (|| {
                 file.take_in(self.mailbox.ring, &memory)?;
                 let before = word.load(Ordering::Acquire);
