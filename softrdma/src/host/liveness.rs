@@ -192,6 +192,13 @@ impl PeerFile {
 impl Drop for PeerFile {
     fn drop(&mut self) {
         let Some(fd) = self.fd.take() else { return };
+        if sys::stat(fd.as_raw_fd())
+            .is_ok_and(|now| (now.st_dev, now.st_ino) != (self.stat.st_dev, self.stat.st_ino))
+        {
+            // The program closed it, and has another file under its number.
+            let _ = fd.into_raw_fd();
+            return;
+        }
         // Asked now: until its file has a name, another copy of the library may declare it after it was
         // opened here.
         // SAFETY: getpid reads a number of the process and cannot fail.
