@@ -1,4 +1,4 @@
-//! What lies between a C caller and Rust: no panic passes, and no cancellation acts.
+//! What lies between a C caller and Rust: no panic passes, no cancellation acts, and there is memory to go on with.
 //!
 //! Cancelling a thread (`pthread_cancel`) unwinds its stack, which must not meet a Rust frame that stops unwinding or has
 //! something to drop. Nearly every system call is a place where it would begin. So cancellation is disabled while Rust code
@@ -9,6 +9,7 @@ use core::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::errno::{Errno, Result};
+use crate::reserve;
 
 /// What a call gets when something inside the library broke: the verb fails as if the device had.
 const BROKEN: Errno = Errno::EIO;
@@ -23,7 +24,20 @@ unsafe extern "C-unwind" {
 
 /// Runs `body` for a C caller.
 pub fn guarded<R>(body: impl FnOnce() -> Result<R>) -> Result<R> {
-    uncancelled(|| catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(BROKEN.also_set())))
+    prepared(false, body)
+}
+
+/// Runs `body`, which makes something, for a C caller: ENOMEM where there is no memory that it may need.
+pub fn making<R>(body: impl FnOnce() -> Result<R>) -> Result<R> {
+    prepared(true, body)
+}
+
+fn prepared<R>(makes: bool, body: impl FnOnce() -> Result<R>) -> Result<R> {
+    let run = || {
+        let _reserved = reserve::begin(makes)?;
+        body()
+    };
+    uncancelled(|| catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(BROKEN.also_set())))
 }
 
 /// Runs `body`, which does not panic, with cancellation of the thread disabled: for what runs without [`guarded`], on the

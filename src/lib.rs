@@ -16,4 +16,5 @@ pub mod errno;
 mod guard;
 pub mod log;
 pub mod provider;
+mod reserve;
 pub mod uverbs;

@@ -4,7 +4,7 @@
 use core::ffi::{c_int, c_void};
 
 use crate::errno::{Errno, Result};
-use crate::guard::guarded;
+use crate::guard::{guarded, making};
 use crate::provider::EventSource;
 use crate::provider::object::Handle;
 
@@ -16,7 +16,7 @@ unsafe extern "C-unwind" {
 
 /// A pointer, or NULL with the error in `errno`.
 pub fn pointer<T>(body: impl FnOnce() -> Result<Handle<T>>) -> *mut T {
-    match guarded(body) {
+    match making(body) {
         Ok(handle) => handle.as_ptr(),
         Err(errno) => {
             errno.set();

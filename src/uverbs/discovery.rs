@@ -206,6 +206,7 @@ fn dump_devices(socket: &mut Socket) -> Result<Vec<DeviceInfo>> {
         let mut devices = Vec::new();
         attempts += 1;
         match socket.dump(&request, |message| {
+            devices.try_reserve(1).map_err(|_| Errno::ENOMEM.also_set())?;
             devices.push(device_of(message).ok_or(Errno::EINVAL)?);
             Ok(())
         }) {

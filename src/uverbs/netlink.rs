@@ -35,7 +35,11 @@ impl Socket {
     pub fn open(family: i32) -> Result<Self> {
         // SAFETY: plain system call.
         let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, family) };
-        Ok(Self { fd: owned(fd)?, sequence: 0, buffer: vec![0; ANSWER] })
+        let fd = owned(fd)?;
+        let mut buffer = Vec::new();
+        buffer.try_reserve_exact(ANSWER).map_err(|_| Errno::ENOMEM.also_set())?;
+        buffer.resize(ANSWER, 0);
+        Ok(Self { fd, sequence: 0, buffer })
     }
 
     /// Opens a socket that receives what the kernel tells everybody in `groups` (bits).

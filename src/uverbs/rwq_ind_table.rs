@@ -20,7 +20,13 @@ pub fn create(
     udata: Udata<'_>,
 ) -> Result<ib_uverbs_ex_create_rwq_ind_table_resp> {
     let header = ib_uverbs_ex_create_rwq_ind_table { comp_mask: 0, log_ind_tbl_size: log_size };
-    let mut request = header.as_bytes().to_vec();
+    let mut request = Vec::new();
+    // One number each, and up to 8 bytes to fill the last word.
+    let numbers = 1usize.checked_shl(log_size).and_then(|count| count.checked_mul(size_of::<u32>()));
+    let size = numbers.and_then(|bytes| bytes.checked_add(header.as_bytes().len() + 8));
+    let room = size.map(|size| request.try_reserve_exact(size));
+    room.and_then(|room| room.ok()).ok_or_else(|| Errno::ENOMEM.also_set())?;
+    request.extend_from_slice(header.as_bytes());
     request.extend(work_queues.flat_map(u32::to_ne_bytes));
     request.resize(request.len().next_multiple_of(8), 0);
     let mut answer = ib_uverbs_ex_create_rwq_ind_table_resp::default();

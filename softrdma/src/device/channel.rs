@@ -149,7 +149,9 @@ impl Channel {
             }
             let fired = host.load(Word::Cq(queue.cq, CqWord::Armed)) == Armed::No as u64;
             host.unlock(Object::Cq(queue.cq));
-            if fired {
+            if fired && state.pending.try_reserve(1).is_err() {
+                found_all = false;
+            } else if fired {
                 queue.armed = false;
                 state.pending.push_back((queue.cq, queue.cookie));
             }
@@ -162,8 +164,11 @@ impl Channel {
         self.bell.number()
     }
 
-    pub(super) fn add(&self, cq: u32, cookie: usize) {
-        self.state().queues.push(Queue { cq, cookie, armed: false });
+    pub(super) fn add(&self, cq: u32, cookie: usize) -> Result<()> {
+        let mut state = self.state();
+        state.queues.try_reserve(1)?;
+        state.queues.push(Queue { cq, cookie, armed: false });
+        Ok(())
     }
 
     /// Forgets a queue and its events.

@@ -73,7 +73,7 @@ struct Reader {
 
 impl Reader {
     fn new(device: &Device, cq: u32, head: u32, capacity: u32) -> Result<Self> {
-        let at = |word| device.site.own.offset(word).ok_or(Error::Host(host::Error::OutOfBounds));
+        let at = |word| device.site.own.offset(word).ok_or(Error::NoMemory);
         let ring = at(Word::Entry { cq, slot: 0, word: 0 })?;
         let stride = at(Word::Entry { cq, slot: 1, word: 0 })? - ring;
         let (head_at, tail_at) = (at(Word::Cq(cq, CqWord::Head))?, at(Word::Cq(cq, CqWord::Tail))?);
@@ -134,11 +134,7 @@ impl CompletionQueue {
         let wants =
             flag(flags.timestamps, wants::TIMESTAMPS) | flag(flags.ignore_overrun, wants::IGNORE_OVERRUN);
         device.site.own.store(Word::Attribute { object, word: 0 }, wants);
-        if let Some(channel) = channel {
-            channel.add(index, cookie);
-        }
-        device.subscribers.add(object, events, cookie);
-        Ok(Arc::new(Self {
+        let made = Arc::new(Self {
             device: device.clone(),
             index,
             cqe: cqe.into(),
@@ -150,7 +146,13 @@ impl CompletionQueue {
             reader: QueueLock::new(reader),
             held: QueueLock::new(device.site.own.find([Some(object), None, None])),
             xrc_domains: Mutex::default(),
-        }))
+        });
+        // Where this fails, everything ends with what was made.
+        if let Some(channel) = channel {
+            channel.add(index, cookie)?;
+        }
+        device.subscribers.add(object, events, cookie)?;
+        Ok(made)
     }
 
     /// Its index in the segment.

@@ -71,6 +71,10 @@ impl Subscribers {
         for subscriber in all.get(&object).into_iter().flatten() {
             if let Some(queue) = subscriber.queue.upgrade() {
                 let mut state = queue.state();
+                // Without memory the event is lost: whoever raises it cannot fail.
+                if state.pending.try_reserve(1).is_err() {
+                    continue;
+                }
                 state.pending.push_back(Waiting { event, object, cookie: subscriber.cookie });
                 if !std::ptr::eq(&*queue, rung) {
                     // Whoever counts both finds them equal.
@@ -80,9 +84,18 @@ impl Subscribers {
         }
     }
 
-    pub(super) fn add(&self, object: Object, queue: &Arc<EventQueue>, cookie: usize) {
+    pub(super) fn add(&self, object: Object, queue: &Arc<EventQueue>, cookie: usize) -> Result<()> {
         let subscriber = Subscriber { queue: Arc::downgrade(queue), cookie };
-        self.all().entry(object).or_default().push(subscriber);
+        let mut all = self.all();
+        all.try_reserve(1)?;
+        let subscribers = all.entry(object).or_default();
+        let room = subscribers.try_reserve(1);
+        if room.is_ok() {
+            subscribers.push(subscriber);
+        } else if subscribers.is_empty() {
+            all.remove(&object);
+        }
+        Ok(room?)
     }
 
     /// Forgets one subscriber, and its events of the object that nobody has taken. The number of the bell that is to be
@@ -112,28 +125,38 @@ impl Subscribers {
         bell
     }
 
+    /// Whether the object's events come to this queue's bell.
+    fn ring(&self, object: Object, queue: &EventQueue) -> bool {
+        self.all().get(&object).is_some_and(|subscribers| is_first(subscribers, queue))
+    }
+
     /// The objects whose events come to this queue's bell. Causes first: the overrun of a completion queue breaks queue pairs.
-    fn of(&self, queue: &EventQueue) -> Vec<Object> {
-        let first = |subscribers: &Vec<Subscriber>| {
-            subscribers.first().is_some_and(|s| std::ptr::eq(s.queue.as_ptr(), queue))
-        };
+    fn of(&self, queue: &EventQueue) -> Result<Vec<Object>> {
         let all = self.all();
-        let mut found: Vec<_> =
-            all.iter().filter(|(_, subscribers)| first(subscribers)).map(|(object, _)| *object).collect();
+        let mut found = Vec::new();
+        found.try_reserve(all.len())?;
+        found.extend(
+            all.iter().filter(|(_, subscribers)| is_first(subscribers, queue)).map(|(object, _)| *object),
+        );
         found.sort_unstable_by_key(|object| match *object {
             Object::Cq(index) => (0, index),
             Object::Srq(index) => (1, index),
             Object::Qp(index) => (2, index),
         });
-        found
+        Ok(found)
     }
+}
+
+/// Whether this queue's bell is the one that is rung.
+fn is_first(subscribers: &[Subscriber], queue: &EventQueue) -> bool {
+    subscribers.first().is_some_and(|s| std::ptr::eq(s.queue.as_ptr(), queue))
 }
 
 impl Device {
     /// Forgets who is told of an object's events, with events that nobody has taken. Others may be told of them still.
     pub(super) fn unsubscribe(&self, object: Object, queue: &EventQueue, cookie: usize) {
         // What was rung for is found first, so that its byte goes too.
-        if queue.bell.waiting() > 0 && self.subscribers.of(queue).contains(&object) {
+        if queue.bell.waiting() > 0 && self.subscribers.ring(object, queue) {
             self.collect(object, queue);
         }
         let Some(bell) = self.subscribers.remove(object, queue, cookie) else { return };
@@ -232,7 +255,7 @@ impl EventQueue {
 
     /// Finds what others raised; `false` where it could not look everywhere.
     fn collect(&self) -> bool {
-        let objects = self.device.subscribers.of(self);
+        let Ok(objects) = self.device.subscribers.of(self) else { return false };
         let busy = objects.into_iter().filter(|object| !self.device.collect(*object, self));
         busy.count() == 0
     }
@@ -272,7 +295,7 @@ mod tests {
             });
             let mut forgotten = true;
             for cookie in 0..20_000 {
-                subscribers.add(object, &queue, cookie);
+                subscribers.add(object, &queue, cookie).unwrap();
                 std::hint::spin_loop();
                 device.unsubscribe(object, &queue, cookie);
                 forgotten &= (0..20).all(|_| queue.state().pending.is_empty());

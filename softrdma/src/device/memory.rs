@@ -183,7 +183,12 @@ impl Device {
     /// users did not come to an end in time.
     fn wait_for_windows(&self, lkey: u32) -> Result<()> {
         let on_region = |window: &&Window| window.region == Some(lkey);
-        let keys: Vec<u32> = self.windows().0.values().filter(on_region).map(|window| window.rkey).collect();
+        let mut keys = Vec::new();
+        {
+            let windows = self.windows();
+            keys.try_reserve(windows.0.values().filter(on_region).count())?;
+            keys.extend(windows.0.values().filter(on_region).map(|window| window.rkey));
+        }
         keys.into_iter().try_for_each(|key| self.end_use(key))
     }
 

@@ -45,7 +45,7 @@ mod volley;
 pub mod wr;
 pub mod xrc;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, TryReserveError};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
@@ -203,6 +203,12 @@ impl From<host::Error> for Error {
     }
 }
 
+impl From<TryReserveError> for Error {
+    fn from(_: TryReserveError) -> Self {
+        Error::NoMemory
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -264,6 +270,7 @@ impl Device {
     pub fn open(settings: &Settings) -> Result<Arc<Self>> {
         let site = Site::open_with(&settings.folder, settings.copying)?;
         let groups = multicast::Groups::new();
+        let (unpolled, receive_pds) = (counters()?, counters()?);
         Ok(Arc::new_cyclic(|device| Self {
             site,
             progress: Progress::new(device.clone()),
@@ -275,8 +282,8 @@ impl Device {
             parked: parked::Parked::default(),
             queue_pairs: RwLock::default(),
             shared_queues: RwLock::default(),
-            unpolled: counters(),
-            receive_pds: counters(),
+            unpolled,
+            receive_pds,
             epoch: Instant::now(),
         }))
     }
@@ -319,6 +326,7 @@ impl Device {
         if domains.users.len() >= LIMITS.max_pd as usize {
             return Err(Error::NoMemory);
         }
+        domains.users.try_reserve(1)?;
         loop {
             domains.last = (domains.last + 1) % MANY_DOMAINS;
             domains.last = domains.last.max(1);
@@ -404,18 +412,25 @@ impl Device {
 }
 
 /// A counter for each queue pair, all 0.
-fn counters() -> Box<[AtomicU32]> {
-    (0..site::MAX_NUMBERED).map(|_| AtomicU32::new(0)).collect()
+fn counters() -> Result<Box<[AtomicU32]>> {
+    let count = site::MAX_NUMBERED as usize;
+    let mut counters = Vec::new();
+    counters.try_reserve_exact(count)?;
+    counters.resize_with(count, || AtomicU32::new(0));
+    Ok(counters.into_boxed_slice())
 }
 
 /// Remembers an object by its index.
-fn remember<T>(table: &RwLock<Vec<Weak<T>>>, index: u32, object: &Arc<T>) {
+fn remember<T>(table: &RwLock<Vec<Weak<T>>>, index: u32, object: &Arc<T>) -> Result<()> {
     let mut table = table.write().unwrap_or_else(PoisonError::into_inner);
     let index = index as usize;
     if table.len() <= index {
+        let more = index + 1 - table.len();
+        table.try_reserve(more)?;
         table.resize_with(index + 1, Weak::new);
     }
     table[index] = Arc::downgrade(object);
+    Ok(())
 }
 
 /// A lock in shared memory could not be had.

@@ -100,6 +100,8 @@ impl Peers {
         }
         let mut slots = self.slots.write().unwrap_or_else(|e| e.into_inner());
         if slots.len() <= usize::from(slot) {
+            let more = usize::from(slot) + 1 - slots.len();
+            slots.try_reserve(more)?;
             slots.resize(usize::from(slot) + 1, None);
         }
         let place = &mut slots[usize::from(slot)];

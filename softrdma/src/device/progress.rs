@@ -78,6 +78,16 @@ impl Progress {
         waits
     }
 
+    /// Memory for the list when the queue pair with this index, and all below, wait at once.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`](super::Error::NoMemory).
+    pub(super) fn make_room(&self, index: u32) -> super::Result<()> {
+        let mut waiting = self.shared.waiting();
+        let more = (index as usize + 1).saturating_sub(waiting.len());
+        Ok(waiting.try_reserve(more)?)
+    }
+
     /// A queue pair's send queue is no longer empty. Its time is when it is to be tried at the latest.
     pub(super) fn add(&self, qp: &Arc<QueuePair>) {
         let mut waiting = self.shared.waiting();
@@ -118,7 +128,7 @@ impl Progress {
         } else if !thread.ends {
             let (shared, device) = (self.shared.clone(), self.device.clone());
             // Without a thread, requests go on whenever the program polls.
-            thread.runs = crate::host::thread::start("ironverbs", move || shared.run(&device)).is_ok();
+            thread.runs = crate::host::thread::start(c"ironverbs", move || shared.run(&device)).is_ok();
             if !thread.runs {
                 self.shared.wakes.store(u64::MAX, Ordering::SeqCst);
             }

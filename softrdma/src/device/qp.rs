@@ -93,8 +93,10 @@ impl QueuePair {
         init.send_cq.iter().chain(&init.recv_cq).for_each(|cq| cq.hold());
         init.srq.iter().for_each(|srq| srq.hold());
         init.xrcd.iter().for_each(|xrcd| xrcd.hold());
-        device.subscribers.add(Object::Qp(made.index), &init.events, init.cookie);
-        super::remember(&device.queue_pairs, made.index, &made);
+        // Where this fails, everything ends with what was made.
+        device.progress.make_room(made.index)?;
+        super::remember(&device.queue_pairs, made.index, &made)?;
+        device.subscribers.add(Object::Qp(made.index), &init.events, init.cookie)?;
         Ok(made)
     }
 
@@ -156,11 +158,7 @@ impl QueuePair {
         let receive = own_ring
             .then(|| Poster::new(device, object, 0, init.cap.max_recv_wr, init.cap.max_recv_sge))
             .transpose()?;
-        let state_at = device
-            .site
-            .own
-            .offset(Word::Qp(index, QpWord::State))
-            .ok_or(Error::Host(crate::host::Error::OutOfBounds))?;
+        let state_at = device.site.own.offset(Word::Qp(index, QpWord::State)).ok_or(Error::NoMemory)?;
         let limits = request::Limits {
             max_send_wr: init.cap.max_send_wr,
             max_send_sge: init.cap.max_send_sge,
@@ -175,7 +173,7 @@ impl QueuePair {
         let requester = Requester::new(qp_num, init.qp_type, init.sq_sig_all);
         let initiator = Initiator::new(qp_num, init.qp_type, init.pd);
         let attributes = Attributes { cap: init.cap, ..Attributes::default() };
-        let side = SendSide::new(requester, initiator, &limits, attributes);
+        let side = SendSide::new(requester, initiator, &limits, attributes)?;
         let made = Arc::new_cyclic(|me| Self {
             device: device.clone(),
             me: me.clone(),

@@ -38,7 +38,7 @@ pub(super) fn ring(max_wr: u32, max_sge: u32) -> Result<(u32, u32)> {
 impl Poster {
     /// The ring of this queue, which has just been made or changed.
     pub(super) fn new(device: &Device, queue: Object, tail: u32, max_wr: u32, max_sge: u32) -> Result<Self> {
-        let at = |word| device.site.own.offset(word).ok_or(Error::Host(host::Error::OutOfBounds));
+        let at = |word| device.site.own.offset(word).ok_or(Error::NoMemory);
         let (head, tail_word) = match queue {
             Object::Qp(qp) => (Word::Qp(qp, QpWord::Head), Word::Qp(qp, QpWord::Tail)),
             Object::Srq(srq) => (Word::Srq(srq, SrqWord::Head), Word::Srq(srq, SrqWord::Tail)),

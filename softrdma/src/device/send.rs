@@ -52,12 +52,19 @@ impl SendSide {
         initiator: Initiator,
         limits: &Limits,
         attributes: Attributes,
-    ) -> Self {
-        let ring = Ring::new(limits);
-        let done = Vec::with_capacity(limits.max_send_wr.min(MAX_BURST) as usize);
+    ) -> super::Result<Self> {
+        let ring = Ring::new(limits)?;
+        let done = room(limits.max_send_wr.min(MAX_BURST) as usize)?;
         let (silent, tells_drained, listed) = (0, false, false);
-        Self { requester, initiator, ring, attributes, done, silent, tells_drained, listed }
+        Ok(Self { requester, initiator, ring, attributes, done, silent, tells_drained, listed })
     }
+}
+
+/// An empty list for so many elements.
+fn room<T>(count: usize) -> super::Result<Vec<T>> {
+    let mut list = Vec::new();
+    list.try_reserve_exact(count)?;
+    Ok(list)
 }
 
 /// A request without its data.
@@ -97,20 +104,20 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    fn new(limits: &Limits) -> Self {
+    fn new(limits: &Limits) -> super::Result<Self> {
         let capacity = limits.max_send_wr as usize;
         let (sges_each, inline_each) =
             (limits.max_send_sge as usize, limits.max_inline.max(ATOMIC_WRITE_BYTES) as usize);
-        Self {
-            slots: Vec::with_capacity(capacity),
-            sges: Vec::with_capacity(capacity * sges_each),
-            inline: Vec::with_capacity(capacity * inline_each),
+        Ok(Self {
+            slots: room(capacity)?,
+            sges: room(capacity * sges_each)?,
+            inline: room(capacity * inline_each)?,
             capacity,
             sges_each,
             inline_each,
             head: 0,
             len: 0,
-        }
+        })
     }
 
     pub(super) fn len(&self) -> u32 {

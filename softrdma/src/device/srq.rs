@@ -77,6 +77,7 @@ impl SharedReceiveQueue {
         };
         device.hold_pd(init.pd)?;
         let made = Self::make(device, init, xrc).inspect_err(|_| device.release_pd(init.pd))?;
+        let made = Arc::new(made);
         if xrc.is_some() {
             if let Some(cq) = &made.init.cq {
                 cq.hold();
@@ -84,9 +85,9 @@ impl SharedReceiveQueue {
             }
             made.init.xrcd.iter().for_each(|xrcd| xrcd.hold());
         }
-        device.subscribers.add(Object::Srq(made.index), &init.events, init.cookie);
-        let made = Arc::new(made);
-        super::remember(&device.shared_queues, made.index, &made);
+        // Where this fails, everything ends with what was made.
+        super::remember(&device.shared_queues, made.index, &made)?;
+        device.subscribers.add(Object::Srq(made.index), &init.events, init.cookie)?;
         Ok(made)
     }
 

@@ -54,6 +54,7 @@ impl XrcDomain {
             }
         };
         if let Some(file) = file {
+            domains.files.try_reserve(1)?;
             domains.files.entry(file).or_insert((number, 0)).1 += 1;
         }
         drop(domains);
@@ -150,8 +151,11 @@ impl OpenedQp {
         if qp.qp_type() != QpType::XrcRecv || qp.domain() != Some(domain.number) || !qp.open_once_more() {
             return Err(none);
         }
+        if let Err(e) = device.subscribers.add(Object::Qp(index), events, cookie) {
+            qp.destroy()?;
+            return Err(e);
+        }
         domain.hold();
-        device.subscribers.add(Object::Qp(index), events, cookie);
         let (domain, events) = (domain.clone(), events.clone());
         Ok(Arc::new(Self { qp, domain, events, cookie, closed: false.into() }))
     }

@@ -1,5 +1,6 @@
 //! What can go wrong below the protocol, and the `errno` value that a C caller is told.
 
+use std::collections::TryReserveError;
 use std::fmt;
 
 /// Result of a host operation.
@@ -19,7 +20,7 @@ pub enum Error {
     Folder(&'static str),
     /// All slots of the folder are taken by living processes.
     NoSlot,
-    /// The shared memory, an address range or a table is full.
+    /// The shared memory, an address range or a table is full, or the process has no memory left.
     NoMemory,
     /// An offset or length lies outside the memory, or is not aligned.
     OutOfBounds,
@@ -55,6 +56,12 @@ impl Error {
 /// This thread's `errno`.
 pub(crate) fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+}
+
+impl From<TryReserveError> for Error {
+    fn from(_: TryReserveError) -> Self {
+        Error::NoMemory
+    }
 }
 
 impl fmt::Display for Error {

@@ -203,6 +203,18 @@ impl Folder {
 
     /// All names in the folder but `.` and `..`.
     pub(crate) fn names(&self) -> Result<Vec<CString>> {
+        let mut names = Vec::new();
+        self.each_name(|name| {
+            names.try_reserve(1)?;
+            names.push(name.to_owned());
+            Ok(())
+        })?;
+        Ok(names)
+    }
+
+    /// Tells all names in the folder but `.` and `..`, of which there may be more than there is memory for. Ends at the first
+    /// error.
+    pub(crate) fn each_name(&self, mut tell: impl FnMut(&CStr) -> Result<()>) -> Result<()> {
         // A new open file description, because reading moves its position.
         // SAFETY: the path is a C string constant.
         let fd = unsafe {
@@ -219,8 +231,8 @@ impl Folder {
             unsafe { libc::close(fd) };
             return Err(e);
         }
-        let mut names = Vec::new();
-        loop {
+        let mut told = Ok(());
+        while told.is_ok() {
             // SAFETY: `dir` is an open stream that only this function uses.
             let entry = unsafe { libc::readdir(dir) };
             if entry.is_null() {
@@ -229,12 +241,12 @@ impl Folder {
             // SAFETY: readdir returned an entry, valid until the next call, whose name ends with a zero byte.
             let name = unsafe { CStr::from_ptr((*entry).d_name.as_ptr()) };
             if name != c"." && name != c".." {
-                names.push(name.to_owned());
+                told = tell(name);
             }
         }
         // SAFETY: `dir` is open, and is not used after this.
         unsafe { libc::closedir(dir) };
-        Ok(names)
+        told
     }
 }
 

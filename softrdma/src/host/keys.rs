@@ -365,10 +365,12 @@ pub struct Keys {
 }
 
 /// Memory for the private copy of a chunk.
-fn private_chunk() -> Box<[AtomicU64]> {
-    let zeroes = vec![0u64; CHUNK as usize * ENTRY_WORDS].into_boxed_slice();
-    // SAFETY: AtomicU64 has size, alignment and values of u64, and the box is the only one to know the memory.
-    unsafe { Box::from_raw(Box::into_raw(zeroes) as *mut [AtomicU64]) }
+fn private_chunk() -> Result<Box<[AtomicU64]>> {
+    let words = CHUNK as usize * ENTRY_WORDS;
+    let mut chunk = Vec::new();
+    chunk.try_reserve_exact(words)?;
+    chunk.resize_with(words, || AtomicU64::new(0));
+    Ok(chunk.into_boxed_slice())
 }
 
 #[derive(Debug, Default)]
@@ -387,8 +389,10 @@ impl Keys {
         let table = segment.alloc(DIRECTORY + 8 * u64::from(CHUNKS), 64)?.offset;
         segment.root(ROOT)?.store(table, Ordering::Release);
         let books = Books { entries: vec![Book::default()], ..Books::default() };
-        let private = (0..CHUNKS).map(|_| OnceLock::new()).collect();
-        Ok(Keys { segment, table, private, books: Mutex::new(books) })
+        let mut private = Vec::new();
+        private.try_reserve_exact(CHUNKS as usize)?;
+        private.resize_with(CHUNKS as usize, OnceLock::new);
+        Ok(Keys { segment, table, private: private.into_boxed_slice(), books: Mutex::new(books) })
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -402,7 +406,8 @@ impl Keys {
         let chunk = *books.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
         let words = ENTRY_WORDS;
         let shared = self.segment.memory().words(chunk + ENTRY * u64::from(index % CHUNK), words)?;
-        let private = self.private[(index / CHUNK) as usize].get_or_init(private_chunk);
+        // Made when its first entry was added.
+        let private = self.private[(index / CHUNK) as usize].get().ok_or(Error::OutOfBounds)?;
         let private = &private[(index % CHUNK) as usize * words..][..words];
         let sequence = &mut books.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?.sequence;
         *sequence = sequence.wrapping_add(2);
@@ -466,7 +471,16 @@ impl Keys {
             0..64 if (books.entries.len() as u32) < MAX_KEYS => {
                 let index = books.entries.len() as u32;
                 let chunk = index / CHUNK;
+                books.entries.try_reserve(1)?;
+                // For the day when all are free.
+                let used = books.entries.len() + 1 - books.free.len();
+                books.free.try_reserve(used)?;
                 if chunk as usize == books.chunks.len() {
+                    books.chunks.try_reserve(1)?;
+                    let private = &self.private[chunk as usize];
+                    if private.get().is_none() {
+                        let _ = private.set(private_chunk()?);
+                    }
                     if let Some(sealed) = self.segment.sealed() {
                         sealed.grow(sealed::KEYS + ENTRY * u64::from((chunk + 1) * CHUNK))?;
                     }

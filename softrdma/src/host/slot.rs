@@ -230,6 +230,11 @@ pub(crate) enum Standing {
 
 /// How a claim stands. Not for the caller's own claim.
 pub(crate) fn standing(folder: &Folder, owner: Owner) -> Standing {
+    // Who posts or polls gets here when the holder of a lock does not give it back.
+    sys::uncancelled(|| look_up(folder, owner))
+}
+
+fn look_up(folder: &Folder, owner: Owner) -> Standing {
     let name = file_name(owner.slot());
     // Only another claim's signature is certain; one that cannot be read is not.
     let is_another = |fd| segment::signature(fd).is_some_and(|word| word != owner.word());
@@ -256,11 +261,14 @@ pub(crate) fn standing(folder: &Folder, owner: Owner) -> Standing {
 
 /// The slots that have a file now, lowest first; of the living and of those that died lately.
 pub fn claimed(folder: &Folder) -> Result<Vec<u16>> {
-    let slot = |name: CString| match parse(&name) {
-        Name::Slot(slot) => Some(slot),
-        _ => None,
-    };
-    let mut slots: Vec<u16> = folder.names()?.into_iter().filter_map(slot).collect();
+    let mut slots = Vec::new();
+    folder.each_name(|name| {
+        if let Name::Slot(slot) = parse(name) {
+            slots.try_reserve(1)?;
+            slots.push(slot);
+        }
+        Ok(())
+    })?;
     slots.sort_unstable();
     Ok(slots)
 }
@@ -272,24 +280,25 @@ pub fn claimed(folder: &Folder) -> Result<Vec<u16>> {
 pub fn sweep(folder: &Folder) -> Result<u32> {
     let _gate = one_at_a_time()?;
     let mut removed = 0;
-    for name in folder.names()? {
-        let dead = match parse(&name) {
+    folder.each_name(|name| {
+        let dead = match parse(name) {
             Name::Slot(slot) => {
                 removed += u32::from(reap(folder, slot));
                 false
             }
-            Name::Unborn if is_own(folder, &name) => false,
+            Name::Unborn if is_own(folder, name) => false,
             Name::Unborn => {
-                open_peer(folder, &name).and_then(|file| file.owner()).is_ok_and(|owner| owner.is_none())
+                open_peer(folder, name).and_then(|file| file.owner()).is_ok_and(|owner| owner.is_none())
             }
             Name::Bell(owner) => standing(folder, owner) != Standing::Alive,
             Name::Foreign => false,
         };
         if dead {
-            folder.remove(&name)?;
+            folder.remove(name)?;
             removed += 1;
         }
-    }
+        Ok(())
+    })?;
     Ok(removed)
 }
 

@@ -1,23 +1,103 @@
 //! Threads of the library in a program that does not know of them.
+//!
+//! Made by `pthread_create` itself: a thread of Rust's standard library allocates where it starts, and there a lack of memory
+//! ends the process.
 
-use std::ffi::CString;
+use std::ffi::{CStr, c_void};
 use std::io;
-use std::os::unix::thread::JoinHandleExt;
-use std::thread::{Builder, JoinHandle};
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const STACK: usize = 256 << 10;
 
+/// A thread that was started; it runs on when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    id: libc::pthread_t,
+    ended: Arc<AtomicBool>,
+}
+
+/// What a thread is started with.
+struct Start {
+    work: Box<dyn FnOnce() + Send>,
+    ended: Arc<AtomicBool>,
+}
+
 /// Starts a thread that gets none of the program's signals and keeps the library loaded. Its name tells whose it is.
-pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+pub(crate) fn start(name: &CStr, work: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
     stay_loaded();
-    let started = || Builder::new().name(name.to_owned()).stack_size(STACK).spawn(work);
-    without_signals(started).inspect(|thread| {
-        // It names itself when it first runs; until then it would pass for one of the program's.
-        if let Ok(name) = CString::new(name) {
+    let ended = Arc::new(AtomicBool::new(false));
+    let start = Box::into_raw(Box::new(Start { work: Box::new(work), ended: ended.clone() }));
+    match without_signals(|| create(start)) {
+        Ok(id) => {
             // SAFETY: a thread that was not joined, and a C string.
-            unsafe { libc::pthread_setname_np(thread.as_pthread_t(), name.as_ptr()) };
+            unsafe { libc::pthread_setname_np(id, name.as_ptr()) };
+            Ok(Thread { id, ended })
         }
-    })
+        Err(error) => {
+            // SAFETY: no thread was made that would take it.
+            drop(unsafe { Box::from_raw(start) });
+            Err(error)
+        }
+    }
+}
+
+fn create(start: *mut Start) -> io::Result<libc::pthread_t> {
+    // SAFETY: the attributes are initialised before they are used and destroyed once; the thread takes what `start` points
+    // to.
+    unsafe {
+        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+        let mut id: libc::pthread_t = std::mem::zeroed();
+        let mut error = libc::pthread_attr_init(&raw mut attributes);
+        if error == 0 {
+            // A smaller stack than the system allows is refused, and the default stays.
+            libc::pthread_attr_setstacksize(&raw mut attributes, STACK);
+            error = libc::pthread_create(&raw mut id, &raw const attributes, run, start.cast());
+            libc::pthread_attr_destroy(&raw mut attributes);
+        }
+        if error == 0 { Ok(id) } else { Err(io::Error::from_raw_os_error(error)) }
+    }
+}
+
+extern "C" fn run(start: *mut c_void) -> *mut c_void {
+    // SAFETY: `start` gave up what this points to.
+    let Start { work, ended } = *unsafe { Box::from_raw(start.cast::<Start>()) };
+    // A panic was reported when it happened.
+    let _ = catch_unwind(AssertUnwindSafe(work));
+    ended.store(true, Ordering::Release);
+    std::ptr::null_mut()
+}
+
+impl Thread {
+    /// Waits until it has ended.
+    pub(crate) fn join(self) {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: a thread that was neither joined nor detached; its handle is given up, part by part.
+        unsafe {
+            libc::pthread_join(this.id, std::ptr::null_mut());
+            std::ptr::drop_in_place(&raw mut this.ended);
+        }
+    }
+
+    /// Whether the caller is this thread.
+    pub(crate) fn is_current(&self) -> bool {
+        // SAFETY: compares names of threads.
+        unsafe { libc::pthread_equal(self.id, libc::pthread_self()) != 0 }
+    }
+
+    /// Whether its work is done.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        // SAFETY: a thread that was neither joined nor detached.
+        unsafe { libc::pthread_detach(self.id) };
+    }
 }
 
 /// Keeps the library that this code is in loaded until the process ends: a program may unload it, and a thread that runs

@@ -197,8 +197,10 @@ pub fn advise(
         let end = offset.checked_add(range.length.into())?;
         (end <= region.length).then_some(region.addr + offset)
     };
-    let places: Option<Vec<u64>> = ranges.iter().map(inside).collect();
-    for (place, range) in places.ok_or_else(|| Errno::EINVAL.also_set())?.iter().zip(ranges) {
+    if ranges.iter().any(|range| inside(range).is_none()) {
+        return Err(Errno::EINVAL.also_set());
+    }
+    for (place, range) in ranges.iter().filter_map(|range| Some((inside(range)?, range))) {
         let first = place & !IN_PAGE;
         let bytes = place + u64::from(range.length) - first;
         // SAFETY: advice changes no content.

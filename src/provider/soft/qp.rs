@@ -283,7 +283,7 @@ fn create_any(
             *cap = qp_attr::sizes(&queue.capabilities());
             Ok(queue)
         },
-        |queue| Ok(Qp::new(queue, None, operations, extended, one_thread)),
+        |queue| Qp::new(queue, None, operations, extended, one_thread),
         |_| {},
     )
 }
@@ -296,7 +296,7 @@ impl Qp {
         operations: Option<u64>,
         extended: bool,
         one_thread: bool,
-    ) -> Self {
+    ) -> Result<Self> {
         // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as zeros; all
         // zeros is its empty value.
         let mut public: ibv_qp_ex = unsafe { core::mem::zeroed() };
@@ -311,8 +311,8 @@ impl Qp {
             wr::set_functions(&mut public, operations);
         }
         let cap = queue.capabilities();
-        let batch = if operations.is_some() { Batch::with_room(&cap) } else { Batch::default() };
-        Self {
+        let batch = if operations.is_some() { Batch::with_room(&cap)? } else { Batch::default() };
+        Ok(Self {
             public: UnsafeCell::new(public),
             queue: Arc::clone(queue),
             opened,
@@ -323,7 +323,7 @@ impl Qp {
             batch: QueueLock::of_domain(batch, one_thread),
             events: Reported::default(),
             groups: Mutex::default(),
-        }
+        })
     }
 
     fn groups(&self) -> MutexGuard<'_, Vec<([u8; 16], u16)>> {
@@ -348,7 +348,7 @@ pub fn open(events: &Arc<EventQueue>, attr: &ibv_qp_open_attr) -> Result<Handle<
     };
     let qp = event_name::create(
         |cookie| OpenedQp::open(domain, attr.qp_num, events, cookie as usize).map_err(refused),
-        |opened| Ok(Qp::new(opened.queue_pair(), Some(Arc::clone(opened)), None, false, false)),
+        |opened| Qp::new(opened.queue_pair(), Some(Arc::clone(opened)), None, false, false),
         |_| {},
     )?;
     // SAFETY: just made, and nobody else knows it yet.
@@ -424,6 +424,7 @@ pub fn attach_multicast(engine: &Device, qp: Handle<ibv_qp>, gid: &ibv_gid, lid:
     // SAFETY: every view of the GID union is 16 plain bytes.
     let group = unsafe { (gid.raw, lid) };
     let mut groups = object(qp).groups();
+    groups.try_reserve(1).map_err(|_| Errno::ENOMEM.also_set())?;
     engine.attach_multicast(&object(qp).queue, &group.0).map_err(refused)?;
     if !groups.contains(&group) {
         groups.push(group);

@@ -95,15 +95,18 @@ enum Payload {
 
 impl Batch {
     /// A batch that takes a request of every kind without asking for memory.
-    pub fn with_room(cap: &Capabilities) -> Self {
-        let requests = cap.max_send_wr as usize;
-        Self {
-            requests: Vec::with_capacity(requests),
-            sges: Vec::with_capacity(requests.max(cap.max_send_sge as usize)),
-            inline: Vec::with_capacity(cap.max_inline_data.max(ATOMIC_WRITE_BYTES as u32) as usize),
-            room: 0,
-            error: None,
-        }
+    pub fn with_room(cap: &Capabilities) -> Result<Self> {
+        let count = cap.max_send_wr as usize;
+        let mut batch = Self::default();
+        let room = batch
+            .requests
+            .try_reserve_exact(count)
+            .and_then(|()| batch.sges.try_reserve_exact(count.max(cap.max_send_sge as usize)))
+            .and_then(|()| {
+                batch.inline.try_reserve_exact(cap.max_inline_data.max(ATOMIC_WRITE_BYTES as u32) as usize)
+            });
+        room.map_err(|_| Errno::ENOMEM.also_set())?;
+        Ok(batch)
     }
 
     fn begin(&mut self, room: u32) {

@@ -6,6 +6,7 @@
 //! is refused exactly where the ferry is needed, and takes longer.
 
 use super::super::error::errno;
+use super::super::sys::uncancelled;
 
 /// Why a copy stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +39,7 @@ impl File {
 
 fn retry(call: impl Fn() -> isize) -> Result<u64, Stop> {
     loop {
-        match call() {
+        match uncancelled(&call) {
             n if n > 0 => return Ok(n as u64),
             // The file ends here, which it does not for who is honest.
             0 => return Err(Stop::Errno(libc::EIO)),

@@ -3,14 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::super::atomics::Operation;
 use super::super::error::{Error, Result};
 use super::super::lock::Lock;
 use super::super::segment::Segment;
-use super::super::thread;
+use super::super::thread::{self, Thread};
 use super::mailbox::{
     Action, Ending, Job, MAILBOXES, Mailbox, Mailboxes, Phase, RING, STEP, in_phase, is_in, say_ended,
 };
@@ -22,7 +21,7 @@ const ATOMICS: Duration = Duration::from_millis(100);
 
 /// A running service thread.
 pub(super) struct Service {
-    thread: JoinHandle<()>,
+    thread: Thread,
     shared: Arc<Shared>,
 }
 
@@ -43,7 +42,7 @@ impl Service {
     pub(super) fn start(segment: Arc<Segment>, offset: u64, registered: Arc<dyn Registered>) -> Result<Self> {
         let shared = Arc::new(Shared { segment, offset, registered, stop: AtomicBool::new(false) });
         let work = shared.clone();
-        let thread = thread::start("ironverbs-ferry", move || work.run()).map_err(|_| Error::NoMemory)?;
+        let thread = thread::start(c"ironverbs-ferry", move || work.run()).map_err(|_| Error::NoMemory)?;
         Ok(Service { thread, shared })
     }
 
@@ -54,15 +53,14 @@ impl Service {
             mailboxes.bell.wake();
         }
         // It may be the last to know what holds this.
-        if self.thread.thread().id() == std::thread::current().id() {
+        if self.thread.is_current() {
             return;
         }
-        // A panic of the thread was that of `Registered`, and was reported when it happened.
-        let _ = self.thread.join();
+        self.thread.join();
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.thread.is_finished()
+        self.thread.has_ended()
     }
 
     /// In a forked child, where the thread does not exist.

@@ -128,6 +128,8 @@ impl Host {
                 let layout = fresh?;
                 if entries.len() <= index {
                     // Below MAX_OBJECTS: it was found.
+                    let more = index + 1 - entries.len();
+                    entries.try_reserve(more).ok()?;
                     entries.resize(index + 1, None);
                 }
                 entries[index] = Some(Known { entry: layout.entry, layout: fresh });

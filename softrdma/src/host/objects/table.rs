@@ -96,7 +96,12 @@ impl Objects {
         if table.free.len() >= RESTING || index >= most {
             return table.free.pop_front().ok_or(Error::NoMemory);
         }
+        table.entries.try_reserve(1)?;
+        // For the day when all are free.
+        let used = table.entries.len() + 1 - table.free.len();
+        table.free.try_reserve(used)?;
         if index.is_multiple_of(CHUNK) {
+            table.chunks.try_reserve(1)?;
             let chunk = self.segment.alloc(ENTRY * u64::from(CHUNK), 128)?.offset;
             let at = table.directory + 8 * u64::from(index / CHUNK);
             self.segment.memory().u64(at)?.store(chunk, Ordering::Release);

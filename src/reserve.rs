@@ -1,0 +1,311 @@
+//! Memory for calls that have begun: running out of it must fail a verb with ENOMEM, and Rust's boxes and collections end
+//! the process instead.
+//!
+//! What a verb allocates in proportion to something (queues, tables, lists of what the system has) is allocated fallibly,
+//! with `try_reserve`, and refused there. What is left is a bounded number of small allocations: the objects themselves, paths,
+//! lines of the trace, nodes of trees. For these the call sets a block of static memory apart before it begins
+//! ([`begin`]). While the C library has memory, nothing is taken from the block. When it has none, small allocations of
+//! this call come from there, so that it ends as it would have: completely, or with the ENOMEM of an allocation that may
+//! fail. A verb that makes something and finds no block is refused before it has done anything.
+//!
+//! What is in use when a call ends keeps its place, and the block serves further calls as long as half of it is left. The last
+//! of the [`BLOCKS`] blocks are kept for verbs that make nothing, so that destroying succeeds. Threads without a block (posting,
+//! polling, the device's own threads) share one.
+//!
+//! Calls that find no block, because more calls than that run at once or all blocks are in use since memory ended before, go
+//! on without one, if there is memory just then.
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::cell::UnsafeCell;
+use core::hint;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::alloc::System;
+
+use crate::errno::{Errno, Result};
+
+/// Blocks for calls.
+const BLOCKS: usize = 16;
+/// Those of them that only verbs get that make nothing.
+const FOR_OTHERS: usize = 2;
+/// The block of threads that have none.
+const SHARED: usize = BLOCKS;
+/// Bytes of a block.
+const SIZE: usize = 32 << 10;
+/// Bytes of a block that are enough for a call.
+const ENOUGH: usize = SIZE / 2;
+/// Larger allocations are such as may fail.
+const LARGEST: usize = 4096;
+/// Every place in a block is a multiple of this (bytes).
+const ALIGNMENT: usize = 16;
+/// The strictest alignment that a block, itself aligned so, can give.
+const STRICTEST: usize = 128;
+
+/// [`OWNERS`]: nobody has the block. No thread's name is 0 or 1.
+const FREE: usize = 0;
+/// [`OWNERS`]: its call has ended, and memory in it is still used.
+const LEFT: usize = 1;
+
+#[repr(C, align(128))]
+struct Memory(UnsafeCell<[[u8; SIZE]; BLOCKS + 1]>);
+
+// SAFETY: each byte is given out to one user at a time, by the words below.
+unsafe impl Sync for Memory {}
+
+/// Not a page of it is touched while there is memory.
+static MEMORY: Memory = Memory(UnsafeCell::new([[0; SIZE]; BLOCKS + 1]));
+/// Which thread's call has the block, by its `pthread_t`; not a thread-local, whose first use may allocate.
+static OWNERS: [AtomicUsize; BLOCKS] = [const { AtomicUsize::new(FREE) }; BLOCKS];
+/// How many bytes of the block were given out; only its owner changes it.
+static USED: [AtomicUsize; BLOCKS + 1] = [const { AtomicUsize::new(0) }; BLOCKS + 1];
+/// How many allocations in it are not freed. Only the owner adds, everybody takes away.
+static LIVE: [AtomicU32; BLOCKS + 1] = [const { AtomicU32::new(0) }; BLOCKS + 1];
+/// Guards the shared block.
+static GATE: AtomicBool = AtomicBool::new(false);
+
+/// What a call sets apart; given back when it ends.
+pub struct Ticket(Option<usize>);
+
+fn this_thread() -> usize {
+    // SAFETY: reads the thread's name.
+    unsafe { libc::pthread_self() as usize }
+}
+
+/// Sets a block apart for the call that begins, unless it runs within another one of this thread. ENOMEM for a call that
+/// `makes` something when there is none.
+pub fn begin(makes: bool) -> Result<Ticket> {
+    let me = this_thread();
+    if OWNERS.iter().any(|owner| owner.load(Ordering::Relaxed) == me) {
+        return Ok(Ticket(None));
+    }
+    let most = if makes { BLOCKS - FOR_OTHERS } else { BLOCKS };
+    for (place, owner) in OWNERS[..most].iter().enumerate() {
+        let seen = owner.load(Ordering::Relaxed);
+        // Acquire: whoever freed memory of the block has done with it.
+        if (seen == FREE || seen == LEFT)
+            && owner.compare_exchange(seen, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        {
+            if LIVE[place].load(Ordering::SeqCst) == 0 {
+                USED[place].store(0, Ordering::Relaxed);
+            }
+            if USED[place].load(Ordering::Relaxed) <= SIZE - ENOUGH {
+                return Ok(Ticket(Some(place)));
+            }
+            drop(Ticket(Some(place)));
+        }
+    }
+    if makes && !there_is_memory() { Err(Errno::ENOMEM.also_set()) } else { Ok(Ticket(None)) }
+}
+
+/// Whether the C library has as much as a block.
+#[cold]
+fn there_is_memory() -> bool {
+    // SAFETY: a block that nobody but this function knows, freed here.
+    unsafe {
+        let probe = libc::malloc(SIZE);
+        libc::free(probe);
+        !probe.is_null()
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let Some(place) = self.0 else { return };
+        OWNERS[place].store(LEFT, Ordering::SeqCst);
+        give_up(place);
+    }
+}
+
+/// Frees a block that was left, when nothing in it is used.
+fn give_up(place: usize) {
+    if LIVE[place].load(Ordering::SeqCst) == 0 {
+        let _ = OWNERS[place].compare_exchange(LEFT, FREE, Ordering::SeqCst, Ordering::Relaxed);
+    }
+}
+
+fn start_of(place: usize) -> *mut u8 {
+    MEMORY.0.get().cast::<u8>().wrapping_add(place * SIZE)
+}
+
+/// The block that memory belongs to; None for the C library's.
+#[inline(always)]
+fn block_of(memory: *mut u8) -> Option<usize> {
+    let offset = (memory as usize).wrapping_sub(MEMORY.0.get() as usize);
+    (offset < (BLOCKS + 1) * SIZE).then_some(offset / SIZE)
+}
+
+/// Memory from this call's block, or from the shared one.
+#[cold]
+#[inline(never)]
+fn allocate(layout: Layout) -> *mut u8 {
+    if layout.size() > LARGEST || layout.align() > STRICTEST {
+        return null_mut();
+    }
+    let me = this_thread();
+    match OWNERS.iter().position(|owner| owner.load(Ordering::Relaxed) == me) {
+        Some(place) => take(place, layout),
+        None => in_shared(|| {
+            if LIVE[SHARED].load(Ordering::Relaxed) == 0 {
+                USED[SHARED].store(0, Ordering::Relaxed);
+            }
+            take(SHARED, layout)
+        }),
+    }
+}
+
+fn take(place: usize, layout: Layout) -> *mut u8 {
+    let start = USED[place].load(Ordering::Relaxed).next_multiple_of(layout.align());
+    let end = start + layout.size().next_multiple_of(ALIGNMENT);
+    if end > SIZE {
+        return null_mut();
+    }
+    USED[place].store(end, Ordering::Relaxed);
+    LIVE[place].fetch_add(1, Ordering::Relaxed);
+    start_of(place).wrapping_add(start)
+}
+
+#[cold]
+#[inline(never)]
+fn free(place: usize, memory: *mut u8, size: usize) {
+    let give_back = || {
+        // What was given out last is given out again; so a string or list that grows takes its own place.
+        let start = memory as usize - start_of(place) as usize;
+        if USED[place].load(Ordering::Relaxed) == start + size.next_multiple_of(ALIGNMENT) {
+            USED[place].store(start, Ordering::Relaxed);
+        }
+        // Release: this thread has done with the memory.
+        LIVE[place].fetch_sub(1, Ordering::SeqCst);
+    };
+    if place == SHARED {
+        in_shared(give_back);
+    } else if OWNERS[place].load(Ordering::Relaxed) == this_thread() {
+        give_back();
+    } else if LIVE[place].fetch_sub(1, Ordering::SeqCst) == 1 {
+        give_up(place);
+    }
+}
+
+fn in_shared<R>(run: impl FnOnce() -> R) -> R {
+    while GATE.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        hint::spin_loop();
+    }
+    let result = run();
+    GATE.store(false, Ordering::Release);
+    result
+}
+
+/// The C library's allocator with the blocks behind.
+struct Allocator;
+
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
+
+// SAFETY: memory comes from the system's allocator and goes back there, or from a block: then it is aligned and as large as was
+// asked for, nobody else has it until it is freed, and what it is freed to is told by its address. Nothing unwinds.
+unsafe impl GlobalAlloc for Allocator {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: by the contract.
+        let memory = unsafe { System.alloc(layout) };
+        if memory.is_null() { allocate(layout) } else { memory }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: by the contract.
+        let memory = unsafe { System.alloc_zeroed(layout) };
+        if !memory.is_null() {
+            return memory;
+        }
+        let memory = allocate(layout);
+        if !memory.is_null() {
+            // SAFETY: as large as the layout says.
+            unsafe { memory.write_bytes(0, layout.size()) };
+        }
+        memory
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        match block_of(memory) {
+            // SAFETY: by the contract; the system's allocator gave it.
+            None => unsafe { System.dealloc(memory, layout) },
+            Some(place) => free(place, memory, layout.size()),
+        }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if block_of(memory).is_none() {
+            // SAFETY: by the contract; the system's allocator gave it.
+            let moved = unsafe { System.realloc(memory, layout, size) };
+            if !moved.is_null() {
+                return moved;
+            }
+        }
+        // SAFETY: by the contract, `size` with this alignment is a layout, and neither is 0.
+        unsafe {
+            let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+            if !moved.is_null() {
+                moved.copy_from_nonoverlapping(memory, layout.size().min(size));
+                self.dealloc(memory, layout);
+            }
+            moved
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_kept_until_the_last_of_it_is_freed() {
+        let small = Layout::from_size_align(100, 8).unwrap();
+        let ticket = begin(true).unwrap();
+        let place = ticket.0.expect("no call is running on this thread");
+        assert!(begin(true).unwrap().0.is_none(), "a call within a call has its block");
+        let (first, second) = (allocate(small), allocate(small));
+        assert!(block_of(first) == Some(place) && block_of(second) == Some(place));
+        assert_eq!(second as usize - first as usize, 112);
+        assert!(allocate(Layout::from_size_align(LARGEST + 1, 8).unwrap()).is_null());
+        assert!(allocate(Layout::from_size_align(8, 256).unwrap()).is_null());
+        free(place, second, 100);
+        assert_eq!(allocate(small), second, "what was given out last is given out again");
+        drop(ticket);
+        assert_eq!(OWNERS[place].load(Ordering::Relaxed), LEFT);
+        std::thread::scope(|s| {
+            let (first, second) = (first as usize, second as usize);
+            s.spawn(move || free(place, first as *mut u8, 100));
+            s.spawn(move || free(place, second as *mut u8, 100));
+        });
+        assert_ne!(OWNERS[place].load(Ordering::Relaxed), LEFT);
+    }
+
+    #[test]
+    fn a_block_ends() {
+        let ticket = begin(true).unwrap();
+        let place = ticket.0.expect("no call is running on this thread");
+        let page = Layout::from_size_align(LARGEST, 16).unwrap();
+        let all: Vec<_> = (0..SIZE / LARGEST).map(|_| allocate(page)).collect();
+        assert!(all.iter().all(|memory| !memory.is_null()) && allocate(page).is_null());
+        for memory in all {
+            free(place, memory, LARGEST);
+        }
+    }
+
+    #[test]
+    fn growing_out_of_a_block_keeps_the_content() {
+        let ticket = begin(false).unwrap();
+        let layout = Layout::from_size_align(16, 1).unwrap();
+        let memory = allocate(layout);
+        // SAFETY: 16 bytes were allocated, then 8192, which come from the system.
+        unsafe {
+            memory.copy_from_nonoverlapping(b"0123456789abcdef".as_ptr(), 16);
+            let moved = ALLOCATOR.realloc(memory, layout, 8192);
+            assert!(block_of(moved).is_none());
+            assert_eq!(core::slice::from_raw_parts(moved, 16), b"0123456789abcdef");
+            ALLOCATOR.dealloc(moved, Layout::from_size_align(8192, 1).unwrap());
+        }
+        drop(ticket);
+    }
+}
