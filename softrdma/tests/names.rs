@@ -1,4 +1,5 @@
-//! Names of the folder that a member gave to another file, and descriptors that the program gave to files of its own.
+//! Names of the folder that a member gave to another file, and descriptors that the program gave to files of
+//! its own.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -170,7 +171,8 @@ fn what_has_the_name_of_a_bell_and_is_none_is_not_opened() {
     });
 }
 
-/// A program closes all descriptors, as daemons do, and opens files of its own: they stay as they are, and stay open.
+/// A program closes all descriptors, as daemons do, and opens files of its own: they stay as they are, and
+/// stay open.
 #[test]
 fn a_descriptor_that_means_a_file_of_the_program_now_is_left_alone() {
     in_child(|| {

@@ -353,7 +353,8 @@ impl CompletionQueue {
         }
     }
 
-    /// Appends a completion that names its request by a number of the books: others could write one that names any.
+    /// Appends a completion that names its request by a number of the books: others could write one that
+    /// names any.
     #[cold]
     fn publish_under_number(
         &self,

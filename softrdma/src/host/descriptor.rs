@@ -1,5 +1,5 @@
-//! Descriptors of the library's own that a program may close behind its back (`closefrom`, `close_range`), and give away
-//! again to files of its own.
+//! Descriptors of the library's own that a program may close behind its back (`closefrom`, `close_range`),
+//! and give away again to files of its own.
 
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -7,8 +7,8 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use super::error::Result;
 use super::sys;
 
-/// A descriptor, and the file that it was opened for. Closed with the value, unless it means another file by then, which is
-/// the program's.
+/// A descriptor, and the file that it was opened for. Closed with the value, unless it means another file by
+/// then, which is the program's.
 #[derive(Debug)]
 pub(crate) struct Descriptor {
     fd: ManuallyDrop<OwnedFd>,
@@ -27,7 +27,8 @@ impl Descriptor {
         self.fd.as_raw_fd()
     }
 
-    /// The number as long as it means the file, else -1, which every system call answers with `EBADF`. One `fstat`.
+    /// The number as long as it means the file, else -1, which every system call answers with `EBADF`. One
+    /// `fstat`.
     pub(crate) fn raw(&self) -> RawFd {
         if self.is_whole() { self.number() } else { -1 }
     }

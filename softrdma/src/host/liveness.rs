@@ -4,9 +4,10 @@
 //! at any death, and a forked child does not inherit it. The lock is taken before the file gets its name and nobody
 //! else ever locks that byte, so a file with a free byte 0 is dead for ever.
 //!
-//! POSIX gives record locks one trap: they are lost when the process closes *any* descriptor of the file. A process
-//! therefore must not close a second descriptor of its own file: [`OwnFiles`] knows them, [`PeerFile::own`] does without
-//! one, and [`PeerFile`] keeps it open where there is one after all. A program that closes descriptors it does not own loses the lock and counts as dead.
+//! POSIX gives record locks one trap: they are lost when the process closes *any* descriptor of the file. A
+//! process therefore must not close a second descriptor of its own file: [`OwnFiles`] knows them,
+//! [`PeerFile::own`] does without one, and [`PeerFile`] keeps it open where there is one after all. A program
+//! that closes descriptors it does not own loses the lock and counts as dead.
 
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 
@@ -146,7 +147,8 @@ impl Drop for PeerFile {
         if let Some(fd) = self.fd.take()
             && (self.own || sys::stat(fd.as_raw_fd()).is_ok_and(|now| (now.st_dev, now.st_ino) != file))
         {
-            // Closing it would drop the declaration of life, or the program closed it and has another file there.
+            // Closing it would drop the declaration of life, or the program closed it and has another file
+            // there.
             let _ = fd.into_raw_fd();
         }
     }
