@@ -175,7 +175,7 @@ impl Bell {
             return;
         }
         let mut bytes = [0u8; 4096];
-        let fd = self.private.raw();
+        let fd = self.private.raw_lately();
         loop {
             // SAFETY: `bytes` is writable for the length given; the descriptor does not block.
             let n = unsafe { libc::read(fd, bytes.as_mut_ptr().cast(), bytes.len()) };
