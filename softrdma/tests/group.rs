@@ -1,5 +1,5 @@
-//! The opt-in for a group: its users meet in a folder, and others are kept out whatever they try. Needs root, who can become
-//! all of them.
+//! The opt-in for a group: its users meet in a folder, and others are kept out whatever they try. Needs root,
+//! who can become all of them.
 
 use std::fs::{DirBuilder, Permissions};
 use std::io::{Read, Write};
@@ -122,7 +122,8 @@ impl Drop for Parent {
 const USERS: u32 = 54_322;
 const ROUNDS: usize = 2000;
 
-/// An outsider who waits for a folder to be made never holds a descriptor of it, with which a slot could be kept.
+/// An outsider who waits for a folder to be made never holds a descriptor of it, with which a slot could be
+/// kept.
 #[test]
 #[ignore = "needs root"]
 fn nobody_slips_in_while_the_folder_is_made() {
@@ -227,7 +228,8 @@ fn a_group_that_the_parent_gave_proves_nothing() {
     assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o770);
 }
 
-/// Where everybody may rename everything, another user decides in which of the victim's folders its processes meet.
+/// Where everybody may rename everything, another user decides in which of the victim's folders its processes
+/// meet.
 #[test]
 #[ignore = "needs root"]
 fn a_folder_that_others_may_replace_is_refused() {

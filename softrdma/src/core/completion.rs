@@ -158,6 +158,7 @@ impl Completion {
     /// The completion in these words, and the bytes of payload; `None` when status or opcode is no number of ours, or
     /// the payload has no room in an entry.
     #[must_use]
+    #[inline(always)]
     pub fn unpack(words: &[u64; HEAD_WORDS as usize]) -> Option<(Self, usize)> {
         let kind = (words[0] >> 32) as u32;
         let bytes = (kind >> 16) as usize;

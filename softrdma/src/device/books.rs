@@ -1,15 +1,18 @@
-//! What this process goes by in a folder that it shares with other users: what its queue pairs allow, which receive requests
-//! are posted and which of its requests are to complete, in memory that nobody else writes.
+//! What this process goes by in a folder that it shares with other users: what its queue pairs allow, which
+//! receive requests are posted and which of its requests are to complete, in memory that nobody else writes.
 //!
-//! Everything in the segment is within reach of every member of the group. Who serves a peer's copy ([`crate::host::ferry`])
-//! or lands a payload here, is not to believe what stands there: memory is written and read by RDMA only through a queue pair
-//! that its program set up for it, and without an RDMA right only where a receive request is posted and not completed.
+//! Everything in the segment is within reach of every member of the group. Who serves a peer's copy
+//! ([`crate::host::ferry`]) or lands a payload here, is not to believe what stands there: memory is written
+//! and read by RDMA only through a queue pair that its program set up for it, and without an RDMA right only
+//! where a receive request is posted and not completed.
 //!
-//! What the program calls its requests (`wr_id`, often a pointer) stays here, too. In the segment a request has a number that
-//! these books gave it, a completion brings it back, and one with a number that is not under way is nobody's.
+//! What the program calls its requests (`wr_id`, often a pointer) stays here, too. In the segment a request
+//! has a number that these books gave it, a completion brings it back, and one with a number that is not
+//! under way is nobody's.
 //!
-//! Who speaks for which queue pair the kernel does not tell: a member can pretend to be the peer of a connection, and do what
-//! that peer may do. In a user's own folder there are no such books; one branch asks for them.
+//! Who speaks for which queue pair the kernel does not tell: a member can pretend to be the peer of a
+//! connection, and do what that peer may do. In a user's own folder there are no such books; one branch asks
+//! for them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
@@ -111,8 +114,8 @@ impl Requests {
 }
 
 impl Queues {
-    /// The protection domain and the queue of the requests that a message to this queue pair is received by. `srq_num` is
-    /// what a message to an XRC target names.
+    /// The protection domain and the queue of the requests that a message to this queue pair is received by.
+    /// `srq_num` is what a message to an XRC target names.
     fn receiver(&self, index: u32, slot: u16, srq_num: u32) -> Option<(u32, Object)> {
         let attributes = &self.queue_pairs.get(&index)?.attributes;
         match (attributes.qp_type, attributes.srq) {
@@ -162,8 +165,8 @@ impl Books {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A queue pair is as its program set it; without a state, the state is as it was. Copies that it allowed before are over
-    /// when this returns.
+    /// A queue pair is as its program set it; without a state, the state is as it was. Copies that it allowed
+    /// before are over when this returns.
     pub(super) fn set_queue_pair(&self, index: u32, attributes: QpAttributes, state: Option<QpState>) {
         self.change(|queues| {
             let before = queues.queue_pairs.get(&index).map_or(QpState::Reset, |qp| qp.state);
@@ -225,7 +228,8 @@ impl Books {
         }
     }
 
-    /// The number in the segment of a request that is about to be posted to a queue; `None` without memory for it.
+    /// The number in the segment of a request that is about to be posted to a queue; `None` without memory
+    /// for it.
     pub(super) fn posted(&self, queue: Object, wr_id: u64, sges: &[Sge]) -> Option<u64> {
         let sges = sges.iter().copied().collect();
         self.requests().add(Request { whose: Whose::Posted(queue), wr_id, sges })
@@ -237,7 +241,8 @@ impl Books {
         requests.get(number).filter(|request| request.whose == Whose::Posted(queue)).map(|r| r.sges.clone())
     }
 
-    /// The number in the segment of a request of this queue pair that is about to complete; `None` without memory for it.
+    /// The number in the segment of a request of this queue pair that is about to complete; `None` without
+    /// memory for it.
     pub(super) fn sent(&self, qp_num: u32, wr_id: u64) -> Option<u64> {
         let (_, index) = place_of(qp_num)?;
         self.requests().add(Request { whose: Whose::Sent(index), wr_id, sges: Sges::default() })
@@ -262,8 +267,9 @@ impl Books {
         }
     }
 
-    /// Checks a completion that was published with `bytes` of payload beside it, and gives it the number that the program
-    /// gave its request; where the payload goes. `None` when no such request is under way: nobody is to see it.
+    /// Checks a completion that was published with `bytes` of payload beside it, and gives it the number that
+    /// the program gave its request; where the payload goes. `None` when no such request is under way: nobody
+    /// is to see it.
     pub(super) fn completed(&self, completion: &mut Completion, bytes: usize) -> Option<Option<Landing>> {
         let (_, index) = place_of(completion.qp_num).filter(|place| place.0 == self.slot)?;
         if completion.opcode < WcOpcode::Recv {
@@ -296,8 +302,8 @@ impl Books {
         let _ = self.completed(&mut { *completion }, 0);
     }
 
-    /// Runs `access` when the memory is open to this purpose, and answers whether it did. What the answer rests on stays as it
-    /// is meanwhile. `entry` is that of the piece's key, by private books.
+    /// Runs `access` when the memory is open to this purpose, and answers whether it did. What the answer
+    /// rests on stays as it is meanwhile. `entry` is that of the piece's key, by private books.
     pub(super) fn with(
         &self,
         purpose: Purpose,
@@ -334,7 +340,8 @@ impl Books {
         true
     }
 
-    /// Whether the queue pair and the key open the memory; then, for a receive, the queue that the request must be of.
+    /// Whether the queue pair and the key open the memory; then, for a receive, the queue that the request
+    /// must be of.
     fn opens(
         &self,
         queues: &Queues,

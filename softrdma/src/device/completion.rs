@@ -207,14 +207,11 @@ impl CompletionQueue {
 
     /// The completion in an entry whose first word was published. Payload that came with it goes to its buffer.
     fn read(&self, first: u64, words: &[AtomicU64]) -> Option<Completion> {
-        let mut head = [first; HEAD_WORDS as usize];
-        for (value, word) in head.iter_mut().zip(words).skip(1) {
-            *value = word.load(Ordering::Relaxed);
-        }
-        let (mut completion, bytes) = Completion::unpack(&head)?;
         if let Some(books) = &self.device.site.books {
-            return self.read_numbered(books, completion, bytes, words);
+            return self.read_numbered(books, first, words);
         }
+        let head = head(first, words);
+        let (mut completion, bytes) = Completion::unpack(&head)?;
         if completion.opcode < WcOpcode::Recv {
             self.device.polled(completion.qp_num, completion.places);
         } else if bytes > 0 {
@@ -230,13 +227,8 @@ impl CompletionQueue {
 
     /// As [`CompletionQueue::read`], where the entry may be anybody's and the books say what it is about.
     #[cold]
-    fn read_numbered(
-        &self,
-        books: &Books,
-        mut completion: Completion,
-        bytes: usize,
-        words: &[AtomicU64],
-    ) -> Option<Completion> {
+    fn read_numbered(&self, books: &Books, first: u64, words: &[AtomicU64]) -> Option<Completion> {
+        let (mut completion, bytes) = Completion::unpack(&head(first, words))?;
         let landing = books.completed(&mut completion, bytes)?;
         if completion.opcode < WcOpcode::Recv {
             self.device.polled(completion.qp_num, completion.places);
@@ -361,7 +353,8 @@ impl CompletionQueue {
         }
     }
 
-    /// Appends a completion that names its request by a number of the books: others could write one that names any.
+    /// Appends a completion that names its request by a number of the books: others could write one that
+    /// names any.
     #[cold]
     fn publish_under_number(
         &self,
@@ -447,10 +440,7 @@ impl CompletionQueue {
         let memory = self.device.site.segment.memory();
         for count in (0..reader.waiting(memory)).map(|n| reader.head.wrapping_add(n)) {
             let Ok(words) = memory.words(reader.entry(count), HEAD_WORDS as usize) else { return };
-            let mut head = [0; HEAD_WORDS as usize];
-            for (value, word) in head.iter_mut().zip(words) {
-                *value = word.load(Ordering::Relaxed);
-            }
+            let head = head(words[0].load(Ordering::Acquire), words);
             if let Some((completion, _)) = Completion::unpack(&head).filter(|c| c.0.qp_num == qp_num) {
                 books.forget(&completion);
             }
@@ -467,6 +457,16 @@ impl Drop for CompletionQueue {
         self.users.store(0, Ordering::Release);
         let _ = self.destroy();
     }
+}
+
+/// The first words of an entry, copied. The first was read before.
+#[inline(always)]
+fn head(first: u64, words: &[AtomicU64]) -> [u64; HEAD_WORDS as usize] {
+    let mut head = [first; HEAD_WORDS as usize];
+    for (value, word) in head.iter_mut().zip(words).skip(1) {
+        *value = word.load(Ordering::Relaxed);
+    }
+    head
 }
 
 /// The completion of a payload whose buffer is not there any more.

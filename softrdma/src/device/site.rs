@@ -120,7 +120,8 @@ impl Site {
         let _ = self.ferry.serve(Arc::new(Registry { keys, books }));
     }
 
-    /// Whether an own request may use an own piece of memory for this, where others could have written what it goes by.
+    /// Whether an own request may use an own piece of memory for this, where others could have written what
+    /// it goes by.
     pub(super) fn admits(&self, purpose: Purpose, origin: &Origin, piece: &Piece) -> bool {
         let Some(books) = &self.books else { return true };
         let entry = self.keys.local(piece.key);

@@ -5,9 +5,10 @@
 //! carries nothing: what happened stands in shared memory. The descriptor stays readable until the owner has taken all
 //! events: it silences the bell only when it found none, and looks again afterwards.
 //!
-//! Who may write to the folder may give a bell's name to any other file, and a program may close descriptors that are not
-//! its own and open files in their place. So a name is looked at before it is opened, and a descriptor before each use but
-//! that of the program itself ([`Bell::take`]): a bell is only rung for who sleeps, and looking costs less than ringing.
+//! Who may write to the folder may give a bell's name to any other file, and a program may close descriptors
+//! that are not its own and open files in their place. So a name is looked at before it is opened, and a
+//! descriptor before each use but that of the program itself ([`Bell::take`]): a bell is only rung for who
+//! sleeps, and looking costs less than ringing.
 //!
 //! Both sides open it for writing too, so that no writer ever finds it without a reader (SIGPIPE) and no reader
 //! without a writer (end of file).
@@ -175,7 +176,7 @@ impl Bell {
             return;
         }
         let mut bytes = [0u8; 4096];
-        let fd = self.private.raw();
+        let fd = self.private.raw_lately();
         loop {
             // SAFETY: `bytes` is writable for the length given; the descriptor does not block.
             let n = sys::uncancelled(|| unsafe { libc::read(fd, bytes.as_mut_ptr().cast(), bytes.len()) });
@@ -200,7 +201,8 @@ impl Drop for Bell {
 pub struct Rope(Descriptor);
 
 impl Rope {
-    /// Finds the bell. Errors: [`Error::Gone`] when it is not there, [`Error::Corrupt`] when its name means something else.
+    /// Finds the bell. Errors: [`Error::Gone`] when it is not there, [`Error::Corrupt`] when its name means
+    /// something else.
     pub fn find(folder: &Folder, owner: Owner, number: u32) -> Result<Self> {
         match sys::uncancelled(|| open_bell(folder, &slot::bell_name(owner, number))) {
             Err(Error::Os { errno: libc::ENOENT, .. }) => Err(Error::Gone),

@@ -7,14 +7,16 @@
 //! | `IRONVERBS_SOFT_DIR=PATH` | this folder instead, by its full path, with the same owner and mode; must be on a file system with shared mappings |
 //!
 //! `/dev/shm` is writable for everybody, so a folder that another user made first must not be used: owner, mode and type
-//! are checked through the open descriptor, and all files are then reached through that descriptor alone. For a group the
-//! owner may be any member: the kernel lets nobody give a folder to a group in which they are not (root aside), so the
-//! folder's group proves it. A set-group-id parent gives its group to what anybody makes in it, so there the group proves
-//! nothing, and one that everybody may write to is refused. So is a parent where everybody may rename what is another's
-//! (writable for all and not sticky): whoever does so chooses where processes meet.
+//! are checked through the open descriptor, and all files are then reached through that descriptor alone. For
+//! a group the owner may be any member: the kernel lets nobody give a folder to a group in which they are not
+//! (root aside), so the folder's group proves it. A set-group-id parent gives its group to what anybody makes
+//! in it, so there the group proves nothing, and one that everybody may write to is refused. So is a parent
+//! where everybody may rename what is another's (writable for all and not sticky): whoever does so chooses
+//! where processes meet.
 //!
-//! The folder is made under a name of its own with mode 0700, given its group and mode, and only then renamed: nobody sees
-//! it before it is closed to whom it should be closed, and what cannot be finished goes away again.
+//! The folder is made under a name of its own with mode 0700, given its group and mode, and only then
+//! renamed: nobody sees it before it is closed to whom it should be closed, and what cannot be finished goes
+//! away again.
 
 use std::ffi::{CStr, CString, OsString};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -86,9 +88,10 @@ pub struct Folder {
 impl Folder {
     /// Opens the folder, making it when it is missing.
     ///
-    /// Errors: [`Error::Folder`] when what stands there is a symbolic link, not a folder, another user's, or open to
-    /// more users than it should be, or when its parent lets others replace it; [`Error::Os`] when it can neither be
-    /// opened nor made, for example by who is not in the group (`fchown`, `EPERM`). Nothing is left behind then.
+    /// Errors: [`Error::Folder`] when what stands there is a symbolic link, not a folder, another user's, or
+    /// open to more users than it should be, or when its parent lets others replace it; [`Error::Os`] when it
+    /// can neither be opened nor made, for example by who is not in the group (`fchown`, `EPERM`). Nothing is
+    /// left behind then.
     pub fn open(config: &Config) -> Result<Self> {
         let path = &config.path;
         let name = path.file_name().ok_or(Error::Folder("its path ends with no name"))?;
@@ -118,7 +121,8 @@ impl Folder {
         &self.path
     }
 
-    /// The descriptor, for the `*at` calls; none (-1) when the program closed it, whatever it opened in its place.
+    /// The descriptor, for the `*at` calls; none (-1) when the program closed it, whatever it opened in its
+    /// place.
     pub(crate) fn raw(&self) -> RawFd {
         self.fd.raw()
     }
@@ -138,9 +142,9 @@ impl Folder {
         if self.group.is_some() { 0o660 } else { 0o600 }
     }
 
-    /// Looks at what a name means, without opening it: a descriptor that stands for the file and reaches nothing of it,
-    /// and its `fstat`. Whoever gives the name to another file afterwards changes nothing ([`Folder::open_found`]).
-    /// Closing this descriptor drops no record lock, unlike that of an open file.
+    /// Looks at what a name means, without opening it: a descriptor that stands for the file and reaches
+    /// nothing of it, and its `fstat`. Whoever gives the name to another file afterwards changes nothing
+    /// ([`Folder::open_found`]). Closing this descriptor drops no record lock, unlike that of an open file.
     pub(crate) fn look(&self, name: &CStr) -> Result<(OwnedFd, libc::stat)> {
         let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
         // SAFETY: `name` is a C string that lives across the call.
@@ -178,8 +182,8 @@ impl Folder {
         Ok(file)
     }
 
-    /// Opens a file of the folder for reading and writing, without ever following a link or waiting. What others may have
-    /// put there is better [looked](Folder::look) at before.
+    /// Opens a file of the folder for reading and writing, without ever following a link or waiting. What
+    /// others may have put there is better [looked](Folder::look) at before.
     pub(crate) fn open_file(&self, name: &CStr, extra: i32) -> Result<OwnedFd> {
         let flags =
             libc::O_RDWR | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY | extra;
@@ -296,7 +300,8 @@ fn make(parent: &OwnedFd, name: &CStr, config: &Config) -> Result<()> {
     }
     let made = (|| {
         let fd = open_at(at, &temporary, libc::O_RDONLY | libc::O_NOFOLLOW)?;
-        // Nothing here depends on the umask, unless that takes the owner's own rights away, which ends at the open above.
+        // Nothing here depends on the umask, unless that takes the owner's own rights away, which ends at the
+        // open above.
         give(&fd, config.group, config.folder_mode())?;
         verify(&fd, config)?;
         let (from, to) = (temporary.as_ptr(), name.as_ptr());

@@ -4,10 +4,10 @@
 //! at any death, and a forked child does not inherit it. The lock is taken before the file gets its name and nobody
 //! else ever locks that byte, so a file with a free byte 0 is dead for ever.
 //!
-//! POSIX gives record locks one trap: they are lost when the process closes *any* descriptor of the file. A process
-//! therefore must not close a second descriptor of its own file: [`OwnFiles`] knows them, [`PeerFile::own`] does without
-//! one, and [`PeerFile`] keeps it open where there is one after all. A program that closes descriptors it does not own loses
-//! the lock and counts as dead.
+//! POSIX gives record locks one trap: they are lost when the process closes *any* descriptor of the file. A
+//! process therefore must not close a second descriptor of its own file: [`OwnFiles`] knows them,
+//! [`PeerFile::own`] does without one, and [`PeerFile`] keeps it open where there is one after all. A program
+//! that closes descriptors it does not own loses the lock and counts as dead.
 //!
 //! A process may hold several copies of this library (`dlmopen`, or the same file under two names), each with
 //! its own statics and its own segment. To the kernel they are one holder of record locks, so `F_GETLK` would

@@ -189,8 +189,8 @@ fn is_own(folder: &Folder, name: &CStr) -> bool {
     stat_name(folder, name).is_some_and(|st| OwnFiles::has(&st))
 }
 
-/// Opens the file of a slot, or of a process that has none yet, as others' files are opened. One that is this process's own
-/// is not opened again, whatever name it has: that descriptor could never be closed.
+/// Opens the file of a slot, or of a process that has none yet, as others' files are opened. One that is this
+/// process's own is not opened again, whatever name it has: that descriptor could never be closed.
 ///
 /// Errors: [`Error::Corrupt`] for what is no file, and those of the system calls.
 pub(crate) fn open_peer(folder: &Folder, name: &CStr) -> Result<PeerFile> {

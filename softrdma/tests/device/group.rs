@@ -192,7 +192,8 @@ fn remote_access_needs_a_queue_pair_that_allows_it() {
     assert_eq!(all(origin, open), refused, "datagrams");
 }
 
-/// Jobs of all kinds, more or less as an honest one would be, at a victim that posts, polls, resets and registers meanwhile.
+/// Jobs of all kinds, more or less as an honest one would be, at a victim that posts, polls, resets and
+/// registers meanwhile.
 #[test]
 fn whatever_jobs_say_they_reach_what_is_open_and_nothing_else() {
     let scene = scene(QpType::Rc);

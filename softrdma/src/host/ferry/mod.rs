@@ -16,11 +16,12 @@
 //! | `registered` | a process's keys as its service looks at them |
 //!
 //! # What the target believes
-//! Nothing but its own books. A job names keys, and each piece of memory is looked up ([`Registered`]) right before it
-//! is touched, with the right that the job's [`Purpose`] needs: a job that lies reaches no more than one that does not.
-//! Whether the initiator may use a key on this queue pair is checked by the initiator, as everywhere in this transport. In a
-//! folder that is shared with other users the target looks at that, too ([`Origin`]), by books of its queue pairs and of the
-//! receive requests that are posted: without them a job could say that it is a send, and write where only those may.
+//! Nothing but its own books. A job names keys, and each piece of memory is looked up ([`Registered`]) right
+//! before it is touched, with the right that the job's [`Purpose`] needs: a job that lies reaches no more
+//! than one that does not. Whether the initiator may use a key on this queue pair is checked by the
+//! initiator, as everywhere in this transport. In a folder that is shared with other users the target looks
+//! at that, too ([`Origin`]), by books of its queue pairs and of the receive requests that are posted:
+//! without them a job could say that it is a send, and write where only those may.
 //!
 //! # Deaths
 //! A dead initiator leaves a locked mailbox ([`super::lock`]); the next one to lock it ends the job first. The service
@@ -78,8 +79,8 @@ impl Purpose {
     }
 }
 
-/// What a job is part of, by its initiator's word. A target that does not trust its initiators looks in its own books whether
-/// that can be ([`Registered`]).
+/// What a job is part of, by its initiator's word. A target that does not trust its initiators looks in its
+/// own books whether that can be ([`Registered`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Origin {
     /// Number of the target's queue pair.
@@ -111,8 +112,9 @@ pub struct Piece {
 
 /// The target's own knowledge of its keys, which no other process can write.
 pub trait Registered: Send + Sync {
-    /// Runs `access` when the whole piece lies in memory that its key opens for [`Purpose::access`], and when what the job is
-    /// part of may use it for that; answers whether it did. The memory must stay registered until `access` returns, which takes microseconds.
+    /// Runs `access` when the whole piece lies in memory that its key opens for [`Purpose::access`], and when
+    /// what the job is part of may use it for that; answers whether it did. The memory must stay registered
+    /// until `access` returns, which takes microseconds.
     ///
     /// Where the keys are in a [`Keys`](super::keys::Keys), [`with_keys`] does it.
     ///
