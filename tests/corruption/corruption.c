@@ -12,6 +12,7 @@
  *   - when the attacker has ended, both open a device in FOLDER/fresh, and their messages arrive.
  *
  *   queues    words of the segment but for those of the next two kinds: queues, mailboxes, free space
+ *   sealed    words and the length of memory that the victim has open without a name, if the kernel lets them
  *   header    words of its first page
  *   keys      words of its table of keys
  *   pins      words that say that the peer uses a key of the victim's just now
@@ -47,10 +48,10 @@
 #define BLOCKS 64
 #define BLOCK (12 << 10)
 
-enum attack { QUEUES, HEADER, KEYS, PINS, HELD, TRUNCATE, LINKS, RENAME, REPLACE, LOCKS, BELLS, FOLDER, ATTACKS };
+enum attack { QUEUES, HEADER, KEYS, PINS, HELD, SEALED, TRUNCATE, LINKS, RENAME, REPLACE, LOCKS, BELLS, FOLDER, ATTACKS };
 
-static const char *const attack_names[ATTACKS] = {"queues", "header", "keys",    "pins",  "held",  "truncate",
-						  "links",  "rename", "replace", "locks", "bells", "folder"};
+static const char *const attack_names[ATTACKS] = {"queues",   "header", "keys",   "pins",    "held",  "sealed",
+						  "truncate", "links",  "rename", "replace", "locks", "bells", "folder"};
 
 /* What a process tells the one that watches all. */
 struct report {
@@ -482,6 +483,31 @@ static int segment_of(int number)
 	return -1;
 }
 
+/* One of the files without a name that the victim has open. */
+static int nameless(void)
+{
+	char path[64], name[512], target[512];
+	DIR *list;
+	int found = -1, count = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)shared->working[0]);
+	list = opendir(path);
+	for (struct dirent *entry; list && (entry = readdir(list));) {
+		ssize_t n;
+
+		snprintf(name, sizeof(name), "%s/%s", path, entry->d_name);
+		n = readlink(name, target, sizeof(target) - 1);
+		if (n < 7 || memcmp(target, "/memfd:", 7) || rnd((uint32_t)++count))
+			continue;
+		if (found >= 0)
+			close(found);
+		found = open(name, O_RDWR | O_CLOEXEC);
+	}
+	if (list)
+		closedir(list);
+	return found;
+}
+
 static uint64_t word_at(int fd, uint64_t at)
 {
 	uint64_t word = 0;
@@ -768,6 +794,15 @@ static void attack(enum attack kind, int fd, const char *path)
 		spoil_word(fd, kind);
 		break;
 	case PINS: pin_key(fd); break;
+	case SEALED:
+		new = nameless();
+		if (new < 0 || fstat(new, &stat))
+			break;
+		put(new, 8 * rnd((uint32_t)(stat.st_size / 8 + 1)), rnd(2) ? 0 : ~0ULL);
+		if (rnd(2) && ftruncate(new, rnd(2) ? 0 : stat.st_size + 4096))
+			kind = SEALED;
+		close(new);
+		break;
 	case HELD:
 		/* Each costs whoever waits for it a second. */
 		if (rnd(10) == 0)

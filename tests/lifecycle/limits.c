@@ -172,9 +172,7 @@ static void *short_of_descriptors(void *unused)
 	return unused;
 }
 
-/* All are taken before the first request of a connection is posted. */
-static unsigned without_us;
-
+/* All are taken before the first request of a connection is posted, for longer than a silent peer would be waited for. */
 static void first_send_without(int socket, bool asleep)
 {
 	open_side();
@@ -183,7 +181,7 @@ static void first_send_without(int socket, bool asleep)
 	take_descriptors();
 	for (int p = 0; p < PAIRS; p++)
 		send_one(p);
-	usleep(without_us);
+	usleep(400000);
 	give_descriptors();
 	__atomic_fetch_add(&shared->loading, 1, __ATOMIC_SEQ_CST);
 	load(asleep);
@@ -261,19 +259,9 @@ static void descriptors(void)
 	at_limit(short_of_descriptors);
 }
 
-/* They are back before a peer that is silent would be given up. */
+/* It is not the peer that is silent, so the requests wait for a descriptor. */
 static void first_send(void)
 {
-	without_us = 5000;
-	start_sides(first_send_without, plain_side, false);
-	wait_for_load();
-	both_end_well();
-}
-
-/* They are not: but it is not the peer that is silent. */
-static void first_send_late(void)
-{
-	without_us = 400000;
 	start_sides(first_send_without, plain_side, false);
 	wait_for_load();
 	both_end_well();
@@ -294,7 +282,6 @@ int main(int argc, char **argv)
 	static const struct lifecycle_case cases[] = {{"address-space", address_space},
 						      {"descriptors", descriptors},
 						      {"first-send", first_send},
-						      {"first-send-late", first_send_late},
 						      {"file-size", file_size},
 						      {"full", full},
 						      {NULL, NULL}};
