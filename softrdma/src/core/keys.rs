@@ -242,4 +242,47 @@ mod tests {
         assert_eq!(check_invalidate(Some(&mr), 1, 7), Err(Denied::Kind));
         assert_eq!(check_invalidate(Some(&Key { valid: false, ..bound }), 1, 7), Err(Denied::NoKey));
     }
+
+    /// Numbers at which ranges begin to wrap or to end.
+    const EDGES: [u64; 18] = {
+        const HALF: u64 = 1 << 63;
+        const WORD: u64 = 1 << 32;
+        [
+            0,
+            1,
+            2,
+            7,
+            8,
+            9,
+            4095,
+            4096,
+            WORD / 2,
+            WORD - 1,
+            WORD,
+            WORD + 1,
+            HALF - 1,
+            HALF,
+            HALF + 1,
+            u64::MAX - 8,
+            u64::MAX - 1,
+            u64::MAX,
+        ]
+    };
+
+    #[test]
+    fn ranges_are_those_of_numbers_without_end() {
+        for (start, length) in EDGES.iter().flat_map(|start| EDGES.map(|length| (*start, length))) {
+            let key = Key { start, length, ..region() };
+            for (addr, bytes) in EDGES.iter().flat_map(|addr| EDGES.map(|bytes| (*addr, bytes))) {
+                let wide = u128::from;
+                let inside = addr >= start && wide(addr) + wide(bytes) <= wide(start) + wide(length);
+                assert_eq!(key.covers(addr, bytes), inside, "{addr:#x}+{bytes:#x} in {start:#x}+{length:#x}");
+                let expected = if inside { Ok(()) } else { Err(Denied::Range) };
+                assert_eq!(check_remote(Some(&key), 1, 7, addr, bytes, ALL), expected);
+                if let Ok(bytes) = u32::try_from(bytes) {
+                    assert_eq!(check_local(Some(&key), 1, addr, bytes, true), expected);
+                }
+            }
+        }
+    }
 }

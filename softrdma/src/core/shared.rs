@@ -447,4 +447,23 @@ mod tests {
         assert_eq!(rest.raise_once(Event::CommEst).collect().0, 0);
         assert_eq!(rest.raise(Event::CommEst).collect().0, waiting);
     }
+
+    #[test]
+    fn rings_are_those_of_counts_without_end() {
+        let edges: Vec<u32> = (0..32).flat_map(|bit| [(1u32 << bit) - 1, 1 << bit, (1 << bit) + 1]).collect();
+        let wide = |count: u32| 1u64 << 32 | u64::from(count);
+        for (&head, &tail) in edges.iter().flat_map(|head| edges.iter().map(move |tail| (head, tail))) {
+            // Counts never end; 32 bits of them are kept, and whatever else a word says does not count.
+            let apart = (wide(tail) + (1 << 32) - wide(head)) % (1 << 32);
+            for &capacity in &edges {
+                let expected = (apart <= u64::from(capacity)).then_some(apart as u32);
+                for (head, tail) in [(u64::from(head), u64::from(tail)), (wide(head), wide(tail) << 8 >> 8)] {
+                    assert_eq!(held(head, tail, capacity), expected, "{head:#x} {tail:#x} {capacity:#x}");
+                }
+            }
+        }
+        for (&count, bit) in edges.iter().flat_map(|count| (0..32).map(move |bit| (count, bit))) {
+            assert_eq!(u64::from(slot(count, 1 << bit)), u64::from(count) % (1 << bit));
+        }
+    }
 }

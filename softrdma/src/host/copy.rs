@@ -384,6 +384,51 @@ mod tests {
         }
     }
 
+    /// Every list of up to three ranges with lengths at which numbers end, walked by every step: the bytes named are those of
+    /// the list, each once and in order.
+    #[test]
+    fn a_cursor_names_each_byte_once() {
+        let lengths = [0, 1, 8, 1 << 32, CALL_LIMIT - 1, CALL_LIMIT, CALL_LIMIT + 1, 1 << 61];
+        let limits = [0, 1, 7, 8, 9, 1 << 32, CALL_LIMIT, u64::MAX];
+        let lists =
+            lengths.iter().flat_map(|a| lengths.iter().flat_map(move |b| lengths.map(|c| [*a, *b, c])));
+        for lens in lists {
+            // Ranges far from each other, so that an address says which one it is in. The last one ends with all addresses.
+            let starts = [0, 1 << 62, u64::MAX - lens[2]];
+            let spans = [0, 1, 2].map(|i| Span { addr: starts[i], len: lens[i] });
+            let total: u64 = lens.iter().sum();
+            for (limit, room) in limits.iter().flat_map(|limit| [1usize, 2, 4].map(|room| (*limit, room))) {
+                let mut cursor = Cursor::new(&spans);
+                let mut done = 0u64;
+                for _ in 0..8 {
+                    let mut to = [NO_RANGE; 4];
+                    let (count, bytes) = cursor.fill(&mut to[..room], limit);
+                    assert!(count <= room && bytes <= limit && bytes <= total - done);
+                    // A full list or all that there is, but for the limit.
+                    assert!(
+                        bytes == limit || bytes == total - done || count == room,
+                        "{lens:?} {limit} {room}"
+                    );
+                    let mut at = done;
+                    for range in &to[..count] {
+                        let (mut i, mut skip) = (0, at);
+                        while skip >= lens[i] {
+                            (skip, i) = (skip - lens[i], i + 1);
+                        }
+                        assert_eq!(range.iov_base as u64, starts[i].wrapping_add(skip));
+                        assert!(range.iov_len > 0 && range.iov_len as u64 <= lens[i] - skip);
+                        at += range.iov_len as u64;
+                    }
+                    assert_eq!(at, done + bytes);
+                    // The kernel may have moved less than it was asked for.
+                    let moved = if done.is_multiple_of(2) { bytes } else { bytes.div_ceil(2) };
+                    cursor.advance(moved);
+                    done += moved;
+                }
+            }
+        }
+    }
+
     #[test]
     fn the_shorter_list_ends_it() {
         let (mut a, mut b) = (vec![1u8; 100], vec![0u8; 60]);

@@ -270,6 +270,31 @@ mod tests {
         assert_eq!((grows.len(), grows.refresh(fd.as_raw_fd())), (4096, Ok(8192)));
     }
 
+    #[test]
+    fn every_place_is_inside_and_aligned_or_none() {
+        let (m, _fd) = memory_of(&[0; 8192]);
+        let len = m.len() as u64;
+        let near = |at: u64| (-9..=9).filter_map(move |by| at.checked_add_signed(by));
+        let edges: Vec<u64> =
+            [0, 64, 4096, len, 1 << 31, 1 << 32, 1 << 63, u64::MAX - 9, u64::MAX / 8, u64::MAX]
+                .into_iter()
+                .flat_map(near)
+                .collect();
+        for (&offset, &size) in edges.iter().flat_map(|offset| edges.iter().map(move |size| (offset, size))) {
+            for align in [1usize, 2, 4, 8, 64] {
+                let inside = u128::from(offset) + u128::from(size) <= u128::from(len);
+                let expected = inside && offset.is_multiple_of(align as u64);
+                let place = m.at(offset, size as usize, align);
+                assert_eq!(place.is_ok(), expected, "{size:#x} at {offset:#x}");
+                if let Ok(place) = place {
+                    assert_eq!(place as usize - m.address(), offset as usize);
+                }
+            }
+            let fits = u128::from(offset) + 8 * u128::from(size) <= u128::from(len);
+            assert_eq!(m.words(offset, size as usize).is_ok(), fits && offset.is_multiple_of(8));
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
