@@ -33,6 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::copy::Image;
+use super::descriptor::Descriptor;
 use super::error::{Error, Result, errno};
 use super::fork;
 use super::liveness::{self, OwnFiles, PeerFile};
@@ -61,7 +62,7 @@ const MFD_NOEXEC_SEAL: libc::c_uint = 8;
 #[derive(Debug)]
 pub(crate) struct Sealed {
     memory: Memory,
-    file: OwnedFd,
+    file: Descriptor,
     page: Mutex<Option<Page>>,
 }
 
@@ -102,7 +103,7 @@ impl Sealed {
             OwnFiles::remove(fd);
             return Err(e);
         }
-        Ok(Sealed { memory, file, page: Mutex::new(Some(page)) })
+        Ok(Sealed { memory, file: Descriptor::new(file)?, page: Mutex::new(Some(page)) })
     }
 
     /// Signs with a claim: before that no peer goes by it.
@@ -113,7 +114,7 @@ impl Sealed {
 
     /// Its descriptor's number.
     pub(crate) fn number(&self) -> RawFd {
-        self.file.as_raw_fd()
+        self.file.number()
     }
 
     /// Its memory.
@@ -132,8 +133,9 @@ impl Sealed {
         if len > self.memory.reserved() as u64 {
             return Err(Error::NoMemory);
         }
-        sys::allocate(self.number(), now, len - now)?;
-        if (self.memory.refresh(self.number())? as u64) < len { Err(Error::NoMemory) } else { Ok(()) }
+        let fd = self.file.raw();
+        sys::allocate(fd, now, len - now)?;
+        if (self.memory.refresh(fd)? as u64) < len { Err(Error::NoMemory) } else { Ok(()) }
     }
 
     /// Moves the identity page: the kernel refuses all copies from here on that peers prepared before. One that
