@@ -1,9 +1,11 @@
-//! What lies between a C caller and Rust: no panic passes, no cancellation acts, and there is memory to go on with.
+//! What lies between a C caller and Rust: no panic passes, no cancellation acts, and there is memory to go on
+//! with.
 //!
-//! Cancelling a thread (`pthread_cancel`) unwinds its stack, which must not meet a Rust frame that stops unwinding or has
-//! something to drop. Nearly every system call is a place where it would begin. So cancellation is disabled while Rust code
-//! runs for a caller; a request that comes meanwhile stays pending, and acts at the thread's next cancellation point. The
-//! two verbs that wait for an event read it outside of that ([`crate::api::entry::next_event`]).
+//! Cancelling a thread (`pthread_cancel`) unwinds its stack, which must not meet a Rust frame that stops
+//! unwinding or has something to drop. Nearly every system call is a place where it would begin. So
+//! cancellation is disabled while Rust code runs for a caller; a request that comes meanwhile stays pending,
+//! and acts at the thread's next cancellation point. The two verbs that wait for an event read it outside of
+//! that ([`crate::api::entry::next_event`]).
 
 use core::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,8 +42,8 @@ fn prepared<R>(makes: bool, body: impl FnOnce() -> Result<R>) -> Result<R> {
     uncancelled(|| catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(BROKEN.also_set())))
 }
 
-/// Runs `body`, which does not panic, with cancellation of the thread disabled: for what runs without [`guarded`], on the
-/// data path. It costs a few instructions and no system call.
+/// Runs `body`, which does not panic, with cancellation of the thread disabled: for what runs without
+/// [`guarded`], on the data path. It costs a few instructions and no system call.
 #[inline]
 pub fn uncancelled<R>(body: impl FnOnce() -> R) -> R {
     let mut before: c_int = DISABLE;

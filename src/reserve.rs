@@ -1,19 +1,20 @@
-//! Memory for calls that have begun: running out of it must fail a verb with ENOMEM, and Rust's boxes and collections end
-//! the process instead.
+//! Memory for calls that have begun: running out of it must fail a verb with ENOMEM, and Rust's boxes and
+//! collections end the process instead.
 //!
-//! What a verb allocates in proportion to something (queues, tables, lists of what the system has) is allocated fallibly,
-//! with `try_reserve`, and refused there. What is left is a bounded number of small allocations: the objects themselves, paths,
-//! lines of the trace, nodes of trees. For these the call sets a block of static memory apart before it begins
-//! ([`begin`]). While the C library has memory, nothing is taken from the block. When it has none, small allocations of
-//! this call come from there, so that it ends as it would have: completely, or with the ENOMEM of an allocation that may
-//! fail. A verb that makes something and finds no block is refused before it has done anything.
+//! What a verb allocates in proportion to something (queues, tables, lists of what the system has) is
+//! allocated fallibly, with `try_reserve`, and refused there. What is left is a bounded number of small
+//! allocations: the objects themselves, paths, lines of the trace, nodes of trees. For these the call sets a
+//! block of static memory apart before it begins ([`begin`]). While the C library has memory, nothing is
+//! taken from the block. When it has none, small allocations of this call come from there, so that it ends as
+//! it would have: completely, or with the ENOMEM of an allocation that may fail. A verb that makes something
+//! and finds no block is refused before it has done anything.
 //!
-//! What is in use when a call ends keeps its place, and the block serves further calls as long as half of it is left. The last
-//! of the [`BLOCKS`] blocks are kept for verbs that make nothing, so that destroying succeeds. Threads without a block (posting,
-//! polling, the device's own threads) share one.
+//! What is in use when a call ends keeps its place, and the block serves further calls as long as half of it
+//! is left. The last of the [`BLOCKS`] blocks are kept for verbs that make nothing, so that destroying
+//! succeeds. Threads without a block (posting, polling, the device's own threads) share one.
 //!
-//! Calls that find no block, because more calls than that run at once or all blocks are in use since memory ended before, go
-//! on without one, if there is memory just then.
+//! Calls that find no block, because more calls than that run at once or all blocks are in use since memory
+//! ended before, go on without one, if there is memory just then.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
@@ -71,8 +72,8 @@ fn this_thread() -> usize {
     unsafe { libc::pthread_self() as usize }
 }
 
-/// Sets a block apart for the call that begins, unless it runs within another one of this thread. ENOMEM for a call that
-/// `makes` something when there is none.
+/// Sets a block apart for the call that begins, unless it runs within another one of this thread. ENOMEM for
+/// a call that `makes` something when there is none.
 pub fn begin(makes: bool) -> Result<Ticket> {
     let me = this_thread();
     if OWNERS.iter().any(|owner| owner.load(Ordering::Relaxed) == me) {
@@ -200,8 +201,9 @@ struct Allocator;
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-// SAFETY: memory comes from the system's allocator and goes back there, or from a block: then it is aligned and as large as was
-// asked for, nobody else has it until it is freed, and what it is freed to is told by its address. Nothing unwinds.
+// SAFETY: memory comes from the system's allocator and goes back there, or from a block: then it is aligned
+// and as large as was asked for, nobody else has it until it is freed, and what it is freed to is told by its
+// address. Nothing unwinds.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

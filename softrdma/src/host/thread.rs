@@ -1,7 +1,7 @@
 //! Threads of the library in a program that does not know of them.
 //!
-//! Made by `pthread_create` itself: a thread of Rust's standard library allocates where it starts, and there a lack of memory
-//! ends the process.
+//! Made by `pthread_create` itself: a thread of Rust's standard library allocates where it starts, and there
+//! a lack of memory ends the process.
 
 use std::ffi::{CStr, c_void};
 use std::io;
@@ -25,7 +25,8 @@ struct Start {
     ended: Arc<AtomicBool>,
 }
 
-/// Starts a thread that gets none of the program's signals and keeps the library loaded. Its name tells whose it is.
+/// Starts a thread that gets none of the program's signals and keeps the library loaded. Its name tells whose
+/// it is.
 pub(crate) fn start(name: &CStr, work: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
     stay_loaded();
     let ended = Arc::new(AtomicBool::new(false));
@@ -45,8 +46,8 @@ pub(crate) fn start(name: &CStr, work: impl FnOnce() + Send + 'static) -> io::Re
 }
 
 fn create(start: *mut Start) -> io::Result<libc::pthread_t> {
-    // SAFETY: the attributes are initialised before they are used and destroyed once; the thread takes what `start` points
-    // to.
+    // SAFETY: the attributes are initialised before they are used and destroyed once; the thread takes what
+    // `start` points to.
     unsafe {
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
         let mut id: libc::pthread_t = std::mem::zeroed();
@@ -100,11 +101,11 @@ impl Drop for Thread {
     }
 }
 
-/// Keeps the library that this code is in loaded until the process ends: a program may unload it, and a thread that runs
-/// in it would be left without its code.
+/// Keeps the library that this code is in loaded until the process ends: a program may unload it, and a
+/// thread that runs in it would be left without its code.
 fn stay_loaded() {
-    // SAFETY: dladdr fills the struct for an address of this library; the name in it stays as long as that is loaded, which
-    // it is during the call. RTLD_NOLOAD loads nothing.
+    // SAFETY: dladdr fills the struct for an address of this library; the name in it stays as long as that is
+    // loaded, which it is during the call. RTLD_NOLOAD loads nothing.
     unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
         let here = stay_loaded as fn() as *const libc::c_void;
