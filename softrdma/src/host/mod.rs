@@ -17,6 +17,7 @@
 //! | [`keys`] | memory keys: looked up without a lock, pinned while in use |
 //! | [`copy`], [`atomics`] | payload and atomic operations between the memories of two processes |
 //! | [`ferry`] | payload and atomic operations where the kernel refuses those, by way of shared memory |
+//! | `sync` | what locks and keys are made of, so that a model checker can run them |
 //! | [`bell`] | waking a process that sleeps in `poll` |
 //!
 //! # What is believed
