@@ -22,6 +22,7 @@
 //! | [`pages`] | whether memory that is to be registered is there |
 //! | [`copy`], [`atomics`] | payload and atomic operations between the memories of two processes |
 //! | [`ferry`] | payload and atomic operations where the kernel refuses those, by way of shared memory |
+//! | `sync` | what locks and keys are made of, so that a model checker can run them |
 //! | [`bell`] | waking a process that sleeps in `poll` |
 //!
 //! # What is believed

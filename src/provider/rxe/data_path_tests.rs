@@ -16,6 +16,7 @@ use bolero::TypeGenerator;
 
 use crate::abi::uapi::rdma_user_rxe::mminfo;
 use crate::errno::Errno;
+use crate::provider::domain;
 use crate::provider::object::Handle;
 use crate::uverbs::cq::CqCreated;
 use crate::uverbs::played::{Answers, answer_with, few};
@@ -699,11 +700,11 @@ fn fuzz_rxe_commands() {
                 ring.put(usize::from(*at & !3), *value);
             }
             // SAFETY: plain C data; all zeros is its empty value.
-            let (mut context, mut pd): (ibv_context, ibv_pd) = unsafe { core::mem::zeroed() };
+            let mut context: ibv_context = unsafe { core::mem::zeroed() };
             context.cmd_fd = bell.as_raw_fd();
-            pd.context = &raw mut context;
-            // SAFETY: live for the whole run.
-            let pd = unsafe { Handle::from_c(&raw mut pd) }.unwrap();
+            let pd = domain::publish(1);
+            // SAFETY: a live domain, whose context outlives it.
+            unsafe { (*pd.as_ptr()).context = &raw mut context };
             let _kernel = answer_with(&answers.0);
             let file = &ring.device;
             // SAFETY: plain C data; all zeros is its empty value.
@@ -752,6 +753,7 @@ fn fuzz_rxe_commands() {
             if let Some(cq) = cq {
                 destroy(cq);
             }
+            domain::dealloc(pd, |_| Ok(())).unwrap();
         },
     );
 }
