@@ -142,7 +142,7 @@ impl Channel {
         for queue in state.queues.iter_mut().filter(|queue| queue.armed) {
             // Behind the lock: who rang may not have disarmed the queue yet.
             if let Err(e) = acquire(host, Object::Cq(queue.cq)) {
-                found_all &= e != LockError::Busy;
+                found_all &= e == LockError::Gone;
                 continue;
             }
             let fired = host.load(Word::Cq(queue.cq, CqWord::Armed)) == Armed::No as u64;

@@ -12,6 +12,7 @@ use crate::core::shared::{CqWord, Memory as _, Object, Word, held, slot};
 use crate::core::transport::{LockError, Transport, acquire, run};
 use crate::core::verbs::{Status, WcFlags, WcOpcode};
 use crate::host;
+use crate::host::lock::Owner;
 use crate::host::memory::Memory;
 use crate::host::objects::{Held, Host, Shape};
 
@@ -23,6 +24,8 @@ use super::{Channel, Device, Error, EventQueue, LIMITS, Result, busy};
 const PATIENT: u32 = 2000;
 /// Every so many polls it does.
 const YIELDS: u32 = 64;
+/// Every so many polls in vain it is looked whether a peer keeps others from completing something.
+const LOOKS: u32 = 32;
 /// Polls that one counts for which tried requests again that wait.
 const TRIED: u32 = 32;
 
@@ -135,7 +138,7 @@ impl CompletionQueue {
             channel.add(index, cookie);
         }
         device.subscribers.add(object, events, cookie);
-        Ok(Arc::new(Self {
+        let made = Arc::new(Self {
             device: device.clone(),
             index,
             cqe: cqe.into(),
@@ -146,7 +149,9 @@ impl CompletionQueue {
             ended: false.into(),
             reader: QueueLock::new(reader),
             held: QueueLock::new(device.site.own.find([Some(object), None, None])),
-        }))
+        });
+        super::remember(&device.completion_queues, index, &made);
+        Ok(made)
     }
 
     /// Its index in the segment.
@@ -168,6 +173,7 @@ impl CompletionQueue {
         let mut reader = self.reader();
         let memory = self.device.site.segment.memory();
         let mut taken = 0;
+        let mut broken = Vec::new();
         let mut head = reader.head;
         while taken < max {
             let Ok(words) = memory.words(reader.entry(head), reader.words) else { break };
@@ -177,7 +183,7 @@ impl CompletionQueue {
             }
             head = head.wrapping_add(1);
             // Words that cannot be true were written by somebody else than a peer's engine.
-            let Some(completion) = self.read(first, words) else { continue };
+            let Some(completion) = self.read(first, words, &mut broken) else { continue };
             take(&completion);
             taken += 1;
         }
@@ -189,18 +195,36 @@ impl CompletionQueue {
             reader.empty_polls += if waits { TRIED } else { 1 };
             // A line that is looked at all the time is taken from whoever writes it.
             std::hint::spin_loop();
+            let looks = reader.empty_polls.is_multiple_of(LOOKS);
             if reader.empty_polls >= PATIENT {
                 reader.empty_polls = PATIENT - YIELDS;
                 drop(reader);
+                self.device.free_if_stuck();
                 // Whoever is to complete something here shares the processors with this program.
                 std::thread::yield_now();
+            } else if looks {
+                drop(reader);
+                self.device.free_if_stuck();
             }
+        }
+        if !broken.is_empty() {
+            self.tend(&broken);
         }
         taken
     }
 
+    /// Sees to queue pairs of which completions with errors came.
+    #[cold]
+    fn tend(&self, broken: &[u32]) {
+        for index in broken {
+            if let Some(qp) = self.device.queue_pair(*index) {
+                qp.tend();
+            }
+        }
+    }
+
     /// The completion in an entry whose first word was published. Payload that came with it goes to its buffer.
-    fn read(&self, first: u64, words: &[AtomicU64]) -> Option<Completion> {
+    fn read(&self, first: u64, words: &[AtomicU64], broken: &mut Vec<u32>) -> Option<Completion> {
         let mut head = [first; HEAD_WORDS as usize];
         for (value, word) in head.iter_mut().zip(words).skip(1) {
             *value = word.load(Ordering::Relaxed);
@@ -216,10 +240,7 @@ impl CompletionQueue {
             }
         } else if !matches!(completion.status, Status::Success | Status::WrFlushErr) {
             // The queue pair is in error, or about to be: whoever broke it may also have died over it.
-            let number = place_of(completion.qp_num);
-            if let Some(qp) = number.and_then(|(_, index)| self.device.queue_pair(index)) {
-                qp.tend();
-            }
+            broken.extend(place_of(completion.qp_num).map(|(_, index)| index));
         }
         Some(completion)
     }
@@ -288,6 +309,22 @@ impl CompletionQueue {
         Ok(cqe)
     }
 
+    /// Moves the queue away from a holder of its lock that does not go on; whether it is elsewhere now.
+    #[cold]
+    pub(super) fn relocate(&self, holder: Owner) -> bool {
+        // Whoever polls just now, perhaps the caller, is to find the queue where it is.
+        let Some(mut reader) = self.reader.try_lock() else { return false };
+        if self.ended.load(Ordering::Acquire) {
+            return false;
+        }
+        let (site, object) = (&self.device.site, Object::Cq(self.index));
+        let is_moved = site.objects.relocate(&site.own, object, holder, reader.head) == Ok(true);
+        if is_moved && let Ok(now) = Reader::new(&self.device, self.index, reader.head, reader.capacity) {
+            *reader = now;
+        }
+        is_moved
+    }
+
     /// Ends the queue. Events of it that nobody has taken are gone.
     ///
     /// # Errors
@@ -312,11 +349,12 @@ impl CompletionQueue {
         let site = &self.device.site;
         let held = self.held.lock();
         match complete(site, &held, self.index, completion, false) {
-            // Resized meanwhile.
+            // Resized or moved meanwhile.
             Err(LockError::Gone) => {
                 drop(held);
-                let held = site.own.find([Some(Object::Cq(self.index)), None, None]);
-                complete(site, &held, self.index, completion, false)
+                let now = site.own.find([Some(Object::Cq(self.index)), None, None]);
+                *self.held.lock() = now;
+                complete(site, &now, self.index, completion, false)
             }
             appended => appended,
         }
@@ -342,8 +380,8 @@ impl CompletionQueue {
             return true;
         }
         match acquire(own, object) {
-            Err(LockError::Busy) => return false,
             Err(LockError::Gone) => return true,
+            Err(_) => return false,
             Ok(()) => {}
         }
         remove(own, self.index, qp_num);

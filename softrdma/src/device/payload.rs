@@ -396,7 +396,7 @@ pub(super) fn atomic(
             Err(Failure::Fault(Fault::Denied)) => remote.close(),
             Err(Failure::Fault(fault)) => return Err(failed(fault)),
             Err(Failure::Unaligned) => return Err(MoveError::Target),
-            Err(Failure::Busy) => return Err(MoveError::Gone),
+            Err(Failure::Busy) => return Err(MoveError::Held),
             Ok(before) => return Ok(before),
         }
     }

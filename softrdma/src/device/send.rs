@@ -12,7 +12,7 @@ use crate::core::completion::Completion;
 use crate::core::deliver::Delivered;
 use crate::core::receive::Sge;
 use crate::core::request::{ATOMIC_WRITE_BYTES, Limits, Operands, Posting, Rejected};
-use crate::core::requester::{Action, Outcome, Posted, Requester, Work};
+use crate::core::requester::{Action, Outcome, Posted, Requester, Syndrome, Work};
 use crate::core::shared::Object;
 use crate::core::verbs::{Event, Opcode, QpState, SendFlags};
 
@@ -33,8 +33,9 @@ pub(super) struct SendSide {
     pub(super) initiator: Initiator,
     pub(super) ring: Ring,
     pub(super) attributes: Attributes,
-    /// Completions of the requests of a burst, to be told once its target is not held any more: it may be this process.
-    done: Vec<Completion>,
+    /// Completions of the requests of a burst and their places in it, from 1 on, to be told once its target is
+    /// not held any more: it may be this process.
+    done: Vec<(u32, Completion)>,
     /// SQ_DRAINED is to be raised once the queue has drained.
     pub(super) tells_drained: bool,
     /// In the list of those that wait.
@@ -254,16 +255,25 @@ impl Sending<'_> {
         }
         if qp.state() == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts {
             let quick = side.initiator.quick(&qp.device().site, wr);
+            if quick == Quick::Lost {
+                qp.lose(side);
+                if side.requester.state() != QpState::Rts {
+                    side.ring.push(wr);
+                    qp.work(side, true);
+                    return;
+                }
+            }
             if let Quick::Delivered(bytes) = quick {
                 let action = side.requester.outcome(&posted(wr), Outcome::Done(bytes), 0);
                 if let Action::Complete(Some(completion)) = action {
-                    side.done.push(completion);
+                    side.done.push((side.initiator.delivered(), completion));
                 }
                 return;
             }
             qp.settle(side);
             let outcome = match quick {
                 Quick::NoAnswer => Outcome::NoAnswer,
+                Quick::Held => Outcome::Held,
                 _ => qp.carry_out(&mut side.initiator, wr),
             };
             let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { qp.device().now() };
@@ -315,11 +325,40 @@ impl QueuePair {
     /// Gives back whom the queue held for more messages, and tells of those that are done.
     #[inline]
     fn settle(&self, side: &mut SendSide) {
-        side.initiator.rest();
+        if side.initiator.rest().is_err() {
+            self.lose(side);
+        }
         for index in 0..side.done.len() {
-            let completion = side.done[index];
+            let (_, completion) = side.done[index];
             self.complete(side, &completion);
         }
+        side.done.clear();
+    }
+
+    /// Not all messages of a burst came to their target: this process was stopped within. The connection
+    /// breaks; who sends datagrams or unreliably never learns what is lost.
+    #[cold]
+    fn lose(&self, side: &mut SendSide) {
+        if !self.qp_type().is_reliable() {
+            return;
+        }
+        let (kept, wr_id) = side.initiator.kept();
+        let done = std::mem::take(&mut side.done);
+        let kept_ones = done.partition_point(|(place, _)| *place <= kept);
+        for (_, completion) in &done[..kept_ones] {
+            self.complete(side, completion);
+        }
+        let posted = Posted { wr_id, opcode: Opcode::Send, signaled: true, length: 0 };
+        let outcome = Outcome::Refused(Syndrome::Operational);
+        let action = side.requester.outcome(&posted, outcome, self.device().now());
+        self.act(side, action);
+        for (place, completion) in &done[kept_ones..] {
+            if *place > kept + 1 {
+                let flushed = Completion::flushed(completion.wr_id, completion.opcode, self.qp_num());
+                self.complete(side, &flushed);
+            }
+        }
+        side.done = done;
         side.done.clear();
     }
 
@@ -449,6 +488,7 @@ impl QueuePair {
     /// Tries what waits before its time: the program is polling.
     pub(super) fn try_early(&self) {
         if let Some(mut side) = self.try_send_side()
+            && !side.requester.is_held(self.device().now())
             && !side.ring.front().is_some_and(|wr| is_hopeless(&side.initiator, &wr))
         {
             self.work(&mut side, true);

@@ -39,6 +39,7 @@ const AT_ROOTS: u64 = 128;
 const ROOTS: usize = 8;
 const AT_FERRY: u64 = 192;
 const AT_FERRY_OFFSET: u64 = 200;
+const AT_STUCK: u64 = 208;
 /// Bytes of the header; queues and tables come behind.
 const HEADER: u64 = 4096;
 /// The file grows by multiples of this: few system calls, little waste.
@@ -188,6 +189,15 @@ impl Segment {
     /// Bytes that are allocated from the file system but not in use.
     pub fn free_bytes(&self) -> u64 {
         self.books().free_bytes()
+    }
+
+    /// Whether a peer has said since this was asked last that a lock of the own queues has a holder that does
+    /// not go on.
+    pub fn is_stuck(&self) -> bool {
+        self.memory
+            .u32(AT_STUCK)
+            .is_ok_and(|word| word.load(Ordering::Relaxed) != 0 && word.swap(0, Ordering::AcqRel) != 0)
+            && self.is_mine()
     }
 
     /// The lock of the atomic operations on this process's memory.
@@ -405,6 +415,11 @@ impl Peer {
     /// The descriptor of the peer's segment, as long as it means it; see [`Identity::check`].
     pub(crate) fn descriptor(&self, writes: bool) -> Option<RawFd> {
         self.identity.check(self.file.raw(), writes, self.memory.len() as u64)
+    }
+
+    /// The word by which the peer is told that a lock of its queues has a holder that does not go on.
+    pub(crate) fn stuck(&self) -> Result<&AtomicU32> {
+        self.memory.u32(AT_STUCK)
     }
 
     /// The lock of the atomic operations on the peer's memory.
