@@ -113,6 +113,7 @@ impl Channel {
         loop {
             self.bell.take()?;
             self.device.site.help_if_wanted();
+            self.device.free_if_stuck();
             let mut state = self.state();
             let found_all = !state.pending.is_empty() || self.collect(&mut state);
             let event = state.pending.pop_front();

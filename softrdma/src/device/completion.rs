@@ -29,6 +29,20 @@ const LOOKS: u32 = 32;
 /// Polls that one counts for which tried requests again that wait.
 const TRIED: u32 = 32;
 
+/// What a poll leaves to be done when it does not hold the queue any more: a number that is below [`After::BROKEN`], or that
+/// and the index of a queue pair that broke.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct After(u32);
+
+impl After {
+    const NOTHING: Self = Self(0);
+    /// To look whether a peer keeps others from completing something.
+    const LOOK: Self = Self(1);
+    /// The same, and to give way to others.
+    const YIELD: Self = Self(2);
+    const BROKEN: u32 = 3;
+}
+
 /// Flags of a completion queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CqFlags {
@@ -170,12 +184,22 @@ impl CompletionQueue {
     /// The queue is locked meanwhile: `take` must not poll it.
     pub fn poll(&self, max: u32, take: &mut impl FnMut(&Completion)) -> u32 {
         let waits = self.device.progress.make(&self.device);
+        let mut after = After::NOTHING;
+        let taken = self.take(max, waits, &mut after, take);
+        if after != After::NOTHING {
+            self.follow(after);
+        }
+        taken
+    }
+
+    #[inline(always)]
+    fn take(&self, max: u32, waits: bool, after: &mut After, take: &mut impl FnMut(&Completion)) -> u32 {
         let mut reader = self.reader();
         let memory = self.device.site.segment.memory();
         let mut taken = 0;
-        let mut broken = Vec::new();
         let mut head = reader.head;
-        while taken < max {
+        // Whoever sees to a queue pair that broke may need the queue.
+        while taken < max && *after == After::NOTHING {
             let Ok(words) = memory.words(reader.entry(head), reader.words) else { break };
             let first = words[0].load(Ordering::Acquire);
             if first as u32 != head.wrapping_add(1) || !self.device.is_mine() {
@@ -183,7 +207,7 @@ impl CompletionQueue {
             }
             head = head.wrapping_add(1);
             // Words that cannot be true were written by somebody else than a peer's engine.
-            let Some(completion) = self.read(first, words, &mut broken) else { continue };
+            let Some(completion) = self.read(first, words, after) else { continue };
             take(&completion);
             taken += 1;
         }
@@ -195,36 +219,32 @@ impl CompletionQueue {
             reader.empty_polls += if waits { TRIED } else { 1 };
             // A line that is looked at all the time is taken from whoever writes it.
             std::hint::spin_loop();
-            let looks = reader.empty_polls.is_multiple_of(LOOKS);
             if reader.empty_polls >= PATIENT {
                 reader.empty_polls = PATIENT - YIELDS;
-                drop(reader);
-                self.device.free_if_stuck();
-                // Whoever is to complete something here shares the processors with this program.
-                std::thread::yield_now();
-            } else if looks {
-                drop(reader);
-                self.device.free_if_stuck();
+                *after = After::YIELD;
+            } else if reader.empty_polls.is_multiple_of(LOOKS) {
+                *after = After::LOOK;
             }
-        }
-        if !broken.is_empty() {
-            self.tend(&broken);
         }
         taken
     }
 
-    /// Sees to queue pairs of which completions with errors came.
+    /// What a poll leaves to be done without the queue.
     #[cold]
-    fn tend(&self, broken: &[u32]) {
-        for index in broken {
-            if let Some(qp) = self.device.queue_pair(*index) {
-                qp.tend();
-            }
+    fn follow(&self, after: After) {
+        if after == After::YIELD {
+            // Whoever is to complete something here shares the processors with this program.
+            std::thread::yield_now();
+        }
+        if after.0 < After::BROKEN {
+            self.device.free_if_stuck();
+        } else if let Some(qp) = self.device.queue_pair(after.0 - After::BROKEN) {
+            qp.tend();
         }
     }
 
     /// The completion in an entry whose first word was published. Payload that came with it goes to its buffer.
-    fn read(&self, first: u64, words: &[AtomicU64], broken: &mut Vec<u32>) -> Option<Completion> {
+    fn read(&self, first: u64, words: &[AtomicU64], after: &mut After) -> Option<Completion> {
         let mut head = [first; HEAD_WORDS as usize];
         for (value, word) in head.iter_mut().zip(words).skip(1) {
             *value = word.load(Ordering::Relaxed);
@@ -240,7 +260,9 @@ impl CompletionQueue {
             }
         } else if !matches!(completion.status, Status::Success | Status::WrFlushErr) {
             // The queue pair is in error, or about to be: whoever broke it may also have died over it.
-            broken.extend(place_of(completion.qp_num).map(|(_, index)| index));
+            if let Some((_, index)) = place_of(completion.qp_num) {
+                *after = After(After::BROKEN + index);
+            }
         }
         Some(completion)
     }

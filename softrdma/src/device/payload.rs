@@ -23,8 +23,8 @@ use super::wr::{Data, Wr};
 
 /// How long another process may take with its part of a copy without getting on.
 const FERRY_LIMIT: Duration = Duration::from_secs(1);
-/// How long the lock of atomic operations is waited for.
-const ATOMIC_LIMIT: Duration = Duration::from_secs(1);
+/// How long the lock of an atomic operation is waited for, before it is tried again later.
+const ATOMIC_LIMIT: Duration = Duration::from_millis(250);
 
 /// Most bytes that travel in a completion entry.
 pub const STAGED: usize = 8 * STAGE_WORDS;
@@ -386,7 +386,7 @@ pub(super) fn atomic(
     piece: Piece,
     operation: Operation,
 ) -> Result<u64, MoveError> {
-    let (lock, segment) = (remote.atomics_lock().map_err(|_| MoveError::Gone)?, &*site.segment);
+    let (lock, segment) = (remote.atomics_lock(piece.addr).map_err(|_| MoveError::Gone)?, &*site.segment);
     if let Some(pid) = remote.direct()? {
         // SAFETY: the eight bytes are within memory that its owner registered for this.
         let done = unsafe {
@@ -396,6 +396,7 @@ pub(super) fn atomic(
             Err(Failure::Fault(Fault::Denied)) => remote.close(),
             Err(Failure::Fault(fault)) => return Err(failed(fault)),
             Err(Failure::Unaligned) => return Err(MoveError::Target),
+            Err(Failure::Busy) if lock.owner() == Some(remote.owner()) => return Err(MoveError::Gone),
             Err(Failure::Busy) => return Err(MoveError::Held),
             Ok(before) => return Ok(before),
         }
@@ -425,6 +426,7 @@ fn not_ferried(failure: ferry::Failure) -> MoveError {
         ferry::Failure::Local => MoveError::Sender,
         ferry::Failure::Remote | ferry::Failure::Refused => MoveError::Target,
         ferry::Failure::Unclear => MoveError::Unclear,
+        ferry::Failure::Busy => MoveError::Held,
         ferry::Failure::Gone | ferry::Failure::NoAnswer | ferry::Failure::Os(_) => MoveError::Gone,
     }
 }

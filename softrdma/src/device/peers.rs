@@ -9,7 +9,7 @@ use crate::core::respond::MoveError;
 use crate::host::copy::{self, Way};
 use crate::host::ferry::{Copying, Scratch, direct_to_oneself, waits_for};
 use crate::host::keys::ROOT;
-use crate::host::lock::{Lock, SLOTS};
+use crate::host::lock::{Lock, Owner, SLOTS};
 use crate::host::memory::Memory;
 use crate::host::objects::Host;
 use crate::host::segment::{Peer, Segment};
@@ -165,9 +165,14 @@ impl Remote {
         }
     }
 
-    /// The lock of atomic operations on its memory.
-    pub fn atomics_lock(&self) -> Result<&Lock> {
-        self.peer.as_ref().map_or_else(|| self.me.atomics_lock(), |peer| peer.atomics_lock())
+    /// The lock of atomic operations on these eight bytes of its memory.
+    pub fn atomics_lock(&self, addr: u64) -> Result<&Lock> {
+        self.peer.as_ref().map_or_else(|| self.me.atomics_lock(addr), |peer| peer.atomics_lock(addr))
+    }
+
+    /// The name it signs with.
+    pub(super) fn owner(&self) -> Owner {
+        self.peer.as_ref().map_or_else(|| self.me.owner(), |peer| peer.owner())
     }
 }
 

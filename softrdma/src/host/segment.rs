@@ -28,18 +28,20 @@ use super::slot::{self, Standing};
 use super::sys;
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"ironsoft");
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const AT_MAGIC: u64 = 0;
 const AT_VERSION: u64 = 8;
 /// Where the signature stands.
 pub(crate) const AT_SIGNATURE: u64 = 16;
 const AT_ADDRESS: u64 = 24;
-const AT_ATOMICS: u64 = 64;
 const AT_ROOTS: u64 = 128;
 const ROOTS: usize = 8;
 const AT_FERRY: u64 = 192;
 const AT_FERRY_OFFSET: u64 = 200;
 const AT_STUCK: u64 = 208;
+/// Locks of the atomic operations, to the end of the header.
+const AT_ATOMICS: u64 = 2048;
+const ATOMICS: u64 = (HEADER - AT_ATOMICS) / 8;
 /// Bytes of the header; queues and tables come behind.
 const HEADER: u64 = 4096;
 /// The file grows by multiples of this: few system calls, little waste.
@@ -200,9 +202,9 @@ impl Segment {
             && self.is_mine()
     }
 
-    /// The lock of the atomic operations on this process's memory.
-    pub fn atomics_lock(&self) -> Result<&Lock> {
-        Ok(Lock::at(self.memory.u64(AT_ATOMICS)?))
+    /// The lock of the atomic operations on these eight bytes of this process's memory.
+    pub fn atomics_lock(&self, addr: u64) -> Result<&Lock> {
+        atomics_lock(&self.memory, addr)
     }
 
     /// The word that asks for the ferry.
@@ -291,6 +293,12 @@ impl Identity {
         }
         Some(fd)
     }
+}
+
+/// Whoever is stopped with a lock keeps others from few other places. By the place within a page, which is the same at every
+/// address where the page is mapped.
+fn atomics_lock(memory: &Memory, addr: u64) -> Result<&Lock> {
+    Ok(Lock::at(memory.u64(AT_ATOMICS + 8 * (addr / 8 % ATOMICS))?))
 }
 
 fn root(memory: &Memory, index: usize) -> Result<&AtomicU64> {
@@ -422,9 +430,9 @@ impl Peer {
         self.memory.u32(AT_STUCK)
     }
 
-    /// The lock of the atomic operations on the peer's memory.
-    pub fn atomics_lock(&self) -> Result<&Lock> {
-        Ok(Lock::at(self.memory.u64(AT_ATOMICS)?))
+    /// The lock of the atomic operations on these eight bytes of the peer's memory.
+    pub fn atomics_lock(&self, addr: u64) -> Result<&Lock> {
+        atomics_lock(&self.memory, addr)
     }
 }
 
