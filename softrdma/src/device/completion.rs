@@ -83,6 +83,8 @@ struct Reader {
     tail_at: u64,
     /// Polls that found nothing since the last that found something.
     empty_polls: u32,
+    /// As many of them after which something is to be looked after.
+    looks_at: u32,
 }
 
 impl Reader {
@@ -100,6 +102,7 @@ impl Reader {
             head_at,
             tail_at,
             empty_polls: 0,
+            looks_at: LOOKS,
         })
     }
 
@@ -107,6 +110,17 @@ impl Reader {
     fn waiting(&self, memory: &Memory) -> u32 {
         let tail = memory.u64(self.tail_at).map_or(0, |tail| tail.load(Ordering::Acquire));
         held(u64::from(self.head), tail, self.capacity).unwrap_or(0)
+    }
+
+    /// What is to be done after so many polls in vain.
+    #[cold]
+    fn look(&mut self) -> After {
+        if self.empty_polls < PATIENT {
+            self.looks_at = (self.empty_polls + LOOKS).min(PATIENT);
+            return After::LOOK;
+        }
+        (self.empty_polls, self.looks_at) = (PATIENT - YIELDS, PATIENT);
+        After::YIELD
     }
 
     /// Where the entry with this count stands.
@@ -198,8 +212,7 @@ impl CompletionQueue {
         let memory = self.device.site.segment.memory();
         let mut taken = 0;
         let mut head = reader.head;
-        // Whoever sees to a queue pair that broke may need the queue.
-        while taken < max && *after == After::NOTHING {
+        while taken < max {
             let Ok(words) = memory.words(reader.entry(head), reader.words) else { break };
             let first = words[0].load(Ordering::Acquire);
             if first as u32 != head.wrapping_add(1) || !self.device.is_mine() {
@@ -210,20 +223,21 @@ impl CompletionQueue {
             let Some(completion) = self.read(first, words, after) else { continue };
             take(&completion);
             taken += 1;
+            if *after != After::NOTHING {
+                // Whoever sees to a queue pair that broke may need the queue.
+                break;
+            }
         }
         if head != reader.head {
             reader.move_head(memory, head);
-            reader.empty_polls = 0;
+            (reader.empty_polls, reader.looks_at) = (0, LOOKS);
         } else if max > 0 {
             // A poll that tried a request again takes as long as many others.
             reader.empty_polls += if waits { TRIED } else { 1 };
             // A line that is looked at all the time is taken from whoever writes it.
             std::hint::spin_loop();
-            if reader.empty_polls >= PATIENT {
-                reader.empty_polls = PATIENT - YIELDS;
-                *after = After::YIELD;
-            } else if reader.empty_polls.is_multiple_of(LOOKS) {
-                *after = After::LOOK;
+            if reader.empty_polls >= reader.looks_at {
+                *after = reader.look();
             }
         }
         taken
