@@ -420,6 +420,7 @@ async fn drain(world: &World, me: Me) -> bool {
         loop {
             if world.is_moving(me.0, Object::Cq(cq)) {
                 any = true;
+                world.pause().await;
                 break;
             }
             match poll(&process.segment, cq, &mut staged) {
