@@ -213,7 +213,7 @@ fn copies(me: &Arc<Segment>) {
             say(&format!("copy: {name} {bytes} bytes, {:.1} GB/s", bytes as f64 / ns), ns);
         }
     }
-    let lock = me.atomics_lock().unwrap();
+    let lock = me.atomics_lock(target).unwrap();
     say(
         "atomics: fetch and add in another process",
         median(20_000, |_| {

@@ -12,7 +12,7 @@
 //! segment, runs the target's rules there ([`core::respond`]), moves the payload, and gives the lock back
 //! ([`device::attempt`](mod@device::attempt)). Nothing runs in the target. Death at any instruction leaves a lock with a
 //! dead owner and a journal; whoever takes the lock over repairs first ([`core::repair`]), and what was under way has then
-//! happened or not.
+//! happened or not. A process that is stopped within is fenced off from the queues that others use, too ([`core::fence`]).
 //!
 //! The payload of a small send travels in the completion entry, and the target's owner moves it to its buffer when it takes
 //! the completion: no system call on either side. Everything else the kernel copies between the two processes
@@ -25,8 +25,13 @@
 //! - Persistent flush, tag matching, TSO, raw packets and Ethernet queue pairs.
 //! - A request of a shared receive queue that a message had taken whose sender died within stays with its queue pair
 //!   until the next message there, its error or its reset, as on hardware; it is not put back by itself.
-//! - A process that is stopped (`SIGSTOP`) while it holds a lock holds up its peers until it goes on or dies.
-//!   What they destroy meanwhile keeps its memory and its number until then.
+//! - A process that is stopped (`SIGSTOP`) while it has the lock of another's completion queue or shared receive queue
+//!   keeps nobody else from it: the queue is moved away ([`core::fence`]). What it holds for longer, until it goes on
+//!   or dies: its own queue pair, whose reset or change waits and fails; a datagram queue pair, whose other senders'
+//!   datagrams are lost; an atomic operation, for which others at the same place of a page wait; what is destroyed,
+//!   which keeps its memory and its number. One that is stopped while it repairs after a process that died keeps
+//!   the queue, too.
+//! - A queue is moved by its owner: when that waits for the queue itself, or polls. While it does neither, senders wait.
 //! - Memory that a program unmaps while it is registered: few bytes are read and written there in place, and that is a
 //!   fault of the program, where a real device has the pages pinned. Regions with pages on demand have holes by design, and
 //!   there the kernel copies.

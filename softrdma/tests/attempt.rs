@@ -508,7 +508,7 @@ fn a_send_that_invalidates_is_carried_out_once_whatever_it_meets() {
     let slot = b.site.segment.owner().slot();
     let busy = third.peers.get(slot).expect("it lives");
     acquire(&busy.host, Object::Cq(b.cq)).unwrap();
-    assert_eq!(send(&mut a, key), Outcome::NoAnswer);
+    assert_eq!(send(&mut a, key), Outcome::Held);
     assert!(b.site.keys.window(key).unwrap().key.valid);
     busy.host.unlock(Object::Cq(b.cq));
     assert_eq!(send(&mut a, key), Outcome::Done(16));

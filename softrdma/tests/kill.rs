@@ -89,8 +89,8 @@ impl<T: Transport> Transport for Counting<'_, T> {
         }
         locked
     }
-    fn unlock(&self, object: Object) {
-        self.0.unlock(object);
+    fn unlock(&self, object: Object) -> bool {
+        self.0.unlock(object)
     }
     fn abandon(&self, object: Object) {
         self.0.abandon(object);

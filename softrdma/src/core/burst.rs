@@ -10,11 +10,13 @@
 //! 1. journal of the queue pair: with this head, completions are on their way to that completion queue;
 //! 2. lock of the completion queue, its journal: this queue pair publishes from that tail on;
 //! 3. for each message the entry without its first word, the first word (**the moment it happened**), the head;
-//! 4. tail; journal of the completion queue cleared, its lock given back; journal of the queue pair cleared.
+//! 4. tail; journal of the queue pair: published; journal of the completion queue cleared, its lock given back;
+//!    journal of the queue pair cleared.
 //!
-//! As the head follows each message, the queue pair's journal only matters between a first word and its head.
-//! Who takes over a lock from the dead counts the entries that were published: [`Repair`](super::repair::Repair), which
-//! takes a [`Deliver`](super::deliver::Deliver) for a burst of one.
+//! As the head follows each message, the queue pair's journal only matters between a first word and its head,
+//! and to whoever takes the completion queue's lock from a holder that stopped: one that is not published may
+//! be about to publish. Who takes over a lock from the dead counts the entries that were published:
+//! [`Repair`](super::repair::Repair), which takes a [`Deliver`](super::deliver::Deliver) for a burst of one.
 
 use super::completion::{Armed, ENTRY_WORDS, HEAD_WORDS, STAGE_WORDS, Stage, stage_room, wanted};
 use super::deliver::{entry_word, has_room};
@@ -22,8 +24,8 @@ use super::keys::{self, Key};
 use super::receive::first_in_ring;
 use super::respond::Queues;
 use super::responder::{Incoming, Plan, Remote, Target, Verdict, judge, success};
-use super::shared::{CqJournal, CqWord, Events, Memory, Object, QpJournal, QpWord, Take, Word, slot};
-use super::transport::{Machine, Progress};
+use super::shared::{CqJournal, CqWord, Events, Fence, Memory, Object, QpJournal, QpWord, Take, Word, slot};
+use super::transport::{LockError, Machine, Progress};
 use super::verbs::{Access, Event, Opcode, Status};
 
 /// Most messages of a burst: others wait for the locks meanwhile.
@@ -75,6 +77,7 @@ enum Step {
     Publish,
     Take,
     Count,
+    Mark,
     Clear,
     Unlock,
     Finish,
@@ -199,6 +202,25 @@ impl Burst {
         Events(memory.load(Word::Qp(self.qp, QpWord::Events))).was_raised(Event::CommEst)
     }
 
+    /// Messages that it delivered so far.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// How many of its messages are there, when the lock of the completion queue was taken away and this was
+    /// [found out](super::transport::Transport::resolve) of the queue pair; `None` when nobody knows.
+    #[must_use]
+    pub fn kept(&self, found: Result<Option<Fence>, LockError>) -> Option<u32> {
+        match found {
+            Ok(None) => Some(self.count),
+            Ok(Some(Fence::Delivery(QpJournal { take: Take::Head(head), .. }))) => {
+                Some(head.wrapping_sub(self.head)).filter(|kept| *kept <= self.count)
+            }
+            Ok(Some(_)) | Err(_) => None,
+        }
+    }
+
     /// Closes it: after steps, the queue pair's lock is to be given back.
     pub fn close(&mut self) {
         match self.step {
@@ -243,7 +265,7 @@ impl Machine for Burst {
                 self.tail = memory.load(cq(CqWord::Tail)) as u32;
                 self.armed = memory.load(cq(CqWord::Armed));
                 let is_plain = !events.was_raised(Event::CqErr) && wanted(memory, self.cq) == 0;
-                self.step = if is_plain { Step::Record } else { Step::Unlock };
+                self.step = if is_plain { Step::Record } else { Step::Mark };
             }
             Step::Record => {
                 let journal = CqJournal { qp: self.qp, tail: self.tail.wrapping_add(1) };
@@ -276,6 +298,12 @@ impl Machine for Burst {
             }
             Step::Count => {
                 memory.store(cq(CqWord::Tail), u64::from(self.tail()));
+                self.step = Step::Mark;
+            }
+            Step::Mark => {
+                let take = Take::Head(self.head.wrapping_add(self.count));
+                let journal = QpJournal { published: true, cq: self.cq, take, breaks: false };
+                memory.store(qp(QpWord::Journal), journal.pack());
                 self.step = Step::Clear;
             }
             Step::Clear => {

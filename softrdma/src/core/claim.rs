@@ -4,8 +4,9 @@
 //! moves. Requests that are held when a sender dies stay with the queue pair: the next message uses them, and a queue
 //! pair in error flushes them.
 //!
-//! Behind the queue pair's lock: lock of the shared queue, its journal (this queue pair, this head), the copy, the
-//! claim word of the queue pair (**the moment it happened**), the head, the limit event, journal cleared.
+//! Behind the queue pair's lock: a word that it asks (for who takes the shared queue from a holder that
+//! stopped), lock of the shared queue, its journal (this queue pair, this head), the copy, the claim word of
+//! the queue pair (**the moment it happened**), the head, the limit event, journal cleared.
 
 use super::receive::{MAX_SGE, RECEIVE_WORDS, waiting};
 use super::shared::{Claim as Held, Events, Memory, Object, QpWord, SrqJournal, SrqWord, Word, slot};
@@ -39,8 +40,10 @@ pub struct Claim {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
+    Ask,
     Lock,
     Check,
+    Unask,
     Record,
     Copy(u32),
     Hold,
@@ -54,7 +57,7 @@ impl Claim {
     /// A claim by the queue pair whose lock the caller holds, and which holds none.
     #[must_use]
     pub fn new(qp: u32, srq: u32) -> Self {
-        Self { qp, srq, count: 0, words: 0, outcome: Claimed::Request, step: Step::Lock }
+        Self { qp, srq, count: 0, words: 0, outcome: Claimed::Request, step: Step::Ask }
     }
 
     fn journal(&self) -> SrqJournal {
@@ -68,6 +71,14 @@ impl Machine for Claim {
     fn step(&mut self, memory: &impl Memory) -> Progress<Claimed> {
         let queue = Object::Srq(self.srq);
         match self.step {
+            Step::Ask => {
+                self.step = Step::Lock;
+                memory.store(Word::Qp(self.qp, QpWord::Claim), Held::asking(self.srq));
+            }
+            Step::Unask => {
+                self.step = Step::Unlock;
+                memory.store(Word::Qp(self.qp, QpWord::Claim), 0);
+            }
             Step::Lock => {
                 self.step = Step::Check;
                 return Progress::Lock(queue);
@@ -80,8 +91,8 @@ impl Machine for Claim {
                 let slot = slot(self.count, capacity);
                 (self.outcome, self.step) =
                     match waiting(memory, head, word(SrqWord::Seen), word(SrqWord::Tail), capacity) {
-                        None => (Claimed::Broken, Step::Unlock),
-                        Some(0) => (Claimed::Empty, Step::Unlock),
+                        None => (Claimed::Broken, Step::Unask),
+                        Some(0) => (Claimed::Empty, Step::Unask),
                         Some(_) => {
                             let elements = memory.load(Word::Receive { queue, slot, word: 1 });
                             let room = memory.receive_words(queue).min(RECEIVE_WORDS);
@@ -89,7 +100,7 @@ impl Machine for Claim {
                                 self.words = 2 + 2 * elements as u32;
                                 (Claimed::Request, Step::Record)
                             } else {
-                                (Claimed::Broken, Step::Unlock)
+                                (Claimed::Broken, Step::Unask)
                             }
                         }
                     };

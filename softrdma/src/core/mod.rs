@@ -11,6 +11,7 @@
 //! | [`keys`], [`timers`] | checks of memory keys and windows; encoded times |
 //! | [`deliver`], [`claim`], [`flush`], [`breaks`] | the transactions: complete a receive request; take one from a shared receive queue; flush; break and raise events |
 //! | [`burst`] | many small messages of one sender in one transaction |
+//! | [`fence`] | a queue moved away from a holder that lives and does not go on |
 //! | [`repair`] | what to do when the owner of a lock died within one |
 //! | [`receive`], [`completion`] | entries of the rings and the owner's side: post, poll, arm |
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@ pub mod burst;
 pub mod claim;
 pub mod completion;
 pub mod deliver;
+pub mod fence;
 pub mod flush;
 pub mod keys;
 pub mod qp;

@@ -5,6 +5,7 @@
 use super::burst::MAX_BURST;
 use super::claim::After;
 use super::deliver::take_request;
+use super::fence::Settle;
 use super::shared::{
     Claim, CqJournal, CqWord, Memory, Object, QpJournal, QpWord, SrqJournal, SrqWord, Word, slot,
 };
@@ -34,14 +35,22 @@ enum Step {
     SrqAfter(After),
     SrqClear,
     /// Queue pair: the shared receive queue in question was locked, so it is whole.
+    QpClaim(u32),
+    QpClaimFence(u32, Settle),
     QpSrqUnlock(u32),
     QpJournal,
+    /// Queue pair: the completion queue in question was locked, so a fence is there, if there is one.
+    QpFence(u32, Settle),
     /// Queue pair: the completion queue in question was locked, so the journal is true.
     QpResolve(u32),
     /// Queue pair: what was delivered breaks it. With the completion queue to give back afterwards.
     QpBreak(Option<u32>),
     QpClear(Option<u32>),
     QpCqUnlock(u32),
+    /// Queue pair: nobody asks for a request of a shared receive queue any more.
+    QpUnask,
+    /// Queue pair: a fence that is left says nothing any more.
+    QpUnfence,
     Done,
 }
 
@@ -91,7 +100,7 @@ impl Repair {
                 if let Some(claim) = Claim::unpack(memory.load(Word::Qp(qp, QpWord::Claim)))
                     && memory.exists(Object::Srq(claim.srq))
                 {
-                    self.step = Step::QpSrqUnlock(claim.srq);
+                    self.step = Step::QpClaim(claim.srq);
                     return Progress::Lock(Object::Srq(claim.srq));
                 }
             }
@@ -152,12 +161,21 @@ impl Machine for Repair {
                 self.step = Step::Done;
                 memory.store(Word::Srq(index, SrqWord::Journal), 0);
             }
+            Step::QpClaim(srq) => {
+                self.step = Settle::find(memory, index, Object::Srq(srq))
+                    .map_or(Step::QpSrqUnlock(srq), |settle| Step::QpClaimFence(srq, settle));
+            }
+            Step::QpClaimFence(srq, ref mut settle) => {
+                if let Progress::Done(_) = settle.step(memory) {
+                    self.step = Step::QpSrqUnlock(srq);
+                }
+            }
             Step::QpSrqUnlock(srq) => {
                 self.step = Step::QpJournal;
                 return Progress::Unlock(Object::Srq(srq));
             }
             Step::QpJournal => match QpJournal::unpack(memory.load(Word::Qp(index, QpWord::Journal))) {
-                None => self.step = Step::Done,
+                None => self.step = Step::QpUnask,
                 Some(journal) if memory.exists(Object::Cq(journal.cq)) => {
                     self.step = Step::QpResolve(journal.cq);
                     return Progress::Lock(Object::Cq(journal.cq));
@@ -166,9 +184,18 @@ impl Machine for Repair {
                 Some(journal) => self.settle(memory, index, journal, None),
             },
             Step::QpResolve(cq) => {
+                if let Some(settle) = Settle::find(memory, index, Object::Cq(cq)) {
+                    self.step = Step::QpFence(cq, settle);
+                    return Progress::Continue;
+                }
                 self.step = Step::QpClear(Some(cq));
                 if let Some(journal) = QpJournal::unpack(memory.load(Word::Qp(index, QpWord::Journal))) {
                     self.settle(memory, index, journal, Some(cq));
+                }
+            }
+            Step::QpFence(cq, ref mut settle) => {
+                if let Progress::Done(_) = settle.step(memory) {
+                    self.step = Step::QpResolve(cq);
                 }
             }
             Step::QpBreak(cq) => {
@@ -176,11 +203,24 @@ impl Machine for Repair {
                 memory.store(Word::Qp(index, QpWord::State), QpState::Err as u64);
             }
             Step::QpClear(cq) => {
-                self.step = cq.map_or(Step::Done, Step::QpCqUnlock);
+                self.step = cq.map_or(Step::QpUnask, Step::QpCqUnlock);
                 memory.store(Word::Qp(index, QpWord::Journal), 0);
             }
-            Step::QpCqUnlock(cq) => {
+            Step::QpUnask => {
+                self.step = Step::QpUnfence;
+                let claim = memory.load(Word::Qp(index, QpWord::Claim));
+                if claim != 0 && Claim::unpack(claim).is_none() {
+                    memory.store(Word::Qp(index, QpWord::Claim), 0);
+                }
+            }
+            Step::QpUnfence => {
                 self.step = Step::Done;
+                if memory.load(Word::Qp(index, QpWord::Fence)) != 0 {
+                    memory.store(Word::Qp(index, QpWord::Fence), 0);
+                }
+            }
+            Step::QpCqUnlock(cq) => {
+                self.step = Step::QpUnask;
                 return Progress::Unlock(Object::Cq(cq));
             }
             Step::Done => return Progress::Done(()),

@@ -32,6 +32,9 @@ pub enum Outcome {
     ReceiverNotReady(u8),
     /// The peer dropped it: not there, not yet ready to receive, connected to somebody else, or gone.
     NoAnswer,
+    /// A process that neither sent it nor is its target keeps a lock of the target: nothing is known of the
+    /// target.
+    Held,
     /// The peer refused.
     Refused(Syndrome),
     /// It failed on this side: the checks of [`start`](super::request::start), a bind, a local copy.
@@ -81,7 +84,12 @@ enum Head {
     Ready,
     /// Told to wait until then; `lost` when the answer was missing, so that another try is a retry.
     Waiting { until: Option<u64>, lost: bool },
+    /// Another process was in the way, which is nobody's fault here.
+    Held { until: u64 },
 }
+
+/// Nanoseconds until a request is tried again whose way another process is in.
+const HELD: u64 = 20_000_000;
 
 /// What a send queue must know of a request that was carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -177,8 +185,16 @@ impl Requester {
         match self.head {
             _ if empty || !sends => Work::Nothing,
             Head::Waiting { until, .. } if until.is_none_or(|until| now < until) => Work::Wait(until),
+            Head::Held { until } if now < until => Work::Wait(Some(until)),
             _ => Work::Attempt,
         }
+    }
+
+    /// Whether another process was in the way a moment ago, so that a try before its time takes long and is in
+    /// vain.
+    #[must_use]
+    pub fn is_held(&self, now: u64) -> bool {
+        matches!(self.head, Head::Held { until } if now < until)
     }
 
     /// Something at the peer changed: a wait without end is over.
@@ -196,7 +212,9 @@ impl Requester {
         match outcome {
             Outcome::Done(bytes) => self.done(request, bytes),
             // Unreliable: on its way, and nobody will ever say that it was lost (IBA §9.8.3, §9.8.2).
-            Outcome::NoAnswer | Outcome::ReceiverNotReady(_) | Outcome::Refused(_) if !reliable => {
+            Outcome::NoAnswer | Outcome::Held | Outcome::ReceiverNotReady(_) | Outcome::Refused(_)
+                if !reliable =>
+            {
                 let bytes = u32::try_from(request.length).unwrap_or(u32::MAX);
                 self.done(request, bytes)
             }
@@ -217,6 +235,11 @@ impl Requester {
                     self.head = Head::Waiting { until, lost: false };
                     Action::Later
                 }
+            }
+            Outcome::Held => {
+                // A wait for an answer goes on: its end is a try, too.
+                self.head = Head::Held { until: now.saturating_add(HELD) };
+                Action::Later
             }
             Outcome::NoAnswer => self.no_answer(request, now),
             Outcome::Refused(syndrome) => {

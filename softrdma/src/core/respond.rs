@@ -67,6 +67,8 @@ pub enum MoveError {
     Target,
     /// The target died, or does not move its part.
     Gone,
+    /// Another process keeps a lock that it takes.
+    Held,
     /// Nobody knows whether it happened, and it must not happen twice (atomics).
     Unclear,
 }
@@ -211,6 +213,7 @@ impl<'a> Respond<'a> {
             (Ok(()), _) => self.payload_done(),
             (Err(MoveError::Sender), _) => self.end(Outcome::Local(Status::LocProtErr)),
             (Err(MoveError::Gone), _) => self.end(Outcome::NoAnswer),
+            (Err(MoveError::Held), _) => self.end(Outcome::Held),
             (Err(MoveError::Unclear), _) => self.end(Outcome::Refused(Syndrome::Operational)),
             (Err(MoveError::Target), Some((take, completion))) if self.plan.remote == Remote::None => {
                 // The receiver's own buffers: as if their key had been wrong.

@@ -141,11 +141,14 @@ pub enum QpWord {
     Seen,
     /// Receive requests posted so far to the own ring. Written by the owner alone, without the lock.
     Tail,
+    /// [`Fence`]: what had become of a transaction when the lock of its second queue was taken from its living
+    /// holder. Written by the owner of the segment, cleared by whoever holds the queue pair.
+    Fence,
 }
 
 impl QpWord {
     /// How many words there are.
-    pub const COUNT: u32 = 7;
+    pub const COUNT: u32 = 8;
     /// Whether the owner writes it without the lock: such words are best kept apart from the others.
     #[must_use]
     pub const fn is_owners(self) -> bool {
@@ -278,7 +281,8 @@ impl QpJournal {
     }
 }
 
-/// A request held from a shared receive queue: bit 63 there is one, 55..32 the queue, 31..0 its count in the ring.
+/// A request held from a shared receive queue: bit 63 there is one, 55..32 the queue, 31..0 its count in the
+/// ring. Bit 62 alone: one is being asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim {
     /// The shared receive queue.
@@ -294,10 +298,59 @@ impl Claim {
         1 << 63 | (u64::from(self.srq) & INDEX_MASK) << 32 | u64::from(self.count)
     }
 
+    /// The word of a queue pair that asks for a request of this shared receive queue, from before it has the
+    /// queue's lock until it has a request or learns that there is none.
+    #[must_use]
+    pub fn asking(srq: u32) -> u64 {
+        1 << 62 | (u64::from(srq) & INDEX_MASK) << 32
+    }
+
     /// The claim in this word, if there is one.
     #[must_use]
     pub fn unpack(word: u64) -> Option<Self> {
         (word >> 63 == 1).then_some(Self { srq: (word >> 32 & INDEX_MASK) as u32, count: word as u32 })
+    }
+}
+
+/// What had become of a transaction of a queue pair at the moment when the lock of its completion queue or
+/// shared receive queue was taken from its living holder ([`fence`](super::fence)). Whatever the holder wrote
+/// since is not so.
+///
+/// As [`QpJournal`], with bit 59 for a claim: then bit 62 says that it happened, 55..32 are the shared receive
+/// queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fence {
+    /// The journal of the queue pair as it was, published or not.
+    Delivery(QpJournal),
+    /// Whether the queue pair had got a request of this shared receive queue.
+    Claim {
+        /// The shared receive queue.
+        srq: u32,
+        /// The claim happened.
+        held: bool,
+    },
+}
+
+impl Fence {
+    /// The word for this fence.
+    #[must_use]
+    pub fn pack(self) -> u64 {
+        match self {
+            Self::Delivery(journal) => journal.pack(),
+            Self::Claim { srq, held } => {
+                1 << 63 | u64::from(held) << 62 | 1 << 59 | (u64::from(srq) & INDEX_MASK) << 32
+            }
+        }
+    }
+
+    /// The fence in this word, if there is one.
+    #[must_use]
+    pub fn unpack(word: u64) -> Option<Self> {
+        if word >> 59 & 1 == 0 {
+            return QpJournal::unpack(word).map(Self::Delivery);
+        }
+        let srq = (word >> 32 & INDEX_MASK) as u32;
+        (word >> 63 == 1).then_some(Self::Claim { srq, held: word >> 62 & 1 == 1 })
     }
 }
 
@@ -423,6 +476,13 @@ mod tests {
             let journal = SrqJournal { qp: 0xff_ffff, count: 7, reached };
             assert_eq!(SrqJournal::unpack(journal.pack()), Some(journal));
         }
+        for held in [false, true] {
+            let fence = Fence::Claim { srq: 0xff_ffff, held };
+            assert_eq!(Fence::unpack(fence.pack()), Some(fence));
+        }
+        let delivery = QpJournal { published: true, cq: 5, take: Take::Claim, breaks: true };
+        assert_eq!(Fence::unpack(delivery.pack()), Some(Fence::Delivery(delivery)));
+        assert_eq!(Fence::unpack(0), None);
         let journal = CqJournal { qp: 0xff_ffff, tail: 0 };
         assert_eq!(CqJournal::unpack(journal.pack()), Some(journal));
         assert_eq!(QpJournal::unpack(0), None);

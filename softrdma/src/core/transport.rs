@@ -1,7 +1,8 @@
 //! Running transactions: what a transport offers, and the loop that carries a step machine through.
 
+use super::fence::Resolve;
 use super::repair::Repair;
-use super::shared::{Memory, Object};
+use super::shared::{Fence, Memory, Object};
 
 /// What a step machine asks for next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,6 +66,12 @@ pub enum LockError {
     Busy,
     /// The object is not there, or went away while its lock was waited for.
     Gone,
+    /// A living process that is not the owner of the memory keeps it: neither the target nor whoever waits can
+    /// help it, and it says nothing about the target.
+    Held,
+    /// It was had, and taken away while this process did not go on; whether what was under way has happened is
+    /// not known.
+    Unclear,
 }
 
 /// Shared memory with locks and bells.
@@ -74,8 +81,20 @@ pub trait Transport: Memory {
     /// # Errors
     /// When it could not be had. It is not held then, and must not be given back.
     fn lock(&self, object: Object) -> Result<Locked, LockError>;
-    /// Gives it back; what it protects is whole.
-    fn unlock(&self, object: Object);
+    /// Gives it back; what it protects is whole. `false` when it was [taken away](super::fence) before: what
+    /// was stored in the object since reached nobody.
+    fn unlock(&self, object: Object) -> bool;
+    /// Finds out what became of a transaction of a queue pair, whose lock the caller holds, when the lock of
+    /// `object` turned out to be taken away, and sets the queue pair right. `None`: all of it happened.
+    ///
+    /// # Errors
+    /// When that cannot be found out now. Who locks the queue pair next [repairs](Repair) it.
+    fn resolve(&self, qp: u32, object: Object) -> Result<Option<Fence>, LockError>
+    where
+        Self: Sized,
+    {
+        run(self, Resolve::new(qp, object))
+    }
     /// Lets go of it as death would: the next who locks is told [`Locked::Recovered`].
     fn abandon(&self, object: Object);
     /// Makes an object whole whose lock was taken over. What is visited is visited as it is now, whatever was known of it
@@ -125,12 +144,20 @@ const HELD: usize = 3;
 pub struct Operation<'a, T: Transport> {
     transport: &'a T,
     held: [Option<Object>; HELD],
+    /// The queue pair that the caller holds for it.
+    behalf: Option<u32>,
 }
 
 impl<'a, T: Transport> Operation<'a, T> {
     /// One that holds nothing yet.
     pub fn new(transport: &'a T) -> Self {
-        Self { transport, held: [None; HELD] }
+        Self { transport, held: [None; HELD], behalf: None }
+    }
+
+    /// One for an object whose lock the caller holds.
+    pub fn on_behalf(transport: &'a T, object: Object) -> Self {
+        let behalf = if let Object::Qp(qp) = object { Some(qp) } else { None };
+        Self { behalf, ..Self::new(transport) }
     }
 
     /// Takes a lock, and repairs the object when it must.
@@ -145,11 +172,37 @@ impl<'a, T: Transport> Operation<'a, T> {
         Ok(())
     }
 
-    /// Gives back a lock that this operation took.
+    /// Gives back a lock that this operation took, the last one.
     pub fn unlock(&mut self, object: Object) {
+        let _ = self.give_back(object);
+    }
+
+    /// Gives back a lock that this operation took.
+    ///
+    /// # Errors
+    /// It was taken away meanwhile, and what it was taken for has not happened ([`LockError::Gone`]) or is not known to have
+    /// ([`LockError::Unclear`]): the operation is to end.
+    fn give_back(&mut self, object: Object) -> Result<(), LockError> {
         if let Some(place) = self.held.iter_mut().find(|held| **held == Some(object)) {
             *place = None;
-            self.transport.unlock(object);
+            if !self.transport.unlock(object) {
+                return self.fenced(object);
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn fenced(&mut self, object: Object) -> Result<(), LockError> {
+        let mut held = self.held.iter().flatten();
+        let qp = held.find_map(|held| if let Object::Qp(qp) = held { Some(*qp) } else { None });
+        let Some(qp) = qp.or(self.behalf).filter(|_| !matches!(object, Object::Qp(_))) else { return Ok(()) };
+        match self.transport.resolve(qp, object) {
+            Ok(None) => Ok(()),
+            Ok(Some(Fence::Delivery(delivery))) if delivery.published => Ok(()),
+            // A request that was claimed is used by the next who tries.
+            Ok(Some(_)) => Err(LockError::Gone),
+            Err(_) => Err(LockError::Unclear),
         }
     }
 
@@ -162,7 +215,7 @@ impl<'a, T: Transport> Operation<'a, T> {
         match *progress {
             Progress::Continue | Progress::Done(_) => {}
             Progress::Lock(object) => self.lock(object)?,
-            Progress::Unlock(object) => self.unlock(object),
+            Progress::Unlock(object) => self.give_back(object)?,
             Progress::Bell(cq) => return Ok(self.transport.bell(cq)),
             Progress::Alert(object) => self.transport.alert(object),
         }

@@ -87,6 +87,8 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
             Ok(Some(outcome)) => return outcome,
             Ok(None) => {}
             Err(LockError::Busy) => return Outcome::NoAnswer,
+            Err(LockError::Held) => return Outcome::Held,
+            Err(LockError::Unclear) => return Outcome::Refused(Syndrome::Operational),
             Err(LockError::Gone) => {
                 let same = route.remote.host.find([Some(Object::Qp(route.qp)), None, None]);
                 if same.generation(Object::Qp(route.qp)) != Some(route.generation) {

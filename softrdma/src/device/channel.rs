@@ -117,6 +117,7 @@ impl Channel {
     /// `EAGAIN`, where the descriptor does not block and there may be an event at which nobody can look now.
     pub fn rung(&self, count: impl FnOnce(usize)) -> io::Result<Option<usize>> {
         self.device.site.help_if_wanted();
+        self.device.free_if_stuck();
         let mut state = self.state();
         let found_all = !state.pending.is_empty() || self.collect(&mut state);
         let event = state.pending.pop_front();
@@ -144,7 +145,7 @@ impl Channel {
         for queue in state.queues.iter_mut().filter(|queue| queue.armed) {
             // Behind the lock: who rang may not have disarmed the queue yet.
             if let Err(e) = acquire(host, Object::Cq(queue.cq)) {
-                found_all &= e != LockError::Busy;
+                found_all &= e == LockError::Gone;
                 continue;
             }
             let fired = host.load(Word::Cq(queue.cq, CqWord::Armed)) == Armed::No as u64;

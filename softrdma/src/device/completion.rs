@@ -11,6 +11,7 @@ use crate::core::shared::{CqWord, Memory as _, Object, Word, held, slot};
 use crate::core::transport::{LockError, Transport, acquire, run};
 use crate::core::verbs::{Status, WcFlags, WcOpcode};
 use crate::host;
+use crate::host::lock::Owner;
 use crate::host::memory::Memory;
 use crate::host::objects::{Held, Host, Shape};
 
@@ -24,8 +25,32 @@ use super::{Channel, Device, Error, EventQueue, LIMITS, MANY_DOMAINS, Result, bu
 const PATIENT: u32 = 2000;
 /// Every so many polls it does.
 const YIELDS: u32 = 64;
+/// Every so many polls in vain it is looked whether a peer keeps others from completing something.
+const LOOKS: u32 = 32;
 /// Polls that one counts for which tried requests again that wait.
 const TRIED: u32 = 32;
+
+/// What a poll leaves to be done when it does not hold the queue any more: a number that is below [`After::BROKEN`], or that
+/// and the index of a queue pair that broke.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct After(u32);
+
+impl After {
+    const NOTHING: Self = Self(0);
+    /// To look whether a peer keeps others from completing something.
+    const LOOK: Self = Self(1);
+    /// The same, and to give way to others.
+    const YIELD: Self = Self(2);
+    const BROKEN: u32 = 3;
+
+    /// This queue pair is in error, or about to be: whoever broke it may also have died over it.
+    #[cold]
+    fn broke(&mut self, qp_num: u32) {
+        if let Some((_, index)) = place_of(qp_num) {
+            *self = Self(Self::BROKEN + index);
+        }
+    }
+}
 
 /// Flags of a completion queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -69,6 +94,8 @@ struct Reader {
     tail_at: u64,
     /// Polls that found nothing since the last that found something.
     empty_polls: u32,
+    /// As many of them after which something is to be looked after.
+    looks_at: u32,
 }
 
 impl Reader {
@@ -86,6 +113,7 @@ impl Reader {
             head_at,
             tail_at,
             empty_polls: 0,
+            looks_at: LOOKS,
         })
     }
 
@@ -93,6 +121,17 @@ impl Reader {
     fn waiting(&self, memory: &Memory) -> u32 {
         let tail = memory.u64(self.tail_at).map_or(0, |tail| tail.load(Ordering::Acquire));
         held(u64::from(self.head), tail, self.capacity).unwrap_or(0)
+    }
+
+    /// What is to be done after so many polls in vain.
+    #[cold]
+    fn look(&mut self) -> After {
+        if self.empty_polls < PATIENT {
+            self.looks_at = (self.empty_polls + LOOKS).min(PATIENT);
+            return After::LOOK;
+        }
+        (self.empty_polls, self.looks_at) = (PATIENT - YIELDS, PATIENT);
+        After::YIELD
     }
 
     /// Where the entry with this count stands.
@@ -152,6 +191,7 @@ impl CompletionQueue {
             channel.add(index, cookie)?;
         }
         device.subscribers.add(object, events, cookie)?;
+        super::remember(&device.completion_queues, index, &made)?;
         Ok(made)
     }
 
@@ -171,6 +211,16 @@ impl CompletionQueue {
     /// The queue is locked meanwhile: `take` must not poll it.
     pub fn poll(&self, max: u32, take: &mut impl FnMut(&Completion)) -> u32 {
         let waits = self.device.progress.make(&self.device);
+        let mut after = After::NOTHING;
+        let taken = self.take(max, waits, &mut after, take);
+        if after != After::NOTHING {
+            self.follow(after);
+        }
+        taken
+    }
+
+    #[inline(always)]
+    fn take(&self, max: u32, waits: bool, after: &mut After, take: &mut impl FnMut(&Completion)) -> u32 {
         let mut reader = self.reader();
         let memory = self.device.site.segment.memory();
         let mut taken = 0;
@@ -183,32 +233,47 @@ impl CompletionQueue {
             }
             head = head.wrapping_add(1);
             // Words that cannot be true were written by somebody else than a peer's engine.
-            let Some(completion) = self.read(first, words) else { continue };
+            let Some(completion) = self.read(first, words, after) else { continue };
             take(&completion);
             taken += 1;
+            if *after != After::NOTHING {
+                // Whoever sees to a queue pair that broke may need the queue.
+                break;
+            }
         }
         if head != reader.head {
             reader.move_head(memory, head);
-            reader.empty_polls = 0;
+            (reader.empty_polls, reader.looks_at) = (0, LOOKS);
         } else if max > 0 {
             // A poll that tried a request again takes as long as many others.
             reader.empty_polls += if waits { TRIED } else { 1 };
             // A line that is looked at all the time is taken from whoever writes it.
             std::hint::spin_loop();
-            if reader.empty_polls >= PATIENT {
-                reader.empty_polls = PATIENT - YIELDS;
-                drop(reader);
-                // Whoever is to complete something here shares the processors with this program.
-                std::thread::yield_now();
+            if reader.empty_polls >= reader.looks_at {
+                *after = reader.look();
             }
         }
         taken
     }
 
+    /// What a poll leaves to be done without the queue.
+    #[cold]
+    fn follow(&self, after: After) {
+        if after == After::YIELD {
+            // Whoever is to complete something here shares the processors with this program.
+            std::thread::yield_now();
+        }
+        if after.0 < After::BROKEN {
+            self.device.free_if_stuck();
+        } else if let Some(qp) = self.device.queue_pair(after.0 - After::BROKEN) {
+            qp.tend();
+        }
+    }
+
     /// The completion in an entry whose first word was published. Payload that came with it goes to its buffer.
-    fn read(&self, first: u64, words: &[AtomicU64]) -> Option<Completion> {
+    fn read(&self, first: u64, words: &[AtomicU64], after: &mut After) -> Option<Completion> {
         if let Some(books) = &self.device.site.books {
-            return self.read_numbered(books, first, words);
+            return self.read_numbered(books, first, words, after);
         }
         let head = head(first, words);
         let (mut completion, bytes) = Completion::unpack(&head)?;
@@ -220,14 +285,20 @@ impl CompletionQueue {
                 completion = not_placed(&completion);
             }
         } else if !matches!(completion.status, Status::Success | Status::WrFlushErr) {
-            self.tend(completion.qp_num);
+            after.broke(completion.qp_num);
         }
         Some(completion)
     }
 
     /// As [`CompletionQueue::read`], where the entry may be anybody's and the books say what it is about.
     #[cold]
-    fn read_numbered(&self, books: &Books, first: u64, words: &[AtomicU64]) -> Option<Completion> {
+    fn read_numbered(
+        &self,
+        books: &Books,
+        first: u64,
+        words: &[AtomicU64],
+        after: &mut After,
+    ) -> Option<Completion> {
         let (mut completion, bytes) = Completion::unpack(&head(first, words))?;
         let landing = books.completed(&mut completion, bytes)?;
         if completion.opcode < WcOpcode::Recv {
@@ -241,17 +312,9 @@ impl CompletionQueue {
                 completion = not_placed(&completion);
             }
         } else if !matches!(completion.status, Status::Success | Status::WrFlushErr) {
-            self.tend(completion.qp_num);
+            after.broke(completion.qp_num);
         }
         Some(completion)
-    }
-
-    /// The queue pair is in error, or about to be: whoever broke it may also have died over it.
-    #[cold]
-    fn tend(&self, qp_num: u32) {
-        if let Some(qp) = place_of(qp_num).and_then(|(_, index)| self.device.queue_pair(index)) {
-            qp.tend();
-        }
     }
 
     /// Moves payload to the buffer that it came for, by this process's own books of keys.
@@ -326,6 +389,22 @@ impl CompletionQueue {
         Ok(cqe)
     }
 
+    /// Moves the queue away from a holder of its lock that does not go on; whether it is elsewhere now.
+    #[cold]
+    pub(super) fn relocate(&self, holder: Owner) -> bool {
+        // Whoever polls just now, perhaps the caller, is to find the queue where it is.
+        let Some(mut reader) = self.reader.try_lock() else { return false };
+        if self.ended.load(Ordering::Acquire) {
+            return false;
+        }
+        let (site, object) = (&self.device.site, Object::Cq(self.index));
+        let is_moved = site.objects.relocate(&site.own, object, holder, reader.head) == Ok(true);
+        if is_moved && let Ok(now) = Reader::new(&self.device, self.index, reader.head, reader.capacity) {
+            *reader = now;
+        }
+        is_moved
+    }
+
     /// Ends the queue. Events of it that nobody has taken are gone.
     ///
     /// # Errors
@@ -378,11 +457,12 @@ impl CompletionQueue {
         let site = &self.device.site;
         let held = self.held.lock();
         match complete(site, &held, self.index, completion, false) {
-            // Resized meanwhile.
+            // Resized or moved meanwhile.
             Err(LockError::Gone) => {
                 drop(held);
-                let held = site.own.find([Some(Object::Cq(self.index)), None, None]);
-                complete(site, &held, self.index, completion, false)
+                let now = site.own.find([Some(Object::Cq(self.index)), None, None]);
+                *self.held.lock() = now;
+                complete(site, &now, self.index, completion, false)
             }
             appended => appended,
         }
@@ -408,8 +488,8 @@ impl CompletionQueue {
             return true;
         }
         match acquire(own, object) {
-            Err(LockError::Busy) => return false,
             Err(LockError::Gone) => return true,
+            Err(_) => return false,
             Ok(()) => {}
         }
         if let Some(books) = &self.device.site.books {

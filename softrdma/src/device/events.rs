@@ -16,6 +16,7 @@ use crate::core::verbs::{Event, QpState};
 use crate::host::bell::Bell;
 
 use super::channel::Bytes;
+use super::stuck::SOON;
 use super::{Device, Result};
 
 /// The asynchronous events of a context, and the descriptor that tells of them (`async_fd`).
@@ -168,11 +169,11 @@ impl Device {
 
     /// Tells of what others raised of an object; `false` when its lock cannot be had now.
     fn collect(&self, object: Object, rung: *const EventQueue) -> bool {
-        let host = &self.site.own;
+        let host = &self.site.own.within(SOON);
         // Who rang may not have raised the event yet, but holds the lock.
         match acquire(host, object) {
-            Err(LockError::Busy) => return false,
             Err(LockError::Gone) => return true,
+            Err(_) => return false,
             Ok(()) => {}
         }
         let raised = collect(host, object);

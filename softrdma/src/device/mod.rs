@@ -10,6 +10,7 @@
 //! | [`qp`], [`qp_attributes`] | queue pairs: create, modify, query, destroy; what changes, and which changes are accepted |
 //! | [`send`] | the send queue: what is carried out at once, what waits in a ring |
 //! | [`progress`] | requests that had to wait: tried again from later calls, and from a thread when their time comes |
+//! | `stuck` | queues moved away from peers that have their locks and do not go on |
 //! | `parked` | objects that were destroyed while a peer had their lock |
 //! | [`multicast`], [`xrc`] | multicast groups; XRC domains and queue pairs opened by others |
 //! | [`wr`] | a send request, borrowed from whoever posts it |
@@ -41,6 +42,7 @@ pub mod route;
 pub mod send;
 pub mod site;
 pub mod srq;
+mod stuck;
 mod volley;
 pub mod wr;
 pub mod xrc;
@@ -51,6 +53,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Instant;
 
+use crate::core::shared::Object;
 use crate::core::transport::LockError;
 use crate::host;
 use crate::host::{environment, folder};
@@ -241,9 +244,11 @@ pub struct Device {
     windows: Mutex<memory::Windows>,
     groups: multicast::Groups,
     parked: parked::Parked,
+    watched: stuck::Watched,
     /// Queue pairs and shared receive queues by index.
     queue_pairs: RwLock<Vec<Weak<QueuePair>>>,
     shared_queues: RwLock<Vec<Weak<SharedReceiveQueue>>>,
+    completion_queues: RwLock<Vec<Weak<CompletionQueue>>>,
     /// By queue pair: places of the send queue that requests have whose completion nobody polled.
     unpolled: Box<[AtomicU32]>,
     /// By queue pair: the protection domain of its receive requests; 0 where there is no queue pair, [`MANY_DOMAINS`] for an
@@ -271,7 +276,7 @@ impl Device {
         let site = Site::open_with(&settings.folder, settings.copying)?;
         let groups = multicast::Groups::new();
         let (unpolled, receive_pds) = (counters()?, counters()?);
-        Ok(Arc::new_cyclic(|device| Self {
+        let device = Arc::new_cyclic(|device| Self {
             site,
             progress: Progress::new(device.clone()),
             subscribers: Subscribers::default(),
@@ -280,12 +285,16 @@ impl Device {
             windows: Mutex::default(),
             groups,
             parked: parked::Parked::default(),
+            watched: stuck::Watched::default(),
             queue_pairs: RwLock::default(),
             shared_queues: RwLock::default(),
+            completion_queues: RwLock::default(),
             unpolled,
             receive_pds,
             epoch: Instant::now(),
-        }))
+        });
+        device.watch();
+        Ok(device)
     }
 
     /// Whether the caller is the process that opened the device, not a child forked later, and has not left.
@@ -390,6 +399,27 @@ impl Device {
         self.shared_queues.read().unwrap_or_else(PoisonError::into_inner).get(index as usize)?.upgrade()
     }
 
+    /// The completion queue with this index.
+    fn completion_queue(&self, index: u32) -> Option<Arc<CompletionQueue>> {
+        let table = self.completion_queues.read().unwrap_or_else(PoisonError::into_inner);
+        table.get(index as usize)?.upgrade()
+    }
+
+    /// The queues that several peers may use at a time.
+    fn queues(&self) -> Vec<Object> {
+        fn live<T>(table: &RwLock<Vec<Weak<T>>>) -> Vec<u32> {
+            let table = table.read().unwrap_or_else(PoisonError::into_inner);
+            table
+                .iter()
+                .zip(0..)
+                .filter(|(queue, _)| queue.strong_count() > 0)
+                .map(|(_, index)| index)
+                .collect()
+        }
+        let cqs = live(&self.completion_queues).into_iter().map(Object::Cq);
+        cqs.chain(live(&self.shared_queues).into_iter().map(Object::Srq)).collect()
+    }
+
     /// Places of a queue pair's send queue whose completion nobody polled.
     fn unpolled(&self, index: u32) -> &AtomicU32 {
         &self.unpolled[index as usize % self.unpolled.len()]
@@ -436,7 +466,7 @@ fn remember<T>(table: &RwLock<Vec<Weak<T>>>, index: u32, object: &Arc<T>) -> Res
 /// A lock in shared memory could not be had.
 fn busy(e: LockError) -> Error {
     match e {
-        LockError::Busy => Error::Busy,
+        LockError::Busy | LockError::Held | LockError::Unclear => Error::Busy,
         LockError::Gone => Error::Host(host::Error::Gone),
     }
 }

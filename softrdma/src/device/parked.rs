@@ -11,6 +11,7 @@ use crate::core::transport::{Transport, acquire};
 use crate::core::verbs::QpState;
 use crate::host::objects::Host;
 
+use super::stuck::SOON;
 use super::{CompletionQueue, Device, SharedReceiveQueue};
 
 /// See the module.
@@ -38,7 +39,7 @@ impl Device {
     /// Ends an object in the segment that is no queue pair.
     pub(super) fn end(&self, object: Object) {
         self.finish_parked();
-        if acquire(&self.site.own, object).is_ok() {
+        if acquire(&self.site.own.within(SOON), object).is_ok() {
             let _ = self.site.objects.destroy(object);
             self.site.own.unlock(object);
         } else if self.site.objects.retire(object).is_ok() {
@@ -62,6 +63,7 @@ impl Device {
 
     /// Gives back what can be given back by now. One load when there is nothing.
     pub(super) fn finish_parked(&self) {
+        self.site.objects.settle_moved();
         if self.parked.any.swap(false, Ordering::AcqRel) && self.is_mine() {
             self.finish_all();
         }

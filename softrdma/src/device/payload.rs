@@ -25,8 +25,8 @@ use super::wr::{Data, Wr};
 
 /// How long another process may take with its part of a copy without getting on.
 const FERRY_LIMIT: Duration = Duration::from_secs(1);
-/// How long the lock of atomic operations is waited for.
-const ATOMIC_LIMIT: Duration = Duration::from_secs(1);
+/// How long the lock of an atomic operation is waited for, before it is tried again later.
+const ATOMIC_LIMIT: Duration = Duration::from_millis(250);
 
 /// Most bytes that travel in a completion entry.
 pub const STAGED: usize = 8 * STAGE_WORDS;
@@ -519,7 +519,7 @@ pub(super) fn atomic(
 ) -> Result<u64, MoveError> {
     let purpose = if let Operation::Write(_) = operation { Purpose::Write } else { Purpose::Atomic };
     admit(site, remote, origin, purpose, &[piece])?;
-    let (lock, segment) = (remote.atomics_lock().map_err(|_| MoveError::Gone)?, &*site.segment);
+    let (lock, segment) = (remote.atomics_lock(piece.addr).map_err(|_| MoveError::Gone)?, &*site.segment);
     if let Some(image) = used.image {
         let unchanged = || lookup(site, remote, piece.key) == Ok(used.entry);
         let execute = |image: &Image| {
@@ -537,6 +537,7 @@ pub(super) fn atomic(
             Err(fault) => return Err(failed(remote, fault)),
             Ok(Ok(before)) => return Ok(before),
             Ok(Err(Failure::Unaligned)) => return Err(MoveError::Target),
+            Ok(Err(Failure::Busy)) if lock.owner() != Some(remote.owner()) => return Err(MoveError::Held),
             Ok(Err(Failure::Busy | Failure::Fault(_))) => return Err(MoveError::Gone),
         }
     }
@@ -573,6 +574,7 @@ fn not_ferried(failure: ferry::Failure) -> MoveError {
         ferry::Failure::Local => MoveError::Sender,
         ferry::Failure::Remote | ferry::Failure::Refused => MoveError::Target,
         ferry::Failure::Unclear => MoveError::Unclear,
+        ferry::Failure::Busy => MoveError::Held,
         ferry::Failure::Gone | ferry::Failure::NoAnswer | ferry::Failure::Os(_) => MoveError::Gone,
     }
 }

@@ -9,7 +9,7 @@ use crate::core::shared::Object;
 use crate::host::copy::{self, Image, Way};
 use crate::host::ferry::{Copying, Scratch, direct_to_oneself, waits_for};
 use crate::host::keys::Table;
-use crate::host::lock::{Lock, SLOTS};
+use crate::host::lock::{Lock, Owner, SLOTS};
 use crate::host::memory::Memory;
 use crate::host::objects::Host;
 use crate::host::segment::{Peer, Segment};
@@ -250,9 +250,14 @@ impl Remote {
         self.peer.as_ref().map_or_else(|| Table::shared(&self.me), |peer| Table::of(peer))
     }
 
-    /// The lock of atomic operations on its memory.
-    pub fn atomics_lock(&self) -> Result<&Lock> {
-        self.peer.as_ref().map_or_else(|| self.me.atomics_lock(), |peer| peer.atomics_lock())
+    /// The lock of atomic operations on these eight bytes of its memory.
+    pub fn atomics_lock(&self, addr: u64) -> Result<&Lock> {
+        self.peer.as_ref().map_or_else(|| self.me.atomics_lock(addr), |peer| peer.atomics_lock(addr))
+    }
+
+    /// The name it signs with.
+    pub(super) fn owner(&self) -> Owner {
+        self.peer.as_ref().map_or_else(|| self.me.owner(), |peer| peer.owner())
     }
 }
 

@@ -24,6 +24,7 @@ use super::route::Initiator;
 use super::send::SendSide;
 use super::site::MAX_NUMBERED;
 use super::srq::SrqType;
+use super::stuck::SOON;
 use super::{
     CompletionQueue, Device, Error, EventQueue, MANY_DOMAINS, Rejected, Result, SharedReceiveQueue,
     XrcDomain, busy,
@@ -369,7 +370,9 @@ impl QueuePair {
     /// Flushes what is posted to a queue pair that broke.
     #[cold]
     pub(super) fn tend(&self) {
-        let mut operation = Operation::new(&self.device.site.own);
+        // Whoever holds it up flushes it, or the next who looks.
+        let own = self.device.site.own.within(SOON);
+        let mut operation = Operation::new(&own);
         let object = Object::Qp(self.index);
         if operation.lock(object).is_ok() {
             if self.state() == QpState::Err {
@@ -487,7 +490,8 @@ impl QueuePair {
     fn end_shared(&self) {
         let object = Object::Qp(self.index);
         let site = &self.device.site;
-        let is_retired = acquire(&site.own, object).is_ok();
+        // What a stopped peer holds is ended later.
+        let is_retired = acquire(&site.own.within(SOON), object).is_ok();
         let cqs = if is_retired {
             let held = reset(&site.own, self.index);
             let _ = site.objects.retire(object);

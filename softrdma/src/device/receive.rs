@@ -67,6 +67,13 @@ impl Poster {
         poster
     }
 
+    /// Looks where the queue is now, which was moved with its ring left where it was.
+    pub(super) fn follow(&mut self, device: &Device) -> Result<()> {
+        let now = Self::new(device, self.queue, self.tail, self.max_wr, self.max_sge)?;
+        (self.head_at, self.tail_at) = (now.head_at, now.tail_at);
+        Ok(())
+    }
+
     pub(super) fn capacity(&self) -> u32 {
         self.capacity
     }

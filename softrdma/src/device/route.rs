@@ -117,6 +117,7 @@ pub fn is_hopeless(from: &Initiator, wr: &Wr<'_>) -> bool {
         Some(srq) => {
             let srq_word = |word| view.load(Word::Srq(srq, word)) as u32;
             attributes.qp_type != QpType::XrcRecv
+                && view.is_current(Object::Srq(srq))
                 && Claim::unpack(qp(QpWord::Claim)).is_none()
                 && srq_word(SrqWord::Head) == srq_word(SrqWord::Tail)
         }

@@ -15,7 +15,7 @@ use crate::core::completion::Completion;
 use crate::core::deliver::Delivered;
 use crate::core::receive::Sge;
 use crate::core::request::{ATOMIC_WRITE_BYTES, Limits, Operands, Posting, Rejected};
-use crate::core::requester::{Action, Outcome, Posted, Requester, Work};
+use crate::core::requester::{Action, Outcome, Posted, Requester, Syndrome, Work};
 use crate::core::shared::Object;
 use crate::core::verbs::{Event, Opcode, QpState, SendFlags};
 
@@ -36,8 +36,9 @@ pub(super) struct SendSide {
     pub(super) initiator: Initiator,
     pub(super) ring: Ring,
     pub(super) attributes: Attributes,
-    /// Completions of the requests of a burst, to be told once its target is not held any more: it may be this process.
-    done: Vec<Completion>,
+    /// Completions of the requests of a burst and their places in it, from 1 on, to be told once its target is
+    /// not held any more: it may be this process.
+    done: Vec<(u32, Completion)>,
     /// Requests that are done, after the last that was completed: the next completion gives their places back.
     pub(super) silent: u32,
     /// SQ_DRAINED is to be raised once the queue has drained.
@@ -266,12 +267,20 @@ impl Sending<'_> {
         }
         if qp.state() == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts {
             let quick = side.initiator.quick(&qp.device().site, wr);
+            if quick == Quick::Lost {
+                qp.lose(side);
+                if side.requester.state() != QpState::Rts {
+                    side.ring.push(wr);
+                    qp.work(side, true);
+                    return;
+                }
+            }
             if let Quick::Delivered(bytes) = quick {
                 let action = side.requester.outcome(&posted(wr), Outcome::Done(bytes), 0);
                 match action {
                     Action::Complete(Some(completion)) => {
                         let completion = qp.covering(side, completion);
-                        side.done.push(completion);
+                        side.done.push((side.initiator.delivered(), completion));
                     }
                     _ => side.silent += 1,
                 }
@@ -280,6 +289,7 @@ impl Sending<'_> {
             qp.settle(side);
             let outcome = match quick {
                 Quick::NoAnswer => Outcome::NoAnswer,
+                Quick::Held => Outcome::Held,
                 _ => qp.carry_out(&mut side.initiator, wr),
             };
             let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { qp.device().now() };
@@ -344,11 +354,45 @@ impl QueuePair {
     /// Gives back whom the queue held for more messages, and tells of those that are done.
     #[inline]
     fn settle(&self, side: &mut SendSide) {
-        side.initiator.rest();
+        if side.initiator.rest().is_err() {
+            self.lose(side);
+        }
         for index in 0..side.done.len() {
-            let completion = side.done[index];
+            let (_, completion) = side.done[index];
             self.tell(side, &completion);
         }
+        side.done.clear();
+    }
+
+    /// Not all messages of a burst came to their target: this process was stopped within. The connection
+    /// breaks; who sends datagrams or unreliably never learns what is lost.
+    #[cold]
+    fn lose(&self, side: &mut SendSide) {
+        if !self.qp_type().is_reliable() {
+            return;
+        }
+        let (kept, wr_id) = side.initiator.kept();
+        let done = std::mem::take(&mut side.done);
+        let kept_ones = done.partition_point(|(place, _)| *place <= kept);
+        for (_, completion) in &done[..kept_ones] {
+            self.tell(side, completion);
+        }
+        if let Some((_, lost)) = done.get(kept_ones).filter(|(place, _)| *place == kept + 1) {
+            // Its own completion is not told: the one that says that it failed takes its place.
+            self.unpolled().fetch_sub(lost.places, Ordering::Relaxed);
+            side.silent += lost.places - 1;
+        }
+        let posted = Posted { wr_id, opcode: Opcode::Send, signaled: true, length: 0 };
+        let outcome = Outcome::Refused(Syndrome::Operational);
+        let action = side.requester.outcome(&posted, outcome, self.device().now());
+        self.act(side, action);
+        for (place, completion) in &done[kept_ones..] {
+            if *place > kept + 1 {
+                let flushed = Completion::flushed(completion.wr_id, completion.opcode, self.qp_num());
+                self.tell(side, &Completion { places: completion.places, ..flushed });
+            }
+        }
+        side.done = done;
         side.done.clear();
     }
 
@@ -487,6 +531,7 @@ impl QueuePair {
     /// Tries what waits before its time: the program is polling.
     pub(super) fn try_early(&self) {
         if let Some(mut side) = self.try_send_side()
+            && !side.requester.is_held(self.device().now())
             && !side.ring.front().is_some_and(|wr| is_hopeless(&side.initiator, &wr))
         {
             self.work(&mut side, true);

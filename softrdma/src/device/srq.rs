@@ -8,6 +8,7 @@ use queue_lock::{QueueGuard, QueueLock};
 use crate::core::receive::Sge;
 use crate::core::shared::{Memory, Object, SrqWord, Word, slot};
 use crate::core::transport::{Transport, acquire};
+use crate::host::lock::Owner;
 use crate::host::objects::Shape;
 
 use super::attributes::SrqAttributes;
@@ -235,6 +236,22 @@ impl SharedReceiveQueue {
         *poster = Poster::new(&self.device, object, tail, max_wr, poster.max_sge())?
             .with_capacity(&self.device, capacity);
         Ok(())
+    }
+
+    /// Moves the queue away from a holder of its lock that does not go on; whether it is elsewhere now.
+    #[cold]
+    pub(super) fn relocate(&self, holder: Owner) -> bool {
+        // Whoever posts just now, perhaps the caller, is to find the queue where it is.
+        let Some(mut poster) = self.poster.try_lock() else { return false };
+        if self.ended.load(Ordering::Acquire) {
+            return false;
+        }
+        let (site, object) = (&self.device.site, Object::Srq(self.index));
+        let is_moved = site.objects.relocate(&site.own, object, holder, poster.tail()) == Ok(true);
+        if is_moved {
+            let _ = poster.follow(&self.device);
+        }
+        is_moved
     }
 
     /// The limit as it stands: 0 once its event was raised.

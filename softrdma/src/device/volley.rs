@@ -2,7 +2,7 @@
 //!
 //! What goes this way does exactly what [`attempt`](super::attempt::attempt) does with it; what does not is left to that.
 
-use crate::core::burst::{Burst, MAX_BYTES};
+use crate::core::burst::{Burst, MAX_BURST, MAX_BYTES};
 use crate::core::responder::{GRH_BYTES, Target};
 use crate::core::shared::{Memory as _, Object, QpWord, Word};
 use crate::core::transport::{LockError, Machine as _, Progress, Transport as _, acquire};
@@ -23,7 +23,24 @@ pub(super) struct Volley {
     place: usize,
     target: Option<Target>,
     dgid: [u8; 16],
+    /// The numbers of its requests.
+    numbers: Numbers,
+    /// Messages of it that are there, when not all of them are.
+    kept: u32,
 }
+
+#[derive(Debug)]
+struct Numbers([u64; MAX_BURST as usize]);
+
+impl Default for Numbers {
+    fn default() -> Self {
+        Self([0; MAX_BURST as usize])
+    }
+}
+
+/// Not all messages of a burst are there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lost;
 
 /// What became of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +51,11 @@ pub(super) enum Quick {
     No,
     /// Its target cannot be had. Nothing is held.
     NoAnswer,
+    /// Another process keeps a queue of its target. Nothing is held.
+    Held,
+    /// Nothing happened with it, but of those delivered before some were not after all ([`Initiator::rest`]).
+    /// Nothing is held.
+    Lost,
 }
 
 impl Initiator {
@@ -42,8 +64,8 @@ impl Initiator {
     pub(super) fn quick(&mut self, site: &Site, wr: &Wr<'_>) -> Quick {
         debug_assert!(!self.is_over(wr));
         let quick = self.try_quick(site, wr);
-        if !matches!(quick, Quick::Delivered(_)) {
-            self.rest();
+        if !matches!(quick, Quick::Delivered(_)) && self.rest().is_err() {
+            return Quick::Lost;
         }
         quick
     }
@@ -87,9 +109,16 @@ impl Initiator {
             return Quick::No;
         }
         match volley.go_on(&view, route) {
-            Ok(true) => Quick::Delivered(length as u32),
+            Ok(true) => {
+                if let Some(number) = volley.numbers.0.get_mut(volley.burst.count() as usize - 1) {
+                    *number = wr.wr_id;
+                }
+                Quick::Delivered(length as u32)
+            }
             Ok(false) | Err(LockError::Gone) => Quick::No,
             Err(LockError::Busy) => Quick::NoAnswer,
+            Err(LockError::Held) => Quick::Held,
+            Err(LockError::Unclear) => Quick::Lost,
         }
     }
 
@@ -108,13 +137,30 @@ impl Initiator {
     }
 
     /// Gives back whom it holds for more messages.
+    ///
+    /// # Errors
+    /// This process was stopped within the burst, its target did not wait for it, and [not all](Initiator::kept) of the
+    /// messages are there.
     #[inline]
-    pub(super) fn rest(&mut self) {
+    pub(super) fn rest(&mut self) -> Result<(), Lost> {
         if self.volley.burst.is_open()
             && let Some(route) = self.routes[self.volley.place].as_deref()
         {
-            self.volley.end(route);
+            return self.volley.end(route);
         }
+        Ok(())
+    }
+
+    /// How many messages of the burst that was lost are there, and the number of the request that is the next.
+    pub(super) fn kept(&self) -> (u32, u64) {
+        let kept = self.volley.kept;
+        (kept, self.volley.numbers.0.get(kept as usize).copied().unwrap_or(0))
+    }
+
+    /// Messages of the burst so far.
+    #[inline]
+    pub(super) fn delivered(&self) -> u32 {
+        self.volley.burst.count()
     }
 }
 
@@ -138,7 +184,8 @@ impl Volley {
         let qp = Object::Qp(route.qp);
         acquire(view, qp).map_err(|why| match why {
             LockError::Busy => Quick::NoAnswer,
-            LockError::Gone => Quick::No,
+            LockError::Held => Quick::Held,
+            LockError::Gone | LockError::Unclear => Quick::No,
         })?;
         // What changed since it was looked up is looked up anew on the other way.
         let words: [u64; QP_WORDS] = load(view, qp);
@@ -156,7 +203,8 @@ impl Volley {
     /// Goes on until a message is delivered (`true`) or nothing is held any more.
     ///
     /// # Errors
-    /// The completion queue could not be had. Nothing is held then, either.
+    /// The completion queue could not be had, or, for messages that were delivered before, had not been
+    /// ([`LockError::Unclear`]). Nothing is held then, either.
     #[inline]
     fn go_on(&mut self, view: &View<'_>, route: &Route) -> Result<bool, LockError> {
         let qp = Object::Qp(route.qp);
@@ -172,18 +220,38 @@ impl Volley {
                     self.burst = Burst::default();
                     view.abandon(qp);
                 })?,
-                Progress::Unlock(object) => view.unlock(object),
+                Progress::Unlock(object) => {
+                    if !view.unlock(object) {
+                        self.fenced(view, route, object)?;
+                    }
+                }
                 Progress::Continue | Progress::Bell(_) | Progress::Alert(_) => {}
             }
         }
     }
 
-    fn end(&mut self, route: &Route) {
+    /// The completion queue was taken away meanwhile: `Ok` when all messages are there nevertheless.
+    #[cold]
+    fn fenced(&mut self, view: &View<'_>, route: &Route, object: Object) -> Result<(), LockError> {
+        let kept = self.burst.kept(view.resolve(route.qp, object));
+        if kept == Some(self.burst.count()) {
+            return Ok(());
+        }
+        // Where it is not known, whoever sent them is told of none.
+        self.kept = kept.unwrap_or(0);
+        self.burst = Burst::default();
+        view.abandon(Object::Qp(route.qp));
+        Err(LockError::Unclear)
+    }
+
+    fn end(&mut self, route: &Route) -> Result<(), Lost> {
         let view = route.remote.host.with(&route.held);
         loop {
             self.burst.close();
-            if self.go_on(&view, route) != Ok(true) {
-                return;
+            match self.go_on(&view, route) {
+                Ok(true) => {}
+                Err(LockError::Unclear) => return Err(Lost),
+                _ => return Ok(()),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Atomic operations on a peer's memory.
 //!
-//! The initiator cannot map the peer's memory, so a processor's atomic instruction is out of its reach. It takes the one
-//! lock that the peer's segment has for this purpose, reads the eight bytes, and writes the new ones back. So the operations
+//! The initiator cannot map the peer's memory, so a processor's atomic instruction is out of its reach. It takes the lock
+//! that the peer's segment has for this place, reads the eight bytes, and writes the new ones back. So the operations
 //! are atomic among each other, whoever runs them and on whatever queue pair, and no more: `IBV_ATOMIC_HCA`, which is what
 //! real adapters promise. They are not atomic with the processor's own instructions in the target, nor between two
 //! processes that registered the same shared memory, as they are not between two adapters.
@@ -101,7 +101,7 @@ mod tests {
         let to = Image::own();
         let run = |addr, operation| {
             // SAFETY: the bytes are an atomic of this test, and the other addresses are not mapped.
-            unsafe { execute(me.atomics_lock().unwrap(), me.owner(), &me, LIMIT, &to, addr, operation) }
+            unsafe { execute(me.atomics_lock(addr).unwrap(), me.owner(), &me, LIMIT, &to, addr, operation) }
         };
         assert_eq!(run(at, Operation::FetchAdd(2)), Ok(u64::MAX));
         assert_eq!(run(at, Operation::CompareSwap { compare: 2, swap: 9 }), Ok(1));
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(cell.load(Ordering::Relaxed), 5);
         assert_eq!(run(at + 4, Operation::Write(5)), Err(Failure::Unaligned));
         assert_eq!(run(8, Operation::Write(5)), Err(Failure::Fault(Fault::Remote)));
-        assert_eq!(me.atomics_lock().unwrap().owner(), None);
+        assert_eq!(me.atomics_lock(at).unwrap().owner(), None);
     }
 
     /// Children add to the parent's memory; one dies with the lock.
@@ -128,7 +128,7 @@ mod tests {
                         let own = Segment::create(folder.clone()).unwrap();
                         let peer = Peer::open(&folder, 0).unwrap();
                         let to = peer.image().unwrap();
-                        let lock = peer.atomics_lock().unwrap();
+                        let lock = peer.atomics_lock(at).unwrap();
                         for _ in 0..2000 {
                             // SAFETY: the bytes are the parent's atomic, which it does not touch meanwhile.
                             let r = unsafe {

@@ -13,6 +13,11 @@
 //! leaves the word with its own name, so the next one gets the same news. Who must let go without having finished stores a
 //! word that nobody can have signed ([`Lock::abandon`]), which is taken over without asking.
 //!
+//! A living owner that does not go on can be fenced off by the owner of the memory: it takes the word over
+//! ([`Lock::take_from`]), moves what the lock protects elsewhere, and leaves a word that nobody gets past
+//! ([`Lock::close`]). Whoever waits learns that the object is not here any more, and the old owner that its
+//! unlocking came too late: what it wrote meanwhile reached memory that nobody reads.
+//!
 //! Every wait is bounded, so neither a death between unlocking and waking nor one of a woken waiter loses anything but
 //! one [`PATIENCE`]. pthread's robust mutexes are no alternative: their list pointers would stand in memory that a hostile
 //! peer can write.
@@ -34,6 +39,10 @@ pub const PATIENCE: Duration = Duration::from_millis(10);
 const CONTENDED: u64 = 1;
 /// An epoch of zero: nobody's signature.
 const ABANDONED: u64 = 2;
+/// What the lock protected was moved elsewhere, for ever.
+const MOVED: u64 = 4;
+/// The same, and whoever held the lock then does not write here any more.
+const LEFT: u64 = 6;
 const EPOCH_SHIFT: u32 = 11;
 const SLOT_MASK: u64 = 0x3ff;
 
@@ -106,7 +115,8 @@ impl Lock {
         self.0.compare_exchange(0, me.0, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Locks, waiting as long as the owner lives, at most `limit`; `None` when that passed.
+    /// Locks, waiting as long as the owner lives, at most `limit`; `None` when that passed, or at once when the
+    /// lock [was closed](Lock::is_closed).
     #[inline]
     pub fn lock(&self, me: Owner, liveness: &impl Liveness, limit: Duration) -> Option<Acquired> {
         if self.try_lock(me) { Some(Acquired::Clean) } else { self.lock_slow(me, liveness, limit) }
@@ -132,6 +142,9 @@ impl Lock {
                     return Some(Acquired::Clean);
                 }
                 continue;
+            }
+            if matches!(seen, MOVED | LEFT) {
+                return None;
             }
             if seen & CONTENDED == 0 {
                 let _ = self.0.compare_exchange(seen, seen | CONTENDED, Ordering::Relaxed, Ordering::Relaxed);
@@ -178,7 +191,7 @@ impl Lock {
             }
             if self.0.compare_exchange(seen, word, Ordering::Release, Ordering::Relaxed).is_ok() {
                 if seen & CONTENDED != 0 {
-                    self.wake();
+                    self.wake(1);
                 }
                 return true;
             }
@@ -190,6 +203,53 @@ impl Lock {
     #[cold]
     pub fn abandon(&self, me: Owner) -> bool {
         self.let_go(me, ABANDONED)
+    }
+
+    /// Takes the lock from a living process that does not go on, for the owner of the memory; `false` when that
+    /// process does not have it any more. Others wait for the new owner, and the old one finds out when it
+    /// unlocks. What it still writes goes where it went: that memory must serve nobody else from here on, and
+    /// this lock is to be [closed](Lock::close).
+    #[cold]
+    #[must_use]
+    pub fn take_from(&self, holder: Owner, me: Owner) -> bool {
+        let mine = me.0 | CONTENDED;
+        [holder.0, holder.0 | CONTENDED]
+            .into_iter()
+            .any(|word| self.0.compare_exchange(word, mine, Ordering::AcqRel, Ordering::Relaxed).is_ok())
+    }
+
+    /// Closes a lock that was [taken](Lock::take_from): what it protected is elsewhere. All who wait are told.
+    #[cold]
+    pub fn close(&self) {
+        self.0.store(MOVED, Ordering::Release);
+        self.wake(i32::MAX);
+    }
+
+    /// Whether what the lock protected was moved elsewhere.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        matches!(self.0.load(Ordering::Acquire), MOVED | LEFT)
+    }
+
+    /// Says that whoever held the lock when it was taken writes here no more: by that process itself.
+    #[cold]
+    pub fn leave(&self) {
+        let _ = self.0.compare_exchange(MOVED, LEFT, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// Whether [`Lock::leave`] was said.
+    #[must_use]
+    pub fn was_left(&self) -> bool {
+        self.0.load(Ordering::Acquire) == LEFT
+    }
+
+    /// Opens a lock that somebody closed who had no business to: the next to lock it repairs. For the owner of
+    /// the memory.
+    #[cold]
+    pub fn reopen(&self) {
+        for word in [MOVED, LEFT] {
+            let _ = self.0.compare_exchange(word, ABANDONED, Ordering::Release, Ordering::Relaxed);
+        }
     }
 
     /// The process that has the lock.
@@ -210,9 +270,9 @@ impl Lock {
         unsafe { futex_wait(self.futex(), seen as u32, time) };
     }
 
-    fn wake(&self) {
+    fn wake(&self, most: i32) {
         // SAFETY: the futex word is alive with `self`.
-        unsafe { futex_wake(self.futex()) };
+        unsafe { futex_wake(self.futex(), most) };
     }
 }
 
@@ -409,6 +469,36 @@ mod tests {
         waiter(3);
         assert!(lock.unlock(owner(3)));
         assert_eq!(lock.lock(owner(1), &Alive(true), limit), Some(Acquired::Clean));
+    }
+
+    #[test]
+    fn a_holder_that_was_fenced_off_finds_out_and_waiters_learn_that_nothing_is_here() {
+        let lock = Lock::default();
+        let limit = Duration::from_secs(20);
+        assert!(lock.try_lock(owner(1)));
+        assert!(!lock.take_from(owner(2), owner(3)));
+        std::thread::scope(|s| {
+            let waiters = [4, 5].map(|slot| {
+                s.spawn({
+                    let lock = &lock;
+                    move || lock.lock(owner(slot), &Alive(true), limit)
+                })
+            });
+            std::thread::sleep(Duration::from_millis(30));
+            assert!(lock.take_from(owner(1), owner(3)));
+            assert!(!lock.unlock(owner(1)) && !lock.is_closed());
+            lock.leave();
+            lock.close();
+            assert!(lock.is_closed() && !lock.was_left());
+            for waiter in waiters {
+                assert_eq!(waiter.join().unwrap(), None);
+            }
+        });
+        assert!(!lock.abandon(owner(1)) && !lock.try_lock(owner(1)));
+        lock.leave();
+        assert!(lock.was_left() && lock.is_closed());
+        lock.reopen();
+        assert_eq!(lock.lock(owner(6), &Alive(true), limit), Some(Acquired::Recovered));
     }
 
     #[test]

@@ -36,11 +36,14 @@ const AT_VERSION: u64 = 8;
 /// Where the signature stands.
 pub(crate) const AT_SIGNATURE: u64 = 16;
 pub(crate) const AT_SEALED: u64 = 24;
-const AT_ATOMICS: u64 = 64;
 const AT_ROOTS: u64 = 128;
 const ROOTS: usize = 8;
 const AT_FERRY: u64 = 192;
 const AT_FERRY_OFFSET: u64 = 200;
+const AT_STUCK: u64 = 208;
+/// Locks of the atomic operations, to the end of the header.
+const AT_ATOMICS: u64 = 2048;
+const ATOMICS: u64 = (HEADER - AT_ATOMICS) / 8;
 /// Bytes of the header; queues and tables come behind.
 const HEADER: u64 = 4096;
 /// The file grows by multiples of this: few system calls, little waste.
@@ -209,9 +212,18 @@ impl Segment {
         self.books().free_bytes()
     }
 
-    /// The lock of the atomic operations on this process's memory.
-    pub fn atomics_lock(&self) -> Result<&Lock> {
-        Ok(Lock::at(self.memory.u64(AT_ATOMICS)?))
+    /// Whether a peer has said since this was asked last that a lock of the own queues has a holder that does
+    /// not go on.
+    pub fn is_stuck(&self) -> bool {
+        self.memory
+            .u32(AT_STUCK)
+            .is_ok_and(|word| word.load(Ordering::Relaxed) != 0 && word.swap(0, Ordering::AcqRel) != 0)
+            && self.is_mine()
+    }
+
+    /// The lock of the atomic operations on these eight bytes of this process's memory.
+    pub fn atomics_lock(&self, addr: u64) -> Result<&Lock> {
+        atomics_lock(&self.memory, addr)
     }
 
     /// The word that asks for the ferry.
@@ -311,6 +323,12 @@ impl Identity {
         }
         Some(fd)
     }
+}
+
+/// Whoever is stopped with a lock keeps others from few other places. By the place within a page, which is the same at every
+/// address where the page is mapped.
+fn atomics_lock(memory: &Memory, addr: u64) -> Result<&Lock> {
+    Ok(Lock::at(memory.u64(AT_ATOMICS + 8 * (addr / 8 % ATOMICS))?))
 }
 
 fn root(memory: &Memory, index: usize) -> Result<&AtomicU64> {
@@ -458,9 +476,14 @@ impl Peer {
         self.identity.check(self.file.raw(), writes, self.memory.len() as u64)
     }
 
-    /// The lock of the atomic operations on the peer's memory.
-    pub fn atomics_lock(&self) -> Result<&Lock> {
-        Ok(Lock::at(self.memory.u64(AT_ATOMICS)?))
+    /// The word by which the peer is told that a lock of its queues has a holder that does not go on.
+    pub(crate) fn stuck(&self) -> Result<&AtomicU32> {
+        self.memory.u32(AT_STUCK)
+    }
+
+    /// The lock of the atomic operations on these eight bytes of the peer's memory.
+    pub fn atomics_lock(&self, addr: u64) -> Result<&Lock> {
+        atomics_lock(&self.memory, addr)
     }
 }
 

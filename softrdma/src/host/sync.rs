@@ -78,13 +78,13 @@ pub(super) mod lock {
         unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, seen, &raw const time) };
     }
 
-    /// Wakes one sleeper.
+    /// Wakes so many sleepers at most.
     ///
     /// # Safety
     /// The word is alive.
-    pub unsafe fn futex_wake(word: *const AtomicU32) {
+    pub unsafe fn futex_wake(word: *const AtomicU32, most: i32) {
         // SAFETY: by the contract; waking reads nothing.
-        unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, 1) };
+        unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, most) };
     }
 }
 
@@ -128,7 +128,7 @@ pub(super) mod lock {
         loom::thread::yield_now();
     }
 
-    pub unsafe fn futex_wake(_: *const AtomicU32) {}
+    pub unsafe fn futex_wake(_: *const AtomicU32, _: i32) {}
 }
 
 #[cfg(loom)]

@@ -328,6 +328,15 @@ impl End {
         poll_soon(&self.cq)
     }
 
+    /// The next completion, whenever it comes.
+    pub fn poll_long(&self) -> Completion {
+        loop {
+            if let Some(completion) = self.try_poll() {
+                return completion;
+            }
+        }
+    }
+
     /// The next completion, which is that of this request and good.
     pub fn done(&self, wr_id: u64) -> Completion {
         let completion = self.poll();
@@ -436,6 +445,19 @@ impl Child {
             unsafe { libc::_exit(i32::from(!ok)) };
         }
         Child(pid)
+    }
+
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: as in [`Child::kill`].
+        unsafe { libc::kill(self.0, signal) };
+    }
+
+    /// Waits until it is stopped by a signal.
+    pub fn wait_stopped(&self) {
+        let mut status = 0;
+        // SAFETY: our own child; `status` is writable.
+        assert_eq!(unsafe { libc::waitpid(self.0, &raw mut status, libc::WUNTRACED) }, self.0);
+        assert!(libc::WIFSTOPPED(status));
     }
 
     pub fn kill(&self) {

@@ -1,5 +1,6 @@
 //! The engine's objects, in one process and between processes.
 
+mod bystander;
 mod closed;
 mod common;
 mod control;

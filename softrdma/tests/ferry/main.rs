@@ -218,7 +218,7 @@ fn atomic_operations() {
                     if i % 3 == 0
                         && let Ok(Way::Direct(image)) = probe(&peer)
                     {
-                        let lock = peer.atomics_lock().unwrap();
+                        let lock = peer.atomics_lock(there.addr).unwrap();
                         let add = Operation::FetchAdd(1);
                         // SAFETY: the bytes are an atomic of the test.
                         let direct = unsafe {
@@ -234,8 +234,13 @@ fn atomic_operations() {
                         };
                         direct.unwrap();
                     } else {
-                        atomic(&me, &peer, Origin::NONE, piece(there.addr, 8), Operation::FetchAdd(1), LIMIT)
-                            .unwrap();
+                        let add = Operation::FetchAdd(1);
+                        let mut added = Err(Failure::Busy);
+                        // Somebody who has the lock waits for a processor.
+                        while added == Err(Failure::Busy) {
+                            added = atomic(&me, &peer, Origin::NONE, piece(there.addr, 8), add, LIMIT);
+                        }
+                        added.unwrap();
                     }
                 }
             })

@@ -147,7 +147,8 @@ async fn respond(
     let mut respond =
         Respond::new(target, queues, incoming, key(rkey), window).with_payload(at_hand.then_some(&payload));
     loop {
-        match respond.step(segment, key) {
+        let want = respond.step(&world.memory(me, end.0), key);
+        match want {
             Want::Done(outcome) => return Ok(outcome),
             Want::Move(payload) => {
                 match payload {
@@ -156,7 +157,7 @@ async fn respond(
                     }
                     Payload::Remote(remote) => remote_memory(world, me, end, request, remote).await,
                 }
-                respond.moved(segment, fate(world, end, request));
+                respond.moved(&world.memory(me, end.0), fate(world, end, request));
             }
             Want::Invalidate(key) => {
                 if !world.processes[end.0].invalidated.borrow_mut().insert(u64::from(key)) {
@@ -175,7 +176,15 @@ async fn respond(
                     return Err(LockError::Gone);
                 }
             }
-            Want::Transport(Progress::Unlock(object)) => world.release(me, end.0, object),
+            Want::Transport(Progress::Unlock(object)) => {
+                if !world.release(me, end.0, object) {
+                    world.fenced(me, end.0, end.1, object).await.inspect_err(|_| {
+                        if world.processes[end.0].invalidated.borrow().contains(&request.wr_id) {
+                            world.undone.borrow_mut().insert(request.wr_id);
+                        }
+                    })?;
+                }
+            }
             Want::Transport(Progress::Bell(cq)) => world.bell(end.0, cq),
             Want::Transport(Progress::Alert(object)) => world.alert(end.0, object),
         }

@@ -74,6 +74,11 @@ struct Totals {
     resized: u64,
     outdated: u64,
     invalidated: u64,
+    stops: u64,
+    moved: u64,
+    /// Whole, deliveries undone and done, claims undone and done.
+    found: [u64; 5],
+    lost: u64,
 }
 
 impl Totals {
@@ -97,8 +102,12 @@ impl Totals {
             self.resized,
             self.outdated,
             self.invalidated,
+            self.stops,
+            self.moved,
+            self.lost,
         ];
-        assert!(all.iter().all(|&count| count > 0), "something never happened: {self:?}");
+        let all = all.iter().chain(&self.found);
+        assert!(all.into_iter().all(|&count| count > 0), "something never happened: {self:?}");
     }
 }
 
@@ -116,10 +125,14 @@ fn run(seed: u64, totals: &mut Totals) {
     for _ in 0..random.below(60) {
         plan(&random, &processes, &mut ledger, span);
     }
-    let deaths = match random.below(4) {
+    let mut deaths = match random.below(4) {
         0 => Vec::new(),
         _ => (1..count).filter(|_| !random.once_in(4)).map(|process| new_death(&random, process)).collect(),
     };
+    if random.once_in(2) {
+        deaths
+            .extend((0..1 + random.below(4)).map(|_| new_stop(&random, random.below(count as u64) as usize)));
+    }
     sort_acts(&processes);
 
     let world = Rc::new(World::new(seed, random, processes, ledger, small_queues));
@@ -136,7 +149,12 @@ fn run(seed: u64, totals: &mut Totals) {
 }
 
 fn new_death(random: &Random, process: usize) -> Death {
-    Death { process, after: random.below(1500), within: !random.once_in(4) }
+    Death { process, stop: None, after: random.below(1500), within: !random.once_in(4) }
+}
+
+fn new_stop(random: &Random, process: usize) -> Death {
+    let time = random.pick(&[1_000, 20_000, 400_000]);
+    Death { process, stop: Some(time), after: random.below(1500), within: !random.once_in(8) }
 }
 
 fn new_process(random: &Random, small_queues: bool) -> Process {
@@ -155,6 +173,8 @@ fn new_process(random: &Random, small_queues: bool) -> Process {
         pollers,
         acts: (0..threads).map(|_| RefCell::default()).collect(),
         alive: Cell::new(true),
+        stopped_until: Cell::new(0),
+        asked: Cell::new(false),
         bells: (0..threads).map(|_| Cell::new(false)).collect(),
         alerts: RefCell::default(),
         polled: RefCell::default(),
@@ -418,6 +438,10 @@ fn check(world: &World, totals: &mut Totals) {
     totals.early += world.early.get();
     totals.resized += world.resized.get();
     totals.outdated += world.outdated.get();
+    totals.stops += world.stops.get();
+    totals.moved += world.moved.get();
+    totals.lost += world.lost.get();
+    totals.found.iter_mut().zip(&world.found).for_each(|(total, found)| *total += found.get());
     for (lock, owner) in world.held() {
         if world.alive(owner) {
             world.violated(&format!("{lock:?} is still held by a process that lives"));
@@ -607,11 +631,14 @@ fn check_messages(world: &World, totals: &mut Totals) {
         };
         let invalidated = target.invalidated.borrow().contains(&message);
         totals.invalidated += u64::from(invalidated);
+        // Its process was stopped between the key and the delivery, and nobody waited for it.
+        let undone = world.undone.borrow().contains(&message);
         if invalidated
             && sent.received == 0
             && world.alive(sent.from.0)
             && world.alive(sent.to.0)
             && !overrun(sent.to.0)
+            && !undone
         {
             fail("invalidated its key and was never received");
         }
@@ -630,7 +657,9 @@ fn check_messages(world: &World, totals: &mut Totals) {
             }
             Status::RetryExcErr => totals.retry_exceeded += 1,
             Status::LocProtErr => totals.local_errors += 1,
-            Status::RemAccessErr if sent.opcode == Opcode::SendWithInv => fail("found its key invalid"),
+            Status::RemAccessErr if sent.opcode == Opcode::SendWithInv && !undone => {
+                fail("found its key invalid")
+            }
             Status::RemInvReqErr | Status::RemAccessErr | Status::RemOpErr => totals.refused += 1,
             other => fail(&format!("ends with {other:?}")),
         }

@@ -58,6 +58,7 @@ pub async fn thread(world: Rc<World>, me: Me) {
     let process = &world.processes[me.0];
     loop {
         let mut busy = alerts(world, me).await;
+        busy |= free_stuck(world, me).await;
         let mut deadline = None;
         let mut until = |time: Option<u64>| deadline = time.into_iter().chain(deadline).min();
         let next = process.acts[me.1].borrow().front().cloned();
@@ -109,6 +110,22 @@ pub async fn thread(world: Rc<World>, me: Me) {
 fn my_cqs(world: &World, me: Me) -> Vec<u32> {
     let pollers = &world.processes[me.0].pollers;
     (0..pollers.len() as u32).filter(|&cq| pollers[cq as usize] == me.1).collect()
+}
+
+/// Takes the locks of queues once that a peer keeps from others.
+async fn free_stuck(world: &World, me: Me) -> bool {
+    let process = &world.processes[me.0];
+    if !process.asked.replace(false) {
+        return false;
+    }
+    for object in process.segment.objects() {
+        if !matches!(object, Object::Qp(_)) {
+            world.acquire(me, me.0, object).await;
+            world.release(me, me.0, object);
+            world.pause().await;
+        }
+    }
+    true
 }
 
 /// Looks after the objects that somebody rang for.
@@ -202,7 +219,7 @@ async fn perform(world: &World, me: Me, act: Act) -> bool {
 }
 
 /// ERR, and everything that follows on the receive side. The caller holds no lock of the queue pair.
-async fn break_whole(world: &World, me: Me, end: (usize, u32), event: Option<Event>) {
+pub async fn break_whole(world: &World, me: Me, end: (usize, u32), event: Option<Event>) {
     world.acquire(me, end.0, Object::Qp(end.1)).await;
     world.carry(me, end.0, Break::new(end.1, event)).await;
     flush_receives(world, me, end).await;
@@ -401,6 +418,11 @@ async fn drain(world: &World, me: Me) -> bool {
     let mut staged = Staged::default();
     for cq in my_cqs(world, me) {
         loop {
+            if world.is_moving(me.0, Object::Cq(cq)) {
+                any = true;
+                world.pause().await;
+                break;
+            }
             match poll(&process.segment, cq, &mut staged) {
                 Ok(Some(completion)) => {
                     any = true;

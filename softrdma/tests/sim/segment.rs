@@ -1,7 +1,9 @@
 //! The shared memory of one simulated process.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
+use softrdma::core::fence::Cut;
 use softrdma::core::receive::RECEIVE_WORDS;
 use softrdma::core::shared::{ATTRIBUTES, CqWord, Memory, Object, QpWord, SrqWord, Word, held, slot};
 
@@ -11,7 +13,8 @@ pub const RECEIVE: u32 = 6;
 /// Words of one completion entry: room for some payload, not for the longest.
 pub const ENTRY_WORDS: u32 = 19;
 
-struct Queue {
+/// One place of a queue.
+pub struct Queue {
     words: Vec<Cell<u64>>,
     ring: RefCell<Vec<Cell<u64>>>,
     stride: u32,
@@ -41,26 +44,26 @@ fn zeroed(count: u32) -> Vec<Cell<u64>> {
 /// Queue pairs, shared receive queues and completion queues, each with its ring.
 #[derive(Default)]
 pub struct Segment {
-    qps: Vec<Queue>,
+    qps: Vec<Rc<Queue>>,
     claimed: Vec<Vec<Cell<u64>>>,
-    srqs: Vec<Queue>,
-    cqs: Vec<Queue>,
+    srqs: Vec<RefCell<Rc<Queue>>>,
+    cqs: Vec<RefCell<Rc<Queue>>>,
 }
 
 impl Segment {
     pub fn add_qp(&mut self, capacity: u32) -> u32 {
-        self.qps.push(Queue::new(QpWord::COUNT, capacity, RECEIVE));
+        self.qps.push(Queue::new(QpWord::COUNT, capacity, RECEIVE).into());
         self.claimed.push(zeroed(RECEIVE_WORDS));
         self.qps.len() as u32 - 1
     }
 
     pub fn add_srq(&mut self, capacity: u32) -> u32 {
-        self.srqs.push(Queue::new(SrqWord::COUNT, capacity, RECEIVE));
+        self.srqs.push(Rc::new(Queue::new(SrqWord::COUNT, capacity, RECEIVE)).into());
         self.srqs.len() as u32 - 1
     }
 
     pub fn add_cq(&mut self, capacity: u32) -> u32 {
-        self.cqs.push(Queue::new(CqWord::COUNT, capacity, ENTRY_WORDS));
+        self.cqs.push(Rc::new(Queue::new(CqWord::COUNT, capacity, ENTRY_WORDS)).into());
         self.cqs.len() as u32 - 1
     }
 
@@ -104,7 +107,8 @@ impl Segment {
     /// Overwrites every word with these, over and over.
     #[allow(dead_code, reason = "the simulator's processes do not lie")]
     pub fn fill(&self, lies: &[u64]) {
-        let queues = self.qps.iter().chain(&self.srqs).chain(&self.cqs);
+        let shared = self.srqs.iter().chain(&self.cqs).map(|queue| queue.borrow().clone());
+        let queues: Vec<_> = self.qps.iter().cloned().chain(shared).collect();
         let mut lies = lies.iter().cycle();
         let mut lie =
             |words: &[Cell<u64>]| words.iter().zip(&mut lies).for_each(|(word, lie)| word.set(*lie));
@@ -115,26 +119,117 @@ impl Segment {
         self.claimed.iter().for_each(|words| lie(words));
     }
 
-    fn queue(&self, object: Object) -> &Queue {
+    /// Where a queue is now.
+    pub fn queue(&self, object: Object) -> Rc<Queue> {
         match object {
-            Object::Qp(qp) => &self.qps[qp as usize],
-            Object::Srq(srq) => &self.srqs[srq as usize],
-            Object::Cq(cq) => &self.cqs[cq as usize],
+            Object::Qp(qp) => self.qps[qp as usize].clone(),
+            Object::Srq(srq) => self.srqs[srq as usize].borrow().clone(),
+            Object::Cq(cq) => self.cqs[cq as usize].borrow().clone(),
+        }
+    }
+
+    /// Moves a completion queue or shared receive queue away from a holder of its lock that is stopped, as it
+    /// was when it was looked at.
+    #[allow(dead_code, reason = "only the simulator's processes are stopped")]
+    pub fn relocate(&self, object: Object, cut: Option<&Cut>) {
+        let old = self.queue(object);
+        let now = Queue::new(old.words.len() as u32, old.capacity.get(), old.stride);
+        let copy = |to: &[Cell<u64>], from: &[Cell<u64>]| {
+            to.iter().zip(from).for_each(|(to, from)| to.set(from.get()));
+        };
+        copy(&now.words, &old.words);
+        copy(&now.attributes, &old.attributes);
+        for (word, value) in now.words.iter().zip(cut.iter().flat_map(|cut| &cut.words)) {
+            word.set(*value);
+        }
+        copy(&now.ring.borrow(), &old.ring.borrow());
+        if let (Object::Cq(_), Some(_)) = (object, cut) {
+            // What is not counted was published by nobody.
+            let word = |word: CqWord| now.words[word as usize].get() as u32;
+            let (head, tail) = (word(CqWord::Head), word(CqWord::Tail));
+            let capacity = now.capacity.get();
+            for count in (0..capacity - tail.wrapping_sub(head)).map(|n| tail.wrapping_add(n)) {
+                now.ring.borrow()[(slot(count, capacity) * now.stride) as usize].set(0);
+            }
+        }
+        now.generation.set(old.generation.get() + 1);
+        match object {
+            Object::Srq(srq) => *self.srqs[srq as usize].borrow_mut() = now.into(),
+            Object::Cq(cq) => *self.cqs[cq as usize].borrow_mut() = now.into(),
+            Object::Qp(_) => {}
         }
     }
 
     fn with<T>(&self, word: Word, act: impl FnOnce(&Cell<u64>) -> T) -> T {
-        let (object, slot, word) = match word {
-            Word::Qp(qp, word) => return act(&self.qps[qp as usize].words[word as usize]),
-            Word::Srq(srq, word) => return act(&self.srqs[srq as usize].words[word as usize]),
-            Word::Cq(cq, word) => return act(&self.cqs[cq as usize].words[word as usize]),
+        let queue = self.queue(object_of(word));
+        self.at(&queue, word, act)
+    }
+
+    fn at<T>(&self, queue: &Queue, word: Word, act: impl FnOnce(&Cell<u64>) -> T) -> T {
+        let (slot, word) = match word {
+            Word::Qp(_, word) => return act(&queue.words[word as usize]),
+            Word::Srq(_, word) => return act(&queue.words[word as usize]),
+            Word::Cq(_, word) => return act(&queue.words[word as usize]),
             Word::Claimed { qp, word } => return act(&self.claimed[qp as usize][word as usize]),
-            Word::Attribute { object, word } => return act(&self.queue(object).attributes[word as usize]),
-            Word::Receive { queue, slot, word } => (queue, slot, word),
-            Word::Entry { cq, slot, word } => (Object::Cq(cq), slot, word),
+            Word::Attribute { word, .. } => return act(&queue.attributes[word as usize]),
+            Word::Receive { slot, word, .. } | Word::Entry { slot, word, .. } => (slot, word),
         };
-        let queue = self.queue(object);
         act(&queue.ring.borrow()[(slot * queue.stride + word) as usize])
+    }
+}
+
+fn object_of(word: Word) -> Object {
+    match word {
+        Word::Qp(qp, _) | Word::Claimed { qp, .. } => Object::Qp(qp),
+        Word::Srq(srq, _) => Object::Srq(srq),
+        Word::Cq(cq, _) | Word::Entry { cq, .. } => Object::Cq(cq),
+        Word::Attribute { object, .. } | Word::Receive { queue: object, .. } => object,
+    }
+}
+
+/// A segment with queues where they were when somebody took their locks.
+#[allow(dead_code, reason = "only the simulator's processes are stopped")]
+pub struct Seen<'a> {
+    pub segment: &'a Segment,
+    pub places: Vec<(Object, Rc<Queue>)>,
+}
+
+#[allow(dead_code, reason = "only the simulator's processes are stopped")]
+impl Seen<'_> {
+    fn queue(&self, object: Object) -> Option<&Rc<Queue>> {
+        self.places.iter().find(|place| place.0 == object).map(|place| &place.1)
+    }
+}
+
+impl Memory for Seen<'_> {
+    fn load(&self, word: Word) -> u64 {
+        match self.queue(object_of(word)) {
+            Some(queue) => self.segment.at(queue, word, Cell::get),
+            None => self.segment.load(word),
+        }
+    }
+
+    fn store(&self, word: Word, value: u64) {
+        match self.queue(object_of(word)) {
+            Some(queue) => self.segment.at(queue, word, |cell| cell.set(value)),
+            None => self.segment.store(word, value),
+        }
+    }
+
+    fn exists(&self, object: Object) -> bool {
+        self.segment.exists(object)
+    }
+
+    fn capacity(&self, object: Object) -> u32 {
+        self.queue(object).map_or_else(|| self.segment.capacity(object), |queue| queue.capacity.get())
+    }
+
+    fn receive_words(&self, queue: Object) -> u32 {
+        self.segment.receive_words(queue)
+    }
+
+    fn entry_words(&self, cq: u32) -> u32 {
+        self.segment.entry_words(cq)
     }
 }
 

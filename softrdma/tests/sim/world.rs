@@ -7,19 +7,21 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use softrdma::core::completion::Completion;
+use softrdma::core::fence::{Resolve, cut};
 use softrdma::core::repair::Repair;
 use softrdma::core::request::Request;
 use softrdma::core::requester::{Retry, SendQueue};
-use softrdma::core::shared::Object;
-use softrdma::core::transport::{Machine, Progress};
+use softrdma::core::shared::{Fence, Memory, Object, QpWord, Word};
+use softrdma::core::transport::{LockError, Machine, Progress};
 use softrdma::core::verbs::{Access, QpType};
 
 use crate::ledger::{End, Ledger};
 use crate::random::Random;
-use crate::segment::Segment;
+use crate::segment::{Queue, Seen, Segment};
 
 /// What a queue pair was set to; does not change.
 #[derive(Clone)]
@@ -62,6 +64,10 @@ pub struct Process {
     pub pollers: Vec<usize>,
     pub acts: Vec<RefCell<VecDeque<(u64, Act)>>>,
     pub alive: Cell<bool>,
+    /// It does nothing before that time.
+    pub stopped_until: Cell<u64>,
+    /// A peer asks it to look after locks that are kept.
+    pub asked: Cell<bool>,
     /// One for each thread.
     pub bells: Vec<Cell<bool>>,
     pub alerts: RefCell<Vec<Object>>,
@@ -93,9 +99,11 @@ struct Thread {
     stalled_until: u64,
 }
 
-/// A death to come.
+/// A death to come, or a stop.
 pub struct Death {
     pub process: usize,
+    /// It is stopped for so long, and lives.
+    pub stop: Option<u64>,
     /// Not before so many steps.
     pub after: u64,
     /// Within a transaction on the segment of somebody else, if there is one soon.
@@ -112,9 +120,20 @@ impl Death {
         }
         let locks = world.locks.borrow();
         let busy = locks.iter().any(|((place, _), owner)| owner.0 == self.process && *place != self.process);
+        let shared = locks.iter().any(|((place, object), owner)| {
+            owner.0 == self.process && *place != self.process && !matches!(object, Object::Qp(_))
+        });
+        if self.stop.is_some() {
+            return shared && world.random.once_in(8);
+        }
         busy && world.random.once_in(12)
     }
 }
+
+/// A thread, a process, and a queue of that whose lock the thread took.
+type Taken = ((usize, usize), usize, Object);
+/// The same, and where the queue was.
+type Place = ((usize, usize), usize, Object, Rc<Queue>);
 
 /// Everything.
 pub struct World {
@@ -137,10 +156,24 @@ pub struct World {
     pub resized: Cell<u64>,
     /// Requests that met one in the midst.
     pub outdated: Cell<u64>,
+    /// Stops, queues that were moved away from a holder, and how holders found their transactions then.
+    pub stops: Cell<u64>,
+    pub moved: Cell<u64>,
+    pub found: [Cell<u64>; 5],
+    /// Messages that invalidated a key and were undone afterwards.
+    pub undone: RefCell<HashSet<u64>>,
+    /// Bursts of which not everything arrived.
+    pub lost: Cell<u64>,
     threads: RefCell<Vec<Thread>>,
     wakes: RefCell<Vec<(usize, Option<usize>)>>,
     sleep: Cell<Option<Wake>>,
     locks: RefCell<HashMap<(usize, Object), (usize, usize)>>,
+    /// Where queues were when a thread took their locks.
+    places: RefCell<Vec<Place>>,
+    /// Locks that were taken away from a thread.
+    fenced: RefCell<HashSet<Taken>>,
+    /// Queues that are being moved: their owner does not look into them.
+    moving: RefCell<HashSet<(usize, Object)>>,
     trace: RefCell<VecDeque<(u64, usize, &'static str, String)>>,
 }
 
@@ -168,6 +201,14 @@ impl World {
             early: Cell::new(0),
             resized: Cell::new(0),
             outdated: Cell::new(0),
+            stops: Cell::new(0),
+            moved: Cell::new(0),
+            found: Default::default(),
+            lost: Cell::new(0),
+            undone: RefCell::default(),
+            places: RefCell::default(),
+            fenced: RefCell::default(),
+            moving: RefCell::default(),
             threads: RefCell::default(),
             wakes: RefCell::default(),
             sleep: Cell::new(None),
@@ -224,17 +265,19 @@ impl World {
         let mut steps = 0;
         let mut runnable = Vec::new();
         loop {
-            deaths.retain(|death| !(death.due(self, steps) && self.die(death.process)));
+            deaths.retain(|death| !(death.due(self, steps) && self.strike(death)));
             let now = self.now.get();
             runnable.clear();
             let mut next = u64::MAX;
             for (index, thread) in self.threads.borrow().iter().enumerate() {
+                let stopped_until = self.processes[thread.process].stopped_until.get();
                 let from = match thread.wake {
                     _ if thread.future.is_none() => continue,
                     Wake::Never => continue,
                     Wake::Runnable => thread.stalled_until,
                     Wake::Until(until) => until.max(thread.stalled_until),
                 };
+                let from = from.max(stopped_until);
                 if from <= now { runnable.push(index) } else { next = next.min(from) }
             }
             if runnable.is_empty() {
@@ -273,6 +316,21 @@ impl World {
     /// Lets go of the threads, which hold the world.
     pub fn clear(&self) {
         self.threads.borrow_mut().clear();
+    }
+
+    fn strike(&self, death: &Death) -> bool {
+        let Some(time) = death.stop else { return self.die(death.process) };
+        let process = &self.processes[death.process];
+        if process.alive.get() {
+            self.note(death.process, "stops", String::new);
+            process.stopped_until.set(self.now.get() + time);
+            self.stops.set(self.stops.get() + 1);
+        }
+        true
+    }
+
+    fn is_stopped(&self, process: usize) -> bool {
+        self.processes.get(process).is_some_and(|process| process.stopped_until.get() > self.now.get())
     }
 
     /// Kills a process between two of its steps.
@@ -319,15 +377,31 @@ impl World {
                 match owner {
                     Some(owner) if owner == me => self.violated("a lock is taken twice"),
                     Some(owner) if self.alive(owner.0) => {
+                        let shared =
+                            !matches!(object, Object::Qp(_)) && owner.0 != place && self.alive(place);
+                        // Now and then also one that is only slow.
+                        if shared && (self.is_stopped(owner.0) || self.random.once_in(40)) {
+                            if me.0 == place {
+                                self.relocate(me, owner, object).await;
+                                continue;
+                            }
+                            self.processes[place].asked.set(true);
+                            self.wake(place, None);
+                        }
                         self.sleep(Some(self.now.get() + 50 + self.random.below(200))).await;
                     }
                     other => {
                         self.locks.borrow_mut().insert((place, object), me);
+                        self.remember(me, place, object);
                         if other.is_some() {
                             self.recoveries.set(self.recoveries.get() + 1);
                             self.note(me.0, "recovers", || format!("{object:?} of process {place}"));
                             self.pause().await;
-                            self.carry(me, place, Repair::new(object)).await;
+                            if self.carry_for(me, place, Repair::new(object), object).await.is_err() {
+                                self.abandon(me, place, object);
+                                self.pause().await;
+                                continue;
+                            }
                         }
                         return;
                     }
@@ -336,27 +410,169 @@ impl World {
         })
     }
 
-    pub fn release(&self, me: (usize, usize), place: usize, object: Object) {
+    /// A thread that has a lock goes by where the queue is now, whatever becomes of it.
+    fn remember(&self, me: (usize, usize), place: usize, object: Object) {
+        if !matches!(object, Object::Qp(_)) {
+            let queue = self.processes[place].segment.queue(object);
+            self.places.borrow_mut().push((me, place, object, queue));
+        }
+    }
+
+    fn forget(&self, me: (usize, usize), place: usize, object: Object) {
+        self.places.borrow_mut().retain(|seen| (seen.0, seen.1, seen.2) != (me, place, object));
+    }
+
+    /// A segment as a thread sees it.
+    pub fn memory(&self, me: (usize, usize), place: usize) -> Seen<'_> {
+        let places = self.places.borrow();
+        let mine = places.iter().filter(|seen| (seen.0, seen.1) == (me, place));
+        Seen {
+            segment: &self.processes[place].segment,
+            places: mine.map(|seen| (seen.2, seen.3.clone())).collect(),
+        }
+    }
+
+    /// Whether a queue is being moved, so that its owner's other threads do not look into it.
+    pub fn is_moving(&self, place: usize, object: Object) -> bool {
+        self.moving.borrow().contains(&(place, object))
+    }
+
+    /// Moves a queue of this process away from a holder of its lock, which may go on at any time.
+    async fn relocate(&self, me: (usize, usize), holder: (usize, usize), object: Object) {
+        let place = me.0;
+        let segment = &self.processes[place].segment;
+        let held = |holder: usize| {
+            let locks = self.locks.borrow();
+            let mut held: Vec<_> = locks
+                .iter()
+                .filter(|((at, _), owner)| *at == place && owner.0 == holder)
+                .filter_map(|((_, object), _)| if let Object::Qp(qp) = object { Some(*qp) } else { None })
+                .collect();
+            held.sort_unstable();
+            held
+        };
+        if cut(segment, object, &held(holder.0)).is_none() || self.is_moving(place, object) {
+            self.sleep(Some(self.now.get() + 100)).await;
+            return;
+        }
+        self.note(place, "moves", || format!("{object:?} away from {holder:?}"));
+        self.moving.borrow_mut().insert((place, object));
+        self.fenced.borrow_mut().insert((holder, place, object));
+        self.locks.borrow_mut().insert((place, object), me);
+        self.pause().await;
+        let whole = cut(segment, object, &held(holder.0));
+        self.note(place, "cuts", || format!("{:?} of {:?}", whole, held(holder.0)));
+        self.pause().await;
+        for (qp, fence) in whole.iter().flat_map(|cut| &cut.fences) {
+            segment.store(Word::Qp(*qp, QpWord::Fence), fence.pack());
+            self.pause().await;
+        }
+        segment.relocate(object, whole.as_ref());
+        let claim = matches!(object, Object::Srq(_)) && whole.as_ref().is_none_or(|cut| cut.words[0] != 0);
+        self.moved.set(self.moved.get() + 1);
+        self.moving.borrow_mut().remove(&(place, object));
+        if claim || whole.is_none() {
+            self.locks.borrow_mut().insert((place, object), (usize::MAX, 0));
+        } else {
+            self.locks.borrow_mut().remove(&(place, object));
+        }
+        self.wake(place, None);
+    }
+
+    /// Gives a lock back; `false` when it was taken away before.
+    pub fn release(&self, me: (usize, usize), place: usize, object: Object) -> bool {
+        self.forget(me, place, object);
+        if self.fenced.borrow_mut().remove(&(me, place, object)) {
+            return false;
+        }
         if self.locks.borrow_mut().remove(&(place, object)) != Some(me) {
             self.violated("a lock is given back by somebody else");
+        }
+        true
+    }
+
+    /// What became of a transaction of a queue pair when a lock was taken away.
+    pub fn resolve(
+        &self,
+        me: (usize, usize),
+        place: usize,
+        qp: u32,
+        object: Object,
+    ) -> Pin<Box<dyn Future<Output = Option<Fence>> + '_>> {
+        Box::pin(async move {
+            let found = loop {
+                // When that lock is taken away too, what was found is so nevertheless.
+                match self.carry_for(me, place, Resolve::new(qp, object), object).await {
+                    Ok(found) => break found,
+                    Err(_) => self.pause().await,
+                }
+            };
+            let kind = match found {
+                None => 0,
+                Some(Fence::Delivery(delivery)) => 1 + usize::from(delivery.published),
+                Some(Fence::Claim { held, .. }) => 3 + usize::from(held),
+            };
+            self.found[kind].set(self.found[kind].get() + 1);
+            self.note(me.0, "finds", || format!("{found:?}"));
+            found
+        })
+    }
+
+    /// As the operations of the engine: whether a transaction goes on whose lock was taken away.
+    pub async fn fenced(
+        &self,
+        me: (usize, usize),
+        place: usize,
+        qp: u32,
+        object: Object,
+    ) -> Result<(), LockError> {
+        match self.resolve(me, place, qp, object).await {
+            None => Ok(()),
+            Some(Fence::Delivery(delivery)) if delivery.published => Ok(()),
+            Some(_) => Err(LockError::Gone),
         }
     }
 
     /// Lets go of a lock as death would.
     pub fn abandon(&self, me: (usize, usize), place: usize, object: Object) {
+        self.forget(me, place, object);
+        if self.fenced.borrow_mut().remove(&(me, place, object)) {
+            return;
+        }
         if self.locks.borrow_mut().insert((place, object), (usize::MAX, 0)) != Some(me) {
             self.violated("a lock is abandoned by somebody else");
         }
     }
 
-    /// Carries a transaction through on the segment of a process.
-    pub async fn carry<M: Machine>(&self, me: (usize, usize), place: usize, mut machine: M) -> M::Outcome {
+    /// Carries a transaction through on the own segment, of which nobody takes a lock away.
+    pub async fn carry<M: Machine>(&self, me: (usize, usize), place: usize, machine: M) -> M::Outcome {
+        match self.carry_for(me, place, machine, Object::Cq(u32::MAX)).await {
+            Ok(outcome) => outcome,
+            Err(_) => self.violated("a process takes a lock away from itself"),
+        }
+    }
+
+    /// Carries a transaction through on the segment of a process, for an object whose lock the caller has.
+    async fn carry_for<M: Machine>(
+        &self,
+        me: (usize, usize),
+        place: usize,
+        mut machine: M,
+        of: Object,
+    ) -> Result<M::Outcome, LockError> {
         loop {
-            match machine.step(&self.processes[place].segment) {
-                Progress::Done(outcome) => return outcome,
+            let progress = machine.step(&self.memory(me, place));
+            match progress {
+                Progress::Done(outcome) => return Ok(outcome),
                 Progress::Continue => {}
                 Progress::Lock(object) => self.acquire(me, place, object).await,
-                Progress::Unlock(object) => self.release(me, place, object),
+                Progress::Unlock(object) => {
+                    if !self.release(me, place, object)
+                        && let Object::Qp(qp) = of
+                    {
+                        self.fenced(me, place, qp, object).await?;
+                    }
+                }
                 Progress::Bell(cq) => self.bell(place, cq),
                 Progress::Alert(object) => self.alert(place, object),
             }

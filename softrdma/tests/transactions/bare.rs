@@ -48,7 +48,9 @@ impl Transport for Bare {
         Ok(if self.recovered.replace(!self.recovered.get()) { Locked::Recovered } else { Locked::Clean })
     }
 
-    fn unlock(&self, _: Object) {}
+    fn unlock(&self, _: Object) -> bool {
+        true
+    }
 
     fn abandon(&self, _: Object) {}
 

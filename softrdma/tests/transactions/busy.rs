@@ -66,8 +66,9 @@ impl Transport for Stubborn {
         }
     }
 
-    fn unlock(&self, object: Object) {
+    fn unlock(&self, object: Object) -> bool {
         assert_eq!(self.locks.borrow_mut().remove(&object), Some(false));
+        true
     }
 
     fn abandon(&self, object: Object) {

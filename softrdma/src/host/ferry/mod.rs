@@ -137,6 +137,8 @@ pub enum Failure {
     /// The target does not serve, or did not begin within the limit. An atomic operation was not carried out and never
     /// will be. A transfer may have moved a beginning of its bytes and moves no more.
     NoAnswer,
+    /// Another process keeps the lock that an atomic operation takes. It was not carried out.
+    Busy,
     /// The target stopped in the middle: an atomic operation may have been carried out, or may still be.
     Unclear,
     /// Another `errno` value.

@@ -257,7 +257,8 @@ impl<'a> Passage<'a> {
             Ending::Done => Ok(()),
             Ending::Fault => Err(Failure::Remote),
             Ending::Refused => Err(Failure::Refused),
-            Ending::Cancelled | Ending::Busy => Err(Failure::NoAnswer),
+            Ending::Cancelled => Err(Failure::NoAnswer),
+            Ending::Busy => Err(Failure::Busy),
             Ending::Errno(e) => Err(Failure::Os(e)),
         }
     }

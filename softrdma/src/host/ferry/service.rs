@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::super::atomics::Operation;
 use super::super::error::{Error, Result};
-use super::super::lock::Lock;
 use super::super::segment::Segment;
 use super::super::thread::{self, Thread};
 use super::mailbox::{
@@ -16,8 +15,9 @@ use super::mailbox::{
 use super::memory::{File, Stop, range};
 use super::{Origin, Piece, Registered, after};
 
-/// How long the lock of the atomic operations is waited for: a living owner has it for microseconds.
-const ATOMICS: Duration = Duration::from_millis(100);
+/// How long the lock of an atomic operation is waited for, which a living owner has for microseconds: others wait for the
+/// service meanwhile.
+const ATOMICS: Duration = Duration::from_millis(20);
 
 /// A running service thread.
 pub(super) struct Service {
@@ -94,13 +94,12 @@ impl Shared {
         }
         let _leave = Leave(&self.segment);
         let Ok(mailboxes) = Mailboxes::at(self.segment.memory(), self.offset) else { return };
-        let Ok(atomics) = self.segment.atomics_lock() else { return };
         let mut active = [const { None }; MAILBOXES];
         for mailbox in &mailboxes.all {
             // What a service before this one left.
             let state = mailbox.state.load(Ordering::Acquire);
             if is_in(state, Phase::Active) {
-                Worker { shared: self, mailbox, atomics }.finish(state, Ending::Cancelled);
+                Worker { shared: self, mailbox }.finish(state, Ending::Cancelled);
             }
         }
         loop {
@@ -108,7 +107,7 @@ impl Shared {
             let stop = self.stop.load(Ordering::Acquire);
             let mut busy = false;
             for (mailbox, active) in mailboxes.all.iter().zip(&mut active) {
-                let worker = Worker { shared: self, mailbox, atomics };
+                let worker = Worker { shared: self, mailbox };
                 if stop {
                     worker.leave(active);
                 } else {
@@ -129,7 +128,6 @@ impl Shared {
 struct Worker<'a> {
     shared: &'a Shared,
     mailbox: &'a Mailbox<'a>,
-    atomics: &'a Lock,
 }
 
 impl Worker<'_> {
@@ -264,7 +262,8 @@ impl Worker<'_> {
         let segment = &self.shared.segment;
         let Ok(word) = segment.memory().u64(self.mailbox.ring) else { return Ending::Errno(libc::EIO) };
         // Taken over from the dead it needs no repair.
-        if self.atomics.lock(segment.owner(), &**segment, ATOMICS).is_none() {
+        let Ok(lock) = segment.atomics_lock(piece.addr) else { return Ending::Errno(libc::EIO) };
+        if lock.lock(segment.owner(), &**segment, ATOMICS).is_none() {
             return Ending::Busy;
         }
         let memory = range(piece.addr, piece.len);
@@ -282,7 +281,7 @@ impl Worker<'_> {
                 Ok(())
             })();
         });
-        self.atomics.unlock(segment.owner());
+        lock.unlock(segment.owner());
         match moved {
             _ if !allowed => Ending::Refused,
             Ok(()) => Ending::Done,

@@ -99,9 +99,9 @@ impl Scratch {
         operation: Operation,
         limit: Duration,
     ) -> std::result::Result<u64, Failure> {
-        let lock = me.atomics_lock().map_err(|e| Failure::Os(e.errno()))?;
+        let lock = me.atomics_lock(addr).map_err(|e| Failure::Os(e.errno()))?;
         // Taken over from the dead it needs no repair.
-        let _ = lock.lock(me.owner(), me, limit).ok_or(Failure::NoAnswer)?;
+        let _ = lock.lock(me.owner(), me, limit).ok_or(Failure::Busy)?;
         let mut value = 0u64;
         let there = [Span { addr, len: 8 }];
         let run = |direction, value: &mut u64| {
@@ -209,6 +209,6 @@ mod tests {
             }
         });
         assert_eq!(cell.load(Ordering::Relaxed), 2000);
-        assert_eq!(me.atomics_lock().unwrap().owner(), None);
+        assert_eq!(me.atomics_lock(at).unwrap().owner(), None);
     }
 }

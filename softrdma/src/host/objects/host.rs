@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::time::{Duration, Instant};
 
 use super::layout::*;
 use super::table::Objects;
@@ -20,6 +20,8 @@ use crate::host::segment::{Peer, Segment};
 struct Known {
     /// Its entry, which stays where it is when the object goes away.
     entry: u64,
+    /// Where its lock was last.
+    body: u64,
     layout: Option<Layout>,
 }
 
@@ -33,8 +35,29 @@ enum Target {
 /// How long a lock is waited for while its owner lives, unless [`Host::with_limit`] says otherwise.
 pub const LOCK_LIMIT: Duration = Duration::from_secs(10);
 
+/// How long a lock is waited for before it is asked whether its holder goes on.
+pub const STUCK: Duration = Duration::from_millis(100);
+
+/// How long a lock of a peer's queue is waited for that a third process has: it is asked for again, and says
+/// nothing of the peer.
+const HELD: Duration = Duration::from_millis(250);
+
 /// Bells of one segment whose descriptors are kept open.
 const ROPES: usize = 32;
+
+/// What the owner of a segment does when a living process keeps the lock of one of its queues for so long:
+/// moves the queue ([`Objects::relocate`]), and tells whether it did.
+type Rescue = dyn Fn(Object, Owner, Duration) -> bool + Send + Sync;
+
+/// See [`Host::on_stuck`].
+#[derive(Clone, Default)]
+struct OnStuck(Arc<OnceLock<Box<Rescue>>>);
+
+impl std::fmt::Debug for OnStuck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OnStuck")
+    }
+}
 
 /// One segment, own or a peer's, as the transactions of the protocol see it.
 ///
@@ -48,6 +71,9 @@ pub struct Host {
     /// By kind and index.
     entries: [RwLock<Vec<Option<Known>>>; 3],
     ropes: Mutex<HashMap<u32, Rope>>,
+    on_stuck: OnStuck,
+    /// Completion queues whose bells were rung for who holds them, by index and lock.
+    told: Mutex<HashMap<u32, Owner>>,
 }
 
 impl Host {
@@ -62,7 +88,27 @@ impl Host {
     }
 
     fn of(me: Arc<Segment>, target: Target) -> Self {
-        Host { limit: LOCK_LIMIT, me, target, entries: Default::default(), ropes: Mutex::default() }
+        Host {
+            limit: LOCK_LIMIT,
+            me,
+            target,
+            entries: Default::default(),
+            ropes: Mutex::default(),
+            on_stuck: OnStuck::default(),
+            told: Mutex::default(),
+        }
+    }
+
+    /// What is done about a queue of the own segment whose lock a living process keeps. To be said once, by who
+    /// can.
+    pub fn on_stuck(&self, act: Box<Rescue>) {
+        let _ = self.on_stuck.0.set(act);
+    }
+
+    /// The own segment once more, for who waits at most so long.
+    #[must_use]
+    pub fn within(&self, limit: Duration) -> Self {
+        Host { limit, on_stuck: self.on_stuck.clone(), ..Self::own(self.me.clone()) }
     }
 
     /// Waits for locks at most this long.
@@ -122,6 +168,7 @@ impl Host {
             // An entry that stands elsewhere than before is a lie.
             Some(Some(known)) => {
                 known.layout = fresh.filter(|layout| layout.entry == known.entry);
+                known.body = known.layout.map_or(known.body, |layout| layout.body);
                 known.layout
             }
             _ => {
@@ -132,7 +179,7 @@ impl Host {
                     entries.try_reserve(more).ok()?;
                     entries.resize(index + 1, None);
                 }
-                entries[index] = Some(Known { entry: layout.entry, layout: fresh });
+                entries[index] = Some(Known { entry: layout.entry, body: layout.body, layout: fresh });
                 fresh
             }
         }
@@ -152,17 +199,97 @@ impl Host {
         self.known(object).or_else(|| self.layout(object))
     }
 
-    /// Where the object's entry is, also after the object went away.
-    pub(super) fn entry(&self, object: Object) -> Option<u64> {
-        Some(self.look(object)?.entry)
+    /// Where the object's lock is, also after the object went away.
+    pub(super) fn body(&self, object: Object) -> Option<u64> {
+        Some(self.look(object)?.body)
     }
 
-    /// The lock of an entry; none for a forked child, which must not sign with its parent's name.
-    fn lock_at(&self, entry: u64) -> Option<&Lock> {
+    /// The lock of a body; none for a forked child, which must not sign with its parent's name.
+    fn lock_at(&self, body: u64) -> Option<&Lock> {
         if !self.me.is_mine() {
             return None;
         }
-        self.memory().u64(entry + LOCK).ok().map(Lock::at)
+        self.memory().u64(body + LOCK).ok().map(Lock::at)
+    }
+
+    /// The process that has the object's lock.
+    pub fn holder(&self, object: Object) -> Option<Owner> {
+        self.layout(object).and_then(|layout| self.lock_at(layout.body)?.owner())
+    }
+
+    /// Takes the lock of an object, waiting as long as its holder lives, but not longer than the limit. The
+    /// owner moves a queue whose holder does not go on; others tell it to.
+    #[inline]
+    pub(super) fn take(
+        &self,
+        object: Object,
+        layout: &Layout,
+        lock: &Lock,
+    ) -> std::result::Result<Acquired, LockError> {
+        match lock.lock(self.me.owner(), &*self.me, self.limit.min(STUCK)) {
+            Some(acquired) => Ok(acquired),
+            None => self.go_on_waiting(object, layout, lock),
+        }
+    }
+
+    #[cold]
+    fn go_on_waiting(
+        &self,
+        object: Object,
+        layout: &Layout,
+        lock: &Lock,
+    ) -> std::result::Result<Acquired, LockError> {
+        let first = self.limit.min(STUCK);
+        let (start, me) = (Instant::now(), self.me.owner());
+        let is_shared = !matches!(object, Object::Qp(_));
+        let most = if let Target::Own = self.target { self.limit } else { self.limit.min(HELD) };
+        loop {
+            let waited = first + start.elapsed();
+            if lock.is_closed() {
+                if !matches!(self.target, Target::Own) || !self.is_current(layout) {
+                    return Err(LockError::Gone);
+                }
+                // Nobody but the owner closes it.
+                lock.reopen();
+            } else {
+                let holder = lock.owner().filter(|holder| is_shared && *holder != me);
+                if let Some(holder) = holder.filter(|_| waited >= STUCK) {
+                    self.tell(object, layout, holder, waited);
+                }
+                let other = holder.is_some_and(|holder| holder != self.owner());
+                if waited >= if other { most } else { self.limit } {
+                    return Err(if other { LockError::Held } else { LockError::Busy });
+                }
+            }
+            let left = self.limit.saturating_sub(waited).min(STUCK);
+            if let Some(acquired) = lock.lock(me, &*self.me, left) {
+                return Ok(acquired);
+            }
+        }
+    }
+
+    /// Sees to it that a queue is moved whose holder does not go on.
+    fn tell(&self, object: Object, layout: &Layout, holder: Owner, waited: Duration) {
+        match &self.target {
+            Target::Own => {
+                if let Some(act) = self.on_stuck.0.get() {
+                    act(object, holder, waited);
+                }
+            }
+            Target::Peer(_) if holder == self.owner() => {}
+            Target::Peer(peer) => {
+                if let Ok(stuck) = peer.stuck() {
+                    stuck.store(1, Ordering::Release);
+                }
+                // It may sleep for this queue's next event. A bell for nothing is one too many for a program
+                // that looks at the descriptor first, so it is rung once for each holder.
+                if let Object::Cq(cq) = object
+                    && self.told.lock().unwrap_or_else(|e| e.into_inner()).insert(cq, holder) != Some(holder)
+                {
+                    self.ring_bell(layout.shape.bell);
+                }
+            }
+        }
     }
 
     /// Whether the entry has still this generation.
@@ -265,27 +392,41 @@ impl Memory for Host {
 impl Transport for Host {
     /// Waits as long as the owner lives, but not longer than the limit.
     fn lock(&self, object: Object) -> std::result::Result<Locked, LockError> {
-        let layout = self.used(object).ok_or(LockError::Gone)?;
-        let lock = self.lock_at(layout.entry).ok_or(LockError::Gone)?;
         let me = self.me.owner();
-        let acquired = lock.lock(me, &*self.me, self.limit).ok_or(LockError::Busy)?;
-        // The object cannot go away from now on: its owner needs the lock for that.
-        if self.is_current(&layout) || self.layout(object).is_some() {
-            Ok(locked(acquired))
-        } else {
-            Err(give_back(lock, me, acquired))
+        let mut layout = self.used(object).ok_or(LockError::Gone)?;
+        loop {
+            let lock = self.lock_at(layout.body).ok_or(LockError::Gone)?;
+            let acquired = self.take(object, &layout, lock);
+            if acquired == Err(LockError::Gone)
+                && let Some(now) = self.layout(object).filter(|now| now.body != layout.body)
+            {
+                layout = now;
+                continue;
+            }
+            let acquired = acquired?;
+            // The object cannot go away from now on: its owner needs the lock for that.
+            if self.is_current(&layout) {
+                return Ok(locked(acquired));
+            }
+            match self.layout(object) {
+                Some(now) if now.body == layout.body => return Ok(locked(acquired)),
+                Some(now) => {
+                    give_back(lock, me, acquired);
+                    layout = now;
+                }
+                None => return Err(give_back(lock, me, acquired)),
+            }
         }
     }
 
     /// Also when the object is gone.
-    fn unlock(&self, object: Object) {
-        if let Some(lock) = self.entry(object).and_then(|entry| self.lock_at(entry)) {
-            lock.unlock(self.me.owner());
-        }
+    fn unlock(&self, object: Object) -> bool {
+        let lock = self.body(object).and_then(|body| self.lock_at(body));
+        lock.is_some_and(|lock| lock.unlock(self.me.owner()))
     }
 
     fn abandon(&self, object: Object) {
-        if let Some(lock) = self.entry(object).and_then(|entry| self.lock_at(entry)) {
+        if let Some(lock) = self.body(object).and_then(|body| self.lock_at(body)) {
             lock.abandon(self.me.owner());
         }
     }

@@ -23,6 +23,7 @@ pub(super) const RING: u64 = 8;
 pub(super) const SHAPE: u64 = 16;
 pub(super) const BELLS: u64 = 24;
 pub(super) const STATE: u64 = 32;
+pub(super) const BODY: u64 = 40;
 pub(super) const LOCK: u64 = 64;
 pub(super) const WORDS: u64 = 72;
 pub(super) const OWNERS: u64 = 128;
@@ -93,6 +94,8 @@ impl Shape {
 pub(super) struct Layout {
     pub(super) generation: u64,
     pub(super) entry: u64,
+    /// Where its lock and its words are.
+    pub(super) body: u64,
     pub(super) ring: u64,
     pub(super) shape: Shape,
 }
@@ -128,6 +131,8 @@ pub(super) fn copy(memory: &Mapping, directory: u64, object: Object) -> Option<L
     let load = |word| memory.u64(entry + word).ok().map(|w| w.load(Ordering::Acquire));
     let generation = load(GENERATION)?;
     let (ring, shape, bells) = (load(RING)?, load(SHAPE)?, load(BELLS)?);
+    let body = Some(load(BODY)?).filter(|body| *body != 0).unwrap_or(entry);
+    memory.words(body, (ENTRY / 8) as usize).ok()?;
     let number = bell_number;
     let shape = Shape {
         capacity: shape as u32,
@@ -137,7 +142,7 @@ pub(super) fn copy(memory: &Mapping, directory: u64, object: Object) -> Option<L
     };
     let words = usize::try_from(shape.words(object)?).ok()?;
     let whole = generation & 1 == 1 && memory.words(ring, words).is_ok();
-    (whole && load(GENERATION)? == generation).then_some(Layout { generation, entry, ring, shape })
+    (whole && load(GENERATION)? == generation).then_some(Layout { generation, entry, body, ring, shape })
 }
 
 /// The address of a word, by a layout. Whoever uses it checks it against the mapping.
@@ -145,20 +150,22 @@ pub(super) fn copy(memory: &Mapping, directory: u64, object: Object) -> Option<L
 pub(super) fn place(layout: &Layout, word: Word) -> u64 {
     let shape = &layout.shape;
     match word {
-        Word::Qp(_, w) if w.is_owners() => layout.entry + OWNERS,
-        Word::Srq(_, w) if w.is_owners() => layout.entry + OWNERS,
-        Word::Cq(_, w) if w.is_owners() => layout.entry + OWNERS,
-        Word::Qp(_, QpWord::State) => layout.entry + STATE,
-        Word::Qp(_, w) => layout.entry + WORDS + 8 * w as u64,
-        Word::Srq(_, w) => layout.entry + WORDS + 8 * w as u64,
-        Word::Cq(_, w) => layout.entry + WORDS + 8 * w as u64,
+        Word::Qp(_, w) if w.is_owners() => layout.body + OWNERS,
+        Word::Srq(_, w) if w.is_owners() => layout.body + OWNERS,
+        Word::Cq(_, w) if w.is_owners() => layout.body + OWNERS,
+        Word::Qp(_, QpWord::State) => layout.body + STATE,
+        // In the place that the owner's word does not use.
+        Word::Qp(_, QpWord::Fence) => layout.body + WORDS + 8 * QpWord::Tail as u64,
+        Word::Qp(_, w) => layout.body + WORDS + 8 * w as u64,
+        Word::Srq(_, w) => layout.body + WORDS + 8 * w as u64,
+        Word::Cq(_, w) => layout.body + WORDS + 8 * w as u64,
         Word::Receive { slot, word, .. } | Word::Entry { slot, word, .. } => {
             layout.ring + 8 * (u64::from(slot) * u64::from(shape.receive_words) + u64::from(word))
         }
         Word::Claimed { word, .. } => {
             layout.ring + 8 * (u64::from(shape.capacity) * u64::from(shape.receive_words) + u64::from(word))
         }
-        Word::Attribute { word, .. } => layout.entry + ATTRIBUTES_AT + 8 * u64::from(word & (ATTRIBUTES - 1)),
+        Word::Attribute { word, .. } => layout.body + ATTRIBUTES_AT + 8 * u64::from(word & (ATTRIBUTES - 1)),
     }
 }
 

@@ -9,13 +9,19 @@
 //! | 2 | capacity, and words of a receive request, or of a completion entry, in the high half |
 //! | 3 | bell of the completion queue, and of asynchronous events in the high half; numbers plus one, 0 for none |
 //! | 4 | state of a queue pair, which is looked at more often than it changes |
+//! | 5 | offset of the body, 0 for the entry itself |
 //! | 8 | lock |
 //! | 9 to 15 | the other shared words that are written behind the lock, each at its number |
 //! | 16 | the word that the owner writes without it, on a cache line of its own |
 //! | 24 to 31 | attributes |
 //!
-//! An entry stays where it is for ever, so a peer that waits for the lock of an object that goes away meets no other use
-//! of the memory. Once it has the lock it looks at the generation, and gives the lock back when the object is gone.
+//! The words from 8 on, and 4, are the body. It is the entry itself until a peer has the lock and does not go
+//! on: then the owner gives a completion queue or shared receive queue [another](Objects::relocate), and that
+//! peer keeps writing where nobody reads.
+//!
+//! An entry stays where it is for ever, and what was a body is never anything else, so a peer that waits for
+//! the lock of an object that goes away meets no other use of the memory. Once it has the lock it looks at the
+//! generation, and gives the lock back when the object is gone.
 //!
 //! A peer copies an entry once, checks it against the segment's size, and then uses its copy until the generation
 //! changes. What it read may be wrong but never leads outside: each access is checked against the mapping again.
@@ -34,7 +40,7 @@ mod table;
 mod tests;
 mod view;
 
-pub use host::{Host, LOCK_LIMIT};
+pub use host::{Host, LOCK_LIMIT, STUCK};
 pub use layout::{MAX_CAPACITY, MAX_NUMBERED, MAX_OBJECTS, Shape};
 pub use table::Objects;
 pub use view::{Held, View};

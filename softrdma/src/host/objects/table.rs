@@ -1,14 +1,16 @@
 //! The owner's side of the tables: objects made, resized and ended.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use super::host::Host;
 use super::layout::*;
-use crate::core::shared::Object;
+use crate::core::fence::{Cut, cut};
+use crate::core::shared::{ATTRIBUTES, CqWord, Memory as _, Object, QpWord, SrqWord, Word, held, slot};
 use crate::host::error::{Error, Result};
-use crate::host::lock::Lock;
+use crate::host::lock::{Liveness, Lock, Owner};
 use crate::host::memory::Memory as Mapping;
 use crate::host::segment::{Block, Segment};
 
@@ -20,7 +22,27 @@ pub(super) const RESTING: usize = 128;
 pub struct Objects {
     segment: Arc<Segment>,
     kinds: [Mutex<Kind>; 3],
+    places: Mutex<Places>,
 }
+
+/// Places that a queue was moved away from.
+#[derive(Debug, Default)]
+struct Places {
+    moved: Vec<Moved>,
+    /// Bodies that nobody writes to any more.
+    free: Vec<u64>,
+}
+
+/// Where a holder that was fenced off may still write.
+#[derive(Debug)]
+struct Moved {
+    holder: Owner,
+    body: u64,
+    ring: Option<Block>,
+}
+
+/// Places that may wait for their holders: each is one more process that was stopped with a lock.
+const MOVED: usize = 256;
 
 #[derive(Debug, Default)]
 struct Kind {
@@ -29,8 +51,20 @@ struct Kind {
     chunks: Vec<u64>,
     /// Per index the last generation and, as long as it is not given back, its ring.
     entries: Vec<(u64, Option<Block>)>,
+    /// Bodies that are not the entry itself.
+    bodies: HashMap<u32, u64>,
     /// Indices to use again, the longest unused first.
     free: VecDeque<u32>,
+}
+
+impl Kind {
+    fn entry(&self, index: u32) -> Option<u64> {
+        Some(self.chunks.get((index / CHUNK) as usize)? + ENTRY * u64::from(index % CHUNK))
+    }
+
+    fn body(&self, index: u32) -> Option<u64> {
+        self.bodies.get(&index).copied().or_else(|| self.entry(index))
+    }
 }
 
 impl Objects {
@@ -45,7 +79,7 @@ impl Objects {
             Ok(Mutex::new(Kind { directory, ..Kind::default() }))
         };
         let kinds = [make(Self::ROOTS[0])?, make(Self::ROOTS[1])?, make(Self::ROOTS[2])?];
-        Ok(Objects { segment, kinds })
+        Ok(Objects { segment, kinds, places: Mutex::default() })
     }
 
     fn kind(&self, which: usize) -> MutexGuard<'_, Kind> {
@@ -73,10 +107,12 @@ impl Objects {
             self.segment.memory().u64(entry + word)?.store(value, Ordering::Release);
             Ok(())
         };
-        store(STATE, 0)?;
-        for word in 0..(ENTRY - WORDS) / 8 {
-            store(WORDS + 8 * word, 0)?;
+        let body = table.bodies.get(&index).copied();
+        let at = body.unwrap_or(entry);
+        for word in [STATE].into_iter().chain((WORDS..ENTRY).step_by(8)) {
+            self.segment.memory().u64(at + word)?.store(0, Ordering::Release);
         }
+        store(BODY, body.unwrap_or(0))?;
         store(RING, ring.offset)?;
         store(SHAPE, u64::from(shape.capacity) | u64::from(shape.receive_words) << 32)?;
         store(BELLS, bell_word(&shape))?;
@@ -142,6 +178,168 @@ impl Objects {
         word(GENERATION)?.store(slot.0, Ordering::Release);
         self.segment.free(before);
         Ok(())
+    }
+
+    /// Moves a completion queue or shared receive queue away from a living holder of its lock that does not go
+    /// on ([`cut`]). `host` is this segment; `count` what the owner alone knows: entries taken, or requests
+    /// posted. Whether it was moved: not when the holder has let go, or does what nobody could finish for it.
+    /// The owner does nothing else with the queue meanwhile, and looks afterwards where it is.
+    ///
+    /// Errors: [`Error::NoMemory`]; [`Error::OutOfBounds`] when there is no such queue, [`Error::Forked`].
+    /// Nothing has changed then.
+    pub fn relocate(&self, host: &Host, object: Object, holder: Owner, count: u32) -> Result<bool> {
+        if !self.segment.is_mine() {
+            return Err(Error::Forked);
+        }
+        self.settle_moved();
+        let old = host.layout(object).ok_or(Error::OutOfBounds)?;
+        if matches!(object, Object::Qp(_)) || cut(host, object, &self.held_by(holder)).is_none() {
+            return Ok(false);
+        }
+        let (which, index) = kind(object);
+        let mut table = self.kind(which);
+        let slot = table.entries.get(index as usize).copied().filter(|slot| slot.0 == old.generation);
+        let (memory, before) = (self.segment.memory(), slot.and_then(|s| s.1).ok_or(Error::OutOfBounds)?);
+        let body = match self.places().free.pop() {
+            Some(body) => body,
+            None => self.segment.alloc(ENTRY, 128)?.offset,
+        };
+        // Who goes on reads what was posted and writes nothing there.
+        let ring = if let Object::Cq(_) = object { Some(self.segment.alloc(before.len, 64)) } else { None };
+        let taken = |ring: &Option<Block>| -> Result<bool> {
+            Ok(self.places().moved.len() < MOVED
+                && ring.is_none_or(|ring| memory.words(ring.offset, (ring.len / 8) as usize).is_ok())
+                && Lock::at(memory.u64(old.body + LOCK)?).take_from(holder, self.segment.owner()))
+        };
+        let ring = ring.transpose();
+        if !ring.as_ref().is_ok_and(|ring| taken(ring) == Ok(true)) {
+            self.places().free.push(body);
+            ring.map(|ring| ring.into_iter().for_each(|ring| self.segment.free(ring)))?;
+            return Ok(false);
+        }
+        let ring = ring?;
+        let now = Layout { body, ring: ring.map_or(old.ring, |ring| ring.offset), ..old };
+        let whole = cut(host, object, &self.held_by(holder));
+        self.furnish(host, object, [&old, &now], count, whole.as_ref())?;
+        // Between two generations there is no such object for whoever looks without the lock.
+        let word = |at: u64| memory.u64(old.entry + at);
+        word(GENERATION)?.store(old.generation + 1, Ordering::Release);
+        word(RING)?.store(now.ring, Ordering::Release);
+        word(BODY)?.store(body, Ordering::Release);
+        table.entries[index as usize] = (old.generation + 2, ring.or(Some(before)));
+        table.bodies.insert(index, body);
+        word(GENERATION)?.store(old.generation + 2, Ordering::Release);
+        drop(table);
+        self.places().moved.push(Moved { holder, body: old.body, ring: ring.map(|_| before) });
+        Lock::at(memory.u64(old.body + LOCK)?).close();
+        Ok(true)
+    }
+
+    /// Fills the new place of a queue, and tells queue pairs what they have done. Without a [`Cut`] it is as a
+    /// holder leaves it that died: whoever locks it first repairs it.
+    fn furnish(
+        &self,
+        host: &Host,
+        object: Object,
+        [old, now]: [&Layout; 2],
+        count: u32,
+        whole: Option<&Cut>,
+    ) -> Result<()> {
+        let memory = self.segment.memory();
+        let load = |word: Word| memory.u64(place(old, word)).map_or(0, |word| word.load(Ordering::Acquire));
+        let put = |word: Word, value: u64| -> Result<()> {
+            memory.u64(place(now, word))?.store(value, Ordering::Release);
+            Ok(())
+        };
+        let words: Vec<Word> = match object {
+            Object::Cq(cq) => [CqWord::Journal, CqWord::Tail, CqWord::Armed, CqWord::Events, CqWord::Seen]
+                .map(|word| Word::Cq(cq, word))
+                .to_vec(),
+            Object::Srq(srq) => {
+                [SrqWord::Journal, SrqWord::Head, SrqWord::Limit, SrqWord::Events, SrqWord::Seen]
+                    .map(|word| Word::Srq(srq, word))
+                    .to_vec()
+            }
+            Object::Qp(_) => Vec::new(),
+        };
+        for (place, word) in words.iter().enumerate() {
+            put(*word, whole.map_or_else(|| load(*word), |cut| cut.words[place]))?;
+        }
+        for word in 0..ATTRIBUTES {
+            let word = Word::Attribute { object, word };
+            put(word, load(word))?;
+        }
+        let mut is_whole = whole.is_some();
+        match object {
+            Object::Cq(cq) => {
+                put(Word::Cq(cq, CqWord::Head), u64::from(count))?;
+                let capacity = old.shape.capacity;
+                let tail = whole.map(|cut| cut.words[1]);
+                // What is not counted was published afterwards, and by nobody.
+                let entries =
+                    tail.map_or(capacity, |tail| held(u64::from(count), tail, capacity).unwrap_or(0));
+                for slot in 0..capacity {
+                    put(Word::Entry { cq, slot, word: 0 }, u64::from(slot.wrapping_sub(capacity)))?;
+                }
+                for count in (0..entries).map(|n| count.wrapping_add(n)) {
+                    let slot = slot(count, capacity);
+                    for word in (0..old.shape.receive_words).rev() {
+                        let word = Word::Entry { cq, slot, word };
+                        put(word, load(word))?;
+                    }
+                }
+            }
+            Object::Srq(srq) => {
+                put(Word::Srq(srq, SrqWord::Tail), u64::from(count))?;
+                // A claim that happened is not followed by everything yet.
+                is_whole &= whole.is_some_and(|cut| cut.words[0] == 0);
+            }
+            Object::Qp(_) => {}
+        }
+        for (qp, fence) in whole.iter().flat_map(|cut| &cut.fences) {
+            host.store(Word::Qp(*qp, QpWord::Fence), fence.pack());
+        }
+        let lock = memory.u64(now.body + LOCK)?;
+        lock.store(0, Ordering::Release);
+        if !is_whole {
+            let (lock, me) = (Lock::at(lock), self.segment.owner());
+            let _ = lock.try_lock(me) && lock.abandon(me);
+        }
+        Ok(())
+    }
+
+    /// The queue pairs whose locks a process has.
+    fn held_by(&self, holder: Owner) -> Vec<u32> {
+        let table = self.kind(kind(Object::Qp(0)).0);
+        let has = |index: &u32| {
+            let exists = table.entries.get(*index as usize).is_some_and(|entry| entry.0 & 1 == 1);
+            let body = table.body(*index).filter(|_| exists);
+            let lock = body.and_then(|body| self.segment.memory().u64(body + LOCK).ok()).map(Lock::at);
+            lock.is_some_and(|lock| lock.owner() == Some(holder))
+        };
+        (0..table.entries.len() as u32).filter(has).collect()
+    }
+
+    /// Gives back places whose holders went on or died.
+    pub fn settle_moved(&self) {
+        if !self.segment.is_mine() {
+            return;
+        }
+        let mut places = self.places();
+        let Places { moved, free } = &mut *places;
+        moved.retain(|place| {
+            let lock = self.segment.memory().u64(place.body + LOCK).map(Lock::at);
+            let is_over = lock.is_ok_and(Lock::was_left) || !self.segment.lives(place.holder);
+            if is_over {
+                free.push(place.body);
+                place.ring.into_iter().for_each(|ring| self.segment.free(ring));
+            }
+            !is_over
+        });
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Changes the bell of asynchronous events. Who holds the object's lock meanwhile may still ring the one before.
@@ -215,9 +413,8 @@ impl Objects {
             return Err(Error::Forked);
         }
         let (which, index) = kind(object);
-        let chunk = self.kind(which).chunks.get((index / CHUNK) as usize).copied();
-        let entry = chunk.ok_or(Error::OutOfBounds)? + ENTRY * u64::from(index % CHUNK);
-        let lock = Lock::at(self.segment.memory().u64(entry + LOCK)?);
+        let body = self.kind(which).body(index).ok_or(Error::OutOfBounds)?;
+        let lock = Lock::at(self.segment.memory().u64(body + LOCK)?);
         let me = self.segment.owner();
         // What was left half done went with the object.
         if lock.lock(me, &*self.segment, Duration::ZERO).is_none() {

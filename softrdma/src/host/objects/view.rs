@@ -4,11 +4,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::host::{Host, give_back, locked, put};
 use super::layout::*;
+use crate::core::fence::Resolve;
 use crate::core::repair::Repair;
-use crate::core::shared::{Memory, Object, Word};
-use crate::core::transport::{LockError, Locked, Transport, run};
-use crate::host::lock::Lock;
+use crate::core::shared::{
+    Claim, CqJournal, CqWord, Fence, Memory, Object, QpJournal, QpWord, SrqJournal, SrqWord, Word,
+};
+use crate::core::transport::{LockError, Locked, Machine, Operation, Transport};
+use crate::host::lock::{Acquired, Lock};
 use crate::host::memory::Memory as Mapping;
+
+/// How often queues are looked up that were moved or resized just then.
+const TRIES: u32 = 3;
 
 /// Where the objects of an operation are: a queue pair, a shared receive queue and a completion queue of one segment,
 /// looked up once. They may go away: a lock of one that did is not had.
@@ -102,13 +108,63 @@ impl View<'_> {
         offset.and_then(|offset| self.memory.words(offset, count).ok()).unwrap_or(&[])
     }
 
-    fn entry(&self, object: Object) -> Option<u64> {
-        self.held.get(object).map(|layout| layout.entry).or_else(|| self.host.entry(object))
+    fn body(&self, object: Object) -> Option<u64> {
+        self.held.get(object).map(|layout| layout.body).or_else(|| self.host.body(object))
     }
 
     #[inline]
-    fn lock_of(&self, entry: u64) -> Option<&Lock> {
-        self.mine.then(|| self.memory.u64(entry + LOCK).ok().map(Lock::at))?
+    fn lock_of(&self, body: u64) -> Option<&Lock> {
+        self.mine.then(|| self.memory.u64(body + LOCK).ok().map(Lock::at))?
+    }
+
+    /// Runs a machine for `object`, whose lock the caller holds here, on the queues as they are now; once more
+    /// when one of them was moved just then.
+    #[cold]
+    fn anew<M: Machine>(
+        &self,
+        object: Object,
+        of: Option<Object>,
+        others: impl Fn() -> [Option<Object>; 3],
+        machine: impl Fn() -> M,
+    ) -> std::result::Result<M::Outcome, LockError> {
+        let mut tries = 0;
+        loop {
+            let mut held = self.host.find(others());
+            if let Some(layout) = self.held.get(object) {
+                held.set(object, Some(*layout));
+            }
+            let view = self.host.with(&held);
+            let mut operation =
+                of.map_or_else(|| Operation::new(&view), |of| Operation::on_behalf(&view, of));
+            match operation.run(machine()) {
+                Err(LockError::Gone) if tries < TRIES => tries += 1,
+                done => return done,
+            }
+        }
+    }
+
+    /// The objects that repairing this one visits.
+    fn visited(&self, object: Object) -> [Option<Object>; 3] {
+        let qp = |qp: Option<u32>| qp.map(Object::Qp);
+        match object {
+            Object::Qp(index) => {
+                let claim = Claim::unpack(self.load(Word::Qp(index, QpWord::Claim)));
+                let journal = QpJournal::unpack(self.load(Word::Qp(index, QpWord::Journal)));
+                [
+                    None,
+                    claim.map(|claim| Object::Srq(claim.srq)),
+                    journal.map(|journal| Object::Cq(journal.cq)),
+                ]
+            }
+            Object::Srq(index) => {
+                let journal = SrqJournal::unpack(self.load(Word::Srq(index, SrqWord::Journal)));
+                [qp(journal.map(|journal| journal.qp)), None, None]
+            }
+            Object::Cq(index) => {
+                let journal = CqJournal::unpack(self.load(Word::Cq(index, CqWord::Journal)));
+                [qp(journal.map(|journal| journal.qp)), None, None]
+            }
+        }
     }
 
     /// Whether the object is there, and still the one whose layout is at hand.
@@ -116,6 +172,13 @@ impl View<'_> {
     fn is_there(&self, object: Object) -> bool {
         let held = self.held.get(object).map(|held| held.generation);
         self.host.layout(object).is_some_and(|now| held.is_none_or(|held| held == now.generation))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait(&self, object: Object, lock: &Lock) -> std::result::Result<Acquired, LockError> {
+        let layout = self.used(object, |layout| *layout).ok_or(LockError::Gone)?;
+        self.host.take(object, &layout, lock)
     }
 
     #[inline]
@@ -178,24 +241,23 @@ impl Transport for View<'_> {
     /// Waits as long as the owner lives, but not longer than the limit.
     #[inline]
     fn lock(&self, object: Object) -> std::result::Result<Locked, LockError> {
-        let entry = self.used(object, |layout| layout.entry).ok_or(LockError::Gone)?;
-        let lock = self.lock_of(entry).ok_or(LockError::Gone)?;
-        let (me, host) = (self.host.me.owner(), self.host);
-        let acquired = lock.lock(me, &*host.me, host.limit).ok_or(LockError::Busy)?;
+        let me = self.host.me.owner();
+        let body = self.used(object, |layout| layout.body).ok_or(LockError::Gone)?;
+        let lock = self.lock_of(body).ok_or(LockError::Gone)?;
+        let acquired = if lock.try_lock(me) { Acquired::Clean } else { self.wait(object, lock)? };
         // The object cannot go away from now on: its owner needs the lock for that.
         if self.is_as_held(object) { Ok(locked(acquired)) } else { Err(give_back(lock, me, acquired)) }
     }
 
     /// Also when the object is gone.
     #[inline]
-    fn unlock(&self, object: Object) {
-        if let Some(lock) = self.entry(object).and_then(|entry| self.lock_of(entry)) {
-            lock.unlock(self.host.me.owner());
-        }
+    fn unlock(&self, object: Object) -> bool {
+        let lock = self.body(object).and_then(|body| self.lock_of(body));
+        lock.is_some_and(|lock| lock.unlock(self.host.me.owner()))
     }
 
     fn abandon(&self, object: Object) {
-        if let Some(lock) = self.entry(object).and_then(|entry| self.lock_of(entry)) {
+        if let Some(lock) = self.body(object).and_then(|body| self.lock_of(body)) {
             lock.abandon(self.host.me.owner());
         }
     }
@@ -203,7 +265,23 @@ impl Transport for View<'_> {
     /// By the queues as they are now: those at hand may have been resized.
     #[cold]
     fn repair(&self, object: Object) -> std::result::Result<(), LockError> {
-        run(self.host, Repair::new(object))
+        self.anew(object, Some(object), || self.visited(object), || Repair::new(object))
+    }
+
+    /// The queue is looked for where it is now.
+    #[cold]
+    fn resolve(&self, qp: u32, object: Object) -> std::result::Result<Option<Fence>, LockError> {
+        let places = || match object {
+            Object::Cq(_) => [None, None, Some(object)],
+            other => [None, Some(other), None],
+        };
+        // When that lock is taken away too, what was found is so nevertheless.
+        let found = self.anew(Object::Qp(qp), None, places, || Resolve::new(qp, object));
+        if let Some(lock) = self.body(object).and_then(|body| self.lock_of(body)) {
+            // Nothing of this process writes there any more.
+            lock.leave();
+        }
+        found
     }
 
     fn bell(&self, cq: u32) -> bool {
