@@ -63,7 +63,7 @@ struct Look {
     /// Counts of the entries from the tail on.
     entries: Vec<u32>,
     /// Journals and claims of the queue pairs.
-    journals: Vec<[u64; 2]>,
+    journals: Vec<[u64; 3]>,
 }
 
 fn look(memory: &impl Memory, queue: Object, held: &[u32]) -> Look {
@@ -84,7 +84,9 @@ fn look(memory: &impl Memory, queue: Object, held: &[u32]) -> Look {
             entries.push(memory.load(Word::Entry { cq, slot, word: 0 }) as u32);
         }
     }
-    let of = |qp: &u32| [QpWord::Journal, QpWord::Claim].map(|word| memory.load(Word::Qp(*qp, word)));
+    let of = |qp: &u32| {
+        [QpWord::Journal, QpWord::Claim, QpWord::Fence].map(|word| memory.load(Word::Qp(*qp, word)))
+    };
     Look { words, entries, journals: held.iter().map(of).collect() }
 }
 
@@ -94,11 +96,13 @@ fn judge(memory: &impl Memory, queue: Object, held: &[u32], look: &Look) -> Opti
     let mut by = held.iter().copied().zip(&look.journals);
     match queue {
         Object::Cq(cq) => {
-            let delivery = |journals: &[u64; 2]| {
+            let delivery = |journals: &[u64; 3]| {
                 QpJournal::unpack(journals[0]).filter(|delivery| delivery.cq == cq && !delivery.published)
             };
             let Some(journal) = CqJournal::unpack(journal) else {
                 cut.fences = by
+                    // One that has yet to look at an earlier fence: that is what is so.
+                    .filter(|(_, journals)| journals[2] == 0)
                     .filter_map(|(qp, journals)| Some((qp, Fence::Delivery(delivery(journals)?))))
                     .collect();
                 return Some(cut);
@@ -128,7 +132,7 @@ fn judge(memory: &impl Memory, queue: Object, held: &[u32], look: &Look) -> Opti
         Object::Srq(srq) => {
             let Some(journal) = SrqJournal::unpack(journal) else {
                 // None of them has got anything from here.
-                let asks = |journals: &[u64; 2]| journals[1] == Claim::asking(srq);
+                let asks = |journals: &[u64; 3]| journals[1] == Claim::asking(srq) && journals[2] == 0;
                 let fence = Fence::Claim { srq, held: false };
                 cut.fences = by.filter(|(_, journals)| asks(journals)).map(|(qp, _)| (qp, fence)).collect();
                 return Some(cut);
