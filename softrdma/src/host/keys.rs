@@ -476,8 +476,7 @@ impl Keys {
         }
         for pin in self.segment.memory().words(self.table, 2 * PINS)?.chunks_exact(2) {
             let mut asked = start;
-            loop {
-                let Some(owner) = in_use(pin, key) else { break };
+            while let Some(owner) = in_use(pin, key) {
                 if asked.elapsed() >= PATIENCE {
                     if Owner::from_word(owner).is_none_or(|o| !liveness.lives(o)) {
                         let _ = pin[0].compare_exchange(owner, 0, Ordering::Relaxed, Ordering::Relaxed);
