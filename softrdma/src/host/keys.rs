@@ -604,10 +604,9 @@ impl Keys {
         fence(Ordering::SeqCst);
         for pin in self.segment.memory().words(self.table, 2 * PINS)?.chunks_exact(2) {
             let mut asked = start;
-            loop {
-                // Own threads count elsewhere, so a pin with the own name is not theirs.
-                let foreign = in_use(pin, key).filter(|owner| *owner != self.segment.owner().word());
-                let Some(owner) = foreign else { break };
+            // Own threads count elsewhere, so a pin with the own name is not theirs.
+            let foreign = || in_use(pin, key).filter(|owner| *owner != self.segment.owner().word());
+            while let Some(owner) = foreign() {
                 if asked.elapsed() >= PATIENCE {
                     if Owner::from_word(owner).is_none_or(|o| !liveness.lives(o)) {
                         let _ = pin[0].compare_exchange(owner, 0, Ordering::Relaxed, Ordering::Relaxed);

@@ -214,7 +214,7 @@ fn fuzz_jobs() {
         put(mailbox + 192, posted.emptied.into());
         put(mailbox + 64, number << 8 | 1);
         ring(number as u32);
-        if number % 16 == 0 {
+        if number.is_multiple_of(16) {
             // The lies stop: who is honest is served soon.
             file.write_all_at(&vec![0; WORDS as usize * 8], block).unwrap();
             ring(number as u32 + 1);
