@@ -13,14 +13,15 @@
 //! is left. The last of the [`BLOCKS`] blocks are kept for verbs that make nothing, so that destroying
 //! succeeds. Threads without a block (posting, polling, the device's own threads) share one.
 //!
-//! Calls that find no block, because more calls than that run at once or all blocks are in use since memory
-//! ended before, go on without one, if there is memory just then.
+//! A verb that makes something and finds all blocks in use, because more calls than that run at once or
+//! because memory ended before, gets a block of the C library's for as long as something in it is used. Only
+//! with very many at once it goes on without one, if there is memory just then.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
 use core::hint;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::alloc::System;
 
 use crate::errno::{Errno, Result};
@@ -31,6 +32,12 @@ const BLOCKS: usize = 16;
 const FOR_OTHERS: usize = 2;
 /// The block of threads that have none.
 const SHARED: usize = BLOCKS;
+/// The first of the blocks that are the C library's memory.
+const FIRST_EXTRA: usize = BLOCKS + 1;
+/// How many of those there can be.
+const EXTRA: usize = 16;
+/// All blocks.
+const PLACES: usize = FIRST_EXTRA + EXTRA;
 /// Bytes of a block.
 const SIZE: usize = 32 << 10;
 /// Bytes of a block that are enough for a call.
@@ -48,19 +55,23 @@ const FREE: usize = 0;
 const LEFT: usize = 1;
 
 #[repr(C, align(128))]
-struct Memory(UnsafeCell<[[u8; SIZE]; BLOCKS + 1]>);
+struct Memory(UnsafeCell<[[u8; SIZE]; FIRST_EXTRA]>);
 
 // SAFETY: each byte is given out to one user at a time, by the words below.
 unsafe impl Sync for Memory {}
 
 /// Not a page of it is touched while there is memory.
-static MEMORY: Memory = Memory(UnsafeCell::new([[0; SIZE]; BLOCKS + 1]));
+static MEMORY: Memory = Memory(UnsafeCell::new([[0; SIZE]; FIRST_EXTRA]));
 /// Which thread's call has the block, by its `pthread_t`; not a thread-local, whose first use may allocate.
-static OWNERS: [AtomicUsize; BLOCKS] = [const { AtomicUsize::new(FREE) }; BLOCKS];
+static OWNERS: [AtomicUsize; PLACES] = [const { AtomicUsize::new(FREE) }; PLACES];
 /// How many bytes of the block were given out; only its owner changes it.
-static USED: [AtomicUsize; BLOCKS + 1] = [const { AtomicUsize::new(0) }; BLOCKS + 1];
+static USED: [AtomicUsize; PLACES] = [const { AtomicUsize::new(0) }; PLACES];
 /// How many allocations in it are not freed. Only the owner adds, everybody takes away.
-static LIVE: [AtomicU32; BLOCKS + 1] = [const { AtomicU32::new(0) }; BLOCKS + 1];
+static LIVE: [AtomicU32; PLACES] = [const { AtomicU32::new(0) }; PLACES];
+/// Where the C library's blocks are; null where there is none.
+static EXTRAS: [AtomicPtr<u8>; EXTRA] = [const { AtomicPtr::new(null_mut()) }; EXTRA];
+/// How many of them there are.
+static EXTRAS_IN_USE: AtomicUsize = AtomicUsize::new(0);
 /// Guards the shared block.
 static GATE: AtomicBool = AtomicBool::new(false);
 
@@ -95,18 +106,33 @@ pub fn begin(makes: bool) -> Result<Ticket> {
             drop(Ticket(Some(place)));
         }
     }
-    if makes && !there_is_memory() { Err(Errno::ENOMEM.also_set()) } else { Ok(Ticket(None)) }
+    if !makes {
+        return Ok(Ticket(None));
+    }
+    let (place, memory) = extra(me);
+    if memory { Ok(Ticket(place)) } else { Err(Errno::ENOMEM.also_set()) }
 }
 
-/// Whether the C library has as much as a block.
+/// A block of the C library's, and whether that had the memory for it; no block also when there are too many.
 #[cold]
-fn there_is_memory() -> bool {
-    // SAFETY: a block that nobody but this function knows, freed here.
-    unsafe {
-        let probe = libc::malloc(SIZE);
-        libc::free(probe);
-        !probe.is_null()
+fn extra(me: usize) -> (Option<usize>, bool) {
+    // SAFETY: the alignment is a power of two of which the size is a multiple.
+    let memory = unsafe { libc::aligned_alloc(STRICTEST, SIZE) }.cast::<u8>();
+    if memory.is_null() {
+        return (None, false);
     }
+    for (index, start) in EXTRAS.iter().enumerate() {
+        let place = FIRST_EXTRA + index;
+        if OWNERS[place].compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            USED[place].store(0, Ordering::Relaxed);
+            start.store(memory, Ordering::Relaxed);
+            EXTRAS_IN_USE.fetch_add(1, Ordering::Relaxed);
+            return (Some(place), true);
+        }
+    }
+    // SAFETY: allocated above, and nobody else knows it.
+    unsafe { libc::free(memory.cast()) };
+    (None, true)
 }
 
 impl Drop for Ticket {
@@ -119,20 +145,49 @@ impl Drop for Ticket {
 
 /// Frees a block that was left, when nothing in it is used.
 fn give_up(place: usize) {
-    if LIVE[place].load(Ordering::SeqCst) == 0 {
+    if LIVE[place].load(Ordering::SeqCst) != 0 {
+        return;
+    }
+    let Some(start) = place.checked_sub(FIRST_EXTRA).map(|index| &EXTRAS[index]) else {
         let _ = OWNERS[place].compare_exchange(LEFT, FREE, Ordering::SeqCst, Ordering::Relaxed);
+        return;
+    };
+    // Nobody but who takes it from LEFT, once, frees it; in between nobody can get it.
+    let me = this_thread();
+    if OWNERS[place].compare_exchange(LEFT, me, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+        let memory = start.swap(null_mut(), Ordering::Relaxed);
+        EXTRAS_IN_USE.fetch_sub(1, Ordering::Relaxed);
+        OWNERS[place].store(FREE, Ordering::Release);
+        // SAFETY: the C library's, by `extra`, and nothing in it is used or can be given out any more.
+        unsafe { libc::free(memory.cast()) };
     }
 }
 
 fn start_of(place: usize) -> *mut u8 {
-    MEMORY.0.get().cast::<u8>().wrapping_add(place * SIZE)
+    match place.checked_sub(FIRST_EXTRA) {
+        Some(index) => EXTRAS[index].load(Ordering::Relaxed),
+        None => MEMORY.0.get().cast::<u8>().wrapping_add(place * SIZE),
+    }
 }
 
-/// The block that memory belongs to; None for the C library's.
+/// The block that memory belongs to; None for what the C library gave out itself.
 #[inline(always)]
 fn block_of(memory: *mut u8) -> Option<usize> {
     let offset = (memory as usize).wrapping_sub(MEMORY.0.get() as usize);
-    (offset < (BLOCKS + 1) * SIZE).then_some(offset / SIZE)
+    if offset < FIRST_EXTRA * SIZE {
+        return Some(offset / SIZE);
+    }
+    // Whoever has memory of such a block learned of it after it was counted.
+    if EXTRAS_IN_USE.load(Ordering::Relaxed) == 0 { None } else { extra_of(memory) }
+}
+
+#[cold]
+fn extra_of(memory: *mut u8) -> Option<usize> {
+    let within = |start: &AtomicPtr<u8>| {
+        let start = start.load(Ordering::Relaxed);
+        !start.is_null() && (memory as usize).wrapping_sub(start as usize) < SIZE
+    };
+    EXTRAS.iter().position(within).map(|index| FIRST_EXTRA + index)
 }
 
 /// Memory from this call's block, or from the shared one.
@@ -281,6 +336,34 @@ mod tests {
             s.spawn(move || free(place, second as *mut u8, 100));
         });
         assert_ne!(OWNERS[place].load(Ordering::Relaxed), LEFT);
+    }
+
+    #[test]
+    fn who_finds_all_blocks_in_use_gets_one_for_as_long_as_it_is_used() {
+        let (taken, done) = (std::sync::Barrier::new(BLOCKS + 1), std::sync::Barrier::new(BLOCKS + 1));
+        std::thread::scope(|s| {
+            for _ in 0..BLOCKS {
+                s.spawn(|| {
+                    let ticket = begin(true).unwrap();
+                    taken.wait();
+                    done.wait();
+                    drop(ticket);
+                });
+            }
+            taken.wait();
+            let ticket = begin(true).unwrap();
+            let place = ticket.0.filter(|place| *place >= FIRST_EXTRA).expect("all others are in use");
+            let memory = allocate(Layout::from_size_align(100, 8).unwrap());
+            assert_eq!(block_of(memory), Some(place));
+            drop(ticket);
+            assert_eq!((OWNERS[place].load(Ordering::Relaxed), block_of(memory)), (LEFT, Some(place)));
+            free(place, memory, 100);
+            // Another test may have it at once, and leave it.
+            while OWNERS[place].load(Ordering::Relaxed) == LEFT {
+                std::thread::yield_now();
+            }
+            done.wait();
+        });
     }
 
     #[test]
