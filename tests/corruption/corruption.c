@@ -586,13 +586,17 @@ static void pin_key(int fd)
 	put(fd, pin, who);
 }
 
-/* The lock is the ninth word of an entry of 256 bytes in the tables of queues (softrdma/src/host/objects/layout.rs). */
+/*
+ * The lock is the ninth word of an entry of 256 bytes in the tables of queues, or of the body that its sixth word leads to
+ * (softrdma/src/host/objects/layout.rs).
+ */
 static void hold_lock(int fd)
 {
 	uint64_t chunk = word_at(fd, word_at(fd, 128 + 8 * rnd(3))), entry = chunk + 256 * rnd(16), who = peers_signature();
+	uint64_t body = word_at(fd, entry + 40);
 
 	if (chunk && who && word_at(fd, entry))
-		put(fd, entry + 64, who);
+		put(fd, (body ? body : entry) + 64, who);
 }
 
 /* Leaves a key that is in use valid, and moves, widens or opens the memory behind it. */
