@@ -143,7 +143,13 @@ static void pvrdma_answer(struct request *request)
 	}
 }
 
-static const struct driver pvrdma = {.provider = "vmw_pvrdma", .answer = pvrdma_answer};
+static void pvrdma_forget(uint32_t command, uint8_t *in, size_t size)
+{
+	if (command == IB_USER_VERBS_CMD_CREATE_CQ && size >= sizeof(struct pvrdma_create_cq))
+		memset(&((struct pvrdma_create_cq *)in)->reserved, 0, 4); /* as the plugin's stack left it */
+}
+
+static const struct driver pvrdma = {.provider = "vmw_pvrdma", .answer = pvrdma_answer, .forget = pvrdma_forget};
 
 /* hfi1 and qib share the software queues of rdmavt: an answer is the offset at which the queue can be mapped. */
 static void rvt_answer(struct request *request)

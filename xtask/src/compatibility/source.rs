@@ -275,7 +275,7 @@ fn collect(folder: &Path, files: &mut Vec<std::path::PathBuf>) -> Result<(), Str
         let path = entry.map_err(|error| format!("{}: {error}", folder.display()))?.path();
         if path.is_dir() {
             collect(&path, files)?;
-        } else {
+        } else if path.extension().is_some_and(|kind| kind == "c" || kind == "rs") {
             files.push(path);
         }
     }
