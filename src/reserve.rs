@@ -149,17 +149,24 @@ fn give_up(place: usize) {
         return;
     }
     let Some(start) = place.checked_sub(FIRST_EXTRA).map(|index| &EXTRAS[index]) else {
-        let _ = OWNERS[place].compare_exchange(LEFT, FREE, Ordering::SeqCst, Ordering::Relaxed);
+        let _ = OWNERS[place].compare_exchange(LEFT, FREE, Ordering::SeqCst, Ordering::SeqCst);
         return;
     };
-    // Nobody but who takes it from LEFT, once, frees it; in between nobody can get it.
+    // Only who takes it from LEFT frees it, and looks again first: since the look above another call may have had
+    // the place, and left it with memory in use.
     let me = this_thread();
-    if OWNERS[place].compare_exchange(LEFT, me, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
-        let memory = start.swap(null_mut(), Ordering::Relaxed);
-        EXTRAS_IN_USE.fetch_sub(1, Ordering::Relaxed);
-        OWNERS[place].store(FREE, Ordering::Release);
-        // SAFETY: the C library's, by `extra`, and nothing in it is used or can be given out any more.
-        unsafe { libc::free(memory.cast()) };
+    while LIVE[place].load(Ordering::SeqCst) == 0
+        && OWNERS[place].compare_exchange(LEFT, me, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    {
+        if LIVE[place].load(Ordering::SeqCst) == 0 {
+            let memory = start.swap(null_mut(), Ordering::Relaxed);
+            EXTRAS_IN_USE.fetch_sub(1, Ordering::Relaxed);
+            OWNERS[place].store(FREE, Ordering::Release);
+            // SAFETY: the C library's, by `extra`, and nothing in it is used or can be given out any more.
+            unsafe { libc::free(memory.cast()) };
+            return;
+        }
+        OWNERS[place].store(LEFT, Ordering::SeqCst);
     }
 }
 

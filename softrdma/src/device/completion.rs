@@ -211,12 +211,19 @@ impl CompletionQueue {
     /// The queue is locked meanwhile: `take` must not poll it.
     pub fn poll(&self, max: u32, take: &mut impl FnMut(&Completion)) -> u32 {
         let waits = self.device.progress.make(&self.device);
-        let mut after = After::NOTHING;
-        let taken = self.take(max, waits, &mut after, take);
-        if after != After::NOTHING {
+        let mut taken = 0;
+        loop {
+            let mut after = After::NOTHING;
+            taken += self.take(max - taken, waits, &mut after, take);
+            if after == After::NOTHING {
+                return taken;
+            }
             self.follow(after);
+            // Behind a completion of a queue pair that broke there may be others.
+            if after.0 < After::BROKEN || taken == max {
+                return taken;
+            }
         }
-        taken
     }
 
     #[inline(always)]
@@ -225,7 +232,8 @@ impl CompletionQueue {
         let memory = self.device.site.segment.memory();
         let mut taken = 0;
         let mut head = reader.head;
-        while taken < max {
+        // Once around at most: whoever fills a queue with what cannot be true all the time keeps nobody here.
+        while taken < max && head.wrapping_sub(reader.head) < reader.capacity {
             let Ok(words) = memory.words(reader.entry(head), reader.words) else { break };
             let first = words[0].load(Ordering::Acquire);
             if first as u32 != head.wrapping_add(1) || !self.device.is_mine() {
@@ -481,9 +489,17 @@ impl CompletionQueue {
     /// Removes the completions of a queue pair that nobody polled; `false` when the queue's lock cannot be had now. `own` is the
     /// own segment.
     pub(super) fn clean(&self, own: &Host, qp_num: u32) -> bool {
+        let object = Object::Cq(self.index);
+        // First without the reader: with it, the queue could not be moved from a peer that keeps it.
+        match acquire(own, object) {
+            Ok(()) => {
+                own.unlock(object);
+            }
+            Err(LockError::Gone) => return true,
+            Err(_) => return false,
+        }
         let mut reader = self.reader();
         let memory = self.device.site.segment.memory();
-        let object = Object::Cq(self.index);
         if self.ended.load(Ordering::Acquire) {
             return true;
         }

@@ -28,6 +28,8 @@ const LIMIT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Peers {
     me: Arc<Segment>,
+    /// The own segment, where queues are moved from who keeps them.
+    own: Host,
     copying: Copying,
     slots: RwLock<Vec<Option<Arc<Remote>>>>,
 }
@@ -54,8 +56,8 @@ pub struct Remote {
 impl Peers {
     /// Nobody is known yet.
     #[must_use]
-    pub fn new(me: Arc<Segment>, copying: Copying) -> Self {
-        Self { me, copying, slots: RwLock::default() }
+    pub fn new(me: Arc<Segment>, own: Host, copying: Copying) -> Self {
+        Self { me, own, copying, slots: RwLock::default() }
     }
 
     /// The living process in a slot.
@@ -112,7 +114,7 @@ impl Peers {
         }
         // Nobody, somebody dead, or his successor.
         *place = None;
-        let remote = Arc::new(sys::uncancelled(|| Remote::open(&self.me, slot, self.copying))?);
+        let remote = Arc::new(sys::uncancelled(|| Remote::open(&self.me, &self.own, slot, self.copying))?);
         *place = Some(remote.clone());
         Ok(remote)
     }
@@ -127,11 +129,11 @@ pub(super) fn shortage(answer: Result<()>) -> Result<()> {
 }
 
 impl Remote {
-    fn open(me: &Arc<Segment>, slot: u16, copying: Copying) -> Result<Self> {
-        let own = slot == me.owner().slot();
-        let peer = if own { None } else { Some(Arc::new(Peer::open(me.folder(), slot)?)) };
+    fn open(me: &Arc<Segment>, own: &Host, slot: u16, copying: Copying) -> Result<Self> {
+        let is_own = slot == me.owner().slot();
+        let peer = if is_own { None } else { Some(Arc::new(Peer::open(me.folder(), slot)?)) };
         let (host, way) = match &peer {
-            None => (Host::own(me.clone()), None),
+            None => (own.within(LIMIT), None),
             Some(peer) => (Host::of_peer(me.clone(), peer.clone()), Some(copy::probe(peer)?)),
         };
         let mut thread = 0;
@@ -146,7 +148,7 @@ impl Remote {
         // Members of a group do not reach each other's memory, whatever the kernel would let root do.
         let stranger = peer.is_some() && me.folder().is_shared();
         let closed = AtomicBool::new(closed || stranger || copying == Copying::Ferry);
-        let own_image = own.then(Image::own);
+        let own_image = is_own.then(Image::own);
         let host = host.with_limit(LIMIT);
         let (scratch, woken) = (OnceLock::new(), Mutex::default());
         let thread = thread.into();
@@ -277,7 +279,7 @@ mod tests {
             let folder = Arc::new(Folder::open(&Config { path, group }).unwrap());
             let open = || Arc::new(Segment::create(folder.clone()).unwrap());
             let (me, other) = (open(), open());
-            let peers = Peers::new(me.clone(), Copying::Auto);
+            let peers = Peers::new(me.clone(), Host::own(me.clone()), Copying::Auto);
             let way = |segment: &Segment| peers.get(segment.owner().slot()).unwrap().direct();
             assert_eq!(way(&other).is_some(), group.is_none() && direct_to_oneself());
             assert_eq!(way(&me).is_some(), direct_to_oneself());

@@ -404,7 +404,8 @@ impl QueuePair {
     #[cold]
     pub(super) fn fail(&self, next: QpState) {
         let object = Object::Qp(self.index);
-        let own = &self.device.site.own;
+        // The send side is held: all that this thread sends or polls waits with it.
+        let own = &self.device.site.own.within(SOON);
         if acquire(own, object).is_ok() {
             if self.state() != QpState::Err {
                 own.store(Word::Qp(self.index, QpWord::State), next as u64);

@@ -379,7 +379,8 @@ impl QueuePair {
         }
         if let Some((_, lost)) = done.get(kept_ones).filter(|(place, _)| *place == kept + 1) {
             // Its own completion is not told: the one that says that it failed takes its place.
-            self.unpolled().fetch_sub(lost.places, Ordering::Relaxed);
+            let less = |count: u32| Some(count.saturating_sub(lost.places));
+            let _ = self.unpolled().fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
             side.silent += lost.places - 1;
         }
         let posted = Posted { wr_id, opcode: Opcode::Send, signaled: true, length: 0 };

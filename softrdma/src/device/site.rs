@@ -7,7 +7,7 @@ use crate::host::Result;
 use crate::host::ferry::{Copying, Ferry, Origin, Piece, Purpose, Registered, with_keys};
 use crate::host::folder::{Config, Folder};
 use crate::host::keys::Keys;
-use crate::host::objects::{self, Host, Objects};
+use crate::host::objects::{self, Host, LOCK_LIMIT, Objects};
 use crate::host::segment::Segment;
 
 use super::books::Books;
@@ -90,7 +90,7 @@ impl Site {
         let books = segment.folder().is_shared().then(|| Arc::new(Books::new(segment.owner().slot())));
         let ferry = Ferry::new(segment.clone());
         let own = Host::own(segment.clone());
-        let peers = Peers::new(segment.clone(), copying);
+        let peers = Peers::new(segment.clone(), own.within(LOCK_LIMIT), copying);
         let gids = Mutex::default();
         let gids_epoch = AtomicU64::new(0);
         Ok(Self { segment, objects, keys, books, ferry, likely, own, peers, gids, gids_epoch })

@@ -13,6 +13,7 @@ use crate::core::shared::Object;
 use crate::core::transport::{Transport, acquire};
 use crate::host::lock::Owner;
 use crate::host::objects::STUCK;
+use crate::host::sys;
 
 use super::Device;
 
@@ -77,7 +78,8 @@ impl Device {
         let pid =
             remote.peer().filter(|peer| peer.owner() == holder).and_then(|peer| peer.pid().ok().flatten());
         // The state follows the name, which may hold anything, in brackets.
-        pid.and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok())
+        let read = |pid| sys::uncancelled(|| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok());
+        pid.and_then(read)
             .and_then(|stat| stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with(['T', 't'])))
             .unwrap_or(false)
     }

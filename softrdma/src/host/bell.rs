@@ -93,6 +93,8 @@ impl Bell {
         let public = unsafe { OwnedFd::from_raw_fd(public) };
         let (public, private) = (Descriptor::new(public)?, Descriptor::new(private)?);
         if !public.is_same_file(&private) {
+            // It may be this process's own segment by another name: to close it would end the declaration of life.
+            std::mem::forget(public);
             return Err(Error::Corrupt("not a bell"));
         }
         // The program's descriptor blocks unless the program says otherwise.

@@ -109,6 +109,17 @@ impl Lock {
         unsafe { &*std::ptr::from_ref(word).cast::<Lock>() }
     }
 
+    /// As [`Lock::at`], of something that is never moved. Whoever closed it all the same had no business to; it is
+    /// as after a death then.
+    #[inline]
+    pub fn of_what_stays(word: &std::sync::atomic::AtomicU64) -> &Lock {
+        let lock = Lock::at(word);
+        if lock.is_closed() {
+            lock.reopen();
+        }
+        lock
+    }
+
     /// Locks, when nobody has it.
     #[inline]
     pub fn try_lock(&self, me: Owner) -> bool {
@@ -243,8 +254,8 @@ impl Lock {
         self.0.load(Ordering::Acquire) == LEFT
     }
 
-    /// Opens a lock that somebody closed who had no business to: the next to lock it repairs. For the owner of
-    /// the memory.
+    /// Opens a lock that somebody closed who had no business to: the next to lock it repairs. For who knows
+    /// that what it protects is where it was.
     #[cold]
     pub fn reopen(&self) {
         for word in [MOVED, LEFT] {
@@ -499,6 +510,16 @@ mod tests {
         assert!(lock.was_left() && lock.is_closed());
         lock.reopen();
         assert_eq!(lock.lock(owner(6), &Alive(true), limit), Some(Acquired::Recovered));
+    }
+
+    #[test]
+    fn what_stays_is_not_closed_by_anybody() {
+        for word in [MOVED, LEFT] {
+            let word = std::sync::atomic::AtomicU64::new(word);
+            assert_eq!(Lock::at(&word).lock(owner(2), &Alive(true), Duration::from_secs(5)), None);
+            let lock = Lock::of_what_stays(&word);
+            assert_eq!(lock.lock(owner(2), &Alive(true), Duration::from_secs(5)), Some(Acquired::Recovered));
+        }
     }
 
     #[test]

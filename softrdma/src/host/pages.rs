@@ -7,7 +7,7 @@
 //! advice. There a futex operation per page does: it reads the word, or adds 0 to it, wakes nobody, and answers a bad
 //! address with an error.
 
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::error::errno;
 
@@ -42,12 +42,18 @@ enum Way {
 
 /// What this kernel knows.
 fn advice() -> Way {
-    static KNOWN: OnceLock<Way> = OnceLock::new();
-    *KNOWN.get_or_init(|| {
+    // Several threads may ask at a time and learn the same: a lock could stay locked in a forked child.
+    static KNOWN: AtomicU8 = AtomicU8::new(0);
+    const ADVICE: u8 = 1;
+    const FUTEX: u8 = 2;
+    let mut known = KNOWN.load(Ordering::Relaxed);
+    if known == 0 {
         let here = 0u64;
         let page = std::ptr::from_ref(&here) as u64 & !(page_size() - 1);
-        if populate(page, page_size(), MADV_POPULATE_READ) == 0 { Way::Advice } else { Way::Futex }
-    })
+        known = if populate(page, page_size(), MADV_POPULATE_READ) == 0 { ADVICE } else { FUTEX };
+        KNOWN.store(known, Ordering::Relaxed);
+    }
+    if known == ADVICE { Way::Advice } else { Way::Futex }
 }
 
 fn check_by(way: Way, addr: u64, length: u64, write: bool) -> Result<(), Missing> {
@@ -119,9 +125,8 @@ fn touch(page: u64, write: bool) -> bool {
 
 /// Bytes of a page: more than 4096 on some kernels.
 fn page_size() -> u64 {
-    static PAGE: OnceLock<u64> = OnceLock::new();
     // SAFETY: reads a number of the system.
-    *PAGE.get_or_init(|| u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096))
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
 #[cfg(test)]

@@ -271,11 +271,13 @@ impl View {
 
     #[cold]
     fn refresh(&self) {
-        if let Ok(file) = File::open(self.pid, self.number)
-            && file.id == self.file
-        {
-            let _ = self.memory.refresh(file.raw);
-        }
+        sys::uncancelled(|| {
+            if let Ok(file) = File::open(self.pid, self.number)
+                && file.id == self.file
+            {
+                let _ = self.memory.refresh(file.raw);
+            }
+        });
     }
 }
 

@@ -328,7 +328,7 @@ impl Identity {
 /// Whoever is stopped with a lock keeps others from few other places. By the place within a page, which is the same at every
 /// address where the page is mapped.
 fn atomics_lock(memory: &Memory, addr: u64) -> Result<&Lock> {
-    Ok(Lock::at(memory.u64(AT_ATOMICS + 8 * (addr / 8 % ATOMICS))?))
+    Ok(Lock::of_what_stays(memory.u64(AT_ATOMICS + 8 * (addr / 8 % ATOMICS))?))
 }
 
 fn root(memory: &Memory, index: usize) -> Result<&AtomicU64> {

@@ -57,6 +57,10 @@ fn create(start: *mut Start) -> io::Result<libc::pthread_t> {
             libc::pthread_attr_setstacksize(&raw mut attributes, STACK);
             error = libc::pthread_create(&raw mut id, &raw const attributes, run, start.cast());
             libc::pthread_attr_destroy(&raw mut attributes);
+            if error == libc::EINVAL {
+                // The program's thread-local variables, which stand on the stack, take more than this.
+                error = libc::pthread_create(&raw mut id, std::ptr::null(), run, start.cast());
+            }
         }
         if error == 0 { Ok(id) } else { Err(io::Error::from_raw_os_error(error)) }
     }

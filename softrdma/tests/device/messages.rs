@@ -411,6 +411,19 @@ fn refusals_break_both_sides() {
 }
 
 #[test]
+fn one_poll_takes_what_broke_and_all_behind_it() {
+    let (_folder, _node, one, other) = pair(QpType::Rc);
+    other.receive(1, 0, 8);
+    (2..=5).for_each(|wr_id| other.receive(wr_id, 0, 64));
+    one.send(1, 0, 9);
+    assert_eq!(one.poll().status, Status::RemInvReqErr);
+    let mut taken = Vec::new();
+    other.cq.poll(16, &mut |completion| taken.push((completion.wr_id, completion.status)));
+    assert_eq!(taken[0], (1, Status::LocLenErr));
+    assert_eq!(taken[1..], [2, 3, 4, 5].map(|wr_id| (wr_id, Status::WrFlushErr)));
+}
+
+#[test]
 fn memory_that_is_written_to_is_not_given_back() {
     const LEN: usize = 32 << 20;
     let (_folder, node, one, other) = pair(QpType::Rc);

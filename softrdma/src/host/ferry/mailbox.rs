@@ -240,7 +240,7 @@ impl<'a> Mailbox<'a> {
     fn at(memory: &'a Memory, offset: u64, index: u64) -> Result<Self> {
         let at = offset + FIRST + STRIDE * index;
         Ok(Mailbox {
-            lock: Lock::at(memory.u64(at)?),
+            lock: Lock::of_what_stays(memory.u64(at)?),
             state: memory.u64(at + 64)?,
             cancel: memory.u64(at + 72)?,
             ending: memory.u64(at + 80)?,
