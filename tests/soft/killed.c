@@ -71,7 +71,7 @@ int main(int argc, char **argv)
 		uint64_t killed;
 
 		shared->gone_at = 0;
-		shared->loading = 0;
+		shared->loading = shared->finished = 0;
 		if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets))
 			fail("socket pair");
 		rnd(2);
