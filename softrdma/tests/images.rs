@@ -20,7 +20,7 @@ use softrdma::host::copy::{Direction, Fault, Span, transfer};
 use softrdma::host::keys::{ROOT, Table};
 
 /// Where registered memory is, and what the other program has there. Nothing else is near.
-const PLACE: u64 = 0x3_1000_0000;
+const PLACE: u64 = 0x1100_1000_0000;
 const LENGTH: usize = 1 << 20;
 const CANARY: u8 = 0xc5;
 const TIMEOUT: Duration = Duration::from_secs(30);
