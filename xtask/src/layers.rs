@@ -10,8 +10,8 @@ const HOW: &str = "`cargo run -p xtask -- layers` writes it";
 /// Lines between which a document shows the table.
 const BEGIN: &str = "<!-- of tests/layers.txt -->\n";
 const END: &str = "<!-- end of tests/layers.txt -->\n";
-const DOCUMENTS: [(&str, fn(&[Layer]) -> String); 2] =
-    [("README.md", what_they_show), ("docs/architecture.md", how_they_show)];
+type Show = fn(&[Layer]) -> String;
+const DOCUMENTS: [(&str, Show); 2] = [("README.md", what_they_show), ("docs/architecture.md", how_they_show)];
 
 struct Layer {
     name: String,
