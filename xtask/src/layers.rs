@@ -13,6 +13,9 @@ const END: &str = "<!-- end of tests/layers.txt -->\n";
 type Show = fn(&[Layer]) -> String;
 const DOCUMENTS: [(&str, Show); 2] = [("README.md", what_they_show), ("docs/architecture.md", how_they_show)];
 
+/// Needs that are no layer.
+const RESOURCES: [&str; 4] = ["root", "guest", "cargo", "sanitizer"];
+
 struct Layer {
     name: String,
     set: String,
@@ -150,7 +153,7 @@ fn parse(text: &str) -> Result<Vec<Layer>, String> {
             return Err(format!("{TABLE}: {}: lacks what it runs or shows", layer.name));
         }
         // What a layer of the smaller set needs is in it, and stands before.
-        for need in layer.needs.iter().filter(|need| !["root", "guest", "cargo"].contains(&need.as_str())) {
+        for need in layer.needs.iter().filter(|need| !RESOURCES.contains(&need.as_str())) {
             if !names.contains(need.as_str()) {
                 return Err(format!("{TABLE}: {} needs {need}, which no line before it has", layer.name));
             }
