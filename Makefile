@@ -16,7 +16,7 @@ LIBRARY := $(BUILT)/libibverbs.so
 # rdma-core 44 names its file so; the soname is the part that programs ask for.
 VERSION := 1.14.44.0
 
-.PHONY: all build deps run run-kernel test bench headers compatibility install clean
+.PHONY: all build deps run run-kernel test test-all soak bench headers compatibility install clean
 
 all: build
 
@@ -39,8 +39,17 @@ run-kernel:
 	@scripts/build-perftest
 	@guest/run --library $(BUILT) --timeout 300 scripts/demo-kernel $(TARGET)/perftest
 
+# tests/layers.txt says what each set of layers has; LAYERS='symbols abi' runs these alone.
+LAYERS ?=
+
 test: deps
-	@scripts/test
+	@scripts/test $(or $(LAYERS),test)
+
+test-all: deps
+	@scripts/test all
+
+soak: deps
+	@scripts/test soak
 
 # Each beside rdma-core in one run.
 bench: deps build

@@ -32,6 +32,8 @@ one() { # variant binary-folder library-path program label timeout arguments...
   [ $status -eq 0 ] || echo "exit status $status" >> "out/$variant/$label"
 }
 
+variants=$(cat "$share/variants" 2> /dev/null)
+has() { [[ ,$variants, = *,$1,* ]]; }
 started=$(date +%s%N)
 while read -r label program limit arguments; do
   set -- $arguments
@@ -39,13 +41,13 @@ while read -r label program limit arguments; do
   case $program in ours_only_*) ;; *) one reference bin/distribution "" "$program" "$label" "$limit" "$@";; esac
   if [ -e "$share/self" ]; then one again bin/distribution "" "$program" "$label" "$limit" "$@"; fi
   if [ -e lib/libibverbs.so.1 ]; then
-    one ours bin/distribution "$PWD/lib" "$program" "$label" "$limit" "$@"
-    if [ -e "$share/plugins" ] && [[ $program != ours_only_* ]]; then
+    ! has ours || one ours bin/distribution "$PWD/lib" "$program" "$label" "$limit" "$@"
+    if has plugins && [[ $program != ours_only_* ]]; then
       export IRONVERBS_PLUGINS=1
       one plugins bin/distribution "$PWD/lib" "$program" "$label" "$limit" "$@"
       unset IRONVERBS_PLUGINS
     fi
-    one relinked bin/relinked "$PWD/lib" "$program" "$label" "$limit" "$@"
+    ! has relinked || one relinked bin/relinked "$PWD/lib" "$program" "$label" "$limit" "$@"
   fi
   finished=$(date +%s%N)
   printf '%-28s %6d ms\n' "$label" $(((finished - started) / 1000000))

@@ -5,15 +5,19 @@
 //!
 //! `cargo run -p xtask -- compatibility` writes `docs/compatibility.md`, with `--check` likewise. It fails as well when an
 //! exported symbol, or a verb that is an inline function, is reached by no test.
+//!
+//! `cargo run -p xtask -- layers` writes the table of test layers into README.md and docs/architecture.md, with `--check`
+//! likewise.
 
 mod c_source;
 mod compatibility;
 mod headers;
+mod layers;
 
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo run -p xtask -- headers|compatibility [--check]";
+const USAGE: &str = "usage: cargo run -p xtask -- headers|compatibility|layers [--check]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -24,6 +28,8 @@ fn main() -> ExitCode {
         ["headers", "--check"] => headers::check(root),
         ["compatibility"] => compatibility::write(root),
         ["compatibility", "--check"] => compatibility::check(root),
+        ["layers"] => layers::write(root),
+        ["layers", "--check"] => layers::check(root),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

@@ -48,7 +48,7 @@ const SOFT_SUITES: [Suite; 2] = [
         title: "Debian's pingpongs and perftest",
         table: "tests/soft/cases.txt",
         results: "tests/results/programs-soft.txt",
-        command: "RECORD=1 scripts/test soft",
+        command: "RECORD=1 scripts/test soft_programs",
     },
     Suite {
         title: "UCX and Open MPI",
