@@ -41,6 +41,7 @@
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 pub mod alloc;
+mod announcement;
 pub mod atomics;
 pub mod bell;
 pub mod copy;
@@ -50,9 +51,11 @@ pub mod error;
 pub mod ferry;
 pub mod folder;
 pub mod fork;
+mod handout;
 pub mod keys;
 mod liveness;
 pub mod lock;
+mod memfd;
 pub mod memory;
 pub mod objects;
 pub mod pages;

@@ -1,0 +1,368 @@
+//! How peers get a segment's memory that may not look at its owner's descriptors: other users of a group, processes of other
+//! PID or user namespaces, all where `/proc` is missing or the owner is closed to its like (`PR_SET_DUMPABLE`).
+//!
+//! The owner has a socket in the folder and a thread that sleeps until somebody connects, sends the descriptor of the memory
+//! (`SCM_RIGHTS`) and closes the connection. It reads nothing from it and never waits for it, so a client can take up some
+//! time of the thread and nothing else; one that connects a thousand times is answered a thousand times, and others in
+//! between. Whether somebody may have the memory is the kernel's to decide at first, by the modes of folder and
+//! socket, and then by the client's credentials.
+//!
+//! The client believes nothing either: it looks whether what answers is the process that has the slot, as far as its number
+//! can be seen from here, and maps what it got only when it is [sealed](super::memfd) and that process's own. It
+//! waits [`PATIENCE`] at most.
+//!
+//! Nobody needs this among the processes of one user in one PID namespace, where there is neither socket nor thread:
+//! with a second thread a program would pay for locks that it does not need now ([`Segment`](super::segment::Segment)
+//! says when it begins).
+
+use std::ffi::{CStr, CString};
+use std::mem::{offset_of, size_of};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use super::descriptor::Descriptor;
+use super::error::{Error, Result, errno};
+use super::folder::Folder;
+use super::liveness::PeerFile;
+use super::lock::Owner;
+use super::memfd;
+use super::slot;
+use super::thread::{self, Thread};
+
+/// How long a client waits for its answer, which takes microseconds unless the owner is stopped or the machine is busy.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long before what failed for lack of something is tried again.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Connections that may wait for the thread; the system may allow fewer.
+const BACKLOG: libc::c_int = 4096;
+/// Groups that a client may be in and still be looked up.
+const GROUPS: usize = 1024;
+
+/// The owner's side.
+#[derive(Debug)]
+pub(super) struct Handout {
+    server: Arc<Server>,
+    thread: Thread,
+}
+
+#[derive(Debug)]
+struct Server {
+    socket: Descriptor,
+    /// Not kept from being closed: its record lock says that the process lives.
+    memory: Weak<Descriptor>,
+    folder: Arc<Folder>,
+    name: CString,
+}
+
+impl Handout {
+    /// Begins to hand out.
+    ///
+    /// Errors: those of the system calls; [`Error::NoMemory`] where no thread can be had.
+    pub(super) fn start(folder: &Arc<Folder>, owner: Owner, memory: &Arc<Descriptor>) -> Result<Self> {
+        let name = slot::socket_name(owner);
+        let socket = listen(folder, &name)?;
+        let server = || -> Result<_> {
+            let (socket, memory) = (Descriptor::new(socket)?, Arc::downgrade(memory));
+            let server = Arc::new(Server { socket, memory, folder: folder.clone(), name: name.clone() });
+            let work = server.clone();
+            let thread = thread::start(c"ironverbs-mem", move || work.run()).map_err(|_| Error::NoMemory)?;
+            Ok(Handout { server, thread })
+        };
+        server().inspect_err(|_| {
+            let _ = folder.remove(&name);
+        })
+    }
+
+    /// Hands out no more.
+    pub(super) fn stop(self) {
+        let _ = self.server.folder.remove(&self.server.name);
+        let socket = self.server.socket.raw();
+        // SAFETY: plain system call, which wakes the thread.
+        let told = unsafe { libc::shutdown(socket, libc::SHUT_RDWR) } == 0;
+        // Where the program closed the socket the thread sleeps on, without anything that others need.
+        if told && !self.thread.is_current() {
+            self.thread.join();
+        }
+    }
+
+    /// In a forked child, where the thread does not exist and the socket is the parent's, too.
+    pub(super) fn forget(self) {
+        std::mem::forget(self.thread);
+        // What that thread has of the socket is never given back here.
+        // SAFETY: the descriptor is this process's, and means the socket or nothing.
+        unsafe { libc::close(self.server.socket.raw()) };
+    }
+}
+
+impl Server {
+    fn run(&self) {
+        loop {
+            let fd = self.socket.raw();
+            if fd < 0 {
+                // The program closed it.
+                return;
+            }
+            let mut place = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+            // SAFETY: `place` is one writable entry.
+            let ready = unsafe { libc::poll(&raw mut place, 1, -1) };
+            if place.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0 {
+                return;
+            }
+            if ready < 0 {
+                continue;
+            }
+            let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+            // SAFETY: asks for no address.
+            let client = unsafe {
+                libc::accept4(self.socket.raw(), std::ptr::null_mut(), std::ptr::null_mut(), flags)
+            };
+            if client >= 0 {
+                // SAFETY: accept4 returned this descriptor, and nobody else owns it.
+                self.answer(&unsafe { OwnedFd::from_raw_fd(client) });
+                continue;
+            }
+            match errno() {
+                libc::EAGAIN | libc::EINTR | libc::ECONNABORTED => {}
+                // Descriptors or memory may be there again in a moment.
+                libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS => std::thread::sleep(PAUSE),
+                // The program closed it.
+                _ => return,
+            }
+        }
+    }
+
+    /// Sends the memory to who may have it.
+    fn answer(&self, client: &OwnedFd) {
+        if !admits(client.as_raw_fd(), self.folder.group()) {
+            return;
+        }
+        // Nobody gets a file of the program that has the number by now.
+        let Some(memory) = self.memory.upgrade() else { return };
+        let fd = memory.raw();
+        if fd >= 0 {
+            send(client.as_raw_fd(), fd);
+        }
+    }
+}
+
+/// Whether the process at the other end is of this user, or in the group that the folder is for. Root is in every group.
+fn admits(client: RawFd, group: Option<u32>) -> bool {
+    let mut who = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    if option(client, libc::SO_PEERCRED, std::slice::from_mut(&mut who)) != Some(1) {
+        return false;
+    }
+    // SAFETY: geteuid reads a number of the process and cannot fail.
+    if who.uid == unsafe { libc::geteuid() } || who.uid == 0 {
+        return true;
+    }
+    let Some(group) = group else { return false };
+    let mut groups = [0u32; GROUPS];
+    who.gid == group
+        || option(client, libc::SO_PEERGROUPS, &mut groups)
+            .and_then(|count| groups.get(..count))
+            .is_some_and(|groups| groups.contains(&group))
+}
+
+/// Reads an option of a socket into `to`: how many of them there are.
+fn option<T: Copy>(socket: RawFd, name: libc::c_int, to: &mut [T]) -> Option<usize> {
+    let mut len = size_of_val(to) as libc::socklen_t;
+    // SAFETY: `to` is writable for the length given, and made of integers, for which all bits are values.
+    let r = unsafe { libc::getsockopt(socket, libc::SOL_SOCKET, name, to.as_mut_ptr().cast(), &raw mut len) };
+    (r == 0).then_some(len as usize / size_of::<T>())
+}
+
+/// Room for one descriptor beside a message and for no more, aligned as its header must be.
+#[repr(C, align(8))]
+struct Beside([u8; 24]);
+
+/// A message of one byte, and what lies beside it.
+fn with_message<R>(beside: &mut Beside, run: impl FnOnce(&mut libc::msghdr) -> R) -> R {
+    let mut byte = [0u8];
+    let mut part = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
+    // SAFETY: msghdr is made of integers and pointers, for which all zeroes is a value.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = beside.0.as_mut_ptr().cast();
+    // SAFETY: computes a number. With room for more, padding included, the kernel would give more descriptors.
+    message.msg_controllen = unsafe { libc::CMSG_LEN(size_of::<RawFd>() as u32) } as _;
+    run(&mut message)
+}
+
+/// Sends a descriptor without waiting. Who does not take it has gone.
+fn send(client: RawFd, fd: RawFd) {
+    with_message(&mut Beside([0; 24]), |message| {
+        // SAFETY: the message has room for one header and one descriptor behind it, and all that it points to lives
+        // across the call.
+        unsafe {
+            let header = libc::CMSG_FIRSTHDR(message);
+            (*header).cmsg_level = libc::SOL_SOCKET;
+            (*header).cmsg_type = libc::SCM_RIGHTS;
+            (*header).cmsg_len = message.msg_controllen;
+            libc::CMSG_DATA(header).cast::<RawFd>().write_unaligned(fd);
+            libc::sendmsg(client, message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
+        }
+    });
+}
+
+/// Takes what was sent, without waiting.
+fn receive(server: RawFd) -> Result<OwnedFd> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
+    with_message(&mut Beside([0; 24]), |message| {
+        // SAFETY: all that the message points to is writable and lives across the call.
+        let n = unsafe { libc::recvmsg(server, message, flags) };
+        if n < 0 {
+            return Err(Error::last("recvmsg"));
+        }
+        // SAFETY: the kernel filled what lies beside the message, no more than there is room for.
+        let header = unsafe { libc::CMSG_FIRSTHDR(message) };
+        if header.is_null() {
+            let lost = message.msg_flags & libc::MSG_CTRUNC != 0;
+            // Sent, and there was no number for it.
+            return Err(if lost { Error::Os { call: "recvmsg", errno: libc::EMFILE } } else { Error::Gone });
+        }
+        // SAFETY: the header is whole, and a descriptor stands behind it when it says so.
+        unsafe {
+            let fits = (*header).cmsg_len >= libc::CMSG_LEN(size_of::<RawFd>() as u32) as _;
+            if (*header).cmsg_level != libc::SOL_SOCKET || (*header).cmsg_type != libc::SCM_RIGHTS || !fits {
+                return Err(Error::Gone);
+            }
+            Ok(OwnedFd::from_raw_fd(libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned()))
+        }
+    })
+}
+
+/// A socket of the kind that both sides have.
+fn socket() -> Result<OwnedFd> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: plain system call.
+    let fd = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
+    if fd < 0 {
+        return Err(Error::last("socket"));
+    }
+    // SAFETY: socket returned this descriptor, and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// An address that means `name` in an open folder, or the open file itself without one. By the descriptor: the folder's own
+/// path may be longer than an address, and mean another folder by now. Without `/proc` by the path after all.
+fn address(folder: &Folder, fd: RawFd, name: &CStr) -> Result<(libc::sockaddr_un, libc::socklen_t)> {
+    let mut path = format!("/proc/self/fd/{fd}").into_bytes();
+    if std::fs::symlink_metadata("/proc/self/fd").is_err() {
+        use std::os::unix::ffi::OsStrExt;
+        path = folder.path().as_os_str().as_bytes().to_vec();
+    } else if fd != folder.raw() {
+        return to_address(&path);
+    }
+    path.push(b'/');
+    path.extend_from_slice(name.to_bytes());
+    to_address(&path)
+}
+
+fn to_address(path: &[u8]) -> Result<(libc::sockaddr_un, libc::socklen_t)> {
+    // SAFETY: sockaddr_un is made of integers, for which all zeroes is a value.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    if path.len() >= address.sun_path.len() {
+        return Err(Error::Folder("its path is too long for a socket, and there is no /proc"));
+    }
+    for (to, from) in address.sun_path.iter_mut().zip(path) {
+        *to = *from as libc::c_char;
+    }
+    Ok((address, (offset_of!(libc::sockaddr_un, sun_path) + path.len() + 1) as libc::socklen_t))
+}
+
+/// A socket that listens under this name, with the mode and group that the folder's users need.
+fn listen(folder: &Folder, name: &CStr) -> Result<OwnedFd> {
+    let socket = socket()?;
+    let fd = socket.as_raw_fd();
+    let (address, len) = address(folder, folder.raw(), name)?;
+    // SAFETY: plain system calls on an open descriptor; the address lives across the call.
+    unsafe {
+        // What the name will have, so that it is never open to more users than at the end.
+        libc::fchmod(fd, folder.file_mode());
+        if libc::bind(fd, (&raw const address).cast(), len) != 0 {
+            return Err(match errno() {
+                libc::ENOSPC | libc::EDQUOT | libc::ENOMEM => Error::NoMemory,
+                _ => Error::last("bind"),
+            });
+        }
+    }
+    let ready = folder.adopt_socket(name).and_then(|()| {
+        // SAFETY: plain system call on an open descriptor.
+        if unsafe { libc::listen(fd, BACKLOG) } == 0 { Ok(()) } else { Err(Error::last("listen")) }
+    });
+    ready.inspect_err(|_| {
+        let _ = folder.remove(name);
+    })?;
+    Ok(socket)
+}
+
+/// Asks for the memory of a claim, which the process `pid` holds: a number of this PID namespace, not positive where it
+/// cannot be seen.
+///
+/// Errors: [`Error::Gone`] when nobody answers; [`Error::Corrupt`] when what answers is not that process, or what it sends
+/// not its own sealed memory; those of the system calls.
+pub(super) fn ask(folder: &Folder, owner: Owner, pid: libc::pid_t) -> Result<PeerFile> {
+    let until = Instant::now() + PATIENCE;
+    let name = slot::socket_name(owner);
+    let (found, stat) = match folder.look(&name) {
+        Err(Error::Os { errno: libc::ENOENT, .. }) => return Err(Error::Gone),
+        other => other?,
+    };
+    if stat.st_mode & libc::S_IFMT != libc::S_IFSOCK {
+        return Err(Error::Corrupt("not a socket"));
+    }
+    let socket = socket()?;
+    let fd = socket.as_raw_fd();
+    let (address, len) = address(folder, found.as_raw_fd(), &name)?;
+    // SAFETY: the address lives across the call.
+    while unsafe { libc::connect(fd, (&raw const address).cast(), len) } != 0 {
+        match errno() {
+            libc::EINTR => {}
+            // As many wait as can.
+            libc::EAGAIN if Instant::now() < until => std::thread::sleep(PAUSE),
+            libc::EAGAIN | libc::ECONNREFUSED | libc::ENOENT => return Err(Error::Gone),
+            _ => return Err(Error::last("connect")),
+        }
+    }
+    let mut who = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let told = option(fd, libc::SO_PEERCRED, std::slice::from_mut(&mut who)) == Some(1);
+    if !told || who.pid.max(0) != pid.max(0) {
+        return Err(Error::Corrupt("another process's socket"));
+    }
+    loop {
+        let left = until.saturating_duration_since(Instant::now()).as_millis() as libc::c_int;
+        let mut place = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: `place` is one writable entry.
+        match unsafe { libc::poll(&raw mut place, 1, left) } {
+            0 => return Err(Error::Gone),
+            n if n < 0 && errno() != libc::EINTR => return Err(Error::last("poll")),
+            n if n < 0 => {}
+            _ => break,
+        }
+    }
+    let memory = receive(fd)?;
+    if !memfd::is_sealed(memory.as_raw_fd(), memfd::LASTING) {
+        discard(memory);
+        return Err(Error::Corrupt("not a sealed file"));
+    }
+    // It may be of this process: then it is not closed.
+    memfd::verified(PeerFile::new(memory)?, pid, memfd::LASTING)
+}
+
+/// Closes what is no memory, where nobody waits: closing a file of somebody's own file system (FUSE) asks that somebody.
+fn discard(fd: OwnedFd) {
+    let fd = std::mem::ManuallyDrop::new(fd);
+    let number = fd.as_raw_fd();
+    // Without a thread it stays open.
+    let _ = thread::start(c"ironverbs-close", move || {
+        // SAFETY: nobody else knows the descriptor.
+        match PeerFile::new(unsafe { OwnedFd::from_raw_fd(number) }) {
+            // One of this process's own files is kept.
+            Ok(file) => drop(file),
+            Err(_) => {}
+        }
+    });
+}
