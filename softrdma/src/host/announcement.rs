@@ -91,7 +91,7 @@ pub(super) fn signature(fd: RawFd) -> Option<u64> {
 /// A number for the PID and user namespace of this process, between which processes do not open each other's descriptors; 0
 /// where `/proc` does not tell.
 pub(super) fn domain() -> u64 {
-    let number = |kind| std::fs::metadata(format!("/proc/self/ns/{kind}")).map(|place| place.ino());
+    let number = |kind| std::fs::metadata(format!("/proc/thread-self/ns/{kind}")).map(|place| place.ino());
     match (number("pid"), number("user")) {
         (Ok(pids), Ok(users)) => pids & 0xffff_ffff | users << 32,
         _ => 0,

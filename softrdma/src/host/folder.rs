@@ -150,7 +150,7 @@ impl Folder {
                 return Err(Error::last("fchownat"));
             }
         }
-        let path = c_path(format!("/proc/self/fd/{fd}").as_bytes())?;
+        let path = c_path(format!("/proc/thread-self/fd/{fd}").as_bytes())?;
         // SAFETY: `path` is a C string that lives across the call.
         if stat.st_mode & 0o777 != mode && unsafe { libc::chmod(path.as_ptr(), mode) } != 0 {
             return Err(Error::last("chmod"));

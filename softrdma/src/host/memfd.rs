@@ -92,7 +92,8 @@ pub(super) fn of_process(
         // To close another descriptor of it would end the declaration.
         PeerFile::own(stat)
     } else {
-        let path = format!("/proc/self/fd/{}", place.as_raw_fd());
+        // The process's first thread may have ended, and shows no files then.
+        let path = format!("/proc/thread-self/fd/{}", place.as_raw_fd());
         PeerFile::new(open(&path, access | libc::O_NONBLOCK | libc::O_NOCTTY)?)?
     };
     verified(file, pid, seals)

@@ -486,14 +486,35 @@ impl Peer {
         see(said.domain);
         drop(name);
         let there = said.number.filter(|_| pid > 0);
-        let there = there.map(|number| memfd::of_process(pid, number, libc::O_RDWR, memfd::LASTING));
-        let file = match there {
-            Some(Ok(file)) => file,
+        let there = there.map(|number| {
+            let file = memfd::of_process(pid, number, libc::O_RDWR, memfd::LASTING)?;
+            Ok((Self::map(&file, owner)?, file))
+        });
+        let (memory, file) = match there {
+            Some(Ok(content)) => content,
             // It is there and cannot be had just now.
             Some(Err(e)) if is_shortage(e) => return Err(e),
             // Not for this process, or a lie.
-            Some(Err(_)) | None => handout::ask(folder, owner, pid)?,
+            Some(Err(_)) | None => {
+                let file = handout::ask(folder, owner, pid)?;
+                (Self::map(&file, owner)?, file)
+            }
         };
+        let number = memory.u64(AT_SEALED)?.load(Ordering::Relaxed).checked_sub(1);
+        let number = number.and_then(|number| RawFd::try_from(number).ok()).filter(|_| pid > 0);
+        let sealed = match number.map(|number| View::open(pid, number, owner)) {
+            Some(Ok(sealed)) => Some(sealed),
+            // It is there and cannot be had just now.
+            Some(Err(e)) if is_shortage(e) => return Err(e),
+            // Not for this process, or a lie: the way through shared memory is left.
+            Some(Err(_)) | None => None,
+        };
+        let identity = Identity::of(&file.stat);
+        Ok(Peer { memory, file, identity, owner, sealed, pid: pid.into(), confirmed: confirmed.into() })
+    }
+
+    /// Maps what should be the memory of this claim.
+    fn map(file: &PeerFile, owner: Owner) -> Result<Memory> {
         let memory = Memory::map(file.raw())?;
         if (memory.len() as u64) < HEADER {
             return Err(Error::Corrupt("too short"));
@@ -507,17 +528,7 @@ impl Peer {
         if memory.u64(AT_SIGNATURE)?.load(Ordering::Acquire) != owner.word() {
             return Err(Error::Corrupt("signature"));
         }
-        let number = memory.u64(AT_SEALED)?.load(Ordering::Relaxed).checked_sub(1);
-        let number = number.and_then(|number| RawFd::try_from(number).ok()).filter(|_| pid > 0);
-        let sealed = match number.map(|number| View::open(pid, number, owner)) {
-            Some(Ok(sealed)) => Some(sealed),
-            // It is there and cannot be had just now.
-            Some(Err(e)) if is_shortage(e) => return Err(e),
-            // Not for this process, or a lie: the way through shared memory is left.
-            Some(Err(_)) | None => None,
-        };
-        let identity = Identity::of(&file.stat);
-        Ok(Peer { memory, file, identity, owner, sealed, pid: pid.into(), confirmed: confirmed.into() })
+        Ok(memory)
     }
 
     /// The name the peer signs with.
