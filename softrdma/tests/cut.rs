@@ -70,6 +70,20 @@ fn cut(dir: &Dir, pid: libc::pid_t, len: u64) -> usize {
     tried
 }
 
+/// Makes holes of all memory that a process has open and that others may write.
+fn punch(pid: libc::pid_t) -> usize {
+    let memory = |path: &PathBuf| {
+        std::fs::read_link(path)
+            .is_ok_and(|text| text.to_string_lossy().starts_with("/memfd:ironverbs-segment"))
+    };
+    let paths = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().map(|entry| entry.unwrap().path());
+    let files =
+        paths.filter(memory).map(|path| OpenOptions::new().read(true).write(true).open(path).unwrap());
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: plain system call on an open descriptor.
+    files.filter(|file| unsafe { libc::fallocate(file.as_raw_fd(), mode, 0, 1 << 30) } == 0).count()
+}
+
 fn nobody_ends(group: Option<u32>, name: &str) {
     let dir = Dir::new(name);
     let status = in_child(|| {
@@ -87,6 +101,12 @@ fn nobody_ends(group: Option<u32>, name: &str) {
             }
             // What has lost its beginning is no slot any more, and there is nothing else to see of it.
             assert_eq!(Peer::open(&folder, 0).is_err(), len < 40);
+        }
+        // Holes are all that others can make: zeroes.
+        assert_eq!(in_child(|| assert!(punch(pid) > 0)), 0);
+        for at in (block.offset..block.offset + block.len).step_by(4096) {
+            assert_eq!(peer.memory().u64(at).unwrap().load(Ordering::Relaxed), 0);
+            me.memory().u64(at).unwrap().store(at, Ordering::Relaxed);
         }
         assert!(peer.lives());
         assert!(me.alloc(4 << 20, 64).is_ok());
