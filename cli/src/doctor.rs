@@ -16,8 +16,8 @@ use crate::places::Places;
 use crate::waits::Waits;
 use crate::{Result, plain};
 
-/// Room in shared memory below which the queues of many processes may not fit (bytes).
-const ROOM_WISHED: u64 = 256 << 20;
+/// Room in shared memory below which the files of many processes, and what `ironverbs run` shows them, may not fit (bytes).
+const ROOM_WISHED: u64 = 8 << 20;
 /// Locked memory that registrations for hardware soon need more of (bytes).
 const LOCKED_WISHED: u64 = 64 << 20;
 
@@ -174,7 +174,7 @@ impl Report {
         let repair = enlarge(&path);
         // Whether it is enough for one process, the device itself shows below.
         if free < ROOM_WISHED {
-            let finding = format!("{finding}: enough for a few processes with small queues");
+            let finding = format!("{finding}: enough for a few processes");
             self.say(Verdict::Note, "shared memory", &finding, &[&repair, CONTAINER_ROOM]);
         } else {
             self.say(Verdict::Good, "shared memory", &finding, &[]);
@@ -296,6 +296,9 @@ impl Report {
                         vec!["sudo mount -o remount,size=1G /dev/shm", CONTAINER_ROOM]
                     }
                     Some(libc::EMFILE) => vec!["ulimit -n 4096"],
+                    Some(libc::EPERM | libc::ENOSYS) => {
+                        vec!["allow memfd_create (a container's seccomp profile)"]
+                    }
                     _ => Vec::new(),
                 };
                 self.say(

@@ -378,7 +378,7 @@ fn entry(site: &Site, key: u32) -> &[AtomicU64] {
 /// The words of a key's entry that peers go by who reach the memory directly, by way of the owner's own mapping.
 fn sealed_entry(site: &Site, key: u32) -> &[AtomicU64] {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let own = maps.lines().filter(|line| line.contains(" rw-s ") && line.contains("memfd:ironverbs"));
+    let own = maps.lines().filter(|line| line.contains(" rw-s ") && line.contains("memfd:ironverbs "));
     let words = own.map(|line| {
         let start = usize::from_str_radix(line.split('-').next().unwrap(), 16).unwrap();
         // SAFETY: the mapping lives as long as the segment, its first pages are there, and all access to it is atomic.

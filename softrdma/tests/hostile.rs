@@ -1,6 +1,8 @@
 //! A living peer whose segment is full of lies: whatever stands there, nothing crashes, nothing outside is touched, and
 //! every call ends.
 
+mod content;
+
 use std::cell::Cell;
 use std::os::unix::fs::FileExt;
 use std::panic::AssertUnwindSafe;
@@ -10,6 +12,7 @@ use std::time::Duration;
 
 use bolero::TypeGenerator;
 use bolero::generator::produce;
+use content::segment_of;
 use proptest::prelude::*;
 use softrdma::core::burst::Burst;
 use softrdma::core::claim::Claim;
@@ -279,7 +282,7 @@ fn lies(honest: &[u8], pattern: &[u64], changes: &[(usize, u64)], near: bool) ->
 #[test]
 fn lies_harm_nobody() {
     let stage = Stage::new("hostile");
-    let file = std::fs::OpenOptions::new().read(true).write(true).open(stage.path.join("s0001")).unwrap();
+    let file = segment_of(&stage.path, 1);
     let mut honest = vec![0; SIZE];
     file.read_exact_at(&mut honest, 0).unwrap();
     let own = stage.me.owner().word();
@@ -364,7 +367,7 @@ struct Lies {
 #[test]
 fn fuzz_segment() {
     let stage = Stage::new("fuzz-segment");
-    let file = std::fs::OpenOptions::new().read(true).write(true).open(stage.path.join("s0001")).unwrap();
+    let file = segment_of(&stage.path, 1);
     let mut honest = vec![0; SIZE];
     file.read_exact_at(&mut honest, 0).unwrap();
     let own = stage.me.owner().word();

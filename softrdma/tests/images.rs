@@ -8,6 +8,7 @@
 #[path = "device/common.rs"]
 #[allow(dead_code, reason = "a part of it is needed here")]
 mod common;
+mod content;
 
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -319,8 +320,7 @@ fn third() {
     let (_node, end, rkey) = initiator(&folder, &words);
     words.put(0, &[0]);
     assert_eq!(words.get::<1>(0), [1]);
-    let path = folder.path().join("s0000");
-    let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let file = content::segment_of(&folder.path(), 0);
     let mut content = vec![0; file.metadata().unwrap().len() as usize];
     file.read_exact_at(&mut content, 0).unwrap();
     let places = |value: u64| -> Vec<u64> {

@@ -17,7 +17,7 @@
  *   keys      words of its table of keys
  *   pins      words that say that the peer uses a key of the victim's just now
  *   held      locks of queues, which the peer is said to have
- *   truncate  its length, shorter and longer
+ *   truncate  its length, shorter and longer, and that of the files in the folder
  *   links     hard and symbolic links to it under other names of the folder, and links in place of its name
  *   rename    its name, and those of other files
  *   replace   other files, folders and FIFOs under its name
@@ -497,7 +497,8 @@ static int nameless(void)
 
 		snprintf(name, sizeof(name), "%s/%s", path, entry->d_name);
 		n = readlink(name, target, sizeof(target) - 1);
-		if (n < 7 || memcmp(target, "/memfd:", 7) || rnd((uint32_t)++count))
+		/* The segment is one, too. */
+		if (n < 17 || memcmp(target, "/memfd:ironverbs ", 17) || rnd((uint32_t)++count))
 			continue;
 		if (found >= 0)
 			close(found);
@@ -689,16 +690,16 @@ static void attack(enum attack kind, int fd, const char *path)
 {
 	char one[600] = "", other[600] = "", side[600];
 	struct stat stat;
-	int new;
+	int new, old;
 
 	switch (kind) {
 	case TRUNCATE:
-		if (fstat(fd, &stat))
-			break;
-		if (ftruncate(fd, rnd(3) ? (off_t)rnd((uint32_t)stat.st_size + 1) : rnd(2) ? 0 : stat.st_size + 65536))
-			break;
-		if (rnd(2) && ftruncate(fd, stat.st_size))
-			break;
+		new = rnd(2) && any_name(path, 's', one, sizeof(one)) ? open(one, O_RDWR | O_NONBLOCK | O_CLOEXEC) : dup(fd);
+		if (!fstat(new, &stat) &&
+		    !ftruncate(new, rnd(3) ? (off_t)rnd((uint32_t)stat.st_size + 1) : rnd(2) ? 0 : stat.st_size + 65536) &&
+		    rnd(2) && ftruncate(new, stat.st_size))
+			kind = TRUNCATE;
+		close(new);
 		break;
 	case LINKS:
 		new_name(path, other, sizeof(other));
@@ -729,6 +730,7 @@ static void attack(enum attack kind, int fd, const char *path)
 		if (!name_of(fd, one, sizeof(one)) || rnd(3) == 0)
 			if (!any_name(path, 0, one, sizeof(one)))
 				break;
+		old = open(one, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 		if (unlink(one))
 			rmdir(one);
 		switch (rnd(6)) {
@@ -741,7 +743,13 @@ static void attack(enum attack kind, int fd, const char *path)
 			new = open(one, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 			if (new < 0)
 				break;
-			for (off_t at = 0; at < 65536; at += 4096) {
+			if (old >= 0 && rnd(2)) {
+				uint64_t words[8] = {0};
+
+				if (pread(old, words, sizeof(words), 0) > 0 && pwrite(new, words, sizeof(words), 0) > 0)
+					put(new, 8 * rnd(8), rnd(2) ? rnd(64) : rnd(UINT32_MAX));
+			}
+			for (off_t at = 0; old < 0 && at < 65536; at += 4096) {
 				char page[4096];
 
 				if (pread(fd, page, 4096, at) != 4096 || pwrite(new, page, 4096, at) != 4096)
@@ -751,11 +759,21 @@ static void attack(enum attack kind, int fd, const char *path)
 				spoil_word(new, rnd(2) ? HEADER : QUEUES);
 			close(new);
 		}
+		if (old >= 0)
+			close(old);
 		break;
 	case LOCKS: {
-		/* Of the open file, so that they stay until `fd` is closed. */
+		/* Of the open file, so that they stay until that is closed. */
+		static int named = -1;
 		struct flock lock = {.l_type = rnd(3) ? F_WRLCK : F_UNLCK, .l_whence = SEEK_SET, .l_start = rnd(4), .l_len = 1 + rnd(3)};
 
+		if (rnd(4) == 0 && any_name(path, 's', one, sizeof(one))) {
+			if (named >= 0)
+				close(named);
+			named = open(one, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+		}
+		if (named >= 0 && rnd(2))
+			fd = named;
 		fcntl(fd, F_OFD_SETLK, &lock);
 		flock(fd, rnd(2) ? LOCK_EX | LOCK_NB : LOCK_UN);
 		break;

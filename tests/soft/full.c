@@ -1,8 +1,9 @@
 /*
  * full.c - the memory that the device lives in is used up.
  *
- * Run where IRONVERBS_SOFT_DIR, or /dev/shm, has little room. Creating fails with ENOMEM, never by a signal; what exists
- * works on; what is destroyed makes room again. With the argument "none" there is no room at all: opening fails so.
+ * Run with little room for files (RLIMIT_FSIZE). Creating fails with ENOMEM, never by a signal; what exists works on; what
+ * is destroyed makes room again. With the argument "none" there is no room at all, or the file system of
+ * IRONVERBS_SOFT_DIR, or /dev/shm, is full: opening fails so.
  */
 #include "../../ctest/setup.h"
 

@@ -24,6 +24,11 @@ use super::site::place_of;
 /// that gives no answer.
 const LIMIT: Duration = Duration::from_secs(1);
 
+/// Opening takes that long when it failed because an answer was waited for, in nanoseconds.
+const SLOW: u64 = 500_000_000;
+/// For how long a process is then not asked again.
+const SILENT: u64 = 2_000_000_000;
+
 /// Every process of the folder that this one has to do with, by slot.
 #[derive(Debug)]
 pub struct Peers {
@@ -32,6 +37,8 @@ pub struct Peers {
     own: Host,
     copying: Copying,
     slots: RwLock<Vec<Option<Arc<Remote>>>>,
+    /// Slots whose process gave no answer, and until when it is not asked again.
+    silent: Mutex<Vec<(u16, u64)>>,
 }
 
 /// A process, as who sends to it knows it. It may be this process.
@@ -57,7 +64,7 @@ impl Peers {
     /// Nobody is known yet.
     #[must_use]
     pub fn new(me: Arc<Segment>, own: Host, copying: Copying) -> Self {
-        Self { me, own, copying, slots: RwLock::default() }
+        Self { me, own, copying, slots: RwLock::default(), silent: Mutex::default() }
     }
 
     /// The living process in a slot.
@@ -100,23 +107,55 @@ impl Peers {
         if slot >= SLOTS || !self.me.is_mine() {
             return Err(Error::Gone);
         }
-        let mut slots = self.slots.write().unwrap_or_else(|e| e.into_inner());
-        if slots.len() <= usize::from(slot) {
-            let more = usize::from(slot) + 1 - slots.len();
-            slots.try_reserve(more)?;
-            slots.resize(usize::from(slot) + 1, None);
-        }
-        let place = &mut slots[usize::from(slot)];
-        if let Some(remote) = place
-            && remote.lives()
         {
-            return Ok(remote.clone());
+            let mut slots = self.slots.write().unwrap_or_else(|e| e.into_inner());
+            if slots.len() <= usize::from(slot) {
+                let more = usize::from(slot) + 1 - slots.len();
+                slots.try_reserve(more)?;
+                slots.resize(usize::from(slot) + 1, None);
+            }
+            let place = &mut slots[usize::from(slot)];
+            if let Some(remote) = place
+                && remote.lives()
+            {
+                return Ok(remote.clone());
+            }
+            // Nobody, somebody dead, or his successor.
+            *place = None;
         }
-        // Nobody, somebody dead, or his successor.
-        *place = None;
-        let remote = Arc::new(sys::uncancelled(|| Remote::open(&self.me, &self.own, slot, self.copying))?);
+        // Others are not kept waiting meanwhile: one that must be asked for its memory may be stopped.
+        let remote = self.unless_silent(slot, || {
+            sys::uncancelled(|| Remote::open(&self.me, &self.own, slot, self.copying)).map(Arc::new)
+        })?;
+        let mut slots = self.slots.write().unwrap_or_else(|e| e.into_inner());
+        let place = &mut slots[usize::from(slot)];
+        if let Some(other) = place.as_ref().filter(|other| other.lives()) {
+            // Another thread was faster.
+            return Ok(other.clone());
+        }
         *place = Some(remote.clone());
         Ok(remote)
+    }
+
+    /// Opens a process, unless it gave no answer lately: only the first to ask waits for one that is stopped.
+    fn unless_silent(&self, slot: u16, open: impl FnOnce() -> Result<Arc<Remote>>) -> Result<Arc<Remote>> {
+        let list = || self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = sys::coarse_now();
+        {
+            let mut silent = list();
+            silent.retain(|(_, until)| *until > now);
+            if silent.iter().any(|(other, _)| *other == slot) {
+                return Err(Error::Gone);
+            }
+        }
+        let opened = open();
+        let then = sys::coarse_now();
+        if opened.is_err() && then.saturating_sub(now) >= SLOW {
+            let mut silent = list();
+            silent.try_reserve(1)?;
+            silent.push((slot, then + SILENT));
+        }
+        opened
     }
 }
 
@@ -131,7 +170,7 @@ pub(super) fn shortage(answer: Result<()>) -> Result<()> {
 impl Remote {
     fn open(me: &Arc<Segment>, own: &Host, slot: u16, copying: Copying) -> Result<Self> {
         let is_own = slot == me.owner().slot();
-        let peer = if is_own { None } else { Some(Arc::new(Peer::open(me.folder(), slot)?)) };
+        let peer = if is_own { None } else { Some(Arc::new(Peer::open_for(me, slot)?)) };
         let (host, way) = match &peer {
             None => (own.within(LIMIT), None),
             Some(peer) => (Host::of_peer(me.clone(), peer.clone()), Some(copy::probe(peer)?)),

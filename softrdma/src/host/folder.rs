@@ -132,6 +132,32 @@ impl Folder {
         self.group.is_some()
     }
 
+    /// The group that shares the folder.
+    pub(crate) fn group(&self) -> Option<u32> {
+        self.group
+    }
+
+    /// As [`Folder::adopt`] for a socket, which cannot be opened: by its name, as long as that means one.
+    pub(crate) fn adopt_socket(&self, name: &CStr) -> Result<()> {
+        let (found, stat) = self.look(name)?;
+        if stat.st_mode & libc::S_IFMT != libc::S_IFSOCK || stat.st_nlink != 1 {
+            return Err(Error::Corrupt("not a socket"));
+        }
+        let (fd, mode) = (found.as_raw_fd(), self.file_mode());
+        if let Some(gid) = self.group {
+            // SAFETY: plain system call on an open descriptor; an owner of all ones means unchanged.
+            if unsafe { libc::fchownat(fd, c"".as_ptr(), u32::MAX, gid, libc::AT_EMPTY_PATH) } != 0 {
+                return Err(Error::last("fchownat"));
+            }
+        }
+        let path = c_path(format!("/proc/thread-self/fd/{fd}").as_bytes())?;
+        // SAFETY: `path` is a C string that lives across the call.
+        if stat.st_mode & 0o777 != mode && unsafe { libc::chmod(path.as_ptr(), mode) } != 0 {
+            return Err(Error::last("chmod"));
+        }
+        Ok(())
+    }
+
     /// Gives a file that was just made here the group and mode that the folder's users need.
     pub(crate) fn adopt(&self, fd: &OwnedFd) -> Result<()> {
         give(fd, self.group, self.file_mode())

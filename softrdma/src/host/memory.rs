@@ -1,12 +1,11 @@
-//! A mapped segment file, own or a peer's: every access is checked against the file's size and goes through atomics.
+//! A mapped segment, own or a peer's: every access is checked against the file's size and goes through atomics.
 //!
 //! The address range is reserved once and generously, so that a file may grow without moving; what lies beyond the
 //! file's end is never touched. The size comes from `fstat`, never from the content. Pages within the size of an honest
 //! file are allocated, so touching them cannot fail.
 //!
-//! Limit: whoever may write the file may also shorten it, and then the next access is a SIGBUS. In a user's own folder
-//! that is the user, who may kill the process anyway; in a group's folder members must trust each other that far. Sealed
-//! memory (`sealed`) cannot be shortened.
+//! A file that others may write is mapped only when its length is sealed (`memfd`): who shortened another one would end the
+//! process by SIGBUS at its next access. Others may still punch holes, in which zeroes stand from then on.
 
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
@@ -30,7 +29,7 @@ pub(crate) fn fence_after_exchange() {
     }
 }
 
-/// A mapping of a segment file.
+/// A mapping of a segment.
 #[derive(Debug)]
 pub struct Memory {
     base: NonNull<u8>,

@@ -1,8 +1,9 @@
 //! Same-host transport: shared-memory segments, locks, payload copies and wake-ups.
 //!
-//! Every process owns one segment, a file in a folder that only its user (or a group that asked for it) may enter. Its
-//! queues and its memory keys stand there, and who sends to it carries the operation out itself. Nothing of this needs the
-//! receiving process to run, nor a helper process or thread, except where the kernel forbids to reach its memory ([`ferry`]).
+//! Every process owns one segment, which others find by a folder that only its user (or a group that asked for it) may
+//! enter. Its queues and its memory keys stand there, and who sends to it carries the operation out itself. Nothing of this
+//! needs the receiving process to run, nor a helper process or thread, except where the kernel forbids to reach its memory
+//! ([`ferry`]) or its descriptors (`handout`).
 //!
 //! | file | what |
 //! |---|---|
@@ -13,6 +14,9 @@
 //! | [`fork`] | how a forked child notices that it is another process |
 //! | `descriptor` | descriptors that the program may have closed and given to other files |
 //! | [`segment`] | the own segment, growing without ever failing at an access; a peer's segment |
+//! | `memfd` | memory that nobody can shorten, and how it is known from other files |
+//! | `announcement` | what stands in a slot's file: whose it is, and where the segment is |
+//! | `handout` | how those get a segment who may not look at its owner's descriptors |
 //! | `sealed` | what peers go by who reach the process's memory directly: nobody but the owner can write it |
 //! | [`memory`], [`alloc`] | checked access to a mapped segment; which parts of the own one are in use |
 //! | [`lock`] | locks that survive their owner's death |
@@ -28,8 +32,9 @@
 //! # What is believed
 //! The kernel: who lives, how long a file is, who may enter the folder. Nothing that stands in a segment: offsets are
 //! checked against the mapping at every access, words are copied once and then checked, and names of lock owners are
-//! looked up. Where the kernel copies to stands in memory that its owner alone can write (`sealed`). What remains is written where it belongs: a file may be shortened by who may write it ([`memory`]), a program that
-//! closes descriptors it does not own counts as dead (`liveness`).
+//! looked up. Where the kernel copies to stands in memory that its owner alone can write (`sealed`). Nothing is mapped that
+//! others could shorten (`memfd`). What remains: a program that closes descriptors it does not own counts as dead
+//! (`liveness`).
 //!
 //! # What is not here yet
 //! - An answer to a lock that was lost: a program that closes descriptors it does not own counts as dead, and its locks are
@@ -41,6 +46,7 @@
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 pub mod alloc;
+mod announcement;
 pub mod atomics;
 pub mod bell;
 pub mod copy;
@@ -50,9 +56,11 @@ pub mod error;
 pub mod ferry;
 pub mod folder;
 pub mod fork;
+mod handout;
 pub mod keys;
 mod liveness;
 pub mod lock;
+mod memfd;
 pub mod memory;
 pub mod objects;
 pub mod pages;

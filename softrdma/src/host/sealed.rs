@@ -1,6 +1,6 @@
 //! Memory of a process that nobody else can write or shorten: what peers go by who reach its memory directly.
 //!
-//! A segment may be written by every process that may open its file. What decides where the kernel copies to
+//! A segment may be written by every process that may have it. What decides where the kernel copies to
 //! stands here instead, in a memfd that its owner mapped before it was sealed: from then on the kernel lets
 //! nobody map it for writing, write to it, or cut it. Byte offsets, in native byte order:
 //!
@@ -13,10 +13,8 @@
 //! | 32 | 8 | the word that stands there |
 //! | 4096 | | entries of memory keys by their index ([`super::keys`]) |
 //!
-//! A peer finds it as `/proc/PID/fd/N`, which it may open when it may read the owner's memory. The process id
-//! is that of the record lock on the segment, so it comes from the kernel; N comes from the segment, so anybody
-//! may have written it. The owner has a record lock on the memfd, too: a memfd that is sealed and locked by
-//! this process is this process's own.
+//! A peer finds it as `/proc/PID/fd/N`, which it may open when it may read the owner's memory, and verifies it
+//! ([`memfd`]). N comes from the segment, so anybody may have written it.
 //!
 //! # The identity page
 //! A process id says nothing about what runs under it: `execve` keeps it and exchanges the memory, and a dead
@@ -28,19 +26,19 @@
 //! To move the page ends every copy that was prepared before ([`Sealed::revoke`]), also those of processes that
 //! were stopped over it, whenever they go on.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::copy::Image;
 use super::descriptor::Descriptor;
-use super::error::{Error, Result, errno};
+use super::error::{Error, Result};
 use super::fork;
-use super::liveness::{self, OwnFiles, PeerFile};
+use super::liveness::{self, OwnFiles};
 use super::lock::Owner;
+use super::memfd;
 use super::memory::Memory;
 use super::sys;
-use super::threads;
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"ironseal");
 const VERSION: u32 = 1;
@@ -54,9 +52,7 @@ pub(crate) const KEYS: u64 = 4096;
 /// Address space for all keys that a process can have, or for less where that is limited.
 const RESERVE: [usize; 4] = [(1 << 30) + (64 << 10), 64 << 20, 4 << 20, 512 << 10];
 
-const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL;
-/// Linux 6.3: the file cannot be made executable. Where the system asks for it, others are refused.
-const MFD_NOEXEC_SEAL: libc::c_uint = 8;
+const SEALS: libc::c_int = memfd::LASTING | libc::F_SEAL_FUTURE_WRITE;
 
 /// The own one.
 #[derive(Debug)]
@@ -71,28 +67,11 @@ impl Sealed {
     ///
     /// Errors: those of the system calls. Peers cannot reach the memory directly then.
     pub(crate) fn create() -> Result<Self> {
-        let create = |flags| {
-            // SAFETY: the name is a C string constant.
-            unsafe {
-                let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | flags;
-                libc::memfd_create(c"ironverbs".as_ptr(), flags)
-            }
-        };
-        let mut fd = create(MFD_NOEXEC_SEAL);
-        if fd < 0 && errno() == libc::EINVAL {
-            fd = create(0);
-        }
-        if fd < 0 {
-            return Err(Error::last("memfd_create"));
-        }
-        // SAFETY: memfd_create returned this descriptor, and nobody else owns it.
-        let file = unsafe { OwnedFd::from_raw_fd(fd) };
+        let file = memfd::create(c"ironverbs")?;
+        let fd = file.as_raw_fd();
         sys::allocate(fd, 0, KEYS)?;
         let memory = Memory::map_within(fd, libc::PROT_READ | libc::PROT_WRITE, &RESERVE)?;
-        // SAFETY: F_ADD_SEALS takes a number.
-        if unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, SEALS) } != 0 {
-            return Err(Error::last("fcntl"));
-        }
+        memfd::seal(&file, SEALS)?;
         let page = Page::map(sys::random()?)?;
         memory.u64(AT_MAGIC)?.store(MAGIC, Ordering::Relaxed);
         memory.u32(AT_VERSION)?.store(VERSION, Ordering::Relaxed);
@@ -238,8 +217,8 @@ impl View {
     ///
     /// Errors: those of the system calls; [`Error::Corrupt`] when it is not what it should be.
     pub(crate) fn open(pid: libc::pid_t, number: RawFd, owner: Owner) -> Result<Self> {
-        let file = File::open(pid, number)?;
-        let memory = Memory::map_within(file.raw, libc::PROT_READ, &RESERVE)?;
+        let file = memfd::of_process(pid, number, libc::O_RDONLY, SEALS)?;
+        let memory = Memory::map_within(file.raw(), libc::PROT_READ, &RESERVE)?;
         if (memory.len() as u64) < KEYS
             || memory.u64(AT_MAGIC)?.load(Ordering::Relaxed) != MAGIC
             || memory.u32(AT_VERSION)?.load(Ordering::Relaxed) != VERSION
@@ -248,7 +227,7 @@ impl View {
             return Err(Error::Corrupt("sealed memory"));
         }
         let word = memory.u64(AT_WORD)?.load(Ordering::Relaxed);
-        Ok(View { memory, pid, number, file: file.id, word })
+        Ok(View { memory, pid, number, file: (file.stat.st_dev, file.stat.st_ino), word })
     }
 
     /// The program that the memory belongs to, as it may be reached now; `None` when it may not.
@@ -272,65 +251,11 @@ impl View {
     #[cold]
     fn refresh(&self) {
         sys::uncancelled(|| {
-            if let Ok(file) = File::open(self.pid, self.number)
-                && file.id == self.file
+            if let Ok(file) = memfd::of_process(self.pid, self.number, libc::O_RDONLY, SEALS)
+                && (file.stat.st_dev, file.stat.st_ino) == self.file
             {
-                let _ = self.memory.refresh(file.raw);
+                let _ = self.memory.refresh(file.raw());
             }
         });
     }
-}
-
-/// A descriptor of a sealed memfd that a process declared its own.
-struct File {
-    raw: RawFd,
-    id: (u64, u64),
-    _opened: Option<PeerFile>,
-}
-
-impl File {
-    /// Opens a descriptor of another process, after a look that opens nothing: it may be anything by now.
-    fn open(pid: libc::pid_t, number: RawFd) -> Result<Self> {
-        let other = Error::Corrupt("not a sealed file");
-        let path = |name: &str| open(&format!("/proc/{name}/fd/{number}"), libc::O_PATH);
-        // A first thread that has ended shows no files; the others still do.
-        let by_thread = || threads::others(pid).find_map(|thread| path(&format!("{pid}/task/{thread}")).ok());
-        let place = path(&pid.to_string()).or_else(|e| by_thread().ok_or(e))?;
-        let stat = sys::stat(place.as_raw_fd())?;
-        if stat.st_mode & libc::S_IFMT != libc::S_IFREG || stat.st_nlink != 0 {
-            return Err(other);
-        }
-        let id = (stat.st_dev, stat.st_ino);
-        let (raw, opened, holder) = if OwnFiles::has(&stat) {
-            // To close another descriptor of it would end the declaration.
-            let raw = OwnFiles::descriptor(&stat).ok_or(Error::Gone)?;
-            // SAFETY: reads a number of the process.
-            (raw, None, Some(unsafe { libc::getpid() }))
-        } else {
-            let path = format!("/proc/self/fd/{}", place.as_raw_fd());
-            let opened = PeerFile::new(open(&path, libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY)?)?;
-            (opened.raw(), Some(opened), None)
-        };
-        let holder = match holder {
-            None => liveness::owner(raw)?,
-            own => own,
-        };
-        // SAFETY: F_GET_SEALS takes no argument.
-        let seals = unsafe { libc::fcntl(raw, libc::F_GET_SEALS) };
-        if holder != Some(pid) || seals < 0 || seals & SEALS != SEALS {
-            return Err(other);
-        }
-        Ok(File { raw, id, _opened: opened })
-    }
-}
-
-fn open(path: &str, flags: libc::c_int) -> Result<OwnedFd> {
-    let path = std::ffi::CString::new(path).map_err(|_| Error::OutOfBounds)?;
-    // SAFETY: `path` is a C string that lives across the call.
-    let fd = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) };
-    if fd < 0 {
-        return Err(Error::last("open"));
-    }
-    // SAFETY: open returned this descriptor, and nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

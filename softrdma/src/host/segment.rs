@@ -1,5 +1,11 @@
 //! Segments: this process's own, and how a peer's is opened.
 //!
+//! A segment is a memfd that nobody can shorten ([`memfd`](super::memfd)), and a file with the slot's name says whose it is
+//! and where (`announcement`). A peer that may look at the owner's descriptors takes it there, whatever the owner does just
+//! then. Others ask the owner ([`handout`](super::handout)), whose thread for that begins when the segment is made
+//! in a folder for a group, or by a process that is closed to its like, else when the process has to do with one of
+//! other namespaces.
+//!
 //! Byte offsets of the first page of every segment, in native byte order:
 //!
 //! | offset | size | meaning |
@@ -18,23 +24,26 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::alloc::Allocator;
+use super::announcement;
 use super::copy::Image;
+use super::descriptor::Descriptor;
 use super::error::{Error, Result};
 use super::folder::Folder;
 use super::fork;
-use super::liveness::PeerFile;
+use super::handout::{self, Handout};
+use super::liveness::{self, OwnFiles, PeerFile};
 use super::lock::{Liveness, Lock, Owner};
+use super::memfd;
 use super::memory::Memory;
 use super::sealed::{Sealed, View};
 use super::slot::{self, Standing};
 use super::sys;
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"ironsoft");
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const AT_MAGIC: u64 = 0;
 const AT_VERSION: u64 = 8;
-/// Where the signature stands.
-pub(crate) const AT_SIGNATURE: u64 = 16;
+const AT_SIGNATURE: u64 = 16;
 pub(crate) const AT_SEALED: u64 = 24;
 const AT_ROOTS: u64 = 128;
 const ROOTS: usize = 8;
@@ -66,12 +75,18 @@ pub struct Block {
 #[derive(Debug)]
 pub struct Segment {
     memory: Memory,
+    /// The file behind it.
+    content: Arc<Descriptor>,
+    identity: Identity,
     sealed: Option<Sealed>,
     books: Mutex<Allocator>,
     owner: Owner,
+    /// The file that has the slot's name.
     file: Option<OwnedFd>,
-    identity: Identity,
+    listed: Identity,
     folder: Arc<Folder>,
+    domain: u64,
+    handout: Mutex<Option<Handout>>,
     /// The process that made it; [`LEFT`] once it has left.
     token: AtomicU64,
 }
@@ -79,44 +94,114 @@ pub struct Segment {
 /// No process's token: those are odd.
 const LEFT: u64 = 2;
 
+/// The file behind a new segment, declared this process's own until it is dropped.
+struct Content(Option<OwnedFd>);
+
+impl Content {
+    fn create() -> Result<Self> {
+        let file = memfd::create(c"ironverbs-segment")?;
+        sys::allocate(file.as_raw_fd(), 0, HEADER)?;
+        memfd::seal(&file, memfd::LASTING)?;
+        OwnFiles::add(file.as_raw_fd())?;
+        let content = Content(Some(file));
+        liveness::declare(content.raw())?;
+        Ok(content)
+    }
+
+    fn raw(&self) -> RawFd {
+        self.0.as_ref().map_or(-1, AsRawFd::as_raw_fd)
+    }
+
+    /// From here on it stays declared.
+    fn keep(mut self) -> Result<Arc<Descriptor>> {
+        let file = self.0.take().ok_or(Error::Gone)?;
+        Ok(Arc::new(Descriptor::new(file)?))
+    }
+}
+
+impl Drop for Content {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|file| OwnFiles::remove(file.as_raw_fd()));
+    }
+}
+
 impl Segment {
     /// Claims a slot of the folder with a new segment, and removes what dead processes left there.
     ///
-    /// Errors: [`Error::NoSlot`], [`Error::NoMemory`].
+    /// Errors: [`Error::NoSlot`], [`Error::NoMemory`]; [`Error::Os`] where the system makes no files in memory that
+    /// can be sealed.
     pub fn create(folder: Arc<Folder>) -> Result<Self> {
         let token = fork::token()?;
         // Without it peers take the way through shared memory.
         let sealed = Sealed::create().ok();
         let number = sealed.as_ref().map_or(0, |sealed| sealed.number() as u64 + 1);
+        let content = Content::create()?;
+        let identity = Identity::of(&sys::stat(content.raw())?);
+        let memory = Memory::map(content.raw())?;
+        memory.u64(AT_SEALED)?.store(number, Ordering::Relaxed);
+        memory.u32(AT_VERSION)?.store(VERSION, Ordering::Relaxed);
+        memory.u64(AT_MAGIC)?.store(MAGIC, Ordering::Relaxed);
+        let domain = announcement::domain();
         let claim = slot::claim(
             &folder,
-            |file| {
-                sys::allocate(file.as_raw_fd(), 0, HEADER)?;
-                let memory = Memory::map(file.as_raw_fd())?;
-                memory.u64(AT_SEALED)?.store(number, Ordering::Relaxed);
-                memory.u32(AT_VERSION)?.store(VERSION, Ordering::Relaxed);
-                memory.u64(AT_MAGIC)?.store(MAGIC, Ordering::Relaxed);
-                Ok(memory)
-            },
-            |memory, owner| {
+            |file| announcement::write(file.as_raw_fd(), content.raw(), domain),
+            |file, owner| {
                 sealed.iter().try_for_each(|sealed| sealed.sign(owner))?;
                 memory.u64(AT_SIGNATURE)?.store(owner.word(), Ordering::Release);
-                Ok(())
+                announcement::sign(file.as_raw_fd(), owner)
             },
         )?;
         let segment = Segment {
-            identity: Identity::of(&sys::stat(claim.file.as_raw_fd())?),
-            memory: claim.content,
+            listed: Identity::of(&sys::stat(claim.file.as_raw_fd())?),
+            identity,
+            memory,
+            content: content.keep()?,
             sealed,
             books: Mutex::new(Allocator::new(HEADER)),
             owner: claim.owner,
             file: Some(claim.file),
             folder,
+            domain,
+            handout: Mutex::default(),
             token: token.into(),
         };
+        // SAFETY: the call only answers a number.
+        let closed = unsafe { libc::prctl(libc::PR_GET_DUMPABLE) } != 1;
+        if segment.folder.is_shared() || closed || domain == 0 {
+            segment.hand_out()?;
+        }
         // Leftovers take memory but hinder nobody, so failing to remove them is no failure.
         let _ = slot::sweep(&segment.folder);
         Ok(segment)
+    }
+
+    /// Answers from now on who asks for the memory, as peers do that may not look at this process's descriptors.
+    ///
+    /// Errors: [`Error::NoMemory`] for a name or a thread, [`Error::Forked`], those of the system calls.
+    pub fn hand_out(&self) -> Result<()> {
+        if !self.is_mine() {
+            return Err(Error::Forked);
+        }
+        let mut handout = self.handout.lock().unwrap_or_else(|e| e.into_inner());
+        if handout.is_none() {
+            *handout = Some(Handout::start(&self.folder, self.owner, &self.content)?);
+        }
+        Ok(())
+    }
+
+    /// Does so where a process may come that this one never hears of before, as for datagrams: in a PID namespace
+    /// beside others, and where one of other namespaces has a slot.
+    pub fn hand_out_to_strangers(&self) -> Result<()> {
+        let is_stranger = |slot: u16| {
+            let file = slot::open_peer(&self.folder, &slot::file_name(slot));
+            file.and_then(|file| announcement::read(file.raw())).is_ok_and(|said| said.domain != self.domain)
+        };
+        let nested = announcement::is_nested(self.domain);
+        if nested || slot::claimed(&self.folder)?.into_iter().any(is_stranger) {
+            self.hand_out()
+        } else {
+            Ok(())
+        }
     }
 
     /// The name this process signs with.
@@ -186,8 +271,7 @@ impl Segment {
         let needed = needed.filter(|needed| *needed <= reserved).ok_or(Error::NoMemory)?;
         let target = needed.next_multiple_of(GROWTH).min(reserved);
         if target > end {
-            let file = self.file.as_ref().map(AsRawFd::as_raw_fd).filter(|fd| self.identity.is(*fd));
-            let file = file.ok_or(Error::Gone)?;
+            let file = Some(self.content.raw()).filter(|fd| *fd >= 0).ok_or(Error::Gone)?;
             sys::allocate(file, end, target - end)?;
             if (self.memory.refresh(file)? as u64) < target {
                 return Err(Error::Corrupt("own segment shortened"));
@@ -248,9 +332,9 @@ impl Segment {
         }
     }
 
-    /// The descriptor of the segment's file, as long as it means it; see [`Identity::check`].
+    /// The descriptor of the segment's memory, as long as it means it; see [`Identity::check`].
     pub(crate) fn descriptor(&self, writes: bool) -> Option<RawFd> {
-        self.identity.check(self.file.as_ref()?.as_raw_fd(), writes, self.memory.len() as u64)
+        self.identity.check(self.content.number(), writes, self.memory.len() as u64)
     }
 
     fn books(&self) -> std::sync::MutexGuard<'_, Allocator> {
@@ -260,14 +344,21 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
+        let is_mine = self.is_mine();
+        if let Some(handout) = self.handout.get_mut().unwrap_or_else(|e| e.into_inner()).take() {
+            // One that has left is still the process that made it.
+            let is_childs = !is_mine && self.token.load(Ordering::Relaxed) != LEFT;
+            if is_childs { handout.forget() } else { handout.stop() }
+        }
         if let Some(file) = &self.file
-            && self.is_mine()
+            && is_mine
         {
             slot::release(&self.folder, self.owner, file);
         }
+        OwnFiles::remove(self.content.number());
         // What has its number by now is the program's.
         if let Some(file) = self.file.take()
-            && !self.identity.is(file.as_raw_fd())
+            && !self.listed.is(file.as_raw_fd())
         {
             std::mem::forget(file);
         }
@@ -338,12 +429,9 @@ fn root(memory: &Memory, index: usize) -> Result<&AtomicU64> {
     memory.u64(AT_ROOTS + 8 * index as u64)
 }
 
-/// The signature in a segment file, read without mapping it.
-pub(crate) fn signature(fd: RawFd) -> Option<u64> {
-    let mut word = [0u8; 8];
-    // SAFETY: `word` is writable for the length given.
-    let n = unsafe { libc::pread(fd, word.as_mut_ptr().cast(), word.len(), AT_SIGNATURE as libc::off_t) };
-    (n == 8).then(|| u64::from_ne_bytes(word))
+/// Whether descriptors or memory of this process have run out.
+fn is_shortage(e: Error) -> bool {
+    matches!(e.errno(), libc::EMFILE | libc::ENFILE | libc::ENOMEM)
 }
 
 /// Another process's segment, or this process's seen as a peer's. All it says is hostile input.
@@ -361,21 +449,72 @@ pub struct Peer {
 impl Peer {
     /// Maps the segment of the living process in `slot`, which may be this process's own.
     ///
-    /// Errors: [`Error::Gone`] when nobody alive is there, [`Error::Corrupt`] when the file is no segment, and those of the
-    /// system when descriptors or memory have run out.
+    /// Errors: [`Error::Gone`] when nobody alive is there, or does not answer; [`Error::Corrupt`] when what is there is no
+    /// segment, and those of the system when descriptors or memory have run out.
     pub fn open(folder: &Folder, slot: u16) -> Result<Self> {
+        Self::open_after(folder, slot, |_| ())
+    }
+
+    /// As [`Peer::open`], for a process that hands out its own segment where that peer could not have it else.
+    pub fn open_for(me: &Segment, slot: u16) -> Result<Self> {
+        Self::open_after(&me.folder, slot, |domain| {
+            if domain != me.domain {
+                // Whoever does not get it tries again.
+                let _ = me.hand_out();
+            }
+        })
+    }
+
+    fn open_after(folder: &Folder, slot: u16, see: impl FnOnce(u64)) -> Result<Self> {
         if slot >= super::lock::SLOTS {
             return Err(Error::OutOfBounds);
         }
-        let file = match slot::open_peer(folder, &slot::file_name(slot)) {
+        let name = match slot::open_peer(folder, &slot::file_name(slot)) {
             Err(Error::Os { errno: libc::ENOENT, .. }) => return Err(Error::Gone),
             other => other?,
         };
-        if file.stat.st_nlink > 1 {
+        if name.stat.st_nlink > 1 {
             return Err(Error::Corrupt("a file with two names"));
         }
-        let Some(pid) = file.owner()? else { return Err(Error::Gone) };
+        let Some(pid) = name.owner()? else { return Err(Error::Gone) };
         let confirmed = sys::coarse_now();
+        let said = announcement::read(name.raw())?;
+        let owner = said.owner;
+        if owner.slot() != slot {
+            return Err(Error::Corrupt("signature"));
+        }
+        see(said.domain);
+        drop(name);
+        let there = said.number.filter(|_| pid > 0);
+        let there = there.map(|number| {
+            let file = memfd::of_process(pid, number, libc::O_RDWR, memfd::LASTING)?;
+            Ok((Self::map(&file, owner)?, file))
+        });
+        let (memory, file) = match there {
+            Some(Ok(content)) => content,
+            // It is there and cannot be had just now.
+            Some(Err(e)) if is_shortage(e) => return Err(e),
+            // Not for this process, or a lie.
+            Some(Err(_)) | None => {
+                let file = handout::ask(folder, owner, pid)?;
+                (Self::map(&file, owner)?, file)
+            }
+        };
+        let number = memory.u64(AT_SEALED)?.load(Ordering::Relaxed).checked_sub(1);
+        let number = number.and_then(|number| RawFd::try_from(number).ok()).filter(|_| pid > 0);
+        let sealed = match number.map(|number| View::open(pid, number, owner)) {
+            Some(Ok(sealed)) => Some(sealed),
+            // It is there and cannot be had just now.
+            Some(Err(e)) if is_shortage(e) => return Err(e),
+            // Not for this process, or a lie: the way through shared memory is left.
+            Some(Err(_)) | None => None,
+        };
+        let identity = Identity::of(&file.stat);
+        Ok(Peer { memory, file, identity, owner, sealed, pid: pid.into(), confirmed: confirmed.into() })
+    }
+
+    /// Maps what should be the memory of this claim.
+    fn map(file: &PeerFile, owner: Owner) -> Result<Memory> {
         let memory = Memory::map(file.raw())?;
         if (memory.len() as u64) < HEADER {
             return Err(Error::Corrupt("too short"));
@@ -386,20 +525,10 @@ impl Peer {
         if memory.u32(AT_VERSION)?.load(Ordering::Relaxed) != VERSION {
             return Err(Error::Corrupt("another version of the layout"));
         }
-        let owner = Owner::from_word(memory.u64(AT_SIGNATURE)?.load(Ordering::Acquire))
-            .filter(|owner| owner.slot() == slot)
-            .ok_or(Error::Corrupt("signature"))?;
-        let number = memory.u64(AT_SEALED)?.load(Ordering::Relaxed).checked_sub(1);
-        let number = number.and_then(|number| RawFd::try_from(number).ok()).filter(|_| pid > 0);
-        let sealed = match number.map(|number| View::open(pid, number, owner)) {
-            Some(Ok(sealed)) => Some(sealed),
-            // It is there and cannot be had just now.
-            Some(Err(e)) if matches!(e.errno(), libc::EMFILE | libc::ENFILE | libc::ENOMEM) => return Err(e),
-            // Not for this process, or a lie: the way through shared memory is left.
-            Some(Err(_)) | None => None,
-        };
-        let identity = Identity::of(&file.stat);
-        Ok(Peer { memory, file, identity, owner, sealed, pid: pid.into(), confirmed: confirmed.into() })
+        if memory.u64(AT_SIGNATURE)?.load(Ordering::Acquire) != owner.word() {
+            return Err(Error::Corrupt("signature"));
+        }
+        Ok(memory)
     }
 
     /// The name the peer signs with.
@@ -471,7 +600,7 @@ impl Peer {
         Ok(self.memory.u64(AT_FERRY_OFFSET)?.load(Ordering::Acquire))
     }
 
-    /// The descriptor of the peer's segment, as long as it means it; see [`Identity::check`].
+    /// The descriptor of the peer's memory, as long as it means it; see [`Identity::check`].
     pub(crate) fn descriptor(&self, writes: bool) -> Option<RawFd> {
         self.identity.check(self.file.raw(), writes, self.memory.len() as u64)
     }
@@ -578,7 +707,7 @@ mod tests {
         let a = Segment::create(folder.clone()).unwrap();
         assert_eq!(a.owner().slot(), 0);
         assert!(!slot::names(&folder, &slot::file_name(0), old.as_raw_fd()));
-        assert_ne!(signature(old.as_raw_fd()), Some(a.owner().word()));
+        assert_ne!(announcement::signature(old.as_raw_fd()), Some(a.owner().word()));
         assert_eq!(folder.names().unwrap().len(), 1);
     }
 
@@ -714,7 +843,8 @@ mod tests {
         assert_eq!(status, 0);
     }
 
-    /// A full file system is an error of the allocation, never a signal later. Needs root, who can mount one.
+    /// A full file system is an error of the claim, never a signal later, and takes nothing from who has claimed. Needs root,
+    /// who can mount one.
     #[test]
     #[ignore = "needs root"]
     fn a_full_file_system_is_no_memory() {
@@ -727,17 +857,10 @@ mod tests {
                 let none = std::ptr::null();
                 assert_eq!(libc::unshare(libc::CLONE_NEWNS), 0);
                 assert_eq!(libc::mount(c"none".as_ptr(), c"/".as_ptr(), none, private, none.cast()), 0);
-                let size = c"size=1m".as_ptr().cast();
+                let size = c"size=64k".as_ptr().cast();
                 assert_eq!(libc::mount(c"tmpfs".as_ptr(), at.as_ptr(), c"tmpfs".as_ptr(), 0, size), 0);
             }
             let a = Segment::create(dir.folder()).unwrap();
-            let mut blocks = Vec::new();
-            while let Ok(block) = a.alloc(50_000, 64) {
-                a.memory().write(block.offset, &[1; 50_000]).unwrap();
-                blocks.push(block);
-            }
-            assert!((10..=20).contains(&blocks.len()), "{}", blocks.len());
-            // Another process finds no room either, and leaves nothing behind.
             let mut others = Vec::new();
             let refused = loop {
                 match Segment::create(a.folder().clone()) {
@@ -746,10 +869,11 @@ mod tests {
                 }
             };
             assert_eq!(refused, Error::NoMemory);
-            assert_eq!(a.folder().names().unwrap().len(), 1 + others.len());
-            // What was given back can be had again.
-            a.free(blocks.pop().unwrap());
-            a.alloc(50_000, 64).is_ok()
+            assert_eq!(a.folder().names().unwrap().len(), 1 + others.len(), "nothing is left behind");
+            let block = a.alloc(1 << 20, 64).unwrap();
+            a.memory().write(block.offset, &[1; 1 << 20]).unwrap();
+            others.pop();
+            Segment::create(a.folder().clone()).is_ok()
         });
         assert_eq!(status, 0);
     }
@@ -761,6 +885,8 @@ mod tests {
         let dir = TestDir::new("segment");
         let folder = dir.folder();
         let a = Segment::create(folder.clone()).unwrap();
+        // It does not see who comes.
+        a.hand_out().unwrap();
         let owner = a.owner();
         let status = in_child(|| {
             // SAFETY: plain system call; only children of this child are in the new namespace.

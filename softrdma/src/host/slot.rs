@@ -2,13 +2,14 @@
 //!
 //! | name | what it is |
 //! |---|---|
-//! | `s0000` to `s1023` | the segment of the process that claimed this slot |
-//! | `t` and 16 hex digits | a segment that has no slot yet |
+//! | `s0000` to `s1023` | who claimed this slot, and where its segment is (`announcement`) |
+//! | `t` and 16 hex digits | the same for a process that has no slot yet |
 //! | `b`, slot, `-`, epoch, `-`, number | a bell of that claim |
+//! | `m`, slot, `-`, epoch | the socket where that claim's memory is to be had (`handout`) |
 //!
-//! A segment is made under a temporary name, declared alive and filled in, and only then renamed to the first slot that
+//! A file is made under a temporary name, declared alive and filled in, and only then renamed to the first slot that
 //! is free: nobody ever sees half of one. A dead process's file is never used again, it loses its name and the slot
-//! gets a new file, so who still maps the old one is not disturbed, and a process that was taken for dead by mistake
+//! gets a new file, so who still has the old one open is not disturbed, and a process that was taken for dead by mistake
 //! (because the program closed its descriptors) harms nobody. Each claim has a random epoch, so that a word left in
 //! shared memory by a dead claim never means a later one.
 //!
@@ -19,12 +20,12 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use super::announcement;
 use super::error::{Error, Result, errno};
 use super::folder::Folder;
 use super::fork::{ProcessGuard, ProcessMutex};
 use super::liveness::{self, OwnFiles, PeerFile};
 use super::lock::{Owner, SLOTS};
-use super::segment;
 use super::sys;
 
 /// How often a new file may lose its name to a sweeper that saw it before its declaration.
@@ -50,12 +51,18 @@ pub(crate) fn bell_name(owner: Owner, number: u32) -> CString {
     c_name(format!("b{:04}-{:014x}-{number}", owner.slot(), owner.epoch()))
 }
 
+/// Name of the socket where a claim's memory is to be had.
+pub(crate) fn socket_name(owner: Owner) -> CString {
+    c_name(format!("m{:04}-{:014x}", owner.slot(), owner.epoch()))
+}
+
 /// What a name in the folder means.
 #[derive(Debug, PartialEq, Eq)]
 enum Name {
     Slot(u16),
     Unborn,
     Bell(Owner),
+    Socket(Owner),
     Foreign,
 }
 
@@ -68,32 +75,35 @@ fn parse(name: &CStr) -> Name {
     if text.strip_prefix('t').is_some_and(|h| h.len() == 16 && h.bytes().all(|b| b.is_ascii_hexdigit())) {
         return Name::Unborn;
     }
-    let bell = text.strip_prefix('b').and_then(|rest| {
+    let claims = |rest: &str, is_bell: bool| {
         let mut parts = rest.split('-');
         let slot = number(parts.next()?)?;
         let epoch = u64::from_str_radix(parts.next()?, 16).ok()?;
-        parts.next()?.parse::<u32>().ok()?;
+        if is_bell {
+            parts.next()?.parse::<u32>().ok()?;
+        }
         parts.next().is_none().then_some(())?;
         Owner::new(slot, epoch)
-    });
-    bell.map_or(Name::Foreign, Name::Bell)
+    };
+    let bell = text.strip_prefix('b').and_then(|rest| claims(rest, true)).map(Name::Bell);
+    let socket = || text.strip_prefix('m').and_then(|rest| claims(rest, false)).map(Name::Socket);
+    bell.or_else(socket).unwrap_or(Name::Foreign)
 }
 
-/// A claimed slot and its file, which `fill` prepared.
-pub(crate) struct Claim<T> {
+/// A claimed slot and its file.
+pub(crate) struct Claim {
     pub(crate) owner: Owner,
     pub(crate) file: OwnedFd,
-    pub(crate) content: T,
 }
 
 /// Claims a slot. `fill` writes the content before others can see the file; `name_it` adds the slot, again before.
 ///
 /// Errors: [`Error::NoSlot`], and whatever `fill` answers.
-pub(crate) fn claim<T>(
+pub(crate) fn claim(
     folder: &Folder,
-    fill: impl Fn(&OwnedFd) -> Result<T>,
-    name_it: impl Fn(&T, Owner) -> Result<()>,
-) -> Result<Claim<T>> {
+    fill: impl Fn(&OwnedFd) -> Result<()>,
+    name_it: impl Fn(&OwnedFd, Owner) -> Result<()>,
+) -> Result<Claim> {
     let _gate = one_at_a_time()?;
     let mut epoch = 0;
     while Owner::new(0, epoch).is_none() {
@@ -113,10 +123,10 @@ pub(crate) fn claim<T>(
             let _ = folder.remove(&unborn);
             e
         };
-        let content = prepared.map_err(&give_up)?;
+        prepared.map_err(&give_up)?;
         for slot in 0..SLOTS {
             let Some(owner) = Owner::new(slot, epoch) else { continue };
-            name_it(&content, owner).map_err(&give_up)?;
+            name_it(&file, owner).map_err(&give_up)?;
             // Twice: the second time after the removal of a dead file.
             for _ in 0..2 {
                 // SAFETY: both names are C strings that live across the call.
@@ -130,7 +140,7 @@ pub(crate) fn claim<T>(
                     )
                 };
                 match errno() {
-                    _ if r == 0 => return Ok(Claim { owner, file, content }),
+                    _ if r == 0 => return Ok(Claim { owner, file }),
                     libc::EEXIST if reap(folder, slot) => {}
                     libc::EEXIST => break,
                     libc::ENOENT => {
@@ -155,11 +165,11 @@ pub(crate) fn release(folder: &Folder, owner: Owner, file: &OwnedFd) {
     OwnFiles::remove(file.as_raw_fd());
 }
 
-/// Takes the names of a claim out of the folder, those of its bells first: the process is about to end.
+/// Takes the names of a claim out of the folder, that of its slot last: the process is about to end.
 pub(crate) fn leave(folder: &Folder, owner: Owner, file: &OwnedFd) {
     let Ok(_gate) = one_at_a_time() else { return };
     for name in folder.names().unwrap_or_default() {
-        if parse(&name) == Name::Bell(owner) {
+        if [Name::Bell(owner), Name::Socket(owner)].contains(&parse(&name)) {
             let _ = folder.remove(&name);
         }
     }
@@ -237,7 +247,7 @@ pub(crate) fn standing(folder: &Folder, owner: Owner) -> Standing {
 fn look_up(folder: &Folder, owner: Owner) -> Standing {
     let name = file_name(owner.slot());
     // Only another claim's signature is certain; one that cannot be read is not.
-    let is_another = |fd| segment::signature(fd).is_some_and(|word| word != owner.word());
+    let is_another = |fd| announcement::signature(fd).is_some_and(|word| word != owner.word());
     // A file of this process is better not opened again: that descriptor could not be closed.
     if let Some(fd) = stat_name(folder, &name).and_then(|st| OwnFiles::descriptor(&st)) {
         return if is_another(fd) { Standing::Over } else { Standing::Alive };
@@ -275,8 +285,8 @@ pub fn claimed(folder: &Folder) -> Result<Vec<u16>> {
 
 /// Removes what dead processes left in the folder; tells how many names went.
 ///
-/// Bells are judged after their name was seen: a claim is visible before its bells, so a bell whose claim is not
-/// there now belongs to one that is over.
+/// Bells and sockets are judged after their name was seen: a claim is visible before them, so one whose claim is
+/// not there now belongs to one that is over.
 pub fn sweep(folder: &Folder) -> Result<u32> {
     let _gate = one_at_a_time()?;
     let mut removed = 0;
@@ -290,7 +300,7 @@ pub fn sweep(folder: &Folder) -> Result<u32> {
             Name::Unborn => {
                 open_peer(folder, name).and_then(|file| file.owner()).is_ok_and(|owner| owner.is_none())
             }
-            Name::Bell(owner) => standing(folder, owner) != Standing::Alive,
+            Name::Bell(owner) | Name::Socket(owner) => standing(folder, owner) != Standing::Alive,
             Name::Foreign => false,
         };
         if dead {
@@ -313,7 +323,12 @@ mod tests {
         let owner = Owner::new(77, 0x1f_ffff_ffff_ffff).unwrap();
         assert_eq!(parse(&bell_name(owner, 4_000_000_000)), Name::Bell(owner));
         assert_eq!(parse(c"t0123456789abcdef"), Name::Unborn);
+        assert_eq!(parse(&socket_name(owner)), Name::Socket(owner));
         let foreign = [
+            c"m0001",
+            c"m0001-1-1",
+            c"m0001-0",
+            c"m1024-1",
             c"s1024",
             c"s12",
             c"s00001",

@@ -13,6 +13,7 @@ use softrdma::host::copy::Span;
 use softrdma::host::ferry::{Failure, Local, Origin, Piece, Purpose, atomic, transfer};
 use softrdma::host::lock::Owner;
 
+use super::content::segment_of;
 use super::stage::{KEY, LIMIT, READ_KEY, Random, Shared, Stage, ferry};
 
 /// Words before the rings, from the start of the block.
@@ -28,7 +29,7 @@ fn lies_in_mailboxes() {
     there.fill(0, &pattern);
     let target = stage.target(0, Span { addr: there.addr + at, len });
     let me = stage.segment();
-    let file = std::fs::OpenOptions::new().read(true).write(true).open(stage.path.join("s0000")).unwrap();
+    let file = segment_of(&stage.path, 0);
     let word = |at: u64| {
         let mut bytes = [0; 8];
         file.read_exact_at(&mut bytes, at).unwrap();
@@ -170,7 +171,7 @@ fn fuzz_jobs() {
     there.fill(0, &pattern);
     let target = stage.target(0, Span { addr: there.addr + at, len });
     let me = stage.segment();
-    let file = std::fs::OpenOptions::new().read(true).write(true).open(stage.path.join("s0000")).unwrap();
+    let file = segment_of(&stage.path, 0);
     let mut block = [0; 8];
     file.read_exact_at(&mut block, 200).unwrap();
     let block = u64::from_ne_bytes(block);

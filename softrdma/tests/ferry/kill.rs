@@ -12,6 +12,7 @@ use softrdma::host::ferry::{Failure, Origin, Piece, Purpose, atomic};
 use softrdma::host::lock::{Liveness, Owner};
 use softrdma::host::segment::Peer;
 
+use super::content::segment_of;
 use super::stage::{KEY, LIMIT, Random, Shared, Stage, child, ferry, signal, status_of};
 
 const LEN: u64 = 400_000;
@@ -65,7 +66,7 @@ fn initiators_die() {
     let start_one = |seed| child(|| panic!("{:?}", work(&stage, target.peer.owner(), there, &count, seed)));
     let mut running: Vec<_> = (0..3).map(&start_one).collect();
     let watcher = stage.segment();
-    let file = std::fs::File::open(stage.path.join("s0000")).unwrap();
+    let file = segment_of(&stage.path, 0);
     let word = |at| {
         let mut bytes = [0; 8];
         file.read_exact_at(&mut bytes, at).unwrap();

@@ -1,6 +1,8 @@
 //! Payload through shared memory between processes, as if the kernel refused every other way, and once where it really
 //! does.
 
+#[path = "../content/mod.rs"]
+mod content;
 #[path = "../filter/mod.rs"]
 mod filter;
 mod hostile;

@@ -1,0 +1,596 @@
+//! How peers get a segment's memory that may not look at its owner's descriptors: other users of a group, processes of other
+//! PID or user namespaces, all where `/proc` is missing or the owner is closed to its like (`PR_SET_DUMPABLE`).
+//!
+//! The owner has a socket in the folder and a thread that sleeps until somebody connects, sends the descriptor of the memory
+//! (`SCM_RIGHTS`) and closes the connection. It reads nothing from it and never waits for it, so a client can take up some
+//! time of the thread and nothing else; one that connects a thousand times is answered a thousand times, and others in
+//! between. Whether somebody may have the memory is the kernel's to decide at first, by the modes of folder and
+//! socket, and then by the client's credentials.
+//!
+//! The client believes nothing either: it looks whether what answers is the process that has the slot, as far as its number
+//! can be seen from here, and maps what it got only when it is [sealed](super::memfd) and that process's own. It
+//! waits [`PATIENCE`] at most.
+//!
+//! Nobody needs this among the processes of one user in one PID namespace, where there is neither socket nor thread:
+//! with a second thread a program would pay for locks that it does not need now ([`Segment`](super::segment::Segment)
+//! says when it begins).
+
+use std::ffi::{CStr, CString};
+use std::mem::{offset_of, size_of};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use super::descriptor::Descriptor;
+use super::error::{Error, Result, errno};
+use super::folder::Folder;
+use super::liveness::PeerFile;
+use super::lock::Owner;
+use super::memfd;
+use super::slot;
+use super::thread::{self, Thread};
+
+/// How long a client waits for its answer, which takes microseconds unless the owner is stopped or the machine is busy.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long before what failed for lack of something is tried again.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Connections that may wait for the thread; the system may allow fewer.
+const BACKLOG: libc::c_int = 4096;
+/// Groups that a client may be in and still be looked up.
+const GROUPS: usize = 1024;
+
+/// The owner's side.
+#[derive(Debug)]
+pub(super) struct Handout {
+    server: Arc<Server>,
+    thread: Thread,
+}
+
+#[derive(Debug)]
+struct Server {
+    socket: Descriptor,
+    /// Not kept from being closed: its record lock says that the process lives.
+    memory: Weak<Descriptor>,
+    folder: Arc<Folder>,
+    name: CString,
+}
+
+impl Handout {
+    /// Begins to hand out.
+    ///
+    /// Errors: those of the system calls; [`Error::NoMemory`] where no thread can be had.
+    pub(super) fn start(folder: &Arc<Folder>, owner: Owner, memory: &Arc<Descriptor>) -> Result<Self> {
+        let name = slot::socket_name(owner);
+        let socket = listen(folder, &name)?;
+        let server = || -> Result<_> {
+            let (socket, memory) = (Descriptor::new(socket)?, Arc::downgrade(memory));
+            let server = Arc::new(Server { socket, memory, folder: folder.clone(), name: name.clone() });
+            let work = server.clone();
+            let thread = thread::start(c"ironverbs-mem", move || work.run()).map_err(|_| Error::NoMemory)?;
+            Ok(Handout { server, thread })
+        };
+        server().inspect_err(|_| {
+            let _ = folder.remove(&name);
+        })
+    }
+
+    /// Hands out no more.
+    pub(super) fn stop(self) {
+        let _ = self.server.folder.remove(&self.server.name);
+        let socket = self.server.socket.raw();
+        // SAFETY: plain system call, which wakes the thread.
+        let told = unsafe { libc::shutdown(socket, libc::SHUT_RDWR) } == 0;
+        // Where the program closed the socket the thread sleeps on, without anything that others need.
+        if told && !self.thread.is_current() {
+            self.thread.join();
+        }
+    }
+
+    /// In a forked child, where the thread does not exist and the socket is the parent's, too.
+    pub(super) fn forget(self) {
+        std::mem::forget(self.thread);
+        // What that thread has of the socket is never given back here.
+        // SAFETY: the descriptor is this process's, and means the socket or nothing.
+        unsafe { libc::close(self.server.socket.raw()) };
+    }
+}
+
+impl Server {
+    fn run(&self) {
+        loop {
+            let fd = self.socket.raw();
+            if fd < 0 {
+                // The program closed it.
+                return;
+            }
+            let mut place = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+            // SAFETY: `place` is one writable entry.
+            let ready = unsafe { libc::poll(&raw mut place, 1, -1) };
+            if place.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0 {
+                return;
+            }
+            if ready < 0 {
+                continue;
+            }
+            let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+            // SAFETY: asks for no address.
+            let client = unsafe {
+                libc::accept4(self.socket.raw(), std::ptr::null_mut(), std::ptr::null_mut(), flags)
+            };
+            if client >= 0 {
+                // SAFETY: accept4 returned this descriptor, and nobody else owns it.
+                self.answer(&unsafe { OwnedFd::from_raw_fd(client) });
+                continue;
+            }
+            match errno() {
+                libc::EAGAIN | libc::EINTR | libc::ECONNABORTED => {}
+                // Descriptors or memory may be there again in a moment.
+                libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS => std::thread::sleep(PAUSE),
+                // The program closed it.
+                _ => return,
+            }
+        }
+    }
+
+    /// Sends the memory to who may have it.
+    fn answer(&self, client: &OwnedFd) {
+        if !admits(client.as_raw_fd(), self.folder.group()) {
+            return;
+        }
+        // Nobody gets a file of the program that has the number by now.
+        let Some(memory) = self.memory.upgrade() else { return };
+        let fd = memory.raw();
+        if fd >= 0 {
+            send(client.as_raw_fd(), fd);
+        }
+    }
+}
+
+/// Whether the process at the other end is of this user, or in the group that the folder is for. Root is in every group.
+fn admits(client: RawFd, group: Option<u32>) -> bool {
+    let mut who = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    if option(client, libc::SO_PEERCRED, std::slice::from_mut(&mut who)) != Some(1) {
+        return false;
+    }
+    // SAFETY: geteuid reads a number of the process and cannot fail.
+    if who.uid == unsafe { libc::geteuid() } || who.uid == 0 {
+        return true;
+    }
+    let Some(group) = group else { return false };
+    let mut groups = [0u32; GROUPS];
+    who.gid == group
+        || option(client, libc::SO_PEERGROUPS, &mut groups)
+            .and_then(|count| groups.get(..count))
+            .is_some_and(|groups| groups.contains(&group))
+}
+
+/// Reads an option of a socket into `to`: how many of them there are.
+fn option<T: Copy>(socket: RawFd, name: libc::c_int, to: &mut [T]) -> Option<usize> {
+    let mut len = size_of_val(to) as libc::socklen_t;
+    // SAFETY: `to` is writable for the length given, and made of integers, for which all bits are values.
+    let r = unsafe { libc::getsockopt(socket, libc::SOL_SOCKET, name, to.as_mut_ptr().cast(), &raw mut len) };
+    (r == 0).then_some(len as usize / size_of::<T>())
+}
+
+/// Room for one descriptor beside a message and for no more, aligned as its header must be.
+#[repr(C, align(8))]
+struct Beside([u8; 24]);
+
+/// A message of one byte, and what lies beside it.
+fn with_message<R>(beside: &mut Beside, run: impl FnOnce(&mut libc::msghdr) -> R) -> R {
+    let mut byte = [0u8];
+    let mut part = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
+    // SAFETY: msghdr is made of integers and pointers, for which all zeroes is a value.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = beside.0.as_mut_ptr().cast();
+    // SAFETY: computes a number. With room for more, padding included, the kernel would give more descriptors.
+    message.msg_controllen = unsafe { libc::CMSG_LEN(size_of::<RawFd>() as u32) } as _;
+    run(&mut message)
+}
+
+/// Sends a descriptor without waiting. Who does not take it has gone.
+fn send(client: RawFd, fd: RawFd) {
+    with_message(&mut Beside([0; 24]), |message| {
+        // SAFETY: the message has room for one header and one descriptor behind it, and all that it points to lives
+        // across the call.
+        unsafe {
+            let header = libc::CMSG_FIRSTHDR(message);
+            (*header).cmsg_level = libc::SOL_SOCKET;
+            (*header).cmsg_type = libc::SCM_RIGHTS;
+            (*header).cmsg_len = message.msg_controllen;
+            libc::CMSG_DATA(header).cast::<RawFd>().write_unaligned(fd);
+            libc::sendmsg(client, message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
+        }
+    });
+}
+
+/// Takes what was sent, without waiting.
+fn receive(server: RawFd) -> Result<OwnedFd> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
+    with_message(&mut Beside([0; 24]), |message| {
+        // SAFETY: all that the message points to is writable and lives across the call.
+        let n = unsafe { libc::recvmsg(server, message, flags) };
+        if n < 0 {
+            return Err(Error::last("recvmsg"));
+        }
+        // SAFETY: the kernel filled what lies beside the message, no more than there is room for.
+        let header = unsafe { libc::CMSG_FIRSTHDR(message) };
+        if header.is_null() {
+            let lost = message.msg_flags & libc::MSG_CTRUNC != 0;
+            // Sent, and there was no number for it.
+            return Err(if lost { Error::Os { call: "recvmsg", errno: libc::EMFILE } } else { Error::Gone });
+        }
+        // SAFETY: the header is whole, and a descriptor stands behind it when it says so.
+        unsafe {
+            let fits = (*header).cmsg_len >= libc::CMSG_LEN(size_of::<RawFd>() as u32) as _;
+            if (*header).cmsg_level != libc::SOL_SOCKET || (*header).cmsg_type != libc::SCM_RIGHTS || !fits {
+                return Err(Error::Gone);
+            }
+            Ok(OwnedFd::from_raw_fd(libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned()))
+        }
+    })
+}
+
+/// A socket of the kind that both sides have.
+fn socket() -> Result<OwnedFd> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: plain system call.
+    let fd = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
+    if fd < 0 {
+        return Err(Error::last("socket"));
+    }
+    // SAFETY: socket returned this descriptor, and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// An address that means `name` in an open folder, or the open file itself without one. By the descriptor: the folder's own
+/// path may be longer than an address, and mean another folder by now. Without `/proc` by the path after all.
+fn address(folder: &Folder, fd: RawFd, name: &CStr) -> Result<(libc::sockaddr_un, libc::socklen_t)> {
+    let mut path = format!("/proc/thread-self/fd/{fd}").into_bytes();
+    if std::fs::symlink_metadata("/proc/thread-self/fd").is_err() {
+        use std::os::unix::ffi::OsStrExt;
+        path = folder.path().as_os_str().as_bytes().to_vec();
+    } else if fd != folder.raw() {
+        return to_address(&path);
+    }
+    path.push(b'/');
+    path.extend_from_slice(name.to_bytes());
+    to_address(&path)
+}
+
+fn to_address(path: &[u8]) -> Result<(libc::sockaddr_un, libc::socklen_t)> {
+    // SAFETY: sockaddr_un is made of integers, for which all zeroes is a value.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    if path.len() >= address.sun_path.len() {
+        return Err(Error::Folder("its path is too long for a socket, and there is no /proc"));
+    }
+    for (to, from) in address.sun_path.iter_mut().zip(path) {
+        *to = *from as libc::c_char;
+    }
+    Ok((address, (offset_of!(libc::sockaddr_un, sun_path) + path.len() + 1) as libc::socklen_t))
+}
+
+/// A socket that listens under this name, with the mode and group that the folder's users need.
+fn listen(folder: &Folder, name: &CStr) -> Result<OwnedFd> {
+    let socket = socket()?;
+    let fd = socket.as_raw_fd();
+    let (address, len) = address(folder, folder.raw(), name)?;
+    // SAFETY: plain system calls on an open descriptor; the address lives across the call.
+    unsafe {
+        // What the name will have, so that it is never open to more users than at the end.
+        libc::fchmod(fd, folder.file_mode());
+        if libc::bind(fd, (&raw const address).cast(), len) != 0 {
+            return Err(match errno() {
+                libc::ENOSPC | libc::EDQUOT | libc::ENOMEM => Error::NoMemory,
+                _ => Error::last("bind"),
+            });
+        }
+    }
+    let ready = folder.adopt_socket(name).and_then(|()| {
+        // SAFETY: plain system call on an open descriptor.
+        if unsafe { libc::listen(fd, BACKLOG) } == 0 { Ok(()) } else { Err(Error::last("listen")) }
+    });
+    ready.inspect_err(|_| {
+        let _ = folder.remove(name);
+    })?;
+    Ok(socket)
+}
+
+/// Asks for the memory of a claim, which the process `pid` holds: a number of this PID namespace, not positive where it
+/// cannot be seen.
+///
+/// Errors: [`Error::Gone`] when nobody answers; [`Error::Corrupt`] when what answers is not that process, or what it sends
+/// not its own sealed memory; those of the system calls.
+pub(super) fn ask(folder: &Folder, owner: Owner, pid: libc::pid_t) -> Result<PeerFile> {
+    let until = Instant::now() + PATIENCE;
+    let name = slot::socket_name(owner);
+    let (found, stat) = match folder.look(&name) {
+        Err(Error::Os { errno: libc::ENOENT, .. }) => return Err(Error::Gone),
+        other => other?,
+    };
+    if stat.st_mode & libc::S_IFMT != libc::S_IFSOCK {
+        return Err(Error::Corrupt("not a socket"));
+    }
+    let socket = socket()?;
+    let fd = socket.as_raw_fd();
+    let (address, len) = address(folder, found.as_raw_fd(), &name)?;
+    // SAFETY: the address lives across the call.
+    while unsafe { libc::connect(fd, (&raw const address).cast(), len) } != 0 {
+        match errno() {
+            libc::EINTR => {}
+            // As many wait as can.
+            libc::EAGAIN if Instant::now() < until => std::thread::sleep(PAUSE),
+            libc::EAGAIN | libc::ECONNREFUSED | libc::ENOENT => return Err(Error::Gone),
+            _ => return Err(Error::last("connect")),
+        }
+    }
+    let mut who = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let told = option(fd, libc::SO_PEERCRED, std::slice::from_mut(&mut who)) == Some(1);
+    if !told || who.pid.max(0) != pid.max(0) {
+        return Err(Error::Corrupt("another process's socket"));
+    }
+    loop {
+        let left = until.saturating_duration_since(Instant::now()).as_millis() as libc::c_int;
+        let mut place = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: `place` is one writable entry.
+        match unsafe { libc::poll(&raw mut place, 1, left) } {
+            0 => return Err(Error::Gone),
+            n if n < 0 && errno() != libc::EINTR => return Err(Error::last("poll")),
+            n if n < 0 => {}
+            _ => break,
+        }
+    }
+    let memory = receive(fd)?;
+    if !memfd::is_sealed(memory.as_raw_fd(), memfd::LASTING) {
+        discard(memory);
+        return Err(Error::Corrupt("not a sealed file"));
+    }
+    // It may be of this process: then it is not closed.
+    memfd::verified(PeerFile::new(memory)?, pid, memfd::LASTING)
+}
+
+/// Closes what is no memory, where nobody waits: closing a file of somebody's own file system (FUSE) asks that somebody.
+fn discard(fd: OwnedFd) {
+    let fd = std::mem::ManuallyDrop::new(fd);
+    let number = fd.as_raw_fd();
+    // Without a thread it stays open.
+    let _ = thread::start(c"ironverbs-close", move || {
+        // One of this process's own files is kept.
+        // SAFETY: nobody else knows the descriptor.
+        drop(PeerFile::new(unsafe { OwnedFd::from_raw_fd(number) }));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::announcement;
+    use super::super::folder::Config;
+    use super::super::liveness::{self, OwnFiles};
+    use super::super::segment::{Peer, Segment};
+    use super::super::sys;
+    use super::super::testing::{TestDir, in_child, memory_of};
+    use super::*;
+
+    fn group(dir: &TestDir) -> Arc<Folder> {
+        // SAFETY: reads a number of the process.
+        let group = Some(unsafe { libc::getegid() });
+        Arc::new(Folder::open(&Config { path: dir.path().join("g"), group }).unwrap())
+    }
+
+    fn me() -> libc::pid_t {
+        // SAFETY: reads a number of the process.
+        unsafe { libc::getpid() }
+    }
+
+    fn size(fd: RawFd) -> i64 {
+        sys::stat(fd).unwrap().st_size
+    }
+
+    #[test]
+    fn who_asks_gets_memory_that_nobody_shortens() {
+        let dir = TestDir::new("handout");
+        let folder = group(&dir);
+        let a = Segment::create(folder.clone()).unwrap();
+        let (owner, parent) = (a.owner(), me());
+        let status = in_child(|| {
+            let file = ask(&folder, owner, parent).unwrap();
+            let (fd, len) = (file.raw(), size(file.raw()));
+            // SAFETY: plain system calls on an open descriptor.
+            let refused = unsafe {
+                libc::ftruncate(fd, 0) != 0 && libc::fcntl(fd, libc::F_ADD_SEALS, libc::F_SEAL_GROW) != 0
+            };
+            refused && size(fd) == len && file.owner() == Ok(Some(parent))
+        });
+        assert_eq!(status, 0);
+        // The owner may still need more.
+        assert!(a.alloc(1 << 20, 64).is_ok());
+        drop(a);
+        assert!(matches!(ask(&folder, owner, parent), Err(Error::Gone)));
+        assert!(folder.names().unwrap().is_empty());
+    }
+
+    /// Under a path that is longer than the address of a socket.
+    #[test]
+    fn folders_far_down() {
+        let dir = TestDir::new("handout");
+        let path = dir.path().join("a".repeat(100)).join("b".repeat(100));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let folder = Arc::new(Folder::open(&Config { path, group: None }).unwrap());
+        let a = Segment::create(folder.clone()).unwrap();
+        let (owner, parent) = (a.owner(), me());
+        assert!(matches!(ask(&folder, owner, parent), Err(Error::Gone)), "nobody needs it here");
+        a.hand_out().unwrap();
+        a.hand_out().unwrap();
+        assert_eq!(in_child(|| ask(&folder, owner, parent).is_ok()), 0);
+    }
+
+    /// Connections without end that nobody reads from: the next one is answered.
+    #[test]
+    fn who_only_connects_stops_nobody() {
+        let dir = TestDir::new("handout");
+        let folder = group(&dir);
+        let a = Segment::create(folder.clone()).unwrap();
+        let (owner, parent) = (a.owner(), me());
+        let status = in_child(|| {
+            let found = folder.look(&slot::socket_name(owner)).unwrap().0;
+            let (address, len) = address(&folder, found.as_raw_fd(), c"").unwrap();
+            let mut connected = Vec::new();
+            for _ in 0..400 {
+                let socket = socket().unwrap();
+                // SAFETY: the address lives across the call.
+                if unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), len) } == 0 {
+                    connected.push(socket);
+                }
+            }
+            connected.len() > 10 && ask(&folder, owner, parent).is_ok()
+        });
+        assert_eq!(status, 0);
+    }
+
+    /// One that is stopped gives no answer, and gives it when it goes on.
+    #[test]
+    fn who_is_stopped_lets_nobody_wait_for_ever() {
+        let dir = TestDir::new("handout");
+        let folder = group(&dir);
+        let (mut here, mut there) = std::os::unix::net::UnixStream::pair().unwrap();
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                in_child(|| {
+                    use std::io::{Read, Write};
+                    let a = Segment::create(folder.clone()).unwrap();
+                    there.write_all(&a.owner().word().to_ne_bytes()).unwrap();
+                    there.write_all(&me().to_ne_bytes()).unwrap();
+                    there.read_exact(&mut [0]).is_ok()
+                })
+            });
+            use std::io::{Read, Write};
+            let (mut word, mut pid) = ([0; 8], [0; 4]);
+            here.read_exact(&mut word).unwrap();
+            here.read_exact(&mut pid).unwrap();
+            let (owner, pid) = (Owner::from_word(u64::from_ne_bytes(word)).unwrap(), i32::from_ne_bytes(pid));
+            // SAFETY: the process is this test's.
+            unsafe { libc::kill(pid, libc::SIGSTOP) };
+            let answers = [ask(&folder, owner, pid).err(), Peer::open(&folder, owner.slot()).err()];
+            // SAFETY: as above.
+            unsafe { libc::kill(pid, libc::SIGCONT) };
+            // Of the same user nobody has to ask.
+            assert_eq!(answers, [Some(Error::Gone), None]);
+            assert!(ask(&folder, owner, pid).is_ok());
+            here.write_all(&[1]).unwrap();
+        });
+    }
+
+    /// What answers in the owner's place, in a thread, with this.
+    fn answered(folder: &Folder, owner: Owner, pid: libc::pid_t, fds: &[RawFd]) -> Result<PeerFile> {
+        let socket = listen(folder, &slot::socket_name(owner)).unwrap();
+        let result = std::thread::scope(|s| {
+            s.spawn(|| {
+                let mut place = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+                // SAFETY: `place` is one writable entry; accept asks for no address; the descriptor is new.
+                let client = unsafe {
+                    assert_eq!(libc::poll(&raw mut place, 1, 10_000), 1);
+                    let null = std::ptr::null_mut();
+                    OwnedFd::from_raw_fd(libc::accept(socket.as_raw_fd(), null, null.cast()))
+                };
+                fds.iter().for_each(|fd| send(client.as_raw_fd(), *fd));
+            });
+            ask(folder, owner, pid)
+        });
+        folder.remove(&slot::socket_name(owner)).unwrap();
+        result
+    }
+
+    #[test]
+    fn what_is_not_the_owners_sealed_memory_is_refused() {
+        let dir = TestDir::new("handout");
+        let folder = dir.folder();
+        let owner = Owner::new(5, 77).unwrap();
+        let status = in_child(|| {
+            let declared = |seals| {
+                let file = memfd::create(c"test").unwrap();
+                sys::allocate(file.as_raw_fd(), 0, 8192).unwrap();
+                if seals != 0 {
+                    memfd::seal(&file, seals).unwrap();
+                }
+                OwnFiles::add(file.as_raw_fd()).unwrap();
+                liveness::declare(file.as_raw_fd()).unwrap();
+                file
+            };
+            let good = declared(memfd::LASTING);
+            let open = || std::fs::read_dir("/proc/thread-self/fd").unwrap().count();
+            let answer = |fds: &[RawFd]| answered(&folder, owner, me(), fds).err();
+            assert_eq!(answer(&[good.as_raw_fd()]), None);
+            let pipe = std::io::pipe().unwrap();
+            let lies = [
+                declared(0),
+                declared(libc::F_SEAL_SHRINK),
+                declared(libc::F_SEAL_GROW | libc::F_SEAL_SEAL),
+                memory_of(&[0; 8192]).1,
+                pipe.0.into(),
+                std::fs::File::open(dir.path()).unwrap().into(),
+            ];
+            for lie in &lies {
+                assert!(matches!(answer(&[lie.as_raw_fd()]), Some(Error::Corrupt(_))));
+            }
+            // Sealed well, and nobody's.
+            let nobodys = memfd::create(c"test").unwrap();
+            memfd::seal(&nobodys, memfd::LASTING).unwrap();
+            assert!(matches!(answer(&[nobodys.as_raw_fd()]), Some(Error::Corrupt(_))));
+            assert_eq!(answer(&[]), Some(Error::Gone));
+            // Another process in its place.
+            let other = answered(&folder, owner, me() + 1, &[good.as_raw_fd()]).err();
+            assert!(matches!(other, Some(Error::Corrupt(_))));
+            // More than one: nothing is left open that nobody closes.
+            let before = open();
+            for _ in 0..20 {
+                assert_eq!(answer(&[nobodys.as_raw_fd(); 5]).map(Error::errno), Some(libc::EPROTO));
+            }
+            // The own files that came back are still this process's.
+            open() == before && liveness::owner(good.as_raw_fd()).is_ok()
+        });
+        assert_eq!(status, 0);
+        for kind in ["file", "folder", "link"] {
+            let path = folder.path().join(slot::socket_name(owner).to_str().unwrap());
+            match kind {
+                "file" => std::fs::write(&path, "x").unwrap(),
+                "folder" => std::fs::create_dir(&path).unwrap(),
+                _ => std::os::unix::fs::symlink("/dev/null", &path).unwrap(),
+            }
+            assert!(matches!(ask(&folder, owner, me()), Err(Error::Corrupt(_))), "{kind}");
+            let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir(&path));
+        }
+    }
+
+    /// The number in the slot's file may be anybody's.
+    #[test]
+    fn a_hint_that_lies_leads_nowhere_and_to_the_socket() {
+        for shared in [false, true] {
+            let dir = TestDir::new("handout");
+            let folder = if shared { group(&dir) } else { dir.folder() };
+            let a = Segment::create(folder.clone()).unwrap();
+            let (foreign, pipe) = (memory_of(&[0; 8192]).1, std::io::pipe().unwrap());
+            let unsealed = memfd::create(c"test").unwrap();
+            let sealed = a.sealed().map_or(-1, |sealed| sealed.number());
+            let lies = [foreign.as_raw_fd(), pipe.0.as_raw_fd(), unsealed.as_raw_fd(), sealed, 0, i32::MAX];
+            let status = in_child(|| {
+                let name = slot::file_name(a.owner().slot());
+                let file = folder.open_file(&name, 0).unwrap();
+                let honest = announcement::read(file.as_raw_fd()).unwrap();
+                let lied = lies.iter().all(|lie| {
+                    announcement::write(file.as_raw_fd(), *lie, honest.domain).unwrap();
+                    announcement::sign(file.as_raw_fd(), a.owner()).unwrap();
+                    let opened = Peer::open(&folder, a.owner().slot());
+                    if shared { opened.is_ok() } else { opened.err() == Some(Error::Gone) }
+                });
+                let number = honest.number.unwrap();
+                announcement::write(file.as_raw_fd(), number, honest.domain).unwrap();
+                announcement::sign(file.as_raw_fd(), a.owner()).unwrap();
+                lied && Peer::open(&folder, a.owner().slot()).is_ok()
+            });
+            assert_eq!(status, 0, "{shared}");
+        }
+    }
+}
