@@ -144,6 +144,9 @@ impl Call<'_> {
                 && route.xrc.is_none()
                 && before == (words, None)
             {
+                if route.is_moving {
+                    return Ok(Some(Outcome::NoAnswer));
+                }
                 // No such queue in the domain (IBA annex A14: XRC domain violation).
                 return Ok(Some(Outcome::Refused(Syndrome::InvalidRequest)));
             }

@@ -148,6 +148,8 @@ pub(super) struct Route {
     pub(super) attributes: Option<QpAttributes>,
     pub(super) queues: Option<Queues>,
     pub(super) xrc: Option<Xrc>,
+    /// The shared receive queue that it names is being moved just now.
+    pub(super) is_moving: bool,
 }
 
 /// The shared receive queue that an XRC request names.
@@ -170,15 +172,27 @@ impl Route {
         let remote = site.peers.get(slot)?;
         let held = remote.host.find([Some(Object::Qp(qp)), None, None]);
         let generation = held.generation(Object::Qp(qp))?;
-        let (words, attributes, queues, xrc) = ([0; QP_WORDS], None, None, None);
-        Some(Self { qp_num, dgid, gids_epoch, remote, qp, generation, held, words, attributes, queues, xrc })
+        Some(Self {
+            qp_num,
+            dgid,
+            gids_epoch,
+            remote,
+            qp,
+            generation,
+            held,
+            words: [0; QP_WORDS],
+            attributes: None,
+            queues: None,
+            xrc: None,
+            is_moving: false,
+        })
     }
 
     /// Looks the target's queues up anew.
     pub(super) fn refresh(&mut self, words: [u64; QP_WORDS], srq_num: u32) {
         self.words = words;
         self.attributes = QpAttributes::unpack(&words);
-        (self.queues, self.xrc) = (None, None);
+        (self.queues, self.xrc, self.is_moving) = (None, None, false);
         let Some(attributes) = self.attributes else { return };
         let host = &self.remote.host;
         let (mut cq, mut srq) = (attributes.cq, attributes.srq);
@@ -189,6 +203,7 @@ impl Route {
             if let Some((_, index)) = place_of(srq_num).filter(|place| Some(place.0) == here) {
                 let object = Object::Srq(index);
                 let held = host.find([Some(object), None, None]);
+                self.is_moving = !held.has(object) && host.exists(object);
                 if held.has(object)
                     && let SrqAttributes { pd, xrc: Some((its_cq, xrcd)), .. } =
                         SrqAttributes::unpack(&load(&host.with(&held), object))

@@ -2,6 +2,7 @@
 //! server and its other clients do not notice.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use softrdma::core::completion::Completion;
@@ -11,7 +12,9 @@ use softrdma::core::shared::{
 };
 use softrdma::core::transport::Transport;
 use softrdma::core::verbs::{Opcode, QpState, QpType, SendFlags, Status, WcOpcode};
-use softrdma::device::{Attributes, Channel, QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType, Wr};
+use softrdma::device::{
+    Attributes, Channel, QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType, Wr, XrcDomain,
+};
 use softrdma::host::lock::{Lock, Owner};
 use softrdma::host::objects::Host;
 
@@ -467,4 +470,95 @@ fn requests_of_a_list_that_are_lost_complete_with_errors() {
         server.a.done(n);
     }
     assert_eq!(server.a.try_poll(), None);
+}
+
+/// Takes the lock of an object of the process in slot 0 and is stopped with it.
+fn stopped_with(folder: &Folder, object: Object) -> Child {
+    let words = Words::new();
+    let child = Child::run(|| {
+        let there = folder.view();
+        there.lock(object).unwrap();
+        words.put(1, &[0]);
+        words.get::<1>(1);
+    });
+    words.get::<1>(0);
+    stop(&child);
+    child
+}
+
+/// What the owner changes about a queue is changed though a client is stopped with its lock.
+#[test]
+fn an_owner_changes_queues_that_a_stopped_client_keeps() {
+    let folder = Folder::new();
+    let server = Server::new(&folder, true);
+    let node = Node::new(&folder);
+    let b = node.end(QpType::Rc);
+    connect(&b.qp, &server.b.qp);
+    let srq = server.srq.as_ref().unwrap();
+    let mut children = vec![stopped_with(&folder, Object::Srq(0))];
+    assert_eq!(srq.modify(Some(2), Some(64)), Ok(()));
+    assert_eq!((srq.limit(), srq.max_wr()), (2, 64));
+    children.push(stopped_with(&folder, Object::Cq(0)));
+    assert_eq!(server.b.cq.resize(200), Ok(200));
+    for n in 0..3 {
+        server.receive(&server.b, n, 0);
+    }
+    for n in 0..3 {
+        b.send(n, 0, 8);
+        b.done(n);
+        server.b.done(n);
+    }
+    for child in children {
+        child.kill();
+        child.wait();
+    }
+}
+
+/// The word of an object of the process in slot 0 that says of which making it is.
+fn generation(folder: &Folder, first: Word) -> impl Fn(Option<u64>) -> u64 {
+    let (own, peer) = folder.stranger();
+    let at = Host::of_peer(own, peer.clone()).offset(first).unwrap() - 72;
+    move |value| {
+        let word = peer.memory().u64(at).unwrap();
+        let before = word.load(Ordering::Acquire);
+        value.into_iter().for_each(|value| word.store(value, Ordering::Release));
+        before
+    }
+}
+
+/// Requests that meet a queue at the moment at which it is moved come a little later.
+#[test]
+fn a_queue_that_is_moved_just_now_breaks_no_connection() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let xrcd = XrcDomain::open(&node.device, None, true, false).unwrap();
+    let cq = node.cq(16, None, 0);
+    let init = SrqInit {
+        pd: node.pd,
+        srq_type: SrqType::Xrc,
+        max_wr: 4,
+        max_sge: 1,
+        xrcd: Some(xrcd.clone()),
+        cq: Some(cq.clone()),
+        events: node.events.clone(),
+        cookie: 3,
+    };
+    let srq = SharedReceiveQueue::new(&node.device, &init).unwrap();
+    let init = QpInit { xrcd: Some(xrcd), ..node.init(QpType::XrcRecv, &cq) };
+    let target = QueuePair::new(&node.device, &init).unwrap();
+    let other = Node::new(&folder);
+    let sender = other.end(QpType::XrcSend);
+    connect(&sender.qp, &target);
+    let home = node.end(QpType::Rc);
+    post_shared(&srq, 1, &home, 1000, 64);
+    let generation = generation(&folder, Word::Srq(0, SrqWord::Journal));
+    let before = generation(None);
+    // As its owner does while it moves the queue.
+    generation(Some(before | 1 << 63));
+    let sges = [sender.sge(0, 8)];
+    sender.qp.post_send(&Wr { srq_num: srq.number(), ..wr(5, Opcode::Send, &sges) }).unwrap();
+    assert_eq!(sender.try_poll(), None);
+    generation(Some(before));
+    sender.done(5);
+    assert_eq!(poll_soon(&cq).wr_id, 1);
 }

@@ -214,6 +214,12 @@ impl Host {
         *self.seen.entries[kind].read().unwrap_or_else(|e| e.into_inner()).get(index as usize)?
     }
 
+    /// Whether the object was looked up.
+    #[cfg(test)]
+    pub(super) fn is_known(&self, object: Object) -> bool {
+        self.known(object).is_some()
+    }
+
     fn known(&self, object: Object) -> Option<Layout> {
         self.look(object)?.layout
     }
