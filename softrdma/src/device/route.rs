@@ -6,6 +6,7 @@ use crate::core::qp::receives;
 use crate::core::respond::Queues;
 use crate::core::responder::Incoming;
 use crate::core::shared::{Claim, Memory as _, Object, QpWord, SrqWord, Word};
+use crate::core::transport::{LockError, Transport as _, acquire};
 use crate::core::verbs::{Opcode, QpState, QpType, SendFlags};
 use crate::host::objects::Held;
 
@@ -186,6 +187,39 @@ impl Route {
             xrc: None,
             is_moving: false,
         })
+    }
+
+    /// Takes the target's lock, as `lock` does. A datagram queue pair is shared by many senders, and
+    /// one may be stopped with the lock: that is waited for once, not for each datagram again.
+    ///
+    /// # Errors
+    /// As those of [`acquire`].
+    #[inline]
+    pub(super) fn lock(
+        &self,
+        is_datagram: bool,
+        lock: impl FnOnce() -> Result<(), LockError>,
+    ) -> Result<(), LockError> {
+        if is_datagram && self.remote.is_kept(self.qp) && self.is_kept_still() {
+            return Err(LockError::Busy);
+        }
+        let locked = lock();
+        if is_datagram && locked == Err(LockError::Busy) {
+            self.remote.set_kept(self.qp, true);
+        }
+        locked
+    }
+
+    #[cold]
+    fn is_kept_still(&self) -> bool {
+        let (view, qp) = (self.remote.brief.with(&self.held), Object::Qp(self.qp));
+        let locked = acquire(&view, qp);
+        if locked.is_ok() {
+            view.unlock(qp);
+        }
+        let is_kept = locked == Err(LockError::Busy);
+        self.remote.set_kept(self.qp, is_kept);
+        is_kept
     }
 
     /// Looks the target's queues up anew.

@@ -188,7 +188,8 @@ impl Volley {
             return Err(Quick::No);
         }
         let qp = Object::Qp(route.qp);
-        acquire(view, qp).map_err(|why| match why {
+        let is_datagram = attributes.qp_type == QpType::Ud;
+        route.lock(is_datagram, || acquire(view, qp)).map_err(|why| match why {
             LockError::Busy => Quick::NoAnswer,
             LockError::Held => Quick::Held,
             LockError::Gone | LockError::Unclear => Quick::No,

@@ -562,3 +562,57 @@ fn a_queue_that_is_moved_just_now_breaks_no_connection() {
     sender.done(5);
     assert_eq!(poll_soon(&cq).wr_id, 1);
 }
+
+/// A datagram queue pair of which another sender is stopped with the lock: what is sent there meanwhile is lost, as
+/// datagrams may be, and does not hold up who sends. Afterwards nothing is.
+#[test]
+fn datagrams_to_a_queue_pair_that_a_stopped_sender_keeps_hold_nobody_up() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let target = node.end(QpType::Ud);
+    bring_up(&target.qp, &attributes(0), QpState::Rts);
+    let other = Node::new(&folder);
+    let (sender, elsewhere) = (other.end(QpType::Ud), other.end(QpType::Ud));
+    for end in [&sender, &elsewhere] {
+        bring_up(&end.qp, &attributes(0), QpState::Rts);
+    }
+    target.receive(1, 0, 2000);
+    sender.datagram(1, target.qp.qp_num(), 0, 8);
+    sender.done(1);
+    target.done(1);
+    let words = Words::new();
+    let child = Child::run(|| {
+        let there = folder.view();
+        there.lock(Object::Qp(0)).unwrap();
+        words.put(1, &[0]);
+        words.get::<1>(1);
+        words.put(1, &[u64::from(there.unlock(Object::Qp(0)))]);
+        words.get::<1>(1);
+    });
+    words.get::<1>(0);
+    stop(&child);
+    let begun = Instant::now();
+    // Small and large ones, which go different ways.
+    for n in 0..40 {
+        sender.datagram(n, target.qp.qp_num(), 0, if n % 2 == 0 { 8 } else { 1000 });
+        sender.done(n);
+        elsewhere.receive(n, 0, 2000);
+        sender.datagram(n, elsewhere.qp.qp_num(), 0, 8);
+        sender.done(n);
+        elsewhere.done(n);
+    }
+    assert!(begun.elapsed() < SOON, "a bystander waits");
+    println!("80 datagrams took {:?}", begun.elapsed());
+    child.signal(libc::SIGCONT);
+    words.put(0, &[0]);
+    assert_eq!(words.get::<1>(0), [1]);
+    assert_eq!(target.try_poll(), None);
+    for n in 0..5 {
+        target.receive(n, 0, 2000);
+        sender.datagram(n, target.qp.qp_num(), 0, 8);
+        sender.done(n);
+        target.done(n);
+    }
+    child.kill();
+    child.wait();
+}

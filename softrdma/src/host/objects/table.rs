@@ -201,6 +201,8 @@ impl Objects {
         let (which, index) = kind(object);
         let mut table = self.kind(which);
         let slot = table.entries.get(index as usize).copied().filter(|slot| slot.0 == old.generation);
+        // Where it stands by the owner's own books, whatever others wrote there.
+        let slot = slot.filter(|_| table.body(index) == Some(old.body));
         let (memory, before) = (self.segment.memory(), slot.and_then(|s| s.1).ok_or(Error::OutOfBounds)?);
         table.bodies.try_reserve(1)?;
         self.places().moved.try_reserve(1)?;
