@@ -494,6 +494,11 @@ impl CompletionQueue {
             Ok(reader) => reader,
             Err(why) => return why == LockError::Gone,
         };
+        // Its place may be another queue's by now.
+        if self.ended.load(Ordering::Acquire) {
+            own.unlock(object);
+            return true;
+        }
         let memory = self.device.site.segment.memory();
         if let Some(books) = &self.device.site.books {
             self.forget_numbers(books, &reader, qp_num);
