@@ -28,7 +28,8 @@
 //! - A process that is stopped (`SIGSTOP`) while it has the lock of another's completion queue or shared receive queue
 //!   keeps nobody else from it: the queue is moved away ([`core::fence`]). What it holds for longer, until it goes on
 //!   or dies: its own queue pair, whose reset or change waits and fails; a datagram queue pair, whose other senders'
-//!   datagrams are lost; an atomic operation, for which others at the same place of a page wait; what is destroyed,
+//!   datagrams are lost (moved, the buffer that the stopped sender may write to later would have to be kept out of
+//!   use); an atomic operation, for which others at the same place of a page wait; what is destroyed,
 //!   which keeps its memory and its number. One that is stopped while it repairs after a process that died keeps
 //!   the queue, too.
 //! - A queue is moved by its owner: when that waits for the queue itself, or polls. While it does neither, senders wait.

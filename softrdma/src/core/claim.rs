@@ -4,12 +4,12 @@
 //! moves. Requests that are held when a sender dies stay with the queue pair: the next message uses them, and a queue
 //! pair in error flushes them.
 //!
-//! Behind the queue pair's lock: a word that it asks (for who takes the shared queue from a holder that
-//! stopped), lock of the shared queue, its journal (this queue pair, this head), the copy, the claim word of
+//! Behind the queue pair's lock: an older fence cleared, a word that it asks (for who takes the shared queue from a
+//! holder that stopped), lock of the shared queue, its journal (this queue pair, this head), the copy, the claim word of
 //! the queue pair (**the moment it happened**), the head, the limit event, journal cleared.
 
 use super::receive::{MAX_SGE, RECEIVE_WORDS, waiting};
-use super::shared::{Claim as Held, Events, Memory, Object, QpWord, SrqJournal, SrqWord, Word, slot};
+use super::shared::{Claim as Held, Events, Fence, Memory, Object, QpWord, SrqJournal, SrqWord, Word, slot};
 use super::transport::{Machine, Progress};
 use super::verbs::Event;
 
@@ -40,6 +40,7 @@ pub struct Claim {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
+    Unfence,
     Ask,
     Lock,
     Check,
@@ -57,7 +58,7 @@ impl Claim {
     /// A claim by the queue pair whose lock the caller holds, and which holds none.
     #[must_use]
     pub fn new(qp: u32, srq: u32) -> Self {
-        Self { qp, srq, count: 0, words: 0, outcome: Claimed::Request, step: Step::Ask }
+        Self { qp, srq, count: 0, words: 0, outcome: Claimed::Request, step: Step::Unfence }
     }
 
     fn journal(&self) -> SrqJournal {
@@ -71,6 +72,15 @@ impl Machine for Claim {
     fn step(&mut self, memory: &impl Memory) -> Progress<Claimed> {
         let queue = Object::Srq(self.srq);
         match self.step {
+            Step::Unfence => {
+                self.step = Step::Ask;
+                // It asked before, gave up, and was told nevertheless that the queue was moved. Once it asks, what it is
+                // told counts.
+                let fence = Word::Qp(self.qp, QpWord::Fence);
+                if let Some(Fence::Claim { .. }) = Fence::unpack(memory.load(fence)) {
+                    memory.store(fence, 0);
+                }
+            }
             Step::Ask => {
                 self.step = Step::Lock;
                 memory.store(Word::Qp(self.qp, QpWord::Claim), Held::asking(self.srq));

@@ -84,8 +84,6 @@ enum Head {
     Ready,
     /// Told to wait until then; `lost` when the answer was missing, so that another try is a retry.
     Waiting { until: Option<u64>, lost: bool },
-    /// Another process was in the way, which is nobody's fault here.
-    Held { until: u64 },
 }
 
 /// Nanoseconds until a request is tried again whose way another process is in.
@@ -124,6 +122,8 @@ pub struct Requester {
     state: QpState,
     retry: Retry,
     head: Head,
+    /// Not tried before that time: another process was in the way, which is nobody's fault here.
+    held_until: u64,
     started: bool,
     retries: u8,
     rnr_retries: u8,
@@ -140,6 +140,7 @@ impl Requester {
             state: QpState::Reset,
             retry: Retry::default(),
             head: Head::Ready,
+            held_until: 0,
             started: false,
             retries: 0,
             rnr_retries: 0,
@@ -185,7 +186,7 @@ impl Requester {
         match self.head {
             _ if empty || !sends => Work::Nothing,
             Head::Waiting { until, .. } if until.is_none_or(|until| now < until) => Work::Wait(until),
-            Head::Held { until } if now < until => Work::Wait(Some(until)),
+            _ if now < self.held_until => Work::Wait(Some(self.held_until)),
             _ => Work::Attempt,
         }
     }
@@ -194,7 +195,7 @@ impl Requester {
     /// vain.
     #[must_use]
     pub fn is_held(&self, now: u64) -> bool {
-        matches!(self.head, Head::Held { until } if now < until)
+        now < self.held_until
     }
 
     /// Something at the peer changed: a wait without end is over.
@@ -208,6 +209,7 @@ impl Requester {
     /// done with: the caller takes it out of the queue.
     pub fn outcome(&mut self, request: &Posted, outcome: Outcome, now: u64) -> Action {
         self.started = true;
+        self.held_until = 0;
         let reliable = self.qp_type.is_reliable();
         match outcome {
             Outcome::Done(bytes) => self.done(request, bytes),
@@ -237,8 +239,8 @@ impl Requester {
                 }
             }
             Outcome::Held => {
-                // A wait for an answer goes on: its end is a try, too.
-                self.head = Head::Held { until: now.saturating_add(HELD) };
+                // A wait that has begun stays what it is.
+                self.held_until = now.saturating_add(HELD);
                 Action::Later
             }
             Outcome::NoAnswer => self.no_answer(request, now),
@@ -268,6 +270,7 @@ impl Requester {
 
     fn fresh_head(&mut self) {
         self.head = Head::Ready;
+        self.held_until = 0;
         self.started = false;
         self.retries = 0;
         self.rnr_retries = 0;
@@ -537,6 +540,36 @@ mod tests {
         }
         assert!(matches!(failed, Some(Action::Fail(Completion { status: Status::RnrRetryExcErr, .. }, _))));
         assert!(now >= 2 * rnr_timer(1), "given up after {now} ns");
+    }
+
+    #[test]
+    fn who_is_in_the_way_neither_prolongs_a_wait_nor_uses_up_its_retries() {
+        let timeout = ack_timeout(14).unwrap();
+        let mut lost = queue(QpType::Rc, Retry { timeout: 14, retry_cnt: 2, rnr_retry: 0 });
+        // Tried early again and again, as by a program that polls, with somebody in the way each other time.
+        let (mut now, mut failed) = (0, None);
+        for round in 0..10_000 {
+            let outcome = if round % 2 == 0 { Outcome::NoAnswer } else { Outcome::Held };
+            match lost.outcome(outcome, now) {
+                Some(Action::Later) => now += HELD,
+                other => {
+                    failed = other;
+                    break;
+                }
+            }
+        }
+        assert!(matches!(failed, Some(Action::Fail(Completion { status: Status::RetryExcErr, .. }, _))));
+        assert!(now >= 3 * timeout && now < 3 * (timeout + 2 * HELD), "given up after {now} ns");
+
+        let mut not_ready = queue(QpType::Rc, Retry { timeout: 14, retry_cnt: 0, rnr_retry: 1 });
+        let wait = rnr_timer(0);
+        assert_eq!(not_ready.outcome(Outcome::ReceiverNotReady(0), 0), Some(Action::Later));
+        assert_eq!(not_ready.outcome(Outcome::Held, 1000), Some(Action::Later));
+        assert!(HELD < wait);
+        assert_eq!(not_ready.outcome(Outcome::ReceiverNotReady(0), HELD + 1000), Some(Action::Later));
+        assert_eq!(not_ready.work(HELD + 1000), Work::Wait(Some(wait)));
+        let failed = not_ready.outcome(Outcome::ReceiverNotReady(0), wait);
+        assert!(matches!(failed, Some(Action::Fail(Completion { status: Status::RnrRetryExcErr, .. }, _))));
     }
 
     #[test]

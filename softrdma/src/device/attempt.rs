@@ -123,7 +123,7 @@ impl Call<'_> {
         let view = remote.host.with(&route.held);
         let qp = Object::Qp(route.qp);
         let mut operation = Locks::new(&view);
-        operation.lock(qp)?;
+        route.lock(self.wr.datagram.is_some(), || operation.lock(qp))?;
         let words: [u64; QP_WORDS] = load(&view, qp);
         // Queues that were resized since they were looked up, or just then: noticed before anything has happened.
         let outdated = match route.queues {
@@ -144,6 +144,9 @@ impl Call<'_> {
                 && route.xrc.is_none()
                 && before == (words, None)
             {
+                if route.is_moving {
+                    return Ok(Some(Outcome::NoAnswer));
+                }
                 // No such queue in the domain (IBA annex A14: XRC domain violation).
                 return Ok(Some(Outcome::Refused(Syndrome::InvalidRequest)));
             }

@@ -8,7 +8,7 @@ use queue_lock::{QueueGuard, QueueLock};
 use crate::core::completion::{Arm, Completion, ENTRY_WORDS, HEAD_WORDS, remove, wants};
 use crate::core::deliver::Delivered;
 use crate::core::shared::{CqWord, Memory as _, Object, Word, held, slot};
-use crate::core::transport::{LockError, Transport, acquire, run};
+use crate::core::transport::{LockError, Transport, run};
 use crate::core::verbs::{Status, WcFlags, WcOpcode};
 use crate::host;
 use crate::host::lock::Owner;
@@ -19,6 +19,7 @@ use super::attempt::complete;
 use super::books::{Books, Landing};
 use super::payload::land;
 use super::site::place_of;
+use super::stuck::acquire_with;
 use super::{Channel, Device, Error, EventQueue, LIMITS, MANY_DOMAINS, Result, busy};
 
 /// Polls in vain after which a program that polls gives way to others now and then: some tens of microseconds.
@@ -370,8 +371,7 @@ impl CompletionQueue {
         let capacity = capacity(cqe)?;
         let object = Object::Cq(self.index);
         let site = &self.device.site;
-        let mut reader = self.reader();
-        acquire(&site.own, object).map_err(busy)?;
+        let mut reader = acquire_with(&site.own, object, || self.reader()).map_err(busy)?;
         let resized = (|| {
             let memory = site.segment.memory();
             let waiting = reader.waiting(memory);
@@ -490,24 +490,16 @@ impl CompletionQueue {
     /// own segment.
     pub(super) fn clean(&self, own: &Host, qp_num: u32) -> bool {
         let object = Object::Cq(self.index);
-        // First without the reader: with it, the queue could not be moved from a peer that keeps it.
-        match acquire(own, object) {
-            Ok(()) => {
-                own.unlock(object);
-            }
-            Err(LockError::Gone) => return true,
-            Err(_) => return false,
-        }
-        let mut reader = self.reader();
-        let memory = self.device.site.segment.memory();
+        let mut reader = match acquire_with(own, object, || self.reader()) {
+            Ok(reader) => reader,
+            Err(why) => return why == LockError::Gone,
+        };
+        // Its place may be another queue's by now.
         if self.ended.load(Ordering::Acquire) {
+            own.unlock(object);
             return true;
         }
-        match acquire(own, object) {
-            Err(LockError::Gone) => return true,
-            Err(_) => return false,
-            Ok(()) => {}
-        }
+        let memory = self.device.site.segment.memory();
         if let Some(books) = &self.device.site.books {
             self.forget_numbers(books, &reader, qp_num);
         }

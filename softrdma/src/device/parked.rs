@@ -71,7 +71,7 @@ impl Device {
 
     #[cold]
     fn finish_all(&self) {
-        let own = Host::own(self.site.segment.clone()).with_limit(Duration::ZERO);
+        let own = self.site.own.within(Duration::ZERO);
         let mut queue_pairs = take(&self.parked.queue_pairs);
         queue_pairs.retain_mut(|qp| !self.finish_queue_pair(&own, qp));
         let mut all = take(&self.parked.all);

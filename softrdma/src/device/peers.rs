@@ -1,15 +1,15 @@
 //! Other processes of the folder, opened once and looked at again when they may have died.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use crate::core::shared::Object;
 use crate::host::copy::{self, Image, Way};
 use crate::host::ferry::{Copying, Scratch, direct_to_oneself, waits_for};
 use crate::host::keys::Table;
-use crate::host::lock::{Lock, Owner, SLOTS};
+use crate::host::lock::{Lock, Owner, PATIENCE, SLOTS};
 use crate::host::memory::Memory;
 use crate::host::objects::Host;
 use crate::host::segment::{Peer, Segment};
@@ -49,6 +49,8 @@ pub struct Remote {
     peer: Option<Arc<Peer>>,
     /// Its segment, as transactions see it.
     pub host: Host,
+    /// The same for who knows that a lock is kept.
+    pub(super) brief: Host,
     own_image: Option<Image>,
     /// The thread by whose number the kernel reaches it, where the first has ended; 0 as long as that is there.
     thread: AtomicI32,
@@ -58,6 +60,9 @@ pub struct Remote {
     scratch: OnceLock<Scratch>,
     /// Completion queues whose bells were rung for it to help with payload.
     woken: Mutex<HashSet<u32>>,
+    /// Datagram queue pairs whose locks another sender had for longer than they are waited for, and how many there are.
+    kept: Mutex<HashSet<u32>>,
+    kept_count: AtomicUsize,
 }
 
 impl Peers {
@@ -189,9 +194,23 @@ impl Remote {
         let closed = AtomicBool::new(closed || stranger || copying == Copying::Ferry);
         let own_image = is_own.then(Image::own);
         let host = host.with_limit(LIMIT);
+        let brief = host.within(PATIENCE);
         let (scratch, woken) = (OnceLock::new(), Mutex::default());
+        let (kept, kept_count) = (Mutex::default(), 0.into());
         let thread = thread.into();
-        Ok(Self { me: me.clone(), peer, host, own_image, thread, closed, scratch, woken })
+        Ok(Self {
+            me: me.clone(),
+            peer,
+            host,
+            brief,
+            own_image,
+            thread,
+            closed,
+            scratch,
+            woken,
+            kept,
+            kept_count,
+        })
     }
 
     /// Whether it lives, as far as was known some moments ago.
@@ -269,6 +288,29 @@ impl Remote {
     pub(super) fn overhears(&self, cq: u32) -> bool {
         self.peer.as_ref().is_some_and(|peer| waits_for(peer))
             && self.woken.lock().unwrap_or_else(PoisonError::into_inner).insert(cq)
+    }
+
+    /// Whether the lock of this datagram queue pair is kept for all that is known. One load when none is.
+    #[inline]
+    pub(super) fn is_kept(&self, qp: u32) -> bool {
+        self.kept_count.load(Ordering::Relaxed) > 0 && self.kept().contains(&qp)
+    }
+
+    /// Notes whether the lock of this datagram queue pair is kept.
+    #[cold]
+    pub(super) fn set_kept(&self, qp: u32, is_kept: bool) {
+        let mut kept = self.kept();
+        // Without memory for it, it is waited for once more.
+        if !is_kept {
+            kept.remove(&qp);
+        } else if kept.try_reserve(1).is_ok() {
+            kept.insert(qp);
+        }
+        self.kept_count.store(kept.len(), Ordering::Relaxed);
+    }
+
+    fn kept(&self) -> MutexGuard<'_, HashSet<u32>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What payload within this process goes through where the kernel refuses to move it.

@@ -365,6 +365,7 @@ impl QueuePair {
             return Err(Rejected::State);
         }
         poster.post(&self.device, wr_id, sges)?;
+        drop(poster);
         if self.state() == QpState::Err {
             self.tend();
         }

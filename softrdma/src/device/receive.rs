@@ -1,9 +1,10 @@
 //! Receive requests in rings that peers read: the owner's side.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::core::receive::{MAX_SGE, Sge, ring_capacity};
-use crate::core::shared::{Object, QpWord, SrqWord, Word, held, slot};
+use crate::core::shared::{Fence, Object, QpJournal, QpWord, SrqWord, Take, Word, held, slot};
 use crate::core::transport::{Transport, acquire};
 use crate::host;
 use crate::host::memory::fence_after_exchange;
@@ -27,6 +28,8 @@ pub(super) struct Poster {
     stride: u64,
     head_at: u64,
     tail_at: u64,
+    /// Queue pairs: where the fence stands.
+    fence_at: Option<u64>,
 }
 
 /// Entries and words per entry of a ring for requests of this size.
@@ -44,6 +47,7 @@ impl Poster {
             Object::Srq(srq) => (Word::Srq(srq, SrqWord::Head), Word::Srq(srq, SrqWord::Tail)),
             Object::Cq(_) => return Err(Error::Host(host::Error::OutOfBounds)),
         };
+        let fence_at = if let Object::Qp(qp) = queue { Some(at(Word::Qp(qp, QpWord::Fence))?) } else { None };
         let (capacity, words) = ring(max_wr, max_sge)?;
         let poster = Self {
             queue,
@@ -56,6 +60,7 @@ impl Poster {
             stride: 8 * u64::from(words),
             head_at: at(head)?,
             tail_at: at(tail_word)?,
+            fence_at,
         };
         Ok(poster.with_capacity(device, capacity))
     }
@@ -102,8 +107,27 @@ impl Poster {
 
     /// How many requests are posted and not taken.
     pub(super) fn waiting(&self, device: &Device) -> u32 {
-        let head = device.site.segment.memory().u64(self.head_at).map_or(0, |w| w.load(Ordering::Acquire));
-        self.behind(head as u32)
+        self.behind(self.head(device))
+    }
+
+    /// Requests taken so far. A burst whose completion queue was moved away from it goes on counting what reaches
+    /// nobody, until its sender finds out: so long the fence says how many there are.
+    fn head(&self, device: &Device) -> u32 {
+        let memory = device.site.segment.memory();
+        let load = |at| memory.u64(at).map_or(0, |word| word.load(Ordering::Acquire));
+        let Some(fence_at) = self.fence_at else { return load(self.head_at) as u32 };
+        loop {
+            // Whoever finds out sets the head before it takes the fence away.
+            let (moves, fence, head) =
+                (device.site.objects.moves(), load(fence_at), load(self.head_at) as u32);
+            if moves & 1 == 0 && moves == device.site.objects.moves() {
+                return match Fence::unpack(fence) {
+                    Some(Fence::Delivery(QpJournal { take: Take::Head(head), .. })) => head,
+                    _ => head,
+                };
+            }
+            std::thread::yield_now();
+        }
     }
 
     /// How many requests were posted since that head. One that cannot be true was damaged: nothing fits any more.
@@ -142,14 +166,19 @@ impl Poster {
     }
 
     /// A completion is seen before its request is taken, and a sender may have died in between: whoever holds the queue's
-    /// lock is done or gone once it was ours.
+    /// lock is done or gone once it was ours. One that lives is not waited for, as it may be stopped: what it has completed
+    /// and not taken is one request, for which the ring has room besides.
     #[cold]
     fn has_room_after_all(&mut self, device: &Device) -> bool {
-        if acquire(&device.site.own, self.queue).is_err() {
-            return false;
-        }
-        device.site.own.unlock(self.queue);
-        self.has_room(device, self.max_wr)
+        let own = device.site.own.within(Duration::ZERO);
+        let most = match acquire(&own, self.queue) {
+            Ok(()) => {
+                own.unlock(self.queue);
+                self.max_wr
+            }
+            Err(_) => self.max_wr + 1,
+        };
+        self.has_room(device, most)
     }
 
     /// Puts a request into the ring, as long as there is a free entry. One that was in shared memory meanwhile may have

@@ -6,6 +6,7 @@ use crate::core::qp::receives;
 use crate::core::respond::Queues;
 use crate::core::responder::Incoming;
 use crate::core::shared::{Claim, Memory as _, Object, QpWord, SrqWord, Word};
+use crate::core::transport::{LockError, Transport as _, acquire};
 use crate::core::verbs::{Opcode, QpState, QpType, SendFlags};
 use crate::host::objects::Held;
 
@@ -148,6 +149,8 @@ pub(super) struct Route {
     pub(super) attributes: Option<QpAttributes>,
     pub(super) queues: Option<Queues>,
     pub(super) xrc: Option<Xrc>,
+    /// The shared receive queue that it names is being moved just now.
+    pub(super) is_moving: bool,
 }
 
 /// The shared receive queue that an XRC request names.
@@ -170,15 +173,60 @@ impl Route {
         let remote = site.peers.get(slot)?;
         let held = remote.host.find([Some(Object::Qp(qp)), None, None]);
         let generation = held.generation(Object::Qp(qp))?;
-        let (words, attributes, queues, xrc) = ([0; QP_WORDS], None, None, None);
-        Some(Self { qp_num, dgid, gids_epoch, remote, qp, generation, held, words, attributes, queues, xrc })
+        Some(Self {
+            qp_num,
+            dgid,
+            gids_epoch,
+            remote,
+            qp,
+            generation,
+            held,
+            words: [0; QP_WORDS],
+            attributes: None,
+            queues: None,
+            xrc: None,
+            is_moving: false,
+        })
+    }
+
+    /// Takes the target's lock, as `lock` does. A datagram queue pair is shared by many senders, and
+    /// one may be stopped with the lock: that is waited for once, not for each datagram again.
+    ///
+    /// # Errors
+    /// As those of [`acquire`].
+    #[inline]
+    pub(super) fn lock(
+        &self,
+        is_datagram: bool,
+        lock: impl FnOnce() -> Result<(), LockError>,
+    ) -> Result<(), LockError> {
+        if is_datagram && self.remote.is_kept(self.qp) && self.is_kept_still() {
+            return Err(LockError::Busy);
+        }
+        let locked = lock();
+        if is_datagram && locked == Err(LockError::Busy) {
+            self.remote.set_kept(self.qp, true);
+        }
+        locked
+    }
+
+    #[cold]
+    fn is_kept_still(&self) -> bool {
+        let (view, qp) = (self.remote.brief.with(&self.held), Object::Qp(self.qp));
+        let locked = acquire(&view, qp);
+        if locked.is_ok() {
+            view.unlock(qp);
+        }
+        let is_kept = locked == Err(LockError::Busy);
+        self.remote.set_kept(self.qp, is_kept);
+        is_kept
     }
 
     /// Looks the target's queues up anew.
     pub(super) fn refresh(&mut self, words: [u64; QP_WORDS], srq_num: u32) {
         self.words = words;
         self.attributes = QpAttributes::unpack(&words);
-        (self.queues, self.xrc) = (None, None);
+        (self.queues, self.xrc, self.is_moving) = (None, None, false);
         let Some(attributes) = self.attributes else { return };
         let host = &self.remote.host;
         let (mut cq, mut srq) = (attributes.cq, attributes.srq);
@@ -189,6 +237,7 @@ impl Route {
             if let Some((_, index)) = place_of(srq_num).filter(|place| Some(place.0) == here) {
                 let object = Object::Srq(index);
                 let held = host.find([Some(object), None, None]);
+                self.is_moving = !held.has(object) && host.exists(object);
                 if held.has(object)
                     && let SrqAttributes { pd, xrc: Some((its_cq, xrcd)), .. } =
                         SrqAttributes::unpack(&load(&host.with(&held), object))

@@ -371,30 +371,30 @@ impl QueuePair {
         if !self.qp_type().is_reliable() {
             return;
         }
-        let (kept, wr_id) = side.initiator.kept();
-        let done = std::mem::take(&mut side.done);
+        let kept = side.initiator.kept();
+        let mut done = std::mem::take(&mut side.done);
         let kept_ones = done.partition_point(|(place, _)| *place <= kept);
         for (_, completion) in &done[..kept_ones] {
             self.tell(side, completion);
         }
-        if let Some((_, lost)) = done.get(kept_ones).filter(|(place, _)| *place == kept + 1) {
-            // Its own completion is not told: the one that says that it failed takes its place.
-            let less = |count: u32| Some(count.saturating_sub(lost.places));
-            let _ = self.unpolled().fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-            side.silent += lost.places - 1;
-        }
+        // Of the rest none succeeded, and each has a completion that says so, also where it asked for none. What is
+        // before them and waits for one has its places given back by the first.
+        let untold: u32 = done[kept_ones..].iter().map(|(_, completion)| completion.places).sum();
+        let less = |count: u32| Some(count.saturating_sub(untold));
+        let _ = self.unpolled().fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        done.clear();
+        side.done = done;
+        let lost = (kept..).map_while(|message| side.initiator.lost(message)).count() as u32;
+        side.silent = (side.silent + untold).saturating_sub(lost);
+        let Some(wr_id) = side.initiator.lost(kept) else { return };
         let posted = Posted { wr_id, opcode: Opcode::Send, signaled: true, length: 0 };
         let outcome = Outcome::Refused(Syndrome::Operational);
         let action = side.requester.outcome(&posted, outcome, self.device().now());
         self.act(side, action);
-        for (place, completion) in &done[kept_ones..] {
-            if *place > kept + 1 {
-                let flushed = Completion::flushed(completion.wr_id, completion.opcode, self.qp_num());
-                self.tell(side, &Completion { places: completion.places, ..flushed });
-            }
+        for message in kept + 1..kept + lost {
+            let wr_id = side.initiator.lost(message).unwrap_or(0);
+            self.complete(side, Completion::flushed(wr_id, Opcode::Send.into(), self.qp_num()));
         }
-        side.done = done;
-        side.done.clear();
     }
 
     /// Carries a request out.

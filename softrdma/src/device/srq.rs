@@ -7,13 +7,14 @@ use queue_lock::{QueueGuard, QueueLock};
 
 use crate::core::receive::Sge;
 use crate::core::shared::{Memory, Object, SrqWord, Word, slot};
-use crate::core::transport::{Transport, acquire};
+use crate::core::transport::Transport;
 use crate::host::lock::Owner;
 use crate::host::objects::Shape;
 
 use super::attributes::SrqAttributes;
 use super::receive::{Poster, ring};
 use super::site::MAX_NUMBERED;
+use super::stuck::acquire_with;
 use super::{CompletionQueue, Device, Error, EventQueue, LIMITS, Rejected, Result, XrcDomain, busy};
 
 /// Kind of a shared receive queue (`enum ibv_srq_type`).
@@ -175,13 +176,16 @@ impl SharedReceiveQueue {
         let mut poster = self.poster();
         let capacity = poster.capacity();
         if !poster.has_room(&self.device, capacity) {
+            drop(poster);
             let (own, object) = (&self.device.site.own, Object::Srq(self.index));
-            if acquire(own, object).is_ok() {
-                let (max_wr, capacity) = (poster.max_wr(), 2 * poster.capacity());
-                // Without memory for it the request is lost.
-                let _ = self.change_ring(&mut poster, max_wr, capacity);
-                own.unlock(object);
+            // Without its lock, or memory for it, the request is lost.
+            let Ok(wider) = acquire_with(own, object, || self.poster()) else { return };
+            poster = wider;
+            let (max_wr, capacity) = (poster.max_wr(), poster.capacity());
+            if !poster.has_room(&self.device, capacity) {
+                let _ = self.change_ring(&mut poster, max_wr, 2 * capacity);
             }
+            own.unlock(object);
         }
         let _ = poster.put_back(&self.device, wr_id, sges);
     }
@@ -195,16 +199,18 @@ impl SharedReceiveQueue {
         if max_wr.is_some_and(|max_wr| max_wr == 0 || max_wr > LIMITS.max_srq_wr) {
             return Err(Error::Invalid("number of requests"));
         }
-        let mut poster = self.poster();
         let limit_word = Word::Srq(self.index, SrqWord::Limit);
         let own = &self.device.site.own;
-        let armed = limit.map_or_else(|| own.load(limit_word), u64::from);
-        if armed > u64::from(max_wr.unwrap_or(poster.max_wr())) {
-            return Err(Error::Invalid("limit above the size"));
-        }
+        let check = |poster: &Poster| {
+            let armed = limit.map_or_else(|| own.load(limit_word), u64::from);
+            let is_above = armed > u64::from(max_wr.unwrap_or(poster.max_wr()));
+            if is_above { Err(Error::Invalid("limit above the size")) } else { Ok(()) }
+        };
+        check(&self.poster())?;
         let object = Object::Srq(self.index);
-        acquire(own, object).map_err(busy)?;
-        let changed = max_wr.map_or(Ok(()), |max_wr| self.resize(&mut poster, max_wr));
+        let mut poster = acquire_with(own, object, || self.poster()).map_err(busy)?;
+        let changed =
+            check(&poster).and_then(|()| max_wr.map_or(Ok(()), |max_wr| self.resize(&mut poster, max_wr)));
         if let (Ok(()), Some(limit)) = (changed, limit) {
             own.store(limit_word, u64::from(limit));
         }

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::core::shared::Object;
-use crate::core::transport::{Transport, acquire};
+use crate::core::transport::{LockError, Transport, acquire};
 use crate::host::lock::Owner;
-use crate::host::objects::STUCK;
+use crate::host::objects::{Host, LOCK_LIMIT, STUCK};
 use crate::host::sys;
 
 use super::Device;
@@ -24,6 +24,9 @@ const CERTAIN: Duration = Duration::from_secs(2);
 
 /// How long who has something else to do waits for a lock.
 pub(super) const SOON: Duration = Duration::from_millis(300);
+
+/// How long a lock is waited for by who keeps the queue from being moved meanwhile.
+const BRIEFLY: Duration = Duration::from_millis(1);
 
 /// After that long a lock that is kept is another case.
 const FORGOTTEN: Duration = Duration::from_secs(1);
@@ -44,6 +47,29 @@ impl Watched {
         }
         seen.2 = now;
         now - seen.1
+    }
+}
+
+/// Takes the lock of an own queue, and with it the owner's side of the queue, without which it cannot be moved: so that is
+/// not held while a peer is waited for.
+///
+/// # Errors
+/// As those of [`acquire`]. Nothing is held then.
+pub(super) fn acquire_with<T>(
+    own: &Host,
+    object: Object,
+    side: impl Fn() -> T,
+) -> std::result::Result<T, LockError> {
+    let begun = Instant::now();
+    loop {
+        acquire(own, object)?;
+        own.unlock(object);
+        let side = side();
+        match acquire(&own.within(BRIEFLY), object) {
+            Ok(()) => return Ok(side),
+            Err(LockError::Busy | LockError::Held) if begun.elapsed() < LOCK_LIMIT => {}
+            Err(why) => return Err(why),
+        }
     }
 }
 

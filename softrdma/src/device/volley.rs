@@ -25,7 +25,8 @@ pub(super) struct Volley {
     dgid: [u8; 16],
     /// The numbers of its requests.
     numbers: Numbers,
-    /// Messages of it that are there, when not all of them are.
+    /// Messages of it, and those that are there, when not all of them are.
+    sent: u32,
     kept: u32,
 }
 
@@ -151,10 +152,15 @@ impl Initiator {
         Ok(())
     }
 
-    /// How many messages of the burst that was lost are there, and the number of the request that is the next.
-    pub(super) fn kept(&self) -> (u32, u64) {
-        let kept = self.volley.kept;
-        (kept, self.volley.numbers.0.get(kept as usize).copied().unwrap_or(0))
+    /// How many messages of the burst that was lost are there.
+    pub(super) fn kept(&self) -> u32 {
+        self.volley.kept
+    }
+
+    /// The number of the request of that message, counted from 0, when the burst has so many.
+    pub(super) fn lost(&self, message: u32) -> Option<u64> {
+        let number = self.volley.numbers.0.get(message as usize).copied();
+        number.filter(|_| message < self.volley.sent)
     }
 
     /// Messages of the burst so far.
@@ -182,7 +188,8 @@ impl Volley {
             return Err(Quick::No);
         }
         let qp = Object::Qp(route.qp);
-        acquire(view, qp).map_err(|why| match why {
+        let is_datagram = attributes.qp_type == QpType::Ud;
+        route.lock(is_datagram, || acquire(view, qp)).map_err(|why| match why {
             LockError::Busy => Quick::NoAnswer,
             LockError::Held => Quick::Held,
             LockError::Gone | LockError::Unclear => Quick::No,
@@ -238,7 +245,7 @@ impl Volley {
             return Ok(());
         }
         // Where it is not known, whoever sent them is told of none.
-        self.kept = kept.unwrap_or(0);
+        (self.sent, self.kept) = (self.burst.count(), kept.unwrap_or(0));
         self.burst = Burst::default();
         view.abandon(Object::Qp(route.qp));
         Err(LockError::Unclear)

@@ -119,16 +119,14 @@ async fn lose(
     *delivered = u64::from(kept);
     let number = qp_num((me.0, qp));
     let flushed = |wr_id| Completion::flushed(wr_id, WcOpcode::Send, number);
-    let after: Vec<_> = completions.iter().filter(|(place, _)| *place > u64::from(kept)).copied().collect();
     for (_, completion) in completions.drain(..).filter(|(place, _)| *place <= u64::from(kept)) {
         append(world, me, qp, &completion).await;
     }
     let first = Completion { status: Status::RemOpErr, ..flushed(numbers[kept as usize]) };
     append(world, me, qp, &first).await;
-    for (place, completion) in after {
-        if place > u64::from(kept) + 1 {
-            append(world, me, qp, &flushed(completion.wr_id)).await;
-        }
+    // Also those that asked for no completion.
+    for wr_id in &numbers[kept as usize + 1..] {
+        append(world, me, qp, &flushed(*wr_id)).await;
     }
     break_whole(world, me, (me.0, qp), None).await;
 }

@@ -644,6 +644,18 @@ fn check_messages(world: &World, totals: &mut Totals) {
         }
         let Some(status) = sent.status else {
             check_unseen(world, sent, message, overrun(sent.from.0));
+            let failed = |before: &Sent| {
+                before.from == sent.from && before.status.is_some_and(|status| status != Status::Success)
+            };
+            // Whatever was posted after a request that failed is flushed, signalled or not.
+            if world.alive(sent.from.0)
+                && !overrun(sent.from.0)
+                && !sent.dropped
+                && config.qp_type.is_reliable()
+                && ledger.sent[..message as usize].iter().any(failed)
+            {
+                fail("was posted after one that failed, and is not flushed");
+            }
             continue;
         };
         match status {

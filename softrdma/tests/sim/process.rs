@@ -140,6 +140,8 @@ async fn alerts(world: &World, me: Me) -> bool {
             && state(world, (me.0, qp)) == QpState::Err
         {
             flush_receives(world, me, (me.0, qp)).await;
+            // Its send queue may wait for an answer without end.
+            world.wake(me.0, Some(world.processes[me.0].configs[qp as usize].thread));
         }
         world.release(me, me.0, object);
     }

@@ -5,7 +5,7 @@ use softrdma::core::completion::{Arm, Completion, remove, wants};
 use softrdma::core::deliver::{Deliver, Delivered};
 use softrdma::core::flush::{Flush, reset};
 use softrdma::core::receive::{Next, next_in_ring, post};
-use softrdma::core::shared::{CqWord, Memory, Object, Word};
+use softrdma::core::shared::{CqWord, Fence, Memory, Object, QpWord, Word};
 use softrdma::core::transport::{Machine, Progress};
 use softrdma::core::verbs::WcOpcode;
 
@@ -27,6 +27,21 @@ fn a_reset_forgets_and_hands_back_what_was_shared() {
     assert!(reset(&place.segment, QP).is_none());
     post(&place.segment, Object::Qp(QP), &request(30)).expect("there is room");
     assert_eq!(next_in_ring(&place.segment, QP), Next::Request(request(30)));
+}
+
+#[test]
+fn an_older_fence_says_nothing_of_a_later_claim() {
+    let place = Place::new();
+    place.next_process(u32::MAX);
+    post(&place.segment, Object::Srq(SRQ), &request(20)).expect("there is room");
+    place.segment.store(Word::Qp(QP, QpWord::Fence), Fence::Claim { srq: SRQ, held: false }.pack());
+    place.lock(Object::Qp(QP)).expect("nobody dies");
+    assert_eq!(place.carry(Claim::new(QP, SRQ)), Some(Claimed::Request));
+    // It dies, and whoever comes next repairs.
+    place.next_process(u32::MAX);
+    place.lock(Object::Qp(QP)).expect("nobody dies");
+    assert_eq!(place.waiting(true), 1);
+    assert_eq!(place.load(Word::Qp(QP, QpWord::Fence)), 0);
 }
 
 #[test]

@@ -26,7 +26,7 @@ struct Known {
 }
 
 /// Whose segment a [`Host`] works on.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Target {
     Own,
     Peer(Arc<Peer>),
@@ -42,6 +42,9 @@ pub const STUCK: Duration = Duration::from_millis(100);
 /// nothing of the peer.
 const HELD: Duration = Duration::from_millis(250);
 
+/// How often it is looked again for an object that is moved just now.
+const MOVES: u32 = 1000;
+
 /// Bells of one segment whose descriptors are kept open.
 const ROPES: usize = 32;
 
@@ -50,8 +53,8 @@ const ROPES: usize = 32;
 type Rescue = dyn Fn(Object, Owner, Duration) -> bool + Send + Sync;
 
 /// See [`Host::on_stuck`].
-#[derive(Clone, Default)]
-struct OnStuck(Arc<OnceLock<Box<Rescue>>>);
+#[derive(Default)]
+struct OnStuck(OnceLock<Box<Rescue>>);
 
 impl std::fmt::Debug for OnStuck {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -68,6 +71,12 @@ pub struct Host {
     pub(super) limit: Duration,
     pub(super) me: Arc<Segment>,
     target: Target,
+    seen: Arc<Seen>,
+}
+
+/// What is known of a segment, however long who asks waits for its locks.
+#[derive(Debug, Default)]
+struct Seen {
     /// By kind and index.
     entries: [RwLock<Vec<Option<Known>>>; 3],
     ropes: Mutex<HashMap<u32, Rope>>,
@@ -88,27 +97,19 @@ impl Host {
     }
 
     fn of(me: Arc<Segment>, target: Target) -> Self {
-        Host {
-            limit: LOCK_LIMIT,
-            me,
-            target,
-            entries: Default::default(),
-            ropes: Mutex::default(),
-            on_stuck: OnStuck::default(),
-            told: Mutex::default(),
-        }
+        Host { limit: LOCK_LIMIT, me, target, seen: Arc::default() }
     }
 
     /// What is done about a queue of the own segment whose lock a living process keeps. To be said once, by who
     /// can.
     pub fn on_stuck(&self, act: Box<Rescue>) {
-        let _ = self.on_stuck.0.set(act);
+        let _ = self.seen.on_stuck.0.set(act);
     }
 
-    /// The own segment once more, for who waits at most so long.
+    /// The same segment for who waits at most so long. Costs no memory.
     #[must_use]
     pub fn within(&self, limit: Duration) -> Self {
-        Host { limit, on_stuck: self.on_stuck.clone(), ..Self::own(self.me.clone()) }
+        Host { limit, me: self.me.clone(), target: self.target.clone(), seen: self.seen.clone() }
     }
 
     /// Waits for locks at most this long.
@@ -148,6 +149,9 @@ impl Host {
         }
         let directory = self.directory(object)?;
         let mut fresh = copy(self.memory(), directory, object);
+        if fresh.is_none() {
+            fresh = self.after_move(directory, object);
+        }
         if fresh.is_none()
             && let Target::Peer(peer) = &self.target
         {
@@ -158,7 +162,7 @@ impl Host {
             }
         }
         let (kind, index) = kind(object);
-        let mut entries = self.entries[kind].write().unwrap_or_else(|e| e.into_inner());
+        let mut entries = self.seen.entries[kind].write().unwrap_or_else(|e| e.into_inner());
         let index = index as usize;
         // Another thread may have found a later one meanwhile: what is known never becomes older.
         if fresh.is_some_and(|layout| !self.is_current(&layout)) {
@@ -185,9 +189,35 @@ impl Host {
         }
     }
 
+    /// The copy of an entry that was being changed, which takes a few stores. Not waited for for long: its owner may be
+    /// stopped within.
+    #[cold]
+    fn after_move(&self, directory: u64, object: Object) -> Option<Layout> {
+        let mut tries = 0;
+        while tries < MOVES && is_moving(self.memory(), directory, object) {
+            std::thread::yield_now();
+            tries += 1;
+        }
+        (tries > 0).then(|| copy(self.memory(), directory, object)).flatten()
+    }
+
+    /// Whether the object is there, be it that it is moved just now; where it was `once` is told, it is to be the same.
+    pub(super) fn is_there(&self, object: Object, once: Option<&Layout>) -> bool {
+        match self.layout(object) {
+            Some(now) => once.is_none_or(|once| once.is_same(&now)),
+            None => self.directory(object).is_some_and(|d| is_moving(self.memory(), d, object)),
+        }
+    }
+
     fn look(&self, object: Object) -> Option<Known> {
         let (kind, index) = kind(object);
-        *self.entries[kind].read().unwrap_or_else(|e| e.into_inner()).get(index as usize)?
+        *self.seen.entries[kind].read().unwrap_or_else(|e| e.into_inner()).get(index as usize)?
+    }
+
+    /// Whether the object was looked up.
+    #[cfg(test)]
+    pub(super) fn is_known(&self, object: Object) -> bool {
+        self.known(object).is_some()
     }
 
     fn known(&self, object: Object) -> Option<Layout> {
@@ -272,7 +302,7 @@ impl Host {
     fn tell(&self, object: Object, layout: &Layout, holder: Owner, waited: Duration) {
         match &self.target {
             Target::Own => {
-                if let Some(act) = self.on_stuck.0.get() {
+                if let Some(act) = self.seen.on_stuck.0.get() {
                     act(object, holder, waited);
                 }
             }
@@ -284,7 +314,8 @@ impl Host {
                 // It may sleep for this queue's next event. A bell for nothing is one too many for a program
                 // that looks at the descriptor first, so it is rung once for each holder.
                 if let Object::Cq(cq) = object
-                    && self.told.lock().unwrap_or_else(|e| e.into_inner()).insert(cq, holder) != Some(holder)
+                    && self.seen.told.lock().unwrap_or_else(|e| e.into_inner()).insert(cq, holder)
+                        != Some(holder)
                 {
                     self.ring_bell(layout.shape.bell);
                 }
@@ -342,7 +373,7 @@ impl Host {
     }
 
     fn with_bell(&self, number: u32, act: impl FnOnce(&Rope)) -> crate::host::Result<()> {
-        let mut ropes = self.ropes.lock().unwrap_or_else(|e| e.into_inner());
+        let mut ropes = self.seen.ropes.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(rope) = ropes.get(&number) {
             act(rope);
             return Ok(());
@@ -373,7 +404,7 @@ impl Memory for Host {
     }
 
     fn exists(&self, object: Object) -> bool {
-        self.layout(object).is_some()
+        self.is_there(object, None)
     }
 
     fn capacity(&self, object: Object) -> u32 {

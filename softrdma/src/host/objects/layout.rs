@@ -19,6 +19,10 @@ pub const MAX_CAPACITY: u32 = 1 << 22;
 pub(super) const CHUNK: u32 = 256;
 pub(super) const ENTRY: u64 = 256;
 pub(super) const GENERATION: u64 = 0;
+/// In the word of the generation: the object is there, and its owner is giving it another place or another ring just now.
+pub(super) const MOVING: u64 = 1 << 63;
+/// What a move or another ring adds to the generation. The half below stays, as it is the same object.
+pub(super) const MOVE: u64 = 1 << 32;
 pub(super) const RING: u64 = 8;
 pub(super) const SHAPE: u64 = 16;
 pub(super) const BELLS: u64 = 24;
@@ -125,7 +129,15 @@ fn find(memory: &Mapping, directory: u64, index: u32) -> Result<u64> {
     Ok(entry)
 }
 
-/// Copies an entry and checks it; `None` when there is no such object, or its entry cannot be true.
+/// Whether an object is there and being moved or resized just now.
+pub(super) fn is_moving(memory: &Mapping, directory: u64, object: Object) -> bool {
+    let entry = find(memory, directory, kind(object).1);
+    let word = entry.and_then(|entry| memory.u64(entry + GENERATION));
+    word.is_ok_and(|word| word.load(Ordering::Acquire) & MOVING != 0)
+}
+
+/// Copies an entry and checks it; `None` when there is no such object, or its entry cannot be true, and while it is
+/// [moved](is_moving).
 pub(super) fn copy(memory: &Mapping, directory: u64, object: Object) -> Option<Layout> {
     let entry = find(memory, directory, kind(object).1).ok()?;
     let load = |word| memory.u64(entry + word).ok().map(|w| w.load(Ordering::Acquire));
@@ -141,8 +153,15 @@ pub(super) fn copy(memory: &Mapping, directory: u64, object: Object) -> Option<L
         alert: number(bells >> 32),
     };
     let words = usize::try_from(shape.words(object)?).ok()?;
-    let whole = generation & 1 == 1 && memory.words(ring, words).is_ok();
+    let whole = generation & (MOVING | 1) == 1 && memory.words(ring, words).is_ok();
     (whole && load(GENERATION)? == generation).then_some(Layout { generation, entry, body, ring, shape })
+}
+
+impl Layout {
+    /// Whether it is the same object, though it may have been moved or resized.
+    pub(super) fn is_same(&self, other: &Layout) -> bool {
+        self.generation as u32 == other.generation as u32
+    }
 }
 
 /// The address of a word, by a layout. Whoever uses it checks it against the mapping.

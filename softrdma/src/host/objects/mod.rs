@@ -4,7 +4,7 @@
 //!
 //! | word of an entry | meaning |
 //! |---|---|
-//! | 0 | generation: odd while the object exists, and never the same twice in a row |
+//! | 0 | generation: odd while the object exists, and never the same twice in a row; its high half counts moves and resizes, during which the top bit is set |
 //! | 1 | offset of the ring, for a queue pair followed by the request it holds |
 //! | 2 | capacity, and words of a receive request, or of a completion entry, in the high half |
 //! | 3 | bell of the completion queue, and of asynchronous events in the high half; numbers plus one, 0 for none |

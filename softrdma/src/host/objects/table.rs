@@ -1,7 +1,7 @@
 //! The owner's side of the tables: objects made, resized and ended.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ pub struct Objects {
     segment: Arc<Segment>,
     kinds: [Mutex<Kind>; 3],
     places: Mutex<Places>,
+    /// See [`Objects::moves`].
+    moves: AtomicU64,
 }
 
 /// Places that a queue was moved away from.
@@ -79,7 +81,7 @@ impl Objects {
             Ok(Mutex::new(Kind { directory, ..Kind::default() }))
         };
         let kinds = [make(Self::ROOTS[0])?, make(Self::ROOTS[1])?, make(Self::ROOTS[2])?];
-        Ok(Objects { segment, kinds, places: Mutex::default() })
+        Ok(Objects { segment, kinds, places: Mutex::default(), moves: AtomicU64::new(0) })
     }
 
     fn kind(&self, which: usize) -> MutexGuard<'_, Kind> {
@@ -170,11 +172,11 @@ impl Objects {
         let ring = self.segment.alloc(8 * shape.words(object).ok_or(Error::OutOfBounds)?, 64)?;
         fill(memory, ring.offset);
         let packed = u64::from(capacity) | u64::from(words) << 32;
-        // Between two generations there is no such object for whoever looks without the lock.
-        word(GENERATION)?.store(slot.0 + 1, Ordering::Release);
+        // Whoever looks without the lock waits until it is done.
+        word(GENERATION)?.store(slot.0 | MOVING, Ordering::Release);
         word(RING)?.store(ring.offset, Ordering::Release);
         word(SHAPE)?.store(packed, Ordering::Release);
-        *slot = (slot.0 + 2, Some(ring));
+        *slot = (slot.0 + MOVE, Some(ring));
         word(GENERATION)?.store(slot.0, Ordering::Release);
         self.segment.free(before);
         Ok(())
@@ -199,58 +201,73 @@ impl Objects {
         let (which, index) = kind(object);
         let mut table = self.kind(which);
         let slot = table.entries.get(index as usize).copied().filter(|slot| slot.0 == old.generation);
+        // Where it stands by the owner's own books, whatever others wrote there.
+        let slot = slot.filter(|_| table.body(index) == Some(old.body));
         let (memory, before) = (self.segment.memory(), slot.and_then(|s| s.1).ok_or(Error::OutOfBounds)?);
+        table.bodies.try_reserve(1)?;
+        self.places().moved.try_reserve(1)?;
         let body = match self.places().free.pop() {
             Some(body) => body,
             None => self.segment.alloc(ENTRY, 128)?.offset,
         };
         // Who goes on reads what was posted and writes nothing there.
         let ring = if let Object::Cq(_) = object { Some(self.segment.alloc(before.len, 64)) } else { None };
-        let taken = |ring: &Option<Block>| -> Result<bool> {
-            Ok(self.places().moved.len() < MOVED
-                && ring.is_none_or(|ring| memory.words(ring.offset, (ring.len / 8) as usize).is_ok())
-                && Lock::at(memory.u64(old.body + LOCK)?).take_from(holder, self.segment.owner()))
-        };
         let ring = ring.transpose();
-        if !ring.as_ref().is_ok_and(|ring| taken(ring) == Ok(true)) {
-            self.places().free.push(body);
-            ring.map(|ring| ring.into_iter().for_each(|ring| self.segment.free(ring)))?;
+        let lock = Lock::at(memory.u64(old.body + LOCK)?);
+        // One queue at a time, and nothing can fail once the lock was taken.
+        let mut places = self.places();
+        let is_in_reach = |at: u64, bytes: u64| memory.words(at, (bytes / 8) as usize).is_ok();
+        let is_possible = places.moved.len() < MOVED
+            && is_in_reach(old.entry, ENTRY)
+            && is_in_reach(body, ENTRY)
+            && ring.as_ref().is_ok_and(|ring| ring.is_none_or(|ring| is_in_reach(ring.offset, ring.len)));
+        self.moves.fetch_add(1, Ordering::SeqCst);
+        let is_taken = is_possible && lock.take_from(holder, self.segment.owner());
+        let whole = if is_taken { cut(host, object, &self.held_by(holder)) } else { None };
+        for (qp, fence) in whole.iter().flat_map(|cut| &cut.fences) {
+            host.store(Word::Qp(*qp, QpWord::Fence), fence.pack());
+        }
+        self.moves.fetch_add(1, Ordering::SeqCst);
+        if !is_taken {
+            places.free.push(body);
+            ring?.into_iter().for_each(|ring| self.segment.free(ring));
             return Ok(false);
         }
-        let ring = ring?;
+        let ring = ring.unwrap_or_default();
         let now = Layout { body, ring: ring.map_or(old.ring, |ring| ring.offset), ..old };
-        let whole = cut(host, object, &self.held_by(holder));
-        self.furnish(host, object, [&old, &now], count, whole.as_ref())?;
-        // Between two generations there is no such object for whoever looks without the lock.
-        let word = |at: u64| memory.u64(old.entry + at);
-        word(GENERATION)?.store(old.generation + 1, Ordering::Release);
-        word(RING)?.store(now.ring, Ordering::Release);
-        word(BODY)?.store(body, Ordering::Release);
-        table.entries[index as usize] = (old.generation + 2, ring.or(Some(before)));
+        self.furnish(object, [&old, &now], count, whole.as_ref());
+        // Whoever looks without the lock waits until it is done.
+        self.put(old.entry + GENERATION, old.generation | MOVING);
+        self.put(old.entry + RING, now.ring);
+        self.put(old.entry + BODY, body);
+        table.entries[index as usize] = (old.generation + MOVE, ring.or(Some(before)));
         table.bodies.insert(index, body);
-        word(GENERATION)?.store(old.generation + 2, Ordering::Release);
-        drop(table);
-        self.places().moved.push(Moved { holder, body: old.body, ring: ring.map(|_| before) });
-        Lock::at(memory.u64(old.body + LOCK)?).close();
+        self.put(old.entry + GENERATION, old.generation + MOVE);
+        places.moved.push(Moved { holder, body: old.body, ring: ring.map(|_| before) });
+        lock.close();
         Ok(true)
     }
 
-    /// Fills the new place of a queue, and tells queue pairs what they have done. Without a [`Cut`] it is as a
-    /// holder leaves it that died: whoever locks it first repairs it.
-    fn furnish(
-        &self,
-        host: &Host,
-        object: Object,
-        [old, now]: [&Layout; 2],
-        count: u32,
-        whole: Option<&Cut>,
-    ) -> Result<()> {
+    /// How often queues began and ended to be taken from their holders: odd while a [`Fence`](crate::core::shared::Fence)
+    /// is about to be set.
+    #[must_use]
+    pub fn moves(&self) -> u64 {
+        self.moves.load(Ordering::SeqCst)
+    }
+
+    /// Stores a word of the own segment, which is there.
+    fn put(&self, at: u64, value: u64) {
+        if let Ok(word) = self.segment.memory().u64(at) {
+            word.store(value, Ordering::Release);
+        }
+    }
+
+    /// Fills the new place of a queue. Without a [`Cut`] it is as a holder leaves it that died: whoever locks it first
+    /// repairs it.
+    fn furnish(&self, object: Object, [old, now]: [&Layout; 2], count: u32, whole: Option<&Cut>) {
         let memory = self.segment.memory();
         let load = |word: Word| memory.u64(place(old, word)).map_or(0, |word| word.load(Ordering::Acquire));
-        let put = |word: Word, value: u64| -> Result<()> {
-            memory.u64(place(now, word))?.store(value, Ordering::Release);
-            Ok(())
-        };
+        let put = |word: Word, value: u64| self.put(place(now, word), value);
         let words: Vec<Word> = match object {
             Object::Cq(cq) => [CqWord::Journal, CqWord::Tail, CqWord::Armed, CqWord::Events, CqWord::Seen]
                 .map(|word| Word::Cq(cq, word))
@@ -263,49 +280,46 @@ impl Objects {
             Object::Qp(_) => Vec::new(),
         };
         for (place, word) in words.iter().enumerate() {
-            put(*word, whole.map_or_else(|| load(*word), |cut| cut.words[place]))?;
+            put(*word, whole.map_or_else(|| load(*word), |cut| cut.words[place]));
         }
         for word in 0..ATTRIBUTES {
             let word = Word::Attribute { object, word };
-            put(word, load(word))?;
+            put(word, load(word));
         }
         let mut is_whole = whole.is_some();
         match object {
             Object::Cq(cq) => {
-                put(Word::Cq(cq, CqWord::Head), u64::from(count))?;
+                put(Word::Cq(cq, CqWord::Head), u64::from(count));
                 let capacity = old.shape.capacity;
                 let tail = whole.map(|cut| cut.words[1]);
                 // What is not counted was published afterwards, and by nobody.
                 let entries =
                     tail.map_or(capacity, |tail| held(u64::from(count), tail, capacity).unwrap_or(0));
                 for slot in 0..capacity {
-                    put(Word::Entry { cq, slot, word: 0 }, u64::from(slot.wrapping_sub(capacity)))?;
+                    put(Word::Entry { cq, slot, word: 0 }, u64::from(slot.wrapping_sub(capacity)));
                 }
                 for count in (0..entries).map(|n| count.wrapping_add(n)) {
                     let slot = slot(count, capacity);
                     for word in (0..old.shape.receive_words).rev() {
                         let word = Word::Entry { cq, slot, word };
-                        put(word, load(word))?;
+                        put(word, load(word));
                     }
                 }
             }
             Object::Srq(srq) => {
-                put(Word::Srq(srq, SrqWord::Tail), u64::from(count))?;
+                put(Word::Srq(srq, SrqWord::Tail), u64::from(count));
                 // A claim that happened is not followed by everything yet.
                 is_whole &= whole.is_some_and(|cut| cut.words[0] == 0);
             }
             Object::Qp(_) => {}
         }
-        for (qp, fence) in whole.iter().flat_map(|cut| &cut.fences) {
-            host.store(Word::Qp(*qp, QpWord::Fence), fence.pack());
+        if let Ok(lock) = memory.u64(now.body + LOCK) {
+            lock.store(0, Ordering::Release);
+            if !is_whole {
+                let (lock, me) = (Lock::at(lock), self.segment.owner());
+                let _ = lock.try_lock(me) && lock.abandon(me);
+            }
         }
-        let lock = memory.u64(now.body + LOCK)?;
-        lock.store(0, Ordering::Release);
-        if !is_whole {
-            let (lock, me) = (Lock::at(lock), self.segment.owner());
-            let _ = lock.try_lock(me) && lock.abandon(me);
-        }
-        Ok(())
     }
 
     /// The queue pairs whose locks a process has.
@@ -414,7 +428,8 @@ impl Objects {
         }
         let (which, index) = kind(object);
         let body = self.kind(which).body(index).ok_or(Error::OutOfBounds)?;
-        let lock = Lock::at(self.segment.memory().u64(body + LOCK)?);
+        // The place that it had last: nobody closed that but who forged it.
+        let lock = Lock::of_what_stays(self.segment.memory().u64(body + LOCK)?);
         let me = self.segment.owner();
         // What was left half done went with the object.
         if lock.lock(me, &*self.segment, Duration::ZERO).is_none() {

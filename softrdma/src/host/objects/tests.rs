@@ -11,7 +11,9 @@ use crate::core::claim::Claim;
 use crate::core::completion::{Armed, Completion, ENTRY_WORDS};
 use crate::core::deliver::{Deliver, Delivered};
 use crate::core::receive::{RECEIVE_WORDS, ReceiveRequest, post};
-use crate::core::shared::{ATTRIBUTES, CqWord, Memory, Object, QpJournal, QpWord, SrqWord, Take, Word};
+use crate::core::shared::{
+    ATTRIBUTES, CqWord, Fence, Memory, Object, QpJournal, QpWord, SrqWord, Take, Word,
+};
 use crate::core::transport::{LockError, Locked, Machine, Operation, Progress, Transport, acquire, run};
 use crate::core::verbs::WcOpcode;
 use crate::host::bell::Bell;
@@ -357,4 +359,67 @@ fn an_object_that_went_away_leaves_no_lock_behind() {
         assert_eq!(own.lock(qp), Ok(Locked::Clean), "born locked");
         own.unlock(qp);
     }
+}
+
+/// A delivery of which the owner has said by a fence that it happened; its sender died. Its completion queue is being moved
+/// while somebody repairs.
+#[test]
+fn a_queue_that_is_moved_just_now_is_there() {
+    let dir = TestDir::new("objects");
+    let (objects, own, peer, qp, cq) = pair(&dir);
+    post(&own, qp, &ReceiveRequest { wr_id: 1, sges: [].into() }).unwrap();
+    let entry = own.offset(Word::Cq(0, CqWord::Journal)).unwrap() - WORDS;
+    let word = own.memory().u64(entry + GENERATION).unwrap();
+    let held = peer.find([Some(qp), None, None]);
+    for as_view in [false, true] {
+        let head = own.load(Word::Qp(0, QpWord::Head)) as u32;
+        let delivery = QpJournal { published: false, cq: 0, take: Take::Head(head), breaks: false };
+        assert_eq!(own.lock(qp), Ok(Locked::Clean));
+        own.store(Word::Qp(0, QpWord::Journal), delivery.pack());
+        let take = Take::Head(head.wrapping_add(1));
+        let fence = Fence::Delivery(QpJournal { published: true, take, ..delivery });
+        own.store(Word::Qp(0, QpWord::Fence), fence.pack());
+        own.abandon(qp);
+        let before = word.fetch_or(MOVING, Ordering::AcqRel);
+        let repair = || if as_view { acquire(&peer.with(&held), qp) } else { acquire(&peer, qp) };
+        assert!(peer.exists(cq) && peer.with(&peer.find([None, None, Some(cq)])).exists(cq));
+        assert_eq!(repair(), Err(LockError::Gone));
+        word.store(before, Ordering::Release);
+        assert_eq!(repair(), Ok(()));
+        peer.unlock(qp);
+        let words = [QpWord::Head, QpWord::Journal, QpWord::Fence].map(|word| own.load(Word::Qp(0, word)));
+        assert_eq!(words, [u64::from(head) + 1, 0, 0]);
+    }
+    drop(objects);
+}
+
+#[test]
+fn what_was_destroyed_is_freed_though_somebody_closed_its_lock() {
+    let dir = TestDir::new("objects");
+    let (objects, own, _, _, cq) = pair(&dir);
+    let lock = own.offset(Word::Cq(0, CqWord::Journal)).unwrap() - WORDS + LOCK;
+    objects.retire(cq).unwrap();
+    for forged in [4, 6] {
+        own.memory().u64(lock).unwrap().store(forged, Ordering::Release);
+        let is_last = forged == 6;
+        if is_last {
+            create_again(&objects, cq, SHAPE);
+            own.memory().u64(lock).unwrap().store(forged, Ordering::Release);
+            objects.retire(cq).unwrap();
+        }
+        assert_eq!(objects.try_free(cq), Ok(true));
+    }
+}
+
+/// Who waits for less long uses what is known: looking for many objects costs no table each.
+#[test]
+fn who_waits_briefly_knows_what_is_known() {
+    let dir = TestDir::new("objects");
+    let (objects, own, _, _, _) = pair(&dir);
+    let brief = own.within(Duration::ZERO);
+    let late = objects.create(Object::Cq(0), SHAPE).unwrap();
+    assert!(!own.is_known(late) && brief.exists(late) && own.is_known(late));
+    assert_eq!(own.lock(late), Ok(Locked::Clean));
+    assert_eq!(brief.lock(late), Err(LockError::Busy));
+    own.unlock(late);
 }

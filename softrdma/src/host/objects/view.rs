@@ -167,9 +167,9 @@ impl View<'_> {
         }
     }
 
-    /// Whether the object is there, and still the one whose layout is at hand.
+    /// Whether the object is still the one whose layout is at hand, if one is.
     #[cold]
-    fn is_there(&self, object: Object) -> bool {
+    fn is_the_same(&self, object: Object) -> bool {
         let held = self.held.get(object).map(|held| held.generation);
         self.host.layout(object).is_some_and(|now| held.is_none_or(|held| held == now.generation))
     }
@@ -183,7 +183,7 @@ impl View<'_> {
 
     #[inline]
     fn is_as_held(&self, object: Object) -> bool {
-        self.is_current(object) || self.is_there(object)
+        self.is_current(object) || self.is_the_same(object)
     }
 }
 
@@ -217,8 +217,9 @@ impl Memory for View<'_> {
         }
     }
 
+    /// Also where it is elsewhere than at hand by now, as whoever locks it is told.
     fn exists(&self, object: Object) -> bool {
-        self.is_there(object)
+        self.host.is_there(object, self.held.get(object))
     }
 
     #[inline(always)]
