@@ -32,6 +32,9 @@
 //!   use); an atomic operation, for which others at the same place of a page wait; what is destroyed,
 //!   which keeps its memory and its number. One that is stopped while it repairs after a process that died keeps
 //!   the queue, too.
+//! - A lock word that names the process itself is believed, whoever wrote it: the call that waits for it fails after ten
+//!   seconds, and later ones soon. So is one that names the peer of the queue pair, while that is stopped, has another
+//!   PID namespace, or seems to use memory here. What is destroyed with such a lock keeps its memory and its number.
 //! - A queue is moved by its owner: when that waits for the queue itself, or polls. While it does neither, senders wait.
 //! - Memory that a program unmaps while it is registered: few bytes are read and written there in place, and that is a
 //!   fault of the program, where a real device has the pages pinned. Regions with pages on demand have holes by design, and

@@ -826,7 +826,7 @@ static void attack(enum attack kind, int fd, const char *path)
 		close(new);
 		break;
 	case HELD:
-		/* Each costs whoever waits for it a second. */
+		/* Each costs whoever waits for it up to two seconds. */
 		if (rnd(10) == 0)
 			hold_lock(fd);
 		break;

@@ -315,6 +315,14 @@ impl Device {
         leaves
     }
 
+    /// The program has closed its last context: its thread stops, so that the device ends with the caller's reference. What
+    /// objects that were not destroyed keep of it is memory: for the other processes this one has [left](Device::leave).
+    pub fn close(self: &Arc<Self>) {
+        if self.is_mine() && self.progress.stop() && Arc::strong_count(self) > 1 {
+            self.leave();
+        }
+    }
+
     /// Tells which addresses this device has. A message to one that it never had finds nobody.
     pub fn set_gids(&self, gids: &[[u8; 16]]) {
         self.site.set_gids(gids);

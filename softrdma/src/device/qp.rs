@@ -13,6 +13,7 @@ use crate::core::requester::{Requester, Retry};
 use crate::core::shared::{Claim, Memory, Object, QpWord, Word};
 use crate::core::transport::{LockError, Operation, Transport, acquire};
 use crate::core::verbs::{Attr, QpState, QpType};
+use crate::host::lock::Owner;
 use crate::host::objects::{Host, Shape};
 
 use super::attributes::QpAttributes;
@@ -22,13 +23,18 @@ use super::qp_attributes::{Attributes, Capabilities, Queried};
 use super::receive::{Poster, ring};
 use super::route::Initiator;
 use super::send::SendSide;
-use super::site::MAX_NUMBERED;
+use super::site::{MAX_NUMBERED, place_of};
 use super::srq::SrqType;
 use super::stuck::SOON;
 use super::{
     CompletionQueue, Device, Error, EventQueue, MANY_DOMAINS, Rejected, Result, SharedReceiveQueue,
     XrcDomain, busy,
 };
+
+/// In place of a slot: no process has messages for the queue pair that are not dropped.
+const NOBODY: u32 = u32::MAX;
+/// The same: any process may have.
+const ANYBODY: u32 = u32::MAX - 1;
 
 /// What a queue pair is made of (`struct ibv_qp_init_attr_ex`).
 #[derive(Debug, Clone)]
@@ -68,6 +74,8 @@ pub struct QueuePair {
     state_at: u64,
     send: QueueLock<SendSide>,
     receive: Option<QueueLock<Poster>>,
+    /// The slot of the process whose messages it takes, or [`NOBODY`] or [`ANYBODY`].
+    partner: AtomicU32,
     /// Multicast groups that it is in.
     pub(super) groups: AtomicU32,
     /// Whoever made it, and whoever opened it since.
@@ -189,6 +197,7 @@ impl QueuePair {
             state_at,
             send: QueueLock::new(side),
             receive: receive.map(QueueLock::new),
+            partner: NOBODY.into(),
             groups: 0.into(),
             handles: 1.into(),
             closed: false.into(),
@@ -314,6 +323,16 @@ impl QueuePair {
         self.tell_drained(side);
     }
 
+    /// Whether a process may have its lock and change something behind it, by what this process knows itself.
+    pub(super) fn may_be_held_by(&self, peer: Owner) -> bool {
+        match self.partner.load(Ordering::Acquire) {
+            NOBODY => false,
+            ANYBODY => true,
+            // A peer may have put it in error.
+            slot => slot == u32::from(peer.slot()) || self.state() == QpState::Err,
+        }
+    }
+
     /// Stores what peers need to know. Behind the lock, or before anybody knows the queue pair.
     fn publish(&self, attributes: &Attributes, state: Option<QpState>) {
         let (pd, srq) = (self.init.pd, self.init.srq.as_ref());
@@ -330,6 +349,17 @@ impl QueuePair {
             srq: srq.map(|srq| srq.index()),
             xrcd: self.domain().unwrap_or(0),
         };
+        let partner = match (state, self.init.qp_type) {
+            (None, _) => None,
+            // Whatever comes is dropped.
+            (Some(QpState::Reset | QpState::Init), _) => Some(NOBODY),
+            // In error, whoever comes flushes it.
+            (Some(QpState::Err), _) | (_, QpType::Ud) => Some(ANYBODY),
+            _ => Some(place_of(attributes.dest_qp_num).map_or(NOBODY, |(slot, _)| u32::from(slot))),
+        };
+        if let Some(partner) = partner {
+            self.partner.store(partner, Ordering::Release);
+        }
         if let Some(books) = &self.device.site.books {
             books.set_queue_pair(self.index, attributes, state);
         }

@@ -4,8 +4,18 @@
 //! Others complete and receive through the same queue, so it is moved away from them ([`crate::core::fence`]),
 //! by whoever of this process waits for the lock, or from a poll when a waiting peer has asked for it. A
 //! process that does neither needs nothing that is completed; its peers wait.
+//!
+//! A queue pair is not moved. Only the peer that it is connected with works behind its lock; others that have an
+//! old number see so and let go. So whatever the word says, and whoever may have written it, this process knows
+//! who may have the lock ([`QueuePair::may_be_held_by`]). It takes it back from everybody else, and from that peer
+//! when the kernel says that it runs, it uses no memory here, and it still does not let go. From one that is
+//! stopped it is not taken: what that does later would come after a change of the queue pair.
+//!
+//! A lock that was waited for in vain as long as anybody waits is not waited for like that again while the same
+//! process is said to have it: the calls that need it fail soon.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,6 +26,8 @@ use crate::host::objects::{Host, LOCK_LIMIT, STUCK};
 use crate::host::sys;
 
 use super::Device;
+#[cfg(doc)]
+use super::QueuePair;
 
 /// How long the lock of a queue is waited for, which its holders have for microseconds, until it is taken for
 /// certain that one does not go on, though the kernel does not say that it is stopped: one thread of it may be,
@@ -28,17 +40,25 @@ pub(super) const SOON: Duration = Duration::from_millis(300);
 /// How long a lock is waited for by who keeps the queue from being moved meanwhile.
 const BRIEFLY: Duration = Duration::from_millis(1);
 
+/// How long the lock of a queue pair is waited for that somebody has who has no business with it, who sees so in
+/// microseconds. Longer than [`SOON`]: what is destroyed is not used again before it is certain that nobody writes there.
+const UNFOUNDED: Duration = Duration::from_millis(500);
+
 /// After that long a lock that is kept is another case.
 const FORGOTTEN: Duration = Duration::from_secs(1);
 
 /// Locks that were waited for in vain: by whom they were had, since when, and when that was seen last.
 #[derive(Debug, Default)]
-pub(super) struct Watched(Mutex<HashMap<Object, (Owner, Instant, Instant)>>);
+pub(super) struct Watched {
+    all: Mutex<HashMap<Object, (Owner, Instant, Instant)>>,
+    /// Those that were waited for as long as anybody waits.
+    overdue: Mutex<HashMap<Object, Owner>>,
+}
 
 impl Watched {
     /// How long this process has been seen with the lock.
     fn seen(&self, object: Object, holder: Owner) -> Duration {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         all.retain(|_, (_, _, last)| now - *last < FORGOTTEN);
         let seen = all.entry(object).or_insert((holder, now, now));
@@ -47,6 +67,15 @@ impl Watched {
         }
         seen.2 = now;
         now - seen.1
+    }
+
+    /// Whether this process has kept the lock for longer than anybody waits, now or before.
+    fn is_overdue(&self, object: Object, holder: Owner, waited: Duration) -> bool {
+        let mut overdue = self.overdue.lock().unwrap_or_else(PoisonError::into_inner);
+        if waited >= LOCK_LIMIT {
+            overdue.insert(object, holder);
+        }
+        overdue.get(&object) == Some(&holder)
     }
 }
 
@@ -78,14 +107,20 @@ impl Device {
     pub(super) fn watch(self: &Arc<Self>) {
         let device = Arc::downgrade(self);
         self.site.own.on_stuck(Box::new(move |object, holder, waited| {
-            device.upgrade().is_some_and(|device| device.move_from(object, holder, waited))
+            device.upgrade().is_none_or(|device| {
+                device.free_from(object, holder, waited) || !device.watched.is_overdue(object, holder, waited)
+            })
         }));
     }
 
-    /// Moves a queue whose lock a peer has had for so long, if that is stopped.
-    fn move_from(&self, object: Object, holder: Owner, waited: Duration) -> bool {
+    /// Moves a queue whose lock a peer has had for so long, if that is stopped, or takes back that of a queue pair.
+    fn free_from(&self, object: Object, holder: Owner, waited: Duration) -> bool {
+        // A thread of this process, as far as this process knows.
         if holder == self.site.segment.owner() {
             return false;
+        }
+        if let Object::Qp(index) = object {
+            return self.take_back(index, holder, waited);
         }
         let waited = waited.max(self.watched.seen(object, holder));
         if waited < CERTAIN && !self.is_stopped(holder) {
@@ -98,16 +133,47 @@ impl Device {
         }
     }
 
+    /// Takes the lock of a queue pair back from a process that cannot have it.
+    fn take_back(&self, index: u32, holder: Owner, waited: Duration) -> bool {
+        let Some(qp) = self.queue_pair(index) else { return false };
+        if qp.may_be_held_by(holder) {
+            if waited < CERTAIN || self.may_be_at_work(holder) {
+                return false;
+            }
+            // Whoever it is: what it has not begun to copy the kernel refuses from here on.
+            self.site.segment.revoke_images();
+        } else if waited < UNFOUNDED {
+            return false;
+        }
+        self.site.own.revoke(Object::Qp(index), holder)
+    }
+
+    /// Whether a process may have a lock here for long: it is kept from running, it copies, or nothing is known of it.
+    fn may_be_at_work(&self, holder: Owner) -> bool {
+        if self.site.keys.is_user(holder) {
+            return true;
+        }
+        let threads = self.pid_of(holder).and_then(|pid| {
+            sys::uncancelled(|| {
+                let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+                Some(threads.flatten().map(|thread| state(&thread.path().join("stat"))).collect::<Vec<_>>())
+            })
+        });
+        // Stopped, or in the kernel, where those of a frozen container seem to be.
+        let kept = |state: &Option<u8>| matches!(state, Some(b'T' | b't' | b'D'));
+        threads.is_none_or(|states| states.iter().any(kept) || states.iter().all(Option::is_none))
+    }
+
     /// Whether the kernel says that a process is stopped; `false` where that cannot be seen.
     fn is_stopped(&self, holder: Owner) -> bool {
-        let Some(remote) = self.site.peers.get(holder.slot()) else { return false };
-        let pid =
-            remote.peer().filter(|peer| peer.owner() == holder).and_then(|peer| peer.pid().ok().flatten());
-        // The state follows the name, which may hold anything, in brackets.
-        let read = |pid| sys::uncancelled(|| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok());
-        pid.and_then(read)
-            .and_then(|stat| stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with(['T', 't'])))
-            .unwrap_or(false)
+        let read = |pid| sys::uncancelled(|| state(format!("/proc/{pid}/stat").as_ref()));
+        matches!(self.pid_of(holder).and_then(read), Some(b'T' | b't'))
+    }
+
+    /// The process id of a claim; `None` where it cannot be seen.
+    fn pid_of(&self, holder: Owner) -> Option<libc::pid_t> {
+        let remote = self.site.peers.get(holder.slot())?;
+        remote.peer().filter(|peer| peer.owner() == holder).and_then(|peer| peer.pid().ok().flatten())
     }
 
     /// Looks after locks that peers wait for: one load when none does.
@@ -128,4 +194,12 @@ impl Device {
             }
         }
     }
+}
+
+/// The state that a file of `/proc` says a process or thread is in, one letter.
+fn state(stat: &Path) -> Option<u8> {
+    // It follows the name, which may hold anything, in brackets.
+    let stat = std::fs::read(stat).ok()?;
+    let end = stat.windows(2).rposition(|two| two == b") ")?;
+    stat.get(end + 2).copied()
 }

@@ -583,6 +583,12 @@ impl Keys {
         }
     }
 
+    /// Whether this process has one of the keys in use.
+    pub fn is_user(&self, peer: Owner) -> bool {
+        let pins = self.segment.memory().words(self.table, 2 * PINS).unwrap_or(&[]);
+        pins.chunks_exact(2).any(|pin| pin[0].load(Ordering::Acquire) == peer.word())
+    }
+
     fn wait_for_threads(&self, key: u32, start: Instant, limit: Duration) -> bool {
         fence(Ordering::SeqCst);
         while self.own(key).is_some_and(|words| words[USERS].load(Ordering::Acquire) > 0) {

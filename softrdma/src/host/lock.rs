@@ -229,6 +229,19 @@ impl Lock {
             .any(|word| self.0.compare_exchange(word, mine, Ordering::AcqRel, Ordering::Relaxed).is_ok())
     }
 
+    /// Takes the lock from a process that is said to have it and does not, for the owner of the memory; `false` when another
+    /// word stands there by now. The next to lock it repairs.
+    #[cold]
+    pub fn revoke(&self, holder: Owner) -> bool {
+        let revoked = [holder.0, holder.0 | CONTENDED].into_iter().any(|word| {
+            self.0.compare_exchange(word, ABANDONED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        });
+        if revoked {
+            self.wake(1);
+        }
+        revoked
+    }
+
     /// Closes a lock that was [taken](Lock::take_from): what it protected is elsewhere. All who wait are told.
     #[cold]
     pub fn close(&self) {

@@ -224,6 +224,14 @@ impl Segment {
         self.sealed.as_ref()
     }
 
+    /// Has the kernel refuse the copies from and to this process's memory that peers have prepared and not begun. Those who
+    /// still may look again.
+    pub(crate) fn revoke_images(&self) {
+        if let Some(sealed) = self.sealed.as_ref().filter(|_| self.is_mine()) {
+            sealed.revoke();
+        }
+    }
+
     /// The folder of the segment.
     pub fn folder(&self) -> &Arc<Folder> {
         &self.folder

@@ -165,7 +165,8 @@ pub(crate) fn release(folder: &Folder, owner: Owner, file: &OwnedFd) {
     OwnFiles::remove(file.as_raw_fd());
 }
 
-/// Takes the names of a claim out of the folder, that of its slot last: the process is about to end.
+/// Takes the names of a claim out of the folder, that of its slot last: the process is about to end, or has closed its
+/// device with objects left.
 pub(crate) fn leave(folder: &Folder, owner: Owner, file: &OwnedFd) {
     let Ok(_gate) = one_at_a_time() else { return };
     for name in folder.names().unwrap_or_default() {
@@ -176,6 +177,7 @@ pub(crate) fn leave(folder: &Folder, owner: Owner, file: &OwnedFd) {
     if names(folder, &file_name(owner.slot()), file.as_raw_fd()) {
         let _ = folder.remove(&file_name(owner.slot()));
     }
+    OwnFiles::remove(file.as_raw_fd());
 }
 
 /// `fstatat` of a name in the folder.

@@ -8,6 +8,7 @@ mod events;
 mod faults;
 #[path = "../filter/mod.rs"]
 mod filter;
+mod forged;
 mod group;
 mod lists;
 mod messages;

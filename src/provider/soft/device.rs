@@ -1,5 +1,6 @@
 //! The engine of this process, and what the device says of itself.
 
+use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
 use softrdma::device::{Device, Settings};
@@ -25,17 +26,37 @@ const MAX_AH: i32 = 1 << 20;
 /// Kilohertz of the clock of completions, which counts nanoseconds.
 const CLOCK_KHZ: u64 = 1_000_000;
 
-/// The engine, shared by all contexts of the process as long as one is open. A child that a fork made gets its own.
-static ENGINE: ProcessMutex<Weak<Device>> = ProcessMutex::new(Weak::new());
+/// The engine as contexts have it, and nobody else: it ends with the last of them. Objects, and the thread that works for
+/// them, know the [`Device`] alone and may have it a moment longer.
+pub struct Engine(Arc<Device>);
 
-/// The engine of this process, with the host's addresses as they are now.
-pub fn engine() -> Result<Arc<Device>> {
+impl Deref for Engine {
+    type Target = Arc<Device>;
+
+    fn deref(&self) -> &Arc<Device> {
+        &self.0
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// The engine, shared by all contexts of the process as long as one is open. A child that a fork made gets its own.
+static ENGINE: ProcessMutex<Weak<Engine>> = ProcessMutex::new(Weak::new());
+
+/// The engine of this process, with the host's addresses as they are now. The first context after none was open finds the
+/// environment as it is then.
+pub fn engine() -> Result<Arc<Engine>> {
     let mut shared = ENGINE.lock().map_err(|error| refused(error.into()))?;
     let engine = match shared.upgrade().filter(|engine| engine.is_mine()) {
         Some(engine) => engine,
         None => {
             let folder = Config::from_env().map_err(|error| refused(error.into()))?;
-            let engine = Device::open(&Settings { folder, copying: identity::copying() }).map_err(refused)?;
+            let device = Device::open(&Settings { folder, copying: identity::copying() }).map_err(refused)?;
+            let engine = Arc::new(Engine(device));
             *shared = Arc::downgrade(&engine);
             engine
         }

@@ -43,7 +43,7 @@ use core::ffi::{c_int, c_uint};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use softrdma::device::{Device, EventQueue};
+use softrdma::device::EventQueue;
 
 use super::object::Handle;
 use super::{AsyncEvent, Context, DataPath, EventSource, Opened, Provider, domain, kernel, no_srq_ops};
@@ -54,6 +54,7 @@ use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::discovery::DeviceInfo;
 use crate::uverbs::gid::Want;
 use convert::refused;
+use device::Engine;
 
 /// Completion vectors: one, since nothing interrupts.
 const COMPLETION_VECTORS: u32 = 1;
@@ -91,7 +92,7 @@ fn open(device: &DeviceInfo, cmd_fd: OwnedFd) -> Result<Opened> {
     let events = EventQueue::new(&engine).map_err(refused)?;
     let guid = device.node_guid().unwrap_or_default();
     Ok(Opened {
-        context: Box::new(SoftContext { engine, events, guid, cmd_fd }),
+        context: Box::new(SoftContext { events, guid, cmd_fd, engine }),
         num_comp_vectors: COMPLETION_VECTORS,
         core_support: CORE_SUPPORT,
     })
@@ -99,11 +100,12 @@ fn open(device: &DeviceInfo, cmd_fd: OwnedFd) -> Result<Opened> {
 
 /// An opened software device.
 pub struct SoftContext {
-    engine: Arc<Device>,
     events: Arc<EventQueue>,
     /// Of the node, in host byte order.
     guid: u64,
     cmd_fd: OwnedFd,
+    /// After what uses it, so that nothing is left when it ends.
+    engine: Arc<Engine>,
 }
 
 impl Context for SoftContext {

@@ -48,8 +48,9 @@ const MOVES: u32 = 1000;
 /// Bells of one segment whose descriptors are kept open.
 const ROPES: usize = 32;
 
-/// What the owner of a segment does when a living process keeps the lock of one of its queues for so long:
-/// moves the queue ([`Objects::relocate`]), and tells whether it did.
+/// What the owner of a segment does when a living process keeps the lock of one of its objects for so long:
+/// moves a queue ([`Objects::relocate`]), or takes the lock back ([`Host::revoke`]). `false`: it can do nothing, and
+/// the lock is not to be waited for any longer.
 type Rescue = dyn Fn(Object, Owner, Duration) -> bool + Send + Sync;
 
 /// See [`Host::on_stuck`].
@@ -100,7 +101,7 @@ impl Host {
         Host { limit: LOCK_LIMIT, me, target, seen: Arc::default() }
     }
 
-    /// What is done about a queue of the own segment whose lock a living process keeps. To be said once, by who
+    /// What is done about an object of the own segment whose lock a living process keeps. To be said once, by who
     /// can.
     pub fn on_stuck(&self, act: Box<Rescue>) {
         let _ = self.seen.on_stuck.0.set(act);
@@ -272,7 +273,8 @@ impl Host {
         let first = self.limit.min(STUCK);
         let (start, me) = (Instant::now(), self.me.owner());
         let is_shared = !matches!(object, Object::Qp(_));
-        let most = if let Target::Own = self.target { self.limit } else { self.limit.min(HELD) };
+        let is_own = matches!(self.target, Target::Own);
+        let most = if is_own { self.limit } else { self.limit.min(HELD) };
         loop {
             let waited = first + start.elapsed();
             if lock.is_closed() {
@@ -282,12 +284,11 @@ impl Host {
                 // Nobody but the owner closes it.
                 lock.reopen();
             } else {
-                let holder = lock.owner().filter(|holder| is_shared && *holder != me);
-                if let Some(holder) = holder.filter(|_| waited >= STUCK) {
-                    self.tell(object, layout, holder, waited);
-                }
-                let other = holder.is_some_and(|holder| holder != self.owner());
-                if waited >= if other { most } else { self.limit } {
+                let holder = lock.owner().filter(|holder| is_own || is_shared && *holder != me);
+                let looked = holder.filter(|_| waited >= STUCK);
+                let hopeless = looked.is_some_and(|holder| !self.tell(object, layout, holder, waited));
+                let other = is_shared && holder.is_some_and(|holder| holder != self.owner());
+                if hopeless || waited >= if other { most } else { self.limit } {
                     return Err(if other { LockError::Held } else { LockError::Busy });
                 }
             }
@@ -298,14 +299,10 @@ impl Host {
         }
     }
 
-    /// Sees to it that a queue is moved whose holder does not go on.
-    fn tell(&self, object: Object, layout: &Layout, holder: Owner, waited: Duration) {
+    /// Sees to it that a queue is moved whose holder does not go on; whether it is to be waited for.
+    fn tell(&self, object: Object, layout: &Layout, holder: Owner, waited: Duration) -> bool {
         match &self.target {
-            Target::Own => {
-                if let Some(act) = self.seen.on_stuck.0.get() {
-                    act(object, holder, waited);
-                }
-            }
+            Target::Own => return self.seen.on_stuck.0.get().is_none_or(|act| act(object, holder, waited)),
             Target::Peer(_) if holder == self.owner() => {}
             Target::Peer(peer) => {
                 if let Ok(stuck) = peer.stuck() {
@@ -321,6 +318,14 @@ impl Host {
                 }
             }
         }
+        true
+    }
+
+    /// Takes the lock of an object of the own segment from a process that does not have it, whatever stands there.
+    /// `false` when somebody else has it by now.
+    pub fn revoke(&self, object: Object, holder: Owner) -> bool {
+        let lock = self.layout(object).and_then(|layout| self.lock_at(layout.body));
+        matches!(self.target, Target::Own) && lock.is_some_and(|lock| lock.revoke(holder))
     }
 
     /// Whether the entry has still this generation.
