@@ -17,4 +17,6 @@ mod guard;
 pub mod log;
 pub mod provider;
 mod reserve;
+#[cfg(test)]
+mod testing;
 pub mod uverbs;
