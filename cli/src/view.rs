@@ -44,11 +44,13 @@ pub fn write(places: &Places) -> Result<PathBuf> {
     Ok(root)
 }
 
-/// The software device's folder, but never one that a group shares: nobody else is to say what a program sees here.
+/// The software device's folder, but never one that a group shares, or whose path everybody may give to another
+/// folder: nobody else is to say what a program sees here. In their place the user's usual one.
 fn private_folder() -> Result<PathBuf> {
     let group = trusted("IRONVERBS_SOFT_GROUP").filter(|group| !group.is_empty());
     let dir = trusted("IRONVERBS_SOFT_DIR").filter(|_| group.is_none());
-    let folder = Config::from_values(dir, None).and_then(|config| Folder::open(&config));
+    let open = |dir| Config::from_values(dir, None).and_then(|config| Folder::open(&config));
+    let folder = open(dir).and_then(|folder| if folder.may_be_renamed() { open(None) } else { Ok(folder) });
     Ok(folder.map_err(|why| why.to_string())?.path().to_owned())
 }
 
