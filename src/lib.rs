@@ -1,4 +1,5 @@
-//! libibverbs.so.1 in Rust: a program's verbs come in at `api`, go down through `provider` and `uverbs` to the kernel.
+//! libibverbs.so.1 in Rust: a program's verbs come in at `api`, go down through `provider` and `uverbs` to the
+//! kernel.
 //!
 //! | room | what lives there |
 //! |---|---|

@@ -54,10 +54,10 @@ fn open_sink() -> Option<Sink> {
 
 /// Opens the log file, making it when it is missing.
 ///
-/// Errors: those of `open`; EPERM, in a folder where others may make names too, for a symbolic link that belongs
-/// neither to this user nor to root, and for a file that has more names than this one, by which the trace would
-/// end in a file that this user did not mean. Elsewhere the owner of a link says nothing: in a user namespace
-/// that of `/dev/stderr` is nobody who is known there.
+/// Errors: those of `open`; EPERM, in a folder where others may make names too, for a symbolic link that
+/// belongs neither to this user nor to root, and for a file that has more names than this one, by which the
+/// trace would end in a file that this user did not mean. Elsewhere the owner of a link says nothing: in a user
+/// namespace that of `/dev/stderr` is nobody who is known there.
 fn open_file(path: &OsStr) -> io::Result<File> {
     // Reading too, as rdma-core: a FIFO then needs no other reader, and never gives SIGPIPE. Neither the
     // opening nor a line waits for one, and no terminal becomes the process's own.
@@ -97,8 +97,8 @@ fn others_may_make(path: &Path) -> bool {
     fs::metadata(folder).map_or(true, |folder| folder.mode() & 0o022 != 0)
 }
 
-/// A decimal, `0x` hexadecimal or `0` octal number as `strtol` with base 0 reads it, cut to 32 bits: a negative one is
-/// above every level. Anything else is 0.
+/// A decimal, `0x` hexadecimal or `0` octal number as `strtol` with base 0 reads it, cut to 32 bits: a negative
+/// one is above every level. Anything else is 0.
 fn parse_level(text: &str) -> u32 {
     let text = text.trim_start();
     let (negative, text) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
@@ -146,15 +146,17 @@ pub fn write(level: Level, line: fmt::Arguments<'_>) {
     before.set();
 }
 
-/// Tells the person at the program's terminal something, as rdma-core does: on standard error, which may be closed.
+/// Tells the person at the program's terminal something, as rdma-core does: on standard error, which may be
+/// closed.
 pub fn say(line: fmt::Arguments<'_>) {
     to_standard_error(format!("libibverbs: {line}\n").as_bytes());
 }
 
-/// In one piece, so that lines of several processes do not mix, and without the lock of Rust's standard error, which a fork
-/// could leave locked in the child.
+/// In one piece, so that lines of several processes do not mix, and without the lock of Rust's standard error,
+/// which a fork could leave locked in the child.
 fn to_standard_error(line: &[u8]) {
-    // SAFETY: the descriptor is the program's and is not closed here; where it is closed already, writing fails.
+    // SAFETY: the descriptor is the program's and is not closed here; where it is closed already, writing
+    // fails.
     let file = ManuallyDrop::new(unsafe { File::from_raw_fd(libc::STDERR_FILENO) });
     let _ = uncancelled(|| (&*file).write_all(line));
 }
@@ -269,7 +271,8 @@ mod tests {
         assert_eq!(place.content("also"), b"x1");
     }
 
-    /// In a user namespace whoever it does not know, the owner of `/dev/stderr` among them, is the overflow user.
+    /// In a user namespace whoever it does not know, the owner of `/dev/stderr` among them, is the overflow
+    /// user.
     #[test]
     fn standard_error_is_opened_in_a_user_namespace() {
         let opened = || {

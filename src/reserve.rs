@@ -128,8 +128,8 @@ fn watch_forks() {
     }
 }
 
-/// Runs in a forked child, in its only thread. The others stayed behind, wherever they were, and a new thread may
-/// get the name of one of them: what they had set apart is left, and free where nothing in it is used.
+/// Runs in a forked child, in its only thread. The others stayed behind, wherever they were, and a new thread
+/// may get the name of one of them: what they had set apart is left, and free where nothing in it is used.
 extern "C" fn in_order() {
     let me = this_thread();
     let stayed_behind = |who: usize| who != FREE && who != LEFT && who != me;
@@ -189,8 +189,8 @@ fn give_up(place: usize) {
         let _ = OWNERS[place].compare_exchange(LEFT, FREE, Ordering::SeqCst, Ordering::SeqCst);
         return;
     };
-    // Only who takes it from LEFT frees it, and looks again first: since the look above another call may have had
-    // the place, and left it with memory in use.
+    // Only who takes it from LEFT frees it, and looks again first: since the look above another call may have
+    // had the place, and left it with memory in use.
     let me = this_thread();
     while LIVE[place].load(Ordering::SeqCst) == 0
         && OWNERS[place].compare_exchange(LEFT, me, Ordering::SeqCst, Ordering::SeqCst).is_ok()

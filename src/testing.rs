@@ -1,10 +1,10 @@
 //! What tests of several rooms share.
 
-/// Runs `test` in a forked child, which has a minute for it; the status that it answers, or -1 when the child ended
-/// otherwise. The child may allocate, which glibc allows in a child of a process with threads.
+/// Runs `test` in a forked child, which has a minute for it; the status that it answers, or -1 when the child
+/// ended otherwise. The child may allocate, which glibc allows in a child of a process with threads.
 pub fn in_child(test: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child runs `test`, which by its kind takes no lock that a thread of the parent could have left
-    // locked, and ends without what the parent would do at its end.
+    // SAFETY: the child runs `test`, which by its kind takes no lock that a thread of the parent could have
+    // left locked, and ends without what the parent would do at its end.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {

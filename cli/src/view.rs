@@ -1,9 +1,9 @@
 //! The files that a kernel device would have, for programs that look at them without the library.
 //!
-//! They lie in the folder of the software device, in one tree for each network namespace and list of devices, and are shown
-//! by `preload/view.c` in the places where the kernel's would be. Beside the software devices stand links to
-//! what the kernel really has there. Everything in a file is what the library answers to the verb that asks for it; there
-//! are no counters, since nothing counts.
+//! They lie in the folder of the software device, in one tree for each network namespace and list of devices,
+//! and are shown by `preload/view.c` in the places where the kernel's would be. Beside the software devices
+//! stand links to what the kernel really has there. Everything in a file is what the library answers to the
+//! verb that asks for it; there are no counters, since nothing counts.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -183,8 +183,9 @@ impl Tree {
         self.put(&place, |new| symlink(target, new))
     }
 
-    /// Makes something aside and moves it to its place, where readers find the old one or the new one. Aside, it has a name
-    /// that no other process takes: not even process numbers tell those of several containers apart.
+    /// Makes something aside and moves it to its place, where readers find the old one or the new one. Aside,
+    /// it has a name that no other process takes: not even process numbers tell those of several containers
+    /// apart.
     fn put(&self, place: &Path, make: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
         let folder = place.parent().unwrap_or(&self.root);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;

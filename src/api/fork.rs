@@ -1,5 +1,6 @@
-//! Protection of registered memory across `fork` (`man ibv_fork_init`): pages that a device reads and writes are kept
-//! out of child processes, so that copy-on-write never moves them away from under the parent's registrations.
+//! Protection of registered memory across `fork` (`man ibv_fork_init`): pages that a device reads and writes
+//! are kept out of child processes, so that copy-on-write never moves them away from under the parent's
+//! registrations.
 //!
 //! Kernels since 5.12 copy registered pages at fork time instead; there, nothing of this is needed.
 
@@ -36,8 +37,8 @@ struct Kernel;
 
 impl Advise for Kernel {
     fn advise(&mut self, start: usize, end: usize, advice: c_int) -> Result<()> {
-        // SAFETY: DONTFORK and DOFORK change what a child inherits, nothing in this process; a range that is not mapped is
-        // refused by the kernel.
+        // SAFETY: DONTFORK and DOFORK change what a child inherits, nothing in this process; a range that is
+        // not mapped is refused by the kernel.
         match unsafe { libc::madvise(start as *mut c_void, end - start, advice) } {
             0 => Ok(()),
             _ => Err(Errno::last()),
@@ -64,7 +65,8 @@ impl Ranges {
         }
     }
 
-    /// Joins neighbours of one count around `start..end`, so that the map stays as small as the registrations are few.
+    /// Joins neighbours of one count around `start..end`, so that the map stays as small as the registrations
+    /// are few.
     fn join(&mut self, start: usize, end: usize) {
         let first = self.map.range(..start).next_back().map_or(start, |(&before, _)| before);
         let starts: Vec<usize> = self.map.range(first..=end).map(|(&start, _)| start).collect();
@@ -110,7 +112,8 @@ impl Ranges {
         Ok(())
     }
 
-    /// One registration fewer of `start..end`. Pages that are gone already are no error: nothing is left to inherit.
+    /// One registration fewer of `start..end`. Pages that are gone already are no error: nothing is left to
+    /// inherit.
     fn release(&mut self, start: usize, end: usize, kernel: &mut impl Advise) {
         self.split(start);
         self.split(end);
@@ -168,7 +171,8 @@ fn mapped_page_size(address: usize) -> usize {
     page_size()
 }
 
-/// Turns protection on: EINVAL once memory has been registered without it, ENOSYS where the kernel cannot do it.
+/// Turns protection on: EINVAL once memory has been registered without it, ENOSYS where the kernel cannot do
+/// it.
 pub(super) fn initialise() -> Result<()> {
     let mut guard = ranges()?;
     if ENABLED.load(Ordering::Relaxed) {
