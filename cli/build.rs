@@ -1,4 +1,5 @@
-//! Builds the library that `ironverbs run` preloads, and puts it beside the program: `target/<profile>/libironverbs-view.so`.
+//! Builds the library that `ironverbs run` preloads, and puts it beside the program:
+//! `target/<profile>/libironverbs-view.so`.
 
 use std::env;
 use std::path::PathBuf;

@@ -46,7 +46,8 @@ impl Errno {
     /// The error that the last failed libc call of this thread left.
     #[must_use]
     pub fn last() -> Self {
-        // SAFETY: __errno_location returns a valid pointer to this thread's errno for as long as the thread lives.
+        // SAFETY: __errno_location returns a valid pointer to this thread's errno for as long as the thread
+        // lives.
         Self(unsafe { *libc::__errno_location() })
     }
 

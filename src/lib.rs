@@ -1,4 +1,5 @@
-//! libibverbs.so.1 in Rust: a program's verbs come in at `api`, go down through `provider` and `uverbs` to the kernel.
+//! libibverbs.so.1 in Rust: a program's verbs come in at `api`, go down through `provider` and `uverbs` to the
+//! kernel.
 //!
 //! | room | what lives there |
 //! |---|---|
@@ -17,4 +18,6 @@ mod guard;
 pub mod log;
 pub mod provider;
 mod reserve;
+#[cfg(test)]
+mod testing;
 pub mod uverbs;

@@ -13,6 +13,7 @@ use std::io::{self, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
 
 use once_cell::race::OnceBox;
 
@@ -53,8 +54,10 @@ fn open_sink() -> Option<Sink> {
 
 /// Opens the log file, making it when it is missing.
 ///
-/// Errors: those of `open`; EPERM for a symbolic link that belongs neither to this user nor to root, and for a
-/// file that has more names than this one, by which the trace would end in a file that this user did not mean.
+/// Errors: those of `open`; EPERM, in a folder where others may make names too, for a symbolic link that
+/// belongs neither to this user nor to root, and for a file that has more names than this one, by which the
+/// trace would end in a file that this user did not mean. Elsewhere the owner of a link says nothing: in a user
+/// namespace that of `/dev/stderr` is nobody who is known there.
 fn open_file(path: &OsStr) -> io::Result<File> {
     // Reading too, as rdma-core: a FIFO then needs no other reader, and never gives SIGPIPE. Neither the
     // opening nor a line waits for one, and no terminal becomes the process's own.
@@ -70,7 +73,7 @@ fn open_file(path: &OsStr) -> io::Result<File> {
         Err(why) if why.raw_os_error() == Some(libc::ELOOP) => {
             let owner = fs::symlink_metadata(path)?.uid();
             // SAFETY: reads a number of the process and cannot fail.
-            if owner != 0 && owner != unsafe { libc::geteuid() } {
+            if owner != 0 && owner != unsafe { libc::geteuid() } && others_may_make(Path::new(path)) {
                 return Err(io::Error::from_raw_os_error(libc::EPERM));
             }
             open(0)?
@@ -78,14 +81,24 @@ fn open_file(path: &OsStr) -> io::Result<File> {
         opened => opened?,
     };
     let opened = file.metadata()?;
-    if opened.is_file() && opened.nlink() > 1 {
+    // What counts is where the name is that all links lead to.
+    if opened.is_file()
+        && opened.nlink() > 1
+        && fs::canonicalize(path).map_or(true, |at| others_may_make(&at))
+    {
         return Err(io::Error::from_raw_os_error(libc::EPERM));
     }
     Ok(file)
 }
 
-/// A decimal, `0x` hexadecimal or `0` octal number as `strtol` with base 0 reads it, cut to 32 bits: a negative one is
-/// above every level. Anything else is 0.
+/// Whether others than its folder's owner may have made this name, also where the folder cannot be looked at.
+fn others_may_make(path: &Path) -> bool {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::metadata(folder).map_or(true, |folder| folder.mode() & 0o022 != 0)
+}
+
+/// A decimal, `0x` hexadecimal or `0` octal number as `strtol` with base 0 reads it, cut to 32 bits: a negative
+/// one is above every level. Anything else is 0.
 fn parse_level(text: &str) -> u32 {
     let text = text.trim_start();
     let (negative, text) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
@@ -133,15 +146,17 @@ pub fn write(level: Level, line: fmt::Arguments<'_>) {
     before.set();
 }
 
-/// Tells the person at the program's terminal something, as rdma-core does: on standard error, which may be closed.
+/// Tells the person at the program's terminal something, as rdma-core does: on standard error, which may be
+/// closed.
 pub fn say(line: fmt::Arguments<'_>) {
     to_standard_error(format!("libibverbs: {line}\n").as_bytes());
 }
 
-/// In one piece, so that lines of several processes do not mix, and without the lock of Rust's standard error, which a fork
-/// could leave locked in the child.
+/// In one piece, so that lines of several processes do not mix, and without the lock of Rust's standard error,
+/// which a fork could leave locked in the child.
 fn to_standard_error(line: &[u8]) {
-    // SAFETY: the descriptor is the program's and is not closed here; where it is closed already, writing fails.
+    // SAFETY: the descriptor is the program's and is not closed here; where it is closed already, writing
+    // fails.
     let file = ManuallyDrop::new(unsafe { File::from_raw_fd(libc::STDERR_FILENO) });
     let _ = uncancelled(|| (&*file).write_all(line));
 }
@@ -167,7 +182,11 @@ pub(crate) use trace;
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+    use crate::testing::in_child;
 
     #[test]
     fn levels_are_read_as_strtol_reads_them() {
@@ -185,6 +204,8 @@ mod tests {
         fn new(name: &str) -> Self {
             let folder = std::env::temp_dir().join(format!("log-test-{name}-{}", std::process::id()));
             fs::create_dir(&folder).expect("a new folder");
+            // Others may make names in it. Were it sticky, some kernels would refuse their links by themselves.
+            fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("a mode");
             Self(folder)
         }
         fn path(&self, name: &str) -> std::path::PathBuf {
@@ -238,6 +259,48 @@ mod tests {
         // A pipe holds less than this.
         let full = file.write_all(&vec![b'x'; 2 << 20]).map_err(|why| why.kind());
         assert_eq!(full, Err(io::ErrorKind::WouldBlock));
+    }
+
+    #[test]
+    fn a_second_name_where_nobody_else_could_make_it_is_the_users_own() {
+        let place = Place::new("own-names");
+        fs::set_permissions(&place.0, fs::Permissions::from_mode(0o700)).expect("a mode");
+        fs::write(place.path("log"), "x").expect("a file");
+        fs::hard_link(place.path("log"), place.path("also")).expect("a hard link");
+        assert_eq!(place.append("log", b"1"), Ok(()));
+        assert_eq!(place.content("also"), b"x1");
+    }
+
+    /// In a user namespace whoever it does not know, the owner of `/dev/stderr` among them, is the overflow
+    /// user.
+    #[test]
+    fn standard_error_is_opened_in_a_user_namespace() {
+        let opened = || {
+            // SAFETY: plain system calls of a process with one thread.
+            unsafe {
+                // Root would own /dev/stderr in there too.
+                if libc::geteuid() == 0 && libc::setresuid(1234, 1234, 1234) != 0 {
+                    return Err(io::Error::last_os_error());
+                }
+                libc::prctl(libc::PR_SET_DUMPABLE, 1);
+                let user = libc::geteuid();
+                if libc::unshare(libc::CLONE_NEWUSER) != 0 {
+                    return Err(io::Error::last_os_error());
+                }
+                fs::write("/proc/self/uid_map", format!("1000 {user} 1"))?;
+            }
+            let (mut reader, writer) = io::pipe()?;
+            // SAFETY: the pipe is open.
+            unsafe { libc::dup2(writer.as_raw_fd(), libc::STDERR_FILENO) };
+            for path in ["/dev/stderr", "/proc/self/fd/2"] {
+                open_file(OsStr::new(path))?.write_all(b"line")?;
+            }
+            let mut lines = [0; 8];
+            io::Read::read_exact(&mut reader, &mut lines)?;
+            if lines == *b"lineline" { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
+        };
+        let status = in_child(|| opened().map_or_else(|why| why.raw_os_error().unwrap_or(255), |()| 0));
+        assert_eq!(status, 0, "the error's number");
     }
 
     #[test]

@@ -72,8 +72,10 @@ static LIVE: [AtomicU32; PLACES] = [const { AtomicU32::new(0) }; PLACES];
 static EXTRAS: [AtomicPtr<u8>; EXTRA] = [const { AtomicPtr::new(null_mut()) }; EXTRA];
 /// How many of them there are.
 static EXTRAS_IN_USE: AtomicUsize = AtomicUsize::new(0);
-/// Guards the shared block.
-static GATE: AtomicBool = AtomicBool::new(false);
+/// Which thread is at work on the shared block, by its `pthread_t`, or [`FREE`].
+static GATE: AtomicUsize = AtomicUsize::new(FREE);
+/// Whether forked children put the blocks in order ([`in_order`]).
+static WATCHES_FORKS: AtomicBool = AtomicBool::new(false);
 
 /// What a call sets apart; given back when it ends.
 pub struct Ticket(Option<usize>);
@@ -86,6 +88,9 @@ fn this_thread() -> usize {
 /// Sets a block apart for the call that begins, unless it runs within another one of this thread. ENOMEM for
 /// a call that `makes` something when there is none.
 pub fn begin(makes: bool) -> Result<Ticket> {
+    if !WATCHES_FORKS.load(Ordering::Relaxed) {
+        watch_forks();
+    }
     let me = this_thread();
     if OWNERS.iter().any(|owner| owner.load(Ordering::Relaxed) == me) {
         return Ok(Ticket(None));
@@ -111,6 +116,38 @@ pub fn begin(makes: bool) -> Result<Ticket> {
     }
     let (place, memory) = extra(me);
     if memory { Ok(Ticket(place)) } else { Err(Errno::ENOMEM.also_set()) }
+}
+
+/// Where there is no memory for that, the next call tries again. Two threads that come here at once have
+/// children put in order twice, which does no harm.
+#[cold]
+fn watch_forks() {
+    // SAFETY: the handler is a function of this library, which is never unloaded.
+    if unsafe { libc::pthread_atfork(None, None, Some(in_order)) } == 0 {
+        WATCHES_FORKS.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs in a forked child, in its only thread. The others stayed behind, wherever they were, and a new thread
+/// may get the name of one of them: what they had set apart is left, and free where nothing in it is used.
+extern "C" fn in_order() {
+    let me = this_thread();
+    let stayed_behind = |who: usize| who != FREE && who != LEFT && who != me;
+    if stayed_behind(GATE.load(Ordering::Relaxed)) {
+        GATE.store(FREE, Ordering::Relaxed);
+    }
+    // Who was making or freeing a block may not have counted it.
+    let has_memory = |start: &AtomicPtr<u8>| !start.load(Ordering::Relaxed).is_null();
+    EXTRAS_IN_USE.store(EXTRAS.iter().filter(|start| has_memory(start)).count(), Ordering::Relaxed);
+    for (place, owner) in OWNERS.iter().enumerate() {
+        if stayed_behind(owner.load(Ordering::Relaxed)) {
+            let there = place.checked_sub(FIRST_EXTRA).is_none_or(|index| has_memory(&EXTRAS[index]));
+            owner.store(if there { LEFT } else { FREE }, Ordering::Relaxed);
+        }
+        if owner.load(Ordering::Relaxed) == LEFT {
+            give_up(place);
+        }
+    }
 }
 
 /// A block of the C library's, and whether that had the memory for it; no block also when there are too many.
@@ -152,8 +189,8 @@ fn give_up(place: usize) {
         let _ = OWNERS[place].compare_exchange(LEFT, FREE, Ordering::SeqCst, Ordering::SeqCst);
         return;
     };
-    // Only who takes it from LEFT frees it, and looks again first: since the look above another call may have had
-    // the place, and left it with memory in use.
+    // Only who takes it from LEFT frees it, and looks again first: since the look above another call may have
+    // had the place, and left it with memory in use.
     let me = this_thread();
     while LIVE[place].load(Ordering::SeqCst) == 0
         && OWNERS[place].compare_exchange(LEFT, me, Ordering::SeqCst, Ordering::SeqCst).is_ok()
@@ -249,11 +286,12 @@ fn free(place: usize, memory: *mut u8, size: usize) {
 }
 
 fn in_shared<R>(run: impl FnOnce() -> R) -> R {
-    while GATE.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+    let me = this_thread();
+    while GATE.compare_exchange_weak(FREE, me, Ordering::Acquire, Ordering::Relaxed).is_err() {
         hint::spin_loop();
     }
     let result = run();
-    GATE.store(false, Ordering::Release);
+    GATE.store(FREE, Ordering::Release);
     result
 }
 
@@ -320,7 +358,93 @@ unsafe impl GlobalAlloc for Allocator {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
     use super::*;
+    use crate::testing::in_child;
+
+    /// Keeps another thread within `hold` while `test` runs in a forked child; the child's answer.
+    fn beside_a_thread<T>(hold: impl FnOnce(&dyn Fn()) -> T + Send, test: impl FnOnce() -> bool) -> bool {
+        let (within, done) = (Barrier::new(2), Barrier::new(2));
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                hold(&|| {
+                    within.wait();
+                    done.wait();
+                });
+            });
+            within.wait();
+            let status = in_child(|| i32::from(!test()));
+            done.wait();
+            status == 0
+        })
+    }
+
+    #[test]
+    fn a_child_goes_on_where_a_thread_held_the_shared_block() {
+        drop(begin(false).unwrap());
+        let small = Layout::from_size_align(100, 8).unwrap();
+        let held = |wait: &dyn Fn()| in_shared(wait);
+        assert!(beside_a_thread(held, || {
+            let memory = allocate(small);
+            let given = block_of(memory) == Some(SHARED);
+            free(SHARED, memory, 100);
+            given
+        }));
+    }
+
+    #[test]
+    fn a_childs_blocks_are_those_that_nothing_uses() {
+        drop(begin(false).unwrap());
+        let layout = Layout::from_size_align(100, 8).unwrap();
+        let (place, used) = (AtomicUsize::new(PLACES), AtomicPtr::new(null_mut()));
+        let held = |wait: &dyn Fn()| {
+            let ticket = begin(true).unwrap();
+            let memory = allocate(layout);
+            // SAFETY: as large as the layout says.
+            unsafe { memory.write_bytes(7, 100) };
+            place.store(ticket.0.expect("a block"), Ordering::Relaxed);
+            used.store(memory, Ordering::Relaxed);
+            wait();
+            free(ticket.0.unwrap(), memory, 100);
+        };
+        assert!(beside_a_thread(held, || {
+            let place = place.load(Ordering::Relaxed);
+            let left = OWNERS[place].load(Ordering::Relaxed) == LEFT;
+            let others = OWNERS.iter().filter(|owner| owner.load(Ordering::Relaxed) > LEFT).count();
+            let used = used.load(Ordering::Relaxed);
+            // As many calls, one after the other, as there are blocks.
+            let untouched = (0..PLACES).all(|_| {
+                let ticket = begin(true).unwrap();
+                let memory = allocate(layout);
+                // SAFETY: as large as the layout says.
+                unsafe { memory.write_bytes(1, 100) };
+                free(ticket.0.expect("a block"), memory, 100);
+                // SAFETY: 100 bytes that a thread of the parent wrote.
+                unsafe { core::slice::from_raw_parts(used, 100) == [7; 100] }
+            });
+            free(place, used, 100);
+            left && others == 0 && untouched && OWNERS[place].load(Ordering::Relaxed) == FREE
+        }));
+    }
+
+    /// A thread of the parent that was making, or freeing, a block of the C library's.
+    #[test]
+    fn a_half_made_block_is_none_in_a_child() {
+        drop(begin(false).unwrap());
+        let place = FIRST_EXTRA + EXTRA - 1;
+        let held = |wait: &dyn Fn()| {
+            OWNERS[place].store(this_thread(), Ordering::Relaxed);
+            EXTRAS_IN_USE.fetch_add(1, Ordering::Relaxed);
+            wait();
+            EXTRAS_IN_USE.fetch_sub(1, Ordering::Relaxed);
+            OWNERS[place].store(FREE, Ordering::Relaxed);
+        };
+        assert!(beside_a_thread(held, || {
+            let there = EXTRAS.iter().filter(|start| !start.load(Ordering::Relaxed).is_null()).count();
+            OWNERS[place].load(Ordering::Relaxed) == FREE && EXTRAS_IN_USE.load(Ordering::Relaxed) == there
+        }));
+    }
 
     #[test]
     fn a_block_is_kept_until_the_last_of_it_is_freed() {

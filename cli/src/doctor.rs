@@ -352,8 +352,8 @@ fn refuses() -> bool {
     trusted("IRONVERBS_SOFT_CONSENT").is_some_and(|value| value == "0")
 }
 
-/// Has a child read from this process's memory, which is not its descendant's: as between any two programs. `consent`: this
-/// process tells Yama that others of its user may; else that they may not.
+/// Has a child read from this process's memory, which is not its descendant's: as between any two programs.
+/// `consent`: this process tells Yama that others of its user may; else that they may not.
 fn read_from_stranger(consent: bool) -> std::result::Result<(), i32> {
     const SIGN: u64 = 0x1a0e_5b3c_77d2_4f96;
     let sign = core::hint::black_box(SIGN);

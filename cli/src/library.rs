@@ -1,5 +1,6 @@
-//! The library, opened by its path: what it tells here is what it tells every program. It is no crate to depend on, so the
-//! structs that it fills are declared here again; a test holds them against `include/infiniband/verbs.h`.
+//! The library, opened by its path: what it tells here is what it tells every program. It is no crate to depend
+//! on, so the structs that it fills are declared here again; a test holds them against
+//! `include/infiniband/verbs.h`.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::size_of;
@@ -114,8 +115,8 @@ impl Library {
         if handle.is_null() {
             return Err(format!("the library does not load: {}", loader_error()));
         }
-        // SAFETY: each name is that of a function of libibverbs with the type that stands here (infiniband/verbs.h); the
-        // library is never closed.
+        // SAFETY: each name is that of a function of libibverbs with the type that stands here
+        // (infiniband/verbs.h); the library is never closed.
         unsafe {
             Ok(Self {
                 get_list: symbol(handle, c"ibv_get_device_list")?,
@@ -130,8 +131,8 @@ impl Library {
         }
     }
 
-    /// All devices, each opened and asked. An error of the list means that neither the kernel has devices to tell of nor
-    /// the environment asks for one.
+    /// All devices, each opened and asked. An error of the list means that neither the kernel has devices to
+    /// tell of nor the environment asks for one.
     pub fn devices(&self) -> io::Result<Vec<Device>> {
         let mut count = 0;
         // SAFETY: there is room for the number.
@@ -141,7 +142,8 @@ impl Library {
         }
         let mut devices = Vec::new();
         for place in 0..count as usize {
-            // SAFETY: the list has that many devices, which live until it is freed below; their names are NUL-terminated.
+            // SAFETY: the list has that many devices, which live until it is freed below; their names are
+            // NUL-terminated.
             unsafe {
                 let device = *list.add(place);
                 devices.push(Device {

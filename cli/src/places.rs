@@ -1,5 +1,5 @@
-//! Where the library and the preloaded shim lie: beside this program, in a build's folder as in an installation. What
-//! stands in the folder of commands then is a link to it.
+//! Where the library and the preloaded shim lie: beside this program, in a build's folder as in an
+//! installation. What stands in the folder of commands then is a link to it.
 
 use std::env;
 use std::path::{Path, PathBuf};

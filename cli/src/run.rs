@@ -60,7 +60,8 @@ fn before(first: &[OsString], list: Option<OsString>) -> OsString {
     OsString::from_vec(all.join(&b':'))
 }
 
-/// Has the view written by a child: this process is going to be another program, and should not have had the device open.
+/// Has the view written by a child: this process is going to be another program, and should not have had the
+/// device open.
 fn view(places: &Places, devices: &OsStr) -> Result<PathBuf> {
     let itself = env::current_exe().map_err(|why| format!("this program cannot be started again: {why}"))?;
     let _waits = Waits::begin();

@@ -1,9 +1,9 @@
 //! The files that a kernel device would have, for programs that look at them without the library.
 //!
-//! They lie in the folder of the software device, in one tree for each network namespace and list of devices, and are shown
-//! by `preload/view.c` in the places where the kernel's would be. Beside the software devices stand links to
-//! what the kernel really has there. Everything in a file is what the library answers to the verb that asks for it; there
-//! are no counters, since nothing counts.
+//! They lie in the folder of the software device, in one tree for each network namespace and list of devices,
+//! and are shown by `preload/view.c` in the places where the kernel's would be. Beside the software devices
+//! stand links to what the kernel really has there. Everything in a file is what the library answers to the
+//! verb that asks for it; there are no counters, since nothing counts.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -44,11 +44,13 @@ pub fn write(places: &Places) -> Result<PathBuf> {
     Ok(root)
 }
 
-/// The software device's folder, but never one that a group shares: nobody else is to say what a program sees here.
+/// The software device's folder, but never one that a group shares, or whose path everybody may give to another
+/// folder: nobody else is to say what a program sees here. In their place the user's usual one.
 fn private_folder() -> Result<PathBuf> {
     let group = trusted("IRONVERBS_SOFT_GROUP").filter(|group| !group.is_empty());
     let dir = trusted("IRONVERBS_SOFT_DIR").filter(|_| group.is_none());
-    let folder = Config::from_values(dir, None).and_then(|config| Folder::open(&config));
+    let open = |dir| Config::from_values(dir, None).and_then(|config| Folder::open(&config));
+    let folder = open(dir).and_then(|folder| if folder.may_be_renamed() { open(None) } else { Ok(folder) });
     Ok(folder.map_err(|why| why.to_string())?.path().to_owned())
 }
 
@@ -181,8 +183,9 @@ impl Tree {
         self.put(&place, |new| symlink(target, new))
     }
 
-    /// Makes something aside and moves it to its place, where readers find the old one or the new one. Aside, it has a name
-    /// that no other process takes: not even process numbers tell those of several containers apart.
+    /// Makes something aside and moves it to its place, where readers find the old one or the new one. Aside,
+    /// it has a name that no other process takes: not even process numbers tell those of several containers
+    /// apart.
     fn put(&self, place: &Path, make: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
         let folder = place.parent().unwrap_or(&self.root);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;

@@ -1,4 +1,5 @@
-//! Waiting for children, also where the caller had SIGCHLD ignored: then the kernel keeps no status for anybody.
+//! Waiting for children, also where the caller had SIGCHLD ignored: then the kernel keeps no status for
+//! anybody.
 
 use core::mem::MaybeUninit;
 

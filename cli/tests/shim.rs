@@ -1,4 +1,5 @@
-//! The preloaded shim, called with any path: it answers from its folder or lets the kernel answer, and nothing else.
+//! The preloaded shim, called with any path: it answers from its folder or lets the kernel answer, and nothing
+//! else.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::fs;

@@ -16,11 +16,12 @@ const YIELDS_BEFORE_SLEEP: u32 = 64;
 
 /// Mutual exclusion of the threads that use one queue.
 ///
-/// The lock word always tells the truth. What a process with one thread saves is the locked read-modify-write: nobody
-/// else can look at the word, so a plain load and store do. A second thread that starts while the lock is held sees it
-/// held, because creating a thread publishes everything before it.
+/// The lock word always tells the truth. What a process with one thread saves is the locked read-modify-write:
+/// nobody else can look at the word, so a plain load and store do. A second thread that starts while the lock
+/// is held sees it held, because creating a thread publishes everything before it.
 ///
-/// It has cache lines of its own: threads that send and threads that receive on one queue pair do not slow each other.
+/// It has cache lines of its own: threads that send and threads that receive on one queue pair do not slow each
+/// other.
 #[repr(align(64))]
 pub struct QueueLock<T> {
     held: AtomicBool,
@@ -52,8 +53,8 @@ impl<T> QueueLock<T> {
         Self::of_domain(inner, false)
     }
 
-    /// As [`QueueLock::new`]; `one_thread` says that the queue belongs to a thread domain: the program promises that no two
-    /// threads use it at the same time.
+    /// As [`QueueLock::new`]; `one_thread` says that the queue belongs to a thread domain: the program promises
+    /// that no two threads use it at the same time.
     pub fn of_domain(inner: T, one_thread: bool) -> Self {
         look_up_flag();
         Self { held: AtomicBool::new(false), one_thread, inner: UnsafeCell::new(inner) }
@@ -68,8 +69,8 @@ impl<T> QueueLock<T> {
         })
     }
 
-    /// Takes the lock if it is free. A caller that leaves waiting to another function keeps its own free of calls, and so of
-    /// registers to save.
+    /// Takes the lock if it is free. A caller that leaves waiting to another function keeps its own free of
+    /// calls, and so of registers to save.
     #[inline(always)]
     pub fn try_lock(&self) -> Option<QueueGuard<'_, T>> {
         if (single_threaded() || self.one_thread) && !self.held.load(Ordering::Relaxed) {
@@ -102,11 +103,12 @@ impl<T> QueueLock<T> {
         }
     }
 
-    /// The queue, for code between two C calls of which the first left the lock held (`start_poll` … `end_poll`,
-    /// `wr_start` … `wr_complete`).
+    /// The queue, for code between two C calls of which the first left the lock held (`start_poll` …
+    /// `end_poll`, `wr_start` … `wr_complete`).
     ///
     /// # Safety
-    /// The calling thread holds the lock through [`QueueGuard::leave_held`], and no other reference to the queue lives.
+    /// The calling thread holds the lock through [`QueueGuard::leave_held`], and no other reference to the
+    /// queue lives.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn held_mut(&self) -> &mut T {
@@ -169,12 +171,13 @@ impl<T> Drop for QueueGuard<'_, T> {
 
 static MANY_THREADS: AtomicU8 = AtomicU8::new(0);
 
-/// glibc's own flag of this meaning (since 2.32). Until the first lock is made, and for good with a C library that has none,
-/// it is ours, which says that there are many threads.
+/// glibc's own flag of this meaning (since 2.32). Until the first lock is made, and for good with a C library
+/// that has none, it is ours, which says that there are many threads.
 static FLAG: AtomicPtr<AtomicU8> = AtomicPtr::new((&raw const MANY_THREADS).cast_mut());
 
 fn look_up_flag() {
-    // Several threads may look at the same time and find the same. A lock here could stay locked in a forked child.
+    // Several threads may look at the same time and find the same. A lock here could stay locked in a forked
+    // child.
     static LOOKED: core::sync::atomic::AtomicBool = core::sync::atomic::AtomicBool::new(false);
     if LOOKED.load(Ordering::Relaxed) {
         return;
@@ -200,9 +203,9 @@ pub fn single_threaded() -> bool {
 #[inline(always)]
 fn says_single() -> bool {
     let flag = FLAG.load(Ordering::Relaxed);
-    // SAFETY: `flag` is one of two statics, of libc or of ours, initialised before the process started and alive as long as
-    // it; whichever is seen, the answer is right or on the safe side. libc writes the byte as a plain store of its own thread
-    // before any second thread exists, so this relaxed read cannot tear.
+    // SAFETY: `flag` is one of two statics, of libc or of ours, initialised before the process started and
+    // alive as long as it; whichever is seen, the answer is right or on the safe side. libc writes the byte as
+    // a plain store of its own thread before any second thread exists, so this relaxed read cannot tear.
     unsafe { (*flag).load(Ordering::Relaxed) != 0 }
 }
 

@@ -1,4 +1,5 @@
-//! The lock under loom: every interleaving that C11's memory model allows, of few threads. `scripts/models` runs it.
+//! The lock under loom: every interleaving that C11's memory model allows, of few threads. `scripts/models`
+//! runs it.
 #![cfg(loom)]
 
 use loom::cell::UnsafeCell;

@@ -3,7 +3,7 @@
 
 use std::fs::{DirBuilder, Permissions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, DirEntryExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -228,8 +228,8 @@ fn a_group_that_the_parent_gave_proves_nothing() {
     assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o770);
 }
 
-/// Where everybody may rename everything, another user decides in which of the victim's folders its processes
-/// meet.
+/// Where everybody may rename everything, another user could decide in which of the victim's folders its
+/// processes meet: only what was made for that serves there.
 #[test]
 #[ignore = "needs root"]
 fn a_folder_that_others_may_replace_is_refused() {
@@ -252,4 +252,132 @@ fn a_folder_that_others_may_replace_is_refused() {
     assert!(is_refused(true));
     std::fs::set_permissions(&parent.0, Permissions::from_mode(0o1777)).unwrap();
     assert!(is_refused(false));
+}
+
+/// A private folder serves also where everybody may rename everything, as in an emptyDir of Kubernetes: whatever
+/// others do to its name, its processes meet in no other folder, and theirs is closed.
+#[test]
+#[ignore = "needs root"]
+fn a_private_folder_meets_where_everybody_may_rename() {
+    const VICTIM: u32 = 10_001;
+    const OUTSIDER: u32 = 10_003;
+    let parent = Parent::new("renamed", 0o777, 0);
+    let at = |name: &str| parent.0.join(name);
+    let opened = |name: &str, group: Option<u32>| Folder::open(&Config { path: at(name), group });
+    let as_user = |uid: u32, work: &dyn Fn()| assert!(succeeded(child_of_user(uid, uid, work)));
+    let is_refused = |name: &str| {
+        as_user(VICTIM, &|| assert!(matches!(opened(name, None), Err(Error::Folder(_))), "{name}"));
+    };
+    as_user(VICTIM, &|| drop(opened("other", None).unwrap()));
+    let (mut ready, mut say_ready) = std::io::pipe().unwrap();
+    let (mut end, go) = std::io::pipe().unwrap();
+    let mut go = Some(go);
+    let first = child_of_user(VICTIM, VICTIM, || {
+        drop(go.take());
+        let me = Segment::create(Arc::new(opened("folder", None).unwrap())).unwrap();
+        say_ready.write_all(&me.owner().slot().to_ne_bytes()).unwrap();
+        assert_eq!(end.read(&mut [0]).unwrap(), 0);
+    });
+    ready.read_exact(&mut [0; 2]).unwrap();
+    let meets = || {
+        as_user(VICTIM, &|| {
+            let me = Segment::create(Arc::new(opened("folder", None).unwrap())).unwrap();
+            assert!(me.owner().slot() == 1 && Peer::open(me.folder(), 0).unwrap().lives());
+        });
+    };
+    meets();
+    as_user(OUTSIDER, &|| {
+        let refused = std::fs::read_dir(at("folder")).map_err(|e| e.raw_os_error());
+        assert_eq!(refused.err(), Some(Some(libc::EACCES)));
+        std::fs::rename(at("folder"), at("away")).unwrap();
+        std::fs::rename(at("other"), at("folder")).unwrap();
+    });
+    is_refused("folder");
+    is_refused("away");
+    as_user(OUTSIDER, &|| {
+        std::fs::rename(at("folder"), at("other")).unwrap();
+        DirBuilder::new().mode(0o700).create(at("folder")).unwrap();
+        std::os::unix::fs::symlink("folder", at("folder").join(".name")).unwrap();
+    });
+    is_refused("folder");
+    as_user(OUTSIDER, &|| {
+        std::fs::remove_dir_all(at("folder")).unwrap();
+        std::os::unix::fs::symlink(at("away"), at("folder")).unwrap();
+    });
+    is_refused("folder");
+    as_user(OUTSIDER, &|| {
+        std::fs::remove_file(at("folder")).unwrap();
+        std::fs::rename(at("away"), at("folder")).unwrap();
+    });
+    meets();
+    // The group of a folder proves nothing where folders are exchanged.
+    assert!(succeeded(child_of_user(VICTIM, GROUP, || {
+        assert!(matches!(opened("shared", Some(GROUP)), Err(Error::Folder(_))));
+    })));
+    drop(go.take());
+    assert!(succeeded(first));
+    assert_eq!(parent.names(), 2);
+}
+
+/// Whoever exchanges the folder while it is made gets nothing done to another folder of its maker.
+#[test]
+#[ignore = "needs root"]
+fn no_other_folder_is_changed_while_one_is_made() {
+    const ROUNDS: usize = 300;
+    const ENOUGH: usize = 5;
+    let parent = Parent::new("exchanged", 0o777, 0);
+    let (precious, stop) = (parent.0.join("precious"), parent.0.join("stop"));
+    let enough = parent.0.join("enough");
+    assert!(succeeded(child_of_user(10_001, 10_001, || {
+        std::fs::create_dir(&precious).unwrap();
+        std::fs::set_permissions(&precious, Permissions::from_mode(0o755)).unwrap();
+        std::fs::write(precious.join("file"), "x").unwrap();
+    })));
+    let precious = std::fs::metadata(&precious).unwrap().ino();
+    let ends = Instant::now() + Duration::from_secs(40);
+    let outsider = child_of_user(10_003, 10_003, || {
+        let c_path = |path: &Path| std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
+        let mut exchanged = 0;
+        while !stop.exists() && Instant::now() < ends {
+            let mut names = Vec::new();
+            let mut victims = PathBuf::new();
+            for entry in std::fs::read_dir(&parent.0).unwrap().flatten() {
+                if entry.ino() == precious {
+                    victims = entry.path();
+                } else if entry.file_name().as_encoded_bytes().starts_with(b".ironverbs-") {
+                    names.push(entry.path());
+                }
+            }
+            for name in names {
+                let (one, other, at) = (c_path(&victims), c_path(&name), libc::AT_FDCWD);
+                // SAFETY: both are C strings that live across the call.
+                let done =
+                    unsafe { libc::renameat2(at, one.as_ptr(), at, other.as_ptr(), libc::RENAME_EXCHANGE) };
+                exchanged += usize::from(done == 0);
+                if exchanged == ENOUGH {
+                    std::fs::write(&enough, "").unwrap();
+                }
+                victims = if done == 0 { name } else { victims };
+            }
+        }
+        assert!(exchanged >= ENOUGH, "only {exchanged} were exchanged");
+    });
+    assert!(succeeded(child_of_user(10_001, 10_001, || {
+        let mut round = 0;
+        while round < ROUNDS || (!enough.exists() && Instant::now() < ends) {
+            let path = parent.0.join(format!("folder-{round}"));
+            round += 1;
+            // It may be refused, since it may not be what it should be.
+            if Folder::open(&Config { path: path.clone(), group: None }).is_ok() {
+                let _ = std::fs::remove_dir_all(path);
+            }
+        }
+    })));
+    std::fs::write(&stop, "").unwrap();
+    let attacked = succeeded(outsider);
+    let entry =
+        std::fs::read_dir(&parent.0).unwrap().flatten().find(|entry| entry.ino() == precious).unwrap();
+    assert_eq!(entry.metadata().unwrap().mode() & 0o7777, 0o755, "after it was exchanged: {attacked}");
+    assert_eq!(std::fs::read_dir(entry.path()).unwrap().count(), 1);
+    assert!(attacked);
 }

@@ -1,5 +1,5 @@
-//! Layouts only: the public C structs, the kernel's UAPI, and what providers share. No logic, and no knowledge of other
-//! modules.
+//! Layouts only: the public C structs, the kernel's UAPI, and what providers share. No logic, and no knowledge
+//! of other modules.
 
 #![allow(non_camel_case_types, non_snake_case)]
 

@@ -16,7 +16,8 @@ unsafe extern "C" {
     pub fn ibv_rate_to_mbps(rate: ibv_rate_t) -> c_int;
     /// Rate for a number of Mbit/s, `IBV_RATE_MAX` if there is none.
     pub fn mbps_to_ibv_rate(mbps: c_int) -> ibv_rate_t;
-    /// Devices of this machine, ended by a null pointer. The number goes to `num_devices` unless that is null. Null and errno on failure. Free the list with `ibv_free_device_list`.
+    /// Devices of this machine, ended by a null pointer. The number goes to `num_devices` unless that is null.
+    /// Null and errno on failure. Free the list with `ibv_free_device_list`.
     pub fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *mut ibv_device;
     /// Frees a list. Devices that were not opened are gone afterwards.
     pub fn ibv_free_device_list(list: *mut *mut ibv_device);
@@ -50,7 +51,8 @@ unsafe extern "C" {
     pub fn ibv_ack_async_event(event: *mut ibv_async_event);
     /// Device properties. 0 or an errno value.
     pub fn ibv_query_device(context: *mut ibv_context, device_attr: *mut ibv_device_attr) -> c_int;
-    /// Port properties in their first layout. 0 or an errno value. Programs get the full layout through the macro of the same name.
+    /// Port properties in their first layout. 0 or an errno value. Programs get the full layout through the
+    /// macro of the same name.
     pub fn ibv_query_port(
         context: *mut ibv_context,
         port_num: u8,
@@ -83,7 +85,8 @@ unsafe extern "C" {
     pub fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd;
     /// Frees a protection domain. 0 or an errno value.
     pub fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int;
-    /// Registers memory; keys address it from `iova` on. Optional rights are dropped when the kernel does not know them. Null and errno on failure.
+    /// Registers memory; keys address it from `iova` on. Optional rights are dropped when the kernel does not
+    /// know them. Null and errno on failure.
     pub fn ibv_reg_mr_iova2(
         pd: *mut ibv_pd,
         addr: *mut c_void,
@@ -189,7 +192,8 @@ unsafe extern "C" {
     ) -> *mut ibv_ah;
     /// Frees an address handle. 0 or an errno value.
     pub fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int;
-    /// Lets a datagram queue pair receive from a multicast group; `lid` is in host byte order. 0 or an errno value.
+    /// Lets a datagram queue pair receive from a multicast group; `lid` is in host byte order. 0 or an errno
+    /// value.
     pub fn ibv_attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int;
     /// Reverse of `ibv_attach_mcast`. 0 or an errno value.
     pub fn ibv_detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int;

@@ -1,9 +1,10 @@
-//! Public types of `<infiniband/verbs.h>` as rdma-core 44 (libibverbs 1.14.44) lays them out, under their C names.
+//! Public types of `<infiniband/verbs.h>` as rdma-core 44 (libibverbs 1.14.44) lays them out, under their C
+//! names.
 //!
-//! Conventions: an anonymous union or struct of C is a type `<owner>_anonN` in a field `anonN`; an unnamed type of a
-//! named field is a type `<owner>_<field>`. Enumerators are Rust enums whose variants are re-exported
-//! (`IBV_QPS_RTS as u32`), while fields and arguments carry integers (`ibv_qp_state_t`). A function pointer of a table
-//! may be null, hence `Option`. `type` and `priv` are spelled `type_` and `priv_`.
+//! Conventions: an anonymous union or struct of C is a type `<owner>_anonN` in a field `anonN`; an unnamed type
+//! of a named field is a type `<owner>_<field>`. Enumerators are Rust enums whose variants are re-exported
+//! (`IBV_QPS_RTS as u32`), while fields and arguments carry integers (`ibv_qp_state_t`). A function pointer of
+//! a table may be null, hence `Option`. `type` and `priv` are spelled `type_` and `priv_`.
 
 mod address;
 mod completion;

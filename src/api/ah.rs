@@ -56,8 +56,8 @@ pub unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
     })
 }
 
-/// Fills `ah_attr` with the way back to the sender of a received datagram: `wc` is its completion, `grh` the first 40
-/// bytes of its buffer (looked at where `wc` says there is a header). 0, or -1 with `errno`.
+/// Fills `ah_attr` with the way back to the sender of a received datagram: `wc` is its completion, `grh` the
+/// first 40 bytes of its buffer (looked at where `wc` says there is a header). 0, or -1 with `errno`.
 ///
 /// # Safety
 /// `context` is null or open; the other pointers are null or valid.
@@ -87,8 +87,8 @@ pub unsafe extern "C" fn ibv_create_ah_from_wc(
     port_num: u8,
 ) -> *mut ibv_ah {
     entry::pointer(|| {
-        // SAFETY: handed on to the caller; a live protection domain names its open context. The attributes are plain C
-        // data, of which all zeros is a value.
+        // SAFETY: handed on to the caller; a live protection domain names its open context. The attributes are
+        // plain C data, of which all zeros is a value.
         unsafe {
             let context = (*Handle::from_c(pd)?.as_ptr()).context;
             let mut attr = core::mem::zeroed();
@@ -146,8 +146,8 @@ fn first_word(header: &[u8; GRH_BYTES]) -> u32 {
     u32::from_be_bytes([header[0], header[1], header[2], header[3]])
 }
 
-/// Whether the 40 bytes hold a GRH (6) or, in their second half, an IPv4 header (4). Undefined bytes may look like a GRH,
-/// so an IPv4 header with a right checksum is believed first.
+/// Whether the 40 bytes hold a GRH (6) or, in their second half, an IPv4 header (4). Undefined bytes may look
+/// like a GRH, so an IPv4 header with a right checksum is believed first.
 fn header_version(header: &[u8; GRH_BYTES]) -> Result<u8> {
     let ipv4 = &header[IPV4_AT..];
     if header[0] >> 4 != 6 {
@@ -209,13 +209,13 @@ fn answer_by_ipv6(
     Ok(())
 }
 
-/// The Ethernet address of the RoCE peer that `attr` describes, and its VLAN (above 0xfff: none) if `vid` is not NULL.
-/// May wait up to 3 s for the neighbour to answer. 0, or a negative number: -1 with `errno` where the source GID cannot
-/// be read, else the negative error.
+/// The Ethernet address of the RoCE peer that `attr` describes, and its VLAN (above 0xfff: none) if `vid` is
+/// not NULL. May wait up to 3 s for the neighbour to answer. 0, or a negative number: -1 with `errno` where the
+/// source GID cannot be read, else the negative error.
 ///
 /// # Safety
-/// `context` is null or open; `attr` is null or valid; `eth_mac` is null or has room for 6 bytes; `vid` is null or can be
-/// written.
+/// `context` is null or open; `attr` is null or valid; `eth_mac` is null or has room for 6 bytes; `vid` is null
+/// or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_resolve_eth_l2_from_gid(
     context: *mut ibv_context,

@@ -1,4 +1,5 @@
-//! Completion channels and the completion events they carry (`man ibv_create_comp_channel`, `man ibv_get_cq_event`).
+//! Completion channels and the completion events they carry (`man ibv_create_comp_channel`, `man
+//! ibv_get_cq_event`).
 
 use core::ffi::{c_int, c_uint, c_void};
 
@@ -69,9 +70,9 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
     })
 }
 
-/// Waits for the next completion event of the channel and says which CQ it is for; 0, or -1 with `errno` (EAGAIN on a
-/// non-blocking channel without events). Each event must be acknowledged before its CQ can be destroyed. A cancellation
-/// point.
+/// Waits for the next completion event of the channel and says which CQ it is for; 0, or -1 with `errno`
+/// (EAGAIN on a non-blocking channel without events). Each event must be acknowledged before its CQ can be
+/// destroyed. A cancellation point.
 ///
 /// # Safety
 /// `channel` is null or a live channel; `cq` and `cq_context` are null or can be written.
@@ -93,8 +94,8 @@ pub unsafe extern "C-unwind" fn ibv_get_cq_event(
         // SAFETY: as above.
         let (channel, provider) = unsafe { context::of(channel) }?;
         let Some(found) = provider.next_cq_event(channel, record)? else { return Ok(false) };
-        // SAFETY: the caller passes places to write, which are not null; the queue of an event that is not acknowledged yet
-        // is alive, and names its open context.
+        // SAFETY: the caller passes places to write, which are not null; the queue of an event that is not
+        // acknowledged yet is alive, and names its open context.
         unsafe {
             *cq = found.as_ptr();
             *cq_context = (*found.as_ptr()).cq_context;
@@ -112,7 +113,8 @@ pub unsafe extern "C-unwind" fn ibv_get_cq_event(
 #[cfg_attr(not(test), unsafe(export_name = "ibv_ack_cq_events@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, nevents: c_uint) {
     entry::nothing(|| {
-        // SAFETY: the caller passes a live CQ; the counter is guarded by its mutex, which this thread unlocks again.
+        // SAFETY: the caller passes a live CQ; the counter is guarded by its mutex, which this thread unlocks
+        // again.
         unsafe {
             let cq = Handle::from_c(cq)?.as_ptr();
             libc::pthread_mutex_lock(&raw mut (*cq).mutex);

@@ -1,4 +1,5 @@
-//! Devices: finding, naming, opening, asking (`man ibv_get_device_list`, `man ibv_open_device`, `man ibv_query_device`).
+//! Devices: finding, naming, opening, asking (`man ibv_get_device_list`, `man ibv_open_device`, `man
+//! ibv_query_device`).
 
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::size_of;
@@ -100,8 +101,8 @@ pub(super) fn list() -> Result<Vec<DeviceRef>> {
     Ok(known.devices.clone())
 }
 
-/// A NULL-terminated array of the devices there are, for [`ibv_free_device_list`]; `num` (or NULL) gets their number.
-/// NULL and `errno` on failure; no device at all is an empty array.
+/// A NULL-terminated array of the devices there are, for [`ibv_free_device_list`]; `num` (or NULL) gets their
+/// number. NULL and `errno` on failure; no device at all is an empty array.
 ///
 /// # Safety
 /// `num` is null or can be written.
@@ -145,7 +146,8 @@ pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
         if list.is_null() {
             return Ok(());
         }
-        // SAFETY: by the contract this is an array that ends with NULL, each element a reference given by `into_c`.
+        // SAFETY: by the contract this is an array that ends with NULL, each element a reference given by
+        // `into_c`.
         unsafe {
             let mut place = list;
             while let Ok(device) = Handle::from_c(*place) {
@@ -274,8 +276,8 @@ pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
     })
 }
 
-/// The first attributes of a device; 0 or an errno value. The provider alone decides what of `device_attr` changes, also
-/// when it fails.
+/// The first attributes of a device; 0 or an errno value. The provider alone decides what of `device_attr`
+/// changes, also when it fails.
 ///
 /// # Safety
 /// `context` is null or open, `device_attr` null or can be written.

@@ -1,5 +1,5 @@
-//! Memory on the device (`man ibv_alloc_dm`). Programs come here through `verbs_context`; copying is the provider's own,
-//! through `ibv_dm`.
+//! Memory on the device (`man ibv_alloc_dm`). Programs come here through `verbs_context`; copying is the
+//! provider's own, through `ibv_dm`.
 
 use core::ffi::{c_int, c_uint};
 

@@ -1,5 +1,5 @@
-//! The conventions by which verbs report failure. Every C entry point names its own by the function it calls here, and
-//! no panic passes these functions.
+//! The conventions by which verbs report failure. Every C entry point names its own by the function it calls
+//! here, and no panic passes these functions.
 
 use core::ffi::{c_int, c_void};
 
@@ -9,7 +9,8 @@ use crate::provider::EventSource;
 use crate::provider::object::Handle;
 
 unsafe extern "C-unwind" {
-    /// Waits where the thread may be cancelled: the stack unwinds from here through frames with nothing to drop.
+    /// Waits where the thread may be cancelled: the stack unwinds from here through frames with nothing to
+    /// drop.
     #[link_name = "read"]
     fn cancellable_read(fd: c_int, place: *mut c_void, length: usize) -> isize;
 }
@@ -54,8 +55,9 @@ pub fn nothing(body: impl FnOnce() -> Result<()>) {
     let _ = guarded(body);
 }
 
-/// The convention of [`minus_one`] for a verb that waits for an event: `source` says what to read, `take` makes an event of
-/// it, or `false` where there is none behind it. The thread may be cancelled while it waits, and at once if it was before.
+/// The convention of [`minus_one`] for a verb that waits for an event: `source` says what to read, `take` makes
+/// an event of it, or `false` where there is none behind it. The thread may be cancelled while it waits, and at
+/// once if it was before.
 ///
 /// The closures hold nothing that wants to be dropped.
 #[inline]

@@ -1,4 +1,5 @@
-//! Asynchronous events of devices, ports, queue pairs, CQs and shared receive queues (`man ibv_get_async_event`).
+//! Asynchronous events of devices, ports, queue pairs, CQs and shared receive queues (`man
+//! ibv_get_async_event`).
 
 use core::ffi::c_int;
 use libc::{pthread_cond_t, pthread_mutex_t};
@@ -49,8 +50,8 @@ pub(super) fn subject(event_type: ibv_event_type_t) -> Subject {
     }
 }
 
-/// Waits for the next event of the device; 0, or -1 with `errno` (EAGAIN on a non-blocking `async_fd` without events).
-/// Each event must be acknowledged before its object can be destroyed. A cancellation point.
+/// Waits for the next event of the device; 0, or -1 with `errno` (EAGAIN on a non-blocking `async_fd` without
+/// events). Each event must be acknowledged before its object can be destroyed. A cancellation point.
 ///
 /// # Safety
 /// `context` is null or open, `event` null or can be written.
@@ -93,7 +94,8 @@ pub unsafe extern "C-unwind" fn ibv_get_async_event(
 /// Counts one acknowledged event and wakes whoever waits to destroy the object.
 ///
 /// # Safety
-/// The pointers are to the initialised mutex and condition of a live object, and to the counter that the mutex guards.
+/// The pointers are to the initialised mutex and condition of a live object, and to the counter that the mutex
+/// guards.
 unsafe fn acknowledge(mutex: *mut pthread_mutex_t, cond: *mut pthread_cond_t, counter: *mut u32) {
     // SAFETY: by the contract; the mutex is unlocked by the thread that locked it.
     unsafe {
@@ -111,8 +113,8 @@ unsafe fn acknowledge(mutex: *mut pthread_mutex_t, cond: *mut pthread_cond_t, co
 #[cfg_attr(not(test), unsafe(export_name = "ibv_ack_async_event@@IBVERBS_1.1"))]
 pub unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
     entry::nothing(|| -> Result<()> {
-        // SAFETY: the caller passes an event as it got it: its type says which pointer it holds, and the object lives
-        // because it cannot be destroyed before this acknowledgement.
+        // SAFETY: the caller passes an event as it got it: its type says which pointer it holds, and the object
+        // lives because it cannot be destroyed before this acknowledgement.
         unsafe {
             let event = event.as_ref().ok_or(Errno::EINVAL)?;
             macro_rules! acknowledge {

@@ -1,5 +1,5 @@
-//! Rules that lead packets to queue pairs, and their actions (`man ibv_create_flow`, `man ibv_flow_action_esp`).
-//! Programs come here through `verbs_context`.
+//! Rules that lead packets to queue pairs, and their actions (`man ibv_create_flow`, `man
+//! ibv_flow_action_esp`). Programs come here through `verbs_context`.
 
 use core::ffi::c_int;
 use core::ptr::NonNull;

@@ -1,5 +1,6 @@
-//! Protection of registered memory across `fork` (`man ibv_fork_init`): pages that a device reads and writes are kept
-//! out of child processes, so that copy-on-write never moves them away from under the parent's registrations.
+//! Protection of registered memory across `fork` (`man ibv_fork_init`): pages that a device reads and writes
+//! are kept out of child processes, so that copy-on-write never moves them away from under the parent's
+//! registrations.
 //!
 //! Kernels since 5.12 copy registered pages at fork time instead; there, nothing of this is needed.
 
@@ -8,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use softrdma::host::fork::{ProcessGuard, ProcessMutex};
+use softrdma::host::fork::{self, ProcessGuard, ProcessMutex};
 
 use super::entry;
 use crate::abi::verbs::*;
@@ -18,7 +19,7 @@ use crate::uverbs::discovery;
 
 /// Ranges of pages in use by registrations; `None` until a program asks for protection.
 static RANGES: ProcessMutex<Option<Ranges>> = ProcessMutex::new(None);
-/// Whether `RANGES` is there: lets a registration without protection pass without the lock.
+/// Whether a program asked for protection: lets a registration without protection pass without the lock.
 static ENABLED: AtomicBool = AtomicBool::new(false);
 /// Memory was registered before protection was asked for, so it can no longer be complete.
 static TOO_LATE: AtomicBool = AtomicBool::new(false);
@@ -36,8 +37,8 @@ struct Kernel;
 
 impl Advise for Kernel {
     fn advise(&mut self, start: usize, end: usize, advice: c_int) -> Result<()> {
-        // SAFETY: DONTFORK and DOFORK change what a child inherits, nothing in this process; a range that is not mapped is
-        // refused by the kernel.
+        // SAFETY: DONTFORK and DOFORK change what a child inherits, nothing in this process; a range that is
+        // not mapped is refused by the kernel.
         match unsafe { libc::madvise(start as *mut c_void, end - start, advice) } {
             0 => Ok(()),
             _ => Err(Errno::last()),
@@ -50,6 +51,8 @@ impl Advise for Kernel {
 struct Ranges {
     map: BTreeMap<usize, (usize, u32)>,
     huge_pages: bool,
+    /// Whose registrations: a child of that process has none of them, and none of their pages.
+    process: u64,
 }
 
 impl Ranges {
@@ -62,7 +65,8 @@ impl Ranges {
         }
     }
 
-    /// Joins neighbours of one count around `start..end`, so that the map stays as small as the registrations are few.
+    /// Joins neighbours of one count around `start..end`, so that the map stays as small as the registrations
+    /// are few.
     fn join(&mut self, start: usize, end: usize) {
         let first = self.map.range(..start).next_back().map_or(start, |(&before, _)| before);
         let starts: Vec<usize> = self.map.range(first..=end).map(|(&start, _)| start).collect();
@@ -108,7 +112,8 @@ impl Ranges {
         Ok(())
     }
 
-    /// One registration fewer of `start..end`. Pages that are gone already are no error: nothing is left to inherit.
+    /// One registration fewer of `start..end`. Pages that are gone already are no error: nothing is left to
+    /// inherit.
     fn release(&mut self, start: usize, end: usize, kernel: &mut impl Advise) {
         self.split(start);
         self.split(end);
@@ -166,21 +171,36 @@ fn mapped_page_size(address: usize) -> usize {
     page_size()
 }
 
-/// Turns protection on: EINVAL once memory has been registered without it, ENOSYS where the kernel cannot do it.
+/// Turns protection on: EINVAL once memory has been registered without it, ENOSYS where the kernel cannot do
+/// it.
 pub(super) fn initialise() -> Result<()> {
     let mut guard = ranges()?;
-    let huge_pages = environment::harmless("RDMAV_HUGEPAGES_SAFE").is_some();
-    if let Some(ranges) = guard.as_mut() {
-        ranges.huge_pages |= huge_pages;
+    if ENABLED.load(Ordering::Relaxed) {
+        of_this_process(&mut guard)?.huge_pages |= huge_pages_asked_for();
         return Ok(());
     }
     if TOO_LATE.load(Ordering::Relaxed) {
         return Err(Errno::EINVAL);
     }
     try_advice()?;
-    *guard = Some(Ranges { map: BTreeMap::new(), huge_pages });
+    of_this_process(&mut guard)?;
     ENABLED.store(true, Ordering::Release);
     Ok(())
+}
+
+fn huge_pages_asked_for() -> bool {
+    environment::harmless("RDMAV_HUGEPAGES_SAFE").is_some()
+}
+
+/// The ranges of this process: none yet where they are those of the parent, or a thread of the parent left them
+/// half changed. Protection stays on in a child, for what it registers itself.
+fn of_this_process(ranges: &mut Option<Ranges>) -> Result<&mut Ranges> {
+    let process = fork::token().map_err(|error| Errno(error.errno()))?;
+    let huge_pages = ranges.as_ref().map_or_else(huge_pages_asked_for, |ranges| ranges.huge_pages);
+    if ranges.as_ref().is_some_and(|ranges| ranges.process != process) {
+        *ranges = None;
+    }
+    Ok(ranges.get_or_insert_with(|| Ranges { map: BTreeMap::new(), huge_pages, process }))
 }
 
 /// Tries both advices on a page of our own.
@@ -227,7 +247,7 @@ fn change(
         return Ok(());
     }
     let mut guard = ranges()?;
-    let Some(ranges) = guard.as_mut() else { return Ok(()) };
+    let ranges = of_this_process(&mut guard)?;
     let (start, end) = ranges.pages(base, size)?;
     apply(ranges, start, end, &mut Kernel)
 }
@@ -268,6 +288,7 @@ pub extern "C" fn ibv_dofork_range(base: *mut c_void, size: usize) -> c_int {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::in_child;
     use proptest::prelude::*;
 
     /// Remembers per page whether a child would inherit it, and can refuse one page.
@@ -321,6 +342,81 @@ mod tests {
             }
             prop_assert!(ranges.map.is_empty());
         }
+    }
+
+    /// `VmFlags` of the mapping around `address` say that a child does not get it (`dc`).
+    fn is_kept_out(address: usize) -> bool {
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut inside = false;
+        for line in maps.lines() {
+            if let Some(flags) = line.strip_prefix("VmFlags:") {
+                if inside {
+                    return flags.split_whitespace().any(|flag| flag == "dc");
+                }
+            } else if let Some((start, rest)) = line.split_once('-')
+                && let (Ok(start), Some(end)) = (usize::from_str_radix(start, 16), rest.split(' ').next())
+                && let Ok(end) = usize::from_str_radix(end, 16)
+            {
+                inside = (start..end).contains(&address);
+            }
+        }
+        panic!("{address:#x} is not mapped");
+    }
+
+    /// Two pages at this address, or anywhere for 0.
+    fn two_pages(at: usize) -> usize {
+        let (fixed, flags) = (if at == 0 { 0 } else { libc::MAP_FIXED_NOREPLACE }, libc::MAP_PRIVATE);
+        // SAFETY: a new mapping that replaces none.
+        let made = unsafe {
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            libc::mmap(at as *mut c_void, 2 * page_size(), access, flags | libc::MAP_ANONYMOUS | fixed, -1, 0)
+        };
+        assert_ne!(made, libc::MAP_FAILED);
+        made as usize
+    }
+
+    /// All in a child, since protection stays on for ever.
+    #[test]
+    fn a_child_protects_what_it_registers_itself() {
+        let (page, all) = (page_size(), 2 * page_size());
+        let status = in_child(|| {
+            TOO_LATE.store(false, Ordering::Relaxed);
+            assert_eq!(initialise(), Ok(()));
+            let old = two_pages(0);
+            assert_eq!(dont_fork(old, all), Ok(()));
+            assert!(is_kept_out(old));
+            // The pages are not there in a child, which uses the place for others and registers them.
+            let mut status = in_child(|| {
+                assert_eq!(two_pages(old), old);
+                assert_eq!(dont_fork(old, page), Ok(()));
+                assert!(is_kept_out(old) && !is_kept_out(old + page));
+                // What the parent had registered is deregistered: nothing of that is the child's, and what the
+                // child registered before stays protected.
+                let fresh = two_pages(0);
+                assert_eq!((dont_fork(fresh, all), do_fork(fresh, all)), (Ok(()), Ok(())));
+                assert!(!is_kept_out(fresh));
+                assert_eq!(do_fork(old, page), Ok(()));
+                assert!(!is_kept_out(old));
+                // What only the parent had registered.
+                assert_eq!(do_fork(old, all), Ok(()));
+                0
+            });
+            // While another thread registers.
+            let guard = RANGES.lock().unwrap();
+            status |= in_child(|| {
+                let fresh = two_pages(0);
+                assert_eq!(dont_fork(fresh, all), Ok(()));
+                assert!(is_kept_out(fresh));
+                assert_eq!((initialise(), do_fork(fresh, all)), (Ok(()), Ok(())));
+                assert!(!is_kept_out(fresh));
+                0
+            });
+            drop(guard);
+            assert_eq!(do_fork(old, all), Ok(()));
+            assert!(!is_kept_out(old));
+            status
+        });
+        assert_eq!(status, 0);
     }
 
     #[test]

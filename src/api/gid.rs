@@ -57,7 +57,8 @@ unsafe fn query_type(context: *mut ibv_context, port_num: u8, index: u32) -> Res
     }
 }
 
-/// The place of a GID of one type in the port's table; the error of the first place that cannot be read if it is in none.
+/// The place of a GID of one type in the port's table; the error of the first place that cannot be read if it
+/// is in none.
 ///
 /// # Safety
 /// `context` is null or open.
@@ -99,8 +100,8 @@ pub unsafe extern "C" fn ibv_query_gid(
     })
 }
 
-/// The type of the GID at `index`, as `enum ibv_gid_type_sysfs`; 0, or -1 with `errno`. Private: ibv_devinfo and pyverbs
-/// call it.
+/// The type of the GID at `index`, as `enum ibv_gid_type_sysfs`; 0, or -1 with `errno`. Private: ibv_devinfo
+/// and pyverbs call it.
 ///
 /// # Safety
 /// `context` is null or open; `gid_type` is null or can be written.
@@ -120,8 +121,8 @@ pub unsafe extern "C" fn ibv_query_gid_type(
     })
 }
 
-/// What `ibv_query_gid_ex` of `verbs.h` calls: one entry of a port's table, of which the program knows the first
-/// `entry_size` bytes; 0 or an errno value, ENODATA for an empty place.
+/// What `ibv_query_gid_ex` of `verbs.h` calls: one entry of a port's table, of which the program knows the
+/// first `entry_size` bytes; 0 or an errno value, ENODATA for an empty place.
 ///
 /// # Safety
 /// `context` is null or open; `entry` is null or can be written for `entry_size` bytes.
@@ -144,8 +145,8 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(
     })
 }
 
-/// What `ibv_query_gid_table` of `verbs.h` calls: the entries of all ports that are not empty; their number, or a negative
-/// errno value.
+/// What `ibv_query_gid_table` of `verbs.h` calls: the entries of all ports that are not empty; their number, or
+/// a negative errno value.
 ///
 /// # Safety
 /// `context` is null or open; `entries` is null or can be written for `max_entries` times `entry_size` bytes.
@@ -187,6 +188,7 @@ unsafe fn bytes<'a>(start: *mut ibv_gid_entry, size: usize) -> Result<&'a mut [u
         // What the kernel says when it cannot write the answer.
         return Err(Errno::EFAULT.also_set());
     }
-    // SAFETY: by the contract; the program's memory is initialised as far as Rust can know, and u8 has no alignment.
+    // SAFETY: by the contract; the program's memory is initialised as far as Rust can know, and u8 has no
+    // alignment.
     Ok(unsafe { core::slice::from_raw_parts_mut(start.cast(), size) })
 }

@@ -23,9 +23,10 @@ fn character_device(fd: c_int) -> Result<libc::dev_t> {
     if stat.st_mode & libc::S_IFMT == libc::S_IFCHR { Ok(stat.st_rdev) } else { Err(Errno::EINVAL) }
 }
 
-/// A context over the command file of another process; NULL and `errno` on failure: EINVAL where `cmd_fd` is no character
-/// device or has no context to share, ENODEV where it is no RDMA device, EOPNOTSUPP where the provider cannot share
-/// contexts. The file is closed with the context, and when the provider that could share it fails.
+/// A context over the command file of another process; NULL and `errno` on failure: EINVAL where `cmd_fd` is no
+/// character device or has no context to share, ENODEV where it is no RDMA device, EOPNOTSUPP where the
+/// provider cannot share contexts. The file is closed with the context, and when the provider that could share
+/// it fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
     entry::pointer(|| {

@@ -1,4 +1,5 @@
-//! Conversions between the structs of the kernel and of verbs, which librdmacm uses for what rdma_cm devices tell it.
+//! Conversions between the structs of the kernel and of verbs, which librdmacm uses for what rdma_cm devices
+//! tell it.
 //!
 //! None of them can fail; a NULL on either side does nothing.
 

@@ -1,5 +1,5 @@
-//! The C entry points, one file per verbs object. [`entry`] holds the conventions by which they report failure; the
-//! tables in [`table`] lead the inline functions of `verbs.h` to the same places.
+//! The C entry points, one file per verbs object. [`entry`] holds the conventions by which they report failure;
+//! the tables in [`table`] lead the inline functions of `verbs.h` to the same places.
 
 pub mod ah;
 pub mod channel;

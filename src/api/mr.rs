@@ -146,8 +146,8 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
     entry::pointer(|| unsafe { register(pd, addr, length, iova, access) })
 }
 
-/// Registers `length` bytes from `offset` of the dma-buf `fd`; NULL and `errno` on failure, EOPNOTSUPP where the device
-/// cannot.
+/// Registers `length` bytes from `offset` of the dma-buf `fd`; NULL and `errno` on failure, EOPNOTSUPP where
+/// the device cannot.
 ///
 /// # Safety
 /// `pd` is null or a live protection domain.
@@ -172,8 +172,8 @@ pub unsafe extern "C" fn ibv_reg_dmabuf_mr(
     })
 }
 
-/// Changes a region in place, as `flags` (IBV_REREG_MR_CHANGE_*) say; 0 or one of the negative IBV_REREG_MR_ERR_*
-/// values, with `errno`.
+/// Changes a region in place, as `flags` (IBV_REREG_MR_CHANGE_*) say; 0 or one of the negative
+/// IBV_REREG_MR_ERR_* values, with `errno`.
 ///
 /// # Safety
 /// `mr` is null or a live region, `pd` null or a live protection domain.

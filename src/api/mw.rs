@@ -26,8 +26,8 @@ pub(super) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     })
 }
 
-/// `ibv_bind_mw`: posts the binding of a type 1 window; 0 or an errno value. The inline function has checked that type,
-/// protection domain and rights fit.
+/// `ibv_bind_mw`: posts the binding of a type 1 window; 0 or an errno value. The inline function has checked
+/// that type, protection domain and rights fit.
 pub(super) unsafe extern "C" fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) -> c_int {
     entry::value(|| {
         // SAFETY: the caller passes live objects, and a struct that it does not change meanwhile.

@@ -1,5 +1,5 @@
-//! The slots of `ibv_context_ops` that programs of long ago may call: rdma-core 44 still keeps each provider's operation
-//! there, so programs find the verb of the same kind.
+//! The slots of `ibv_context_ops` that programs of long ago may call: rdma-core 44 still keeps each provider's
+//! operation there, so programs find the verb of the same kind.
 
 use core::ffi::{c_int, c_void};
 
@@ -17,7 +17,8 @@ type ReregMr = unsafe extern "C" fn(*mut ibv_mr, c_int, *mut ibv_pd, *mut c_void
 /// A function in the form of a slot. `F` is the type that those programs call it through.
 fn slot<F: Copy>(function: F) -> Slot {
     const { assert!(size_of::<F>() == size_of::<Slot>()) };
-    // SAFETY: the callers below pass function pointers, which keep their value; nobody calls them through the slot's type.
+    // SAFETY: the callers below pass function pointers, which keep their value; nobody calls them through the
+    // slot's type.
     unsafe { core::mem::transmute_copy(&function) }
 }
 

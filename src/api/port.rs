@@ -9,7 +9,8 @@ use crate::errno::{Errno, Result};
 use crate::provider::context;
 use crate::provider::object::Handle;
 
-/// The size of `ibv_port_attr` that programs linked to the function, rather than to the macro of `verbs.h`, have.
+/// The size of `ibv_port_attr` that programs linked to the function, rather than to the macro of `verbs.h`,
+/// have.
 const COMPATIBLE_SIZE: usize = offset_of!(ibv_port_attr, port_cap_flags2);
 
 /// Writes the first `length` bytes of the port's attributes; what the library does not know becomes zero.
@@ -36,7 +37,8 @@ unsafe fn query(
         unsafe { target.write_bytes(0, length) };
     }
     let done = provider.query_port(port_num, &mut all);
-    // As with rdma-core, a failure leaves what the provider wrote in a struct of full size, and nothing in a smaller one.
+    // As with rdma-core, a failure leaves what the provider wrote in a struct of full size, and nothing in a
+    // smaller one.
     if whole || done.is_ok() {
         let known = length.min(size_of::<ibv_port_attr>());
         // SAFETY: as above; `known` bytes exist in `all`.
@@ -59,7 +61,8 @@ pub unsafe extern "C" fn ibv_query_port(
     entry::value(|| unsafe { query(context, port_num, port_attr.cast(), COMPATIBLE_SIZE) })
 }
 
-/// What the `ibv_query_port` macro of `verbs.h` calls: the attributes in the size that the program was compiled with.
+/// What the `ibv_query_port` macro of `verbs.h` calls: the attributes in the size that the program was compiled
+/// with.
 pub(super) unsafe extern "C" fn query_port(
     context: *mut ibv_context,
     port_num: u8,
@@ -78,7 +81,8 @@ unsafe fn pkey(context: *mut ibv_context, port_num: u8, index: c_int) -> Result<
     private.context().query_pkey(private.device().info()?, port_num, index)
 }
 
-/// The partition key at `index` of the port's table, in network byte order with the membership bit as it is; 0, or -1.
+/// The partition key at `index` of the port's table, in network byte order with the membership bit as it is; 0,
+/// or -1.
 ///
 /// # Safety
 /// `context` is null or open; `pkey` is null or can be written.
@@ -98,7 +102,8 @@ pub unsafe extern "C" fn ibv_query_pkey(
     })
 }
 
-/// The index of a partition key (network byte order, membership bit included) in the port's table; -1 where it is not in.
+/// The index of a partition key (network byte order, membership bit included) in the port's table; -1 where it
+/// is not in.
 ///
 /// # Safety
 /// `context` is null or open.

@@ -8,7 +8,8 @@ use crate::errno::Errno;
 use crate::provider::context;
 use crate::provider::object::Handle;
 
-/// A queue pair in state RESET; `qp_init_attr->cap` gets the capacities really given. NULL and `errno` on failure.
+/// A queue pair in state RESET; `qp_init_attr->cap` gets the capacities really given. NULL and `errno` on
+/// failure.
 ///
 /// # Safety
 /// `pd` is null or live, `qp_init_attr` null or valid with live objects in it.
@@ -76,7 +77,8 @@ pub unsafe extern "C" fn ibv_query_qp(
     })
 }
 
-/// Sets the attributes of `attr_mask`, among them the state; 0 or an errno value, with which nothing has changed.
+/// Sets the attributes of `attr_mask`, among them the state; 0 or an errno value, with which nothing has
+/// changed.
 ///
 /// # Safety
 /// `qp` is null or live, `attr` null or valid.
@@ -111,7 +113,8 @@ fn note_state(qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_mask: c_int) {
     }
 }
 
-/// Destroys the queue pair once its events are acknowledged; 0 or an errno value, EBUSY while it is in a multicast group.
+/// Destroys the queue pair once its events are acknowledged; 0 or an errno value, EBUSY while it is in a
+/// multicast group.
 ///
 /// # Safety
 /// `qp` is null or live.

@@ -1,4 +1,5 @@
-//! Every verb is defined with the signature that `verbs.h` is generated from; a difference stops the compilation.
+//! Every verb is defined with the signature that `verbs.h` is generated from; a difference stops the
+//! compilation.
 
 use crate::abi::prototypes as declared;
 

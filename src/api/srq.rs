@@ -32,7 +32,8 @@ pub unsafe extern "C" fn ibv_create_srq(
     srq_init_attr: *mut ibv_srq_init_attr,
 ) -> *mut ibv_srq {
     entry::pointer(|| {
-        // SAFETY: the caller passes a live protection domain, which names its context, and attributes of its own.
+        // SAFETY: the caller passes a live protection domain, which names its context, and attributes of its
+        // own.
         let (pd, context, attr) = unsafe {
             let pd = Handle::from_c(pd)?;
             (pd, (*pd.as_ptr()).context, srq_init_attr.as_mut().ok_or(Errno::EINVAL)?)
@@ -70,8 +71,8 @@ pub(super) unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, srq_num: *mut u32
     })
 }
 
-/// Resizes the queue (IBV_SRQ_MAX_WR) or arms its limit event (IBV_SRQ_LIMIT, 0 disarms); 0 or an errno value, with
-/// which nothing has changed.
+/// Resizes the queue (IBV_SRQ_MAX_WR) or arms its limit event (IBV_SRQ_LIMIT, 0 disarms); 0 or an errno value,
+/// with which nothing has changed.
 ///
 /// # Safety
 /// `srq` is null or live, `srq_attr` null or valid.

@@ -1,5 +1,5 @@
-//! Names of enumerators for people (`man ibv_event_type_str`). They are texts of rdma-core's, which programs print and
-//! scripts compare.
+//! Names of enumerators for people (`man ibv_event_type_str`). They are texts of rdma-core's, which programs
+//! print and scripts compare.
 
 use core::ffi::{CStr, c_char, c_uint};
 

@@ -12,8 +12,8 @@ pub extern "C" fn ibv_get_sysfs_path() -> *const c_char {
     sysfs::path().as_ptr()
 }
 
-/// Reads the file `dir`/`file` of at most `size` bytes into `buf`, without its last newline and NUL-terminated; its
-/// length, or -1 with `errno` where it cannot be opened or read, -1 also where it does not fit.
+/// Reads the file `dir`/`file` of at most `size` bytes into `buf`, without its last newline and NUL-terminated;
+/// its length, or -1 with `errno` where it cannot be opened or read, -1 also where it does not fit.
 ///
 /// # Safety
 /// `dir` and `file` are null or NUL-terminated; `buf` is null or can be written for `size` bytes.

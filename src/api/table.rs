@@ -1,5 +1,5 @@
-//! The tables in an open context through which the inline functions of `verbs.h` call. Every slot is filled; a device that
-//! lacks a feature answers as rdma-core's does.
+//! The tables in an open context through which the inline functions of `verbs.h` call. Every slot is filled; a
+//! device that lacks a feature answers as rdma-core's does.
 
 use core::ffi::c_int;
 use core::ptr::NonNull;

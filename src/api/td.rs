@@ -1,5 +1,5 @@
-//! Thread domains and parent domains (`man ibv_alloc_td`, `man ibv_alloc_parent_domain`). Programs come here through
-//! `verbs_context`.
+//! Thread domains and parent domains (`man ibv_alloc_td`, `man ibv_alloc_parent_domain`). Programs come here
+//! through `verbs_context`.
 
 use core::ffi::c_int;
 

@@ -1,5 +1,5 @@
-//! Work queues and the tables that spread packets over them (`man ibv_create_wq`, `man ibv_create_rwq_ind_table`).
-//! Programs come here through `verbs_context`.
+//! Work queues and the tables that spread packets over them (`man ibv_create_wq`, `man
+//! ibv_create_rwq_ind_table`). Programs come here through `verbs_context`.
 
 use core::ffi::c_int;
 

@@ -1,5 +1,5 @@
-//! Extended connection domains and their queue pairs (`man ibv_open_xrcd`, `man ibv_open_qp`). Programs come here through
-//! `verbs_context`.
+//! Extended connection domains and their queue pairs (`man ibv_open_xrcd`, `man ibv_open_qp`). Programs come
+//! here through `verbs_context`.
 
 use core::ffi::c_int;
 

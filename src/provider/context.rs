@@ -1,4 +1,5 @@
-//! The C side of an opened device: `struct verbs_context`, whose tables programs call through, with the provider behind.
+//! The C side of an opened device: `struct verbs_context`, whose tables programs call through, with the
+//! provider behind.
 
 use core::mem::offset_of;
 use core::ptr::NonNull;
@@ -66,8 +67,8 @@ pub fn set_async_fd(context: Handle<ibv_context>, async_fd: OwnedFd) {
 /// Makes the C context of a device just opened. Tables that the caller fills are empty but for the data path.
 pub fn create(device: DeviceRef, opened: Opened, async_fd: OwnedFd) -> Handle<ibv_context> {
     let data_path = opened.context.data_path();
-    // SAFETY: verbs_context is plain C data: integers, pointers, optional functions and a mutex that is initialised below;
-    // all zeros is its empty value.
+    // SAFETY: verbs_context is plain C data: integers, pointers, optional functions and a mutex that is
+    // initialised below; all zeros is its empty value.
     let mut verbs: Box<verbs_context> = Box::new(unsafe { core::mem::zeroed() });
     verbs.sz = size_of::<verbs_context>();
     verbs.context.device = device.as_c();
@@ -104,7 +105,8 @@ pub fn verbs(context: Handle<ibv_context>) -> NonNull<verbs_context> {
 
 /// Our side of a context.
 pub fn private<'a>(context: Handle<ibv_context>) -> &'a Private {
-    // SAFETY: `priv_` was set to a live Private in `create` and stays so until `destroy`, which ends the handle's life.
+    // SAFETY: `priv_` was set to a live Private in `create` and stays so until `destroy`, which ends the
+    // handle's life.
     unsafe { &*(*verbs(context).as_ptr()).priv_.cast::<Private>() }
 }
 
@@ -183,7 +185,8 @@ pub fn destroy(context: Handle<ibv_context>) {
         return;
     }
     let verbs = verbs(context).as_ptr();
-    // SAFETY: both allocations were made in `create`, and the program gives up the handle by closing the device.
+    // SAFETY: both allocations were made in `create`, and the program gives up the handle by closing the
+    // device.
     unsafe {
         drop(Private::detach(NonNull::new_unchecked(verbs)));
         drop(Box::from_raw(verbs));
@@ -204,8 +207,8 @@ impl Private {
 
 /// Runs `body` with the context's mutex, which guards the reference counts of its completion channels.
 pub fn with_mutex<R>(context: Handle<ibv_context>, body: impl FnOnce() -> R) -> R {
-    // SAFETY: the mutex was initialised in `create` and lives as long as the handle; it is locked and unlocked by this
-    // thread, in this order.
+    // SAFETY: the mutex was initialised in `create` and lives as long as the handle; it is locked and unlocked
+    // by this thread, in this order.
     unsafe {
         let mutex = &raw mut (*context.as_ptr()).mutex;
         libc::pthread_mutex_lock(mutex);

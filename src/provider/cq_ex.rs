@@ -1,5 +1,5 @@
-//! Fields of the completions of an extended queue (`ibv_cq_ex`): which function answers which flag of the program.
-//! The functions are each provider's own, since they read its device's form of a completion.
+//! Fields of the completions of an extended queue (`ibv_cq_ex`): which function answers which flag of the
+//! program. The functions are each provider's own, since they read its device's form of a completion.
 
 use crate::abi::verbs::*;
 

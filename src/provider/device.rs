@@ -1,8 +1,8 @@
 //! A discovered device as C programs and plugins know it, counted by the lists and contexts that name it.
 //!
-//! The C struct is `verbs_device`. For a native provider the library allocates it; for a plugin the plugin does, with its
-//! own fields around it. What the library remembers hangs on its `sysfs` in both cases, and nothing on a device that a
-//! plugin's own library made without it (`sysfs` is NULL).
+//! The C struct is `verbs_device`. For a native provider the library allocates it; for a plugin the plugin
+//! does, with its own fields around it. What the library remembers hangs on its `sysfs` in both cases, and
+//! nothing on a device that a plugin's own library made without it (`sysfs` is NULL).
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_void};
@@ -71,7 +71,8 @@ impl Found {
 /// One counted reference to a device; the last one to go frees it.
 pub struct DeviceRef(NonNull<Device>);
 
-// SAFETY: what the library writes in a device after its creation is atomic, and it is only freed by its last reference.
+// SAFETY: what the library writes in a device after its creation is atomic, and it is only freed by its last
+// reference.
 unsafe impl Send for DeviceRef {}
 // SAFETY: as above.
 unsafe impl Sync for DeviceRef {}
@@ -82,15 +83,16 @@ impl DeviceRef {
         found.native = Some(provider);
         // SAFETY: plain C data: integers, characters and pointers; all zeros is its empty value.
         let device: Box<verbs_device> = Box::new(unsafe { core::mem::zeroed() });
-        // SAFETY: zeroed and live; without operations the drop below gives it back to the allocator it came from.
+        // SAFETY: zeroed and live; without operations the drop below gives it back to the allocator it came
+        // from.
         unsafe { Self::claimed(NonNull::from(Box::leak(device)), found, core::ptr::null()) }
     }
 
     /// A device that a provider has allocated, with its first reference.
     ///
     /// # Safety
-    /// `device` is live, zeroed but for what its plugin keeps outside of the struct, and freed by `ops.uninit_device`; or
-    /// `ops` is null and it is a leaked box.
+    /// `device` is live, zeroed but for what its plugin keeps outside of the struct, and freed by
+    /// `ops.uninit_device`; or `ops` is null and it is a leaked box.
     pub unsafe fn claimed(
         device: NonNull<verbs_device>,
         found: Box<Found>,
@@ -130,8 +132,8 @@ impl DeviceRef {
 
     /// Takes back a reference that [`DeviceRef::into_c`] gave away.
     pub fn from_c(device: Handle<ibv_device>) -> Self {
-        // SAFETY: a handle is not null. Every ibv_device is the first field of a verbs_device, and the pointer is the one
-        // that its allocation gave, so it may free the whole.
+        // SAFETY: a handle is not null. Every ibv_device is the first field of a verbs_device, and the pointer
+        // is the one that its allocation gave, so it may free the whole.
         Self(unsafe { NonNull::new_unchecked(device.as_ptr().cast()) })
     }
 
@@ -152,8 +154,8 @@ impl DeviceRef {
         }
     }
 
-    /// Opens a context over the command file `cmd_fd` of another process, which it owns from here; EOPNOTSUPP, with the file
-    /// left to the caller, where contexts cannot be shared.
+    /// Opens a context over the command file `cmd_fd` of another process, which it owns from here; EOPNOTSUPP,
+    /// with the file left to the caller, where contexts cannot be shared.
     ///
     /// # Safety
     /// `cmd_fd` is an open file that nobody else closes.
@@ -188,8 +190,9 @@ impl core::ops::Deref for DeviceRef {
 impl Drop for DeviceRef {
     fn drop(&mut self) {
         let device = self.raw();
-        // SAFETY: this reference is counted, so the device is alive until the count falls to 0. Then nobody else has it:
-        // its `sysfs` is the box that `claimed` leaked or NULL, and the struct goes where it came from.
+        // SAFETY: this reference is counted, so the device is alive until the count falls to 0. Then nobody
+        // else has it: its `sysfs` is the box that `claimed` leaked or NULL, and the struct goes where it came
+        // from.
         unsafe {
             if (*device).refcount.fetch_sub(1, Ordering::AcqRel) != 1 {
                 return;
@@ -217,7 +220,8 @@ impl Device {
 
     /// What the library remembers; nothing of a device that does not come from the kernel's list.
     pub fn found(&self) -> Option<&Found> {
-        // SAFETY: a live device; `sysfs` is null or the start of a Found, and is not changed after its creation.
+        // SAFETY: a live device; `sysfs` is null or the start of a Found, and is not changed after its
+        // creation.
         unsafe { (*self.raw()).sysfs.cast::<Found>().as_ref() }
     }
 

@@ -12,8 +12,8 @@ use crate::uverbs::discovery::DeviceInfo;
 /// The providers written in Rust, in the order they are asked.
 static NATIVE: &[&dyn Provider] = &[&soft::Soft, &rxe::Rxe, &siw::Siw];
 
-/// The devices that there are: software devices that the environment asks for, and behind them the kernel's. With a software
-/// device the kernel need not know anything of RDMA.
+/// The devices that there are: software devices that the environment asks for, and behind them the kernel's.
+/// With a software device the kernel need not know anything of RDMA.
 pub fn devices() -> Result<Vec<DeviceInfo>> {
     let of_the_kernel = uverbs::discovery::devices();
     let mut devices = soft::identity::devices(of_the_kernel.as_deref().unwrap_or_default());
@@ -26,10 +26,10 @@ pub fn devices() -> Result<Vec<DeviceInfo>> {
 
 /// The devices as their providers drive them, and those that nobody takes.
 ///
-/// Drivers that the program itself brought along come first, then native providers, unless the environment prefers plugins.
-/// A software device is a native provider's alone. Plugins are loaded when nobody else takes a device. The order of the
-/// devices and of what is said about them is rdma-core's, which tries them from the last to the first, and in the first
-/// list shows what needed no loading behind the rest.
+/// Drivers that the program itself brought along come first, then native providers, unless the environment
+/// prefers plugins. A software device is a native provider's alone. Plugins are loaded when nobody else takes a
+/// device. The order of the devices and of what is said about them is rdma-core's, which tries them from the
+/// last to the first, and in the first list shows what needed no loading behind the rest.
 pub fn claim(found: Vec<Box<Found>>) -> (Vec<DeviceRef>, Vec<Box<Found>>) {
     /// Whether a device was ever left after the program's own drivers: then rdma-core loads all others.
     static SEARCHED: AtomicBool = AtomicBool::new(false);

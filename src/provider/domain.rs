@@ -1,8 +1,10 @@
-//! Protection domains, thread domains, and the parent domains that join the two; protection domains of somebody else.
+//! Protection domains, thread domains, and the parent domains that join the two; protection domains of somebody
+//! else.
 //!
-//! The device knows the protection domain alone, by a number. A parent domain has its number, so that every operation takes
-//! either; what it adds is the promise of its thread domain, which spares the queues made under it their locked instructions.
-//! The queues themselves lie in memory of the device, so a parent domain's allocators have nothing to allocate here.
+//! The device knows the protection domain alone, by a number. A parent domain has its number, so that every
+//! operation takes either; what it adds is the promise of its thread domain, which spares the queues made under
+//! it their locked instructions. The queues themselves lie in memory of the device, so a parent domain's
+//! allocators have nothing to allocate here.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -63,8 +65,8 @@ pub fn publish_imported(context: Handle<ibv_context>, handle: u32) -> Handle<ibv
     Pd::publish(ibv_pd { context: context.as_ptr(), handle }, None, true)
 }
 
-/// Forgets an imported protection domain, which stays in the kernel. What was not imported stays as it is, and so does a
-/// domain that a parent domain stands for.
+/// Forgets an imported protection domain, which stays in the kernel. What was not imported stays as it is, and
+/// so does a domain that a parent domain stands for.
 pub fn unimport(pd: Handle<ibv_pd>) {
     // SAFETY: all domains are published as Pd.
     let object = unsafe { pd.object::<Pd>() };
@@ -74,8 +76,8 @@ pub fn unimport(pd: Handle<ibv_pd>) {
     }
 }
 
-/// Frees a protection domain, which `free` ends in the device by its number; or a parent domain, of which the device knows
-/// nothing. EBUSY while a parent domain stands for it.
+/// Frees a protection domain, which `free` ends in the device by its number; or a parent domain, of which the
+/// device knows nothing. EBUSY while a parent domain stands for it.
 pub fn dealloc(pd: Handle<ibv_pd>, free: impl FnOnce(u32) -> Result<()>) -> Result<()> {
     // SAFETY: all domains are published as Pd.
     let object = unsafe { pd.object::<Pd>() };

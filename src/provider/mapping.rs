@@ -48,7 +48,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: base and length are those of a mapping that this value owns; what lies in it goes at the same time.
+        // SAFETY: base and length are those of a mapping that this value owns; what lies in it goes at the same
+        // time.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
     }
 }

@@ -1,9 +1,10 @@
 //! What a kind of device must be able to do.
 //!
-//! A [`Provider`] recognises and opens devices ([`discovery`] asks each of them); the [`Context`] of an opened device has one
-//! method per control operation. The default of what every device has is the way that drivers in Linux' own style have in
-//! common ([`kernel`]); of anything else it is rdma-core's answer for a device that lacks the feature. The data path does not
-//! go through here: a context gives its C functions once ([`Context::data_path`]) and programs call them from then on.
+//! A [`Provider`] recognises and opens devices ([`discovery`] asks each of them); the [`Context`] of an opened
+//! device has one method per control operation. The default of what every device has is the way that drivers in
+//! Linux' own style have in common ([`kernel`]); of anything else it is rdma-core's answer for a device that
+//! lacks the feature. The data path does not go through here: a context gives its C functions once
+//! ([`Context::data_path`]) and programs call them from then on.
 
 pub mod context;
 pub mod cq_ex;
@@ -45,11 +46,12 @@ pub trait Provider: Sync {
     /// Opens the device that discovery found.
     fn open(&self, device: &DeviceInfo) -> Result<Opened>;
 
-    /// Joins the context that somebody else, perhaps another process, made with this command file of the device; the file
-    /// goes into the context, or is closed on an error.
+    /// Joins the context that somebody else, perhaps another process, made with this command file of the
+    /// device; the file goes into the context, or is closed on an error.
     fn import(&self, device: &DeviceInfo, file: OwnedFd) -> Result<Opened>;
 
-    /// The device (`DeviceInfo::sysfs_name`) whose command file this is, where that is no character device of the kernel.
+    /// The device (`DeviceInfo::sysfs_name`) whose command file this is, where that is no character device of
+    /// the kernel.
     fn device_of(&self, cmd_fd: RawFd) -> Option<String> {
         None
     }
@@ -90,8 +92,8 @@ pub struct AsyncEvent {
     pub element: u64,
 }
 
-/// Where the next event of a channel or a context is waited for: one record of `record` bytes is read from `fd`, as its
-/// flags say. The reading is done above the provider, where the thread may be cancelled.
+/// Where the next event of a channel or a context is waited for: one record of `record` bytes is read from
+/// `fd`, as its flags say. The reading is done above the provider, where the thread may be cancelled.
 #[derive(Clone, Copy, Debug)]
 pub struct EventSource {
     /// The descriptor that is readable while an event waits.
@@ -113,8 +115,8 @@ pub enum Opening {
     Plugin(Handle<ibv_context>),
 }
 
-/// The C functions of the data path. They stand in the tables that the inline functions of `verbs.h` call through, so
-/// nothing of ours lies between a program and a ring.
+/// The C functions of the data path. They stand in the tables that the inline functions of `verbs.h` call
+/// through, so nothing of ours lies between a program and a ring.
 #[derive(Clone, Copy)]
 pub struct DataPath {
     /// `ibv_poll_cq`: takes up to `num_entries` completions; their number, or negative.
@@ -143,12 +145,12 @@ pub unsafe extern "C" fn no_srq_ops(
 
 /// An opened device.
 ///
-/// Every handle that a method gets belongs to this context. An error is the number that the C verb returns or leaves in
-/// `errno`; a failed system call has left it in `errno` already, and methods that must leave one there without a system
-/// call say so with [`Errno::also_set`]. On an error nothing has changed.
+/// Every handle that a method gets belongs to this context. An error is the number that the C verb returns or
+/// leaves in `errno`; a failed system call has left it in `errno` already, and methods that must leave one
+/// there without a system call say so with [`Errno::also_set`]. On an error nothing has changed.
 ///
-/// The defaults of `alloc_pd` and `dealloc_pd` belong together: whoever overrides one overrides the other. `dereg_mr` takes
-/// what [`kernel::mr::register`] made.
+/// The defaults of `alloc_pd` and `dealloc_pd` belong together: whoever overrides one overrides the other.
+/// `dereg_mr` takes what [`kernel::mr::register`] made.
 #[allow(unused_variables)]
 pub trait Context: Send + Sync {
     /// The command file, the way to the kernel; None for a device that is not the kernel's.
@@ -167,22 +169,26 @@ pub trait Context: Send + Sync {
     /// The functions that programs call for every message.
     fn data_path(&self) -> DataPath;
 
-    /// The table that a plugin fills and whose `free_context` frees the whole context; None for a native provider.
+    /// The table that a plugin fills and whose `free_context` frees the whole context; None for a native
+    /// provider.
     fn plugin_operations(&self) -> Option<NonNull<verbs_context_ops>> {
         None
     }
 
-    /// Opens the file that becomes readable with each asynchronous event. Called once, before anybody knows the context.
+    /// Opens the file that becomes readable with each asynchronous event. Called once, before anybody knows the
+    /// context.
     fn open_async_events(&self) -> Result<OwnedFd> {
         uverbs::event::open_async(self.kernel()?)
     }
 
-    /// What an asynchronous event is read from; `async_fd` is the file that [`Context::open_async_events`] opened.
+    /// What an asynchronous event is read from; `async_fd` is the file that [`Context::open_async_events`]
+    /// opened.
     fn async_event_source(&self, async_fd: RawFd) -> EventSource {
         EventSource { fd: async_fd, record: uverbs::event::ASYNC_RECORD }
     }
 
-    /// The event that a record read from there tells of; None if there is none behind it, and another one is to be read.
+    /// The event that a record read from there tells of; None if there is none behind it, and another one is to
+    /// be read.
     fn next_async_event(&self, record: &[u8]) -> Result<Option<AsyncEvent>> {
         // The kernel gives back the address that the object was created with.
         let described = uverbs::event::async_event(record)?;
@@ -208,8 +214,8 @@ pub trait Context: Send + Sync {
         uverbs::device::query_port(self.kernel()?, port_num, attr)
     }
 
-    /// Reads entry `gid_index` of a port's table into `entry`, the caller's structure of whatever size it knows; ENODATA for
-    /// an empty entry. Errors are left in `errno`. `device` is the one that was opened.
+    /// Reads entry `gid_index` of a port's table into `entry`, the caller's structure of whatever size it
+    /// knows; ENODATA for an empty entry. Errors are left in `errno`. `device` is the one that was opened.
     fn query_gid_entry(
         &self,
         device: &DeviceInfo,
@@ -222,8 +228,8 @@ pub trait Context: Send + Sync {
         uverbs::gid::query_entry_bytes(self.kernel()?, device, port_num, gid_index, entry, flags, want)
     }
 
-    /// Reads all entries of all ports that are not empty into `entries`, each `entry_size` bytes, and returns their number;
-    /// EINVAL when they do not fit. `device` is the one that was opened.
+    /// Reads all entries of all ports that are not empty into `entries`, each `entry_size` bytes, and returns
+    /// their number; EINVAL when they do not fit. `device` is the one that was opened.
     fn query_gid_table(
         &self,
         device: &DeviceInfo,
@@ -234,7 +240,8 @@ pub trait Context: Send + Sync {
         uverbs::gid::query_table(self.kernel()?, device, entries, entry_size, flags)
     }
 
-    /// The partition key at `index` of a port's table, in network byte order. `device` is the one that was opened.
+    /// The partition key at `index` of a port's table, in network byte order. `device` is the one that was
+    /// opened.
     fn query_pkey(&self, device: &DeviceInfo, port_num: u8, index: c_int) -> Result<__be16> {
         uverbs::sysfs::query_pkey(&device.ibdev_path, port_num, index)
     }
@@ -254,7 +261,8 @@ pub trait Context: Send + Sync {
         kernel::pd::dealloc(self.kernel()?, pd)
     }
 
-    /// The protection domain of another process that has this number in the kernel, as one of `context`, which is this one.
+    /// The protection domain of another process that has this number in the kernel, as one of `context`, which
+    /// is this one.
     fn import_pd(&self, context: Handle<ibv_context>, pd_handle: u32) -> Result<Handle<ibv_pd>> {
         kernel::pd::import(self.kernel()?, context, pd_handle)
     }
@@ -274,7 +282,8 @@ pub trait Context: Send + Sync {
         kernel::mr::unimport(mr)
     }
 
-    /// The device memory of another process that has this number in the kernel, as one of `context`, which is this one.
+    /// The device memory of another process that has this number in the kernel, as one of `context`, which is
+    /// this one.
     fn import_dm(&self, context: Handle<ibv_context>, dm_handle: u32) -> Result<Handle<ibv_dm>> {
         Err(Errno::EOPNOTSUPP)
     }
@@ -356,8 +365,8 @@ pub trait Context: Send + Sync {
         EventSource { fd: unsafe { (*channel.as_ptr()).fd }, record: uverbs::event::COMPLETION_RECORD }
     }
 
-    /// The queue that a record read from there is about; None if there is no event behind it, and another record is to be
-    /// read.
+    /// The queue that a record read from there is about; None if there is no event behind it, and another
+    /// record is to be read.
     fn next_cq_event(
         &self,
         channel: Handle<ibv_comp_channel>,
@@ -505,7 +514,8 @@ pub trait Context: Send + Sync {
         Err(Errno::EOPNOTSUPP)
     }
 
-    /// A protection domain that stands for `attr.pd` and adds a thread domain or allocators to it. `dealloc_pd` frees it.
+    /// A protection domain that stands for `attr.pd` and adds a thread domain or allocators to it. `dealloc_pd`
+    /// frees it.
     fn alloc_parent_domain(&self, attr: &mut ibv_parent_domain_init_attr) -> Result<Handle<ibv_pd>> {
         Err(Errno::EOPNOTSUPP)
     }
@@ -601,7 +611,8 @@ pub trait Context: Send + Sync {
         Err(Errno::EOPNOTSUPP)
     }
 
-    /// Leads the packets that the rule describes to a queue pair. The rule's specifications follow it in memory.
+    /// Leads the packets that the rule describes to a queue pair. The rule's specifications follow it in
+    /// memory.
     fn create_flow(&self, qp: Handle<ibv_qp>, attr: NonNull<ibv_flow_attr>) -> Result<Handle<ibv_flow>> {
         Err(Errno::EOPNOTSUPP)
     }

@@ -1,5 +1,5 @@
-//! How C handles and Rust objects are one: the C struct is the first field of the provider's struct, which lives in a
-//! box from creation to destruction. This file is the only place that casts between the two.
+//! How C handles and Rust objects are one: the C struct is the first field of the provider's struct, which
+//! lives in a box from creation to destruction. This file is the only place that casts between the two.
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -15,10 +15,11 @@ pub unsafe trait Object: Sized {
     type Public;
 }
 
-/// A live C object: the program's promise that a pointer it passed is one we gave it, of that kind, of the context
-/// that the call goes to, and not destroyed before the call ends.
+/// A live C object: the program's promise that a pointer it passed is one we gave it, of that kind, of the
+/// context that the call goes to, and not destroyed before the call ends.
 ///
-/// The promise is taken once, where the pointer enters the library ([`Handle::from_c`]); below, code relies on it.
+/// The promise is taken once, where the pointer enters the library ([`Handle::from_c`]); below, code relies on
+/// it.
 pub struct Handle<T>(NonNull<T>);
 
 impl<T> Clone for Handle<T> {
@@ -68,11 +69,12 @@ impl<T> Handle<T> {
     /// The provider's object behind the handle.
     ///
     /// # Safety
-    /// `O` is the type that the handle was published with: a provider's own type, since a handle belongs to the context
-    /// that the call was dispatched to.
+    /// `O` is the type that the handle was published with: a provider's own type, since a handle belongs to the
+    /// context that the call was dispatched to.
     #[inline(always)]
     pub unsafe fn object<'a, O: Object<Public = T>>(self) -> &'a O {
-        // SAFETY: the handle is live, it was published as O, and its first field stands at the address of the whole.
+        // SAFETY: the handle is live, it was published as O, and its first field stands at the address of the
+        // whole.
         unsafe { self.0.cast::<O>().as_ref() }
     }
 
@@ -81,7 +83,8 @@ impl<T> Handle<T> {
     /// # Safety
     /// As for [`Handle::object`], and no borrow of the object is alive.
     pub unsafe fn reclaim<O: Object<Public = T>>(self) -> Box<O> {
-        // SAFETY: by the contract this is the pointer that Box::leak gave in `publish`, and nobody else holds it.
+        // SAFETY: by the contract this is the pointer that Box::leak gave in `publish`, and nobody else holds
+        // it.
         unsafe { Box::from_raw(self.0.cast::<O>().as_ptr()) }
     }
 }

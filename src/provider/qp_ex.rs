@@ -1,5 +1,5 @@
-//! Builders of an extended queue pair (`ibv_qp_ex`): which operations a service has, and which builder each is. The functions
-//! are each provider's own, since they write its device's form of a request.
+//! Builders of an extended queue pair (`ibv_qp_ex`): which operations a service has, and which builder each is.
+//! The functions are each provider's own, since they write its device's form of a request.
 
 use crate::abi::verbs::*;
 

@@ -1,5 +1,6 @@
-//! Destroying an object waits until the program has acknowledged every event it got about it: the kernel says how many
-//! it reported, the object counts how many were acknowledged (`man ibv_get_async_event`, `man ibv_get_cq_event`).
+//! Destroying an object waits until the program has acknowledged every event it got about it: the kernel says
+//! how many it reported, the object counts how many were acknowledged (`man ibv_get_async_event`, `man
+//! ibv_get_cq_event`).
 
 use libc::{pthread_cond_t, pthread_mutex_t};
 
@@ -41,7 +42,8 @@ pub fn for_wq_events(wq: Handle<ibv_wq>, events: u32) {
 /// # Safety
 /// `mutex` and `cond` are initialised and live, and `done` reads only what the mutex guards.
 unsafe fn wait(mutex: *mut pthread_mutex_t, cond: *mut pthread_cond_t, done: impl Fn() -> bool) {
-    // SAFETY: by the contract; the mutex is held by this thread whenever the condition waits and when it is unlocked.
+    // SAFETY: by the contract; the mutex is held by this thread whenever the condition waits and when it is
+    // unlocked.
     unsafe {
         libc::pthread_mutex_lock(mutex);
         while !done() {

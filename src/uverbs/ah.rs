@@ -12,7 +12,8 @@ use crate::errno::Result;
 
 /// The sixteen bytes of a GID.
 pub(super) fn gid_bytes(gid: &ibv_gid) -> [u8; 16] {
-    // SAFETY: both fields of the union are sixteen bytes of integers, so the bytes are initialised whichever was set.
+    // SAFETY: both fields of the union are sixteen bytes of integers, so the bytes are initialised whichever
+    // was set.
     unsafe { gid.raw }
 }
 

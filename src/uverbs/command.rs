@@ -47,8 +47,9 @@ pub struct Command<'a, const N: usize> {
     memory: PhantomData<&'a mut [u8]>,
 }
 
-/// Attributes that somebody else prepared for the same command, in pieces: what a driver's provider adds to a command of
-/// the core. They stay where they are, and get the kernel's answers (numbers of new objects, flags) when it succeeds.
+/// Attributes that somebody else prepared for the same command, in pieces: what a driver's provider adds to a
+/// command of the core. They stay where they are, and get the kernel's answers (numbers of new objects, flags)
+/// when it succeeds.
 #[derive(Default)]
 pub struct Prepared<'a> {
     pieces: Vec<&'a mut [ib_uverbs_attr]>,
@@ -64,7 +65,8 @@ impl<'a> Prepared<'a> {
     /// Adds the next piece.
     ///
     /// # Safety
-    /// What the attributes point to is as long as they say, valid for `'a`, and may be written where it is output.
+    /// What the attributes point to is as long as they say, valid for `'a`, and may be written where it is
+    /// output.
     pub unsafe fn push(&mut self, attrs: &'a mut [ib_uverbs_attr]) {
         if !attrs.is_empty() {
             self.pieces.push(attrs);
@@ -221,8 +223,8 @@ impl<'a, const N: usize> Command<'a, N> {
         self.needs_ioctl = true;
     }
 
-    /// Gives the command. An error is the one that the ioctl left in `errno`; EINVAL (set as well) when the attributes
-    /// cannot be expressed.
+    /// Gives the command. An error is the one that the ioctl left in `errno`; EINVAL (set as well) when the
+    /// attributes cannot be expressed.
     pub fn execute(&mut self, file: &DeviceFile) -> Result<()> {
         if self.invalid {
             return Err(Errno::EINVAL.also_set());
@@ -235,9 +237,9 @@ impl<'a, const N: usize> Command<'a, N> {
             return done;
         }
         self.frame.header.num_attrs = self.count as u16;
-        // SAFETY: the frame is header and attributes in one block, of which `count` are filled. Every attribute that holds an
-        // address was made from a slice of the stated length that this command borrows, mutably where the kernel writes, and
-        // its provenance is exposed.
+        // SAFETY: the frame is header and attributes in one block, of which `count` are filled. Every attribute
+        // that holds an address was made from a slice of the stated length that this command borrows, mutably
+        // where the kernel writes, and its provenance is exposed.
         unsafe { execute_frame(file, (&raw mut self.frame).cast()) }
     }
 
@@ -245,8 +247,8 @@ impl<'a, const N: usize> Command<'a, N> {
     #[cold]
     fn execute_with_prepared(&mut self, file: &DeviceFile) -> Result<()> {
         let mut message = self.join()?;
-        // SAFETY: as in `execute`, and for the prepared attributes by the contract of `Prepared`. The message is aligned to
-        // 8 bytes and holds the header with as many attributes as it says.
+        // SAFETY: as in `execute`, and for the prepared attributes by the contract of `Prepared`. The message
+        // is aligned to 8 bytes and holds the header with as many attributes as it says.
         unsafe { execute_frame(file, message.bytes().as_mut_ptr().cast()) }?;
         self.split(message.bytes());
         Ok(())
@@ -282,8 +284,9 @@ impl<'a, const N: usize> Command<'a, N> {
 
     /// Gives the command if the kernel has its method; says which legacy command is due if not.
     ///
-    /// ENOTTY means that the kernel has no uverbs ioctl at all, EPROTONOSUPPORT that it lacks the method or a mandatory
-    /// attribute; both are remembered in the file. EOPNOTSUPP (set as well) when the legacy command would not do.
+    /// ENOTTY means that the kernel has no uverbs ioctl at all, EPROTONOSUPPORT that it lacks the method or a
+    /// mandatory attribute; both are remembered in the file. EOPNOTSUPP (set as well) when the legacy command
+    /// would not do.
     pub fn execute_or_legacy(&mut self, file: &DeviceFile, method: Method) -> Result<Path> {
         if !file.refuses(method) {
             match self.execute(file) {
@@ -312,12 +315,12 @@ impl<'a, const N: usize> Command<'a, N> {
     }
 }
 
-/// Gives a command that is complete in memory but for what belongs to the file: header, then `num_attrs` attributes. The
-/// error is the one that the ioctl left in `errno`.
+/// Gives a command that is complete in memory but for what belongs to the file: header, then `num_attrs`
+/// attributes. The error is the one that the ioctl left in `errno`.
 ///
 /// # Safety
-/// The header can be written and `num_attrs` attributes follow it; what they point to is as long as they say, and may be
-/// written where it is output.
+/// The header can be written and `num_attrs` attributes follow it; what they point to is as long as they say,
+/// and may be written where it is output.
 pub unsafe fn execute_frame(file: &DeviceFile, header: *mut ib_uverbs_ioctl_hdr) -> Result<()> {
     // SAFETY: by the contract; `length` covers the attributes that the caller vouches for.
     let done = unsafe {
@@ -330,10 +333,11 @@ pub unsafe fn execute_frame(file: &DeviceFile, header: *mut ib_uverbs_ioctl_hdr)
     if done == 0 { Ok(()) } else { Err(Errno::last()) }
 }
 
-/// Gives a legacy command whose core structures have fixed size. A command with an answer must start with the 64-bit
-/// `response` field, as they all do; it is filled in where needed. Commands without answer use `()`.
+/// Gives a legacy command whose core structures have fixed size. A command with an answer must start with the
+/// 64-bit `response` field, as they all do; it is filled in where needed. Commands without answer use `()`.
 ///
-/// Path: INVOKE_WRITE inside the ioctl, else `write`. The error is the one that the system call left in `errno`.
+/// Path: INVOKE_WRITE inside the ioctl, else `write`. The error is the one that the system call left in
+/// `errno`.
 pub fn execute_write<Q: Pod, R: Pod>(
     file: &DeviceFile,
     command: u32,
@@ -344,7 +348,8 @@ pub fn execute_write<Q: Pod, R: Pod>(
     execute_legacy(file, command, request.as_bytes(), answer.as_bytes_mut(), udata)
 }
 
-/// As [`execute_write`], for the extended commands: multiples of 8 bytes, and no `response` field in the request.
+/// As [`execute_write`], for the extended commands: multiples of 8 bytes, and no `response` field in the
+/// request.
 pub fn execute_write_ex<Q: Pod, R: Pod>(
     file: &DeviceFile,
     command: u32,
@@ -359,8 +364,8 @@ pub fn execute_write_ex<Q: Pod, R: Pod>(
 // SAFETY: a type without bytes has no padding and one value.
 unsafe impl Pod for () {}
 
-/// As [`execute_write`], for core structures whose size is known at run time only; [`IB_USER_VERBS_CMD_FLAG_EXTENDED`]
-/// in `command` selects the extended protocol.
+/// As [`execute_write`], for core structures whose size is known at run time only;
+/// [`IB_USER_VERBS_CMD_FLAG_EXTENDED`] in `command` selects the extended protocol.
 pub fn execute_legacy(
     file: &DeviceFile,
     command: u32,
@@ -461,8 +466,8 @@ fn write_command(
     };
     bytes[..8].copy_from_slice(header.as_bytes());
 
-    // SAFETY: the message is `total` initialised bytes; the kernel writes no more answer than the headers announce, which
-    // is the length of the exclusively held `answer_bytes`.
+    // SAFETY: the message is `total` initialised bytes; the kernel writes no more answer than the headers
+    // announce, which is the length of the exclusively held `answer_bytes`.
     let written = unsafe { libc::write(file.as_raw_fd(), bytes.as_ptr().cast(), total) };
     let done = if written == total as isize { Ok(()) } else { Err(Errno::last()) };
     // Some commands answer when they fail, too.

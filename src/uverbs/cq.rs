@@ -37,8 +37,8 @@ pub struct CreateCqEx {
     pub wc_flags: u64,
     /// `IBV_CREATE_CQ_ATTR_*`.
     pub flags: u32,
-    /// The driver gives timestamps without being asked, so that a kernel without the ioctl method need not be asked
-    /// through the extended command.
+    /// The driver gives timestamps without being asked, so that a kernel without the ioctl method need not be
+    /// asked through the extended command.
     pub timestamp_implied: bool,
 }
 
@@ -163,8 +163,8 @@ pub fn resize(file: &DeviceFile, handle: u32, cqe: u32, udata: Udata<'_>) -> Res
     Ok(answer.cqe)
 }
 
-/// Takes up to `max` completions from the kernel, for drivers whose queues are not mapped, and gives each to `take`;
-/// returns how many there were. A failure leaves its error in `errno`.
+/// Takes up to `max` completions from the kernel, for drivers whose queues are not mapped, and gives each to
+/// `take`; returns how many there were. A failure leaves its error in `errno`.
 ///
 /// Path: legacy command.
 pub fn poll(
@@ -220,8 +220,8 @@ pub fn modify(
     execute_write_ex(file, IB_USER_VERBS_EX_CMD_MODIFY_CQ, &request, &mut (), udata)
 }
 
-/// Destroys a completion queue; EBUSY while a queue pair uses it. The caller waits until the program has acknowledged
-/// the reported events.
+/// Destroys a completion queue; EBUSY while a queue pair uses it. The caller waits until the program has
+/// acknowledged the reported events.
 ///
 /// Path: ioctl CQ_DESTROY, else the legacy command.
 pub fn destroy(file: &DeviceFile, handle: u32) -> Result<Destroyed<ib_uverbs_destroy_cq_resp>> {

@@ -1,7 +1,8 @@
 //! Destroying objects: one shape for all kinds.
 //!
-//! Path: the ioctl method of the kind, else the legacy command. EIO means that the device has gone away with everything
-//! on it; where the process allows that ([`super::allow_disassociate_destroy`]), it counts as success.
+//! Path: the ioctl method of the kind, else the legacy command. EIO means that the device has gone away with
+//! everything on it; where the process allows that ([`super::allow_disassociate_destroy`]), it counts as
+//! success.
 
 use super::command::{Command, Path, execute_write, execute_write_ex};
 use super::device_file::{DeviceFile, Method};

@@ -31,13 +31,14 @@ pub struct DeviceAnswer {
     pub response_length: u32,
 }
 
-/// Reads the attributes of the device into the first `attr_size` bytes of `attr`; what the kernel does not know is 0, and
-/// so is `fw_ver`, whose form the driver decides.
+/// Reads the attributes of the device into the first `attr_size` bytes of `attr`; what the kernel does not know
+/// is 0, and so is `fw_ver`, whose form the driver decides.
 ///
-/// `num_ports` is the number of ports as netlink counts them, 0 if unknown. EINVAL (without `errno`) for a bit in
-/// `input.comp_mask`, or for less room than `ibv_device_attr`.
+/// `num_ports` is the number of ports as netlink counts them, 0 if unknown. EINVAL (without `errno`) for a bit
+/// in `input.comp_mask`, or for less room than `ibv_device_attr`.
 ///
-/// Path: legacy command, extended; the basic one if the kernel lacks that, or when only `ibv_device_attr` is asked for.
+/// Path: legacy command, extended; the basic one if the kernel lacks that, or when only `ibv_device_attr` is
+/// asked for.
 pub fn query(
     file: &DeviceFile,
     input: Option<&ibv_query_device_ex_input>,
@@ -51,8 +52,8 @@ pub fn query(
     Ok(DeviceAnswer { fw_ver: answer.base.fw_ver, response_length: answer.response_length })
 }
 
-/// As [`query`], giving the whole answer of the kernel. Of `answer` only the basic part and `response_length` count when
-/// the kernel was asked for no more.
+/// As [`query`], giving the whole answer of the kernel. Of `answer` only the basic part and `response_length`
+/// count when the kernel was asked for no more.
 pub fn query_with_answer(
     file: &DeviceFile,
     input: Option<&ibv_query_device_ex_input>,
@@ -136,7 +137,8 @@ fn fill_device_attr(
     orig.local_ca_ack_delay = base.local_ca_ack_delay;
     orig.phys_port_cnt = base.phys_port_cnt;
 
-    /// Runs the assignment when both the program's structure and the kernel's answer reach to the end of the fields.
+    /// Runs the assignment when both the program's structure and the kernel's answer reach to the end of the
+    /// fields.
     macro_rules! both_have {
         ($ours:ident, $theirs:ident => $copy:expr) => {
             if attr_size >= end_of!(ibv_device_attr_ex, $ours)
@@ -186,8 +188,8 @@ fn fill_device_attr(
     }
 }
 
-/// Reads the attributes of a port, counted from 1, into `attr`; `port_cap_flags2` stays as it is when the kernel does not
-/// know it.
+/// Reads the attributes of a port, counted from 1, into `attr`; `port_cap_flags2` stays as it is when the
+/// kernel does not know it.
 ///
 /// Path: ioctl QUERY_PORT, else the legacy command.
 pub fn query_port(file: &DeviceFile, port_num: u8, attr: &mut ibv_port_attr) -> Result<()> {

@@ -22,8 +22,8 @@ pub const DEVICE_DIR: &str = "/dev/infiniband";
 /// How long udev may take to make the link to a device file that is not in its place yet (seconds).
 const UDEV_SECONDS: i64 = 5;
 
-/// Commands that an ioctl method serves on some kernels and a legacy command on others. One bit each: once the kernel
-/// has refused a method, it is not asked again through this file.
+/// Commands that an ioctl method serves on some kernels and a legacy command on others. One bit each: once the
+/// kernel has refused a method, it is not asked again through this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Method {
@@ -67,8 +67,8 @@ const INVOKE_WRITE_MISSING: u8 = 2;
 
 /// An opened `/dev/infiniband/uverbsN`.
 ///
-/// Commands take three ways, the first that the kernel has: an ioctl method of the command's own; the legacy command
-/// inside the ioctl (INVOKE_WRITE, since Linux 4.20); the legacy command through `write`.
+/// Commands take three ways, the first that the kernel has: an ioctl method of the command's own; the legacy
+/// command inside the ioctl (INVOKE_WRITE, since Linux 4.20); the legacy command through `write`.
 #[derive(Debug)]
 pub struct DeviceFile {
     fd: OwnedFd,
@@ -94,8 +94,9 @@ pub struct GotContext {
 impl DeviceFile {
     /// Opens the command file of a device that discovery found.
     ///
-    /// The file must be the character device that the kernel named. When it is not, `/dev/char/MAJOR:MINOR` is tried,
-    /// for as long as udev may need to make it. The error is the one that the last failed system call left in `errno`.
+    /// The file must be the character device that the kernel named. When it is not, `/dev/char/MAJOR:MINOR` is
+    /// tried, for as long as udev may need to make it. The error is the one that the last failed system call
+    /// left in `errno`.
     pub fn open(info: &DeviceInfo) -> Result<Self> {
         let file = Self::from_fd(Self::open_fd(info)?);
         file.set_driver_id(info.driver_id.unwrap_or(RDMA_DRIVER_UNKNOWN));
@@ -111,8 +112,8 @@ impl DeviceFile {
         }
     }
 
-    /// Opens the device once more, as a file without a context. That takes the right to open the device, which a process
-    /// that was handed an open file need not have.
+    /// Opens the device once more, as a file without a context. That takes the right to open the device, which
+    /// a process that was handed an open file need not have.
     pub fn open_again(&self) -> Result<Self> {
         let path = CString::new(format!("/proc/self/fd/{}", self.as_raw_fd())).map_err(|_| Errno::EINVAL)?;
         open_character_device(&path, 0).map(Self::from_fd)
@@ -142,7 +143,8 @@ impl DeviceFile {
         self.driver_id.store(driver_id, Ordering::Relaxed);
     }
 
-    /// Whether the file came from another process; legacy commands are then not enough for objects that report events.
+    /// Whether the file came from another process; legacy commands are then not enough for objects that report
+    /// events.
     pub fn is_imported(&self) -> bool {
         self.imported.load(Ordering::Relaxed)
     }
@@ -227,8 +229,9 @@ impl DeviceFile {
         self.invoke_write.load(Ordering::Relaxed) != INVOKE_WRITE_MISSING
     }
 
-    /// Asks the kernel for INVOKE_WRITE, if nobody has yet. To be called when an INVOKE_WRITE failed in a way that may
-    /// mean either that the method is missing or that the command inside it failed; not before, to save the system call.
+    /// Asks the kernel for INVOKE_WRITE, if nobody has yet. To be called when an INVOKE_WRITE failed in a way
+    /// that may mean either that the method is missing or that the command inside it failed; not before, to
+    /// save the system call.
     pub(super) fn has_invoke_write(&self) -> bool {
         match self.invoke_write.load(Ordering::Relaxed) {
             INVOKE_WRITE_USABLE => true,
@@ -267,8 +270,8 @@ pub fn path_of(sysfs_name: &str) -> Result<CString> {
     CString::new(format!("{DEVICE_DIR}/{sysfs_name}")).map_err(|_| Errno::ENOENT.also_set())
 }
 
-/// Opens `path` for reading and writing (writing alone would not allow mmap) and checks that it is the character device
-/// `cdev`, or any for 0. When only the check fails, `errno` is what it was.
+/// Opens `path` for reading and writing (writing alone would not allow mmap) and checks that it is the
+/// character device `cdev`, or any for 0. When only the check fails, `errno` is what it was.
 fn open_character_device(path: &CStr, cdev: libc::dev_t) -> Result<OwnedFd> {
     // SAFETY: `path` is a NUL-terminated string.
     let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };

@@ -78,8 +78,8 @@ impl DeviceInfo {
         })
     }
 
-    /// A channel adapter that the library itself plays, with the names that it would have in the kernel; None if they are too
-    /// long.
+    /// A channel adapter that the library itself plays, with the names that it would have in the kernel; None
+    /// if they are too long.
     pub fn software(ibdev_name: &str, sysfs_name: &str, node_guid: u64) -> Option<Self> {
         let mut device = Self::named(ibdev_name)?;
         device.sysfs_name = sysfs_name.to_owned();
@@ -157,7 +157,8 @@ impl DeviceInfo {
 
 /// The devices whose files exist, in the order in which `ibv_get_device_list` shows them the first time.
 ///
-/// ENOSYS when the kernel has neither RDMA netlink nor the sysfs class, or speaks another version of the command set.
+/// ENOSYS when the kernel has neither RDMA netlink nor the sysfs class, or speaks another version of the
+/// command set.
 pub fn devices() -> Result<Vec<DeviceInfo>> {
     let devices = match from_netlink() {
         Ok(devices) => devices,
@@ -243,8 +244,8 @@ fn node_type_of(kernel: u32) -> ibv_node_type_t {
     if known.contains(&kernel) { kernel as ibv_node_type_t } else { IBV_NODE_UNKNOWN as ibv_node_type_t }
 }
 
-/// Asks for the uverbs file of each device, in one piece, and takes the answers as they come. A device whose answer is an
-/// error, or of no use, keeps its empty file name.
+/// Asks for the uverbs file of each device, in one piece, and takes the answers as they come. A device whose
+/// answer is an error, or of no use, keeps its empty file name.
 fn ask_device_files(socket: &mut Socket, devices: &mut [DeviceInfo]) -> Result<()> {
     let kind = rdma_nl_get_type(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_GET_CHARDEV);
     let mut requests = Vec::new();
@@ -320,7 +321,8 @@ fn from_sysfs() -> Result<Vec<DeviceInfo>> {
         return Err(Errno::ENOMEM);
     }
     let names = folder_names(&class).ok_or(Errno::ENOSYS)?;
-    // Where software devices are shown as the kernel's, for programs that look for themselves, they still are not.
+    // Where software devices are shown as the kernel's, for programs that look for themselves, they still are
+    // not.
     let kernels = names.iter().filter(|name| !name.starts_with(SOFTWARE_FILE));
     Ok(kernels.filter_map(|name| device_from_sysfs(&class, name)).collect())
 }

@@ -8,7 +8,8 @@ use crate::abi::uapi::ib_user_ioctl_cmds::*;
 use crate::abi::uapi::ib_user_ioctl_verbs::IB_UVERBS_ACCESS_ZERO_BASED;
 use crate::errno::{Errno, Result};
 
-/// Takes `length` bytes of the device's memory, aligned to 2 to the power of `log_align`, and returns their number.
+/// Takes `length` bytes of the device's memory, aligned to 2 to the power of `log_align`, and returns their
+/// number.
 ///
 /// Path: ioctl DM_ALLOC only.
 pub fn alloc(file: &DeviceFile, length: u64, log_align: u32, prepared: Prepared<'_>) -> Result<u32> {
@@ -28,8 +29,8 @@ pub fn free(file: &DeviceFile, handle: u32) -> Result<()> {
     destroy::by_ioctl(file, UVERBS_OBJECT_DM, UVERBS_METHOD_DM_FREE, UVERBS_ATTR_FREE_DM_HANDLE, handle)
 }
 
-/// Registers `length` bytes from `offset` of device memory. The addresses of such a region start at 0, and `access` must
-/// say so (EINVAL, `errno` set).
+/// Registers `length` bytes from `offset` of device memory. The addresses of such a region start at 0, and
+/// `access` must say so (EINVAL, `errno` set).
 ///
 /// Path: ioctl DM_MR_REG only.
 pub fn reg_mr(

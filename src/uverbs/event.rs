@@ -9,8 +9,8 @@ use crate::abi::uapi::ib_user_ioctl_cmds::*;
 use crate::abi::uapi::ib_user_verbs::{ib_uverbs_async_event_desc, ib_uverbs_comp_event_desc};
 use crate::errno::{Errno, Result};
 
-/// Opens the file of asynchronous events, and has everything made through `file` from now on report there. To be called
-/// once, after GET_CONTEXT.
+/// Opens the file of asynchronous events, and has everything made through `file` from now on report there. To
+/// be called once, after GET_CONTEXT.
 ///
 /// Path: the file that a legacy GET_CONTEXT opened, else ioctl ASYNC_EVENT_ALLOC.
 pub fn open_async(file: &DeviceFile) -> Result<OwnedFd> {
@@ -25,8 +25,8 @@ pub fn open_async(file: &DeviceFile) -> Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Bytes of a record of the file of asynchronous events. A read gives one record, or waits for one unless the file is
-/// non-blocking (EAGAIN).
+/// Bytes of a record of the file of asynchronous events. A read gives one record, or waits for one unless the
+/// file is non-blocking (EAGAIN).
 pub const ASYNC_RECORD: usize = size_of::<ib_uverbs_async_event_desc>();
 /// The same of a completion channel.
 pub const COMPLETION_RECORD: usize = size_of::<ib_uverbs_comp_event_desc>();
@@ -36,7 +36,8 @@ pub fn async_event(record: &[u8]) -> Result<ib_uverbs_async_event_desc> {
     whole(record)
 }
 
-/// The user handle of the queue that a record of a completion channel tells of; EINVAL for what is no whole record.
+/// The user handle of the queue that a record of a completion channel tells of; EINVAL for what is no whole
+/// record.
 pub fn completion(record: &[u8]) -> Result<u64> {
     whole::<ib_uverbs_comp_event_desc>(record).map(|event| event.cq_handle)
 }

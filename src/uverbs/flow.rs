@@ -9,8 +9,8 @@ use crate::abi::uapi::ib_user_ioctl_cmds::*;
 use crate::abi::uapi::ib_user_verbs::*;
 use crate::errno::Result;
 
-/// Sends the packets that fit `specs` (the kernel's specifications, one after the other) to queue pair `qp`, and returns
-/// the number of the rule. The size in `attr` is filled in here.
+/// Sends the packets that fit `specs` (the kernel's specifications, one after the other) to queue pair `qp`,
+/// and returns the number of the rule. The size in `attr` is filled in here.
 ///
 /// Path: legacy command, extended.
 pub fn create(

@@ -58,11 +58,11 @@ pub fn whole_entry(read: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<ibv_gid
     Ok(unsafe { core::mem::transmute::<ib_uverbs_gid_entry, ibv_gid_entry>(entry) })
 }
 
-/// Reads entry `gid_index` of a port's table into `entry`, the caller's structure of whatever size it knows. ENODATA for an
-/// empty entry.
+/// Reads entry `gid_index` of a port's table into `entry`, the caller's structure of whatever size it knows.
+/// ENODATA for an empty entry.
 ///
-/// Path: ioctl QUERY_GID_ENTRY, else sysfs for what is `want`ed (then `flags` other than 0 are EOPNOTSUPP, without
-/// `errno`).
+/// Path: ioctl QUERY_GID_ENTRY, else sysfs for what is `want`ed (then `flags` other than 0 are EOPNOTSUPP,
+/// without `errno`).
 pub fn query_entry_bytes(
     file: &DeviceFile,
     info: &DeviceInfo,
@@ -93,8 +93,8 @@ pub fn query_entry_bytes(
     if want.gid && found.gid == [0; 2] { Err(Errno::ENODATA) } else { Ok(()) }
 }
 
-/// Reads all entries of all ports that are not empty into `entries`, each `entry_size` bytes, and returns their number.
-/// EINVAL when they do not fit, and for an entry size that the kernel refuses.
+/// Reads all entries of all ports that are not empty into `entries`, each `entry_size` bytes, and returns their
+/// number. EINVAL when they do not fit, and for an entry size that the kernel refuses.
 ///
 /// Path: ioctl QUERY_GID_TABLE, else sysfs (then `flags` other than 0 are EOPNOTSUPP, without `errno`).
 pub fn query_table(
@@ -155,7 +155,8 @@ fn put(to: &mut [u8], entry: &ib_uverbs_gid_entry) {
     to[..len].copy_from_slice(&bytes[..len]);
 }
 
-/// Fills one entry, field by field, as sysfs tells it. `link_layer` is asked of the port when it matters and is not given.
+/// Fills one entry, field by field, as sysfs tells it. `link_layer` is asked of the port when it matters and is
+/// not given.
 fn fill_from_sysfs(
     entry: &mut ib_uverbs_gid_entry,
     file: &DeviceFile,
@@ -210,8 +211,8 @@ fn parse_gid(text: &str) -> Option<[u64; 2]> {
     <[u64; 2]>::read_from(&bytes)
 }
 
-/// Whether the file of the type says RoCE v2. InfiniBand ports have no types (the read gives EINVAL), and kernels before
-/// Linux 4.5 have no folder for them; both mean the other type. What else goes wrong is EINVAL.
+/// Whether the file of the type says RoCE v2. InfiniBand ports have no types (the read gives EINVAL), and
+/// kernels before Linux 4.5 have no folder for them; both mean the other type. What else goes wrong is EINVAL.
 fn is_roce_v2(port: &str, gid_index: u32) -> Result<bool> {
     match sysfs::read_text::<11>(&format!("{port}/gid_attrs/types/{gid_index}")) {
         Ok(text) => match text.as_str() {

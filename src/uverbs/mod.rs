@@ -6,12 +6,14 @@
 //! | [`device_file`] | an opened `/dev/infiniband/uverbsN` and what its kernel can do |
 //! | [`command`] | the attribute builder of the uverbs ioctl, and the legacy commands |
 //! | [`destroy`] | what the destruction of every kind of object has in common |
-//! | [`device`] [`gid`] [`pd`] [`mr`] [`mw`] [`dm`] [`channel`] [`cq`] [`srq`] [`qp`] [`wq`] [`rwq_ind_table`] [`post`] [`ah`] [`mcast`] [`xrcd`] [`flow`] [`flow_action`] [`counters`] [`event`] | the commands, one file per object |
+//! | [`device`] [`gid`] [`pd`] [`mr`] [`mw`] [`dm`] [`channel`] | the commands, one file per object |
+//! | [`cq`] [`srq`] [`qp`] [`wq`] [`rwq_ind_table`] [`post`] | more of them |
+//! | [`ah`] [`mcast`] [`xrcd`] [`flow`] [`flow_action`] [`counters`] [`event`] | the rest of them |
 //! | [`neigh`] | link-layer address of a RoCE peer: route and neighbour tables |
 //!
-//! Every function returns the error number that rdma-core 44 returns for the same failure. A failed system call leaves
-//! its number in `errno` as well; a function that reports an error found without a system call leaves `errno` alone, or
-//! sets it, as rdma-core does, and says so.
+//! Every function returns the error number that rdma-core 44 returns for the same failure. A failed system call
+//! leaves its number in `errno` as well; a function that reports an error found without a system call leaves
+//! `errno` alone, or sets it, as rdma-core does, and says so.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -45,7 +47,8 @@ pub mod sysfs;
 pub mod wq;
 pub mod xrcd;
 
-/// What a driver in the kernel and its provider tell each other inside a command, beside the core's own structures.
+/// What a driver in the kernel and its provider tell each other inside a command, beside the core's own
+/// structures.
 #[derive(Default)]
 pub struct Udata<'a> {
     /// From the provider to the driver.
@@ -73,7 +76,8 @@ impl<'a> Udata<'a> {
 #[allow(non_upper_case_globals)]
 static verbs_allow_disassociate_destroy: AtomicBool = AtomicBool::new(false);
 
-/// Whether destroying an object of a device that has gone away counts as success (`RDMAV_ALLOW_DISASSOC_DESTROY`).
+/// Whether destroying an object of a device that has gone away counts as success
+/// (`RDMAV_ALLOW_DISASSOC_DESTROY`).
 pub fn set_allow_disassociate_destroy(allow: bool) {
     verbs_allow_disassociate_destroy.store(allow, Ordering::Relaxed);
 }

@@ -42,8 +42,8 @@ pub struct Region {
 
 /// Registers memory.
 ///
-/// On-demand access with a length of `usize::MAX` asks for the whole address space; with an address other than 0 that is
-/// EINVAL (`errno` set).
+/// On-demand access with a length of `usize::MAX` asks for the whole address space; with an address other than
+/// 0 that is EINVAL (`errno` set).
 ///
 /// Path: legacy command.
 pub fn reg(file: &DeviceFile, region: &RegMr, udata: Udata<'_>) -> Result<Region> {

@@ -1,4 +1,5 @@
-//! Link-layer address of a RoCE peer: route, neighbour table, and the wait for a neighbour that is not known yet.
+//! Link-layer address of a RoCE peer: route, neighbour table, and the wait for a neighbour that is not known
+//! yet.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -56,11 +57,13 @@ pub fn ip_of(gid: &[u8; 16]) -> IpAddr {
     }
 }
 
-/// Finds the Ethernet address of `destination`, or of the gateway to it, as seen from the interface that has `source`, and
-/// the VLAN of that interface. A neighbour that the kernel does not know is provoked to answer for up to 3 seconds.
+/// Finds the Ethernet address of `destination`, or of the gateway to it, as seen from the interface that has
+/// `source`, and the VLAN of that interface. A neighbour that the kernel does not know is provoked to answer
+/// for up to 3 seconds.
 ///
-/// EINVAL when no interface has `source`, EHOSTUNREACH when there is no route, no answer, or no Ethernet address. `errno`
-/// is EDESTADDRREQ after a fruitless wait, if it was 0 before, and otherwise what the system calls left.
+/// EINVAL when no interface has `source`, EHOSTUNREACH when there is no route, no answer, or no Ethernet
+/// address. `errno` is EDESTADDRREQ after a fruitless wait, if it was 0 before, and otherwise what the system
+/// calls left.
 pub fn resolve(destination: IpAddr, source: IpAddr) -> Result<Resolved> {
     let mut socket = Socket::open(libc::NETLINK_ROUTE)?;
     let interface = interface_of(&mut socket, source).ok_or(Errno::EINVAL)?;
@@ -220,8 +223,8 @@ fn link_in(message: &Message<'_>) -> Link {
     }
 }
 
-/// The Ethernet address that follows from an address alone: multicast (RFC 1112, RFC 2464), and link-local ones, whose
-/// interface identifier is made of it (RFC 4291, appendix A).
+/// The Ethernet address that follows from an address alone: multicast (RFC 1112, RFC 2464), and link-local
+/// ones, whose interface identifier is made of it (RFC 4291, appendix A).
 fn encoded_mac(ip: IpAddr) -> Option<[u8; MAC]> {
     match ip {
         IpAddr::V4(v4) => {

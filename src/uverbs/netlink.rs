@@ -114,8 +114,8 @@ impl Socket {
         Ok(Messages { rest: &self.buffer[..len] })
     }
 
-    /// Sends `request` and gives every message of the answer to `each`, up to its end. An error that the kernel reports,
-    /// or that `each` returns, ends it.
+    /// Sends `request` and gives every message of the answer to `each`, up to its end. An error that the kernel
+    /// reports, or that `each` returns, ends it.
     pub fn dump(
         &mut self,
         request: &Request,

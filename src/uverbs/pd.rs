@@ -32,11 +32,11 @@ pub fn dealloc(file: &DeviceFile, handle: u32) -> Result<()> {
     destroy::plain(file, &KIND, handle)
 }
 
-/// Whether the context has a protection domain of this number: ENOENT if the number is free, EINVAL if something else has
-/// it.
+/// Whether the context has a protection domain of this number: ENOENT if the number is free, EINVAL if
+/// something else has it.
 ///
-/// Path: ioctl ADVISE_MR only. Drivers alone can query protection domains, but the kernel looks up the one that an advice is
-/// for before it refuses (EOPNOTSUPP) advice that no driver knows.
+/// Path: ioctl ADVISE_MR only. Drivers alone can query protection domains, but the kernel looks up the one that
+/// an advice is for before it refuses (EOPNOTSUPP) advice that no driver knows.
 pub fn check(file: &DeviceFile, handle: u32) -> Result<()> {
     const UNKNOWN: u32 = i32::MAX as u32;
     match mr::advise(file, handle, UNKNOWN, 0, &[ib_uverbs_sge::default()]) {

@@ -150,7 +150,8 @@ pub fn answer_with(answers: &[Answer]) -> impl Drop {
     End
 }
 
-/// What came of a command where the kernel is played. `outputs` says which attributes point to room for an answer.
+/// What came of a command where the kernel is played. `outputs` says which attributes point to room for an
+/// answer.
 pub fn execute(attrs: &mut [ib_uverbs_attr], outputs: u64) -> Option<Result<()>> {
     ANSWERS.with_borrow_mut(|all| {
         let answer = match all.as_mut()?.pop_front() {
@@ -170,7 +171,8 @@ pub fn execute(attrs: &mut [ib_uverbs_attr], outputs: u64) -> Option<Result<()>>
                 let source = answer.bytes.iter().copied().chain([0]).cycle();
                 for (at, byte) in source.take(usize::from(attr.len)).enumerate() {
                     let to = core::ptr::with_exposed_provenance_mut::<u8>(attr.data as usize + at);
-                    // SAFETY: the command borrows this room mutably, as long as the attribute says, and exposed it.
+                    // SAFETY: the command borrows this room mutably, as long as the attribute says, and exposed
+                    // it.
                     unsafe { to.write(byte) };
                 }
             } else if attr.len == 0 {

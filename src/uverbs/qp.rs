@@ -91,7 +91,8 @@ pub fn create(
     Ok(created)
 }
 
-/// Makes a queue pair with protection domain or XRC domain; EINVAL (`errno` set) for any other bit in `comp_mask`.
+/// Makes a queue pair with protection domain or XRC domain; EINVAL (`errno` set) for any other bit in
+/// `comp_mask`.
 ///
 /// Otherwise as [`create_ex2`].
 pub fn create_ex(
@@ -104,11 +105,11 @@ pub fn create_ex(
     create_kind(file, request, cap, udata)
 }
 
-/// Makes a queue pair with all extended attributes. `cap` gets the sizes given; the receive sizes of an XRC sender become
-/// 0 even if the command fails.
+/// Makes a queue pair with all extended attributes. `cap` gets the sizes given; the receive sizes of an XRC
+/// sender become 0 even if the command fails.
 ///
-/// EINVAL (`errno` set) for an unknown bit in `comp_mask` or `create_flags`, for an unknown kind, or without the objects
-/// that the kind needs.
+/// EINVAL (`errno` set) for an unknown bit in `comp_mask` or `create_flags`, for an unknown kind, or without
+/// the objects that the kind needs.
 ///
 /// Path: ioctl QP_CREATE, else the legacy command, the extended one for an indirection table or create flags.
 pub fn create_ex2(
@@ -330,7 +331,8 @@ fn legacy_answer(answer: &ib_uverbs_create_qp_resp, cap: &mut ibv_qp_cap) -> QpC
 
 /// Opens a shareable XRC receive queue pair by its number and returns the number of our side of it.
 ///
-/// EOPNOTSUPP for an unknown bit in `comp_mask`, EINVAL when domain, number or type is missing; neither sets `errno`.
+/// EOPNOTSUPP for an unknown bit in `comp_mask`, EINVAL when domain, number or type is missing; neither sets
+/// `errno`.
 ///
 /// Path: legacy command.
 pub fn open(
@@ -364,8 +366,8 @@ pub struct QpQueried {
     pub sq_sig_all: c_int,
 }
 
-/// Reads the attributes of a queue pair into `attr`. The kernel gives all of them, whatever `attr_mask` says; a bit from
-/// `IBV_QP_RATE_LIMIT` up is EOPNOTSUPP (without `errno`).
+/// Reads the attributes of a queue pair into `attr`. The kernel gives all of them, whatever `attr_mask` says; a
+/// bit from `IBV_QP_RATE_LIMIT` up is EOPNOTSUPP (without `errno`).
 ///
 /// Path: legacy command.
 pub fn query(
@@ -484,8 +486,8 @@ fn modify_request(handle: u32, attr: &ibv_qp_attr, attr_mask: c_int) -> ib_uverb
     }
 }
 
-/// Sets attributes and moves the queue pair through its states; a bit from `IBV_QP_RATE_LIMIT` up is EOPNOTSUPP (without
-/// `errno`).
+/// Sets attributes and moves the queue pair through its states; a bit from `IBV_QP_RATE_LIMIT` up is EOPNOTSUPP
+/// (without `errno`).
 ///
 /// Path: legacy command.
 pub fn modify(
@@ -537,7 +539,8 @@ pub fn destroy(file: &DeviceFile, handle: u32) -> Result<Destroyed<ib_uverbs_des
     destroy::reporting(file, &KIND, UVERBS_ATTR_DESTROY_QP_RESP, handle)
 }
 
-/// As [`post_send_doorbell`], for a file that another process opened: the kernel takes no `write` from this one then.
+/// As [`post_send_doorbell`], for a file that another process opened: the kernel takes no `write` from this one
+/// then.
 ///
 /// Path: legacy command.
 #[cold]
@@ -582,8 +585,8 @@ pub fn post_send_doorbell(cmd_fd: RawFd, handle: u32) -> Result<()> {
             ..doorbell_request(handle)
         },
     };
-    // SAFETY: the doorbell is SIZE bytes without padding; the kernel writes at most the announced four bytes of answer,
-    // which lives until the call returns.
+    // SAFETY: the doorbell is SIZE bytes without padding; the kernel writes at most the announced four bytes of
+    // answer, which lives until the call returns.
     let written = uncancelled(|| unsafe { libc::write(cmd_fd, (&raw const doorbell).cast(), SIZE) });
     if written == SIZE as isize { Ok(()) } else { Err(Errno::last()) }
 }

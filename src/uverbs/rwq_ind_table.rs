@@ -9,8 +9,8 @@ use crate::abi::uapi::ib_user_ioctl_cmds::*;
 use crate::abi::uapi::ib_user_verbs::*;
 use crate::errno::{Errno, Result};
 
-/// Makes a table of the work queues with these numbers, 2 to the power of `log_size` many. The answer's `response_length`
-/// says how much of it the kernel knows.
+/// Makes a table of the work queues with these numbers, 2 to the power of `log_size` many. The answer's
+/// `response_length` says how much of it the kernel knows.
 ///
 /// Path: legacy command, extended.
 pub fn create(

@@ -85,8 +85,8 @@ pub fn check_extensions(extensions: &CreateSrqEx) -> Result<()> {
 
 /// Makes a shared receive queue of any type.
 ///
-/// EOPNOTSUPP for an unknown bit in `comp_mask`; EINVAL without a protection domain, or for a type whose objects are
-/// missing. All of these set `errno`.
+/// EOPNOTSUPP for an unknown bit in `comp_mask`; EINVAL without a protection domain, or for a type whose
+/// objects are missing. All of these set `errno`.
 ///
 /// Path: ioctl SRQ_CREATE, else the legacy CREATE_SRQ (basic) or CREATE_XSRQ.
 pub fn create_ex(

@@ -34,8 +34,8 @@ pub fn root() -> String {
     path().to_string_lossy().into_owned()
 }
 
-/// Reads the file `path`, relative to `dir_fd`, and returns how many bytes it has. A newline at the end is taken off and a
-/// NUL put in its place, or behind the last byte.
+/// Reads the file `path`, relative to `dir_fd`, and returns how many bytes it has. A newline at the end is
+/// taken off and a NUL put in its place, or behind the last byte.
 ///
 /// A file that leaves no room for the NUL is an error that leaves `errno` alone.
 pub fn read_at(dir_fd: RawFd, path: &CStr, buf: &mut [u8]) -> Result<usize> {
@@ -79,7 +79,8 @@ pub(super) fn leading_number(text: &str) -> Option<(u32, &str)> {
     text[..end].parse().ok().map(|number| (number, &text[end..]))
 }
 
-/// Groups of up to four hexadecimal digits with colons between them, as GIDs, GUIDs and partition keys are written.
+/// Groups of up to four hexadecimal digits with colons between them, as GIDs, GUIDs and partition keys are
+/// written.
 pub(super) fn hex_groups<const N: usize>(text: &str) -> Option<[u16; N]> {
     let mut groups = [0; N];
     let mut parts = text.split(':');
@@ -93,8 +94,8 @@ pub(super) fn hex_groups<const N: usize>(text: &str) -> Option<[u16; N]> {
 
 /// Partition key `index` of a port, in network byte order.
 ///
-/// A file that cannot be read leaves its error in `errno`; one that holds something else is an error that leaves `errno`
-/// alone.
+/// A file that cannot be read leaves its error in `errno`; one that holds something else is an error that
+/// leaves `errno` alone.
 pub fn query_pkey(ibdev_path: &str, port_num: u8, index: i32) -> Result<u16> {
     let text = read_text::<8>(&format!("{ibdev_path}/ports/{port_num}/pkeys/{index}"))?;
     hex_groups::<1>(&text).map(|[pkey]| pkey.to_be()).ok_or_else(Errno::last)

@@ -107,8 +107,8 @@ pub fn create(file: &DeviceFile, request: &CreateWq, udata: Udata<'_>) -> Result
     })
 }
 
-/// Moves a work queue between its states, or changes flags. EINVAL for an unknown bit in `attr_mask`, EOPNOTSUPP for an
-/// unknown flag; neither sets `errno`.
+/// Moves a work queue between its states, or changes flags. EINVAL for an unknown bit in `attr_mask`,
+/// EOPNOTSUPP for an unknown flag; neither sets `errno`.
 ///
 /// Path: legacy command, extended.
 pub fn modify(file: &DeviceFile, handle: u32, attr: &ibv_wq_attr, udata: Udata<'_>) -> Result<()> {
@@ -132,8 +132,8 @@ pub fn modify(file: &DeviceFile, handle: u32, attr: &ibv_wq_attr, udata: Udata<'
     execute_write_ex(file, IB_USER_VERBS_EX_CMD_MODIFY_WQ, &request, &mut (), udata)
 }
 
-/// Destroys a work queue; EBUSY while a table names it. Reports how many events there were; the caller waits until the
-/// program has acknowledged them.
+/// Destroys a work queue; EBUSY while a table names it. Reports how many events there were; the caller waits
+/// until the program has acknowledged them.
 ///
 /// Path: ioctl WQ_DESTROY, else the legacy command, extended.
 pub fn destroy(file: &DeviceFile, handle: u32) -> Result<Destroyed<u32>> {

@@ -13,8 +13,8 @@ use crate::abi::uapi::ib_user_verbs::*;
 use crate::abi::verbs::{IBV_XRCD_INIT_ATTR_FD, IBV_XRCD_INIT_ATTR_OFLAGS, IBV_XRCD_INIT_ATTR_RESERVED};
 use crate::errno::{Errno, Result};
 
-/// Opens the domain that belongs to the inode of `fd` (-1: one of our own), or makes it, as `oflags` say; returns its
-/// number.
+/// Opens the domain that belongs to the inode of `fd` (-1: one of our own), or makes it, as `oflags` say;
+/// returns its number.
 ///
 /// EOPNOTSUPP for an unknown bit in `comp_mask`, EINVAL when file or flags are missing; neither sets `errno`.
 ///

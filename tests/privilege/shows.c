@@ -5,9 +5,6 @@
  */
 #define _GNU_SOURCE
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "rights.h"
 
@@ -16,14 +13,8 @@ int main(int argc, char **argv)
 	char line[64] = "nothing\n";
 	FILE *file;
 
-	if (argc == 3) {
-		int id = atoi(argv[2]);
-		if (strcmp(argv[1], "as-user") == 0 ? seteuid(id) : setegid(id)) {
-			perror(argv[1]);
-			return 2;
-		}
-	}
-	print_rights();
+	if (!take_rights(argc, argv))
+		return 2;
 	file = fopen("/sys/class/infiniband/soft0/node_type", "r");
 	if (file && !fgets(line, sizeof(line), file))
 		return 2;

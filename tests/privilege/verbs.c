@@ -12,7 +12,6 @@
 #include <link.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -75,14 +74,8 @@ int main(int argc, char **argv)
 	int count = 0;
 
 	setvbuf(stdout, NULL, _IONBF, 0);
-	if (argc == 3) {
-		int id = atoi(argv[2]);
-		if (strcmp(argv[1], "as-user") == 0 ? seteuid(id) : setegid(id)) {
-			perror(argv[1]);
-			return 2;
-		}
-	}
-	print_rights();
+	if (!take_rights(argc, argv))
+		return 2;
 	devices = ibv_get_device_list(&count);
 	if (!devices)
 		printf("no list: %s\n", strerror(errno));

@@ -1,5 +1,5 @@
-//! From cbindgen's C to the C of verbs.h: unnamed structs and unions in their places, enum-typed fields and arguments,
-//! names that Rust could not have, comments on one line.
+//! From cbindgen's C to the C of verbs.h: unnamed structs and unions in their places, enum-typed fields and
+//! arguments, names that Rust could not have, comments on one line.
 
 use std::collections::BTreeMap;
 

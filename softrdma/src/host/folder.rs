@@ -10,9 +10,12 @@
 //! are checked through the open descriptor, and all files are then reached through that descriptor alone. For
 //! a group the owner may be any member: the kernel lets nobody give a folder to a group in which they are not
 //! (root aside), so the folder's group proves it. A set-group-id parent gives its group to what anybody makes
-//! in it, so there the group proves nothing, and one that everybody may write to is refused. So is a parent
-//! where everybody may rename what is another's (writable for all and not sticky): whoever does so chooses
-//! where processes meet.
+//! in it, so there the group proves nothing, and one that everybody may write to is refused.
+//!
+//! Where everybody may rename what is another's (the parent is writable for all and not sticky, as an emptyDir of
+//! Kubernetes is), whoever does so could choose in which other folder of theirs processes meet. A folder that is
+//! made there carries its own name ([`MARK`]), where its owner alone can have put it, and nothing else is used.
+//! A group's members could put it there too, so for a group such a parent is refused.
 //!
 //! The folder is made under a name of its own with mode 0700, given its group and mode, and only then
 //! renamed: nobody sees it before it is closed to whom it should be closed, and what cannot be finished goes
@@ -83,13 +86,14 @@ pub struct Folder {
     fd: Descriptor,
     path: PathBuf,
     group: Option<u32>,
+    may_be_renamed: bool,
 }
 
 impl Folder {
     /// Opens the folder, making it when it is missing.
     ///
     /// Errors: [`Error::Folder`] when what stands there is a symbolic link, not a folder, another user's, or
-    /// open to more users than it should be, or when its parent lets others replace it; [`Error::Os`] when it
+    /// open to more users than it should be, or when others may have put it there; [`Error::Os`] when it
     /// can neither be opened nor made, for example by who is not in the group (`fchown`, `EPERM`). Nothing is
     /// left behind then.
     pub fn open(config: &Config) -> Result<Self> {
@@ -98,17 +102,28 @@ impl Folder {
         let name = c_path(name.as_bytes())?;
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let parent = open_at(libc::AT_FDCWD, &c_path(parent.as_os_str().as_bytes())?, libc::O_PATH)?;
-        check_parent(&parent, config.group)?;
+        let may_be_renamed = check_parent(&parent, config.group)?;
         let open = || open_at(parent.as_raw_fd(), &name, libc::O_RDONLY | libc::O_NOFOLLOW);
         let fd = match open() {
             Err(Error::Os { errno: libc::ENOENT, .. }) => {
-                make(&parent, &name, config)?;
+                make(&parent, &name, config, may_be_renamed)?;
                 open()
             }
             other => other,
         }?;
         verify(&fd, config)?;
-        Ok(Folder { fd: Descriptor::new(fd)?, path: path.clone(), group: config.group })
+        if may_be_renamed && !is_marked(&fd, &name) {
+            return Err(Error::Folder(
+                "everybody may have put it there (its parent is writable for all and not sticky), and it was not \
+                 made there by this library",
+            ));
+        }
+        Ok(Folder { fd: Descriptor::new(fd)?, path: path.clone(), group: config.group, may_be_renamed })
+    }
+
+    /// Whether everybody may give its path to another folder: then nothing is to be reached by that path.
+    pub fn may_be_renamed(&self) -> bool {
+        self.may_be_renamed
     }
 
     /// Whether other users may be in it.
@@ -244,40 +259,44 @@ impl Folder {
 
     /// Tells all names in the folder but `.` and `..`, of which there may be more than there is memory for. Ends at the first
     /// error.
-    pub(crate) fn each_name(&self, mut tell: impl FnMut(&CStr) -> Result<()>) -> Result<()> {
-        // A new open file description, because reading moves its position.
-        // SAFETY: the path is a C string constant.
-        let fd = unsafe {
-            libc::openat(self.raw(), c".".as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC)
-        };
-        if fd < 0 {
-            return Err(Error::last("openat"));
-        }
-        // SAFETY: `fd` is an open folder that nobody else owns; fdopendir takes it over when it succeeds.
-        let dir = unsafe { libc::fdopendir(fd) };
-        if dir.is_null() {
-            let e = Error::last("fdopendir");
-            // SAFETY: fdopendir failed, so the descriptor is still ours and open.
-            unsafe { libc::close(fd) };
-            return Err(e);
-        }
-        let mut told = Ok(());
-        while told.is_ok() {
-            // SAFETY: `dir` is an open stream that only this function uses.
-            let entry = unsafe { libc::readdir(dir) };
-            if entry.is_null() {
-                break;
-            }
-            // SAFETY: readdir returned an entry, valid until the next call, whose name ends with a zero byte.
-            let name = unsafe { CStr::from_ptr((*entry).d_name.as_ptr()) };
-            if name != c"." && name != c".." {
-                told = tell(name);
-            }
-        }
-        // SAFETY: `dir` is open, and is not used after this.
-        unsafe { libc::closedir(dir) };
-        told
+    pub(crate) fn each_name(&self, tell: impl FnMut(&CStr) -> Result<()>) -> Result<()> {
+        each_name(self.raw(), tell)
     }
+}
+
+/// As [`Folder::each_name`].
+fn each_name(folder: RawFd, mut tell: impl FnMut(&CStr) -> Result<()>) -> Result<()> {
+    // A new open file description, because reading moves its position.
+    // SAFETY: the path is a C string constant.
+    let fd =
+        unsafe { libc::openat(folder, c".".as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) };
+    if fd < 0 {
+        return Err(Error::last("openat"));
+    }
+    // SAFETY: `fd` is an open folder that nobody else owns; fdopendir takes it over when it succeeds.
+    let dir = unsafe { libc::fdopendir(fd) };
+    if dir.is_null() {
+        let e = Error::last("fdopendir");
+        // SAFETY: fdopendir failed, so the descriptor is still ours and open.
+        unsafe { libc::close(fd) };
+        return Err(e);
+    }
+    let mut told = Ok(());
+    while told.is_ok() {
+        // SAFETY: `dir` is an open stream that only this function uses.
+        let entry = unsafe { libc::readdir(dir) };
+        if entry.is_null() {
+            break;
+        }
+        // SAFETY: readdir returned an entry, valid until the next call, whose name ends with a zero byte.
+        let name = unsafe { CStr::from_ptr((*entry).d_name.as_ptr()) };
+        if name != c"." && name != c".." {
+            told = tell(name);
+        }
+    }
+    // SAFETY: `dir` is open, and is not used after this.
+    unsafe { libc::closedir(dir) };
+    told
 }
 
 fn c_path(bytes: &[u8]) -> Result<CString> {
@@ -299,37 +318,75 @@ fn open_at(parent: RawFd, name: &CStr, flags: i32) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Whether what stands in this folder is its owner's to replace.
-fn check_parent(parent: &OwnedFd, group: Option<u32>) -> Result<()> {
+/// Whether everybody may rename what stands in this folder.
+fn check_parent(parent: &OwnedFd, group: Option<u32>) -> Result<bool> {
     let st = sys::stat(parent.as_raw_fd())?;
     if st.st_mode & libc::S_IWOTH == 0 {
-        return Ok(());
+        return Ok(false);
     }
     if st.st_mode & libc::S_ISVTX == 0 {
-        return Err(Error::Folder(
-            "everybody may replace it (its parent is writable for all and not sticky)",
-        ));
+        return match group {
+            None => Ok(true),
+            Some(_) => {
+                Err(Error::Folder("everybody may replace it (its parent is writable for all and not sticky)"))
+            }
+        };
     }
     if st.st_mode & libc::S_ISGID != 0 && Some(st.st_gid) == group {
         return Err(Error::Folder("everybody may make it (its parent is writable for all and set-group-id)"));
+    }
+    Ok(false)
+}
+
+/// A symbolic link in a folder to the name that the folder was made for.
+const MARK: &CStr = c".name";
+
+/// Whether the folder was made for this name.
+fn is_marked(fd: &OwnedFd, name: &CStr) -> bool {
+    // One byte more than a name can have.
+    let mut target = [0u8; 256];
+    // SAFETY: the name is a C string constant, and `target` is writable for its length.
+    let n =
+        unsafe { libc::readlinkat(fd.as_raw_fd(), MARK.as_ptr(), target.as_mut_ptr().cast(), target.len()) };
+    usize::try_from(n).is_ok_and(|n| target.get(..n) == Some(name.to_bytes()))
+}
+
+/// Marks a folder that was just made. Where everybody may rename, it may be another one of this user by now, to
+/// which nothing must be done.
+fn mark(fd: &OwnedFd, name: &CStr) -> Result<()> {
+    let st = sys::stat(fd.as_raw_fd())?;
+    let exchanged = Error::Folder("somebody exchanged it while it was made");
+    // SAFETY: geteuid reads a number of the process and cannot fail.
+    if st.st_uid != unsafe { libc::geteuid() } || st.st_mode & 0o077 != 0 {
+        return Err(exchanged);
+    }
+    each_name(fd.as_raw_fd(), |_| Err(exchanged))?;
+    // SAFETY: both names are C strings that live across the call.
+    if unsafe { libc::symlinkat(name.as_ptr(), fd.as_raw_fd(), MARK.as_ptr()) } != 0 {
+        return Err(Error::last("symlinkat"));
     }
     Ok(())
 }
 
 /// Makes the folder, unless somebody else does meanwhile.
-fn make(parent: &OwnedFd, name: &CStr, config: &Config) -> Result<()> {
+fn make(parent: &OwnedFd, name: &CStr, config: &Config, may_be_renamed: bool) -> Result<()> {
     let at = parent.as_raw_fd();
     let temporary = c_path(format!(".ironverbs-{:016x}", sys::random()?).as_bytes())?;
     // SAFETY: the name is a C string that lives across the call.
     if unsafe { libc::mkdirat(at, temporary.as_ptr(), 0o700) } != 0 {
         return Err(Error::last("mkdir"));
     }
+    let mut marked = None;
     let made = (|| {
         let fd = open_at(at, &temporary, libc::O_RDONLY | libc::O_NOFOLLOW)?;
+        if may_be_renamed {
+            mark(&fd, name)?;
+        }
+        let fd = marked.insert(fd);
         // Nothing here depends on the umask, unless that takes the owner's own rights away, which ends at the
         // open above.
-        give(&fd, config.group, config.folder_mode())?;
-        verify(&fd, config)?;
+        give(fd, config.group, config.folder_mode())?;
+        verify(fd, config)?;
         let (from, to) = (temporary.as_ptr(), name.as_ptr());
         // SAFETY: both names are C strings that live across the call.
         let renamed = unsafe { libc::renameat2(at, from, at, to, libc::RENAME_NOREPLACE) };
@@ -337,6 +394,10 @@ fn make(parent: &OwnedFd, name: &CStr, config: &Config) -> Result<()> {
     })();
     if made.is_ok() {
         return Ok(());
+    }
+    if let Some(fd) = marked.filter(|_| may_be_renamed) {
+        // SAFETY: the name is a C string constant.
+        unsafe { libc::unlinkat(fd.as_raw_fd(), MARK.as_ptr(), 0) };
     }
     // SAFETY: as above. Nobody but this function knows the name, and a folder with something in it stays.
     unsafe { libc::unlinkat(at, temporary.as_ptr(), libc::AT_REMOVEDIR) };

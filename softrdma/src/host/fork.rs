@@ -2,6 +2,9 @@
 //!
 //! Asking costs one load, where `getpid` is a system call. `vfork` and threads share the page and count as the same
 //! process, as they should.
+//!
+//! Kernels before 4.14 and some sandboxes wipe no pages. There a word of this library serves, which a handler of
+//! `pthread_atfork` wipes; a child that was made past the C library's `fork` is not noticed then.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -13,27 +16,38 @@ use super::sys;
 
 /// Null until first used. No lock guards its making: a fork could leave it locked in the child.
 static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
+/// In place of the page where the kernel wipes none.
+static WORD: AtomicU64 = AtomicU64::new(0);
 
 fn page() -> Result<&'static AtomicU64> {
     let mut page = PAGE.load(Ordering::Acquire);
     if page.is_null() {
-        let fresh = make_page()?;
+        let made = make_page()?;
+        let fresh = match made {
+            Some(page) => page,
+            None => word_of_handler()?,
+        };
         page = match PAGE.compare_exchange(page, fresh, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => fresh,
             Err(other) => {
-                // SAFETY: the mapping was just made, and nobody else knows it.
-                unsafe { libc::munmap(fresh.cast(), PAGE_BYTES) };
+                if made.is_some() {
+                    // SAFETY: the mapping was just made, and nobody else knows it.
+                    unsafe { libc::munmap(fresh.cast(), PAGE_BYTES) };
+                }
                 other
             }
         };
     }
-    // SAFETY: the mapping lives for ever, is aligned, and its zeroes are a valid AtomicU64.
+    // SAFETY: the mapping and the static live for ever; the mapping is aligned, and its zeroes are a valid AtomicU64.
     Ok(unsafe { &*page })
 }
 
 const PAGE_BYTES: usize = 4096;
+/// No advice has this number.
+const NO_ADVICE: libc::c_int = -1;
 
-fn make_page() -> Result<*mut AtomicU64> {
+/// A page that the kernel wipes in children; None where it does not do that.
+fn make_page() -> Result<Option<*mut AtomicU64>> {
     // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
     let p = unsafe {
         libc::mmap(
@@ -49,17 +63,33 @@ fn make_page() -> Result<*mut AtomicU64> {
         return Err(Error::last("mmap"));
     }
     // SAFETY: the range is the mapping just made.
-    if unsafe { libc::madvise(p, PAGE_BYTES, libc::MADV_WIPEONFORK) } != 0 {
-        let e = Error::last("madvise");
-        // SAFETY: as above; nobody else knows it.
-        unsafe { libc::munmap(p, PAGE_BYTES) };
-        return Err(e);
+    let advise = |advice| unsafe { libc::madvise(p, PAGE_BYTES, advice) } == 0;
+    // Some emulators say yes to whatever they do not know.
+    if advise(libc::MADV_WIPEONFORK) && !advise(NO_ADVICE) {
+        return Ok(Some(p.cast()));
     }
-    Ok(p.cast())
+    // SAFETY: as above; nobody else knows it.
+    unsafe { libc::munmap(p, PAGE_BYTES) };
+    Ok(None)
+}
+
+/// [`WORD`], with its handler. Two threads that come here at once register the handler twice, which does no harm.
+fn word_of_handler() -> Result<*mut AtomicU64> {
+    extern "C" fn wipe() {
+        WORD.store(0, Ordering::Relaxed);
+    }
+    // SAFETY: the handler stores one word; the library that it is in is never unloaded.
+    match unsafe { libc::pthread_atfork(None, None, Some(wipe)) } {
+        0 => Ok((&raw const WORD).cast_mut()),
+        errno => Err(Error::Os { call: "pthread_atfork", errno }),
+    }
 }
 
 /// A number that differs between a process and its forked children, never zero.
-pub(crate) fn token() -> Result<u64> {
+///
+/// # Errors
+/// The process has no memory left.
+pub fn token() -> Result<u64> {
     let word = page()?;
     let seen = word.load(Ordering::Relaxed);
     if seen != 0 {
@@ -97,7 +127,7 @@ impl<T: Default> ProcessMutex<T> {
     /// Waits for the other threads of this process. For rare work: waiting looks again and again.
     ///
     /// # Errors
-    /// The process has no memory left, or the kernel wipes no pages at a fork (before 4.14).
+    /// The process has no memory left.
     pub fn lock(&self) -> Result<ProcessGuard<'_, T>> {
         let token = token()?;
         for looked in 0u32.. {
@@ -168,6 +198,60 @@ impl<T> Drop for ProcessGuard<'_, T> {
 mod tests {
     use super::super::testing::in_child;
     use super::*;
+
+    /// Makes `madvise` answer EINVAL from now on, as a kernel before 4.14 or a sandbox does, or pretend to have
+    /// done what it has not, as old emulators do.
+    fn refuse_advice(pretend: bool) {
+        let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
+        let mut filter = [
+            // The number of the call stands at the start of the data.
+            statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
+            libc::sock_filter {
+                code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
+                jt: 1,
+                jf: 0,
+                k: libc::SYS_madvise as u32,
+            },
+            statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
+            statement(
+                libc::BPF_RET | libc::BPF_K,
+                libc::SECCOMP_RET_ERRNO | if pretend { 0 } else { libc::EINVAL as u32 },
+            ),
+        ];
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+        // SAFETY: the filter is read during the call; the process gives up rights and nothing else.
+        unsafe {
+            assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+            assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+        }
+    }
+
+    #[test]
+    fn without_pages_that_the_kernel_wipes() {
+        static HELD: ProcessMutex<Vec<u32>> = ProcessMutex::new(Vec::new());
+        for pretend in [false, true] {
+            // A process of its own, which has no page yet.
+            let status = in_child(|| {
+                refuse_advice(pretend);
+                PAGE.store(std::ptr::null_mut(), Ordering::Relaxed);
+                let Ok(mine) = token() else { return false };
+                HELD.lock().unwrap().push(1);
+                let guard = HELD.lock().unwrap();
+                let child = in_child(|| {
+                    let fresh = token().unwrap();
+                    fresh != mine
+                        && !same_process(mine)
+                        && HELD.lock().is_ok_and(|g| g.is_empty())
+                        // And its child.
+                        && in_child(|| !same_process(fresh) && token().is_ok_and(|t| t != fresh && t != mine)) == 0
+                        && same_process(fresh)
+                });
+                drop(guard);
+                child == 0 && same_process(mine) && token() == Ok(mine) && *HELD.lock().unwrap() == [1]
+            });
+            assert_eq!(status, 0, "pretends: {pretend}");
+        }
+    }
 
     #[test]
     fn child_is_another_process() {

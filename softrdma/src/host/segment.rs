@@ -342,7 +342,7 @@ impl Segment {
 
     /// The descriptor of the segment's memory, as long as it means it; see [`Identity::check`].
     pub(crate) fn descriptor(&self, writes: bool) -> Option<RawFd> {
-        self.identity.check(self.content.number(), writes, self.memory.len() as u64)
+        self.identity.check(self.content.number(), writes)
     }
 
     fn books(&self) -> std::sync::MutexGuard<'_, Allocator> {
@@ -409,15 +409,14 @@ impl Identity {
     }
 
     /// The descriptor when it still means the file: looked at now before anything is written to it, else within the last
-    /// 100 ms. Also none when the process may not write files of `len` bytes: then the kernel would send SIGXFSZ.
-    pub(crate) fn check(&self, fd: RawFd, writes: bool, len: u64) -> Option<RawFd> {
+    /// 100 ms.
+    pub(crate) fn check(&self, fd: RawFd, writes: bool) -> Option<RawFd> {
         let now = sys::coarse_now();
         let old = now.wrapping_sub(self.confirmed.load(Ordering::Relaxed)) >= BELIEVED;
         if writes || old {
             self.is(fd).then_some(())?;
         }
         if old {
-            (sys::file_limit() >= len).then_some(())?;
             self.confirmed.store(now, Ordering::Relaxed);
         }
         Some(fd)
@@ -610,7 +609,7 @@ impl Peer {
 
     /// The descriptor of the peer's memory, as long as it means it; see [`Identity::check`].
     pub(crate) fn descriptor(&self, writes: bool) -> Option<RawFd> {
-        self.identity.check(self.file.raw(), writes, self.memory.len() as u64)
+        self.identity.check(self.file.raw(), writes)
     }
 
     /// The word by which the peer is told that a lock of its queues has a holder that does not go on.

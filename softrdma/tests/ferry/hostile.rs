@@ -2,6 +2,7 @@
 //! honest is served again as soon as it stops.
 
 use std::cell::Cell;
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
@@ -12,31 +13,77 @@ use softrdma::host::atomics::Operation;
 use softrdma::host::copy::Span;
 use softrdma::host::ferry::{Failure, Local, Origin, Piece, Purpose, atomic, transfer};
 use softrdma::host::lock::Owner;
+use softrdma::host::segment::Segment;
 
 use super::content::segment_of;
-use super::stage::{KEY, LIMIT, READ_KEY, Random, Shared, Stage, ferry};
+use super::stage::{KEY, LIMIT, READ_KEY, Random, Shared, Stage, Target, ferry};
 
 /// Words before the rings, from the start of the block.
 const WORDS: u64 = 1024;
+/// The registered part of the memory, around which a pattern stands.
+const AT: u64 = 16 << 10;
+const LEN: u64 = 16 << 10;
+
+/// A target, and its mailboxes as a peer that lies reaches them.
+struct Scene {
+    there: Shared,
+    pattern: Vec<u8>,
+    target: Target,
+    me: Segment,
+    file: File,
+    /// Where the mailboxes are in the file.
+    block: u64,
+}
+
+impl Scene {
+    fn new(stage: &Stage) -> Self {
+        let there = Shared::new(64 << 10);
+        let pattern: Vec<u8> = (0..there.len).map(|i| (i % 251) as u8).collect();
+        there.fill(0, &pattern);
+        let target = stage.target(0, Span { addr: there.addr + AT, len: LEN });
+        let me = stage.segment();
+        let file = segment_of(&stage.path, 0);
+        let mut block = [0; 8];
+        file.read_exact_at(&mut block, 200).unwrap();
+        let block = u64::from_ne_bytes(block);
+        assert_ne!(block, 0);
+        Scene { there, pattern, target, me, file, block }
+    }
+
+    /// Writes a word of the block.
+    fn put(&self, at: u64, word: u64) {
+        self.file.write_all_at(&word.to_ne_bytes(), self.block + at).unwrap();
+    }
+
+    fn ring(&self, n: u32) {
+        self.file.write_all_at(&n.to_ne_bytes(), self.block).unwrap();
+    }
+
+    /// The lies stop: only what was posted meanwhile is still there.
+    fn clear(&self) {
+        self.file.write_all_at(&vec![0; WORDS as usize * 8], self.block).unwrap();
+    }
+
+    fn nothing_outside_changed(&self) -> bool {
+        let outside = |bytes: &[u8]| [&bytes[..AT as usize], &bytes[(AT + LEN) as usize..]].concat();
+        outside(&self.there.bytes(0, self.there.len)) == outside(&self.pattern)
+    }
+}
+
+/// Who is honest is served soon.
+fn served(within: Duration, work: impl Fn() -> Result<(), Failure>) {
+    let limit = Instant::now() + within;
+    while let Err(failure) = work() {
+        assert!(Instant::now() < limit, "{failure:?}");
+    }
+}
 
 #[test]
 fn lies_in_mailboxes() {
     let stage = Stage::new("hostile");
-    let there = Shared::new(64 << 10);
-    // Around the registered part stands a pattern.
-    let (at, len) = (16 << 10, 16 << 10);
-    let pattern: Vec<u8> = (0..there.len).map(|i| (i % 251) as u8).collect();
-    there.fill(0, &pattern);
-    let target = stage.target(0, Span { addr: there.addr + at, len });
-    let me = stage.segment();
-    let file = segment_of(&stage.path, 0);
-    let word = |at: u64| {
-        let mut bytes = [0; 8];
-        file.read_exact_at(&mut bytes, at).unwrap();
-        u64::from_ne_bytes(bytes)
-    };
-    let block = word(200);
-    assert!(block != 0 && Owner::from_word(me.owner().word()).is_some());
+    let scene = Scene::new(&stage);
+    let Scene { there, target, me, .. } = &scene;
+    assert!(Owner::from_word(me.owner().word()).is_some());
     let mut random = Random(0x1234_5678_9abc_def1);
     let lie = |random: &mut Random| -> u64 {
         match random.below(14) {
@@ -44,7 +91,7 @@ fn lies_in_mailboxes() {
             1 => random.below(8),
             2 => u64::MAX,
             3 => there.addr + random.below(there.len),
-            4 => there.addr + at + random.below(len),
+            4 => there.addr + AT + random.below(LEN),
             5 => u64::from(KEY),
             6 => u64::from(READ_KEY),
             7 => random.below(there.len),
@@ -56,16 +103,16 @@ fn lies_in_mailboxes() {
         }
     };
     let started = Instant::now();
-    let mut mine = vec![0u8; len as usize];
+    let mut mine = vec![0u8; LEN as usize];
     for round in 0..3000u64 {
         for _ in 0..1 + random.below(40) {
             let at = random.below(WORDS) * 8;
             let value = lie(&mut random);
-            file.write_all_at(&value.to_ne_bytes(), block + at).unwrap();
+            scene.put(at, value);
         }
         if round % 3 == 0 {
             // A job of plausible parts, posted.
-            let mailbox = block + 128 + 1280 * random.below(4);
+            let mailbox = 128 + 1280 * random.below(4);
             let mut job =
                 vec![1 + random.below(6), 0, 1 + random.below(3), random.next(), random.next(), 0, 0, 0];
             let mut sum = 0u64;
@@ -77,58 +124,42 @@ fn lies_in_mailboxes() {
             }
             job[1] = sum;
             for (i, value) in job.iter().enumerate() {
-                file.write_all_at(&value.to_ne_bytes(), mailbox + 384 + 8 * i as u64).unwrap();
+                scene.put(mailbox + 384 + 8 * i as u64, *value);
             }
             let filled = random.below(130 << 10).min(sum);
-            file.write_all_at(&filled.to_ne_bytes(), mailbox + 128).unwrap();
-            file.write_all_at(&0u64.to_ne_bytes(), mailbox + 192).unwrap();
-            let state = random.below(1 << 40) << 8 | 1;
-            file.write_all_at(&state.to_ne_bytes(), mailbox + 64).unwrap();
-            file.write_all_at(&(round as u32).to_ne_bytes(), block).unwrap();
+            scene.put(mailbox + 128, filled);
+            scene.put(mailbox + 192, 0);
+            scene.put(mailbox + 64, random.below(1 << 40) << 8 | 1);
+            scene.ring(round as u32);
         }
         if round % 10 == 0 {
             // Honest work among the lies ends, one way or the other.
             let purpose = [Purpose::Write, Purpose::Read][random.below(2) as usize];
-            let pieces = [Piece { key: KEY, addr: there.addr + at, len }];
-            let local = [Span { addr: mine.as_mut_ptr() as u64, len }];
+            let pieces = [Piece { key: KEY, addr: there.addr + AT, len: LEN }];
+            let local = [Span { addr: mine.as_mut_ptr() as u64, len: LEN }];
             let limit = Duration::from_millis(15);
             // SAFETY: nobody looks at `mine`.
             let _ = unsafe {
-                transfer(&me, &target.peer, Origin::NONE, purpose, &pieces, Local::Memory(&local), limit)
+                transfer(me, &target.peer, Origin::NONE, purpose, &pieces, Local::Memory(&local), limit)
             };
         }
     }
     assert!(started.elapsed() < Duration::from_secs(120));
-    // The lies stop: only what was posted meanwhile is still there.
-    file.write_all_at(&vec![0; WORDS as usize * 8], block).unwrap();
-    let mut out = random.bytes(len);
-    let local = [Span { addr: out.as_mut_ptr() as u64, len }];
-    let pieces = [Piece { key: KEY, addr: there.addr + at, len }];
-    let limit = Instant::now() + Duration::from_secs(10);
-    loop {
-        match ferry(&me, &target.peer, Purpose::Write, &pieces, &local) {
-            Ok(()) => break,
-            Err(failure) => assert!(Instant::now() < limit, "{failure:?}"),
-        }
-    }
-    assert!(there.bytes(at, len) == out);
+    scene.clear();
+    let mut out = random.bytes(LEN);
+    let local = [Span { addr: out.as_mut_ptr() as u64, len: LEN }];
+    let pieces = [Piece { key: KEY, addr: there.addr + AT, len: LEN }];
+    served(Duration::from_secs(10), || ferry(me, &target.peer, Purpose::Write, &pieces, &local));
+    assert!(there.bytes(AT, LEN) == out);
     let add = Operation::FetchAdd(1);
     assert!(
-        atomic(
-            &me,
-            &target.peer,
-            Origin::NONE,
-            Piece { key: KEY, addr: there.addr + at, len: 8 },
-            add,
-            LIMIT
-        )
-        .is_ok()
+        atomic(me, &target.peer, Origin::NONE, Piece { key: KEY, addr: there.addr + AT, len: 8 }, add, LIMIT)
+            .is_ok()
     );
     assert_ne!(add, Operation::FetchAdd(2));
-    let outside = |bytes: &[u8]| [&bytes[..at as usize], &bytes[(at + len) as usize..]].concat();
-    assert!(outside(&there.bytes(0, there.len)) == outside(&pattern), "memory outside was written");
+    assert!(scene.nothing_outside_changed(), "memory outside was written");
     let wrong = [Piece { key: KEY, addr: there.addr, len: 8 }];
-    assert_eq!(ferry(&me, &target.peer, Purpose::Write, &wrong, &local), Err(Failure::Refused));
+    assert_eq!(ferry(me, &target.peer, Purpose::Write, &wrong, &local), Err(Failure::Refused));
 }
 
 /// A job as nobody honest need have posted it.
@@ -165,39 +196,28 @@ struct Part {
 #[test]
 fn fuzz_jobs() {
     let stage = Stage::new("fuzz-jobs");
-    let there = Shared::new(64 << 10);
-    let (at, len) = (16 << 10, 16 << 10);
-    let pattern: Vec<u8> = (0..there.len).map(|i| (i % 251) as u8).collect();
-    there.fill(0, &pattern);
-    let target = stage.target(0, Span { addr: there.addr + at, len });
-    let me = stage.segment();
-    let file = segment_of(&stage.path, 0);
-    let mut block = [0; 8];
-    file.read_exact_at(&mut block, 200).unwrap();
-    let block = u64::from_ne_bytes(block);
-    assert_ne!(block, 0);
-    let put = |at: u64, word: u64| file.write_all_at(&word.to_ne_bytes(), block + at).unwrap();
-    let ring = |n: u32| file.write_all_at(&n.to_ne_bytes(), block).unwrap();
+    let scene = Scene::new(&stage);
+    let Scene { there, target, me, .. } = &scene;
     let rounds = Cell::new(0u64);
-    let read = |mine: &mut [u8]| {
-        let pieces = [Piece { key: READ_KEY, addr: there.addr + at, len: 8 }];
-        let local = [Span { addr: mine.as_mut_ptr() as u64, len: 8 }];
-        ferry(&me, &target.peer, Purpose::Read, &pieces, &local)
+    let read = |mine: &Cell<[u8; 8]>| {
+        let pieces = [Piece { key: READ_KEY, addr: there.addr + AT, len: 8 }];
+        let local = [Span { addr: mine.as_ptr() as u64, len: 8 }];
+        ferry(me, &target.peer, Purpose::Read, &pieces, &local)
     };
     let run = AssertUnwindSafe(|posted: &Posted| {
         let number = rounds.replace(rounds.get() + 1) + 1;
         let mailbox = 128 + 1280 * u64::from(posted.mailbox % 4);
         for (word, value) in &posted.words {
-            put(u64::from(*word) % WORDS * 8, *value);
+            scene.put(u64::from(*word) % WORDS * 8, *value);
         }
         let mut total = 0u64;
         for (i, part) in (0..).zip(&posted.pieces) {
             let (addr, length, key) = part.lie.unwrap_or_default();
             let length = u64::from(part.length).wrapping_add(length);
-            put(mailbox + 448 + 24 * i, (there.addr + u64::from(part.addr)).wrapping_add(addr));
-            put(mailbox + 456 + 24 * i, length);
+            scene.put(mailbox + 448 + 24 * i, (there.addr + u64::from(part.addr)).wrapping_add(addr));
+            scene.put(mailbox + 456 + 24 * i, length);
             let opens = if part.read_only { READ_KEY } else { KEY };
-            put(mailbox + 464 + 24 * i, opens.wrapping_add(key).into());
+            scene.put(mailbox + 464 + 24 * i, opens.wrapping_add(key).into());
             total = total.wrapping_add(length);
         }
         let count = (posted.pieces.len() as u64).wrapping_add(posted.count.unwrap_or(0));
@@ -209,23 +229,18 @@ fn fuzz_jobs() {
             posted.operands[1],
         ];
         for (i, word) in (0..).zip(job) {
-            put(mailbox + 384 + 8 * i, word);
+            scene.put(mailbox + 384 + 8 * i, word);
         }
-        put(mailbox + 128, posted.filled);
-        put(mailbox + 192, posted.emptied.into());
-        put(mailbox + 64, number << 8 | 1);
-        ring(number as u32);
+        scene.put(mailbox + 128, posted.filled);
+        scene.put(mailbox + 192, posted.emptied.into());
+        scene.put(mailbox + 64, number << 8 | 1);
+        scene.ring(number as u32);
         if number.is_multiple_of(16) {
-            // The lies stop: who is honest is served soon.
-            file.write_all_at(&vec![0; WORDS as usize * 8], block).unwrap();
-            ring(number as u32 + 1);
-            let limit = Instant::now() + Duration::from_secs(20);
-            let mut mine = [0u8; 8];
-            while let Err(failure) = read(&mut mine) {
-                assert!(Instant::now() < limit, "{failure:?}");
-            }
-            let outside = |bytes: &[u8]| [&bytes[..at as usize], &bytes[(at + len) as usize..]].concat();
-            assert!(outside(&there.bytes(0, there.len)) == outside(&pattern), "memory outside was written");
+            scene.clear();
+            scene.ring(number as u32 + 1);
+            let mine = Cell::new([0u8; 8]);
+            served(Duration::from_secs(20), || read(&mine));
+            assert!(scene.nothing_outside_changed(), "memory outside was written");
         }
     });
     bolero::check!(name = "jobs").with_type::<Posted>().for_each(move |posted| (*run)(posted));

@@ -1,4 +1,5 @@
-//! The buffer in which a provider builds attributes of an ioctl command, in the layout of rdma-core's `cmd_ioctl.h`.
+//! The buffer in which a provider builds attributes of an ioctl command, in the layout of rdma-core's
+//! `cmd_ioctl.h`.
 
 use core::mem::{offset_of, size_of};
 
@@ -13,8 +14,8 @@ pub const FALLBACK_REQUIRE_EX: u8 = 1 << 1;
 /// Bit of [`ibv_command_buffer::flags`]: nothing but the ioctl will do.
 pub const FALLBACK_IOCTL_ONLY: u8 = 1 << 2;
 
-/// One link of a chain of attribute lists, each on the stack of the function that fills it. The attributes of a link
-/// follow `hdr` directly and end before `next_attr`.
+/// One link of a chain of attribute lists, each on the stack of the function that fills it. The attributes of a
+/// link follow `hdr` directly and end before `next_attr`.
 #[repr(C)]
 pub struct ibv_command_buffer {
     /// The provider's link behind the library's, or NULL.

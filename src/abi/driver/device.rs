@@ -1,4 +1,5 @@
-//! Devices and drivers as the library and a provider share them. These layouts have been the same since rdma-core 35.
+//! Devices and drivers as the library and a provider share them. These layouts have been the same since
+//! rdma-core 35.
 
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use core::mem::{offset_of, size_of};

@@ -1,5 +1,5 @@
-//! The private provider ABI: what the library and a provider share and programs never see. Names are those of rdma-core's
-//! `driver.h`. What is here has been the same since rdma-core 35 unless its module says otherwise.
+//! The private provider ABI: what the library and a provider share and programs never see. Names are those of
+//! rdma-core's `driver.h`. What is here has been the same since rdma-core 35 unless its module says otherwise.
 
 mod command;
 mod device;

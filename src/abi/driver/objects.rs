@@ -23,7 +23,8 @@ pub const VERBS_QP_XRCD: u32 = 1 << 0;
 pub const VERBS_QP_EX: u32 = 1 << 1;
 /// Bit of `verbs_xrcd.comp_mask`: `handle` is set.
 pub const VERBS_XRCD_HANDLE: u32 = 1 << 0;
-/// Flag of `ibv_cmd_create_cq_ex`: the provider ignores a request for timestamps, so the kernel need not know of it.
+/// Flag of `ibv_cmd_create_cq_ex`: the provider ignores a request for timestamps, so the kernel need not know
+/// of it.
 pub const CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX: u32 = 1 << 0;
 
 /// A memory region with what the library itself remembers of it.
@@ -72,7 +73,8 @@ pub union verbs_cq {
     pub cq_ex: ibv_cq_ex,
 }
 
-/// A queue pair in the layout of rdma-core 45 and later, whose `ibv_qp_ex` has one function more than that of 44.
+/// A queue pair in the layout of rdma-core 45 and later, whose `ibv_qp_ex` has one function more than that of
+/// 44.
 #[repr(C)]
 pub struct verbs_qp {
     /// The part that rdma-core 44 knows too; its first field is the `ibv_qp`.

@@ -1,7 +1,9 @@
-//! Everything that a provider can do for an opened device: the table of C functions that it hands to the library.
+//! Everything that a provider can do for an opened device: the table of C functions that it hands to the
+//! library.
 //!
-//! Releases of rdma-core insert new operations in alphabetical order, so the offset of one depends on the release. The
-//! library keeps [`verbs_context_ops`], the newest layout; [`v44::verbs_context_ops`] is what Debian 12's providers pass.
+//! Releases of rdma-core insert new operations in alphabetical order, so the offset of one depends on the
+//! release. The library keeps [`verbs_context_ops`], the newest layout; [`v44::verbs_context_ops`] is what
+//! Debian 12's providers pass.
 
 use core::ffi::{c_int, c_uint, c_void};
 use core::mem::size_of;
@@ -206,7 +208,8 @@ pub(crate) use with_operations;
 
 with_operations!(operations);
 
-/// Calls the macro `$then` with the names of all operations of rdma-core 36 to 58, in the order of their layout.
+/// Calls the macro `$then` with the names of all operations of rdma-core 36 to 58, in the order of their
+/// layout.
 macro_rules! with_v44_operations {
     ($then:ident) => {
         $then! {

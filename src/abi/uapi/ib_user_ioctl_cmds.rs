@@ -1,7 +1,7 @@
 //! Objects, methods and attributes of the uverbs ioctl.
 //!
-//! Source: linux-libc-dev, `rdma/ib_user_ioctl_cmds.h`. Sizes and offsets are those that a C compiler gave for that header on a 64-bit
-//! machine; flexible arrays at the end of a C structure are left out.
+//! Source: linux-libc-dev, `rdma/ib_user_ioctl_cmds.h`. Sizes and offsets are those that a C compiler gave for
+//! that header on a 64-bit machine; flexible arrays at the end of a C structure are left out.
 
 // Object types.
 pub const UVERBS_OBJECT_DEVICE: u16 = 0;

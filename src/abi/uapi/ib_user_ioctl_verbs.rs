@@ -1,7 +1,7 @@
 //! Structures and flags inside attributes of the uverbs ioctl.
 //!
-//! Source: linux-libc-dev, `rdma/ib_user_ioctl_verbs.h`. Sizes and offsets are those that a C compiler gave for that header on a 64-bit
-//! machine; flexible arrays at the end of a C structure are left out.
+//! Source: linux-libc-dev, `rdma/ib_user_ioctl_verbs.h`. Sizes and offsets are those that a C compiler gave for
+//! that header on a 64-bit machine; flexible arrays at the end of a C structure are left out.
 
 use super::ib_user_verbs::ib_uverbs_query_port_resp;
 use super::layout;

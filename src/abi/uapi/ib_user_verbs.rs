@@ -1,7 +1,7 @@
 //! Commands and answers of the uverbs device file.
 //!
-//! Source: linux-libc-dev, `rdma/ib_user_verbs.h`. Sizes and offsets are those that a C compiler gave for that header on a 64-bit
-//! machine; flexible arrays at the end of a C structure are left out.
+//! Source: linux-libc-dev, `rdma/ib_user_verbs.h`. Sizes and offsets are those that a C compiler gave for that
+//! header on a 64-bit machine; flexible arrays at the end of a C structure are left out.
 
 use super::layout;
 
@@ -227,7 +227,8 @@ layout! {
         reserved: u32 => 4,
     }
 
-    /// Answer of extended QUERY_DEVICE; `hca_core_clock` in kHz, `response_length` says how much the kernel knows.
+    /// Answer of extended QUERY_DEVICE; `hca_core_clock` in kHz, `response_length` says how much the kernel
+    /// knows.
     pub struct ib_uverbs_ex_query_device_resp(304) {
         base: ib_uverbs_query_device_resp => 0,
         comp_mask: u32 => 176,
@@ -705,8 +706,8 @@ layout! {
         lkey: u32 => 12,
     }
 
-    /// One send work request inside POST_SEND. `imm_data` also is `invalidate_rkey`; `wr` is the C union of the parts by
-    /// operation.
+    /// One send work request inside POST_SEND. `imm_data` also is `invalidate_rkey`; `wr` is the C union of the
+    /// parts by operation.
     pub struct ib_uverbs_send_wr(56) {
         wr_id: u64 => 0,
         num_sge: u32 => 8,

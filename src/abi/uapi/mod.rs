@@ -1,7 +1,7 @@
 //! The kernel's interface, one file per kernel header: structures and numbers under the header's own names.
 //!
-//! Every structure is declared with the size and the offsets that a C compiler gives for the kernel header; a difference
-//! stops the compilation, and so does padding, so that no undefined byte can go to the kernel.
+//! Every structure is declared with the size and the offsets that a C compiler gives for the kernel header; a
+//! difference stops the compilation, and so does padding, so that no undefined byte can go to the kernel.
 
 #![allow(non_camel_case_types)]
 #![allow(missing_docs, reason = "constants and fields carry the kernel header's names, and its meaning")]
@@ -22,7 +22,8 @@ pub mod siw_user;
 ///
 /// # Safety
 ///
-/// Implemented by integers, arrays of them, and structures that `layout!` has proved to be made of such fields only.
+/// Implemented by integers, arrays of them, and structures that `layout!` has proved to be made of such fields
+/// only.
 pub unsafe trait Pod: Copy + 'static {
     /// The value of which every byte is zero.
     #[must_use]
@@ -51,7 +52,8 @@ pub unsafe trait Pod: Copy + 'static {
         if bytes.len() < size_of::<Self>() {
             return None;
         }
-        // SAFETY: there are enough bytes, the read does not ask for alignment, and every byte pattern is a value.
+        // SAFETY: there are enough bytes, the read does not ask for alignment, and every byte pattern is a
+        // value.
         Some(unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() })
     }
 }
@@ -67,7 +69,8 @@ pod_integers!(u8 u16 u32 u64 i8 i16 i32 i64);
 // SAFETY: an array puts its elements side by side, without padding of its own.
 unsafe impl<T: Pod, const N: usize> Pod for [T; N] {}
 
-/// Declares kernel structures with their size and the offset of every field, checks both, and makes them [`Pod`].
+/// Declares kernel structures with their size and the offset of every field, checks both, and makes them
+/// [`Pod`].
 macro_rules! layout {
     ($($(#[$meta:meta])* pub struct $name:ident($size:literal) { $($field:ident : $ty:ty => $offset:literal,)* })*) => { $(
         $(#[$meta])*

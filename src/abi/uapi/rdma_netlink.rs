@@ -1,7 +1,7 @@
 //! RDMA netlink: what discovery asks and reads.
 //!
-//! Source: linux-libc-dev, `rdma/rdma_netlink.h`. Sizes and offsets are those that a C compiler gave for that header on a 64-bit
-//! machine; flexible arrays at the end of a C structure are left out.
+//! Source: linux-libc-dev, `rdma/rdma_netlink.h`. Sizes and offsets are those that a C compiler gave for that
+//! header on a 64-bit machine; flexible arrays at the end of a C structure are left out.
 
 // Clients of the RDMA netlink family.
 pub const RDMA_NL_NLDEV: u16 = 5;

@@ -13,8 +13,8 @@ pub const UVERBS_ATTR_F_MANDATORY: u16 = 1;
 pub const UVERBS_ATTR_F_VALID_OUTPUT: u16 = 2;
 
 layout! {
-    /// One attribute. `elem_id` and `elem_reserved` are the C union `attr_data`; `data` holds the address, the inline
-    /// bytes, the object number or the file descriptor.
+    /// One attribute. `elem_id` and `elem_reserved` are the C union `attr_data`; `data` holds the address, the
+    /// inline bytes, the object number or the file descriptor.
     pub struct ib_uverbs_attr(16) {
         attr_id: u16 => 0,
         len: u16 => 2,

@@ -1,7 +1,7 @@
 //! Rings and answers of the soft-RoCE driver.
 //!
-//! Source: linux-libc-dev, `rdma/rdma_user_rxe.h`. Sizes and offsets are those that a C compiler gave for that header on
-//! a 64-bit machine; flexible arrays at the end of a C structure are left out.
+//! Source: linux-libc-dev, `rdma/rdma_user_rxe.h`. Sizes and offsets are those that a C compiler gave for that
+//! header on a 64-bit machine; flexible arrays at the end of a C structure are left out.
 
 use core::mem::offset_of;
 

@@ -1,7 +1,7 @@
 //! Queues and answers of the soft-iWARP driver.
 //!
-//! Source: linux-libc-dev, `rdma/siw-abi.h`. Sizes and offsets are those that a C compiler gave for that header on a
-//! 64-bit machine; of a union the widest member stands here.
+//! Source: linux-libc-dev, `rdma/siw-abi.h`. Sizes and offsets are those that a C compiler gave for that header
+//! on a 64-bit machine; of a union the widest member stands here.
 
 use super::layout;
 

@@ -18,7 +18,8 @@ use super::scalars::{_compat_ibv_port_attr, ibv_advise_mr_advice_t, ibv_mw_type_
 use super::work::{ibv_ops_wr, ibv_recv_wr, ibv_send_wr, ibv_sge};
 use libc::{c_int, c_uint, c_void, pthread_mutex_t};
 
-/// Operations that the inline functions of verbs.h call. The members starting with `_compat_` belong to an older ABI: today's programs call the functions by name.
+/// Operations that the inline functions of verbs.h call. The members starting with `_compat_` belong to an
+/// older ABI: today's programs call the functions by name.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_context_ops {
@@ -126,7 +127,8 @@ pub struct ibv_context {
     pub abi_compat: *mut c_void,
 }
 
-/// Operations added after the first ABI. It grows at its start; `sz` says how much of it exists, counted back from the end.
+/// Operations added after the first ABI. It grows at its start; `sz` says how much of it exists, counted back
+/// from the end.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct verbs_context {

@@ -1,7 +1,7 @@
 //! Types that verbs.h shares with the kernel interface: IPsec ESP actions and memory advice.
 //!
-//! In C their `ibv_` names are macros for the `ib_uverbs_` names (verbs_api.h, ib_user_ioctl_verbs.h). Pointers are
-//! typed here, as in the public header; the kernel sees 64-bit integers in their place.
+//! In C their `ibv_` names are macros for the `ib_uverbs_` names (verbs_api.h, ib_user_ioctl_verbs.h). Pointers
+//! are typed here, as in the public header; the kernel sees 64-bit integers in their place.
 
 use libc::c_void;
 

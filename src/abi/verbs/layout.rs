@@ -1,4 +1,5 @@
-//! Sizes and offsets of the public structs of verbs.h, checked when the crate is compiled (x86-64; values of the C headers of rdma-core 44).
+//! Sizes and offsets of the public structs of verbs.h, checked when the crate is compiled (x86-64; values of
+//! the C headers of rdma-core 44).
 
 use core::mem::{offset_of, size_of};
 

@@ -1,7 +1,8 @@
-//! Scalar names of the C API: byte-ordered integers, and the integers that carry enumerators across the C border.
+//! Scalar names of the C API: byte-ordered integers, and the integers that carry enumerators across the C
+//! border.
 //!
-//! A program may hand over any bit pattern where C says `enum`, so fields and arguments have these integer types and
-//! the enums themselves only name the values.
+//! A program may hand over any bit pattern where C says `enum`, so fields and arguments have these integer
+//! types and the enums themselves only name the values.
 
 use libc::{c_int, c_uint};
 

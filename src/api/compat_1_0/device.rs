@@ -45,8 +45,8 @@ unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device_1_0) {
         if list.is_null() {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: an array of `ibv_get_device_list` that the program gives up: a place before the first, then devices, then
-        // NULL.
+        // SAFETY: an array of `ibv_get_device_list` that the program gives up: a place before the first, then
+        // devices, then NULL.
         unsafe {
             let first = list.sub(1);
             let mut devices = 0;
@@ -117,8 +117,8 @@ unsafe extern "C" fn ibv_query_device(context: *mut ibv_context_1_0, attr: *mut 
     unsafe { with(context, |context| device::ibv_query_device(context.real_context, attr)) }
 }
 
-/// Fills in what the struct had in 2006. rdma-core's function clears 4 bytes behind that, which are not the library's to
-/// write in such a program.
+/// Fills in what the struct had in 2006. rdma-core's function clears 4 bytes behind that, which are not the
+/// library's to write in such a program.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_query_port@IBVERBS_1.0"))]
 unsafe extern "C" fn ibv_query_port(
     context: *mut ibv_context_1_0,

@@ -19,7 +19,8 @@ unsafe extern "C-unwind" fn ibv_get_async_event(
     // SAFETY: the caller passes a place to write.
     let answer = unsafe { event::ibv_get_async_event(context.real_context, event) };
     if answer == 0 {
-        // SAFETY: just written; the type says which pointer it holds, and the object lives until it is acknowledged.
+        // SAFETY: just written; the type says which pointer it holds, and the object lives until it is
+        // acknowledged.
         unsafe {
             let element = &mut (*event).element;
             match subject((*event).event_type) {
@@ -36,8 +37,8 @@ unsafe extern "C-unwind" fn ibv_get_async_event(
 #[cfg_attr(not(test), unsafe(export_name = "ibv_ack_async_event@IBVERBS_1.0"))]
 unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
     entry::nothing(|| {
-        // SAFETY: the caller passes an event as it got it: the type says which struct of 1.0 it holds, which lives until
-        // the event is acknowledged.
+        // SAFETY: the caller passes an event as it got it: the type says which struct of 1.0 it holds, which
+        // lives until the event is acknowledged.
         unsafe {
             let mut real = *event.as_ref().ok_or(Errno::EINVAL)?;
             match subject(real.event_type) {

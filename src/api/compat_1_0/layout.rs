@@ -1,4 +1,5 @@
-//! The structs of `verbs.h` as of libibverbs 1.0, with the pointer to today's object where 1.0 had private members.
+//! The structs of `verbs.h` as of libibverbs 1.0, with the pointer to today's object where 1.0 had private
+//! members.
 
 #![allow(non_camel_case_types, reason = "the names of C")]
 

@@ -1,7 +1,8 @@
 //! The functions under version `IBVERBS_1.0`, for programs linked before 2007.
 //!
-//! Their objects are structs of that time ([`layout`]), each around one of today's. A program of that time finds the struct
-//! of 1.0 wherever today's object carries the program's own pointer: in completions of channels and in asynchronous events.
+//! Their objects are structs of that time ([`layout`]), each around one of today's. A program of that time
+//! finds the struct of 1.0 wherever today's object carries the program's own pointer: in completions of
+//! channels and in asynchronous events.
 //!
 //! The functions report as today's do, because they hand on what those answer.
 

@@ -1,7 +1,7 @@
 //! The functions that inline functions of 1.0 call through `ibv_context.ops`.
 //!
-//! Requests of 1.0 begin with the link to the next one, so a list is written anew in today's form, on the stack when it is
-//! short, and posted at once.
+//! Requests of 1.0 begin with the link to the next one, so a list is written anew in today's form, on the stack
+//! when it is short, and posted at once.
 
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
@@ -66,15 +66,16 @@ impl Request for ibv_send_wr_1_0 {
     }
 }
 
-/// How many requests a list has, and where the last leads: to the request with that index, in a list that goes round, or
-/// nowhere.
+/// How many requests a list has, and where the last leads: to the request with that index, in a list that goes
+/// round, or nowhere.
 ///
 /// # Safety
 /// `list` is null or a list of valid requests.
 unsafe fn measure<R: Request>(list: *mut R) -> (usize, Option<usize>) {
     // SAFETY: by the contract, each request leads to the next or to null.
     let next = |at: *mut R| unsafe { (*at).next() };
-    // Brent's way to find a cycle: a mark that is set anew at each power of two, and is met again within the cycle.
+    // Brent's way to find a cycle: a mark that is set anew at each power of two, and is met again within the
+    // cycle.
     let (mut count, mut since, mut most) = (0, 0, 1);
     let (mut mark, mut at) = (null_mut(), list);
     while at != mark {
@@ -99,8 +100,8 @@ unsafe fn measure<R: Request>(list: *mut R) -> (usize, Option<usize>) {
     (before + since, Some(before))
 }
 
-/// Posts a list of 1.0 with today's function. When that fails, `*bad` becomes the request of 1.0 that stands where today's
-/// failed. A list that goes round becomes one that does, which the queue ends by being full.
+/// Posts a list of 1.0 with today's function. When that fails, `*bad` becomes the request of 1.0 that stands
+/// where today's failed. A list that goes round becomes one that does, which the queue ends by being full.
 ///
 /// # Safety
 /// `list` is null or a list of valid requests, `bad` can be written.

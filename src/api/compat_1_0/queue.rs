@@ -17,8 +17,8 @@ unsafe extern "C" fn ibv_create_cq(
     comp_vector: c_int,
 ) -> *mut ibv_cq_1_0 {
     entry::pointer(|| {
-        // SAFETY: the caller passes an open context, and a live channel or null; what is made is live, and nobody else knows
-        // it yet.
+        // SAFETY: the caller passes an open context, and a live channel or null; what is made is live, and
+        // nobody else knows it yet.
         unsafe {
             let real_context = context.as_ref().ok_or(Errno::EINVAL)?.real_context;
             let real = cq::ibv_create_cq(real_context, cqe, cq_context, channel, comp_vector);
@@ -55,8 +55,8 @@ unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq_1_0) -> c_int {
 #[cfg_attr(not(test), unsafe(export_name = "ibv_create_srq@IBVERBS_1.0"))]
 unsafe extern "C" fn ibv_create_srq(pd: *mut ibv_pd_1_0, attr: *mut ibv_srq_init_attr) -> *mut ibv_srq_1_0 {
     entry::pointer(|| {
-        // SAFETY: the caller passes a live domain and attributes of its own; what is made is live, and nobody else knows it
-        // yet.
+        // SAFETY: the caller passes a live domain and attributes of its own; what is made is live, and nobody
+        // else knows it yet.
         unsafe {
             let domain = pd.as_ref().ok_or(Errno::EINVAL)?;
             let real_srq = made(srq::ibv_create_srq(domain.real_pd, attr))?.as_ptr();

@@ -12,8 +12,8 @@ use crate::errno::Errno;
 #[cfg_attr(not(test), unsafe(export_name = "ibv_create_qp@IBVERBS_1.0"))]
 unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd_1_0, attr: *mut ibv_qp_init_attr_1_0) -> *mut ibv_qp_1_0 {
     entry::pointer(|| {
-        // SAFETY: the caller passes a live domain, and attributes of its own that name live objects; what is made is live,
-        // and nobody else knows it yet.
+        // SAFETY: the caller passes a live domain, and attributes of its own that name live objects; what is
+        // made is live, and nobody else knows it yet.
         unsafe {
             let domain = pd.as_ref().ok_or(Errno::EINVAL)?;
             let attr = attr.as_mut().ok_or(Errno::EINVAL)?;
@@ -50,7 +50,8 @@ unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd_1_0, attr: *mut ibv_qp_init_a
     })
 }
 
-/// A queue pair without a shared receive queue is said to have none, where rdma-core's function follows the NULL.
+/// A queue pair without a shared receive queue is said to have none, where rdma-core's function follows the
+/// NULL.
 #[cfg_attr(not(test), unsafe(export_name = "ibv_query_qp@IBVERBS_1.0"))]
 unsafe extern "C" fn ibv_query_qp(
     qp: *mut ibv_qp_1_0,
@@ -58,8 +59,8 @@ unsafe extern "C" fn ibv_query_qp(
     attr_mask: c_int,
     init_attr: *mut ibv_qp_init_attr_1_0,
 ) -> c_int {
-    // SAFETY: the caller passes a live queue pair and places to write; the objects that a live queue pair names are live, and
-    // carry their structs of 1.0 as contexts.
+    // SAFETY: the caller passes a live queue pair and places to write; the objects that a live queue pair names
+    // are live, and carry their structs of 1.0 as contexts.
     unsafe {
         with(qp, |qp| {
             let Some(init_attr) = init_attr.as_mut() else { return Errno::EINVAL.0 };

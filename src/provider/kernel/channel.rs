@@ -38,7 +38,7 @@ pub fn destroy(channel: Handle<ibv_comp_channel>) -> Result<()> {
 /// Which queue the event is for that this record tells of.
 pub fn event(record: &[u8]) -> Result<Handle<ibv_cq>> {
     let handle = uverbs::event::completion(record)?;
-    // SAFETY: the kernel gives back the address that the queue was created with; a queue with unread events is alive,
-    // because the kernel drops its events when it is destroyed.
+    // SAFETY: the kernel gives back the address that the queue was created with; a queue with unread events is
+    // alive, because the kernel drops its events when it is destroyed.
     unsafe { Handle::from_c(handle as usize as *mut ibv_cq) }
 }

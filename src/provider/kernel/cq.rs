@@ -8,8 +8,8 @@ use crate::uverbs;
 use crate::uverbs::destroy::Destroyed;
 use crate::uverbs::device_file::DeviceFile;
 
-/// Destroys a queue, then waits until the program has acknowledged every event that it got of it; EBUSY while a queue pair
-/// uses it.
+/// Destroys a queue, then waits until the program has acknowledged every event that it got of it; EBUSY while a
+/// queue pair uses it.
 ///
 /// # Safety
 /// The handle was published as an `O`.

@@ -11,7 +11,8 @@ use crate::uverbs::device_file::{DeviceFile, GotContext};
 use crate::uverbs::discovery::DeviceInfo;
 use crate::uverbs::{self, Udata};
 
-/// Whether the driver's interface is one of `versions`; a device whose is not is named on standard error, as rdma-core does.
+/// Whether the driver's interface is one of `versions`; a device whose is not is named on standard error, as
+/// rdma-core does.
 pub fn speaks(name: &str, versions: &RangeInclusive<u32>, device: &DeviceInfo) -> bool {
     let known = versions.contains(&device.abi_ver);
     if !known {
@@ -26,12 +27,12 @@ pub fn speaks(name: &str, versions: &RangeInclusive<u32>, device: &DeviceInfo) -
     known
 }
 
-/// Joins the context that somebody else made with `file`; an error is the kernel's, EINVAL where nobody has. `open` opens
-/// the device anew.
+/// Joins the context that somebody else made with `file`; an error is the kernel's, EINVAL where nobody has.
+/// `open` opens the device anew.
 ///
-/// These drivers keep nothing in a context that the kernel could tell whoever joins it (EOPNOTSUPP). What it says of the
-/// device it says when any context is made; a process that may not open the device counts on the one completion vector that
-/// every device has.
+/// These drivers keep nothing in a context that the kernel could tell whoever joins it (EOPNOTSUPP). What it
+/// says of the device it says when any context is made; a process that may not open the device counts on the
+/// one completion vector that every device has.
 pub fn join(file: &DeviceFile, open: impl FnOnce(DeviceFile) -> Result<Opened>) -> Result<GotContext> {
     file.set_imported();
     let answer = file.query_context(Prepared::none());

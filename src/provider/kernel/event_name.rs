@@ -3,9 +3,9 @@
 use crate::errno::Result;
 use crate::provider::object::{Handle, Object};
 
-/// Makes such an object. Its place comes first: `command` tells the kernel the address, `finish` makes what stands there.
-/// Where that fails, `undo` takes the kernel's side back, and the error is in `errno` as well; nobody has got an event of
-/// the object yet, so there is nothing to wait for.
+/// Makes such an object. Its place comes first: `command` tells the kernel the address, `finish` makes what
+/// stands there. Where that fails, `undo` takes the kernel's side back, and the error is in `errno` as well;
+/// nobody has got an event of the object yet, so there is nothing to wait for.
 pub fn create<C, O: Object>(
     command: impl FnOnce(u64) -> Result<C>,
     finish: impl FnOnce(&C) -> Result<O>,

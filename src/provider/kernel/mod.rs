@@ -1,5 +1,6 @@
-//! What drivers in Linux' own style have in common. Their objects are a number in the kernel, reached by commands that every
-//! such driver takes; a provider adds what its driver alone has: queues in shared memory, and what the two tell each other.
+//! What drivers in Linux' own style have in common. Their objects are a number in the kernel, reached by
+//! commands that every such driver takes; a provider adds what its driver alone has: queues in shared memory,
+//! and what the two tell each other.
 //!
 //! | file | what it does |
 //! |---|---|

@@ -21,8 +21,8 @@ unsafe impl Object for Mr {
     type Public = verbs_mr;
 }
 
-/// Registers `length` bytes at `addr`, known to peers by addresses from `iova`; `udata` is what driver and provider tell
-/// each other.
+/// Registers `length` bytes at `addr`, known to peers by addresses from `iova`; `udata` is what driver and
+/// provider tell each other.
 pub fn register(
     file: &DeviceFile,
     pd: Handle<ibv_pd>,
@@ -45,8 +45,8 @@ pub fn register(
     Ok(Handle::publish(Box::new(Mr { public: UnsafeCell::new(public) })))
 }
 
-/// The region of this number that somebody else registered through the same file: its keys and length. Where it lies is only
-/// known there. ENOENT or EINVAL if there is none.
+/// The region of this number that somebody else registered through the same file: its keys and length. Where it
+/// lies is only known there. ENOENT or EINVAL if there is none.
 pub fn import(file: &DeviceFile, pd: Handle<ibv_pd>, handle: u32) -> Result<Handle<ibv_mr>> {
     let (region, length) = uverbs::mr::query(file, handle)?;
     Ok(publish_imported(pd, region, length))
@@ -79,7 +79,8 @@ pub fn unimport(mr: Handle<ibv_mr>) {
     }
 }
 
-/// Ends a registration that [`register`] made, or an imported one for everybody; EBUSY while a memory window is bound to the region.
+/// Ends a registration that [`register`] made, or an imported one for everybody; EBUSY while a memory window is
+/// bound to the region.
 pub fn deregister(file: &DeviceFile, mr: Handle<verbs_mr>) -> Result<()> {
     // SAFETY: a live handle.
     uverbs::mr::dereg(file, unsafe { (*mr.as_ptr()).ibv_mr.handle })?;

@@ -49,8 +49,8 @@ fn next_rkey(rkey: u32) -> u32 {
     (rkey & 0xffff_ff00) | (rkey.wrapping_add(1) & 0xff)
 }
 
-/// Posts the binding of a type 1 window, and gives it its new key at once; a program whose binding completes with an
-/// error must set the old one again. Every error is left in `errno`.
+/// Posts the binding of a type 1 window, and gives it its new key at once; a program whose binding completes
+/// with an error must set the old one again. Every error is left in `errno`.
 ///
 /// # Safety
 /// `post_send` posts to queue pairs of the handle's provider.

@@ -12,14 +12,15 @@ pub fn alloc(file: &DeviceFile) -> Result<Handle<ibv_pd>> {
     uverbs::pd::alloc(file, Udata::none()).map(domain::publish)
 }
 
-/// The protection domain of this number that somebody else allocated through the same file; ENOENT or EINVAL if there is
-/// none. [`dealloc`] frees it for everybody.
+/// The protection domain of this number that somebody else allocated through the same file; ENOENT or EINVAL if
+/// there is none. [`dealloc`] frees it for everybody.
 pub fn import(file: &DeviceFile, context: Handle<ibv_context>, handle: u32) -> Result<Handle<ibv_pd>> {
     uverbs::pd::check(file, handle)?;
     Ok(domain::publish_imported(context, handle))
 }
 
-/// Frees a protection domain, EBUSY while something uses it; or a parent domain, EBUSY while another one stands for it.
+/// Frees a protection domain, EBUSY while something uses it; or a parent domain, EBUSY while another one stands
+/// for it.
 pub fn dealloc(file: &DeviceFile, pd: Handle<ibv_pd>) -> Result<()> {
     domain::dealloc(pd, |handle| uverbs::pd::dealloc(file, handle))
 }

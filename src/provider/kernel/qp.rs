@@ -11,7 +11,8 @@ use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::qp::{CreateQp, QpCreated};
 use crate::uverbs::{self, Udata};
 
-/// Names the objects that a queue pair of this type is made of; pointers that do not count for the type are not followed.
+/// Names the objects that a queue pair of this type is made of; pointers that do not count for the type are not
+/// followed.
 ///
 /// # Safety
 /// The objects that count are live or null.
@@ -43,8 +44,8 @@ pub unsafe fn request(
 
 /// The public part of a queue pair just made, without the objects that it is made of.
 pub fn public(created: QpCreated, qp_type: u32) -> ibv_qp {
-    // SAFETY: plain C data of integers, pointers and pthread objects that are initialised below; all zeros is its empty
-    // value.
+    // SAFETY: plain C data of integers, pointers and pthread objects that are initialised below; all zeros is
+    // its empty value.
     let mut public: ibv_qp = unsafe { core::mem::zeroed() };
     public.handle = created.handle;
     public.qp_num = created.qp_num;
@@ -55,8 +56,8 @@ pub fn public(created: QpCreated, qp_type: u32) -> ibv_qp {
     public
 }
 
-/// Tells the driver to look at the send queue; the error that the system call left in `errno`. `imported` says that another
-/// process may have opened the device file.
+/// Tells the driver to look at the send queue; the error that the system call left in `errno`. `imported` says
+/// that another process may have opened the device file.
 ///
 /// # Safety
 /// `qp` is a live queue pair of a context that the library made.

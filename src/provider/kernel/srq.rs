@@ -25,8 +25,8 @@ pub fn query(file: &DeviceFile, srq: Handle<ibv_srq>, attr: &mut ibv_srq_attr) -
     Ok(())
 }
 
-/// Destroys a queue, then waits until the program has acknowledged every event that it got of it; EBUSY while a queue pair
-/// uses it.
+/// Destroys a queue, then waits until the program has acknowledged every event that it got of it; EBUSY while a
+/// queue pair uses it.
 ///
 /// # Safety
 /// The handle was published as an `O`.

@@ -1,6 +1,8 @@
-//! The functions with which a plugin makes, fills and unmakes a context, and the library's side of such a context.
+//! The functions with which a plugin makes, fills and unmakes a context, and the library's side of such a
+//! context.
 //!
-//! The C struct lies in the plugin's own, in the layout of rdma-core 44, which is the public one of this library.
+//! The C struct lies in the plugin's own, in the layout of rdma-core 44, which is the public one of this
+//! library.
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
@@ -22,8 +24,8 @@ use crate::uverbs::device_file::DeviceFile;
 pub struct PluginContext {
     pub(super) file: DeviceFile,
     pub(super) context: *mut ibv_context,
-    /// No slot is ever NULL. Written by the plugin's calls of [`verbs_set_ops`], which it makes while nobody else uses the
-    /// context.
+    /// No slot is ever NULL. Written by the plugin's calls of [`verbs_set_ops`], which it makes while nobody
+    /// else uses the context.
     table: UnsafeCell<verbs_context_ops>,
 }
 
@@ -45,8 +47,8 @@ impl PluginContext {
     }
 }
 
-/// The owner of a command file that a plugin hands on. A context without one (-1) gets a file on which every command fails
-/// with EBADF, as it would on -1.
+/// The owner of a command file that a plugin hands on. A context without one (-1) gets a file on which every
+/// command fails with EBADF, as it would on -1.
 fn command_file(cmd_fd: c_int) -> Result<OwnedFd> {
     let fd = match cmd_fd {
         // SAFETY: a constant C string.
@@ -91,7 +93,8 @@ unsafe fn initialise(
 }
 
 /// Allocates a plugin's context of `alloc_size` bytes with the `verbs_context` at the offset that the pointer
-/// `context_offset` is, and makes it usable; NULL and `errno` on failure. Owns `cmd_fd` from here, also on failure.
+/// `context_offset` is, and makes it usable; NULL and `errno` on failure. Owns `cmd_fd` from here, also on
+/// failure.
 ///
 /// # Safety
 /// `device` is live; the layout is that of a plugin built for rdma-core 36 to 56.
@@ -136,8 +139,8 @@ pub unsafe extern "C" fn _verbs_init_and_alloc_context(
     memory
 }
 
-/// Ends what [`_verbs_init_and_alloc_context`] began, but for the memory, which the plugin frees: closes the files and lets
-/// go of the device.
+/// Ends what [`_verbs_init_and_alloc_context`] began, but for the memory, which the plugin frees: closes the
+/// files and lets go of the device.
 ///
 /// # Safety
 /// `verbs` is such a context, and nobody uses it any more.

@@ -1,5 +1,5 @@
-//! The answers of a device for what its provider does not give: rdma-core's, which leave `errno` at EOPNOTSUPP with NULL
-//! and alone with a value.
+//! The answers of a device for what its provider does not give: rdma-core's, which leave `errno` at EOPNOTSUPP
+//! with NULL and alone with a value.
 
 use core::ffi::{c_int, c_uint, c_void};
 

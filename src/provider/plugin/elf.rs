@@ -20,7 +20,8 @@ unsafe fn read<T>(file: &File, offset: u64) -> Option<T> {
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// False for an ELF file that ends before its segments do. True for everything else: the linker knows what is wrong with it.
+/// False for an ELF file that ends before its segments do. True for everything else: the linker knows what is
+/// wrong with it.
 #[allow(clippy::unnecessary_cast, reason = "these fields have 32 bits in 32-bit files")]
 pub fn is_whole(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return true };

@@ -1,7 +1,7 @@
 //! The trait of devices for a plugin: each method calls the plugin's operation.
 //!
-//! A plugin reports as C does. NULL means that the error is in `errno`; a value that is not 0 is what the verb returns, as
-//! it is, even where it is negative.
+//! A plugin reports as C does. NULL means that the error is in `errno`; a value that is not 0 is what the verb
+//! returns, as it is, even where it is negative.
 
 use core::ffi::{c_int, c_uint, c_void};
 use core::ptr::{NonNull, null, null_mut};
@@ -20,8 +20,8 @@ use crate::uverbs::device_file::DeviceFile;
 macro_rules! call {
     ($self:ident.$operation:ident($($argument:expr),* $(,)?)) => {{
         let operation = $self.operations().$operation.or(DUMMY.$operation).expect("dummies are complete");
-        // SAFETY: the plugin's own function of that type. The handles are live and belong to this context, which the plugin
-        // made; references are valid for the call.
+        // SAFETY: the plugin's own function of that type. The handles are live and belong to this context,
+        // which the plugin made; references are valid for the call.
         unsafe { operation($($argument),*) }
     }};
 }
@@ -46,8 +46,8 @@ fn pointer<T>(handle: Option<Handle<T>>) -> *mut T {
     handle.map_or(null_mut(), Handle::as_ptr)
 }
 
-/// Whether the plugin of this kernel driver makes its queue pairs as a plain `ibv_qp`, in whose place a `verbs_qp` would be
-/// longer.
+/// Whether the plugin of this kernel driver makes its queue pairs as a plain `ibv_qp`, in whose place a
+/// `verbs_qp` would be longer.
 fn makes_plain_queue_pairs(driver_id: u32) -> bool {
     matches!(
         driver_id,

@@ -94,8 +94,8 @@ fn read_file(path: &Path, names: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// The driver that a line with its end names (`driver NAME`); none for a comment or an empty line; its first word for
-/// anything else, as which a file's last line counts that ends right after the word `driver`.
+/// The driver that a line with its end names (`driver NAME`); none for a comment or an empty line; its first
+/// word for anything else, as which a file's last line counts that ends right after the word `driver`.
 fn directive(line: &[u8]) -> Result<Option<&[u8]>, &[u8]> {
     // To rdma-core a line is a C string.
     let line = unindented(line.split(|byte| *byte == 0).next().unwrap_or_default());
@@ -145,7 +145,8 @@ fn open(file: &[u8]) -> Result<(), Vec<u8>> {
     if file.contains(&b'/') && !elf::is_whole(Path::new(OsStr::from_bytes(file))) {
         return Err([file, b": file too short"].concat());
     }
-    // SAFETY: a C string. Constructors of the file run; that they do nothing wrong is what a plugin is trusted for.
+    // SAFETY: a C string. Constructors of the file run; that they do nothing wrong is what a plugin is trusted
+    // for.
     if !unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) }.is_null() {
         return Ok(());
     }

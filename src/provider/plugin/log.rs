@@ -1,7 +1,7 @@
 //! The trace of plugins: lines that they format themselves, between ours in the same file.
 //!
-//! The function that they call takes arguments as `printf` does, which Rust cannot define; `variadic.c` formats and calls
-//! the functions here.
+//! The function that they call takes arguments as `printf` does, which Rust cannot define; `variadic.c` formats
+//! and calls the functions here.
 
 use core::ffi::{c_char, c_int};
 

@@ -1,4 +1,5 @@
-//! Which driver takes a device: by the number of the kernel's driver, by name, by bus address, or as the driver says.
+//! Which driver takes a device: by the number of the kernel's driver, by name, by bus address, or as the driver
+//! says.
 
 use core::ptr::NonNull;
 use std::ffi::{CStr, CString};
@@ -40,8 +41,8 @@ fn try_driver(driver: Driver, found: &Found) -> Option<NonNull<crate::abi::drive
 /// Whether the driver takes the device. The line of its table that fits stays in `sysfs.match` for it.
 fn takes(ops: &verbs_device_ops, found: &Found) -> bool {
     let sysfs = found.sysfs();
-    // SAFETY: nobody else has the struct while its device is looked for, and no reference to it is held across the call of
-    // the plugin's function.
+    // SAFETY: nobody else has the struct while its device is looked for, and no reference to it is held across
+    // the call of the plugin's function.
     unsafe {
         if !ops.match_table.is_null() {
             let fits = match_driver_id(ops, found)

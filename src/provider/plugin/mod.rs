@@ -5,14 +5,16 @@
 //! | [`registry`] | the drivers that plugins have registered |
 //! | [`loader`] [`elf`] | which plugins there are, and loading them; whether one is all there |
 //! | [`matching`] | which driver takes a device |
-//! | [`ops`] [`dummy`] | a plugin's table of operations into ours and the public ones; the answers where it has none |
+//! | [`ops`] | a plugin's table of operations into ours and the public ones |
+//! | [`dummy`] | the answers where a plugin's table has none |
 //! | [`cmd`] | the functions with which a plugin gives commands to the kernel |
 //! | [`context`] | the functions with which a plugin makes and unmakes a context |
 //! | [`forward`] | the trait of devices, each method a call of the plugin's operation |
 //! | [`log`] | the trace of plugins |
 //!
-//! A plugin is a guest: it is loaded only for a device that no native provider takes, or when `IRONVERBS_PLUGINS` asks. One
-//! that the program brings along is there already, and comes before native providers: the program may call it directly.
+//! A plugin is a guest: it is loaded only for a device that no native provider takes, or when
+//! `IRONVERBS_PLUGINS` asks. One that the program brings along is there already, and comes before native
+//! providers: the program may call it directly.
 
 pub mod cmd;
 pub mod context;
@@ -36,8 +38,8 @@ use crate::errno::{Errno, Result};
 use crate::uverbs::device_file::DeviceFile;
 use std::os::fd::IntoRawFd;
 
-/// Whether `IRONVERBS_PLUGINS` asks for a plugin where the native provider of that name would do: `1` asks everywhere, a
-/// list of names with commas there.
+/// Whether `IRONVERBS_PLUGINS` asks for a plugin where the native provider of that name would do: `1` asks
+/// everywhere, a list of names with commas there.
 pub fn preferred(provider: &str) -> bool {
     let Some(wanted) = environment::trusted("IRONVERBS_PLUGINS") else { return false };
     wanted
@@ -49,7 +51,8 @@ fn operations(device: &DeviceRef) -> Result<&verbs_device_ops> {
     device.ops().ok_or_else(|| Errno::EOPNOTSUPP.also_set())
 }
 
-/// The `ibv_context` in a context that a plugin has made; the plugin has left the error in `errno` if there is none.
+/// The `ibv_context` in a context that a plugin has made; the plugin has left the error in `errno` if there is
+/// none.
 fn made(verbs: *mut verbs_context) -> Result<Handle<ibv_context>> {
     if verbs.is_null() {
         return Err(Errno::last());

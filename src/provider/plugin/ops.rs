@@ -1,5 +1,5 @@
-//! From the table that a provider hands over, in the layout of its release, to the tables that are called: the library's
-//! own ([`verbs_context_ops`], the newest layout) and the public ones in the context.
+//! From the table that a provider hands over, in the layout of its release, to the tables that are called: the
+//! library's own ([`verbs_context_ops`], the newest layout) and the public ones in the context.
 
 use core::ffi::c_void;
 use core::mem::transmute;

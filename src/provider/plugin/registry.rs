@@ -44,8 +44,9 @@ struct Entry {
     next: AtomicPtr<Entry>,
 }
 
-/// The first entry, in the order of registration; none is ever removed. Constant until the first constructor runs, which may
-/// be before anything of this library. No lock guards the list: a fork could leave it locked in the child.
+/// The first entry, in the order of registration; none is ever removed. Constant until the first constructor
+/// runs, which may be before anything of this library. No lock guards the list: a fork could leave it locked in
+/// the child.
 static DRIVERS: AtomicPtr<Entry> = AtomicPtr::new(null_mut());
 
 thread_local! {
@@ -86,8 +87,8 @@ pub fn name_of(ops: &verbs_device_ops) -> String {
     unsafe { CStr::from_ptr(ops.name) }.to_string_lossy().into_owned()
 }
 
-/// What a plugin's ELF constructor calls, at the start of the process or in the middle of `dlopen`: the driver from now on
-/// is asked about devices.
+/// What a plugin's ELF constructor calls, at the start of the process or in the middle of `dlopen`: the driver
+/// from now on is asked about devices.
 ///
 /// # Safety
 /// `ops` is null or valid for the rest of the process.

@@ -1,5 +1,5 @@
-//! Address handles. Newer kernels keep the address and give a number for it; with older ones every datagram carries
-//! the whole address vector.
+//! Address handles. Newer kernels keep the address and give a number for it; with older ones every datagram
+//! carries the whole address vector.
 
 use core::cell::UnsafeCell;
 use core::net::Ipv6Addr;

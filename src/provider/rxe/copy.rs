@@ -1,14 +1,15 @@
-//! Copies completions out of a ring with the widest registers that pay off: 48 bytes each, apart by the slot size of
-//! the ring on one side and packed on the other.
+//! Copies completions out of a ring with the widest registers that pay off: 48 bytes each, apart by the slot
+//! size of the ring on one side and packed on the other.
 
-/// Size of a completion: `struct ib_uverbs_wc` of the kernel, and `struct ibv_wc`, which has the same layout (bytes).
+/// Size of a completion: `struct ib_uverbs_wc` of the kernel, and `struct ibv_wc`, which has the same layout
+/// (bytes).
 pub const ENTRY: usize = 48;
 
 /// Copies `count` completions: entry `i` stands at `source + (i << shift)` and goes to `target + i * 48`.
 ///
 /// # Safety
-/// Each of the `count` entries is readable at its place in `source` and writable at its place in `target`, and the
-/// two do not overlap. The machine has the instructions that the function was [chosen](widest) for.
+/// Each of the `count` entries is readable at its place in `source` and writable at its place in `target`, and
+/// the two do not overlap. The machine has the instructions that the function was [chosen](widest) for.
 pub type CopyRun = unsafe fn(source: *const u8, target: *mut u8, count: usize, shift: u32);
 
 /// The fastest copy that this machine can run.
@@ -27,8 +28,8 @@ pub fn widest() -> CopyRun {
 /// 48 bytes are readable at `source` and writable at `target`, and they do not overlap.
 #[inline(always)]
 pub unsafe fn one(source: *const u8, target: *mut u8) {
-    // SAFETY: the three 16-byte thirds lie within the 48 bytes that the caller vouches for; SSE2 belongs to x86-64,
-    // and the unaligned forms ask for no alignment.
+    // SAFETY: the three 16-byte thirds lie within the 48 bytes that the caller vouches for; SSE2 belongs to
+    // x86-64, and the unaligned forms ask for no alignment.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128};
@@ -63,8 +64,8 @@ pub unsafe fn one(source: *const u8, target: *mut u8) {
 /// As [`CopyRun`].
 unsafe fn baseline_run(mut source: *const u8, mut target: *mut u8, count: usize, shift: u32) {
     for _ in 0..count {
-        // SAFETY: the pointers stand at the next of the `count` entries. They are advanced without a claim to stay
-        // inside the buffers, because behind the last entry they may not.
+        // SAFETY: the pointers stand at the next of the `count` entries. They are advanced without a claim to
+        // stay inside the buffers, because behind the last entry they may not.
         unsafe { one(source, target) };
         source = source.wrapping_add(1 << shift);
         target = target.wrapping_add(ENTRY);

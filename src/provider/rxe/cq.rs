@@ -51,7 +51,8 @@ unsafe impl Send for Queue {}
 #[repr(C)]
 pub struct Cq {
     public: UnsafeCell<ibv_cq_ex>,
-    /// The program says that one thread at a time uses the queue: the lock was taken at creation and stays held.
+    /// The program says that one thread at a time uses the queue: the lock was taken at creation and stays
+    /// held.
     pub single_threaded: bool,
     /// Ring and position.
     pub queue: QueueLock<Queue>,
@@ -63,16 +64,16 @@ unsafe impl Object for Cq {
 }
 
 impl Cq {
-    /// A queue, with the public fields that the call of the program does not fill in. `wc_flags` (`IBV_WC_EX_WITH_*`)
-    /// says which functions an extended queue has; none makes a plain one.
+    /// A queue, with the public fields that the call of the program does not fill in. `wc_flags`
+    /// (`IBV_WC_EX_WITH_*`) says which functions an extended queue has; none makes a plain one.
     pub(super) fn new(
         created: CqCreated,
         ring: Mapped<CompletionRing>,
         wc_flags: Option<u64>,
         single_threaded: bool,
     ) -> Self {
-        // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as zeros; all
-        // zeros is its empty value.
+        // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as
+        // zeros; all zeros is its empty value.
         let mut public: ibv_cq_ex = unsafe { core::mem::zeroed() };
         public.handle = created.handle;
         public.cqe = created.cqe as c_int;
@@ -100,8 +101,8 @@ impl Cq {
     #[inline(always)]
     pub fn with_queue<R>(&self, body: impl FnOnce(&mut Queue) -> R) -> R {
         if self.single_threaded {
-            // SAFETY: the lock is held since creation, and the program promised that one thread at a time uses the
-            // queue, so that holding it is this thread's now. No reference outlives `body`.
+            // SAFETY: the lock is held since creation, and the program promised that one thread at a time uses
+            // the queue, so that holding it is this thread's now. No reference outlives `body`.
             body(unsafe { self.queue.held_mut() })
         } else {
             body(&mut self.queue.lock())
@@ -116,8 +117,8 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     // A negative number asks for nothing.
     let max = num_entries.max(0) as usize;
     let taken = if cq.single_threaded {
-        // SAFETY: as in `with_queue`. The program passes room for `num_entries` completions, which are ENTRY bytes
-        // each; a ring is the driver's memory and no array of the program.
+        // SAFETY: as in `with_queue`. The program passes room for `num_entries` completions, which are ENTRY
+        // bytes each; a ring is the driver's memory and no array of the program.
         unsafe { cq.queue.held_mut().ring.take(wc.cast(), max) }
     } else if let Some(mut queue) = cq.queue.try_lock() {
         // SAFETY: the room as above.
@@ -183,8 +184,8 @@ pub fn create(
     )
 }
 
-/// Creates a queue with polling functions for what `wc_flags` ask. EOPNOTSUPP (`errno` set) for what soft-RoCE's
-/// completions do not have: timestamps, VLAN, flow tag, tag matching.
+/// Creates a queue with polling functions for what `wc_flags` ask. EOPNOTSUPP (`errno` set) for what
+/// soft-RoCE's completions do not have: timestamps, VLAN, flow tag, tag matching.
 pub fn create_ex(file: &DeviceFile, attr: &ibv_cq_init_attr_ex) -> Result<Handle<ibv_cq_ex>> {
     if attr.wc_flags & !cq_ex::WC_FLAGS != 0 {
         trace!(

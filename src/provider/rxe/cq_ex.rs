@@ -1,8 +1,8 @@
 //! Polling completion by completion: `start_poll`, `next_poll`, `end_poll`, and a function for each field.
 //!
-//! From a `start_poll` that gave 0 to its `end_poll` the lock is held, also after a `next_poll` that found nothing,
-//! as `man ibv_create_cq_ex` has it. The slots that were read are given back in `end_poll`, or by a `next_poll` that
-//! found nothing.
+//! From a `start_poll` that gave 0 to its `end_poll` the lock is held, also after a `next_poll` that found
+//! nothing, as `man ibv_create_cq_ex` has it. The slots that were read are given back in `end_poll`, or by a
+//! `next_poll` that found nothing.
 
 use core::ffi::{c_int, c_uint};
 
@@ -14,7 +14,8 @@ use crate::provider::cq_ex;
 /// `IBV_WC_EX_WITH_*` that soft-RoCE's completions can answer.
 pub const WC_FLAGS: u64 = IBV_WC_STANDARD_FLAGS as u64;
 
-/// Puts the functions into the program's table: the walk, the fields that every completion has, and those asked for.
+/// Puts the functions into the program's table: the walk, the fields that every completion has, and those asked
+/// for.
 pub fn set_functions(public: &mut ibv_cq_ex, wc_flags: u64, single_threaded: bool) {
     if single_threaded {
         public.start_poll = Some(start_poll::<false>);
@@ -72,7 +73,8 @@ unsafe fn completion(current: *mut ibv_cq_ex) -> *const ibv_wc {
 /// As [`polled`].
 #[inline(always)]
 unsafe fn show(current: *mut ibv_cq_ex) {
-    // SAFETY: the completion lies in a slot of the ring; the public part is the program's to read, ours to write.
+    // SAFETY: the completion lies in a slot of the ring; the public part is the program's to read, ours to
+    // write.
     unsafe {
         let queue = polled(current);
         let completion = queue.ring.entry(&queue.walk).as_ptr().cast_const().cast::<ibv_wc>();
@@ -82,13 +84,14 @@ unsafe fn show(current: *mut ibv_cq_ex) {
     }
 }
 
-/// Takes the first completion of a batch, and the lock; ENOENT (`errno` set), without the lock, if there is none.
+/// Takes the first completion of a batch, and the lock; ENOENT (`errno` set), without the lock, if there is
+/// none.
 unsafe extern "C" fn start_poll<const LOCKED: bool>(
     current: *mut ibv_cq_ex,
     _: *mut ibv_poll_cq_attr,
 ) -> c_int {
-    // SAFETY: the program passes the queue whose table holds this function. The lock is held from here to `end_poll`,
-    // or since creation when the program promised one thread; no reference leaves this function.
+    // SAFETY: the program passes the queue whose table holds this function. The lock is held from here to
+    // `end_poll`, or since creation when the program promised one thread; no reference leaves this function.
     unsafe {
         let cq = object(current);
         if LOCKED {
@@ -108,7 +111,8 @@ unsafe extern "C" fn start_poll<const LOCKED: bool>(
     0
 }
 
-/// Goes on to the next completion; ENOENT (`errno` set) if there is none yet, with the last one still to be read.
+/// Goes on to the next completion; ENOENT (`errno` set) if there is none yet, with the last one still to be
+/// read.
 unsafe extern "C" fn next_poll(current: *mut ibv_cq_ex) -> c_int {
     // SAFETY: the program calls this between `start_poll` and `end_poll`.
     unsafe {
@@ -123,8 +127,8 @@ unsafe extern "C" fn next_poll(current: *mut ibv_cq_ex) -> c_int {
 
 /// Ends the batch: gives back what was read, and the lock.
 unsafe extern "C" fn end_poll<const LOCKED: bool>(current: *mut ibv_cq_ex) {
-    // SAFETY: the program calls this once after a `start_poll` that gave 0, so that this thread holds the lock; the
-    // reference ends before the release.
+    // SAFETY: the program calls this once after a `start_poll` that gave 0, so that this thread holds the lock;
+    // the reference ends before the release.
     unsafe {
         let Queue { ring, walk, .. } = polled(current);
         ring.finish(walk);
@@ -139,8 +143,8 @@ macro_rules! readers {
     ($($(#[$doc:meta])* $name:ident -> $ty:ty: $($field:ident).+;)*) => { $(
         $(#[$doc])*
         unsafe extern "C" fn $name(current: *mut ibv_cq_ex) -> $ty {
-            // SAFETY: the program calls this between `start_poll` and `end_poll`; the completion lies in a slot of
-            // the ring, and its fields, also those of the union, are integers.
+            // SAFETY: the program calls this between `start_poll` and `end_poll`; the completion lies in a slot
+            // of the ring, and its fields, also those of the union, are integers.
             unsafe { (*completion(current)).$($field).+.into() }
         }
     )* };

@@ -508,8 +508,8 @@ struct Call {
     value: u64,
 }
 
-/// Every ring with words of anybody's choice in it, lists and builders as C programs call them. A ring is mapped whole pages
-/// long, of which what lies behind its end must stay as it was.
+/// Every ring with words of anybody's choice in it, lists and builders as C programs call them. A ring is
+/// mapped whole pages long, of which what lies behind its end must stay as it was.
 #[test]
 fn fuzz_rxe_queues() {
     let bell = bell();
@@ -726,7 +726,8 @@ fn fuzz_rxe_commands() {
             attr.qp_type = [IBV_QPT_RC, IBV_QPT_UD][usize::from(kind % 2)] as u32;
             (attr.send_cq, attr.recv_cq) = (public, public);
             if let Ok(qp) = qp::create(file, pd, &mut attr) {
-                // SAFETY: a live queue pair, valid lists and a place for the answer; published as a Qp and given up at the end.
+                // SAFETY: a live queue pair, valid lists and a place for the answer; published as a Qp and
+                // given up at the end.
                 unsafe {
                     (*qp.as_ptr()).state = IBV_QPS_RTS as ibv_qp_state_t;
                     qp::post_recv(qp.as_ptr(), &raw mut receive, &raw mut bad);

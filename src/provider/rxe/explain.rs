@@ -1,5 +1,5 @@
-//! Why a call failed, for the person who set `VERBS_LOG_LEVEL=4`: what was asked beside what the device or the system
-//! has.
+//! Why a call failed, for the person who set `VERBS_LOG_LEVEL=4`: what was asked beside what the device or the
+//! system has.
 //!
 //! Nothing here runs at another level, and the caller's `errno` is left as it was.
 

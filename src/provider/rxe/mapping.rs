@@ -38,14 +38,15 @@ impl<R> Mapped<R> {
 impl Mapped<CompletionRing> {
     /// Maps the ring of a completion queue. EINVAL (`errno` set) if its head does not fit the memory.
     pub fn completions(file: &DeviceFile, place: &mminfo) -> Result<Self> {
-        // SAFETY: the mapping is readable and writable, and lives as long as the ring, which is all that knows it.
+        // SAFETY: the mapping is readable and writable, and lives as long as the ring, which is all that knows
+        // it.
         Self::new(file, place, |base, length| unsafe { CompletionRing::over(base, length) })
     }
 }
 
 impl Mapped<WorkRing> {
-    /// Maps the ring of a work queue with entries of at least `entry` bytes. EINVAL (`errno` set) if its head does
-    /// not fit the memory.
+    /// Maps the ring of a work queue with entries of at least `entry` bytes. EINVAL (`errno` set) if its head
+    /// does not fit the memory.
     pub fn work(file: &DeviceFile, place: &mminfo, entry: usize) -> Result<Self> {
         // SAFETY: as for completions.
         Self::new(file, place, |base, length| unsafe { WorkRing::over(base, length, entry) })

@@ -46,8 +46,8 @@ impl Qp {
         receive: Option<ReceiveQueue>,
         send: SendQueue,
     ) -> Self {
-        // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as zeros; all
-        // zeros is its empty value.
+        // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as
+        // zeros; all zeros is its empty value.
         let mut public: ibv_qp_ex = unsafe { core::mem::zeroed() };
         public.qp_base = kernel::qp::public(created, given.qp_type);
         if let Some(operations) = given.operations {
@@ -73,8 +73,8 @@ impl Qp {
     }
 }
 
-/// Posts receive requests; EINVAL in state RESET and where a shared receive queue is used. Requests before the one
-/// that failed are posted.
+/// Posts receive requests; EINVAL in state RESET and where a shared receive queue is used. Requests before the
+/// one that failed are posted.
 pub unsafe extern "C" fn post_recv(
     qp: *mut ibv_qp,
     list: *mut ibv_recv_wr,

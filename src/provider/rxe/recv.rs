@@ -30,9 +30,9 @@ impl ReceiveQueue {
         Ok(())
     }
 
-    /// Posts a list of requests and tells the driver of all of them at once. ENOMEM when the queue is full, EINVAL
-    /// for more scatter/gather entries than the queue takes, with the request that failed; those before it are
-    /// posted.
+    /// Posts a list of requests and tells the driver of all of them at once. ENOMEM when the queue is full,
+    /// EINVAL for more scatter/gather entries than the queue takes, with the request that failed; those before
+    /// it are posted.
     ///
     /// # Safety
     /// `list` is null or a list of valid requests.

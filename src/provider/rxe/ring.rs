@@ -1,12 +1,12 @@
 //! The rings that soft-RoCE shares with a process: one head with two indices, and a power of two of slots.
 //!
-//! Source: `struct rxe_queue_buf` of `rdma/rdma_user_rxe.h`. One side produces and owns the producer index, the other
-//! consumes and owns the consumer index. The ring is empty when both are equal and full when the producer is one
-//! behind the consumer, so one slot always stays empty.
+//! Source: `struct rxe_queue_buf` of `rdma/rdma_user_rxe.h`. One side produces and owns the producer index, the
+//! other consumes and owns the consumer index. The ring is empty when both are equal and full when the producer
+//! is one behind the consumer, so one slot always stays empty.
 //!
-//! The other side is not trusted. The geometry is checked once and kept here; an index that was read is cut to the
-//! number of slots before anything is done with it, so every slot lies inside the mapping whatever the shared memory
-//! says.
+//! The other side is not trusted. The geometry is checked once and kept here; an index that was read is cut to
+//! the number of slots before anything is done with it, so every slot lies inside the mapping whatever the
+//! shared memory says.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -40,22 +40,22 @@ struct Ring {
     shift: u32,
 }
 
-// SAFETY: a Ring is a pointer to memory that any thread may use; who may use it when is decided by the lock around
-// it.
+// SAFETY: a Ring is a pointer to memory that any thread may use; who may use it when is decided by the lock
+// around it.
 unsafe impl Send for Ring {}
 
 impl Ring {
     /// Checks the head of a ring whose slots must hold at least `entry` bytes.
     ///
     /// # Safety
-    /// `length` bytes from `base` on are readable and writable, by this process through atomics or raw pointers only,
-    /// as long as the result lives.
+    /// `length` bytes from `base` on are readable and writable, by this process through atomics or raw pointers
+    /// only, as long as the result lives.
     unsafe fn over(base: NonNull<u8>, length: usize, entry: usize) -> Result<Self, Malformed> {
         if length < DATA || !base.cast::<u64>().is_aligned() {
             return Err(Malformed);
         }
-        // SAFETY: both words lie in the head, whose DATA bytes are there and aligned for them. Atomic, because the
-        // other side may write at any time; what was read is used from here on, never read again.
+        // SAFETY: both words lie in the head, whose DATA bytes are there and aligned for them. Atomic, because
+        // the other side may write at any time; what was read is used from here on, never read again.
         let (shift, mask) = unsafe {
             (
                 AtomicU32::from_ptr(base.add(LOG2_SLOT_SIZE).as_ptr().cast()).load(Ordering::Relaxed),
@@ -124,16 +124,16 @@ impl CompletionRing {
     /// Checks the ring at `base`.
     ///
     /// # Safety
-    /// `length` bytes from `base` on are readable and writable, by this process through the result only, as long as
-    /// it lives.
+    /// `length` bytes from `base` on are readable and writable, by this process through the result only, as
+    /// long as it lives.
     pub unsafe fn over(base: NonNull<u8>, length: usize) -> Result<Self, Malformed> {
         // SAFETY: handed on to the caller.
         let ring = unsafe { Ring::over(base, length, ENTRY) }?;
         Ok(Self { ring, copy: copy::widest() })
     }
 
-    /// Moves up to `max` completions to `target` and gives their slots back; returns how many. The producer index is
-    /// read once, the consumer index is written once, or not at all when the ring is empty.
+    /// Moves up to `max` completions to `target` and gives their slots back; returns how many. The producer
+    /// index is read once, the consumer index is written once, or not at all when the ring is empty.
     ///
     /// # Safety
     /// `max` entries of 48 bytes are writable at `target`, outside the ring.
@@ -159,8 +159,8 @@ impl CompletionRing {
         1
     }
 
-    /// Moves `count` entries from slot `start` on, in one run or, around the end of the ring, in two. A function of
-    /// its own, so that polls that find one entry or none save no registers for its calls.
+    /// Moves `count` entries from slot `start` on, in one run or, around the end of the ring, in two. A
+    /// function of its own, so that polls that find one entry or none save no registers for its calls.
     ///
     /// # Safety
     /// `start` and `count` are at most the mask; `count` entries are writable at `target`, outside the ring.
@@ -168,9 +168,9 @@ impl CompletionRing {
     unsafe fn take_run(&mut self, start: u32, count: usize, target: *mut u8) -> usize {
         let to_end = self.ring.mask as usize + 1 - start as usize;
         let first = if count < to_end { count } else { to_end };
-        // SAFETY: slots `start .. start + first` end at the ring's last slot at the latest, and slots `0 .. count -
-        // first` end before `start`, because `count` is at most the mask; each slot holds an entry, and the target
-        // has room for `count`. The copy was chosen for this machine.
+        // SAFETY: slots `start .. start + first` end at the ring's last slot at the latest, and slots `0 ..
+        // count - first` end before `start`, because `count` is at most the mask; each slot holds an entry, and
+        // the target has room for `count`. The copy was chosen for this machine.
         unsafe {
             (self.copy)(self.ring.slot(start).as_ptr(), target, first, self.ring.shift);
             if count > first {
@@ -190,8 +190,8 @@ impl CompletionRing {
         (start != end).then_some(Walk { current: start, end, published: start })
     }
 
-    /// Goes on to the next completion. If there is none, stays at the last one, gives the slots before it back, and
-    /// returns false.
+    /// Goes on to the next completion. If there is none, stays at the last one, gives the slots before it back,
+    /// and returns false.
     #[inline(always)]
     pub fn step(&mut self, walk: &mut Walk) -> bool {
         let next = walk.current.wrapping_add(1) & self.ring.mask;
@@ -246,8 +246,8 @@ impl WorkRing {
     /// Checks the ring at `base`, whose slots must hold at least `entry` bytes.
     ///
     /// # Safety
-    /// `length` bytes from `base` on are readable and writable, by this process through the result only, as long as
-    /// it lives.
+    /// `length` bytes from `base` on are readable and writable, by this process through the result only, as
+    /// long as it lives.
     pub unsafe fn over(base: NonNull<u8>, length: usize, entry: usize) -> Result<Self, Malformed> {
         // SAFETY: handed on to the caller.
         Ok(Self { ring: unsafe { Ring::over(base, length, entry) }? })

@@ -75,8 +75,8 @@ impl SendQueue {
             explain::queue_full("post_send", wr.wr_id);
             return Err(Errno::ENOMEM);
         };
-        // SAFETY: slots are a multiple of 8 bytes apart in a page-aligned mapping, of the size that the shape was
-        // made with; the request was accepted for that shape.
+        // SAFETY: slots are a multiple of 8 bytes apart in a page-aligned mapping, of the size that the shape
+        // was made with; the request was accepted for that shape.
         unsafe { wqe::write_send(slot, &self.shape, wr, length, self.ssn) }?;
         self.ssn = self.ssn.wrapping_add(1);
         self.ring.accept(batch);

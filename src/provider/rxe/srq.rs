@@ -36,8 +36,8 @@ pub unsafe extern "C" fn post_srq_recv(
     list: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: the program passes a live queue of a context whose table holds this function; it was published as an
-    // Srq.
+    // SAFETY: the program passes a live queue of a context whose table holds this function; it was published as
+    // an Srq.
     let Some(object) = (unsafe { Handle::optional(srq).map(|srq| srq.object::<Srq>()) }) else {
         return Errno::EINVAL.0;
     };
@@ -77,8 +77,8 @@ pub fn create_ex(file: &DeviceFile, attr: &mut ibv_srq_init_attr_ex) -> Result<H
     };
     let mut pd = core::ptr::null_mut();
     let missing = || Errno::EINVAL.also_set();
-    // SAFETY: the program passes live objects or null where the mask and the type say that they count; elsewhere the
-    // pointers are not followed.
+    // SAFETY: the program passes live objects or null where the mask and the type say that they count;
+    // elsewhere the pointers are not followed.
     unsafe {
         if has(IBV_SRQ_INIT_ATTR_PD) {
             pd = Handle::from_c(attr.pd).map_err(|_| missing())?.as_ptr();
@@ -128,8 +128,8 @@ fn create_any(
         },
         |(created, answer)| {
             let queue = ReceiveQueue::map(file, &answer.mi, created.max_sge)?;
-            // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is its empty
-            // value.
+            // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is
+            // its empty value.
             let mut public: ibv_srq = unsafe { core::mem::zeroed() };
             public.handle = created.handle;
             Ok(Srq { public: UnsafeCell::new(public), queue: QueueLock::of_domain(queue, one_thread) })
@@ -156,8 +156,8 @@ pub fn modify(file: &DeviceFile, srq: Handle<ibv_srq>, attr: &ibv_srq_attr, attr
     }
     let mut queue = object.queue.lock();
     modify()?;
-    // SAFETY: the driver has written the place of the new ring through the address in the command; volatile, because
-    // the compiler did not see it.
+    // SAFETY: the driver has written the place of the new ring through the address in the command; volatile,
+    // because the compiler did not see it.
     let place = unsafe { (&raw const place).read_volatile() };
     // When the new ring cannot be mapped the old one stays, out of use but safe to post to.
     queue.remap(file, &place)

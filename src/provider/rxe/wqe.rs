@@ -1,8 +1,8 @@
 //! Work queue entries: what a work request of a program becomes in a slot of the ring.
 //!
-//! Source: `struct rxe_send_wqe` and `struct rxe_recv_wqe` of `rdma/rdma_user_rxe.h`; the checks are rdma-core's.
-//! Slots are written through raw pointers, since the kernel may read them at any time, and every entry starts from
-//! zeros, so that nothing of the entry that was there before is left.
+//! Source: `struct rxe_send_wqe` and `struct rxe_recv_wqe` of `rdma/rdma_user_rxe.h`; the checks are
+//! rdma-core's. Slots are written through raw pointers, since the kernel may read them at any time, and every
+//! entry starts from zeros, so that nothing of the entry that was there before is left.
 
 use core::mem::{offset_of, size_of};
 use core::ptr::{self, NonNull};
@@ -110,8 +110,8 @@ pub unsafe fn check_send(shape: &SendShape, wr: &ibv_send_wr) -> Result<u32> {
             }
         }
         BIND_MW => {
-            // SAFETY: both parts of the unions are plain integers and pointers, which may be looked at; the pointers
-            // are only compared here.
+            // SAFETY: both parts of the unions are plain integers and pointers, which may be looked at; the
+            // pointers are only compared here.
             let (imm_data, bind) = unsafe { (wr.anon1.imm_data, &wr.anon2.bind_mw) };
             if length != 0 || wr.num_sge != 0 || imm_data != 0 || !shape.connected() {
                 return Err(Errno::EINVAL);
@@ -128,8 +128,8 @@ pub unsafe fn check_send(shape: &SendShape, wr: &ibv_send_wr) -> Result<u32> {
 /// Writes a checked send request into a slot.
 ///
 /// # Safety
-/// `slot` is writable for the slot size that `shape` was made with, and aligned to 8; [`check_send`] accepted `wr`
-/// for `shape` and gave `length`; the objects and buffers that `wr` names are live.
+/// `slot` is writable for the slot size that `shape` was made with, and aligned to 8; [`check_send`] accepted
+/// `wr` for `shape` and gave `length`; the objects and buffers that `wr` names are live.
 #[inline(always)]
 pub unsafe fn write_send(
     slot: NonNull<u8>,
@@ -154,8 +154,8 @@ pub unsafe fn write_send(
         unsafe { Entry::begin(slot, wr.wr_id, wr.opcode, wr.send_flags, wr.anon1.invalidate_rkey, ssn) };
     let wqe = entry.wqe();
     // SAFETY: the entry is writable, and `Entry::begin` has initialised it. The opcode says which part of the
-    // request's unions was set; all parts are integers and pointers, so that reading another part of initialised C
-    // memory gives some number. The pointers followed are those that the caller vouches for.
+    // request's unions was set; all parts are integers and pointers, so that reading another part of
+    // initialised C memory gives some number. The pointers followed are those that the caller vouches for.
     unsafe {
         match wr.opcode {
             SEND | SEND_WITH_IMM if shape.datagrams() => {
@@ -175,7 +175,8 @@ pub unsafe fn write_send(
                 let bind = &wr.anon2.bind_mw;
                 entry.set_bind((*bind.mw).rkey, bind.rkey, &bind.bind_info);
             }
-            // Operations that this provider does not know go to the kernel, which refuses them with a completion.
+            // Operations that this provider does not know go to the kernel, which refuses them with a
+            // completion.
             _ => (*wqe).iova = wr.wr.rdma.remote_addr,
         }
 
@@ -206,8 +207,8 @@ pub unsafe fn write_send(
 /// Writes a receive request into a slot.
 ///
 /// # Safety
-/// `slot` is aligned to 8 and writable for the head of an entry and the `num_sge` scatter/gather entries of `wr`, for
-/// which `sg_list` is valid.
+/// `slot` is aligned to 8 and writable for the head of an entry and the `num_sge` scatter/gather entries of
+/// `wr`, for which `sg_list` is valid.
 #[inline(always)]
 pub unsafe fn write_recv(slot: NonNull<u8>, wr: &ibv_recv_wr) {
     let wqe = slot.cast::<rxe_recv_wqe>().as_ptr();
@@ -226,7 +227,8 @@ pub unsafe fn write_recv(slot: NonNull<u8>, wr: &ibv_recv_wr) {
     }
 }
 
-/// Copies scatter/gather entries one by one: lists are short, and a call of memcpy costs more than one entry does.
+/// Copies scatter/gather entries one by one: lists are short, and a call of memcpy costs more than one entry
+/// does.
 ///
 /// # Safety
 /// `count` entries are readable at `list` and writable at `target`, and do not overlap.
@@ -334,8 +336,8 @@ impl Entry {
     /// Destination of a datagram.
     #[inline(always)]
     pub fn set_destination(self, destination: &Destination, remote_qpn: u32, remote_qkey: u32) {
-        // SAFETY: as in `set_remote`. The union is integers and was zeroed, so a reference to this part of it is to
-        // initialised memory; the kernel does not write entries that it has not been told of.
+        // SAFETY: as in `set_remote`. The union is integers and was zeroed, so a reference to this part of it
+        // is to initialised memory; the kernel does not write entries that it has not been told of.
         let ud = unsafe { &mut (*self.wqe()).wr.wr.ud };
         ud.remote_qpn = remote_qpn;
         ud.remote_qkey = remote_qkey;
@@ -412,7 +414,8 @@ impl Entry {
     /// Sets the scatter/gather list; ENOSPC if it is longer than `max_sge`.
     ///
     /// # Safety
-    /// The slot has room for `max_sge` scatter/gather entries behind the head; `num_sge` are readable at `list`.
+    /// The slot has room for `max_sge` scatter/gather entries behind the head; `num_sge` are readable at
+    /// `list`.
     pub unsafe fn set_sge_list(self, max_sge: u32, num_sge: usize, list: *const ibv_sge) -> Result<()> {
         if num_sge > max_sge as usize {
             return Err(Errno::ENOSPC);

@@ -1,8 +1,8 @@
-//! Building send requests by calls (`man ibv_wr_post`): each builder takes a slot, the setters complete the entry in
-//! it, and `wr_complete` shows all entries to the driver.
+//! Building send requests by calls (`man ibv_wr_post`): each builder takes a slot, the setters complete the
+//! entry in it, and `wr_complete` shows all entries to the driver.
 //!
-//! The lock is held from `wr_start` to `wr_complete` or `wr_abort`. The first thing that goes wrong is kept, makes
-//! the following calls do nothing, and is what `wr_complete` returns; then nothing is posted.
+//! The lock is held from `wr_start` to `wr_complete` or `wr_abort`. The first thing that goes wrong is kept,
+//! makes the following calls do nothing, and is what `wr_complete` returns; then nothing is posted.
 
 use core::ffi::{c_int, c_void};
 
@@ -58,7 +58,8 @@ pub fn set_functions(public: &mut ibv_qp_ex, asked: u64) {
 /// `qp` is a live extended queue pair of this provider.
 #[inline(always)]
 unsafe fn object<'a>(qp: *mut ibv_qp_ex) -> &'a Qp {
-    // SAFETY: an extended queue pair is the public part of a Qp. It is not null: the function was found through it.
+    // SAFETY: an extended queue pair is the public part of a Qp. It is not null: the function was found through
+    // it.
     unsafe { Qp::from_c(qp.cast()).unwrap_unchecked() }
 }
 
@@ -70,8 +71,8 @@ unsafe fn started<'a>(qp: *mut ibv_qp_ex) -> &'a mut SendQueue {
     unsafe { object(qp).send.held_mut() }
 }
 
-/// Takes a slot for a request of the given operation and lets `complete` fill in what belongs to it. `word` is the
-/// immediate data or the key to invalidate. ENOSPC is kept when the queue is full.
+/// Takes a slot for a request of the given operation and lets `complete` fill in what belongs to it. `word` is
+/// the immediate data or the key to invalidate. ENOSPC is kept when the queue is full.
 ///
 /// # Safety
 /// As [`started`].
@@ -158,8 +159,8 @@ unsafe extern "C" fn wr_atomic_write(
     remote_addr: u64,
     atomic_wr: *const c_void,
 ) {
-    // SAFETY: the program calls this between `wr_start` and `wr_complete`, with 8 readable bytes; the ring was mapped
-    // for slots with room for them.
+    // SAFETY: the program calls this between `wr_start` and `wr_complete`, with 8 readable bytes; the ring was
+    // mapped for slots with room for them.
     unsafe {
         build(qp, IBV_WR_ATOMIC_WRITE, 0, |entry| {
             entry.set_remote(rkey, remote_addr);
@@ -175,8 +176,8 @@ unsafe extern "C" fn wr_bind_mw(
     rkey: u32,
     info: *const ibv_mw_bind_info,
 ) {
-    // SAFETY: the program calls this between `wr_start` and `wr_complete`, with a live window, and the description of
-    // a binding to a live region.
+    // SAFETY: the program calls this between `wr_start` and `wr_complete`, with a live window, and the
+    // description of a binding to a live region.
     unsafe { build(qp, IBV_WR_BIND_MW, 0, |entry| entry.set_bind((*mw).rkey, rkey, &*info)) }
 }
 
@@ -234,8 +235,8 @@ unsafe extern "C" fn wr_set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length
 
 /// The scatter/gather list of the last request.
 unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, num_sge: usize, sg_list: *const ibv_sge) {
-    // SAFETY: the program calls this between `wr_start` and `wr_complete`, with a valid list; a slot holds `max_sge`
-    // entries, as the shape was cut to it.
+    // SAFETY: the program calls this between `wr_start` and `wr_complete`, with a valid list; a slot holds
+    // `max_sge` entries, as the shape was cut to it.
     unsafe { complete(qp, |queue, entry| entry.set_sge_list(queue.shape.max_sge, num_sge, sg_list)) }
 }
 
@@ -248,11 +249,11 @@ unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
     queue.leave_held();
 }
 
-/// Posts the batch, tells the driver, and gives the lock back; the first error of the batch, with nothing posted, or
-/// that of the driver.
+/// Posts the batch, tells the driver, and gives the lock back; the first error of the batch, with nothing
+/// posted, or that of the driver.
 unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
-    // SAFETY: the program calls this once after `wr_start`, so that this thread holds the lock; the reference ends
-    // before the release. A queue pair is what an extended one starts with.
+    // SAFETY: the program calls this once after `wr_start`, so that this thread holds the lock; the reference
+    // ends before the release. A queue pair is what an extended one starts with.
     unsafe {
         let queue = started(qp);
         let done = match queue.error {

@@ -91,7 +91,8 @@ impl Queue {
             if flags.load(Ordering::Acquire) & SIW_WQE_VALID as u8 == 0 {
                 return i;
             }
-            // SAFETY: the slot is ours while the flag is set; `i` is below the room that the caller vouches for.
+            // SAFETY: the slot is ours while the flag is set; `i` is below the room that the caller vouches
+            // for.
             unsafe { convert(&slot.as_ptr().read(), wc.add(i)) };
             // Release: the entry is read before the driver may write the next one there.
             flags.store(0, Ordering::Release);
@@ -101,8 +102,8 @@ impl Queue {
     }
 }
 
-/// Gives a completion to the program. What the driver does not know stays as the program left it, as with rdma-core;
-/// numbers that no driver gives are a general error.
+/// Gives a completion to the program. What the driver does not know stays as the program left it, as with
+/// rdma-core; numbers that no driver gives are a general error.
 ///
 /// # Safety
 /// `wc` can be written.
@@ -126,7 +127,8 @@ unsafe fn convert(cqe: &siw_cqe, wc: *mut ibv_wc) {
 
 /// Moves up to `num_entries` completions to the program's array `wc`; how many, or -1 for a null queue.
 pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
-    // SAFETY: the program passes a live queue of a context whose table holds this function; it was published as a Cq.
+    // SAFETY: the program passes a live queue of a context whose table holds this function; it was published as
+    // a Cq.
     let Some(object) = (unsafe { Handle::optional(cq).map(|cq| cq.object::<Cq>()) }) else { return -1 };
     // A negative number asks for nothing.
     let max = num_entries.max(0) as usize;
@@ -175,8 +177,8 @@ pub fn create(
         },
         |(created, answer)| {
             let slots = Slots::map(file, answer.cq_key, answer.num_cqe, size_of::<siw_cq_ctrl>())?;
-            // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is its empty
-            // value.
+            // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is
+            // its empty value.
             let mut public: ibv_cq = unsafe { core::mem::zeroed() };
             public.handle = created.handle;
             public.cqe = created.cqe as c_int;
@@ -222,7 +224,8 @@ pub(super) mod tests {
     }
 
     fn poll(cq: Handle<ibv_cq>, max: c_int) -> Vec<ibv_wc> {
-        // SAFETY: plain C data, of which every byte pattern is a value; all ones, so that what stays untouched can be seen.
+        // SAFETY: plain C data, of which every byte pattern is a value; all ones, so that what stays untouched
+        // can be seen.
         let blank: ibv_wc =
             unsafe { [0xFFu8; size_of::<ibv_wc>()].as_ptr().cast::<ibv_wc>().read_unaligned() };
         let mut wc = vec![blank; 8];

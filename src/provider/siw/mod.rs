@@ -1,5 +1,5 @@
-//! soft-iWARP (`siw`): reliable connections over TCP. Its queues are slots with a flag in each, in memory that the driver
-//! shares with the process.
+//! soft-iWARP (`siw`): reliable connections over TCP. Its queues are slots with a flag in each, in memory that
+//! the driver shares with the process.
 //!
 //! | file | what it does |
 //! |---|---|

@@ -56,8 +56,8 @@ impl Qp {
     }
 }
 
-/// Posts receive requests; 0 or a negative errno value, as rdma-core's soft-iWARP gives them. Requests before the one that
-/// failed are posted.
+/// Posts receive requests; 0 or a negative errno value, as rdma-core's soft-iWARP gives them. Requests before
+/// the one that failed are posted.
 pub unsafe extern "C" fn post_recv(
     qp: *mut ibv_qp,
     list: *mut ibv_recv_wr,
@@ -283,7 +283,8 @@ mod tests {
     #[derive(Clone, Debug, TypeGenerator)]
     struct Acts(#[generator(few(16))] Vec<Act>);
 
-    /// Every slot with bytes of anybody's choice, and lists as C programs post them: what lies behind the slots stays.
+    /// Every slot with bytes of anybody's choice, and lists as C programs post them: what lies behind the slots
+    /// stays.
     #[test]
     fn fuzz_siw_queues() {
         use super::super::cq::{poll_cq, req_notify_cq, tests::queue};

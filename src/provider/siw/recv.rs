@@ -21,7 +21,8 @@ pub struct ReceiveQueue {
 /// `slot` is a slot of a queue that is mapped and locked.
 #[inline(always)]
 unsafe fn flags<'a>(slot: NonNull<siw_rqe>) -> &'a AtomicU16 {
-    // SAFETY: an aligned half word of mapped memory that both sides access atomically; used while the queue stays locked.
+    // SAFETY: an aligned half word of mapped memory that both sides access atomically; used while the queue
+    // stays locked.
     unsafe { AtomicU16::from_ptr(&raw mut (*slot.as_ptr()).flags) }
 }
 
@@ -31,8 +32,8 @@ impl ReceiveQueue {
         Self { slots, put: 0 }
     }
 
-    /// Posts a list of requests; 0, or -ENOMEM for a full queue and -EINVAL for a request without buffers or with too many,
-    /// with `*bad_wr` at the request that failed. Those before it are posted.
+    /// Posts a list of requests; 0, or -ENOMEM for a full queue and -EINVAL for a request without buffers or
+    /// with too many, with `*bad_wr` at the request that failed. Those before it are posted.
     ///
     /// # Safety
     /// `list` is null or a list of valid requests, `bad_wr` null or can be written.
@@ -71,8 +72,8 @@ impl ReceiveQueue {
             return Err(Errno::EINVAL);
         }
         let rqe = slot.as_ptr();
-        // SAFETY: the slot is ours while the flag is clear, and it has room for as many entries as the list has, of the same
-        // layout.
+        // SAFETY: the slot is ours while the flag is clear, and it has room for as many entries as the list
+        // has, of the same layout.
         unsafe {
             (*rqe).id = wr.wr_id;
             (*rqe).num_sge = wr.num_sge as u8;

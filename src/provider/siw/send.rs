@@ -24,7 +24,8 @@ pub struct SendQueue {
 /// `slot` is a slot of a queue that is mapped and locked.
 #[inline(always)]
 unsafe fn flags<'a>(slot: NonNull<siw_sqe>) -> &'a AtomicU16 {
-    // SAFETY: an aligned half word of mapped memory that both sides access atomically; used while the queue stays locked.
+    // SAFETY: an aligned half word of mapped memory that both sides access atomically; used while the queue
+    // stays locked.
     unsafe { AtomicU16::from_ptr(&raw mut (*slot.as_ptr()).flags) }
 }
 
@@ -60,8 +61,8 @@ fn translate_flags(send_flags: u32, signal_all: bool) -> u16 {
     if signal_all { flags | SIW_WQE_SIGNALLED } else { flags }
 }
 
-/// Writes all of a request but its flags, which it returns: with them the slot becomes the driver's. EINVAL for what a slot
-/// cannot hold.
+/// Writes all of a request but its flags, which it returns: with them the slot becomes the driver's. EINVAL for
+/// what a slot cannot hold.
 ///
 /// # Safety
 /// The slot is mapped and the program's; the request names valid buffers.
@@ -70,8 +71,8 @@ unsafe fn write(slot: NonNull<siw_sqe>, wr: &ibv_send_wr, signal_all: bool) -> R
     let opcode = operation(wr.opcode).ok_or(Errno::EINVAL)?;
     let flags = translate_flags(wr.send_flags, signal_all);
     let sqe = slot.as_ptr();
-    // SAFETY: the slot can be written. Every operation has its address and key at the same place of the union, and those
-    // without one carry bytes that the driver ignores.
+    // SAFETY: the slot can be written. Every operation has its address and key at the same place of the union,
+    // and those without one carry bytes that the driver ignores.
     unsafe {
         (*sqe).id = wr.wr_id;
         // The driver's field is a byte.
@@ -85,8 +86,8 @@ unsafe fn write(slot: NonNull<siw_sqe>, wr: &ibv_send_wr, signal_all: bool) -> R
         let room = unsafe { (&raw mut (*sqe).sge[1]).cast::<u8>() };
         let mut used = 0;
         for i in 0..wr.num_sge.max(0) as usize {
-            // SAFETY: the request's list has `num_sge` entries, each a readable buffer; the bytes fit the room, which is
-            // SIW_MAX_INLINE bytes of the slot.
+            // SAFETY: the request's list has `num_sge` entries, each a readable buffer; the bytes fit the room,
+            // which is SIW_MAX_INLINE bytes of the slot.
             unsafe {
                 let entry = &*wr.sg_list.add(i);
                 let length = entry.length as usize;
@@ -148,15 +149,16 @@ impl SendQueue {
         (next, Ok(()))
     }
 
-    /// Whether the driver may have stopped looking at the queue before the requests from `start` on were put in: then it
-    /// must be told. While the request before them is still the driver's, it will find them by itself.
+    /// Whether the driver may have stopped looking at the queue before the requests from `start` on were put
+    /// in: then it must be told. While the request before them is still the driver's, it will find them by
+    /// itself.
     #[inline(always)]
     fn may_sleep(&self, start: u32) -> bool {
         if self.put.wrapping_sub(start) >= self.slots.count() {
             return true;
         }
-        // The new flags are visible before the old one is read. The driver clears the old one before it looks for new ones,
-        // so one of the two sees the other.
+        // The new flags are visible before the old one is read. The driver clears the old one before it looks
+        // for new ones, so one of the two sees the other.
         fence(Ordering::SeqCst);
         // SAFETY: a slot of this queue, which the caller has locked.
         unsafe { flags(self.slots.at(start.wrapping_sub(1))) }.load(Ordering::Relaxed) & SIW_WQE_VALID == 0
@@ -179,9 +181,9 @@ fn explain(wr: *mut ibv_send_wr, errno: Errno) {
     }
 }
 
-/// Posts send requests and tells the driver. Errors are negative, as rdma-core's soft-iWARP gives them: -EINVAL, -ENOMEM for
-/// a full queue, -1 when the driver refuses (the number is in `errno`). Where the driver is told, its answer is the result,
-/// and `*bad_wr` alone shows that a later request was not posted.
+/// Posts send requests and tells the driver. Errors are negative, as rdma-core's soft-iWARP gives them:
+/// -EINVAL, -ENOMEM for a full queue, -1 when the driver refuses (the number is in `errno`). Where the driver
+/// is told, its answer is the result, and `*bad_wr` alone shows that a later request was not posted.
 pub unsafe extern "C" fn post_send(
     qp: *mut ibv_qp,
     list: *mut ibv_send_wr,

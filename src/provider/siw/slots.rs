@@ -1,5 +1,5 @@
-//! A queue of the driver: a power of two of slots, each of which belongs to one side. The flag VALID in a slot passes it
-//! from the producer to the consumer and, cleared, back; there are no shared indices.
+//! A queue of the driver: a power of two of slots, each of which belongs to one side. The flag VALID in a slot
+//! passes it from the producer to the consumer and, cleared, back; there are no shared indices.
 
 use core::ptr::NonNull;
 use std::os::fd::AsRawFd;
@@ -10,8 +10,8 @@ use crate::log::trace;
 use crate::provider::mapping::Mapping;
 use crate::uverbs::device_file::DeviceFile;
 
-/// Slots of a queue, with the memory that they lie in. Their contents are shared with the driver, so they are reached by
-/// pointers alone.
+/// Slots of a queue, with the memory that they lie in. Their contents are shared with the driver, so they are
+/// reached by pointers alone.
 pub struct Slots<T> {
     first: NonNull<T>,
     mask: u32,
@@ -22,8 +22,8 @@ pub struct Slots<T> {
 unsafe impl<T> Send for Slots<T> {}
 
 impl<T: Pod> Slots<T> {
-    /// Maps `count` slots at the place `key` of the device file, with `behind` more bytes after them. An error is in `errno`
-    /// as well: mmap's, or EINVAL for a count that is no power of two.
+    /// Maps `count` slots at the place `key` of the device file, with `behind` more bytes after them. An error
+    /// is in `errno` as well: mmap's, or EINVAL for a count that is no power of two.
     pub fn map(file: &DeviceFile, key: u64, count: u32, behind: usize) -> Result<Self> {
         let length = count as usize * size_of::<T>() + behind;
         let mapping = Mapping::new(file.as_raw_fd(), key, length)?;

@@ -36,7 +36,8 @@ pub unsafe extern "C" fn post_srq_recv(
     list: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: the program passes a live queue of a context whose table holds this function; it was published as an Srq.
+    // SAFETY: the program passes a live queue of a context whose table holds this function; it was published as
+    // an Srq.
     let Some(object) = (unsafe { Handle::optional(srq).map(|srq| srq.object::<Srq>()) }) else {
         return -Errno::EINVAL.0;
     };
@@ -68,8 +69,8 @@ pub fn create(
         },
         |(created, answer)| {
             let queue = ReceiveQueue::new(Slots::map(file, answer.srq_key, answer.num_rqe, 0)?);
-            // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is its empty
-            // value.
+            // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is
+            // its empty value.
             let mut public: ibv_srq = unsafe { core::mem::zeroed() };
             public.handle = created.handle;
             Ok(Srq { public: UnsafeCell::new(public), queue: QueueLock::new(queue) })

@@ -1,6 +1,6 @@
-//! `docs/compatibility.md`: what answers each exported symbol and each inline verb, which tests reach it, and how programs
-//! ended on each device. Everything comes from the sources, from what test runs have recorded, and from the tables of
-//! programs; nothing is written by hand.
+//! `docs/compatibility.md`: what answers each exported symbol and each inline verb, which tests reach it, and
+//! how programs ended on each device. Everything comes from the sources, from what test runs have recorded, and
+//! from the tables of programs; nothing is written by hand.
 
 mod programs;
 mod reached;

@@ -1,4 +1,5 @@
-//! How programs ended on each device: the tables that the runs read, and the files of outcomes that the runs write.
+//! How programs ended on each device: the tables that the runs read, and the files of outcomes that the runs
+//! write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

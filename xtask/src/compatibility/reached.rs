@@ -33,7 +33,8 @@ pub fn programs(root: &Path) -> Result<BTreeMap<String, String>, String> {
     Ok(programs)
 }
 
-/// The facts that a program's head lists, one in a line or more that begin with "Fact:" and end with a full stop.
+/// The facts that a program's head lists, one in a line or more that begin with "Fact:" and end with a full
+/// stop.
 pub fn facts(program: &str) -> Vec<String> {
     let head = program.split("*/").next().unwrap_or_default();
     let mut facts: Vec<String> = Vec::new();

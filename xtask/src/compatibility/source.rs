@@ -1,5 +1,5 @@
-//! Who answers a verb, from the Rust sources: which operations of the trait `Context` an entry point leads to, and which of
-//! them each implementation of the trait has.
+//! Who answers a verb, from the Rust sources: which operations of the trait `Context` an entry point leads to,
+//! and which of them each implementation of the trait has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -318,7 +318,8 @@ fn path_of(path: &syn::Path) -> (String, String) {
     (names.next().unwrap_or_default(), name)
 }
 
-/// Who answers by a method's default body: one that ends with an error refuses, one that calls something does the work.
+/// Who answers by a method's default body: one that ends with an error refuses, one that calls something does
+/// the work.
 fn default_of(block: &syn::Block) -> Answer {
     match block.stmts.last() {
         Some(syn::Stmt::Expr(syn::Expr::Call(call), None)) => match &*call.func {

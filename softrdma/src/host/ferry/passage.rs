@@ -1,5 +1,6 @@
 //! The initiator's side: a job in a mailbox of the target, and the payload through its ring.
 
+use std::cell::OnceCell;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use super::mailbox::{
     Action, Ending, Job, MAILBOXES, Mailbox, Mailboxes, PIECES, Phase, RING, STEP, Signal, ask, in_phase,
     is_in, next_job,
 };
-use super::memory::{File, Stop};
+use super::memory::{File, HeldBack, Stop};
 use super::{Failure, Origin, Piece, Purpose};
 
 /// How long a service that is not there yet is waited for; starting one takes less when its process looks.
@@ -277,6 +278,7 @@ impl<'a> Passage<'a> {
     /// Fills the ring with the payload.
     fn put(&self, job: &Job, here: &mut Here<'_>) -> Result<(), Failure> {
         let file = File(self.peer.descriptor(true).ok_or(Failure::Os(libc::EBADF))?);
+        let held = OnceCell::new();
         let mut filled = 0;
         while filled < job.len {
             let seen = self.mailbox.turn.seen();
@@ -295,7 +297,7 @@ impl<'a> Passage<'a> {
                 continue;
             }
             let first = filled == 0;
-            match self.fill(file, at, len, here) {
+            match self.fill(file, &held, at, len, here) {
                 Ok(n) => filled += n,
                 Err(failure) => {
                     if !first {
@@ -310,12 +312,20 @@ impl<'a> Passage<'a> {
         self.finish()
     }
 
-    fn fill(&self, file: File, at: u64, len: u64, here: &mut Here<'_>) -> Result<u64, Failure> {
+    fn fill(
+        &self,
+        file: File,
+        held: &OnceCell<HeldBack>,
+        at: u64,
+        len: u64,
+        here: &mut Here<'_>,
+    ) -> Result<u64, Failure> {
         match here {
             Here::Memory(cursor) => {
                 let mut ranges = [NO_RANGE; BATCH];
                 let (count, _) = cursor.fill(&mut ranges, len);
-                let n = file.take_in(at, &ranges[..count]).map_err(local)?;
+                let held = held.get_or_init(HeldBack::new);
+                let n = held.take_in(file, self.peer.memory(), at, &ranges[..count]).map_err(local)?;
                 cursor.advance(n);
                 Ok(n)
             }

@@ -247,7 +247,7 @@ impl Worker<'_> {
                 // SAFETY: the memory is registered for being written by peers, so the program gave it away.
                 unsafe { file.bring_out(at, &memory) }
             } else {
-                file.take_in(at, &memory)
+                file.take_in(self.shared.segment.memory(), at, &memory)
             };
             moved = result.map_err(|stop| match stop {
                 Stop::Fault => Ending::Fault,
@@ -271,7 +271,7 @@ impl Worker<'_> {
         let purpose = Action::Atomic(operation).purpose();
         let allowed = self.shared.registered.with(purpose, origin, piece, &mut || {
             moved = (|| {
-                file.take_in(self.mailbox.ring, &memory)?;
+                file.take_in(segment.memory(), self.mailbox.ring, &memory)?;
                 let before = word.load(Ordering::Acquire);
                 self.mailbox.value.store(before, Ordering::Relaxed);
                 let Some(after) = after(before, operation) else { return Ok(()) };

@@ -10,10 +10,11 @@ use std::time::Duration;
 use super::super::atomics::Operation;
 use super::super::copy::{BATCH, Cursor, Direction, NO_RANGE, Span};
 use super::super::error::{Error, Result};
+use super::super::memory::Memory;
 use super::super::segment::{Identity, Segment};
 use super::super::sys;
 use super::super::threads;
-use super::memory::{File, Stop, range};
+use super::memory::{File, HeldBack, Stop, range};
 use super::{Failure, after};
 
 const BYTES: u64 = 64 << 10;
@@ -22,6 +23,7 @@ const BYTES: u64 = 64 << 10;
 #[derive(Debug)]
 pub struct Scratch {
     file: OwnedFd,
+    memory: Memory,
     identity: Identity,
     busy: Mutex<()>,
 }
@@ -37,12 +39,13 @@ impl Scratch {
         // SAFETY: memfd_create returned this descriptor, and nobody else owns it.
         let file = unsafe { OwnedFd::from_raw_fd(fd) };
         sys::allocate(fd, 0, BYTES)?;
+        let memory = Memory::map_within(fd, libc::PROT_READ | libc::PROT_WRITE, &[BYTES as usize])?;
         let identity = Identity::of(&sys::stat(fd)?);
-        Ok(Scratch { file, identity, busy: Mutex::new(()) })
+        Ok(Scratch { file, memory, identity, busy: Mutex::new(()) })
     }
 
     fn file(&self) -> std::result::Result<File, Failure> {
-        self.identity.check(self.file.as_raw_fd(), true, BYTES).map(File).ok_or(Failure::Os(libc::EBADF))
+        self.identity.check(self.file.as_raw_fd(), true).map(File).ok_or(Failure::Os(libc::EBADF))
     }
 
     /// Moves all bytes between two lists of ranges of this process, in order; the shorter list ends it. `local` and
@@ -66,6 +69,7 @@ impl Scratch {
         };
         let _busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         let file = self.file()?;
+        let held = HeldBack::new();
         let mut ranges = [NO_RANGE; BATCH];
         loop {
             let room = to.fill(&mut ranges, BYTES).1;
@@ -73,7 +77,8 @@ impl Scratch {
             if bytes == 0 {
                 return Ok(());
             }
-            let taken = file.take_in(0, &ranges[..count]).map_err(|stop| why(source, stop))?;
+            let taken = held.take_in(file, &self.memory, 0, &ranges[..count]);
+            let taken = taken.map_err(|stop| why(source, stop))?;
             from.advance(taken);
             let mut brought = 0;
             while brought < taken {

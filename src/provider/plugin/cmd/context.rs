@@ -24,8 +24,8 @@ unsafe fn note_core_support(context: *mut ibv_context, bits: u64) {
     }
 }
 
-/// Makes the context in the kernel; fills in the number of completion vectors, the file of asynchronous events where an
-/// old kernel opens it with this command, and what the device keeps. `cmd` and `resp` may be null.
+/// Makes the context in the kernel; fills in the number of completion vectors, the file of asynchronous events
+/// where an old kernel opens it with this command, and what the device keeps. `cmd` and `resp` may be null.
 ///
 /// # Safety
 /// See [the module](super).
@@ -52,8 +52,8 @@ pub unsafe extern "C" fn ibv_cmd_get_context(
     })
 }
 
-/// Connects to the context of another process; fills in the number of completion vectors and what the device keeps.
-/// `driver` is null or the provider's attributes.
+/// Connects to the context of another process; fills in the number of completion vectors and what the device
+/// keeps. `driver` is null or the provider's attributes.
 ///
 /// # Safety
 /// See [the module](super).
@@ -71,9 +71,9 @@ pub unsafe extern "C" fn ibv_cmd_query_context(
     })
 }
 
-/// Attributes of the device: the first `attr_size` bytes of `attr`, and the kernel's own answer with what the driver adds
-/// in `resp`, which may be null; `resp_size` is its size, and then how much of it the kernel has filled. EINVAL for a bit
-/// in the mask of `input`, or too little room.
+/// Attributes of the device: the first `attr_size` bytes of `attr`, and the kernel's own answer with what the
+/// driver adds in `resp`, which may be null; `resp_size` is its size, and then how much of it the kernel has
+/// filled. EINVAL for a bit in the mask of `input`, or too little room.
 ///
 /// # Safety
 /// See [the module](super).
@@ -86,8 +86,8 @@ pub unsafe extern "C" fn ibv_cmd_query_device_any(
     resp: *mut ib_uverbs_ex_query_device_resp,
     resp_size: *mut usize,
 ) -> c_int {
-    // SAFETY: see the module. The program's structure is as long as `attr_size`, whatever release it was built with, so it
-    // is written as bytes; all zeros is a value of it.
+    // SAFETY: see the module. The program's structure is as long as `attr_size`, whatever release it was built
+    // with, so it is written as bytes; all zeros is a value of it.
     value(|| unsafe {
         let (input, file) = (input.as_ref(), file(context)?);
         if input.is_some_and(|input| input.comp_mask != 0) || attr_size < size_of::<ibv_device_attr>() {
@@ -115,8 +115,8 @@ pub unsafe extern "C" fn ibv_cmd_query_device_any(
 
 /// Attributes of a port.
 ///
-/// Nothing is written behind the fields that the kernel fills: releases from 49 on have a longer structure than the
-/// callers of this version.
+/// Nothing is written behind the fields that the kernel fills: releases from 49 on have a longer structure than
+/// the callers of this version.
 ///
 /// # Safety
 /// See [the module](super).

@@ -9,8 +9,8 @@ use crate::abi::verbs::*;
 use crate::errno::Errno;
 use crate::uverbs;
 
-/// Makes a set of counters; fills in context and handle. EOPNOTSUPP for a bit in the mask. `link` is null or the
-/// provider's attributes.
+/// Makes a set of counters; fills in context and handle. EOPNOTSUPP for a bit in the mask. `link` is null or
+/// the provider's attributes.
 ///
 /// # Safety
 /// See [the module](super).

@@ -63,8 +63,8 @@ pub unsafe extern "C" fn ibv_cmd_create_cq(
     })
 }
 
-/// Makes a completion queue with extensions; fills in context, handle and size. `cmd` and `resp` may be null; `cmd_flags`
-/// are [`CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX`]. EOPNOTSUPP for an unknown bit in the mask.
+/// Makes a completion queue with extensions; fills in context, handle and size. `cmd` and `resp` may be null;
+/// `cmd_flags` are [`CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX`]. EOPNOTSUPP for an unknown bit in the mask.
 ///
 /// # Safety
 /// See [the module](super).

@@ -8,8 +8,8 @@ use crate::abi::uapi::ib_user_verbs::ib_uverbs_flow_attr;
 use crate::abi::verbs::*;
 use crate::uverbs::{self, Udata};
 
-/// Installs a rule; fills in context and handle. `ucmd` is null or `ucmd_size` bytes for the driver. EINVAL or EOPNOTSUPP,
-/// also in `errno`, for a specification that the kernel cannot be told.
+/// Installs a rule; fills in context and handle. `ucmd` is null or `ucmd_size` bytes for the driver. EINVAL or
+/// EOPNOTSUPP, also in `errno`, for a specification that the kernel cannot be told.
 ///
 /// # Safety
 /// See [the module](super).

@@ -1,7 +1,8 @@
 //! Flow specifications, from the form of programs to the form of the kernel.
 //!
-//! Both are a header with type and size, then values and mask of a filter, or the operand of an action. Programs' filters
-//! stand where C puts them, and some may be longer than the kernel's; the kernel's stand behind eight bytes of header.
+//! Both are a header with type and size, then values and mask of a filter, or the operand of an action.
+//! Programs' filters stand where C puts them, and some may be longer than the kernel's; the kernel's stand
+//! behind eight bytes of header.
 
 use core::mem::offset_of;
 
@@ -17,8 +18,8 @@ const HEADER: usize = size_of::<ibv_flow_spec_anon1_hdr>();
 enum Rule {
     /// Values at one offset and mask at another, both of the kernel's size.
     Fixed { val: usize, mask: usize, size: usize },
-    /// A filter that may grow: what fits `known` bytes is copied, the rest of the mask must be zeros. The kernel's filter
-    /// has `size` bytes.
+    /// A filter that may grow: what fits `known` bytes is copied, the rest of the mask must be zeros. The
+    /// kernel's filter has `size` bytes.
     Growing { kernel_type: u32, val: usize, known: usize, size: usize },
     /// An action with a number.
     Number(u32),

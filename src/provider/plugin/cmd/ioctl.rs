@@ -62,9 +62,9 @@ pub unsafe extern "C" fn __ioctl_final_num_attrs(num_attrs: c_uint, link: *mut i
     num_attrs.wrapping_add(linked.sum::<usize>() as c_uint)
 }
 
-/// Gives the command that `cmd` and the links behind it describe, in one ioctl: the attributes of the links are copied
-/// behind those of `cmd`, which has room for them, and get the kernel's answers. 0 or an errno value, left in `errno` as
-/// well.
+/// Gives the command that `cmd` and the links behind it describe, in one ioctl: the attributes of the links are
+/// copied behind those of `cmd`, which has room for them, and get the kernel's answers. 0 or an errno value,
+/// left in `errno` as well.
 ///
 /// # Safety
 /// See [the module](super).

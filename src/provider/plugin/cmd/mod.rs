@@ -1,19 +1,20 @@
-//! The functions by which rdma-core's providers give commands to the kernel: `ibv_cmd_*` of its `driver.h`, one file per
-//! object.
+//! The functions by which rdma-core's providers give commands to the kernel: `ibv_cmd_*` of its `driver.h`, one
+//! file per object.
 //!
-//! A provider hands in the C object that it is making, and its own structures for the `write` commands: header, the core's
-//! request, then what it tells its driver; likewise the core's answer and what the driver tells it. The functions build the
-//! command in [`crate::uverbs`], pass the driver's parts through as [`Udata`], and fill in the object.
+//! A provider hands in the C object that it is making, and its own structures for the `write` commands: header,
+//! the core's request, then what it tells its driver; likewise the core's answer and what the driver tells it.
+//! The functions build the command in [`crate::uverbs`], pass the driver's parts through as [`Udata`], and fill
+//! in the object.
 //!
-//! They return 0 or an errno value, and leave in `errno` what rdma-core 44 leaves there. The names have one version,
-//! IBVERBS_PRIVATE_34, and serve every rdma-core that speaks it (36 to 56).
+//! They return 0 or an errno value, and leave in `errno` what rdma-core 44 leaves there. The names have one
+//! version, IBVERBS_PRIVATE_34, and serve every rdma-core that speaks it (36 to 56).
 //!
 //! # Safety
 //!
-//! A provider is part of the library: its pointers are live, of the kind that the declaration says, and what it hands over
-//! to be filled is its own alone. Sizes of commands and answers are those of the memory behind the pointers, which may be
-//! null where the function says so; other null pointers are EINVAL where they can be told. This is what the `unsafe`
-//! blocks of this folder rely on.
+//! A provider is part of the library: its pointers are live, of the kind that the declaration says, and what it
+//! hands over to be filled is its own alone. Sizes of commands and answers are those of the memory behind the
+//! pointers, which may be null where the function says so; other null pointers are EINVAL where they can be
+//! told. This is what the `unsafe` blocks of this folder rely on.
 
 mod ah;
 mod context;
@@ -80,7 +81,8 @@ fn live<T>(pointer: *mut T) -> Result<*mut T> {
     if pointer.is_null() { Err(Errno::EINVAL.also_set()) } else { Ok(pointer) }
 }
 
-/// What a provider tells its driver: the bytes behind the structure `T`, of `size` bytes altogether. None for null.
+/// What a provider tells its driver: the bytes behind the structure `T`, of `size` bytes altogether. None for
+/// null.
 ///
 /// # Safety
 /// As the module says.

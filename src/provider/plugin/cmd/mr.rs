@@ -152,8 +152,8 @@ pub unsafe extern "C" fn ibv_cmd_advise_mr(
 
 /// Registers part of a dma-buf; fills in all but the rights.
 ///
-/// Releases from 54 on pass an eighth argument, NULL from every provider but mlx5's own registration verb; it stays
-/// unread here.
+/// Releases from 54 on pass an eighth argument, NULL from every provider but mlx5's own registration verb; it
+/// stays unread here.
 ///
 /// # Safety
 /// See [the module](super).

@@ -72,8 +72,8 @@ unsafe fn operands(wr: &ibv_send_wr, qp_type: ibv_qp_type_t) -> Result<[u64; 4]>
     Ok(union)
 }
 
-/// The first request that the kernel did not take, as rdma-core names it: that of the kernel's number, or the whole list
-/// when the command failed without one.
+/// The first request that the kernel did not take, as rdma-core names it: that of the kernel's number, or the
+/// whole list when the command failed without one.
 ///
 /// # Safety
 /// `next` steps over live requests, and `bad` can be written where there is something to say.

@@ -17,9 +17,9 @@ use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::qp::{CreateQp, QpCreated};
 use crate::uverbs::{self, Udata};
 
-/// The queue pair inside a provider's structure. What stands behind it (`comp_mask`, `xrcd`) has another place in almost
-/// every release that speaks IBVERBS_PRIVATE_34, so that nothing is written there: rdma-core clears the mask, which is 0 in
-/// the zeroed memory of every provider, and sets an XRC domain that nobody reads.
+/// The queue pair inside a provider's structure. What stands behind it (`comp_mask`, `xrcd`) has another place
+/// in almost every release that speaks IBVERBS_PRIVATE_34, so that nothing is written there: rdma-core clears
+/// the mask, which is 0 in the zeroed memory of every provider, and sets an XRC domain that nobody reads.
 fn qp_of(qp: *mut verbs_qp) -> Result<*mut ibv_qp> {
     live(qp.cast())
 }
@@ -87,7 +87,8 @@ unsafe fn create(
     }
 }
 
-/// Makes a queue pair of the basic kinds; fills in all of it, and the sizes given in `attr`. `cmd` and `resp` may be null.
+/// Makes a queue pair of the basic kinds; fills in all of it, and the sizes given in `attr`. `cmd` and `resp`
+/// may be null.
 ///
 /// # Safety
 /// See [the module](super).
@@ -123,8 +124,9 @@ pub unsafe extern "C" fn ibv_cmd_create_qp(
     })
 }
 
-/// Makes a queue pair with protection domain or XRC domain; fills in all of it, and the sizes given in `attr_ex`. `cmd`
-/// and `resp` may be null. EINVAL, also in `errno`, for another bit in the mask or a missing object.
+/// Makes a queue pair with protection domain or XRC domain; fills in all of it, and the sizes given in
+/// `attr_ex`. `cmd` and `resp` may be null. EINVAL, also in `errno`, for another bit in the mask or a missing
+/// object.
 ///
 /// # Safety
 /// See [the module](super).
@@ -268,7 +270,8 @@ pub unsafe extern "C" fn ibv_cmd_modify_qp(
     })
 }
 
-/// As [`ibv_cmd_modify_qp`], for all attributes. EINVAL for a rate limit that `cmd` of `cmd_size` bytes has no room for.
+/// As [`ibv_cmd_modify_qp`], for all attributes. EINVAL for a rate limit that `cmd` of `cmd_size` bytes has no
+/// room for.
 ///
 /// # Safety
 /// See [the module](super).

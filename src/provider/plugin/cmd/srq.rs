@@ -31,8 +31,8 @@ unsafe fn begin(srq: *mut ibv_srq, context: *mut ibv_context, pd: u32, attr: &ib
     }
 }
 
-/// Makes a basic queue; fills in context, handle and what destruction needs, and the sizes given in `attr`. `cmd` and
-/// `resp` may be null.
+/// Makes a basic queue; fills in context, handle and what destruction needs, and the sizes given in `attr`.
+/// `cmd` and `resp` may be null.
 ///
 /// # Safety
 /// See [the module](super).
@@ -60,8 +60,9 @@ pub unsafe extern "C" fn ibv_cmd_create_srq(
     })
 }
 
-/// Makes a queue of any kind; fills in context, handle, kind and its objects, and the sizes given in `attr_ex`. `cmd` and
-/// `resp` may be null. EOPNOTSUPP for an unknown bit in the mask, EINVAL for a missing object; both in `errno`, too.
+/// Makes a queue of any kind; fills in context, handle, kind and its objects, and the sizes given in `attr_ex`.
+/// `cmd` and `resp` may be null. EOPNOTSUPP for an unknown bit in the mask, EINVAL for a missing object; both
+/// in `errno`, too.
 ///
 /// # Safety
 /// See [the module](super).
@@ -75,7 +76,8 @@ pub unsafe extern "C" fn ibv_cmd_create_srq_ex(
     resp: *mut ib_uverbs_create_srq_resp,
     resp_size: usize,
 ) -> c_int {
-    // SAFETY: see the module. The mask says which of the objects are there, and only the kinds that use them look.
+    // SAFETY: see the module. The mask says which of the objects are there, and only the kinds that use them
+    // look.
     value(|| unsafe {
         let (srq, attr) = (live(srq)?, &mut *live(attr_ex)?);
         let has = |bit: ibv_srq_init_attr_mask| attr.comp_mask & bit as u32 != 0;

@@ -15,8 +15,9 @@ use crate::uverbs::{self, Udata};
 /// Tables have no more entries than 2 to this power (`IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE`).
 const MAX_LOG_IND_TBL_SIZE: u32 = 13;
 
-/// Makes a work queue; fills in its objects, kind, handle and number, and the sizes given in `wq_init_attr`. `cmd` and
-/// `resp` may be null. EINVAL for an unknown bit in the mask, EOPNOTSUPP for an unknown flag; both in `errno`, too.
+/// Makes a work queue; fills in its objects, kind, handle and number, and the sizes given in `wq_init_attr`.
+/// `cmd` and `resp` may be null. EINVAL for an unknown bit in the mask, EOPNOTSUPP for an unknown flag; both in
+/// `errno`, too.
 ///
 /// # Safety
 /// See [the module](super).
@@ -58,7 +59,8 @@ pub unsafe extern "C" fn ibv_cmd_create_wq(
     })
 }
 
-/// Moves a work queue, and remembers its state. EINVAL for an unknown bit in the mask, EOPNOTSUPP for an unknown flag.
+/// Moves a work queue, and remembers its state. EINVAL for an unknown bit in the mask, EOPNOTSUPP for an
+/// unknown flag.
 ///
 /// # Safety
 /// See [the module](super).
@@ -97,8 +99,8 @@ pub unsafe extern "C" fn ibv_cmd_destroy_wq(wq: *mut ibv_wq) -> c_int {
     })
 }
 
-/// Makes an indirection table; fills in handle, number and context. EINVAL for a bit in the mask, for a size that no
-/// device has, and when the kernel answers too little.
+/// Makes an indirection table; fills in handle, number and context. EINVAL for a bit in the mask, for a size
+/// that no device has, and when the kernel answers too little.
 ///
 /// # Safety
 /// See [the module](super).

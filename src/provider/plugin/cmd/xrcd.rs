@@ -9,7 +9,8 @@ use crate::abi::uapi::ib_user_verbs::*;
 use crate::abi::verbs::*;
 use crate::uverbs;
 
-/// Opens a domain; fills in context and, where the provider's structure of `vxrcd_size` bytes has it, the kernel handle.
+/// Opens a domain; fills in context and, where the provider's structure of `vxrcd_size` bytes has it, the
+/// kernel handle.
 ///
 /// # Safety
 /// See [the module](super).

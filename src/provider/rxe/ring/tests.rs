@@ -37,8 +37,8 @@ impl Buffer {
         self.word(offset).load(Ordering::Relaxed)
     }
 
-    /// Puts an entry that starts with `mark` into a slot, as the kernel would, and fills the rest of the slot with
-    /// dirt.
+    /// Puts an entry that starts with `mark` into a slot, as the kernel would, and fills the rest of the slot
+    /// with dirt.
     fn fill_slot(&self, slot: usize, shift: u32, mark: u64) {
         let offset = DATA + (slot << shift);
         assert!(offset + (1 << shift) <= self.layout.size());
@@ -267,8 +267,8 @@ proptest! {
         buffer.set(CONSUMER, consumer);
         if let Some(mut walk) = ring.walk() {
             for step in 0..steps {
-                // SAFETY: wherever the walk stands, the entry is a slot of the live buffer: this is what the test is
-                // for.
+                // SAFETY: wherever the walk stands, the entry is a slot of the live buffer: this is what the
+                // test is for.
                 let mark = unsafe { ring.entry(&walk).cast::<u64>().read() };
                 prop_assert!((100..=100 + u64::from(mask)).contains(&mark));
                 buffer.set(PRODUCER, producer.wrapping_mul(step as u32 | 1));
@@ -290,7 +290,8 @@ proptest! {
         for consumer in consumers {
             buffer.set(CONSUMER, consumer);
             if let Some(slot) = ring.slot(&mut batch) {
-                // SAFETY: wherever the batch stands, the slot lies in the live buffer: this is what the test is for.
+                // SAFETY: wherever the batch stands, the slot lies in the live buffer: this is what the test is
+                // for.
                 unsafe { slot.as_ptr().write_bytes(0xFF, ring.slot_size()) };
                 ring.accept(&mut batch);
             }

@@ -1,0 +1,21 @@
+//! What tests of several rooms share.
+
+/// Runs `test` in a forked child, which has a minute for it; the status that it answers, or -1 when the child
+/// ended otherwise. The child may allocate, which glibc allows in a child of a process with threads.
+pub fn in_child(test: impl FnOnce() -> i32) -> i32 {
+    // SAFETY: the child runs `test`, which by its kind takes no lock that a thread of the parent could have
+    // left locked, and ends without what the parent would do at its end.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        // SAFETY: only sets the clock of the child's end.
+        unsafe { libc::alarm(60) };
+        let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test)).unwrap_or(255);
+        // SAFETY: as above.
+        unsafe { libc::_exit(status) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child made above; `status` is writable.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 }
+}
