@@ -48,8 +48,8 @@ static void in_folders(const char *when, int first, int second)
 }
 
 /*
- * A queue pair that is connected with itself, with a message that finds no receive request, and more of them: the
- * library's thread has something to do.
+ * A queue pair that is connected with itself, with a message that finds no receive request, and more of them: so
+ * the library's thread has something to do.
  */
 static void post(struct endpoint *e)
 {

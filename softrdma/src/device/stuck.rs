@@ -5,11 +5,11 @@
 //! by whoever of this process waits for the lock, or from a poll when a waiting peer has asked for it. A
 //! process that does neither needs nothing that is completed; its peers wait.
 //!
-//! A queue pair is not moved. Only the peer that it is connected with works behind its lock; others that have an
-//! old number see so and let go. So whatever the word says, and whoever may have written it, this process knows
-//! who may have the lock ([`QueuePair::may_be_held_by`]). It takes it back from everybody else, and from that peer
-//! when the kernel says that it runs, it uses no memory here, and it still does not let go. From one that is
-//! stopped it is not taken: what that does later would come after a change of the queue pair.
+//! A queue pair is not moved. Only the peer that it is connected with works behind its lock; others that have
+//! an old number see so and let go. So whatever the word says, and whoever may have written it, this process
+//! knows who may have the lock ([`QueuePair::may_be_held_by`]). It takes it back from everybody else, and from
+//! that peer when the kernel says that it runs, it uses no memory here, and it still does not let go. From one
+//! that is stopped it is not taken: what that does later would come after a change of the queue pair.
 //!
 //! A lock that was waited for in vain as long as anybody waits is not waited for like that again while the same
 //! process is said to have it: the calls that need it fail soon.
@@ -40,8 +40,9 @@ pub(super) const SOON: Duration = Duration::from_millis(300);
 /// How long a lock is waited for by who keeps the queue from being moved meanwhile.
 const BRIEFLY: Duration = Duration::from_millis(1);
 
-/// How long the lock of a queue pair is waited for that somebody has who has no business with it, who sees so in
-/// microseconds. Longer than [`SOON`]: what is destroyed is not used again before it is certain that nobody writes there.
+/// How long the lock of a queue pair is waited for that somebody has who has no business with it, and sees so in
+/// microseconds. Longer than [`SOON`]: what is destroyed is not used again before it is certain that nobody
+/// writes there.
 const UNFOUNDED: Duration = Duration::from_millis(500);
 
 /// After that long a lock that is kept is another case.

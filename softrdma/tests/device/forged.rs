@@ -1,5 +1,5 @@
-//! Lock words that say that a living process holds what it does not hold: whoever may write the segment writes them with two
-//! stores. The own calls of the process go through all the same.
+//! Lock words that say that a living process holds what it does not hold: whoever may write the segment writes
+//! them with one store. The own calls of the process go through all the same.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;

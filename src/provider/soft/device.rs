@@ -26,8 +26,8 @@ const MAX_AH: i32 = 1 << 20;
 /// Kilohertz of the clock of completions, which counts nanoseconds.
 const CLOCK_KHZ: u64 = 1_000_000;
 
-/// The engine as contexts have it, and nobody else: it ends with the last of them. Objects, and the thread that works for
-/// them, know the [`Device`] alone and may have it a moment longer.
+/// The engine as contexts have it, and nobody else: it ends with the last of them. Objects, and the thread that
+/// works for them, know the [`Device`] alone and may have it a moment longer.
 pub struct Engine(Arc<Device>);
 
 impl Deref for Engine {
@@ -47,8 +47,8 @@ impl Drop for Engine {
 /// The engine, shared by all contexts of the process as long as one is open. A child that a fork made gets its own.
 static ENGINE: ProcessMutex<Weak<Engine>> = ProcessMutex::new(Weak::new());
 
-/// The engine of this process, with the host's addresses as they are now. The first context after none was open finds the
-/// environment as it is then.
+/// The engine of this process, with the host's addresses as they are now. The first context after none was open
+/// finds the environment as it is then.
 pub fn engine() -> Result<Arc<Engine>> {
     let mut shared = ENGINE.lock().map_err(|error| refused(error.into()))?;
     let engine = match shared.upgrade().filter(|engine| engine.is_mine()) {
