@@ -42,6 +42,9 @@ pub async fn attempt(world: &World, me: Me, qp: u32, request: &Request) -> Outco
     for _ in 0..3 {
         let known = queues_now(world, end);
         let known = *world.processes[me.0].routes.borrow_mut().entry((qp, end)).or_insert(known);
+        if world.is_kept(end.0, end.1) {
+            break;
+        }
         world.acquire(me, end.0, Object::Qp(end.1)).await;
         match respond(world, me, qp, end, request, known).await {
             Ok(done) => {

@@ -26,6 +26,9 @@ pub async fn burst(world: &World, me: Me, qp: u32) -> bool {
     let known = world.processes[me.0].routes.borrow().get(&(qp, end)).map_or(known, |known| known[0]);
     let segment = &world.processes[end.0].segment;
     let config = &world.processes[end.0].configs[end.1 as usize];
+    if world.is_kept(end.0, end.1) {
+        return false;
+    }
     world.acquire(me, end.0, Object::Qp(end.1)).await;
     let mut burst = Burst::default();
     burst.open(segment, &Queues { qp: end.1, cq: config.recv_cq, srq: config.srq });

@@ -79,6 +79,7 @@ struct Totals {
     /// Whole, deliveries undone and done, claims undone and done.
     found: [u64; 5],
     lost: u64,
+    kept: u64,
 }
 
 impl Totals {
@@ -105,6 +106,7 @@ impl Totals {
             self.stops,
             self.moved,
             self.lost,
+            self.kept,
         ];
         let all = all.iter().chain(&self.found);
         assert!(all.into_iter().all(|&count| count > 0), "something never happened: {self:?}");
@@ -441,6 +443,7 @@ fn check(world: &World, totals: &mut Totals) {
     totals.stops += world.stops.get();
     totals.moved += world.moved.get();
     totals.lost += world.lost.get();
+    totals.kept += world.kept.get();
     totals.found.iter_mut().zip(&world.found).for_each(|(total, found)| *total += found.get());
     for (lock, owner) in world.held() {
         if world.alive(owner) {

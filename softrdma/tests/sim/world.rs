@@ -121,7 +121,7 @@ impl Death {
         let locks = world.locks.borrow();
         let busy = locks.iter().any(|((place, _), owner)| owner.0 == self.process && *place != self.process);
         let shared = locks.iter().any(|((place, object), owner)| {
-            owner.0 == self.process && *place != self.process && !matches!(object, Object::Qp(_))
+            owner.0 == self.process && *place != self.process && world.is_shared(*place, *object)
         });
         if self.stop.is_some() {
             return shared && world.random.once_in(8);
@@ -164,6 +164,8 @@ pub struct World {
     pub undone: RefCell<HashSet<u64>>,
     /// Bursts of which not everything arrived.
     pub lost: Cell<u64>,
+    /// Datagrams that met a queue pair kept by a process that was stopped.
+    pub kept: Cell<u64>,
     threads: RefCell<Vec<Thread>>,
     wakes: RefCell<Vec<(usize, Option<usize>)>>,
     sleep: Cell<Option<Wake>>,
@@ -205,6 +207,7 @@ impl World {
             moved: Cell::new(0),
             found: Default::default(),
             lost: Cell::new(0),
+            kept: Cell::new(0),
             undone: RefCell::default(),
             places: RefCell::default(),
             fenced: RefCell::default(),
@@ -327,6 +330,23 @@ impl World {
             self.stops.set(self.stops.get() + 1);
         }
         true
+    }
+
+    /// Whether others than its owner and one peer take the lock of an object.
+    fn is_shared(&self, place: usize, object: Object) -> bool {
+        let Object::Qp(qp) = object else { return true };
+        self.processes[place].configs[qp as usize].qp_type == QpType::Ud
+    }
+
+    /// Whether a datagram is lost, as a process that is stopped keeps the queue pair that it is for.
+    pub fn is_kept(&self, place: usize, qp: u32) -> bool {
+        let object = Object::Qp(qp);
+        let owner = self.locks.borrow().get(&(place, object)).copied();
+        let is_kept = self.is_shared(place, object)
+            && owner.is_some_and(|owner| self.alive(owner.0) && self.is_stopped(owner.0))
+            && self.random.once_in(2);
+        self.kept.set(self.kept.get() + u64::from(is_kept));
+        is_kept
     }
 
     fn is_stopped(&self, process: usize) -> bool {
