@@ -1,5 +1,5 @@
-//! A consumer arms its queue, looks again and sleeps; senders complete, and may die over it. Every interleaving, on the queue's
-//! real lock and words: a wake-up that is lost ends the model as a deadlock.
+//! A consumer arms its queue, looks again and sleeps; senders complete, and may die over it. Every
+//! interleaving, on the queue's real lock and words: a wake-up that is lost ends the model as a deadlock.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -265,8 +265,8 @@ fn who_arms_again_before_it_takes_the_event_keeps_both() {
     });
 }
 
-/// A process that dies after so many steps, or, at odd numbers, before it does what the last one asked for; whether it came to
-/// its end before.
+/// A process that dies after so many steps, or, at odd numbers, before it does what the last one asked for;
+/// whether it came to its end before.
 fn dies_after(process: &Process, halves: u32) -> bool {
     let mut machine = Deliver::append(0, &completion(DEAD.into()));
     let mut operation = Operation::new(process);
