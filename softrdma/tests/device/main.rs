@@ -9,6 +9,7 @@ mod faults;
 #[path = "../filter/mod.rs"]
 mod filter;
 mod group;
+mod hostile;
 mod lists;
 mod messages;
 mod processes;
