@@ -510,7 +510,9 @@ mod tests {
 
     #[test]
     fn rings_are_those_of_counts_without_end() {
-        let edges: Vec<u32> = (0..32).flat_map(|bit| [(1u32 << bit) - 1, 1 << bit, (1 << bit) + 1]).collect();
+        // Under Miri all of them take an hour.
+        let bits = (0..32).step_by(if cfg!(miri) { 10 } else { 1 });
+        let edges: Vec<u32> = bits.flat_map(|bit| [(1u32 << bit) - 1, 1 << bit, (1 << bit) + 1]).collect();
         let wide = |count: u32| 1u64 << 32 | u64::from(count);
         for (&head, &tail) in edges.iter().flat_map(|head| edges.iter().map(move |tail| (head, tail))) {
             // Counts never end; 32 bits of them are kept, and whatever else a word says does not count.

@@ -10,7 +10,7 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::core::completion::Armed;
-use crate::core::shared::{CqWord, Memory, Object, Word};
+use crate::core::shared::{CqWord, Object, Word};
 use crate::core::transport::{LockError, Transport, acquire};
 use crate::host::bell::Bell;
 
@@ -35,6 +35,28 @@ struct State {
     bytes: Bytes,
 }
 
+/// A bell whose rings are counted: one for each event.
+pub(super) trait Rings {
+    /// Rings once.
+    fn ring(&self);
+    /// How many rings wait.
+    fn waiting(&self) -> usize;
+    /// Takes up to `count` rings.
+    fn unring(&self, count: usize);
+}
+
+impl Rings for Bell {
+    fn ring(&self) {
+        self.ring();
+    }
+    fn waiting(&self) -> usize {
+        self.waiting()
+    }
+    fn unring(&self, count: usize) {
+        self.unring(count);
+    }
+}
+
 /// Sees to it that there is a byte in a bell for every event that waits, and none too many: the descriptor must not be
 /// readable when there is nothing to take.
 ///
@@ -49,7 +71,7 @@ pub(super) struct Bytes {
 impl Bytes {
     /// Puts bytes there for events that have none. Else the number of bytes, when that may be too many: the caller looks for
     /// events that these are for, and then calls [`Bytes::give_up`].
-    pub(super) fn level(&mut self, bell: &Bell, events: usize) -> usize {
+    pub(super) fn level(&mut self, bell: &impl Rings, events: usize) -> usize {
         if events == 0 && self.extra == 0 {
             return 0;
         }
@@ -63,7 +85,7 @@ impl Bytes {
 
     /// Takes back what is too much of the bytes that were there when it was looked for events: so many were taken since, and
     /// so many events wait.
-    pub(super) fn give_up(&mut self, bell: &Bell, bytes: usize, taken: usize, events: usize) {
+    pub(super) fn give_up(&mut self, bell: &impl Rings, bytes: usize, taken: usize, events: usize) {
         bell.unring(bytes.saturating_sub(taken + events).min(self.extra));
         self.extra = 0;
         // One byte may have stood for several events.
@@ -119,15 +141,8 @@ impl Channel {
         self.device.site.help_if_wanted();
         self.device.free_if_stuck();
         let mut state = self.state();
-        let found_all = !state.pending.is_empty() || self.collect(&mut state);
-        let event = state.pending.pop_front();
-        let waiting = state.pending.len();
-        let surplus = state.bytes.level(&self.bell, waiting);
-        if surplus > 0 && self.collect(&mut state) {
-            let waiting = state.pending.len();
-            state.bytes.give_up(&self.bell, surplus, 0, waiting);
-        }
-        if let Some((_, cookie)) = event {
+        let (event, found_all) = state.next(&self.device.site.own, &self.bell);
+        if let Some(cookie) = event {
             count(cookie);
         } else if !found_all {
             // Perhaps there is an event where nobody could look; whoever rang for it does not ring again.
@@ -135,29 +150,7 @@ impl Channel {
             drop(state);
             self.bell.would_block()?;
         }
-        Ok(event.map(|(_, cookie)| cookie))
-    }
-
-    /// Finds the queues whose bell was rung; `false` where it could not look everywhere.
-    fn collect(&self, state: &mut State) -> bool {
-        let host = &self.device.site.own;
-        let mut found_all = true;
-        for queue in state.queues.iter_mut().filter(|queue| queue.armed) {
-            // Behind the lock: who rang may not have disarmed the queue yet.
-            if let Err(e) = acquire(host, Object::Cq(queue.cq)) {
-                found_all &= e == LockError::Gone;
-                continue;
-            }
-            let fired = host.load(Word::Cq(queue.cq, CqWord::Armed)) == Armed::No as u64;
-            host.unlock(Object::Cq(queue.cq));
-            if fired && state.pending.try_reserve(1).is_err() {
-                found_all = false;
-            } else if fired {
-                queue.armed = false;
-                state.pending.push_back((queue.cq, queue.cookie));
-            }
-        }
-        found_all
+        Ok(event)
     }
 
     /// The number of the bell.
@@ -166,44 +159,93 @@ impl Channel {
     }
 
     pub(super) fn add(&self, cq: u32, cookie: usize) -> Result<()> {
-        let mut state = self.state();
-        state.queues.try_reserve(1)?;
-        state.queues.push(Queue { cq, cookie, armed: false });
-        Ok(())
+        self.state().add(cq, cookie)
     }
 
     /// Forgets a queue and its events.
     pub(super) fn remove(&self, cq: u32) {
-        let mut state = self.state();
-        self.collect(&mut state);
-        state.queues.retain(|queue| queue.cq != cq);
-        let before = state.pending.len();
-        state.pending.retain(|event| event.0 != cq);
-        let gone = before - state.pending.len();
-        self.bell.unring(gone);
+        self.state().remove(&self.device.site.own, &self.bell, cq);
     }
 
     /// Arms a queue of this channel. An event that nobody has taken stays.
     pub(super) fn arm(&self, cq: u32, solicited_only: bool) -> std::result::Result<(), LockError> {
-        let host = &self.device.site.own;
-        let object = Object::Cq(cq);
-        let mut state = self.state();
-        acquire(host, object)?;
-        let word = Word::Cq(cq, CqWord::Armed);
-        let before = host.load(word);
-        host.store(word, Armed::request(before, solicited_only));
-        host.unlock(object);
-        let State { queues, pending, .. } = &mut *state;
-        if let Some(queue) = queues.iter_mut().find(|queue| queue.cq == cq) {
-            if queue.armed && before == Armed::No as u64 {
-                pending.push_back((cq, queue.cookie));
-            }
-            queue.armed = true;
-        }
-        Ok(())
+        self.state().arm(&self.device.site.own, cq, solicited_only)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+impl State {
+    fn add(&mut self, cq: u32, cookie: usize) -> Result<()> {
+        self.queues.try_reserve(1)?;
+        self.queues.push(Queue { cq, cookie, armed: false });
+        Ok(())
+    }
+
+    /// The oldest event, for who has taken a ring; and whether it could be looked everywhere.
+    fn next(&mut self, host: &impl Transport, bell: &impl Rings) -> (Option<usize>, bool) {
+        let found_all = !self.pending.is_empty() || self.collect(host);
+        let event = self.pending.pop_front();
+        let surplus = self.bytes.level(bell, self.pending.len());
+        if surplus > 0 && self.collect(host) {
+            self.bytes.give_up(bell, surplus, 0, self.pending.len());
+        }
+        (event.map(|(_, cookie)| cookie), found_all)
+    }
+
+    /// Finds the queues whose bell was rung; `false` where it could not look everywhere.
+    fn collect(&mut self, host: &impl Transport) -> bool {
+        let mut found_all = true;
+        for queue in self.queues.iter_mut().filter(|queue| queue.armed) {
+            // Behind the lock: who rang may not have disarmed the queue yet.
+            if let Err(e) = acquire(host, Object::Cq(queue.cq)) {
+                found_all &= e == LockError::Gone;
+                continue;
+            }
+            let fired = host.load(Word::Cq(queue.cq, CqWord::Armed)) == Armed::No as u64;
+            host.unlock(Object::Cq(queue.cq));
+            if fired && self.pending.try_reserve(1).is_err() {
+                found_all = false;
+            } else if fired {
+                queue.armed = false;
+                self.pending.push_back((queue.cq, queue.cookie));
+            }
+        }
+        found_all
+    }
+
+    fn remove(&mut self, host: &impl Transport, bell: &impl Rings, cq: u32) {
+        self.collect(host);
+        self.queues.retain(|queue| queue.cq != cq);
+        let before = self.pending.len();
+        self.pending.retain(|event| event.0 != cq);
+        bell.unring(before - self.pending.len());
+    }
+
+    fn arm(
+        &mut self,
+        host: &impl Transport,
+        cq: u32,
+        solicited_only: bool,
+    ) -> std::result::Result<(), LockError> {
+        let object = Object::Cq(cq);
+        acquire(host, object)?;
+        let word = Word::Cq(cq, CqWord::Armed);
+        let before = host.load(word);
+        host.store(word, Armed::request(before, solicited_only));
+        host.unlock(object);
+        if let Some(queue) = self.queues.iter_mut().find(|queue| queue.cq == cq) {
+            if queue.armed && before == Armed::No as u64 {
+                self.pending.push_back((cq, queue.cookie));
+            }
+            queue.armed = true;
+        }
+        Ok(())
+    }
+}
+
+/// Every interleaving of who sleeps and who rings (`scripts/models`).
+#[cfg(all(test, loom))]
+mod model;

@@ -67,7 +67,7 @@ pub mod pages;
 mod sealed;
 pub mod segment;
 pub mod slot;
-mod sync;
+pub(crate) mod sync;
 pub(crate) mod sys;
 #[cfg(test)]
 pub(crate) mod testing;

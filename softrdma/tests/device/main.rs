@@ -10,6 +10,7 @@ mod faults;
 mod filter;
 mod forged;
 mod group;
+mod hostile;
 mod lists;
 mod messages;
 mod processes;

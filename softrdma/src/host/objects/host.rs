@@ -1,7 +1,7 @@
 //! One segment as the transactions of the protocol see it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,9 @@ use crate::core::shared::{Memory, Object, QpWord, Word};
 use crate::core::transport::{LockError, Locked, Transport};
 use crate::host::bell::Rope;
 use crate::host::lock::{Acquired, Lock, Owner};
-use crate::host::memory::{Memory as Mapping, fence_after_exchange};
+use crate::host::memory::Memory as Mapping;
 use crate::host::segment::{Peer, Segment};
+use crate::host::sync;
 
 /// What a [`Host`] knows of an object.
 #[derive(Debug, Clone, Copy)]
@@ -398,7 +399,7 @@ impl Host {
 impl Memory for Host {
     fn load(&self, word: Word) -> u64 {
         let Some(layout) = self.used(object_of(word)) else { return 0 };
-        self.memory().u64(place(&layout, word)).map_or(0, |word| word.load(Ordering::Acquire))
+        self.memory().u64(place(&layout, word)).map_or(0, get)
     }
 
     fn store(&self, word: Word, value: u64) {
@@ -476,13 +477,19 @@ impl Transport for Host {
     }
 }
 
+/// Reads a word.
+#[inline(always)]
+pub(crate) fn get(from: &impl sync::Word) -> u64 {
+    from.load(Ordering::Acquire)
+}
+
 /// Writes a word. Who changes the state of a queue pair then looks at what was posted to it, and who posts looks at the
 /// state afterwards: one side sees the other.
 #[inline(always)]
-pub(super) fn put(to: &AtomicU64, word: Word, value: u64) {
+pub(crate) fn put<W: sync::Word>(to: &W, word: Word, value: u64) {
     if let Word::Qp(_, QpWord::State) = word {
         to.swap(value, Ordering::SeqCst);
-        fence_after_exchange();
+        W::fence_after_exchange();
     } else {
         to.store(value, Ordering::Release);
     }

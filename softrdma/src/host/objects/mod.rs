@@ -41,6 +41,8 @@ mod tests;
 mod view;
 
 pub use host::{Host, LOCK_LIMIT, STUCK};
+#[cfg(all(test, loom))]
+pub(crate) use host::{get, put};
 pub use layout::{MAX_CAPACITY, MAX_NUMBERED, MAX_OBJECTS, Shape};
 pub use table::Objects;
 pub use view::{Held, View};

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::host::{Host, give_back, locked, put};
+use super::host::{Host, get, give_back, locked, put};
 use super::layout::*;
 use crate::core::fence::Resolve;
 use crate::core::repair::Repair;
@@ -190,7 +190,7 @@ impl View<'_> {
 impl Memory for View<'_> {
     #[inline(always)]
     fn load(&self, word: Word) -> u64 {
-        self.word(word).map_or(0, |word| word.load(Ordering::Acquire))
+        self.word(word).map_or(0, get)
     }
 
     #[inline(always)]
@@ -204,7 +204,7 @@ impl Memory for View<'_> {
     fn load_all(&self, first: Word, values: &mut [u64]) {
         let words = self.words(first, values.len());
         for (value, count) in values.iter_mut().zip(0..) {
-            *value = words.get(count).map_or(0, |word| word.load(Ordering::Acquire));
+            *value = words.get(count).map_or(0, get);
         }
     }
 
