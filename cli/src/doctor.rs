@@ -16,7 +16,8 @@ use crate::places::Places;
 use crate::waits::Waits;
 use crate::{Result, plain};
 
-/// Room in shared memory below which the files of many processes, and what `ironverbs run` shows them, may not fit (bytes).
+/// Room in shared memory below which the files of many processes, and what `ironverbs run` shows them, may not
+/// fit (bytes).
 const ROOM_WISHED: u64 = 8 << 20;
 /// Locked memory that registrations for hardware soon need more of (bytes).
 const LOCKED_WISHED: u64 = 64 << 20;

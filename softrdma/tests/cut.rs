@@ -1,5 +1,5 @@
-//! Whoever may enter the folder cuts, fills and replaces what is in it, and opens what he can of other processes: nobody ends
-//! by a signal, and who knows each other goes on.
+//! Whoever may enter the folder cuts, fills and replaces what is in it, and opens what he can of other
+//! processes: nobody ends by a signal, and who knows each other goes on.
 
 use std::fs::OpenOptions;
 use std::os::fd::AsRawFd;
@@ -156,7 +156,8 @@ fn rubbish_under_a_slots_name_is_nobody() {
     assert_eq!(status, 0);
 }
 
-/// One that declares a file of its own under a slot's name, and has no sealed memory: nobody maps what it offers.
+/// One that declares a file of its own under a slot's name, and has no sealed memory: nobody maps what it
+/// offers.
 #[test]
 fn a_slot_without_sealed_memory_is_nobody() {
     let dir = Dir::new("unsealed");

@@ -10,8 +10,8 @@
 //! | 24 | 8 | number of the descriptor of the segment's memory (`memfd`) and 1 |
 //! | 32 | 8 | the namespaces of the process ([`domain`]) |
 //!
-//! The file may be written, cut and replaced by everybody who may enter the folder. So nobody maps it: it is read once, by
-//! system calls, and all that it says is verified.
+//! The file may be written, cut and replaced by everybody who may enter the folder. So nobody maps it: it is
+//! read once, by system calls, and all that it says is verified.
 
 use std::os::fd::RawFd;
 use std::os::unix::fs::MetadataExt;
@@ -88,8 +88,8 @@ pub(super) fn signature(fd: RawFd) -> Option<u64> {
     (n == 8).then(|| u64::from_ne_bytes(word))
 }
 
-/// A number for the PID and user namespace of this process, between which processes do not open each other's descriptors; 0
-/// where `/proc` does not tell.
+/// A number for the PID and user namespace of this process, between which processes do not open each other's
+/// descriptors; 0 where `/proc` does not tell.
 pub(super) fn domain() -> u64 {
     let number = |kind| std::fs::metadata(format!("/proc/thread-self/ns/{kind}")).map(|place| place.ino());
     match (number("pid"), number("user")) {

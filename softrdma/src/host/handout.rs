@@ -1,19 +1,20 @@
-//! How peers get a segment's memory that may not look at its owner's descriptors: other users of a group, processes of other
-//! PID or user namespaces, all where `/proc` is missing or the owner is closed to its like (`PR_SET_DUMPABLE`).
+//! How peers get a segment's memory that may not look at its owner's descriptors: other users of a group,
+//! processes of other PID or user namespaces, all where `/proc` is missing or the owner is closed to its like
+//! (`PR_SET_DUMPABLE`).
 //!
-//! The owner has a socket in the folder and a thread that sleeps until somebody connects, sends the descriptor of the memory
-//! (`SCM_RIGHTS`) and closes the connection. It reads nothing from it and never waits for it, so a client can take up some
-//! time of the thread and nothing else; one that connects a thousand times is answered a thousand times, and others in
-//! between. Whether somebody may have the memory is the kernel's to decide at first, by the modes of folder and
-//! socket, and then by the client's credentials.
+//! The owner has a socket in the folder and a thread that sleeps until somebody connects, sends the descriptor
+//! of the memory (`SCM_RIGHTS`) and closes the connection. It reads nothing from it and never waits for it, so
+//! a client can take up some time of the thread and nothing else; one that connects a thousand times is
+//! answered a thousand times, and others in between. Whether somebody may have the memory is the kernel's to
+//! decide at first, by the modes of folder and socket, and then by the client's credentials.
 //!
-//! The client believes nothing either: it looks whether what answers is the process that has the slot, as far as its number
-//! can be seen from here, and maps what it got only when it is [sealed](super::memfd) and that process's own. It
-//! waits [`PATIENCE`] at most.
+//! The client believes nothing either: it looks whether what answers is the process that has the slot, as far
+//! as its number can be seen from here, and maps what it got only when it is [sealed](super::memfd) and that
+//! process's own. It waits [`PATIENCE`] at most.
 //!
-//! Nobody needs this among the processes of one user in one PID namespace, where there is neither socket nor thread:
-//! with a second thread a program would pay for locks that it does not need now ([`Segment`](super::segment::Segment)
-//! says when it begins).
+//! Nobody needs this among the processes of one user in one PID namespace, where there is neither socket nor
+//! thread: with a second thread a program would pay for locks that it does not need now
+//! ([`Segment`](super::segment::Segment) says when it begins).
 
 use std::ffi::{CStr, CString};
 use std::mem::{offset_of, size_of};
@@ -30,7 +31,8 @@ use super::memfd;
 use super::slot;
 use super::thread::{self, Thread};
 
-/// How long a client waits for its answer, which takes microseconds unless the owner is stopped or the machine is busy.
+/// How long a client waits for its answer, which takes microseconds unless the owner is stopped or the machine
+/// is busy.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long before what failed for lack of something is tried again.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -146,7 +148,8 @@ impl Server {
     }
 }
 
-/// Whether the process at the other end is of this user, or in the group that the folder is for. Root is in every group.
+/// Whether the process at the other end is of this user, or in the group that the folder is for. Root is in
+/// every group.
 fn admits(client: RawFd, group: Option<u32>) -> bool {
     let mut who = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     if option(client, libc::SO_PEERCRED, std::slice::from_mut(&mut who)) != Some(1) {
@@ -193,8 +196,8 @@ fn with_message<R>(beside: &mut Beside, run: impl FnOnce(&mut libc::msghdr) -> R
 /// Sends a descriptor without waiting. Who does not take it has gone.
 fn send(client: RawFd, fd: RawFd) {
     with_message(&mut Beside([0; 24]), |message| {
-        // SAFETY: the message has room for one header and one descriptor behind it, and all that it points to lives
-        // across the call.
+        // SAFETY: the message has room for one header and one descriptor behind it, and all that it points to
+        // lives across the call.
         unsafe {
             let header = libc::CMSG_FIRSTHDR(message);
             (*header).cmsg_level = libc::SOL_SOCKET;
@@ -245,8 +248,9 @@ fn socket() -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// An address that means `name` in an open folder, or the open file itself without one. By the descriptor: the folder's own
-/// path may be longer than an address, and mean another folder by now. Without `/proc` by the path after all.
+/// An address that means `name` in an open folder, or the open file itself without one. By the descriptor: the
+/// folder's own path may be longer than an address, and mean another folder by now. Without `/proc` by the path
+/// after all.
 fn address(folder: &Folder, fd: RawFd, name: &CStr) -> Result<(libc::sockaddr_un, libc::socklen_t)> {
     let mut path = format!("/proc/thread-self/fd/{fd}").into_bytes();
     if std::fs::symlink_metadata("/proc/thread-self/fd").is_err() {
@@ -299,11 +303,11 @@ fn listen(folder: &Folder, name: &CStr) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Asks for the memory of a claim, which the process `pid` holds: a number of this PID namespace, not positive where it
-/// cannot be seen.
+/// Asks for the memory of a claim, which the process `pid` holds: a number of this PID namespace, not positive
+/// where it cannot be seen.
 ///
-/// Errors: [`Error::Gone`] when nobody answers; [`Error::Corrupt`] when what answers is not that process, or what it sends
-/// not its own sealed memory; those of the system calls.
+/// Errors: [`Error::Gone`] when nobody answers; [`Error::Corrupt`] when what answers is not that process, or
+/// what it sends not its own sealed memory; those of the system calls.
 pub(super) fn ask(folder: &Folder, owner: Owner, pid: libc::pid_t) -> Result<PeerFile> {
     let until = Instant::now() + PATIENCE;
     let name = slot::socket_name(owner);
@@ -352,7 +356,8 @@ pub(super) fn ask(folder: &Folder, owner: Owner, pid: libc::pid_t) -> Result<Pee
     memfd::verified(PeerFile::new(memory)?, pid, memfd::LASTING)
 }
 
-/// Closes what is no memory, where nobody waits: closing a file of somebody's own file system (FUSE) asks that somebody.
+/// Closes what is no memory, where nobody waits: closing a file of somebody's own file system (FUSE) asks that
+/// somebody.
 fn discard(fd: OwnedFd) {
     let fd = std::mem::ManuallyDrop::new(fd);
     let number = fd.as_raw_fd();

@@ -1,8 +1,9 @@
 //! Who lives: the kernel's answer, which no death can falsify.
 //!
-//! A process holds a record lock (`F_SETLK`) on byte 0 of its slot's file as long as it lives, and on that of its segment's
-//! memory, by which the peers go that have it. The kernel drops them at any death, and a forked child does not inherit them. The lock is taken before the file gets its name and nobody
-//! else ever locks that byte, so a file with a free byte 0 is dead for ever.
+//! A process holds a record lock (`F_SETLK`) on byte 0 of its slot's file as long as it lives, and on that of
+//! its segment's memory, by which the peers go that have it. The kernel drops them at any death, and a forked
+//! child does not inherit them. The lock is taken before the file gets its name and nobody else ever locks that
+//! byte, so a file with a free byte 0 is dead for ever.
 //!
 //! POSIX gives record locks one trap: they are lost when the process closes *any* descriptor of the file. A
 //! process therefore must not close a second descriptor of its own file: [`OwnFiles`] knows them,

@@ -1,13 +1,14 @@
 //! Files in memory that nobody can shorten: made by one process, verified by the others before they map them.
 //!
-//! A mapping of a file is worth as much as the file is long: an access behind its end is SIGBUS, and whoever may write an
-//! ordinary file may shorten it. A memfd with `F_SEAL_SHRINK` stays as long as it is, whoever has it open, and
-//! `F_SEAL_SEAL` keeps others from adding seals that hinder the owner.
+//! A mapping of a file is worth as much as the file is long: an access behind its end is SIGBUS, and whoever
+//! may write an ordinary file may shorten it. A memfd with `F_SEAL_SHRINK` stays as long as it is, whoever has
+//! it open, and `F_SEAL_SEAL` keeps others from adding seals that hinder the owner.
 //!
-//! It has no name. A peer that may look at the owner opens it as `/proc/PID/fd/N` ([`of_process`]); others get it from the
-//! owner ([`super::handout`]). The process id is that of the record lock on the file that has a name (`liveness`), so it
-//! comes from the kernel; N stands in that file, so anybody may have written it. Either way the owner has a
-//! record lock on the memfd, too, and nothing is mapped before the seals and that lock were looked at.
+//! It has no name. A peer that may look at the owner opens it as `/proc/PID/fd/N` ([`of_process`]); others get
+//! it from the owner ([`super::handout`]). The process id is that of the record lock on the file that has a
+//! name (`liveness`), so it comes from the kernel; N stands in that file, so anybody may have written it.
+//! Either way the owner has a record lock on the memfd, too, and nothing is mapped before the seals and that
+//! lock were looked at.
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -23,8 +24,8 @@ pub(super) const LASTING: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
 /// Linux 6.3: the file cannot be made executable. Where the system asks for it, others are refused.
 const MFD_NOEXEC_SEAL: libc::c_uint = 8;
 
-/// What it is told apart by from a file that no memory is behind: a full file system, or a pool of huge pages that is empty,
-/// is SIGBUS as well.
+/// What it is told apart by from a file that no memory is behind: a full file system, or a pool of huge pages
+/// that is empty, is SIGBUS as well.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
 const OTHER: Error = Error::Corrupt("not a sealed file");
@@ -70,8 +71,8 @@ pub(super) fn is_sealed(fd: RawFd, seals: libc::c_int) -> bool {
     known && system.f_type as u64 == TMPFS_MAGIC
 }
 
-/// Opens the memfd that a process has under this number and declared its own, after a look that opens nothing: it may be
-/// anything by now. `access` is `O_RDONLY` or `O_RDWR`.
+/// Opens the memfd that a process has under this number and declared its own, after a look that opens nothing:
+/// it may be anything by now. `access` is `O_RDONLY` or `O_RDWR`.
 ///
 /// Errors: those of the system calls; [`Error::Corrupt`] when it is not sealed so, or not this process's.
 pub(super) fn of_process(
@@ -99,8 +100,8 @@ pub(super) fn of_process(
     verified(file, pid, seals)
 }
 
-/// The file, when it is sealed so and the process declared it. The number is that of the record lock on the file that has a
-/// name: not positive where the process cannot be seen from this PID namespace.
+/// The file, when it is sealed so and the process declared it. The number is that of the record lock on the
+/// file that has a name: not positive where the process cannot be seen from this PID namespace.
 pub(super) fn verified(file: PeerFile, pid: libc::pid_t, seals: libc::c_int) -> Result<PeerFile> {
     let holder = file.owner()?.ok_or(OTHER)?;
     if holder.max(0) != pid.max(0) || !is_sealed(file.raw(), seals) {

@@ -4,8 +4,9 @@
 //! file's end is never touched. The size comes from `fstat`, never from the content. Pages within the size of an honest
 //! file are allocated, so touching them cannot fail.
 //!
-//! A file that others may write is mapped only when its length is sealed (`memfd`): who shortened another one would end the
-//! process by SIGBUS at its next access. Others may still punch holes, in which zeroes stand from then on.
+//! A file that others may write is mapped only when its length is sealed (`memfd`): who shortened another one
+//! would end the process by SIGBUS at its next access. Others may still punch holes, in which zeroes stand from
+//! then on.
 
 use std::os::fd::RawFd;
 use std::ptr::NonNull;

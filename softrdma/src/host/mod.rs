@@ -1,9 +1,9 @@
 //! Same-host transport: shared-memory segments, locks, payload copies and wake-ups.
 //!
-//! Every process owns one segment, which others find by a folder that only its user (or a group that asked for it) may
-//! enter. Its queues and its memory keys stand there, and who sends to it carries the operation out itself. Nothing of this
-//! needs the receiving process to run, nor a helper process or thread, except where the kernel forbids to reach its memory
-//! ([`ferry`]) or its descriptors (`handout`).
+//! Every process owns one segment, which others find by a folder that only its user (or a group that asked for
+//! it) may enter. Its queues and its memory keys stand there, and who sends to it carries the operation out
+//! itself. Nothing of this needs the receiving process to run, nor a helper process or thread, except where the
+//! kernel forbids to reach its memory ([`ferry`]) or its descriptors (`handout`).
 //!
 //! | file | what |
 //! |---|---|
@@ -30,11 +30,11 @@
 //! | [`bell`] | waking a process that sleeps in `poll` |
 //!
 //! # What is believed
-//! The kernel: who lives, how long a file is, who may enter the folder. Nothing that stands in a segment: offsets are
-//! checked against the mapping at every access, words are copied once and then checked, and names of lock owners are
-//! looked up. Where the kernel copies to stands in memory that its owner alone can write (`sealed`). Nothing is mapped that
-//! others could shorten (`memfd`). What remains: a program that closes descriptors it does not own counts as dead
-//! (`liveness`).
+//! The kernel: who lives, how long a file is, who may enter the folder. Nothing that stands in a segment:
+//! offsets are checked against the mapping at every access, words are copied once and then checked, and names
+//! of lock owners are looked up. Where the kernel copies to stands in memory that its owner alone can write
+//! (`sealed`). Nothing is mapped that others could shorten (`memfd`). What remains: a program that closes
+//! descriptors it does not own counts as dead (`liveness`).
 //!
 //! # What is not here yet
 //! - An answer to a lock that was lost: a program that closes descriptors it does not own counts as dead, and its locks are

@@ -1,10 +1,10 @@
 //! Segments: this process's own, and how a peer's is opened.
 //!
-//! A segment is a memfd that nobody can shorten ([`memfd`](super::memfd)), and a file with the slot's name says whose it is
-//! and where (`announcement`). A peer that may look at the owner's descriptors takes it there, whatever the owner does just
-//! then. Others ask the owner ([`handout`](super::handout)), whose thread for that begins when the segment is made
-//! in a folder for a group, or by a process that is closed to its like, else when the process has to do with one of
-//! other namespaces.
+//! A segment is a memfd that nobody can shorten ([`memfd`](super::memfd)), and a file with the slot's name says
+//! whose it is and where (`announcement`). A peer that may look at the owner's descriptors takes it there,
+//! whatever the owner does just then. Others ask the owner ([`handout`](super::handout)), whose thread for that
+//! begins when the segment is made in a folder for a group, or by a process that is closed to its like, else
+//! when the process has to do with one of other namespaces.
 //!
 //! Byte offsets of the first page of every segment, in native byte order:
 //!
@@ -128,8 +128,8 @@ impl Drop for Content {
 impl Segment {
     /// Claims a slot of the folder with a new segment, and removes what dead processes left there.
     ///
-    /// Errors: [`Error::NoSlot`], [`Error::NoMemory`]; [`Error::Os`] where the system makes no files in memory that
-    /// can be sealed.
+    /// Errors: [`Error::NoSlot`], [`Error::NoMemory`]; [`Error::Os`] where the system makes no files in memory
+    /// that can be sealed.
     pub fn create(folder: Arc<Folder>) -> Result<Self> {
         let token = fork::token()?;
         // Without it peers take the way through shared memory.
@@ -175,7 +175,8 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Answers from now on who asks for the memory, as peers do that may not look at this process's descriptors.
+    /// Answers from now on who asks for the memory, as peers do that may not look at this process's
+    /// descriptors.
     ///
     /// Errors: [`Error::NoMemory`] for a name or a thread, [`Error::Forked`], those of the system calls.
     pub fn hand_out(&self) -> Result<()> {
@@ -189,8 +190,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Does so where a process may come that this one never hears of before, as for datagrams: in a PID namespace
-    /// beside others, and where one of other namespaces has a slot.
+    /// Does so where a process may come that this one never hears of before, as for datagrams: in a PID
+    /// namespace beside others, and where one of other namespaces has a slot.
     pub fn hand_out_to_strangers(&self) -> Result<()> {
         let is_stranger = |slot: u16| {
             let file = slot::open_peer(&self.folder, &slot::file_name(slot));
@@ -456,8 +457,8 @@ pub struct Peer {
 impl Peer {
     /// Maps the segment of the living process in `slot`, which may be this process's own.
     ///
-    /// Errors: [`Error::Gone`] when nobody alive is there, or does not answer; [`Error::Corrupt`] when what is there is no
-    /// segment, and those of the system when descriptors or memory have run out.
+    /// Errors: [`Error::Gone`] when nobody alive is there, or does not answer; [`Error::Corrupt`] when what is
+    /// there is no segment, and those of the system when descriptors or memory have run out.
     pub fn open(folder: &Folder, slot: u16) -> Result<Self> {
         Self::open_after(folder, slot, |_| ())
     }
@@ -850,8 +851,8 @@ mod tests {
         assert_eq!(status, 0);
     }
 
-    /// A full file system is an error of the claim, never a signal later, and takes nothing from who has claimed. Needs root,
-    /// who can mount one.
+    /// A full file system is an error of the claim, never a signal later, and takes nothing from who has
+    /// claimed. Needs root, who can mount one.
     #[test]
     #[ignore = "needs root"]
     fn a_full_file_system_is_no_memory() {

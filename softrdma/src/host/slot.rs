@@ -7,11 +7,11 @@
 //! | `b`, slot, `-`, epoch, `-`, number | a bell of that claim |
 //! | `m`, slot, `-`, epoch | the socket where that claim's memory is to be had (`handout`) |
 //!
-//! A file is made under a temporary name, declared alive and filled in, and only then renamed to the first slot that
-//! is free: nobody ever sees half of one. A dead process's file is never used again, it loses its name and the slot
-//! gets a new file, so who still has the old one open is not disturbed, and a process that was taken for dead by mistake
-//! (because the program closed its descriptors) harms nobody. Each claim has a random epoch, so that a word left in
-//! shared memory by a dead claim never means a later one.
+//! A file is made under a temporary name, declared alive and filled in, and only then renamed to the first slot
+//! that is free: nobody ever sees half of one. A dead process's file is never used again, it loses its name and
+//! the slot gets a new file, so who still has the old one open is not disturbed, and a process that was taken
+//! for dead by mistake (because the program closed its descriptors) harms nobody. Each claim has a random
+//! epoch, so that a word left in shared memory by a dead claim never means a later one.
 //!
 //! Two processes that find the same dead file must not both remove the name, because the second would remove the
 //! name of a new, living one. So only the holder of the dead file's second lock byte may, after it saw that the name
@@ -287,8 +287,8 @@ pub fn claimed(folder: &Folder) -> Result<Vec<u16>> {
 
 /// Removes what dead processes left in the folder; tells how many names went.
 ///
-/// Bells and sockets are judged after their name was seen: a claim is visible before them, so one whose claim is
-/// not there now belongs to one that is over.
+/// Bells and sockets are judged after their name was seen: a claim is visible before them, so one whose claim
+/// is not there now belongs to one that is over.
 pub fn sweep(folder: &Folder) -> Result<u32> {
     let _gate = one_at_a_time()?;
     let mut removed = 0;
