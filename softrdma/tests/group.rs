@@ -254,8 +254,8 @@ fn a_folder_that_others_may_replace_is_refused() {
     assert!(is_refused(false));
 }
 
-/// A private folder serves also where everybody may rename everything, as in an emptyDir of Kubernetes: whatever
-/// others do to its name, its processes meet in no other folder, and theirs is closed.
+/// A private folder serves also where everybody may rename everything, as in an emptyDir of Kubernetes:
+/// whatever others do to its name, its processes meet in no other folder, and theirs is closed.
 #[test]
 #[ignore = "needs root"]
 fn a_private_folder_meets_where_everybody_may_rename() {

@@ -19,7 +19,8 @@ static inline void print_rights(void)
 	       getgid(), getegid(), effective ? "capabilities" : "no capabilities");
 }
 
-/* Takes the effective id that the arguments ask for, `as-user ID` or `as-group ID`, and prints the rights; false when it may not. */
+/* Takes the effective id that the arguments ask for, `as-user ID` or `as-group ID`, and prints the rights; 0 when it
+ * may not. */
 static inline int take_rights(int argc, char **argv)
 {
 	if (argc == 3) {

@@ -12,10 +12,10 @@
 //! (root aside), so the folder's group proves it. A set-group-id parent gives its group to what anybody makes
 //! in it, so there the group proves nothing, and one that everybody may write to is refused.
 //!
-//! Where everybody may rename what is another's (the parent is writable for all and not sticky, as an emptyDir of
-//! Kubernetes is), whoever does so could choose in which other folder of theirs processes meet. A folder that is
-//! made there carries its own name ([`MARK`]), where its owner alone can have put it, and nothing else is used.
-//! A group's members could put it there too, so for a group such a parent is refused.
+//! Where everybody may rename what is another's (the parent is writable for all and not sticky, as an emptyDir
+//! of Kubernetes is), whoever does so could choose in which other folder of theirs processes meet. A folder
+//! that is made there carries its own name ([`MARK`]), where its owner alone can have put it, and nothing else
+//! is used. A group's members could put it there too, so for a group such a parent is refused.
 //!
 //! The folder is made under a name of its own with mode 0700, given its group and mode, and only then
 //! renamed: nobody sees it before it is closed to whom it should be closed, and what cannot be finished goes

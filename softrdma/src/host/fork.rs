@@ -3,8 +3,8 @@
 //! Asking costs one load, where `getpid` is a system call. `vfork` and threads share the page and count as the same
 //! process, as they should.
 //!
-//! Kernels before 4.14 and some sandboxes wipe no pages. There a word of this library serves, which a handler of
-//! `pthread_atfork` wipes; a child that was made past the C library's `fork` is not noticed then.
+//! Kernels before 4.14 and some sandboxes wipe no pages. There a word of this library serves, which a handler
+//! of `pthread_atfork` wipes; a child that was made past the C library's `fork` is not noticed then.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -38,7 +38,8 @@ fn page() -> Result<&'static AtomicU64> {
             }
         };
     }
-    // SAFETY: the mapping and the static live for ever; the mapping is aligned, and its zeroes are a valid AtomicU64.
+    // SAFETY: the mapping and the static live for ever; the mapping is aligned, and its zeroes are a valid
+    // AtomicU64.
     Ok(unsafe { &*page })
 }
 
@@ -73,7 +74,8 @@ fn make_page() -> Result<Option<*mut AtomicU64>> {
     Ok(None)
 }
 
-/// [`WORD`], with its handler. Two threads that come here at once register the handler twice, which does no harm.
+/// [`WORD`], with its handler. Two threads that come here at once register the handler twice, which does no
+/// harm.
 fn word_of_handler() -> Result<*mut AtomicU64> {
     extern "C" fn wipe() {
         WORD.store(0, Ordering::Relaxed);

@@ -5,9 +5,9 @@
 //! the process has not got, and no filter refuses these calls. `process_vm_readv` on oneself, which would do the same,
 //! is refused exactly where the ferry is needed, and takes longer.
 //!
-//! A program may limit the length of the files it writes (`RLIMIT_FSIZE`) at any time, and means no memory by that. Where the
-//! kernel refuses to write the ring for this, the bytes take another way, and the signal that comes with the refusal is
-//! held back ([`HeldBack`]).
+//! A program may limit the length of the files it writes (`RLIMIT_FSIZE`) at any time, and means no memory by
+//! that. Where the kernel refuses to write the ring for this, the bytes take another way, and the signal that
+//! comes with the refusal is held back ([`HeldBack`]).
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -30,11 +30,12 @@ pub(super) enum Stop {
 pub(super) struct File(pub(super) libc::c_int);
 
 impl File {
-    /// Takes bytes from `from` into the file, which `ring` is a mapping of, at `at`: how many, at least one. For
-    /// the library's own threads, which get no signals; for others [`HeldBack::take_in`].
+    /// Takes bytes from `from` into the file, which `ring` is a mapping of, at `at`: how many, at least one.
+    /// For the library's own threads, which get no signals; for others [`HeldBack::take_in`].
     pub(super) fn take_in(self, ring: &Memory, at: u64, from: &[libc::iovec]) -> Result<u64, Stop> {
         match self.write(at, from) {
-            Err(Stop::Errno(libc::EFBIG)) => take_in_by_pipe(ring, at, from),
+            // Closing the pipe is a place where cancellation acts, too.
+            Err(Stop::Errno(libc::EFBIG)) => uncancelled(|| take_in_by_pipe(ring, at, from)),
             result => result,
         }
     }
@@ -69,7 +70,8 @@ fn retry(mut call: impl FnMut() -> isize) -> Result<u64, Stop> {
     }
 }
 
-/// As [`File::take_in`] where the file must not be written so far: by way of a pipe, which no limit of files counts for.
+/// As [`File::take_in`] where the file must not be written so far: by way of a pipe, which no limit of files
+/// counts for.
 #[cold]
 fn take_in_by_pipe(ring: &Memory, mut at: u64, from: &[libc::iovec]) -> Result<u64, Stop> {
     let mut ends = [-1; 2];
@@ -93,7 +95,8 @@ fn take_in_by_pipe(ring: &Memory, mut at: u64, from: &[libc::iovec]) -> Result<u
     Ok(taken)
 }
 
-/// Holds the signal back that comes where `RLIMIT_FSIZE` is met, for the calling thread and as long as this lives.
+/// Holds the signal back that comes where `RLIMIT_FSIZE` is met, for the calling thread and as long as this
+/// lives.
 pub(super) struct HeldBack {
     signal: libc::sigset_t,
     before: libc::sigset_t,
@@ -107,8 +110,8 @@ pub(super) struct HeldBack {
 
 impl HeldBack {
     pub(super) fn new() -> Self {
-        // SAFETY: a signal set is plain memory; these calls write only to what they are given, and refuse nothing
-        // of it.
+        // SAFETY: a signal set is plain memory; these calls write only to what they are given, and refuse
+        // nothing of it.
         unsafe {
             let [mut signal, mut before, mut waiting]: [libc::sigset_t; 3] = std::mem::zeroed();
             libc::sigemptyset(&raw mut signal);
@@ -134,7 +137,7 @@ impl HeldBack {
         match file.write(at, from) {
             Err(Stop::Errno(libc::EFBIG)) => {
                 self.came.set(true);
-                take_in_by_pipe(ring, at, from)
+                uncancelled(|| take_in_by_pipe(ring, at, from))
             }
             result => result,
         }
@@ -147,7 +150,8 @@ impl Drop for HeldBack {
         // SAFETY: reads what `new` filled in, and changes the mask of the thread that it was taken from.
         unsafe {
             if self.came.get() && !self.programs {
-                libc::sigtimedwait(&raw const self.signal, std::ptr::null_mut(), &raw const at_once);
+                let signal = &raw const self.signal;
+                uncancelled(|| libc::sigtimedwait(signal, std::ptr::null_mut(), &raw const at_once));
             }
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut());
         }
