@@ -79,8 +79,8 @@ pub struct Respond<'a> {
     target: Target,
     request: Incoming,
     queues: Queues,
-    key: Option<Key>,
-    inv_key: Option<Key>,
+    key: Option<&'a Key>,
+    inv_key: Option<&'a Key>,
     payload: Option<&'a [u8]>,
     stage: Option<Stage<'a>>,
     /// The key to invalidate with the delivery.
@@ -125,8 +125,8 @@ impl<'a> Respond<'a> {
         target: Target,
         queues: Queues,
         request: Incoming,
-        key: Option<Key>,
-        inv_key: Option<Key>,
+        key: Option<&'a Key>,
+        inv_key: Option<&'a Key>,
     ) -> Self {
         let plan = Plan { remote: Remote::None, receive: false, invalidate: None, established: false };
         Self {
@@ -181,7 +181,7 @@ impl<'a> Respond<'a> {
             });
         }
         match self.phase {
-            Phase::Judge => self.judge(memory),
+            Phase::Judge => return self.judge(memory),
             Phase::Find => self.find(memory),
             Phase::Fit => return self.fit(memory, lookup),
             Phase::Moving => {}
@@ -228,7 +228,11 @@ impl<'a> Respond<'a> {
 
     fn payload_done(&mut self) {
         self.invalidate = self.plan.invalidate;
-        self.phase = if self.receive.is_some() { Phase::Deliver } else { Phase::Delivered };
+        if self.receive.is_some() {
+            self.phase = Phase::Deliver;
+        } else {
+            self.end(Outcome::Done(self.request.length as u32));
+        }
     }
 
     /// This is what the sender is told, once the parts are done.
@@ -249,10 +253,15 @@ impl<'a> Respond<'a> {
         fits
     }
 
-    fn judge(&mut self, memory: &impl Memory) {
-        match judge(&self.target, &self.request, self.key.as_ref(), self.inv_key.as_ref()) {
+    fn judge(&mut self, memory: &impl Memory) -> Want {
+        match judge(&self.target, &self.request, self.key, self.inv_key) {
             Verdict::Accept(plan) => {
                 (self.phase, self.plan) = (Phase::Find, plan);
+                // What needs no receive request is moved at once.
+                if !plan.receive && !plan.established {
+                    self.phase = Phase::Moving;
+                    return Want::Move(Payload::Remote(plan.remote));
+                }
                 if plan.established {
                     let raise = RaiseOnce::new(Object::Qp(self.queues.qp), Event::CommEst);
                     self.parts[0] = Some(Part::Raise(raise));
@@ -266,6 +275,7 @@ impl<'a> Respond<'a> {
             }
             Verdict::Refuse(syndrome, breaks) => self.refuse(memory, syndrome, breaks.event),
         }
+        Want::Transport(Progress::Continue)
     }
 
     /// Makes sure of a receive request where one is needed and comes from a shared queue.

@@ -199,11 +199,11 @@ impl Call<'_> {
             Some(Ok(pin)) => Some(pin),
             Some(Err(Lookup::NoKey)) | None => None,
         };
-        let entry = pin.as_ref().map(|pin| pin.entry);
+        let key = pin.as_ref().map(|pin| &pin.entry.key);
         let ends = incoming.opcode == Opcode::SendWithInv;
         let inv_key = ends.then(|| lookup(incoming.imm_or_key)).flatten();
-        let mut respond = Respond::new(target, queues, incoming, entry.map(|entry| entry.key), inv_key)
-            .with_payload(self.payload);
+        let mut respond =
+            Respond::new(target, queues, incoming, key, inv_key.as_ref()).with_payload(self.payload);
         loop {
             let want = respond.step(view, lookup);
             if torn.get() {
