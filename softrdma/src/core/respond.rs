@@ -85,7 +85,9 @@ pub struct Respond<'a> {
     stage: Option<Stage<'a>>,
     /// The key to invalidate with the delivery.
     invalidate: Option<u32>,
-    parts: [Option<Part<'a>>; 2],
+    /// The transaction under way, and the one that follows it.
+    part: Option<Part<'a>>,
+    next_part: Option<Part<'a>>,
     /// What the rules said.
     plan: Plan,
     /// The receive request that is used up, and its completion.
@@ -138,7 +140,8 @@ impl<'a> Respond<'a> {
             payload: None,
             stage: None,
             invalidate: None,
-            parts: [const { None }; 2],
+            part: None,
+            next_part: None,
             plan,
             receive: None,
             outcome: Outcome::NoAnswer,
@@ -156,7 +159,7 @@ impl<'a> Respond<'a> {
 
     /// The next step. `lookup` finds keys of the target.
     pub fn step(&mut self, memory: &impl Memory, lookup: impl Fn(u32) -> Option<Key>) -> Want {
-        if let Some(part) = self.parts[0].as_mut() {
+        if let Some(part) = self.part.as_mut() {
             if self.invalidate.is_some()
                 && let Part::Deliver(deliver) = part
                 && deliver.is_certain()
@@ -166,10 +169,7 @@ impl<'a> Respond<'a> {
             }
             return Want::Transport(match part.step(memory) {
                 Progress::Done(end) => {
-                    self.parts[0] = None;
-                    if self.parts[1].is_some() {
-                        self.parts.swap(0, 1);
-                    }
+                    self.part = self.next_part.take();
                     self.part_ended(memory, end);
                     Progress::Continue
                 }
@@ -188,10 +188,10 @@ impl<'a> Respond<'a> {
             Phase::Deliver => {
                 self.phase = Phase::Delivered;
                 if let Some((take, completion)) = &self.receive {
-                    self.parts[0] = Some(Part::Deliver(self.deliver(*take, completion).with(self.stage)));
+                    self.part = Some(Part::Deliver(self.deliver(*take, completion).with(self.stage)));
                 }
             }
-            Phase::Delivered => self.end(Outcome::Done(self.request.length as u32)),
+            Phase::Delivered => return Want::Done(Outcome::Done(self.request.length as u32)),
             Phase::Done => return Want::Done(self.outcome),
         }
         Want::Transport(Progress::Continue)
@@ -199,7 +199,7 @@ impl<'a> Respond<'a> {
 
     /// Learns that the bell it asked for in its last step was not rung.
     pub fn unheard(&mut self) {
-        if let Some(part) = &mut self.parts[0] {
+        if let Some(part) = &mut self.part {
             part.unheard();
         }
     }
@@ -228,11 +228,7 @@ impl<'a> Respond<'a> {
 
     fn payload_done(&mut self) {
         self.invalidate = self.plan.invalidate;
-        if self.receive.is_some() {
-            self.phase = Phase::Deliver;
-        } else {
-            self.end(Outcome::Done(self.request.length as u32));
-        }
+        self.phase = if self.receive.is_some() { Phase::Deliver } else { Phase::Delivered };
     }
 
     /// This is what the sender is told, once the parts are done.
@@ -264,13 +260,13 @@ impl<'a> Respond<'a> {
                 }
                 if plan.established {
                     let raise = RaiseOnce::new(Object::Qp(self.queues.qp), Event::CommEst);
-                    self.parts[0] = Some(Part::Raise(raise));
+                    self.part = Some(Part::Raise(raise));
                 }
             }
             Verdict::Drop => {
                 self.end(Outcome::NoAnswer);
                 if self.target.state == QpState::Err {
-                    self.parts[0] = self.flush(memory);
+                    self.part = self.flush(memory);
                 }
             }
             Verdict::Refuse(syndrome, breaks) => self.refuse(memory, syndrome, breaks.event),
@@ -284,7 +280,7 @@ impl<'a> Respond<'a> {
         if let Some(srq) = self.queues.srq.filter(|_| self.plan.receive)
             && claim_of(memory, self.queues.qp).is_none()
         {
-            self.parts[0] = Some(Part::Claim(Claim::new(self.queues.qp, srq)));
+            self.part = Some(Part::Claim(Claim::new(self.queues.qp, srq)));
         }
     }
 
@@ -332,15 +328,15 @@ impl<'a> Respond<'a> {
     /// The queue pair breaks with an event.
     fn refuse(&mut self, memory: &impl Memory, syndrome: Syndrome, event: Option<Event>) {
         self.end(Outcome::Refused(syndrome));
-        self.parts[0] = Some(Part::Break(Break::new(self.queues.qp, event)));
-        self.parts[1] = self.flush(memory);
+        self.part = Some(Part::Break(Break::new(self.queues.qp, event)));
+        self.next_part = self.flush(memory);
     }
 
     /// The queue pair breaks with a completion that tells why.
     fn fail(&mut self, memory: &impl Memory, take: Take, completion: &Completion, syndrome: Syndrome) {
         self.end(Outcome::Refused(syndrome));
-        self.parts[0] = Some(Part::Deliver(self.deliver(take, completion).breaking()));
-        self.parts[1] = self.flush(memory);
+        self.part = Some(Part::Deliver(self.deliver(take, completion).breaking()));
+        self.next_part = self.flush(memory);
     }
 
     fn part_ended(&mut self, memory: &impl Memory, end: End) {

@@ -135,7 +135,8 @@ impl Call<'_> {
         };
         let xrc_changed = route.attributes.is_some_and(|attributes| attributes.qp_type == QpType::XrcRecv)
             && route.xrc.is_none_or(|xrc| xrc.srq_num != self.wr.srq_num);
-        if words != route.words || xrc_changed || outdated {
+        let differ = words.iter().zip(&route.words).fold(0, |all, (now, then)| all | (now ^ then)) != 0;
+        if differ || xrc_changed || outdated {
             operation.unlock(qp);
             drop(operation);
             let before = (route.words, route.xrc.map(|xrc| xrc.srq_num));
