@@ -357,9 +357,12 @@ pub fn complete(
     solicited: bool,
 ) -> Result<Delivered, LockError> {
     let view = site.own.with(held);
-    let mut completion = *completion;
-    if wanted(&view, cq) & wants::TIMESTAMPS != 0 {
-        completion.timestamp = now();
-    }
-    run(&view, Deliver::append(cq, &completion).solicited(solicited))
+    let stamped;
+    let completion = if wanted(&view, cq) & wants::TIMESTAMPS == 0 {
+        completion
+    } else {
+        stamped = Completion { timestamp: now(), ..*completion };
+        &stamped
+    };
+    run(&view, Deliver::append(cq, completion).solicited(solicited))
 }
