@@ -165,8 +165,8 @@ fn initiator(folder: &Folder, words: &Words) -> (Node, End, u32) {
     (node, end, rkey as u32)
 }
 
-/// Writes, adds and compares without a pause until the connection breaks; the number of good operations. What an
-/// atomic operation answers comes from the memory that is registered.
+/// Writes, adds and compares without a pause until the connection breaks; the number of good operations. What
+/// an atomic operation answers comes from the memory that is registered.
 fn write_on(end: &End, rkey: u32, mut each: impl FnMut(u64)) -> u64 {
     let (mut good, mut added) = (0, 0);
     let start = Instant::now();

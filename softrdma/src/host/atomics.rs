@@ -68,7 +68,8 @@ pub unsafe fn execute(
         unsafe { transfer(to, direction, &here, &there) }.map_err(Failure::Fault)
     };
     let result = (|| {
-        // What is added to is proven by the write that follows; a comparison may end the operation, so it is with proof.
+        // What is added to is proven by the write that follows; a comparison may end the operation, so it comes
+        // with a proof.
         let guessed = match operation {
             Operation::FetchAdd(_) => guess(to, addr),
             Operation::CompareSwap { .. } | Operation::Write(_) => None,

@@ -151,6 +151,8 @@ fn place(memory: &Memory, table: u64, key: u32) -> Option<&[AtomicU64]> {
 }
 
 /// Copies an entry.
+// Inlined up to who uses it, as all lookups are: an entry returned through memory is copied in wider pieces
+// than it was stored in, and the processor waits for each of them.
 #[inline(always)]
 fn read<W: Word>(words: &[W], key: u32) -> std::result::Result<Entry, Lookup> {
     let words: &[W; ENTRY_WORDS] = words.first_chunk().ok_or(Lookup::NoKey)?;
