@@ -207,11 +207,12 @@ const CALL_LIMIT: u64 = 64 << 20;
 /// that a program gave away for this: no Rust reference to them may be live.
 #[inline]
 pub unsafe fn transfer(to: &Image, direction: Direction, local: &[Span], remote: &[Span]) -> Moved {
-    // SAFETY: the caller's promise.
-    if let ([here], [there]) = (local, remote)
-        && unsafe { transfer_whole(to, direction, here, there) }
-    {
-        return Ok(());
+    if let ([here], [there]) = (local, remote) {
+        // SAFETY: the caller's promise.
+        let whole = unsafe { transfer_whole(to, direction, here, there) };
+        if whole {
+            return Ok(());
+        }
     }
     // Lists are short, most of the time, and lists for many cost more than that to prepare.
     let few = local.len() <= FEW && remote.len() <= FEW;
