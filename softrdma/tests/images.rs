@@ -15,8 +15,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
+use softrdma::core::request::Operands;
 use softrdma::core::verbs::{Opcode, QpState, QpType, Status};
-use softrdma::device::Region;
+use softrdma::device::{Region, Wr};
+use softrdma::host::atomics::{Failure, Operation, execute};
 use softrdma::host::copy::{Direction, Fault, Span, transfer};
 use softrdma::host::keys::{ROOT, Table};
 
@@ -164,15 +166,30 @@ fn initiator(folder: &Folder, words: &Words) -> (Node, End, u32) {
     (node, end, rkey as u32)
 }
 
-/// Writes without a pause until the connection breaks; the number of good writes.
+/// Writes, adds and compares without a pause until the connection breaks; the number of good operations. What
+/// an atomic operation answers comes from the memory that is registered.
 fn write_on(end: &End, rkey: u32, mut each: impl FnMut(u64)) -> u64 {
-    let mut good = 0;
+    let (mut good, mut added) = (0, 0);
     let start = Instant::now();
+    let atomic = |wr_id, opcode| {
+        let sges = [end.sge(8, 8)];
+        let operands = Operands::Atomic { addr: PLACE + (32 << 10), rkey, compare_add: 1, swap: 1 };
+        end.qp.post_send(&Wr { operands, ..wr(wr_id, opcode, &sges) }).unwrap();
+    };
     loop {
-        let (at, length) = if good % 2 == 0 { (good % 1000 * 8, 8) } else { (16 << 10, 3000) };
-        end.remote(good, Opcode::RdmaWrite, 0, length, (PLACE + at, rkey));
+        match good % 4 {
+            0 => end.remote(good, Opcode::RdmaWrite, 0, 8, (PLACE + good % 1000 * 8, rkey)),
+            1 => end.remote(good, Opcode::RdmaWrite, 0, 3000, (PLACE + (16 << 10), rkey)),
+            2 => atomic(good, Opcode::FetchAndAdd),
+            _ => atomic(good, Opcode::CmpAndSwp),
+        }
         if end.poll().status != Status::Success {
             return good;
+        }
+        if good % 4 >= 2 {
+            assert_eq!(end.memory.word(8), added, "after {good} operations");
+            // A comparison of 1 with 1 changes nothing.
+            added += u64::from(good % 4 == 2);
         }
         good += 1;
         each(good);
@@ -219,7 +236,13 @@ fn replaced_by(other: fn(i32), anew: bool) {
 /// A sender that is stopped when it has looked everything up, and goes on when the target has another program,
 /// or has deregistered the memory.
 fn stopped(replaced: bool) {
-    for direction in [Direction::Write, Direction::Read] {
+    let add = Operation::FetchAdd(1);
+    let swap = Operation::CompareSwap { compare: u64::from_ne_bytes([CANARY; 8]), swap: 1 };
+    let miss = Operation::CompareSwap { compare: 1, swap: 1 };
+    let atomics = [add, swap, miss, Operation::Write(1)].map(|operation| (Direction::Write, Some(operation)));
+    for (direction, operation) in
+        [Direction::Write, Direction::Read].map(|direction| (direction, None)).into_iter().chain(atomics)
+    {
         let (folder, words) = (Folder::new(), Words::new());
         let fd = words.fd(1);
         // SAFETY: this program has one thread; the child never returns.
@@ -244,6 +267,13 @@ fn stopped(replaced: bool) {
             let (entry, _pin) = Table::of(&peer).pin(rkey as u32, me.owner(), &*me).unwrap();
             // SAFETY: stops this process.
             unsafe { libc::raise(libc::SIGSTOP) };
+            if let Some(operation) = operation {
+                let at = entry.translate(PLACE);
+                let lock = peer.atomics_lock(at).unwrap();
+                // SAFETY: as below.
+                let done = unsafe { execute(lock, me.owner(), &*me, TIMEOUT, &image, at, operation) };
+                return assert_eq!(done, Err(Failure::Fault(Fault::Replaced)));
+            }
             let mut mine = vec![7u8; 5000];
             let here = [Span { addr: mine.as_mut_ptr() as u64, len: 5000 }];
             let there = [Span { addr: entry.translate(PLACE + 100), len: 5000 }];

@@ -77,6 +77,7 @@ impl<'a> Deliver<'a> {
 
     /// Appends a completion of the own process (send side): the entry alone. No lock is held by the caller.
     #[must_use]
+    #[inline(always)]
     pub fn append(cq: u32, completion: &Completion) -> Self {
         Self::new(None, cq, completion, false)
     }
@@ -96,10 +97,12 @@ impl<'a> Deliver<'a> {
 
     /// Whether a receiver that waits for solicited completions is woken.
     #[must_use]
+    #[inline(always)]
     pub fn solicited(self, solicited: bool) -> Self {
         Self { solicited, ..self }
     }
 
+    #[inline(always)]
     fn new(receiver: Option<(u32, Take)>, cq: u32, completion: &Completion, solicited: bool) -> Self {
         Self {
             cq,

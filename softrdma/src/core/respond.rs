@@ -79,13 +79,15 @@ pub struct Respond<'a> {
     target: Target,
     request: Incoming,
     queues: Queues,
-    key: Option<Key>,
-    inv_key: Option<Key>,
+    key: Option<&'a Key>,
+    inv_key: Option<&'a Key>,
     payload: Option<&'a [u8]>,
     stage: Option<Stage<'a>>,
     /// The key to invalidate with the delivery.
     invalidate: Option<u32>,
-    parts: [Option<Part<'a>>; 2],
+    /// The transaction under way, and the one that follows it.
+    part: Option<Part<'a>>,
+    next_part: Option<Part<'a>>,
     /// What the rules said.
     plan: Plan,
     /// The receive request that is used up, and its completion.
@@ -125,8 +127,8 @@ impl<'a> Respond<'a> {
         target: Target,
         queues: Queues,
         request: Incoming,
-        key: Option<Key>,
-        inv_key: Option<Key>,
+        key: Option<&'a Key>,
+        inv_key: Option<&'a Key>,
     ) -> Self {
         let plan = Plan { remote: Remote::None, receive: false, invalidate: None, established: false };
         Self {
@@ -138,7 +140,8 @@ impl<'a> Respond<'a> {
             payload: None,
             stage: None,
             invalidate: None,
-            parts: [const { None }; 2],
+            part: None,
+            next_part: None,
             plan,
             receive: None,
             outcome: Outcome::NoAnswer,
@@ -156,7 +159,7 @@ impl<'a> Respond<'a> {
 
     /// The next step. `lookup` finds keys of the target.
     pub fn step(&mut self, memory: &impl Memory, lookup: impl Fn(u32) -> Option<Key>) -> Want {
-        if let Some(part) = self.parts[0].as_mut() {
+        if let Some(part) = self.part.as_mut() {
             if self.invalidate.is_some()
                 && let Part::Deliver(deliver) = part
                 && deliver.is_certain()
@@ -166,10 +169,7 @@ impl<'a> Respond<'a> {
             }
             return Want::Transport(match part.step(memory) {
                 Progress::Done(end) => {
-                    self.parts[0] = None;
-                    if self.parts[1].is_some() {
-                        self.parts.swap(0, 1);
-                    }
+                    self.part = self.next_part.take();
                     self.part_ended(memory, end);
                     Progress::Continue
                 }
@@ -181,17 +181,17 @@ impl<'a> Respond<'a> {
             });
         }
         match self.phase {
-            Phase::Judge => self.judge(memory),
+            Phase::Judge => return self.judge(memory),
             Phase::Find => self.find(memory),
             Phase::Fit => return self.fit(memory, lookup),
             Phase::Moving => {}
             Phase::Deliver => {
                 self.phase = Phase::Delivered;
                 if let Some((take, completion)) = &self.receive {
-                    self.parts[0] = Some(Part::Deliver(self.deliver(*take, completion).with(self.stage)));
+                    self.part = Some(Part::Deliver(self.deliver(*take, completion).with(self.stage)));
                 }
             }
-            Phase::Delivered => self.end(Outcome::Done(self.request.length as u32)),
+            Phase::Delivered => return Want::Done(Outcome::Done(self.request.length as u32)),
             Phase::Done => return Want::Done(self.outcome),
         }
         Want::Transport(Progress::Continue)
@@ -199,7 +199,7 @@ impl<'a> Respond<'a> {
 
     /// Learns that the bell it asked for in its last step was not rung.
     pub fn unheard(&mut self) {
-        if let Some(part) = &mut self.parts[0] {
+        if let Some(part) = &mut self.part {
             part.unheard();
         }
     }
@@ -249,23 +249,29 @@ impl<'a> Respond<'a> {
         fits
     }
 
-    fn judge(&mut self, memory: &impl Memory) {
-        match judge(&self.target, &self.request, self.key.as_ref(), self.inv_key.as_ref()) {
+    fn judge(&mut self, memory: &impl Memory) -> Want {
+        match judge(&self.target, &self.request, self.key, self.inv_key) {
             Verdict::Accept(plan) => {
                 (self.phase, self.plan) = (Phase::Find, plan);
+                // What needs no receive request is moved at once.
+                if !plan.receive && !plan.established {
+                    self.phase = Phase::Moving;
+                    return Want::Move(Payload::Remote(plan.remote));
+                }
                 if plan.established {
                     let raise = RaiseOnce::new(Object::Qp(self.queues.qp), Event::CommEst);
-                    self.parts[0] = Some(Part::Raise(raise));
+                    self.part = Some(Part::Raise(raise));
                 }
             }
             Verdict::Drop => {
                 self.end(Outcome::NoAnswer);
                 if self.target.state == QpState::Err {
-                    self.parts[0] = self.flush(memory);
+                    self.part = self.flush(memory);
                 }
             }
             Verdict::Refuse(syndrome, breaks) => self.refuse(memory, syndrome, breaks.event),
         }
+        Want::Transport(Progress::Continue)
     }
 
     /// Makes sure of a receive request where one is needed and comes from a shared queue.
@@ -274,7 +280,7 @@ impl<'a> Respond<'a> {
         if let Some(srq) = self.queues.srq.filter(|_| self.plan.receive)
             && claim_of(memory, self.queues.qp).is_none()
         {
-            self.parts[0] = Some(Part::Claim(Claim::new(self.queues.qp, srq)));
+            self.part = Some(Part::Claim(Claim::new(self.queues.qp, srq)));
         }
     }
 
@@ -322,15 +328,15 @@ impl<'a> Respond<'a> {
     /// The queue pair breaks with an event.
     fn refuse(&mut self, memory: &impl Memory, syndrome: Syndrome, event: Option<Event>) {
         self.end(Outcome::Refused(syndrome));
-        self.parts[0] = Some(Part::Break(Break::new(self.queues.qp, event)));
-        self.parts[1] = self.flush(memory);
+        self.part = Some(Part::Break(Break::new(self.queues.qp, event)));
+        self.next_part = self.flush(memory);
     }
 
     /// The queue pair breaks with a completion that tells why.
     fn fail(&mut self, memory: &impl Memory, take: Take, completion: &Completion, syndrome: Syndrome) {
         self.end(Outcome::Refused(syndrome));
-        self.parts[0] = Some(Part::Deliver(self.deliver(take, completion).breaking()));
-        self.parts[1] = self.flush(memory);
+        self.part = Some(Part::Deliver(self.deliver(take, completion).breaking()));
+        self.next_part = self.flush(memory);
     }
 
     fn part_ended(&mut self, memory: &impl Memory, end: End) {

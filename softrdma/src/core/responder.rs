@@ -143,6 +143,7 @@ pub enum Remote {
 
 /// Judges a request. `key` is the entry of the remote key, `inv_key` that of the key to invalidate.
 #[must_use]
+#[inline(always)]
 pub fn judge(target: &Target, request: &Incoming, key: Option<&Key>, inv_key: Option<&Key>) -> Verdict {
     if !receives(target.state) || !addressed(target, request) {
         return Verdict::Drop;

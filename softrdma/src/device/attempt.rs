@@ -135,7 +135,8 @@ impl Call<'_> {
         };
         let xrc_changed = route.attributes.is_some_and(|attributes| attributes.qp_type == QpType::XrcRecv)
             && route.xrc.is_none_or(|xrc| xrc.srq_num != self.wr.srq_num);
-        if words != route.words || xrc_changed || outdated {
+        let differ = words.iter().zip(&route.words).fold(0, |all, (now, then)| all | (now ^ then)) != 0;
+        if differ || xrc_changed || outdated {
             operation.unlock(qp);
             drop(operation);
             let before = (route.words, route.xrc.map(|xrc| xrc.srq_num));
@@ -202,11 +203,11 @@ impl Call<'_> {
             Some(Ok(pin)) => Some(pin),
             Some(Err(Lookup::NoKey)) | None => None,
         };
-        let entry = pin.as_ref().map(|pin| pin.entry);
+        let key = pin.as_ref().map(|pin| &pin.entry.key);
         let ends = incoming.opcode == Opcode::SendWithInv;
         let inv_key = ends.then(|| lookup(incoming.imm_or_key)).flatten();
-        let mut respond = Respond::new(target, queues, incoming, entry.map(|entry| entry.key), inv_key)
-            .with_payload(self.payload);
+        let mut respond =
+            Respond::new(target, queues, incoming, key, inv_key.as_ref()).with_payload(self.payload);
         loop {
             let want = respond.step(view, lookup);
             if torn.get() {
@@ -359,9 +360,12 @@ pub fn complete(
     solicited: bool,
 ) -> Result<Delivered, LockError> {
     let view = site.own.with(held);
-    let mut completion = *completion;
-    if wanted(&view, cq) & wants::TIMESTAMPS != 0 {
-        completion.timestamp = now();
-    }
-    run(&view, Deliver::append(cq, &completion).solicited(solicited))
+    let stamped;
+    let completion = if wanted(&view, cq) & wants::TIMESTAMPS == 0 {
+        completion
+    } else {
+        stamped = Completion { timestamp: now(), ..*completion };
+        &stamped
+    };
+    run(&view, Deliver::append(cq, completion).solicited(solicited))
 }

@@ -280,6 +280,7 @@ impl CompletionQueue {
     }
 
     /// The completion in an entry whose first word was published. Payload that came with it goes to its buffer.
+    #[inline(always)]
     fn read(&self, first: u64, words: &[AtomicU64], after: &mut After) -> Option<Completion> {
         if let Some(books) = &self.device.site.books {
             return self.read_numbered(books, first, words, after);

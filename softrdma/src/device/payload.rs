@@ -51,6 +51,7 @@ impl<'a, const MOST: usize> Spans<'a, MOST> {
     }
 
     /// A range of an own key.
+    #[inline(always)]
     fn hold(&mut self, keys: &'a Keys, sge: &Sge) -> Option<()> {
         let place = self.in_use.get_mut(self.count)?;
         let (entry, in_use) = hold(keys, sge)?;
@@ -72,7 +73,7 @@ impl<'a, const MOST: usize> Spans<'a, MOST> {
 }
 
 /// The region of an own range, which is in use from here on. It may be another one than the rules looked at.
-#[inline]
+#[inline(always)]
 fn hold<'a>(keys: &'a Keys, sge: &Sge) -> Option<(Entry, InUse<'a>)> {
     let (entry, in_use) = keys.hold(sge.lkey)?;
     let covers = entry.key.valid && entry.key.covers(sge.addr, u64::from(sge.length));
@@ -291,7 +292,7 @@ enum Kept<'a> {
 }
 
 /// Looks a key of the target up and keeps its memory in place while the answer lives.
-#[inline]
+#[inline(always)]
 pub(super) fn pin<'a>(site: &'a Site, remote: &'a Remote, key: u32) -> Result<Use<'a>, Lookup> {
     // First the image, then the key: an owner that waits no longer makes the image useless after it ended the key.
     let image = remote.direct();

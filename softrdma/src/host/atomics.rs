@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use super::copy::{Direction, Fault, Image, Span, transfer};
+use super::copy::{Direction, Fault, Image, Span, guess, transfer};
 use super::lock::{Liveness, Lock, Owner};
 
 /// What is done to the eight bytes, in the byte order of this machine.
@@ -68,7 +68,16 @@ pub unsafe fn execute(
         unsafe { transfer(to, direction, &here, &there) }.map_err(Failure::Fault)
     };
     let result = (|| {
-        run(Direction::Read, &mut value)?;
+        // What is added to is proven by the write that follows; a comparison may end the operation, so it comes
+        // with a proof.
+        let guessed = match operation {
+            Operation::FetchAdd(_) => guess(to, addr),
+            Operation::CompareSwap { .. } | Operation::Write(_) => None,
+        };
+        match guessed {
+            Some(word) => value = word,
+            None => run(Direction::Read, &mut value)?,
+        }
         let before = value;
         let mut after = match operation {
             Operation::FetchAdd(n) => before.wrapping_add(n),

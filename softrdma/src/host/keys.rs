@@ -115,6 +115,7 @@ fn pack(entry: &Entry, key8: u8) -> [u64; 6] {
     ]
 }
 
+#[inline(always)]
 fn unpack(words: &[u64; 6], key8: u8) -> Option<Entry> {
     let tag = words[0] >> 32;
     if tag >> 31 == 0 || tag as u8 != key8 {
@@ -150,7 +151,9 @@ fn place(memory: &Memory, table: u64, key: u32) -> Option<&[AtomicU64]> {
 }
 
 /// Copies an entry.
-#[inline]
+// Inlined up to who uses it, as all lookups are: an entry returned through memory is copied in wider pieces
+// than it was stored in, and the processor waits for each of them.
+#[inline(always)]
 fn read<W: Word>(words: &[W], key: u32) -> std::result::Result<Entry, Lookup> {
     let words: &[W; ENTRY_WORDS] = words.first_chunk().ok_or(Lookup::NoKey)?;
     for _ in 0..LOOKS {
@@ -219,7 +222,7 @@ impl<'a> Table<'a> {
     }
 
     /// Looks a key up.
-    #[inline]
+    #[inline(always)]
     pub fn lookup(&self, key: u32) -> std::result::Result<Entry, Lookup> {
         let words = self.words(key).ok_or(Lookup::NoKey)?;
         let mut entry = read(words, key)?;
@@ -251,7 +254,7 @@ impl<'a> Table<'a> {
     }
 
     /// Pins a key's entry: the entry as it is then, and what keeps it in use.
-    #[inline]
+    #[inline(always)]
     pub fn pin(
         &self,
         key: u32,
@@ -429,13 +432,13 @@ impl Keys {
     }
 
     /// The entry of an own key, by the owner's own books: without a lock, and whatever peers write.
-    #[inline]
+    #[inline(always)]
     pub fn local(&self, key: u32) -> Option<Entry> {
         self.quiet(self.own(key)?, key)
     }
 
     /// As [`Keys::local`], for who is going to use the memory: it stays in place as long as the second answer lives.
-    #[inline]
+    #[inline(always)]
     pub fn hold(&self, key: u32) -> Option<(Entry, InUse<'_>)> {
         let words = self.own(key)?;
         enter(words);
@@ -443,7 +446,7 @@ impl Keys {
         Some((self.quiet(words, key)?, in_use))
     }
 
-    #[inline]
+    #[inline(always)]
     fn quiet(&self, words: &[AtomicU64], key: u32) -> Option<Entry> {
         match read(words, key) {
             Err(Lookup::Torn) => {

@@ -147,8 +147,9 @@ async fn respond(
         access: Access::NONE,
     };
     let window = (request.opcode == Opcode::SendWithInv).then_some(window);
-    let mut respond =
-        Respond::new(target, queues, incoming, key(rkey), window).with_payload(at_hand.then_some(&payload));
+    let named = key(rkey);
+    let mut respond = Respond::new(target, queues, incoming, named.as_ref(), window.as_ref())
+        .with_payload(at_hand.then_some(&payload));
     loop {
         let want = respond.step(&world.memory(me, end.0), key);
         match want {

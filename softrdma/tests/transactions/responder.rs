@@ -50,7 +50,7 @@ pub fn respond(place: &Bare, qp: u32, opcode: Opcode, moved: Result<(), MoveErro
     let key = Key { kind: Kind::Region, valid: true, pd: 1, start: 0, length: u64::MAX, access: Access(0xf) };
     let queues = Queues { qp, cq: qp, srq: (qp == 0).then_some(1) };
     let window = Key { kind: Kind::Window2 { qp_num: 1 }, ..key };
-    let mut respond = Respond::new(target, queues, request, Some(key), Some(window));
+    let mut respond = Respond::new(target, queues, request, Some(&key), Some(&window));
     let (mut locked, mut invalidated) = (None, false);
     loop {
         match respond.step(place, |_| Some(key)) {
