@@ -41,6 +41,16 @@ impl<T: fmt::Debug> fmt::Debug for QueueLock<T> {
     }
 }
 
+/// What became of [`QueueLock::try_lock_unless`].
+pub enum Tried<'a, T> {
+    /// The lock is taken.
+    Locked(QueueGuard<'a, T>),
+    /// Somebody else holds it.
+    Held,
+    /// There was nothing to take it for.
+    Idle,
+}
+
 /// Proof that the lock is held; gives the queue, and releases on drop.
 pub struct QueueGuard<'a, T> {
     lock: &'a QueueLock<T>,
@@ -78,6 +88,19 @@ impl<T> QueueLock<T> {
             return None;
         }
         Some(QueueGuard { lock: self })
+    }
+
+    /// As [`QueueLock::try_lock`], but where that costs a locked instruction, asks first whether there is anything to do.
+    #[inline(always)]
+    pub fn try_lock_unless(&self, idle: impl FnOnce() -> bool) -> Tried<'_, T> {
+        if (single_threaded() || self.one_thread) && !self.held.load(Ordering::Relaxed) {
+            self.held.store(true, Ordering::Relaxed);
+        } else if idle() {
+            return Tried::Idle;
+        } else if self.held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return Tried::Held;
+        }
+        Tried::Locked(QueueGuard { lock: self })
     }
 
     #[cold]

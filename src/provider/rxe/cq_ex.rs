@@ -6,6 +6,8 @@
 
 use core::ffi::{c_int, c_uint};
 
+use queue_lock::Tried;
+
 use super::cq::{Cq, Queue};
 use crate::abi::verbs::*;
 use crate::errno::Errno;
@@ -92,10 +94,18 @@ unsafe extern "C" fn start_poll<const LOCKED: bool>(
     unsafe {
         let cq = object(current);
         if LOCKED {
-            cq.queue.lock().leave_held();
+            match cq.queue.try_lock_unless(|| cq.glance.empty()) {
+                Tried::Locked(queue) => queue.leave_held(),
+                Tried::Idle => return Errno::ENOENT.also_set().0,
+                Tried::Held => cq.queue.lock().leave_held(),
+            }
         }
         let queue = cq.queue.held_mut();
-        if let Some(walk) = queue.ring.walk() {
+        let walk = queue.ring.walk();
+        if LOCKED {
+            cq.glance.found(walk.is_some());
+        }
+        if let Some(walk) = walk {
             queue.walk = walk;
         } else {
             if LOCKED {
