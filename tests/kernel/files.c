@@ -3,6 +3,7 @@
  */
 #include "kernel.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <rdma/rdma_user_ioctl.h>
@@ -33,6 +34,15 @@ static const struct driver *driver_of(const char *provider)
 			if (!strcmp((*driver)->provider, provider))
 				return *driver;
 	return NULL;
+}
+
+long (*system_call(void))(long number, ...)
+{
+	static long (*found)(long, ...);
+
+	if (!found)
+		found = dlsym(RTLD_NEXT, "syscall");
+	return found;
 }
 
 /* Devices, ways and the record come from the environment of the process. An empty name is for no record. */
@@ -129,7 +139,7 @@ static dev_t number_of(const struct device *device)
 static int open_at(int folder, const char *path, int flags, mode_t mode)
 {
 	struct device *device = device_at(path);
-	int fd = syscall(SYS_openat, folder, device ? "/dev/null" : path, flags, mode);
+	int fd = SYSTEM_CALL(SYS_openat, folder, device ? "/dev/null" : path, flags, mode);
 
 	if (device && fd >= 0)
 		new_file(fd, FILE_COMMANDS, device);
@@ -169,14 +179,14 @@ int stat(const char *restrict path, struct stat *restrict result)
 {
 	struct device *device = device_at(path);
 
-	return device ? status(device, result) : syscall(SYS_newfstatat, AT_FDCWD, path, result, 0);
+	return device ? status(device, result) : SYSTEM_CALL(SYS_newfstatat, AT_FDCWD, path, result, 0);
 }
 
 int fstat(int fd, struct stat *result)
 {
 	struct file *file = file_of(fd);
 
-	return file && file->kind == FILE_COMMANDS ? status(file->device, result) : syscall(SYS_fstat, fd, result);
+	return file && file->kind == FILE_COMMANDS ? status(file->device, result) : SYSTEM_CALL(SYS_fstat, fd, result);
 }
 
 /* The same structure on a machine of 64 bits. */
@@ -199,10 +209,10 @@ int close(int fd)
 		FLUSH();
 		file->fd = -1;
 		if (file->reports >= 0)
-			syscall(SYS_close, file->reports);
+			SYSTEM_CALL(SYS_close, file->reports);
 	}
 	forget_socket(fd);
-	return syscall(SYS_close, fd);
+	return SYSTEM_CALL(SYS_close, fd);
 }
 
 /* Memory in place of a device's pages: doorbells land there. */
@@ -212,11 +222,11 @@ void *mmap(void *address, size_t size, int protection, int flags, int fd, off_t 
 	void *memory;
 
 	if (!file)
-		return (void *)syscall(SYS_mmap, address, size, protection, flags, fd, offset);
+		return (void *)SYSTEM_CALL(SYS_mmap, address, size, protection, flags, fd, offset);
 	NOTE("  mmap size %zu protection %d flags %#x offset %#llx\n", size, protection, flags,
 		(unsigned long long)offset);
 	FLUSH();
-	memory = (void *)syscall(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	memory = (void *)SYSTEM_CALL(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
 		return memory;
 	if (file->device->driver && file->device->driver->map)
@@ -243,7 +253,7 @@ int munmap(void *address, size_t size)
 			FLUSH();
 			mappings[i].size = 0;
 		}
-	return syscall(SYS_munmap, address, size);
+	return SYSTEM_CALL(SYS_munmap, address, size);
 }
 
 int ioctl(int fd, unsigned long request, ...)
@@ -257,7 +267,7 @@ int ioctl(int fd, unsigned long request, ...)
 	argument = va_arg(arguments, void *);
 	va_end(arguments);
 	if (!file || file->kind != FILE_COMMANDS)
-		return syscall(SYS_ioctl, fd, request, argument);
+		return SYSTEM_CALL(SYS_ioctl, fd, request, argument);
 	if (request != RDMA_VERBS_IOCTL || ways == WAY_WRITE) {
 		errno = ENOTTY;
 		return -1;
@@ -290,7 +300,7 @@ ssize_t write(int fd, const void *start, size_t size)
 	ssize_t result;
 
 	if (!file || file->kind != FILE_COMMANDS)
-		return syscall(SYS_write, fd, start, size);
+		return SYSTEM_CALL(SYS_write, fd, start, size);
 	if (orphaned(file))
 		return -1;
 	if (!record && doorbell(start, size))
@@ -300,4 +310,19 @@ ssize_t write(int fd, const void *start, size_t size)
 	if (result >= 0)
 		errno = error;
 	return result;
+}
+
+/* A library may ring the doorbell past `write`. */
+long syscall(long number, ...)
+{
+	long words[6];
+	va_list arguments;
+
+	va_start(arguments, number);
+	for (unsigned i = 0; i < 6; i++)
+		words[i] = va_arg(arguments, long);
+	va_end(arguments);
+	if (number == SYS_write)
+		return write(words[0], (const void *)words[1], words[2]);
+	return SYSTEM_CALL(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 }

@@ -139,6 +139,10 @@ struct ib_uverbs_query_port_resp port_attributes(const struct device *device);
 /* The error with which the program wants this request to fail, or 0. */
 int failure(void);
 
+/* The C library's `syscall`, as files.c has one of its own. */
+long (*system_call(void))(long number, ...);
+#define SYSTEM_CALL(...) system_call()(__VA_ARGS__)
+
 /* A socket of RDMA netlink is closed. */
 void forget_socket(int fd);
 
