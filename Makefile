@@ -44,7 +44,7 @@ test: deps
 
 # Each beside rdma-core in one run.
 bench: deps build
-	@$(CARGO) run --quiet --release -p bench-poll
+	@bench/kernel/run --library $(LIBRARY) --write
 	@bench/devinfo-syscalls
 	@bench/soft/run
 

@@ -167,7 +167,7 @@ static void measure_produced(struct polling *polling)
 	}
 	run_on(0);
 	polling->batch = 16;
-	report("poll 16 after completion", 150, poll_produced, polling, PRODUCED);
+	report("poll 16 after completion", 30, poll_produced, polling, PRODUCED);
 	__atomic_store_n(&polling->shared->stop, 1, __ATOMIC_RELAXED);
 	MUST(waitpid(producer, NULL, 0) == producer);
 	MUST(!sched_setaffinity(0, sizeof before, &before));

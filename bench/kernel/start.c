@@ -2,9 +2,10 @@
  * start.c - how long a process takes from its start until it has a list of devices, an open device, and its first completion.
  * The libraries take turns. Prints a line for each: the folder's place, the stage, the least and the median in microseconds.
  *
- *   start ROUNDS DEVICE KERNEL FOLDER...
+ *   start ROUNDS DEVICE KERNEL EMPTY FOLDER...
  *
- * KERNEL is preloaded into the processes that are measured; each FOLDER has a libibverbs.so.1.
+ * KERNEL is preloaded into the processes that are measured; EMPTY is a program without verbs; each FOLDER has a
+ * libibverbs.so.1.
  */
 #include "bench.h"
 
@@ -16,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum stage { LISTED, OPEN, COMPLETED, STAGES };
+enum stage { LISTED, OPEN, COMPLETED, STAGES, EMPTY = STAGES };
 enum { MOST_ROUNDS = 512, MOST_FOLDERS = 4 };
 
 static uint64_t now(void)
@@ -70,10 +71,10 @@ static int measured(uint64_t start, const char *name)
 	return write(STDOUT_FILENO, spent, sizeof spent) != sizeof spent;
 }
 
-static void run(const char *self, const char *device, const char *kernel, const char *folder, uint64_t spent[STAGES])
+static void run(const char *program, const char *device, const char *kernel, const char *folder, uint64_t *spent, size_t size)
 {
 	char start[32], preload[4096], path[4096];
-	char *arguments[] = {(char *)self, "--measured", start, (char *)device, NULL};
+	char *arguments[] = {(char *)program, "--measured", start, (char *)device, NULL};
 	posix_spawn_file_actions_t actions;
 	int ends[2], status;
 	pid_t child;
@@ -91,9 +92,9 @@ static void run(const char *self, const char *device, const char *kernel, const 
 		if (strncmp(environ[i], "LD_", 3))
 			environment[at++] = environ[i];
 	snprintf(start, sizeof start, "%llu", (unsigned long long)now());
-	MUST(!posix_spawn(&child, self, &actions, NULL, arguments, environment));
+	MUST(!posix_spawn(&child, program, &actions, NULL, arguments, environment));
 	close(ends[1]);
-	MUST(read(ends[0], spent, sizeof *spent * STAGES) == (ssize_t)sizeof *spent * STAGES);
+	MUST(read(ends[0], spent, size) == (ssize_t)size);
 	close(ends[0]);
 	MUST(waitpid(child, &status, 0) == child && !status);
 	posix_spawn_file_actions_destroy(&actions);
@@ -109,8 +110,8 @@ static int by_size(const void *a, const void *b)
 int main(int argc, char **argv)
 {
 	static const char *const names[] = {"list of devices", "open device", "first completion"};
-	static uint64_t spent[MOST_FOLDERS][STAGES][MOST_ROUNDS];
-	int rounds, folders = argc - 4;
+	static uint64_t spent[MOST_FOLDERS][STAGES + 1][MOST_ROUNDS];
+	int rounds, folders = argc - 5;
 
 	if (argc == 4 && !strcmp(argv[1], "--measured"))
 		return measured(strtoull(argv[2], NULL, 10), argv[3]);
@@ -121,17 +122,23 @@ int main(int argc, char **argv)
 		for (int turn = 0; turn < folders; turn++) {
 			/* Who goes first changes. The first round is for the files' caches. */
 			int folder = round & 1 ? folders - 1 - turn : turn;
-			uint64_t took[STAGES];
+			uint64_t took[STAGES + 1];
 
-			run("/proc/self/exe", argv[2], argv[3], argv[4 + folder], took);
-			for (int stage = 0; stage < STAGES && round >= 0; stage++)
+			run("/proc/self/exe", argv[2], argv[3], argv[5 + folder], took, STAGES * sizeof *took);
+			run(argv[4], argv[2], argv[3], argv[5 + folder], &took[EMPTY], sizeof *took);
+			for (int stage = 0; stage <= STAGES && round >= 0; stage++)
 				spent[folder][stage][round] = took[stage];
 		}
-	for (int folder = 0; folder < folders; folder++)
-		for (int stage = 0; stage < STAGES; stage++) {
+	for (int folder = 0; folder < folders; folder++) {
+		for (int stage = 0; stage <= STAGES; stage++)
 			qsort(spent[folder][stage], rounds, sizeof(uint64_t), by_size);
-			printf("%d\tstart to %s\t%.1f\t%.1f\n", folder, names[stage], spent[folder][stage][0] / 1e3,
-			       spent[folder][stage][rounds / 2] / 1e3);
+		for (int stage = 0; stage < STAGES; stage++) {
+			uint64_t *took = spent[folder][stage], *empty = spent[folder][EMPTY];
+
+			printf("%d\tstart to %s\t%.1f\t%.1f\n", folder, names[stage], took[0] / 1e3, took[rounds / 2] / 1e3);
+			printf("%d\t%s, beyond an empty process\t%.1f\t%.1f\n", folder, names[stage], (took[0] - empty[0]) / 1e3,
+			       (took[rounds / 2] - empty[rounds / 2]) / 1e3);
 		}
+	}
 	return 0;
 }
