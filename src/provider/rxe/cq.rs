@@ -4,7 +4,7 @@ use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use std::os::fd::RawFd;
 
-use queue_lock::{QueueLock, Tried};
+use queue_lock::QueueLock;
 
 use super::mapping::Mapped;
 use super::ring::{CompletionRing, ENTRY, Glance, Ready, Walk};
@@ -119,19 +119,18 @@ impl Cq {
 
 /// Moves up to `num_entries` completions to the program's array `wc`; how many, or -1 for a null queue.
 ///
-/// What most polls do (find nothing, or one completion) is here, without a call, so that no registers are saved for one;
-/// the rest goes on elsewhere.
+/// What most polls do (find nothing, or one completion) is here and in `poll_shared`, without a call, so that no registers
+/// are saved for one.
 pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
     // SAFETY: the program passes a live queue of a context whose table holds this function.
     let Some(cq) = (unsafe { Cq::from_c(cq) }) else { return -1 };
     // A negative number asks for nothing.
     let max = num_entries.max(0) as usize;
     if !cq.single_threaded {
-        match cq.queue.try_lock_unless(|| cq.glance.empty()) {
-            Tried::Locked(queue) => queue.leave_held(),
-            Tried::Idle => return 0,
+        match cq.queue.try_lock_alone() {
+            Some(queue) => queue.leave_held(),
             // SAFETY: handed on from the program.
-            Tried::Held => return unsafe { poll_after_wait(cq, wc, max) },
+            None => return unsafe { poll_shared(cq, wc, max) },
         }
     }
     // SAFETY: the lock is held, by this call or as in `with_queue`; the reference ends with the call.
@@ -146,14 +145,52 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     unsafe {
         ring.take_one(ready, wc.cast());
         if !cq.single_threaded {
-            cq.glance.found(ready.count != 0);
             cq.queue.release();
         }
     }
     ready.count as c_int
 }
 
-/// Takes what `poll_cq` found, and gives the lock back.
+/// `poll_cq` in a process with several threads. What follows the locked instruction waits for it, and is therefore little.
+///
+/// # Safety
+/// There is room for `max` completions at `wc`.
+#[inline(never)]
+unsafe extern "C" fn poll_shared(cq: &Cq, wc: *mut ibv_wc, max: usize) -> c_int {
+    let idle = cq.glance.idle();
+    if idle && cq.glance.empty() {
+        return 0;
+    }
+    match cq.queue.try_lock_shared() {
+        Some(queue) => queue.leave_held(),
+        None => wait(cq),
+    }
+    // SAFETY: the lock is held; the reference ends with the call.
+    let ring = unsafe { &mut cq.queue.held_mut().ring };
+    let ready = ring.ready(max);
+    if ready.count > 1 {
+        // SAFETY: the lock is held, and the room by the contract.
+        return unsafe { poll_run(cq, wc, ready) };
+    }
+    if idle != (ready.count == 0) {
+        cq.glance.set_idle(!idle);
+    }
+    // SAFETY: the room by the contract; nobody uses the ring after the release.
+    unsafe {
+        ring.take_one(ready, wc.cast());
+        cq.queue.release();
+    }
+    ready.count as c_int
+}
+
+/// Waits for the lock, and leaves it held.
+#[cold]
+#[inline(never)]
+extern "C" fn wait(cq: &Cq) {
+    cq.queue.lock().leave_held();
+}
+
+/// Takes what a poll found, and gives the lock back.
 ///
 /// # Safety
 /// The calling thread holds the lock; `ready` is what the ring said last; there is room for as many at `wc`.
@@ -163,28 +200,10 @@ unsafe extern "C" fn poll_run(cq: &Cq, wc: *mut ibv_wc, ready: Ready) -> c_int {
     unsafe {
         cq.queue.held_mut().ring.take_run(ready, wc.cast());
         if !cq.single_threaded {
-            cq.glance.found(true);
             cq.queue.release();
         }
     }
     ready.count as c_int
-}
-
-/// # Safety
-/// There is room for `max` completions at `wc`.
-#[cold]
-#[inline(never)]
-unsafe extern "C" fn poll_after_wait(cq: &Cq, wc: *mut ibv_wc, max: usize) -> c_int {
-    cq.queue.lock().leave_held();
-    // SAFETY: held just now.
-    let ready = unsafe { cq.queue.held_mut().ring.ready(max) };
-    if ready.count == 0 {
-        // SAFETY: held, and no reference is alive.
-        unsafe { cq.queue.release() };
-        return 0;
-    }
-    // SAFETY: held, and the room by the contract.
-    unsafe { poll_run(cq, wc, ready) }
 }
 
 /// Asks for an event at the next completion; 0 or an errno value, which `errno` has as well.

@@ -6,8 +6,6 @@
 
 use core::ffi::{c_int, c_uint};
 
-use queue_lock::Tried;
-
 use super::cq::{Cq, Queue};
 use crate::abi::verbs::*;
 use crate::errno::Errno;
@@ -93,17 +91,22 @@ unsafe extern "C" fn start_poll<const LOCKED: bool>(
     // or since creation when the program promised one thread; no reference leaves this function.
     unsafe {
         let cq = object(current);
+        let mut idle = false;
         if LOCKED {
-            match cq.queue.try_lock_unless(|| cq.glance.empty()) {
-                Tried::Locked(queue) => queue.leave_held(),
-                Tried::Idle => return Errno::ENOENT.also_set().0,
-                Tried::Held => cq.queue.lock().leave_held(),
+            if let Some(queue) = cq.queue.try_lock_alone() {
+                queue.leave_held();
+            } else {
+                idle = cq.glance.idle();
+                if idle && cq.glance.empty() {
+                    return Errno::ENOENT.also_set().0;
+                }
+                cq.queue.lock().leave_held();
             }
         }
         let queue = cq.queue.held_mut();
         let walk = queue.ring.walk();
-        if LOCKED {
-            cq.glance.found(walk.is_some());
+        if LOCKED && idle != walk.is_none() {
+            cq.glance.set_idle(!idle);
         }
         if let Some(walk) = walk {
             queue.walk = walk;

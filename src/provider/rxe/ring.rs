@@ -288,23 +288,24 @@ impl Glance {
         self.head.store(ptr::null_mut(), Ordering::Release);
     }
 
-    /// Tells whether a poll with the lock found something.
+    /// Whether the last poll found nothing, as far as anybody noted.
     #[inline(always)]
-    pub fn found(&self, something: bool) {
-        if self.idle.load(Ordering::Relaxed) == something {
-            self.idle.store(!something, Ordering::Relaxed);
-        }
+    pub fn idle(&self) -> bool {
+        self.idle.load(Ordering::Relaxed)
     }
 
-    /// Whether all completions that were there when the look began have been taken; false where nobody looked.
+    /// Notes whether a poll found nothing.
+    #[inline(always)]
+    pub fn set_idle(&self, idle: bool) {
+        self.idle.store(idle, Ordering::Relaxed);
+    }
+
+    /// Whether all completions that were there when the look began have been taken; false where nobody knows.
     ///
     /// The producer index is read first. The consumer never passes the producer, so a consumer that is seen there later
     /// has taken everything up to there, whoever takes and produces meanwhile and however often the indices wrap.
     #[inline(always)]
     pub fn empty(&self) -> bool {
-        if !self.idle.load(Ordering::Relaxed) {
-            return false;
-        }
         let base = self.head.load(Ordering::Acquire);
         if base.is_null() {
             return false;

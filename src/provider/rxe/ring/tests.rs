@@ -70,6 +70,25 @@ impl Drop for Buffer {
     }
 }
 
+#[test]
+fn a_glance_tells_an_empty_ring_from_one_that_is_not() {
+    let buffer = Buffer::new(6, 3);
+    let ring = buffer.completions().unwrap();
+    let glance = Glance::new();
+    assert!(!glance.empty(), "it looks at no ring");
+    // SAFETY: the buffer outlives the glance.
+    unsafe { glance.at(&ring) };
+    assert!(glance.empty());
+    for index in 1..9 {
+        buffer.set(PRODUCER, index & 3);
+        assert!(!glance.empty());
+        buffer.set(CONSUMER, index & 3);
+        assert!(glance.empty());
+    }
+    glance.close();
+    assert!(!glance.empty());
+}
+
 /// Takes up to `max` entries and returns the mark of each.
 fn take(ring: &mut CompletionRing, max: usize) -> Vec<u64> {
     let mut target = vec![[0u64; 6]; max];
