@@ -137,7 +137,7 @@ pub unsafe fn avx2_run(mut source: *const u8, mut target: *mut u8, mut count: us
         source = second.wrapping_add(slot);
         target = target.wrapping_add(2 * ENTRY);
     }
-    if count % 2 != 0 {
+    if !count.is_multiple_of(2) {
         // SAFETY: the pointers stand at the last entry.
         unsafe { one(source, target) };
     }

@@ -83,7 +83,7 @@ impl Cq {
         if let Some(wc_flags) = wc_flags {
             cq_ex::set_functions(&mut public, wc_flags, single_threaded);
         }
-        let glance = Glance::new();
+        let glance = Glance::default();
         // SAFETY: the ring stays mapped as long as the queue, also when it is replaced.
         unsafe { glance.at(&ring) };
         let (walk, current, retired) = (Walk::default(), core::ptr::null(), Vec::new());

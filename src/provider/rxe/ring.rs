@@ -263,6 +263,8 @@ impl CompletionRing {
 }
 
 /// The indices of a completion ring, for a look at whether it is empty by threads that do not hold its lock.
+/// It looks at no ring at first.
+#[derive(Default)]
 pub struct Glance {
     head: AtomicPtr<u8>,
     /// The last poll found nothing. Only then it pays to look: where completions are found, the lock is needed anyway.
@@ -270,11 +272,6 @@ pub struct Glance {
 }
 
 impl Glance {
-    /// Looks at no ring yet.
-    pub const fn new() -> Self {
-        Self { head: AtomicPtr::new(ptr::null_mut()), idle: AtomicBool::new(false) }
-    }
-
     /// Looks at `ring` from now on.
     ///
     /// # Safety

@@ -74,7 +74,7 @@ impl Drop for Buffer {
 fn a_glance_tells_an_empty_ring_from_one_that_is_not() {
     let buffer = Buffer::new(6, 3);
     let ring = buffer.completions().unwrap();
-    let glance = Glance::new();
+    let glance = Glance::default();
     assert!(!glance.empty(), "it looks at no ring");
     // SAFETY: the buffer outlives the glance.
     unsafe { glance.at(&ring) };
