@@ -53,7 +53,7 @@ soak: deps
 
 # Each beside rdma-core in one run.
 bench: deps build
-	@$(CARGO) run --quiet --release -p bench-poll
+	@bench/kernel/run --library $(LIBRARY) --write
 	@bench/devinfo-syscalls
 	@bench/soft/run
 

@@ -73,12 +73,25 @@ impl<T> QueueLock<T> {
     /// calls, and so of registers to save.
     #[inline(always)]
     pub fn try_lock(&self) -> Option<QueueGuard<'_, T>> {
+        self.try_lock_alone().or_else(|| self.try_lock_shared())
+    }
+
+    /// As [`QueueLock::try_lock`], where that costs no locked instruction; otherwise nothing, and
+    /// [`QueueLock::try_lock_shared`] is what remains.
+    #[inline(always)]
+    pub fn try_lock_alone(&self) -> Option<QueueGuard<'_, T>> {
         if (single_threaded() || self.one_thread) && !self.held.load(Ordering::Relaxed) {
             self.held.store(true, Ordering::Relaxed);
-        } else if self.held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            return None;
+            return Some(QueueGuard { lock: self });
         }
-        Some(QueueGuard { lock: self })
+        None
+    }
+
+    /// As [`QueueLock::try_lock`], by a locked instruction in any case.
+    #[inline(always)]
+    pub fn try_lock_shared(&self) -> Option<QueueGuard<'_, T>> {
+        let taken = self.held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+        taken.is_ok().then(|| QueueGuard { lock: self })
     }
 
     #[cold]
@@ -256,6 +269,18 @@ mod tests {
         assert!(lock.try_lock().is_some_and(|queue| *queue == 4));
         lock.lock().leave_held();
         assert!(lock.try_lock().is_none());
+    }
+
+    #[test]
+    fn a_held_lock_is_not_taken_either_way() {
+        let lock = QueueLock::of_domain(0u32, true);
+        let held = lock.try_lock_alone().expect("a domain's lock needs no locked instruction");
+        assert!(lock.try_lock_alone().is_none() && lock.try_lock_shared().is_none());
+        drop(held);
+        let held = lock.try_lock_shared().expect("free again");
+        assert!(lock.try_lock_alone().is_none() && lock.try_lock_shared().is_none());
+        drop(held);
+        assert!(lock.try_lock().is_some());
     }
 
     #[test]

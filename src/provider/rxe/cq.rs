@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 use queue_lock::QueueLock;
 
 use super::mapping::Mapped;
-use super::ring::{CompletionRing, ENTRY, Walk};
+use super::ring::{CompletionRing, ENTRY, Glance, Ready, Walk};
 use super::{cq_ex, explain};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::ib_user_verbs::ib_uverbs_wc;
@@ -42,6 +42,8 @@ pub struct Queue {
     pub walk: Walk,
     /// The completion there, for the functions that read its fields.
     pub current: *const ibv_wc,
+    /// Rings from before the queue was resized, at which another thread may just be looking.
+    retired: Vec<Mapped<CompletionRing>>,
 }
 
 // SAFETY: `current` points into the ring, which moves between threads with it.
@@ -54,6 +56,8 @@ pub struct Cq {
     /// The program says that one thread at a time uses the queue: the lock was taken at creation and stays
     /// held.
     pub single_threaded: bool,
+    /// Whether the queue is empty, without the lock.
+    pub glance: Glance,
     /// Ring and position.
     pub queue: QueueLock<Queue>,
 }
@@ -80,11 +84,15 @@ impl Cq {
         if let Some(wc_flags) = wc_flags {
             cq_ex::set_functions(&mut public, wc_flags, single_threaded);
         }
-        let queue = QueueLock::new(Queue { ring, walk: Walk::default(), current: core::ptr::null() });
+        let glance = Glance::default();
+        // SAFETY: the ring stays mapped as long as the queue, also when it is replaced.
+        unsafe { glance.at(&ring) };
+        let (walk, current, retired) = (Walk::default(), core::ptr::null(), Vec::new());
+        let queue = QueueLock::new(Queue { ring, walk, current, retired });
         if single_threaded {
             queue.lock().leave_held();
         }
-        Self { public: UnsafeCell::new(public), single_threaded, queue }
+        Self { public: UnsafeCell::new(public), single_threaded, glance, queue }
     }
 
     /// The queue behind a pointer of the program.
@@ -111,32 +119,92 @@ impl Cq {
 }
 
 /// Moves up to `num_entries` completions to the program's array `wc`; how many, or -1 for a null queue.
+///
+/// What most polls do (find nothing, or one completion) is here and in `poll_shared`, without a call, so that no registers
+/// are saved for one.
 pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
     // SAFETY: the program passes a live queue of a context whose table holds this function.
     let Some(cq) = (unsafe { Cq::from_c(cq) }) else { return -1 };
     // A negative number asks for nothing.
     let max = num_entries.max(0) as usize;
-    let taken = if cq.single_threaded {
-        // SAFETY: as in `with_queue`. The program passes room for `num_entries` completions, which are ENTRY
-        // bytes each; a ring is the driver's memory and no array of the program.
-        unsafe { cq.queue.held_mut().ring.take(wc.cast(), max) }
-    } else if let Some(mut queue) = cq.queue.try_lock() {
-        // SAFETY: the room as above.
-        unsafe { queue.ring.take(wc.cast(), max) }
-    } else {
-        // SAFETY: the room as above.
-        unsafe { poll_after_wait(cq, wc, max) }
-    };
-    taken as c_int
+    if !cq.single_threaded {
+        match cq.queue.try_lock_alone() {
+            Some(queue) => queue.leave_held(),
+            // SAFETY: handed on from the program.
+            None => return unsafe { poll_shared(cq, wc, max) },
+        }
+    }
+    // SAFETY: the lock is held, by this call or as in `with_queue`; the reference ends with the call.
+    let ring = unsafe { &mut cq.queue.held_mut().ring };
+    let ready = ring.ready(max);
+    if ready.count > 1 {
+        // SAFETY: the lock is held; room as for `num_entries`.
+        return unsafe { poll_run(cq, wc, ready) };
+    }
+    // SAFETY: the program passes room for `num_entries` completions, which are ENTRY bytes each; a ring is the driver's
+    // memory and no array of the program. Where the lock was taken here, nobody uses the ring any more.
+    unsafe {
+        ring.take_one(ready, wc.cast());
+        if !cq.single_threaded {
+            cq.queue.release();
+        }
+    }
+    ready.count as c_int
 }
 
+/// `poll_cq` in a process with several threads. What follows the locked instruction waits for it, and is therefore little.
+///
 /// # Safety
 /// There is room for `max` completions at `wc`.
+#[inline(never)]
+unsafe extern "C" fn poll_shared(cq: &Cq, wc: *mut ibv_wc, max: usize) -> c_int {
+    let idle = cq.glance.idle();
+    if idle && cq.glance.empty() {
+        return 0;
+    }
+    match cq.queue.try_lock_shared() {
+        Some(queue) => queue.leave_held(),
+        None => wait(cq),
+    }
+    // SAFETY: the lock is held; the reference ends with the call.
+    let ring = unsafe { &mut cq.queue.held_mut().ring };
+    let ready = ring.ready(max);
+    if ready.count > 1 {
+        // SAFETY: the lock is held, and the room by the contract.
+        return unsafe { poll_run(cq, wc, ready) };
+    }
+    if idle != (ready.count == 0) {
+        cq.glance.set_idle(!idle);
+    }
+    // SAFETY: the room by the contract; nobody uses the ring after the release.
+    unsafe {
+        ring.take_one(ready, wc.cast());
+        cq.queue.release();
+    }
+    ready.count as c_int
+}
+
+/// Waits for the lock, and leaves it held.
 #[cold]
 #[inline(never)]
-unsafe fn poll_after_wait(cq: &Cq, wc: *mut ibv_wc, max: usize) -> usize {
+extern "C" fn wait(cq: &Cq) {
+    cq.queue.lock().leave_held();
+}
+
+/// Takes what a poll found, and gives the lock back.
+///
+/// # Safety
+/// The calling thread holds the lock; `ready` is what the ring said last; there is room for as many at `wc`.
+#[inline(never)]
+unsafe extern "C" fn poll_run(cq: &Cq, wc: *mut ibv_wc, ready: Ready) -> c_int {
     // SAFETY: by the contract.
-    unsafe { cq.queue.lock().ring.take(wc.cast(), max) }
+    unsafe {
+        cq.queue.held_mut().ring.take_run(ready, wc.cast());
+        if !cq.single_threaded {
+            cq.queue.release();
+        }
+    }
+    ready.count as c_int
 }
 
 /// Asks for an event at the next completion; 0 or an errno value, which `errno` has as well.
@@ -255,13 +323,27 @@ pub fn resize(file: &DeviceFile, cq: Handle<ibv_cq>, cqe: c_int) -> Result<()> {
     // SAFETY: the handle belongs to this provider, and its kernel handle never changes.
     let (object, handle) = unsafe { (cq.object::<Cq>(), (*cq.as_ptr()).handle) };
     object.with_queue(|queue| {
+        queue.retired.try_reserve(1).map_err(|_| Errno::ENOMEM.also_set())?;
+        // From here on the old ring does not tell whether the queue is empty.
+        object.glance.close();
         let mut answer = rxe_resize_cq_resp::default();
-        let given = uverbs::cq::resize(file, handle, cqe as u32, Udata::answer(answer.as_bytes_mut()))
-            .inspect_err(|errno| explain::cq_size(file, *errno, "resize_cq", cqe as u32))?;
+        let given = uverbs::cq::resize(file, handle, cqe as u32, Udata::answer(answer.as_bytes_mut()));
+        let given = given.inspect_err(|errno| {
+            explain::cq_size(file, *errno, "resize_cq", cqe as u32);
+            // SAFETY: as in `Cq::new`.
+            unsafe { object.glance.at(&queue.ring) };
+        })?;
         // SAFETY: a live handle, whose field only this function changes, under the lock.
         unsafe { (*cq.as_ptr()).cqe = given as c_int };
         // When the new ring cannot be mapped the old one stays, out of use but safe to poll.
-        queue.ring = Mapped::completions(file, &answer.mi)?;
+        let ring = Mapped::completions(file, &answer.mi)?;
+        // SAFETY: as in `Cq::new`.
+        unsafe { object.glance.at(&ring) };
+        let old = core::mem::replace(&mut queue.ring, ring);
+        // Where the process has one thread, or the queue has, nobody is looking.
+        if !queue_lock::single_threaded() && !object.single_threaded {
+            queue.retired.push(old);
+        }
         Ok(())
     })
 }

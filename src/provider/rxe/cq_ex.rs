@@ -94,11 +94,24 @@ unsafe extern "C" fn start_poll<const LOCKED: bool>(
     // `end_poll`, or since creation when the program promised one thread; no reference leaves this function.
     unsafe {
         let cq = object(current);
+        let mut idle = false;
         if LOCKED {
-            cq.queue.lock().leave_held();
+            if let Some(queue) = cq.queue.try_lock_alone() {
+                queue.leave_held();
+            } else {
+                idle = cq.glance.idle();
+                if idle && cq.glance.empty() {
+                    return Errno::ENOENT.also_set().0;
+                }
+                cq.queue.lock().leave_held();
+            }
         }
         let queue = cq.queue.held_mut();
-        if let Some(walk) = queue.ring.walk() {
+        let walk = queue.ring.walk();
+        if LOCKED && idle != walk.is_none() {
+            cq.glance.set_idle(!idle);
+        }
+        if let Some(walk) = walk {
             queue.walk = walk;
         } else {
             if LOCKED {

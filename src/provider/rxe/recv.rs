@@ -41,29 +41,32 @@ impl ReceiveQueue {
         &mut self,
         list: *mut ibv_recv_wr,
     ) -> core::result::Result<(), (Errno, *mut ibv_recv_wr)> {
-        let mut batch = self.ring.start();
+        // SAFETY: used in this call alone, which has the queue to itself.
+        let mut ring = unsafe { self.ring.local() };
+        let max_sge = self.max_sge;
+        let mut batch = ring.start();
         let mut next = list;
         let mut outcome = Ok(());
         // SAFETY: by the contract, each request is valid and leads to the next or to null.
         while let Some(wr) = unsafe { next.as_ref() } {
-            let Some(slot) = self.ring.slot(&mut batch) else {
+            let Some(slot) = ring.slot(&mut batch) else {
                 explain::queue_full("post_recv", wr.wr_id);
                 outcome = Err((Errno::ENOMEM, next));
                 break;
             };
             // A negative number counts as a huge one.
-            if wr.num_sge as u32 > self.max_sge {
-                explain::too_many_entries(wr, self.max_sge);
+            if wr.num_sge as u32 > max_sge {
+                explain::too_many_entries(wr, max_sge);
                 outcome = Err((Errno::EINVAL, next));
                 break;
             }
             // SAFETY: slots are a multiple of 8 bytes apart in a page-aligned mapping; they hold the head and
             // `max_sge` entries, as `map` cut it; the request's list is valid.
             unsafe { wqe::write_recv(slot, wr) };
-            self.ring.accept(&mut batch);
+            ring.accept(&mut batch);
             next = wr.next;
         }
-        self.ring.publish(&batch);
+        ring.publish(&batch);
         outcome
     }
 }

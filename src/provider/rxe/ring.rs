@@ -8,11 +8,11 @@
 //! the number of slots before anything is done with it, so every slot lies inside the mapping whatever the
 //! shared memory says.
 
-use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
+use super::copy;
 pub use super::copy::ENTRY;
-use super::copy::{self, CopyRun};
 
 /// Offset of the binary logarithm of the slot size (bytes).
 pub const LOG2_SLOT_SIZE: usize = 0;
@@ -109,7 +109,8 @@ impl Ring {
 /// The consumer's side of a completion queue.
 pub struct CompletionRing {
     ring: Ring,
-    copy: CopyRun,
+    /// The fastest copy that this machine has.
+    take: TakeRun,
 }
 
 /// A walk over completions one by one, which gives slots back to the producer only when told to.
@@ -120,6 +121,46 @@ pub struct Walk {
     published: u32,
 }
 
+/// Completions that can be taken: where they start, and how many there are.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Ready {
+    start: u32,
+    /// At most one less than the ring has slots.
+    pub count: usize,
+}
+
+/// [`CompletionRing::take_run`] with one kind of copy.
+type TakeRun = unsafe fn(Ring, Ready, *mut u8);
+
+macro_rules! take_run {
+    ($(#[$attribute:meta])* $name:ident, $copy:path) => {
+        $(#[$attribute])*
+        unsafe fn $name(ring: Ring, ready: Ready, target: *mut u8) {
+            let Ready { start, count } = ready;
+            let to_end = ring.mask as usize + 1 - start as usize;
+            // SAFETY: `start` and `count` are at most the mask: slots `start .. start + first` end at the ring's last slot
+            // at the latest, and slots `0 .. count - first` end before `start`; each slot holds an entry, in 64 bytes at
+            // least as their number is a power of two, and the target has room for `count`.
+            unsafe {
+                if count > to_end {
+                    $copy(ring.slot(0).as_ptr(), target.add(to_end * ENTRY), count - to_end, ring.shift);
+                }
+                let first = if count < to_end { count } else { to_end };
+                $copy(ring.slot(start).as_ptr(), target, first, ring.shift);
+            }
+            ring.give_back(start, count as u32);
+        }
+    };
+}
+take_run!(take_run_baseline, copy::baseline_run);
+take_run!(
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    take_run_avx2,
+    copy::avx2_run
+);
+
 impl CompletionRing {
     /// Checks the ring at `base`.
     ///
@@ -129,57 +170,49 @@ impl CompletionRing {
     pub unsafe fn over(base: NonNull<u8>, length: usize) -> Result<Self, Malformed> {
         // SAFETY: handed on to the caller.
         let ring = unsafe { Ring::over(base, length, ENTRY) }?;
-        Ok(Self { ring, copy: copy::widest() })
+        #[cfg(target_arch = "x86_64")]
+        if copy::avx2() {
+            return Ok(Self { ring, take: take_run_avx2 });
+        }
+        Ok(Self { ring, take: take_run_baseline })
     }
 
-    /// Moves up to `max` completions to `target` and gives their slots back; returns how many. The producer
-    /// index is read once, the consumer index is written once, or not at all when the ring is empty.
+    /// The completions that are there, up to `max`. The producer index is read once.
+    #[inline(always)]
+    pub fn ready(&self, max: usize) -> Ready {
+        // Acquire: the entries were written before the producer index that counts them.
+        let end = self.ring.producer().load(Ordering::Acquire);
+        let start = self.ring.consumer().load(Ordering::Relaxed) & self.ring.mask;
+        let ready = (end.wrapping_sub(start) & self.ring.mask) as usize;
+        Ready { start, count: if ready < max { ready } else { max } }
+    }
+
+    /// Moves a single completion, or none, to `target` and gives its slot back.
     ///
     /// # Safety
-    /// `max` entries of 48 bytes are writable at `target`, outside the ring.
+    /// `ready` came from this ring, which nobody took from since, and has one completion at most. 48 bytes are writable
+    /// at `target`, outside the ring.
     #[inline(always)]
-    pub unsafe fn take(&mut self, target: *mut u8, max: usize) -> usize {
+    pub unsafe fn take_one(&mut self, ready: Ready, target: *mut u8) {
         // A copy, so that it can stay in registers whatever is written through pointers meanwhile.
         let ring = self.ring;
-        // Acquire: the entries were written before the producer index that counts them.
-        let end = ring.producer().load(Ordering::Acquire);
-        let start = ring.consumer().load(Ordering::Relaxed) & ring.mask;
-        let ready = (end.wrapping_sub(start) & ring.mask) as usize;
-        let count = if ready < max { ready } else { max };
-        if count == 0 {
-            return 0;
+        if ready.count != 0 {
+            // SAFETY: the slot is inside the ring and holds at least an entry; the target has room for one.
+            unsafe { copy::one(ring.slot(ready.start).as_ptr(), target) };
+            ring.give_back(ready.start, 1);
         }
-        if count > 1 {
-            // SAFETY: handed on to the caller; `start` and `count` are both at most the mask.
-            return unsafe { self.take_run(start, count, target) };
-        }
-        // SAFETY: the slot is inside the ring and holds at least an entry; the target has room for one.
-        unsafe { copy::one(ring.slot(start).as_ptr(), target) };
-        ring.give_back(start, 1);
-        1
     }
 
-    /// Moves `count` entries from slot `start` on, in one run or, around the end of the ring, in two. A
-    /// function of its own, so that polls that find one entry or none save no registers for its calls.
+    /// Moves completions to `target`, in one run or, around the end of the ring, in two, and gives their slots back
+    /// with one store.
     ///
     /// # Safety
-    /// `start` and `count` are at most the mask; `count` entries are writable at `target`, outside the ring.
-    #[inline(never)]
-    unsafe fn take_run(&mut self, start: u32, count: usize, target: *mut u8) -> usize {
-        let to_end = self.ring.mask as usize + 1 - start as usize;
-        let first = if count < to_end { count } else { to_end };
-        // SAFETY: slots `start .. start + first` end at the ring's last slot at the latest, and slots `0 ..
-        // count - first` end before `start`, because `count` is at most the mask; each slot holds an entry, and
-        // the target has room for `count`. The copy was chosen for this machine.
-        unsafe {
-            (self.copy)(self.ring.slot(start).as_ptr(), target, first, self.ring.shift);
-            if count > first {
-                let rest = target.add(first * ENTRY);
-                (self.copy)(self.ring.slot(0).as_ptr(), rest, count - first, self.ring.shift);
-            }
-        }
-        self.ring.give_back(start, count as u32);
-        count
+    /// `ready` came from this ring, which nobody took from since. As many entries of 48 bytes are writable at
+    /// `target`, outside the ring.
+    #[inline(always)]
+    pub unsafe fn take_run(&mut self, ready: Ready, target: *mut u8) {
+        // SAFETY: handed on to the caller; the function was chosen for this machine.
+        unsafe { (self.take)(self.ring, ready, target) };
     }
 
     /// Starts a walk at the oldest completion; nothing if there is none.
@@ -229,6 +262,62 @@ impl CompletionRing {
     }
 }
 
+/// The indices of a completion ring, for a look at whether it is empty by threads that do not hold its lock.
+/// It looks at no ring at first.
+#[derive(Default)]
+pub struct Glance {
+    head: AtomicPtr<u8>,
+    /// The last poll found nothing. Only then it pays to look: where completions are found, the lock is needed anyway.
+    idle: AtomicBool,
+}
+
+impl Glance {
+    /// Looks at `ring` from now on.
+    ///
+    /// # Safety
+    /// The ring's memory stays readable as long as this value, whatever ring it looks at then.
+    pub unsafe fn at(&self, ring: &CompletionRing) {
+        self.head.store(ring.ring.base.as_ptr(), Ordering::Release);
+    }
+
+    /// Looks at no ring from now on.
+    pub fn close(&self) {
+        self.head.store(ptr::null_mut(), Ordering::Release);
+    }
+
+    /// Whether the last poll found nothing, as far as anybody noted.
+    #[inline(always)]
+    pub fn idle(&self) -> bool {
+        self.idle.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether a poll found nothing.
+    #[inline(always)]
+    pub fn set_idle(&self, idle: bool) {
+        self.idle.store(idle, Ordering::Relaxed);
+    }
+
+    /// Whether all completions that were there when the look began have been taken; false where nobody knows.
+    ///
+    /// The producer index is read first. The consumer never passes the producer, so a consumer that is seen there later
+    /// has taken everything up to there, whoever takes and produces meanwhile and however often the indices wrap.
+    #[inline(always)]
+    pub fn empty(&self) -> bool {
+        let base = self.head.load(Ordering::Acquire);
+        if base.is_null() {
+            return false;
+        }
+        // SAFETY: both words lie in the head of a ring, whose memory stays by the contract of `at`; they are aligned, as
+        // the ring was checked, and shared through atomics only.
+        let (producer, consumer) = unsafe {
+            (AtomicU32::from_ptr(base.add(PRODUCER).cast()), AtomicU32::from_ptr(base.add(CONSUMER).cast()))
+        };
+        // Acquire: the consumer index is read after the producer index.
+        let produced = producer.load(Ordering::Acquire);
+        produced == consumer.load(Ordering::Relaxed)
+    }
+}
+
 /// The producer's side of a work queue.
 pub struct WorkRing {
     ring: Ring,
@@ -257,6 +346,15 @@ impl WorkRing {
     #[must_use]
     pub fn slot_size(&self) -> usize {
         self.ring.slot_size()
+    }
+
+    /// The same ring in a variable of its own, which can stay in registers whatever is written through pointers.
+    ///
+    /// # Safety
+    /// The result is used while `self` lives, by who may use that.
+    #[inline(always)]
+    pub unsafe fn local(&self) -> Self {
+        Self { ring: self.ring }
     }
 
     /// Starts a batch at the next free slot.
@@ -308,7 +406,5 @@ impl WorkRing {
     }
 }
 
-// The path is spelled out for the bench, which includes this file from elsewhere.
 #[cfg(test)]
-#[path = "ring/tests.rs"]
 mod tests;

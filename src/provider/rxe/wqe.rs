@@ -214,30 +214,32 @@ pub unsafe fn write_recv(slot: NonNull<u8>, wr: &ibv_recv_wr) {
     let wqe = slot.cast::<rxe_recv_wqe>().as_ptr();
     // SAFETY: the slot holds head and list, and the list has `num_sge` entries.
     unsafe {
-        let mut length = 0u32;
-        for i in 0..wr.num_sge as usize {
-            length = length.wrapping_add((*wr.sg_list.add(i)).length);
-        }
+        let length = copy_list(wr.sg_list, wqe.add(1).cast(), wr.num_sge as usize);
         wqe.write(rxe_recv_wqe {
             wr_id: wr.wr_id,
             dma: rxe_dma_info { length, resid: length, num_sge: wr.num_sge as u32, ..Pod::zeroed() },
             ..Pod::zeroed()
         });
-        copy_list(wr.sg_list, wqe.add(1).cast(), wr.num_sge as usize);
     }
 }
 
-/// Copies scatter/gather entries one by one: lists are short, and a call of memcpy costs more than one entry
-/// does.
+/// Copies scatter/gather entries one by one: lists are short, and a call of memcpy costs more than one entry does. The
+/// result is the sum of their lengths, cut to 32 bits.
 ///
 /// # Safety
 /// `count` entries are readable at `list` and writable at `target`, and do not overlap.
 #[inline(always)]
-unsafe fn copy_list(list: *const ibv_sge, target: *mut ibv_sge, count: usize) {
+unsafe fn copy_list(list: *const ibv_sge, target: *mut ibv_sge, count: usize) -> u32 {
+    let mut length = 0u32;
     for i in 0..count {
-        // SAFETY: by the contract.
-        unsafe { target.add(i).write(list.add(i).read()) };
+        // SAFETY: by the contract. One read is volatile, so that the compiler makes nothing for long lists of the loop.
+        unsafe {
+            let entry = list.add(i);
+            length = length.wrapping_add((&raw const (*entry).length).read_volatile());
+            target.add(i).write(entry.read());
+        }
     }
+    length
 }
 
 /// A send queue entry under construction in its slot.
@@ -420,15 +422,11 @@ impl Entry {
         if num_sge > max_sge as usize {
             return Err(Errno::ENOSPC);
         }
-        let mut length = 0u32;
         // SAFETY: by the contract, and as in `set_remote`.
-        unsafe {
-            for i in 0..num_sge {
-                length = length.wrapping_add((*list.add(i)).length);
-            }
+        let length = unsafe {
             (*self.wqe()).dma.num_sge = num_sge as u32;
-            copy_list(list, self.payload().cast(), num_sge);
-        }
+            copy_list(list, self.payload().cast(), num_sge)
+        };
         self.set_length(length);
         Ok(())
     }

@@ -70,11 +70,38 @@ impl Drop for Buffer {
     }
 }
 
+#[test]
+fn a_glance_tells_an_empty_ring_from_one_that_is_not() {
+    let buffer = Buffer::new(6, 3);
+    let ring = buffer.completions().unwrap();
+    let glance = Glance::default();
+    assert!(!glance.empty(), "it looks at no ring");
+    // SAFETY: the buffer outlives the glance.
+    unsafe { glance.at(&ring) };
+    assert!(glance.empty());
+    for index in 1..9 {
+        buffer.set(PRODUCER, index & 3);
+        assert!(!glance.empty());
+        buffer.set(CONSUMER, index & 3);
+        assert!(glance.empty());
+    }
+    glance.close();
+    assert!(!glance.empty());
+}
+
 /// Takes up to `max` entries and returns the mark of each.
 fn take(ring: &mut CompletionRing, max: usize) -> Vec<u64> {
     let mut target = vec![[0u64; 6]; max];
-    // SAFETY: room for `max` entries of 48 bytes.
-    let count = unsafe { ring.take(target.as_mut_ptr().cast(), max) };
+    let ready = ring.ready(max);
+    let count = ready.count;
+    // SAFETY: room for `max` entries of 48 bytes, and `ready` is the ring's last answer.
+    unsafe {
+        if count > 1 {
+            ring.take_run(ready, target.as_mut_ptr().cast());
+        } else {
+            ring.take_one(ready, target.as_mut_ptr().cast());
+        }
+    }
     assert!(count <= max);
     for entry in &target[..count] {
         let body = entry.map(u64::to_ne_bytes).concat();

@@ -78,7 +78,7 @@ static void print_driver_in(const struct request *request)
 	memcpy(bytes, request->driver_in, size);
 	if (driver && driver->forget)
 		driver->forget(request->command & IB_USER_VERBS_CMD_COMMAND_MASK, bytes, size);
-	fprintf(record, " driver[%zu]", size);
+	NOTE(" driver[%zu]", size);
 	dump(bytes, size);
 }
 
@@ -121,6 +121,8 @@ static void print_legacy(const char *way, const struct request *request)
 	struct file *channel;
 	int32_t fd;
 
+	if (!record)
+		return;
 	name_other = name_memory;
 	if (request->in_size > sizeof core)
 		abort();
@@ -146,10 +148,10 @@ static void print_legacy(const char *way, const struct request *request)
 
 		datagrams = qp && qp->type == IBV_QPT_UD;
 	}
-	fprintf(record, "  %s %#x", way, request->command);
+	NOTE("  %s %#x", way, request->command);
 	print_core(request->command, core, request->in_size, request->out_size);
 	print_driver_in(request);
-	fprintf(record, " -> core[%zu] driver[%zu]\n", request->out_size, request->driver_out_size);
+	NOTE(" -> core[%zu] driver[%zu]\n", request->out_size, request->driver_out_size);
 }
 
 ssize_t run_write(struct file *file, const void *start, size_t size)
@@ -240,7 +242,7 @@ static int invoke_write(struct file *file, struct ib_uverbs_ioctl_hdr *hdr)
 		/* Too short for any command: a question whether the method exists. rdma-core asks when a device is opened, ours
 		 * when a failure leaves it open; so the first question of a file is not written down. */
 		if (file->asked)
-			fprintf(record, "  invoke_write %#x without a command\n", request.command);
+			NOTE("  invoke_write %#x without a command\n", request.command);
 		file->asked = true;
 		return ENOSPC;
 	}
@@ -270,6 +272,8 @@ static uint16_t output_of(const struct driver *driver, const struct method *meth
 /* Files are named by their number among the files of their kind. */
 static void print_method(const struct file *file, const struct method *method, struct ib_uverbs_ioctl_hdr *hdr)
 {
+	if (!record)
+		return;
 	name_other = name_memory;
 	print_header(hdr);
 	for (unsigned i = 0; i < hdr->num_attrs; i++) {
@@ -283,7 +287,7 @@ static void print_method(const struct file *file, const struct method *method, s
 				if ((method->command & IB_USER_VERBS_CMD_COMMAND_MASK) == legacies[j].command)
 					request.command = legacies[j].command;
 			driver_parts(&request, hdr);
-			fprintf(record, "    attr %#x len %u flags %u", attr.attr_id, attr.len, attr.flags);
+			NOTE("    attr %#x len %u flags %u", attr.attr_id, attr.len, attr.flags);
 			print_driver_in(&request);
 			fputc('\n', record);
 			continue;
@@ -542,7 +546,7 @@ int run_ioctl(struct file *file, struct ib_uverbs_ioctl_hdr *hdr)
 				driver->method(file, hdr);
 		}
 	if (!known)
-		fprintf(record, "  ioctl object %u method %u refused\n", hdr->object_id, hdr->method_id);
+		NOTE("  ioctl object %u method %u refused\n", hdr->object_id, hdr->method_id);
 done:
 	if (!error)
 		return 0;

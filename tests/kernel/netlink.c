@@ -42,12 +42,12 @@ int socket(int domain, int type, int protocol)
 	int fd;
 
 	if (domain != AF_NETLINK || protocol != NETLINK_RDMA)
-		return syscall(SYS_socket, domain, type, protocol);
+		return SYSTEM_CALL(SYS_socket, domain, type, protocol);
 	if (!has_netlink) {
 		errno = EPROTONOSUPPORT;
 		return -1;
 	}
-	fd = syscall(SYS_socket, domain, type, NETLINK_ROUTE);
+	fd = SYSTEM_CALL(SYS_socket, domain, type, NETLINK_ROUTE);
 	if (fd < 0)
 		return fd;
 	if (!queue)
@@ -189,7 +189,7 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 	size_t size = 0;
 
 	if (!queue)
-		return syscall(SYS_sendmsg, fd, message, flags);
+		return SYSTEM_CALL(SYS_sendmsg, fd, message, flags);
 	for (size_t i = 0; i < message->msg_iovlen; i++) {
 		if (message->msg_iov[i].iov_len > sizeof bytes - size)
 			abort();
@@ -205,7 +205,7 @@ ssize_t sendto(int fd, const void *bytes, size_t size, int flags, const struct s
 	struct queue *queue = queue_of(fd);
 
 	if (!queue)
-		return syscall(SYS_sendto, fd, bytes, size, flags, address, length);
+		return SYSTEM_CALL(SYS_sendto, fd, bytes, size, flags, address, length);
 	take(queue, bytes, size);
 	return size;
 }
@@ -222,7 +222,7 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 	size_t size, taken = 0;
 
 	if (!queue)
-		return syscall(SYS_recvmsg, fd, message, flags);
+		return SYSTEM_CALL(SYS_recvmsg, fd, message, flags);
 	if (queue->start == queue->end) {
 		errno = EAGAIN; /* a real socket would wait for ever */
 		return -1;
@@ -255,7 +255,7 @@ ssize_t recvfrom(int fd, void *restrict bytes, size_t size, int flags, struct so
 	ssize_t result;
 
 	if (!queue_of(fd))
-		return syscall(SYS_recvfrom, fd, bytes, size, flags, address, length);
+		return SYSTEM_CALL(SYS_recvfrom, fd, bytes, size, flags, address, length);
 	result = recvmsg(fd, &message, flags);
 	if (length)
 		*length = message.msg_namelen;

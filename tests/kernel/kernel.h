@@ -8,6 +8,9 @@
  *   core.c     the verbs core: its answers
  *   objects.c  objects, events, and requests that are to fail
  *   mlx.c, nics.c, hcas.c   the drivers: their part of the answers
+ *   soft.c     those of soft-RoCE and soft-iWARP, whose queues lie in memory that they share with the process
+ *
+ * tests/hardware compares what it writes down; bench/kernel measures over it, without writing.
  */
 #ifndef HARDWARE_KERNEL_H
 #define HARDWARE_KERNEL_H
@@ -24,9 +27,11 @@
 #include <string.h>
 #include <sys/types.h>
 
-/* Where requests are written down. */
+/* Where requests are written down; NULL where a measurement wants none of that. */
 extern FILE *record;
 #define RECORD record
+#define NOTE(...) do { if (record) fprintf(record, __VA_ARGS__); } while (0)
+#define FLUSH() do { if (record) fflush(record); } while (0)
 
 struct file;
 struct request;
@@ -45,7 +50,7 @@ struct driver {
 	/* Zeroes the bytes of a request that the provider's plugin leaves as it finds them. */
 	void (*forget)(uint32_t command, uint8_t *in, size_t size);
 };
-extern const struct driver *const mlx_drivers[], *const nic_drivers[], *const hca_drivers[];
+extern const struct driver *const mlx_drivers[], *const nic_drivers[], *const hca_drivers[], *const soft_drivers[];
 
 struct device {
 	char provider[16], name[32], modalias[96];
@@ -133,6 +138,10 @@ struct ib_uverbs_query_port_resp port_attributes(const struct device *device);
 
 /* The error with which the program wants this request to fail, or 0. */
 int failure(void);
+
+/* The C library's `syscall`, as files.c has one of its own. */
+long (*system_call(void))(long number, ...);
+#define SYSTEM_CALL(...) system_call()(__VA_ARGS__)
 
 /* A socket of RDMA netlink is closed. */
 void forget_socket(int fd);

@@ -36,7 +36,7 @@ int failure(void)
 	if (!fails || --fails_after)
 		return 0;
 	fails = 0;
-	fprintf(record, "    fails with %d\n", error);
+	NOTE("    fails with %d\n", error);
 	return error;
 }
 
@@ -50,8 +50,12 @@ struct object *object_of(struct device *device, enum object_kind kind, uint32_t 
 
 struct object *new_object(struct device *device, enum object_kind kind, uint64_t user_handle)
 {
-	struct object *object = &objects[object_count];
+	struct object *object;
 
+	/* In a record, numbers are not used twice. */
+	while (!record && object_count && objects[object_count - 1].gone)
+		object_count--;
+	object = &objects[object_count];
 	if (object_count == sizeof objects / sizeof *objects)
 		abort();
 	*object = (struct object){.kind = kind, .device = device, .user_handle = user_handle, .index = 1};
@@ -59,7 +63,7 @@ struct object *new_object(struct device *device, enum object_kind kind, uint64_t
 		object->index += objects[i].device == device && objects[i].kind == kind;
 	object->handle = (kind + 1) << 8 | object->index;
 	object_count++;
-	fprintf(record, "    = object %s %u\n", kind_names[kind], object->index);
+	NOTE("    = object %s %u\n", kind_names[kind], object->index);
 	return object;
 }
 
