@@ -268,7 +268,7 @@ impl Side {
     fn check(&self, group: bool) {
         let kept = |range: std::ops::Range<usize>| {
             let at = self.memory.addr(range.start) as *const libc::c_void;
-            // SAFETY: both are readable for so many bytes; nobody but the test writes to what is closed to peers.
+            // SAFETY: both are readable for so many bytes; nobody writes to what is closed to peers.
             if unsafe { libc::memcmp(at, CANARIES.as_ptr().cast(), range.len()) } != 0 {
                 let bytes = self.memory.bytes(range.start, range.len());
                 let spoiled = bytes.iter().position(|byte| *byte != CANARY).map(|at| range.start + at);
