@@ -235,10 +235,19 @@ impl Side {
         }
     }
 
-    /// As one of this device's own pieces.
+    /// As one of this device's own pieces: within what the key opens, or anywhere.
     fn sge(&self, spot: &Spot) -> Sge {
-        let at = usize::from(spot.at) % SIZE;
-        let length = u32::from(spot.length) % (2 * PAGE as u32);
+        let (at, length) = (usize::from(spot.at), u32::from(spot.length));
+        let within = match spot.key % 8 {
+            0..4 => OPEN,
+            4 => READ_ONLY..READ_ONLY + PAGE,
+            5 => ELSEWHERE..ELSEWHERE + PAGE,
+            _ => PASSING,
+        };
+        let (at, length) = match spot.key & 0x40 {
+            0 => (within.start + at % within.len(), length % 256),
+            _ => (at % SIZE, length % (2 * PAGE as u32)),
+        };
         Sge { addr: self.memory.addr(at), length, lkey: self.key(spot.key) }
     }
 
