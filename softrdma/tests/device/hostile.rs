@@ -235,10 +235,19 @@ impl Side {
         }
     }
 
-    /// As one of this device's own pieces.
+    /// As one of this device's own pieces: within what the key opens, or anywhere.
     fn sge(&self, spot: &Spot) -> Sge {
-        let at = usize::from(spot.at) % SIZE;
-        let length = u32::from(spot.length) % (2 * PAGE as u32);
+        let (at, length) = (usize::from(spot.at), u32::from(spot.length));
+        let within = match spot.key % 8 {
+            0..4 => OPEN,
+            4 => READ_ONLY..READ_ONLY + PAGE,
+            5 => ELSEWHERE..ELSEWHERE + PAGE,
+            _ => PASSING,
+        };
+        let (at, length) = match spot.key & 0x40 {
+            0 => (within.start + at % within.len(), length % 256),
+            _ => (at % SIZE, length % (2 * PAGE as u32)),
+        };
         Sge { addr: self.memory.addr(at), length, lkey: self.key(spot.key) }
     }
 
@@ -268,7 +277,7 @@ impl Side {
     fn check(&self, group: bool) {
         let kept = |range: std::ops::Range<usize>| {
             let at = self.memory.addr(range.start) as *const libc::c_void;
-            // SAFETY: both are readable for so many bytes; nobody but the test writes to what is closed to peers.
+            // SAFETY: both are readable for so many bytes; nobody writes to what is closed to peers.
             if unsafe { libc::memcmp(at, CANARIES.as_ptr().cast(), range.len()) } != 0 {
                 let bytes = self.memory.bytes(range.start, range.len());
                 let spoiled = bytes.iter().position(|byte| *byte != CANARY).map(|at| range.start + at);
