@@ -1,4 +1,4 @@
-//! The table of test layers, `tests/layers.txt`, as README.md and docs/architecture.md show it.
+//! The table of test layers, `tests/layers.txt`, as docs/testing.md shows it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,8 +10,7 @@ const HOW: &str = "`cargo run -p xtask -- layers` writes it";
 /// Lines between which a document shows the table.
 const BEGIN: &str = "<!-- of tests/layers.txt -->\n";
 const END: &str = "<!-- end of tests/layers.txt -->\n";
-type Show = fn(&[Layer]) -> String;
-const DOCUMENTS: [(&str, Show); 2] = [("README.md", what_they_show), ("docs/architecture.md", how_they_show)];
+const DOCUMENT: &str = "docs/testing.md";
 
 /// Needs that are no layer.
 const RESOURCES: [&str; 4] = ["root", "guest", "cargo", "sanitizer"];
@@ -26,28 +25,20 @@ struct Layer {
     by: String,
 }
 
-/// Writes the table into the documents.
+/// Writes the table into the document.
 pub fn write(root: &Path) -> Result<String, String> {
     let layers = read(root)?;
-    let mut changed = 0;
-    for (path, show) in DOCUMENTS {
-        let (old, new) = document(root, path, &show(&layers))?;
-        if old != new {
-            fs::write(root.join(path), new).map_err(|error| format!("{path}: {error}"))?;
-            changed += 1;
-        }
-    }
-    Ok(format!("{TABLE}: {} layers, {changed} documents changed", layers.len()))
+    let (_, new) = document(root, &layers)?;
+    fs::write(root.join(DOCUMENT), new).map_err(|error| format!("{DOCUMENT}: {error}"))?;
+    Ok(format!("{DOCUMENT} has the {} layers of {TABLE}", layers.len()))
 }
 
-/// Fails if the table is not well made, or a document shows another.
+/// Fails if the table is not well made, or the document shows another.
 pub fn check(root: &Path) -> Result<String, String> {
     let layers = read(root)?;
-    for (path, show) in DOCUMENTS {
-        let (old, new) = document(root, path, &show(&layers))?;
-        if old != new {
-            return Err(format!("{path} shows another table than {TABLE}; {HOW}"));
-        }
+    let (old, new) = document(root, &layers)?;
+    if old != new {
+        return Err(format!("{DOCUMENT} shows another table than {TABLE}; {HOW}"));
     }
     let seconds =
         |set| layers.iter().filter(|layer| layer.set == set).map(|layer| layer.seconds).sum::<u32>();
@@ -60,28 +51,20 @@ pub fn check(root: &Path) -> Result<String, String> {
 }
 
 /// The document as it is, and as it should be.
-fn document(root: &Path, path: &str, table: &str) -> Result<(String, String), String> {
-    let old = fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"))?;
+fn document(root: &Path, layers: &[Layer]) -> Result<(String, String), String> {
+    let old = fs::read_to_string(root.join(DOCUMENT)).map_err(|error| format!("{DOCUMENT}: {error}"))?;
     let parts = old.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let (before, after) = parts.ok_or_else(|| format!("{path}: no lines {BEGIN}and {END}"))?;
-    let new = format!("{before}{BEGIN}\n{table}\n{END}{after}");
+    let (before, after) = parts.ok_or_else(|| format!("{DOCUMENT}: no lines {BEGIN}and {END}"))?;
+    let new = format!("{before}{BEGIN}\n{}\n{END}{after}", shown(layers));
     Ok((old, new))
 }
 
-fn what_they_show(layers: &[Layer]) -> String {
-    let mut text = String::from("| layer | run by | what it shows |\n|---|---|---|\n");
+fn shown(layers: &[Layer]) -> String {
+    let mut text = String::from("| layer | run by | what it shows | how |\n|---|---|---|---|\n");
     for (set, target) in [("test", "`make test`"), ("all", "`make test-all`"), ("soak", "`make soak`")] {
-        for Layer { name, shows, .. } in layers.iter().filter(|layer| layer.set == set) {
-            let _ = writeln!(text, "| `{name}` | {target} | {shows} |");
+        for Layer { name, shows, by, .. } in layers.iter().filter(|layer| layer.set == set) {
+            let _ = writeln!(text, "| `{name}` | {target} | {} | {} |", from_docs(shows), from_docs(by));
         }
-    }
-    text
-}
-
-fn how_they_show(layers: &[Layer]) -> String {
-    let mut text = String::from("| layer | claim | how |\n|---|---|---|\n");
-    for Layer { name, shows, by, .. } in layers.iter().filter(|layer| !layer.by.is_empty()) {
-        let _ = writeln!(text, "| `{name}` | {} | {} |", from_docs(shows), from_docs(by));
     }
     text
 }
