@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use queue_lock::{QueueGuard, QueueLock};
 
@@ -13,7 +14,7 @@ use crate::core::verbs::{Status, WcFlags, WcOpcode};
 use crate::host;
 use crate::host::lock::Owner;
 use crate::host::memory::Memory;
-use crate::host::objects::{Held, Host, Shape};
+use crate::host::objects::{Held, Host, LOCK_LIMIT, Shape};
 
 use super::attempt::complete;
 use super::books::{Books, Landing};
@@ -466,14 +467,27 @@ impl CompletionQueue {
         let site = &self.device.site;
         let held = self.held.lock();
         match complete(site, &held, self.index, completion, false) {
-            // Resized or moved meanwhile.
             Err(LockError::Gone) => {
                 drop(held);
-                let now = site.own.find([Some(Object::Cq(self.index)), None, None]);
-                *self.held.lock() = now;
-                complete(site, &now, self.index, completion, false)
+                self.publish_elsewhere(completion)
             }
             appended => appended,
+        }
+    }
+
+    /// The queue was resized or moved meanwhile, and may be again before the completion is in it.
+    #[cold]
+    fn publish_elsewhere(&self, completion: &Completion) -> std::result::Result<Delivered, LockError> {
+        let site = &self.device.site;
+        let begun = Instant::now();
+        loop {
+            let now = site.own.find([Some(Object::Cq(self.index)), None, None]);
+            *self.held.lock() = now;
+            let appended = complete(site, &now, self.index, completion, false);
+            let is_there = appended != Err(LockError::Gone);
+            if is_there || self.ended.load(Ordering::Acquire) || begun.elapsed() >= LOCK_LIMIT {
+                return appended;
+            }
         }
     }
 

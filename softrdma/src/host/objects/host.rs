@@ -43,8 +43,9 @@ pub const STUCK: Duration = Duration::from_millis(100);
 /// nothing of the peer.
 const HELD: Duration = Duration::from_millis(250);
 
-/// How often it is looked again for an object that is moved just now.
-const MOVES: u32 = 1000;
+/// How long it is looked again for an object that a peer moves just now. For an own one it is [`STUCK`]: whoever
+/// moves it goes on when this process does.
+const PEERS_MOVE: Duration = Duration::from_millis(2);
 
 /// Bells of one segment whose descriptors are kept open.
 const ROPES: usize = 32;
@@ -150,17 +151,14 @@ impl Host {
             return Some(known);
         }
         let directory = self.directory(object)?;
-        let mut fresh = copy(self.memory(), directory, object);
-        if fresh.is_none() {
-            fresh = self.after_move(directory, object);
-        }
+        let mut fresh = self.settled(directory, object);
         if fresh.is_none()
             && let Target::Peer(peer) = &self.target
         {
             // The segment may have grown since it was mapped.
             let before = self.memory().len();
             if peer.refresh().is_ok_and(|now| now > before) {
-                fresh = copy(self.memory(), directory, object);
+                fresh = self.settled(directory, object);
             }
         }
         let (kind, index) = kind(object);
@@ -168,7 +166,7 @@ impl Host {
         let index = index as usize;
         // Another thread may have found a later one meanwhile: what is known never becomes older.
         if fresh.is_some_and(|layout| !self.is_current(&layout)) {
-            fresh = copy(self.memory(), directory, object);
+            fresh = self.settled(directory, object);
         }
         match entries.get_mut(index) {
             // An entry that stands elsewhere than before is a lie.
@@ -191,23 +189,34 @@ impl Host {
         }
     }
 
-    /// The copy of an entry that was being changed, which takes a few stores. Not waited for for long: its owner may be
-    /// stopped within.
-    #[cold]
-    fn after_move(&self, directory: u64, object: Object) -> Option<Layout> {
-        let mut tries = 0;
-        while tries < MOVES && is_moving(self.memory(), directory, object) {
+    /// The copy of an entry, after the change that is under way. That takes a few stores, but whoever makes them
+    /// may have lost the processor, or, in another process, be stopped.
+    fn settled(&self, directory: u64, object: Object) -> Option<Layout> {
+        let generation = || generation(self.memory(), directory, object);
+        let mut begun = None;
+        loop {
+            let before = generation();
+            let fresh = copy(self.memory(), directory, object);
+            let is_whole = before.is_none_or(|before| before & MOVING == 0) && generation() == before;
+            if fresh.is_some() || is_whole {
+                return fresh;
+            }
+            let limit = if matches!(self.target, Target::Own) { STUCK } else { PEERS_MOVE };
+            if begun.get_or_insert_with(Instant::now).elapsed() >= limit {
+                return None;
+            }
             std::thread::yield_now();
-            tries += 1;
         }
-        (tries > 0).then(|| copy(self.memory(), directory, object)).flatten()
     }
 
     /// Whether the object is there, be it that it is moved just now; where it was `once` is told, it is to be the same.
     pub(super) fn is_there(&self, object: Object, once: Option<&Layout>) -> bool {
         match self.layout(object) {
             Some(now) => once.is_none_or(|once| once.is_same(&now)),
-            None => self.directory(object).is_some_and(|d| is_moving(self.memory(), d, object)),
+            None => {
+                let word = self.directory(object).and_then(|d| generation(self.memory(), d, object));
+                word.is_some_and(|word| word & MOVING != 0)
+            }
         }
     }
 

@@ -129,15 +129,14 @@ fn find(memory: &Mapping, directory: u64, index: u32) -> Result<u64> {
     Ok(entry)
 }
 
-/// Whether an object is there and being moved or resized just now.
-pub(super) fn is_moving(memory: &Mapping, directory: u64, object: Object) -> bool {
-    let entry = find(memory, directory, kind(object).1);
-    let word = entry.and_then(|entry| memory.u64(entry + GENERATION));
-    word.is_ok_and(|word| word.load(Ordering::Acquire) & MOVING != 0)
+/// The word of an object's generation; `None` where the tables have no such entry.
+pub(super) fn generation(memory: &Mapping, directory: u64, object: Object) -> Option<u64> {
+    let entry = find(memory, directory, kind(object).1).ok()?;
+    Some(memory.u64(entry + GENERATION).ok()?.load(Ordering::Acquire))
 }
 
 /// Copies an entry and checks it; `None` when there is no such object, or its entry cannot be true, and while it is
-/// [moved](is_moving).
+/// moved or resized.
 pub(super) fn copy(memory: &Mapping, directory: u64, object: Object) -> Option<Layout> {
     let entry = find(memory, directory, kind(object).1).ok()?;
     let load = |word| memory.u64(entry + word).ok().map(|w| w.load(Ordering::Acquire));

@@ -393,6 +393,25 @@ fn a_queue_that_is_moved_just_now_is_there() {
     drop(objects);
 }
 
+/// Whoever changes an own object may have lost the processor in the midst of it.
+#[test]
+fn an_own_object_is_found_when_its_change_is_done() {
+    let dir = TestDir::new("objects");
+    let (objects, own, _, _, cq) = pair(&dir);
+    let entry = own.offset(Word::Cq(0, CqWord::Journal)).unwrap() - WORDS;
+    let word = own.memory().u64(entry + GENERATION).unwrap();
+    let before = word.fetch_or(MOVING, Ordering::AcqRel);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            std::thread::sleep(STUCK / 4);
+            word.store(before + MOVE, Ordering::Release);
+        });
+        assert_eq!(acquire(&own, cq), Ok(()));
+    });
+    own.unlock(cq);
+    drop(objects);
+}
+
 #[test]
 fn what_was_destroyed_is_freed_though_somebody_closed_its_lock() {
     let dir = TestDir::new("objects");
