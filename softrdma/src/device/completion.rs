@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use queue_lock::{QueueGuard, QueueLock};
 
@@ -13,7 +14,7 @@ use crate::core::verbs::{Status, WcFlags, WcOpcode};
 use crate::host;
 use crate::host::lock::Owner;
 use crate::host::memory::Memory;
-use crate::host::objects::{Held, Host, Shape};
+use crate::host::objects::{Held, Host, LOCK_LIMIT, Shape};
 
 use super::attempt::complete;
 use super::books::{Books, Landing};
@@ -393,6 +394,8 @@ impl CompletionQueue {
         })();
         site.own.unlock(object);
         resized?;
+        // Who holds what is waited for here may wait for a peer to let go, from which the queue is moved by this side.
+        drop(reader);
         *self.held.lock() = site.own.find([Some(object), None, None]);
         self.cqe.store(cqe, Ordering::Relaxed);
         Ok(cqe)
@@ -466,14 +469,26 @@ impl CompletionQueue {
         let site = &self.device.site;
         let held = self.held.lock();
         match complete(site, &held, self.index, completion, false) {
-            // Resized or moved meanwhile.
             Err(LockError::Gone) => {
                 drop(held);
-                let now = site.own.find([Some(Object::Cq(self.index)), None, None]);
-                *self.held.lock() = now;
-                complete(site, &now, self.index, completion, false)
+                self.publish_anew(completion)
             }
             appended => appended,
+        }
+    }
+
+    /// Where the queue was resized or moved meanwhile. It may be moved again, by who waits here, too: each time from another
+    /// holder that was stopped.
+    #[cold]
+    fn publish_anew(&self, completion: &Completion) -> std::result::Result<Delivered, LockError> {
+        let (own, object, begun) = (&self.device.site.own, Object::Cq(self.index), Instant::now());
+        loop {
+            let now = own.find([Some(object), None, None]);
+            *self.held.lock() = now;
+            match complete(&self.device.site, &now, self.index, completion, false) {
+                Err(LockError::Gone) if own.exists(object) && begun.elapsed() < LOCK_LIMIT => {}
+                appended => return appended,
+            }
         }
     }
 

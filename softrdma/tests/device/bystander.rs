@@ -514,6 +514,31 @@ fn an_owner_changes_queues_that_a_stopped_client_keeps() {
     }
 }
 
+/// Two clients are stopped one after the other, each with the lock of the queue where it was by then. What the owner sends
+/// completes.
+#[test]
+fn a_completion_follows_a_queue_that_is_moved_again() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let (end, other) = (node.end(QpType::Rc), node.end(QpType::Rc));
+    connect(&end.qp, &other.qp);
+    let first = stopped_with(&folder, Object::Cq(0));
+    // Moved, as the owner waits for it.
+    end.cq.arm(false).unwrap();
+    let second = stopped_with(&folder, Object::Cq(0));
+    other.receive(1, 0, 64);
+    end.send(2, 0, 8);
+    assert_eq!(other.done(1).byte_len, 8);
+    assert_eq!(
+        (end.done(2).status, end.qp.state(), node.has_event()),
+        (Status::Success, QpState::Rts, false)
+    );
+    for child in [first, second] {
+        child.kill();
+        child.wait();
+    }
+}
+
 /// The word of an object of the process in slot 0 that says of which making it is.
 fn generation(folder: &Folder, first: Word) -> impl Fn(Option<u64>) -> u64 {
     let (own, peer) = folder.stranger();
