@@ -514,6 +514,41 @@ fn an_owner_changes_queues_that_a_stopped_client_keeps() {
     }
 }
 
+/// A queue of the target is kept by who is stopped, and the target does not look after it: who goes on posting waits for it
+/// once, not with each request.
+#[test]
+fn who_posts_more_does_not_wait_for_a_stopped_bystander_each_time() {
+    let folder = Folder::new();
+    let words = Words::new();
+    let target = Child::run(|| {
+        let node = Node::new(&folder);
+        let end = node.end(QpType::Rc);
+        words.put(1, &[u64::from(end.qp.qp_num())]);
+        let [peer] = words.get(1);
+        bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
+        (0..8).for_each(|n| end.receive(n, 0, 64));
+        words.put(1, &[0]);
+        words.get::<1>(1);
+        (0..8).for_each(|n| assert_eq!(end.done(n).byte_len, 8));
+    });
+    let [qp_num] = words.get(0);
+    let node = Node::new(&folder);
+    let b = node.end(QpType::Rc);
+    words.put(0, &[u64::from(b.qp.qp_num())]);
+    words.get::<1>(0);
+    bring_up(&b.qp, &attributes(qp_num as u32), QpState::Rts);
+    let stopped = stopped_with(&folder, Object::Cq(0));
+    let begun = Instant::now();
+    (0..8).for_each(|n| b.send(n, 0, 8));
+    let posted = begun.elapsed();
+    words.put(0, &[0]);
+    (0..8).for_each(|n| assert_eq!(b.done(n).status, Status::Success));
+    assert_eq!(target.wait(), 0);
+    stopped.kill();
+    stopped.wait();
+    assert!(posted < Duration::from_secs(1), "eight calls took {posted:?}");
+}
+
 /// Two clients are stopped one after the other, each with the lock of the queue where it was by then. What the owner sends
 /// completes.
 #[test]
