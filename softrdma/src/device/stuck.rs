@@ -149,7 +149,11 @@ impl Device {
     fn take_back(&self, index: u32, holder: Owner, waited: Duration) -> bool {
         let Some(qp) = self.queue_pair(index) else { return false };
         if qp.may_be_held_by(holder) {
-            if waited < CERTAIN || self.may_be_at_work(holder) || !self.has_no_queue(holder) {
+            if waited < CERTAIN || self.may_be_at_work(holder) {
+                return false;
+            }
+            // One that is polled just now is moved the next time; one whose journal lies never is.
+            if !self.has_no_queue(holder) && waited < 2 * CERTAIN {
                 return false;
             }
             // Whoever it is: what it has not begun to copy the kernel refuses from here on.
@@ -164,7 +168,7 @@ impl Device {
     /// has none any more.
     fn has_no_queue(&self, holder: Owner) -> bool {
         let has = |object: &Object| self.site.own.holder(*object) == Some(holder);
-        self.queues().into_iter().filter(has).all(|object| self.move_away(object, holder))
+        self.queues().into_iter().filter(has).filter(|object| !self.move_away(*object, holder)).count() == 0
     }
 
     /// Whether a process may have a lock here for long: it is kept from running, it copies, or nothing is known of it.
