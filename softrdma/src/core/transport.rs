@@ -181,8 +181,8 @@ impl<'a, T: Transport> Operation<'a, T> {
     ///
     /// # Errors
     /// It was taken away meanwhile, and what it was taken for has not happened ([`LockError::Gone`]) or is not known to have
-    /// ([`LockError::Unclear`]): the operation is to end.
-    fn give_back(&mut self, object: Object) -> Result<(), LockError> {
+    /// ([`LockError::Unclear`], always for a queue pair): the operation is to end.
+    pub fn give_back(&mut self, object: Object) -> Result<(), LockError> {
         if let Some(place) = self.held.iter_mut().find(|held| **held == Some(object)) {
             *place = None;
             if !self.transport.unlock(object) {
@@ -194,9 +194,12 @@ impl<'a, T: Transport> Operation<'a, T> {
 
     #[cold]
     fn fenced(&mut self, object: Object) -> Result<(), LockError> {
+        if let Object::Qp(_) = object {
+            return Err(LockError::Unclear);
+        }
         let mut held = self.held.iter().flatten();
         let qp = held.find_map(|held| if let Object::Qp(qp) = held { Some(*qp) } else { None });
-        let Some(qp) = qp.or(self.behalf).filter(|_| !matches!(object, Object::Qp(_))) else { return Ok(()) };
+        let Some(qp) = qp.or(self.behalf) else { return Ok(()) };
         match self.transport.resolve(qp, object) {
             Ok(None) => Ok(()),
             Ok(Some(Fence::Delivery(delivery))) if delivery.published => Ok(()),

@@ -160,7 +160,11 @@ impl Call<'_> {
             }
             _ => Outcome::NoAnswer,
         };
-        operation.unlock(qp);
+        match outcome {
+            // Without the lock, the queue pair may be another one's by now, or have been reset, before it happened.
+            Outcome::Done(_) => operation.give_back(qp)?,
+            _ => operation.unlock(qp),
+        }
         Ok(Some(outcome))
     }
 

@@ -394,6 +394,8 @@ impl CompletionQueue {
         })();
         site.own.unlock(object);
         resized?;
+        // Who holds what is waited for here may wait for a peer to let go, from which the queue is moved by this side.
+        drop(reader);
         *self.held.lock() = site.own.find([Some(object), None, None]);
         self.cqe.store(cqe, Ordering::Relaxed);
         Ok(cqe)
@@ -469,24 +471,23 @@ impl CompletionQueue {
         match complete(site, &held, self.index, completion, false) {
             Err(LockError::Gone) => {
                 drop(held);
-                self.publish_elsewhere(completion)
+                self.publish_anew(completion)
             }
             appended => appended,
         }
     }
 
-    /// The queue was resized or moved meanwhile, and may be again before the completion is in it.
+    /// Where the queue was resized or moved meanwhile. It may be moved again, by who waits here, too: each time from another
+    /// holder that was stopped.
     #[cold]
-    fn publish_elsewhere(&self, completion: &Completion) -> std::result::Result<Delivered, LockError> {
-        let site = &self.device.site;
-        let begun = Instant::now();
+    fn publish_anew(&self, completion: &Completion) -> std::result::Result<Delivered, LockError> {
+        let (own, object, begun) = (&self.device.site.own, Object::Cq(self.index), Instant::now());
         loop {
-            let now = site.own.find([Some(Object::Cq(self.index)), None, None]);
+            let now = own.find([Some(object), None, None]);
             *self.held.lock() = now;
-            let appended = complete(site, &now, self.index, completion, false);
-            let is_there = appended != Err(LockError::Gone);
-            if is_there || self.ended.load(Ordering::Acquire) || begun.elapsed() >= LOCK_LIMIT {
-                return appended;
+            match complete(&self.device.site, &now, self.index, completion, false) {
+                Err(LockError::Gone) if own.exists(object) && begun.elapsed() < LOCK_LIMIT => {}
+                appended => return appended,
             }
         }
     }

@@ -29,6 +29,7 @@ mod books;
 pub mod channel;
 pub mod completion;
 pub mod events;
+mod frozen;
 pub mod memory;
 pub mod multicast;
 mod parked;

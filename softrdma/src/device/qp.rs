@@ -253,6 +253,7 @@ impl QueuePair {
         let own = &self.device.site.own;
         let mut operation = Operation::new(own);
         operation.lock(object).map_err(busy)?;
+        self.device.watched.had(object);
         // Peers change the state behind the lock, too.
         let current = self.state();
         let next = if mask.has(Attr::STATE) { attributes.state } else { current };

@@ -430,7 +430,8 @@ impl QueuePair {
             let work = side.requester.work(side.ring.is_empty(), now);
             match work {
                 Work::Nothing => break,
-                Work::Wait(_) if !early => break,
+                // Early, whoever is in the way would be waited for with each request that is posted.
+                Work::Wait(_) if !early || side.requester.is_held(now) => break,
                 Work::Wait(_) | Work::Attempt => {}
             }
             early = false;

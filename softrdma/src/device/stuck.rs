@@ -8,8 +8,9 @@
 //! A queue pair is not moved. Only the peer that it is connected with works behind its lock; others that have
 //! an old number see so and let go. So whatever the word says, and whoever may have written it, this process
 //! knows who may have the lock ([`QueuePair::may_be_held_by`]). It takes it back from everybody else, and from
-//! that peer when the kernel says that it runs, it uses no memory here, and it still does not let go. From one
-//! that is stopped it is not taken: what that does later would come after a change of the queue pair.
+//! that peer when the kernel says that it runs, it uses no memory here, and it still does not let go: after the
+//! queues that it has as well, since the queue pair says what it was doing there. From one that is stopped it is
+//! not taken: what that does later would come after a change of the queue pair.
 //!
 //! A lock that was waited for in vain as long as anybody waits is not waited for like that again while the same
 //! process is said to have it: the calls that need it fail soon.
@@ -28,6 +29,7 @@ use crate::host::sys;
 use super::Device;
 #[cfg(doc)]
 use super::QueuePair;
+use super::frozen::may_be_frozen;
 
 /// How long the lock of a queue is waited for, which its holders have for microseconds, until it is taken for
 /// certain that one does not go on, though the kernel does not say that it is stopped: one thread of it may be,
@@ -78,6 +80,11 @@ impl Watched {
         }
         overdue.get(&object) == Some(&holder)
     }
+
+    /// The lock was had: whoever kept it is waited for as anybody is.
+    pub(super) fn had(&self, object: Object) {
+        self.overdue.lock().unwrap_or_else(PoisonError::into_inner).remove(&object);
+    }
 }
 
 /// Takes the lock of an own queue, and with it the owner's side of the queue, without which it cannot be moved: so that is
@@ -127,6 +134,10 @@ impl Device {
         if waited < CERTAIN && !self.is_stopped(holder) {
             return false;
         }
+        self.move_away(object, holder)
+    }
+
+    fn move_away(&self, object: Object, holder: Owner) -> bool {
         match object {
             Object::Cq(index) => self.completion_queue(index).is_some_and(|cq| cq.relocate(holder)),
             Object::Srq(index) => self.shared_queue(index).is_some_and(|srq| srq.relocate(holder)),
@@ -141,6 +152,10 @@ impl Device {
             if waited < CERTAIN || self.may_be_at_work(holder) {
                 return false;
             }
+            // One that is polled just now is moved the next time; one whose journal lies never is.
+            if !self.has_no_queue(holder) && waited < 2 * CERTAIN {
+                return false;
+            }
             // Whoever it is: what it has not begun to copy the kernel refuses from here on.
             self.site.segment.revoke_images();
         } else if waited < UNFOUNDED {
@@ -149,18 +164,29 @@ impl Device {
         self.site.own.revoke(Object::Qp(index), holder)
     }
 
+    /// Moves the queues whose locks a process has, as long as its queue pairs say what it was doing there; whether it
+    /// has none any more.
+    fn has_no_queue(&self, holder: Owner) -> bool {
+        let has = |object: &Object| self.site.own.holder(*object) == Some(holder);
+        self.queues().into_iter().filter(has).filter(|object| !self.move_away(*object, holder)).count() == 0
+    }
+
     /// Whether a process may have a lock here for long: it is kept from running, it copies, or nothing is known of it.
     fn may_be_at_work(&self, holder: Owner) -> bool {
         if self.site.keys.is_user(holder) {
             return true;
         }
-        let threads = self.pid_of(holder).and_then(|pid| {
+        let pid = self.pid_of(holder);
+        if pid.is_some_and(|pid| sys::uncancelled(|| may_be_frozen(pid))) {
+            return true;
+        }
+        let threads = pid.and_then(|pid| {
             sys::uncancelled(|| {
                 let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
                 Some(threads.flatten().map(|thread| state(&thread.path().join("stat"))).collect::<Vec<_>>())
             })
         });
-        // Stopped, or in the kernel, where those of a frozen container seem to be.
+        // Stopped, or in the kernel, where those of a container seem to be that was frozen by cgroup v1.
         let kept = |state: &Option<u8>| matches!(state, Some(b'T' | b't' | b'D'));
         threads.is_none_or(|states| states.iter().any(kept) || states.iter().all(Option::is_none))
     }

@@ -219,7 +219,11 @@ impl Volley {
             match self.burst.step(view) {
                 Progress::Done(true) => return Ok(true),
                 Progress::Done(false) => {
-                    view.unlock(qp);
+                    if !view.unlock(qp) && self.burst.count() > 0 {
+                        // It was taken away: whether the messages came before that is not known.
+                        (self.sent, self.kept) = (self.burst.count(), 0);
+                        return Err(LockError::Unclear);
+                    }
                     return Ok(false);
                 }
                 Progress::Lock(object) => acquire(view, object).inspect_err(|_| {

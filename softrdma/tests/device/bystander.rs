@@ -514,6 +514,66 @@ fn an_owner_changes_queues_that_a_stopped_client_keeps() {
     }
 }
 
+/// A queue of the target is kept by who is stopped, and the target does not look after it: who goes on posting waits for it
+/// once, not with each request.
+#[test]
+fn who_posts_more_does_not_wait_for_a_stopped_bystander_each_time() {
+    let folder = Folder::new();
+    let words = Words::new();
+    let target = Child::run(|| {
+        let node = Node::new(&folder);
+        let end = node.end(QpType::Rc);
+        words.put(1, &[u64::from(end.qp.qp_num())]);
+        let [peer] = words.get(1);
+        bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
+        (0..8).for_each(|n| end.receive(n, 0, 64));
+        words.put(1, &[0]);
+        words.get::<1>(1);
+        (0..8).for_each(|n| assert_eq!(end.done(n).byte_len, 8));
+    });
+    let [qp_num] = words.get(0);
+    let node = Node::new(&folder);
+    let b = node.end(QpType::Rc);
+    words.put(0, &[u64::from(b.qp.qp_num())]);
+    words.get::<1>(0);
+    bring_up(&b.qp, &attributes(qp_num as u32), QpState::Rts);
+    let stopped = stopped_with(&folder, Object::Cq(0));
+    let begun = Instant::now();
+    (0..8).for_each(|n| b.send(n, 0, 8));
+    let posted = begun.elapsed();
+    words.put(0, &[0]);
+    (0..8).for_each(|n| assert_eq!(b.done(n).status, Status::Success));
+    assert_eq!(target.wait(), 0);
+    stopped.kill();
+    stopped.wait();
+    assert!(posted < Duration::from_secs(1), "eight calls took {posted:?}");
+}
+
+/// Two clients are stopped one after the other, each with the lock of the queue where it was by then. What the owner sends
+/// completes.
+#[test]
+fn a_completion_follows_a_queue_that_is_moved_again() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let (end, other) = (node.end(QpType::Rc), node.end(QpType::Rc));
+    connect(&end.qp, &other.qp);
+    let first = stopped_with(&folder, Object::Cq(0));
+    // Moved, as the owner waits for it.
+    end.cq.arm(false).unwrap();
+    let second = stopped_with(&folder, Object::Cq(0));
+    other.receive(1, 0, 64);
+    end.send(2, 0, 8);
+    assert_eq!(other.done(1).byte_len, 8);
+    assert_eq!(
+        (end.done(2).status, end.qp.state(), node.has_event()),
+        (Status::Success, QpState::Rts, false)
+    );
+    for child in [first, second] {
+        child.kill();
+        child.wait();
+    }
+}
+
 /// The word of an object of the process in slot 0 that says of which making it is.
 fn generation(folder: &Folder, first: Word) -> impl Fn(Option<u64>) -> u64 {
     let (own, peer) = folder.stranger();

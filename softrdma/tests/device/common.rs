@@ -447,6 +447,11 @@ impl Child {
         Child(pid)
     }
 
+    #[allow(dead_code, reason = "another program of tests needs it")]
+    pub fn id(&self) -> i32 {
+        self.0
+    }
+
     pub fn signal(&self, signal: i32) {
         // SAFETY: as in [`Child::kill`].
         unsafe { libc::kill(self.0, signal) };

@@ -2,13 +2,13 @@
 //! them with one store. The own calls of the process go through all the same.
 
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use softrdma::core::shared::Object;
+use softrdma::core::shared::{CqJournal, CqWord, Memory, Object, QpJournal, QpWord, Take, Word};
 use softrdma::core::transport::{Locked, Transport};
 use softrdma::core::verbs::{Attr, QpState, QpType, Status};
 use softrdma::device::site::number;
-use softrdma::device::{Attributes, Error};
+use softrdma::device::{Attributes, Error, QueuePair};
 use softrdma::host::keys::Table;
 use softrdma::host::objects::{Host, LOCK_LIMIT};
 
@@ -102,6 +102,33 @@ fn busy_at_once(end: &End) {
     assert!(begun.elapsed() < LOCK_LIMIT, "each of eight calls waited");
 }
 
+/// Who let go after all is waited for as anybody is when it has the lock again.
+#[test]
+fn a_lock_that_was_kept_once_is_waited_for_again() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let end = node.end(QpType::Rc);
+    bring_up(&end.qp, &attributes(77), QpState::Rts);
+    let (own, peer) = folder.stranger();
+    let there = Host::of_peer(own.clone(), peer.clone());
+    forge(&there);
+    let words = peer.memory().words(0, peer.memory().len() / 8).unwrap();
+    let word =
+        words.iter().skip(512).find(|word| word.load(Ordering::Relaxed) == own.owner().word()).unwrap();
+    word.store(peer.owner().word(), Ordering::Relaxed);
+    assert_eq!(change(&end, QpState::Err), Err(Error::Busy));
+    word.store(0, Ordering::Relaxed);
+    set_state(&end.qp, QpState::Err);
+    word.store(peer.owner().word(), Ordering::Relaxed);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            std::thread::sleep(Duration::from_millis(500));
+            word.store(0, Ordering::Relaxed);
+        });
+        assert_eq!(change(&end, QpState::Reset), Ok(()));
+    });
+}
+
 /// What a peer may be at work with is left to it, and not waited for again in every call.
 fn left_to_its_peer(keep: impl Fn(&Child), go_on: impl Fn(&Child), uses_memory: bool) {
     let folder = Folder::new();
@@ -149,4 +176,78 @@ fn a_stopped_peer_keeps_its_queue_pair() {
 #[test]
 fn a_peer_that_uses_memory_keeps_its_queue_pair() {
     left_to_its_peer(|_| {}, |_| {}, true);
+}
+
+/// A control group for the time of a test (cgroup v2).
+struct Group(std::path::PathBuf);
+
+impl Group {
+    fn new() -> Self {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        let mount = mounts.lines().find(|line| line.split(' ').nth(2) == Some("cgroup2"));
+        let mount = mount.and_then(|line| line.split(' ').nth(1)).expect("a mount of cgroup v2");
+        let path = std::path::Path::new(mount).join(format!("ironverbs-{}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Group(path)
+    }
+
+    fn put(&self, file: &str, value: impl ToString) {
+        std::fs::write(self.0.join(file), value.to_string()).unwrap();
+    }
+
+    fn freeze(&self, child: &Child) {
+        self.put("cgroup.procs", child.id());
+        self.put("cgroup.freeze", 1);
+        let is_frozen =
+            || std::fs::read_to_string(self.0.join("cgroup.events")).unwrap().contains("frozen 1");
+        while !is_frozen() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for (file, value) in [("cgroup.freeze", "0"), ("cgroup.kill", "1")] {
+            let _ = std::fs::write(self.0.join(file), value);
+        }
+        let _ = (0..1000).find(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            std::fs::remove_dir(&self.0).is_ok()
+        });
+    }
+}
+
+#[test]
+#[ignore = "needs root and cgroup v2"]
+fn a_frozen_peer_keeps_its_queue_pair() {
+    let group = Group::new();
+    left_to_its_peer(|child| group.freeze(child), |_| group.put("cgroup.freeze", 0), false);
+}
+
+/// A peer that runs, has a queue pair and its completion queue within a delivery, and does not go on: both are taken from
+/// it, and others use the completion queue.
+#[test]
+fn a_queue_does_not_stay_with_who_lost_its_queue_pair() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let cq = node.cq(64, None, 1);
+    let of = |qp| node.end_of(qp, cq.clone());
+    let make = || QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
+    let (end, other) = (of(make()), of(make()));
+    let (own, peer) = folder.stranger();
+    let there = Host::of_peer(own.clone(), peer);
+    bring_up(&end.qp, &attributes(number(own.owner().slot(), 0)), QpState::Rts);
+    end.receive(1, 0, 64);
+    forge(&there);
+    let delivery = QpJournal { published: false, cq: 0, take: Take::Head(0), breaks: false };
+    there.store(Word::Qp(0, QpWord::Journal), delivery.pack());
+    assert_eq!(there.lock(Object::Cq(0)), Ok(Locked::Clean));
+    there.store(Word::Cq(0, CqWord::Journal), CqJournal { qp: 0, tail: 1 }.pack());
+    assert_eq!(change(&end, QpState::Err), Ok(()));
+    assert_eq!(end.poll().status, Status::WrFlushErr);
+    assert_eq!(cq.arm(false), Ok(()));
+    // It finds out.
+    assert!(!there.unlock(Object::Cq(0)) && !there.unlock(QP));
+    drop(other);
 }

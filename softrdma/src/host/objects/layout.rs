@@ -38,6 +38,11 @@ const SMALL_ENTRY: u32 = 8;
 const STAGING: u32 = 1 << 16;
 const _: () = assert!(HEAD_WORDS < SMALL_ENTRY && SMALL_ENTRY < ENTRY_WORDS);
 
+/// The generation after a move or another ring, which never says that one is under way, however many there were.
+pub(super) fn moved(generation: u64) -> u64 {
+    generation.wrapping_add(MOVE) & !MOVING
+}
+
 #[inline(always)]
 pub(super) fn kind(object: Object) -> (usize, u32) {
     match object {

@@ -176,7 +176,7 @@ impl Objects {
         word(GENERATION)?.store(slot.0 | MOVING, Ordering::Release);
         word(RING)?.store(ring.offset, Ordering::Release);
         word(SHAPE)?.store(packed, Ordering::Release);
-        *slot = (slot.0 + MOVE, Some(ring));
+        *slot = (moved(slot.0), Some(ring));
         word(GENERATION)?.store(slot.0, Ordering::Release);
         self.segment.free(before);
         Ok(())
@@ -240,9 +240,9 @@ impl Objects {
         self.put(old.entry + GENERATION, old.generation | MOVING);
         self.put(old.entry + RING, now.ring);
         self.put(old.entry + BODY, body);
-        table.entries[index as usize] = (old.generation + MOVE, ring.or(Some(before)));
+        table.entries[index as usize] = (moved(old.generation), ring.or(Some(before)));
         table.bodies.insert(index, body);
-        self.put(old.entry + GENERATION, old.generation + MOVE);
+        self.put(old.entry + GENERATION, moved(old.generation));
         places.moved.push(Moved { holder, body: old.body, ring: ring.map(|_| before) });
         lock.close();
         Ok(true)

@@ -442,3 +442,64 @@ fn who_waits_briefly_knows_what_is_known() {
     assert_eq!(brief.lock(late), Err(LockError::Busy));
     own.unlock(late);
 }
+
+/// A queue pair was taken from a sender within a delivery, and the completion queue as well: what that sender publishes
+/// reaches nobody, and it does not take it for delivered.
+#[test]
+fn who_lost_the_queue_pair_does_not_take_it_for_delivered() {
+    let dir = TestDir::new("objects");
+    let (objects, own, peer, qp, cq) = pair(&dir);
+    post(&own, qp, &ReceiveRequest { wr_id: 1, sges: [].into() }).unwrap();
+    let held = peer.find([Some(qp), None, Some(cq)]);
+    let view = peer.with(&held);
+    let mut operation = Operation::new(&view);
+    operation.lock(qp).unwrap();
+    let completion = Completion::flushed(1, WcOpcode::Recv, 9);
+    let mut deliver = Deliver::receive(0, Take::Head(0), 0, &completion, false);
+    loop {
+        let progress = deliver.step(&view);
+        operation.proceed(&progress).unwrap();
+        if progress == Progress::Lock(cq) {
+            break;
+        }
+    }
+    let holder = own.holder(qp).unwrap();
+    assert!(own.revoke(qp, holder));
+    assert_eq!(acquire(&own.within(Duration::ZERO), qp), Err(LockError::Held), "the queue is not moved yet");
+    assert_eq!(objects.relocate(&own, cq, holder, 0), Ok(true));
+    assert_eq!(acquire(&own, qp), Ok(()));
+    own.unlock(qp);
+    let ended = loop {
+        match deliver.step(&view) {
+            Progress::Done(delivered) => break Ok(delivered),
+            progress => {
+                if let Err(why) = operation.proceed(&progress) {
+                    break Err(why);
+                }
+            }
+        }
+    };
+    assert_eq!(ended, Err(LockError::Unclear));
+    drop(operation);
+    assert_eq!([Word::Cq(0, CqWord::Tail), Word::Qp(0, QpWord::Head)].map(|word| own.load(word)), [0; 2]);
+    assert_eq!(own.lock(cq), Ok(Locked::Clean));
+}
+
+#[test]
+fn a_lock_of_a_queue_pair_that_was_taken_away_is_noticed() {
+    let dir = TestDir::new("objects");
+    let (_objects, own, peer, qp, _) = pair(&dir);
+    let held = peer.find([Some(qp), None, None]);
+    let view = peer.with(&held);
+    let mut operation = Operation::new(&view);
+    operation.lock(qp).unwrap();
+    assert!(own.revoke(qp, own.holder(qp).unwrap()));
+    assert_eq!(operation.give_back(qp), Err(LockError::Unclear));
+}
+
+#[test]
+fn however_often_a_queue_was_moved_it_is_not_being_moved() {
+    let most = (MOVING - MOVE) | 7;
+    assert_eq!(moved(most), 7);
+    assert_eq!(moved(7), MOVE | 7);
+}

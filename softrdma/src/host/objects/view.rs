@@ -117,6 +117,13 @@ impl View<'_> {
         self.mine.then(|| self.memory.u64(body + LOCK).ok().map(Lock::at))?
     }
 
+    /// Whether this process still has a lock that it took.
+    #[cold]
+    fn holds(&self, object: Object) -> bool {
+        let lock = self.body(object).and_then(|body| self.lock_of(body));
+        lock.is_some_and(|lock| lock.owner() == Some(self.host.me.owner()))
+    }
+
     /// Runs a machine for `object`, whose lock the caller holds here, on the queues as they are now; once more
     /// when one of them was moved just then.
     #[cold]
@@ -277,7 +284,12 @@ impl Transport for View<'_> {
             other => [None, Some(other), None],
         };
         // When that lock is taken away too, what was found is so nevertheless.
-        let found = self.anew(Object::Qp(qp), None, places, || Resolve::new(qp, object));
+        let found = if self.holds(Object::Qp(qp)) {
+            self.anew(Object::Qp(qp), None, places, || Resolve::new(qp, object))
+        } else {
+            // What stands in the queue pair by now is not about this process.
+            Err(LockError::Unclear)
+        };
         if let Some(lock) = self.body(object).and_then(|body| self.lock_of(body)) {
             // Nothing of this process writes there any more.
             lock.leave();
