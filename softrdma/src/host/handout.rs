@@ -478,13 +478,19 @@ mod tests {
             let (owner, pid) = (Owner::from_word(u64::from_ne_bytes(word)).unwrap(), i32::from_ne_bytes(pid));
             // SAFETY: the process is this test's.
             unsafe { libc::kill(pid, libc::SIGSTOP) };
+            // Each thread stops when it gets to run.
+            let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+            let status = |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("status"));
+            while !threads().all(|thread| status(thread).is_ok_and(|status| status.contains("State:\tT"))) {
+                std::thread::yield_now();
+            }
             let answers = [ask(&folder, owner, pid).err(), Peer::open(&folder, owner.slot()).err()];
             // SAFETY: as above.
             unsafe { libc::kill(pid, libc::SIGCONT) };
-            // Of the same user nobody has to ask.
-            assert_eq!(answers, [Some(Error::Gone), None]);
-            assert!(ask(&folder, owner, pid).is_ok());
+            let goes_on = ask(&folder, owner, pid).is_ok();
             here.write_all(&[1]).unwrap();
+            // Of the same user nobody has to ask.
+            assert_eq!((answers, goes_on), ([Some(Error::Gone), None], true));
         });
     }
 
