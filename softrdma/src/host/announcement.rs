@@ -8,7 +8,7 @@
 //! | 8 | 4 | version of this layout |
 //! | 16 | 8 | the claim's signature, [`Owner::word`] |
 //! | 24 | 8 | number of the descriptor of the segment's memory (`memfd`) and 1 |
-//! | 32 | 8 | the namespaces of the process ([`domain`]) |
+//! | 32 | 8 | the namespaces and capabilities of the process ([`domain`]) |
 //!
 //! The file may be written, cut and replaced by everybody who may enter the folder. So nobody maps it: it is
 //! read once, by system calls, and all that it says is verified.
@@ -88,14 +88,26 @@ pub(super) fn signature(fd: RawFd) -> Option<u64> {
     (n == 8).then(|| u64::from_ne_bytes(word))
 }
 
-/// A number for the PID and user namespace of this process, between which processes do not open each other's
-/// descriptors; 0 where `/proc` does not tell.
+/// A number for the PID and user namespace and the capabilities of this process, between which processes do not
+/// open each other's descriptors: the kernel asks who looks at a process for all capabilities that this has. 0
+/// where `/proc` does not tell.
 pub(super) fn domain() -> u64 {
     let number = |kind| std::fs::metadata(format!("/proc/thread-self/ns/{kind}")).map(|place| place.ino());
     match (number("pid"), number("user")) {
-        (Ok(pids), Ok(users)) => pids & 0xffff_ffff | users << 32,
+        (Ok(pids), Ok(users)) => pids & 0xffff_ffff | (users ^ capabilities()) << 32,
         _ => 0,
     }
+}
+
+/// A number for the capabilities that this process may use.
+fn capabilities() -> u64 {
+    /// `_LINUX_CAPABILITY_VERSION_3`: two times effective, permitted and inheritable ones.
+    const VERSION: u32 = 0x2008_0522;
+    let (header, mut sets) = ([VERSION, 0], [0u32; 6]);
+    // SAFETY: the header is readable, and there is room for what this version answers.
+    let known = unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr()) } == 0;
+    // Those above 31, of which there are few, stand high: any two sets are told apart.
+    if known { u64::from(sets[1] ^ sets[4].rotate_right(9)) } else { 0 }
 }
 
 /// Whether a process of this domain is in a PID namespace beside or above which there are others.

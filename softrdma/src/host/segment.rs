@@ -165,9 +165,7 @@ impl Segment {
             handout: Mutex::default(),
             token: token.into(),
         };
-        // SAFETY: the call only answers a number.
-        let closed = unsafe { libc::prctl(libc::PR_GET_DUMPABLE) } != 1;
-        if segment.folder.is_shared() || closed || domain == 0 {
+        if segment.folder.is_shared() || is_closed() || domain == 0 {
             segment.hand_out()?;
         }
         // Leftovers take memory but hinder nobody, so failing to remove them is no failure.
@@ -198,7 +196,7 @@ impl Segment {
             file.and_then(|file| announcement::read(file.raw())).is_ok_and(|said| said.domain != self.domain)
         };
         let nested = announcement::is_nested(self.domain);
-        if nested || slot::claimed(&self.folder)?.into_iter().any(is_stranger) {
+        if nested || is_closed() || slot::claimed(&self.folder)?.into_iter().any(is_stranger) {
             self.hand_out()
         } else {
             Ok(())
@@ -392,6 +390,13 @@ impl Liveness for Segment {
     }
 }
 
+/// Whether the kernel lets nobody of the same rights look at this process now: the program may have asked for
+/// that, or changed its user, at any time.
+fn is_closed() -> bool {
+    // SAFETY: the call only answers a number.
+    unsafe { libc::prctl(libc::PR_GET_DUMPABLE) != 1 }
+}
+
 /// Which file a descriptor means: a program may have closed it and opened another under its number.
 #[derive(Debug)]
 pub(crate) struct Identity {
@@ -466,7 +471,7 @@ impl Peer {
     /// As [`Peer::open`], for a process that hands out its own segment where that peer could not have it else.
     pub fn open_for(me: &Segment, slot: u16) -> Result<Self> {
         Self::open_after(&me.folder, slot, |domain| {
-            if domain != me.domain {
+            if domain != me.domain || is_closed() {
                 // Whoever does not get it tries again.
                 let _ = me.hand_out();
             }
@@ -653,6 +658,74 @@ mod tests {
         assert!(!b.lives(before) && b.lives(again.owner()));
         drop((again, b));
         assert!(folder.names().unwrap().is_empty());
+    }
+
+    /// Two processes of one user connect, as their queue pairs do: first the process that `closes` itself to
+    /// its like, then the other one, which `lacks` what it takes to look at it. Whether both find each other.
+    fn meet(user: Option<u32>, closes: fn(), lacks: fn()) -> bool {
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        in_child(|| {
+            if let Some(user) = user {
+                // SAFETY: the child gives up rights.
+                unsafe {
+                    assert_eq!(libc::setresuid(user, user, user), 0);
+                    assert_eq!(libc::prctl(libc::PR_SET_DUMPABLE, 1), 0);
+                }
+            }
+            let dir = TestDir::new("meet");
+            let folder = dir.folder();
+            let status = in_child(|| {
+                let me = Segment::create(folder.clone()).unwrap();
+                closes();
+                // SAFETY: the child does nothing but this test.
+                let other = unsafe { libc::fork() };
+                if other == 0 {
+                    drop(me);
+                    lacks();
+                    let me = Segment::create(folder.clone()).unwrap();
+                    theirs.write_all(&[me.owner().slot() as u8]).unwrap();
+                    theirs.read_exact(&mut [0]).unwrap();
+                    let found = Peer::open_for(&me, 0);
+                    theirs.write_all(&[u8::from(found.is_ok())]).unwrap();
+                    // SAFETY: ends the process without running what belongs to the parent.
+                    unsafe { libc::_exit(0) };
+                }
+                let mut byte = [0];
+                ours.read_exact(&mut byte).unwrap();
+                let seen = Peer::open_for(&me, byte[0].into()).is_ok();
+                ours.write_all(&[0]).unwrap();
+                ours.read_exact(&mut byte).unwrap();
+                seen && byte[0] == 1
+            });
+            status == 0
+        }) == 0
+    }
+
+    /// No user of the system, where the test is run by root, who may look at everything.
+    fn nobody() -> Option<u32> {
+        // SAFETY: reads a number of the process.
+        (unsafe { libc::geteuid() } == 0).then_some(54321)
+    }
+
+    #[test]
+    fn who_closes_itself_after_it_came_is_found() {
+        // SAFETY: the call changes a flag of the process.
+        let closes = || assert_eq!(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) }, 0);
+        assert!(meet(nobody(), || (), || ()));
+        assert!(meet(nobody(), closes, || ()));
+    }
+
+    #[test]
+    #[ignore = "needs root"]
+    fn who_has_more_capabilities_is_found() {
+        fn lacks() {
+            let header = [0x2008_0522u32, 0];
+            // SAFETY: the process gives up all capabilities; both structs are as large as this version's.
+            let done = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), [0u32; 6].as_ptr()) };
+            assert_eq!(done, 0);
+        }
+        assert!(meet(None, || (), || ()));
+        assert!(meet(None, || (), lacks));
     }
 
     /// Looking at the own segment as a peer does must not end the declaration of life.

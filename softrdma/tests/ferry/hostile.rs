@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bolero::TypeGenerator;
@@ -160,6 +161,52 @@ fn lies_in_mailboxes() {
     assert!(scene.nothing_outside_changed(), "memory outside was written");
     let wrong = [Piece { key: KEY, addr: there.addr, len: 8 }];
     assert_eq!(ferry(me, &target.peer, Purpose::Write, &wrong, &local), Err(Failure::Refused));
+}
+
+/// A target that does nothing and says all the time that it does: who waits for it gives up as with one that is
+/// silent.
+#[test]
+fn a_target_that_pretends_to_get_on() {
+    let stage = Stage::new("pretends");
+    let scene = Scene::new(&stage);
+    let Scene { there, target, me, .. } = &scene;
+    super::stage::signal(target.pid, libc::SIGSTOP);
+    let (ended, limit) = (AtomicBool::new(false), Duration::from_millis(200));
+    let mut mine = vec![7u8; 256 << 10];
+    let local = [Span { addr: mine.as_mut_ptr() as u64, len: 256 << 10 }];
+    let at = there.addr + AT;
+    let late = std::thread::scope(|s| {
+        let liar = s.spawn(|| {
+            let started = Instant::now();
+            let (mut step, mut late) = (1u32, false);
+            while !ended.load(Ordering::Acquire) && !late {
+                for mailbox in 0..4u64 {
+                    let turn = scene.block + 128 + 1280 * mailbox + 256;
+                    scene.file.write_all_at(&step.to_ne_bytes(), turn).unwrap();
+                }
+                step = step.wrapping_add(1);
+                // More than the waits below take together, by far.
+                late = started.elapsed() > Duration::from_secs(30);
+            }
+            late
+        });
+        for purpose in [Purpose::Write, Purpose::Read] {
+            for len in [LEN, 256 << 10] {
+                let pieces = [Piece { key: KEY, addr: at, len }];
+                // SAFETY: nobody looks at `mine`.
+                let moved = unsafe {
+                    transfer(me, &target.peer, Origin::NONE, purpose, &pieces, Local::Memory(&local), limit)
+                };
+                assert_eq!(moved, Err(Failure::NoAnswer));
+            }
+        }
+        let add = Operation::FetchAdd(1);
+        let added = atomic(me, &target.peer, Origin::NONE, Piece { key: KEY, addr: at, len: 8 }, add, limit);
+        assert_eq!(added, Err(Failure::NoAnswer));
+        ended.store(true, Ordering::Release);
+        liar.join().unwrap()
+    });
+    assert!(!late, "it was waited for as long as it pretended");
 }
 
 /// A job as nobody honest need have posted it.

@@ -447,6 +447,84 @@ fn a_stopped_target() {
     }
 }
 
+/// The number by which a process knows its segment.
+fn segment_number() -> i32 {
+    let numbers = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
+    let is_segment = |path: &std::path::PathBuf| {
+        std::fs::read_link(path).is_ok_and(|to| to.to_string_lossy().contains("ironverbs-segment"))
+    };
+    numbers.filter(is_segment).last().unwrap().file_name().unwrap().to_str().unwrap().parse().unwrap()
+}
+
+/// A program closes all descriptors while a peer is about to read a region, and opens a file of its own, which
+/// gets the segment's number.
+#[test]
+fn what_a_program_opens_while_a_job_is_under_way_is_not_written_to() {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::FileExt;
+    let stage = Stage::new("closed");
+    let (there, step) = (Shared::new(1 << 20), Shared::new(4096));
+    let path = stage.path.join("data");
+    let target = stage.target_that(0, Span { addr: there.addr, len: there.len }, |_| {
+        while step.word(0).load(Ordering::Acquire) == 0 {
+            std::thread::yield_now();
+        }
+        let file = std::fs::File::create(&path).unwrap();
+        // SAFETY: the process plays a program that closes what is not its own.
+        assert!(unsafe { libc::dup2(file.as_raw_fd(), segment_number()) } >= 0);
+        step.word(0).store(2, Ordering::Release);
+        stage::sleep_for_ever();
+    });
+    // The initiator's part by hand, to have it wait in the middle.
+    let file = content::segment_of(&stage.path, 0);
+    let get = |at: u64| {
+        let mut word = [0; 8];
+        file.read_exact_at(&mut word, at).unwrap();
+        u64::from_ne_bytes(word)
+    };
+    let block = get(200);
+    let mailbox = block + 128;
+    let put = |at: u64, word: u64| file.write_all_at(&word.to_ne_bytes(), at).unwrap();
+    let ring = |n: u32| {
+        file.write_all_at(&n.to_ne_bytes(), block).unwrap();
+        // SAFETY: waking by a mapping of the word.
+        unsafe {
+            let page = libc::mmap(
+                std::ptr::null_mut(),
+                4096,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                block as i64,
+            );
+            libc::syscall(libc::SYS_futex, page, libc::FUTEX_WAKE, 1);
+            libc::munmap(page, 4096);
+        }
+    };
+    let head = [3, there.len, 1, 0, 0, 0, 0, 0, there.addr, there.len, u64::from(KEY)];
+    head.iter().zip(0..).for_each(|(word, n)| put(mailbox + 384 + 8 * n, *word));
+    put(mailbox + 64, 5 << 8 | 1);
+    ring(1);
+    let until = |what: &dyn Fn() -> bool| {
+        let limit = Instant::now() + LIMIT;
+        while !what() {
+            assert!(Instant::now() < limit);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    // The ring is full.
+    until(&|| get(mailbox + 128) == 128 << 10);
+    step.word(0).store(1, Ordering::Release);
+    until(&|| step.word(0).load(Ordering::Acquire) == 2);
+    put(mailbox + 192, 128 << 10);
+    ring(2);
+    // It goes on, or has ended.
+    until(&|| get(mailbox + 128) > 128 << 10 || get(mailbox + 64) & 0xff == 3);
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 0, "the program's file was written to");
+    drop(target);
+}
+
 #[test]
 fn behind_a_filter() {
     let stage = Stage::new("filter");

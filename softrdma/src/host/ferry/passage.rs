@@ -1,6 +1,6 @@
 //! The initiator's side: a job in a mailbox of the target, and the payload through its ring.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -109,6 +109,8 @@ struct Passage<'a> {
     /// The job's state word when it is posted.
     posted: u64,
     limit: Duration,
+    /// Since when the target is waited for; none as long as it gets on.
+    since: Cell<Option<Instant>>,
 }
 
 impl Drop for Passage<'_> {
@@ -144,7 +146,8 @@ impl<'a> Passage<'a> {
             None if lock(&mailboxes.all[first]) => mailboxes.all[first],
             None => return Err(Failure::NoAnswer),
         };
-        let mut passage = Passage { me, peer, bell: mailboxes.bell, mailbox, posted: 0, limit };
+        let mut passage =
+            Passage { me, peer, bell: mailboxes.bell, mailbox, posted: 0, limit, since: Cell::new(None) };
         mailbox.turn.nobody_sleeps();
         passage.settle()?;
         passage.posted = next_job(mailbox.state.load(Ordering::Relaxed));
@@ -201,14 +204,25 @@ impl<'a> Passage<'a> {
         self.mailbox.state.load(Ordering::Acquire) == in_phase(self.posted, Phase::Done)
     }
 
-    /// Waits for a step of the service since `seen`.
+    /// The target got on: waiting begins anew.
+    fn got_on(&self) {
+        self.since.set(None);
+    }
+
+    /// Waits for a step of the service since `seen`. A step by which nothing got on does not lengthen the
+    /// wait: whoever writes to the mailbox can pretend any number of them.
     fn wait(&self, seen: u32) -> Result<(), Silence> {
-        let mut start = None;
+        let since = match self.since.get() {
+            Some(since) if since.elapsed() >= self.limit => return Err(Silence::Limit),
+            Some(since) => since,
+            None => Instant::now(),
+        };
+        self.since.set(Some(since));
         while !self.mailbox.turn.wait(seen, Some(PATIENCE.min(self.limit))) {
             if !self.peer.lives() {
                 return Err(Silence::Gone);
             }
-            if start.get_or_insert_with(Instant::now).elapsed() + PATIENCE >= self.limit {
+            if since.elapsed() >= self.limit {
                 return Err(Silence::Limit);
             }
             // Whatever the words said about its sleep.
@@ -264,12 +278,19 @@ impl<'a> Passage<'a> {
         }
     }
 
-    /// Waits for the end of a posted job.
+    /// Waits for the end of a posted job, of which the target may have to take out what is in the ring.
     fn finish(&self) -> Result<(), Failure> {
+        let mut taken = 0;
         loop {
             let seen = self.mailbox.turn.seen();
             if self.is_done() {
                 return self.outcome();
+            }
+            let now =
+                self.mailbox.emptied.load(Ordering::Relaxed).min(self.mailbox.filled.load(Ordering::Relaxed));
+            if now >= STEP.saturating_add(taken) {
+                taken = now;
+                self.got_on();
             }
             self.wait_posted(seen)?;
         }
@@ -277,7 +298,6 @@ impl<'a> Passage<'a> {
 
     /// Fills the ring with the payload.
     fn put(&self, job: &Job, here: &mut Here<'_>) -> Result<(), Failure> {
-        let file = File(self.peer.descriptor(true).ok_or(Failure::Os(libc::EBADF))?);
         let held = OnceCell::new();
         let mut filled = 0;
         while filled < job.len {
@@ -297,7 +317,7 @@ impl<'a> Passage<'a> {
                 continue;
             }
             let first = filled == 0;
-            match self.fill(file, &held, at, len, here) {
+            match self.fill(&held, at, len, here) {
                 Ok(n) => filled += n,
                 Err(failure) => {
                     if !first {
@@ -306,6 +326,7 @@ impl<'a> Passage<'a> {
                     return Err(failure);
                 }
             }
+            self.got_on();
             self.mailbox.filled.store(filled, Ordering::Release);
             if first { self.post() } else { self.bell.raise() }
         }
@@ -314,7 +335,6 @@ impl<'a> Passage<'a> {
 
     fn fill(
         &self,
-        file: File,
         held: &OnceCell<HeldBack>,
         at: u64,
         len: u64,
@@ -322,6 +342,8 @@ impl<'a> Passage<'a> {
     ) -> Result<u64, Failure> {
         match here {
             Here::Memory(cursor) => {
+                // At each step: the program may have closed it while the target was waited for.
+                let file = File(self.peer.descriptor(true).ok_or(Failure::Os(libc::EBADF))?);
                 let mut ranges = [NO_RANGE; BATCH];
                 let (count, _) = cursor.fill(&mut ranges, len);
                 let held = held.get_or_init(HeldBack::new);
@@ -341,7 +363,8 @@ impl<'a> Passage<'a> {
     /// Empties the ring into this process's memory.
     fn get(&self, job: &Job, here: &mut Here<'_>) -> Result<(), Failure> {
         let Here::Memory(cursor) = here else { return Err(Failure::Local) };
-        let file = File(self.peer.descriptor(false).ok_or(Failure::Os(libc::EBADF))?);
+        let file = || self.peer.descriptor(false).map(File);
+        file().ok_or(Failure::Os(libc::EBADF))?;
         self.post();
         let mut emptied = 0;
         while emptied < job.len {
@@ -365,7 +388,8 @@ impl<'a> Passage<'a> {
             let mut ranges = [NO_RANGE; BATCH];
             let (count, _) = cursor.fill(&mut ranges, within.min(straight).min(STEP));
             // SAFETY: the caller of `transfer` vouches for the ranges.
-            match unsafe { file.bring_out(at, &ranges[..count]) } {
+            let brought = file().map(|file| unsafe { file.bring_out(at, &ranges[..count]) });
+            match brought.unwrap_or(Err(Stop::Errno(libc::EBADF))) {
                 Ok(n) => {
                     cursor.advance(n);
                     emptied += n;
@@ -375,6 +399,7 @@ impl<'a> Passage<'a> {
                     return Err(local(stop));
                 }
             }
+            self.got_on();
             self.mailbox.emptied.store(emptied, Ordering::Release);
             if !done {
                 self.bell.moved(before, emptied);

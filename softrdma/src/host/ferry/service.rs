@@ -74,7 +74,6 @@ struct Active {
     /// Its number, in phase active.
     state: u64,
     job: Job,
-    file: File,
     /// Bytes done; the piece where the next one is, and how far in it.
     done: u64,
     piece: usize,
@@ -166,9 +165,7 @@ impl Worker<'_> {
 
     fn begin(&self, state: u64) -> std::result::Result<Active, i32> {
         let job = self.mailbox.read_job().ok_or(libc::EPROTO)?;
-        let writes = !matches!(job.action, Action::Put(_));
-        let file = self.shared.segment.descriptor(writes).map(File).ok_or(libc::EBADF)?;
-        Ok(Active { state, job, file, done: 0, piece: 0, skip: 0 })
+        Ok(Active { state, job, done: 0, piece: 0, skip: 0 })
     }
 
     /// Ends what is under way, because the service ends.
@@ -189,7 +186,7 @@ impl Worker<'_> {
     /// Goes on with a job: `None` when it must wait for the initiator, the ending when it has ended.
     fn advance(&self, work: &mut Active) -> Option<Option<Ending>> {
         if let Action::Atomic(operation) = work.job.action {
-            return Some(Some(self.execute(work.file, &work.job.origin, &work.job.pieces()[0], operation)));
+            return Some(Some(self.execute(&work.job.origin, &work.job.pieces()[0], operation)));
         }
         let left = work.job.len - work.done;
         if left == 0 {
@@ -220,7 +217,7 @@ impl Worker<'_> {
         let len = (piece.len - work.skip).min(within).min(left).min(straight).min(STEP);
         let here = Piece { addr: piece.addr + work.skip, len, key: piece.key };
         let before = work.done;
-        match self.copy(work.file, &work.job, at, &here) {
+        match self.copy(&work.job, at, &here) {
             Ok(n) => {
                 work.done += n;
                 work.skip += n;
@@ -236,10 +233,17 @@ impl Worker<'_> {
         Some(None)
     }
 
+    /// The segment's file. Looked for at each step: between two of them the initiator decides how much time
+    /// passes, and the program may close it and have another file in its place.
+    fn file(&self, writes: bool) -> std::result::Result<File, Ending> {
+        self.shared.segment.descriptor(writes).map(File).ok_or(Ending::Errno(libc::EBADF))
+    }
+
     /// Copies between the ring and one piece of memory.
-    fn copy(&self, file: File, job: &Job, at: u64, piece: &Piece) -> std::result::Result<u64, Ending> {
+    fn copy(&self, job: &Job, at: u64, piece: &Piece) -> std::result::Result<u64, Ending> {
         let Job { action, origin, .. } = job;
         let puts = matches!(action, Action::Put(_));
+        let file = self.file(!puts)?;
         let memory = range(piece.addr, piece.len);
         let mut moved = Err(Ending::Refused);
         let allowed = self.shared.registered.with(action.purpose(), origin, piece, &mut || {
@@ -258,7 +262,7 @@ impl Worker<'_> {
     }
 
     /// An atomic operation: by way of the ring, behind the lock that the direct ones take.
-    fn execute(&self, file: File, origin: &Origin, piece: &Piece, operation: Operation) -> Ending {
+    fn execute(&self, origin: &Origin, piece: &Piece, operation: Operation) -> Ending {
         let segment = &self.shared.segment;
         let Ok(word) = segment.memory().u64(self.mailbox.ring) else { return Ending::Errno(libc::EIO) };
         // Taken over from the dead it needs no repair.
@@ -266,6 +270,13 @@ impl Worker<'_> {
         if lock.lock(segment.owner(), &**segment, ATOMICS).is_none() {
             return Ending::Busy;
         }
+        let file = match self.file(true) {
+            Ok(file) => file,
+            Err(ending) => {
+                lock.unlock(segment.owner());
+                return ending;
+            }
+        };
         let memory = range(piece.addr, piece.len);
         let mut moved = Err(Stop::Fault);
         let purpose = Action::Atomic(operation).purpose();

@@ -3,15 +3,16 @@
 //! A plain copy would do, were it not for memory that a program unmapped while it was registered: that must be an error
 //! and no signal.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::super::atomics::Operation;
 use super::super::copy::{BATCH, Cursor, Direction, NO_RANGE, Span};
+use super::super::descriptor::Descriptor;
 use super::super::error::{Error, Result};
 use super::super::memory::Memory;
-use super::super::segment::{Identity, Segment};
+use super::super::segment::Segment;
 use super::super::sys;
 use super::super::threads;
 use super::memory::{File, HeldBack, Stop, range};
@@ -22,9 +23,8 @@ const BYTES: u64 = 64 << 10;
 /// A file that copies within the process go through, one at a time.
 #[derive(Debug)]
 pub struct Scratch {
-    file: OwnedFd,
+    file: Descriptor,
     memory: Memory,
-    identity: Identity,
     busy: Mutex<()>,
 }
 
@@ -40,12 +40,14 @@ impl Scratch {
         let file = unsafe { OwnedFd::from_raw_fd(fd) };
         sys::allocate(fd, 0, BYTES)?;
         let memory = Memory::map_within(fd, libc::PROT_READ | libc::PROT_WRITE, &[BYTES as usize])?;
-        let identity = Identity::of(&sys::stat(fd)?);
-        Ok(Scratch { file, memory, identity, busy: Mutex::new(()) })
+        Ok(Scratch { file: Descriptor::new(file)?, memory, busy: Mutex::new(()) })
     }
 
     fn file(&self) -> std::result::Result<File, Failure> {
-        self.identity.check(self.file.as_raw_fd(), true).map(File).ok_or(Failure::Os(libc::EBADF))
+        match self.file.raw() {
+            -1 => Err(Failure::Os(libc::EBADF)),
+            fd => Ok(File(fd)),
+        }
     }
 
     /// Moves all bytes between two lists of ranges of this process, in order; the shorter list ends it. `local` and
@@ -68,7 +70,6 @@ impl Scratch {
             Stop::Errno(e) => Failure::Os(e),
         };
         let _busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = self.file()?;
         let held = HeldBack::new();
         let mut ranges = [NO_RANGE; BATCH];
         loop {
@@ -77,6 +78,8 @@ impl Scratch {
             if bytes == 0 {
                 return Ok(());
             }
+            // At each step: the program may close it meanwhile.
+            let file = self.file()?;
             let taken = held.take_in(file, &self.memory, 0, &ranges[..count]);
             let taken = taken.map_err(|stop| why(source, stop))?;
             from.advance(taken);
@@ -140,6 +143,7 @@ mod tests {
     use super::super::super::testing::TestDir;
     use super::*;
     use proptest::prelude::*;
+    use std::os::fd::AsRawFd;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     fn spans(bytes: &mut [u8], lens: &[u64]) -> Vec<Span> {
@@ -192,6 +196,20 @@ mod tests {
                 assert_eq!(scratch.transfer(Direction::Read, &bad, &good), Err(Failure::Local));
             }
         }
+    }
+
+    #[test]
+    fn what_the_program_opened_in_its_place_stays_open() {
+        let (scratch, pipe) = (Scratch::new().unwrap(), std::io::pipe().unwrap());
+        let number = scratch.file.number();
+        let is_open = || sys::stat(number).is_ok();
+        // SAFETY: the number is the test's own, which plays the program that closed it.
+        assert_eq!(unsafe { libc::dup3(pipe.0.as_raw_fd(), number, libc::O_CLOEXEC) }, number);
+        assert!(matches!(scratch.file(), Err(Failure::Os(libc::EBADF))));
+        drop(scratch);
+        assert!(is_open());
+        // SAFETY: as above.
+        unsafe { libc::close(number) };
     }
 
     #[test]
