@@ -4,8 +4,10 @@
 //!
 //! The owner has a socket in the folder and a thread that sleeps until somebody connects, sends the descriptor
 //! of the memory (`SCM_RIGHTS`) and closes the connection. It reads nothing from it and never waits for it, so
-//! a client can take up some time of the thread and nothing else; one that connects a thousand times is
-//! answered a thousand times, and others in between. Whether somebody may have the memory is the kernel's to
+//! a client can take up some time of the thread; one that connects a thousand times is answered a thousand
+//! times, and others in between. A descriptor that was sent and not taken counts for the sender's user, of whom
+//! the kernel lets only so many be under way: another user has no more than [`UNTAKEN`] of them at a time, and
+//! asks again. Whether somebody may have the memory is the kernel's to
 //! decide at first, by the modes of folder and socket, and then by the client's credentials.
 //!
 //! The client believes nothing either: it looks whether what answers is the process that has the slot, as far
@@ -38,6 +40,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(5);
 /// Connections that may wait for the thread; the system may allow fewer.
 const BACKLOG: libc::c_int = 4096;
+/// Answers that one other user may leave untaken.
+const UNTAKEN: usize = 16;
+/// Answers that all other users together may.
+const UNTAKEN_BY_ALL: usize = 64;
 /// Groups that a client may be in and still be looked up.
 const GROUPS: usize = 1024;
 
@@ -97,8 +103,24 @@ impl Handout {
     }
 }
 
+/// An answer to another user.
+struct Answer {
+    client: Descriptor,
+    uid: libc::uid_t,
+}
+
+impl Answer {
+    /// Whether it was sent and neither taken nor given up.
+    fn is_untaken(&self) -> bool {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: the request writes one integer.
+        unsafe { libc::ioctl(self.client.raw(), libc::TIOCOUTQ, &raw mut bytes) == 0 && bytes > 0 }
+    }
+}
+
 impl Server {
     fn run(&self) {
+        let mut untaken = Vec::new();
         loop {
             let fd = self.socket.raw();
             if fd < 0 {
@@ -121,7 +143,7 @@ impl Server {
             };
             if client >= 0 {
                 // SAFETY: accept4 returned this descriptor, and nobody else owns it.
-                self.answer(&unsafe { OwnedFd::from_raw_fd(client) });
+                self.answer(unsafe { OwnedFd::from_raw_fd(client) }, &mut untaken);
                 continue;
             }
             match errno() {
@@ -134,37 +156,49 @@ impl Server {
         }
     }
 
-    /// Sends the memory to who may have it.
-    fn answer(&self, client: &OwnedFd) {
-        if !admits(client.as_raw_fd(), self.folder.group()) {
-            return;
+    /// Sends the memory to who may have it, unless other users leave too much `untaken`.
+    fn answer(&self, client: OwnedFd, untaken: &mut Vec<Answer>) {
+        let Some(uid) = admitted(client.as_raw_fd(), self.folder.group()) else { return };
+        // SAFETY: geteuid reads a number of the process and cannot fail.
+        let is_stranger = uid != unsafe { libc::geteuid() };
+        if is_stranger {
+            untaken.retain(Answer::is_untaken);
+            let by_this_one = untaken.iter().filter(|answer| answer.uid == uid).count();
+            let is_too_much = by_this_one >= UNTAKEN || untaken.len() >= UNTAKEN_BY_ALL;
+            if is_too_much || untaken.try_reserve(1).is_err() {
+                return;
+            }
         }
         // Nobody gets a file of the program that has the number by now.
         let Some(memory) = self.memory.upgrade() else { return };
         let fd = memory.raw();
-        if fd >= 0 {
-            send(client.as_raw_fd(), fd);
+        if fd < 0 {
+            return;
+        }
+        send(client.as_raw_fd(), fd);
+        if is_stranger && let Ok(client) = Descriptor::new(client) {
+            untaken.push(Answer { client, uid });
         }
     }
 }
 
-/// Whether the process at the other end is of this user, or in the group that the folder is for. Root is in
-/// every group.
-fn admits(client: RawFd, group: Option<u32>) -> bool {
+/// The user of the process at the other end, when that is this one, or in the group that the folder is for.
+/// Root is in every group.
+fn admitted(client: RawFd, group: Option<u32>) -> Option<libc::uid_t> {
     let mut who = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     if option(client, libc::SO_PEERCRED, std::slice::from_mut(&mut who)) != Some(1) {
-        return false;
+        return None;
     }
+    let is_in_group = |group: u32| {
+        let mut groups = [0u32; GROUPS];
+        who.gid == group
+            || option(client, libc::SO_PEERGROUPS, &mut groups)
+                .and_then(|count| groups.get(..count))
+                .is_some_and(|groups| groups.contains(&group))
+    };
     // SAFETY: geteuid reads a number of the process and cannot fail.
-    if who.uid == unsafe { libc::geteuid() } || who.uid == 0 {
-        return true;
-    }
-    let Some(group) = group else { return false };
-    let mut groups = [0u32; GROUPS];
-    who.gid == group
-        || option(client, libc::SO_PEERGROUPS, &mut groups)
-            .and_then(|count| groups.get(..count))
-            .is_some_and(|groups| groups.contains(&group))
+    let is_own = who.uid == unsafe { libc::geteuid() } || who.uid == 0;
+    (is_own || group.is_some_and(is_in_group)).then_some(who.uid)
 }
 
 /// Reads an option of a socket into `to`: how many of them there are.
@@ -209,14 +243,17 @@ fn send(client: RawFd, fd: RawFd) {
     });
 }
 
-/// Takes what was sent, without waiting.
-fn receive(server: RawFd) -> Result<OwnedFd> {
+/// Takes what was sent, without waiting; `None` when the connection was closed without an answer.
+fn receive(server: RawFd) -> Result<Option<OwnedFd>> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
     with_message(&mut Beside([0; 24]), |message| {
         // SAFETY: all that the message points to is writable and lives across the call.
         let n = unsafe { libc::recvmsg(server, message, flags) };
         if n < 0 {
             return Err(Error::last("recvmsg"));
+        }
+        if n == 0 {
+            return Ok(None);
         }
         // SAFETY: the kernel filled what lies beside the message, no more than there is room for.
         let header = unsafe { libc::CMSG_FIRSTHDR(message) };
@@ -231,7 +268,7 @@ fn receive(server: RawFd) -> Result<OwnedFd> {
             if (*header).cmsg_level != libc::SOL_SOCKET || (*header).cmsg_type != libc::SCM_RIGHTS || !fits {
                 return Err(Error::Gone);
             }
-            Ok(OwnedFd::from_raw_fd(libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned()))
+            Ok(Some(OwnedFd::from_raw_fd(libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned())))
         }
     })
 }
@@ -318,11 +355,36 @@ pub(super) fn ask(folder: &Folder, owner: Owner, pid: libc::pid_t) -> Result<Pee
     if stat.st_mode & libc::S_IFMT != libc::S_IFSOCK {
         return Err(Error::Corrupt("not a socket"));
     }
+    let (address, len) = address(folder, found.as_raw_fd(), &name)?;
+    let memory = loop {
+        if let Some(memory) = ask_once(&address, len, pid, until)? {
+            break memory;
+        }
+        // Others have left too many answers untaken.
+        if Instant::now() >= until {
+            return Err(Error::Gone);
+        }
+        std::thread::sleep(PAUSE);
+    };
+    if !memfd::is_sealed(memory.as_raw_fd(), memfd::LASTING) {
+        discard(memory);
+        return Err(Error::Corrupt("not a sealed file"));
+    }
+    // It may be of this process: then it is not closed.
+    memfd::verified(PeerFile::new(memory)?, pid, memfd::LASTING)
+}
+
+/// What the process sends over one connection; `None` when it closes that without an answer.
+fn ask_once(
+    address: &libc::sockaddr_un,
+    len: libc::socklen_t,
+    pid: libc::pid_t,
+    until: Instant,
+) -> Result<Option<OwnedFd>> {
     let socket = socket()?;
     let fd = socket.as_raw_fd();
-    let (address, len) = address(folder, found.as_raw_fd(), &name)?;
     // SAFETY: the address lives across the call.
-    while unsafe { libc::connect(fd, (&raw const address).cast(), len) } != 0 {
+    while unsafe { libc::connect(fd, std::ptr::from_ref(address).cast(), len) } != 0 {
         match errno() {
             libc::EINTR => {}
             // As many wait as can.
@@ -347,13 +409,7 @@ pub(super) fn ask(folder: &Folder, owner: Owner, pid: libc::pid_t) -> Result<Pee
             _ => break,
         }
     }
-    let memory = receive(fd)?;
-    if !memfd::is_sealed(memory.as_raw_fd(), memfd::LASTING) {
-        discard(memory);
-        return Err(Error::Corrupt("not a sealed file"));
-    }
-    // It may be of this process: then it is not closed.
-    memfd::verified(PeerFile::new(memory)?, pid, memfd::LASTING)
+    receive(fd)
 }
 
 /// Closes what is no memory, where nobody waits: closing a file of somebody's own file system (FUSE) asks that
@@ -370,247 +426,4 @@ fn discard(fd: OwnedFd) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::announcement;
-    use super::super::folder::Config;
-    use super::super::liveness::{self, OwnFiles};
-    use super::super::segment::{Peer, Segment};
-    use super::super::sys;
-    use super::super::testing::{TestDir, in_child, memory_of};
-    use super::*;
-
-    fn group(dir: &TestDir) -> Arc<Folder> {
-        // SAFETY: reads a number of the process.
-        let group = Some(unsafe { libc::getegid() });
-        Arc::new(Folder::open(&Config { path: dir.path().join("g"), group }).unwrap())
-    }
-
-    fn me() -> libc::pid_t {
-        // SAFETY: reads a number of the process.
-        unsafe { libc::getpid() }
-    }
-
-    fn size(fd: RawFd) -> i64 {
-        sys::stat(fd).unwrap().st_size
-    }
-
-    #[test]
-    fn who_asks_gets_memory_that_nobody_shortens() {
-        let dir = TestDir::new("handout");
-        let folder = group(&dir);
-        let a = Segment::create(folder.clone()).unwrap();
-        let (owner, parent) = (a.owner(), me());
-        let status = in_child(|| {
-            let file = ask(&folder, owner, parent).unwrap();
-            let (fd, len) = (file.raw(), size(file.raw()));
-            // SAFETY: plain system calls on an open descriptor.
-            let refused = unsafe {
-                libc::ftruncate(fd, 0) != 0 && libc::fcntl(fd, libc::F_ADD_SEALS, libc::F_SEAL_GROW) != 0
-            };
-            refused && size(fd) == len && file.owner() == Ok(Some(parent))
-        });
-        assert_eq!(status, 0);
-        // The owner may still need more.
-        assert!(a.alloc(1 << 20, 64).is_ok());
-        drop(a);
-        assert!(matches!(ask(&folder, owner, parent), Err(Error::Gone)));
-        assert!(folder.names().unwrap().is_empty());
-    }
-
-    /// Under a path that is longer than the address of a socket.
-    #[test]
-    fn folders_far_down() {
-        let dir = TestDir::new("handout");
-        let path = dir.path().join("a".repeat(100)).join("b".repeat(100));
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let folder = Arc::new(Folder::open(&Config { path, group: None }).unwrap());
-        let a = Segment::create(folder.clone()).unwrap();
-        let (owner, parent) = (a.owner(), me());
-        assert!(matches!(ask(&folder, owner, parent), Err(Error::Gone)), "nobody needs it here");
-        a.hand_out().unwrap();
-        a.hand_out().unwrap();
-        assert_eq!(in_child(|| ask(&folder, owner, parent).is_ok()), 0);
-    }
-
-    /// Connections without end that nobody reads from: the next one is answered.
-    #[test]
-    fn who_only_connects_stops_nobody() {
-        let dir = TestDir::new("handout");
-        let folder = group(&dir);
-        let a = Segment::create(folder.clone()).unwrap();
-        let (owner, parent) = (a.owner(), me());
-        let status = in_child(|| {
-            let found = folder.look(&slot::socket_name(owner)).unwrap().0;
-            let (address, len) = address(&folder, found.as_raw_fd(), c"").unwrap();
-            let mut connected = Vec::new();
-            for _ in 0..400 {
-                let socket = socket().unwrap();
-                // SAFETY: the address lives across the call.
-                if unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), len) } == 0 {
-                    connected.push(socket);
-                }
-            }
-            connected.len() > 10 && ask(&folder, owner, parent).is_ok()
-        });
-        assert_eq!(status, 0);
-    }
-
-    /// One that is stopped gives no answer, and gives it when it goes on.
-    /// Stops every thread of a process. Each sees the signal for itself, some after `kill` has returned.
-    fn stop(pid: libc::pid_t) {
-        // SAFETY: the process is this test's.
-        unsafe { libc::kill(pid, libc::SIGSTOP) };
-        let is_stopped = |task: std::io::Result<std::fs::DirEntry>| {
-            let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
-            stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" T"))
-        };
-        while !std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().all(is_stopped) {
-            std::thread::yield_now();
-        }
-    }
-
-    #[test]
-    fn who_is_stopped_lets_nobody_wait_for_ever() {
-        let dir = TestDir::new("handout");
-        let folder = group(&dir);
-        let (mut here, mut there) = std::os::unix::net::UnixStream::pair().unwrap();
-        let (stopped, at_work) = std::thread::scope(|s| {
-            s.spawn(|| {
-                in_child(|| {
-                    use std::io::{Read, Write};
-                    let a = Segment::create(folder.clone()).unwrap();
-                    there.write_all(&a.owner().word().to_ne_bytes()).unwrap();
-                    there.write_all(&me().to_ne_bytes()).unwrap();
-                    there.read_exact(&mut [0]).is_ok()
-                })
-            });
-            use std::io::{Read, Write};
-            let (mut word, mut pid) = ([0; 8], [0; 4]);
-            here.read_exact(&mut word).unwrap();
-            here.read_exact(&mut pid).unwrap();
-            let (owner, pid) = (Owner::from_word(u64::from_ne_bytes(word)).unwrap(), i32::from_ne_bytes(pid));
-            stop(pid);
-            let stopped = [ask(&folder, owner, pid).err(), Peer::open(&folder, owner.slot()).err()];
-            // SAFETY: the process is this test's.
-            unsafe { libc::kill(pid, libc::SIGCONT) };
-            // On a busy machine its thread may need longer than one asks.
-            let at_work = (0..10).any(|_| ask(&folder, owner, pid).is_ok());
-            here.write_all(&[1]).unwrap();
-            (stopped, at_work)
-        });
-        // Of the same user nobody has to ask.
-        assert_eq!(stopped, [Some(Error::Gone), None]);
-        assert!(at_work);
-    }
-
-    /// What answers in the owner's place, in a thread, with this.
-    fn answered(folder: &Folder, owner: Owner, pid: libc::pid_t, fds: &[RawFd]) -> Result<PeerFile> {
-        let socket = listen(folder, &slot::socket_name(owner)).unwrap();
-        let result = std::thread::scope(|s| {
-            s.spawn(|| {
-                let mut place = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-                // SAFETY: `place` is one writable entry; accept asks for no address; the descriptor is new.
-                let client = unsafe {
-                    assert_eq!(libc::poll(&raw mut place, 1, 10_000), 1);
-                    let null = std::ptr::null_mut();
-                    OwnedFd::from_raw_fd(libc::accept(socket.as_raw_fd(), null, null.cast()))
-                };
-                fds.iter().for_each(|fd| send(client.as_raw_fd(), *fd));
-            });
-            ask(folder, owner, pid)
-        });
-        folder.remove(&slot::socket_name(owner)).unwrap();
-        result
-    }
-
-    #[test]
-    fn what_is_not_the_owners_sealed_memory_is_refused() {
-        let dir = TestDir::new("handout");
-        let folder = dir.folder();
-        let owner = Owner::new(5, 77).unwrap();
-        let status = in_child(|| {
-            let declared = |seals| {
-                let file = memfd::create(c"test").unwrap();
-                sys::allocate(file.as_raw_fd(), 0, 8192).unwrap();
-                if seals != 0 {
-                    memfd::seal(&file, seals).unwrap();
-                }
-                OwnFiles::add(file.as_raw_fd()).unwrap();
-                liveness::declare(file.as_raw_fd()).unwrap();
-                file
-            };
-            let good = declared(memfd::LASTING);
-            let open = || std::fs::read_dir("/proc/thread-self/fd").unwrap().count();
-            let answer = |fds: &[RawFd]| answered(&folder, owner, me(), fds).err();
-            assert_eq!(answer(&[good.as_raw_fd()]), None);
-            let pipe = std::io::pipe().unwrap();
-            let lies = [
-                declared(0),
-                declared(libc::F_SEAL_SHRINK),
-                declared(libc::F_SEAL_GROW | libc::F_SEAL_SEAL),
-                memory_of(&[0; 8192]).1,
-                pipe.0.into(),
-                std::fs::File::open(dir.path()).unwrap().into(),
-            ];
-            for lie in &lies {
-                assert!(matches!(answer(&[lie.as_raw_fd()]), Some(Error::Corrupt(_))));
-            }
-            // Sealed well, and nobody's.
-            let nobodys = memfd::create(c"test").unwrap();
-            memfd::seal(&nobodys, memfd::LASTING).unwrap();
-            assert!(matches!(answer(&[nobodys.as_raw_fd()]), Some(Error::Corrupt(_))));
-            assert_eq!(answer(&[]), Some(Error::Gone));
-            // Another process in its place.
-            let other = answered(&folder, owner, me() + 1, &[good.as_raw_fd()]).err();
-            assert!(matches!(other, Some(Error::Corrupt(_))));
-            // More than one: nothing is left open that nobody closes.
-            let before = open();
-            for _ in 0..20 {
-                assert_eq!(answer(&[nobodys.as_raw_fd(); 5]).map(Error::errno), Some(libc::EPROTO));
-            }
-            // The own files that came back are still this process's.
-            open() == before && liveness::owner(good.as_raw_fd()).is_ok()
-        });
-        assert_eq!(status, 0);
-        for kind in ["file", "folder", "link"] {
-            let path = folder.path().join(slot::socket_name(owner).to_str().unwrap());
-            match kind {
-                "file" => std::fs::write(&path, "x").unwrap(),
-                "folder" => std::fs::create_dir(&path).unwrap(),
-                _ => std::os::unix::fs::symlink("/dev/null", &path).unwrap(),
-            }
-            assert!(matches!(ask(&folder, owner, me()), Err(Error::Corrupt(_))), "{kind}");
-            let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir(&path));
-        }
-    }
-
-    /// The number in the slot's file may be anybody's.
-    #[test]
-    fn a_hint_that_lies_leads_nowhere_and_to_the_socket() {
-        for shared in [false, true] {
-            let dir = TestDir::new("handout");
-            let folder = if shared { group(&dir) } else { dir.folder() };
-            let a = Segment::create(folder.clone()).unwrap();
-            let (foreign, pipe) = (memory_of(&[0; 8192]).1, std::io::pipe().unwrap());
-            let unsealed = memfd::create(c"test").unwrap();
-            let sealed = a.sealed().map_or(-1, |sealed| sealed.number());
-            let lies = [foreign.as_raw_fd(), pipe.0.as_raw_fd(), unsealed.as_raw_fd(), sealed, 0, i32::MAX];
-            let status = in_child(|| {
-                let name = slot::file_name(a.owner().slot());
-                let file = folder.open_file(&name, 0).unwrap();
-                let honest = announcement::read(file.as_raw_fd()).unwrap();
-                let lied = lies.iter().all(|lie| {
-                    announcement::write(file.as_raw_fd(), *lie, honest.domain).unwrap();
-                    announcement::sign(file.as_raw_fd(), a.owner()).unwrap();
-                    let opened = Peer::open(&folder, a.owner().slot());
-                    if shared { opened.is_ok() } else { opened.err() == Some(Error::Gone) }
-                });
-                let number = honest.number.unwrap();
-                announcement::write(file.as_raw_fd(), number, honest.domain).unwrap();
-                announcement::sign(file.as_raw_fd(), a.owner()).unwrap();
-                lied && Peer::open(&folder, a.owner().slot()).is_ok()
-            });
-            assert_eq!(status, 0, "{shared}");
-        }
-    }
-}
+mod tests;
