@@ -11,7 +11,8 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let profile_dir = out.ancestors().nth(3).expect("target/<profile>/build/<package>/out");
     let built = out.join("libironverbs-view.so");
-    // A sanitizer asked for in RUSTFLAGS would bring the C compiler's runtime into programs that have another one.
+    // A sanitizer asked for in RUSTFLAGS would bring the C compiler's runtime into programs that have another
+    // one.
     let compiler = cc::Build::new().opt_level(2).inherit_rustflags(false).get_compiler();
     let status = compiler
         .to_command()

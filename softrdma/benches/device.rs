@@ -1,4 +1,5 @@
-//! What messages cost, in nanoseconds: `cargo bench -p softrdma --bench device`. Two processes need a processor each.
+//! What messages cost, in nanoseconds: `cargo bench -p softrdma --bench device`. Two processes need a processor
+//! each.
 
 #[path = "../tests/endpoint/mod.rs"]
 mod endpoint;

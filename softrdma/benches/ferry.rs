@@ -1,6 +1,7 @@
 //! What payload through shared memory costs beside the direct way: `cargo bench -p softrdma --bench ferry`.
 //!
-//! Medians of several rounds, between two processes; each needs a processor of its own for the figures to mean anything.
+//! Medians of several rounds, between two processes; each needs a processor of its own for the figures to mean
+//! anything.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What the parts of the same-host transport cost, in nanoseconds: `cargo bench -p softrdma`.
 //!
-//! Every figure is the median of several rounds. Two processes take part where it says so; both need a processor of their
-//! own for the figures to mean anything.
+//! Every figure is the median of several rounds. Two processes take part where it says so; both need a
+//! processor of their own for the figures to mean anything.
 
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -8,15 +8,16 @@
 //!
 //! # How a message travels
 //!
-//! The initiator executes. A process that works its send queue takes the lock of the target queue pair in the target's
-//! segment, runs the target's rules there ([`core::respond`]), moves the payload, and gives the lock back
-//! ([`device::attempt`](mod@device::attempt)). Nothing runs in the target. Death at any instruction leaves a lock with a
-//! dead owner and a journal; whoever takes the lock over repairs first ([`core::repair`]), and what was under way has then
-//! happened or not. A process that is stopped within is fenced off from the queues that others use, too ([`core::fence`]).
+//! The initiator executes. A process that works its send queue takes the lock of the target queue pair in the
+//! target's segment, runs the target's rules there ([`core::respond`]), moves the payload, and gives the lock
+//! back ([`device::attempt`](mod@device::attempt)). Nothing runs in the target. Death at any instruction leaves
+//! a lock with a dead owner and a journal; whoever takes the lock over repairs first ([`core::repair`]), and
+//! what was under way has then happened or not. A process that is stopped within is fenced off from the queues
+//! that others use, too ([`core::fence`]).
 //!
-//! The payload of a small send travels in the completion entry, and the target's owner moves it to its buffer when it takes
-//! the completion: no system call on either side. Everything else the kernel copies between the two processes
-//! ([`host::copy`]), and where it refuses, both sides do through shared memory ([`host::ferry`]).
+//! The payload of a small send travels in the completion entry, and the target's owner moves it to its buffer
+//! when it takes the completion: no system call on either side. Everything else the kernel copies between the
+//! two processes ([`host::copy`]), and where it refuses, both sides do through shared memory ([`host::ferry`]).
 //!
 //! # What is not there yet
 //!

@@ -1,4 +1,5 @@
-//! Requests carried out between two segments and within one: what each kind does to the target, and what it meets.
+//! Requests carried out between two segments and within one: what each kind does to the target, and what it
+//! meets.
 
 mod endpoint;
 
@@ -375,13 +376,15 @@ fn entry(site: &Site, key: u32) -> &[AtomicU64] {
     memory.words(chunk + 64 * (index % CHUNK), 8).unwrap()
 }
 
-/// The words of a key's entry that peers go by who reach the memory directly, by way of the owner's own mapping.
+/// The words of a key's entry that peers go by who reach the memory directly, by way of the owner's own
+/// mapping.
 fn sealed_entry(site: &Site, key: u32) -> &[AtomicU64] {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let own = maps.lines().filter(|line| line.contains(" rw-s ") && line.contains("memfd:ironverbs "));
     let words = own.map(|line| {
         let start = usize::from_str_radix(line.split('-').next().unwrap(), 16).unwrap();
-        // SAFETY: the mapping lives as long as the segment, its first pages are there, and all access to it is atomic.
+        // SAFETY: the mapping lives as long as the segment, its first pages are there, and all access to it is
+        // atomic.
         unsafe { std::slice::from_raw_parts(start as *const AtomicU64, 512 + 8 * 4096) }
     });
     let signed = |words: &&[AtomicU64]| words[2].load(Relaxed) == site.segment.owner().word();
@@ -552,7 +555,8 @@ fn a_dead_peer_gives_no_answer_and_its_successor_is_a_stranger() {
     let mut before = None;
     for round in 0..2 {
         let (mut numbers, mut told) = std::io::pipe().unwrap();
-        // SAFETY: the child uses what it makes itself, ends by a signal, and runs nothing that belongs to the parent.
+        // SAFETY: the child uses what it makes itself, ends by a signal, and runs nothing that belongs to the
+        // parent.
         let pid = unsafe { libc::fork() };
         assert!(pid >= 0);
         if pid == 0 {

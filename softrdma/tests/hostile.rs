@@ -1,5 +1,5 @@
-//! A living peer whose segment is full of lies: whatever stands there, nothing crashes, nothing outside is touched, and
-//! every call ends.
+//! A living peer whose segment is full of lies: whatever stands there, nothing crashes, nothing outside is
+//! touched, and every call ends.
 
 mod content;
 
@@ -250,8 +250,8 @@ fn word(own: u64) -> impl Strategy<Value = u64> {
     ]
 }
 
-/// The peer's segment, all of it words of `pattern` but for `changes` by number of the word. `near`: with tables where the
-/// roots say they are, so that the lies within them are reached.
+/// The peer's segment, all of it words of `pattern` but for `changes` by number of the word. `near`: with
+/// tables where the roots say they are, so that the lies within them are reached.
 fn lies(honest: &[u8], pattern: &[u64], changes: &[(usize, u64)], near: bool) -> Vec<u8> {
     let mut bytes = honest.to_vec();
     for (i, chunk) in bytes.chunks_exact_mut(8).enumerate() {

@@ -1,6 +1,7 @@
-//! Processes that are killed anywhere: senders deliver into the queues of a receiver, are ended by SIGKILL at random
-//! moments, and new ones take over what they left half done. Messages go singly and in bursts. The receiver must see every
-//! receive request completed exactly once and in order, with its payload, and the folder must be empty at the end.
+//! Processes that are killed anywhere: senders deliver into the queues of a receiver, are ended by SIGKILL at
+//! random moments, and new ones take over what they left half done. Messages go singly and in bursts. The
+//! receiver must see every receive request completed exactly once and in order, with its payload, and the
+//! folder must be empty at the end.
 //!
 //! `KILLS` sets the number of kills (500).
 
@@ -115,7 +116,8 @@ impl Random {
     }
 }
 
-/// Queue pairs of the receiver, in the order they were made: the first two have rings, the others share a queue.
+/// Queue pairs of the receiver, in the order they were made: the first two have rings, the others share a
+/// queue.
 const QPS: u32 = 4;
 const OWN_RINGS: u32 = 2;
 const SRQ: u32 = 0;

@@ -1,6 +1,6 @@
-//! Whether payload can go straight to a sibling process, against what the table in `softrdma::host::copy` says about the
-//! running kernel, and that it goes through shared memory where it cannot: `tests/yama` runs this under each setting of
-//! `kernel.yama.ptrace_scope`.
+//! Whether payload can go straight to a sibling process, against what the table in `softrdma::host::copy` says
+//! about the running kernel, and that it goes through shared memory where it cannot: `tests/yama` runs this
+//! under each setting of `kernel.yama.ptrace_scope`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,7 +49,8 @@ impl Registered for All {
     }
 }
 
-/// A process in the next slot, which admits its peers or not, and helps them when it finds that they will need it.
+/// A process in the next slot, which admits its peers or not, and helps them when it finds that they will need
+/// it.
 fn target(folder: &Arc<Folder>, slot: u16, admit: bool) -> libc::pid_t {
     let pid = child(|| {
         let admitted = admit && admit_peers();

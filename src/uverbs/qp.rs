@@ -584,10 +584,9 @@ pub fn post_send_doorbell(cmd_fd: RawFd, handle: u32) -> Result<()> {
             ..doorbell_request(handle)
         },
     };
-    // `write` itself is a place where the thread may be cancelled, and to forbid that for its time costs two locked
-    // instructions.
-    // SAFETY: the doorbell is SIZE bytes without padding; the kernel writes at most the announced four bytes of answer,
-    // which lives until the call returns.
+    // `write` itself is a place where the thread may be cancelled, and to forbid that for its time costs two
+    // locked instructions. SAFETY: the doorbell is SIZE bytes without padding; the kernel writes at most the
+    // announced four bytes of answer, which lives until the call returns.
     let written = unsafe { libc::syscall(libc::SYS_write, cmd_fd, &raw const doorbell, SIZE) };
     if written == SIZE as c_long { Ok(()) } else { Err(Errno::last()) }
 }

@@ -6,7 +6,8 @@
 //! `cargo run -p xtask -- compatibility` writes `docs/compatibility.md`, with `--check` likewise. It fails as
 //! well when an exported symbol, or a verb that is an inline function, is reached by no test.
 //!
-//! `cargo run -p xtask -- layers` writes the table of test layers into docs/testing.md, with `--check` likewise.
+//! `cargo run -p xtask -- layers` writes the table of test layers into docs/testing.md, with `--check`
+//! likewise.
 
 mod c_source;
 mod compatibility;

@@ -1,8 +1,9 @@
 //! Asynchronous events, and the move of a target into the error state.
 //!
-//! Behind the object's lock. The alert comes first (see [`Progress::Alert`]): the owner, once woken, takes the object's
-//! lock, and so finds whatever this leaves behind, finished or not. A queue pair that breaks without an event alerts
-//! nobody, since a program that is told of an event waits for it; its owner finds out when it uses the queue pair.
+//! Behind the object's lock. The alert comes first (see [`Progress::Alert`]): the owner, once woken, takes the
+//! object's lock, and so finds whatever this leaves behind, finished or not. A queue pair that breaks without
+//! an event alerts nobody, since a program that is told of an event waits for it; its owner finds out when it
+//! uses the queue pair.
 
 use super::shared::{CqWord, Events, Memory, Object, QpWord, SrqWord, Word};
 use super::transport::{Machine, Progress};

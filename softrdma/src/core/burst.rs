@@ -1,9 +1,9 @@
-//! Bursts: small messages of one sender to one queue pair, one after the other, behind one lock of the queue pair and one of
-//! its completion queue.
+//! Bursts: small messages of one sender to one queue pair, one after the other, behind one lock of the queue
+//! pair and one of its completion queue.
 //!
-//! Only what goes straight through: a send whose payload travels in the completion entry, into a request of the queue
-//! pair's own ring whose first piece of memory takes it, with a completion that wakes nobody. Everything else is left to
-//! [`Respond`](super::respond::Respond), with the burst closed and nothing changed.
+//! Only what goes straight through: a send whose payload travels in the completion entry, into a request of the
+//! queue pair's own ring whose first piece of memory takes it, with a completion that wakes nobody. Everything
+//! else is left to [`Respond`](super::respond::Respond), with the burst closed and nothing changed.
 //!
 //! Behind the queue pair's lock:
 //!
@@ -40,8 +40,8 @@ const PLAIN: Plan = Plan { remote: Remote::None, receive: true, invalidate: None
 /// A burst, or none yet. See the module.
 ///
 /// [`Burst::open`], then for each message its bytes to [`Burst::bytes`] and [`Burst::offer`], and steps until
-/// [`Progress::Done`]: `true`, it is delivered; `false`, it is not, and the burst is closed. [`Burst::close`] and steps
-/// close one otherwise. The holder of the queue pair's lock gives it back then.
+/// [`Progress::Done`]: `true`, it is delivered; `false`, it is not, and the burst is closed. [`Burst::close`]
+/// and steps close one otherwise. The holder of the queue pair's lock gives it back then.
 #[derive(Clone, Debug)]
 pub struct Burst {
     qp: u32,
@@ -115,8 +115,8 @@ impl Burst {
         }
     }
 
-    /// Whether a message of so many bytes, with what stands in front of it, is likely to go straight through: a look
-    /// without locks, so that they are not taken in vain.
+    /// Whether a message of so many bytes, with what stands in front of it, is likely to go straight through: a
+    /// look without locks, so that they are not taken in vain.
     #[inline]
     pub fn is_likely(memory: &impl Memory, queues: &Queues, used: usize, solicited: bool) -> bool {
         let armed = memory.load(Word::Cq(queues.cq, CqWord::Armed));
@@ -143,8 +143,8 @@ impl Burst {
         &mut self.bytes
     }
 
-    /// The next message, whose bytes are in place. `false` when it does not go straight through, with nothing changed.
-    /// `lookup` finds keys of the target.
+    /// The next message, whose bytes are in place. `false` when it does not go straight through, with nothing
+    /// changed. `lookup` finds keys of the target.
     #[inline]
     pub fn offer(
         &mut self,
@@ -274,7 +274,8 @@ impl Machine for Burst {
             }
             Step::Room => {
                 let rings = Armed::rings(self.armed, Status::Success, self.solicited);
-                // Never round the ring, though its owner takes entries meanwhile: they say how many were published.
+                // Never round the ring, though its owner takes entries meanwhile: they say how many were
+                // published.
                 let fresh = self.count < memory.capacity(Object::Cq(self.cq));
                 let goes = fresh && !rings && has_room(memory, self.cq, self.tail());
                 self.step = if goes { Step::Entry } else { Step::Count };

@@ -1,12 +1,13 @@
-//! Claim: a queue pair takes the oldest request of a shared receive queue and holds it until a message is delivered.
+//! Claim: a queue pair takes the oldest request of a shared receive queue and holds it until a message is
+//! delivered.
 //!
-//! A copy is held, so that the shared queue is locked only while a request changes hands and never while a payload
-//! moves. Requests that are held when a sender dies stay with the queue pair: the next message uses them, and a queue
-//! pair in error flushes them.
+//! A copy is held, so that the shared queue is locked only while a request changes hands and never while a
+//! payload moves. Requests that are held when a sender dies stay with the queue pair: the next message uses
+//! them, and a queue pair in error flushes them.
 //!
-//! Behind the queue pair's lock: an older fence cleared, a word that it asks (for who takes the shared queue from a
-//! holder that stopped), lock of the shared queue, its journal (this queue pair, this head), the copy, the claim word of
-//! the queue pair (**the moment it happened**), the head, the limit event, journal cleared.
+//! Behind the queue pair's lock: an older fence cleared, a word that it asks (for who takes the shared queue
+//! from a holder that stopped), lock of the shared queue, its journal (this queue pair, this head), the copy,
+//! the claim word of the queue pair (**the moment it happened**), the head, the limit event, journal cleared.
 
 use super::receive::{MAX_SGE, RECEIVE_WORDS, waiting};
 use super::shared::{Claim as Held, Events, Fence, Memory, Object, QpWord, SrqJournal, SrqWord, Word, slot};
@@ -74,8 +75,8 @@ impl Machine for Claim {
         match self.step {
             Step::Unfence => {
                 self.step = Step::Ask;
-                // It asked before, gave up, and was told nevertheless that the queue was moved. Once it asks, what it is
-                // told counts.
+                // It asked before, gave up, and was told nevertheless that the queue was moved. Once it asks,
+                // what it is told counts.
                 let fence = Word::Qp(self.qp, QpWord::Fence);
                 if let Some(Fence::Claim { .. }) = Fence::unpack(memory.load(fence)) {
                     memory.store(fence, 0);
@@ -187,7 +188,8 @@ impl Machine for After {
         let head = self.journal.count.wrapping_add(1);
         match self.step {
             AfterStep::Head => {
-                // Once in the journal that the limit was reached, it is not asked again: more may be posted by then.
+                // Once in the journal that the limit was reached, it is not asked again: more may be posted by
+                // then.
                 self.step = if self.journal.reached { AfterStep::Alert } else { AfterStep::Limit };
                 memory.store(word(SrqWord::Head), u64::from(head));
             }

@@ -40,8 +40,8 @@ pub fn wanted(memory: &impl Memory, cq: u32) -> u64 {
     memory.load(Word::Attribute { object: Object::Cq(cq), word: 0 })
 }
 
-/// Payload that is to travel in a completion entry instead of to its buffer at once. The owner moves it there when it
-/// takes the completion, after it has looked at the key in books that nobody else writes.
+/// Payload that is to travel in a completion entry instead of to its buffer at once. The owner moves it there
+/// when it takes the completion, after it has looked at the key in books that nobody else writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Stage<'a> {
     /// Where it goes.
@@ -114,13 +114,14 @@ pub struct Completion {
     pub flags: WcFlags,
     /// When it was published, by the publisher's clock in nanoseconds.
     pub timestamp: u64,
-    /// Send requests: places of the send queue that are free once this is polled, its own and those of requests before it
-    /// that asked for no completion.
+    /// Send requests: places of the send queue that are free once this is polled, its own and those of requests
+    /// before it that asked for no completion.
     pub places: u32,
 }
 
 impl Completion {
-    /// A completion of a request that never ran (IBA §10.3.1: error state): only number, status and queue pair count.
+    /// A completion of a request that never ran (IBA §10.3.1: error state): only number, status and queue pair
+    /// count.
     #[must_use]
     pub fn flushed(wr_id: u64, opcode: WcOpcode, qp_num: u32) -> Self {
         Self {
@@ -155,8 +156,8 @@ impl Completion {
         ]
     }
 
-    /// The completion in these words, and the bytes of payload; `None` when status or opcode is no number of ours, or
-    /// the payload has no room in an entry.
+    /// The completion in these words, and the bytes of payload; `None` when status or opcode is no number of
+    /// ours, or the payload has no room in an entry.
     #[must_use]
     #[inline(always)]
     pub fn unpack(words: &[u64; HEAD_WORDS as usize]) -> Option<(Self, usize)> {
@@ -202,15 +203,15 @@ impl Armed {
         }
     }
 
-    /// The word after a request to be notified: asking for solicited completions does not take back a request for any
-    /// (IBA §11.4.2.2). Behind the queue's lock: see [`Arm`].
+    /// The word after a request to be notified: asking for solicited completions does not take back a request
+    /// for any (IBA §11.4.2.2). Behind the queue's lock: see [`Arm`].
     pub(crate) fn request(word: u64, solicited_only: bool) -> u64 {
         if solicited_only { word.max(Self::Solicited as u64) } else { Self::Next as u64 }
     }
 }
 
-/// Asks for a bell (`ibv_req_notify_cq`). Behind the queue's lock, which it takes: a delivery that disarms the queue at the
-/// same time would forget the request. Poll once more afterwards.
+/// Asks for a bell (`ibv_req_notify_cq`). Behind the queue's lock, which it takes: a delivery that disarms the
+/// queue at the same time would forget the request. Poll once more afterwards.
 #[derive(Clone, Copy, Debug)]
 pub struct Arm {
     cq: u32,
@@ -262,12 +263,12 @@ impl Machine for Arm {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CqBroken;
 
-/// Takes the oldest completion, and the payload that came with it, which the caller moves to its buffer. The owner's
-/// side: one thread at a time, without the queue's lock.
+/// Takes the oldest completion, and the payload that came with it, which the caller moves to its buffer. The
+/// owner's side: one thread at a time, without the queue's lock.
 ///
 /// # Errors
-/// [`CqBroken`] when the entry cannot be true; it is skipped then. Entries that were published before an overrun are
-/// still handed out.
+/// [`CqBroken`] when the entry cannot be true; it is skipped then. Entries that were published before an
+/// overrun are still handed out.
 #[inline]
 pub fn poll(memory: &impl Memory, cq: u32, staged: &mut Staged) -> Result<Option<Completion>, CqBroken> {
     let head = memory.load(Word::Cq(cq, CqWord::Head)) as u32;
@@ -303,8 +304,8 @@ fn read(memory: &impl Memory, cq: u32, slot: u32, first: u64, staged: &mut Stage
     Some(completion)
 }
 
-/// Takes all completions of a queue pair out of a queue that nobody polled yet, and closes the gaps: the queue pair is
-/// destroyed. The owner's side, behind the queue's lock; nobody polls meanwhile. Answers how many went.
+/// Takes all completions of a queue pair out of a queue that nobody polled yet, and closes the gaps: the queue
+/// pair is destroyed. The owner's side, behind the queue's lock; nobody polls meanwhile. Answers how many went.
 pub fn remove(memory: &impl Memory, cq: u32, qp_num: u32) -> u32 {
     let capacity = memory.capacity(Object::Cq(cq));
     let counts = [CqWord::Head, CqWord::Tail].map(|word| memory.load(Word::Cq(cq, word)));

@@ -1,4 +1,5 @@
-//! Delivery: a completion entry appears in a completion queue and a receive request is used up, both or neither.
+//! Delivery: a completion entry appears in a completion queue and a receive request is used up, both or
+//! neither.
 //!
 //! Behind the queue pair's lock:
 //!
@@ -8,9 +9,10 @@
 //! 4. tail; journal of the queue pair: published; journal of the completion queue cleared, its lock given back;
 //! 5. the receive request is taken, the queue pair goes to ERR if the completion says so, journal of the queue pair cleared.
 //!
-//! Who takes over the completion queue's lock from the dead compares the entry with its journal and, when it was
-//! published, counts it and says so in the queue pair's journal. Who takes over the queue pair's lock visits the completion queue's
-//! lock first, so that this has been said, and then takes the request or not ([`Repair`](super::repair::Repair)).
+//! Who takes over the completion queue's lock from the dead compares the entry with its journal and, when it
+//! was published, counts it and says so in the queue pair's journal. Who takes over the queue pair's lock
+//! visits the completion queue's lock first, so that this has been said, and then takes the request or not
+//! ([`Repair`](super::repair::Repair)).
 
 use super::completion::{Armed, Completion, HEAD_WORDS, Stage, wanted, wants};
 use super::shared::{CqJournal, CqWord, Events, Memory, Object, QpJournal, QpWord, Take, Word, held, slot};
@@ -68,8 +70,8 @@ enum Step {
 }
 
 impl<'a> Deliver<'a> {
-    /// Completes the receive request that `take` names (with the head as it is), of the queue pair whose lock the caller
-    /// holds.
+    /// Completes the receive request that `take` names (with the head as it is), of the queue pair whose lock
+    /// the caller holds.
     #[must_use]
     pub fn receive(qp: u32, take: Take, cq: u32, completion: &Completion, solicited: bool) -> Self {
         Self::new(Some((qp, take)), cq, completion, solicited)
@@ -82,8 +84,8 @@ impl<'a> Deliver<'a> {
         Self::new(None, cq, completion, false)
     }
 
-    /// The queue pair goes to ERR with it: the completion, not an event, tells its owner, who takes the queue pair's lock
-    /// once when it finds the completion.
+    /// The queue pair goes to ERR with it: the completion, not an event, tells its owner, who takes the queue
+    /// pair's lock once when it finds the completion.
     #[must_use]
     pub fn breaking(self) -> Self {
         Self { breaks: true, ..self }
@@ -117,8 +119,8 @@ impl<'a> Deliver<'a> {
         }
     }
 
-    /// Whether the completion queue is locked and takes the entry, or does not mind: from here on only the death of this
-    /// process keeps the message from being delivered.
+    /// Whether the completion queue is locked and takes the entry, or does not mind: from here on only the
+    /// death of this process keeps the message from being delivered.
     pub(super) fn is_certain(&self) -> bool {
         match self.step {
             Step::Record => true,
@@ -140,8 +142,8 @@ impl<'a> Deliver<'a> {
     }
 }
 
-/// Whether a completion queue takes an entry at this tail. The owner's count is read, and kept as seen, when by what was
-/// seen there is no room.
+/// Whether a completion queue takes an entry at this tail. The owner's count is read, and kept as seen, when by
+/// what was seen there is no room.
 #[inline(always)]
 pub(super) fn has_room(memory: &impl Memory, cq: u32, tail: u32) -> bool {
     let capacity = memory.capacity(Object::Cq(cq));
@@ -239,7 +241,8 @@ impl Machine for Deliver<'_> {
                 self.step = Step::Publish;
             }
             Step::Disarm => {
-                // After the bell: whoever dies in between leaves the queue armed, and the next entry rings again.
+                // After the bell: whoever dies in between leaves the queue armed, and the next entry rings
+                // again.
                 self.step = Step::Publish;
                 memory.store(self.cq_word(CqWord::Armed), Armed::No as u64);
             }
@@ -297,7 +300,8 @@ impl Machine for Deliver<'_> {
     }
 }
 
-/// The one store that uses up receive requests, given what is to be so afterwards. Doing it again changes nothing.
+/// The one store that uses up receive requests, given what is to be so afterwards. Doing it again changes
+/// nothing.
 pub(super) fn take_request(memory: &impl Memory, qp: u32, take: Take) {
     match take {
         Take::Head(head) => memory.store(Word::Qp(qp, QpWord::Head), u64::from(head)),

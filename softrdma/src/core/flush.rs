@@ -2,8 +2,9 @@
 //!
 //! Flush: everything posted completes with [`Status::WrFlushErr`](super::verbs::Status::WrFlushErr).
 //!
-//! The queue pair is in ERR when this starts. Whoever moved it there runs it, and when that process dies within, whoever
-//! finds requests on a queue pair in ERR runs it again: each request is one delivery and flushed once.
+//! The queue pair is in ERR when this starts. Whoever moved it there runs it, and when that process dies
+//! within, whoever finds requests on a queue pair in ERR runs it again: each request is one delivery and
+//! flushed once.
 
 use super::completion::Completion;
 use super::deliver::Deliver;
@@ -14,8 +15,8 @@ use super::verbs::{Event, QpState, WcOpcode};
 
 /// The transaction, by the holder of the queue pair's lock.
 ///
-/// Requests of a shared receive queue stay there for others; only one that this queue pair holds is flushed, and then
-/// [`Event::QpLastWqeReached`] is raised once (IBA §11.6.3.2).
+/// Requests of a shared receive queue stay there for others; only one that this queue pair holds is flushed,
+/// and then [`Event::QpLastWqeReached`] is raised once (IBA §11.6.3.2).
 #[derive(Clone, Debug)]
 pub struct Flush {
     qp: u32,
@@ -35,9 +36,9 @@ enum Step {
 }
 
 impl Flush {
-    /// The flush of queue pair `qp` with number `qp_num` into its receive completion queue. `srq` when it receives
-    /// from a shared receive queue. For an XRC target `cq` is the completion queue of the shared receive queue in its
-    /// [`Claim`], which need not be the one that a message names.
+    /// The flush of queue pair `qp` with number `qp_num` into its receive completion queue. `srq` when it
+    /// receives from a shared receive queue. For an XRC target `cq` is the completion queue of the shared
+    /// receive queue in its [`Claim`], which need not be the one that a message names.
     #[must_use]
     pub fn new(memory: &impl Memory, qp: u32, qp_num: u32, cq: u32, srq: bool) -> Self {
         // The owner may go on posting: what is flushed in one go is bounded.
@@ -74,8 +75,8 @@ impl Flush {
     }
 }
 
-/// Empties the receive side without completions and moves it to RESET (IBA §10.3.1.1). The owner's side, behind the
-/// queue pair's lock.
+/// Empties the receive side without completions and moves it to RESET (IBA §10.3.1.1). The owner's side, behind
+/// the queue pair's lock.
 ///
 /// A request that the queue pair held from a shared receive queue is not lost: the owner posts it there again.
 #[must_use]

@@ -57,8 +57,8 @@ impl Key {
     }
 }
 
-/// Checks a remote access (IBA §10.6.3.1, §10.6.7.2 for windows). Not called for an access of no bytes, whose key does
-/// not matter (IBA §9.7.4.1.5).
+/// Checks a remote access (IBA §10.6.3.1, §10.6.7.2 for windows). Not called for an access of no bytes, whose
+/// key does not matter (IBA §9.7.4.1.5).
 ///
 /// # Errors
 /// The first rule that is broken.
@@ -83,8 +83,8 @@ pub fn check_remote(
     if !key.covers(addr, length) { Err(Denied::Range) } else { Ok(()) }
 }
 
-/// Checks a piece of local memory (IBA §10.6.3.1): regions only, own protection domain, `LOCAL_WRITE` where the device
-/// writes.
+/// Checks a piece of local memory (IBA §10.6.3.1): regions only, own protection domain, `LOCAL_WRITE` where the
+/// device writes.
 ///
 /// # Errors
 /// The first rule that is broken.
@@ -153,7 +153,8 @@ pub fn check_bind(
     if !region.covers(bind.addr, bind.length) { Err(Denied::Range) } else { Ok(()) }
 }
 
-/// Checks an invalidation, local or by a peer's send (IBA §10.6.5, o10-37.2.26): windows of type 2 of this queue pair.
+/// Checks an invalidation, local or by a peer's send (IBA §10.6.5, o10-37.2.26): windows of type 2 of this
+/// queue pair.
 ///
 /// Regions cannot be invalidated: only those of fast registration can, which user space does not have.
 ///

@@ -1,5 +1,5 @@
-//! States of a queue pair: which changes are legal, which attributes each needs and takes, and what each does to the
-//! queues.
+//! States of a queue pair: which changes are legal, which attributes each needs and takes, and what each does
+//! to the queues.
 
 use super::verbs::{Attr, QpState, QpType};
 

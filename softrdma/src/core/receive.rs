@@ -113,7 +113,8 @@ fn counts(queue: Object) -> Option<(Word, Word)> {
     }
 }
 
-/// Entries of a ring in which so many receive requests can be posted at any time; `None` when there is no such number.
+/// Entries of a ring in which so many receive requests can be posted at any time; `None` when there is no such
+/// number.
 ///
 /// One more than that: a completion is seen before its request is taken from the ring, by one at most.
 #[must_use]
@@ -121,8 +122,9 @@ pub fn ring_capacity(max_wr: u32) -> Option<u32> {
     max_wr.checked_add(1)?.checked_next_power_of_two()
 }
 
-/// Posts a receive request as [`post`] does. When the ring is full, takes and gives back the queue's lock once and tries
-/// again: a sender that died may have left a request in it that was completed. The caller does not hold that lock.
+/// Posts a receive request as [`post`] does. When the ring is full, takes and gives back the queue's lock once
+/// and tries again: a sender that died may have left a request in it that was completed. The caller does not
+/// hold that lock.
 ///
 /// # Errors
 /// As those of [`post`].
@@ -134,7 +136,8 @@ pub fn post_or_repair(
     Poster::new(transport, queue).post_or_repair(transport, request.wr_id, &request.sges)
 }
 
-/// Posts a receive request to the ring of a queue pair or shared receive queue. The owner's side: one thread at a time.
+/// Posts a receive request to the ring of a queue pair or shared receive queue. The owner's side: one thread at
+/// a time.
 ///
 /// # Errors
 /// When it does not fit; nothing was changed then.
@@ -142,8 +145,8 @@ pub fn post(memory: &impl Memory, queue: Object, request: &ReceiveRequest) -> Re
     Poster::new(memory, queue).post(memory, request.wr_id, &request.sges)
 }
 
-/// The owner's side of a ring of receive requests: its own count, and what it last saw of the other side's, so that a
-/// post need not look at what others write.
+/// The owner's side of a ring of receive requests: its own count, and what it last saw of the other side's, so
+/// that a post need not look at what others write.
 #[derive(Clone, Copy, Debug)]
 pub struct Poster {
     queue: Object,
@@ -244,8 +247,8 @@ pub fn next_in_ring(memory: &impl Memory, qp: u32) -> Next {
     }
 }
 
-/// The number and the first piece of memory of the request at the head of a queue pair's own ring, when there is one and
-/// it starts with memory, or has none. Behind the queue pair's lock.
+/// The number and the first piece of memory of the request at the head of a queue pair's own ring, when there
+/// is one and it starts with memory, or has none. Behind the queue pair's lock.
 #[inline(always)]
 pub(super) fn first_in_ring(memory: &impl Memory, qp: u32, head: u32) -> Option<(u64, Sge)> {
     let queue = Object::Qp(qp);
@@ -265,8 +268,8 @@ pub(super) fn first_in_ring(memory: &impl Memory, qp: u32, head: u32) -> Option<
     possible.then_some((wr_id, Sge { addr, length: length_key as u32, lkey: (length_key >> 32) as u32 }))
 }
 
-/// How many requests a ring holds at least, and none only when there are none. The owner's count is read, and kept as
-/// seen, when what was seen is used up.
+/// How many requests a ring holds at least, and none only when there are none. The owner's count is read, and
+/// kept as seen, when what was seen is used up.
 #[inline]
 pub(super) fn waiting(memory: &impl Memory, head: u64, seen: Word, tail: Word, capacity: u32) -> Option<u32> {
     match held(head, memory.load(seen), capacity) {
@@ -288,7 +291,8 @@ pub fn claim_of(memory: &impl Memory, qp: u32) -> Option<Claim> {
     Claim::unpack(memory.load(Word::Qp(qp, QpWord::Claim)))
 }
 
-/// The request that a queue pair holds from a shared receive queue, and where it is from. Behind the queue pair's lock.
+/// The request that a queue pair holds from a shared receive queue, and where it is from. Behind the queue
+/// pair's lock.
 #[must_use]
 pub fn next_in_claim(memory: &impl Memory, qp: u32) -> Option<(Claim, Next)> {
     let claim = claim_of(memory, qp)?;

@@ -12,8 +12,8 @@ use super::shared::{
 use super::transport::{Machine, Progress};
 use super::verbs::QpState;
 
-/// Makes an object whole: what its last owner was doing has then either happened or not. Run by whoever holds the
-/// lock now, before anything else.
+/// Makes an object whole: what its last owner was doing has then either happened or not. Run by whoever holds
+/// the lock now, before anything else.
 #[derive(Clone, Debug)]
 pub struct Repair {
     object: Object,
@@ -143,8 +143,8 @@ impl Machine for Repair {
                 }
             }
             Step::CqMark { qp, journal } => {
-                // The queue pair's lock is not held here. Its owner is the dead process, or whoever took it over and
-                // now waits for this completion queue before it reads the journal.
+                // The queue pair's lock is not held here. Its owner is the dead process, or whoever took it
+                // over and now waits for this completion queue before it reads the journal.
                 self.step = Step::CqClear;
                 memory.store(Word::Qp(qp, QpWord::Journal), journal.pack());
             }

@@ -197,7 +197,8 @@ impl From<&Request> for Posting {
 }
 
 impl Posting {
-    /// Checks a request when it is posted (IBA §10.8.3.1, §11.4.1.1: immediate errors). `queued` is how many wait already.
+    /// Checks a request when it is posted (IBA §10.8.3.1, §11.4.1.1: immediate errors). `queued` is how many
+    /// wait already.
     ///
     /// # Errors
     /// The first rule that is broken; nothing is queued then.
@@ -268,7 +269,8 @@ pub struct Sender {
     pub mtu: u32,
 }
 
-/// Checks a request when it starts (IBA §10.8.3.3: completion errors of the requester). `lookup` finds local keys.
+/// Checks a request when it starts (IBA §10.8.3.3: completion errors of the requester). `lookup` finds local
+/// keys.
 ///
 /// # Errors
 /// The status that the request completes with.

@@ -1,9 +1,9 @@
-//! The send queue: one request after the other, tried again when the peer was not ready or gave no answer, completed or
-//! given up.
+//! The send queue: one request after the other, tried again when the peer was not ready or gave no answer,
+//! completed or given up.
 //!
-//! The caller carries a request out and reports what came of it, with the time; the queue says what happens next. One
-//! request is under way at a time and the next starts when it is done, so that order and the fence of the
-//! specification (IBA §10.8.3.3) hold by construction.
+//! The caller carries a request out and reports what came of it, with the time; the queue says what happens
+//! next. One request is under way at a time and the next starts when it is done, so that order and the fence of
+//! the specification (IBA §10.8.3.3) hold by construction.
 
 use std::collections::VecDeque;
 
@@ -59,8 +59,8 @@ pub enum Action {
     Complete(Option<Completion>),
     /// Later: see [`SendQueue::work`].
     Later,
-    /// The request failed with this completion, and the queue pair goes to this state. In ERR and SQE all that is
-    /// left is flushed: [`SendQueue::flush`].
+    /// The request failed with this completion, and the queue pair goes to this state. In ERR and SQE all that
+    /// is left is flushed: [`SendQueue::flush`].
     Fail(Completion, QpState),
 }
 
@@ -113,7 +113,8 @@ impl From<&Request> for Posted {
     }
 }
 
-/// The state of one send queue, without the requests themselves: those stay where the caller keeps them, oldest first.
+/// The state of one send queue, without the requests themselves: those stay where the caller keeps them, oldest
+/// first.
 #[derive(Clone, Debug)]
 pub struct Requester {
     qp_num: u32,
@@ -158,8 +159,8 @@ impl Requester {
         self.state
     }
 
-    /// Follows the queue pair into a state. In RESET the caller forgets the requests; in ERR and SQE they are to be
-    /// flushed.
+    /// Follows the queue pair into a state. In RESET the caller forgets the requests; in ERR and SQE they are
+    /// to be flushed.
     pub fn set_state(&mut self, state: QpState) {
         self.state = state;
         if state == QpState::Reset {
@@ -173,9 +174,9 @@ impl Requester {
         !self.started
     }
 
-    /// What to do now with the oldest of the requests; `empty` when there is none. A wait for an answer that ends here
-    /// without retries left is reported by the caller as [`Outcome::NoAnswer`] again, through [`Work::Attempt`]: one
-    /// more look at the peer does no harm.
+    /// What to do now with the oldest of the requests; `empty` when there is none. A wait for an answer that
+    /// ends here without retries left is reported by the caller as [`Outcome::NoAnswer`] again, through
+    /// [`Work::Attempt`]: one more look at the peer does no harm.
     #[must_use]
     pub fn work(&self, empty: bool, now: u64) -> Work {
         let sends = match self.state {
@@ -205,8 +206,8 @@ impl Requester {
         }
     }
 
-    /// Takes the outcome of an attempt of the oldest request. Unless the answer is [`Action::Later`], that request is
-    /// done with: the caller takes it out of the queue.
+    /// Takes the outcome of an attempt of the oldest request. Unless the answer is [`Action::Later`], that
+    /// request is done with: the caller takes it out of the queue.
     pub fn outcome(&mut self, request: &Posted, outcome: Outcome, now: u64) -> Action {
         self.started = true;
         self.held_until = 0;
@@ -276,8 +277,8 @@ impl Requester {
         self.rnr_retries = 0;
     }
 
-    /// The answer to this attempt is missing. The wait for it begins now; after it comes a retry, or the end when the
-    /// retries are used up: in all `retry_cnt` + 1 timeouts (IBA §9.7.6.1.3, §9.9.2.4).
+    /// The answer to this attempt is missing. The wait for it begins now; after it comes a retry, or the end
+    /// when the retries are used up: in all `retry_cnt` + 1 timeouts (IBA §9.7.6.1.3, §9.9.2.4).
     fn no_answer(&mut self, request: &Posted, now: u64) -> Action {
         if let Head::Waiting { until, lost } = self.head {
             // Tried before its time: that counts as no retry, and the wait stays what it is.
@@ -305,8 +306,8 @@ impl Requester {
 
     fn fail(&mut self, request: &Posted, status: Status, vendor_err: u32) -> Action {
         self.fresh_head();
-        // IBA §10.3.1.6, §10.8.3.4: an unreliable send queue stops alone, a reliable queue pair breaks whole. A local
-        // bind or invalidate that fails breaks it as well.
+        // IBA §10.3.1.6, §10.8.3.4: an unreliable send queue stops alone, a reliable queue pair breaks whole. A
+        // local bind or invalidate that fails breaks it as well.
         let local = matches!(request.opcode, Opcode::BindMw | Opcode::LocalInv);
         let state = if self.qp_type.is_reliable() || local { QpState::Err } else { QpState::Sqe };
         self.set_state(state);
@@ -417,8 +418,8 @@ impl SendQueue {
     }
 }
 
-/// `vendor_err` of a failed completion: the answer's syndrome as it would stand in a packet (IBA §9.7.5.2, AETH), or 0
-/// when no answer was the cause.
+/// `vendor_err` of a failed completion: the answer's syndrome as it would stand in a packet (IBA §9.7.5.2,
+/// AETH), or 0 when no answer was the cause.
 pub mod vendor_err {
     /// No answer to blame.
     pub const NONE: u32 = 0;

@@ -1,5 +1,5 @@
-//! One request at its target, from the first look to the answer: the order in which the responder's rules and the
-//! transactions follow one another.
+//! One request at its target, from the first look to the answer: the order in which the responder's rules and
+//! the transactions follow one another.
 //!
 //! The initiator runs it behind the lock of the target queue pair. Whatever moves bytes is left to the caller
 //! ([`Want::Move`]); everything else is here, so that a death at any step leaves what the parts promise:
@@ -120,7 +120,8 @@ enum Phase {
 }
 
 impl<'a> Respond<'a> {
-    /// The execution of this request. `key` is the entry of the remote key, `inv_key` that of the key to invalidate.
+    /// The execution of this request. `key` is the entry of the remote key, `inv_key` that of the key to
+    /// invalidate.
     #[must_use]
     #[inline(always)]
     pub fn new(
@@ -149,8 +150,8 @@ impl<'a> Respond<'a> {
         }
     }
 
-    /// With the bytes of a send at hand, in front of them the 40 of a datagram: they travel in the completion entry
-    /// when they have room there and in the first buffer of the receive request.
+    /// With the bytes of a send at hand, in front of them the 40 of a datagram: they travel in the completion
+    /// entry when they have room there and in the first buffer of the receive request.
     #[must_use]
     #[inline(always)]
     pub fn with_payload(self, payload: Option<&'a [u8]>) -> Self {
@@ -294,8 +295,8 @@ impl<'a> Respond<'a> {
             let next = match next_in_claim(memory, self.queues.qp) {
                 None => Next::Empty,
                 Some((claim, next)) if claim.srq == srq => next,
-                // XRC: held for a message to another shared queue, whose sender died within. The connection died with
-                // it, so that no honest message follows.
+                // XRC: held for a message to another shared queue, whose sender died within. The connection
+                // died with it, so that no honest message follows.
                 Some(_) => Next::Broken,
             };
             (Take::Claim, next)

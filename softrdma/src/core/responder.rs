@@ -1,7 +1,8 @@
 //! The responder's rules: what a target does with a request, decided by whoever carries the request out.
 //!
-//! Two questions in order, asked by [`Respond`](super::respond::Respond): [`judge`] looks at the queue pair, the keys and the request; when a receive request is
-//! needed, [`fit`] looks at the one that was found. Both only decide.
+//! Two questions in order, asked by [`Respond`](super::respond::Respond): [`judge`] looks at the queue pair,
+//! the keys and the request; when a receive request is needed, [`fit`] looks at the one that was found. Both
+//! only decide.
 //!
 //! Classes of failure are those of IBA §9.9.3 (table 58 for RC, 59 for UC, 60 for UD).
 
@@ -27,7 +28,8 @@ pub struct Target {
     pub state: QpState,
     /// Protection domain.
     pub pd: u32,
-    /// Protection domain of its receive requests: that of the shared receive queue, where it has one (IBA §10.2.9.1).
+    /// Protection domain of its receive requests: that of the shared receive queue, where it has one (IBA
+    /// §10.2.9.1).
     pub receive_pd: u32,
     /// `qp_access_flags`
     pub access: Access,
@@ -175,7 +177,8 @@ pub fn judge(target: &Target, request: &Incoming, key: Option<&Key>, inv_key: Op
         };
         let eight = matches!(remote, Remote::Atomic | Remote::AtomicWrite);
         let responds = matches!(remote, Remote::Read | Remote::Atomic | Remote::AtomicWrite);
-        // The queue pair is not set up for it, or an atomic is not aligned: class C, invalid request (§9.7.4.1.5).
+        // The queue pair is not set up for it, or an atomic is not aligned: class C, invalid request
+        // (§9.7.4.1.5).
         if !target.access.has(need)
             || responds && target.max_dest_rd_atomic == 0
             || eight && (!request.addr.is_multiple_of(8) || request.length != 8)
@@ -218,8 +221,8 @@ fn addressed(target: &Target, request: &Incoming) -> bool {
 /// The second answer: what becomes of the receive request that was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fit {
-    /// Move the payload into it, then deliver this completion. `false`: its memory may not be there, so that the payload is
-    /// moved to it before, to see whether it is.
+    /// Move the payload into it, then deliver this completion. `false`: its memory may not be there, so that
+    /// the payload is moved to it before, to see whether it is.
     Accept(ReceiveRequest, Completion, bool),
     /// The sender is told this and nothing happens here.
     Answer(Outcome),

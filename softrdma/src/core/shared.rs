@@ -8,16 +8,17 @@
 //! | shared receive queue | [`SrqWord`], its ring | second |
 //! | completion queue | [`CqWord`], its ring | last |
 //!
-//! Indexes of rings are free-running 32-bit counts; a slot is the count masked by the capacity. A count or an index
-//! that was read from shared memory belongs to somebody else: it is bounded before it is used (see [`Memory`]).
+//! Indexes of rings are free-running 32-bit counts; a slot is the count masked by the capacity. A count or an
+//! index that was read from shared memory belongs to somebody else: it is bounded before it is used (see
+//! [`Memory`]).
 
 /// Memory that several processes write, one 64-bit word at a time.
 ///
-/// A store is a release, a load is an acquire: who sees a word sees everything its writer had stored before it. That
-/// alone makes the journal readable after its writer died without giving its lock back.
+/// A store is a release, a load is an acquire: who sees a word sees everything its writer had stored before it.
+/// That alone makes the journal readable after its writer died without giving its lock back.
 ///
-/// An implementation maps a [`Word`] to an address and never leaves its mapping: [`Memory::exists`] has said yes to
-/// the object, slots are below [`Memory::capacity`], and words of a receive request are below
+/// An implementation maps a [`Word`] to an address and never leaves its mapping: [`Memory::exists`] has said
+/// yes to the object, slots are below [`Memory::capacity`], and words of a receive request are below
 /// [`Memory::receive_words`]. None of these answers may be read from memory that a peer can change meanwhile.
 pub trait Memory {
     /// Reads one word.
@@ -42,11 +43,11 @@ pub trait Memory {
     fn exists(&self, object: Object) -> bool;
     /// Entries of the object's ring (receive ring of a queue pair): a power of two, or 0 where it has no ring.
     fn capacity(&self, object: Object) -> u32;
-    /// Words of one slot in the receive ring of a queue pair or shared receive queue (`2 + 2 × max_sge`, at most
-    /// [`RECEIVE_WORDS`](super::receive::RECEIVE_WORDS)).
+    /// Words of one slot in the receive ring of a queue pair or shared receive queue (`2 + 2 × max_sge`, at
+    /// most [`RECEIVE_WORDS`](super::receive::RECEIVE_WORDS)).
     fn receive_words(&self, queue: Object) -> u32;
-    /// Words of one entry of a completion queue: more than [`HEAD_WORDS`](super::completion::HEAD_WORDS), at most
-    /// [`ENTRY_WORDS`](super::completion::ENTRY_WORDS).
+    /// Words of one entry of a completion queue: more than [`HEAD_WORDS`](super::completion::HEAD_WORDS), at
+    /// most [`ENTRY_WORDS`](super::completion::ENTRY_WORDS).
     fn entry_words(&self, cq: u32) -> u32;
 }
 
@@ -95,8 +96,8 @@ pub enum Word {
         /// Word of the entry, below [`Memory::entry_words`].
         word: u32,
     },
-    /// A word of what the owner set: read by others behind the object's lock, written by the owner behind it. What the
-    /// words say is up to whoever writes them.
+    /// A word of what the owner set: read by others behind the object's lock, written by the owner behind it.
+    /// What the words say is up to whoever writes them.
     Attribute {
         /// The object.
         object: Object,
@@ -137,7 +138,8 @@ pub enum QpWord {
     Claim,
     /// [`Events`]: asynchronous events of the queue pair.
     Events,
-    /// [`QpWord::Tail`] as it was last seen behind the lock: who takes a request need not look at what the owner writes.
+    /// [`QpWord::Tail`] as it was last seen behind the lock: who takes a request need not look at what the
+    /// owner writes.
     Seen,
     /// Receive requests posted so far to the own ring. Written by the owner alone, without the lock.
     Tail,
@@ -190,12 +192,13 @@ impl SrqWord {
 pub enum CqWord {
     /// [`CqJournal`]: the delivery or burst under way.
     Journal,
-    /// Entries published so far, those of a burst under way not counted. The owner does not look at it: an entry says itself whether it was published.
+    /// Entries published so far, those of a burst under way not counted. The owner does not look at it: an
+    /// entry says itself whether it was published.
     Tail,
     /// [`Armed`](super::completion::Armed) by number: what the next bell waits for.
     Armed,
-    /// [`Events`]: asynchronous events of the queue. [`Event::CqErr`](super::verbs::Event::CqErr) once raised stays:
-    /// the queue takes no more entries.
+    /// [`Events`]: asynchronous events of the queue. [`Event::CqErr`](super::verbs::Event::CqErr) once raised
+    /// stays: the queue takes no more entries.
     Events,
     /// [`CqWord::Head`] as it was last seen behind the lock.
     Seen,
@@ -237,8 +240,8 @@ impl Take {
     }
 }
 
-/// Journal of a queue pair: which delivery is under way, or which burst of them, and whether what it publishes was
-/// published.
+/// Journal of a queue pair: which delivery is under way, or which burst of them, and whether what it publishes
+/// was published.
 ///
 /// Bits: 63 there is one, 62 published, 61 takes the claim, 60 breaks, 55..32 completion queue, 31..0 head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -354,8 +357,8 @@ impl Fence {
     }
 }
 
-/// Journal of a shared receive queue: bit 63 there is one, 62 the limit was reached, 55..32 the claiming queue pair,
-/// 31..0 the head before.
+/// Journal of a shared receive queue: bit 63 there is one, 62 the limit was reached, 55..32 the claiming queue
+/// pair, 31..0 the head before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SrqJournal {
     /// The queue pair that claims.
@@ -385,8 +388,8 @@ impl SrqJournal {
     }
 }
 
-/// Journal of a completion queue: bit 63 there is one, 55..32 the delivering queue pair, 31..0 the tail after the first
-/// entry.
+/// Journal of a completion queue: bit 63 there is one, 55..32 the delivering queue pair, 31..0 the tail after
+/// the first entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CqJournal {
     /// The queue pair whose delivery is under way, or [`CqJournal::NOBODY`].
@@ -412,8 +415,8 @@ impl CqJournal {
     }
 }
 
-/// Asynchronous events of one object: bit n (event by number) waits to be collected, bit n + 32 was raised since the
-/// object was reset. One word, so that raising is one store.
+/// Asynchronous events of one object: bit n (event by number) waits to be collected, bit n + 32 was raised
+/// since the object was reset. One word, so that raising is one store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Events(pub u64);
 

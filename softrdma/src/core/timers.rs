@@ -11,7 +11,8 @@ pub fn rnr_timer(code: u8) -> u64 {
     UNITS[usize::from(code & 31)] * 10_000
 }
 
-/// How long a requester waits for an answer: 4.096 µs · 2^code, or without end for code 0 (`timeout`; IBA §9.7.6.1.3).
+/// How long a requester waits for an answer: 4.096 µs · 2^code, or without end for code 0 (`timeout`; IBA
+/// §9.7.6.1.3).
 #[must_use]
 pub fn ack_timeout(code: u8) -> Option<u64> {
     match code & 31 {

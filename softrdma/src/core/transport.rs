@@ -15,11 +15,12 @@ pub enum Progress<T> {
     Unlock(Object),
     /// A bell for whoever sleeps on this completion queue; then another step.
     ///
-    /// The bell comes before the entry is published and behind the lock: a death in between costs one bell for nothing
-    /// and never a lost one. Who is woken must take and give back the queue's lock once before it looks.
+    /// The bell comes before the entry is published and behind the lock: a death in between costs one bell for
+    /// nothing and never a lost one. Who is woken must take and give back the queue's lock once before it
+    /// looks.
     Bell(u32),
-    /// A bell for whoever waits for asynchronous events of this object; then another step. As above: it comes before
-    /// the event is there, behind the object's lock.
+    /// A bell for whoever waits for asynchronous events of this object; then another step. As above: it comes
+    /// before the event is there, behind the object's lock.
     Alert(Object),
     /// Finished.
     Done(T),
@@ -39,8 +40,8 @@ impl<T> Progress<T> {
     }
 }
 
-/// A transaction: each step changes at most one shared word, not counting those that nobody reads before a later step,
-/// so that death between any two steps is a state that [`Repair`] knows.
+/// A transaction: each step changes at most one shared word, not counting those that nobody reads before a
+/// later step, so that death between any two steps is a state that [`Repair`] knows.
 pub trait Machine {
     /// What came of it.
     type Outcome;
@@ -97,8 +98,8 @@ pub trait Transport: Memory {
     }
     /// Lets go of it as death would: the next who locks is told [`Locked::Recovered`].
     fn abandon(&self, object: Object);
-    /// Makes an object whole whose lock was taken over. What is visited is visited as it is now, whatever was known of it
-    /// before.
+    /// Makes an object whole whose lock was taken over. What is visited is visited as it is now, whatever was
+    /// known of it before.
     ///
     /// # Errors
     /// As those of [`run`].
@@ -120,7 +121,8 @@ pub trait Transport: Memory {
 /// When a lock could not be had, be it one that the repair needs. The object's lock is not held then.
 pub fn acquire(transport: &impl Transport, object: Object) -> Result<(), LockError> {
     if transport.lock(object)? == Locked::Recovered {
-        // Not deep: repairing a queue pair visits a shared receive queue and a completion queue; those visit nothing.
+        // Not deep: repairing a queue pair visits a shared receive queue and a completion queue; those visit
+        // nothing.
         transport.repair(object).inspect_err(|_| transport.abandon(object))?;
     }
     Ok(())
@@ -129,8 +131,8 @@ pub fn acquire(transport: &impl Transport, object: Object) -> Result<(), LockErr
 /// Carries a machine through.
 ///
 /// # Errors
-/// When a lock could not be had. The machine stopped before that step, and the locks that it took are abandoned. Those
-/// that the caller holds for it are the caller's to abandon: an [`Operation`] does so.
+/// When a lock could not be had. The machine stopped before that step, and the locks that it took are
+/// abandoned. Those that the caller holds for it are the caller's to abandon: an [`Operation`] does so.
 pub fn run<M: Machine>(transport: &impl Transport, machine: M) -> Result<M::Outcome, LockError> {
     Operation::new(transport).run(machine)
 }
@@ -138,8 +140,8 @@ pub fn run<M: Machine>(transport: &impl Transport, machine: M) -> Result<M::Outc
 /// Most locks that an operation holds: a queue pair's, then a shared receive queue's or a completion queue's.
 const HELD: usize = 3;
 
-/// The locks of one operation. Those that it still holds at its end, by an error or a panic, are abandoned, so that
-/// whoever locks next repairs what was left half done.
+/// The locks of one operation. Those that it still holds at its end, by an error or a panic, are abandoned, so
+/// that whoever locks next repairs what was left half done.
 #[derive(Debug)]
 pub struct Operation<'a, T: Transport> {
     transport: &'a T,
@@ -180,8 +182,8 @@ impl<'a, T: Transport> Operation<'a, T> {
     /// Gives back a lock that this operation took.
     ///
     /// # Errors
-    /// It was taken away meanwhile, and what it was taken for has not happened ([`LockError::Gone`]) or is not known to have
-    /// ([`LockError::Unclear`], always for a queue pair): the operation is to end.
+    /// It was taken away meanwhile, and what it was taken for has not happened ([`LockError::Gone`]) or is not
+    /// known to have ([`LockError::Unclear`], always for a queue pair): the operation is to end.
     pub fn give_back(&mut self, object: Object) -> Result<(), LockError> {
         if let Some(place) = self.held.iter_mut().find(|held| **held == Some(object)) {
             *place = None;
@@ -209,8 +211,8 @@ impl<'a, T: Transport> Operation<'a, T> {
         }
     }
 
-    /// Does what a step machine asked for; [`Progress::Done`] asks for nothing. `Ok(false)`: a bell was not rung, which
-    /// the machine is to learn ([`Machine::unheard`]).
+    /// Does what a step machine asked for; [`Progress::Done`] asks for nothing. `Ok(false)`: a bell was not
+    /// rung, which the machine is to learn ([`Machine::unheard`]).
     ///
     /// # Errors
     /// When a lock could not be had: the operation is to end.

@@ -101,7 +101,8 @@ numbered! {
 }
 
 numbered! {
-    /// Operation of a work request (`enum ibv_wr_opcode`). TSO and the driver opcodes are not RDMA and not here.
+    /// Operation of a work request (`enum ibv_wr_opcode`). TSO and the driver opcodes are not RDMA and not
+    /// here.
     Opcode {
         /// RDMA write.
         RdmaWrite = 0,
@@ -248,8 +249,8 @@ flags! {
         WITH_IMM = 1 << 1,
         /// A key was invalidated.
         WITH_INV = 1 << 3,
-        /// With `GRH`: the header is an IPv4 one, in the last 20 of the 40 bytes. Not one of the enumeration: adapters tell the
-        /// type of a RoCE packet in the service level, which RoCE has no other use for.
+        /// With `GRH`: the header is an IPv4 one, in the last 20 of the 40 bytes. Not one of the enumeration:
+        /// adapters tell the type of a RoCE packet in the service level, which RoCE has no other use for.
         IPV4 = 1 << 31,
     }
 }

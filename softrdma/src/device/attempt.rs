@@ -1,8 +1,8 @@
 //! One request, carried out at its target by the process that posted it.
 //!
-//! What the rules need of the target is read behind the lock of its queue pair; where its queues are is looked up once per
-//! connection and kept. A connection stays with the queue pair that it met first: one that has the same number
-//! later is another one.
+//! What the rules need of the target is read behind the lock of its queue pair; where its queues are is looked
+//! up once per connection and kept. A connection stays with the queue pair that it met first: one that has the
+//! same number later is another one.
 
 use std::cell::Cell;
 
@@ -62,7 +62,8 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
     let connected = wr.datagram.is_none();
     let place = from.place_of(qp_num);
     let place = &mut from.routes[place];
-    // What changed at the target since it was looked at is looked up anew: the queues once, then the queue pair.
+    // What changed at the target since it was looked at is looked up anew: the queues once, then the queue
+    // pair.
     for _ in 0..3 {
         let known = place.as_ref().is_some_and(|route| route.leads_to(site, qp_num, &dgid));
         if !known {
@@ -125,7 +126,8 @@ impl Call<'_> {
         let mut operation = Locks::new(&view);
         route.lock(self.wr.datagram.is_some(), || operation.lock(qp))?;
         let words: [u64; QP_WORDS] = load(&view, qp);
-        // Queues that were resized since they were looked up, or just then: noticed before anything has happened.
+        // Queues that were resized since they were looked up, or just then: noticed before anything has
+        // happened.
         let outdated = match route.queues {
             Some(Queues { cq, srq, .. }) => {
                 let is_old = |object| !view.is_current(object);
@@ -161,7 +163,8 @@ impl Call<'_> {
             _ => Outcome::NoAnswer,
         };
         match outcome {
-            // Without the lock, the queue pair may be another one's by now, or have been reset, before it happened.
+            // Without the lock, the queue pair may be another one's by now, or have been reset, before it
+            // happened.
             Outcome::Done(_) => operation.give_back(qp)?,
             _ => operation.unlock(qp),
         }
@@ -193,7 +196,8 @@ impl Call<'_> {
         if incoming.needs_receive() && wanted(view, queues.cq) & wants::TIMESTAMPS != 0 {
             incoming.timestamp = now();
         }
-        // A key whose entry is being changed: its owner may have been stopped over it, which is no fault of the key.
+        // A key whose entry is being changed: its owner may have been stopped over it, which is no fault of the
+        // key.
         let torn = Cell::new(false);
         let lookup = |key| {
             let entry = payload::lookup(self.site, remote, key);
@@ -227,8 +231,8 @@ impl Call<'_> {
                 Want::Move(payload) => {
                     let moved = self.move_bytes(remote, &target, &payload, pin.as_ref());
                     if moved == Err(MoveError::Gone) && remote.overhears(queues.cq) {
-                        // It may sleep for this queue's next event. A bell for nothing is one too many for a program that
-                        // looks at the descriptor first, so it is not rung again for each try.
+                        // It may sleep for this queue's next event. A bell for nothing is one too many for a
+                        // program that looks at the descriptor first, so it is not rung again for each try.
                         view.bell(queues.cq);
                     }
                     respond.moved(view, moved);

@@ -4,8 +4,8 @@ use crate::core::responder::Target;
 use crate::core::shared::{Memory, Object, Word};
 use crate::core::verbs::{Access, QpState, QpType};
 
-/// What the rules of a responder need of a queue pair. Its owner stores it behind the queue pair's lock when it is made
-/// and at each change.
+/// What the rules of a responder need of a queue pair. Its owner stores it behind the queue pair's lock when it
+/// is made and at each change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QpAttributes {
     /// Transport service.

@@ -1,8 +1,9 @@
 //! Completion channels: what a program sleeps on until a completion queue has something for it.
 //!
-//! Who completes something in an armed queue rings the channel's bell, one byte, and disarms the queue. Who takes an event
-//! reads a byte and then looks which queues of the channel were disarmed by others. So a queue's event is counted when
-//! its bell was rung, and not again before the queue is armed again; arming finds what nobody has looked at yet.
+//! Who completes something in an armed queue rings the channel's bell, one byte, and disarms the queue. Who
+//! takes an event reads a byte and then looks which queues of the channel were disarmed by others. So a queue's
+//! event is counted when its bell was rung, and not again before the queue is armed again; arming finds what
+//! nobody has looked at yet.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,8 +19,8 @@ use super::{Device, Result};
 
 /// A completion channel (`struct ibv_comp_channel`).
 ///
-/// Its descriptor carries one byte for each event, so blocking, `O_NONBLOCK`, signals and `poll` act on it as on a
-/// kernel's channel.
+/// Its descriptor carries one byte for each event, so blocking, `O_NONBLOCK`, signals and `poll` act on it as
+/// on a kernel's channel.
 #[derive(Debug)]
 pub struct Channel {
     device: Arc<Device>,
@@ -57,11 +58,12 @@ impl Rings for Bell {
     }
 }
 
-/// Sees to it that there is a byte in a bell for every event that waits, and none too many: the descriptor must not be
-/// readable when there is nothing to take.
+/// Sees to it that there is a byte in a bell for every event that waits, and none too many: the descriptor must
+/// not be readable when there is nothing to take.
 ///
-/// A byte that is missing may have been lost to a full bell, or be in the hands of a thread that is about to take its event.
-/// So one is put there, and once there are more than events, those who put them there take as many back.
+/// A byte that is missing may have been lost to a full bell, or be in the hands of a thread that is about to
+/// take its event. So one is put there, and once there are more than events, those who put them there take as
+/// many back.
 #[derive(Debug, Default)]
 pub(super) struct Bytes {
     /// Bytes put there for others that may come yet.
@@ -69,8 +71,8 @@ pub(super) struct Bytes {
 }
 
 impl Bytes {
-    /// Puts bytes there for events that have none. Else the number of bytes, when that may be too many: the caller looks for
-    /// events that these are for, and then calls [`Bytes::give_up`].
+    /// Puts bytes there for events that have none. Else the number of bytes, when that may be too many: the
+    /// caller looks for events that these are for, and then calls [`Bytes::give_up`].
     pub(super) fn level(&mut self, bell: &impl Rings, events: usize) -> usize {
         if events == 0 && self.extra == 0 {
             return 0;
@@ -83,8 +85,8 @@ impl Bytes {
         if bytes > events && self.extra > 0 { bytes } else { 0 }
     }
 
-    /// Takes back what is too much of the bytes that were there when it was looked for events: so many were taken since, and
-    /// so many events wait.
+    /// Takes back what is too much of the bytes that were there when it was looked for events: so many were
+    /// taken since, and so many events wait.
     pub(super) fn give_up(&mut self, bell: &impl Rings, bytes: usize, taken: usize, events: usize) {
         bell.unring(bytes.saturating_sub(taken + events).min(self.extra));
         self.extra = 0;
@@ -131,9 +133,9 @@ impl Channel {
         }
     }
 
-    /// As [`Channel::next`], for who has just read a byte of the descriptor; `None` when the event that it stood for is gone,
-    /// and the next byte is to be read. `count` is told of the event before its queue can be destroyed, which takes events
-    /// away that nobody was told of.
+    /// As [`Channel::next`], for who has just read a byte of the descriptor; `None` when the event that it
+    /// stood for is gone, and the next byte is to be read. `count` is told of the event before its queue can be
+    /// destroyed, which takes events away that nobody was told of.
     ///
     /// # Errors
     /// `EAGAIN`, where the descriptor does not block and there may be an event at which nobody can look now.

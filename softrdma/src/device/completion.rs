@@ -32,8 +32,8 @@ const LOOKS: u32 = 32;
 /// Polls that one counts for which tried requests again that wait.
 const TRIED: u32 = 32;
 
-/// What a poll leaves to be done when it does not hold the queue any more: a number that is below [`After::BROKEN`], or that
-/// and the index of a queue pair that broke.
+/// What a poll leaves to be done when it does not hold the queue any more: a number that is below
+/// [`After::BROKEN`], or that and the index of a queue pair that broke.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct After(u32);
 
@@ -394,7 +394,8 @@ impl CompletionQueue {
         })();
         site.own.unlock(object);
         resized?;
-        // Who holds what is waited for here may wait for a peer to let go, from which the queue is moved by this side.
+        // Who holds what is waited for here may wait for a peer to let go, from which the queue is moved by
+        // this side.
         drop(reader);
         *self.held.lock() = site.own.find([Some(object), None, None]);
         self.cqe.store(cqe, Ordering::Relaxed);
@@ -477,8 +478,8 @@ impl CompletionQueue {
         }
     }
 
-    /// Where the queue was resized or moved meanwhile. It may be moved again, by who waits here, too: each time from another
-    /// holder that was stopped.
+    /// Where the queue was resized or moved meanwhile. It may be moved again, by who waits here, too: each time
+    /// from another holder that was stopped.
     #[cold]
     fn publish_anew(&self, completion: &Completion) -> std::result::Result<Delivered, LockError> {
         let (own, object, begun) = (&self.device.site.own, Object::Cq(self.index), Instant::now());
@@ -502,8 +503,8 @@ impl CompletionQueue {
         self.users.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Removes the completions of a queue pair that nobody polled; `false` when the queue's lock cannot be had now. `own` is the
-    /// own segment.
+    /// Removes the completions of a queue pair that nobody polled; `false` when the queue's lock cannot be had
+    /// now. `own` is the own segment.
     pub(super) fn clean(&self, own: &Host, qp_num: u32) -> bool {
         let object = Object::Cq(self.index);
         let mut reader = match acquire_with(own, object, || self.reader()) {

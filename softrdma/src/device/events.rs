@@ -1,8 +1,8 @@
 //! Asynchronous events of one context.
 //!
-//! Whoever raises an event rings the bell of the context first and then says so in the object's words; who takes an event
-//! reads a byte of the bell and looks at all objects of the context, behind their locks. What this process notices by itself
-//! (a send queue that drained) goes into the queue directly.
+//! Whoever raises an event rings the bell of the context first and then says so in the object's words; who
+//! takes an event reads a byte of the bell and looks at all objects of the context, behind their locks. What
+//! this process notices by itself (a send queue that drained) goes into the queue directly.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -99,8 +99,8 @@ impl Subscribers {
         Ok(room?)
     }
 
-    /// Forgets one subscriber, and its events of the object that nobody has taken. The number of the bell that is to be
-    /// rung from now on, when that changes.
+    /// Forgets one subscriber, and its events of the object that nobody has taken. The number of the bell that
+    /// is to be rung from now on, when that changes.
     #[must_use]
     fn remove(&self, object: Object, queue: &EventQueue, cookie: usize) -> Option<u32> {
         let mut all = self.all();
@@ -131,7 +131,8 @@ impl Subscribers {
         self.all().get(&object).is_some_and(|subscribers| is_first(subscribers, queue))
     }
 
-    /// The objects whose events come to this queue's bell. Causes first: the overrun of a completion queue breaks queue pairs.
+    /// The objects whose events come to this queue's bell. Causes first: the overrun of a completion queue
+    /// breaks queue pairs.
     fn of(&self, queue: &EventQueue) -> Result<Vec<Object>> {
         let all = self.all();
         let mut found = Vec::new();
@@ -154,7 +155,8 @@ fn is_first(subscribers: &[Subscriber], queue: &EventQueue) -> bool {
 }
 
 impl Device {
-    /// Forgets who is told of an object's events, with events that nobody has taken. Others may be told of them still.
+    /// Forgets who is told of an object's events, with events that nobody has taken. Others may be told of them
+    /// still.
     pub(super) fn unsubscribe(&self, object: Object, queue: &EventQueue, cookie: usize) {
         // What was rung for is found first, so that its byte goes too.
         if queue.bell.waiting() > 0 && self.subscribers.ring(object, queue) {
@@ -221,9 +223,9 @@ impl EventQueue {
         }
     }
 
-    /// As [`EventQueue::next`], for who has just read a byte of the descriptor; `None` when the event that it stood for is
-    /// gone, and the next byte is to be read. `count` is told of the event before its object can be destroyed, which takes
-    /// events away that nobody was told of.
+    /// As [`EventQueue::next`], for who has just read a byte of the descriptor; `None` when the event that it
+    /// stood for is gone, and the next byte is to be read. `count` is told of the event before its object can
+    /// be destroyed, which takes events away that nobody was told of.
     ///
     /// # Errors
     /// `EAGAIN`, where the descriptor does not block and there may be an event at which nobody can look now.

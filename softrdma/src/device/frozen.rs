@@ -6,8 +6,8 @@
 use std::fs::read_to_string;
 use std::io::ErrorKind;
 
-/// Whether it may be: also when that cannot be seen from here, since its control group is outside this process's
-/// namespace of them.
+/// Whether it may be: also when that cannot be seen from here, since its control group is outside this
+/// process's namespace of them.
 pub(super) fn may_be_frozen(pid: libc::pid_t) -> bool {
     let (Some(own), Some(its)) = (group_of("self"), group_of(&pid.to_string())) else { return false };
     // Who asks runs.
@@ -29,7 +29,8 @@ fn group_of(pid: &str) -> Option<String> {
     groups.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned)
 }
 
-/// Where a control group is, by a line of mountinfo (proc_pid_mountinfo(5)); `None` when it is not beneath this mount.
+/// Where a control group is, by a line of mountinfo (proc_pid_mountinfo(5)); `None` when it is not beneath this
+/// mount.
 fn beneath(mount: &str, group: &str) -> Option<String> {
     let (place, kind) = mount.split_once(" - ")?;
     let mut place = place.split(' ').skip(3);

@@ -64,16 +64,17 @@ impl Device {
     /// Registers `length` bytes at `addr`, known to users of the key by addresses from `iova`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for rights that need `LOCAL_WRITE` without it or a range that wraps, [`Error::Fault`] for
-    /// memory of which a page is not there or, where anybody may write, not writable; [`Error::NoMemory`].
+    /// [`Error::Invalid`] for rights that need `LOCAL_WRITE` without it or a range that wraps, [`Error::Fault`]
+    /// for memory of which a page is not there or, where anybody may write, not writable; [`Error::NoMemory`].
     pub fn register(&self, pd: u32, addr: u64, length: u64, iova: u64, access: Access) -> Result<Region> {
         let entry = region(pd, (addr, length, iova), access)?;
         check_mapped(&entry)?;
         self.add_region(&entry)
     }
 
-    /// As [`Device::register`], for memory that need not be there before it is used: requests fail that meet a hole. The region
-    /// has the right [`Access::ON_DEMAND`], which keeps this crate from reading and writing there in place.
+    /// As [`Device::register`], for memory that need not be there before it is used: requests fail that meet a
+    /// hole. The region has the right [`Access::ON_DEMAND`], which keeps this crate from reading and writing
+    /// there in place.
     ///
     /// # Errors
     /// As those of [`Device::register`], but for [`Error::Fault`].
@@ -104,7 +105,8 @@ impl Device {
     /// Changes a region: what is `None` stays. `translation` is address, length and iova. The keys stay.
     ///
     /// # Errors
-    /// As those of [`Device::register`]; the region stays as it was. [`Error::Busy`] while a window is bound to it.
+    /// As those of [`Device::register`]; the region stays as it was. [`Error::Busy`] while a window is bound to
+    /// it.
     pub fn reregister(
         &self,
         lkey: u32,
@@ -134,7 +136,8 @@ impl Device {
         Ok(Region { lkey: key, rkey: key })
     }
 
-    /// Ends a region, and waits until no peer uses it any more: at most some seconds, after which those who do are kept out.
+    /// Ends a region, and waits until no peer uses it any more: at most some seconds, after which those who do
+    /// are kept out.
     ///
     /// # Errors
     /// [`Error::Busy`] while a window is bound to it; [`Error::Invalid`] when there is none.
@@ -179,8 +182,8 @@ impl Device {
         Ok(self.site.keys.end_use(key, &*self.site.segment)?)
     }
 
-    /// Waits for those who still use a region by windows that were bound to it: a window that a peer invalidated, or whose
-    /// users did not come to an end in time.
+    /// Waits for those who still use a region by windows that were bound to it: a window that a peer
+    /// invalidated, or whose users did not come to an end in time.
     fn wait_for_windows(&self, lkey: u32) -> Result<()> {
         let on_region = |window: &&Window| window.region == Some(lkey);
         let mut keys = Vec::new();

@@ -20,8 +20,8 @@
 //! | [`attempt`](mod@attempt), [`payload`], [`attributes`] | one request carried out at its target; its bytes; what a target's owner set |
 //! | `volley` | the quick way of small messages, many behind one pair of locks |
 //!
-//! Every object may be used from any thread. Locks are taken in this order: the process's own (an object's mutex), then a
-//! queue pair's in shared memory, a shared receive queue's, a completion queue's.
+//! Every object may be used from any thread. Locks are taken in this order: the process's own (an object's
+//! mutex), then a queue pair's in shared memory, a shared receive queue's, a completion queue's.
 
 pub mod attempt;
 pub mod attributes;
@@ -252,8 +252,8 @@ pub struct Device {
     completion_queues: RwLock<Vec<Weak<CompletionQueue>>>,
     /// By queue pair: places of the send queue that requests have whose completion nobody polled.
     unpolled: Box<[AtomicU32]>,
-    /// By queue pair: the protection domain of its receive requests; 0 where there is no queue pair, [`MANY_DOMAINS`] for an
-    /// XRC target.
+    /// By queue pair: the protection domain of its receive requests; 0 where there is no queue pair,
+    /// [`MANY_DOMAINS`] for an XRC target.
     receive_pds: Box<[AtomicU32]>,
     epoch: Instant,
 }
@@ -304,9 +304,10 @@ impl Device {
         self.site.segment.is_mine()
     }
 
-    /// Leaves the other processes, as this one is about to end: for them it is dead from here on, so posting is refused from
-    /// here on, and polling finds nothing. To be called when no thread of the program is at work with it; the device's own
-    /// thread is stopped. False, with nothing done, where that does not stop in time, and in a forked child.
+    /// Leaves the other processes, as this one is about to end: for them it is dead from here on, so posting is
+    /// refused from here on, and polling finds nothing. To be called when no thread of the program is at work
+    /// with it; the device's own thread is stopped. False, with nothing done, where that does not stop in time,
+    /// and in a forked child.
     pub fn leave(&self) -> bool {
         let leaves = self.is_mine() && self.progress.stop();
         if leaves {
@@ -316,8 +317,9 @@ impl Device {
         leaves
     }
 
-    /// The program has closed its last context: its thread stops, so that the device ends with the caller's reference. What
-    /// objects that were not destroyed keep of it is memory: for the other processes this one has [left](Device::leave).
+    /// The program has closed its last context: its thread stops, so that the device ends with the caller's
+    /// reference. What objects that were not destroyed keep of it is memory: for the other processes this one
+    /// has [left](Device::leave).
     pub fn close(self: &Arc<Self>) {
         if self.is_mine() && self.progress.stop() && Arc::strong_count(self) > 1 {
             self.leave();
@@ -372,7 +374,8 @@ impl Device {
         }
     }
 
-    /// Counts one more object in a protection domain, also of a kind that the device does not know (address handles).
+    /// Counts one more object in a protection domain, also of a kind that the device does not know (address
+    /// handles).
     ///
     /// # Errors
     /// [`Error::Invalid`] when there is no such domain.

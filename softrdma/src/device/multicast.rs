@@ -1,7 +1,8 @@
 //! Multicast groups: which queue pairs are in which, in a table that senders read.
 //!
-//! A sender looks at the tables of all living processes and sends to each member by itself. An entry is the queue pair's
-//! index plus one, 0 when it is free, and the two halves of the group's address. Only the owner writes.
+//! A sender looks at the tables of all living processes and sends to each member by itself. An entry is the
+//! queue pair's index plus one, 0 when it is free, and the two halves of the group's address. Only the owner
+//! writes.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
@@ -75,8 +76,8 @@ impl Device {
     /// Puts a datagram queue pair into a group (`ibv_attach_mcast`). Doing it again changes nothing.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for another kind of queue pair or an address that is no group's; [`Error::NoMemory`] at the
-    /// limits.
+    /// [`Error::Invalid`] for another kind of queue pair or an address that is no group's; [`Error::NoMemory`]
+    /// at the limits.
     pub fn attach_multicast(&self, qp: &QueuePair, gid: &[u8; 16]) -> Result<()> {
         if qp.qp_type() != QpType::Ud || !is_group(gid) {
             return Err(Error::Invalid("queue pair or address of a multicast group"));

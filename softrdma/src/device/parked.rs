@@ -1,5 +1,6 @@
-//! Objects that were destroyed while a peer had their lock: one that was stopped, or takes long over a payload. It may still
-//! write where their rings are, so those are given back, and their numbers used again, only when the lock was had.
+//! Objects that were destroyed while a peer had their lock: one that was stopped, or takes long over a payload.
+//! It may still write where their rings are, so those are given back, and their numbers used again, only when
+//! the lock was had.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, Weak};

@@ -1,9 +1,10 @@
-//! Bytes of messages: taken from the sender's memory, moved to the target's, landed where a completion entry brought them.
+//! Bytes of messages: taken from the sender's memory, moved to the target's, landed where a completion entry
+//! brought them.
 //!
-//! What a program registered was there then and counts as mapped for as long as it is registered, as a real device's pinned
-//! pages do, and stays registered while it is used, by whichever thread: deregistration waits. Few bytes are read and written
-//! there in place. Many, and everything in other processes and in regions with pages on demand, the kernel moves, which
-//! answers a bad address with an error.
+//! What a program registered was there then and counts as mapped for as long as it is registered, as a real
+//! device's pinned pages do, and stays registered while it is used, by whichever thread: deregistration waits.
+//! Few bytes are read and written there in place. Many, and everything in other processes and in regions with
+//! pages on demand, the kernel moves, which answers a bad address with an error.
 
 use std::time::Duration;
 
@@ -86,8 +87,8 @@ fn is_in_place(entry: &Entry) -> bool {
     !entry.key.access.has(Access::ON_DEMAND)
 }
 
-/// Does something with the sender's bytes where they are, a datagram's header in front. The keys were looked at before; it is
-/// the sender's error when one is gone by now.
+/// Does something with the sender's bytes where they are, a datagram's header in front. The keys were looked at
+/// before; it is the sender's error when one is gone by now.
 #[inline]
 pub(super) fn with_local(
     site: &Site,
@@ -140,8 +141,9 @@ impl<'a> Gathered<'a> {
         Self { bytes, len: 0 }
     }
 
-    /// Takes the sender's bytes, a datagram's header in front; `None` when they are too many, or may not be there, or a key is
-    /// gone, or, where nobody has looked yet, is not one of this protection domain's for these bytes.
+    /// Takes the sender's bytes, a datagram's header in front; `None` when they are too many, or may not be
+    /// there, or a key is gone, or, where nobody has looked yet, is not one of this protection domain's for
+    /// these bytes.
     #[inline]
     pub(super) fn fill(
         mut self,
@@ -187,8 +189,9 @@ impl<'a> Gathered<'a> {
     fn take_from(&mut self, addr: u64, length: u32) -> Option<()> {
         let length = length as usize;
         let room = self.bytes.get_mut(self.len..)?.get_mut(..length)?;
-        // SAFETY: the program named these bytes as what it sends: memory that was there when it was registered and is in use by
-        // us, which counts as mapped, or data to be taken when posting. Only bytes are read, by a copy that Rust cannot reason about otherwise.
+        // SAFETY: the program named these bytes as what it sends: memory that was there when it was registered
+        // and is in use by us, which counts as mapped, or data to be taken when posting. Only bytes are read,
+        // by a copy that Rust cannot reason about otherwise.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 std::ptr::with_exposed_provenance::<u8>(addr as usize),
@@ -201,8 +204,8 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// Writes bytes to memory of a region of this process's own, as the device; the region is in use by the caller, covers them
-/// and may be written.
+/// Writes bytes to memory of a region of this process's own, as the device; the region is in use by the caller,
+/// covers them and may be written.
 ///
 /// # Errors
 /// The memory is not there.
@@ -213,9 +216,9 @@ fn write(site: &Site, entry: &Entry, addr: u64, bytes: &[u8]) -> Result<(), Move
         let here = [Span { addr: bytes.as_ptr() as u64, len: bytes.len() as u64 }];
         return within(site, Direction::Write, &here, &[Span { addr, len: bytes.len() as u64 }]);
     }
-    // SAFETY: the program gave this memory to the device to write: its key is in use by the caller, who looked it up with the
-    // right to write and the range. It was there when it was registered, and registered memory counts as mapped. No Rust
-    // reference to it is live in this crate.
+    // SAFETY: the program gave this memory to the device to write: its key is in use by the caller, who looked
+    // it up with the right to write and the range. It was there when it was registered, and registered memory
+    // counts as mapped. No Rust reference to it is live in this crate.
     unsafe {
         std::ptr::copy_nonoverlapping(
             bytes.as_ptr(),
@@ -226,8 +229,8 @@ fn write(site: &Site, entry: &Entry, addr: u64, bytes: &[u8]) -> Result<(), Move
     Ok(())
 }
 
-/// Moves bytes between two lists of ranges of this process, by the kernel: `here` is read for [`Direction::Write`], else
-/// written.
+/// Moves bytes between two lists of ranges of this process, by the kernel: `here` is read for
+/// [`Direction::Write`], else written.
 #[cold]
 fn within(site: &Site, direction: Direction, here: &[Span], there: &[Span]) -> Result<(), MoveError> {
     let own = site.peers.get(site.segment.owner().slot()).ok_or(MoveError::Gone)?;
@@ -250,8 +253,9 @@ pub(super) fn word(site: &Site, wr: &Wr<'_>) -> Result<[u8; 8], MoveError> {
     Ok(word)
 }
 
-/// Moves a payload that came in a completion entry to the buffer that it is for, by this process's own books of keys. `pd`
-/// is the protection domain of the receive request. `None` when there is no such buffer any more, or no memory behind it.
+/// Moves a payload that came in a completion entry to the buffer that it is for, by this process's own books of
+/// keys. `pd` is the protection domain of the receive request. `None` when there is no such buffer any more, or
+/// no memory behind it.
 #[inline]
 pub fn land(site: &Site, pd: u32, addr: u64, lkey: u32, bytes: &[u8]) -> Option<()> {
     let (entry, _in_use) = site.keys.hold(lkey)?;
@@ -294,7 +298,8 @@ enum Kept<'a> {
 /// Looks a key of the target up and keeps its memory in place while the answer lives.
 #[inline(always)]
 pub(super) fn pin<'a>(site: &'a Site, remote: &'a Remote, key: u32) -> Result<Use<'a>, Lookup> {
-    // First the image, then the key: an owner that waits no longer makes the image useless after it ended the key.
+    // First the image, then the key: an owner that waits no longer makes the image useless after it ended the
+    // key.
     let image = remote.direct();
     if remote.is_own() {
         let (entry, in_use) = site.keys.hold(key).ok_or(Lookup::NoKey)?;
@@ -321,8 +326,8 @@ pub(super) fn lookup(site: &Site, remote: &Remote, key: u32) -> Result<Entry, Lo
     remote.keys().lookup(key)
 }
 
-/// What to go by where the own private books have this entry: what stands in the segment, where peers invalidate windows, may
-/// take rights away and gives none.
+/// What to go by where the own private books have this entry: what stands in the segment, where peers
+/// invalidate windows, may take rights away and gives none.
 fn believed(remote: &Remote, key: u32, mut own: Entry) -> Result<Entry, Lookup> {
     if let Kind::Window2 { .. } = own.key.kind {
         own.key.valid &= remote.keys().lookup(key)?.key.valid;
@@ -410,8 +415,8 @@ pub(super) fn transfer_used(
     transfer(site, remote, origin, purpose, used.image, &unchanged, here, &[piece])
 }
 
-/// Asks the own books, where there are some, whether an operation on this process itself may use its memory so. Another
-/// target asks its own.
+/// Asks the own books, where there are some, whether an operation on this process itself may use its memory so.
+/// Another target asks its own.
 #[inline]
 fn admit(
     site: &Site,
@@ -437,8 +442,9 @@ pub(super) fn why(lookup: Lookup) -> MoveError {
 /// Calls of the kernel for one copy, or atomic operation, to a target whose image changes all the time.
 const IMAGES: u32 = 3;
 
-/// Does something to the target's memory, whose keys are in use, and to its image of before they were looked up. When the
-/// target let nobody in any more by that, they are looked up anew: to find them `unchanged` by another image is as good.
+/// Does something to the target's memory, whose keys are in use, and to its image of before they were looked
+/// up. When the target let nobody in any more by that, they are looked up anew: to find them `unchanged` by
+/// another image is as good.
 #[inline]
 fn reach<T>(
     remote: &Remote,
@@ -462,8 +468,8 @@ fn reach<T>(
     act(&image)
 }
 
-/// Moves bytes between the own process and another, or within the own: by the kernel, else through shared memory with the
-/// other's help. `image` is what [`Remote::direct`] said before the keys were looked up.
+/// Moves bytes between the own process and another, or within the own: by the kernel, else through shared
+/// memory with the other's help. `image` is what [`Remote::direct`] said before the keys were looked up.
 fn transfer(
     site: &Site,
     remote: &Remote,

@@ -20,8 +20,8 @@ use crate::host::{Error, Result};
 use super::attributes::{QpAttributes, load};
 use super::site::place_of;
 
-/// How long a lock of another process's objects is waited for. Who waits in vain tries again later, as with any peer
-/// that gives no answer.
+/// How long a lock of another process's objects is waited for. Who waits in vain tries again later, as with any
+/// peer that gives no answer.
 const LIMIT: Duration = Duration::from_secs(1);
 
 /// Opening takes that long when it failed because an answer was waited for, in nanoseconds.
@@ -60,7 +60,8 @@ pub struct Remote {
     scratch: OnceLock<Scratch>,
     /// Completion queues whose bells were rung for it to help with payload.
     woken: Mutex<HashSet<u32>>,
-    /// Datagram queue pairs whose locks another sender had for longer than they are waited for, and how many there are.
+    /// Datagram queue pairs whose locks another sender had for longer than they are waited for, and how many
+    /// there are.
     kept: Mutex<HashSet<u32>>,
     kept_count: AtomicUsize,
 }
@@ -85,8 +86,9 @@ impl Peers {
         self.open(slot).ok()
     }
 
-    /// Makes sure that a target is within reach as long as it lives, whatever descriptors are left later: the process, and the
-    /// bell where the queue pair with this number receives. Nothing is missing where there is no such queue pair yet.
+    /// Makes sure that a target is within reach as long as it lives, whatever descriptors are left later: the
+    /// process, and the bell where the queue pair with this number receives. Nothing is missing where there is
+    /// no such queue pair yet.
     ///
     /// # Errors
     /// Descriptors or memory have run out.
@@ -238,8 +240,8 @@ impl Remote {
         self.peer.is_none()
     }
 
-    /// The program to whose memory the kernel moves payload and back; `None` where the kernel refuses. To be asked before
-    /// the keys are looked up.
+    /// The program to whose memory the kernel moves payload and back; `None` where the kernel refuses. To be
+    /// asked before the keys are looked up.
     #[inline]
     pub(super) fn direct(&self) -> Option<Image> {
         if self.closed.load(Ordering::Relaxed) {
@@ -262,8 +264,8 @@ impl Remote {
         other().or_else(|| if is_by_thread && self.lives_on() { other() } else { None })
     }
 
-    /// The kernel did not find it by its number: whether it lives all the same, with other threads than the first. By one of
-    /// them, or by other ways, it is reached from now on.
+    /// The kernel did not find it by its number: whether it lives all the same, with other threads than the
+    /// first. By one of them, or by other ways, it is reached from now on.
     #[cold]
     pub(super) fn lives_on(&self) -> bool {
         let thread = match &self.peer {
@@ -283,8 +285,8 @@ impl Remote {
         self.closed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was asked for help with payload and has not noticed, and it was not tried before to wake it by this
-    /// completion queue.
+    /// Whether it was asked for help with payload and has not noticed, and it was not tried before to wake it
+    /// by this completion queue.
     pub(super) fn overhears(&self, cq: u32) -> bool {
         self.peer.as_ref().is_some_and(|peer| waits_for(peer))
             && self.woken.lock().unwrap_or_else(PoisonError::into_inner).insert(cq)

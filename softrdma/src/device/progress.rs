@@ -1,9 +1,10 @@
 //! Requests that had to wait: tried again from later calls, and from a thread when their time comes.
 //!
-//! A queue pair whose send queue is not empty stands in a list. Every poll tries some of the list again, so that a program
-//! that polls waits no longer than it must. For programs that sleep there is one thread: it starts with the first request
-//! that had to wait, and sleeps until the earliest time that one of them waits for. While something waits, and for a moment
-//! after, it also looks every now and then, so that a request that waits a little need not wake it.
+//! A queue pair whose send queue is not empty stands in a list. Every poll tries some of the list again, so
+//! that a program that polls waits no longer than it must. For programs that sleep there is one thread: it
+//! starts with the first request that had to wait, and sleeps until the earliest time that one of them waits
+//! for. While something waits, and for a moment after, it also looks every now and then, so that a request that
+//! waits a little need not wake it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -135,7 +136,8 @@ impl Progress {
         }
     }
 
-    /// Ends the thread, and with it everything that is not tried again from calls of the program; whether it has ended.
+    /// Ends the thread, and with it everything that is not tried again from calls of the program; whether it
+    /// has ended.
     pub(super) fn stop(&self) -> bool {
         let mut thread = self.shared.thread();
         thread.ends = true;
@@ -191,7 +193,8 @@ impl Shared {
             if std::mem::take(&mut self.thread().rung) {
                 tick = TICK;
             }
-            // From the end: a queue pair that leaves the list is replaced by the last, which was looked at already.
+            // From the end: a queue pair that leaves the list is replaced by the last, which was looked at
+            // already.
             let count = self.waiting().len();
             let (mut next, mut waits) = (u64::MAX, false);
             for place in (0..count).rev() {

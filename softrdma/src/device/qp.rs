@@ -235,8 +235,9 @@ impl QueuePair {
     /// Changes attributes (`ibv_modify_qp`). `mask` names those of `attributes` that count.
     ///
     /// # Errors
-    /// [`Error::Modify`] when the change is not legal now, [`Error::Invalid`] for a value out of range, [`Error::Host`] and
-    /// [`Error::NoMemory`] when a peer is named and what it takes to reach it cannot be had. Nothing has changed then.
+    /// [`Error::Modify`] when the change is not legal now, [`Error::Invalid`] for a value out of range,
+    /// [`Error::Host`] and [`Error::NoMemory`] when a peer is named and what it takes to reach it cannot be
+    /// had. Nothing has changed then.
     pub fn modify(&self, mask: Attr, attributes: &Attributes) -> Result<()> {
         // Later it would be a request that fails, and the connection with it.
         let prepared = match self.init.qp_type {
@@ -477,8 +478,8 @@ impl QueuePair {
         left
     }
 
-    /// Ends the queue pair. Its requests are gone without completions, and so are completions of it that nobody polled.
-    /// An XRC target that others opened stays until the last of them has closed it.
+    /// Ends the queue pair. Its requests are gone without completions, and so are completions of it that nobody
+    /// polled. An XRC target that others opened stays until the last of them has closed it.
     ///
     /// # Errors
     /// [`Error::Busy`] while it is in a multicast group.

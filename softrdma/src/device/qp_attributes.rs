@@ -156,8 +156,8 @@ pub struct Queried {
 }
 
 impl Attributes {
-    /// Checks a change to these, as every Linux device does and then this one. `draining`: the send queue is in SQD and not
-    /// done with what it started.
+    /// Checks a change to these, as every Linux device does and then this one. `draining`: the send queue is in
+    /// SQD and not done with what it started.
     pub(super) fn check_change(
         &self,
         qp_type: QpType,

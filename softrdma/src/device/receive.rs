@@ -110,8 +110,8 @@ impl Poster {
         self.behind(self.head(device))
     }
 
-    /// Requests taken so far. A burst whose completion queue was moved away from it goes on counting what reaches
-    /// nobody, until its sender finds out: so long the fence says how many there are.
+    /// Requests taken so far. A burst whose completion queue was moved away from it goes on counting what
+    /// reaches nobody, until its sender finds out: so long the fence says how many there are.
     fn head(&self, device: &Device) -> u32 {
         let memory = device.site.segment.memory();
         let load = |at| memory.u64(at).map_or(0, |word| word.load(Ordering::Acquire));
@@ -130,7 +130,8 @@ impl Poster {
         }
     }
 
-    /// How many requests were posted since that head. One that cannot be true was damaged: nothing fits any more.
+    /// How many requests were posted since that head. One that cannot be true was damaged: nothing fits any
+    /// more.
     fn behind(&self, head: u32) -> u32 {
         held(u64::from(head), u64::from(self.tail), self.capacity).unwrap_or(self.capacity)
     }
@@ -165,9 +166,9 @@ impl Poster {
         self.put(device, wr_id, sges).ok_or(Rejected::Full)
     }
 
-    /// A completion is seen before its request is taken, and a sender may have died in between: whoever holds the queue's
-    /// lock is done or gone once it was ours. One that lives is not waited for, as it may be stopped: what it has completed
-    /// and not taken is one request, for which the ring has room besides.
+    /// A completion is seen before its request is taken, and a sender may have died in between: whoever holds
+    /// the queue's lock is done or gone once it was ours. One that lives is not waited for, as it may be
+    /// stopped: what it has completed and not taken is one request, for which the ring has room besides.
     #[cold]
     fn has_room_after_all(&mut self, device: &Device) -> bool {
         let own = device.site.own.within(Duration::ZERO);
@@ -181,8 +182,8 @@ impl Poster {
         self.has_room(device, most)
     }
 
-    /// Puts a request into the ring, as long as there is a free entry. One that was in shared memory meanwhile may have
-    /// more elements than an entry.
+    /// Puts a request into the ring, as long as there is a free entry. One that was in shared memory meanwhile
+    /// may have more elements than an entry.
     pub(super) fn put(&mut self, device: &Device, wr_id: u64, sges: &[Sge]) -> Option<()> {
         if !self.has_room(device, self.capacity) || sges.len() > self.max_sge.max(1) as usize {
             return None;
@@ -232,8 +233,8 @@ impl Poster {
         self.tail = self.tail.wrapping_add(1);
         let (word, tail) = (memory.u64(self.tail_at).ok()?, u64::from(self.tail));
         if let Object::Qp(_) = self.queue {
-            // Who breaks a queue pair sets its state and then flushes what is posted; who posts looks at the state
-            // afterwards. One side sees the other.
+            // Who breaks a queue pair sets its state and then flushes what is posted; who posts looks at the
+            // state afterwards. One side sees the other.
             word.swap(tail, Ordering::SeqCst);
             fence_after_exchange();
         } else {

@@ -20,8 +20,8 @@ use super::wr::Wr;
 /// Targets that a datagram queue pair knows at a time.
 const ROUTES: usize = 16;
 
-/// The sending side of a queue pair, as [`attempt`](super::attempt::attempt) needs it. Its owner changes it with the queue
-/// pair, and holds it alone while a request is carried out.
+/// The sending side of a queue pair, as [`attempt`](super::attempt::attempt) needs it. Its owner changes it
+/// with the queue pair, and holds it alone while a request is carried out.
 #[derive(Debug)]
 pub struct Initiator {
     /// Its number.
@@ -107,8 +107,8 @@ impl Initiator {
     }
 }
 
-/// Whether a request that met a receiver without a receive request would meet the same now: a look without a lock, for who
-/// tries again and again. `false` when that is not known.
+/// Whether a request that met a receiver without a receive request would meet the same now: a look without a
+/// lock, for who tries again and again. `false` when that is not known.
 pub fn is_hopeless(from: &Initiator, wr: &Wr<'_>) -> bool {
     let (Some(Some(route)), None) = (from.routes.first(), wr.datagram) else { return false };
     let (Some(queues), Some(attributes)) = (route.queues, route.attributes) else { return false };

@@ -1,10 +1,11 @@
 //! The send queue of a queue pair: what is carried out at once, what waits in a ring.
 //!
-//! A request that finds the queue empty is carried out where it stands, in the program's memory. Only one that has to wait,
-//! or comes after one that does, is copied into the ring, whose memory was taken when the queue pair was made.
+//! A request that finds the queue empty is carried out where it stands, in the program's memory. Only one that
+//! has to wait, or comes after one that does, is copied into the ring, whose memory was taken when the queue
+//! pair was made.
 //!
-//! A request has its place in the queue until its completion is polled or, where it asked for none, that of a later one: as
-//! with devices, whose library learns from nothing else how far the queue has come.
+//! A request has its place in the queue until its completion is polled or, where it asked for none, that of a
+//! later one: as with devices, whose library learns from nothing else how far the queue has come.
 
 use std::sync::atomic::Ordering;
 
@@ -160,7 +161,8 @@ impl Ring {
                 for sge in from {
                     let length = sge.length as usize;
                     let to = &mut bytes[filled..filled + length];
-                    // SAFETY: the program says that it may be read there, as for any memcpy; `to` is ours alone.
+                    // SAFETY: the program says that it may be read there, as for any memcpy; `to` is ours
+                    // alone.
                     unsafe {
                         let from = std::ptr::with_exposed_provenance::<u8>(sge.addr as usize);
                         std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), length);
@@ -224,8 +226,8 @@ fn posted(wr: &Wr<'_>) -> Posted {
 
 /// The send queue of a queue pair, held while requests are posted that belong together.
 ///
-/// Between two of them the queue pair that they are for may be held, too, and its completion queue, which may be this
-/// process's own: until this is dropped, whoever has it does nothing else with the device.
+/// Between two of them the queue pair that they are for may be held, too, and its completion queue, which may
+/// be this process's own: until this is dropped, whoever has it does nothing else with the device.
 #[derive(Debug)]
 pub struct Sending<'a> {
     qp: &'a QueuePair,
@@ -235,8 +237,8 @@ pub struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// Accepts a request: it has its place in the queue. Once all that belong together are accepted, each is to be given to
-    /// [`Sending::post`].
+    /// Accepts a request: it has its place in the queue. Once all that belong together are accepted, each is to
+    /// be given to [`Sending::post`].
     ///
     /// # Errors
     /// The first rule that the request breaks.
@@ -337,7 +339,8 @@ impl QueuePair {
         self.limits().max_send_wr.saturating_sub(self.queued(&self.send_side()))
     }
 
-    /// Places that are taken by requests that wait, or whose completion nobody polled, or that wait for one to follow.
+    /// Places that are taken by requests that wait, or whose completion nobody polled, or that wait for one to
+    /// follow.
     #[inline]
     fn queued(&self, side: &SendSide) -> u32 {
         side.ring.len() + side.silent + self.unpolled().load(Ordering::Relaxed)
@@ -377,8 +380,8 @@ impl QueuePair {
         for (_, completion) in &done[..kept_ones] {
             self.tell(side, completion);
         }
-        // Of the rest none succeeded, and each has a completion that says so, also where it asked for none. What is
-        // before them and waits for one has its places given back by the first.
+        // Of the rest none succeeded, and each has a completion that says so, also where it asked for none.
+        // What is before them and waits for one has its places given back by the first.
         let untold: u32 = done[kept_ones..].iter().map(|(_, completion)| completion.places).sum();
         let less = |count: u32| Some(count.saturating_sub(untold));
         let _ = self.unpolled().fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
@@ -411,8 +414,8 @@ impl QueuePair {
         }
     }
 
-    /// Works the queue as far as it goes now; what it waits for then. `early`: the request at the head is tried though its
-    /// time has not come.
+    /// Works the queue as far as it goes now; what it waits for then. `early`: the request at the head is tried
+    /// though its time has not come.
     pub(super) fn work(&self, side: &mut SendSide, early: bool) -> Work {
         self.go_on(side, early);
         self.wait(side)
@@ -540,8 +543,8 @@ impl QueuePair {
         }
     }
 
-    /// Tries what waits when its time has come, and what waits without end; what it waits for then, which the caller sees
-    /// to.
+    /// Tries what waits when its time has come, and what waits without end; what it waits for then, which the
+    /// caller sees to.
     pub(super) fn try_in_time(&self) -> Work {
         let mut side = self.send_side();
         let work = side.requester.work(side.ring.is_empty(), self.device().now());

@@ -104,8 +104,8 @@ impl Site {
         }
     }
 
-    /// Helps from now on where the kernel is likely to keep peers from this process's memory: they cannot ask while the
-    /// program sleeps. For a process that has registered memory.
+    /// Helps from now on where the kernel is likely to keep peers from this process's memory: they cannot ask
+    /// while the program sleeps. For a process that has registered memory.
     pub fn help_if_likely(&self) {
         if self.likely && !self.ferry.serving() {
             self.help();
@@ -133,8 +133,8 @@ impl Site {
         self.ferry.stop();
     }
 
-    /// Says which addresses are the device's own now. Nobody answers at those that it never had. One that the host lost stays:
-    /// processes of one host still reach each other, and what is under way by it goes on.
+    /// Says which addresses are the device's own now. Nobody answers at those that it never had. One that the
+    /// host lost stays: processes of one host still reach each other, and what is under way by it goes on.
     pub fn set_gids(&self, gids: &[[u8; 16]]) {
         let mut known = self.gids.lock().unwrap_or_else(PoisonError::into_inner);
         let before = known.len();

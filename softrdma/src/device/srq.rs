@@ -168,7 +168,8 @@ impl SharedReceiveQueue {
         self.poster().post(&self.device, wr_id, sges)
     }
 
-    /// Puts back a request that a queue pair held. Others may have been posted in its place: the ring grows then.
+    /// Puts back a request that a queue pair held. Others may have been posted in its place: the ring grows
+    /// then.
     pub(super) fn put_back(&self, wr_id: u64, sges: &[Sge]) {
         if self.ended.load(Ordering::Acquire) {
             return;

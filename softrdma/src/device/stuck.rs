@@ -9,8 +9,8 @@
 //! an old number see so and let go. So whatever the word says, and whoever may have written it, this process
 //! knows who may have the lock ([`QueuePair::may_be_held_by`]). It takes it back from everybody else, and from
 //! that peer when the kernel says that it runs, it uses no memory here, and it still does not let go: after the
-//! queues that it has as well, since the queue pair says what it was doing there. From one that is stopped it is
-//! not taken: what that does later would come after a change of the queue pair.
+//! queues that it has as well, since the queue pair says what it was doing there. From one that is stopped it
+//! is not taken: what that does later would come after a change of the queue pair.
 //!
 //! A lock that was waited for in vain as long as anybody waits is not waited for like that again while the same
 //! process is said to have it: the calls that need it fail soon.
@@ -42,8 +42,8 @@ pub(super) const SOON: Duration = Duration::from_millis(300);
 /// How long a lock is waited for by who keeps the queue from being moved meanwhile.
 const BRIEFLY: Duration = Duration::from_millis(1);
 
-/// How long the lock of a queue pair is waited for that somebody has who has no business with it, and sees so in
-/// microseconds. Longer than [`SOON`]: what is destroyed is not used again before it is certain that nobody
+/// How long the lock of a queue pair is waited for that somebody has who has no business with it, and sees so
+/// in microseconds. Longer than [`SOON`]: what is destroyed is not used again before it is certain that nobody
 /// writes there.
 const UNFOUNDED: Duration = Duration::from_millis(500);
 
@@ -87,8 +87,8 @@ impl Watched {
     }
 }
 
-/// Takes the lock of an own queue, and with it the owner's side of the queue, without which it cannot be moved: so that is
-/// not held while a peer is waited for.
+/// Takes the lock of an own queue, and with it the owner's side of the queue, without which it cannot be moved:
+/// so that is not held while a peer is waited for.
 ///
 /// # Errors
 /// As those of [`acquire`]. Nothing is held then.
@@ -121,7 +121,8 @@ impl Device {
         }));
     }
 
-    /// Moves a queue whose lock a peer has had for so long, if that is stopped, or takes back that of a queue pair.
+    /// Moves a queue whose lock a peer has had for so long, if that is stopped, or takes back that of a queue
+    /// pair.
     fn free_from(&self, object: Object, holder: Owner, waited: Duration) -> bool {
         // A thread of this process, as far as this process knows.
         if holder == self.site.segment.owner() {
@@ -164,14 +165,15 @@ impl Device {
         self.site.own.revoke(Object::Qp(index), holder)
     }
 
-    /// Moves the queues whose locks a process has, as long as its queue pairs say what it was doing there; whether it
-    /// has none any more.
+    /// Moves the queues whose locks a process has, as long as its queue pairs say what it was doing there;
+    /// whether it has none any more.
     fn has_no_queue(&self, holder: Owner) -> bool {
         let has = |object: &Object| self.site.own.holder(*object) == Some(holder);
         self.queues().into_iter().filter(has).filter(|object| !self.move_away(*object, holder)).count() == 0
     }
 
-    /// Whether a process may have a lock here for long: it is kept from running, it copies, or nothing is known of it.
+    /// Whether a process may have a lock here for long: it is kept from running, it copies, or nothing is known
+    /// of it.
     fn may_be_at_work(&self, holder: Owner) -> bool {
         if self.site.keys.is_user(holder) {
             return true;

@@ -1,6 +1,8 @@
-//! The quick way of small messages: into the completion queue of their target, many of them behind one pair of locks.
+//! The quick way of small messages: into the completion queue of their target, many of them behind one pair of
+//! locks.
 //!
-//! What goes this way does exactly what [`attempt`](super::attempt::attempt) does with it; what does not is left to that.
+//! What goes this way does exactly what [`attempt`](super::attempt::attempt) does with it; what does not is
+//! left to that.
 
 use crate::core::burst::{Burst, MAX_BURST, MAX_BYTES};
 use crate::core::responder::{GRH_BYTES, Target};
@@ -140,8 +142,8 @@ impl Initiator {
     /// Gives back whom it holds for more messages.
     ///
     /// # Errors
-    /// This process was stopped within the burst, its target did not wait for it, and [not all](Initiator::kept) of the
-    /// messages are there.
+    /// This process was stopped within the burst, its target did not wait for it, and [not
+    /// all](Initiator::kept) of the messages are there.
     #[inline]
     pub(super) fn rest(&mut self) -> Result<(), Lost> {
         if self.volley.burst.is_open()

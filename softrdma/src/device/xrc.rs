@@ -1,7 +1,7 @@
 //! XRC domains, and queue pairs that others opened.
 //!
-//! Domains are those of one process. A transaction at a target reaches one process's segment, so a queue pair of one process
-//! could not receive by a shared receive queue of another one, domain or not.
+//! Domains are those of one process. A transaction at a target reaches one process's segment, so a queue pair
+//! of one process could not receive by a shared receive queue of another one, domain or not.
 
 use std::collections::HashMap;
 use std::os::fd::RawFd;
@@ -22,7 +22,8 @@ pub(super) struct Domains {
     files: HashMap<(u64, u64), (u32, u32)>,
 }
 
-/// An XRC domain (`struct ibv_xrcd`). Those that the process opened with a descriptor of the same file are one domain.
+/// An XRC domain (`struct ibv_xrcd`). Those that the process opened with a descriptor of the same file are one
+/// domain.
 #[derive(Debug)]
 pub struct XrcDomain {
     device: Arc<Device>,
@@ -37,8 +38,8 @@ impl XrcDomain {
     /// `O_CREAT` and `O_EXCL`.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when the file has none and `create` is not given, [`Error::Exists`] when it has one and
-    /// `exclusive` is, [`Error::Invalid`] without `fd` and `create`, or for a descriptor that is none.
+    /// [`Error::NotFound`] when the file has none and `create` is not given, [`Error::Exists`] when it has one
+    /// and `exclusive` is, [`Error::Invalid`] without `fd` and `create`, or for a descriptor that is none.
     pub fn open(device: &Arc<Device>, fd: Option<RawFd>, create: bool, exclusive: bool) -> Result<Arc<Self>> {
         let file = fd.map(file_of).transpose()?;
         let mut domains = device.xrc_domains();

@@ -1,8 +1,8 @@
 //! Which parts of the own segment are in use.
 //!
-//! Only the owner allocates, and a segment dies with its owner, so the books are ordinary private memory: nothing here
-//! needs repair, and no peer can damage it. Freed ranges are reused, never given back to the kernel: a peer that still
-//! looks at one reads stale bytes, but finds memory there.
+//! Only the owner allocates, and a segment dies with its owner, so the books are ordinary private memory:
+//! nothing here needs repair, and no peer can damage it. Freed ranges are reused, never given back to the
+//! kernel: a peer that still looks at one reads stale bytes, but finds memory there.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,8 @@ impl Allocator {
         Some((start, len))
     }
 
-    /// How many more bytes at the end would let [`Allocator::take`] succeed; `None` when that number does not exist.
+    /// How many more bytes at the end would let [`Allocator::take`] succeed; `None` when that number does not
+    /// exist.
     pub fn missing(&self, len: u64, align: u64) -> Option<u64> {
         let len = len.max(1).checked_next_multiple_of(GRAIN)?;
         let tail = self.free.last_key_value().filter(|&(&at, &size)| at + size == self.end);

@@ -1,13 +1,14 @@
 //! Atomic operations on a peer's memory.
 //!
-//! The initiator cannot map the peer's memory, so a processor's atomic instruction is out of its reach. It takes the lock
-//! that the peer's segment has for this place, reads the eight bytes, and writes the new ones back. So the operations
-//! are atomic among each other, whoever runs them and on whatever queue pair, and no more: `IBV_ATOMIC_HCA`, which is what
-//! real adapters promise. They are not atomic with the processor's own instructions in the target, nor between two
-//! processes that registered the same shared memory, as they are not between two adapters.
+//! The initiator cannot map the peer's memory, so a processor's atomic instruction is out of its reach. It
+//! takes the lock that the peer's segment has for this place, reads the eight bytes, and writes the new ones
+//! back. So the operations are atomic among each other, whoever runs them and on whatever queue pair, and no
+//! more: `IBV_ATOMIC_HCA`, which is what real adapters promise. They are not atomic with the processor's own
+//! instructions in the target, nor between two processes that registered the same shared memory, as they are
+//! not between two adapters.
 //!
-//! A death within the operation leaves the memory with the old or the new value, since eight aligned bytes are one
-//! store of the kernel's copy; so whoever takes the lock over from the dead has nothing to repair.
+//! A death within the operation leaves the memory with the old or the new value, since eight aligned bytes are
+//! one store of the kernel's copy; so whoever takes the lock over from the dead has nothing to repair.
 
 use std::time::Duration;
 
@@ -41,8 +42,8 @@ pub enum Failure {
     Fault(Fault),
 }
 
-/// Carries out an operation on eight bytes at `addr` of the program `to`; answers the value before. `lock` is the peer's
-/// [`atomics_lock`](super::segment::Peer::atomics_lock).
+/// Carries out an operation on eight bytes at `addr` of the program `to`; answers the value before. `lock` is
+/// the peer's [`atomics_lock`](super::segment::Peer::atomics_lock).
 ///
 /// # Safety
 /// As for [`transfer`], for the eight bytes.

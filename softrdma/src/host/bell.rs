@@ -1,9 +1,11 @@
-//! Waking a process that sleeps in `poll` on a completion channel's or device's descriptor, from another process.
+//! Waking a process that sleeps in `poll` on a completion channel's or device's descriptor, from another
+//! process.
 //!
-//! A bell is a FIFO in the folder. Its owner hands out a descriptor for reading, which the program may poll, make
-//! non-blocking or put in an epoll set; a ringer writes one byte. A full FIFO is a bell that is rung already. The byte
-//! carries nothing: what happened stands in shared memory. The descriptor stays readable until the owner has taken all
-//! events: it silences the bell only when it found none, and looks again afterwards.
+//! A bell is a FIFO in the folder. Its owner hands out a descriptor for reading, which the program may poll,
+//! make non-blocking or put in an epoll set; a ringer writes one byte. A full FIFO is a bell that is rung
+//! already. The byte carries nothing: what happened stands in shared memory. The descriptor stays readable
+//! until the owner has taken all events: it silences the bell only when it found none, and looks again
+//! afterwards.
 //!
 //! Who may write to the folder may give a bell's name to any other file, and a program may close descriptors
 //! that are not its own and open files in their place. So a name is looked at before it is opened, and a
@@ -13,13 +15,13 @@
 //! Both sides open it for writing too, so that no writer ever finds it without a reader (SIGPIPE) and no reader
 //! without a writer (end of file).
 //!
-//! A ringer may die anywhere, so it rings before it publishes what the bell is for, behind the lock of the queue
-//! ([`crate::core::transport`]): a death in between is a bell for nothing. Who was woken takes and gives back that lock
-//! once before it looks, and so finds what was on its way.
+//! A ringer may die anywhere, so it rings before it publishes what the bell is for, behind the lock of the
+//! queue ([`crate::core::transport`]): a death in between is a bell for nothing. Who was woken takes and gives
+//! back that lock once before it looks, and so finds what was on its way.
 //!
-//! Alternatives, measured by `cargo bench -p softrdma`: a datagram socket bound in the folder costs more per ring and
-//! limits the length of the folder's path; an eventfd taken with `pidfd_getfd` costs least but needs the rights of a
-//! debugger, as [`super::copy`] does, and bells must work without.
+//! Alternatives, measured by `cargo bench -p softrdma`: a datagram socket bound in the folder costs more per
+//! ring and limits the length of the folder's path; an eventfd taken with `pidfd_getfd` costs least but needs
+//! the rights of a debugger, as [`super::copy`] does, and bells must work without.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -77,7 +79,8 @@ impl Bell {
     }
 
     fn open(folder: &Folder, name: &CString) -> Result<(Descriptor, Descriptor)> {
-        // A umask that takes the owner's own rights away would make the next line fail; root and usual umasks do not.
+        // A umask that takes the owner's own rights away would make the next line fail; root and usual umasks
+        // do not.
         let private = open_bell(folder, name)?;
         folder.adopt(&private)?;
         // One page is enough, and keeps many bells within the user's limit for pipes.
@@ -93,7 +96,8 @@ impl Bell {
         let public = unsafe { OwnedFd::from_raw_fd(public) };
         let (public, private) = (Descriptor::new(public)?, Descriptor::new(private)?);
         if !public.is_same_file(&private) {
-            // It may be this process's own segment by another name: to close it would end the declaration of life.
+            // It may be this process's own segment by another name: to close it would end the declaration of
+            // life.
             std::mem::forget(public);
             return Err(Error::Corrupt("not a bell"));
         }
@@ -110,8 +114,8 @@ impl Bell {
         self.number
     }
 
-    /// The descriptor that becomes readable: what a program finds in its completion channel or context. The owner of
-    /// the bell closes it.
+    /// The descriptor that becomes readable: what a program finds in its completion channel or context. The
+    /// owner of the bell closes it.
     pub fn fd(&self) -> RawFd {
         self.public.number()
     }
@@ -171,8 +175,8 @@ impl Bell {
         }
     }
 
-    /// Empties the bell. Look for events again afterwards: one may have come in between. A forked child's call does
-    /// nothing: the events are its parent's.
+    /// Empties the bell. Look for events again afterwards: one may have come in between. A forked child's call
+    /// does nothing: the events are its parent's.
     pub fn silence(&self) {
         if !fork::same_process(self.token) {
             return;

@@ -1,7 +1,7 @@
 //! Payload straight from one process's memory to another's: `process_vm_readv` and `process_vm_writev`.
 //!
-//! One copy, no page of either process needs to be mapped in the other, and a bad address is an error of the call, not
-//! a signal. This holds for a process's own memory too, so loopback takes the same way.
+//! One copy, no page of either process needs to be mapped in the other, and a bad address is an error of the
+//! call, not a signal. This holds for a process's own memory too, so loopback takes the same way.
 //!
 //! The kernel asks for the rights of a debugger (`PTRACE_MODE_ATTACH_REALCREDS`):
 //!
@@ -19,10 +19,11 @@
 //! [`probe`] finds out per peer; where the answer is no, another way must carry the payload.
 //!
 //! # Whose memory it is
-//! The calls name a process id, under which another program may run by now. So each call's first range in the peer is eight
-//! bytes of a page that only the program has that is meant ([`Image`]). The kernel goes through the ranges in order, all on the
-//! memory of one program: where that page is not, it ends before the first byte of the payload. Nothing that happens
-//! between the look and the call, and no time in between, can make it copy elsewhere.
+//! The calls name a process id, under which another program may run by now. So each call's first range in the
+//! peer is eight bytes of a page that only the program has that is meant ([`Image`]). The kernel goes through
+//! the ranges in order, all on the memory of one program: where that page is not, it ends before the first byte
+//! of the payload. Nothing that happens between the look and the call, and no time in between, can make it copy
+//! elsewhere.
 //!
 //! That range costs a call of eight bytes 120 ns beyond its 400 (Linux 6.18). A descriptor of `/proc/PID/mem`,
 //! which stays with one program's memory, needs no such proof and is not used all the same:
@@ -115,8 +116,8 @@ pub enum Fault {
     Denied,
     /// The peer is dead, or its process id is not visible from here.
     Gone,
-    /// Another program has the process id, or the peer does not let in any more who looked as long ago as the image says.
-    /// Nothing was written to it.
+    /// Another program has the process id, or the peer does not let in any more who looked as long ago as the
+    /// image says. Nothing was written to it.
     Replaced,
     /// Another `errno` value, such as `ENOMEM`.
     Os(i32),
@@ -195,7 +196,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Bytes moved in one call at most: some milliseconds' worth, since the kernel does not end a copy that is under way.
+/// Bytes moved in one call at most: some milliseconds' worth, since the kernel does not end a copy that is
+/// under way.
 const CALL_LIMIT: u64 = 64 << 20;
 
 /// Moves all bytes between this process's ranges and the peer's, in order; the shorter list ends it.
@@ -203,8 +205,8 @@ const CALL_LIMIT: u64 = 64 << 20;
 /// When it fails, a beginning of the bytes may have been moved, as with hardware.
 ///
 /// # Safety
-/// Bytes that are overwritten, in this process or (when `to` is its own) by way of the peer's ranges, must be memory
-/// that a program gave away for this: no Rust reference to them may be live.
+/// Bytes that are overwritten, in this process or (when `to` is its own) by way of the peer's ranges, must be
+/// memory that a program gave away for this: no Rust reference to them may be live.
 #[inline]
 pub unsafe fn transfer(to: &Image, direction: Direction, local: &[Span], remote: &[Span]) -> Moved {
     if let ([here], [there]) = (local, remote) {
@@ -273,8 +275,9 @@ unsafe fn transfer_by<const RANGES: usize>(
         if bytes == 0 {
             return Ok(());
         }
-        // SAFETY: both lists have as many entries as told. The caller vouches for the bytes that are written, `word` and the
-        // word of the identity page are there for it, and the kernel answers bad addresses with an error.
+        // SAFETY: both lists have as many entries as told. The caller vouches for the bytes that are written,
+        // `word` and the word of the identity page are there for it, and the kernel answers bad addresses with
+        // an error.
         let n = unsafe { call(to.pid, direction, &ours[first..=our_count], &theirs[first..=their_count]) };
         if n > proof as isize {
             if proof > 0 && direction == Direction::Read && word != to.word {
@@ -359,13 +362,13 @@ fn who_failed(to: &Image, direction: Direction, here: &Cursor<'_>, there: &Curso
 pub enum Way {
     /// The kernel copies between the two processes.
     Direct(Image),
-    /// It does not; the `errno` value says why (0: the process id means another process, or none, here, or the peer cannot
-    /// prove what is its own).
+    /// It does not; the `errno` value says why (0: the process id means another process, or none, here, or the
+    /// peer cannot prove what is its own).
     Closed(i32),
 }
 
-/// Tries whether payload can go straight to the peer's memory and back, by reading the word of its identity page. This also
-/// proves that the process id means the peer, in this PID namespace.
+/// Tries whether payload can go straight to the peer's memory and back, by reading the word of its identity
+/// page. This also proves that the process id means the peer, in this PID namespace.
 ///
 /// Errors: [`Error::Gone`] when the peer is dead.
 pub fn probe(peer: &Peer) -> Result<Way> {
@@ -373,7 +376,8 @@ pub fn probe(peer: &Peer) -> Result<Way> {
     let image = peer.image();
     let mut word = 0u64;
     let to = [libc::iovec { iov_base: (&raw mut word).cast(), iov_len: PROOF }];
-    // Without a page, the answer to an address that nobody has still says whether the kernel would let this process in.
+    // Without a page, the answer to an address that nobody has still says whether the kernel would let this
+    // process in.
     let from = [range(image.map_or(0, |image| image.at), PROOF)];
     // SAFETY: the only bytes written are `word`.
     let n = unsafe { call(pid, Direction::Read, &to, &from) };
@@ -392,8 +396,8 @@ pub(super) fn reaches(peer: &Peer, thread: libc::pid_t) -> bool {
 }
 
 /// Lets every process of the user that the kernel would otherwise allow reach this process's memory, where Yama
-/// restricts it to descendants. Also opens this process to debuggers, so it is for the program's user to ask for.
-/// `false` when the kernel has no Yama.
+/// restricts it to descendants. Also opens this process to debuggers, so it is for the program's user to ask
+/// for. `false` when the kernel has no Yama.
 pub fn admit_peers() -> bool {
     // SAFETY: plain system call.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) == 0 }
@@ -448,8 +452,8 @@ mod tests {
         }
     }
 
-    /// Every list of up to three ranges with lengths at which numbers end, walked by every step: the bytes named are those of
-    /// the list, each once and in order.
+    /// Every list of up to three ranges with lengths at which numbers end, walked by every step: the bytes
+    /// named are those of the list, each once and in order.
     #[test]
     fn a_cursor_names_each_byte_once() {
         let lengths = [0, 1, 8, 1 << 32, CALL_LIMIT - 1, CALL_LIMIT, CALL_LIMIT + 1, 1 << 61];
@@ -457,7 +461,8 @@ mod tests {
         let lists =
             lengths.iter().flat_map(|a| lengths.iter().flat_map(move |b| lengths.map(|c| [*a, *b, c])));
         for lens in lists {
-            // Ranges far from each other, so that an address says which one it is in. The last one ends with all addresses.
+            // Ranges far from each other, so that an address says which one it is in. The last one ends with
+            // all addresses.
             let starts = [0, 1 << 62, u64::MAX - lens[2]];
             let spans = [0, 1, 2].map(|i| Span { addr: starts[i], len: lens[i] });
             let total: u64 = lens.iter().sum();

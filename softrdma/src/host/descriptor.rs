@@ -39,7 +39,8 @@ impl Descriptor {
         if self.is_whole() { self.number() } else { -1 }
     }
 
-    /// As [`Descriptor::raw`], by a look within the last 100 ms: to read, and where the look would cost as much.
+    /// As [`Descriptor::raw`], by a look within the last 100 ms: to read, and where the look would cost as
+    /// much.
     pub(crate) fn raw_lately(&self) -> RawFd {
         let now = sys::coarse_now();
         if now.wrapping_sub(self.confirmed.load(Ordering::Relaxed)) >= BELIEVED {

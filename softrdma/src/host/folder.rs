@@ -6,11 +6,11 @@
 //! | `IRONVERBS_SOFT_GROUP=GID` | `/dev/shm/ironverbs-group-GID`, mode 0770, files 0660: all members of the group |
 //! | `IRONVERBS_SOFT_DIR=PATH` | this folder instead, by its full path, with the same owner and mode; must be on a file system with shared mappings |
 //!
-//! `/dev/shm` is writable for everybody, so a folder that another user made first must not be used: owner, mode and type
-//! are checked through the open descriptor, and all files are then reached through that descriptor alone. For
-//! a group the owner may be any member: the kernel lets nobody give a folder to a group in which they are not
-//! (root aside), so the folder's group proves it. A set-group-id parent gives its group to what anybody makes
-//! in it, so there the group proves nothing, and one that everybody may write to is refused.
+//! `/dev/shm` is writable for everybody, so a folder that another user made first must not be used: owner, mode
+//! and type are checked through the open descriptor, and all files are then reached through that descriptor
+//! alone. For a group the owner may be any member: the kernel lets nobody give a folder to a group in which
+//! they are not (root aside), so the folder's group proves it. A set-group-id parent gives its group to what
+//! anybody makes in it, so there the group proves nothing, and one that everybody may write to is refused.
 //!
 //! Where everybody may rename what is another's (the parent is writable for all and not sticky, as an emptyDir
 //! of Kubernetes is), whoever does so could choose in which other folder of theirs processes meet. A folder
@@ -43,8 +43,8 @@ impl Config {
     /// What the environment asks for; the defaults are in the module's documentation, and hold too for a
     /// program that has more rights than its caller ([`super::environment`]).
     ///
-    /// A group that is not a number is refused, so that a typing mistake does not end in another folder, and so is a relative
-    /// path, which processes with other working directories would take for another folder.
+    /// A group that is not a number is refused, so that a typing mistake does not end in another folder, and so
+    /// is a relative path, which processes with other working directories would take for another folder.
     pub fn from_env() -> Result<Self> {
         let trusted = super::environment::trusted;
         Self::from_values(trusted("IRONVERBS_SOFT_DIR"), trusted("IRONVERBS_SOFT_GROUP"))
@@ -257,8 +257,8 @@ impl Folder {
         Ok(names)
     }
 
-    /// Tells all names in the folder but `.` and `..`, of which there may be more than there is memory for. Ends at the first
-    /// error.
+    /// Tells all names in the folder but `.` and `..`, of which there may be more than there is memory for.
+    /// Ends at the first error.
     pub(crate) fn each_name(&self, tell: impl FnMut(&CStr) -> Result<()>) -> Result<()> {
         each_name(self.raw(), tell)
     }

@@ -1,7 +1,7 @@
 //! How a forked child notices that it is another process: a page that the kernel wipes in children.
 //!
-//! Asking costs one load, where `getpid` is a system call. `vfork` and threads share the page and count as the same
-//! process, as they should.
+//! Asking costs one load, where `getpid` is a system call. `vfork` and threads share the page and count as the
+//! same process, as they should.
 //!
 //! Kernels before 4.14 and some sandboxes wipe no pages. There a word of this library serves, which a handler
 //! of `pthread_atfork` wipes; a child that was made past the C library's `fork` is not noticed then.
@@ -109,8 +109,9 @@ pub(crate) fn same_process(token: u64) -> bool {
     page().is_ok_and(|word| word.load(Ordering::Relaxed) == token)
 }
 
-/// A mutex for statics that a forked child can use whatever the parent's threads were doing: a holder with another
-/// token was left behind by the fork, and what it may have left half changed is replaced by an empty value.
+/// A mutex for statics that a forked child can use whatever the parent's threads were doing: a holder with
+/// another token was left behind by the fork, and what it may have left half changed is replaced by an empty
+/// value.
 #[derive(Debug)]
 pub struct ProcessMutex<T> {
     holder: AtomicU64,
@@ -159,8 +160,8 @@ impl<T: Default> ProcessMutex<T> {
         {
             return false;
         }
-        // SAFETY: the holder is a thread of the parent, which does not exist here, so nobody else reaches the value. The old
-        // one is not dropped: it may be half changed.
+        // SAFETY: the holder is a thread of the parent, which does not exist here, so nobody else reaches the
+        // value. The old one is not dropped: it may be half changed.
         unsafe { self.value.get().write(T::default()) };
         true
     }

@@ -1,8 +1,8 @@
 //! The memory keys of a process, in its segment: any process that may map the segment can look one up.
 //!
-//! A key is 24 bits of index and 8 bits that change with each use of the index, so that a key kept too long does not
-//! open what came after (IBA §10.6.3.1). Index 0 is never used, so 0 is no key. The table is a directory of chunks of
-//! entries of one cache line:
+//! A key is 24 bits of index and 8 bits that change with each use of the index, so that a key kept too long
+//! does not open what came after (IBA §10.6.3.1). Index 0 is never used, so 0 is no key. The table is a
+//! directory of chunks of entries of one cache line:
 //!
 //! | word | meaning |
 //! |---|---|
@@ -15,22 +15,23 @@
 //! | 6 | bit 32 and a sequence number: the entry of that number was invalidated by a peer ([`invalidate`]) |
 //! | 7 | in the private copy: threads of the owner that use the memory ([`InUse`]) |
 //!
-//! Only the owner is to write, but for the last word, and every process that may open the segment can. So the entries are there
-//! three times in the same form: in the segment, for peers who send by way of the owner's help and are checked by it; in
-//! the owner's sealed memory, for peers who reach its memory directly ([`Table`]); and in private memory, which is what the owner
-//! itself goes by ([`Keys::local`]). A reader copies the entry between two looks at the sequence number; when the owner died in
-//! between, the number stays odd and the reader gives up with [`Lookup::Torn`] after a bounded time: a dead process's
-//! memory is gone anyway.
+//! Only the owner is to write, but for the last word, and every process that may open the segment can. So the
+//! entries are there three times in the same form: in the segment, for peers who send by way of the owner's
+//! help and are checked by it; in the owner's sealed memory, for peers who reach its memory directly
+//! ([`Table`]); and in private memory, which is what the owner itself goes by ([`Keys::local`]). A reader
+//! copies the entry between two looks at the sequence number; when the owner died in between, the number stays
+//! odd and the reader gives up with [`Lookup::Torn`] after a bounded time: a dead process's memory is gone
+//! anyway.
 //!
 //! Looking up is not enough to use the memory: the owner may deregister it meanwhile. A [`Pin`] says in the
-//! owner's segment which key is in use, and [`Keys::remove`] waits for the pins of other living processes. The pin is set before
-//! the entry is read and the entry is made invalid before the pins are read, so one side always sees the other. The owner's own
-//! threads count themselves in the private copy ([`Keys::hold`]), and are waited for in the same way: a pin with the owner's name
-//! is a forgery.
+//! owner's segment which key is in use, and [`Keys::remove`] waits for the pins of other living processes. The
+//! pin is set before the entry is read and the entry is made invalid before the pins are read, so one side
+//! always sees the other. The owner's own threads count themselves in the private copy ([`Keys::hold`]), and
+//! are waited for in the same way: a pin with the owner's name is a forgery.
 //!
-//! A pin may be one that nobody takes back: its process was stopped, or another one wrote it. The owner does not wait longer
-//! than [`PATIENCE_WITH_PEERS`] for it. It moves its identity page then ([`Keys::revoke`]), so that the kernel refuses what was
-//! looked up before.
+//! A pin may be one that nobody takes back: its process was stopped, or another one wrote it. The owner does
+//! not wait longer than [`PATIENCE_WITH_PEERS`] for it. It moves its identity page then ([`Keys::revoke`]), so
+//! that the kernel refuses what was looked up before.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -76,7 +77,8 @@ const LOOKS: u32 = 10_000;
 pub struct Entry {
     /// What the protocol checks.
     pub key: Key,
-    /// Address of the first byte in the owner's memory. Differs from `key.start` for zero-based regions and windows.
+    /// Address of the first byte in the owner's memory. Differs from `key.start` for zero-based regions and
+    /// windows.
     pub base: u64,
 }
 
@@ -92,7 +94,8 @@ impl Entry {
 pub enum Lookup {
     /// There is no such key.
     NoKey,
-    /// The entry was being changed all the time: its owner died over it, or was stopped. Try again while it lives.
+    /// The entry was being changed all the time: its owner died over it, or was stopped. Try again while it
+    /// lives.
     Torn,
     /// All pins are taken by living processes. Try again.
     Busy,
@@ -237,8 +240,8 @@ impl<'a> Table<'a> {
         Ok(entry)
     }
 
-    /// Invalidates a window of type 2, as a peer's send asked for (IBA §9.4.1.1.3): nobody finds the key valid from then on,
-    /// until its owner binds the window anew. `false` when there is no such window.
+    /// Invalidates a window of type 2, as a peer's send asked for (IBA §9.4.1.1.3): nobody finds the key valid
+    /// from then on, until its owner binds the window anew. `false` when there is no such window.
     pub fn invalidate(&self, key: u32) -> bool {
         let (Some(words), Some(shared)) = (self.words(key), place(self.memory, self.at, key)) else {
             return false;
@@ -437,7 +440,8 @@ impl Keys {
         self.quiet(self.own(key)?, key)
     }
 
-    /// As [`Keys::local`], for who is going to use the memory: it stays in place as long as the second answer lives.
+    /// As [`Keys::local`], for who is going to use the memory: it stays in place as long as the second answer
+    /// lives.
     #[inline(always)]
     pub fn hold(&self, key: u32) -> Option<(Entry, InUse<'_>)> {
         let words = self.own(key)?;
@@ -504,9 +508,9 @@ impl Keys {
         Ok(index << 8 | u32::from(key8))
     }
 
-    /// Changes the entry of `key`, which from now on has the 8 bits `key8`: binding and invalidating a window. Who had
-    /// looked up the old entry may still use it: see [`Keys::wait_unused`].
-    /// Errors: [`Error::OutOfBounds`] when there is no such key.
+    /// Changes the entry of `key`, which from now on has the 8 bits `key8`: binding and invalidating a window.
+    /// Who had looked up the old entry may still use it: see [`Keys::wait_unused`]. Errors:
+    /// [`Error::OutOfBounds`] when there is no such key.
     pub fn change(&self, key: u32, key8: u8, entry: &Entry) -> Result<u32> {
         let mut books = self.books();
         Self::check(&books, key)?;
@@ -520,10 +524,10 @@ impl Keys {
         if known { Ok(()) } else { Err(Error::OutOfBounds) }
     }
 
-    /// Removes a key and waits until no thread of this process and no living other one uses it any more, at most `limit`. `Ok(false)` when that passed:
-    /// the key is gone, but its memory may still be accessed, and its index is not used again before
-    /// [`Keys::wait_unused`] says so.
-    /// Errors: [`Error::OutOfBounds`] when there is no such key.
+    /// Removes a key and waits until no thread of this process and no living other one uses it any more, at
+    /// most `limit`. `Ok(false)` when that passed: the key is gone, but its memory may still be accessed, and
+    /// its index is not used again before [`Keys::wait_unused`] says so. Errors: [`Error::OutOfBounds`] when
+    /// there is no such key.
     pub fn remove(&self, key: u32, liveness: &impl Liveness, limit: Duration) -> Result<bool> {
         let mut books = self.books();
         Self::check(&books, key)?;
@@ -534,8 +538,8 @@ impl Keys {
         self.wait_unused(key, liveness, limit)
     }
 
-    /// Waits until no living process uses a key any more that was removed or changed, at most `limit`; `Ok(false)` when
-    /// that passed.
+    /// Waits until no living process uses a key any more that was removed or changed, at most `limit`;
+    /// `Ok(false)` when that passed.
     pub fn wait_unused(&self, key: u32, liveness: &impl Liveness, limit: Duration) -> Result<bool> {
         let start = Instant::now();
         if !self.wait_for_threads(key, start, limit) || !self.wait_for_peers(key, liveness, start, limit)? {
@@ -545,8 +549,8 @@ impl Keys {
         Ok(true)
     }
 
-    /// As [`Keys::wait_unused`], for [`PATIENCE_WITH_PEERS`]; whoever uses the key then still does not reach its memory any
-    /// more, now or later. Only own threads are waited for as long as they take.
+    /// As [`Keys::wait_unused`], for [`PATIENCE_WITH_PEERS`]; whoever uses the key then still does not reach
+    /// its memory any more, now or later. Only own threads are waited for as long as they take.
     pub fn end_use(&self, key: u32, liveness: &impl Liveness) -> Result<()> {
         let start = Instant::now();
         let unused = self.wait_for_peers(key, liveness, start, PATIENCE_WITH_PEERS)?;
@@ -558,8 +562,8 @@ impl Keys {
         Ok(())
     }
 
-    /// Keeps all from this process's memory who looked a key up before: what they have not begun to copy the kernel refuses.
-    /// They look again where they still may.
+    /// Keeps all from this process's memory who looked a key up before: what they have not begun to copy the
+    /// kernel refuses. They look again where they still may.
     #[cold]
     fn revoke(&self, key: u32, liveness: &impl Liveness) -> Result<()> {
         if !self.segment.is_mine() {

@@ -7,23 +7,24 @@
 //! | 1 to 10 | slot of the owning process |
 //! | 11 to 63 | epoch of its claim of that slot, random, never zero |
 //!
-//! Locking is one compare-and-swap, unlocking another, plus a futex wake when bit 0 is set. Who waits longer than
-//! [`PATIENCE`] asks whether the owner lives, and takes the lock over from a dead one with the news [`Acquired::Recovered`]:
-//! what the lock protects may be half changed and must be repaired first. A new owner that dies before it has repaired
-//! leaves the word with its own name, so the next one gets the same news. Who must let go without having finished stores a
-//! word that nobody can have signed ([`Lock::abandon`]), which is taken over without asking.
+//! Locking is one compare-and-swap, unlocking another, plus a futex wake when bit 0 is set. Who waits longer
+//! than [`PATIENCE`] asks whether the owner lives, and takes the lock over from a dead one with the news
+//! [`Acquired::Recovered`]: what the lock protects may be half changed and must be repaired first. A new owner
+//! that dies before it has repaired leaves the word with its own name, so the next one gets the same news. Who
+//! must let go without having finished stores a word that nobody can have signed ([`Lock::abandon`]), which is
+//! taken over without asking.
 //!
 //! A living owner that does not go on can be fenced off by the owner of the memory: it takes the word over
 //! ([`Lock::take_from`]), moves what the lock protects elsewhere, and leaves a word that nobody gets past
 //! ([`Lock::close`]). Whoever waits learns that the object is not here any more, and the old owner that its
 //! unlocking came too late: what it wrote meanwhile reached memory that nobody reads.
 //!
-//! Every wait is bounded, so neither a death between unlocking and waking nor one of a woken waiter loses anything but
-//! one [`PATIENCE`]. pthread's robust mutexes are no alternative: their list pointers would stand in memory that a hostile
-//! peer can write.
+//! Every wait is bounded, so neither a death between unlocking and waking nor one of a woken waiter loses
+//! anything but one [`PATIENCE`]. pthread's robust mutexes are no alternative: their list pointers would stand
+//! in memory that a hostile peer can write.
 //!
-//! The word names processes, not threads: it excludes threads of one process from each other, and cannot notice that a
-//! thread locks twice.
+//! The word names processes, not threads: it excludes threads of one process from each other, and cannot notice
+//! that a thread locks twice.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -109,8 +110,8 @@ impl Lock {
         unsafe { &*std::ptr::from_ref(word).cast::<Lock>() }
     }
 
-    /// As [`Lock::at`], of something that is never moved. Whoever closed it all the same had no business to; it is
-    /// as after a death then.
+    /// As [`Lock::at`], of something that is never moved. Whoever closed it all the same had no business to; it
+    /// is as after a death then.
     #[inline]
     pub fn of_what_stays(word: &std::sync::atomic::AtomicU64) -> &Lock {
         let lock = Lock::at(word);
@@ -161,7 +162,8 @@ impl Lock {
                 let _ = self.0.compare_exchange(seen, seen | CONTENDED, Ordering::Relaxed, Ordering::Relaxed);
                 continue;
             }
-            // A word that nobody can have signed was abandoned, or not written by this lock; it counts as a dead owner's.
+            // A word that nobody can have signed was abandoned, or not written by this lock; it counts as a
+            // dead owner's.
             let now = Instant::now();
             if seen != word {
                 (word, since) = (seen, now);
@@ -184,7 +186,8 @@ impl Lock {
         }
     }
 
-    /// Unlocks; `false` when the lock was no longer this process's, so what it protects may have changed meanwhile.
+    /// Unlocks; `false` when the lock was no longer this process's, so what it protects may have changed
+    /// meanwhile.
     #[inline]
     pub fn unlock(&self, me: Owner) -> bool {
         if self.0.compare_exchange(me.0, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
@@ -209,8 +212,8 @@ impl Lock {
         }
     }
 
-    /// Lets go of a lock as death would: the next to lock it is told [`Acquired::Recovered`]. `false` when it was no
-    /// longer this process's.
+    /// Lets go of a lock as death would: the next to lock it is told [`Acquired::Recovered`]. `false` when it
+    /// was no longer this process's.
     #[cold]
     pub fn abandon(&self, me: Owner) -> bool {
         self.let_go(me, ABANDONED)
@@ -229,8 +232,8 @@ impl Lock {
             .any(|word| self.0.compare_exchange(word, mine, Ordering::AcqRel, Ordering::Relaxed).is_ok())
     }
 
-    /// Takes the lock from a process that is said to have it and does not, for the owner of the memory; `false` when another
-    /// word stands there by now. The next to lock it repairs.
+    /// Takes the lock from a process that is said to have it and does not, for the owner of the memory; `false`
+    /// when another word stands there by now. The next to lock it repairs.
     #[cold]
     pub fn revoke(&self, holder: Owner) -> bool {
         let revoked = [holder.0, holder.0 | CONTENDED].into_iter().any(|word| {
@@ -455,7 +458,8 @@ mod tests {
     fn signals_do_not_put_off_the_takeover() {
         extern "C" fn nothing(_: libc::c_int) {}
         let status = in_child(|| {
-            // SAFETY: the handler does nothing; the thread signalled is the child's first, which outlives the other.
+            // SAFETY: the handler does nothing; the thread signalled is the child's first, which outlives the
+            // other.
             let me = unsafe {
                 libc::signal(libc::SIGUSR1, nothing as *const () as libc::sighandler_t);
                 libc::pthread_self()

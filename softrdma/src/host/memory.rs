@@ -1,8 +1,8 @@
 //! A mapped segment, own or a peer's: every access is checked against the file's size and goes through atomics.
 //!
-//! The address range is reserved once and generously, so that a file may grow without moving; what lies beyond the
-//! file's end is never touched. The size comes from `fstat`, never from the content. Pages within the size of an honest
-//! file are allocated, so touching them cannot fail.
+//! The address range is reserved once and generously, so that a file may grow without moving; what lies beyond
+//! the file's end is never touched. The size comes from `fstat`, never from the content. Pages within the size
+//! of an honest file are allocated, so touching them cannot fail.
 //!
 //! A file that others may write is mapped only when its length is sealed (`memfd`): who shortened another one
 //! would end the process by SIGBUS at its next access. Others may still punch holes, in which zeroes stand from
@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, c
 use super::error::{Error, Result};
 use super::sys;
 
-/// Address space reserved per segment, the largest that a segment can grow to. Smaller ones serve processes that
-/// limit their address space (`RLIMIT_AS`).
+/// Address space reserved per segment, the largest that a segment can grow to. Smaller ones serve processes
+/// that limit their address space (`RLIMIT_AS`).
 const RESERVE: [usize; 4] = [16 << 30, 1 << 30, 64 << 20, 4 << 20];
 
 /// Orders a read-modify-write operation with [`Ordering::SeqCst`] before the loads that follow.
@@ -49,8 +49,8 @@ impl Memory {
         Self::map_within(fd, libc::PROT_READ | libc::PROT_WRITE, &RESERVE)
     }
 
-    /// As [`Memory::map`], with the first of these sizes that address space is left for. Who maps without `PROT_WRITE` only
-    /// loads.
+    /// As [`Memory::map`], with the first of these sizes that address space is left for. Who maps without
+    /// `PROT_WRITE` only loads.
     pub(crate) fn map_within(fd: RawFd, protection: libc::c_int, sizes: &[usize]) -> Result<Self> {
         let mut failure = Error::NoMemory;
         for &reserved in sizes {
@@ -83,8 +83,8 @@ impl Memory {
         Err(failure)
     }
 
-    /// Looks how far the file reaches now; tells the number of bytes that may be used. It never becomes less: another thread
-    /// may have looked later, when the file had grown, and be at work there.
+    /// Looks how far the file reaches now; tells the number of bytes that may be used. It never becomes less:
+    /// another thread may have looked later, when the file had grown, and be at work there.
     pub(crate) fn refresh(&self, fd: RawFd) -> Result<usize> {
         let size = usize::try_from(sys::stat(fd)?.st_size).unwrap_or(0);
         // Whole pages only, so that no page reaches beyond the file.
@@ -129,8 +129,8 @@ impl Memory {
     #[inline]
     pub fn u32(&self, offset: u64) -> Result<&AtomicU32> {
         let p = self.at(offset, 4, 4)?;
-        // SAFETY: `at` checked bounds and alignment (the mapping starts at a page); the mapping lives as long as
-        // `self`, any bits are a valid atomic, and everybody accesses it as an atomic.
+        // SAFETY: `at` checked bounds and alignment (the mapping starts at a page); the mapping lives as long
+        // as `self`, any bits are a valid atomic, and everybody accesses it as an atomic.
         Ok(unsafe { &*p.cast::<AtomicU32>() })
     }
 
@@ -151,7 +151,8 @@ impl Memory {
         Ok(unsafe { std::slice::from_raw_parts(p.cast::<AtomicU64>(), count) })
     }
 
-    /// Copies bytes out, each once. Not atomic as a whole: locks, sequence numbers or indices say when it is complete.
+    /// Copies bytes out, each once. Not atomic as a whole: locks, sequence numbers or indices say when it is
+    /// complete.
     pub fn read(&self, offset: u64, to: &mut [u8]) -> Result<()> {
         let p = self.at(offset, to.len(), 1)?;
         let lead = p.align_offset(8).min(to.len());

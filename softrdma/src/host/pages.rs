@@ -1,11 +1,11 @@
-//! Whether memory of this process is there, every page of it: what a kernel finds out when it pins the pages of a region
-//! (`ib_umem_get`).
+//! Whether memory of this process is there, every page of it: what a kernel finds out when it pins the pages of
+//! a region (`ib_umem_get`).
 //!
-//! The kernel is asked to bring the pages in as an access would (`madvise`, `MADV_POPULATE_READ` and `MADV_POPULATE_WRITE`),
-//! which answers what no access would survive: ranges that are not mapped, not with the right that is needed, or behind the
-//! end of a file. As with pinned pages, memory that nobody has touched yet is allocated. Kernels before 5.14 do not know this
-//! advice. There a futex operation per page does: it reads the word, or adds 0 to it, wakes nobody, and answers a bad
-//! address with an error.
+//! The kernel is asked to bring the pages in as an access would (`madvise`, `MADV_POPULATE_READ` and
+//! `MADV_POPULATE_WRITE`), which answers what no access would survive: ranges that are not mapped, not with the
+//! right that is needed, or behind the end of a file. As with pinned pages, memory that nobody has touched yet
+//! is allocated. Kernels before 5.14 do not know this advice. There a futex operation per page does: it reads
+//! the word, or adds 0 to it, wakes nobody, and answers a bad address with an error.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -108,8 +108,8 @@ fn touch(page: u64, write: bool) -> bool {
     let own = 0u32;
     let (own, word) = (&raw const own, std::ptr::without_provenance::<u32>(page as usize));
     let private = libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: both operations wake and move no waiter, as they are told none; adding 0 in one step leaves the word as it is,
-    // and the kernel answers a bad address with an error.
+    // SAFETY: both operations wake and move no waiter, as they are told none; adding 0 in one step leaves the
+    // word as it is, and the kernel answers a bad address with an error.
     let answer = unsafe {
         if write {
             // FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, 0)

@@ -58,8 +58,8 @@ const HEADER: u64 = 4096;
 /// The file grows by multiples of this: few system calls, little waste.
 const GROWTH: u64 = 64 << 10;
 
-/// How long a peer that was found alive counts as alive, and a descriptor as what it was. Copies to and from a peer's memory do
-/// not rely on it.
+/// How long a peer that was found alive counts as alive, and a descriptor as what it was. Copies to and from a
+/// peer's memory do not rely on it.
 const BELIEVED: u64 = 100_000_000;
 
 /// A range of the own segment.
@@ -223,8 +223,8 @@ impl Segment {
         self.sealed.as_ref()
     }
 
-    /// Has the kernel refuse the copies from and to this process's memory that peers have prepared and not begun. Those who
-    /// still may look again.
+    /// Has the kernel refuse the copies from and to this process's memory that peers have prepared and not
+    /// begun. Those who still may look again.
     pub(crate) fn revoke_images(&self) {
         if let Some(sealed) = self.sealed.as_ref().filter(|_| self.is_mine()) {
             sealed.revoke();
@@ -242,8 +242,8 @@ impl Segment {
         fork::same_process(self.token.load(Ordering::Relaxed))
     }
 
-    /// Whether the slot's name still means this segment. It does not when the program closed descriptors that are not
-    /// its own, so that other processes found this one dead.
+    /// Whether the slot's name still means this segment. It does not when the program closed descriptors that
+    /// are not its own, so that other processes found this one dead.
     pub fn is_listed(&self) -> bool {
         self.file
             .as_ref()
@@ -255,8 +255,8 @@ impl Segment {
         root(&self.memory, index)
     }
 
-    /// Takes `len` zeroed bytes at a multiple of `align`, a power of two of at most a page, letting the file grow when
-    /// needed.
+    /// Takes `len` zeroed bytes at a multiple of `align`, a power of two of at most a page, letting the file
+    /// grow when needed.
     ///
     /// Errors: [`Error::NoMemory`] when the file system or the address space is full, [`Error::Forked`].
     pub fn alloc(&self, len: u64, align: u64) -> Result<Block> {
@@ -327,9 +327,9 @@ impl Segment {
         self.memory.u64(AT_FERRY_OFFSET)
     }
 
-    /// Takes the names of the segment and of its bells out of the folder, as the process is about to end: peers find nobody
-    /// any more, as after its death. From here on the segment is nobody's, as in a forked child: for peers it is a dead
-    /// process's, whose locks they may take over.
+    /// Takes the names of the segment and of its bells out of the folder, as the process is about to end: peers
+    /// find nobody any more, as after its death. From here on the segment is nobody's, as in a forked child:
+    /// for peers it is a dead process's, whose locks they may take over.
     pub fn leave(&self) {
         if let Some(file) = &self.file
             && self.is_mine()
@@ -414,8 +414,8 @@ impl Identity {
         sys::stat(fd).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == self.file)
     }
 
-    /// The descriptor when it still means the file: looked at now before anything is written to it, else within the last
-    /// 100 ms.
+    /// The descriptor when it still means the file: looked at now before anything is written to it, else within
+    /// the last 100 ms.
     pub(crate) fn check(&self, fd: RawFd, writes: bool) -> Option<RawFd> {
         let now = sys::coarse_now();
         let old = now.wrapping_sub(self.confirmed.load(Ordering::Relaxed)) >= BELIEVED;
@@ -429,8 +429,8 @@ impl Identity {
     }
 }
 
-/// Whoever is stopped with a lock keeps others from few other places. By the place within a page, which is the same at every
-/// address where the page is mapped.
+/// Whoever is stopped with a lock keeps others from few other places. By the place within a page, which is the
+/// same at every address where the page is mapped.
 fn atomics_lock(memory: &Memory, addr: u64) -> Result<&Lock> {
     Ok(Lock::of_what_stays(memory.u64(AT_ATOMICS + 8 * (addr / 8 % ATOMICS))?))
 }
@@ -584,10 +584,11 @@ impl Peer {
         self.sealed.as_ref()
     }
 
-    /// The program that its memory is to be reached as; `None` where the kernel lets nobody reach it, or not this process.
+    /// The program that its memory is to be reached as; `None` where the kernel lets nobody reach it, or not
+    /// this process.
     ///
-    /// Who uses a key looks first here and then the key up: when the owner ends the key and waits for its users no longer,
-    /// copies to an image from before that fail.
+    /// Who uses a key looks first here and then the key up: when the owner ends the key and waits for its users
+    /// no longer, copies to an image from before that fail.
     #[inline]
     pub fn image(&self) -> Option<Image> {
         self.sealed.as_ref()?.image()
@@ -833,7 +834,8 @@ mod tests {
         }
     }
 
-    /// A process that lost its slot by closing a descriptor of its file does not take the next one there for dead.
+    /// A process that lost its slot by closing a descriptor of its file does not take the next one there for
+    /// dead.
     #[test]
     fn who_lost_its_slot_sees_its_successor_live() {
         let dir = TestDir::new("segment");
@@ -932,7 +934,8 @@ mod tests {
         let dir = TestDir::new("segment");
         let status = in_child(|| {
             let at = std::ffi::CString::new(dir.path().to_str().unwrap()).unwrap();
-            // SAFETY: plain system calls with C strings that live across them; the mounts are this child's alone.
+            // SAFETY: plain system calls with C strings that live across them; the mounts are this child's
+            // alone.
             unsafe {
                 let private = libc::MS_REC | libc::MS_PRIVATE;
                 let none = std::ptr::null();

@@ -13,9 +13,9 @@
 //! for dead by mistake (because the program closed its descriptors) harms nobody. Each claim has a random
 //! epoch, so that a word left in shared memory by a dead claim never means a later one.
 //!
-//! Two processes that find the same dead file must not both remove the name, because the second would remove the
-//! name of a new, living one. So only the holder of the dead file's second lock byte may, after it saw that the name
-//! still means this file.
+//! Two processes that find the same dead file must not both remove the name, because the second would remove
+//! the name of a new, living one. So only the holder of the dead file's second lock byte may, after it saw that
+//! the name still means this file.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -96,7 +96,8 @@ pub(crate) struct Claim {
     pub(crate) file: OwnedFd,
 }
 
-/// Claims a slot. `fill` writes the content before others can see the file; `name_it` adds the slot, again before.
+/// Claims a slot. `fill` writes the content before others can see the file; `name_it` adds the slot, again
+/// before.
 ///
 /// Errors: [`Error::NoSlot`], and whatever `fill` answers.
 pub(crate) fn claim(
@@ -165,8 +166,8 @@ pub(crate) fn release(folder: &Folder, owner: Owner, file: &OwnedFd) {
     OwnFiles::remove(file.as_raw_fd());
 }
 
-/// Takes the names of a claim out of the folder, that of its slot last: the process is about to end, or has closed its
-/// device with objects left.
+/// Takes the names of a claim out of the folder, that of its slot last: the process is about to end, or has
+/// closed its device with objects left.
 pub(crate) fn leave(folder: &Folder, owner: Owner, file: &OwnedFd) {
     let Ok(_gate) = one_at_a_time() else { return };
     for name in folder.names().unwrap_or_default() {

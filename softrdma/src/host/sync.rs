@@ -1,4 +1,5 @@
-//! What the lock and the keys are made of: the standard library, or the model checker in its place (`cfg(loom)`).
+//! What the lock and the keys are made of: the standard library, or the model checker in its place
+//! (`cfg(loom)`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -74,7 +75,8 @@ pub(super) mod lock {
             tv_sec: time.as_secs() as libc::time_t,
             tv_nsec: time.subsec_nanos() as libc::c_long,
         };
-        // SAFETY: the word by the contract, and `time` lives across the call. The kernel only compares the word.
+        // SAFETY: the word by the contract, and `time` lives across the call. The kernel only compares the
+        // word.
         unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, seen, &raw const time) };
     }
 

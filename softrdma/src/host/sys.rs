@@ -9,9 +9,9 @@ unsafe extern "C-unwind" {
     fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
 }
 
-/// Runs `body`, which does not panic, with cancellation of the thread (`pthread_cancel`) disabled. For system calls at which
-/// a thread may be cancelled, where posting and polling get to them: cancelling unwinds the stack, on which Rust frames
-/// hold locks. It costs a few instructions.
+/// Runs `body`, which does not panic, with cancellation of the thread (`pthread_cancel`) disabled. For system
+/// calls at which a thread may be cancelled, where posting and polling get to them: cancelling unwinds the
+/// stack, on which Rust frames hold locks. It costs a few instructions.
 pub(crate) fn uncancelled<R>(body: impl FnOnce() -> R) -> R {
     const DISABLE: libc::c_int = 1;
     let mut before = DISABLE;

@@ -35,8 +35,8 @@ impl Drop for TestDir {
 
 /// Runs `test` in a forked child that ends at once afterwards; 0 when it answered `true`.
 pub(crate) fn in_child(test: impl FnOnce() -> bool) -> i32 {
-    // SAFETY: the child only runs `test` and ends. Other test threads are gone there; what the tests call takes no
-    // lock that those could have held for long but the allocator's, which the C library keeps usable.
+    // SAFETY: the child only runs `test` and ends. Other test threads are gone there; what the tests call takes
+    // no lock that those could have held for long but the allocator's, which the C library keeps usable.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0);
     if pid == 0 {

@@ -1,5 +1,6 @@
-//! Threads of a process, for who reaches its memory: a process lives on when its first thread ends (`pthread_exit`), but the
-//! kernel does not find its memory by the process's number any more, which is that thread's. Any other thread's number does.
+//! Threads of a process, for who reaches its memory: a process lives on when its first thread ends
+//! (`pthread_exit`), but the kernel does not find its memory by the process's number any more, which is that
+//! thread's. Any other thread's number does.
 
 use super::copy;
 use super::segment::Peer;
@@ -11,8 +12,8 @@ pub fn own() -> libc::pid_t {
     unsafe { libc::gettid() }
 }
 
-/// A thread of the peer by whose number the kernel reaches the peer's memory; `None` when there is none, or none that can be
-/// seen from here.
+/// A thread of the peer by whose number the kernel reaches the peer's memory; `None` when there is none, or
+/// none that can be seen from here.
 pub fn of(peer: &Peer) -> Option<libc::pid_t> {
     let pid = peer.pid().ok()??;
     // The numbers may be those of another namespace: what is found there proves whose memory it is.

@@ -216,8 +216,8 @@ fn a_client_stopped_with_the_lock_of_a_shared_receive_queue() {
     stopped_in_the_midst(true, Object::Srq(0));
 }
 
-/// A client that is stopped within an atomic operation: others, elsewhere in the same memory, go on, and who waits for the
-/// same bytes waits and does not break.
+/// A client that is stopped within an atomic operation: others, elsewhere in the same memory, go on, and who
+/// waits for the same bytes waits and does not break.
 #[test]
 fn a_client_stopped_with_the_lock_of_an_atomic_operation() {
     let folder = Folder::new();
@@ -368,7 +368,8 @@ fn a_program_that_saw_a_completion_posts_though_the_sender_is_stopped() {
     child.wait();
 }
 
-/// A sender that was stopped within a burst goes on with it: what it counts reaches nobody, and no request is lost over it.
+/// A sender that was stopped within a burst goes on with it: what it counts reaches nobody, and no request is
+/// lost over it.
 #[test]
 fn what_a_stopped_sender_counts_makes_no_room() {
     let held = Held::new();
@@ -418,8 +419,8 @@ fn what_a_stopped_sender_counts_makes_no_room() {
     child.wait();
 }
 
-/// A client that goes on with a list after its target has gone on without it: what is lost has a completion that says so,
-/// also where none was asked for, and gives its place back.
+/// A client that goes on with a list after its target has gone on without it: what is lost has a completion
+/// that says so, also where none was asked for, and gives its place back.
 #[test]
 fn requests_of_a_list_that_are_lost_complete_with_errors() {
     let folder = Folder::new();
@@ -514,8 +515,8 @@ fn an_owner_changes_queues_that_a_stopped_client_keeps() {
     }
 }
 
-/// A queue of the target is kept by who is stopped, and the target does not look after it: who goes on posting waits for it
-/// once, not with each request.
+/// A queue of the target is kept by who is stopped, and the target does not look after it: who goes on posting
+/// waits for it once, not with each request.
 #[test]
 fn who_posts_more_does_not_wait_for_a_stopped_bystander_each_time() {
     let folder = Folder::new();
@@ -549,8 +550,8 @@ fn who_posts_more_does_not_wait_for_a_stopped_bystander_each_time() {
     assert!(posted < Duration::from_secs(1), "eight calls took {posted:?}");
 }
 
-/// Two clients are stopped one after the other, each with the lock of the queue where it was by then. What the owner sends
-/// completes.
+/// Two clients are stopped one after the other, each with the lock of the queue where it was by then. What the
+/// owner sends completes.
 #[test]
 fn a_completion_follows_a_queue_that_is_moved_again() {
     let folder = Folder::new();
@@ -623,8 +624,8 @@ fn a_queue_that_is_moved_just_now_breaks_no_connection() {
     assert_eq!(poll_soon(&cq).wr_id, 1);
 }
 
-/// A datagram queue pair of which another sender is stopped with the lock: what is sent there meanwhile is lost, as
-/// datagrams may be, and does not hold up who sends. Afterwards nothing is.
+/// A datagram queue pair of which another sender is stopped with the lock: what is sent there meanwhile is
+/// lost, as datagrams may be, and does not hold up who sends. Afterwards nothing is.
 #[test]
 fn datagrams_to_a_queue_pair_that_a_stopped_sender_keeps_hold_nobody_up() {
     let folder = Folder::new();

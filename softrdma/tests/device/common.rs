@@ -82,7 +82,8 @@ impl Folder {
         Host::of_peer(stranger, peer)
     }
 
-    /// One more process among the devices, by the parts that they are made of, and its view of the device in slot 0.
+    /// One more process among the devices, by the parts that they are made of, and its view of the device in
+    /// slot 0.
     pub fn stranger(&self) -> (Arc<Segment>, Arc<Peer>) {
         let folder = softrdma::host::folder::Folder::open(&self.config());
         self.stranger_in(Arc::new(folder.unwrap()))
@@ -435,8 +436,8 @@ pub struct Child(libc::pid_t);
 impl Child {
     /// Runs `test` in a child, which ends at once afterwards.
     pub fn run(test: impl FnOnce()) -> Self {
-        // SAFETY: the child runs `test` and ends. Other test threads are gone there; what the tests call takes no lock
-        // that those could have held for long but the allocator's, which the C library keeps usable.
+        // SAFETY: the child runs `test` and ends. Other test threads are gone there; what the tests call takes
+        // no lock that those could have held for long but the allocator's, which the C library keeps usable.
         let pid = unsafe { libc::fork() };
         assert!(pid >= 0);
         if pid == 0 {

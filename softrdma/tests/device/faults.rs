@@ -90,7 +90,8 @@ fn a_region_does_not_go_round_the_address_space() {
     }
 }
 
-/// One side of a connection that has memory with a hole in a region with pages on demand: the second of three pages.
+/// One side of a connection that has memory with a hole in a region with pages on demand: the second of three
+/// pages.
 struct Holey {
     end: End,
     pages: Pages,

@@ -225,8 +225,8 @@ fn a_frozen_peer_keeps_its_queue_pair() {
     left_to_its_peer(|child| group.freeze(child), |_| group.put("cgroup.freeze", 0), false);
 }
 
-/// A peer that runs, has a queue pair and its completion queue within a delivery, and does not go on: both are taken from
-/// it, and others use the completion queue.
+/// A peer that runs, has a queue pair and its completion queue within a delivery, and does not go on: both are
+/// taken from it, and others use the completion queue.
 #[test]
 fn a_queue_does_not_stay_with_who_lost_its_queue_pair() {
     let folder = Folder::new();

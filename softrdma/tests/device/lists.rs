@@ -30,7 +30,8 @@ fn deep_pair(node: &Node) -> (End, End) {
     (one, other)
 }
 
-/// Posts a list as `ibv_post_send` does: what the first that is refused was refused for, and how many were posted.
+/// Posts a list as `ibv_post_send` does: what the first that is refused was refused for, and how many were
+/// posted.
 fn post(end: &End, list: &[Wr<'_>]) -> (usize, Option<Rejected>) {
     let mut sending = end.qp.sending();
     for (count, wr) in list.iter().enumerate() {
@@ -156,7 +157,8 @@ fn small_and_large_and_other_requests_keep_their_order() {
 fn what_is_wrong_ends_the_list_there_and_nothing_before() {
     let folder = Folder::new();
     let node = Node::new(&folder);
-    // The sender's key, the receiver's key, a buffer too short: status of the request, and of the receive request.
+    // The sender's key, the receiver's key, a buffer too short: status of the request, and of the receive
+    // request.
     for (fault, sent, received) in [
         (0, Status::LocProtErr, None),
         (1, Status::RemOpErr, Some(Status::LocProtErr)),

@@ -315,7 +315,8 @@ enum Ends {
     OnceConnected,
 }
 
-/// Ends the calling thread, as `pthread_exit` does at its end. In a first thread the process lives on with the others.
+/// Ends the calling thread, as `pthread_exit` does at its end. In a first thread the process lives on with the
+/// others.
 fn end_thread() -> ! {
     // SAFETY: nothing of this thread's is used afterwards, and its stack stays.
     unsafe { libc::syscall(libc::SYS_exit, 1) };

@@ -36,8 +36,8 @@ struct Posted {
     signaled: bool,
 }
 
-/// Leaves a state that the queue pair was seen in. The progress thread may have broken it since, and only then is the
-/// change refused.
+/// Leaves a state that the queue pair was seen in. The progress thread may have broken it since, and only then
+/// is the change refused.
 fn leave(qp: &QueuePair, seen: QpState, next: QpState) {
     let left = qp.modify(Attr::STATE, &Attributes { state: next, ..Attributes::default() });
     assert!(left.is_ok() || qp.state() != seen, "{left:?} from {seen:?}");
@@ -246,7 +246,8 @@ impl World {
             qp.destroy().unwrap();
         }
         self.posted.retain(|_, posted| posted.signaled || !posted.send);
-        // But requests of the shared queue: nobody took them, or the queue pair was forgotten whose completion they had.
+        // But requests of the shared queue: nobody took them, or the queue pair was forgotten whose completion
+        // they had.
         self.posted.retain(|_, posted| posted.qp.is_some());
         assert!(self.posted.is_empty(), "{:?}", self.posted);
         for cq in &self.cqs {

@@ -1,5 +1,5 @@
-//! Peers that have a lock and do not go on: stopped by a signal or a debugger. Each of these tests waits for longer than a
-//! lock is waited for.
+//! Peers that have a lock and do not go on: stopped by a signal or a debugger. Each of these tests waits for
+//! longer than a lock is waited for.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A process's end of a connection, made by hand: what a provider's objects do, in as few words as a test needs.
+//! A process's end of a connection, made by hand: what a provider's objects do, in as few words as a test
+//! needs.
 #![allow(dead_code, reason = "each user needs a part")]
 
 use std::path::PathBuf;
@@ -142,8 +143,8 @@ impl Endpoint {
     /// What is in the memory, as peers may have changed it.
     pub fn read(&self, offset: usize, length: usize) -> Vec<u8> {
         assert!(offset + length <= self.memory.len());
-        // SAFETY: within the box; read as the program would, byte by byte, without a reference that others' writes
-        // could upset.
+        // SAFETY: within the box; read as the program would, byte by byte, without a reference that others'
+        // writes could upset.
         (0..length).map(|i| unsafe { self.memory.as_ptr().add(offset + i).read_volatile() }).collect()
     }
 

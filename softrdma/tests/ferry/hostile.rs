@@ -1,5 +1,5 @@
-//! A peer that writes anything into the mailboxes: nothing that is not registered changes, the service lives, and who is
-//! honest is served again as soon as it stops.
+//! A peer that writes anything into the mailboxes: nothing that is not registered changes, the service lives,
+//! and who is honest is served again as soon as it stops.
 
 use std::cell::Cell;
 use std::fs::File;

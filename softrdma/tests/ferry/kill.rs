@@ -1,4 +1,5 @@
-//! Either side is killed at random points; the other goes on, within a bounded time, and nothing is moved twice or half.
+//! Either side is killed at random points; the other goes on, within a bounded time, and nothing is moved twice
+//! or half.
 //!
 //! `KILLS` sets the number of kills of each side (100).
 

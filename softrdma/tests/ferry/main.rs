@@ -1,5 +1,5 @@
-//! Payload through shared memory between processes, as if the kernel refused every other way, and once where it really
-//! does.
+//! Payload through shared memory between processes, as if the kernel refused every other way, and once where it
+//! really does.
 
 #[path = "../content/mod.rs"]
 mod content;

@@ -44,7 +44,8 @@ impl Shared {
 
     pub fn bytes(&self, at: u64, len: u64) -> Vec<u8> {
         assert!(at + len <= self.len);
-        // SAFETY: inside of the mapping; processes that write meanwhile are not waited for, which bytes survive.
+        // SAFETY: inside of the mapping; processes that write meanwhile are not waited for, which bytes
+        // survive.
         (at..at + len).map(|i| unsafe { ((self.addr + i) as *const u8).read_volatile() }).collect()
     }
 

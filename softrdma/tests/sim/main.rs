@@ -236,8 +236,8 @@ fn new_config(random: &Random, process: &mut Process, qp_type: QpType, small_que
     }
 }
 
-/// Whether a shared receive queue may run dry because queue pairs hold its requests for senders that died. A patient
-/// sender then waits for ever, as it does on hardware.
+/// Whether a shared receive queue may run dry because queue pairs hold its requests for senders that died. A
+/// patient sender then waits for ever, as it does on hardware.
 fn is_scarce(srq: u32) -> bool {
     srq % 2 == 1
 }
@@ -728,7 +728,8 @@ fn check_messages(world: &World, totals: &mut Totals) {
     }
 }
 
-/// A request without a completion: unsignalled, never posted, its process dead, or waiting where waiting has no end.
+/// A request without a completion: unsignalled, never posted, its process dead, or waiting where waiting has no
+/// end.
 fn check_unseen(world: &World, sent: &Sent, message: u64, overrun: bool) {
     if !world.alive(sent.from.0) || overrun || sent.dropped {
         return;

@@ -73,8 +73,8 @@ impl Segment {
         qps.chain(srqs).chain((0..self.cqs.len() as u32).map(Object::Cq)).collect()
     }
 
-    /// Gives a shared receive queue or completion queue another ring, unless more waits in it. By the owner, behind its
-    /// lock.
+    /// Gives a shared receive queue or completion queue another ring, unless more waits in it. By the owner,
+    /// behind its lock.
     #[allow(dead_code, reason = "only the simulator's processes do")]
     pub fn resize(&self, object: Object, capacity: u32) -> bool {
         let (head, tail) = match object {

@@ -1,7 +1,7 @@
 //! Processes, locks, time, and the scheduler that interleaves their steps.
 //!
-//! A thread of a process is a future that gives way between any two steps of a transaction. Death is dropping the
-//! futures of a process: nothing of it runs any more, its locks stay taken.
+//! A thread of a process is a future that gives way between any two steps of a transaction. Death is dropping
+//! the futures of a process: nothing of it runs any more, its locks stay taken.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};

@@ -124,8 +124,8 @@ impl Course {
         }
     }
 
-    /// After the first death: a second one, then visits, then the rest of the messages. Whether the second got to the
-    /// end.
+    /// After the first death: a second one, then visits, then the rest of the messages. Whether the second got
+    /// to the end.
     fn go_on(self, second: (Act, u32), third: &[Act], polls: bool) -> bool {
         self.check();
         if polls {
@@ -155,7 +155,8 @@ impl Course {
     }
 }
 
-/// Deaths at every step of `first`, each with deaths at every step of `second`. Answers how many steps `first` has.
+/// Deaths at every step of `first`, each with deaths at every step of `second`. Answers how many steps `first`
+/// has.
 fn every_death(
     start: impl Fn() -> Course,
     first: impl Fn(&Course) -> Option<()>,
@@ -215,8 +216,8 @@ fn others_may_come_first_to_the_completion_queue_of_a_burst_that_died() {
     }
 }
 
-/// A sender's bursts of so many messages, each as long as the completion queue, while the owner takes what came and posts
-/// more.
+/// A sender's bursts of so many messages, each as long as the completion queue, while the owner takes what came
+/// and posts more.
 fn with_owner(course: &Course, completions: u32, messages: u64) -> Option<()> {
     let mut burst = Sender::open(&course.place)?;
     for number in 0..messages {

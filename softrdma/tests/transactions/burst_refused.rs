@@ -1,4 +1,5 @@
-//! What does not go straight through in a burst: it changes nothing, and goes the other way as if there had been none.
+//! What does not go straight through in a burst: it changes nothing, and goes the other way as if there had
+//! been none.
 
 use softrdma::core::burst::{Burst, MAX_BURST};
 use softrdma::core::completion::{Completion, wants};

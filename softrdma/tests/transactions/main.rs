@@ -1,5 +1,5 @@
-//! Transactions, one death at a time: whoever dies after any step, and whoever dies within the repair of that, what is
-//! left is all or nothing. And transactions on memory full of lies: they end, inside of the memory.
+//! Transactions, one death at a time: whoever dies after any step, and whoever dies within the repair of that,
+//! what is left is all or nothing. And transactions on memory full of lies: they end, inside of the memory.
 
 mod bare;
 mod burst;

@@ -7,8 +7,8 @@ pub const ENTRY: usize = 48;
 
 /// Whether the machine has AVX2, and the system saves its registers.
 ///
-/// Source: `__x86_get_cpuid_feature_leaf` of `sys/platform/x86.h`, the C library's answer since 2.33. To ask the processor
-/// takes dozens of microseconds in a virtual machine, because each `cpuid` leaves it.
+/// Source: `__x86_get_cpuid_feature_leaf` of `sys/platform/x86.h`, the C library's answer since 2.33. To ask
+/// the processor takes dozens of microseconds in a virtual machine, because each `cpuid` leaves it.
 #[cfg(target_arch = "x86_64")]
 #[must_use]
 pub fn avx2() -> bool {
@@ -36,8 +36,8 @@ pub fn avx2() -> bool {
     let found = if symbol.is_null() {
         std::is_x86_feature_detected!("avx2")
     } else {
-        // SAFETY: this is the type of the C library's function of that name. It gives a leaf of a table that lives as
-        // long as the process, or one of zeros.
+        // SAFETY: this is the type of the C library's function of that name. It gives a leaf of a table that
+        // lives as long as the process, or one of zeros.
         unsafe {
             let leaf_of: unsafe extern "C" fn(u32) -> *const Leaf = core::mem::transmute(symbol);
             (*leaf_of(LEAF_7)).active[EBX] & AVX2 != 0
@@ -86,8 +86,8 @@ pub unsafe fn one(source: *const u8, target: *mut u8) {
 /// Copies `count` completions: entry `i` stands at `source + (i << shift)` and goes to `target + i * 48`.
 ///
 /// # Safety
-/// Each of the `count` entries is readable at its place in `source`, with all `1 << shift` bytes of its slot, at least 64, and
-/// writable at its place in `target`, and the two do not overlap.
+/// Each of the `count` entries is readable at its place in `source`, with all `1 << shift` bytes of its slot,
+/// at least 64, and writable at its place in `target`, and the two do not overlap.
 #[inline(always)]
 pub unsafe fn baseline_run(mut source: *const u8, mut target: *mut u8, count: usize, shift: u32) {
     for _ in 0..count {
@@ -99,8 +99,8 @@ pub unsafe fn baseline_run(mut source: *const u8, mut target: *mut u8, count: us
     }
 }
 
-/// As [`baseline_run`], two entries by three 32-byte registers. Such a copy waits for its stores, most of all those across
-/// the end of a cache line; an array that is aligned to 16 bytes, as most are, gets none of them.
+/// As [`baseline_run`], two entries by three 32-byte registers. Such a copy waits for its stores, most of all
+/// those across the end of a cache line; an array that is aligned to 16 bytes, as most are, gets none of them.
 ///
 /// # Safety
 /// As [`baseline_run`], on a machine with [AVX2](avx2).
@@ -120,9 +120,10 @@ pub unsafe fn avx2_run(mut source: *const u8, mut target: *mut u8, mut count: us
     }
     for _ in 0..count / 2 {
         let second = source.wrapping_add(slot);
-        // SAFETY: both slots lie within the run, 64 bytes each at least: the second register has the end of the first
-        // entry and what follows in its slot, the third what comes before the second entry, in the first one's slot, and
-        // its start. Three times 32 bytes are their place in the target. The unaligned forms ask for no alignment.
+        // SAFETY: both slots lie within the run, 64 bytes each at least: the second register has the end of the
+        // first entry and what follows in its slot, the third what comes before the second entry, in the first
+        // one's slot, and its start. Three times 32 bytes are their place in the target. The unaligned forms
+        // ask for no alignment.
         unsafe {
             let front = _mm256_loadu_si256(source.cast::<__m256i>());
             let end = _mm256_loadu_si256(source.add(32).cast::<__m256i>());

@@ -120,8 +120,8 @@ impl Cq {
 
 /// Moves up to `num_entries` completions to the program's array `wc`; how many, or -1 for a null queue.
 ///
-/// What most polls do (find nothing, or one completion) is here and in `poll_shared`, without a call, so that no registers
-/// are saved for one.
+/// What most polls do (find nothing, or one completion) is here and in `poll_shared`, without a call, so that
+/// no registers are saved for one.
 pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
     // SAFETY: the program passes a live queue of a context whose table holds this function.
     let Some(cq) = (unsafe { Cq::from_c(cq) }) else { return -1 };
@@ -141,8 +141,9 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
         // SAFETY: the lock is held; room as for `num_entries`.
         return unsafe { poll_run(cq, wc, ready) };
     }
-    // SAFETY: the program passes room for `num_entries` completions, which are ENTRY bytes each; a ring is the driver's
-    // memory and no array of the program. Where the lock was taken here, nobody uses the ring any more.
+    // SAFETY: the program passes room for `num_entries` completions, which are ENTRY bytes each; a ring is the
+    // driver's memory and no array of the program. Where the lock was taken here, nobody uses the ring any
+    // more.
     unsafe {
         ring.take_one(ready, wc.cast());
         if !cq.single_threaded {
@@ -152,7 +153,8 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     ready.count as c_int
 }
 
-/// `poll_cq` in a process with several threads. What follows the locked instruction waits for it, and is therefore little.
+/// `poll_cq` in a process with several threads. What follows the locked instruction waits for it, and is
+/// therefore little.
 ///
 /// # Safety
 /// There is room for `max` completions at `wc`.

@@ -139,9 +139,10 @@ macro_rules! take_run {
         unsafe fn $name(ring: Ring, ready: Ready, target: *mut u8) {
             let Ready { start, count } = ready;
             let to_end = ring.mask as usize + 1 - start as usize;
-            // SAFETY: `start` and `count` are at most the mask: slots `start .. start + first` end at the ring's last slot
-            // at the latest, and slots `0 .. count - first` end before `start`; each slot holds an entry, in 64 bytes at
-            // least as their number is a power of two, and the target has room for `count`.
+            // SAFETY: `start` and `count` are at most the mask: slots `start .. start + first` end at the
+            // ring's last slot at the latest, and slots `0 .. count - first` end before `start`; each slot
+            // holds an entry, in 64 bytes at least as their number is a power of two, and the target has room
+            // for `count`.
             unsafe {
                 if count > to_end {
                     $copy(ring.slot(0).as_ptr(), target.add(to_end * ENTRY), count - to_end, ring.shift);
@@ -190,8 +191,8 @@ impl CompletionRing {
     /// Moves a single completion, or none, to `target` and gives its slot back.
     ///
     /// # Safety
-    /// `ready` came from this ring, which nobody took from since, and has one completion at most. 48 bytes are writable
-    /// at `target`, outside the ring.
+    /// `ready` came from this ring, which nobody took from since, and has one completion at most. 48 bytes are
+    /// writable at `target`, outside the ring.
     #[inline(always)]
     pub unsafe fn take_one(&mut self, ready: Ready, target: *mut u8) {
         // A copy, so that it can stay in registers whatever is written through pointers meanwhile.
@@ -203,8 +204,8 @@ impl CompletionRing {
         }
     }
 
-    /// Moves completions to `target`, in one run or, around the end of the ring, in two, and gives their slots back
-    /// with one store.
+    /// Moves completions to `target`, in one run or, around the end of the ring, in two, and gives their slots
+    /// back with one store.
     ///
     /// # Safety
     /// `ready` came from this ring, which nobody took from since. As many entries of 48 bytes are writable at
@@ -267,7 +268,8 @@ impl CompletionRing {
 #[derive(Default)]
 pub struct Glance {
     head: AtomicPtr<u8>,
-    /// The last poll found nothing. Only then it pays to look: where completions are found, the lock is needed anyway.
+    /// The last poll found nothing. Only then it pays to look: where completions are found, the lock is needed
+    /// anyway.
     idle: AtomicBool,
 }
 
@@ -299,16 +301,17 @@ impl Glance {
 
     /// Whether all completions that were there when the look began have been taken; false where nobody knows.
     ///
-    /// The producer index is read first. The consumer never passes the producer, so a consumer that is seen there later
-    /// has taken everything up to there, whoever takes and produces meanwhile and however often the indices wrap.
+    /// The producer index is read first. The consumer never passes the producer, so a consumer that is seen
+    /// there later has taken everything up to there, whoever takes and produces meanwhile and however often the
+    /// indices wrap.
     #[inline(always)]
     pub fn empty(&self) -> bool {
         let base = self.head.load(Ordering::Acquire);
         if base.is_null() {
             return false;
         }
-        // SAFETY: both words lie in the head of a ring, whose memory stays by the contract of `at`; they are aligned, as
-        // the ring was checked, and shared through atomics only.
+        // SAFETY: both words lie in the head of a ring, whose memory stays by the contract of `at`; they are
+        // aligned, as the ring was checked, and shared through atomics only.
         let (producer, consumer) = unsafe {
             (AtomicU32::from_ptr(base.add(PRODUCER).cast()), AtomicU32::from_ptr(base.add(CONSUMER).cast()))
         };
@@ -348,7 +351,8 @@ impl WorkRing {
         self.ring.slot_size()
     }
 
-    /// The same ring in a variable of its own, which can stay in registers whatever is written through pointers.
+    /// The same ring in a variable of its own, which can stay in registers whatever is written through
+    /// pointers.
     ///
     /// # Safety
     /// The result is used while `self` lives, by who may use that.

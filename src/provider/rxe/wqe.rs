@@ -223,8 +223,8 @@ pub unsafe fn write_recv(slot: NonNull<u8>, wr: &ibv_recv_wr) {
     }
 }
 
-/// Copies scatter/gather entries one by one: lists are short, and a call of memcpy costs more than one entry does. The
-/// result is the sum of their lengths, cut to 32 bits.
+/// Copies scatter/gather entries one by one: lists are short, and a call of memcpy costs more than one entry
+/// does. The result is the sum of their lengths, cut to 32 bits.
 ///
 /// # Safety
 /// `count` entries are readable at `list` and writable at `target`, and do not overlap.
@@ -232,7 +232,8 @@ pub unsafe fn write_recv(slot: NonNull<u8>, wr: &ibv_recv_wr) {
 unsafe fn copy_list(list: *const ibv_sge, target: *mut ibv_sge, count: usize) -> u32 {
     let mut length = 0u32;
     for i in 0..count {
-        // SAFETY: by the contract. One read is volatile, so that the compiler makes nothing for long lists of the loop.
+        // SAFETY: by the contract. One read is volatile, so that the compiler makes nothing for long lists of
+        // the loop.
         unsafe {
             let entry = list.add(i);
             length = length.wrapping_add((&raw const (*entry).length).read_volatile());

@@ -34,8 +34,8 @@ unsafe impl Object for Ah {
     type Public = ibv_ah;
 }
 
-/// The source address of a route; EINVAL for a port that is not there, a route without GRH, which RoCE has not, one to
-/// nowhere, and one from an address of the other family.
+/// The source address of a route; EINVAL for a port that is not there, a route without GRH, which RoCE has not,
+/// one to nowhere, and one from an address of the other family.
 pub fn source(engine: &Device, attr: &ibv_ah_attr) -> Result<[u8; 16]> {
     if attr.is_global == 0 {
         return Err(Errno::EINVAL);

@@ -53,8 +53,9 @@ pub fn next_event(channel: Handle<ibv_comp_channel>) -> Result<Option<Handle<ibv
     // SAFETY: channels of this provider are published as Channel.
     let inner = unsafe { &channel.object::<Channel>().inner };
     let count = |cookie| {
-        // SAFETY: the cookie is the address that the queue was made with; a queue with an event that nobody took is alive,
-        // because it drops them when it is destroyed. Queues of this provider are published as Cq.
+        // SAFETY: the cookie is the address that the queue was made with; a queue with an event that nobody
+        // took is alive, because it drops them when it is destroyed. Queues of this provider are published as
+        // Cq.
         unsafe {
             if let Ok(cq) = Handle::from_c(cookie as *mut ibv_cq) {
                 cq.object::<Cq>().events.count_completion();

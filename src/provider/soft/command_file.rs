@@ -1,5 +1,6 @@
-//! The descriptor of a context (`ibv_context.cmd_fd`). Nothing is behind it; it is there so that programs can treat it as that
-//! of any other device: set its flags, copy it, and import the context by the copy, within one process.
+//! The descriptor of a context (`ibv_context.cmd_fd`). Nothing is behind it; it is there so that programs can
+//! treat it as that of any other device: set its flags, copy it, and import the context by the copy, within one
+//! process.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -23,7 +24,8 @@ pub fn create(device: &str) -> Result<OwnedFd> {
         fd if fd < 0 => Err(Errno::last()),
         fd => Ok(fd),
     };
-    // Where vm.memfd_noexec is 2, only files that cannot become programs are made. Kernels before 6.3 do not know the flag.
+    // Where vm.memfd_noexec is 2, only files that cannot become programs are made. Kernels before 6.3 do not
+    // know the flag.
     let fd = match make(libc::MFD_NOEXEC_SEAL) {
         Err(Errno::EINVAL) => make(0)?,
         made => made?,

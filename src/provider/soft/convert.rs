@@ -38,7 +38,8 @@ pub fn rejected(rejected: Rejected) -> Errno {
     }
 }
 
-/// A program's scatter/gather list; None if there are more than `max` entries. A negative number counts as a huge one.
+/// A program's scatter/gather list; None if there are more than `max` entries. A negative number counts as a
+/// huge one.
 ///
 /// # Safety
 /// `list` is valid for `count` entries as long as the result is used.

@@ -25,8 +25,8 @@ pub struct Cq {
     public: UnsafeCell<ibv_cq_ex>,
     /// The engine's.
     pub queue: Arc<CompletionQueue>,
-    /// The completion that `start_poll` and its successors stand at. Its lock is held from `start_poll` to `end_poll`, or since
-    /// creation where the program says that one thread at a time uses the queue.
+    /// The completion that `start_poll` and its successors stand at. Its lock is held from `start_poll` to
+    /// `end_poll`, or since creation where the program says that one thread at a time uses the queue.
     pub current: QueueLock<Option<Completion>>,
     /// Events that the program got.
     pub events: Reported,
@@ -55,8 +55,8 @@ pub fn flags(completion: &Completion) -> u32 {
     completion.flags.0 & !WcFlags::IPV4.0
 }
 
-/// The type of the packet that a datagram came in, as adapters tell it in the service level: RoCE v2 over IPv4 or IPv6. UCX
-/// finds the address in the header by it. 0 for everything else.
+/// The type of the packet that a datagram came in, as adapters tell it in the service level: RoCE v2 over IPv4
+/// or IPv6. UCX finds the address in the header by it. 0 for everything else.
 #[inline(always)]
 pub fn service_level(completion: &Completion) -> u8 {
     const UDP: u8 = 8;
@@ -146,8 +146,8 @@ pub fn create(
     )
 }
 
-/// Creates a queue with polling functions for what `wc_flags` ask. EOPNOTSUPP for what completions do not have: VLAN, flow
-/// tag, tag matching.
+/// Creates a queue with polling functions for what `wc_flags` ask. EOPNOTSUPP for what completions do not have:
+/// VLAN, flow tag, tag matching.
 pub fn create_ex(
     engine: &Arc<Device>,
     events: &Arc<EventQueue>,
@@ -212,8 +212,8 @@ fn create_any(engine: &Arc<Device>, events: &Arc<EventQueue>, creation: &Creatio
 impl Cq {
     /// A queue, with the public fields that the call of the program does not fill in.
     fn new(queue: &Arc<CompletionQueue>, creation: &Creation) -> Self {
-        // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as zeros; all
-        // zeros is its empty value.
+        // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as
+        // zeros; all zeros is its empty value.
         let mut public: ibv_cq_ex = unsafe { core::mem::zeroed() };
         public.cqe = queue.cqe() as c_int;
         if let Some(wc_flags) = creation.wc_flags {

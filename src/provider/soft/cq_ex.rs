@@ -1,7 +1,7 @@
 //! Polling completion by completion: `start_poll`, `next_poll`, `end_poll`, and a function for each field.
 //!
-//! From a `start_poll` that gave 0 to its `end_poll` the lock is held, also after a `next_poll` that found nothing, as
-//! `man ibv_create_cq_ex` has it.
+//! From a `start_poll` that gave 0 to its `end_poll` the lock is held, also after a `next_poll` that found
+//! nothing, as `man ibv_create_cq_ex` has it.
 
 use core::ffi::{c_int, c_uint};
 
@@ -20,7 +20,8 @@ pub const TIMESTAMPS: u64 =
 /// `IBV_WC_EX_WITH_*` that completions can answer.
 pub const WC_FLAGS: u64 = IBV_WC_STANDARD_FLAGS as u64 | TIMESTAMPS;
 
-/// Puts the functions into the program's table: the walk, the fields that every completion has, and those asked for.
+/// Puts the functions into the program's table: the walk, the fields that every completion has, and those asked
+/// for.
 pub fn set_functions(public: &mut ibv_cq_ex, wc_flags: u64, single_threaded: bool) {
     if single_threaded {
         public.start_poll = Some(start_poll::<false>);
@@ -56,15 +57,15 @@ unsafe fn object<'a>(current: *mut ibv_cq_ex) -> &'a Cq {
     unsafe { Cq::from_c(current.cast()).unwrap_unchecked() }
 }
 
-/// Takes the next completion and shows the two fields that programs read without a function; ENOENT (`errno` set) if there
-/// is none, with the last one still to be read.
+/// Takes the next completion and shows the two fields that programs read without a function; ENOENT (`errno`
+/// set) if there is none, with the last one still to be read.
 ///
 /// # Safety
 /// As [`object`], and the calling thread holds the lock.
 #[inline(always)]
 unsafe fn take(current: *mut ibv_cq_ex) -> c_int {
-    // SAFETY: by the contract, and no reference leaves this function. The public part is the program's to read, ours to
-    // write.
+    // SAFETY: by the contract, and no reference leaves this function. The public part is the program's to read,
+    // ours to write.
     unsafe {
         let cq = object(current);
         let place = cq.current.held_mut();
@@ -77,13 +78,14 @@ unsafe fn take(current: *mut ibv_cq_ex) -> c_int {
     }
 }
 
-/// Takes the first completion of a batch, and the lock; ENOENT (`errno` set), without the lock, if there is none.
+/// Takes the first completion of a batch, and the lock; ENOENT (`errno` set), without the lock, if there is
+/// none.
 unsafe extern "C" fn start_poll<const LOCKED: bool>(
     current: *mut ibv_cq_ex,
     _: *mut ibv_poll_cq_attr,
 ) -> c_int {
-    // SAFETY: the program passes the queue whose table holds this function. The lock is held from here to `end_poll`,
-    // or since creation when the program promised one thread.
+    // SAFETY: the program passes the queue whose table holds this function. The lock is held from here to
+    // `end_poll`, or since creation when the program promised one thread.
     unsafe {
         let cq = object(current);
         if LOCKED {
@@ -97,7 +99,8 @@ unsafe extern "C" fn start_poll<const LOCKED: bool>(
     }
 }
 
-/// Goes on to the next completion; ENOENT (`errno` set) if there is none yet, with the last one still to be read.
+/// Goes on to the next completion; ENOENT (`errno` set) if there is none yet, with the last one still to be
+/// read.
 unsafe extern "C" fn next_poll(current: *mut ibv_cq_ex) -> c_int {
     // SAFETY: the program calls this between `start_poll` and `end_poll`.
     unsafe { take(current) }
@@ -106,7 +109,8 @@ unsafe extern "C" fn next_poll(current: *mut ibv_cq_ex) -> c_int {
 /// Ends the batch: gives back the lock.
 unsafe extern "C" fn end_poll<const LOCKED: bool>(current: *mut ibv_cq_ex) {
     if LOCKED {
-        // SAFETY: the program calls this once after a `start_poll` that gave 0, so that this thread holds the lock.
+        // SAFETY: the program calls this once after a `start_poll` that gave 0, so that this thread holds the
+        // lock.
         unsafe { object(current).current.release() }
     }
 }

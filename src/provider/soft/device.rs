@@ -44,7 +44,8 @@ impl Drop for Engine {
     }
 }
 
-/// The engine, shared by all contexts of the process as long as one is open. A child that a fork made gets its own.
+/// The engine, shared by all contexts of the process as long as one is open. A child that a fork made gets its
+/// own.
 static ENGINE: ProcessMutex<Weak<Engine>> = ProcessMutex::new(Weak::new());
 
 /// The engine of this process, with the host's addresses as they are now. The first context after none was open
@@ -65,15 +66,16 @@ pub fn engine() -> Result<Arc<Engine>> {
     Ok(engine)
 }
 
-/// Has [`leave`] called when the library ends: after the program's exit handlers, and the destructors of the program and of
-/// all libraries that need this one, which may still communicate.
+/// Has [`leave`] called when the library ends: after the program's exit handlers, and the destructors of the
+/// program and of all libraries that need this one, which may still communicate.
 #[used]
 // SAFETY: the section is a list of functions without arguments, and this is one.
 #[unsafe(link_section = ".fini_array")]
 static AT_THE_END: extern "C" fn() = leave;
 
-/// Leaves nothing behind when the program ends without closing its devices. While other threads of the program run, which
-/// may be at work in another process's memory, the names stay until somebody else looks for the dead.
+/// Leaves nothing behind when the program ends without closing its devices. While other threads of the program
+/// run, which may be at work in another process's memory, the names stay until somebody else looks for the
+/// dead.
 extern "C" fn leave() {
     let _ = guarded(|| {
         let engine = ENGINE.try_lock().and_then(|engine| engine.upgrade());
@@ -170,7 +172,8 @@ pub fn query(engine: &Device, guid: u64, attr: &mut ibv_device_attr_ex) {
     attr.phys_port_cnt_ex = u32::from(port::NUMBER);
 }
 
-/// The clock of completions, CLOCK_MONOTONIC, in nanoseconds, as hardware gives its raw clock: all of it in `tv_nsec`.
+/// The clock of completions, CLOCK_MONOTONIC, in nanoseconds, as hardware gives its raw clock: all of it in
+/// `tv_nsec`.
 pub fn query_rt_values(values: &mut ibv_values_ex) -> Result<()> {
     const RAW_CLOCK: u32 = IBV_VALUES_MASK_RAW_CLOCK as u32;
     if values.comp_mask & !RAW_CLOCK != 0 {
@@ -191,7 +194,8 @@ pub fn nanoseconds(clock: libc::clockid_t) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// The GID at `index` of the port's table; EINVAL where there is no such port, ENODATA where no GID stands there.
+/// The GID at `index` of the port's table; EINVAL where there is no such port, ENODATA where no GID stands
+/// there.
 pub fn gid(engine: &Device, port_num: u32, index: u32) -> Result<gids::Gid> {
     if port_num != u32::from(port::NUMBER) {
         return Err(Errno::EINVAL);
@@ -211,8 +215,8 @@ fn entry(gid: &gids::Gid, index: u32) -> ib_uverbs_gid_entry {
     entry
 }
 
-/// Writes an entry of the table as the kernel does: EINVAL beyond its end and for less room than an entry has, zeros where
-/// there is more.
+/// Writes an entry of the table as the kernel does: EINVAL beyond its end and for less room than an entry has,
+/// zeros where there is more.
 pub fn query_gid_entry(
     engine: &Device,
     port_num: u32,

@@ -28,11 +28,12 @@ pub fn next(events: &EventQueue) -> Result<Option<AsyncEvent>> {
         .map(|(event, cookie)| AsyncEvent { event_type: event as ibv_event_type_t, element: cookie as u64 }))
 }
 
-/// Counts an event that the program gets now; its object waits for as many acknowledgements when it is destroyed.
+/// Counts an event that the program gets now; its object waits for as many acknowledgements when it is
+/// destroyed.
 fn count(event: Event, cookie: usize) {
     use Event::*;
-    // SAFETY: the cookie is the address that the object was made with, and an object with events that nobody took is alive:
-    // it drops them when it is destroyed.
+    // SAFETY: the cookie is the address that the object was made with, and an object with events that nobody
+    // took is alive: it drops them when it is destroyed.
     unsafe {
         match event {
             CqErr => {

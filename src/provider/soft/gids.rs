@@ -5,8 +5,8 @@
 //! | 0 | link-local, from the address of the first Ethernet interface, as every RoCE device has it; without such an interface from the host's identity |
 //! | then | the IPv4 addresses (`::ffff:a.b.c.d`) and the other IPv6 addresses of that interface, then of the next |
 //!
-//! Interfaces that are down have no GIDs. Where nothing but the loopback interface is left, perhaps down too, 127.0.0.1 is
-//! the GID behind the link-local one: a private network namespace still has a device to work with.
+//! Interfaces that are down have no GIDs. Where nothing but the loopback interface is left, perhaps down too,
+//! 127.0.0.1 is the GID behind the link-local one: a private network namespace still has a device to work with.
 
 use core::ffi::CStr;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -45,8 +45,8 @@ struct Interface {
     v6: Vec<Ipv6Addr>,
 }
 
-/// The table as the host's addresses are now, without empty places; as they were when the kernel told last, where it does
-/// not tell now: a process without free descriptors, for one.
+/// The table as the host's addresses are now, without empty places; as they were when the kernel told last,
+/// where it does not tell now: a process without free descriptors, for one.
 ///
 /// Programs ask for one place after the other; they get the same table for a moment ([`FRESH`]).
 pub fn table() -> Vec<Gid> {
@@ -141,7 +141,8 @@ fn interfaces() -> Option<Vec<Interface>> {
     }
     let mut found: Vec<Interface> = Vec::new();
     let mut next = first;
-    // SAFETY: getifaddrs gave a list that ends with NULL and lives until freeifaddrs; each name is NUL-terminated.
+    // SAFETY: getifaddrs gave a list that ends with NULL and lives until freeifaddrs; each name is
+    // NUL-terminated.
     while let Some(entry) = unsafe { next.as_ref() } {
         next = entry.ifa_next;
         // SAFETY: as above.

@@ -1,5 +1,5 @@
-//! The 40 bytes that a datagram arrives with, as RoCE v2 networks have them: an IPv6 header, which has the form of a GRH, or
-//! an IPv4 header in the last 20 bytes.
+//! The 40 bytes that a datagram arrives with, as RoCE v2 networks have them: an IPv6 header, which has the form
+//! of a GRH, or an IPv4 header in the last 20 bytes.
 
 use core::net::Ipv6Addr;
 

@@ -22,7 +22,8 @@ use crate::uverbs::discovery::{DeviceInfo, SOFTWARE_FILE, is_file_name};
 /// Most devices that one process gets. They share one engine, so more than one is of use for tests alone.
 const DEVICES_MAX: usize = 16;
 
-/// The software devices that the environment asks for. A name that a device of the kernel has already stays that device's.
+/// The software devices that the environment asks for. A name that a device of the kernel has already stays
+/// that device's.
 pub fn devices(of_the_kernel: &[DeviceInfo]) -> Vec<DeviceInfo> {
     let Some(value) = environment::trusted("IRONVERBS_SOFT") else {
         return Vec::new();
@@ -68,10 +69,10 @@ fn names(value: &OsStr) -> Option<Vec<String>> {
 
 /// How payload travels: `IRONVERBS_SOFT_COPY`, and `IRONVERBS_SOFT_CONSENT`.
 ///
-/// The device consents to copies by the user's other processes, where Yama's `ptrace_scope` 1 makes them ask: who wants the
-/// software device wants its messages to arrive. UCX and Open MPI do the same for their shared memory. Debuggers of the same
-/// user are let in by it too, so a program with more rights than its caller does not consent, nor does anybody with
-/// `IRONVERBS_SOFT_CONSENT=0`; payload then takes the other way.
+/// The device consents to copies by the user's other processes, where Yama's `ptrace_scope` 1 makes them ask:
+/// who wants the software device wants its messages to arrive. UCX and Open MPI do the same for their shared
+/// memory. Debuggers of the same user are let in by it too, so a program with more rights than its caller does
+/// not consent, nor does anybody with `IRONVERBS_SOFT_CONSENT=0`; payload then takes the other way.
 pub fn copying() -> Copying {
     let value = environment::trusted("IRONVERBS_SOFT_COPY").unwrap_or_default();
     let wanted = value.to_str().and_then(Copying::from_name).unwrap_or_else(|| {
@@ -83,8 +84,8 @@ pub fn copying() -> Copying {
     if wanted == Copying::Auto && !consents { Copying::NoConsent } else { wanted }
 }
 
-/// What tells this host from others and stays the same over restarts: the number that systemd and D-Bus keep, else the
-/// address of the first Ethernet interface, else the number of this boot or the host's name.
+/// What tells this host from others and stays the same over restarts: the number that systemd and D-Bus keep,
+/// else the address of the first Ethernet interface, else the number of this boot or the host's name.
 fn host() -> Vec<u8> {
     let number = |path: &str| {
         let text = std::fs::read(path).ok()?;
@@ -102,13 +103,14 @@ fn host() -> Vec<u8> {
 
 fn host_name() -> Vec<u8> {
     let mut name = [0_u8; 256];
-    // SAFETY: the buffer can be written for the length told, less one byte, so the name ends with the last NUL at the latest.
+    // SAFETY: the buffer can be written for the length told, less one byte, so the name ends with the last NUL
+    // at the latest.
     unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
     CStr::from_bytes_until_nul(&name).map_or_else(|_| Vec::new(), |name| name.to_bytes().to_vec())
 }
 
-/// A number that belongs to `name` on this host, an EUI-64 of the range that is given out locally: never 0, and never that of
-/// a device of the kernel, which has its vendor's or its interface's.
+/// A number that belongs to `name` on this host, an EUI-64 of the range that is given out locally: never 0, and
+/// never that of a device of the kernel, which has its vendor's or its interface's.
 fn guid(host: &[u8], name: &str) -> u64 {
     0x02 << 56 | hash(&[b"ironverbs software device", host, name.as_bytes()]) >> 8
 }
@@ -118,8 +120,8 @@ pub(super) fn interface_identifier() -> u64 {
     guid(&host(), "")
 }
 
-/// FNV-1a over parts and their ends, well mixed. It must stay the same for ever: processes with different builds of the
-/// library show the same device.
+/// FNV-1a over parts and their ends, well mixed. It must stay the same for ever: processes with different
+/// builds of the library show the same device.
 fn hash(parts: &[&[u8]]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for part in parts {

@@ -1,5 +1,5 @@
-//! The software device: RDMA between the processes of one host, without a kernel device. The engine is the crate
-//! [`softrdma`]; this room shows it as a verbs device.
+//! The software device: RDMA between the processes of one host, without a kernel device. The engine is the
+//! crate [`softrdma`]; this room shows it as a verbs device.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -14,8 +14,8 @@
 //! | [`mr`] [`dm`] [`mw`] | memory regions, memory of the device, memory windows |
 //! | [`ah`] [`grh`] | address handles, and the header that a datagram arrives with |
 //!
-//! The data path copies nothing but payload: scatter/gather lists go to the engine as the program wrote them, completions
-//! from the engine into the program's array.
+//! The data path copies nothing but payload: scatter/gather lists go to the engine as the program wrote them,
+//! completions from the engine into the program's array.
 
 pub mod ah;
 pub mod channel;

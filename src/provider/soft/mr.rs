@@ -1,5 +1,5 @@
-//! Memory regions. No memory is pinned, so pages on demand cost nothing: such a region is one whose memory need not be there
-//! when it is registered.
+//! Memory regions. No memory is pinned, so pages on demand cost nothing: such a region is one whose memory need
+//! not be there when it is registered.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
@@ -52,9 +52,9 @@ pub fn access(asked: u32) -> Result<Access> {
     Ok(Access(asked & ENFORCED))
 }
 
-/// Registers `length` bytes at `addr`, known to peers by addresses from `iova`, which lies as far into its page as `addr`.
-/// As on a kernel device, EINVAL for a region that touches no page. With pages on demand, all `usize::MAX` bytes from address
-/// 0 are the whole address space, known by its own addresses.
+/// Registers `length` bytes at `addr`, known to peers by addresses from `iova`, which lies as far into its page
+/// as `addr`. As on a kernel device, EINVAL for a region that touches no page. With pages on demand, all
+/// `usize::MAX` bytes from address 0 are the whole address space, known by its own addresses.
 pub fn register(
     engine: &Device,
     pd: Handle<ibv_pd>,
@@ -98,8 +98,8 @@ fn set_keys(public: &mut verbs_mr, region: Region) {
     public.ibv_mr.rkey = region.rkey;
 }
 
-/// Changes translation, protection domain or rights, as `flags` (IBV_REREG_MR_*) say; EINVAL if they say nothing, EOPNOTSUPP
-/// for pages on demand.
+/// Changes translation, protection domain or rights, as `flags` (IBV_REREG_MR_*) say; EINVAL if they say
+/// nothing, EOPNOTSUPP for pages on demand.
 pub fn reregister(
     engine: &Device,
     mr: Handle<verbs_mr>,
@@ -146,7 +146,8 @@ pub fn deregister(engine: &Device, mr: Handle<verbs_mr>) -> Result<()> {
     Ok(())
 }
 
-/// The region of this number that another context of the process registered: its keys and length. ENOENT if there is none.
+/// The region of this number that another context of the process registered: its keys and length. ENOENT if
+/// there is none.
 pub fn import(engine: &Device, pd: Handle<ibv_pd>, number: u32) -> Result<Handle<ibv_mr>> {
     let found = engine.query_region(number).ok_or_else(|| Errno::ENOENT.also_set())?;
     let mr = publish(Region { lkey: number, rkey: number }, 0, mr_type::IMPORTED_MR, None);
@@ -171,8 +172,8 @@ pub fn unimport(mr: Handle<ibv_mr>) {
     }
 }
 
-/// Brings memory of regions with pages on demand in, or has the kernel read ahead. EINVAL for a range outside of such a region
-/// of the domain, EFAULT for memory that is not there, EOPNOTSUPP for other advice.
+/// Brings memory of regions with pages on demand in, or has the kernel read ahead. EINVAL for a range outside
+/// of such a region of the domain, EFAULT for memory that is not there, EOPNOTSUPP for other advice.
 pub fn advise(
     engine: &Device,
     pd: Handle<ibv_pd>,

@@ -20,9 +20,9 @@ const SPEED_EDR: u8 = 32;
 
 /// Attributes of port `port_num`; EINVAL for a port that is not there.
 ///
-/// There is no link, so there is no link speed. Width and speed say 100 Gbit/s, which is the class that one copy from
-/// memory to memory belongs to: middleware reckons with these numbers when it chooses between transports, and soft-RoCE's
-/// old 2.5 Gbit/s would be as wrong as a number from the newest adapter.
+/// There is no link, so there is no link speed. Width and speed say 100 Gbit/s, which is the class that one
+/// copy from memory to memory belongs to: middleware reckons with these numbers when it chooses between
+/// transports, and soft-RoCE's old 2.5 Gbit/s would be as wrong as a number from the newest adapter.
 pub fn query(port_num: u8, attr: &mut ibv_port_attr) -> Result<()> {
     if port_num != NUMBER {
         return Err(Errno::EINVAL);
@@ -45,8 +45,8 @@ pub fn query(port_num: u8, attr: &mut ibv_port_attr) -> Result<()> {
     Ok(())
 }
 
-/// Entry `index` of the table of partition keys, in network byte order; the error of a kernel device, whose file for the entry
-/// does not exist, for any entry but the first.
+/// Entry `index` of the table of partition keys, in network byte order; the error of a kernel device, whose
+/// file for the entry does not exist, for any entry but the first.
 pub fn pkey(port_num: u8, index: i32) -> Result<u16> {
     if port_num == NUMBER && index == 0 { Ok(PKEY.to_be()) } else { Err(Errno::ENOENT.also_set()) }
 }

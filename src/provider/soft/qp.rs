@@ -42,7 +42,8 @@ pub struct Qp {
     pub batch: QueueLock<Batch>,
     /// Events that the program got.
     pub events: Reported,
-    /// Multicast groups, with the LID that each was joined with: there are no LIDs here, but whoever leaves names it again.
+    /// Multicast groups, with the LID that each was joined with: there are no LIDs here, but whoever leaves
+    /// names it again.
     groups: Mutex<Vec<([u8; 16], u16)>>,
 }
 
@@ -72,8 +73,8 @@ impl Qp {
     }
 }
 
-/// Posts receive requests; EINVAL in state RESET and where a shared receive queue is used, ENOMEM for one more than the
-/// queue holds. Requests before the one that failed are posted.
+/// Posts receive requests; EINVAL in state RESET and where a shared receive queue is used, ENOMEM for one more
+/// than the queue holds. Requests before the one that failed are posted.
 pub unsafe extern "C" fn post_recv(
     qp: *mut ibv_qp,
     list: *mut ibv_recv_wr,
@@ -297,8 +298,8 @@ impl Qp {
         extended: bool,
         one_thread: bool,
     ) -> Result<Self> {
-        // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as zeros; all
-        // zeros is its empty value.
+        // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as
+        // zeros; all zeros is its empty value.
         let mut public: ibv_qp_ex = unsafe { core::mem::zeroed() };
         let base = &mut public.qp_base;
         base.handle = queue.qp_num();
@@ -405,7 +406,8 @@ pub fn query(
     Ok(())
 }
 
-/// Destroys a queue pair, or closes an opened one, then waits until the program has acknowledged every event that it got.
+/// Destroys a queue pair, or closes an opened one, then waits until the program has acknowledged every event
+/// that it got.
 pub fn destroy(qp: Handle<ibv_qp>) -> Result<()> {
     let object = object(qp);
     match &object.opened {

@@ -15,7 +15,8 @@ const KNOWN: c_int = (1 << 25) - 1;
 /// Attributes that there are.
 const STANDARD: c_int = (1 << 21) - 1;
 
-/// Attributes of the other half of an XRC connection, which the kernel leaves out as well when a program gives all of both.
+/// Attributes of the other half of an XRC connection, which the kernel leaves out as well when a program gives
+/// all of both.
 fn of_other_half(qp_type: QpType) -> Attr {
     match qp_type {
         QpType::XrcSend => Attr::MAX_DEST_RD_ATOMIC.and(Attr::MIN_RNR_TIMER),
@@ -29,7 +30,8 @@ pub fn check_mask(attr_mask: c_int) -> Result<()> {
     if attr_mask & !KNOWN == 0 { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
 }
 
-/// What a call of `ibv_modify_qp` asks for. EOPNOTSUPP for attributes of newer interfaces, EINVAL for numbers that are none.
+/// What a call of `ibv_modify_qp` asks for. EOPNOTSUPP for attributes of newer interfaces, EINVAL for numbers
+/// that are none.
 pub fn asked(
     engine: &Device,
     qp_type: QpType,

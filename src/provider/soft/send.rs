@@ -26,8 +26,8 @@ pub fn flags(send_flags: u32) -> SendFlags {
     SendFlags(send_flags & FLAGS)
 }
 
-/// Posts send requests; EINVAL for one that the queue pair cannot take, ENOMEM when its queue is full, with the request that
-/// failed; those before it are posted.
+/// Posts send requests; EINVAL for one that the queue pair cannot take, ENOMEM when its queue is full, with the
+/// request that failed; those before it are posted.
 pub unsafe extern "C" fn post_send(
     qp: *mut ibv_qp,
     list: *mut ibv_send_wr,
@@ -71,8 +71,9 @@ impl Qp {
         let list = list.ok_or(Errno::EINVAL)?;
         let flags = flags(wr.send_flags);
         let data = if flags.has(SendFlags::INLINE) { Data::InlineSges(list) } else { Data::Sges(list) };
-        // SAFETY: the opcode says which part of the request's unions was set; all parts are integers and pointers, so that
-        // reading another part of initialised C memory gives some number. The pointers followed are those of the contract.
+        // SAFETY: the opcode says which part of the request's unions was set; all parts are integers and
+        // pointers, so that reading another part of initialised C memory gives some number. The pointers
+        // followed are those of the contract.
         let (operands, imm_or_key) = unsafe {
             check(opcode, wr, &data)?;
             (operands(opcode, wr)?, wr.anon1.imm_data)
@@ -100,8 +101,8 @@ impl Qp {
     }
 }
 
-/// What soft-RoCE refuses when a request is posted, so that the queue pair is still good afterwards: atomics that are not
-/// aligned or have no room for the answer, and bindings with data.
+/// What soft-RoCE refuses when a request is posted, so that the queue pair is still good afterwards: atomics
+/// that are not aligned or have no room for the answer, and bindings with data.
 ///
 /// # Safety
 /// The union parts that the opcode names are set.

@@ -33,15 +33,15 @@ unsafe impl Object for Srq {
     type Public = ibv_srq;
 }
 
-/// Posts receive requests, ENOMEM for one that the queue has no room for, or of a list longer than any queue; those before
-/// the one that failed are posted.
+/// Posts receive requests, ENOMEM for one that the queue has no room for, or of a list longer than any queue;
+/// those before the one that failed are posted.
 pub unsafe extern "C" fn post_srq_recv(
     srq: *mut ibv_srq,
     list: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: the program passes a live queue of a context whose table holds this function; it was published as an
-    // Srq.
+    // SAFETY: the program passes a live queue of a context whose table holds this function; it was published as
+    // an Srq.
     let Some(object) = (unsafe { Handle::optional(srq).map(|srq| srq.object::<Srq>()) }) else {
         return Errno::EINVAL.0;
     };
@@ -154,8 +154,8 @@ fn create_any(
             SharedReceiveQueue::new(engine, &init).map_err(refused)
         },
         |queue| {
-            // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is its empty
-            // value.
+            // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is
+            // its empty value.
             let mut public: ibv_srq = unsafe { core::mem::zeroed() };
             public.handle = queue.number();
             Ok(Srq {

@@ -1,9 +1,9 @@
-//! Building send requests by calls (`man ibv_wr_post`): each builder begins a request, the setters complete it, and
-//! `wr_complete` posts them all.
+//! Building send requests by calls (`man ibv_wr_post`): each builder begins a request, the setters complete it,
+//! and `wr_complete` posts them all.
 //!
-//! The lock is held from `wr_start` to `wr_complete` or `wr_abort`. The first thing that goes wrong is kept, makes
-//! the following calls do nothing, and is what `wr_complete` returns; then nothing is posted. The lists grow to what the
-//! largest batch needs, and stay.
+//! The lock is held from `wr_start` to `wr_complete` or `wr_abort`. The first thing that goes wrong is kept,
+//! makes the following calls do nothing, and is what `wr_complete` returns; then nothing is posted. The lists
+//! grow to what the largest batch needs, and stay.
 
 use core::ffi::{c_int, c_void};
 
@@ -209,7 +209,8 @@ impl Batch {
 /// `qp` is a live extended queue pair of this provider.
 #[inline(always)]
 unsafe fn object<'a>(qp: *mut ibv_qp_ex) -> &'a Qp {
-    // SAFETY: an extended queue pair is the public part of a Qp. It is not null: the function was found through it.
+    // SAFETY: an extended queue pair is the public part of a Qp. It is not null: the function was found through
+    // it.
     unsafe { Qp::from_c(qp.cast()).unwrap_unchecked() }
 }
 
@@ -221,7 +222,8 @@ unsafe fn started<'a>(qp: *mut ibv_qp_ex) -> &'a mut Batch {
     unsafe { object(qp).batch.held_mut() }
 }
 
-/// Begins a request. `word` is the immediate data or the key to invalidate. ENOSPC is kept when the queue is full.
+/// Begins a request. `word` is the immediate data or the key to invalidate. ENOSPC is kept when the queue is
+/// full.
 ///
 /// # Safety
 /// As [`started`].
@@ -334,8 +336,8 @@ unsafe extern "C" fn wr_send_inv(qp: *mut ibv_qp_ex, invalidate_rkey: u32) {
 
 /// Destination of the last datagram.
 unsafe extern "C" fn wr_set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, remote_qpn: u32, remote_qkey: u32) {
-    // SAFETY: the program calls this between `wr_start` and `wr_complete`, with a live address handle, which this provider
-    // published as an Ah.
+    // SAFETY: the program calls this between `wr_start` and `wr_complete`, with a live address handle, which
+    // this provider published as an Ah.
     unsafe {
         started(qp).complete(|batch| {
             let destination = Handle::from_c(ah)?.object::<Ah>().destination;
@@ -391,8 +393,8 @@ unsafe extern "C" fn wr_set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length
 
 /// The scatter/gather list of the last request.
 unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, num_sge: usize, sg_list: *const ibv_sge) {
-    // SAFETY: the program calls this between `wr_start` and `wr_complete`, with a valid list; its entries are the engine's, as
-    // asserted where lists are converted.
+    // SAFETY: the program calls this between `wr_start` and `wr_complete`, with a valid list; its entries are
+    // the engine's, as asserted where lists are converted.
     unsafe {
         let max = object(qp).cap.max_send_sge;
         started(qp).complete(|batch| {
@@ -402,8 +404,8 @@ unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, num_sge: usize, sg_list
     }
 }
 
-/// Begins a batch, and takes the lock, which also keeps lists of other threads out ([`send::post_send`]): the room that
-/// there is now stays until the batch is posted.
+/// Begins a batch, and takes the lock, which also keeps lists of other threads out ([`send::post_send`]): the
+/// room that there is now stays until the batch is posted.
 unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
     // SAFETY: the program passes a live queue pair whose table holds this function.
     let object = unsafe { object(qp) };
@@ -414,8 +416,8 @@ unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
 
 /// Posts the batch, and gives the lock back; the first error of the batch or of posting, with nothing posted.
 unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
-    // SAFETY: the program calls this once after `wr_start`, so that this thread holds the lock; the reference ends
-    // before the release.
+    // SAFETY: the program calls this once after `wr_start`, so that this thread holds the lock; the reference
+    // ends before the release.
     unsafe {
         let object = object(qp);
         let batch = started(qp);

@@ -1,5 +1,5 @@
-//! XRC domains: what the contexts of a process receive by, through one file. Unlike those of the kernel's devices they are
-//! not shared between processes.
+//! XRC domains: what the contexts of a process receive by, through one file. Unlike those of the kernel's
+//! devices they are not shared between processes.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
@@ -25,8 +25,8 @@ unsafe impl Object for Xrcd {
     type Public = ibv_xrcd;
 }
 
-/// Opens the domain of a file, or with `fd` -1 one of the program's own. As from the kernel, EAGAIN where the file has none
-/// and O_CREAT is not given, and EINVAL where it has one and O_EXCL is.
+/// Opens the domain of a file, or with `fd` -1 one of the program's own. As from the kernel, EAGAIN where the
+/// file has none and O_CREAT is not given, and EINVAL where it has one and O_EXCL is.
 pub fn open(engine: &Arc<Device>, attr: &ibv_xrcd_init_attr) -> Result<Handle<ibv_xrcd>> {
     const NEEDED: u32 = IBV_XRCD_INIT_ATTR_FD as u32 | IBV_XRCD_INIT_ATTR_OFLAGS as u32;
     if attr.comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED as u32 {

@@ -1,7 +1,7 @@
 //! The mailboxes in the target's segment.
 //!
-//! The block starts with the bell (a counter, which the service sleeps on) and the word that says that it sleeps, each on
-//! a cache line of its own, then come the mailboxes and then their rings. A mailbox:
+//! The block starts with the bell (a counter, which the service sleeps on) and the word that says that it
+//! sleeps, each on a cache line of its own, then come the mailboxes and then their rings. A mailbox:
 //!
 //! | offset | size | who writes | meaning |
 //! |---|---|---|---|
@@ -298,7 +298,8 @@ fn spins() -> bool {
     static KNOWN: AtomicU32 = AtomicU32::new(0);
     let mut known = KNOWN.load(Ordering::Relaxed);
     if known == 0 {
-        // SAFETY: cpu_set_t is an array of integers, for which all zeroes is a value; the call writes no more than it.
+        // SAFETY: cpu_set_t is an array of integers, for which all zeroes is a value; the call writes no more
+        // than it.
         let one = unsafe {
             let mut set: libc::cpu_set_t = std::mem::zeroed();
             libc::sched_getaffinity(0, size_of_val(&set), &mut set) == 0 && libc::CPU_COUNT(&set) == 1
@@ -334,8 +335,8 @@ impl Signal<'_> {
         }
     }
 
-    /// Says that bytes went through a ring, up to number `now`. Who waits for them because the ring was full or empty and has
-    /// fallen asleep over it is woken for every half of the ring, not for every step.
+    /// Says that bytes went through a ring, up to number `now`. Who waits for them because the ring was full or
+    /// empty and has fallen asleep over it is woken for every half of the ring, not for every step.
     pub(super) fn moved(&self, before: u64, now: u64) {
         if before / (RING / 2) != now / (RING / 2) {
             self.raise();
@@ -380,7 +381,8 @@ impl Signal<'_> {
         let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         self.asleep.store(1, Ordering::SeqCst);
         if self.count.load(Ordering::SeqCst) == seen {
-            // SAFETY: the word is alive with `self`, and `time` lives across the call. The kernel only compares the word.
+            // SAFETY: the word is alive with `self`, and `time` lives across the call. The kernel only compares
+            // the word.
             unsafe { libc::syscall(libc::SYS_futex, self.count, libc::FUTEX_WAIT, seen, time) };
         }
         self.asleep.store(0, Ordering::Relaxed);

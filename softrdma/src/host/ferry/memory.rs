@@ -1,9 +1,9 @@
 //! Copies between a ring and the process's own memory.
 //!
-//! The ring is part of a file in memory, the segment, and so the kernel copies: `pwritev` takes the program's bytes into the
-//! ring, `preadv` brings them out. A bad address of the program is `EFAULT` and no signal, no permission is needed that
-//! the process has not got, and no filter refuses these calls. `process_vm_readv` on oneself, which would do the same,
-//! is refused exactly where the ferry is needed, and takes longer.
+//! The ring is part of a file in memory, the segment, and so the kernel copies: `pwritev` takes the program's
+//! bytes into the ring, `preadv` brings them out. A bad address of the program is `EFAULT` and no signal, no
+//! permission is needed that the process has not got, and no filter refuses these calls. `process_vm_readv` on
+//! oneself, which would do the same, is refused exactly where the ferry is needed, and takes longer.
 //!
 //! A program may limit the length of the files it writes (`RLIMIT_FSIZE`) at any time, and means no memory by
 //! that. Where the kernel refuses to write the ring for this, the bytes take another way, and the signal that
@@ -50,7 +50,8 @@ impl File {
     /// # Safety
     /// The ranges are memory that a program gave away for this: no Rust reference to them may be live.
     pub(super) unsafe fn bring_out(self, at: u64, to: &[libc::iovec]) -> Result<u64, Stop> {
-        // SAFETY: the list has as many entries as told; bad addresses in it are errors. The rest is the caller's promise.
+        // SAFETY: the list has as many entries as told; bad addresses in it are errors. The rest is the
+        // caller's promise.
         retry(|| unsafe { libc::preadv(self.0, to.as_ptr(), to.len() as i32, at as libc::off_t) })
     }
 }
@@ -217,7 +218,8 @@ mod tests {
         assert_eq!(status, 0);
     }
 
-    /// Eight aligned bytes are one access of the kernel's, both ways: an atomic operation never shows half a value.
+    /// Eight aligned bytes are one access of the kernel's, both ways: an atomic operation never shows half a
+    /// value.
     #[test]
     fn aligned_words_do_not_tear() {
         let (ring, fd) = memory_of(&[0; 4096]);

@@ -1,10 +1,11 @@
 //! Payload where the kernel refuses [`copy`](super::copy): through shared memory, with the target's help.
 //!
-//! Two processes that may map each other's segments may still be forbidden to reach each other's memory: by Yama, a
-//! seccomp filter, another user's identity, a namespace. Then the target's part of a copy is the target's to do. A process
-//! that serves ([`Ferry::serve`]) has a thread for this, which sleeps in the kernel while there is nothing to do, and a
-//! few mailboxes in its segment, each with a ring of bytes. An initiator locks a mailbox, writes a job into it and
-//! moves the payload through the ring, in pieces, so that both copies run at the same time.
+//! Two processes that may map each other's segments may still be forbidden to reach each other's memory: by
+//! Yama, a seccomp filter, another user's identity, a namespace. Then the target's part of a copy is the
+//! target's to do. A process that serves ([`Ferry::serve`]) has a thread for this, which sleeps in the kernel
+//! while there is nothing to do, and a few mailboxes in its segment, each with a ring of bytes. An initiator
+//! locks a mailbox, writes a job into it and moves the payload through the ring, in pieces, so that both copies
+//! run at the same time.
 //!
 //! | file | what |
 //! |---|---|
@@ -24,15 +25,16 @@
 //! without them a job could say that it is a send, and write where only those may.
 //!
 //! # Deaths
-//! A dead initiator leaves a locked mailbox ([`super::lock`]); the next one to lock it ends the job first. The service
-//! thread never waits for an initiator: a job that does not go on costs nothing. A dead target is noticed by who waits
-//! for it. The service thread takes no lock but the one of the atomic operations, so it may be waited for with any other
-//! lock held.
+//! A dead initiator leaves a locked mailbox ([`super::lock`]); the next one to lock it ends the job first. The
+//! service thread never waits for an initiator: a job that does not go on costs nothing. A dead target is
+//! noticed by who waits for it. The service thread takes no lock but the one of the atomic operations, so it
+//! may be waited for with any other lock held.
 //!
 //! # Atomic operations
-//! are carried out by the target's thread behind the same lock that direct ones take ([`super::atomics`]), so both kinds
-//! are atomic among each other, and the promise is the same: `IBV_ATOMIC_HCA`. The processor's own atomic instructions
-//! would promise more, but their fault on memory that the program unmapped is a signal that nothing could answer.
+//! are carried out by the target's thread behind the same lock that direct ones take ([`super::atomics`]), so
+//! both kinds are atomic among each other, and the promise is the same: `IBV_ATOMIC_HCA`. The processor's own
+//! atomic instructions would promise more, but their fault on memory that the program unmapped is a signal that
+//! nothing could answer.
 
 mod mailbox;
 mod memory;
@@ -118,8 +120,8 @@ pub trait Registered: Send + Sync {
     ///
     /// Where the keys are in a [`Keys`](super::keys::Keys), [`with_keys`] does it.
     ///
-    /// Called by the service thread. Whatever lock this takes must not be held by anybody who waits for a pin of a key
-    /// or for the service.
+    /// Called by the service thread. Whatever lock this takes must not be held by anybody who waits for a pin
+    /// of a key or for the service.
     fn with(&self, purpose: Purpose, origin: &Origin, piece: &Piece, access: &mut dyn FnMut()) -> bool;
 }
 
@@ -134,8 +136,8 @@ pub enum Failure {
     Refused,
     /// The target is dead.
     Gone,
-    /// The target does not serve, or did not begin within the limit. An atomic operation was not carried out and never
-    /// will be. A transfer may have moved a beginning of its bytes and moves no more.
+    /// The target does not serve, or did not begin within the limit. An atomic operation was not carried out
+    /// and never will be. A transfer may have moved a beginning of its bytes and moves no more.
     NoAnswer,
     /// Another process keeps the lock that an atomic operation takes. It was not carried out.
     Busy,
@@ -145,7 +147,8 @@ pub enum Failure {
     Os(i32),
 }
 
-/// Whether the peer was asked for help and does not give it yet: something must make it look ([`Ferry::wanted`]).
+/// Whether the peer was asked for help and does not give it yet: something must make it look
+/// ([`Ferry::wanted`]).
 pub fn waits_for(peer: &Peer) -> bool {
     peer.ferry_state().is_ok_and(|word| word.load(Ordering::Relaxed) == mailbox::WANTED)
 }
@@ -245,8 +248,8 @@ fn after(before: u64, operation: Operation) -> Option<u64> {
 /// How payload travels between processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Copying {
-    /// Straight where the kernel allows it, else with the target's help. This process consents where Yama makes others ask
-    /// ([`admit_peers`](super::copy::admit_peers)), and so do debuggers of the same user get in.
+    /// Straight where the kernel allows it, else with the target's help. This process consents where Yama makes
+    /// others ask ([`admit_peers`](super::copy::admit_peers)), and so do debuggers of the same user get in.
     #[default]
     Auto,
     /// The same without consent.
@@ -256,7 +259,8 @@ pub enum Copying {
 }
 
 impl Copying {
-    /// What the environment variable `IRONVERBS_SOFT_COPY` says: nothing or `auto`, or `ferry`; `None` for anything else.
+    /// What the environment variable `IRONVERBS_SOFT_COPY` says: nothing or `auto`, or `ferry`; `None` for
+    /// anything else.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "" | "auto" => Some(Copying::Auto),
@@ -275,8 +279,8 @@ impl Copying {
     }
 }
 
-/// Whether peers of this process will need the ferry, as far as this process can tell: the kernel refuses the direct way
-/// even to one's own memory, or to whoever is not a debugger. `admitted` is the answer of
+/// Whether peers of this process will need the ferry, as far as this process can tell: the kernel refuses the
+/// direct way even to one's own memory, or to whoever is not a debugger. `admitted` is the answer of
 /// [`admit_peers`](super::copy::admit_peers), which repairs Yama's `ptrace_scope` 1.
 ///
 /// A `false` may be wrong: a filter on the peer is the peer's to know, which then asks ([`Ferry::wanted`]).

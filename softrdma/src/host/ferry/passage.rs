@@ -27,15 +27,15 @@ pub enum Local<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Moves all bytes between this process's memory and pieces of the target's, in order; the shorter list ends it. The
-/// bytes go to this process for [`Purpose::Read`], else to the target.
+/// Moves all bytes between this process's memory and pieces of the target's, in order; the shorter list ends
+/// it. The bytes go to this process for [`Purpose::Read`], else to the target.
 ///
-/// `limit` is how long the target may take without getting on. When it fails, a beginning of the bytes may have been
-/// moved, as with hardware. May be called with locks of the target's queues held.
+/// `limit` is how long the target may take without getting on. When it fails, a beginning of the bytes may have
+/// been moved, as with hardware. May be called with locks of the target's queues held.
 ///
 /// # Safety
-/// Bytes of this process that are overwritten must be memory that a program gave away for this: no Rust reference to them
-/// may be live.
+/// Bytes of this process that are overwritten must be memory that a program gave away for this: no Rust
+/// reference to them may be live.
 pub unsafe fn transfer(
     me: &Segment,
     peer: &Peer,
@@ -74,8 +74,8 @@ pub unsafe fn transfer(
     Ok(())
 }
 
-/// Carries out an operation on eight bytes of the target; answers the value before. The piece's length does not matter,
-/// its address must be a multiple of eight.
+/// Carries out an operation on eight bytes of the target; answers the value before. The piece's length does not
+/// matter, its address must be a multiple of eight.
 pub fn atomic(
     me: &Segment,
     peer: &Peer,

@@ -4,8 +4,9 @@ use super::super::keys::{Entry, Keys};
 use super::{Piece, Purpose};
 use crate::core::keys::Kind;
 
-/// [`Registered::with`](super::Registered::with) for a process that has its keys in a [`Keys`]: by its private books, and the
-/// key counts as in use meanwhile, so its removal waits. `access` learns the key's entry, and may refuse after all.
+/// [`Registered::with`](super::Registered::with) for a process that has its keys in a [`Keys`]: by its private
+/// books, and the key counts as in use meanwhile, so its removal waits. `access` learns the key's entry, and
+/// may refuse after all.
 pub fn with_keys(
     keys: &Keys,
     purpose: Purpose,

@@ -15,8 +15,8 @@ use super::mailbox::{
 use super::memory::{File, Stop, range};
 use super::{Origin, Piece, Registered, after};
 
-/// How long the lock of an atomic operation is waited for, which a living owner has for microseconds: others wait for the
-/// service meanwhile.
+/// How long the lock of an atomic operation is waited for, which a living owner has for microseconds: others
+/// wait for the service meanwhile.
 const ATOMICS: Duration = Duration::from_millis(20);
 
 /// A running service thread.

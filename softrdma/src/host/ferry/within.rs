@@ -1,7 +1,8 @@
-//! Payload within one process where the kernel refuses even that, by way of a small file in memory that nobody else knows.
+//! Payload within one process where the kernel refuses even that, by way of a small file in memory that nobody
+//! else knows.
 //!
-//! A plain copy would do, were it not for memory that a program unmapped while it was registered: that must be an error
-//! and no signal.
+//! A plain copy would do, were it not for memory that a program unmapped while it was registered: that must be
+//! an error and no signal.
 
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
@@ -50,8 +51,8 @@ impl Scratch {
         }
     }
 
-    /// Moves all bytes between two lists of ranges of this process, in order; the shorter list ends it. `local` and
-    /// `remote` play the parts of this process and of a peer.
+    /// Moves all bytes between two lists of ranges of this process, in order; the shorter list ends it. `local`
+    /// and `remote` play the parts of this process and of a peer.
     ///
     /// # Safety
     /// As for [`copy::transfer`](super::super::copy::transfer).
@@ -95,8 +96,8 @@ impl Scratch {
         }
     }
 
-    /// Carries out an operation on eight bytes of this process at `addr`, behind the lock that all of them take; answers
-    /// the value before.
+    /// Carries out an operation on eight bytes of this process at `addr`, behind the lock that all of them
+    /// take; answers the value before.
     ///
     /// # Safety
     /// As for [`Scratch::transfer`], for the eight bytes.

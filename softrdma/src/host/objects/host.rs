@@ -43,16 +43,16 @@ pub const STUCK: Duration = Duration::from_millis(100);
 /// nothing of the peer.
 const HELD: Duration = Duration::from_millis(250);
 
-/// How long it is looked again for an object that a peer moves just now. For an own one it is [`STUCK`]: whoever
-/// moves it goes on when this process does.
+/// How long it is looked again for an object that a peer moves just now. For an own one it is [`STUCK`]:
+/// whoever moves it goes on when this process does.
 const PEERS_MOVE: Duration = Duration::from_millis(2);
 
 /// Bells of one segment whose descriptors are kept open.
 const ROPES: usize = 32;
 
 /// What the owner of a segment does when a living process keeps the lock of one of its objects for so long:
-/// moves a queue ([`Objects::relocate`]), or takes the lock back ([`Host::revoke`]). `false`: it can do nothing, and
-/// the lock is not to be waited for any longer.
+/// moves a queue ([`Objects::relocate`]), or takes the lock back ([`Host::revoke`]). `false`: it can do
+/// nothing, and the lock is not to be waited for any longer.
 type Rescue = dyn Fn(Object, Owner, Duration) -> bool + Send + Sync;
 
 /// See [`Host::on_stuck`].
@@ -67,8 +67,8 @@ impl std::fmt::Debug for OnStuck {
 
 /// One segment, own or a peer's, as the transactions of the protocol see it.
 ///
-/// A lock that a living process keeps for longer than the limit (it was stopped, or its memory lies) is an error of the
-/// operation that waits, and of no other. The caller takes it for a peer that does not answer.
+/// A lock that a living process keeps for longer than the limit (it was stopped, or its memory lies) is an
+/// error of the operation that waits, and of no other. The caller takes it for a peer that does not answer.
 #[derive(Debug)]
 pub struct Host {
     pub(super) limit: Duration,
@@ -103,8 +103,8 @@ impl Host {
         Host { limit: LOCK_LIMIT, me, target, seen: Arc::default() }
     }
 
-    /// What is done about an object of the own segment whose lock a living process keeps. To be said once, by who
-    /// can.
+    /// What is done about an object of the own segment whose lock a living process keeps. To be said once, by
+    /// who can.
     pub fn on_stuck(&self, act: Box<Rescue>) {
         let _ = self.seen.on_stuck.0.set(act);
     }
@@ -189,8 +189,8 @@ impl Host {
         }
     }
 
-    /// The copy of an entry, after the change that is under way. That takes a few stores, but whoever makes them
-    /// may have lost the processor, or, in another process, be stopped.
+    /// The copy of an entry, after the change that is under way. That takes a few stores, but whoever makes
+    /// them may have lost the processor, or, in another process, be stopped.
     fn settled(&self, directory: u64, object: Object) -> Option<Layout> {
         let generation = || generation(self.memory(), directory, object);
         let mut begun = None;
@@ -209,7 +209,8 @@ impl Host {
         }
     }
 
-    /// Whether the object is there, be it that it is moved just now; where it was `once` is told, it is to be the same.
+    /// Whether the object is there, be it that it is moved just now; where it was `once` is told, it is to be
+    /// the same.
     pub(super) fn is_there(&self, object: Object, once: Option<&Layout>) -> bool {
         match self.layout(object) {
             Some(now) => once.is_none_or(|once| once.is_same(&now)),
@@ -331,8 +332,8 @@ impl Host {
         true
     }
 
-    /// Takes the lock of an object of the own segment from a process that does not have it, whatever stands there.
-    /// `false` when somebody else has it by now.
+    /// Takes the lock of an object of the own segment from a process that does not have it, whatever stands
+    /// there. `false` when somebody else has it by now.
     pub fn revoke(&self, object: Object, holder: Owner) -> bool {
         let lock = self.layout(object).and_then(|layout| self.lock_at(layout.body));
         matches!(self.target, Target::Own) && lock.is_some_and(|lock| lock.revoke(holder))
@@ -345,8 +346,8 @@ impl Host {
             .is_ok_and(|g| g.load(Ordering::Acquire) == layout.generation)
     }
 
-    /// Where a word stands in the segment: an owner's short cut to its own objects. It stays there as long as the object
-    /// exists.
+    /// Where a word stands in the segment: an owner's short cut to its own objects. It stays there as long as
+    /// the object exists.
     pub fn offset(&self, word: Word) -> Option<u64> {
         self.layout(object_of(word)).map(|layout| place(&layout, word))
     }
@@ -366,8 +367,8 @@ impl Host {
         View::new(self, held)
     }
 
-    /// Rings for the asynchronous events of the object with this entry. Its bell is another one when the context goes that
-    /// the object was made in and others have it open, so it is looked up each time.
+    /// Rings for the asynchronous events of the object with this entry. Its bell is another one when the
+    /// context goes that the object was made in and others have it open, so it is looked up each time.
     pub(super) fn ring_alert(&self, entry: Option<u64>) {
         let word = entry.and_then(|entry| self.memory().u64(entry + BELLS).ok());
         self.ring_bell(word.and_then(|word| bell_number(word.load(Ordering::Acquire) >> 32)));
@@ -378,7 +379,8 @@ impl Host {
         number.is_none_or(|number| self.with_bell(number, Rope::ring).is_ok())
     }
 
-    /// Finds the bell of a completion queue before it is rung, so that it is within reach when no descriptor is left.
+    /// Finds the bell of a completion queue before it is rung, so that it is within reach when no descriptor is
+    /// left.
     ///
     /// # Errors
     /// It cannot be reached.
@@ -492,8 +494,8 @@ pub(crate) fn get(from: &impl sync::Word) -> u64 {
     from.load(Ordering::Acquire)
 }
 
-/// Writes a word. Who changes the state of a queue pair then looks at what was posted to it, and who posts looks at the
-/// state afterwards: one side sees the other.
+/// Writes a word. Who changes the state of a queue pair then looks at what was posted to it, and who posts
+/// looks at the state afterwards: one side sees the other.
 #[inline(always)]
 pub(crate) fn put<W: sync::Word>(to: &W, word: Word, value: u64) {
     if let Word::Qp(_, QpWord::State) = word {

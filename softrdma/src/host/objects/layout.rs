@@ -10,8 +10,8 @@ use crate::host::memory::Memory as Mapping;
 
 /// Objects of one kind that a segment can have.
 pub const MAX_OBJECTS: u32 = 1 << 16;
-/// Queue pairs, and shared receive queues, that a segment can have: their numbers have 14 bits for the index, and three
-/// that nobody has (0, 1 and the one with all bits set).
+/// Queue pairs, and shared receive queues, that a segment can have: their numbers have 14 bits for the index,
+/// and three that nobody has (0, 1 and the one with all bits set).
 pub const MAX_NUMBERED: u32 = (1 << 14) - 3;
 /// Largest number of entries in a ring.
 pub const MAX_CAPACITY: u32 = 1 << 22;
@@ -19,7 +19,8 @@ pub const MAX_CAPACITY: u32 = 1 << 22;
 pub(super) const CHUNK: u32 = 256;
 pub(super) const ENTRY: u64 = 256;
 pub(super) const GENERATION: u64 = 0;
-/// In the word of the generation: the object is there, and its owner is giving it another place or another ring just now.
+/// In the word of the generation: the object is there, and its owner is giving it another place or another ring
+/// just now.
 pub(super) const MOVING: u64 = 1 << 63;
 /// What a move or another ring adds to the generation. The half below stays, as it is the same object.
 pub(super) const MOVE: u64 = 1 << 32;
@@ -32,13 +33,15 @@ pub(super) const LOCK: u64 = 64;
 pub(super) const WORDS: u64 = 72;
 pub(super) const OWNERS: u64 = 128;
 pub(super) const ATTRIBUTES_AT: u64 = 192;
-/// Words of a completion entry in a queue with so many entries that payload in each would take too much: a cache line.
+/// Words of a completion entry in a queue with so many entries that payload in each would take too much: a
+/// cache line.
 const SMALL_ENTRY: u32 = 8;
 /// Entries of a completion queue up to which each has room for payload.
 const STAGING: u32 = 1 << 16;
 const _: () = assert!(HEAD_WORDS < SMALL_ENTRY && SMALL_ENTRY < ENTRY_WORDS);
 
-/// The generation after a move or another ring, which never says that one is under way, however many there were.
+/// The generation after a move or another ring, which never says that one is under way, however many there
+/// were.
 pub(super) fn moved(generation: u64) -> u64 {
     generation.wrapping_add(MOVE) & !MOVING
 }
@@ -58,7 +61,8 @@ pub struct Shape {
     /// Entries of the ring: a power of two, at most [`MAX_CAPACITY`], or 0 for a queue pair without one.
     /// For receive requests see [`ring_capacity`](crate::core::receive::ring_capacity).
     pub capacity: u32,
-    /// Words of a receive request (`2 + 2 × max_sge`); of an entry for a completion queue, 0 for what serves best.
+    /// Words of a receive request (`2 + 2 × max_sge`); of an entry for a completion queue, 0 for what serves
+    /// best.
     pub receive_words: u32,
     /// Number of the bell of a completion queue.
     pub bell: Option<u32>,
@@ -140,8 +144,8 @@ pub(super) fn generation(memory: &Mapping, directory: u64, object: Object) -> Op
     Some(memory.u64(entry + GENERATION).ok()?.load(Ordering::Acquire))
 }
 
-/// Copies an entry and checks it; `None` when there is no such object, or its entry cannot be true, and while it is
-/// moved or resized.
+/// Copies an entry and checks it; `None` when there is no such object, or its entry cannot be true, and while
+/// it is moved or resized.
 pub(super) fn copy(memory: &Mapping, directory: u64, object: Object) -> Option<Layout> {
     let entry = find(memory, directory, kind(object).1).ok()?;
     let load = |word| memory.u64(entry + word).ok().map(|w| w.load(Ordering::Acquire));

@@ -23,8 +23,9 @@
 //! the lock of an object that goes away meets no other use of the memory. Once it has the lock it looks at the
 //! generation, and gives the lock back when the object is gone.
 //!
-//! A peer copies an entry once, checks it against the segment's size, and then uses its copy until the generation
-//! changes. What it read may be wrong but never leads outside: each access is checked against the mapping again.
+//! A peer copies an entry once, checks it against the segment's size, and then uses its copy until the
+//! generation changes. What it read may be wrong but never leads outside: each access is checked against the
+//! mapping again.
 //!
 //! | file | what |
 //! |---|---|

@@ -90,7 +90,8 @@ impl Objects {
 
     /// Makes an object; `like` tells its kind, its number is ignored.
     ///
-    /// Errors: [`Error::NoMemory`], also at [`MAX_OBJECTS`]; [`Error::OutOfBounds`] for a shape that is not possible.
+    /// Errors: [`Error::NoMemory`], also at [`MAX_OBJECTS`]; [`Error::OutOfBounds`] for a shape that is not
+    /// possible.
     pub fn create(&self, like: Object, shape: Shape) -> Result<Object> {
         let shape = shape.settled(like);
         let words = shape.words(like).ok_or(Error::OutOfBounds)?;
@@ -149,11 +150,12 @@ impl Objects {
         Ok(index)
     }
 
-    /// Gives a queue another ring of `capacity` entries of `words` words. `fill` copies what is to stay into the new ring, whose offset it is
-    /// told. The caller holds the queue's lock; others find the new ring when they lock it.
+    /// Gives a queue another ring of `capacity` entries of `words` words. `fill` copies what is to stay into
+    /// the new ring, whose offset it is told. The caller holds the queue's lock; others find the new ring when
+    /// they lock it.
     ///
-    /// Errors: [`Error::NoMemory`]; [`Error::OutOfBounds`] when there is no such object or capacity, [`Error::Forked`].
-    /// Nothing has changed then.
+    /// Errors: [`Error::NoMemory`]; [`Error::OutOfBounds`] when there is no such object or capacity,
+    /// [`Error::Forked`]. Nothing has changed then.
     pub fn resize(
         &self,
         object: Object,
@@ -248,8 +250,8 @@ impl Objects {
         Ok(true)
     }
 
-    /// How often queues began and ended to be taken from their holders: odd while a [`Fence`](crate::core::shared::Fence)
-    /// is about to be set.
+    /// How often queues began and ended to be taken from their holders: odd while a
+    /// [`Fence`](crate::core::shared::Fence) is about to be set.
     #[must_use]
     pub fn moves(&self) -> u64 {
         self.moves.load(Ordering::SeqCst)
@@ -262,8 +264,8 @@ impl Objects {
         }
     }
 
-    /// Fills the new place of a queue. Without a [`Cut`] it is as a holder leaves it that died: whoever locks it first
-    /// repairs it.
+    /// Fills the new place of a queue. Without a [`Cut`] it is as a holder leaves it that died: whoever locks
+    /// it first repairs it.
     fn furnish(&self, object: Object, [old, now]: [&Layout; 2], count: u32, whole: Option<&Cut>) {
         let memory = self.segment.memory();
         let load = |word: Word| memory.u64(place(old, word)).map_or(0, |word| word.load(Ordering::Acquire));
@@ -356,7 +358,8 @@ impl Objects {
         self.places.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Changes the bell of asynchronous events. Who holds the object's lock meanwhile may still ring the one before.
+    /// Changes the bell of asynchronous events. Who holds the object's lock meanwhile may still ring the one
+    /// before.
     ///
     /// Errors: [`Error::OutOfBounds`] when there is no such object.
     pub fn set_alert(&self, object: Object, alert: u32) -> Result<()> {
@@ -373,7 +376,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Ends an object. The caller holds its lock, so no transaction is under way; peers find it gone afterwards.
+    /// Ends an object. The caller holds its lock, so no transaction is under way; peers find it gone
+    /// afterwards.
     ///
     /// Errors: [`Error::OutOfBounds`] when there is none, [`Error::Forked`].
     pub fn destroy(&self, object: Object) -> Result<()> {
@@ -381,8 +385,8 @@ impl Objects {
         self.free(object)
     }
 
-    /// Ends an object, whoever has its lock: peers find it gone afterwards, but its memory and its index are kept until
-    /// [`Objects::free`] or [`Objects::try_free`].
+    /// Ends an object, whoever has its lock: peers find it gone afterwards, but its memory and its index are
+    /// kept until [`Objects::free`] or [`Objects::try_free`].
     ///
     /// Errors: as those of [`Objects::destroy`].
     pub fn retire(&self, object: Object) -> Result<()> {
@@ -402,8 +406,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Gives back what an object had that was retired. Nobody has its lock, or it was had since: whoever got it later has found
-    /// the object gone.
+    /// Gives back what an object had that was retired. Nobody has its lock, or it was had since: whoever got it
+    /// later has found the object gone.
     ///
     /// Errors: as those of [`Objects::destroy`].
     pub fn free(&self, object: Object) -> Result<()> {

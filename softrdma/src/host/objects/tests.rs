@@ -361,8 +361,8 @@ fn an_object_that_went_away_leaves_no_lock_behind() {
     }
 }
 
-/// A delivery of which the owner has said by a fence that it happened; its sender died. Its completion queue is being moved
-/// while somebody repairs.
+/// A delivery of which the owner has said by a fence that it happened; its sender died. Its completion queue is
+/// being moved while somebody repairs.
 #[test]
 fn a_queue_that_is_moved_just_now_is_there() {
     let dir = TestDir::new("objects");
@@ -443,8 +443,8 @@ fn who_waits_briefly_knows_what_is_known() {
     own.unlock(late);
 }
 
-/// A queue pair was taken from a sender within a delivery, and the completion queue as well: what that sender publishes
-/// reaches nobody, and it does not take it for delivered.
+/// A queue pair was taken from a sender within a delivery, and the completion queue as well: what that sender
+/// publishes reaches nobody, and it does not take it for delivered.
 #[test]
 fn who_lost_the_queue_pair_does_not_take_it_for_delivered() {
     let dir = TestDir::new("objects");

@@ -16,8 +16,8 @@ use crate::host::memory::Memory as Mapping;
 /// How often queues are looked up that were moved or resized just then.
 const TRIES: u32 = 3;
 
-/// Where the objects of an operation are: a queue pair, a shared receive queue and a completion queue of one segment,
-/// looked up once. They may go away: a lock of one that did is not had.
+/// Where the objects of an operation are: a queue pair, a shared receive queue and a completion queue of one
+/// segment, looked up once. They may go away: a lock of one that did is not had.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Held([Option<(u32, Layout)>; 3]);
 
@@ -54,8 +54,8 @@ impl Held {
     }
 }
 
-/// A [`Host`] with some objects at hand: no table is asked for them. For one operation: that the process is not a forked
-/// child is looked at once.
+/// A [`Host`] with some objects at hand: no table is asked for them. For one operation: that the process is not
+/// a forked child is looked at once.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     host: &'a Host,

@@ -160,7 +160,8 @@ unsafe fn build(room: &Room, qpx: *mut ibv_qp_ex, ah: *mut ibv_ah, function: u8,
     let remote = request.remote.sge(room, false);
     let (addr, rkey, [one, two]) = (remote.addr, remote.lkey, request.operands);
     let count = usize::from(request.num_sge.unsigned_abs()) % 130;
-    // SAFETY: by the contract; lists are as long as said, and inline data is the room's or refused for its length.
+    // SAFETY: by the contract; lists are as long as said, and inline data is the room's or refused for its
+    // length.
     unsafe {
         (*qpx).wr_id = one;
         (*qpx).wr_flags = u32::from(request.flags);

@@ -171,7 +171,8 @@ fn a_list_that_goes_round_ends_when_the_receive_queue_is_full() {
     wr.next = &mut wr;
     let mut post = |qp| {
         let mut bad = null_mut();
-        // SAFETY: plain system call, which ends a test that would never end; a live queue pair and a valid list.
+        // SAFETY: plain system call, which ends a test that would never end; a live queue pair and a valid
+        // list.
         unsafe {
             libc::alarm(60);
             let answer = room.ops().post_recv.unwrap()(qp, &mut wr, &mut bad);

@@ -1,4 +1,5 @@
-//! The provider through the C functions that programs call, within one process. What tests need before they begin is here.
+//! The provider through the C functions that programs call, within one process. What tests need before they
+//! begin is here.
 
 mod builders;
 mod datagrams;
