@@ -1,12 +1,12 @@
 //! Gives the shared library its soname and the GNU symbol versions of `libibverbs.map`.
 //!
-//! rustc hands the linker an anonymous version script for every cdylib, and GNU ld refuses to combine that with named
-//! nodes. A small `ld.bfd` in front of the real one drops every version script but ours.
+//! rustc hands the linker an anonymous version script for every cdylib, and GNU ld refuses to combine that with
+//! named nodes. A small `ld.bfd` in front of the real one drops every version script but ours.
 //!
 //! `data_path.ld` puts the functions of the data path on cache lines.
 //!
-//! Says where providers that are plugins will be looked for: `IRONVERBS_PROVIDER_DIR` and `IRONVERBS_CONFIG_DIR` of the
-//! build's environment, else where Debian has them.
+//! Says where providers that are plugins will be looked for: `IRONVERBS_PROVIDER_DIR` and
+//! `IRONVERBS_CONFIG_DIR` of the build's environment, else where Debian has them.
 
 use std::env;
 use std::fs;
@@ -38,7 +38,7 @@ fn main() {
         "-Wl,--no-undefined-version".to_owned(),
         format!("-Wl,-soname,{SONAME}"),
         format!("-Wl,-T,{}", root.join(LAYOUT).display()),
-        // Calls between our own functions must not be diverted by a program that defines a verb of the same name.
+        // A program that defines a verb of the same name must not divert calls between our own functions.
         "-Wl,-Bsymbolic-functions".to_owned(),
         "-Wl,-z,now".to_owned(),
         // Threads, exit handlers and pointers that a program keeps still lead into the library after dlclose.

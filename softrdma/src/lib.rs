@@ -2,8 +2,8 @@
 //!
 //! | room | what lives there |
 //! |---|---|
-//! | [`core`] | the protocol: states, requester, responder, queues and their journalled transactions; no clock, no I/O |
-//! | [`host`] | the transport: segments in shared memory, locks that survive their owner, payload copies, bells |
+//! | [`core`] | the protocol: states, requester, responder, queues and their transactions; no clock, no I/O |
+//! | [`host`] | the transport: shared memory, locks that survive their owner, payload copies, bells |
 //! | [`device`] | the engine: a device and the objects of the verbs on it |
 //!
 //! # How a message travels
@@ -24,22 +24,24 @@
 //! - An XRC target and the shared receive queue that a request names must belong to the same process.
 //! - Alternate paths: they are refused, as by every RoCE device.
 //! - Persistent flush, tag matching, TSO, raw packets and Ethernet queue pairs.
-//! - A request of a shared receive queue that a message had taken whose sender died within stays with its queue pair
-//!   until the next message there, its error or its reset, as on hardware; it is not put back by itself.
-//! - A process that is stopped (`SIGSTOP`) while it has the lock of another's completion queue or shared receive queue
-//!   keeps nobody else from it: the queue is moved away ([`core::fence`]). What it holds for longer, until it goes on
-//!   or dies: its own queue pair, whose reset or change waits and fails; a datagram queue pair, whose other senders'
-//!   datagrams are lost (moved, the buffer that the stopped sender may write to later would have to be kept out of
-//!   use); an atomic operation, for which others at the same place of a page wait; what is destroyed,
-//!   which keeps its memory and its number. One that is stopped while it repairs after a process that died keeps
-//!   the queue, too.
-//! - A lock word that names the process itself is believed, whoever wrote it: the call that waits for it fails after ten
-//!   seconds, and later ones soon. So is one that names the peer of the queue pair, while that is stopped, has another
-//!   PID namespace, or seems to use memory here. What is destroyed with such a lock keeps its memory and its number.
-//! - A queue is moved by its owner: when that waits for the queue itself, or polls. While it does neither, senders wait.
-//! - Memory that a program unmaps while it is registered: few bytes are read and written there in place, and that is a
-//!   fault of the program, where a real device has the pages pinned. Regions with pages on demand have holes by design, and
-//!   there the kernel copies.
+//! - A request of a shared receive queue that a message had taken whose sender died within stays with its queue
+//!   pair until the next message there, its error or its reset, as on hardware; it is not put back by itself.
+//! - A process that is stopped (`SIGSTOP`) while it has the lock of another's completion queue or shared
+//!   receive queue keeps nobody else from it: the queue is moved away ([`core::fence`]). What it holds for
+//!   longer, until it goes on or dies: its own queue pair, whose reset or change waits and fails; a datagram
+//!   queue pair, whose other senders' datagrams are lost (moved, the buffer that the stopped sender may write
+//!   to later would have to be kept out of use); an atomic operation, for which others at the same place of a
+//!   page wait; what is destroyed, which keeps its memory and its number. One that is stopped while it repairs
+//!   after a process that died keeps the queue, too.
+//! - A lock word that names the process itself is believed, whoever wrote it: the call that waits for it fails
+//!   after ten seconds, and later ones soon. So is one that names the peer of the queue pair, while that is
+//!   stopped, has another PID namespace, or seems to use memory here. What is destroyed with such a lock keeps
+//!   its memory and its number.
+//! - A queue is moved by its owner: when that waits for the queue itself, or polls. While it does neither,
+//!   senders wait.
+//! - Memory that a program unmaps while it is registered: few bytes are read and written there in place, and
+//!   that is a fault of the program, where a real device has the pages pinned. Regions with pages on demand
+//!   have holes by design, and there the kernel copies.
 //! - The simulator does not bind windows or invalidate; unit tests cover those rules.
 
 pub mod core;

@@ -14,6 +14,10 @@ use softrdma::host::bell::{Bell, Rope};
 use softrdma::host::folder::{Config, Folder};
 use softrdma::host::segment::{Peer, Segment};
 
+mod child;
+
+use child::in_child;
+
 struct Dir(PathBuf);
 
 impl Dir {
@@ -43,22 +47,9 @@ impl Drop for Dir {
     }
 }
 
-/// Runs `test` in a process of its own: it counts and closes descriptors.
-fn in_child(test: impl FnOnce()) {
-    // SAFETY: the child uses nothing of the other threads, and never returns.
-    let pid = unsafe { libc::fork() };
-    assert!(pid >= 0);
-    if pid == 0 {
-        // SAFETY: plain system call; a test that hangs ends.
-        unsafe { libc::alarm(60) };
-        let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test)).is_err();
-        // SAFETY: ends the process without running what belongs to the parent.
-        unsafe { libc::_exit(i32::from(failed)) };
-    }
-    let mut status = 0;
-    // SAFETY: the process is our child; `status` is writable.
-    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
-    assert_eq!(status, 0);
+/// It counts and closes descriptors, so it has a process to itself.
+fn run_alone(test: impl FnOnce()) {
+    assert_eq!(in_child(test), 0);
 }
 
 fn descriptors() -> usize {
@@ -77,12 +68,12 @@ fn exchange(one: &Path, other: &Path) {
 
 /// Whether the process with this slot lives, as another process sees it.
 fn seen_alive(folder: &Arc<Folder>, slot: u16) {
-    in_child(|| assert!(Peer::open(folder, slot).unwrap().lives()));
+    run_alone(|| assert!(Peer::open(folder, slot).unwrap().lives()));
 }
 
 #[test]
 fn a_second_name_of_the_own_segment_costs_no_descriptors() {
-    in_child(|| {
+    run_alone(|| {
         let dir = Dir::new("link");
         let folder = dir.folder();
         let me = Segment::create(folder.clone()).unwrap();
@@ -94,7 +85,7 @@ fn a_second_name_of_the_own_segment_costs_no_descriptors() {
         }
         assert_eq!(descriptors(), before);
         // Others do not take it for a peer either.
-        in_child(|| assert!(matches!(Peer::open(&folder, 5), Err(Error::Corrupt(_)))));
+        run_alone(|| assert!(matches!(Peer::open(&folder, 5), Err(Error::Corrupt(_)))));
         std::fs::remove_file(dir.path("s0005")).unwrap();
         seen_alive(&folder, me.owner().slot());
     });
@@ -102,7 +93,7 @@ fn a_second_name_of_the_own_segment_costs_no_descriptors() {
 
 #[test]
 fn looking_at_oneself_as_at_a_peer_costs_no_descriptors() {
-    in_child(|| {
+    run_alone(|| {
         let dir = Dir::new("self");
         let folder = dir.folder();
         let me = Segment::create(folder.clone()).unwrap();
@@ -117,7 +108,7 @@ fn looking_at_oneself_as_at_a_peer_costs_no_descriptors() {
 
 #[test]
 fn a_bell_s_name_that_changes_its_meaning_all_the_time_costs_no_descriptors() {
-    in_child(|| {
+    run_alone(|| {
         let dir = Dir::new("exchange");
         let folder = dir.folder();
         let me = Segment::create(folder.clone()).unwrap();
@@ -151,7 +142,7 @@ fn a_bell_s_name_that_changes_its_meaning_all_the_time_costs_no_descriptors() {
 
 #[test]
 fn what_has_the_name_of_a_bell_and_is_none_is_not_opened() {
-    in_child(|| {
+    run_alone(|| {
         let dir = Dir::new("kinds");
         let folder = dir.folder();
         let me = Segment::create(folder.clone()).unwrap();
@@ -176,7 +167,7 @@ fn what_has_the_name_of_a_bell_and_is_none_is_not_opened() {
 /// stay open.
 #[test]
 fn a_descriptor_that_means_a_file_of_the_program_now_is_left_alone() {
-    in_child(|| {
+    run_alone(|| {
         let dir = Dir::new("closed");
         let folder = dir.folder();
         let me = Segment::create(folder.clone()).unwrap();

@@ -17,7 +17,7 @@ pub const ENTRY_WORDS: u32 = 32;
 /// | 3 | immediate data; queue pair in the high half |
 /// | 4 | the sender's queue pair; flags in the high half |
 /// | 5 | time |
-/// | 6 | address of the buffer; of a send request, the places of the send queue that are free once it is polled |
+/// | 6 | address of the buffer; of a send request, the places in the send queue that its poll sets free |
 ///
 /// Word 0 is stored last: an entry whose count is the one that the owner waits for was published.
 pub const HEAD_WORDS: u32 = 7;

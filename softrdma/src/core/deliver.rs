@@ -7,7 +7,8 @@
 //! 2. lock of the completion queue, its journal: this queue pair publishes at that tail;
 //! 3. entry without its first word, bell if armed, first word: **this store is the moment it happened**;
 //! 4. tail; journal of the queue pair: published; journal of the completion queue cleared, its lock given back;
-//! 5. the receive request is taken, the queue pair goes to ERR if the completion says so, journal of the queue pair cleared.
+//! 5. the receive request is taken, the queue pair goes to ERR if the completion says so, journal of the queue
+//!    pair cleared.
 //!
 //! Who takes over the completion queue's lock from the dead compares the entry with its journal and, when it
 //! was published, counts it and says so in the queue pair's journal. Who takes over the queue pair's lock

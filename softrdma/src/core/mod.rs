@@ -9,7 +9,7 @@
 //! | [`request`], [`requester`] | the send queue: what is accepted, checked, tried again, completed, flushed |
 //! | [`responder`], [`respond`] | what a target does with a request; the order in which it is done |
 //! | [`keys`], [`timers`] | checks of memory keys and windows; encoded times |
-//! | [`deliver`], [`claim`], [`flush`], [`breaks`] | the transactions: complete a receive request; take one from a shared receive queue; flush; break and raise events |
+//! | [`deliver`], [`claim`], [`flush`], [`breaks`] | the transactions: complete, take, flush, break |
 //! | [`burst`] | many small messages of one sender in one transaction |
 //! | [`fence`] | a queue moved away from a holder that lives and does not go on |
 //! | [`repair`] | what to do when the owner of a lock died within one |

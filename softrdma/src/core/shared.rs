@@ -4,7 +4,7 @@
 //!
 //! | object | words | lock order |
 //! |---|---|---|
-//! | queue pair, responder side | [`QpWord`], its receive ring, the request it holds from a shared receive queue | first |
+//! | queue pair, responder side | [`QpWord`], its receive ring, the request it holds of a shared queue | first |
 //! | shared receive queue | [`SrqWord`], its ring | second |
 //! | completion queue | [`CqWord`], its ring | last |
 //!

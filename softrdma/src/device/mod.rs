@@ -7,9 +7,9 @@
 //! | [`channel`], [`events`] | what a program sleeps on: completion channels and asynchronous events |
 //! | [`completion`] | completion queues: poll, arm, resize |
 //! | [`receive`], [`srq`] | receive requests: rings of queue pairs, shared receive queues |
-//! | [`qp`], [`qp_attributes`] | queue pairs: create, modify, query, destroy; what changes, and which changes are accepted |
+//! | [`qp`], [`qp_attributes`] | queue pairs: create, modify, query, destroy; which changes are accepted |
 //! | [`send`] | the send queue: what is carried out at once, what waits in a ring |
-//! | [`progress`] | requests that had to wait: tried again from later calls, and from a thread when their time comes |
+//! | [`progress`] | requests that wait: tried again by later calls, and by a thread in time |
 //! | `stuck` | queues moved away from peers that have their locks and do not go on |
 //! | `parked` | objects that were destroyed while a peer had their lock |
 //! | [`multicast`], [`xrc`] | multicast groups; XRC domains and queue pairs opened by others |
@@ -17,7 +17,7 @@
 //! | `books` | what the own process goes by in the folder of a group |
 //! | [`site`], [`peers`] | the own segment with its tables; other processes |
 //! | [`route`] | the way from a queue pair to those it sends to |
-//! | [`attempt`](mod@attempt), [`payload`], [`attributes`] | one request carried out at its target; its bytes; what a target's owner set |
+//! | [`attempt`](mod@attempt), [`payload`], [`attributes`] | one request at its target; its bytes; what its owner set |
 //! | `volley` | the quick way of small messages, many behind one pair of locks |
 //!
 //! Every object may be used from any thread. Locks are taken in this order: the process's own (an object's

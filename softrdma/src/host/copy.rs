@@ -10,10 +10,10 @@
 //! | its real, effective and saved user and group ids are the caller's real ones, dumpable | allowed |
 //! | another user's, without `CAP_SYS_PTRACE` | `EPERM` |
 //! | not dumpable: set-user-id, started from an unreadable file, `prctl(PR_SET_DUMPABLE, 0)` | `EPERM` |
-//! | Yama `ptrace_scope` 1: not a descendant, unless it called `prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY)` or named an ancestor of the caller | `EPERM` |
+//! | Yama `ptrace_scope` 1: not a descendant, unless it named a tracer (`PR_SET_PTRACER`) | `EPERM` |
 //! | Yama `ptrace_scope` 2 | only with `CAP_SYS_PTRACE` |
 //! | Yama `ptrace_scope` 3 | `EPERM` for everybody (attaching), until reboot |
-//! | behind a seccomp filter that knows neither call, as older container runtimes install | `EPERM` or `ENOSYS` |
+//! | behind a seccomp filter that knows neither call (older container runtimes) | `EPERM` or `ENOSYS` |
 //! | no `CONFIG_CROSS_MEMORY_ATTACH` | `ENOSYS` |
 //!
 //! [`probe`] finds out per peer; where the answer is no, another way must carry the payload.
@@ -445,7 +445,12 @@ mod tests {
             let (a, b) = (cut(span(&mut from), &cuts), cut(span(&mut to), &other));
             // SAFETY: the ranges are the two vectors, which nobody else looks at meanwhile.
             let r = unsafe {
-                if read { transfer(&Image::own(), Direction::Read, &b, &a) } else { transfer(&Image::own(), Direction::Write, &a, &b) }
+                let own = Image::own();
+                if read {
+                    transfer(&own, Direction::Read, &b, &a)
+                } else {
+                    transfer(&own, Direction::Write, &a, &b)
+                }
             };
             prop_assert_eq!(r, Ok(()));
             prop_assert_eq!(to, expected);

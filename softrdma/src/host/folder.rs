@@ -3,8 +3,8 @@
 //! | variable | effect |
 //! |---|---|
 //! | none | `/dev/shm/ironverbs-UID`, mode 0700, files 0600: the processes of one user |
-//! | `IRONVERBS_SOFT_GROUP=GID` | `/dev/shm/ironverbs-group-GID`, mode 0770, files 0660: all members of the group |
-//! | `IRONVERBS_SOFT_DIR=PATH` | this folder instead, by its full path, with the same owner and mode; must be on a file system with shared mappings |
+//! | `IRONVERBS_SOFT_GROUP=GID` | `/dev/shm/ironverbs-group-GID`, mode 0770, files 0660: the group's members |
+//! | `IRONVERBS_SOFT_DIR=PATH` | this folder instead, by its full path, with the same owner and mode |
 //!
 //! `/dev/shm` is writable for everybody, so a folder that another user made first must not be used: owner, mode
 //! and type are checked through the open descriptor, and all files are then reached through that descriptor

@@ -246,7 +246,9 @@ mod tests {
                         && !same_process(mine)
                         && HELD.lock().is_ok_and(|g| g.is_empty())
                         // And its child.
-                        && in_child(|| !same_process(fresh) && token().is_ok_and(|t| t != fresh && t != mine)) == 0
+                        && in_child(|| {
+                            !same_process(fresh) && token().is_ok_and(|t| t != fresh && t != mine)
+                        }) == 0
                         && same_process(fresh)
                 });
                 drop(guard);

@@ -299,7 +299,10 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn what_is_written_is_read(offset in 0u64..4096, bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+        fn what_is_written_is_read(
+            offset in 0u64..4096,
+            bytes in proptest::collection::vec(any::<u8>(), 0..100),
+        ) {
             let (m, _fd) = memory_of(&[0x5a; 8192]);
             m.write(offset, &bytes).unwrap();
             let mut all = vec![0; 8192];

@@ -20,7 +20,7 @@
 //! | `sealed` | what peers go by who reach the process's memory directly: nobody but the owner can write it |
 //! | [`memory`], [`alloc`] | checked access to a mapped segment; which parts of the own one are in use |
 //! | [`lock`] | locks that survive their owner's death |
-//! | [`objects`] | queue pairs, receive and completion queues in a segment: [`crate::core`]'s transactions run on them |
+//! | [`objects`] | queue pairs, receive and completion queues in a segment, for [`crate::core`] |
 //! | [`keys`] | memory keys: looked up without a lock, pinned while in use |
 //! | [`threads`] | how a process is reached whose first thread has ended |
 //! | [`pages`] | whether memory that is to be registered is there |
@@ -37,12 +37,13 @@
 //! descriptors it does not own counts as dead (`liveness`).
 //!
 //! # What is not here yet
-//! - An answer to a lock that was lost: a program that closes descriptors it does not own counts as dead, and its locks are
-//!   taken over while it still works. [`lock::Lock::unlock`] says so afterwards, and nobody listens yet: the device should
-//!   stop then.
-//! - Descriptors of a peer's bells, a few at a time, stay open in [`objects::Host`] after the peer took them down.
-//! - Ends of processes without destructors (`exit`): the next process that claims a slot removes what they left. Whoever
-//!   embeds this may drop its [`segment::Segment`] at exit.
+//! - An answer to a lock that was lost: a program that closes descriptors it does not own counts as dead, and
+//!   its locks are taken over while it still works. [`lock::Lock::unlock`] says so afterwards, and nobody
+//!   listens yet: the device should stop then.
+//! - Descriptors of a peer's bells, a few at a time, stay open in [`objects::Host`] after the peer took them
+//!   down.
+//! - Ends of processes without destructors (`exit`): the next process that claims a slot removes what they
+//!   left. Whoever embeds this may drop its [`segment::Segment`] at exit.
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 pub mod alloc;

@@ -1,7 +1,7 @@
 //! Lock words that say that a living process holds what it does not hold: whoever may write the segment writes
 //! them with one store. The own calls of the process go through all the same.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use softrdma::core::shared::{CqJournal, CqWord, Memory, Object, QpJournal, QpWord, Take, Word};
@@ -11,6 +11,7 @@ use softrdma::device::site::number;
 use softrdma::device::{Attributes, Error, QueuePair};
 use softrdma::host::keys::Table;
 use softrdma::host::objects::{Host, LOCK_LIMIT};
+use softrdma::host::segment::{Peer, Segment};
 
 use crate::common::*;
 
@@ -73,6 +74,12 @@ fn a_peer_that_runs_and_does_nothing_does_not_hold_a_queue_pair() {
     assert!(!there.unlock(QP));
 }
 
+/// The lock's word in the peer's segment, which [`forge`] wrote: behind the header the only one that names `own`.
+fn forged_word<'a>(own: &Segment, peer: &'a Peer) -> &'a AtomicU64 {
+    let words = peer.memory().words(0, peer.memory().len() / 8).unwrap();
+    words.iter().skip(512).find(|word| word.load(Ordering::Relaxed) == own.owner().word()).unwrap()
+}
+
 /// Of its own threads a process knows no more than the word says: it is waited for, once.
 #[test]
 fn a_lock_that_the_process_itself_is_said_to_have_is_waited_for_once() {
@@ -83,10 +90,7 @@ fn a_lock_that_the_process_itself_is_said_to_have_is_waited_for_once() {
     let (own, peer) = folder.stranger();
     let there = Host::of_peer(own.clone(), peer.clone());
     forge(&there);
-    // Its word is the one that says what this process has signed.
-    let words = peer.memory().words(0, peer.memory().len() / 8).unwrap();
-    let word =
-        words.iter().skip(512).find(|word| word.load(Ordering::Relaxed) == own.owner().word()).unwrap();
+    let word = forged_word(&own, &peer);
     word.store(peer.owner().word(), Ordering::Relaxed);
     assert_eq!(change(&end, QpState::Err), Err(Error::Busy));
     busy_at_once(&end);
@@ -112,9 +116,7 @@ fn a_lock_that_was_kept_once_is_waited_for_again() {
     let (own, peer) = folder.stranger();
     let there = Host::of_peer(own.clone(), peer.clone());
     forge(&there);
-    let words = peer.memory().words(0, peer.memory().len() / 8).unwrap();
-    let word =
-        words.iter().skip(512).find(|word| word.load(Ordering::Relaxed) == own.owner().word()).unwrap();
+    let word = forged_word(&own, &peer);
     word.store(peer.owner().word(), Ordering::Relaxed);
     assert_eq!(change(&end, QpState::Err), Err(Error::Busy));
     word.store(0, Ordering::Relaxed);

@@ -71,7 +71,10 @@ macro_rules! with_operations {
             alloc_dmah(context: *mut ibv_context, attr: *mut ibv_dmah_init_attr) -> *mut ibv_dmah;
             alloc_mw(pd: *mut ibv_pd, type_: ibv_mw_type_t) -> *mut ibv_mw;
             alloc_null_mr(pd: *mut ibv_pd) -> *mut ibv_mr;
-            alloc_parent_domain(context: *mut ibv_context, attr: *mut ibv_parent_domain_init_attr) -> *mut ibv_pd;
+            alloc_parent_domain(
+                context: *mut ibv_context,
+                attr: *mut ibv_parent_domain_init_attr,
+            ) -> *mut ibv_pd;
             alloc_pd(context: *mut ibv_context) -> *mut ibv_pd;
             alloc_td(context: *mut ibv_context, init_attr: *mut ibv_td_init_attr) -> *mut ibv_td;
             async_event(context: *mut ibv_context, event: *mut ibv_async_event);
@@ -85,8 +88,14 @@ macro_rules! with_operations {
             close_xrcd(xrcd: *mut ibv_xrcd) -> c_int;
             cq_event(cq: *mut ibv_cq);
             create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah;
-            create_comp_cntr(context: *mut ibv_context, attr: *mut ibv_comp_cntr_init_attr) -> *mut ibv_comp_cntr;
-            create_counters(context: *mut ibv_context, init_attr: *mut ibv_counters_init_attr) -> *mut ibv_counters;
+            create_comp_cntr(
+                context: *mut ibv_context,
+                attr: *mut ibv_comp_cntr_init_attr,
+            ) -> *mut ibv_comp_cntr;
+            create_counters(
+                context: *mut ibv_context,
+                init_attr: *mut ibv_counters_init_attr,
+            ) -> *mut ibv_counters;
             create_cq(
                 context: *mut ibv_context,
                 cqe: c_int,
@@ -106,7 +115,10 @@ macro_rules! with_operations {
                 init_attr: *mut ibv_rwq_ind_table_init_attr,
             ) -> *mut ibv_rwq_ind_table;
             create_srq(pd: *mut ibv_pd, srq_init_attr: *mut ibv_srq_init_attr) -> *mut ibv_srq;
-            create_srq_ex(context: *mut ibv_context, srq_init_attr_ex: *mut ibv_srq_init_attr_ex) -> *mut ibv_srq;
+            create_srq_ex(
+                context: *mut ibv_context,
+                srq_init_attr_ex: *mut ibv_srq_init_attr_ex,
+            ) -> *mut ibv_srq;
             create_wq(context: *mut ibv_context, wq_init_attr: *mut ibv_wq_init_attr) -> *mut ibv_wq;
             dealloc_dmah(dmah: *mut ibv_dmah) -> c_int;
             dealloc_mw(mw: *mut ibv_mw) -> c_int;
@@ -146,13 +158,21 @@ macro_rules! with_operations {
             post_recv(qp: *mut ibv_qp, wr: *mut ibv_recv_wr, bad_wr: *mut *mut ibv_recv_wr) -> c_int;
             post_send(qp: *mut ibv_qp, wr: *mut ibv_send_wr, bad_wr: *mut *mut ibv_send_wr) -> c_int;
             post_srq_ops(srq: *mut ibv_srq, op: *mut ibv_ops_wr, bad_op: *mut *mut ibv_ops_wr) -> c_int;
-            post_srq_recv(srq: *mut ibv_srq, recv_wr: *mut ibv_recv_wr, bad_recv_wr: *mut *mut ibv_recv_wr) -> c_int;
+            post_srq_recv(
+                srq: *mut ibv_srq,
+                recv_wr: *mut ibv_recv_wr,
+                bad_recv_wr: *mut *mut ibv_recv_wr,
+            ) -> c_int;
             qp_attach_comp_cntr(
                 qp: *mut ibv_qp,
                 comp_cntr: *mut ibv_comp_cntr,
                 attr: *mut ibv_qp_attach_comp_cntr_attr,
             ) -> c_int;
-            query_comp_cntr_caps(context: *mut ibv_context, caps: *mut ibv_comp_cntr_caps, caps_size: usize) -> c_int;
+            query_comp_cntr_caps(
+                context: *mut ibv_context,
+                caps: *mut ibv_comp_cntr_caps,
+                caps_size: usize,
+            ) -> c_int;
             query_device_ex(
                 context: *mut ibv_context,
                 input: *const ibv_query_device_ex_input,
@@ -172,9 +192,20 @@ macro_rules! with_operations {
             query_rt_values(context: *mut ibv_context, values: *mut ibv_values_ex) -> c_int;
             query_srq(srq: *mut ibv_srq, srq_attr: *mut ibv_srq_attr) -> c_int;
             read_comp_cntr(comp_cntr: *mut ibv_comp_cntr, value: *mut u64) -> c_int;
-            read_counters(counters: *mut ibv_counters, counters_value: *mut u64, ncounters: u32, flags: u32) -> c_int;
+            read_counters(
+                counters: *mut ibv_counters,
+                counters_value: *mut u64,
+                ncounters: u32,
+                flags: u32,
+            ) -> c_int;
             read_err_comp_cntr(comp_cntr: *mut ibv_comp_cntr, value: *mut u64) -> c_int;
-            reg_dm_mr(pd: *mut ibv_pd, dm: *mut ibv_dm, dm_offset: u64, length: usize, access: c_uint) -> *mut ibv_mr;
+            reg_dm_mr(
+                pd: *mut ibv_pd,
+                dm: *mut ibv_dm,
+                dm_offset: u64,
+                length: usize,
+                access: c_uint,
+            ) -> *mut ibv_mr;
             reg_dmabuf_mr(
                 pd: *mut ibv_pd,
                 offset: u64,
@@ -183,7 +214,13 @@ macro_rules! with_operations {
                 fd: c_int,
                 access: c_int,
             ) -> *mut ibv_mr;
-            reg_mr(pd: *mut ibv_pd, addr: *mut c_void, length: usize, hca_va: u64, access: c_int) -> *mut ibv_mr;
+            reg_mr(
+                pd: *mut ibv_pd,
+                addr: *mut c_void,
+                length: usize,
+                hca_va: u64,
+                access: c_int,
+            ) -> *mut ibv_mr;
             reg_mr_ex(pd: *mut ibv_pd, mr_init_attr: *mut ibv_mr_init_attr) -> *mut ibv_mr;
             req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int;
             rereg_mr(

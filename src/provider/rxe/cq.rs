@@ -30,7 +30,8 @@ const _: () = {
     macro_rules! same_place {
         ($($field:ident)*) => { $(assert!(offset_of!(ibv_wc, $field) == offset_of!(ib_uverbs_wc, $field));)* };
     }
-    same_place!(wr_id status opcode vendor_err byte_len qp_num src_qp wc_flags pkey_index slid sl dlid_path_bits);
+    same_place!(wr_id status opcode vendor_err byte_len qp_num src_qp wc_flags);
+    same_place!(pkey_index slid sl dlid_path_bits);
     assert!(offset_of!(ibv_wc, anon1) == offset_of!(ib_uverbs_wc, imm_data));
 };
 

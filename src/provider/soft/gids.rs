@@ -2,8 +2,8 @@
 //!
 //! | index | GID |
 //! |---|---|
-//! | 0 | link-local, from the address of the first Ethernet interface, as every RoCE device has it; without such an interface from the host's identity |
-//! | then | the IPv4 addresses (`::ffff:a.b.c.d`) and the other IPv6 addresses of that interface, then of the next |
+//! | 0 | link-local, of the first Ethernet interface; without one, of the host's identity |
+//! | then | IPv4 addresses (`::ffff:a.b.c.d`) and other IPv6 addresses of that interface, then the next |
 //!
 //! Interfaces that are down have no GIDs. Where nothing but the loopback interface is left, perhaps down too,
 //! 127.0.0.1 is the GID behind the link-local one: a private network namespace still has a device to work with.

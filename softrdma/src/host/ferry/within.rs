@@ -174,7 +174,11 @@ mod tests {
             let (a, b) = (spans(&mut from, &cuts), spans(&mut to, &other));
             // SAFETY: the ranges are the two vectors, which nobody else looks at meanwhile.
             let moved = unsafe {
-                if read { scratch.transfer(Direction::Read, &b, &a) } else { scratch.transfer(Direction::Write, &a, &b) }
+                if read {
+                    scratch.transfer(Direction::Read, &b, &a)
+                } else {
+                    scratch.transfer(Direction::Write, &a, &b)
+                }
             };
             prop_assert_eq!(moved, Ok(()));
             prop_assert!(to == expected);

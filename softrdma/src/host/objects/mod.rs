@@ -4,10 +4,10 @@
 //!
 //! | word of an entry | meaning |
 //! |---|---|
-//! | 0 | generation: odd while the object exists, and never the same twice in a row; its high half counts moves and resizes, during which the top bit is set |
+//! | 0 | generation: odd while the object exists; high half: moves and resizes, top bit: one is under way |
 //! | 1 | offset of the ring, for a queue pair followed by the request it holds |
 //! | 2 | capacity, and words of a receive request, or of a completion entry, in the high half |
-//! | 3 | bell of the completion queue, and of asynchronous events in the high half; numbers plus one, 0 for none |
+//! | 3 | bell of the completion queue; high half: of asynchronous events; plus one, 0 for none |
 //! | 4 | state of a queue pair, which is looked at more often than it changes |
 //! | 5 | offset of the body, 0 for the entry itself |
 //! | 8 | lock |

@@ -277,7 +277,8 @@ proptest! {
 
     #[test]
     fn no_index_leads_out_of_the_ring(
-        shift in 6u32..9, log2_slots in 0u32..6, producer: u32, consumer: u32, max in 0usize..70, steps in 0usize..70,
+        shift in 6u32..9, log2_slots in 0u32..6, producer: u32, consumer: u32,
+        max in 0usize..70, steps in 0usize..70,
     ) {
         let mask = (1 << log2_slots) - 1;
         let buffer = numbered(shift, mask);
