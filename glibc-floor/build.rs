@@ -8,7 +8,10 @@ fn main() {
         println!("cargo::rerun-if-changed={source}");
     }
     // For what another package compiles from C.
-    println!("cargo::metadata=folder={}", std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
+    println!(
+        "cargo::metadata=folder={}",
+        std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR")
+    );
     cc::Build::new()
         .files(SOURCES)
         .flag("-std=gnu11")
