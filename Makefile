@@ -7,6 +7,10 @@ MULTIARCH := $(shell $(CC) -print-multiarch 2>/dev/null)
 LIBDIR ?= $(PREFIX)/lib$(if $(MULTIARCH),/$(MULTIARCH))
 BINDIR ?= $(PREFIX)/bin
 INCLUDEDIR ?= $(PREFIX)/include
+PRIVATEDIR := $(LIBDIR)/ironverbs
+MANDIR ?= $(PREFIX)/share/man
+BASHDIR ?= $(PREFIX)/share/bash-completion/completions
+ZSHDIR ?= $(PREFIX)/share/zsh/site-functions
 DOCDIR ?= $(PREFIX)/share/doc/ironverbs
 DESTDIR ?=
 
@@ -16,7 +20,7 @@ LIBRARY := $(BUILT)/libibverbs.so
 # rdma-core 44 names its file so; the soname is the part that programs ask for.
 VERSION := 1.14.44.0
 
-.PHONY: all build deps run run-kernel test test-all soak bench headers compatibility install clean
+.PHONY: all build deps run run-kernel test test-all soak bench headers compatibility packages deps-packages install install-command install-dev clean
 
 all: build
 
@@ -67,21 +71,42 @@ compatibility:
 $(LIBRARY) $(BUILT)/ironverbs:
 	$(CARGO) build --release
 
-install: $(LIBRARY) $(BUILT)/ironverbs
-	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(LIBDIR)/ironverbs $(DESTDIR)$(BINDIR) \
-	  $(DESTDIR)$(INCLUDEDIR)/infiniband $(DESTDIR)$(DOCDIR)
-	install -m 644 $(LIBRARY) $(DESTDIR)$(LIBDIR)/libibverbs.so.$(VERSION)
-	ln -sf libibverbs.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libibverbs.so.1
+# What `ironverbs run` needs, in a folder of its own: nothing else of the system changes.
+install-command: $(LIBRARY) $(BUILT)/ironverbs
+	install -d $(DESTDIR)$(PRIVATEDIR) $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man7 \
+	  $(DESTDIR)$(BASHDIR) $(DESTDIR)$(ZSHDIR) $(DESTDIR)$(DOCDIR)
+	install -m 644 $(LIBRARY) $(DESTDIR)$(PRIVATEDIR)/libibverbs.so.$(VERSION)
+	ln -sf libibverbs.so.$(VERSION) $(DESTDIR)$(PRIVATEDIR)/libibverbs.so.1
+	install -m 644 $(BUILT)/libironverbs-view.so $(DESTDIR)$(PRIVATEDIR)/
+	install -m 755 $(BUILT)/ironverbs $(DESTDIR)$(PRIVATEDIR)/
+	ln -srf $(DESTDIR)$(PRIVATEDIR)/ironverbs $(DESTDIR)$(BINDIR)/ironverbs
+	install -m 644 man/*.1 $(DESTDIR)$(MANDIR)/man1/
+	install -m 644 man/*.7 $(DESTDIR)$(MANDIR)/man7/
+	$(BUILT)/ironverbs completions bash > $(DESTDIR)$(BASHDIR)/ironverbs
+	$(BUILT)/ironverbs completions zsh > $(DESTDIR)$(ZSHDIR)/_ironverbs
+	chmod 644 $(DESTDIR)$(BASHDIR)/ironverbs $(DESTDIR)$(ZSHDIR)/_ironverbs
+	install -m 644 LICENSE-MIT LICENSE-APACHE docs/differences.md docs/environment.md docs/software-device.md \
+	  $(DESTDIR)$(DOCDIR)/
+
+# What C programs build against.
+install-dev:
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/infiniband
 	ln -sf libibverbs.so.1 $(DESTDIR)$(LIBDIR)/libibverbs.so
-	ln -sf ../libibverbs.so.1 $(DESTDIR)$(LIBDIR)/ironverbs/libibverbs.so.1
-	install -m 644 $(BUILT)/libironverbs-view.so $(DESTDIR)$(LIBDIR)/ironverbs/
-	install -m 755 $(BUILT)/ironverbs $(DESTDIR)$(LIBDIR)/ironverbs/
-	ln -srf $(DESTDIR)$(LIBDIR)/ironverbs/ironverbs $(DESTDIR)$(BINDIR)/ironverbs
 	install -m 644 include/infiniband/*.h $(DESTDIR)$(INCLUDEDIR)/infiniband/
 	sed -e 's|@prefix@|$(PREFIX)|' -e 's|@libdir@|$(LIBDIR)|' -e 's|@includedir@|$(INCLUDEDIR)|' \
 	  pkgconfig/libibverbs.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/libibverbs.pc
 	chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/libibverbs.pc
-	install -m 644 LICENSE-MIT LICENSE-APACHE $(DESTDIR)$(DOCDIR)/
+
+# All of that, and the library where the loader looks for it.
+install: install-command install-dev
+	ln -srf $(DESTDIR)$(PRIVATEDIR)/libibverbs.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libibverbs.so.1
+
+# .deb and .rpm files in target/packages.
+packages: deps-packages build
+	@packaging/build --built $(BUILT)
+
+deps-packages:
+	@scripts/install-deps packages
 
 clean:
 	$(CARGO) clean

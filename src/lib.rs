@@ -10,6 +10,9 @@
 //!
 //! Dependencies point down only: `api` → `provider` → `uverbs` → kernel.
 
+// Nothing calls it: it is linked.
+use glibc_floor as _;
+
 pub mod abi;
 pub mod api;
 mod environment;

@@ -17,12 +17,14 @@ mod run;
 mod view;
 mod waits;
 
+// Nothing calls it: it is linked.
+use glibc_floor as _;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 
 use places::Places;
 use softrdma::host::environment;
@@ -61,9 +63,21 @@ enum Command {
     ///
     /// Exit status 1 when the software device cannot work.
     Doctor,
+    /// Prints what a shell needs to complete this command's arguments
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
     /// Writes the files that a kernel device would have, and prints their folder
     #[command(hide = true)]
     View,
+}
+
+/// The shells that completions are made for.
+#[derive(Clone, Copy, ValueEnum)]
+enum Shell {
+    Bash,
+    Zsh,
 }
 
 /// How to run a program.
@@ -79,7 +93,8 @@ struct Run {
     #[arg(long)]
     print: bool,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM",
+        value_hint = ValueHint::CommandWithArguments)]
     program: Vec<OsString>,
 }
 
@@ -129,11 +144,26 @@ fn main() -> ExitCode {
             Ok(ExitCode::SUCCESS)
         }),
         Command::Doctor => Ok(doctor::report(places)),
+        Command::Completions { shell } => completions(shell),
     };
     done.unwrap_or_else(|problem| {
         eprintln!("ironverbs: {}", plain(&problem));
         ExitCode::FAILURE
     })
+}
+
+/// Writes to standard output what `shell` reads.
+fn completions(shell: Shell) -> Result<ExitCode> {
+    let made_for = match shell {
+        Shell::Bash => clap_complete::Shell::Bash,
+        Shell::Zsh => clap_complete::Shell::Zsh,
+    };
+    let mut script = Vec::new();
+    clap_complete::generate(made_for, &mut Cli::command(), "ironverbs", &mut script);
+    std::io::stdout()
+        .write_all(&script)
+        .map_err(|why| format!("the completions cannot be written: {why}"))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A message without the error numbers that Rust adds to the system's words.

@@ -1,0 +1,23 @@
+//! Compiles the C files, all of which are linked: what refers to them, Rust's standard library, is linked later.
+
+const SOURCES: [&str; 3] = ["system_calls.c", "moved.c", "start.c"];
+
+fn main() {
+    println!("cargo::rerun-if-changed=floor.h");
+    for source in SOURCES {
+        println!("cargo::rerun-if-changed={source}");
+    }
+    // For what another package compiles from C.
+    println!(
+        "cargo::metadata=folder={}",
+        std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR")
+    );
+    cc::Build::new()
+        .files(SOURCES)
+        .flag("-std=gnu11")
+        .flag("-ffunction-sections")
+        .opt_level(2)
+        .inherit_rustflags(false)
+        .link_lib_modifier("+whole-archive")
+        .compile("glibc_floor");
+}
