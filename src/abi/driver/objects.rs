@@ -1,6 +1,7 @@
 //! Verbs objects with what the library remembers of them behind the public struct.
 
 use core::ffi::c_uint;
+#[cfg(target_arch = "x86_64")]
 use core::mem::{offset_of, size_of};
 
 use crate::abi::verbs::*;
@@ -132,7 +133,7 @@ pub struct verbs_flow_action {
     pub type_: c_uint,
 }
 
-#[cfg(target_pointer_width = "64")]
+#[cfg(target_arch = "x86_64")]
 const _: () = {
     assert!(size_of::<verbs_mr>() == 56);
     assert!(offset_of!(verbs_mr, mr_type) == 48);

@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_version_is_three_numbers() {
-        let mut text = [-1 as c_char; 64];
+        let mut text = [!0 as c_char; 64];
         put_version(&mut text, 0x0001_ffff_0003);
         let bytes: Vec<u8> = text.iter().map(|c| *c as u8).collect();
         assert_eq!(bytes[..10], *b"1.65535.3\0");
