@@ -244,7 +244,12 @@ impl QueuePair {
             QpType::Rc | QpType::Uc | QpType::XrcSend if mask.has(Attr::DEST_QPN) => {
                 let own = &self.device.site.own;
                 let bells = self.cqs().try_for_each(|cq| shortage(own.find_bell(cq.index())));
-                bells.and_then(|()| self.device.site.peers.prepare(attributes.dest_qp_num))
+                bells.and_then(|()| self.device.site.prepare(attributes.dest_qp_num))
+            }
+            QpType::XrcRecv if mask.has(Attr::DEST_QPN) => {
+                // It answers, and needs nothing for that but that its peer gets at its memory.
+                let _ = self.device.site.prepare(attributes.dest_qp_num);
+                Ok(())
             }
             _ => Ok(()),
         };

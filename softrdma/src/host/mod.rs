@@ -15,6 +15,7 @@
 //! | `descriptor` | descriptors that the program may have closed and given to other files |
 //! | [`segment`] | the own segment, growing without ever failing at an access; a peer's segment |
 //! | `memfd` | memory that nobody can shorten, and how it is known from other files |
+//! | [`network`], [`addresses`] | which network namespace a process is in; the addresses that others find it at |
 //! | `announcement` | what stands in a slot's file: whose it is, and where the segment is |
 //! | `handout` | how those get a segment who may not look at its owner's descriptors |
 //! | `sealed` | what peers go by who reach the process's memory directly: nobody but the owner can write it |
@@ -46,6 +47,7 @@
 //!   left. Whoever embeds this may drop its [`segment::Segment`] at exit.
 #![deny(clippy::undocumented_unsafe_blocks)]
 
+pub mod addresses;
 pub mod alloc;
 mod announcement;
 pub mod atomics;
@@ -63,6 +65,7 @@ mod liveness;
 pub mod lock;
 mod memfd;
 pub mod memory;
+pub mod network;
 pub mod objects;
 pub mod pages;
 mod sealed;

@@ -97,9 +97,10 @@ fn is_alone() -> bool {
     })
 }
 
-/// The host's addresses as they are now, which the engine gets to know.
+/// The addresses of the device's network namespace as they are now, which the engine gets to know, and shows to
+/// other processes.
 fn addresses(engine: &Device) -> Vec<gids::Gid> {
-    let table = gids::table();
+    let table = gids::table(engine.network());
     let raw: Vec<_> = table.iter().map(|gid| gid.raw).collect();
     engine.set_gids(&raw);
     table
