@@ -333,6 +333,12 @@ impl Device {
         self.site.set_gids(gids)
     }
 
+    /// To be called when the program learns of a peer that it will exchange datagrams with (an address handle):
+    /// one of other namespaces that came since reaches this process from now on.
+    pub fn expect_answers(&self) {
+        self.site.expect_answers();
+    }
+
     /// The network namespace that the process was in when it opened the device; `None` where the kernel did not
     /// tell.
     #[must_use]

@@ -109,6 +109,8 @@ impl Peers {
                 None => Ok(()),
             }
         });
+        // Who is there and gives no answer yet may get one.
+        is_apart |= prepared.is_err() && self.me.is_stranger(slot);
         shortage(prepared).map(|()| is_apart)
     }
 

@@ -105,8 +105,8 @@ impl QueuePair {
         // Where this fails, everything ends with what was made.
         device.progress.make_room(made.index)?;
         if init.qp_type == QpType::Ud {
-            // Nobody says before who sends. Without an answer the datagrams are lost.
-            let _ = device.site.segment.hand_out_to_strangers();
+            // Nobody says before who sends.
+            device.site.expect_strangers();
         }
         super::remember(&device.queue_pairs, made.index, &made)?;
         device.subscribers.add(Object::Qp(made.index), &init.events, init.cookie)?;

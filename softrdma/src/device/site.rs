@@ -1,5 +1,6 @@
 //! What this process has in the folder, and what it sees of others: all that carrying out a request needs.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::host::Result;
@@ -66,6 +67,9 @@ pub struct Site {
     pub peers: Peers,
     /// The addresses of the device.
     addresses: Mutex<addresses::Own>,
+    /// When the folder had changed as it was looked through for strangers; 0 before, and when it may have changed
+    /// since.
+    looked_at: AtomicU64,
 }
 
 impl Site {
@@ -93,7 +97,8 @@ impl Site {
         let own = Host::own(segment.clone());
         let peers = Peers::new(segment.clone(), own.within(LOCK_LIMIT), copying);
         let addresses = Mutex::new(addresses::Own::new(Network::current()));
-        let site = Self { segment, objects, keys, books, ferry, likely, own, peers, addresses };
+        let site =
+            Self { segment, objects, keys, books, ferry, likely, own, peers, addresses, looked_at: 0.into() };
         site.set_gids(&[]);
         Ok(site)
     }
@@ -146,6 +151,27 @@ impl Site {
             self.help();
         }
         Ok(())
+    }
+
+    /// Makes sure that processes of other namespaces reach this one by datagrams, as far as some are there or
+    /// may be expected: they say nothing before, and what finds no way is lost.
+    pub fn expect_strangers(&self) {
+        if self.segment.hand_out_to_strangers() == Ok(true) && !self.ferry.serving() {
+            self.help();
+        }
+    }
+
+    /// The same for who knows of a peer by now, which may be such a process and have come since. Looks into the
+    /// folder when that has changed, as long as nobody was expected.
+    pub fn expect_answers(&self) {
+        if self.segment.hands_out() {
+            return;
+        }
+        let changed = self.segment.folder().changed();
+        let known = self.looked_at.swap(changed.unwrap_or(0), Ordering::Relaxed);
+        if changed != Some(known) {
+            self.expect_strangers();
+        }
     }
 
     /// Says which addresses are the device's own now, and tells whether others are than before. One that the
@@ -228,7 +254,7 @@ mod tests {
         near.set_gids(&with_local(theirs));
         far.set_gids(&with_local(theirs));
         // As a process of another namespace would have it.
-        far.segment.addresses().unwrap()[1].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        far.segment.addresses().unwrap()[1].fetch_add(1, Ordering::Relaxed);
         let remote = |other: &Site| site.peers.get(other.segment.owner().slot()).unwrap();
         let reached = |other: &Site, gid: &[u8; 16]| site.reaches(&remote(other), gid);
         for gid in local.iter().chain([&own]) {

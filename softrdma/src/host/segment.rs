@@ -194,18 +194,30 @@ impl Segment {
     }
 
     /// Does so where a process may come that this one never hears of before, as for datagrams: in a PID
-    /// namespace beside others, and where one of other namespaces has a slot.
-    pub fn hand_out_to_strangers(&self) -> Result<()> {
-        let is_stranger = |slot: u16| {
-            let file = slot::open_peer(&self.folder, &slot::file_name(slot));
-            file.and_then(|file| announcement::read(file.raw())).is_ok_and(|said| said.domain != self.domain)
-        };
+    /// namespace beside others, and where one of other namespaces has a slot. Tells whether it is so.
+    ///
+    /// Errors: as those of [`Segment::hand_out`], and of looking into the folder.
+    pub fn hand_out_to_strangers(&self) -> Result<bool> {
         let nested = announcement::is_nested(self.domain);
-        if nested || is_closed() || slot::claimed(&self.folder)?.into_iter().any(is_stranger) {
-            self.hand_out()
-        } else {
-            Ok(())
+        let expected = nested
+            || is_closed()
+            || slot::claimed(&self.folder)?.into_iter().any(|slot| self.is_stranger(slot));
+        if expected {
+            self.hand_out()?;
         }
+        Ok(expected)
+    }
+
+    /// Whether memory is handed out already.
+    pub fn hands_out(&self) -> bool {
+        self.handout.lock().unwrap_or_else(|e| e.into_inner()).is_some()
+    }
+
+    /// Whether the process in a slot says that it has other namespaces or capabilities than this one, so that
+    /// the kernel may keep the two from each other.
+    pub fn is_stranger(&self, slot: u16) -> bool {
+        let file = slot::open_peer(&self.folder, &slot::file_name(slot));
+        file.and_then(|file| announcement::read(file.raw())).is_ok_and(|said| said.domain != self.domain)
     }
 
     /// The name this process signs with.
