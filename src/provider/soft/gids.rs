@@ -56,6 +56,16 @@ struct Interface {
 /// It is that of `network`, the namespace of the device, and stays as it is when a thread asks that has gone to
 /// another one.
 pub fn table(network: Option<Network>) -> Vec<Gid> {
+    table_within(network, FRESH)
+}
+
+/// The same, looked up now.
+pub fn table_anew(network: Option<Network>) -> Vec<Gid> {
+    table_within(network, Duration::ZERO)
+}
+
+/// The table, not older than that where the kernel tells.
+fn table_within(network: Option<Network>, age: Duration) -> Vec<Gid> {
     static LAST: Mutex<Last> = Mutex::new((None, None));
     let look = || if Network::current() == network { interfaces() } else { None };
     // Never waits: a child of a fork may find it locked by a thread that it does not have.
@@ -65,9 +75,9 @@ pub fn table(network: Option<Network>) -> Vec<Gid> {
             if last.0 != network {
                 *last = (network, None);
             }
-            table_after(&mut last.1, look)
+            table_after(&mut last.1, age, look)
         }
-        Err(_) => table_after(&mut None, look),
+        Err(_) => table_after(&mut None, age, look),
     }
 }
 
@@ -76,9 +86,9 @@ type Last = (Option<Network>, Read);
 /// When it was read.
 type Read = Option<(Instant, Vec<Gid>)>;
 
-fn table_after(last: &mut Read, look: impl FnOnce() -> Option<Vec<Interface>>) -> Vec<Gid> {
+fn table_after(last: &mut Read, age: Duration, look: impl FnOnce() -> Option<Vec<Interface>>) -> Vec<Gid> {
     if let Some((read, table)) = last
-        && read.elapsed() < FRESH
+        && read.elapsed() < age
     {
         return table.clone();
     }
@@ -298,14 +308,16 @@ mod tests {
         let eth0 = || Some(vec![ethernet("eth0", 2, 3, &[[192, 0, 2, 2]])]);
         let aged = |last: &mut Read| last.as_mut().unwrap().0 -= 2 * FRESH;
         let mut last = None;
-        assert_eq!(table_after(&mut last, || None).len(), 2);
-        let known = table_after(&mut last, eth0);
+        assert_eq!(table_after(&mut last, FRESH, || None).len(), 2);
+        let known = table_after(&mut last, FRESH, eth0);
         assert_eq!(addresses(&known)[..2], ["fe80::fc:ff:fe00:3 eth0", "::ffff:192.0.2.2 eth0"]);
         aged(&mut last);
-        assert_eq!(table_after(&mut last, || None), known);
-        assert_eq!(table_after(&mut last, || Some(vec![lo(true)])).len(), 3);
+        assert_eq!(table_after(&mut last, FRESH, || None), known);
+        assert_eq!(table_after(&mut last, FRESH, || Some(vec![lo(true)])).len(), 3);
         aged(&mut last);
-        assert_eq!(table_after(&mut last, eth0), known);
+        assert_eq!(table_after(&mut last, FRESH, eth0), known);
+        assert_eq!(table_after(&mut last, FRESH, || Some(vec![lo(true)])), known);
+        assert_eq!(table_after(&mut last, Duration::ZERO, || Some(vec![lo(true)])).len(), 3);
     }
 
     #[test]
