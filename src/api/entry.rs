@@ -133,8 +133,8 @@ fn readable(fd: c_int, waits: &mut bool) -> bool {
     }
 }
 
-/// Whether every signal handler of the program wants calls to go on that it interrupts (SA_RESTART). Which one ran
-/// is not known.
+/// Whether every signal handler of the program wants calls to go on that it interrupts (SA_RESTART). Which one
+/// ran is not known.
 #[cold]
 fn restarts() -> bool {
     let wants_end = |signal: c_int| {

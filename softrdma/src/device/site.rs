@@ -67,8 +67,8 @@ pub struct Site {
     pub peers: Peers,
     /// The addresses of the device.
     addresses: Mutex<addresses::Own>,
-    /// When the folder had changed as it was looked through for strangers; 0 before, and when it may have changed
-    /// since.
+    /// When the folder had changed as it was looked through for strangers; 0 before, and when it may have
+    /// changed since.
     looked_at: AtomicU64,
 }
 

@@ -126,8 +126,8 @@ impl Folder {
         self.may_be_renamed
     }
 
-    /// When a name came or went last, as a number that is not 0; `None` where that is not known, or so short ago
-    /// that the next change may have the same time.
+    /// When a name came or went last, as a number that is not 0; `None` where that is not known, or so short
+    /// ago that the next change may have the same time.
     pub(crate) fn changed(&self) -> Option<u64> {
         /// The clock of files stands still for up to ten milliseconds.
         const COARSE: u64 = 20_000_000;

@@ -1,4 +1,4 @@
-//! Which network namespace the calling thread is in: addresses such as 127.0.0.1 mean something within it alone.
+//! Which network namespace the calling thread is in: 127.0.0.1 and its like mean something within it alone.
 
 use std::mem::size_of;
 use std::os::unix::fs::MetadataExt;
@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network([u64; 2]);
 
-/// Says that a number is the kernel's cookie of a namespace, which no other one gets until the machine starts anew.
+/// Says that a number is the kernel's cookie of a namespace, which no other one gets until the next start.
 const COOKIE: u64 = 1;
 /// Says that it is a file's number, which a later namespace may get.
 const FILE: u64 = 2;
@@ -50,7 +50,7 @@ fn cookie() -> Option<u64> {
     }
     let (mut cookie, mut len) = (0u64, size_of::<u64>() as libc::socklen_t);
     let place = (&raw mut cookie).cast();
-    // SAFETY: `cookie` is writable for the length given; the descriptor is this function's own, and closed once.
+    // SAFETY: `cookie` is writable for the length given; the descriptor is this function's, and closed once.
     let known = unsafe {
         let known = libc::getsockopt(fd, libc::SOL_SOCKET, NETNS_COOKIE, place, &raw mut len) == 0;
         libc::close(fd);

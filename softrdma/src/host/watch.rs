@@ -17,8 +17,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// For the calling thread's network namespace, when that is `network`; hears nothing otherwise, and where the
-    /// system refuses.
+    /// For the calling thread's network namespace, when that is `network`; hears nothing otherwise, and where
+    /// the system refuses.
     ///
     /// # Errors
     /// Descriptors or memory have run out.

@@ -116,8 +116,8 @@ fn an_address_that_two_have_is_told_apart() {
         end.done(1);
         assert!(to.iter().all(|end| end.try_poll().is_none()));
     }
-    // What a peer writes into the victim's table takes it away from those that only know it by that, and gives it
-    // to nobody.
+    // What a peer writes into the victim's table takes it away from those that only know it by that, and gives
+    // it to nobody.
     let (stranger, _) = folder.stranger();
     let seen = Peer::open(stranger.folder(), 1).unwrap();
     assert!(seen.addresses().unwrap().has(&THERE));
