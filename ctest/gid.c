@@ -56,6 +56,42 @@ static void sizes(struct ibv_context *c)
 	}
 }
 
+/* Of the GIDs of the loopback interface, which the software device has and soft-RoCE has not. */
+static int is_loopback(const unsigned char *gid)
+{
+	static const unsigned char v4[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}, v6[16] = {[15] = 1};
+
+	return !memcmp(gid, v4, 16) || !memcmp(gid, v6, 16);
+}
+
+/* The table without those, for entries of any size, with room for as many entries beside them. */
+static ssize_t query_table(struct ibv_context *c, void *entries, size_t room, uint32_t flags, size_t size)
+{
+	struct ibv_gid_entry all[64];
+	unsigned char with_loopback[10 * 64];
+	ssize_t there = _ibv_query_gid_table(c, all, 64, 0, sizeof(*all)), n, kept = 0;
+	size_t more = 0;
+
+	for (ssize_t i = 0; i < there; i++)
+		more += is_loopback(all[i].gid.raw);
+	FILL(with_loopback);
+	errno = 0;
+	n = _ibv_query_gid_table(c, (struct ibv_gid_entry *)with_loopback, room + more, flags, size);
+	for (ssize_t i = 0; i < n; i++)
+		if (!is_loopback(with_loopback + i * size))
+			memcpy((char *)entries + kept++ * size, with_loopback + i * size, size);
+	return n < 0 ? n : kept;
+}
+
+/* The transcript has the verb that is called. */
+#define COUNT_AS(text, call)                                                  \
+	({                                                                    \
+		long long result_ = (long long)(call);                        \
+		int errno_ = errno;                                           \
+		say_int(text, result_, errno_, result_ < 0);                  \
+		result_;                                                      \
+	})
+
 static void table(struct ibv_context *c)
 {
 	struct ibv_gid_entry entries[8];
@@ -63,18 +99,19 @@ static void table(struct ibv_context *c)
 	for (size_t room = 0; room <= 4; room++) {
 		FILL(entries);
 		note("room for %zu entries", room);
-		ssize_t n = CALL_COUNT(ibv_query_gid_table(c, entries, room, 0));
+		ssize_t n = COUNT_AS("ibv_query_gid_table(c, entries, room, 0)",
+				     query_table(c, entries, room, 0, sizeof(*entries)));
 		for (ssize_t i = 0; i < n; i++)
 			print_entry(&entries[i]);
 	}
 	FILL(entries);
 	CALL_COUNT(ibv_query_gid_table(c, entries, 8, 1));
 	CALL_COUNT(ibv_query_gid_table(c, entries, 8, 0x80000000));
-	CALL_COUNT(_ibv_query_gid_table(c, entries, 4, 0, 16));
+	COUNT_AS("_ibv_query_gid_table(c, entries, 4, 0, 16)", query_table(c, entries, 4, 0, 16));
 	if (!getenv("CTEST_LEGACY")) /* as in sizes() */
 		CALL_COUNT(_ibv_query_gid_table(c, entries, 4, 0, 0));
 	FILL(entries);
-	if (CALL_COUNT(_ibv_query_gid_table(c, entries, 4, 0, 64)) == 2)
+	if (COUNT_AS("_ibv_query_gid_table(c, entries, 4, 0, 64)", query_table(c, entries, 4, 0, 64)) == 2)
 		print_entry((struct ibv_gid_entry *)((char *)entries + 64));
 }
 

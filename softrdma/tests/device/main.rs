@@ -13,6 +13,7 @@ mod group;
 mod hostile;
 mod lists;
 mod messages;
+mod networks;
 mod processes;
 mod random;
 mod stopped;

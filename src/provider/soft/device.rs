@@ -97,9 +97,18 @@ fn is_alone() -> bool {
     })
 }
 
-/// The host's addresses as they are now, which the engine gets to know.
+/// The addresses of the device's network namespace as they are now, which the engine gets to know, and shows to
+/// other processes.
 fn addresses(engine: &Device) -> Vec<gids::Gid> {
-    let table = gids::table();
+    shown(engine, gids::table(engine.network()))
+}
+
+/// The same, looked up now.
+pub fn addresses_anew(engine: &Device) -> Vec<gids::Gid> {
+    shown(engine, gids::table_anew(engine.network()))
+}
+
+fn shown(engine: &Device, table: Vec<gids::Gid>) -> Vec<gids::Gid> {
     let raw: Vec<_> = table.iter().map(|gid| gid.raw).collect();
     engine.set_gids(&raw);
     table
@@ -200,12 +209,12 @@ pub fn gid(engine: &Device, port_num: u32, index: u32) -> Result<gids::Gid> {
     if port_num != u32::from(port::NUMBER) {
         return Err(Errno::EINVAL);
     }
-    addresses(engine).into_iter().nth(index as usize).ok_or(Errno::ENODATA)
+    addresses(engine).into_iter().find(|gid| gid.index == index).ok_or(Errno::ENODATA)
 }
 
-fn entry(gid: &gids::Gid, index: u32) -> ib_uverbs_gid_entry {
+fn entry(gid: &gids::Gid) -> ib_uverbs_gid_entry {
     let mut entry = ib_uverbs_gid_entry {
-        gid_index: index,
+        gid_index: gid.index,
         port_num: u32::from(port::NUMBER),
         gid_type: IB_UVERBS_GID_TYPE_ROCE_V2,
         netdev_ifindex: gid.ifindex,
@@ -230,7 +239,7 @@ pub fn query_gid_entry(
     }
     let gid = gid(engine, port_num, index).map_err(Errno::also_set)?;
     room.fill(0);
-    room[..size].copy_from_slice(entry(&gid, index).as_bytes());
+    room[..size].copy_from_slice(entry(&gid).as_bytes());
     Ok(())
 }
 
@@ -242,9 +251,9 @@ pub fn query_gid_table(engine: &Device, room: &mut [u8], entry_size: usize, flag
     }
     let table = addresses(engine);
     let mut places = room.chunks_exact_mut(entry_size);
-    for (index, gid) in (0..).zip(&table) {
+    for gid in &table {
         let place = places.next().ok_or_else(invalid)?;
-        let entry = entry(gid, index);
+        let entry = entry(gid);
         let known = entry_size.min(entry.as_bytes().len());
         place.fill(0);
         place[..known].copy_from_slice(&entry.as_bytes()[..known]);

@@ -20,8 +20,9 @@ fn a_context_and_its_device_describe_themselves() {
         assert_eq!(api::port::ibv_query_pkey(room.context, 1, 1, &mut pkey), -1);
         let mut gid = ibv_gid { raw: [0; 16] };
         assert_eq!(api::gid::ibv_query_gid(room.context, 2, 0, &mut gid), -1);
-        assert_eq!(api::gid::ibv_query_gid(room.context, 1, 63, &mut gid), 0);
+        assert_eq!(api::gid::ibv_query_gid(room.context, 1, 61, &mut gid), 0);
         assert_eq!(gid.raw, [0; 16]);
+        assert_eq!(api::gid::ibv_query_gid(room.context, 1, 64, &mut gid), -1);
     }
 }
 
