@@ -891,6 +891,22 @@ enum ibv_qp_attr_mask {
 	IBV_QP_RATE_LIMIT = (1 << 25),
 };
 
+/* Options of ibv_query_qp_data_in_order. */
+enum ibv_query_qp_data_in_order_flags {
+	/* Answer with bits of ibv_query_qp_data_in_order_caps, not with 0 or 1. */
+	IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS = (1 << 0),
+	/* What the device alone guarantees, whatever the processor's architecture is. */
+	IBV_QUERY_QP_DATA_IN_ORDER_DEVICE_ONLY = (1 << 1),
+};
+
+/* What is guaranteed to land in memory in order. */
+enum ibv_query_qp_data_in_order_caps {
+	/* The whole message. */
+	IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG = (1 << 0),
+	/* Each aligned block of 128 bytes in itself. */
+	IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES = (1 << 1),
+};
+
 /* Kind of shared receive queue. */
 enum ibv_srq_type {
 	/* Plain. */
