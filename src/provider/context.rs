@@ -3,7 +3,7 @@
 
 use core::mem::offset_of;
 use core::ptr::NonNull;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
 use super::device::DeviceRef;
@@ -15,7 +15,6 @@ use crate::errno::Result;
 
 /// What `verbs_context.priv` points to: ours alone, programs never look inside.
 pub struct Private {
-    // Dropped in this order: the command file, the event file, the device.
     context: Box<dyn Context>,
     // Its number stands in `ibv_context.async_fd`.
     async_fd: OnceLock<OwnedFd>,
@@ -47,13 +46,36 @@ impl Private {
     }
 
     /// Has the file of asynchronous events closed with this, after the command file.
-    pub fn own_async_fd(&self, async_fd: OwnedFd) {
+    fn own_async_fd(&self, async_fd: OwnedFd) {
         let _ = self.async_fd.set(async_fd);
     }
 
-    /// Whether the file of asynchronous events is closed with this.
-    pub fn owns_async_fd(&self) -> bool {
-        self.async_fd.get().is_some()
+    /// Lets go of the device and closes the files that the public fields `cmd_fd` and `async_fd` name (-1 for
+    /// none). As with rdma-core these count, whoever wrote them: a file that they no longer name stays open.
+    ///
+    /// # Safety
+    /// Both belong to the context, which is being unmade.
+    pub unsafe fn close(mut self: Box<Self>, cmd_fd: RawFd, async_fd: RawFd) {
+        if let Some(file) = self.context.file() {
+            if cmd_fd != self.context.cmd_fd() && self.context.cmd_fd() != -1 {
+                file.disown();
+            }
+            // Where opening failed, nobody has claimed what a legacy GET_CONTEXT opened; the field names it.
+            if let Some(unclaimed) = file.claim_async_fd() {
+                let _ = unclaimed.into_raw_fd();
+            }
+        }
+        if let Some(opened) = self.async_fd.take() {
+            let _ = opened.into_raw_fd();
+        }
+        let other_file = (cmd_fd != self.context.cmd_fd()).then_some(cmd_fd);
+        let Self { context, device, .. } = *self;
+        drop(context);
+        for fd in other_file.into_iter().chain([async_fd]).filter(|fd| *fd != -1) {
+            // SAFETY: by the contract; a number that is not open fails with EBADF, as with rdma-core.
+            unsafe { libc::close(fd) };
+        }
+        drop(device);
     }
 }
 
@@ -188,7 +210,8 @@ pub fn destroy(context: Handle<ibv_context>) {
     // SAFETY: both allocations were made in `create`, and the program gives up the handle by closing the
     // device.
     unsafe {
-        drop(Private::detach(NonNull::new_unchecked(verbs)));
+        let (cmd_fd, async_fd) = ((*verbs).context.cmd_fd, (*verbs).context.async_fd);
+        Private::detach(NonNull::new_unchecked(verbs)).close(cmd_fd, async_fd);
         drop(Box::from_raw(verbs));
     }
 }

@@ -1,6 +1,6 @@
 //! An opened uverbs device file, and what the kernel behind it can do.
 
-use core::mem::MaybeUninit;
+use core::mem::{ManuallyDrop, MaybeUninit};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -71,7 +71,9 @@ const INVOKE_WRITE_MISSING: u8 = 2;
 /// command inside the ioctl (INVOKE_WRITE, since Linux 4.20); the legacy command through `write`.
 #[derive(Debug)]
 pub struct DeviceFile {
-    fd: OwnedFd,
+    /// Closed with this, unless somebody else is to.
+    fd: ManuallyDrop<OwnedFd>,
+    disowned: AtomicBool,
     driver_id: AtomicU32,
     refused_methods: AtomicU32,
     invoke_write: AtomicU8,
@@ -123,7 +125,8 @@ impl DeviceFile {
     #[must_use]
     pub fn from_fd(fd: OwnedFd) -> Self {
         Self {
-            fd,
+            fd: ManuallyDrop::new(fd),
+            disowned: AtomicBool::new(false),
             driver_id: AtomicU32::new(RDMA_DRIVER_UNKNOWN),
             refused_methods: AtomicU32::new(0),
             invoke_write: AtomicU8::new(INVOKE_WRITE_NOT_ASKED),
@@ -152,6 +155,11 @@ impl DeviceFile {
     /// Marks the file as one that came from another process.
     pub fn set_imported(&self) {
         self.imported.store(true, Ordering::Relaxed);
+    }
+
+    /// Leaves the command file open when this goes: its number is no longer where its owner will look for it.
+    pub fn disown(&self) {
+        self.disowned.store(true, Ordering::Relaxed);
     }
 
     /// The file that carries asynchronous events, or -1.
@@ -258,6 +266,10 @@ impl AsRawFd for DeviceFile {
 impl Drop for DeviceFile {
     fn drop(&mut self) {
         drop(self.claim_async_fd());
+        if !*self.disowned.get_mut() {
+            // SAFETY: not dropped before, and not used after.
+            unsafe { ManuallyDrop::drop(&mut self.fd) };
+        }
     }
 }
 

@@ -23,6 +23,8 @@ use crate::uverbs::device_file::DeviceFile;
 /// The library's side of a context that a plugin made: the way to the kernel, and the plugin's operations.
 pub struct PluginContext {
     pub(super) file: DeviceFile,
+    /// The plugin handed on no file, and `file` is a stand-in.
+    pub(super) without_file: bool,
     pub(super) context: *mut ibv_context,
     /// No slot is ever NULL. Written by the plugin's calls of [`verbs_set_ops`], which it makes while nobody
     /// else uses the context.
@@ -86,7 +88,12 @@ unsafe fn initialise(
         inner.abi_compat = usize::MAX as *mut c_void;
         verbs.sz = size_of::<verbs_context>();
         ops::publish(verbs, &DUMMY);
-        let plugin = PluginContext { file, context: &raw mut verbs.context, table: UnsafeCell::new(DUMMY) };
+        let plugin = PluginContext {
+            file,
+            without_file: cmd_fd == -1,
+            context: &raw mut verbs.context,
+            table: UnsafeCell::new(DUMMY),
+        };
         Private::new(Box::new(plugin), device).attach(NonNull::from(verbs));
     }
     Ok(())
@@ -149,15 +156,9 @@ pub unsafe extern "C" fn verbs_uninit_context(verbs: *mut verbs_context) {
     let Some(verbs) = NonNull::new(verbs) else { return };
     // SAFETY: by the contract.
     unsafe {
-        let private = Private::detach(verbs);
-        let async_fd = (*verbs.as_ptr()).context.async_fd;
-        // Where opening failed, nobody has claimed the file that a legacy GET_CONTEXT opened.
-        if let Some(unclaimed) = private.context().file().and_then(DeviceFile::claim_async_fd) {
-            private.own_async_fd(unclaimed);
-        } else if async_fd >= 0 && !private.owns_async_fd() {
-            // A plugin may have put a file of its own there.
-            private.own_async_fd(OwnedFd::from_raw_fd(async_fd));
-        }
+        let public = &(*verbs.as_ptr()).context;
+        let (cmd_fd, async_fd) = (public.cmd_fd, public.async_fd);
+        Private::detach(verbs).close(cmd_fd, async_fd);
     }
 }
 

@@ -5,6 +5,7 @@
 
 use core::ffi::{c_int, c_uint, c_void};
 use core::ptr::{NonNull, null, null_mut};
+use std::os::fd::{AsRawFd, RawFd};
 
 use super::context::PluginContext;
 use super::dummy::DUMMY;
@@ -67,6 +68,10 @@ fn makes_plain_queue_pairs(driver_id: u32) -> bool {
 impl Context for PluginContext {
     fn file(&self) -> Option<&DeviceFile> {
         Some(&self.file)
+    }
+
+    fn cmd_fd(&self) -> RawFd {
+        if self.without_file { -1 } else { self.file.as_raw_fd() }
     }
 
     fn plugin_operations(&self) -> Option<NonNull<verbs_context_ops>> {
