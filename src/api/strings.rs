@@ -78,6 +78,23 @@ const _: () = {
     assert!(WC_STATUSES.len() == IBV_WC_TM_RNDV_INCOMPLETE as usize + 1);
 };
 
+const WR_OPCODES: [&CStr; 14] = [
+    c"rdma-write",
+    c"rdma-write-with-imm",
+    c"send",
+    c"send-with-imm",
+    c"rdma-read",
+    c"atomic-cmp-and-swp",
+    c"atomic-fetch-and-add",
+    c"local-inv",
+    c"bind-mw",
+    c"send-with-inv",
+    c"tso",
+    c"driver1",
+    c"flush",
+    c"atomic-write",
+];
+
 fn name(table: &'static [&CStr], index: Option<usize>) -> *const c_char {
     index.and_then(|index| table.get(index)).unwrap_or(&UNKNOWN).as_ptr()
 }
@@ -106,6 +123,12 @@ pub extern "C" fn ibv_wc_status_str(status: ibv_wc_status_t) -> *const c_char {
     name(&WC_STATUSES, Some(status as usize))
 }
 
+/// The kind of a send request, for example `rdma-read`. Private: plugins may use it.
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_wr_opcode_str(opcode: ibv_wr_opcode_t) -> *const c_char {
+    name(&WR_OPCODES, Some(opcode as usize))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,6 +143,9 @@ mod tests {
         assert_eq!(text(ibv_node_type_str(IBV_NODE_RNIC as _)), "iWARP NIC");
         assert_eq!(text(ibv_node_type_str(-1i32 as _)), "unknown");
         assert_eq!(text(ibv_node_type_str(0)), "unknown");
+        assert_eq!(text(ibv_wr_opcode_str(IBV_WR_TSO as _)), "tso");
+        assert_eq!(text(ibv_wr_opcode_str(13)), "atomic-write");
+        assert_eq!(text(ibv_wr_opcode_str(14)), "unknown");
         assert_eq!(text(ibv_port_state_str(4)), "active");
         assert_eq!(text(ibv_port_state_str(6)), "unknown");
         assert_eq!(text(ibv_event_type_str(19)), "WQ fatal");

@@ -57,19 +57,23 @@ pub(super) fn fill(context: NonNull<verbs_context>) {
 
 /// The slots that are the library's own whoever fills the others, as in a context that a plugin made.
 pub(super) fn library(context: NonNull<verbs_context>) {
-    // SAFETY: the context was just made and nobody else knows it yet.
-    let verbs = unsafe { &mut *context.as_ptr() };
-    verbs.context.ops._compat_query_device = Some(device::ibv_query_device);
-    verbs.context.ops._compat_query_port = Some(port::ibv_query_port);
-    verbs.query_port = Some(port::query_port);
-    verbs.create_cq_ex = Some(cq::create_cq_ex);
+    // SAFETY: the context was just made and nobody else knows it yet. No reference to the whole: of a plugin's
+    // context only the end may be there, which has these in every release.
+    let verbs = context.as_ptr();
+    unsafe {
+        (*verbs).context.ops._compat_query_device = Some(device::ibv_query_device);
+        (*verbs).context.ops._compat_query_port = Some(port::ibv_query_port);
+        (*verbs).query_port = Some(port::query_port);
+        (*verbs).create_cq_ex = Some(cq::create_cq_ex);
+    }
     // Programs of 2013 look for the flow functions here.
     type Placeholder = Option<unsafe extern "C" fn()>;
     type CreateFlow = Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_flow_attr) -> *mut ibv_flow>;
     type DestroyFlow = Option<unsafe extern "C" fn(*mut ibv_flow) -> c_int>;
-    // SAFETY: a function pointer keeps its value; those programs call it through its real type.
+    // SAFETY: as above; a function pointer keeps its value, and those programs call it through its real type.
     unsafe {
-        verbs.ABI_placeholder1 = core::mem::transmute::<CreateFlow, Placeholder>(verbs.ibv_create_flow);
-        verbs.ABI_placeholder2 = core::mem::transmute::<DestroyFlow, Placeholder>(verbs.ibv_destroy_flow);
+        (*verbs).ABI_placeholder1 = core::mem::transmute::<CreateFlow, Placeholder>((*verbs).ibv_create_flow);
+        (*verbs).ABI_placeholder2 =
+            core::mem::transmute::<DestroyFlow, Placeholder>((*verbs).ibv_destroy_flow);
     }
 }

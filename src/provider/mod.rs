@@ -25,7 +25,7 @@ use core::ffi::{c_int, c_uint};
 use core::ptr::NonNull;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use crate::abi::driver::{verbs_context_ops, verbs_mr};
+use crate::abi::driver::verbs_mr;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::uverbs;
@@ -169,9 +169,8 @@ pub trait Context: Send + Sync {
     /// The functions that programs call for every message.
     fn data_path(&self) -> DataPath;
 
-    /// The table that a plugin fills and whose `free_context` frees the whole context; None for a native
-    /// provider.
-    fn plugin_operations(&self) -> Option<NonNull<verbs_context_ops>> {
+    /// The library's side of a context that a plugin made; none for a native provider's.
+    fn plugin(&self) -> Option<&plugin::context::PluginContext> {
         None
     }
 

@@ -219,6 +219,18 @@ pub fn query_port_with(
     Ok(())
 }
 
+/// Speed of a port (100 Mb/s).
+///
+/// Path: ioctl QUERY_PORT_SPEED only.
+pub fn query_port_speed(file: &DeviceFile, port_num: u32) -> Result<u64> {
+    let mut speed = 0_u64;
+    let mut cmd = Command::<2>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT_SPEED);
+    cmd.number(UVERBS_ATTR_QUERY_PORT_SPEED_PORT_NUM, u64::from(port_num));
+    cmd.value_out(UVERBS_ATTR_QUERY_PORT_SPEED_RESP, &mut speed);
+    cmd.execute(file)?;
+    Ok(speed)
+}
+
 fn fill_port_attr(attr: &mut ibv_port_attr, answer: &ib_uverbs_query_port_resp) {
     attr.state = answer.state.into();
     attr.max_mtu = answer.max_mtu.into();

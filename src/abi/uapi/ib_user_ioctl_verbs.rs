@@ -74,6 +74,7 @@ pub const RDMA_DRIVER_SIW: u32 = 18;
 pub const RDMA_DRIVER_ERDMA: u32 = 19;
 // Newer than the header above.
 pub const RDMA_DRIVER_MANA: u32 = 20;
+pub const RDMA_DRIVER_IONIC: u32 = 21;
 
 // Kinds of GID.
 pub const IB_UVERBS_GID_TYPE_IB: u32 = 0;

@@ -4,7 +4,7 @@
 use core::ffi::{c_int, c_uint, c_void};
 
 use crate::abi::driver::ops::*;
-use crate::abi::driver::verbs_mr;
+use crate::abi::driver::*;
 use crate::abi::verbs::*;
 use crate::errno::Errno;
 

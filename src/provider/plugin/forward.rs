@@ -6,10 +6,10 @@
 use core::ffi::{c_int, c_uint, c_void};
 use core::ptr::{NonNull, null, null_mut};
 
+use super::cmd::LongPortAttr;
 use super::context::PluginContext;
 use super::dummy::DUMMY;
-use crate::abi::driver::{VERBS_QP_EX, v44, verbs_context_ops, verbs_mr};
-use crate::abi::uapi::ib_user_ioctl_verbs::*;
+use crate::abi::driver::verbs_mr;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::Handle;
@@ -46,22 +46,11 @@ fn pointer<T>(handle: Option<Handle<T>>) -> *mut T {
     handle.map_or(null_mut(), Handle::as_ptr)
 }
 
-/// Whether the plugin of this kernel driver makes its queue pairs as a plain `ibv_qp`, in whose place a
-/// `verbs_qp` would be longer.
-fn makes_plain_queue_pairs(driver_id: u32) -> bool {
-    matches!(
-        driver_id,
-        RDMA_DRIVER_BNXT_RE
-            | RDMA_DRIVER_CXGB4
-            | RDMA_DRIVER_ERDMA
-            | RDMA_DRIVER_HFI1
-            | RDMA_DRIVER_IRDMA
-            | RDMA_DRIVER_MTHCA
-            | RDMA_DRIVER_OCRDMA
-            | RDMA_DRIVER_QIB
-            | RDMA_DRIVER_SIW
-            | RDMA_DRIVER_VMW_PVRDMA
-    )
+/// Room for the answer of a plugin whose release knows a longer `ibv_port_attr` than this library.
+#[repr(C)]
+struct PortRoom {
+    attr: ibv_port_attr,
+    beyond: [u32; 8],
 }
 
 impl Context for PluginContext {
@@ -69,8 +58,8 @@ impl Context for PluginContext {
         Some(&self.file)
     }
 
-    fn plugin_operations(&self) -> Option<NonNull<verbs_context_ops>> {
-        Some(self.table())
+    fn plugin(&self) -> Option<&PluginContext> {
+        Some(self)
     }
 
     fn data_path(&self) -> DataPath {
@@ -108,17 +97,12 @@ impl Context for PluginContext {
     }
 
     fn qp_to_qp_ex(&self, qp: Handle<ibv_qp>) -> Option<Handle<ibv_qp_ex>> {
-        if makes_plain_queue_pairs(self.file.driver_id()) {
+        // SAFETY: the program's live queue pair, which the plugin made.
+        if !unsafe { self.qp_mask.is_set(qp.as_ptr()) } {
             return None;
         }
-        let qp = qp.as_ptr().cast::<v44::verbs_qp>();
-        // SAFETY: the other plugins of rdma-core 44 make their queue pairs as a verbs_qp.
-        unsafe {
-            if (*qp).comp_mask & VERBS_QP_EX == 0 {
-                return None;
-            }
-            Handle::optional(&raw mut (*qp).qp_ex)
-        }
+        // SAFETY: the plugin says by the mark that the queue pair is the start of an ibv_qp_ex.
+        unsafe { Handle::optional(qp.as_ptr().cast()) }
     }
 
     fn query_qp_data_in_order(&self, qp: Handle<ibv_qp>, op: c_uint, flags: u32) -> c_int {
@@ -156,7 +140,12 @@ impl Context for PluginContext {
     }
 
     fn query_port(&self, port_num: u8, attr: &mut ibv_port_attr) -> Result<()> {
-        done(call!(self.query_port(self.context, port_num, attr)))
+        let mut room = PortRoom { attr: *attr, beyond: [0; 8] };
+        let place = (&raw mut room).cast::<ibv_port_attr>();
+        let _long = LongPortAttr::at(place);
+        let value = call!(self.query_port(self.context, port_num, place));
+        *attr = room.attr;
+        done(value)
     }
 
     fn query_rt_values(&self, values: &mut ibv_values_ex) -> Result<()> {
