@@ -35,6 +35,8 @@ pub enum Method {
     QueryGid,
     /// PD_DESTROY.
     DeallocPd,
+    /// REG_MR.
+    RegMr,
     /// MR_DESTROY.
     DeregMr,
     /// MW_DESTROY.
@@ -180,14 +182,22 @@ impl DeviceFile {
 
     /// Makes the context of this file in the kernel: must come before every command that makes objects.
     ///
+    /// `files` are tied to the context where the driver asks for such; the legacy command leaves them out.
+    ///
     /// Path: ioctl GET_CONTEXT, else the legacy command (which also opens the asynchronous event file).
-    pub fn get_context(&self, udata: Udata<'_>) -> Result<GotContext> {
+    pub fn get_context(&self, files: Option<&[RawFd]>, udata: Udata<'_>) -> Result<GotContext> {
         let Udata { input, output } = udata;
         let mut num_comp_vectors = 0_u32;
         let mut core_support = 0_u64;
-        let mut cmd = Command::<4>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT);
+        let mut cmd = Command::<5>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT);
         cmd.value_out(UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, &mut num_comp_vectors);
         cmd.value_out(UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, &mut core_support);
+        if let Some(files) = files {
+            // SAFETY: numbers have no padding, so all their bytes are initialised.
+            let bytes =
+                unsafe { core::slice::from_raw_parts(files.as_ptr().cast::<u8>(), size_of_val(files)) };
+            let _ = cmd.bytes(UVERBS_ATTR_GET_CONTEXT_FD_ARR, bytes);
+        }
         cmd.driver(input, output);
         if let Path::Ioctl = cmd.execute_or_legacy(self, Method::GetContext)? {
             return Ok(GotContext { num_comp_vectors, core_support });

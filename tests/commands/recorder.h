@@ -21,6 +21,14 @@ enum {
 #define LATER(operation) operation
 #define verbs_register_driver verbs_register_driver_65
 #define OPERATIONS_SIZE 744
+/* A library has them under each version that it drives plugins of. */
+#define OF_65(function) __asm__(".symver " #function ", " #function "@IBVERBS_PRIVATE_65")
+OF_65(_verbs_init_and_alloc_context);
+OF_65(ibv_cmd_create_qp_ex2);
+OF_65(verbs_init_cq);
+OF_65(verbs_open_device);
+OF_65(verbs_set_ops);
+OF_65(verbs_uninit_context);
 #else
 #define LATER(operation)
 #define verbs_register_driver verbs_register_driver_34

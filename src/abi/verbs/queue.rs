@@ -131,6 +131,8 @@ pub enum ibv_qp_create_send_ops_flags {
     IBV_QP_EX_WITH_SEND_WITH_INV = 1 << 9,
     /// Segmented send.
     IBV_QP_EX_WITH_TSO = 1 << 10,
+    /// Flush.
+    IBV_QP_EX_WITH_FLUSH = 1 << 11,
     /// Atomic write.
     IBV_QP_EX_WITH_ATOMIC_WRITE = 1 << 12,
 }

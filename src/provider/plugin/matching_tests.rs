@@ -1,5 +1,6 @@
 //! A driver's table and functions against devices, with tables made here as a plugin has them.
 
+use super::super::layout::Generation;
 use super::*;
 use crate::abi::driver::{verbs_device, verbs_match_ent_u, verbs_sysfs_dev};
 use crate::uverbs::discovery::DeviceInfo;
@@ -58,7 +59,7 @@ fn driver(name: &'static CStr, table: Vec<verbs_match_ent>) -> &'static mut verb
 
 fn registered(ops: &'static mut verbs_device_ops) -> Driver {
     // SAFETY: leaked, so valid for the rest of the process.
-    unsafe { Driver::new(NonNull::from(ops)) }
+    unsafe { Driver::new(NonNull::from(ops), Generation(34)) }
 }
 
 /// The name of the driver that takes the device.
