@@ -4,9 +4,9 @@ use core::ffi::c_int;
 
 use super::entry;
 use crate::abi::verbs::*;
-use crate::errno::Errno;
-use crate::provider::context;
+use crate::errno::{Errno, Result};
 use crate::provider::object::Handle;
+use crate::provider::{Context, context};
 
 /// What the device's completion counters can do, into the first `caps_size` bytes of `caps`; 0 or an errno
 /// value, EINVAL for less room than the structure has.
@@ -61,57 +61,92 @@ pub unsafe extern "C" fn ibv_destroy_comp_cntr(comp_cntr: *mut ibv_comp_cntr) ->
     })
 }
 
-macro_rules! changes {
-    ($($(#[$meta:meta])* $name:ident = $method:ident($value:ident);)+) => {$(
-        $(#[$meta])*
-        ///
-        /// # Safety
-        /// `comp_cntr` is null or live.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(comp_cntr: *mut ibv_comp_cntr, $value: u64) -> c_int {
-            entry::value(|| {
-                // SAFETY: handed on to the caller.
-                let (counter, provider) = unsafe { context::of(comp_cntr) }?;
-                provider.$method(counter, $value)
-            })
-        }
-    )+};
+/// # Safety
+/// `counter` is null or live.
+unsafe fn change(
+    counter: *mut ibv_comp_cntr,
+    with: impl FnOnce(&dyn Context, Handle<ibv_comp_cntr>) -> Result<()>,
+) -> c_int {
+    entry::value(|| {
+        // SAFETY: handed on to the caller.
+        let (counter, provider) = unsafe { context::of(counter) }?;
+        with(provider, counter)
+    })
 }
 
-changes! {
-    /// Sets the number of completions; 0 or an errno value.
-    ibv_set_comp_cntr = set_comp_cntr(value);
-    /// Sets the number of failures; 0 or an errno value.
-    ibv_set_err_comp_cntr = set_err_comp_cntr(value);
-    /// Adds to the number of completions; 0 or an errno value.
-    ibv_inc_comp_cntr = inc_comp_cntr(amount);
-    /// Adds to the number of failures; 0 or an errno value.
-    ibv_inc_err_comp_cntr = inc_err_comp_cntr(amount);
+/// # Safety
+/// `counter` is null or live, `value` null or can be written.
+unsafe fn read(
+    counter: *mut ibv_comp_cntr,
+    value: *mut u64,
+    with: impl FnOnce(&dyn Context, Handle<ibv_comp_cntr>, &mut u64) -> Result<()>,
+) -> c_int {
+    entry::value(|| {
+        // SAFETY: handed on to the caller.
+        let ((counter, provider), value) =
+            unsafe { (context::of(counter)?, value.as_mut().ok_or(Errno::EINVAL)?) };
+        with(provider, counter, value)
+    })
 }
 
-macro_rules! reads {
-    ($($(#[$meta:meta])* $name:ident = $method:ident;)+) => {$(
-        $(#[$meta])*
-        ///
-        /// # Safety
-        /// `comp_cntr` is null or live, `value` null or can be written.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(comp_cntr: *mut ibv_comp_cntr, value: *mut u64) -> c_int {
-            entry::value(|| {
-                // SAFETY: handed on to the caller.
-                let ((counter, provider), value) =
-                    unsafe { (context::of(comp_cntr)?, value.as_mut().ok_or(Errno::EINVAL)?) };
-                provider.$method(counter, value)
-            })
-        }
-    )+};
+/// Sets the number of completions; 0 or an errno value.
+///
+/// # Safety
+/// `comp_cntr` is null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_set_comp_cntr(comp_cntr: *mut ibv_comp_cntr, value: u64) -> c_int {
+    // SAFETY: handed on to the caller.
+    unsafe { change(comp_cntr, |provider, counter| provider.set_comp_cntr(counter, value)) }
 }
 
-reads! {
-    /// The number of completions; 0 or an errno value.
-    ibv_read_comp_cntr = read_comp_cntr;
-    /// The number of failures; 0 or an errno value.
-    ibv_read_err_comp_cntr = read_err_comp_cntr;
+/// Sets the number of failures; 0 or an errno value.
+///
+/// # Safety
+/// `comp_cntr` is null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_set_err_comp_cntr(comp_cntr: *mut ibv_comp_cntr, value: u64) -> c_int {
+    // SAFETY: handed on to the caller.
+    unsafe { change(comp_cntr, |provider, counter| provider.set_err_comp_cntr(counter, value)) }
+}
+
+/// Adds to the number of completions; 0 or an errno value.
+///
+/// # Safety
+/// `comp_cntr` is null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_inc_comp_cntr(comp_cntr: *mut ibv_comp_cntr, amount: u64) -> c_int {
+    // SAFETY: handed on to the caller.
+    unsafe { change(comp_cntr, |provider, counter| provider.inc_comp_cntr(counter, amount)) }
+}
+
+/// Adds to the number of failures; 0 or an errno value.
+///
+/// # Safety
+/// `comp_cntr` is null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_inc_err_comp_cntr(comp_cntr: *mut ibv_comp_cntr, amount: u64) -> c_int {
+    // SAFETY: handed on to the caller.
+    unsafe { change(comp_cntr, |provider, counter| provider.inc_err_comp_cntr(counter, amount)) }
+}
+
+/// The number of completions; 0 or an errno value.
+///
+/// # Safety
+/// `comp_cntr` is null or live, `value` null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_read_comp_cntr(comp_cntr: *mut ibv_comp_cntr, value: *mut u64) -> c_int {
+    // SAFETY: handed on to the caller.
+    unsafe { read(comp_cntr, value, |provider, counter, value| provider.read_comp_cntr(counter, value)) }
+}
+
+/// The number of failures; 0 or an errno value.
+///
+/// # Safety
+/// `comp_cntr` is null or live, `value` null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_read_err_comp_cntr(comp_cntr: *mut ibv_comp_cntr, value: *mut u64) -> c_int {
+    // SAFETY: handed on to the caller.
+    unsafe { read(comp_cntr, value, |provider, counter, value| provider.read_err_comp_cntr(counter, value)) }
 }
 
 /// Has a counter count the operations of a queue pair that `attr` names; 0 or an errno value.
