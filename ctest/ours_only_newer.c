@@ -4,9 +4,13 @@
  */
 #include "setup.h"
 
+#ifndef IBV_DEVICE_CC_DMA_BOUNCE /* headers older than those of rdma-core 65 */
 struct ibv_buf;
 struct ibv_comp_cntr;
-struct region {
+struct ibv_comp_cntr_caps;
+struct ibv_comp_cntr_init_attr;
+struct ibv_dmah_init_attr;
+struct ibv_mr_init_attr {
 	size_t length;
 	int access;
 	uint64_t comp_mask, iova;
@@ -16,19 +20,27 @@ struct region {
 	void *dmah;
 	struct ibv_buf *buf;
 };
-enum { IOVA = 1, ADDR = 2, FD = 4, FD_OFFSET = 8, DMAH = 16, BUF = 32 };
-/* The library that programs are linked with has none of them. */
-#define LATER __attribute__((weak))
-LATER int ibv_query_port_speed(struct ibv_context *, uint32_t port, uint64_t *speed);
-LATER void *ibv_alloc_buf(struct ibv_pd *, size_t, struct ibv_buf **);
-LATER int ibv_export_buf_dmabuf_fd(struct ibv_buf *);
-LATER void ibv_free_buf(struct ibv_buf *);
-LATER struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *, struct ibv_buf *, void *, size_t, int access);
-LATER struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *, struct region *);
-LATER void *ibv_alloc_dmah(struct ibv_context *, void *attr);
-LATER int _ibv_query_comp_cntr_caps(struct ibv_context *, void *caps, size_t);
-LATER struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *, void *attr);
-LATER int ibv_dm_export_dmabuf_fd(struct ibv_dm *);
+int ibv_query_port_speed(struct ibv_context *, uint32_t port, uint64_t *speed);
+void *ibv_alloc_buf(struct ibv_pd *, size_t, struct ibv_buf **);
+int ibv_export_buf_dmabuf_fd(struct ibv_buf *);
+void ibv_free_buf(struct ibv_buf *);
+struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *, struct ibv_buf *, void *, size_t, int access);
+struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *, struct ibv_mr_init_attr *);
+struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *, struct ibv_dmah_init_attr *);
+int _ibv_query_comp_cntr_caps(struct ibv_context *, struct ibv_comp_cntr_caps *, size_t);
+struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *, struct ibv_comp_cntr_init_attr *);
+#endif
+
+/* The library that programs are linked with may have none of them. */
+#pragma weak ibv_query_port_speed
+#pragma weak ibv_alloc_buf
+#pragma weak ibv_export_buf_dmabuf_fd
+#pragma weak ibv_free_buf
+#pragma weak ibv_reg_buf_mr
+#pragma weak ibv_reg_mr_ex
+#pragma weak ibv_alloc_dmah
+#pragma weak _ibv_query_comp_cntr_caps
+#pragma weak ibv_create_comp_cntr
 
 int main(void)
 {
@@ -36,8 +48,9 @@ int main(void)
 	struct ibv_pd *pd, *other;
 	struct ibv_buf *buf = NULL;
 	struct ibv_mr *mr;
-	struct region region = {.length = 4096, .access = IBV_ACCESS_LOCAL_WRITE};
-	uint32_t attr[16] = {0};
+	struct ibv_mr_init_attr region = {.length = 4096, .access = IBV_ACCESS_LOCAL_WRITE};
+	uint64_t zeros[8] = {0};
+	void *attr = zeros;
 	char *memory;
 
 	begin();

@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 use std::os::fd::{AsRawFd, RawFd};
 
-use super::Udata;
+use super::{Udata, memcheck};
 use super::device_file::{DeviceFile, Method};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::ib_user_ioctl_cmds::*;
@@ -348,7 +348,17 @@ pub unsafe fn execute_frame(file: &DeviceFile, header: *mut ib_uverbs_ioctl_hdr)
         (*header).reserved2 = 0;
         libc::ioctl(file.as_raw_fd(), RDMA_VERBS_IOCTL, header)
     };
-    if done == 0 { Ok(()) } else { Err(Errno::last()) }
+    if done != 0 {
+        return Err(Errno::last());
+    }
+    // SAFETY: by the contract; no reference to attributes is alive elsewhere.
+    let attrs = unsafe {
+        core::slice::from_raw_parts(header.add(1).cast::<ib_uverbs_attr>(), (*header).num_attrs.into())
+    };
+    for attr in attrs.iter().filter(|attr| attr.flags & UVERBS_ATTR_F_VALID_OUTPUT != 0 && attr.len != 0) {
+        memcheck::defined(attr.data as usize, attr.len.into());
+    }
+    Ok(())
 }
 
 /// Gives a legacy command whose core structures have fixed size. A command with an answer must start with the

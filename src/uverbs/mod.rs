@@ -34,6 +34,7 @@ pub mod flow;
 pub mod flow_action;
 pub mod gid;
 pub mod mcast;
+mod memcheck;
 pub mod mr;
 pub mod mw;
 pub mod neigh;
