@@ -67,10 +67,17 @@ compatibility:
 $(LIBRARY) $(BUILT)/ironverbs:
 	$(CARGO) build --release
 
-install: $(LIBRARY) $(BUILT)/ironverbs
+# For static links.
+ARCHIVE := $(TARGET)/static/out/libibverbs.a
+
+$(ARCHIVE):
+	@scripts/build-static
+
+install: $(LIBRARY) $(BUILT)/ironverbs $(ARCHIVE)
 	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(LIBDIR)/ironverbs $(DESTDIR)$(BINDIR) \
 	  $(DESTDIR)$(INCLUDEDIR)/infiniband $(DESTDIR)$(DOCDIR)
 	install -m 644 $(LIBRARY) $(DESTDIR)$(LIBDIR)/libibverbs.so.$(VERSION)
+	install -m 644 $(ARCHIVE) $(DESTDIR)$(LIBDIR)/
 	ln -sf libibverbs.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libibverbs.so.1
 	ln -sf libibverbs.so.1 $(DESTDIR)$(LIBDIR)/libibverbs.so
 	ln -sf ../libibverbs.so.1 $(DESTDIR)$(LIBDIR)/ironverbs/libibverbs.so.1
