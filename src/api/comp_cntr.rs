@@ -26,8 +26,11 @@ pub unsafe extern "C" fn _ibv_query_comp_cntr_caps(
             return Err(Errno::EINVAL);
         }
         // SAFETY: the caller has room for `caps_size` bytes.
-        unsafe { caps.cast::<u8>().write_bytes(0, caps_size) };
-        provider.query_comp_cntr_caps(caps, caps_size)
+        let caps = unsafe {
+            caps.cast::<u8>().write_bytes(0, caps_size);
+            core::slice::from_raw_parts_mut(caps.cast::<u8>(), caps_size)
+        };
+        provider.query_comp_cntr_caps(caps)
     })
 }
 

@@ -63,9 +63,10 @@ pub(super) fn fill(context: NonNull<verbs_context>) {
 
 /// The slots that are the library's own whoever fills the others, as in a context that a plugin made.
 pub(super) fn library(context: NonNull<verbs_context>) {
-    // SAFETY: the context was just made and nobody else knows it yet. No reference to the whole: of a plugin's
+    // The context was just made and nobody else knows it yet. No reference to the whole: of a plugin's
     // context only the end may be there, which has these in every release.
     let verbs = context.as_ptr();
+    // SAFETY: as the comment above says.
     unsafe {
         (*verbs).context.ops._compat_query_device = Some(device::ibv_query_device);
         (*verbs).context.ops._compat_query_port = Some(port::ibv_query_port);

@@ -55,7 +55,7 @@ impl Private {
     ///
     /// # Safety
     /// Both belong to the context, which is being unmade.
-    pub unsafe fn close(mut self: Box<Self>, cmd_fd: RawFd, async_fd: RawFd) {
+    pub unsafe fn close(mut self, cmd_fd: RawFd, async_fd: RawFd) {
         if let Some(file) = self.context.file() {
             if cmd_fd != self.context.cmd_fd() && self.context.cmd_fd() != -1 {
                 file.disown();
@@ -69,7 +69,7 @@ impl Private {
             let _ = opened.into_raw_fd();
         }
         let other_file = (cmd_fd != self.context.cmd_fd()).then_some(cmd_fd);
-        let Self { context, device, .. } = *self;
+        let Self { context, device, .. } = self;
         drop(context);
         for fd in other_file.into_iter().chain([async_fd]).filter(|fd| *fd != -1) {
             // SAFETY: by the contract; a number that is not open fails with EBADF, as with rdma-core.

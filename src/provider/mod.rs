@@ -707,9 +707,8 @@ pub trait Context: Send + Sync {
         Err(Errno::EOPNOTSUPP)
     }
 
-    /// What completion counters can do, into the first `caps_size` bytes of `caps`, which are zero and at least
-    /// as many as the caller's structure has.
-    fn query_comp_cntr_caps(&self, caps: *mut ibv_comp_cntr_caps, caps_size: usize) -> Result<()> {
+    /// What completion counters can do, into the bytes of the caller's `ibv_comp_cntr_caps`, which are zero.
+    fn query_comp_cntr_caps(&self, caps: &mut [u8]) -> Result<()> {
         Err(Errno::EOPNOTSUPP)
     }
 

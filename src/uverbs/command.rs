@@ -3,8 +3,8 @@
 use core::marker::PhantomData;
 use std::os::fd::{AsRawFd, RawFd};
 
-use super::{Udata, memcheck};
 use super::device_file::{DeviceFile, Method};
+use super::{Udata, memcheck};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::ib_user_ioctl_cmds::*;
 use crate::abi::uapi::ib_user_verbs::{

@@ -89,6 +89,31 @@ pub fn deregister(file: &DeviceFile, mr: Handle<verbs_mr>) -> Result<()> {
     Ok(())
 }
 
+/// Registers what `attr` describes by one of the two functions, for memory of the process and for part of a dma-buf.
+/// EOPNOTSUPP for what neither can express, EINVAL for fields that do not go together.
+pub fn register_described(
+    pd: Handle<ibv_pd>,
+    attr: &ibv_mr_init_attr,
+    memory: impl FnOnce(Handle<ibv_pd>, usize, usize, u64, c_int) -> Result<Handle<verbs_mr>>,
+    dmabuf: impl FnOnce(Handle<ibv_pd>, u64, usize, u64, c_int, c_int) -> Result<Handle<verbs_mr>>,
+) -> Result<Handle<verbs_mr>> {
+    use mr_init_mask::{ADDR, FD, FD_OFFSET, IOVA};
+    let has = |bit: u64| attr.comp_mask & bit != 0;
+    if attr.comp_mask & !(IOVA | ADDR | FD | FD_OFFSET) != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    match (has(FD), has(ADDR), has(FD_OFFSET)) {
+        (true, false, true) if has(IOVA) => {
+            dmabuf(pd, attr.fd_offset, attr.length, attr.iova, attr.fd, attr.access)
+        }
+        (false, true, false) => {
+            let start = attr.addr as usize;
+            memory(pd, start, attr.length, if has(IOVA) { attr.iova } else { start as u64 }, attr.access)
+        }
+        _ => Err(Errno::EINVAL),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,30 +143,5 @@ mod tests {
         unimport(unsafe { Handle::from_c(mr.as_ptr().cast()) }.unwrap());
         // SAFETY: published as an Mr, and still there.
         assert_eq!(unsafe { mr.reclaim::<Mr>() }.public.get_mut().mr_type, mr_type::MR);
-    }
-}
-
-/// Registers what `attr` describes by one of the two functions, for memory of the process and for part of a dma-buf.
-/// EOPNOTSUPP for what neither can express, EINVAL for fields that do not go together.
-pub fn register_described(
-    pd: Handle<ibv_pd>,
-    attr: &ibv_mr_init_attr,
-    memory: impl FnOnce(Handle<ibv_pd>, usize, usize, u64, c_int) -> Result<Handle<verbs_mr>>,
-    dmabuf: impl FnOnce(Handle<ibv_pd>, u64, usize, u64, c_int, c_int) -> Result<Handle<verbs_mr>>,
-) -> Result<Handle<verbs_mr>> {
-    use mr_init_mask::{ADDR, FD, FD_OFFSET, IOVA};
-    let has = |bit: u64| attr.comp_mask & bit != 0;
-    if attr.comp_mask & !(IOVA | ADDR | FD | FD_OFFSET) != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
-    match (has(FD), has(ADDR), has(FD_OFFSET)) {
-        (true, false, true) if has(IOVA) => {
-            dmabuf(pd, attr.fd_offset, attr.length, attr.iova, attr.fd, attr.access)
-        }
-        (false, true, false) => {
-            let start = attr.addr as usize;
-            memory(pd, start, attr.length, if has(IOVA) { attr.iova } else { start as u64 }, attr.access)
-        }
-        _ => Err(Errno::EINVAL),
     }
 }

@@ -230,8 +230,8 @@ impl Context for PluginContext {
         if fd < 0 { Err(Errno::last()) } else { Ok(fd) }
     }
 
-    fn query_comp_cntr_caps(&self, caps: *mut ibv_comp_cntr_caps, caps_size: usize) -> Result<()> {
-        done(call!(self.query_comp_cntr_caps(self.context, caps, caps_size)))
+    fn query_comp_cntr_caps(&self, caps: &mut [u8]) -> Result<()> {
+        done(call!(self.query_comp_cntr_caps(self.context, caps.as_mut_ptr().cast(), caps.len())))
     }
 
     fn create_comp_cntr(&self, attr: &mut ibv_comp_cntr_init_attr) -> Result<Handle<ibv_comp_cntr>> {
