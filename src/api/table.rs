@@ -57,9 +57,9 @@ pub(super) fn fill(context: NonNull<verbs_context>) {
 
 /// The slots that are the library's own whoever fills the others, as in a context that a plugin made.
 pub(super) fn library(context: NonNull<verbs_context>) {
-    // SAFETY: the context was just made and nobody else knows it yet. No reference to the whole: of a plugin's
-    // context only the end may be there, which has these in every release.
+    // No reference to the whole: of a plugin's context only the end may be there.
     let verbs = context.as_ptr();
+    // SAFETY: the context was just made and nobody else knows it yet. Every release has these slots.
     unsafe {
         (*verbs).context.ops._compat_query_device = Some(device::ibv_query_device);
         (*verbs).context.ops._compat_query_port = Some(port::ibv_query_port);

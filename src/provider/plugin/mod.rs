@@ -3,7 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | [`registry`] | the drivers that plugins have registered |
-//! | [`loader`] [`elf`] | which plugins there are, and loading them; whether one is all there |
+//! | [`loader`] [`places`] [`elf`] | which plugins there are, where, and loading them; whether one is all there |
 //! | [`matching`] | which driver takes a device |
 //! | [`layout`] [`qp_mask`] | what plugins of different releases have elsewhere, and how it is told |
 //! | [`ops`] | a plugin's table of operations into ours and the public ones |
@@ -27,6 +27,7 @@ pub mod loader;
 pub mod log;
 pub mod matching;
 pub mod ops;
+mod places;
 mod qp_mask;
 pub mod registry;
 
