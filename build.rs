@@ -138,6 +138,7 @@ fn name_plugin_dirs() {
         println!("cargo::rerun-if-env-changed={name}");
         println!("cargo::rustc-env={name}={}", env::var(name).unwrap_or(default));
     }
+    println!("cargo::rustc-env=IRONVERBS_TRIPLET={triplet}");
 }
 
 /// The GNU ld that the C compiler driver would run; a cross driver answers with its own.

@@ -219,9 +219,9 @@ fn a_layout_that_does_not_fit_is_refused_and_the_file_closed() {
 
 #[test]
 fn the_builders_of_a_queue_pair_are_found_by_its_mark() {
-    for plugin in 0..PLUGINS.len() {
+    for (plugin, layout) in LAYOUTS.iter().enumerate() {
         PLUGIN.set(plugin);
-        for place in LAYOUTS[plugin].qp_masks {
+        for place in layout.qp_masks {
             let mut made: *mut verbs_context = null_mut();
             let device = device();
             // SAFETY: live objects of the test's own plugin throughout.

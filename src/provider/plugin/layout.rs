@@ -19,14 +19,6 @@ use crate::abi::verbs::{ibv_context, verbs_context};
 pub struct Generation(pub u32);
 
 impl Generation {
-    /// All that this library drives, the newest first; which is the order in which files are looked for.
-    pub const ALL: [Self; 6] = [Self(65), Self(64), Self(59), Self(57), Self(34), Self(33)];
-
-    /// What ends the file name of a plugin.
-    pub fn suffix(self) -> String {
-        format!("-rdmav{}.so", self.0)
-    }
-
     /// Its layouts.
     pub fn layouts(self) -> impl Iterator<Item = &'static Layout> {
         LAYOUTS.iter().filter(move |layout| layout.generation == self)

@@ -194,3 +194,10 @@ fn sizes_of_the_two_layouts_of_59_are_apart() {
         assert!(first.iter().all(|size| second.contains(&(size + WORD))), "{driver}");
     }
 }
+
+#[test]
+fn every_version_that_files_are_looked_for_in_has_a_layout() {
+    let mut generations: Vec<u32> = LAYOUTS.iter().rev().map(|layout| layout.generation.0).collect();
+    generations.dedup();
+    assert_eq!(generations, super::super::places::GENERATIONS);
+}

@@ -1,6 +1,5 @@
 //! A driver's table and functions against devices, with tables made here as a plugin has them.
 
-use super::super::layout::Generation;
 use super::*;
 use crate::abi::driver::{verbs_device, verbs_match_ent_u, verbs_sysfs_dev};
 use crate::uverbs::discovery::DeviceInfo;
@@ -161,4 +160,16 @@ fn the_last_reference_gives_the_device_back_to_its_driver() {
     assert_eq!(GIVEN_BACK.load(Ordering::Relaxed), 0);
     drop(second);
     assert_eq!(GIVEN_BACK.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_driver_of_release_33_finds_the_version_where_it_looks() {
+    let found = device("cxgb4_0", Some(4), "");
+    let ports = found.info().num_ports;
+    // SAFETY: a struct of which nobody else has a reference.
+    let words = || unsafe { ((*found.sysfs()).num_ports, (*found.sysfs()).abi_ver) };
+    shape(Generation(33), &found);
+    assert_eq!(words(), (2, 2));
+    shape(Generation(34), &found);
+    assert_eq!(words(), (ports, 2));
 }

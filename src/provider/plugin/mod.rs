@@ -3,9 +3,9 @@
 //! | file | what it does |
 //! |---|---|
 //! | [`registry`] | the drivers that plugins have registered |
-//! | [`loader`] [`elf`] | which plugins there are, and loading them; whether one is all there |
+//! | [`loader`] [`places`] [`elf`] | which plugins there are, where, and loading them; whether one is all there |
 //! | [`matching`] | which driver takes a device |
-//! | [`layout`] [`qp_mask`] | what plugins of different releases have elsewhere, and how it is told |
+//! | [`layout`] [`qp_mask`] [`release`] | what plugins of different releases have elsewhere, and how it is told |
 //! | [`ops`] | a plugin's table of operations into ours and the public ones |
 //! | [`dummy`] | the answers where a plugin's table has none |
 //! | [`cmd`] | the functions with which a plugin gives commands to the kernel |
@@ -27,8 +27,10 @@ pub mod loader;
 pub mod log;
 pub mod matching;
 pub mod ops;
+mod places;
 mod qp_mask;
 pub mod registry;
+mod release;
 
 use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
