@@ -88,9 +88,16 @@ install-command: $(LIBRARY) $(BUILT)/ironverbs
 	install -m 644 LICENSE-MIT LICENSE-APACHE docs/differences.md docs/environment.md docs/software-device.md \
 	  $(DESTDIR)$(DOCDIR)/
 
+# For static links.
+ARCHIVE := $(TARGET)/static/out/libibverbs.a
+
+$(ARCHIVE):
+	@scripts/build-static
+
 # What C programs build against.
-install-dev:
+install-dev: $(ARCHIVE)
 	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/infiniband
+	install -m 644 $(ARCHIVE) $(DESTDIR)$(LIBDIR)/
 	ln -sf libibverbs.so.1 $(DESTDIR)$(LIBDIR)/libibverbs.so
 	install -m 644 include/infiniband/*.h $(DESTDIR)$(INCLUDEDIR)/infiniband/
 	sed -e 's|@prefix@|$(PREFIX)|' -e 's|@libdir@|$(LIBDIR)|' -e 's|@includedir@|$(INCLUDEDIR)|' \

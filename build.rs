@@ -1,4 +1,5 @@
-//! Gives the shared library its soname and the GNU symbol versions of `libibverbs.map`.
+//! Gives the shared library its soname and the GNU symbol versions of `libibverbs.map`, and those of
+//! `private-symbols.txt`, by which plugins find it.
 //!
 //! rustc hands the linker an anonymous version script for every cdylib, and GNU ld refuses to combine that with
 //! named nodes. A small `ld.bfd` in front of the real one drops every version script but ours.
@@ -15,6 +16,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const MAP: &str = "libibverbs.map";
+const PRIVATE: &str = "private-symbols.txt";
+/// The private versions of rdma-core that plugins may have been built for.
+const GENERATIONS: [u32; 6] = [33, 34, 57, 59, 64, 65];
+/// The one under which a linker finds a name that stands under several: that of Debian 12.
+const DEFAULT_GENERATION: u32 = 34;
 const LAYOUT: &str = "data_path.ld";
 const SONAME: &str = "libibverbs.so.1";
 const VARIADIC: &str = "src/provider/plugin/variadic.c";
@@ -22,6 +28,7 @@ const VARIADIC: &str = "src/provider/plugin/variadic.c";
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={MAP}");
+    println!("cargo::rerun-if-changed={PRIVATE}");
     println!("cargo::rerun-if-changed={LAYOUT}");
     println!("cargo::rerun-if-env-changed=RUSTC_LINKER");
 
@@ -29,12 +36,17 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let wrapper_dir = out.join("linker");
     write_linker_wrapper(&wrapper_dir, &real_linker());
+    let (script, aliases) = version_script(&root);
+    let (map, aliases_file) = (out.join(MAP), out.join("aliases.ld"));
+    fs::write(&map, script).expect("write the version script");
+    fs::write(&aliases_file, aliases).expect("write the aliases");
 
     for argument in [
         // The compiler driver looks for `ld.bfd` here first.
         format!("-B{}", wrapper_dir.display()),
         "-fuse-ld=bfd".to_owned(),
-        format!("-Wl,--version-script={}", root.join(MAP).display()),
+        format!("-Wl,--version-script={}", map.display()),
+        aliases_file.display().to_string(),
         "-Wl,--no-undefined-version".to_owned(),
         format!("-Wl,-soname,{SONAME}"),
         format!("-Wl,-T,{}", root.join(LAYOUT).display()),
@@ -54,6 +66,62 @@ fn main() {
     cc::Build::new().file(VARIADIC).flag_if_supported("-std=gnu11").compile("variadic");
 }
 
+/// A line of `private-symbols.txt`.
+struct Private {
+    name: String,
+    generations: Vec<u32>,
+    function: String,
+}
+
+fn private_symbols(root: &Path) -> Vec<Private> {
+    let text = fs::read_to_string(root.join(PRIVATE)).expect("read the private symbols");
+    let number = |word: &str| word.parse::<u32>().expect("a private version");
+    let rows = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(|line| {
+        let mut words = line.split_whitespace();
+        let mut word = || words.next();
+        let (Some(name), Some(range)) = (word(), word()) else { panic!("{PRIVATE}: {line}") };
+        let function = word().unwrap_or(name).to_owned();
+        let (first, last) = match range.split_once('-') {
+            None => (number(range), number(range)),
+            Some((first, "")) => (number(first), u32::MAX),
+            Some((first, last)) => (number(first), number(last)),
+        };
+        let generations: Vec<_> = GENERATIONS.into_iter().filter(|it| (first..=last).contains(it)).collect();
+        assert!(!generations.is_empty(), "{PRIVATE}: {line}");
+        Private { name: name.to_owned(), generations, function }
+    });
+    rows.collect()
+}
+
+/// The whole version script, and a linker script with the names that stand for functions under other versions.
+///
+/// A function that has the name itself gets its first version by the version script, which makes it the
+/// default.
+fn version_script(root: &Path) -> (String, String) {
+    let mut script = fs::read_to_string(root.join(MAP)).expect("read the version script");
+    let mut aliases = String::new();
+    let symbols = private_symbols(root);
+    for generation in GENERATIONS {
+        let mut own = String::new();
+        for symbol in symbols.iter().filter(|symbol| symbol.generations.contains(&generation)) {
+            let Private { name, generations, function } = symbol;
+            let first =
+                if generations.contains(&DEFAULT_GENERATION) { DEFAULT_GENERATION } else { generations[0] };
+            if name == function && generation == first {
+                own.push_str(&format!("\t\t{name};\n"));
+            } else {
+                // The linker keeps no function for the sake of an alias alone.
+                aliases.push_str(&format!(
+                    "EXTERN({function})\n\"{name}@IBVERBS_PRIVATE_{generation}\" = {function};\n"
+                ));
+            }
+        }
+        let global = if own.is_empty() { String::new() } else { format!("\tglobal:\n{own}") };
+        script.push_str(&format!("\nIBVERBS_PRIVATE_{generation} {{\n{global}}};\n"));
+    }
+    (script, aliases)
+}
+
 fn name_plugin_dirs() {
     let target = |part: &str| env::var(format!("CARGO_CFG_TARGET_{part}")).unwrap_or_default();
     // Debian's name of the architecture's folder; for those whose name rustc has too.
@@ -70,6 +138,7 @@ fn name_plugin_dirs() {
         println!("cargo::rerun-if-env-changed={name}");
         println!("cargo::rustc-env={name}={}", env::var(name).unwrap_or(default));
     }
+    println!("cargo::rustc-env=IRONVERBS_TRIPLET={triplet}");
 }
 
 /// The GNU ld that the C compiler driver would run; a cross driver answers with its own.

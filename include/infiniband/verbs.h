@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/types.h>
 #include <time.h>
+#include <linux/if_ether.h>
 #include <linux/types.h>
 #include <infiniband/verbs_api.h>
 
@@ -30,12 +31,13 @@ extern "C" {
 /* Bits of ibv_device_attr_ex.device_cap_flags_ex that no enumerator can hold. */
 #define IBV_DEVICE_RAW_SCATTER_FCS (1ULL << 34)
 #define IBV_DEVICE_PCI_WRITE_END_PADDING (1ULL << 36)
+#define IBV_DEVICE_CC_DMA_BOUNCE (1ULL << 41)
 
 /* Answer of a parent domain's allocator: use the provider's own. */
 #define IBV_ALLOCATOR_USE_DEFAULT ((void *)-1)
 
 /* Bytes of an Ethernet address. */
-#define ETHERNET_LL_SIZE 6
+#define ETHERNET_LL_SIZE ETH_ALEN
 
 /* UDP source ports of RoCE v2, and the bits of a flow label. */
 #define IB_ROCE_UDP_ENCAP_VALID_PORT_MIN (0xC000)
@@ -43,6 +45,7 @@ extern "C" {
 #define IB_GRH_FLOWLABEL_MASK (0x000FFFFF)
 
 struct _compat_ibv_port_attr;
+struct ibv_buf;
 struct verbs_ex_private;
 
 /* Kind of node that a device is on its fabric. */
@@ -271,6 +274,8 @@ enum ibv_port_cap_flags2 {
 	IBV_PORT_LINK_SPEED_HDR_SUP = (1 << 5),
 	/* NDR link speed. */
 	IBV_PORT_LINK_SPEED_NDR_SUP = (1 << 10),
+	/* XDR link speed. */
+	IBV_PORT_LINK_SPEED_XDR_SUP = (1 << 12),
 };
 
 /* Operations that may touch on-demand-paged memory. */
@@ -287,6 +292,10 @@ enum ibv_odp_transport_cap_bits {
 	IBV_ODP_SUPPORT_ATOMIC = (1 << 4),
 	/* Receive through a shared receive queue. */
 	IBV_ODP_SUPPORT_SRQ_RECV = (1 << 5),
+	/* Flush. */
+	IBV_ODP_SUPPORT_FLUSH = (1 << 6),
+	/* Atomic write. */
+	IBV_ODP_SUPPORT_ATOMIC_WRITE = (1 << 7),
 };
 
 /* Bits of ibv_odp_caps::general_caps. */
@@ -405,6 +414,8 @@ enum ibv_event_type {
 	IBV_EVENT_GID_CHANGE = 18,
 	/* A work queue failed. */
 	IBV_EVENT_WQ_FATAL = 19,
+	/* The speed of the device's link has changed. */
+	IBV_EVENT_DEVICE_SPEED_CHANGE = 20,
 };
 
 /* Result of a work request. */
@@ -477,6 +488,8 @@ enum ibv_wc_opcode {
 	IBV_WC_LOCAL_INV = 6,
 	/* Segmented send. */
 	IBV_WC_TSO = 7,
+	/* Flush. */
+	IBV_WC_FLUSH = 8,
 	/* Atomic write. */
 	IBV_WC_ATOMIC_WRITE = 9,
 	/* Receive. Every receive-side opcode has this bit, no other has. */
@@ -607,6 +620,10 @@ enum ibv_access_flags {
 	IBV_ACCESS_ON_DEMAND = (1 << 6),
 	/* The memory consists of huge pages. */
 	IBV_ACCESS_HUGETLB = (1 << 7),
+	/* Peers may flush for everybody to see. */
+	IBV_ACCESS_FLUSH_GLOBAL = (1 << 8),
+	/* Peers may flush to persistent memory. */
+	IBV_ACCESS_FLUSH_PERSISTENT = (1 << 9),
 	/* PCI writes may pass each other; optional right, ignored where unknown. */
 	IBV_ACCESS_RELAXED_ORDERING = (1 << 20),
 };
@@ -667,6 +684,42 @@ enum ibv_parent_domain_init_attr_mask {
 	IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS = (1 << 0),
 	/* pd_context. */
 	IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT = (1 << 1),
+	/* Buffers may lie in memory that a confidential guest shares with its host. */
+	IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC = (1 << 2),
+};
+
+/* Valid fields of ibv_mr_init_attr. */
+enum ibv_mr_init_attr_mask {
+	/* iova. */
+	IBV_REG_MR_MASK_IOVA = (1 << 0),
+	/* addr. */
+	IBV_REG_MR_MASK_ADDR = (1 << 1),
+	/* fd. */
+	IBV_REG_MR_MASK_FD = (1 << 2),
+	/* fd_offset. */
+	IBV_REG_MR_MASK_FD_OFFSET = (1 << 3),
+	/* dmah. */
+	IBV_REG_MR_MASK_DMAH = (1 << 4),
+	/* buf. */
+	IBV_REG_MR_MASK_BUF = (1 << 5),
+};
+
+/* Kind of memory that hints for direct memory access are about. */
+enum ibv_tph_mem_type {
+	/* Volatile. */
+	IBV_TPH_MEM_TYPE_VM = 0,
+	/* Persistent. */
+	IBV_TPH_MEM_TYPE_PM = 1,
+};
+
+/* Valid fields of ibv_dmah_init_attr. */
+enum ibv_dmah_init_attr_mask {
+	/* cpu_id. */
+	IBV_DMAH_INIT_ATTR_MASK_CPU_ID = (1 << 0),
+	/* ph. */
+	IBV_DMAH_INIT_ATTR_MASK_PH = (1 << 1),
+	/* tph_mem_type. */
+	IBV_DMAH_INIT_ATTR_MASK_TPH_MEM_TYPE = (1 << 2),
 };
 
 /* Static rate limit. */
@@ -825,6 +878,8 @@ enum ibv_qp_create_send_ops_flags {
 	IBV_QP_EX_WITH_SEND_WITH_INV = (1 << 9),
 	/* Segmented send. */
 	IBV_QP_EX_WITH_TSO = (1 << 10),
+	/* Flush. */
+	IBV_QP_EX_WITH_FLUSH = (1 << 11),
 	/* Atomic write. */
 	IBV_QP_EX_WITH_ATOMIC_WRITE = (1 << 12),
 };
@@ -889,6 +944,22 @@ enum ibv_qp_attr_mask {
 	IBV_QP_DEST_QPN = (1 << 20),
 	/* rate_limit. */
 	IBV_QP_RATE_LIMIT = (1 << 25),
+};
+
+/* Options of ibv_query_qp_data_in_order. */
+enum ibv_query_qp_data_in_order_flags {
+	/* Answer with bits of ibv_query_qp_data_in_order_caps, not with 0 or 1. */
+	IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS = (1 << 0),
+	/* What the device alone guarantees, whatever the processor's architecture is. */
+	IBV_QUERY_QP_DATA_IN_ORDER_DEVICE_ONLY = (1 << 1),
+};
+
+/* What is guaranteed to land in memory in order. */
+enum ibv_query_qp_data_in_order_caps {
+	/* The whole message. */
+	IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG = (1 << 0),
+	/* Each aligned block of 128 bytes in itself. */
+	IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES = (1 << 1),
 };
 
 /* Kind of shared receive queue. */
@@ -1009,6 +1080,8 @@ enum ibv_wr_opcode {
 	IBV_WR_TSO = 10,
 	/* Vendor operation. */
 	IBV_WR_DRIVER1 = 11,
+	/* Flush. */
+	IBV_WR_FLUSH = 14,
 	/* Atomic write. */
 	IBV_WR_ATOMIC_WRITE = 15,
 };
@@ -1025,6 +1098,22 @@ enum ibv_send_flags {
 	IBV_SEND_INLINE = (1 << 3),
 	/* Compute IP and transport checksums. */
 	IBV_SEND_IP_CSUM = (1 << 4),
+};
+
+/* How far a flush makes data go. */
+enum ibv_placement_type {
+	/* Visible to everybody at the peer. */
+	IBV_FLUSH_GLOBAL = (1 << 0),
+	/* On the peer's persistent memory. */
+	IBV_FLUSH_PERSISTENT = (1 << 1),
+};
+
+/* What a flush covers. */
+enum ibv_selectivity_level {
+	/* The range that the request names. */
+	IBV_FLUSH_RANGE = 0,
+	/* The whole memory region. */
+	IBV_FLUSH_MR = 1,
 };
 
 /* Operation on a tag matching list. */
@@ -1065,6 +1154,30 @@ enum ibv_values_mask {
 	IBV_VALUES_MASK_RAW_CLOCK = (1 << 0),
 	/* First bit without a meaning. */
 	IBV_VALUES_MASK_RESERVED = (1 << 1),
+};
+
+/* Operations of a queue pair that a completion counter can count. */
+enum ibv_qp_attach_comp_cntr_op {
+	/* Sends. */
+	IBV_QP_ATTACH_COMP_CNTR_OP_SEND = (1 << 0),
+	/* Receives. */
+	IBV_QP_ATTACH_COMP_CNTR_OP_RECV = (1 << 1),
+	/* RDMA reads. */
+	IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ = (1 << 2),
+	/* RDMA reads by the peer. */
+	IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ = (1 << 3),
+	/* RDMA writes. */
+	IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE = (1 << 4),
+	/* RDMA writes by the peer. */
+	IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE = (1 << 5),
+};
+
+/* What a completion counter counts. */
+enum ibv_comp_cntr_type {
+	/* Work requests. */
+	IBV_COMP_CNTR_TYPE_WRS = 0,
+	/* Bytes. */
+	IBV_COMP_CNTR_TYPE_BYTES = 1,
 };
 
 /* Bits of ibv_flow_attr::flags. */
@@ -1831,6 +1944,9 @@ struct ibv_qp_ex {
 	/* Atomic write of 8 bytes. */
 	void (*wr_atomic_write)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 			const void *atomic_wr);
+	/* Flush of len bytes, bits of ibv_placement_type and a value of ibv_selectivity_level. */
+	void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len,
+			uint8_t type, uint8_t level);
 };
 
 /* Global routing part of an address. */
@@ -1935,6 +2051,84 @@ struct ibv_grh {
 	union ibv_gid sgid;
 	/* Destination GID. */
 	union ibv_gid dgid;
+};
+
+/* Hints for direct memory access, which registrations share. */
+struct ibv_dmah {
+	/* Device context. */
+	struct ibv_context *context;
+};
+
+/* What ibv_reg_mr_ex registers. */
+struct ibv_mr_init_attr {
+	/* Length in bytes. */
+	size_t length;
+	/* Rights, bits of ibv_access_flags. */
+	int access;
+	/* Bits of ibv_mr_init_attr_mask. */
+	uint64_t comp_mask;
+	/* Address that peers use for the first byte. */
+	uint64_t iova;
+	/* First byte. */
+	void *addr;
+	/* A dma-buf, in place of an address. */
+	int fd;
+	/* First byte in the dma-buf. */
+	uint64_t fd_offset;
+	/* Hints for direct memory access. */
+	struct ibv_dmah *dmah;
+	/* The buffer from ibv_alloc_buf in which addr lies. */
+	struct ibv_buf *buf;
+};
+
+/* Attributes of new hints. */
+struct ibv_dmah_init_attr {
+	/* Bits of ibv_dmah_init_attr_mask. */
+	uint32_t comp_mask;
+	/* Processor near whose caches the data goes. */
+	uint32_t cpu_id;
+	/* Processing hint (PCIe). */
+	uint8_t ph;
+	/* A value of ibv_tph_mem_type. */
+	uint8_t tph_mem_type;
+};
+
+/* What a device's completion counters can do. */
+struct ibv_comp_cntr_caps {
+	/* Highest value of a counter. */
+	uint64_t max_value;
+	/* Number of counters. */
+	uint32_t max_counters;
+	/* Bits of ibv_qp_attach_comp_cntr_op. */
+	uint32_t supported_qp_attach_ops;
+};
+
+/*
+ * Counts the completed operations of the queue pairs that it is attached to, and those that failed.
+ */
+struct ibv_comp_cntr {
+	/* Device context. */
+	struct ibv_context *context;
+	/* Kernel handle. */
+	uint32_t handle;
+};
+
+/* Attributes of a new completion counter. */
+struct ibv_comp_cntr_init_attr {
+	/* Must be 0. */
+	uint32_t comp_mask;
+	/* What it counts. */
+	enum ibv_comp_cntr_type type;
+	/* Must be 0. */
+	uint32_t flags;
+};
+
+/* How a completion counter is attached to a queue pair. */
+struct ibv_qp_attach_comp_cntr_attr {
+	/* Must be 0. */
+	uint32_t comp_mask;
+	/* Bits of ibv_qp_attach_comp_cntr_op. */
+	uint32_t op_mask;
 };
 
 /* Enhanced connection establishment options. */
@@ -2116,6 +2310,8 @@ struct ibv_port_attr {
 	uint8_t flags;
 	/* Bits of ibv_port_cap_flags2. */
 	uint16_t port_cap_flags2;
+	/* Link speed code of more than 8 bits; 0 where the kernel tells active_speed alone. */
+	uint32_t active_speed_ex;
 };
 
 /* Attributes of ibv_start_poll. */
@@ -2446,6 +2642,14 @@ struct ibv_qp_rate_limit_attr {
 	uint16_t typical_pkt_sz;
 	/* Must be 0. */
 	uint32_t comp_mask;
+};
+
+/* File descriptors. */
+struct ibv_fd_arr {
+	/* The first of them. */
+	int *arr;
+	/* How many there are. */
+	uint32_t count;
 };
 
 /* Operation on a shared receive queue's matching list; operations form a list. */
@@ -2849,6 +3053,19 @@ struct ibv_flow_action_esp_attr {
  * counted back from the end.
  */
 struct verbs_context {
+	/* Frees a buffer. */
+	void (*free_buf)(struct ibv_buf *buf);
+	/* New buffer. */
+	void *(*alloc_buf)(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
+	/* Device memory as a dma-buf. */
+	int (*dm_export_dmabuf_fd)(struct ibv_dm *dm);
+	/* Region with all options. */
+	struct ibv_mr *(*reg_mr_ex)(struct ibv_pd *pd, struct ibv_mr_init_attr *mr_init_attr);
+	/* Frees hints for direct memory access. */
+	int (*dealloc_dmah)(struct ibv_dmah *dmah);
+	/* New hints for direct memory access. */
+	struct ibv_dmah *(*alloc_dmah)(struct ibv_context *context,
+			struct ibv_dmah_init_attr *attr);
 	/* Port properties. */
 	int (*query_port)(struct ibv_context *context, uint8_t port_num,
 			struct ibv_port_attr *port_attr, size_t port_attr_len);
@@ -3119,7 +3336,10 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp);
 /* Changes the attributes that the mask names. 0 or an errno value. */
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 
-/* 1 if the data of an operation lands in memory in order, else 0. flags must be 0. */
+/*
+ * Whether the data of an operation lands in memory in order: 1 if the whole message does, else 0,
+ * or bits of ibv_query_qp_data_in_order_caps as ibv_query_qp_data_in_order_flags ask for.
+ */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 
 /* Attributes of a queue pair; the mask is a hint. 0 or an errno value. */
@@ -3173,6 +3393,73 @@ const char *ibv_event_type_str(enum ibv_event_type event);
 /* Ethernet address (6 bytes) and VLAN that lead to the GID of an address. 0 or an errno value. */
 int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 		uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid);
+
+/* Text for an operation. */
+const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
+
+/* Speed of a port in units of 100 Mb/s. 0 or an errno value. */
+int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed);
+
+/* New memory region with all options. Null and errno on failure. */
+struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *mr_init_attr);
+
+/* New file descriptor of a dma-buf over device memory. -1 and errno on failure. */
+int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm);
+
+/* New hints for direct memory access. Null and errno on failure. */
+struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr);
+
+/* Frees hints for direct memory access. 0 or an errno value. */
+int ibv_dealloc_dmah(struct ibv_dmah *dmah);
+
+/*
+ * New buffer of the kind that suits the device, at a page's start; buf gets its handle. Null and
+ * errno on failure.
+ */
+void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
+
+/* New file descriptor of the dma-buf behind a buffer. -1 and errno; ENODATA where there is none. */
+int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf);
+
+/* Frees a buffer. */
+void ibv_free_buf(struct ibv_buf *buf);
+
+/* New memory region in a buffer. Null and errno on failure. */
+struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
+		int access);
+
+/* What completion counters can do, the first caps_size bytes. 0 or an errno value. */
+int _ibv_query_comp_cntr_caps(struct ibv_context *context, struct ibv_comp_cntr_caps *caps,
+		size_t caps_size);
+
+/* New completion counter. Null and errno on failure. */
+struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *context,
+		struct ibv_comp_cntr_init_attr *cc_attr);
+
+/* Frees a completion counter. 0 or an errno value. */
+int ibv_destroy_comp_cntr(struct ibv_comp_cntr *comp_cntr);
+
+/* Sets the number of completions. 0 or an errno value. */
+int ibv_set_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t value);
+
+/* Sets the number of failures. 0 or an errno value. */
+int ibv_set_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t value);
+
+/* Adds to the number of completions. 0 or an errno value. */
+int ibv_inc_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t amount);
+
+/* Adds to the number of failures. 0 or an errno value. */
+int ibv_inc_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t amount);
+
+/* The number of completions. 0 or an errno value. */
+int ibv_read_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value);
+
+/* The number of failures. 0 or an errno value. */
+int ibv_read_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value);
+
+/* Has a counter count operations of a queue pair. 0 or an errno value. */
+int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *comp_cntr,
+		struct ibv_qp_attach_comp_cntr_attr *attr);
 
 /* Sets connection enhancements before the queue pair leaves INIT. 0 or an errno value. */
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);

@@ -165,7 +165,7 @@ __attribute__((__always_inline__)) static inline struct ibv_mr *__ibv_reg_mr(str
 
 #define ibv_reg_mr(pd, addr, length, access) \
 	__ibv_reg_mr(pd, addr, length, access, \
-		     __builtin_constant_p(((access) & IBV_ACCESS_OPTIONAL_RANGE) == 0))
+		     __builtin_constant_p(((int)(access) & IBV_ACCESS_OPTIONAL_RANGE) == 0))
 
 /* The same with a starting address of the program's choice. */
 __attribute__((__always_inline__)) static inline struct ibv_mr *__ibv_reg_mr_iova(struct ibv_pd *pd,
@@ -178,7 +178,7 @@ __attribute__((__always_inline__)) static inline struct ibv_mr *__ibv_reg_mr_iov
 
 #define ibv_reg_mr_iova(pd, addr, length, iova, access) \
 	__ibv_reg_mr_iova(pd, addr, length, iova, access, \
-			  __builtin_constant_p(((access) & IBV_ACCESS_OPTIONAL_RANGE) == 0))
+			  __builtin_constant_p(((int)(access) & IBV_ACCESS_OPTIONAL_RANGE) == 0))
 
 /* Region that swallows writes and reads as zero. NULL and errno on failure. */
 static inline struct ibv_mr *ibv_alloc_null_mr(struct ibv_pd *pd)
@@ -225,6 +225,12 @@ static inline struct ibv_mr *ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm,
 		size_t length, unsigned int access)
 {
 	__VERBS_RETURN_PTR(pd->context, reg_dm_mr, pd, dm, dm_offset, length, access);
+}
+
+/* What completion counters of the device can do. 0 or an errno value. */
+static inline int ibv_query_comp_cntr_caps(struct ibv_context *context, struct ibv_comp_cntr_caps *caps)
+{
+	return _ibv_query_comp_cntr_caps(context, caps, sizeof(*caps));
 }
 
 /* New memory window. NULL and errno on failure. */
@@ -520,6 +526,13 @@ static inline void ibv_wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint
 		const void *atomic_wr)
 {
 	qp->wr_atomic_write(qp, rkey, remote_addr, atomic_wr);
+}
+
+/* Flush of len bytes; type has bits of ibv_placement_type, level is a value of ibv_selectivity_level. */
+static inline void ibv_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len,
+		uint8_t type, uint8_t level)
+{
+	qp->wr_flush(qp, rkey, remote_addr, len, type, level);
 }
 
 /* Memory window bind. */

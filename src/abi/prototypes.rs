@@ -162,7 +162,8 @@ unsafe extern "C" {
     pub fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex;
     /// Changes the attributes that the mask names. 0 or an errno value.
     pub fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int;
-    /// 1 if the data of an operation lands in memory in order, else 0. `flags` must be 0.
+    /// Whether the data of an operation lands in memory in order: 1 if the whole message does, else 0, or bits of
+    /// `ibv_query_qp_data_in_order_caps` as `ibv_query_qp_data_in_order_flags` ask for.
     pub fn ibv_query_qp_data_in_order(qp: *mut ibv_qp, op: ibv_wr_opcode_t, flags: u32) -> c_int;
     /// Attributes of a queue pair; the mask is a hint. 0 or an errno value.
     pub fn ibv_query_qp(
@@ -213,6 +214,64 @@ unsafe extern "C" {
         attr: *mut ibv_ah_attr,
         eth_mac: *mut u8,
         vid: *mut u16,
+    ) -> c_int;
+    /// Text for an operation.
+    pub fn ibv_wr_opcode_str(opcode: ibv_wr_opcode_t) -> *const c_char;
+    /// Speed of a port in units of 100 Mb/s. 0 or an errno value.
+    pub fn ibv_query_port_speed(context: *mut ibv_context, port_num: u32, port_speed: *mut u64) -> c_int;
+    /// New memory region with all options. Null and errno on failure.
+    pub fn ibv_reg_mr_ex(pd: *mut ibv_pd, mr_init_attr: *mut ibv_mr_init_attr) -> *mut ibv_mr;
+    /// New file descriptor of a dma-buf over device memory. -1 and errno on failure.
+    pub fn ibv_dm_export_dmabuf_fd(dm: *mut ibv_dm) -> c_int;
+    /// New hints for direct memory access. Null and errno on failure.
+    pub fn ibv_alloc_dmah(context: *mut ibv_context, attr: *mut ibv_dmah_init_attr) -> *mut ibv_dmah;
+    /// Frees hints for direct memory access. 0 or an errno value.
+    pub fn ibv_dealloc_dmah(dmah: *mut ibv_dmah) -> c_int;
+    /// New buffer of the kind that suits the device, at a page's start; `buf` gets its handle. Null and errno on
+    /// failure.
+    pub fn ibv_alloc_buf(pd: *mut ibv_pd, size: usize, buf: *mut *mut ibv_buf) -> *mut c_void;
+    /// New file descriptor of the dma-buf behind a buffer. -1 and errno; ENODATA where there is none.
+    pub fn ibv_export_buf_dmabuf_fd(buf: *mut ibv_buf) -> c_int;
+    /// Frees a buffer.
+    pub fn ibv_free_buf(buf: *mut ibv_buf);
+    /// New memory region in a buffer. Null and errno on failure.
+    pub fn ibv_reg_buf_mr(
+        pd: *mut ibv_pd,
+        buf: *mut ibv_buf,
+        addr: *mut c_void,
+        length: usize,
+        access: c_int,
+    ) -> *mut ibv_mr;
+    /// What completion counters can do, the first `caps_size` bytes. 0 or an errno value.
+    pub fn _ibv_query_comp_cntr_caps(
+        context: *mut ibv_context,
+        caps: *mut ibv_comp_cntr_caps,
+        caps_size: usize,
+    ) -> c_int;
+    /// New completion counter. Null and errno on failure.
+    pub fn ibv_create_comp_cntr(
+        context: *mut ibv_context,
+        cc_attr: *mut ibv_comp_cntr_init_attr,
+    ) -> *mut ibv_comp_cntr;
+    /// Frees a completion counter. 0 or an errno value.
+    pub fn ibv_destroy_comp_cntr(comp_cntr: *mut ibv_comp_cntr) -> c_int;
+    /// Sets the number of completions. 0 or an errno value.
+    pub fn ibv_set_comp_cntr(comp_cntr: *mut ibv_comp_cntr, value: u64) -> c_int;
+    /// Sets the number of failures. 0 or an errno value.
+    pub fn ibv_set_err_comp_cntr(comp_cntr: *mut ibv_comp_cntr, value: u64) -> c_int;
+    /// Adds to the number of completions. 0 or an errno value.
+    pub fn ibv_inc_comp_cntr(comp_cntr: *mut ibv_comp_cntr, amount: u64) -> c_int;
+    /// Adds to the number of failures. 0 or an errno value.
+    pub fn ibv_inc_err_comp_cntr(comp_cntr: *mut ibv_comp_cntr, amount: u64) -> c_int;
+    /// The number of completions. 0 or an errno value.
+    pub fn ibv_read_comp_cntr(comp_cntr: *mut ibv_comp_cntr, value: *mut u64) -> c_int;
+    /// The number of failures. 0 or an errno value.
+    pub fn ibv_read_err_comp_cntr(comp_cntr: *mut ibv_comp_cntr, value: *mut u64) -> c_int;
+    /// Has a counter count operations of a queue pair. 0 or an errno value.
+    pub fn ibv_qp_attach_comp_cntr(
+        qp: *mut ibv_qp,
+        comp_cntr: *mut ibv_comp_cntr,
+        attr: *mut ibv_qp_attach_comp_cntr_attr,
     ) -> c_int;
     /// Sets connection enhancements before the queue pair leaves INIT. 0 or an errno value.
     pub fn ibv_set_ece(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int;

@@ -33,6 +33,23 @@ pub(super) unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
     })
 }
 
+/// A new descriptor of a dma-buf over device memory; -1 and `errno` on failure.
+///
+/// # Safety
+/// `dm` is null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_dm_export_dmabuf_fd(dm: *mut ibv_dm) -> c_int {
+    let export = || {
+        // SAFETY: handed on to the caller.
+        let (dm, provider) = unsafe { context::of(dm) }?;
+        provider.dm_export_dmabuf_fd(dm)
+    };
+    entry::number(export, |errno| {
+        errno.set();
+        -1
+    })
+}
+
 /// `ibv_reg_dm_mr`: a region of `length` bytes from `dm_offset`; NULL and `errno` on failure.
 pub(super) unsafe extern "C" fn reg_dm_mr(
     pd: *mut ibv_pd,

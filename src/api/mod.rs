@@ -2,12 +2,15 @@
 //! the tables in [`table`] lead the inline functions of `verbs.h` to the same places.
 
 pub mod ah;
+pub mod buf;
 pub mod channel;
+pub mod comp_cntr;
 mod compat_1_0;
 pub mod counters;
 pub mod cq;
 pub mod device;
 pub mod dm;
+pub mod dmah;
 pub mod entry;
 pub mod event;
 pub mod flow;

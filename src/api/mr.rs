@@ -3,11 +3,11 @@
 use core::ffi::{c_int, c_uint, c_void};
 
 use super::{entry, fork};
-use crate::abi::driver::{mr_type, verbs_mr};
+use crate::abi::driver::{mr_init_mask, mr_type, verbs_mr};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
-use crate::provider::context;
 use crate::provider::object::Handle;
+use crate::provider::{buffer, context};
 
 /// The kernel ignores access flags of the optional range that it does not know (`IB_UVERBS_CORE_SUPPORT_*`).
 const CORE_SUPPORT_OPTIONAL_MR_ACCESS: u64 = 1 << 0;
@@ -97,6 +97,84 @@ fn finish(
         (*mr).length = length;
     }
     mr
+}
+
+/// What a registration asks for, with the fields alone that its mask names, and a buffer as what it stands for:
+/// an address, or a part of a dma-buf. EINVAL for a range that is not in the buffer, and for what cannot stand
+/// beside one.
+fn resolved(pd: Handle<ibv_pd>, asked: &ibv_mr_init_attr) -> Result<ibv_mr_init_attr> {
+    let has = |bit: u64| asked.comp_mask & bit != 0;
+    // SAFETY: plain C data; all zeros is its empty value.
+    let empty: ibv_mr_init_attr = unsafe { core::mem::zeroed() };
+    let mut attr = ibv_mr_init_attr {
+        length: asked.length,
+        access: asked.access,
+        comp_mask: asked.comp_mask,
+        iova: if has(mr_init_mask::IOVA) { asked.iova } else { 0 },
+        addr: if has(mr_init_mask::ADDR) { asked.addr } else { empty.addr },
+        fd: if has(mr_init_mask::FD) { asked.fd } else { 0 },
+        fd_offset: if has(mr_init_mask::FD_OFFSET) { asked.fd_offset } else { 0 },
+        dmah: if has(mr_init_mask::DMAH) { asked.dmah } else { empty.dmah },
+        ..empty
+    };
+    if !has(mr_init_mask::BUF) {
+        return Ok(attr);
+    }
+    // SAFETY: the caller passes a live buffer.
+    let buf = buffer::of(unsafe { Handle::from_c(asked.buf) }?);
+    let offset = (asked.addr as usize).checked_sub(buf.addr as usize);
+    let inside =
+        offset.filter(|offset| buf.size.checked_sub(*offset).is_some_and(|rest| asked.length <= rest));
+    let other = has(mr_init_mask::FD) || has(mr_init_mask::FD_OFFSET);
+    let (Some(offset), true) = (inside, buf.pd == pd.as_ptr() && has(mr_init_mask::ADDR) && !other) else {
+        return Err(Errno::EINVAL);
+    };
+    attr.comp_mask &= !mr_init_mask::BUF;
+    if buf.dmabuf_fd != -1 {
+        if has(mr_init_mask::IOVA) {
+            return Err(Errno::EINVAL);
+        }
+        attr.comp_mask &= !mr_init_mask::ADDR;
+        attr.comp_mask |= mr_init_mask::FD | mr_init_mask::FD_OFFSET | mr_init_mask::IOVA;
+        (attr.fd, attr.fd_offset, attr.iova) = (buf.dmabuf_fd, offset as u64, asked.addr as u64);
+    }
+    Ok(attr)
+}
+
+/// Registers what `mr_init_attr` describes: memory of the process, a buffer, or a part of a dma-buf, perhaps with
+/// hints for direct memory access. NULL and `errno` on failure, EOPNOTSUPP for an option that the device lacks.
+///
+/// # Safety
+/// `pd` is null or a live protection domain, `mr_init_attr` null or valid with live objects in it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_reg_mr_ex(pd: *mut ibv_pd, mr_init_attr: *mut ibv_mr_init_attr) -> *mut ibv_mr {
+    entry::pointer(|| {
+        // SAFETY: handed on to the caller; a live protection domain names its context.
+        let (pd, context, asked) = unsafe {
+            let pd = Handle::from_c(pd)?;
+            let asked = mr_init_attr.as_ref().ok_or(Errno::EINVAL)?;
+            (pd, Handle::from_c((*pd.as_ptr()).context)?, asked)
+        };
+        let mut attr = resolved(pd, asked)?;
+        let private = context::private(context);
+        let pinned =
+            attr.access & IBV_ACCESS_ON_DEMAND as c_int == 0 && attr.comp_mask & mr_init_mask::FD == 0;
+        if pinned {
+            fork::dont_fork(attr.addr as usize, attr.length)?;
+        }
+        if private.device().core_support() & CORE_SUPPORT_OPTIONAL_MR_ACCESS == 0 {
+            attr.access &= !(IBV_ACCESS_OPTIONAL_RANGE as c_int);
+        }
+        let mr = private.context().reg_mr_ex(pd, &mut attr).inspect_err(|errno| {
+            if pinned {
+                let _ = fork::do_fork(attr.addr as usize, attr.length);
+            }
+            errno.set();
+        })?;
+        let by_address = attr.comp_mask & mr_init_mask::ADDR != 0;
+        let addr = if by_address { attr.addr } else { attr.fd_offset as *mut c_void };
+        Ok(finish(mr, pd, context, addr, attr.length))
+    })
 }
 
 /// Registers `length` bytes at `addr` with the rights `access` (IBV_ACCESS_*); NULL and `errno` on failure.

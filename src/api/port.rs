@@ -12,6 +12,8 @@ use crate::provider::object::Handle;
 /// The size of `ibv_port_attr` that programs linked to the function, rather than to the macro of `verbs.h`,
 /// have.
 const COMPATIBLE_SIZE: usize = offset_of!(ibv_port_attr, port_cap_flags2);
+/// The size that programs built before rdma-core 49 have.
+const SHORT_SIZE: usize = offset_of!(ibv_port_attr, active_speed_ex);
 
 /// Writes the first `length` bytes of the port's attributes; what the library does not know becomes zero.
 ///
@@ -31,14 +33,14 @@ unsafe fn query(
     // SAFETY: plain C data; all zeros is its empty value.
     let mut all: ibv_port_attr = unsafe { core::mem::zeroed() };
     let target = attr.cast::<u8>();
-    let whole = length >= size_of::<ibv_port_attr>();
+    let whole = length >= SHORT_SIZE;
     if whole {
         // SAFETY: the caller has room for `length` bytes.
         unsafe { target.write_bytes(0, length) };
     }
     let done = provider.query_port(port_num, &mut all);
-    // As with rdma-core, a failure leaves what the provider wrote in a struct of full size, and nothing in a
-    // smaller one.
+    // As with the rdma-core that the program was built with, a failure leaves what the provider wrote in a struct
+    // of full size, and nothing in a smaller one.
     if whole || done.is_ok() {
         let known = length.min(size_of::<ibv_port_attr>());
         // SAFETY: as above; `known` bytes exist in `all`.
@@ -71,6 +73,24 @@ pub(super) unsafe extern "C" fn query_port(
 ) -> c_int {
     // SAFETY: handed on to the caller.
     entry::value(|| unsafe { query(context, port_num, port_attr, port_attr_len) })
+}
+
+/// Speed of a port in units of 100 Mb/s, as what the device has of it now; 0 or an errno value.
+///
+/// # Safety
+/// `context` is null or open; `port_speed` is null or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_port_speed(
+    context: *mut ibv_context,
+    port_num: u32,
+    port_speed: *mut u64,
+) -> c_int {
+    entry::value(|| {
+        // SAFETY: handed on to the caller.
+        let (provider, speed) =
+            unsafe { (context::provider(context)?, port_speed.as_mut().ok_or(Errno::EINVAL)?) };
+        provider.query_port_speed(port_num, speed)
+    })
 }
 
 /// # Safety
@@ -124,4 +144,4 @@ pub unsafe extern "C" fn ibv_get_pkey_index(context: *mut ibv_context, port_num:
     })
 }
 
-const _: () = assert!(COMPATIBLE_SIZE == 48);
+const _: () = assert!(COMPATIBLE_SIZE == 48 && SHORT_SIZE == 52);

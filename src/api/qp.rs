@@ -127,7 +127,9 @@ pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     })
 }
 
-/// Whether data of operation `op` lands in memory in order (1) or perhaps not (0).
+/// What the device guarantees about the order in which data of operation `op` lands in memory: with
+/// `IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS` in `flags` bits of `ibv_query_qp_data_in_order_caps`, without it
+/// whether the whole message lands in order (1) or perhaps not (0). 0 for a flag that is not known.
 ///
 /// # Safety
 /// `qp` is null or live.
@@ -137,18 +139,31 @@ pub unsafe extern "C" fn ibv_query_qp_data_in_order(
     op: ibv_wr_opcode_t,
     flags: u32,
 ) -> c_int {
+    const KNOWN: u32 =
+        IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS as u32 | IBV_QUERY_QP_DATA_IN_ORDER_DEVICE_ONLY as u32;
     // Other architectures may reorder writes on the way to memory, whatever the device promises.
-    if !cfg!(any(target_arch = "x86", target_arch = "x86_64")) {
+    let orders = cfg!(any(target_arch = "x86", target_arch = "x86_64"));
+    if flags & !KNOWN != 0 || !orders && flags & IBV_QUERY_QP_DATA_IN_ORDER_DEVICE_ONLY as u32 == 0 {
         return 0;
     }
     entry::number(
         || {
             // SAFETY: handed on to the caller.
             let (qp, provider) = unsafe { context::of(qp) }?;
-            Ok(provider.query_qp_data_in_order(qp, op as c_uint, flags))
+            Ok(in_order(provider.query_qp_data_in_order(qp, op as c_uint, flags), flags))
         },
         |_| 0,
     )
+}
+
+/// What the program is told of a provider's answer. Plugins of rdma-core 46 and later answer with the bits
+/// whatever the flags are; to a program that asked for none every value but 0 means the whole message.
+fn in_order(answer: c_int, flags: u32) -> c_int {
+    let whole = answer & IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG as c_int != 0;
+    if flags & IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS as u32 == 0 {
+        return c_int::from(whole);
+    }
+    if whole { answer | IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES as c_int } else { answer }
 }
 
 /// Sets the enhanced connection establishment values agreed with the peer; 0 or an errno value.

@@ -114,4 +114,37 @@ const _: () = {
         [super::strings::ibv_port_state_str, declared::ibv_port_state_str];
     let _: [unsafe extern "C" fn(_) -> _; 2] =
         [super::strings::ibv_wc_status_str, declared::ibv_wc_status_str];
+    let _: [unsafe extern "C" fn(_, _, _) -> _; 2] = [super::buf::ibv_alloc_buf, declared::ibv_alloc_buf];
+    let _: [unsafe extern "C" fn(_) -> _; 2] =
+        [super::buf::ibv_export_buf_dmabuf_fd, declared::ibv_export_buf_dmabuf_fd];
+    let _: [unsafe extern "C" fn(_) -> _; 2] = [super::buf::ibv_free_buf, declared::ibv_free_buf];
+    let _: [unsafe extern "C" fn(_, _, _, _, _) -> _; 2] =
+        [super::buf::ibv_reg_buf_mr, declared::ibv_reg_buf_mr];
+    let _: [unsafe extern "C" fn(_, _, _) -> _; 2] =
+        [super::comp_cntr::_ibv_query_comp_cntr_caps, declared::_ibv_query_comp_cntr_caps];
+    let _: [unsafe extern "C" fn(_, _) -> _; 2] =
+        [super::comp_cntr::ibv_create_comp_cntr, declared::ibv_create_comp_cntr];
+    let _: [unsafe extern "C" fn(_) -> _; 2] =
+        [super::comp_cntr::ibv_destroy_comp_cntr, declared::ibv_destroy_comp_cntr];
+    let _: [unsafe extern "C" fn(_, _) -> _; 2] =
+        [super::comp_cntr::ibv_inc_comp_cntr, declared::ibv_inc_comp_cntr];
+    let _: [unsafe extern "C" fn(_, _) -> _; 2] =
+        [super::comp_cntr::ibv_inc_err_comp_cntr, declared::ibv_inc_err_comp_cntr];
+    let _: [unsafe extern "C" fn(_, _, _) -> _; 2] =
+        [super::comp_cntr::ibv_qp_attach_comp_cntr, declared::ibv_qp_attach_comp_cntr];
+    let _: [unsafe extern "C" fn(_, _) -> _; 2] =
+        [super::comp_cntr::ibv_read_comp_cntr, declared::ibv_read_comp_cntr];
+    let _: [unsafe extern "C" fn(_, _) -> _; 2] =
+        [super::comp_cntr::ibv_read_err_comp_cntr, declared::ibv_read_err_comp_cntr];
+    let _: [unsafe extern "C" fn(_, _) -> _; 2] =
+        [super::comp_cntr::ibv_set_comp_cntr, declared::ibv_set_comp_cntr];
+    let _: [unsafe extern "C" fn(_, _) -> _; 2] =
+        [super::comp_cntr::ibv_set_err_comp_cntr, declared::ibv_set_err_comp_cntr];
+    let _: [unsafe extern "C" fn(_, _) -> _; 2] = [super::dmah::ibv_alloc_dmah, declared::ibv_alloc_dmah];
+    let _: [unsafe extern "C" fn(_) -> _; 2] = [super::dmah::ibv_dealloc_dmah, declared::ibv_dealloc_dmah];
+    let _: [unsafe extern "C" fn(_) -> _; 2] =
+        [super::dm::ibv_dm_export_dmabuf_fd, declared::ibv_dm_export_dmabuf_fd];
+    let _: [unsafe extern "C" fn(_, _) -> _; 2] = [super::mr::ibv_reg_mr_ex, declared::ibv_reg_mr_ex];
+    let _: [unsafe extern "C" fn(_, _, _) -> _; 2] =
+        [super::port::ibv_query_port_speed, declared::ibv_query_port_speed];
 };

@@ -4,7 +4,7 @@
 use core::ffi::c_int;
 use core::ptr::NonNull;
 
-use super::{counters, cq, device, dm, flow, mr, mw, old_slots, port, qp, srq, td, wq, xrcd};
+use super::{buf, counters, cq, device, dm, dmah, flow, mr, mw, old_slots, port, qp, srq, td, wq, xrcd};
 use crate::abi::verbs::{ibv_flow, ibv_flow_attr, ibv_qp, verbs_context};
 
 /// Fills the control slots of a context just opened; the data path is the provider's.
@@ -18,6 +18,12 @@ pub(super) fn fill(context: NonNull<verbs_context>) {
     ops.bind_mw = Some(mw::bind_mw);
     old_slots::fill(ops);
 
+    verbs.free_buf = Some(buf::ibv_free_buf);
+    verbs.alloc_buf = Some(buf::ibv_alloc_buf);
+    verbs.dm_export_dmabuf_fd = Some(dm::ibv_dm_export_dmabuf_fd);
+    verbs.reg_mr_ex = Some(mr::ibv_reg_mr_ex);
+    verbs.dealloc_dmah = Some(dmah::ibv_dealloc_dmah);
+    verbs.alloc_dmah = Some(dmah::ibv_alloc_dmah);
     verbs.query_device_ex = Some(device::query_device_ex);
     verbs.query_rt_values = Some(device::query_rt_values);
     verbs.create_srq_ex = Some(srq::create_srq_ex);
@@ -57,19 +63,24 @@ pub(super) fn fill(context: NonNull<verbs_context>) {
 
 /// The slots that are the library's own whoever fills the others, as in a context that a plugin made.
 pub(super) fn library(context: NonNull<verbs_context>) {
-    // SAFETY: the context was just made and nobody else knows it yet.
-    let verbs = unsafe { &mut *context.as_ptr() };
-    verbs.context.ops._compat_query_device = Some(device::ibv_query_device);
-    verbs.context.ops._compat_query_port = Some(port::ibv_query_port);
-    verbs.query_port = Some(port::query_port);
-    verbs.create_cq_ex = Some(cq::create_cq_ex);
+    // The context was just made and nobody else knows it yet. No reference to the whole: of a plugin's
+    // context only the end may be there, which has these in every release.
+    let verbs = context.as_ptr();
+    // SAFETY: as the comment above says.
+    unsafe {
+        (*verbs).context.ops._compat_query_device = Some(device::ibv_query_device);
+        (*verbs).context.ops._compat_query_port = Some(port::ibv_query_port);
+        (*verbs).query_port = Some(port::query_port);
+        (*verbs).create_cq_ex = Some(cq::create_cq_ex);
+    }
     // Programs of 2013 look for the flow functions here.
     type Placeholder = Option<unsafe extern "C" fn()>;
     type CreateFlow = Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_flow_attr) -> *mut ibv_flow>;
     type DestroyFlow = Option<unsafe extern "C" fn(*mut ibv_flow) -> c_int>;
-    // SAFETY: a function pointer keeps its value; those programs call it through its real type.
+    // SAFETY: as above; a function pointer keeps its value, and those programs call it through its real type.
     unsafe {
-        verbs.ABI_placeholder1 = core::mem::transmute::<CreateFlow, Placeholder>(verbs.ibv_create_flow);
-        verbs.ABI_placeholder2 = core::mem::transmute::<DestroyFlow, Placeholder>(verbs.ibv_destroy_flow);
+        (*verbs).ABI_placeholder1 = core::mem::transmute::<CreateFlow, Placeholder>((*verbs).ibv_create_flow);
+        (*verbs).ABI_placeholder2 =
+            core::mem::transmute::<DestroyFlow, Placeholder>((*verbs).ibv_destroy_flow);
     }
 }

@@ -3,7 +3,7 @@
 
 use core::mem::offset_of;
 use core::ptr::NonNull;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
 use super::device::DeviceRef;
@@ -15,7 +15,6 @@ use crate::errno::Result;
 
 /// What `verbs_context.priv` points to: ours alone, programs never look inside.
 pub struct Private {
-    // Dropped in this order: the command file, the event file, the device.
     context: Box<dyn Context>,
     // Its number stands in `ibv_context.async_fd`.
     async_fd: OnceLock<OwnedFd>,
@@ -32,29 +31,62 @@ impl Private {
     ///
     /// # Safety
     /// The context is live and has none yet.
-    pub unsafe fn attach(self: Box<Self>, verbs: NonNull<verbs_context>) {
+    pub unsafe fn attach(self: Box<Self>, context: NonNull<ibv_context>) {
         // SAFETY: by the contract.
-        unsafe { (*verbs.as_ptr()).priv_ = Box::into_raw(self).cast() };
+        unsafe { private_slot(context).write(Box::into_raw(self)) };
     }
 
     /// Takes our side back from a context that is being unmade.
     ///
     /// # Safety
     /// [`Private::attach`] was called for the context, and nobody uses our side any more.
-    pub unsafe fn detach(verbs: NonNull<verbs_context>) -> Box<Self> {
+    pub unsafe fn detach(context: NonNull<ibv_context>) -> Box<Self> {
         // SAFETY: by the contract.
-        unsafe { Box::from_raw((*verbs.as_ptr()).priv_.cast()) }
+        unsafe { Box::from_raw(private_slot(context).read()) }
     }
 
     /// Has the file of asynchronous events closed with this, after the command file.
-    pub fn own_async_fd(&self, async_fd: OwnedFd) {
+    fn own_async_fd(&self, async_fd: OwnedFd) {
         let _ = self.async_fd.set(async_fd);
     }
 
-    /// Whether the file of asynchronous events is closed with this.
-    pub fn owns_async_fd(&self) -> bool {
-        self.async_fd.get().is_some()
+    /// Lets go of the device and closes the files that the public fields `cmd_fd` and `async_fd` name (-1 for
+    /// none). As with rdma-core these count, whoever wrote them: a file that they no longer name stays open.
+    ///
+    /// # Safety
+    /// Both belong to the context, which is being unmade.
+    pub unsafe fn close(mut self, cmd_fd: RawFd, async_fd: RawFd) {
+        if let Some(file) = self.context.file() {
+            if cmd_fd != self.context.cmd_fd() && self.context.cmd_fd() != -1 {
+                file.disown();
+            }
+            // Where opening failed, nobody has claimed what a legacy GET_CONTEXT opened; the field names it.
+            if let Some(unclaimed) = file.claim_async_fd() {
+                let _ = unclaimed.into_raw_fd();
+            }
+        }
+        if let Some(opened) = self.async_fd.take() {
+            let _ = opened.into_raw_fd();
+        }
+        let other_file = (cmd_fd != self.context.cmd_fd()).then_some(cmd_fd);
+        let Self { context, device, .. } = self;
+        drop(context);
+        for fd in other_file.into_iter().chain([async_fd]).filter(|fd| *fd != -1) {
+            // SAFETY: by the contract; a number that is not open fails with EBADF, as with rdma-core.
+            unsafe { libc::close(fd) };
+        }
+        drop(device);
     }
+}
+
+/// Where our side hangs. A plugin's `verbs_context` may be shorter than ours, which differ at their start.
+///
+/// # Safety
+/// The context is live and the end of a `verbs_context`.
+unsafe fn private_slot(context: NonNull<ibv_context>) -> NonNull<*mut Private> {
+    const BEFORE: usize = offset_of!(verbs_context, context) - offset_of!(verbs_context, priv_);
+    // SAFETY: by the contract; every layout has the slot at this distance from its end.
+    unsafe { context.byte_sub(BEFORE).cast() }
 }
 
 /// Gives an open context its file of asynchronous events.
@@ -88,26 +120,27 @@ pub fn create(device: DeviceRef, opened: Opened, async_fd: OwnedFd) -> Handle<ib
     let private = Private::new(opened.context, device);
     let _ = private.async_fd.set(async_fd);
     let verbs = Box::into_raw(verbs);
-    // SAFETY: the context made above.
-    unsafe { private.attach(NonNull::new_unchecked(verbs)) };
     // SAFETY: `verbs` is the live allocation just made, so the address of its field is non-null and live.
-    unsafe { Handle::from_c(&raw mut (*verbs).context) }.expect("the address of a field is not null")
+    let context =
+        unsafe { Handle::from_c(&raw mut (*verbs).context) }.expect("the address of a field is not null");
+    // SAFETY: the context made above.
+    unsafe { private.attach(context.as_non_null()) };
+    context
 }
 
-/// The `verbs_context` around a context.
+/// The `verbs_context` around a context. Of a plugin's only the end may be there, as its `sz` says.
 pub fn verbs(context: Handle<ibv_context>) -> NonNull<verbs_context> {
-    // SAFETY: every ibv_context that we give out is the last field of a verbs_context, in one allocation.
-    unsafe {
-        let outer = context.as_ptr().byte_sub(offset_of!(verbs_context, context)).cast::<verbs_context>();
-        NonNull::new_unchecked(outer)
-    }
+    let outer = context.as_ptr().wrapping_byte_sub(offset_of!(verbs_context, context));
+    // SAFETY: every ibv_context that we give out is the last field of a verbs_context; none lies at the start
+    // of the address space.
+    unsafe { NonNull::new_unchecked(outer.cast()) }
 }
 
 /// Our side of a context.
 pub fn private<'a>(context: Handle<ibv_context>) -> &'a Private {
     // SAFETY: `priv_` was set to a live Private in `create` and stays so until `destroy`, which ends the
     // handle's life.
-    unsafe { &*(*verbs(context).as_ptr()).priv_.cast::<Private>() }
+    unsafe { &*private_slot(context.as_non_null()).read() }
 }
 
 /// The provider behind the context pointer that a C object carries.
@@ -162,6 +195,8 @@ in_context! {
     ibv_flow: context;
     ibv_flow_action: context;
     ibv_counters: context;
+    ibv_dmah: context;
+    ibv_comp_cntr: context;
 }
 
 /// A handle for an object of the program, and the provider that its context leads to; EINVAL for NULL.
@@ -175,10 +210,11 @@ pub unsafe fn of<'a, T: InContext>(object: *mut T) -> Result<(Handle<T>, &'a dyn
 
 /// Frees the context, closes its files and lets go of the device.
 pub fn destroy(context: Handle<ibv_context>) {
-    if let Some(table) = private(context).context().plugin_operations() {
-        // SAFETY: the table of a live context. The plugin made the context and frees it, table and all.
+    if let Some(plugin) = private(context).context().plugin() {
+        let free_context = plugin.operations().free_context;
+        // SAFETY: the plugin made the context and frees it, the library's side and all.
         unsafe {
-            if let Some(free_context) = table.as_ref().free_context {
+            if let Some(free_context) = free_context {
                 free_context(context.as_ptr());
             }
         }
@@ -188,7 +224,8 @@ pub fn destroy(context: Handle<ibv_context>) {
     // SAFETY: both allocations were made in `create`, and the program gives up the handle by closing the
     // device.
     unsafe {
-        drop(Private::detach(NonNull::new_unchecked(verbs)));
+        let (cmd_fd, async_fd) = ((*verbs).context.cmd_fd, (*verbs).context.async_fd);
+        Private::detach(context.as_non_null()).close(cmd_fd, async_fd);
         drop(Box::from_raw(verbs));
     }
 }

@@ -6,6 +6,7 @@
 //! lacks the feature. The data path does not go through here: a context gives its C functions once
 //! ([`Context::data_path`]) and programs call them from then on.
 
+pub mod buffer;
 pub mod context;
 pub mod cq_ex;
 pub mod device;
@@ -21,11 +22,11 @@ pub mod siw;
 pub mod soft;
 pub mod wait;
 
-use core::ffi::{c_int, c_uint};
+use core::ffi::{c_int, c_uint, c_void};
 use core::ptr::NonNull;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use crate::abi::driver::{verbs_context_ops, verbs_mr};
+use crate::abi::driver::verbs_mr;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::uverbs;
@@ -170,9 +171,8 @@ pub trait Context: Send + Sync {
     /// The functions that programs call for every message.
     fn data_path(&self) -> DataPath;
 
-    /// The table that a plugin fills and whose `free_context` frees the whole context; None for a native
-    /// provider.
-    fn plugin_operations(&self) -> Option<NonNull<verbs_context_ops>> {
+    /// The library's side of a context that a plugin made; none for a native provider's.
+    fn plugin(&self) -> Option<&plugin::context::PluginContext> {
         None
     }
 
@@ -247,6 +247,11 @@ pub trait Context: Send + Sync {
         uverbs::sysfs::query_pkey(&device.ibdev_path, port_num, index)
     }
 
+    /// Writes the speed of a port, counted from 1, in units of 100 Mb/s.
+    fn query_port_speed(&self, port_num: u32, speed: &mut u64) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
     /// Real-time values such as the raw hardware clock; the method sets `comp_mask` to what it gave.
     fn query_rt_values(&self, values: &mut ibv_values_ex) -> Result<()> {
         Err(Errno::EOPNOTSUPP)
@@ -301,6 +306,37 @@ pub trait Context: Send + Sync {
         iova: u64,
         access: c_int,
     ) -> Result<Handle<verbs_mr>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Registers what `attr` describes, whose mask never names a buffer. Without hints for direct memory access
+    /// that is one of [`Context::reg_mr`] and [`Context::reg_dmabuf_mr`].
+    fn reg_mr_ex(&self, pd: Handle<ibv_pd>, attr: &mut ibv_mr_init_attr) -> Result<Handle<verbs_mr>> {
+        kernel::mr::register_described(
+            pd,
+            attr,
+            |pd, addr, length, iova, access| self.reg_mr(pd, addr, length, iova, access),
+            |pd, offset, length, iova, fd, access| self.reg_dmabuf_mr(pd, offset, length, iova, fd, access),
+        )
+    }
+
+    /// Memory of `size` bytes at a page's start that suits the device; `buf` gets its handle.
+    fn alloc_buf(&self, pd: Handle<ibv_pd>, size: usize, buf: &mut *mut ibv_buf) -> Result<*mut c_void> {
+        buffer::allocate(pd, size, buf)
+    }
+
+    /// Frees what [`Context::alloc_buf`] made.
+    fn free_buf(&self, buf: Handle<ibv_buf>) {
+        buffer::free(buf)
+    }
+
+    /// Hints for direct memory access that registrations share.
+    fn alloc_dmah(&self, attr: &mut ibv_dmah_init_attr) -> Result<Handle<ibv_dmah>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Frees such hints.
+    fn dealloc_dmah(&self, dmah: Handle<ibv_dmah>) -> Result<()> {
         Err(Errno::EOPNOTSUPP)
     }
 
@@ -470,7 +506,7 @@ pub trait Context: Send + Sync {
         Err(Errno::EOPNOTSUPP)
     }
 
-    /// Whether data of the operation lands in memory in order: 1 or 0.
+    /// Bits of `ibv_query_qp_data_in_order_caps`: what of the operation's data lands in memory in order.
     fn query_qp_data_in_order(&self, qp: Handle<ibv_qp>, op: c_uint, flags: u32) -> c_int {
         0
     }
@@ -544,6 +580,11 @@ pub trait Context: Send + Sync {
 
     /// Frees device memory; EBUSY while a region lies in it.
     fn free_dm(&self, dm: Handle<ibv_dm>) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// A new descriptor of a dma-buf over device memory.
+    fn dm_export_dmabuf_fd(&self, dm: Handle<ibv_dm>) -> Result<c_int> {
         Err(Errno::EOPNOTSUPP)
     }
 
@@ -664,6 +705,61 @@ pub trait Context: Send + Sync {
 
     /// The values of the first counters of a set.
     fn read_counters(&self, counters: Handle<ibv_counters>, values: &mut [u64], flags: u32) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// What completion counters can do, into the bytes of the caller's `ibv_comp_cntr_caps`, which are zero.
+    fn query_comp_cntr_caps(&self, caps: &mut [u8]) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// A counter of completed and of failed operations.
+    fn create_comp_cntr(&self, attr: &mut ibv_comp_cntr_init_attr) -> Result<Handle<ibv_comp_cntr>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Frees such a counter.
+    fn destroy_comp_cntr(&self, counter: Handle<ibv_comp_cntr>) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Sets the number of completions.
+    fn set_comp_cntr(&self, counter: Handle<ibv_comp_cntr>, value: u64) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Sets the number of failures.
+    fn set_err_comp_cntr(&self, counter: Handle<ibv_comp_cntr>, value: u64) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Adds to the number of completions.
+    fn inc_comp_cntr(&self, counter: Handle<ibv_comp_cntr>, amount: u64) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Adds to the number of failures.
+    fn inc_err_comp_cntr(&self, counter: Handle<ibv_comp_cntr>, amount: u64) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Writes the number of completions.
+    fn read_comp_cntr(&self, counter: Handle<ibv_comp_cntr>, value: &mut u64) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Writes the number of failures.
+    fn read_err_comp_cntr(&self, counter: Handle<ibv_comp_cntr>, value: &mut u64) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Has a counter count the operations of a queue pair that `attr` names.
+    fn qp_attach_comp_cntr(
+        &self,
+        qp: Handle<ibv_qp>,
+        counter: Handle<ibv_comp_cntr>,
+        attr: &mut ibv_qp_attach_comp_cntr_attr,
+    ) -> Result<()> {
         Err(Errno::EOPNOTSUPP)
     }
 }

@@ -60,6 +60,11 @@ impl<T> Handle<T> {
         Self(NonNull::from(Box::leak(object)).cast())
     }
 
+    /// The C pointer, which is not null.
+    pub fn as_non_null(self) -> NonNull<T> {
+        self.0
+    }
+
     /// The pointer that the C program knows.
     #[inline(always)]
     pub fn as_ptr(self) -> *mut T {

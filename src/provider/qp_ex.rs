@@ -30,6 +30,7 @@ pub fn keep_asked(table: &mut ibv_qp_ex, asked: u64) {
     table.wr_bind_mw = table.wr_bind_mw.filter(|_| has(IBV_QP_EX_WITH_BIND_MW));
     table.wr_local_inv = table.wr_local_inv.filter(|_| has(IBV_QP_EX_WITH_LOCAL_INV));
     table.wr_atomic_write = table.wr_atomic_write.filter(|_| has(IBV_QP_EX_WITH_ATOMIC_WRITE));
+    table.wr_flush = table.wr_flush.filter(|_| has(IBV_QP_EX_WITH_FLUSH));
     table.wr_rdma_read = table.wr_rdma_read.filter(|_| has(IBV_QP_EX_WITH_RDMA_READ));
     table.wr_rdma_write = table.wr_rdma_write.filter(|_| has(IBV_QP_EX_WITH_RDMA_WRITE));
     table.wr_rdma_write_imm = table.wr_rdma_write_imm.filter(|_| has(IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM));

@@ -3,8 +3,8 @@
 use core::marker::PhantomData;
 use std::os::fd::{AsRawFd, RawFd};
 
-use super::Udata;
 use super::device_file::{DeviceFile, Method};
+use super::{Udata, memcheck};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::ib_user_ioctl_cmds::*;
 use crate::abi::uapi::ib_user_verbs::{
@@ -53,6 +53,8 @@ pub struct Command<'a, const N: usize> {
 #[derive(Default)]
 pub struct Prepared<'a> {
     pieces: Vec<&'a mut [ib_uverbs_attr]>,
+    needs_ex: bool,
+    needs_ioctl: bool,
 }
 
 impl<'a> Prepared<'a> {
@@ -71,6 +73,22 @@ impl<'a> Prepared<'a> {
         if !attrs.is_empty() {
             self.pieces.push(attrs);
         }
+    }
+
+    /// Says of the pieces so far that only the extended legacy command, or none at all, can express them.
+    pub fn restrict(&mut self, needs_ex: bool, needs_ioctl: bool) {
+        self.needs_ex |= needs_ex;
+        self.needs_ioctl |= needs_ioctl;
+    }
+
+    /// Whether a legacy command can leave these attributes out: all are optional, or the driver's part that goes
+    /// with that command.
+    fn can_be_left_out(&self) -> bool {
+        let mut attrs = self.pieces.iter().flat_map(|attrs| attrs.iter());
+        attrs.all(|attr| {
+            matches!(attr.attr_id, UVERBS_ATTR_UHW_IN | UVERBS_ATTR_UHW_OUT)
+                || attr.flags & UVERBS_ATTR_F_MANDATORY == 0
+        })
     }
 }
 
@@ -208,7 +226,7 @@ impl<'a, const N: usize> Command<'a, N> {
         }
     }
 
-    /// Appends attributes that somebody else prepared. No legacy command can express them.
+    /// Appends attributes that somebody else prepared. A legacy command cannot express those that are mandatory.
     pub fn append(&mut self, prepared: Prepared<'a>) {
         self.prepared = prepared;
     }
@@ -296,10 +314,10 @@ impl<'a, const N: usize> Command<'a, N> {
                 Err(errno) => return Err(errno),
             }
         }
-        if self.needs_ioctl || !self.prepared.pieces.is_empty() {
+        if self.needs_ioctl || self.prepared.needs_ioctl || !self.prepared.can_be_left_out() {
             return Err(Errno::EOPNOTSUPP.also_set());
         }
-        Ok(if self.needs_ex { Path::WriteEx } else { Path::Write })
+        Ok(if self.needs_ex || self.prepared.needs_ex { Path::WriteEx } else { Path::Write })
     }
 
     /// The number of the object that the command created.
@@ -330,7 +348,17 @@ pub unsafe fn execute_frame(file: &DeviceFile, header: *mut ib_uverbs_ioctl_hdr)
         (*header).reserved2 = 0;
         libc::ioctl(file.as_raw_fd(), RDMA_VERBS_IOCTL, header)
     };
-    if done == 0 { Ok(()) } else { Err(Errno::last()) }
+    if done != 0 {
+        return Err(Errno::last());
+    }
+    // SAFETY: by the contract; no reference to attributes is alive elsewhere.
+    let attrs = unsafe {
+        core::slice::from_raw_parts(header.add(1).cast::<ib_uverbs_attr>(), (*header).num_attrs.into())
+    };
+    for attr in attrs.iter().filter(|attr| attr.flags & UVERBS_ATTR_F_VALID_OUTPUT != 0 && attr.len != 0) {
+        memcheck::defined(attr.data as usize, attr.len.into());
+    }
+    Ok(())
 }
 
 /// Gives a legacy command whose core structures have fixed size. A command with an answer must start with the
@@ -569,16 +597,30 @@ mod tests {
         assert_eq!((near[0].data, near[1].data, far[0].data), (1, 2, 43));
     }
 
-    #[test]
-    fn prepared_attributes_have_no_legacy_command() {
+    /// What becomes of a command with these attributes of a driver on a kernel without the ioctl.
+    fn legacy_of(attr: ib_uverbs_attr, needs_ex: bool, needs_ioctl: bool) -> Result<Path> {
         let (file, _other) = socket_file();
-        let mut piece = [ib_uverbs_attr { attr_id: 0x1000, ..Pod::zeroed() }];
+        let mut piece = [attr];
         let mut prepared = Prepared::none();
         // SAFETY: the attribute has no address.
         unsafe { prepared.push(&mut piece) };
+        prepared.restrict(needs_ex, needs_ioctl);
         let mut cmd = Command::<1>::new(3, 0);
         cmd.append(prepared);
-        assert_eq!(cmd.execute_or_legacy(&file, Method::CreateCq), Err(Errno::EOPNOTSUPP));
+        cmd.execute_or_legacy(&file, Method::CreateCq)
+    }
+
+    #[test]
+    fn only_mandatory_attributes_of_a_driver_have_no_legacy_command() {
+        let own = ib_uverbs_attr { attr_id: UVERBS_ATTR_UHW_OUT + 1, ..Pod::zeroed() };
+        let mandatory = ib_uverbs_attr { flags: UVERBS_ATTR_F_MANDATORY, ..own };
+        assert_eq!(legacy_of(mandatory, false, false), Err(Errno::EOPNOTSUPP));
+        assert_eq!(legacy_of(own, false, false), Ok(Path::Write));
+        for attr_id in [UVERBS_ATTR_UHW_IN, UVERBS_ATTR_UHW_OUT] {
+            assert_eq!(legacy_of(ib_uverbs_attr { attr_id, ..mandatory }, false, false), Ok(Path::Write));
+        }
+        assert_eq!(legacy_of(own, true, false), Ok(Path::WriteEx));
+        assert_eq!(legacy_of(own, true, true), Err(Errno::EOPNOTSUPP));
     }
 
     /// A file that is no device: its ioctl is ENOTTY, and what is written to it can be read at the other end.

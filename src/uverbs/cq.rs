@@ -3,7 +3,7 @@
 use std::os::fd::RawFd;
 
 use super::Udata;
-use super::command::{Command, Path, execute_legacy, execute_write, execute_write_ex};
+use super::command::{Command, Path, Prepared, execute_legacy, execute_write, execute_write_ex};
 use super::destroy::{self, Destroyed, Kind};
 use super::device_file::{DeviceFile, Method};
 use crate::abi::uapi::Pod;
@@ -40,6 +40,32 @@ pub struct CreateCqEx {
     /// The driver gives timestamps without being asked, so that a kernel without the ioctl method need not be
     /// asked through the extended command.
     pub timestamp_implied: bool,
+    /// Memory for the entries that the provider brings; the driver's own else. No legacy command can say so.
+    pub memory: CqMemory,
+}
+
+/// Where the entries of a completion queue lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CqMemory {
+    /// Where the driver says.
+    #[default]
+    Drivers,
+    /// `length` bytes at `address` of the process.
+    Process {
+        /// First byte.
+        address: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// `length` bytes at `offset` of a dma-buf.
+    Dmabuf {
+        /// The dma-buf.
+        fd: RawFd,
+        /// First byte in it.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
 }
 
 /// A completion queue just made.
@@ -55,7 +81,7 @@ pub struct CqCreated {
 ///
 /// Path: ioctl CQ_CREATE, else the legacy command.
 pub fn create(file: &DeviceFile, request: &CreateCq, udata: Udata<'_>) -> Result<CqCreated> {
-    create_with_flags(file, request, 0, false, udata)
+    create_with_flags(file, request, 0, &CreateCqEx::default(), udata, Prepared::none())
 }
 
 /// EOPNOTSUPP (without `errno`) for an unknown bit in `comp_mask`.
@@ -65,6 +91,7 @@ pub fn check_extensions(extensions: &CreateCqEx) -> Result<()> {
 }
 
 /// Makes a completion queue with extensions; EOPNOTSUPP (without `errno`) for an unknown bit in `comp_mask`.
+/// `prepared` are the driver's attributes.
 ///
 /// Path: ioctl CQ_CREATE, else the legacy command, the extended one where flags need it.
 pub fn create_ex(
@@ -72,6 +99,7 @@ pub fn create_ex(
     request: &CreateCq,
     extensions: &CreateCqEx,
     udata: Udata<'_>,
+    prepared: Prepared<'_>,
 ) -> Result<CqCreated> {
     check_extensions(extensions)?;
     let timestamps =
@@ -85,19 +113,20 @@ pub fn create_ex(
     {
         flags |= IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
     }
-    create_with_flags(file, request, flags, extensions.timestamp_implied, udata)
+    create_with_flags(file, request, flags, extensions, udata, prepared)
 }
 
 fn create_with_flags(
     file: &DeviceFile,
     request: &CreateCq,
     flags: u32,
-    timestamp_implied: bool,
+    extensions: &CreateCqEx,
     udata: Udata<'_>,
+    prepared: Prepared<'_>,
 ) -> Result<CqCreated> {
     let Udata { input, output } = udata;
     let mut cqe = 0_u32;
-    let mut cmd = Command::<10>::new(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE);
+    let mut cmd = Command::<13>::new(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE);
     let handle = cmd.object_out(UVERBS_ATTR_CREATE_CQ_HANDLE);
     cmd.value_out(UVERBS_ATTR_CREATE_CQ_RESP_CQE, &mut cqe);
     cmd.number32(UVERBS_ATTR_CREATE_CQ_CQE, request.cqe);
@@ -111,13 +140,28 @@ fn create_with_flags(
         // A kernel that does not know this attribute sends the events to the file's own event file anyway.
         cmd.optional_file(UVERBS_ATTR_CREATE_CQ_EVENT_FD, file.async_fd());
     }
+    match extensions.memory {
+        CqMemory::Drivers => {}
+        CqMemory::Process { address, length } => {
+            cmd.number(UVERBS_ATTR_CREATE_CQ_BUFFER_VA, address);
+            cmd.number(UVERBS_ATTR_CREATE_CQ_BUFFER_LENGTH, length);
+            cmd.require_ioctl();
+        }
+        CqMemory::Dmabuf { fd, offset, length } => {
+            cmd.file(UVERBS_ATTR_CREATE_CQ_BUFFER_FD, fd);
+            cmd.number(UVERBS_ATTR_CREATE_CQ_BUFFER_OFFSET, offset);
+            cmd.number(UVERBS_ATTR_CREATE_CQ_BUFFER_LENGTH, length);
+            cmd.require_ioctl();
+        }
+    }
     if flags != 0 {
-        if flags & !IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION != 0 || !timestamp_implied {
+        if flags & !IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION != 0 || !extensions.timestamp_implied {
             cmd.require_ex();
         }
         cmd.number32(UVERBS_ATTR_CREATE_CQ_FLAGS, flags);
     }
     cmd.driver(input, output);
+    cmd.append(prepared);
     match cmd.execute_or_legacy(file, Method::CreateCq)? {
         Path::Ioctl => {
             let handle = cmd.created(handle);

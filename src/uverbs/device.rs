@@ -188,8 +188,8 @@ fn fill_device_attr(
     }
 }
 
-/// Reads the attributes of a port, counted from 1, into `attr`; `port_cap_flags2` stays as it is when the
-/// kernel does not know it.
+/// Reads the attributes of a port, counted from 1, into `attr`; `port_cap_flags2` and `active_speed_ex` stay
+/// as they are when the kernel does not know them.
 ///
 /// Path: ioctl QUERY_PORT, else the legacy command.
 pub fn query_port(file: &DeviceFile, port_num: u8, attr: &mut ibv_port_attr) -> Result<()> {
@@ -210,6 +210,7 @@ pub fn query_port_with(
     if let Path::Ioctl = cmd.execute_or_legacy(file, Method::QueryPort)? {
         fill_port_attr(attr, &answer.legacy_resp);
         attr.port_cap_flags2 = answer.port_cap_flags2;
+        attr.active_speed_ex = answer.active_speed_ex;
     } else {
         let request = ib_uverbs_query_port { port_num, ..Pod::zeroed() };
         let mut answer = ib_uverbs_query_port_resp::default();
@@ -217,6 +218,18 @@ pub fn query_port_with(
         fill_port_attr(attr, &answer);
     }
     Ok(())
+}
+
+/// Speed of a port (100 Mb/s).
+///
+/// Path: ioctl QUERY_PORT_SPEED only.
+pub fn query_port_speed(file: &DeviceFile, port_num: u32) -> Result<u64> {
+    let mut speed = 0_u64;
+    let mut cmd = Command::<2>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT_SPEED);
+    cmd.number(UVERBS_ATTR_QUERY_PORT_SPEED_PORT_NUM, u64::from(port_num));
+    cmd.value_out(UVERBS_ATTR_QUERY_PORT_SPEED_RESP, &mut speed);
+    cmd.execute(file)?;
+    Ok(speed)
 }
 
 fn fill_port_attr(attr: &mut ibv_port_attr, answer: &ib_uverbs_query_port_resp) {

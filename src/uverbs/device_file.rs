@@ -1,6 +1,6 @@
 //! An opened uverbs device file, and what the kernel behind it can do.
 
-use core::mem::MaybeUninit;
+use core::mem::{ManuallyDrop, MaybeUninit};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -35,6 +35,8 @@ pub enum Method {
     QueryGid,
     /// PD_DESTROY.
     DeallocPd,
+    /// REG_MR.
+    RegMr,
     /// MR_DESTROY.
     DeregMr,
     /// MW_DESTROY.
@@ -71,7 +73,9 @@ const INVOKE_WRITE_MISSING: u8 = 2;
 /// command inside the ioctl (INVOKE_WRITE, since Linux 4.20); the legacy command through `write`.
 #[derive(Debug)]
 pub struct DeviceFile {
-    fd: OwnedFd,
+    /// Closed with this, unless somebody else is to.
+    fd: ManuallyDrop<OwnedFd>,
+    disowned: AtomicBool,
     driver_id: AtomicU32,
     refused_methods: AtomicU32,
     invoke_write: AtomicU8,
@@ -123,7 +127,8 @@ impl DeviceFile {
     #[must_use]
     pub fn from_fd(fd: OwnedFd) -> Self {
         Self {
-            fd,
+            fd: ManuallyDrop::new(fd),
+            disowned: AtomicBool::new(false),
             driver_id: AtomicU32::new(RDMA_DRIVER_UNKNOWN),
             refused_methods: AtomicU32::new(0),
             invoke_write: AtomicU8::new(INVOKE_WRITE_NOT_ASKED),
@@ -154,6 +159,11 @@ impl DeviceFile {
         self.imported.store(true, Ordering::Relaxed);
     }
 
+    /// Leaves the command file open when this goes: its number is no longer where its owner will look for it.
+    pub fn disown(&self) {
+        self.disowned.store(true, Ordering::Relaxed);
+    }
+
     /// The file that carries asynchronous events, or -1.
     pub fn async_fd(&self) -> RawFd {
         self.async_fd.load(Ordering::Relaxed)
@@ -172,14 +182,22 @@ impl DeviceFile {
 
     /// Makes the context of this file in the kernel: must come before every command that makes objects.
     ///
+    /// `files` are tied to the context where the driver asks for such; the legacy command leaves them out.
+    ///
     /// Path: ioctl GET_CONTEXT, else the legacy command (which also opens the asynchronous event file).
-    pub fn get_context(&self, udata: Udata<'_>) -> Result<GotContext> {
+    pub fn get_context(&self, files: Option<&[RawFd]>, udata: Udata<'_>) -> Result<GotContext> {
         let Udata { input, output } = udata;
         let mut num_comp_vectors = 0_u32;
         let mut core_support = 0_u64;
-        let mut cmd = Command::<4>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT);
+        let mut cmd = Command::<5>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT);
         cmd.value_out(UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, &mut num_comp_vectors);
         cmd.value_out(UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, &mut core_support);
+        if let Some(files) = files {
+            // SAFETY: numbers have no padding, so all their bytes are initialised.
+            let bytes =
+                unsafe { core::slice::from_raw_parts(files.as_ptr().cast::<u8>(), size_of_val(files)) };
+            let _ = cmd.bytes(UVERBS_ATTR_GET_CONTEXT_FD_ARR, bytes);
+        }
         cmd.driver(input, output);
         if let Path::Ioctl = cmd.execute_or_legacy(self, Method::GetContext)? {
             return Ok(GotContext { num_comp_vectors, core_support });
@@ -258,6 +276,10 @@ impl AsRawFd for DeviceFile {
 impl Drop for DeviceFile {
     fn drop(&mut self) {
         drop(self.claim_async_fd());
+        if !*self.disowned.get_mut() {
+            // SAFETY: not dropped before, and not used after.
+            unsafe { ManuallyDrop::drop(&mut self.fd) };
+        }
     }
 }
 

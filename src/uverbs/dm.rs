@@ -1,5 +1,7 @@
 //! Device memory.
 
+use std::os::fd::RawFd;
+
 use super::command::{Command, Prepared};
 use super::destroy;
 use super::device_file::DeviceFile;
@@ -59,4 +61,15 @@ pub fn reg_mr(
     cmd.execute(file)?;
     let handle = cmd.created(handle);
     Ok(Region { handle, lkey, rkey })
+}
+
+/// Opens the mapping of device memory at a page offset (bytes) of the device file as a dma-buf.
+///
+/// Path: ioctl DMABUF_ALLOC only.
+pub fn export_dmabuf(file: &DeviceFile, page_offset: u64) -> Result<RawFd> {
+    let mut cmd = Command::<2>::new(UVERBS_OBJECT_DMABUF, UVERBS_METHOD_DMABUF_ALLOC);
+    let opened = cmd.file_out(UVERBS_ATTR_ALLOC_DMABUF_HANDLE);
+    cmd.number(UVERBS_ATTR_ALLOC_DMABUF_PGOFF, page_offset);
+    cmd.execute(file)?;
+    Ok(cmd.opened(opened))
 }

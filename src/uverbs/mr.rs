@@ -4,7 +4,7 @@ use core::ffi::c_int;
 use std::os::fd::RawFd;
 
 use super::Udata;
-use super::command::{Command, execute_write};
+use super::command::{Command, Path, Prepared, execute_write};
 use super::destroy::{self, Kind};
 use super::device_file::{DeviceFile, Method};
 use crate::abi::uapi::Pod;
@@ -64,7 +64,7 @@ pub fn reg(file: &DeviceFile, region: &RegMr, udata: Udata<'_>) -> Result<Region
     Ok(Region { handle: answer.mr_handle, lkey: answer.lkey, rkey: answer.rkey })
 }
 
-/// Registers `length` bytes at `offset` of the dma-buf `fd`.
+/// Registers `length` bytes at `offset` of the dma-buf `fd`. `prepared` are the driver's attributes.
 ///
 /// Path: ioctl REG_DMABUF_MR only.
 pub fn reg_dmabuf(
@@ -75,6 +75,7 @@ pub fn reg_dmabuf(
     iova: u64,
     fd: RawFd,
     access: c_int,
+    prepared: Prepared<'_>,
 ) -> Result<Region> {
     let (mut lkey, mut rkey) = (0_u32, 0_u32);
     let mut cmd = Command::<9>::new(UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR);
@@ -87,9 +88,64 @@ pub fn reg_dmabuf(
     cmd.number(UVERBS_ATTR_REG_DMABUF_MR_IOVA, iova);
     cmd.number32(UVERBS_ATTR_REG_DMABUF_MR_FD, fd as u32);
     cmd.number32(UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, access as u32);
+    cmd.append(prepared);
     cmd.execute(file)?;
     let handle = cmd.created(handle);
     Ok(Region { handle, lkey, rkey })
+}
+
+/// What [`reg_ex`] registers.
+#[derive(Clone, Copy, Debug)]
+pub enum Memory {
+    /// Memory of the process from this address on.
+    Process(usize),
+    /// A dma-buf from this offset on.
+    Dmabuf(RawFd, u64),
+}
+
+/// Registers memory or a dma-buf with hints for direct memory access (a handle's number) by the method that
+/// knows of them. EINVAL (`errno` set) for on-demand access as in [`reg`].
+///
+/// Path: ioctl REG_MR, else the legacy command for memory without hints, and EOPNOTSUPP (`errno` set).
+pub fn reg_ex(file: &DeviceFile, region: &RegMr, memory: Memory, dmah: Option<u32>) -> Result<Region> {
+    let mut length = region.length as u64;
+    let (mut lkey, mut rkey) = (0_u32, 0_u32);
+    let mut cmd = Command::<11>::new(UVERBS_OBJECT_MR, UVERBS_METHOD_REG_MR);
+    match memory {
+        Memory::Dmabuf(fd, offset) => {
+            cmd.number(UVERBS_ATTR_REG_MR_FD_OFFSET, offset);
+            cmd.file(UVERBS_ATTR_REG_MR_FD, fd);
+        }
+        Memory::Process(start) => {
+            cmd.number(UVERBS_ATTR_REG_MR_ADDR, start as u64);
+            if region.access as u32 & IB_UVERBS_ACCESS_ON_DEMAND != 0 && region.length == usize::MAX {
+                if start != 0 {
+                    return Err(Errno::EINVAL.also_set());
+                }
+                length = u64::MAX;
+            }
+        }
+    }
+    cmd.number(UVERBS_ATTR_REG_MR_IOVA, region.iova);
+    let handle = cmd.object_out(UVERBS_ATTR_REG_MR_HANDLE);
+    cmd.value_out(UVERBS_ATTR_REG_MR_RESP_LKEY, &mut lkey);
+    cmd.value_out(UVERBS_ATTR_REG_MR_RESP_RKEY, &mut rkey);
+    cmd.object(UVERBS_ATTR_REG_MR_PD_HANDLE, region.pd);
+    cmd.number(UVERBS_ATTR_REG_MR_LENGTH, length);
+    cmd.number32(UVERBS_ATTR_REG_MR_ACCESS_FLAGS, region.access as u32);
+    if let Some(dmah) = dmah {
+        cmd.object(UVERBS_ATTR_REG_MR_DMA_HANDLE, dmah);
+    }
+    match cmd.execute_or_legacy(file, Method::RegMr)? {
+        Path::Ioctl => {
+            let handle = cmd.created(handle);
+            Ok(Region { handle, lkey, rkey })
+        }
+        Path::Write | Path::WriteEx => match (memory, dmah) {
+            (Memory::Process(_), None) => reg(file, region, Udata::none()),
+            _ => Err(Errno::EOPNOTSUPP.also_set()),
+        },
+    }
 }
 
 /// Changes translation, protection domain or rights, as `flags` (`IBV_REREG_MR_*`) say; the keys may change.

@@ -246,21 +246,37 @@ fn encoded_mac(ip: IpAddr) -> Option<[u8; MAC]> {
 
 /// The Ethernet address that the kernel's table has for a neighbour.
 fn neighbour(socket: &mut Socket, target: IpAddr, interface: u32) -> Option<[u8; MAC]> {
+    match ask_for_neighbour(socket, target, interface, 0) {
+        // Linux before 5.0 tells of no single neighbour, only of all.
+        Err(Errno::EOPNOTSUPP) => ask_for_neighbour(socket, target, interface, libc::NLM_F_DUMP as u16),
+        found => found,
+    }
+    .ok()?
+}
+
+fn ask_for_neighbour(
+    socket: &mut Socket,
+    target: IpAddr,
+    interface: u32,
+    flags: u16,
+) -> Result<Option<[u8; MAC]>> {
     let address = Address::from(target);
     let mut header = [0; NDMSG];
     header[0] = address.family;
-    header[4..8].copy_from_slice(&interface.to_ne_bytes());
-    let mut request = socket.request(libc::RTM_GETNEIGH, 0);
-    request.header(&header);
-    request.attr(libc::NDA_DST, address.bytes());
+    let mut request = socket.request(libc::RTM_GETNEIGH, flags);
+    if flags == 0 {
+        header[4..8].copy_from_slice(&interface.to_ne_bytes());
+        request.header(&header);
+        request.attr(libc::NDA_DST, address.bytes());
+    } else {
+        request.header(&header);
+    }
     let mut mac = None;
-    socket
-        .dump(&request, |message| {
-            mac = mac_of_neighbour(message, target, interface);
-            Ok(())
-        })
-        .ok()?;
-    mac
+    socket.dump(&request, |message| {
+        mac = mac.or_else(|| mac_of_neighbour(message, target, interface));
+        Ok(())
+    })?;
+    Ok(mac)
 }
 
 /// The Ethernet address in an RTM_NEWNEIGH message, if it is about this neighbour on this interface.
@@ -470,6 +486,65 @@ mod tests {
         link.attr(libc::IFLA_LINKINFO, &[&kind[..], &data].concat());
         let message = Messages::new(link.as_bytes()).next().expect("one message");
         assert_eq!(link_in(&message), Link { mac: None, vlan: 123 });
+    }
+
+    /// A kernel that answers RTM_GETNEIGH as Linux 4.18 does: a question after one neighbour with EOPNOTSUPP, one
+    /// after all with `table`. It ends after four questions.
+    fn old_kernel(
+        table: &'static [([u8; 4], u32, [u8; MAC])],
+    ) -> (Socket, std::thread::JoinHandle<Vec<u16>>) {
+        let (ours, kernel) = std::os::unix::net::UnixDatagram::pair().expect("socket pair");
+        let answer = std::thread::spawn(move || {
+            let mut asked = Vec::new();
+            let mut bytes = [0; 256];
+            while asked.len() < 4 {
+                let len = kernel.recv(&mut bytes).expect("a question");
+                let message = Messages::new(&bytes[..len]).next().expect("a request");
+                asked.push(message.flags);
+                let mut plain = Socket::open(libc::NETLINK_ROUTE).expect("rtnetlink");
+                let mut reply = |kind: u16, header: &[u8], attrs: &[(u16, &[u8])]| {
+                    let mut reply = plain.request(kind, libc::NLM_F_MULTI as u16);
+                    reply.header(header);
+                    attrs.iter().for_each(|(kind, value)| reply.attr(*kind, value));
+                    let mut bytes = reply.as_bytes().to_vec();
+                    bytes[8..12].copy_from_slice(&message.sequence.to_ne_bytes());
+                    bytes
+                };
+                let mut answer = Vec::new();
+                if message.flags & libc::NLM_F_DUMP as u16 == libc::NLM_F_DUMP as u16 {
+                    for (address, interface, mac) in table {
+                        let mut header = [0; NDMSG];
+                        header[0] = libc::AF_INET as u8;
+                        header[4..8].copy_from_slice(&interface.to_ne_bytes());
+                        let attrs = [(libc::NDA_DST, &address[..]), (libc::NDA_LLADDR, &mac[..])];
+                        answer.extend(reply(libc::RTM_NEWNEIGH, &header, &attrs));
+                    }
+                    answer.extend(reply(libc::NLMSG_DONE as u16, &[0; 4], &[]));
+                } else {
+                    let error = (-libc::EOPNOTSUPP).to_ne_bytes();
+                    answer.extend(reply(libc::NLMSG_ERROR as u16, &[&error[..], &[0; 16]].concat(), &[]));
+                }
+                kernel.send(&answer).expect("the answer fits");
+            }
+            asked
+        });
+        (Socket::over(ours.into()), answer)
+    }
+
+    #[test]
+    fn a_kernel_that_tells_of_all_neighbours_only_is_asked_for_all() {
+        let table = &[
+            ([10, 0, 0, 7], 5, [2, 0, 0, 0, 0, 1]),
+            ([10, 0, 0, 2], 6, [2, 0, 0, 0, 0, 2]),
+            ([10, 0, 0, 2], 5, [2, 0, 0, 0, 0, 3]),
+            ([10, 0, 0, 9], 5, [2, 0, 0, 0, 0, 4]),
+        ];
+        let (mut socket, kernel) = old_kernel(table);
+        assert_eq!(neighbour(&mut socket, ip("10.0.0.2"), 5), Some([2, 0, 0, 0, 0, 3]));
+        assert_eq!(neighbour(&mut socket, ip("10.0.0.3"), 5), None);
+        drop(socket);
+        let (one, all) = (libc::NLM_F_REQUEST as u16, (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16);
+        assert_eq!(kernel.join().expect("the kernel answers"), [one, all, one, all]);
     }
 
     proptest! {

@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 
 use super::Udata;
 use super::ah::gid_bytes;
-use super::command::{Command, Path, execute_write, execute_write_ex};
+use super::command::{Command, Path, Prepared, execute_write, execute_write_ex};
 use super::destroy::{self, Destroyed, Kind};
 use super::device_file::{DeviceFile, Method};
 use crate::abi::uapi::Pod;
@@ -85,7 +85,7 @@ pub fn create(
     let request = CreateQp { comp_mask: IBV_QP_INIT_ATTR_PD as u32, ..*request };
     // A failure leaves the program's sizes alone.
     let mut given = *cap;
-    let created = create_kind(file, &request, &mut given, udata)?;
+    let created = create_kind(file, &request, &mut given, udata, Prepared::none())?;
     *cap = given;
     Ok(created)
 }
@@ -101,14 +101,14 @@ pub fn create_ex(
     udata: Udata<'_>,
 ) -> Result<QpCreated> {
     check_comp_mask(request.comp_mask, EX_ATTRIBUTES)?;
-    create_kind(file, request, cap, udata)
+    create_kind(file, request, cap, udata, Prepared::none())
 }
 
 /// Makes a queue pair with all extended attributes. `cap` gets the sizes given; the receive sizes of an XRC
 /// sender become 0 even if the command fails.
 ///
 /// EINVAL (`errno` set) for an unknown bit in `comp_mask` or `create_flags`, for an unknown kind, or without
-/// the objects that the kind needs.
+/// the objects that the kind needs. `prepared` are the driver's attributes.
 ///
 /// Path: ioctl QP_CREATE, else the legacy command, the extended one for an indirection table or create flags.
 pub fn create_ex2(
@@ -116,9 +116,10 @@ pub fn create_ex2(
     request: &CreateQp,
     cap: &mut ibv_qp_cap,
     udata: Udata<'_>,
+    prepared: Prepared<'_>,
 ) -> Result<QpCreated> {
     check_comp_mask(request.comp_mask, EX2_ATTRIBUTES)?;
-    create_kind(file, request, cap, udata)
+    create_kind(file, request, cap, udata, prepared)
 }
 
 fn check_comp_mask(comp_mask: u32, known: u32) -> Result<()> {
@@ -138,6 +139,7 @@ fn create_kind(
     request: &CreateQp,
     cap: &mut ibv_qp_cap,
     udata: Udata<'_>,
+    prepared: Prepared<'_>,
 ) -> Result<QpCreated> {
     let Udata { input, output } = udata;
     let has = |bit: u32| request.comp_mask & bit != 0;
@@ -239,6 +241,7 @@ fn create_kind(
     cmd.value_out(UVERBS_ATTR_CREATE_QP_RESP_CAP, &mut given);
     cmd.value_out(UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, &mut qp_num);
     cmd.driver(input, output);
+    cmd.append(prepared);
     match cmd.execute_or_legacy(file, Method::CreateQp)? {
         Path::Ioctl => {
             let handle = cmd.created(handle);

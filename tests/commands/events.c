@@ -115,7 +115,9 @@ int main(void)
 			    type == IBV_EVENT_LID_CHANGE || type == IBV_EVENT_PKEY_CHANGE || type == IBV_EVENT_SM_CHANGE ||
 			    type == IBV_EVENT_CLIENT_REREGISTER || type == IBV_EVENT_GID_CHANGE || type > IBV_EVENT_WQ_FATAL;
 
-		printf("type %u: %s\n", type, ibv_event_type_str((enum ibv_event_type)type));
+		/* The one after the last of rdma-core 44 got a name later; newer.c has it. */
+		printf("type %u: %s\n", type,
+		       type == IBV_EVENT_WQ_FATAL + 1 ? "later" : ibv_event_type_str((enum ibv_event_type)type));
 		deliver(port ? 3 : (uintptr_t)about, type, 16);
 		take(&event);
 		printf("  type %d", event.event_type);

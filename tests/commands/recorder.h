@@ -13,7 +13,29 @@ enum {
 	CHANNEL_FD = 0x21 /* and to a completion channel */
 };
 
-/* The private ABI: what a provider registers, and its operations in the order of rdma-core 36 to 58. */
+/* The version of the private ABI that the provider speaks: 34 (rdma-core 36 to 56) or 65. */
+#ifndef PRIVATE
+#define PRIVATE 34
+#endif
+#if PRIVATE == 65
+#define LATER(operation) operation
+#define verbs_register_driver verbs_register_driver_65
+#define OPERATIONS_SIZE 744
+/* A library has them under each version that it drives plugins of. */
+#define OF_65(function) __asm__(".symver " #function ", " #function "@IBVERBS_PRIVATE_65")
+OF_65(_verbs_init_and_alloc_context);
+OF_65(ibv_cmd_create_qp_ex2);
+OF_65(verbs_init_cq);
+OF_65(verbs_open_device);
+OF_65(verbs_set_ops);
+OF_65(verbs_uninit_context);
+#else
+#define LATER(operation)
+#define verbs_register_driver verbs_register_driver_34
+#define OPERATIONS_SIZE 608
+#endif
+
+/* The private ABI: what a provider registers, and its operations in their order, with those of later versions. */
 struct match_line { void *driver_data; const char *modalias; uint16_t vendor, device; uint8_t kind; };
 struct driver {
 	const char *name;
@@ -29,25 +51,33 @@ struct driver {
 
 /* Name and bytes of each argument; the callee looks at no more of a register. */
 #define OPERATIONS(X)                                                                                                  \
-	X(advise_mr, "84484") X(alloc_dm, "88") X(alloc_mw, "84") X(alloc_null_mr, "8") X(alloc_parent_domain, "88")   \
-	X(alloc_pd, "8") X(alloc_td, "88") X(async_event, "88") X(attach_counters_point_flow, "888")                   \
-	X(attach_mcast, "882") X(bind_mw, "888") X(close_xrcd, "8") X(cq_event, "8") X(create_ah, "88")                \
-	X(create_counters, "88") X(create_cq, "8484") X(create_cq_ex, "88") X(create_flow, "88")                       \
-	X(create_flow_action_esp, "88") X(create_qp, "88") X(create_qp_ex, "88") X(create_rwq_ind_table, "88")         \
-	X(create_srq, "88") X(create_srq_ex, "88") X(create_wq, "88") X(dealloc_mw, "8") X(dealloc_pd, "8")            \
-	X(dealloc_td, "8") X(dereg_mr, "8") X(destroy_ah, "8") X(destroy_counters, "8") X(destroy_cq, "8")             \
-	X(destroy_flow, "8") X(destroy_flow_action, "8") X(destroy_qp, "8") X(destroy_rwq_ind_table, "8")              \
-	X(destroy_srq, "8") X(destroy_wq, "8") X(detach_mcast, "882") X(free_context, "8") X(free_dm, "8")             \
-	X(get_srq_num, "88") X(import_dm, "84") X(import_mr, "84") X(import_pd, "84") X(modify_cq, "88")               \
-	X(modify_flow_action_esp, "88") X(modify_qp, "884") X(modify_qp_rate_limit, "88") X(modify_srq, "884")         \
-	X(modify_wq, "88") X(open_qp, "88") X(open_xrcd, "88") X(poll_cq, "848") X(post_recv, "888")                   \
-	X(post_send, "888") X(post_srq_ops, "888") X(post_srq_recv, "888") X(query_device_ex, "8888")                  \
-	X(query_ece, "88") X(query_port, "818") X(query_qp, "8848") X(query_qp_data_in_order, "844")                   \
-	X(query_rt_values, "88") X(query_srq, "88") X(read_counters, "8844") X(reg_dm_mr, "88884")                     \
-	X(reg_dmabuf_mr, "888844") X(reg_mr, "88884") X(req_notify_cq, "84") X(rereg_mr, "848884")                     \
-	X(resize_cq, "84") X(set_ece, "88") X(unimport_dm, "8") X(unimport_mr, "8") X(unimport_pd, "8")
+	X(advise_mr, "84484") LATER(X(alloc_buf, "888")) X(alloc_dm, "88") LATER(X(alloc_dmah, "88"))                  \
+	X(alloc_mw, "84") X(alloc_null_mr, "8") X(alloc_parent_domain, "88") X(alloc_pd, "8")                          \
+	X(alloc_td, "88") X(async_event, "88") X(attach_counters_point_flow, "888") X(attach_mcast, "882")             \
+	X(bind_mw, "888") X(close_xrcd, "8") X(cq_event, "8") X(create_ah, "88")                                       \
+	LATER(X(create_comp_cntr, "88")) X(create_counters, "88") X(create_cq, "8484") X(create_cq_ex, "88")           \
+	X(create_flow, "88") X(create_flow_action_esp, "88") X(create_qp, "88") X(create_qp_ex, "88")                  \
+	X(create_rwq_ind_table, "88") X(create_srq, "88") X(create_srq_ex, "88") X(create_wq, "88")                    \
+	LATER(X(dealloc_dmah, "8")) X(dealloc_mw, "8") X(dealloc_pd, "8") X(dealloc_td, "8")                           \
+	X(dereg_mr, "8") X(destroy_ah, "8") LATER(X(destroy_comp_cntr, "8")) X(destroy_counters, "8")                  \
+	X(destroy_cq, "8") X(destroy_flow, "8") X(destroy_flow_action, "8") X(destroy_qp, "8")                         \
+	X(destroy_rwq_ind_table, "8") X(destroy_srq, "8") X(destroy_wq, "8") X(detach_mcast, "882")                    \
+	LATER(X(dm_export_dmabuf_fd, "8")) LATER(X(free_buf, "8")) X(free_context, "8") X(free_dm, "8")                \
+	X(get_srq_num, "88") X(import_dm, "84") X(import_mr, "84") X(import_pd, "84")                                  \
+	LATER(X(inc_comp_cntr, "88")) LATER(X(inc_err_comp_cntr, "88")) X(modify_cq, "88")                             \
+	X(modify_flow_action_esp, "88") X(modify_qp, "884") X(modify_qp_rate_limit, "88")                              \
+	X(modify_srq, "884") X(modify_wq, "88") X(open_qp, "88") X(open_xrcd, "88") X(poll_cq, "848")                  \
+	X(post_recv, "888") X(post_send, "888") X(post_srq_ops, "888") X(post_srq_recv, "888")                         \
+	LATER(X(qp_attach_comp_cntr, "888")) LATER(X(query_comp_cntr_caps, "888"))                                     \
+	X(query_device_ex, "8888") X(query_ece, "88") X(query_port, "818") LATER(X(query_port_speed, "848"))           \
+	X(query_qp, "8848") X(query_qp_data_in_order, "844") X(query_rt_values, "88") X(query_srq, "88")               \
+	LATER(X(read_comp_cntr, "88")) X(read_counters, "8844") LATER(X(read_err_comp_cntr, "88"))                     \
+	X(reg_dm_mr, "88884") X(reg_dmabuf_mr, "888844") X(reg_mr, "88884") LATER(X(reg_mr_ex, "88"))                  \
+	X(req_notify_cq, "84") X(rereg_mr, "848884") X(resize_cq, "84") LATER(X(set_comp_cntr, "88"))                  \
+	X(set_ece, "88") LATER(X(set_err_comp_cntr, "88")) X(unimport_dm, "8") X(unimport_mr, "8")                     \
+	X(unimport_pd, "8")
 
-void verbs_register_driver_34(const struct driver *);
+void verbs_register_driver(const struct driver *);
 void verbs_set_ops(struct verbs_context *, const void *operations);
 void verbs_uninit_context(struct verbs_context *);
 void verbs_init_cq(struct ibv_cq *, struct ibv_context *, struct ibv_comp_channel *, void *cq_context);
@@ -108,7 +138,7 @@ static struct operations {
 	OPERATIONS(X)
 #undef X
 };
-_Static_assert(sizeof(struct operations) == 608, "verbs_context_ops of rdma-core 44");
+_Static_assert(sizeof(struct operations) == OPERATIONS_SIZE, "verbs_context_ops");
 
 /* The provider's context begins with the library's. */
 static uintptr_t free_context(uintptr_t context, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f)
@@ -171,7 +201,7 @@ static const struct driver driver_ops = {
 
 static __attribute__((constructor)) void register_driver(void)
 {
-	verbs_register_driver_34(&driver_ops);
+	verbs_register_driver(&driver_ops);
 }
 
 /* The device file: any character device, with a number that nothing else has. */

@@ -349,11 +349,19 @@ static struct ibv_ah *address(void)
 
 static void queue_pair(enum ibv_qp_type type, struct ibv_srq *from, struct ibv_ah *ah)
 {
-	struct ibv_qp_init_attr init = {.qp_context = buffer, .send_cq = cq, .recv_cq = other_cq, .srq = from,
-					.cap = {16, from ? 0 : 16, 2, from ? 0 : 2, 16}, .qp_type = type, .sq_sig_all = 1};
+	struct ibv_qp_init_attr init;
 	union ibv_gid group = {.raw = {0xff, 0x0e, [15] = 1}};
 	struct ibv_qp *qp;
 
+	/* With zeros in the padding, which rdma-core 33 takes for a mask. */
+	memset(&init, 0, sizeof init);
+	init.qp_context = buffer;
+	init.send_cq = cq;
+	init.recv_cq = other_cq;
+	init.srq = from;
+	init.cap = (struct ibv_qp_cap){16, from ? 0 : 16, 2, from ? 0 : 2, 16};
+	init.qp_type = type;
+	init.sq_sig_all = 1;
 	note("-- queue pair of type %d%s", type, from ? " with a shared receive queue" : "");
 	FAILING_EACH(ENOMEM, ibv_create_qp(pd, &init), ibv_destroy_qp);
 	qp = CALL_PTR(ibv_create_qp(pd, &init));

@@ -199,6 +199,18 @@ int fstat64(int fd, struct stat64 *result)
 	return fstat(fd, (struct stat *)result);
 }
 
+/* What a program calls that was built for a C library before 2.33, which says first which struct it means. */
+int __xstat(int version, const char *path, struct stat *result)
+{
+	(void)version;
+	return stat(path, result);
+}
+int __fxstat(int version, int fd, struct stat *result)
+{
+	(void)version;
+	return fstat(fd, result);
+}
+
 int close(int fd)
 {
 	static const char *const kinds[] = {"commands", "events", "channel"};

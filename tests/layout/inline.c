@@ -6,6 +6,13 @@
 #include <infiniband/verbs.h>
 #include <stdio.h>
 
+/* RELEASE of rdma-core: what came later is left out. */
+#if RELEASE >= 45
+#define WITH_FLUSH(X) X(wr_flush, "848811")
+#else
+#define WITH_FLUSH(X)
+#endif
+
 static struct verbs_context extended;
 static struct ibv_pd pd, other_pd;
 static struct ibv_mr region;
@@ -110,7 +117,7 @@ POLL_OPERATIONS(RECORDER)
 	X(wr_send_imm, "84") X(wr_send_inv, "84") X(wr_send_tso, "8822") X(wr_set_ud_addr, "8844") \
 	X(wr_set_xrc_srqn, "84") X(wr_set_inline_data, "888") X(wr_set_inline_data_list, "888") \
 	X(wr_set_sge, "8484") X(wr_set_sge_list, "888") X(wr_start, "8") X(wr_complete, "8") X(wr_abort, "8") \
-	X(wr_atomic_write, "8488")
+	X(wr_atomic_write, "8488") WITH_FLUSH(X)
 SEND_OPERATIONS(RECORDER)
 
 RECORDER(memcpy_to_dm, "8888")
@@ -330,6 +337,9 @@ static void data(void)
 	CALL_VOID(ibv_wr_atomic_cmp_swp(&qp_ex, 1, 2, 3, 4));
 	CALL_VOID(ibv_wr_atomic_fetch_add(&qp_ex, 1, 2, 3));
 	CALL_VOID(ibv_wr_atomic_write(&qp_ex, 1, 2, P(3)));
+#if RELEASE >= 45
+	CALL_VOID(ibv_wr_flush(&qp_ex, 1, 2, 3, 4, 5));
+#endif
 	CALL_VOID(ibv_wr_bind_mw(&qp_ex, &window, 1, P(2)));
 	CALL_VOID(ibv_wr_local_inv(&qp_ex, 1));
 	CALL_VOID(ibv_wr_rdma_read(&qp_ex, 1, 2));

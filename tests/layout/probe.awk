@@ -1,5 +1,7 @@
 # Turns list.txt into a program, both C and C++, that prints what the headers it is compiled with make of every fact.
 # C++ alone tells an enum from the integer that C takes for the same type.
+#
+# Lines of later.txt begin with the release that brought the name; those up to `release` count.
 
 BEGIN {
 	print "#include <infiniband/verbs.h>"
@@ -27,6 +29,12 @@ BEGIN {
 
 /^#/ || NF == 0 { next }
 
+$1 ~ /^[0-9]+$/ {
+	if ($1 + 0 > release + 0)
+		next
+	sub(/^[0-9]+ +/, "")
+}
+
 # The rest of the line from word n on.
 function tail(n,    i, text) {
 	text = $n
@@ -50,7 +58,11 @@ $1 == "struct" || $1 == "union" {
 $1 == "field" {
 	owner = $2 " " $3
 	member = "((" owner " *)0)->" $4
-	printf "\tNUMBER(\"%s.%s offset\", offsetof(%s, %s));\n", owner, $4, owner, $4
+	# verbs_context grows at its start: what counts is how far a member stands before the end.
+	if (owner == "struct verbs_context")
+		printf "\tNUMBER(\"%s.%s before context\", offsetof(%s, context) - offsetof(%s, %s));\n", owner, $4, owner, owner, $4
+	else
+		printf "\tNUMBER(\"%s.%s offset\", offsetof(%s, %s));\n", owner, $4, owner, $4
 	printf "\tNUMBER(\"%s.%s size\", sizeof(%s));\n", owner, $4, member
 	if ($5 != "-")
 		printf "\tTYPE(\"%s.%s\", %s, %s);\n", owner, $4, member, tail(5)

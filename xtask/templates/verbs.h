@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/types.h>
 #include <time.h>
+#include <linux/if_ether.h>
 #include <linux/types.h>
 #include <infiniband/verbs_api.h>
 
@@ -30,12 +31,13 @@ extern "C" {
 /* Bits of ibv_device_attr_ex.device_cap_flags_ex that no enumerator can hold. */
 #define IBV_DEVICE_RAW_SCATTER_FCS (1ULL << 34)
 #define IBV_DEVICE_PCI_WRITE_END_PADDING (1ULL << 36)
+#define IBV_DEVICE_CC_DMA_BOUNCE (1ULL << 41)
 
 /* Answer of a parent domain's allocator: use the provider's own. */
 #define IBV_ALLOCATOR_USE_DEFAULT ((void *)-1)
 
 /* Bytes of an Ethernet address. */
-#define ETHERNET_LL_SIZE 6
+#define ETHERNET_LL_SIZE ETH_ALEN
 
 /* UDP source ports of RoCE v2, and the bits of a flow label. */
 #define IB_ROCE_UDP_ENCAP_VALID_PORT_MIN (0xC000)
@@ -43,6 +45,7 @@ extern "C" {
 #define IB_GRH_FLOWLABEL_MASK (0x000FFFFF)
 
 struct _compat_ibv_port_attr;
+struct ibv_buf;
 struct verbs_ex_private;
 
 @DECLARATIONS@

@@ -27,6 +27,10 @@ pub const VERBS_XRCD_HANDLE: u32 = 1 << 0;
 /// Flag of `ibv_cmd_create_cq_ex`: the provider ignores a request for timestamps, so the kernel need not know
 /// of it.
 pub const CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX: u32 = 1 << 0;
+/// Flag of `ibv_cmd_create_cq_ex`: the provider brings memory of the process for the entries.
+pub const CREATE_CQ_CMD_FLAGS_WITH_MEM_VA: u32 = 1 << 1;
+/// Flag of `ibv_cmd_create_cq_ex`: the provider brings a dma-buf for the entries.
+pub const CREATE_CQ_CMD_FLAGS_WITH_MEM_DMABUF: u32 = 1 << 2;
 
 /// A memory region with what the library itself remembers of it.
 #[repr(C)]
@@ -74,36 +78,6 @@ pub union verbs_cq {
     pub cq_ex: ibv_cq_ex,
 }
 
-/// A queue pair in the layout of rdma-core 45 and later, whose `ibv_qp_ex` has one function more than that of
-/// 44.
-#[repr(C)]
-pub struct verbs_qp {
-    /// The part that rdma-core 44 knows too; its first field is the `ibv_qp`.
-    pub qp_ex: ibv_qp_ex,
-    /// `wr_flush`.
-    pub wr_flush: Option<unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, usize, u8, u8)>,
-    /// `VERBS_QP_*`.
-    pub comp_mask: u32,
-    /// Its XRC domain.
-    pub xrcd: *mut verbs_xrcd,
-}
-
-/// Layouts of rdma-core 44.
-pub mod v44 {
-    use super::{ibv_qp_ex, verbs_xrcd};
-
-    /// A queue pair.
-    #[repr(C)]
-    pub struct verbs_qp {
-        /// What the program sees; its first field is the `ibv_qp`.
-        pub qp_ex: ibv_qp_ex,
-        /// `VERBS_QP_*`.
-        pub comp_mask: u32,
-        /// Its XRC domain.
-        pub xrcd: *mut verbs_xrcd,
-    }
-}
-
 /// Device memory.
 #[repr(C)]
 pub struct verbs_dm {
@@ -143,10 +117,6 @@ const _: () = {
     assert!(offset_of!(verbs_srq, srq_type) == 128);
     assert!(offset_of!(verbs_srq, srq_num) == 152);
     assert!(size_of::<verbs_cq>() == 288);
-    assert!(size_of::<verbs_qp>() == 376);
-    assert!(offset_of!(verbs_qp, comp_mask) == 360);
-    assert!(size_of::<v44::verbs_qp>() == 368);
-    assert!(offset_of!(v44::verbs_qp, comp_mask) == 352);
     assert!(size_of::<verbs_dm>() == 40);
     assert!(offset_of!(verbs_dm, handle) == 32);
     assert!(size_of::<verbs_counters>() == 16);

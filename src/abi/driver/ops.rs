@@ -2,35 +2,13 @@
 //! library.
 //!
 //! Releases of rdma-core insert new operations in alphabetical order, so the offset of one depends on the
-//! release. The library keeps [`verbs_context_ops`], the newest layout; [`v44::verbs_context_ops`] is what
-//! Debian 12's providers pass.
+//! release. The library keeps [`verbs_context_ops`], the newest layout, which has all of them.
 
 use core::ffi::{c_int, c_uint, c_void};
 use core::mem::size_of;
 
 use super::verbs_mr;
 use crate::abi::verbs::*;
-
-macro_rules! opaque {
-    ($($name:ident: $doc:literal;)+) => {$(
-        #[doc = $doc]
-        #[repr(C)]
-        pub struct $name {
-            _opaque: [u8; 0],
-        }
-    )+};
-}
-
-opaque! {
-    ibv_buf: "Memory that a provider allocates for queues (rdma-core 64).";
-    ibv_dmah: "A handle of hints for direct memory access (rdma-core 59).";
-    ibv_dmah_init_attr: "What such a handle is made of (rdma-core 59).";
-    ibv_mr_init_attr: "A registration with all its options (rdma-core 59).";
-    ibv_comp_cntr: "A counter of completions (rdma-core 65).";
-    ibv_comp_cntr_init_attr: "What such a counter is made of (rdma-core 65).";
-    ibv_comp_cntr_caps: "What such counters of a device can do (rdma-core 65).";
-    ibv_qp_attach_comp_cntr_attr: "How such a counter counts a queue pair (rdma-core 65).";
-}
 
 macro_rules! operations {
     ($($name:ident($($argument:ident: $of:ty),* $(,)?) $(-> $result:ty)?;)+) => {
@@ -245,50 +223,7 @@ pub(crate) use with_operations;
 
 with_operations!(operations);
 
-/// Calls the macro `$then` with the names of all operations of rdma-core 36 to 58, in the order of their
-/// layout.
-macro_rules! with_v44_operations {
-    ($then:ident) => {
-        $then! {
-            advise_mr alloc_dm alloc_mw alloc_null_mr alloc_parent_domain alloc_pd alloc_td
-            async_event attach_counters_point_flow attach_mcast bind_mw close_xrcd cq_event
-            create_ah create_counters create_cq create_cq_ex create_flow create_flow_action_esp
-            create_qp create_qp_ex create_rwq_ind_table create_srq create_srq_ex create_wq
-            dealloc_mw dealloc_pd dealloc_td dereg_mr destroy_ah destroy_counters destroy_cq
-            destroy_flow destroy_flow_action destroy_qp destroy_rwq_ind_table destroy_srq destroy_wq
-            detach_mcast free_context free_dm get_srq_num import_dm import_mr import_pd modify_cq
-            modify_flow_action_esp modify_qp modify_qp_rate_limit modify_srq modify_wq open_qp
-            open_xrcd poll_cq post_recv post_send post_srq_ops post_srq_recv query_device_ex
-            query_ece query_port query_qp query_qp_data_in_order query_rt_values query_srq
-            read_counters reg_dm_mr reg_dmabuf_mr reg_mr req_notify_cq rereg_mr resize_cq set_ece
-            unimport_dm unimport_mr unimport_pd
-        }
-    };
-}
-pub(crate) use with_v44_operations;
-
-/// The layout of rdma-core 36 to 58, and so of Debian 12 and 13.
-pub mod v44 {
-    use super::op;
-
-    macro_rules! layout {
-        ($($name:ident)+) => {
-            /// The operations of a provider; NULL where it has none.
-            #[repr(C)]
-            #[derive(Clone, Copy)]
-            pub struct verbs_context_ops {
-                $(
-                    #[doc = concat!("See [`op::", stringify!($name), "`](super::op::", stringify!($name), ").")]
-                    pub $name: Option<op::$name>,
-                )+
-            }
-        };
-    }
-    with_v44_operations!(layout);
-}
-
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     assert!(size_of::<verbs_context_ops>() == 744);
-    assert!(size_of::<v44::verbs_context_ops>() == 608);
 };

@@ -21,6 +21,9 @@ pub const UVERBS_OBJECT_FLOW_ACTION: u16 = 13;
 pub const UVERBS_OBJECT_DM: u16 = 14;
 pub const UVERBS_OBJECT_COUNTERS: u16 = 15;
 pub const UVERBS_OBJECT_ASYNC_EVENT: u16 = 16;
+pub const UVERBS_OBJECT_DMAH: u16 = 17;
+pub const UVERBS_OBJECT_DMABUF: u16 = 18;
+pub const UVERBS_OBJECT_COMP_CNTR: u16 = 19;
 
 // Driver data, for every method.
 pub const UVERBS_ATTR_UHW_IN: u16 = 4096;
@@ -34,6 +37,8 @@ pub const UVERBS_METHOD_GET_CONTEXT: u16 = 3;
 pub const UVERBS_METHOD_QUERY_CONTEXT: u16 = 4;
 pub const UVERBS_METHOD_QUERY_GID_TABLE: u16 = 5;
 pub const UVERBS_METHOD_QUERY_GID_ENTRY: u16 = 6;
+pub const UVERBS_METHOD_QUERY_PORT_SPEED: u16 = 7;
+pub const UVERBS_METHOD_QUERY_COMP_CNTR_CAPS: u16 = 8;
 
 // Attributes: invoke write.
 pub const UVERBS_ATTR_CORE_IN: u16 = 0;
@@ -44,9 +49,19 @@ pub const UVERBS_ATTR_WRITE_CMD: u16 = 2;
 pub const UVERBS_ATTR_QUERY_PORT_PORT_NUM: u16 = 0;
 pub const UVERBS_ATTR_QUERY_PORT_RESP: u16 = 1;
 
+// Attributes: query port speed.
+pub const UVERBS_ATTR_QUERY_PORT_SPEED_PORT_NUM: u16 = 0;
+pub const UVERBS_ATTR_QUERY_PORT_SPEED_RESP: u16 = 1;
+
+// Attributes: query what completion counters can do.
+pub const UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_MAX_COUNTERS: u16 = 0;
+pub const UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_MAX_VALUE: u16 = 1;
+pub const UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_SUPPORTED_QP_ATTACH_OPS: u16 = 2;
+
 // Attributes: get context.
 pub const UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS: u16 = 0;
 pub const UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT: u16 = 1;
+pub const UVERBS_ATTR_GET_CONTEXT_FD_ARR: u16 = 2;
 
 // Attributes: query context.
 pub const UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS: u16 = 0;
@@ -61,6 +76,10 @@ pub const UVERBS_ATTR_CREATE_CQ_COMP_VECTOR: u16 = 4;
 pub const UVERBS_ATTR_CREATE_CQ_FLAGS: u16 = 5;
 pub const UVERBS_ATTR_CREATE_CQ_RESP_CQE: u16 = 6;
 pub const UVERBS_ATTR_CREATE_CQ_EVENT_FD: u16 = 7;
+pub const UVERBS_ATTR_CREATE_CQ_BUFFER_VA: u16 = 8;
+pub const UVERBS_ATTR_CREATE_CQ_BUFFER_LENGTH: u16 = 9;
+pub const UVERBS_ATTR_CREATE_CQ_BUFFER_FD: u16 = 10;
+pub const UVERBS_ATTR_CREATE_CQ_BUFFER_OFFSET: u16 = 11;
 
 // Attributes: destroy cq.
 pub const UVERBS_ATTR_DESTROY_CQ_HANDLE: u16 = 0;
@@ -90,6 +109,7 @@ pub const UVERBS_ATTR_DESTROY_QP_RESP: u16 = 1;
 // Methods: qp.
 pub const UVERBS_METHOD_QP_CREATE: u16 = 0;
 pub const UVERBS_METHOD_QP_DESTROY: u16 = 1;
+pub const UVERBS_METHOD_QP_ATTACH_COMP_CNTR: u16 = 2;
 
 // Attributes: create srq.
 pub const UVERBS_ATTR_CREATE_SRQ_HANDLE: u16 = 0;
@@ -204,6 +224,7 @@ pub const UVERBS_METHOD_MR_DESTROY: u16 = 1;
 pub const UVERBS_METHOD_ADVISE_MR: u16 = 2;
 pub const UVERBS_METHOD_QUERY_MR: u16 = 3;
 pub const UVERBS_METHOD_REG_DMABUF_MR: u16 = 4;
+pub const UVERBS_METHOD_REG_MR: u16 = 5;
 
 // Attributes: mr destroy.
 pub const UVERBS_ATTR_DESTROY_MR_HANDLE: u16 = 0;
@@ -290,3 +311,64 @@ pub const UVERBS_ATTR_QUERY_GID_ENTRY_PORT: u16 = 0;
 pub const UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX: u16 = 1;
 pub const UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS: u16 = 2;
 pub const UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY: u16 = 3;
+
+// Attributes: attach a completion counter.
+pub const UVERBS_ATTR_QP_ATTACH_COMP_CNTR_HANDLE: u16 = 0;
+pub const UVERBS_ATTR_QP_ATTACH_COMP_CNTR_CNTR_HANDLE: u16 = 1;
+pub const UVERBS_ATTR_QP_ATTACH_COMP_CNTR_OP_MASK: u16 = 2;
+
+// Attributes: register memory.
+pub const UVERBS_ATTR_REG_MR_HANDLE: u16 = 0;
+pub const UVERBS_ATTR_REG_MR_PD_HANDLE: u16 = 1;
+pub const UVERBS_ATTR_REG_MR_DMA_HANDLE: u16 = 2;
+pub const UVERBS_ATTR_REG_MR_IOVA: u16 = 3;
+pub const UVERBS_ATTR_REG_MR_ADDR: u16 = 4;
+pub const UVERBS_ATTR_REG_MR_LENGTH: u16 = 5;
+pub const UVERBS_ATTR_REG_MR_ACCESS_FLAGS: u16 = 6;
+pub const UVERBS_ATTR_REG_MR_FD: u16 = 7;
+pub const UVERBS_ATTR_REG_MR_FD_OFFSET: u16 = 8;
+pub const UVERBS_ATTR_REG_MR_RESP_LKEY: u16 = 9;
+pub const UVERBS_ATTR_REG_MR_RESP_RKEY: u16 = 10;
+
+// Methods: hints for direct memory access.
+pub const UVERBS_METHOD_DMAH_ALLOC: u16 = 0;
+pub const UVERBS_METHOD_DMAH_FREE: u16 = 1;
+
+// Attributes: allocate hints.
+pub const UVERBS_ATTR_ALLOC_DMAH_HANDLE: u16 = 0;
+pub const UVERBS_ATTR_ALLOC_DMAH_CPU_ID: u16 = 1;
+pub const UVERBS_ATTR_ALLOC_DMAH_TPH_MEM_TYPE: u16 = 2;
+pub const UVERBS_ATTR_ALLOC_DMAH_PH: u16 = 3;
+
+// Attributes: free hints.
+pub const UVERBS_ATTR_FREE_DMA_HANDLE: u16 = 0;
+
+// Methods: dma-bufs.
+pub const UVERBS_METHOD_DMABUF_ALLOC: u16 = 0;
+
+// Attributes: export as a dma-buf.
+pub const UVERBS_ATTR_ALLOC_DMABUF_HANDLE: u16 = 0;
+pub const UVERBS_ATTR_ALLOC_DMABUF_PGOFF: u16 = 1;
+
+// Methods: completion counters.
+pub const UVERBS_METHOD_COMP_CNTR_CREATE: u16 = 0;
+pub const UVERBS_METHOD_COMP_CNTR_DESTROY: u16 = 1;
+pub const UVERBS_METHOD_COMP_CNTR_MODIFY: u16 = 2;
+pub const UVERBS_METHOD_COMP_CNTR_READ: u16 = 3;
+
+// Attributes: create a completion counter.
+pub const UVERBS_ATTR_CREATE_COMP_CNTR_HANDLE: u16 = 0;
+
+// Attributes: destroy a completion counter.
+pub const UVERBS_ATTR_DESTROY_COMP_CNTR_HANDLE: u16 = 0;
+
+// Attributes: modify a completion counter.
+pub const UVERBS_ATTR_MODIFY_COMP_CNTR_HANDLE: u16 = 0;
+pub const UVERBS_ATTR_MODIFY_COMP_CNTR_ENTRY: u16 = 1;
+pub const UVERBS_ATTR_MODIFY_COMP_CNTR_OP: u16 = 2;
+pub const UVERBS_ATTR_MODIFY_COMP_CNTR_VALUE: u16 = 3;
+
+// Attributes: read a completion counter.
+pub const UVERBS_ATTR_READ_COMP_CNTR_HANDLE: u16 = 0;
+pub const UVERBS_ATTR_READ_COMP_CNTR_ENTRY: u16 = 1;
+pub const UVERBS_ATTR_READ_COMP_CNTR_RESP_VALUE: u16 = 2;

@@ -74,6 +74,7 @@ pub const RDMA_DRIVER_SIW: u32 = 18;
 pub const RDMA_DRIVER_ERDMA: u32 = 19;
 // Newer than the header above.
 pub const RDMA_DRIVER_MANA: u32 = 20;
+pub const RDMA_DRIVER_IONIC: u32 = 21;
 
 // Kinds of GID.
 pub const IB_UVERBS_GID_TYPE_IB: u32 = 0;
@@ -85,7 +86,8 @@ layout! {
     pub struct ib_uverbs_query_port_resp_ex(48) {
         legacy_resp: ib_uverbs_query_port_resp => 0,
         port_cap_flags2: u16 => 40,
-        reserved: [u8; 6] => 42,
+        reserved: [u8; 2] => 42,
+        active_speed_ex: u32 => 44,
     }
 
     /// Queue sizes of QP_CREATE; same layout as `ibv_qp_cap`.

@@ -115,6 +115,16 @@ layout! {
         reserved: u32 => 12,
     }
 
+    /// `wr.flush` of a send work request.
+    pub struct rxe_wr_flush(24) {
+        remote_addr: u64 => 0,
+        length: u32 => 8,
+        rkey: u32 => 12,
+        kind: u8 => 16,
+        level: u8 => 17,
+        _pad18: [u8; 6] => 18,
+    }
+
     /// `wr.atomic` of a send work request.
     pub struct rxe_wr_atomic(32) {
         remote_addr: u64 => 0,
@@ -155,6 +165,8 @@ pub const RXE_QUEUE_DATA: usize = 384;
 pub union rxe_send_wr_wr {
     pub rdma: rxe_wr_rdma,
     pub atomic: rxe_wr_atomic,
+    /// Flush.
+    pub flush: rxe_wr_flush,
     pub ud: rxe_wr_ud,
     pub mw: rxe_wr_mw,
 }

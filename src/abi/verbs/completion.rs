@@ -80,6 +80,8 @@ pub enum ibv_wc_opcode {
     IBV_WC_LOCAL_INV = 6,
     /// Segmented send.
     IBV_WC_TSO = 7,
+    /// Flush.
+    IBV_WC_FLUSH = 8,
     /// Atomic write.
     IBV_WC_ATOMIC_WRITE = 9,
     /// Receive. Every receive-side opcode has this bit, no other has.

@@ -7,14 +7,16 @@ use super::device::{
 };
 use super::flow::{ibv_flow, ibv_flow_action, ibv_flow_action_esp_attr, ibv_flow_attr};
 use super::memory::{
-    ibv_alloc_dm_attr, ibv_dm, ibv_mr, ibv_mw, ibv_mw_bind, ibv_parent_domain_init_attr, ibv_pd, ibv_td,
-    ibv_td_init_attr, ibv_xrcd, ibv_xrcd_init_attr,
+    ibv_alloc_dm_attr, ibv_dm, ibv_dmah, ibv_dmah_init_attr, ibv_mr, ibv_mr_init_attr, ibv_mw, ibv_mw_bind,
+    ibv_parent_domain_init_attr, ibv_pd, ibv_td, ibv_td_init_attr, ibv_xrcd, ibv_xrcd_init_attr,
 };
 use super::queue::{
     ibv_qp, ibv_qp_init_attr_ex, ibv_qp_open_attr, ibv_qp_rate_limit_attr, ibv_rwq_ind_table,
     ibv_rwq_ind_table_init_attr, ibv_srq, ibv_srq_init_attr_ex, ibv_wq, ibv_wq_attr, ibv_wq_init_attr,
 };
-use super::scalars::{_compat_ibv_port_attr, ibv_advise_mr_advice_t, ibv_mw_type_t, verbs_ex_private};
+use super::scalars::{
+    _compat_ibv_port_attr, ibv_advise_mr_advice_t, ibv_buf, ibv_mw_type_t, verbs_ex_private,
+};
 use super::work::{ibv_ops_wr, ibv_recv_wr, ibv_send_wr, ibv_sge};
 use libc::{c_int, c_uint, c_void, pthread_mutex_t};
 
@@ -132,6 +134,22 @@ pub struct ibv_context {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct verbs_context {
+    /// Frees a buffer.
+    pub free_buf: Option<unsafe extern "C" fn(buf: *mut ibv_buf)>,
+    /// New buffer.
+    pub alloc_buf:
+        Option<unsafe extern "C" fn(pd: *mut ibv_pd, size: usize, buf: *mut *mut ibv_buf) -> *mut c_void>,
+    /// Device memory as a dma-buf.
+    pub dm_export_dmabuf_fd: Option<unsafe extern "C" fn(dm: *mut ibv_dm) -> c_int>,
+    /// Region with all options.
+    pub reg_mr_ex:
+        Option<unsafe extern "C" fn(pd: *mut ibv_pd, mr_init_attr: *mut ibv_mr_init_attr) -> *mut ibv_mr>,
+    /// Frees hints for direct memory access.
+    pub dealloc_dmah: Option<unsafe extern "C" fn(dmah: *mut ibv_dmah) -> c_int>,
+    /// New hints for direct memory access.
+    pub alloc_dmah: Option<
+        unsafe extern "C" fn(context: *mut ibv_context, attr: *mut ibv_dmah_init_attr) -> *mut ibv_dmah,
+    >,
     /// Port properties.
     pub query_port: Option<
         unsafe extern "C" fn(

@@ -270,6 +270,8 @@ pub enum ibv_port_cap_flags2 {
     IBV_PORT_LINK_SPEED_HDR_SUP = 1 << 5,
     /// NDR link speed.
     IBV_PORT_LINK_SPEED_NDR_SUP = 1 << 10,
+    /// XDR link speed.
+    IBV_PORT_LINK_SPEED_XDR_SUP = 1 << 12,
 }
 pub use ibv_port_cap_flags2::*;
 
@@ -289,6 +291,10 @@ pub enum ibv_odp_transport_cap_bits {
     IBV_ODP_SUPPORT_ATOMIC = 1 << 4,
     /// Receive through a shared receive queue.
     IBV_ODP_SUPPORT_SRQ_RECV = 1 << 5,
+    /// Flush.
+    IBV_ODP_SUPPORT_FLUSH = 1 << 6,
+    /// Atomic write.
+    IBV_ODP_SUPPORT_ATOMIC_WRITE = 1 << 7,
 }
 pub use ibv_odp_transport_cap_bits::*;
 
@@ -734,4 +740,6 @@ pub struct ibv_port_attr {
     pub flags: u8,
     /// Bits of `ibv_port_cap_flags2`.
     pub port_cap_flags2: u16,
+    /// Link speed code of more than 8 bits; 0 where the kernel tells `active_speed` alone.
+    pub active_speed_ex: u32,
 }

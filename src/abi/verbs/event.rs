@@ -49,6 +49,8 @@ pub enum ibv_event_type {
     IBV_EVENT_GID_CHANGE = 18,
     /// A work queue failed.
     IBV_EVENT_WQ_FATAL = 19,
+    /// The speed of the device's link has changed.
+    IBV_EVENT_DEVICE_SPEED_CHANGE = 20,
 }
 pub use ibv_event_type::*;
 

@@ -49,11 +49,11 @@ layout!(ibv_device_attr_ex, 400, {
     raw_packet_caps: 344, tm_caps: 348, cq_mod_caps: 368, max_dm_size: 376, pci_atomic_caps: 384,
     xrc_odp_caps: 392, phys_port_cnt_ex: 396,
 });
-layout!(ibv_port_attr, 52, {
+layout!(ibv_port_attr, 56, {
     state: 0, max_mtu: 4, active_mtu: 8, gid_tbl_len: 12, port_cap_flags: 16, max_msg_sz: 20, bad_pkey_cntr: 24,
     qkey_viol_cntr: 28, pkey_tbl_len: 32, lid: 34, sm_lid: 36, lmc: 38, max_vl_num: 39, sm_sl: 40,
     subnet_timeout: 41, init_type_reply: 42, active_width: 43, active_speed: 44, phys_state: 45, link_layer: 46,
-    flags: 47, port_cap_flags2: 48,
+    flags: 47, port_cap_flags2: 48, active_speed_ex: 52,
 });
 layout!(ibv_async_event_element, 8, { cq: 0, qp: 0, srq: 0, wq: 0, port_num: 0 });
 layout!(ibv_async_event, 16, { element: 0, event_type: 8 });
@@ -172,12 +172,12 @@ layout!(ibv_recv_wr, 32, { wr_id: 0, next: 8, sg_list: 16, num_sge: 24 });
 layout!(ibv_ops_wr_tm_add, 40, { recv_wr_id: 0, sg_list: 8, num_sge: 16, tag: 24, mask: 32 });
 layout!(ibv_ops_wr_tm, 48, { unexpected_cnt: 0, handle: 4, add: 8 });
 layout!(ibv_ops_wr, 72, { wr_id: 0, next: 8, opcode: 16, flags: 20, tm: 24 });
-layout!(ibv_qp_ex, 352, {
+layout!(ibv_qp_ex, 360, {
     qp_base: 0, comp_mask: 160, wr_id: 168, wr_flags: 176, wr_atomic_cmp_swp: 184, wr_atomic_fetch_add: 192,
     wr_bind_mw: 200, wr_local_inv: 208, wr_rdma_read: 216, wr_rdma_write: 224, wr_rdma_write_imm: 232,
     wr_send: 240, wr_send_imm: 248, wr_send_inv: 256, wr_send_tso: 264, wr_set_ud_addr: 272,
     wr_set_xrc_srqn: 280, wr_set_inline_data: 288, wr_set_inline_data_list: 296, wr_set_sge: 304,
-    wr_set_sge_list: 312, wr_start: 320, wr_complete: 328, wr_abort: 336, wr_atomic_write: 344,
+    wr_set_sge_list: 312, wr_start: 320, wr_complete: 328, wr_abort: 336, wr_atomic_write: 344, wr_flush: 352,
 });
 layout!(ibv_flow_eth_filter, 16, { dst_mac: 0, src_mac: 6, ether_type: 12, vlan_tag: 14 });
 layout!(ibv_flow_spec_eth, 40, { type_: 0, size: 4, val: 6, mask: 22 });
@@ -230,17 +230,28 @@ layout!(ibv_context_ops, 256, {
 layout!(ibv_context, 328, {
     device: 0, ops: 8, cmd_fd: 264, async_fd: 268, num_comp_vectors: 272, mutex: 280, abi_compat: 320,
 });
-layout!(verbs_context, 648, {
-    query_port: 0, advise_mr: 8, alloc_null_mr: 16, read_counters: 24, attach_counters_point_flow: 32,
-    create_counters: 40, destroy_counters: 48, reg_dm_mr: 56, alloc_dm: 64, free_dm: 72,
-    modify_flow_action_esp: 80, destroy_flow_action: 88, create_flow_action_esp: 96, modify_qp_rate_limit: 104,
-    alloc_parent_domain: 112, dealloc_td: 120, alloc_td: 128, modify_cq: 136, post_srq_ops: 144,
-    destroy_rwq_ind_table: 152, create_rwq_ind_table: 160, destroy_wq: 168, modify_wq: 176, create_wq: 184,
-    query_rt_values: 192, create_cq_ex: 200, priv_: 208, query_device_ex: 216, ibv_destroy_flow: 224,
-    ABI_placeholder2: 232, ibv_create_flow: 240, ABI_placeholder1: 248, open_qp: 256, create_qp_ex: 264,
-    get_srq_num: 272, create_srq_ex: 280, open_xrcd: 288, close_xrcd: 296, _ABI_placeholder3: 304, sz: 312,
-    context: 320,
+layout!(verbs_context, 696, {
+    free_buf: 0, alloc_buf: 8, dm_export_dmabuf_fd: 16, reg_mr_ex: 24, dealloc_dmah: 32, alloc_dmah: 40,
+    query_port: 48, advise_mr: 56, alloc_null_mr: 64, read_counters: 72, attach_counters_point_flow: 80,
+    create_counters: 88, destroy_counters: 96, reg_dm_mr: 104, alloc_dm: 112, free_dm: 120,
+    modify_flow_action_esp: 128, destroy_flow_action: 136, create_flow_action_esp: 144, modify_qp_rate_limit: 152,
+    alloc_parent_domain: 160, dealloc_td: 168, alloc_td: 176, modify_cq: 184, post_srq_ops: 192,
+    destroy_rwq_ind_table: 200, create_rwq_ind_table: 208, destroy_wq: 216, modify_wq: 224, create_wq: 232,
+    query_rt_values: 240, create_cq_ex: 248, priv_: 256, query_device_ex: 264, ibv_destroy_flow: 272,
+    ABI_placeholder2: 280, ibv_create_flow: 288, ABI_placeholder1: 296, open_qp: 304, create_qp_ex: 312,
+    get_srq_num: 320, create_srq_ex: 328, open_xrcd: 336, close_xrcd: 344, _ABI_placeholder3: 352, sz: 360,
+    context: 368,
 });
+layout!(ibv_fd_arr, 16, { arr: 0, count: 8 });
+layout!(ibv_dmah, 8, { context: 0 });
+layout!(ibv_dmah_init_attr, 12, { comp_mask: 0, cpu_id: 4, ph: 8, tph_mem_type: 9 });
+layout!(ibv_mr_init_attr, 72, {
+    length: 0, access: 8, comp_mask: 16, iova: 24, addr: 32, fd: 40, fd_offset: 48, dmah: 56, buf: 64,
+});
+layout!(ibv_comp_cntr_caps, 16, { max_value: 0, max_counters: 8, supported_qp_attach_ops: 12 });
+layout!(ibv_comp_cntr, 16, { context: 0, handle: 8 });
+layout!(ibv_comp_cntr_init_attr, 12, { comp_mask: 0, type_: 4, flags: 8 });
+layout!(ibv_qp_attach_comp_cntr_attr, 8, { comp_mask: 0, op_mask: 4 });
 layout!(ib_uverbs_flow_action_esp, 24, { spi: 0, seq: 4, tfc_pad: 8, flags: 12, hard_limit_pkts: 16 });
 layout!(ib_uverbs_flow_action_esp_encap, 24, { val_ptr: 0, next_ptr: 8, len: 16, type_: 18 });
 layout!(ib_uverbs_flow_action_esp_replay_bmp, 4, { size: 0 });

@@ -1,7 +1,7 @@
 //! Protection domains, memory regions, windows, device memory and related domains.
 
 use super::context::ibv_context;
-use super::scalars::ibv_mw_type_t;
+use super::scalars::{ibv_buf, ibv_mw_type_t};
 use libc::{c_int, c_uint, c_void};
 
 /// Rights of a memory region, a window or a queue pair.
@@ -24,6 +24,10 @@ pub enum ibv_access_flags {
     IBV_ACCESS_ON_DEMAND = 1 << 6,
     /// The memory consists of huge pages.
     IBV_ACCESS_HUGETLB = 1 << 7,
+    /// Peers may flush for everybody to see.
+    IBV_ACCESS_FLUSH_GLOBAL = 1 << 8,
+    /// Peers may flush to persistent memory.
+    IBV_ACCESS_FLUSH_PERSISTENT = 1 << 9,
     /// PCI writes may pass each other; optional right, ignored where unknown.
     IBV_ACCESS_RELAXED_ORDERING = 1 << 20,
 }
@@ -102,8 +106,99 @@ pub enum ibv_parent_domain_init_attr_mask {
     IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS = 1 << 0,
     /// `pd_context`.
     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT = 1 << 1,
+    /// Buffers may lie in memory that a confidential guest shares with its host.
+    IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC = 1 << 2,
 }
 pub use ibv_parent_domain_init_attr_mask::*;
+
+/// Valid fields of `ibv_mr_init_attr`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ibv_mr_init_attr_mask {
+    /// `iova`.
+    IBV_REG_MR_MASK_IOVA = 1 << 0,
+    /// `addr`.
+    IBV_REG_MR_MASK_ADDR = 1 << 1,
+    /// `fd`.
+    IBV_REG_MR_MASK_FD = 1 << 2,
+    /// `fd_offset`.
+    IBV_REG_MR_MASK_FD_OFFSET = 1 << 3,
+    /// `dmah`.
+    IBV_REG_MR_MASK_DMAH = 1 << 4,
+    /// `buf`.
+    IBV_REG_MR_MASK_BUF = 1 << 5,
+}
+pub use ibv_mr_init_attr_mask::*;
+
+/// Kind of memory that hints for direct memory access are about.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ibv_tph_mem_type {
+    /// Volatile.
+    IBV_TPH_MEM_TYPE_VM = 0,
+    /// Persistent.
+    IBV_TPH_MEM_TYPE_PM = 1,
+}
+pub use ibv_tph_mem_type::*;
+
+/// Valid fields of `ibv_dmah_init_attr`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ibv_dmah_init_attr_mask {
+    /// `cpu_id`.
+    IBV_DMAH_INIT_ATTR_MASK_CPU_ID = 1 << 0,
+    /// `ph`.
+    IBV_DMAH_INIT_ATTR_MASK_PH = 1 << 1,
+    /// `tph_mem_type`.
+    IBV_DMAH_INIT_ATTR_MASK_TPH_MEM_TYPE = 1 << 2,
+}
+pub use ibv_dmah_init_attr_mask::*;
+
+/// Hints for direct memory access, which registrations share.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_dmah {
+    /// Device context.
+    pub context: *mut ibv_context,
+}
+
+/// Attributes of new hints.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_dmah_init_attr {
+    /// Bits of `ibv_dmah_init_attr_mask`.
+    pub comp_mask: u32,
+    /// Processor near whose caches the data goes.
+    pub cpu_id: u32,
+    /// Processing hint (PCIe).
+    pub ph: u8,
+    /// A value of `ibv_tph_mem_type`.
+    pub tph_mem_type: u8,
+}
+
+/// What `ibv_reg_mr_ex` registers.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_mr_init_attr {
+    /// Length in bytes.
+    pub length: usize,
+    /// Rights, bits of `ibv_access_flags`.
+    pub access: c_int,
+    /// Bits of `ibv_mr_init_attr_mask`.
+    pub comp_mask: u64,
+    /// Address that peers use for the first byte.
+    pub iova: u64,
+    /// First byte.
+    pub addr: *mut c_void,
+    /// A dma-buf, in place of an address.
+    pub fd: c_int,
+    /// First byte in the dma-buf.
+    pub fd_offset: u64,
+    /// Hints for direct memory access.
+    pub dmah: *mut ibv_dmah,
+    /// The buffer from `ibv_alloc_buf` in which `addr` lies.
+    pub buf: *mut ibv_buf,
+}
 
 /// Protection domain: objects of one domain may use each other.
 #[repr(C)]

@@ -131,6 +131,8 @@ pub enum ibv_qp_create_send_ops_flags {
     IBV_QP_EX_WITH_SEND_WITH_INV = 1 << 9,
     /// Segmented send.
     IBV_QP_EX_WITH_TSO = 1 << 10,
+    /// Flush.
+    IBV_QP_EX_WITH_FLUSH = 1 << 11,
     /// Atomic write.
     IBV_QP_EX_WITH_ATOMIC_WRITE = 1 << 12,
 }
@@ -203,6 +205,28 @@ pub enum ibv_qp_attr_mask {
     IBV_QP_RATE_LIMIT = 1 << 25,
 }
 pub use ibv_qp_attr_mask::*;
+
+/// Options of `ibv_query_qp_data_in_order`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ibv_query_qp_data_in_order_flags {
+    /// Answer with bits of `ibv_query_qp_data_in_order_caps`, not with 0 or 1.
+    IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS = 1 << 0,
+    /// What the device alone guarantees, whatever the processor's architecture is.
+    IBV_QUERY_QP_DATA_IN_ORDER_DEVICE_ONLY = 1 << 1,
+}
+pub use ibv_query_qp_data_in_order_flags::*;
+
+/// What is guaranteed to land in memory in order.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ibv_query_qp_data_in_order_caps {
+    /// The whole message.
+    IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG = 1 << 0,
+    /// Each aligned block of 128 bytes in itself.
+    IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES = 1 << 1,
+}
+pub use ibv_query_qp_data_in_order_caps::*;
 
 /// Kind of shared receive queue.
 #[repr(C)]

@@ -18,6 +18,11 @@ pub type __be64 = u64;
 pub struct _compat_ibv_port_attr {
     _opaque: [u8; 0],
 }
+/// Memory from `ibv_alloc_buf`; opaque here.
+#[repr(C)]
+pub struct ibv_buf {
+    _opaque: [u8; 0],
+}
 /// Private part of a `verbs_context`; opaque here.
 #[repr(C)]
 pub struct verbs_ex_private {
@@ -28,6 +33,8 @@ pub struct verbs_ex_private {
 pub type ibv_access_flags_t = c_uint;
 /// Carries `enum ibv_atomic_cap`.
 pub type ibv_atomic_cap_t = c_uint;
+/// Carries `enum ibv_comp_cntr_type`.
+pub type ibv_comp_cntr_type_t = c_uint;
 /// Carries `enum ibv_counter_description`.
 pub type ibv_counter_description_t = c_uint;
 /// Carries `enum ibv_cq_attr_mask`.

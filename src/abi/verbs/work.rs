@@ -34,6 +34,8 @@ pub enum ibv_wr_opcode {
     IBV_WR_TSO = 10,
     /// Vendor operation.
     IBV_WR_DRIVER1 = 11,
+    /// Flush.
+    IBV_WR_FLUSH = 14,
     /// Atomic write.
     IBV_WR_ATOMIC_WRITE = 15,
 }
@@ -55,6 +57,38 @@ pub enum ibv_send_flags {
     IBV_SEND_IP_CSUM = 1 << 4,
 }
 pub use ibv_send_flags::*;
+
+/// How far a flush makes data go.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ibv_placement_type {
+    /// Visible to everybody at the peer.
+    IBV_FLUSH_GLOBAL = 1 << 0,
+    /// On the peer's persistent memory.
+    IBV_FLUSH_PERSISTENT = 1 << 1,
+}
+pub use ibv_placement_type::*;
+
+/// What a flush covers.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ibv_selectivity_level {
+    /// The range that the request names.
+    IBV_FLUSH_RANGE = 0,
+    /// The whole memory region.
+    IBV_FLUSH_MR = 1,
+}
+pub use ibv_selectivity_level::*;
+
+/// File descriptors.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_fd_arr {
+    /// The first of them.
+    pub arr: *mut c_int,
+    /// How many there are.
+    pub count: u32,
+}
 
 /// Operation on a tag matching list.
 #[repr(C)]
@@ -365,5 +399,16 @@ pub struct ibv_qp_ex {
     /// Atomic write of 8 bytes.
     pub wr_atomic_write: Option<
         unsafe extern "C" fn(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64, atomic_wr: *const c_void),
+    >,
+    /// Flush of `len` bytes, bits of `ibv_placement_type` and a value of `ibv_selectivity_level`.
+    pub wr_flush: Option<
+        unsafe extern "C" fn(
+            qp: *mut ibv_qp_ex,
+            rkey: u32,
+            remote_addr: u64,
+            len: usize,
+            type_: u8,
+            level: u8,
+        ),
     >,
 }

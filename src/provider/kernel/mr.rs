@@ -3,9 +3,9 @@
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 
-use crate::abi::driver::{mr_type, verbs_mr};
-use crate::abi::verbs::{ibv_mr, ibv_pd};
-use crate::errno::Result;
+use crate::abi::driver::{mr_init_mask, mr_type, verbs_mr};
+use crate::abi::verbs::{ibv_mr, ibv_mr_init_attr, ibv_pd};
+use crate::errno::{Errno, Result};
 use crate::provider::object::{Handle, Object};
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::mr::{RegMr, Region};
@@ -87,6 +87,31 @@ pub fn deregister(file: &DeviceFile, mr: Handle<verbs_mr>) -> Result<()> {
     // SAFETY: the program gives up the handle, which was published as an Mr.
     drop(unsafe { mr.reclaim::<Mr>() });
     Ok(())
+}
+
+/// Registers what `attr` describes by one of the two functions, for memory of the process and for part of a dma-buf.
+/// EOPNOTSUPP for what neither can express, EINVAL for fields that do not go together.
+pub fn register_described(
+    pd: Handle<ibv_pd>,
+    attr: &ibv_mr_init_attr,
+    memory: impl FnOnce(Handle<ibv_pd>, usize, usize, u64, c_int) -> Result<Handle<verbs_mr>>,
+    dmabuf: impl FnOnce(Handle<ibv_pd>, u64, usize, u64, c_int, c_int) -> Result<Handle<verbs_mr>>,
+) -> Result<Handle<verbs_mr>> {
+    use mr_init_mask::{ADDR, FD, FD_OFFSET, IOVA};
+    let has = |bit: u64| attr.comp_mask & bit != 0;
+    if attr.comp_mask & !(IOVA | ADDR | FD | FD_OFFSET) != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    match (has(FD), has(ADDR), has(FD_OFFSET)) {
+        (true, false, true) if has(IOVA) => {
+            dmabuf(pd, attr.fd_offset, attr.length, attr.iova, attr.fd, attr.access)
+        }
+        (false, true, false) => {
+            let start = attr.addr as usize;
+            memory(pd, start, attr.length, if has(IOVA) { attr.iova } else { start as u64 }, attr.access)
+        }
+        _ => Err(Errno::EINVAL),
+    }
 }
 
 #[cfg(test)]

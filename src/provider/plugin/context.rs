@@ -1,20 +1,24 @@
 //! The functions with which a plugin makes, fills and unmakes a context, and the library's side of such a
 //! context.
 //!
-//! The C struct lies in the plugin's own, in the layout of rdma-core 44, which is the public one of this
-//! library.
+//! The C struct lies in the plugin's own, in the layout of the plugin's release. `ibv_context` is the end of
+//! all of them, and what the library works with.
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
-use core::mem::{align_of, size_of};
+use core::mem::{align_of, offset_of};
 use core::ptr::NonNull;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use super::dummy::DUMMY;
+use super::elf;
+use super::layout::{self, Generation, Layout};
 use super::ops;
-use crate::abi::driver::{v44, verbs_context_ops};
+use super::qp_mask::QpMask;
+use crate::abi::driver::{verbs_context_ops, verbs_device};
 use crate::abi::verbs::{ibv_context, ibv_device, verbs_context};
 use crate::errno::{Errno, Result};
+use crate::log;
 use crate::provider::context::{self, Private};
 use crate::provider::device::DeviceRef;
 use crate::provider::object::Handle;
@@ -23,7 +27,11 @@ use crate::uverbs::device_file::DeviceFile;
 /// The library's side of a context that a plugin made: the way to the kernel, and the plugin's operations.
 pub struct PluginContext {
     pub(super) file: DeviceFile,
+    /// The plugin handed on no file, and `file` is a stand-in.
+    pub(super) without_file: bool,
     pub(super) context: *mut ibv_context,
+    pub(super) layout: &'static Layout,
+    pub(super) qp_mask: QpMask,
     /// No slot is ever NULL. Written by the plugin's calls of [`verbs_set_ops`], which it makes while nobody
     /// else uses the context.
     table: UnsafeCell<verbs_context_ops>,
@@ -36,15 +44,33 @@ unsafe impl Sync for PluginContext {}
 
 impl PluginContext {
     /// The plugin's operations, and dummies where it has none.
-    pub(super) fn operations(&self) -> &verbs_context_ops {
+    pub fn operations(&self) -> &verbs_context_ops {
         // SAFETY: see the field.
         unsafe { &*self.table.get() }
+    }
+
+    /// Whether the plugin passes attributes of its own to `ibv_cmd_reg_dmabuf_mr`. Of those of generation 34,
+    /// which may have been built before there was such an argument, only libmlx5's does, in the verb that it
+    /// has for programs since.
+    pub(super) fn registers_with_driver(&self) -> bool {
+        // SAFETY: the device is counted by the context, and its operations are a plugin's static data.
+        let ops = unsafe { (*(*self.context).device.cast::<verbs_device>()).ops };
+        elf::exports(ops.cast(), c"mlx5dv_reg_dmabuf_mr")
     }
 
     /// Where [`verbs_set_ops`] writes.
     pub(super) fn table(&self) -> NonNull<verbs_context_ops> {
         NonNull::from(&self.table).cast()
     }
+}
+
+/// The library's side of a context that a plugin made; none of a native one.
+///
+/// # Safety
+/// A non-null `context` is live.
+pub(super) unsafe fn of<'a>(context: *mut ibv_context) -> Option<&'a PluginContext> {
+    // SAFETY: by the contract.
+    unsafe { context::provider(context) }.ok()?.plugin()
 }
 
 /// The owner of a command file that a plugin hands on. A context without one (-1) gets a file on which every
@@ -62,123 +88,152 @@ fn command_file(cmd_fd: c_int) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Makes a `verbs_context` usable: the public fields, the library's side of it, and dummies in every slot.
+/// Makes a context usable: the public fields, the library's side of it, and dummies in every slot.
 ///
 /// # Safety
-/// `verbs` is zeroed memory of a context that the plugin makes for the live `device`.
+/// `verbs` is zeroed memory of a context of that layout, which the plugin makes for the live `device`.
 unsafe fn initialise(
     verbs: NonNull<verbs_context>,
+    layout: &'static Layout,
     device: Handle<ibv_device>,
     cmd_fd: c_int,
     driver_id: u32,
 ) -> Result<()> {
+    const SIZE_BEFORE: usize = offset_of!(verbs_context, context) - offset_of!(verbs_context, sz);
     let file = DeviceFile::from_fd(command_file(cmd_fd)?);
     file.set_driver_id(driver_id);
     let device = DeviceRef::acquire(device);
     // SAFETY: by the contract nobody else knows the context yet.
     unsafe {
-        let verbs = &mut *verbs.as_ptr();
-        let inner = &mut verbs.context;
-        inner.device = device.as_c();
-        inner.cmd_fd = cmd_fd;
-        inner.async_fd = -1;
-        inner.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
-        inner.abi_compat = usize::MAX as *mut c_void;
-        verbs.sz = size_of::<verbs_context>();
-        ops::publish(verbs, &DUMMY);
-        let plugin = PluginContext { file, context: &raw mut verbs.context, table: UnsafeCell::new(DUMMY) };
-        Private::new(Box::new(plugin), device).attach(NonNull::from(verbs));
+        let public = layout::public(verbs, layout.context_size);
+        public.byte_sub(SIZE_BEFORE).cast::<usize>().write(layout.context_size);
+        let context = &mut *public.as_ptr();
+        context.device = device.as_c();
+        context.cmd_fd = cmd_fd;
+        context.async_fd = -1;
+        context.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
+        context.abi_compat = usize::MAX as *mut c_void;
+        ops::publish(public, layout.context_size, &DUMMY);
+        let plugin = PluginContext {
+            file,
+            without_file: cmd_fd == -1,
+            context: public.as_ptr(),
+            layout,
+            qp_mask: QpMask::new(layout.qp_masks),
+            table: UnsafeCell::new(DUMMY),
+        };
+        Private::new(Box::new(plugin), device).attach(public);
     }
     Ok(())
 }
 
 /// Allocates a plugin's context of `alloc_size` bytes with the `verbs_context` at the offset that the pointer
 /// `context_offset` is, and makes it usable; NULL and `errno` on failure. Owns `cmd_fd` from here, also on
-/// failure.
+/// failure. EPROTONOSUPPORT where the plugin's release cannot be told, which a message says.
 ///
 /// # Safety
-/// `device` is live; the layout is that of a plugin built for rdma-core 36 to 56.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn _verbs_init_and_alloc_context(
+/// `device` is live.
+unsafe fn allocate(
+    generation: u32,
     device: *mut ibv_device,
     cmd_fd: c_int,
     alloc_size: usize,
     context_offset: *mut verbs_context,
     driver_id: u32,
 ) -> *mut c_void {
-    let close = || {
+    let refuse = |errno: Errno| {
         if cmd_fd >= 0 {
             // SAFETY: the caller gave the file away.
             drop(unsafe { OwnedFd::from_raw_fd(cmd_fd) });
         }
+        errno.set();
+        core::ptr::null_mut()
+    };
+    let layout = match layout::of_context(Generation(generation), driver_id, alloc_size) {
+        Ok(layout) => layout,
+        Err(found) => {
+            log::warn(format_args!("{found}"));
+            return refuse(Errno::EPROTONOSUPPORT);
+        }
     };
     let offset = context_offset as usize;
     let fits = offset.is_multiple_of(align_of::<verbs_context>())
-        && offset.checked_add(size_of::<verbs_context>()).is_some_and(|end| end <= alloc_size);
+        && offset.checked_add(layout.context_size).is_some_and(|end| end <= alloc_size);
     // SAFETY: the caller passes a live device.
-    let Ok(device) = (unsafe { Handle::from_c(device) }) else {
-        close();
-        Errno::EINVAL.set();
-        return core::ptr::null_mut();
-    };
+    let (Ok(device), true) = (unsafe { Handle::from_c(device) }, fits) else { return refuse(Errno::EINVAL) };
     // SAFETY: plain allocation; the plugin frees it with `free`.
-    let memory = if fits { unsafe { libc::calloc(1, alloc_size) } } else { core::ptr::null_mut() };
-    let Some(allocated) = NonNull::new(memory) else {
-        close();
-        if fits { Errno::ENOMEM } else { Errno::EINVAL }.set();
-        return core::ptr::null_mut();
+    let Some(memory) = NonNull::new(unsafe { libc::calloc(1, alloc_size) }) else {
+        return refuse(Errno::ENOMEM);
     };
-    // SAFETY: `offset` and the struct behind it lie inside the zeroed allocation.
-    let done = unsafe { initialise(allocated.byte_add(offset).cast(), device, cmd_fd, driver_id) };
+    // SAFETY: `offset` and the context behind it lie inside the zeroed allocation.
+    let done = unsafe { initialise(memory.byte_add(offset).cast(), layout, device, cmd_fd, driver_id) };
     if let Err(errno) = done {
         // SAFETY: allocated just above, and not given to anybody.
-        unsafe { libc::free(memory) };
+        unsafe { libc::free(memory.as_ptr()) };
         errno.set();
         return core::ptr::null_mut();
     }
-    memory
+    memory.as_ptr()
 }
 
-/// Ends what [`_verbs_init_and_alloc_context`] began, but for the memory, which the plugin frees: closes the
-/// files and lets go of the device.
+macro_rules! allocators {
+    ($($name:ident: $generation:literal;)+) => {$(
+        /// Makes a context for a plugin of this generation: see [`allocate`].
+        ///
+        /// # Safety
+        /// `device` is live.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            device: *mut ibv_device,
+            cmd_fd: c_int,
+            alloc_size: usize,
+            context_offset: *mut verbs_context,
+            driver_id: u32,
+        ) -> *mut c_void {
+            // SAFETY: by the contract.
+            unsafe { allocate($generation, device, cmd_fd, alloc_size, context_offset, driver_id) }
+        }
+    )+};
+}
+
+allocators! {
+    verbs_init_and_alloc_context_33: 33;
+    _verbs_init_and_alloc_context: 34;
+    verbs_init_and_alloc_context_57: 57;
+    verbs_init_and_alloc_context_59: 59;
+    verbs_init_and_alloc_context_64: 64;
+    verbs_init_and_alloc_context_65: 65;
+}
+
+/// Ends what [`allocate`] began, but for the memory, which the plugin frees: closes the files and lets go of
+/// the device.
 ///
 /// # Safety
 /// `verbs` is such a context, and nobody uses it any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn verbs_uninit_context(verbs: *mut verbs_context) {
-    let Some(verbs) = NonNull::new(verbs) else { return };
     // SAFETY: by the contract.
     unsafe {
-        let private = Private::detach(verbs);
-        let async_fd = (*verbs.as_ptr()).context.async_fd;
-        // Where opening failed, nobody has claimed the file that a legacy GET_CONTEXT opened.
-        if let Some(unclaimed) = private.context().file().and_then(DeviceFile::claim_async_fd) {
-            private.own_async_fd(unclaimed);
-        } else if async_fd >= 0 && !private.owns_async_fd() {
-            // A plugin may have put a file of its own there.
-            private.own_async_fd(OwnedFd::from_raw_fd(async_fd));
-        }
+        let Some(context) = NonNull::new(verbs).and_then(|verbs| layout::of_any_size(verbs)) else { return };
+        let (cmd_fd, async_fd) = ((*context.as_ptr()).cmd_fd, (*context.as_ptr()).async_fd);
+        Private::detach(context).close(cmd_fd, async_fd);
     }
 }
 
 /// Sets the operations that the plugin has; NULL slots leave what was set before.
 ///
 /// # Safety
-/// `verbs` is a context in the making, `given` the plugin's table in the layout of rdma-core 36 to 56.
+/// `verbs` is a context in the making, `given` the plugin's table in the layout with which the context was made.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn verbs_set_ops(verbs: *mut verbs_context, given: *const v44::verbs_context_ops) {
-    let (Some(verbs), false) = (NonNull::new(verbs), given.is_null()) else { return };
+pub unsafe extern "C" fn verbs_set_ops(verbs: *mut verbs_context, given: *const c_void) {
+    let (Some(verbs), Some(given)) = (NonNull::new(verbs), NonNull::new(given.cast_mut())) else { return };
     // SAFETY: by the contract; the table is the library's own, which nobody reads meanwhile.
     unsafe {
-        let given = ops::newest(&*given);
-        let inner = Handle::from_c(&raw mut (*verbs.as_ptr()).context);
-        let Some(mut table) =
-            inner.ok().and_then(|inner| context::private(inner).context().plugin_operations())
-        else {
-            return;
-        };
-        ops::merge(table.as_mut(), &given);
-        ops::publish(&mut *verbs.as_ptr(), &given);
+        let Some(context) = layout::of_any_size(verbs) else { return };
+        let Some(plugin) = of(context.as_ptr()) else { return };
+        let given = layout::newest(plugin.layout, given);
+        ops::merge(plugin.table().as_mut(), &given);
+        ops::publish(context, plugin.layout.context_size, &given);
     }
 }
 

@@ -1,23 +1,37 @@
 //! A device that does not come from the kernel's list, opened and closed as a plugin's own library does it.
 
+use super::layout::LAYOUTS;
 use super::*;
 use crate::abi::driver::{VERBS_QP_EX, verbs_device, verbs_device_ops};
+use crate::abi::uapi::ib_user_ioctl_verbs::RDMA_DRIVER_EFA;
 use crate::abi::verbs::*;
 use crate::api;
 use core::cell::Cell;
-use core::mem::offset_of;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 
-/// A plugin's context: fields of its own on both sides of the shared struct.
-#[repr(C)]
-struct PluginsContext {
-    before: u64,
-    verbs: verbs_context,
-    after: u64,
-}
-
+/// What the plugin has of its own before and behind the shared struct (bytes).
+const OWN: usize = 8;
 const DRIVER: u32 = 14;
+
+type Allocate = unsafe extern "C" fn(*mut ibv_device, c_int, usize, *mut verbs_context, u32) -> *mut c_void;
+
+/// A plugin of each layout: what it makes contexts with, and how long they are with its own fields, which are as
+/// many as tell release 59 from 62 where that is so.
+const PLUGINS: [(Allocate, u32, usize); 7] = [
+    (verbs_init_and_alloc_context_33, DRIVER, OWN),
+    (_verbs_init_and_alloc_context, DRIVER, OWN),
+    (verbs_init_and_alloc_context_57, DRIVER, OWN),
+    (verbs_init_and_alloc_context_59, RDMA_DRIVER_EFA, 744 - 672 - OWN),
+    (verbs_init_and_alloc_context_59, RDMA_DRIVER_EFA, 752 - 680 - OWN),
+    (verbs_init_and_alloc_context_64, DRIVER, OWN),
+    (verbs_init_and_alloc_context_65, DRIVER, OWN),
+];
+
+thread_local! {
+    /// Which of them the test is.
+    static PLUGIN: Cell<usize> = const { Cell::new(1) };
+}
 
 unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     Box::into_raw(Box::new(ibv_pd { context, handle: 5 }))
@@ -34,19 +48,25 @@ unsafe extern "C" fn resize_cq(_cq: *mut ibv_cq, _cqe: c_int) -> c_int {
 }
 
 unsafe extern "C" fn free_context(context: *mut ibv_context) {
-    // SAFETY: a context that `alloc_context` made lies in a PluginsContext of its own allocation.
+    let (_, _, behind) = PLUGINS[PLUGIN.get()];
+    let size = LAYOUTS[PLUGIN.get()].context_size;
+    // SAFETY: a context that `alloc_context` made lies between the plugin's own fields in one allocation.
     unsafe {
-        let verbs = context.byte_sub(offset_of!(verbs_context, context)).cast::<verbs_context>();
-        let whole = verbs.byte_sub(offset_of!(PluginsContext, verbs)).cast::<PluginsContext>();
-        assert_eq!(((*whole).before, (*whole).after), (1, 2));
-        verbs_uninit_context(verbs);
+        let verbs = context.byte_add(size_of::<ibv_context>()).byte_sub(size);
+        let own = |at: usize, count| core::slice::from_raw_parts(verbs.cast::<u8>().byte_add(at), count);
+        assert!(own(size, behind).iter().all(|byte| *byte == 0), "behind");
+        let whole = verbs.byte_sub(OWN);
+        assert_eq!(whole.cast::<u64>().read(), 1);
+        verbs_uninit_context(verbs.cast());
         libc::free(whole.cast());
     }
 }
 
-fn empty_table() -> v44::verbs_context_ops {
-    // SAFETY: a table of nullable function pointers.
-    unsafe { core::mem::zeroed() }
+/// A plugin's table of that layout with some operations.
+fn table(layout: &Layout, operations: &[(&str, *const c_void)]) -> Vec<*const c_void> {
+    let name_of =
+        |name: &&str| operations.iter().find(|(it, _)| it == name).map_or(core::ptr::null(), |it| it.1);
+    layout::operations(layout).iter().map(name_of).collect()
 }
 
 unsafe extern "C" fn alloc_context(
@@ -55,24 +75,26 @@ unsafe extern "C" fn alloc_context(
     private_data: *mut c_void,
 ) -> *mut verbs_context {
     assert_eq!(cmd_fd, -1);
-    let offset = offset_of!(PluginsContext, verbs) as *mut verbs_context;
-    let size = size_of::<PluginsContext>();
-    // SAFETY: the layout that is passed is that of the struct.
+    let (allocate, driver, behind) = PLUGINS[PLUGIN.get()];
+    let layout = &LAYOUTS[PLUGIN.get()];
+    // SAFETY: the layout that is passed is that of the memory.
     unsafe {
-        let whole: *mut PluginsContext =
-            _verbs_init_and_alloc_context(device, cmd_fd, size, offset, DRIVER).cast();
+        let size = OWN + layout.context_size + behind;
+        let whole = allocate(device, cmd_fd, size, OWN as *mut verbs_context, driver);
         assert!(!whole.is_null());
-        (*whole).before = 1;
-        (*whole).after = 2;
-        let verbs = &raw mut (*whole).verbs;
-        let first = v44::verbs_context_ops {
-            alloc_pd: Some(alloc_pd),
-            dealloc_pd: Some(dealloc_pd),
-            free_context: Some(free_context),
-            ..empty_table()
-        };
-        verbs_set_ops(verbs, &first);
-        verbs_set_ops(verbs, &v44::verbs_context_ops { resize_cq: Some(resize_cq), ..empty_table() });
+        whole.cast::<u64>().write(1);
+        let verbs = whole.byte_add(OWN).cast::<verbs_context>();
+        let first = table(
+            layout,
+            &[
+                ("alloc_pd", alloc_pd as *const c_void),
+                ("dealloc_pd", dealloc_pd as *const c_void),
+                ("free_context", free_context as *const c_void),
+            ],
+        );
+        verbs_set_ops(verbs, first.as_ptr().cast());
+        let second = table(layout, &[("resize_cq", resize_cq as *const c_void)]);
+        verbs_set_ops(verbs, second.as_ptr().cast());
         *private_data.cast::<*mut verbs_context>() = verbs;
         verbs
     }
@@ -106,16 +128,30 @@ fn device() -> *mut ibv_device {
 }
 
 #[test]
-fn a_context_is_made_used_and_unmade() {
+fn a_context_of_every_layout_is_made_used_and_unmade() {
+    for plugin in 0..PLUGINS.len() {
+        PLUGIN.set(plugin);
+        FREED.set(0);
+        made_used_and_unmade();
+    }
+}
+
+fn made_used_and_unmade() {
+    let size = LAYOUTS[PLUGIN.get()].context_size;
     let device = device();
     let mut made: *mut verbs_context = null_mut();
     // SAFETY: live objects of the test's own plugin throughout; none is used after it was freed.
     unsafe {
         let context = api::device::verbs_open_device(device, (&raw mut made).cast());
         assert!(!context.is_null());
-        let verbs = &mut *made;
-        assert_eq!(context, &raw mut verbs.context);
-        assert_eq!((verbs.sz, verbs.context.cmd_fd, verbs.context.async_fd), (648, -1, -1));
+        assert_eq!(context, layout::public(NonNull::new_unchecked(made), size).as_ptr());
+        // As programs see it, of which the end is there.
+        let end = size_of::<verbs_context>().min(size);
+        let mut copy: verbs_context = core::mem::zeroed();
+        let copied = (&raw mut copy.context).byte_add(size_of::<ibv_context>()).byte_sub(end).cast::<u8>();
+        copied.copy_from_nonoverlapping(context.byte_add(size_of::<ibv_context>()).byte_sub(end).cast(), end);
+        let verbs = &copy;
+        assert_eq!((verbs.sz, verbs.context.cmd_fd, verbs.context.async_fd), (size, -1, -1));
         assert_eq!(verbs.context.abi_compat as usize, usize::MAX);
         assert_eq!(verbs.context.device, device);
         // What the library fills, what the plugin fills, and what nobody does.
@@ -162,35 +198,57 @@ fn a_context_is_made_used_and_unmade() {
 
 #[test]
 fn a_layout_that_does_not_fit_is_refused_and_the_file_closed() {
-    let size = size_of::<verbs_context>();
-    for (alloc_size, offset) in [(size - 1, 0), (size, 8), (size * 2, 4), (size, usize::MAX - 7)] {
-        // SAFETY: a constant C string.
-        let fd = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
-        let device = device();
-        // SAFETY: a live device; the offset is not followed.
-        unsafe {
-            let offset = offset as *mut verbs_context;
-            assert!(_verbs_init_and_alloc_context(device, fd, alloc_size, offset, DRIVER).is_null());
-            assert_eq!(Errno::last(), Errno::EINVAL);
-            drop(DeviceRef::from_c(Handle::from_c(device).unwrap()));
+    for (plugin, &(allocate, driver, _)) in PLUGINS.iter().enumerate() {
+        let size = LAYOUTS[plugin].context_size;
+        let sizes = [(size - 1, 0), (size, 8), (size * 2, 4), (size, usize::MAX - 7)];
+        for (alloc_size, offset) in sizes {
+            // SAFETY: a constant C string.
+            let fd = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
+            let device = device();
+            // SAFETY: a live device; the offset is not followed.
+            unsafe {
+                assert!(allocate(device, fd, alloc_size, offset as *mut verbs_context, driver).is_null());
+                // Of 59 no provider has such a context.
+                let errno = if driver == DRIVER { Errno::EINVAL } else { Errno::EPROTONOSUPPORT };
+                assert_eq!(Errno::last(), errno);
+                drop(DeviceRef::from_c(Handle::from_c(device).unwrap()));
+            }
         }
     }
 }
 
 #[test]
 fn the_builders_of_a_queue_pair_are_found_by_its_mark() {
-    let mut made: *mut verbs_context = null_mut();
-    let device = device();
-    // SAFETY: live objects of the test's own plugin throughout.
-    unsafe {
-        let context = api::device::verbs_open_device(device, (&raw mut made).cast());
-        let mut qp: v44::verbs_qp = core::mem::zeroed();
-        qp.qp_ex.qp_base.context = context;
-        let public = (&raw mut qp).cast::<ibv_qp>();
-        assert!(api::qp::ibv_qp_to_qp_ex(public).is_null());
-        (*public.cast::<v44::verbs_qp>()).comp_mask = VERBS_QP_EX;
-        assert_eq!(api::qp::ibv_qp_to_qp_ex(public), public.cast());
-        assert_eq!(api::device::ibv_close_device(context), 0);
-        drop(DeviceRef::from_c(Handle::from_c(device).unwrap()));
+    for (plugin, layout) in LAYOUTS.iter().enumerate() {
+        PLUGIN.set(plugin);
+        for place in layout.qp_masks {
+            let mut made: *mut verbs_context = null_mut();
+            let device = device();
+            // SAFETY: live objects of the test's own plugin throughout.
+            unsafe {
+                let context = api::device::verbs_open_device(device, (&raw mut made).cast());
+                let mut words = [0_u64; 48];
+                let qp = words.as_mut_ptr().cast::<ibv_qp>();
+                (*qp).context = context;
+                words_of(qp)[place / 8] = VERBS_QP_EX.into();
+                // A plugin's queue pair that is no more than an ibv_qp has its own fields there.
+                assert!(api::qp::ibv_qp_to_qp_ex(qp).is_null());
+                of(context).unwrap().qp_mask.note_extended();
+                assert_eq!(api::qp::ibv_qp_to_qp_ex(qp), qp.cast());
+                words_of(qp)[place / 8] = 0;
+                assert!(api::qp::ibv_qp_to_qp_ex(qp).is_null());
+                assert_eq!(api::device::ibv_close_device(context), 0);
+                drop(DeviceRef::from_c(Handle::from_c(device).unwrap()));
+            }
+        }
     }
+}
+
+/// The words of a queue pair of 48 of them.
+///
+/// # Safety
+/// It has as many, and nobody else uses them meanwhile.
+unsafe fn words_of<'a>(qp: *mut ibv_qp) -> &'a mut [u64] {
+    // SAFETY: by the contract.
+    unsafe { core::slice::from_raw_parts_mut(qp.cast(), 48) }
 }

@@ -1,5 +1,8 @@
-//! Whether a shared object is all there, before the dynamic linker maps it.
+//! What is known of a shared object: whether it is all there, before the dynamic linker maps it, and what it
+//! exports.
 
+use core::ffi::{CStr, c_void};
+use core::mem::MaybeUninit;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -39,4 +42,34 @@ pub fn is_whole(path: &Path) -> bool {
         let end = (segment.p_offset as u64).checked_add(segment.p_filesz as u64);
         segment.p_type != libc::PT_LOAD || end.is_some_and(|end| end <= length)
     })
+}
+
+/// The path of the loaded shared object that holds an address.
+pub fn path_of(address: *const c_void) -> Option<&'static CStr> {
+    let mut found = MaybeUninit::<libc::Dl_info>::uninit();
+    // SAFETY: there is room for what is written, and the address is not followed.
+    if unsafe { libc::dladdr(address, found.as_mut_ptr()) } == 0 {
+        return None;
+    }
+    // SAFETY: written above; a plugin is never unloaded, so its name stays.
+    unsafe {
+        let name = found.assume_init().dli_fname;
+        (!name.is_null()).then(|| CStr::from_ptr(name))
+    }
+}
+
+/// Whether the shared object that holds an address exports `name`.
+pub fn exports(address: *const c_void, name: &CStr) -> bool {
+    let Some(path) = path_of(address) else { return false };
+    // SAFETY: C strings; the object is loaded already, so nothing of it runs, and stays so.
+    unsafe {
+        let object = libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        if object.is_null() {
+            return false;
+        }
+        let symbol = libc::dlsym(object, name.as_ptr());
+        let found = !symbol.is_null() && path_of(symbol) == Some(path);
+        libc::dlclose(object);
+        found
+    }
 }

@@ -5,11 +5,12 @@
 
 use core::ffi::{c_int, c_uint, c_void};
 use core::ptr::{NonNull, null, null_mut};
+use std::os::fd::{AsRawFd, RawFd};
 
+use super::cmd::LongPortAttr;
 use super::context::PluginContext;
 use super::dummy::DUMMY;
-use crate::abi::driver::{VERBS_QP_EX, v44, verbs_context_ops, verbs_mr};
-use crate::abi::uapi::ib_user_ioctl_verbs::*;
+use crate::abi::driver::verbs_mr;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::Handle;
@@ -46,22 +47,11 @@ fn pointer<T>(handle: Option<Handle<T>>) -> *mut T {
     handle.map_or(null_mut(), Handle::as_ptr)
 }
 
-/// Whether the plugin of this kernel driver makes its queue pairs as a plain `ibv_qp`, in whose place a
-/// `verbs_qp` would be longer.
-fn makes_plain_queue_pairs(driver_id: u32) -> bool {
-    matches!(
-        driver_id,
-        RDMA_DRIVER_BNXT_RE
-            | RDMA_DRIVER_CXGB4
-            | RDMA_DRIVER_ERDMA
-            | RDMA_DRIVER_HFI1
-            | RDMA_DRIVER_IRDMA
-            | RDMA_DRIVER_MTHCA
-            | RDMA_DRIVER_OCRDMA
-            | RDMA_DRIVER_QIB
-            | RDMA_DRIVER_SIW
-            | RDMA_DRIVER_VMW_PVRDMA
-    )
+/// Room for the answer of a plugin whose release knows a longer `ibv_port_attr` than this library.
+#[repr(C)]
+struct PortRoom {
+    attr: ibv_port_attr,
+    beyond: [u32; 8],
 }
 
 impl Context for PluginContext {
@@ -69,8 +59,12 @@ impl Context for PluginContext {
         Some(&self.file)
     }
 
-    fn plugin_operations(&self) -> Option<NonNull<verbs_context_ops>> {
-        Some(self.table())
+    fn cmd_fd(&self) -> RawFd {
+        if self.without_file { -1 } else { self.file.as_raw_fd() }
+    }
+
+    fn plugin(&self) -> Option<&PluginContext> {
+        Some(self)
     }
 
     fn data_path(&self) -> DataPath {
@@ -108,17 +102,12 @@ impl Context for PluginContext {
     }
 
     fn qp_to_qp_ex(&self, qp: Handle<ibv_qp>) -> Option<Handle<ibv_qp_ex>> {
-        if makes_plain_queue_pairs(self.file.driver_id()) {
+        // SAFETY: the program's live queue pair, which the plugin made.
+        if !unsafe { self.qp_mask.is_set(qp.as_ptr()) } {
             return None;
         }
-        let qp = qp.as_ptr().cast::<v44::verbs_qp>();
-        // SAFETY: the other plugins of rdma-core 44 make their queue pairs as a verbs_qp.
-        unsafe {
-            if (*qp).comp_mask & VERBS_QP_EX == 0 {
-                return None;
-            }
-            Handle::optional(&raw mut (*qp).qp_ex)
-        }
+        // SAFETY: the plugin says by the mark that the queue pair is the start of an ibv_qp_ex.
+        unsafe { Handle::optional(qp.as_ptr().cast()) }
     }
 
     fn query_qp_data_in_order(&self, qp: Handle<ibv_qp>, op: c_uint, flags: u32) -> c_int {
@@ -156,7 +145,16 @@ impl Context for PluginContext {
     }
 
     fn query_port(&self, port_num: u8, attr: &mut ibv_port_attr) -> Result<()> {
-        done(call!(self.query_port(self.context, port_num, attr)))
+        let mut room = PortRoom { attr: *attr, beyond: [0; 8] };
+        let place = (&raw mut room).cast::<ibv_port_attr>();
+        let _long = LongPortAttr::at(place);
+        let value = call!(self.query_port(self.context, port_num, place));
+        *attr = room.attr;
+        done(value)
+    }
+
+    fn query_port_speed(&self, port_num: u32, speed: &mut u64) -> Result<()> {
+        done(call!(self.query_port_speed(self.context, port_num, speed)))
     }
 
     fn query_rt_values(&self, values: &mut ibv_values_ex) -> Result<()> {
@@ -204,6 +202,77 @@ impl Context for PluginContext {
         access: c_int,
     ) -> Result<Handle<verbs_mr>> {
         region(call!(self.reg_mr(pd.as_ptr(), addr as *mut c_void, length, iova, access)))
+    }
+
+    fn reg_mr_ex(&self, pd: Handle<ibv_pd>, attr: &mut ibv_mr_init_attr) -> Result<Handle<verbs_mr>> {
+        region(call!(self.reg_mr_ex(pd.as_ptr(), attr)))
+    }
+
+    fn alloc_buf(&self, pd: Handle<ibv_pd>, size: usize, buf: &mut *mut ibv_buf) -> Result<*mut c_void> {
+        let addr = call!(self.alloc_buf(pd.as_ptr(), size, buf));
+        if addr.is_null() { Err(Errno::last()) } else { Ok(addr) }
+    }
+
+    fn free_buf(&self, buf: Handle<ibv_buf>) {
+        call!(self.free_buf(buf.as_ptr()));
+    }
+
+    fn alloc_dmah(&self, attr: &mut ibv_dmah_init_attr) -> Result<Handle<ibv_dmah>> {
+        made(call!(self.alloc_dmah(self.context, attr)))
+    }
+
+    fn dealloc_dmah(&self, dmah: Handle<ibv_dmah>) -> Result<()> {
+        done(call!(self.dealloc_dmah(dmah.as_ptr())))
+    }
+
+    fn dm_export_dmabuf_fd(&self, dm: Handle<ibv_dm>) -> Result<c_int> {
+        let fd = call!(self.dm_export_dmabuf_fd(dm.as_ptr()));
+        if fd < 0 { Err(Errno::last()) } else { Ok(fd) }
+    }
+
+    fn query_comp_cntr_caps(&self, caps: &mut [u8]) -> Result<()> {
+        done(call!(self.query_comp_cntr_caps(self.context, caps.as_mut_ptr().cast(), caps.len())))
+    }
+
+    fn create_comp_cntr(&self, attr: &mut ibv_comp_cntr_init_attr) -> Result<Handle<ibv_comp_cntr>> {
+        made(call!(self.create_comp_cntr(self.context, attr)))
+    }
+
+    fn destroy_comp_cntr(&self, counter: Handle<ibv_comp_cntr>) -> Result<()> {
+        done(call!(self.destroy_comp_cntr(counter.as_ptr())))
+    }
+
+    fn set_comp_cntr(&self, counter: Handle<ibv_comp_cntr>, value: u64) -> Result<()> {
+        done(call!(self.set_comp_cntr(counter.as_ptr(), value)))
+    }
+
+    fn set_err_comp_cntr(&self, counter: Handle<ibv_comp_cntr>, value: u64) -> Result<()> {
+        done(call!(self.set_err_comp_cntr(counter.as_ptr(), value)))
+    }
+
+    fn inc_comp_cntr(&self, counter: Handle<ibv_comp_cntr>, amount: u64) -> Result<()> {
+        done(call!(self.inc_comp_cntr(counter.as_ptr(), amount)))
+    }
+
+    fn inc_err_comp_cntr(&self, counter: Handle<ibv_comp_cntr>, amount: u64) -> Result<()> {
+        done(call!(self.inc_err_comp_cntr(counter.as_ptr(), amount)))
+    }
+
+    fn read_comp_cntr(&self, counter: Handle<ibv_comp_cntr>, value: &mut u64) -> Result<()> {
+        done(call!(self.read_comp_cntr(counter.as_ptr(), value)))
+    }
+
+    fn read_err_comp_cntr(&self, counter: Handle<ibv_comp_cntr>, value: &mut u64) -> Result<()> {
+        done(call!(self.read_err_comp_cntr(counter.as_ptr(), value)))
+    }
+
+    fn qp_attach_comp_cntr(
+        &self,
+        qp: Handle<ibv_qp>,
+        counter: Handle<ibv_comp_cntr>,
+        attr: &mut ibv_qp_attach_comp_cntr_attr,
+    ) -> Result<()> {
+        done(call!(self.qp_attach_comp_cntr(qp.as_ptr(), counter.as_ptr(), attr)))
     }
 
     fn reg_dmabuf_mr(

@@ -3,27 +3,29 @@
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
 use softrdma::host::fork::ProcessMutex;
 
-use super::{elf, registry};
+use super::places::{GENERATIONS, suffix};
+use super::{elf, places, registry};
 use crate::environment;
 use crate::log;
 
-/// Where plugins are, set when the library is built (`IRONVERBS_PROVIDER_DIR`).
+/// Where plugins are looked for first, set when the library is built (`IRONVERBS_PROVIDER_DIR`).
 const PROVIDER_DIR: &str = env!("IRONVERBS_PROVIDER_DIR");
+/// Debian's name of this architecture's folder.
+const TRIPLET: &str = env!("IRONVERBS_TRIPLET");
 /// Where each file names drivers, set when the library is built (`IRONVERBS_CONFIG_DIR`).
 const CONFIG_DIR: &str = env!("IRONVERBS_CONFIG_DIR");
-/// What follows the name of a plugin in its file name.
-const SUFFIX: &str = "-rdmav34.so";
+/// The private version that a plugin is named by which is nowhere; Debian 12's, whose messages these are.
+const NAMED_GENERATION: u32 = 34;
 
 /// Where drivers are named, and where their plugins are.
 struct Places<'a> {
     config: &'a Path,
-    /// Empty for none.
-    providers: &'a str,
+    providers: &'a [PathBuf],
     /// Names between `:` or `;`, or none.
     environment: Option<OsString>,
 }
@@ -37,7 +39,12 @@ pub fn load_once() -> bool {
         return false;
     }
     let environment = environment::trusted("RDMAV_DRIVERS").or_else(|| environment::trusted("IBV_DRIVERS"));
-    let places = Places { config: Path::new(CONFIG_DIR), providers: PROVIDER_DIR, environment };
+    let chosen = environment::trusted("IRONVERBS_PROVIDER_DIR").map(PathBuf::from);
+    // Any address of the library's own.
+    let library = elf::path_of((&raw const LOADED).cast()).map(|path| OsStr::from_bytes(path.to_bytes()));
+    let library = library.and_then(|path| fs::canonicalize(path).ok());
+    let providers = places::folders(chosen.as_deref(), PROVIDER_DIR, library.as_deref(), TRIPLET);
+    let places = Places { config: Path::new(CONFIG_DIR), providers: &providers, environment };
     registry::while_loading(|| load(&places));
     *loaded = true;
     true
@@ -122,16 +129,38 @@ fn first_word(text: &[u8]) -> (&[u8], Option<&[u8]>) {
 }
 
 /// Loads one plugin: its constructor registers its driver. One that cannot be loaded is a warning and no more.
-fn load_driver(name: &[u8], providers: &str) {
-    if name.first() == Some(&b'/') {
-        let file = [name, SUFFIX.as_bytes()].concat();
-        return open(&file).unwrap_or_else(|reason| warn(&file, &reason));
+///
+/// Of several files the first that can be loaded counts. As with rdma-core, one in its folder that cannot be
+/// loaded is looked for where libraries are, and that is what the warning is about.
+fn load_driver(name: &[u8], providers: &[PathBuf]) {
+    let name = Path::new(OsStr::from_bytes(name));
+    let mut failed = None;
+    for file in places::candidates(name, providers) {
+        // Not a question to the linker, which would look at each of its folders.
+        if file.symlink_metadata().is_err() {
+            continue;
+        }
+        match open(file.as_os_str().as_bytes()) {
+            Ok(()) => return,
+            Err(reason) => failed = failed.or(Some((file, reason))),
+        }
     }
-    let file = [b"lib", name, SUFFIX.as_bytes()].concat();
+    if name.is_absolute() {
+        let (file, reason) = failed.unwrap_or_else(|| {
+            let named = [name.as_os_str().as_bytes(), suffix(NAMED_GENERATION).as_bytes()].concat();
+            let reason = open(&named).err().unwrap_or_default();
+            (PathBuf::from(OsString::from_vec(named)), reason)
+        });
+        return warn(file.as_os_str().as_bytes(), &reason);
+    }
     // Without a slash the name is looked for where libraries are.
-    if providers.is_empty() || open(&[providers.as_bytes(), b"/", &file].concat()).is_err() {
-        open(&file).unwrap_or_else(|reason| warn(&file, &reason));
+    let bare = |generation| [b"lib", name.as_os_str().as_bytes(), suffix(generation).as_bytes()].concat();
+    if GENERATIONS.iter().any(|&generation| open(&bare(generation)).is_ok()) {
+        return;
     }
+    let file = bare(NAMED_GENERATION);
+    let reason = open(&file).err().unwrap_or_default();
+    warn(&file, &reason);
 }
 
 fn warn(file: &[u8], reason: &[u8]) {

@@ -1,8 +1,10 @@
 //! Configuration files of every kind, and a plugin in C that is built here, whole and broken.
 
 use super::*;
-use std::path::PathBuf;
 use std::process::Command;
+
+/// What ends the name of the plugins here, unless a test is about others.
+const SUFFIX: &str = "-rdmav34.so";
 
 /// A folder of its own, gone with the value.
 struct Folder(PathBuf);
@@ -20,8 +22,8 @@ impl Folder {
         path
     }
 
-    fn text(&self) -> &str {
-        self.0.to_str().expect("a plain path")
+    fn places(&self) -> &[PathBuf] {
+        std::slice::from_ref(&self.0)
     }
 }
 
@@ -127,10 +129,32 @@ fn plugins_are_loaded_in_rdma_cores_order_and_broken_ones_stop_nothing() {
     );
     load(&Places {
         config: &config.0,
-        providers: providers.text(),
+        providers: providers.places(),
         environment: Some(OsString::from("third;none-such:")),
     });
     assert_eq!(marks(&mark), "third\nfourth\nsecond\nfirst\n");
+}
+
+#[test]
+fn the_newest_version_that_can_be_loaded_counts() {
+    let (config, first, second) = (Folder::new("new-config"), Folder::new("new-a"), Folder::new("new-b"));
+    let mark = first.0.join("mark");
+    let named = |folder: &Folder, name: &str, generation: u32| {
+        let built = plugin(folder, &format!("{name}{generation}"), &mark);
+        fs::rename(built, folder.0.join(format!("lib{name}{}", suffix(generation)))).unwrap();
+    };
+    for generation in GENERATIONS {
+        named(&second, "all", generation);
+    }
+    named(&first, "all", 64);
+    named(&first, "old", 33);
+    // The newest is broken, and another private version nobody looks for.
+    first.put("libcut-rdmav65.so", b"");
+    named(&second, "cut", 57);
+    named(&second, "other", 60);
+    config.put("only", b"driver other\ndriver cut\ndriver old\ndriver all\n");
+    load(&Places { config: &config.0, providers: &[first.0.clone(), second.0.clone()], environment: None });
+    assert_eq!(marks(&mark), "all65\nold33\ncut57\n");
 }
 
 #[test]

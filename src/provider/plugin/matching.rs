@@ -4,7 +4,9 @@
 use core::ptr::NonNull;
 use std::ffi::{CStr, CString};
 
+use super::layout::Generation;
 use super::registry::{Driver, name_of};
+use super::release;
 use crate::abi::driver::{VSYSFS_READ_MODALIAS, match_kind, verbs_device_ops, verbs_match_ent};
 use crate::log;
 use crate::provider::device::{DeviceRef, Found};
@@ -26,7 +28,12 @@ pub fn claim(drivers: &[Driver], found: Box<Found>) -> Result<DeviceRef, Box<Fou
 
 fn try_driver(driver: Driver, found: &Found) -> Option<NonNull<crate::abi::driver::verbs_device>> {
     let ops = driver.ops();
+    shape(driver.generation(), found);
     if !takes(ops, found) {
+        return None;
+    }
+    if let Some(reason) = release::refusal(driver) {
+        log::warn(format_args!("{reason}"));
         return None;
     }
     // SAFETY: the plugin gets what it may read and keep until its device goes.
@@ -36,6 +43,15 @@ fn try_driver(driver: Driver, found: &Found) -> Option<NonNull<crate::abi::drive
         log::say(format_args!("Fatal: couldn't allocate device for {}", found.info().ibdev_path));
     }
     device
+}
+
+/// Shows the device as drivers of that generation know it: rdma-core 33 had `abi_ver` where later releases have
+/// the number of ports, which no driver reads.
+fn shape(generation: Generation, found: &Found) {
+    let info = found.info();
+    let word = if generation == Generation(33) { info.abi_ver } else { info.num_ports };
+    // SAFETY: nobody else has the struct while its device is looked for.
+    unsafe { (*found.sysfs()).num_ports = word };
 }
 
 /// Whether the driver takes the device. The line of its table that fits stays in `sysfs.match` for it.

@@ -58,7 +58,7 @@ fn driver(name: &'static CStr, table: Vec<verbs_match_ent>) -> &'static mut verb
 
 fn registered(ops: &'static mut verbs_device_ops) -> Driver {
     // SAFETY: leaked, so valid for the rest of the process.
-    unsafe { Driver::new(NonNull::from(ops)) }
+    unsafe { Driver::new(NonNull::from(ops), Generation(34)) }
 }
 
 /// The name of the driver that takes the device.
@@ -160,4 +160,16 @@ fn the_last_reference_gives_the_device_back_to_its_driver() {
     assert_eq!(GIVEN_BACK.load(Ordering::Relaxed), 0);
     drop(second);
     assert_eq!(GIVEN_BACK.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_driver_of_release_33_finds_the_version_where_it_looks() {
+    let found = device("cxgb4_0", Some(4), "");
+    let ports = found.info().num_ports;
+    // SAFETY: a struct of which nobody else has a reference.
+    let words = || unsafe { ((*found.sysfs()).num_ports, (*found.sysfs()).abi_ver) };
+    shape(Generation(33), &found);
+    assert_eq!(words(), (2, 2));
+    shape(Generation(34), &found);
+    assert_eq!(words(), (ports, 2));
 }

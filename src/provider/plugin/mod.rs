@@ -3,8 +3,9 @@
 //! | file | what it does |
 //! |---|---|
 //! | [`registry`] | the drivers that plugins have registered |
-//! | [`loader`] [`elf`] | which plugins there are, and loading them; whether one is all there |
+//! | [`loader`] [`places`] [`elf`] | which plugins there are, where, and loading them; whether one is all there |
 //! | [`matching`] | which driver takes a device |
+//! | [`layout`] [`qp_mask`] [`release`] | what plugins of different releases have elsewhere, and how it is told |
 //! | [`ops`] | a plugin's table of operations into ours and the public ones |
 //! | [`dummy`] | the answers where a plugin's table has none |
 //! | [`cmd`] | the functions with which a plugin gives commands to the kernel |
@@ -21,13 +22,18 @@ pub mod context;
 pub mod dummy;
 mod elf;
 pub mod forward;
+pub mod layout;
 pub mod loader;
 pub mod log;
 pub mod matching;
 pub mod ops;
+mod places;
+mod qp_mask;
 pub mod registry;
+mod release;
 
 use core::ffi::{c_int, c_void};
+use core::ptr::NonNull;
 
 use super::device::DeviceRef;
 use super::object::Handle;
@@ -54,11 +60,12 @@ fn operations(device: &DeviceRef) -> Result<&verbs_device_ops> {
 /// The `ibv_context` in a context that a plugin has made; the plugin has left the error in `errno` if there is
 /// none.
 fn made(verbs: *mut verbs_context) -> Result<Handle<ibv_context>> {
-    if verbs.is_null() {
-        return Err(Errno::last());
+    let Some(verbs) = NonNull::new(verbs) else { return Err(Errno::last()) };
+    // SAFETY: the context that the plugin has just made, as only this library can.
+    unsafe {
+        let context = layout::of_any_size(verbs).ok_or_else(|| Errno::EPROTONOSUPPORT.also_set())?;
+        Handle::from_c(context.as_ptr())
     }
-    // SAFETY: the context that the plugin has just made.
-    unsafe { Handle::from_c(&raw mut (*verbs).context) }
 }
 
 /// Has the plugin open its device. One that the kernel's list does not name is opened without a command file.

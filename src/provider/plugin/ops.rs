@@ -1,41 +1,13 @@
-//! From the table that a provider hands over, in the layout of its release, to the tables that are called: the
-//! library's own ([`verbs_context_ops`], the newest layout) and the public ones in the context.
+//! From the table that a provider hands over, in the newest layout ([`layout::newest`](super::layout::newest)), to
+//! the tables that are called: the library's own and the public ones in the context.
 
 use core::ffi::c_void;
-use core::mem::transmute;
+use core::mem::{offset_of, size_of, transmute};
+use core::ptr::NonNull;
 
-use crate::abi::driver::ops::{op, with_v44_operations};
-use crate::abi::driver::{v44, verbs_context_ops};
-use crate::abi::verbs::verbs_context;
-
-/// The table of rdma-core 44's layout in the newest one; what that release did not know is NULL.
-pub fn newest(given: &v44::verbs_context_ops) -> verbs_context_ops {
-    macro_rules! fields {
-        ($($name:ident)+) => {
-            verbs_context_ops {
-                $($name: given.$name,)+
-                alloc_buf: None,
-                alloc_dmah: None,
-                create_comp_cntr: None,
-                dealloc_dmah: None,
-                destroy_comp_cntr: None,
-                dm_export_dmabuf_fd: None,
-                free_buf: None,
-                inc_comp_cntr: None,
-                inc_err_comp_cntr: None,
-                qp_attach_comp_cntr: None,
-                query_comp_cntr_caps: None,
-                query_port_speed: None,
-                read_comp_cntr: None,
-                read_err_comp_cntr: None,
-                reg_mr_ex: None,
-                set_comp_cntr: None,
-                set_err_comp_cntr: None,
-            }
-        };
-    }
-    with_v44_operations!(fields)
-}
+use crate::abi::driver::ops::op;
+use crate::abi::driver::verbs_context_ops;
+use crate::abi::verbs::{ibv_context, verbs_context};
 
 /// Copies every operation that `given` has into `table`; the others stay.
 pub fn merge(table: &mut verbs_context_ops, given: &verbs_context_ops) {
@@ -71,21 +43,35 @@ pub fn merge(table: &mut verbs_context_ops, given: &verbs_context_ops) {
 
 macro_rules! publish {
     ($($name:ident => $kind:ident $slot:ident;)+) => {
-        /// Puts every operation that `given` has into its public slot in the context, if there is one.
-        pub fn publish(verbs: &mut verbs_context, given: &verbs_context_ops) {
+        /// Puts every operation that `given` has into its public slot, if there is one in a context of so many
+        /// bytes.
+        ///
+        /// # Safety
+        /// `context` is the end of a `verbs_context` of `context_size` bytes that nobody else uses.
+        pub unsafe fn publish(context: NonNull<ibv_context>, context_size: usize, given: &verbs_context_ops) {
             $(
                 if given.$name.is_some() {
-                    publish!(@$kind verbs, $slot, given.$name, $name);
+                    publish!(@$kind context, context_size, $slot, given.$name, $name);
                 }
             )+
         }
     };
-    (@verbs $verbs:ident, $slot:ident, $function:expr, $name:ident) => { $verbs.$slot = $function };
-    (@context $verbs:ident, $slot:ident, $function:expr, $name:ident) => { $verbs.context.ops.$slot = $function };
+    (@verbs $context:ident, $size:ident, $slot:ident, $function:expr, $name:ident) => {
+        let _same_type: fn(&mut verbs_context) -> &mut Option<op::$name> = |verbs| &mut verbs.$slot;
+        const BEFORE: usize = offset_of!(verbs_context, context) - offset_of!(verbs_context, $slot);
+        if BEFORE + size_of::<ibv_context>() <= $size {
+            // SAFETY: the contract says that the slot is there; its type is that of the function.
+            unsafe { $context.byte_sub(BEFORE).cast().write($function) };
+        }
+    };
+    (@context $context:ident, $size:ident, $slot:ident, $function:expr, $name:ident) => {
+        // SAFETY: by the contract.
+        unsafe { (*$context.as_ptr()).ops.$slot = $function };
+    };
     // Nobody calls these slots through their declared type; a function pointer keeps its value.
-    (@old $verbs:ident, $slot:ident, $function:expr, $name:ident) => {
-        // SAFETY: both are nullable C function pointers.
-        $verbs.context.ops.$slot = unsafe { transmute::<Option<op::$name>, OldSlot>($function) }
+    (@old $context:ident, $size:ident, $slot:ident, $function:expr, $name:ident) => {
+        // SAFETY: by the contract; both are nullable C function pointers.
+        unsafe { (*$context.as_ptr()).ops.$slot = transmute::<Option<op::$name>, OldSlot>($function) };
     };
 }
 
@@ -161,181 +147,85 @@ publish! {
 
 #[cfg(test)]
 mod tests {
+    use super::super::layout;
     use super::*;
-    use core::mem::{offset_of, size_of};
-
-    /// Every operation of rdma-core 65 with its offset there, and in rdma-core 36 to 58 or -1; measured in C.
-    const OFFSETS: &[(&str, usize, isize)] = &[
-        ("advise_mr", 0, 0),
-        ("alloc_buf", 8, -1),
-        ("alloc_dm", 16, 8),
-        ("alloc_dmah", 24, -1),
-        ("alloc_mw", 32, 16),
-        ("alloc_null_mr", 40, 24),
-        ("alloc_parent_domain", 48, 32),
-        ("alloc_pd", 56, 40),
-        ("alloc_td", 64, 48),
-        ("async_event", 72, 56),
-        ("attach_counters_point_flow", 80, 64),
-        ("attach_mcast", 88, 72),
-        ("bind_mw", 96, 80),
-        ("close_xrcd", 104, 88),
-        ("cq_event", 112, 96),
-        ("create_ah", 120, 104),
-        ("create_comp_cntr", 128, -1),
-        ("create_counters", 136, 112),
-        ("create_cq", 144, 120),
-        ("create_cq_ex", 152, 128),
-        ("create_flow", 160, 136),
-        ("create_flow_action_esp", 168, 144),
-        ("create_qp", 176, 152),
-        ("create_qp_ex", 184, 160),
-        ("create_rwq_ind_table", 192, 168),
-        ("create_srq", 200, 176),
-        ("create_srq_ex", 208, 184),
-        ("create_wq", 216, 192),
-        ("dealloc_dmah", 224, -1),
-        ("dealloc_mw", 232, 200),
-        ("dealloc_pd", 240, 208),
-        ("dealloc_td", 248, 216),
-        ("dereg_mr", 256, 224),
-        ("destroy_ah", 264, 232),
-        ("destroy_comp_cntr", 272, -1),
-        ("destroy_counters", 280, 240),
-        ("destroy_cq", 288, 248),
-        ("destroy_flow", 296, 256),
-        ("destroy_flow_action", 304, 264),
-        ("destroy_qp", 312, 272),
-        ("destroy_rwq_ind_table", 320, 280),
-        ("destroy_srq", 328, 288),
-        ("destroy_wq", 336, 296),
-        ("detach_mcast", 344, 304),
-        ("dm_export_dmabuf_fd", 352, -1),
-        ("free_buf", 360, -1),
-        ("free_context", 368, 312),
-        ("free_dm", 376, 320),
-        ("get_srq_num", 384, 328),
-        ("import_dm", 392, 336),
-        ("import_mr", 400, 344),
-        ("import_pd", 408, 352),
-        ("inc_comp_cntr", 416, -1),
-        ("inc_err_comp_cntr", 424, -1),
-        ("modify_cq", 432, 360),
-        ("modify_flow_action_esp", 440, 368),
-        ("modify_qp", 448, 376),
-        ("modify_qp_rate_limit", 456, 384),
-        ("modify_srq", 464, 392),
-        ("modify_wq", 472, 400),
-        ("open_qp", 480, 408),
-        ("open_xrcd", 488, 416),
-        ("poll_cq", 496, 424),
-        ("post_recv", 504, 432),
-        ("post_send", 512, 440),
-        ("post_srq_ops", 520, 448),
-        ("post_srq_recv", 528, 456),
-        ("qp_attach_comp_cntr", 536, -1),
-        ("query_comp_cntr_caps", 544, -1),
-        ("query_device_ex", 552, 464),
-        ("query_ece", 560, 472),
-        ("query_port", 568, 480),
-        ("query_port_speed", 576, -1),
-        ("query_qp", 584, 488),
-        ("query_qp_data_in_order", 592, 496),
-        ("query_rt_values", 600, 504),
-        ("query_srq", 608, 512),
-        ("read_comp_cntr", 616, -1),
-        ("read_counters", 624, 520),
-        ("read_err_comp_cntr", 632, -1),
-        ("reg_dm_mr", 640, 528),
-        ("reg_dmabuf_mr", 648, 536),
-        ("reg_mr", 656, 544),
-        ("reg_mr_ex", 664, -1),
-        ("req_notify_cq", 672, 552),
-        ("rereg_mr", 680, 560),
-        ("resize_cq", 688, 568),
-        ("set_comp_cntr", 696, -1),
-        ("set_ece", 704, 576),
-        ("set_err_comp_cntr", 712, -1),
-        ("unimport_dm", 720, 584),
-        ("unimport_mr", 728, 592),
-        ("unimport_pd", 736, 600),
-    ];
 
     /// Public slots and their offsets in `verbs_context`, measured in C.
     const PUBLIC: &[(&str, usize)] = &[
-        ("advise_mr", 8),
-        ("alloc_dm", 64),
-        ("alloc_mw", 384),
-        ("alloc_null_mr", 16),
-        ("alloc_parent_domain", 112),
-        ("alloc_pd", 344),
-        ("alloc_td", 128),
-        ("async_event", 576),
-        ("attach_counters_point_flow", 32),
-        ("attach_mcast", 560),
-        ("bind_mw", 392),
-        ("close_xrcd", 296),
-        ("cq_event", 432),
-        ("create_ah", 544),
-        ("create_counters", 40),
-        ("create_cq", 408),
-        ("create_flow", 240),
-        ("create_flow_action_esp", 96),
-        ("create_qp", 496),
-        ("create_qp_ex", 264),
-        ("create_rwq_ind_table", 160),
-        ("create_srq", 456),
-        ("create_srq_ex", 280),
-        ("create_wq", 184),
-        ("dealloc_mw", 400),
-        ("dealloc_pd", 352),
-        ("dealloc_td", 120),
-        ("dereg_mr", 376),
-        ("destroy_ah", 552),
-        ("destroy_counters", 48),
-        ("destroy_cq", 448),
-        ("destroy_flow", 224),
-        ("destroy_flow_action", 88),
-        ("destroy_qp", 520),
-        ("destroy_rwq_ind_table", 152),
-        ("destroy_srq", 480),
-        ("destroy_wq", 168),
-        ("detach_mcast", 568),
-        ("free_dm", 72),
-        ("get_srq_num", 272),
-        ("modify_cq", 136),
-        ("modify_flow_action_esp", 80),
-        ("modify_qp", 512),
-        ("modify_qp_rate_limit", 104),
-        ("modify_srq", 464),
-        ("modify_wq", 176),
-        ("open_qp", 256),
-        ("open_xrcd", 288),
-        ("poll_cq", 416),
-        ("post_recv", 536),
-        ("post_send", 528),
-        ("post_srq_ops", 144),
-        ("post_srq_recv", 488),
-        ("query_device_ex", 216),
-        ("query_qp", 504),
-        ("query_rt_values", 192),
-        ("query_srq", 472),
-        ("read_counters", 24),
-        ("reg_dm_mr", 56),
-        ("reg_mr", 360),
-        ("req_notify_cq", 424),
-        ("rereg_mr", 368),
-        ("resize_cq", 440),
+        ("advise_mr", 56),
+        ("alloc_dm", 112),
+        ("alloc_mw", 432),
+        ("alloc_null_mr", 64),
+        ("alloc_parent_domain", 160),
+        ("alloc_pd", 392),
+        ("alloc_td", 176),
+        ("async_event", 624),
+        ("attach_counters_point_flow", 80),
+        ("attach_mcast", 608),
+        ("bind_mw", 440),
+        ("close_xrcd", 344),
+        ("cq_event", 480),
+        ("create_ah", 592),
+        ("create_counters", 88),
+        ("create_cq", 456),
+        ("create_flow", 288),
+        ("create_flow_action_esp", 144),
+        ("create_qp", 544),
+        ("create_qp_ex", 312),
+        ("create_rwq_ind_table", 208),
+        ("create_srq", 504),
+        ("create_srq_ex", 328),
+        ("create_wq", 232),
+        ("dealloc_mw", 448),
+        ("dealloc_pd", 400),
+        ("dealloc_td", 168),
+        ("dereg_mr", 424),
+        ("destroy_ah", 600),
+        ("destroy_counters", 96),
+        ("destroy_cq", 496),
+        ("destroy_flow", 272),
+        ("destroy_flow_action", 136),
+        ("destroy_qp", 568),
+        ("destroy_rwq_ind_table", 200),
+        ("destroy_srq", 528),
+        ("destroy_wq", 216),
+        ("detach_mcast", 616),
+        ("free_dm", 120),
+        ("get_srq_num", 320),
+        ("modify_cq", 184),
+        ("modify_flow_action_esp", 128),
+        ("modify_qp", 560),
+        ("modify_qp_rate_limit", 152),
+        ("modify_srq", 512),
+        ("modify_wq", 224),
+        ("open_qp", 304),
+        ("open_xrcd", 336),
+        ("poll_cq", 464),
+        ("post_recv", 584),
+        ("post_send", 576),
+        ("post_srq_ops", 192),
+        ("post_srq_recv", 536),
+        ("query_device_ex", 264),
+        ("query_qp", 552),
+        ("query_rt_values", 240),
+        ("query_srq", 520),
+        ("read_counters", 72),
+        ("reg_dm_mr", 104),
+        ("reg_mr", 408),
+        ("req_notify_cq", 472),
+        ("rereg_mr", 416),
+        ("resize_cq", 488),
     ];
 
     const WORD: usize = size_of::<usize>();
 
-    /// A table of the older layout in which the slot at offset N holds the number 0x10000 + N.
-    fn numbered() -> v44::verbs_context_ops {
-        let words: [usize; size_of::<v44::verbs_context_ops>() / WORD] =
-            core::array::from_fn(|slot| 0x10000 + slot * WORD);
-        // SAFETY: nullable function pointers of one word each, which are moved and never called.
-        unsafe { transmute(words) }
+    /// A table in which each operation of release 36 holds the number 0x10000 and its offset there.
+    fn numbered() -> verbs_context_ops {
+        let layout = &layout::LAYOUTS[1];
+        let given: Vec<usize> =
+            (0..layout::operations(layout).len()).map(|slot| 0x10000 + slot * WORD).collect();
+        // SAFETY: words in the place of function pointers, which are moved and never called.
+        unsafe { layout::newest(layout, NonNull::from(&*given).cast()) }
     }
 
     fn words<T>(table: &T) -> &[usize] {
@@ -348,53 +238,39 @@ mod tests {
         unsafe { core::mem::zeroed() }
     }
 
-    #[test]
-    fn offsets_are_those_of_c() {
-        macro_rules! offsets {
-            ($table:ty: $($name:ident)+) => { vec![$((stringify!($name), offset_of!($table, $name))),+] };
-        }
-        macro_rules! v44_offsets {
-            ($($name:ident)+) => { offsets!(v44::verbs_context_ops: $($name)+) };
-        }
-        let expected: Vec<_> =
-            OFFSETS.iter().filter(|row| row.2 >= 0).map(|row| (row.0, row.2 as usize)).collect();
-        assert_eq!(with_v44_operations!(v44_offsets), expected);
-        assert_eq!(OFFSETS.len() * WORD, size_of::<verbs_context_ops>());
-    }
-
-    #[test]
-    fn every_operation_comes_to_its_place() {
-        let mut table: verbs_context_ops = empty();
-        merge(&mut table, &newest(&numbered()));
-        for (place, (name, offset, old)) in OFFSETS.iter().enumerate() {
-            assert_eq!(place * WORD, *offset, "{name}");
-            let expected = if *old < 0 { 0 } else { 0x10000 + *old as usize };
-            assert_eq!(words(&table)[place], expected, "{name}");
-        }
+    /// [`publish`] into a whole context of which only the last `size` bytes are said to be there.
+    fn published(verbs: &mut verbs_context, size: usize, given: &verbs_context_ops) {
+        let whole = NonNull::from(verbs);
+        // SAFETY: the end of the whole.
+        unsafe { publish(layout::public(whole, size_of::<verbs_context>()), size, given) };
     }
 
     #[test]
     fn public_slots_get_what_belongs_there_and_nothing_else_changes() {
-        let mut verbs: verbs_context = empty();
-        publish(&mut verbs, &newest(&numbered()));
-        let mut expected = vec![0_usize; size_of::<verbs_context>() / WORD];
-        for (name, slot) in PUBLIC {
-            let old = OFFSETS.iter().find(|row| row.0 == *name).expect("an operation").2;
-            expected[slot / WORD] = 0x10000 + old as usize;
+        const SIZE: usize = size_of::<verbs_context>();
+        let names = layout::operations(&layout::LAYOUTS[1]);
+        for missing in [0, 2 * WORD] {
+            let mut verbs: verbs_context = empty();
+            published(&mut verbs, SIZE - missing, &numbered());
+            let mut expected = vec![0_usize; SIZE / WORD];
+            for (name, slot) in PUBLIC.iter().filter(|(_, slot)| *slot >= missing) {
+                let place = names.iter().position(|operation| operation == name).expect("an operation");
+                expected[slot / WORD] = 0x10000 + place * WORD;
+            }
+            assert_eq!(words(&verbs), expected);
         }
-        assert_eq!(words(&verbs), expected);
     }
 
     #[test]
     fn a_second_table_changes_only_what_it_has() {
         let (mut table, mut verbs): (verbs_context_ops, verbs_context) = (empty(), empty());
-        merge(&mut table, &newest(&numbered()));
-        publish(&mut verbs, &newest(&numbered()));
+        merge(&mut table, &numbered());
+        published(&mut verbs, size_of::<verbs_context>(), &numbered());
         let before = (words(&table).to_vec(), words(&verbs).to_vec());
-        let mut second: v44::verbs_context_ops = empty();
+        let mut second: verbs_context_ops = empty();
         second.poll_cq = super::super::dummy::DUMMY.poll_cq;
-        merge(&mut table, &newest(&second));
-        publish(&mut verbs, &newest(&second));
+        merge(&mut table, &second);
+        published(&mut verbs, size_of::<verbs_context>(), &second);
         let changed = |old: &[usize], new: &[usize]| {
             old.iter()
                 .zip(new)

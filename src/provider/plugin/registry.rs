@@ -6,11 +6,15 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use std::ffi::CStr;
 
+use super::layout::Generation;
 use crate::abi::driver::verbs_device_ops;
 
 /// A registered driver: its operations are static, and no plugin is ever unloaded.
 #[derive(Clone, Copy)]
-pub struct Driver(NonNull<verbs_device_ops>);
+pub struct Driver {
+    ops: NonNull<verbs_device_ops>,
+    generation: Generation,
+}
 
 // SAFETY: the operations are constant data of the plugin.
 unsafe impl Send for Driver {}
@@ -20,19 +24,24 @@ impl Driver {
     ///
     /// # Safety
     /// The operations are valid for the rest of the process.
-    pub unsafe fn new(ops: NonNull<verbs_device_ops>) -> Self {
-        Self(ops)
+    pub unsafe fn new(ops: NonNull<verbs_device_ops>, generation: Generation) -> Self {
+        Self { ops, generation }
+    }
+
+    /// The private version that it registered for.
+    pub fn generation(self) -> Generation {
+        self.generation
     }
 
     /// The operations as the plugin registered them.
     pub fn as_ptr(self) -> *const verbs_device_ops {
-        self.0.as_ptr()
+        self.ops.as_ptr()
     }
 
     /// The operations.
     pub fn ops(&self) -> &'static verbs_device_ops {
         // SAFETY: static data of a plugin that is never unloaded.
-        unsafe { self.0.as_ref() }
+        unsafe { self.ops.as_ref() }
     }
 }
 
@@ -87,16 +96,14 @@ pub fn name_of(ops: &verbs_device_ops) -> String {
     unsafe { CStr::from_ptr(ops.name) }.to_string_lossy().into_owned()
 }
 
-/// What a plugin's ELF constructor calls, at the start of the process or in the middle of `dlopen`: the driver
-/// from now on is asked about devices.
+/// Adds a driver, which from now on is asked about devices.
 ///
 /// # Safety
 /// `ops` is null or valid for the rest of the process.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn verbs_register_driver_34(ops: *const verbs_device_ops) {
+unsafe fn register(ops: *const verbs_device_ops, generation: u32) {
     let Some(ops) = NonNull::new(ops.cast_mut()) else { return };
     // SAFETY: by the contract.
-    let driver = unsafe { Driver::new(ops) };
+    let driver = unsafe { Driver::new(ops, Generation(generation)) };
     let entry = Entry { driver, loaded: LOADING.get(), next: AtomicPtr::new(null_mut()) };
     let fresh = Box::into_raw(Box::new(entry));
     let mut place = &DRIVERS;
@@ -104,4 +111,27 @@ pub unsafe extern "C" fn verbs_register_driver_34(ops: *const verbs_device_ops) 
         // SAFETY: as in `collect`.
         place = unsafe { &(*taken).next };
     }
+}
+
+macro_rules! entries {
+    ($($name:ident: $generation:literal;)+) => {$(
+        /// What a plugin's ELF constructor calls, at the start of the process or in the middle of `dlopen`.
+        ///
+        /// # Safety
+        /// `ops` is null or valid for the rest of the process.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(ops: *const verbs_device_ops) {
+            // SAFETY: by the contract.
+            unsafe { register(ops, $generation) };
+        }
+    )+};
+}
+
+entries! {
+    verbs_register_driver_33: 33;
+    verbs_register_driver_34: 34;
+    verbs_register_driver_57: 57;
+    verbs_register_driver_59: 59;
+    verbs_register_driver_64: 64;
+    verbs_register_driver_65: 65;
 }

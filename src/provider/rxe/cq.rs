@@ -19,6 +19,7 @@ use crate::provider::context;
 use crate::provider::domain;
 use crate::provider::kernel::event_name;
 use crate::provider::object::{Handle, Object};
+use crate::uverbs::command::Prepared;
 use crate::uverbs::cq::{CqCreated, CreateCq, CreateCqEx};
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::{self, Udata};
@@ -285,6 +286,7 @@ pub fn create_ex(file: &DeviceFile, attr: &ibv_cq_init_attr_ex) -> Result<Handle
                 wc_flags: attr.wc_flags,
                 flags,
                 timestamp_implied: false,
+                ..CreateCqEx::default()
             }),
         },
     )?;
@@ -305,7 +307,9 @@ fn create_any(file: &DeviceFile, creation: &Creation) -> Result<Handle<ibv_cq>> 
             let udata = Udata::answer(answer.as_bytes_mut());
             let created = match &creation.extensions {
                 None => uverbs::cq::create(file, &request, udata),
-                Some(extensions) => uverbs::cq::create_ex(file, &request, extensions, udata),
+                Some(extensions) => {
+                    uverbs::cq::create_ex(file, &request, extensions, udata, Prepared::none())
+                }
             }
             .inspect_err(|errno| explain::cq_size(file, *errno, "create_cq", request.cqe))?;
             Ok((created, answer))

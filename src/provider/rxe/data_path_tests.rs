@@ -668,7 +668,7 @@ fn build(fixture: &Fixture, ah: Handle<ibv_ah>, made: &Call, sges: &[ibv_sge]) {
         })
         .collect();
     next_request(fixture, value, (value >> 32) as u32);
-    match function % 15 {
+    match function % 16 {
         0 => call_if!(fixture, wr_atomic_cmp_swp, 1, value, value, value),
         1 => call_if!(fixture, wr_atomic_fetch_add, 1, value, value),
         2 => call_if!(fixture, wr_local_inv, value as u32),
@@ -682,7 +682,8 @@ fn build(fixture: &Fixture, ah: Handle<ibv_ah>, made: &Call, sges: &[ibv_sge]) {
         10 => call_if!(fixture, wr_set_ud_addr, ah.as_ptr(), 1, 2),
         11 => call_if!(fixture, wr_set_inline_data, pieces[0].addr, pieces[0].length),
         12 => call_if!(fixture, wr_set_inline_data_list, usize::from(count % 41), pieces.as_ptr()),
-        13 => call_if!(fixture, wr_set_sge, 1, sges[0].addr, sges[0].length),
+        13 => call_if!(fixture, wr_flush, 1, value, usize::from(count), value as u8, count),
+        14 => call_if!(fixture, wr_set_sge, 1, sges[0].addr, sges[0].length),
         _ => call_if!(fixture, wr_set_sge_list, usize::from(count % 41), sges.as_ptr()),
     }
 }

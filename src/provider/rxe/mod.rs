@@ -76,7 +76,7 @@ impl Provider for Rxe {
 /// Opens the device whose command file this is; it goes into the context, or is closed on an error.
 fn open(file: DeviceFile) -> Result<Opened> {
     file.set_driver_id(RDMA_DRIVER_RXE);
-    let got = file.get_context(Udata::none())?;
+    let got = file.get_context(None, Udata::none())?;
     Ok(Opened::new(RxeContext { file }, &got))
 }
 

@@ -15,6 +15,7 @@ use crate::errno::{Errno, Result};
 use crate::log::trace;
 use crate::provider::object::{Handle, Object};
 use crate::provider::{domain, kernel};
+use crate::uverbs::command::Prepared;
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::qp::{CreateQp, QpCreated};
 use crate::uverbs::{self, Udata};
@@ -164,7 +165,7 @@ pub fn create_ex(file: &DeviceFile, attr: &mut ibv_qp_init_attr_ex) -> Result<Ha
         imported: file.is_imported(),
     };
     let qp = create_any(file, request, &mut attr.cap, &given, |request, cap, udata| {
-        uverbs::qp::create_ex2(file, request, cap, udata)
+        uverbs::qp::create_ex2(file, request, cap, udata, Prepared::none())
     })?;
     // SAFETY: just made, and nobody else knows it yet.
     unsafe {

@@ -306,6 +306,19 @@ impl Entry {
         }
     }
 
+    /// The peer's memory that a flush is for, `kind` (`ibv_placement_type`) and `level` (`ibv_selectivity_level`). The
+    /// length stands where that of a payload does, cut to 32 bits.
+    #[inline(always)]
+    pub fn set_flush(self, rkey: u32, remote_addr: u64, length: usize, kind: u8, level: u8) {
+        let wqe = self.wqe();
+        // SAFETY: as in `set_remote`.
+        unsafe {
+            (*wqe).wr.wr.flush = rxe_wr_flush { remote_addr, rkey, kind, level, ..Pod::zeroed() };
+            (*wqe).iova = remote_addr;
+        }
+        self.set_length(length as u32);
+    }
+
     /// Target and operands of an atomic.
     #[inline(always)]
     pub fn set_atomic(self, rkey: u32, remote_addr: u64, compare_add: u64, swap: u64) {

@@ -20,7 +20,7 @@ use crate::provider::qp_ex;
 #[must_use]
 pub fn operations(qp_type: u32) -> Option<u64> {
     match qp_type {
-        kind if kind == IBV_QPT_RC as u32 => Some(qp_ex::RELIABLE),
+        kind if kind == IBV_QPT_RC as u32 => Some(qp_ex::RELIABLE | IBV_QP_EX_WITH_FLUSH as u64),
         kind if kind == IBV_QPT_UC as u32 => Some(qp_ex::UNRELIABLE),
         kind if kind == IBV_QPT_UD as u32 => Some(qp_ex::DATAGRAM),
         _ => None,
@@ -34,6 +34,7 @@ pub fn set_functions(public: &mut ibv_qp_ex, asked: u64) {
     public.wr_bind_mw = Some(wr_bind_mw);
     public.wr_local_inv = Some(wr_local_inv);
     public.wr_atomic_write = Some(wr_atomic_write);
+    public.wr_flush = Some(wr_flush);
     public.wr_rdma_read = Some(wr_rdma_read);
     public.wr_rdma_write = Some(wr_rdma_write);
     public.wr_rdma_write_imm = Some(wr_rdma_write_imm);
@@ -167,6 +168,19 @@ unsafe extern "C" fn wr_atomic_write(
             entry.set_atomic_write(atomic_wr.cast());
         });
     }
+}
+
+/// Flush of `len` bytes of the peer's memory.
+unsafe extern "C" fn wr_flush(
+    qp: *mut ibv_qp_ex,
+    rkey: u32,
+    remote_addr: u64,
+    len: usize,
+    kind: u8,
+    level: u8,
+) {
+    // SAFETY: the program calls this between `wr_start` and `wr_complete`.
+    unsafe { build(qp, IBV_WR_FLUSH, 0, |entry| entry.set_flush(rkey, remote_addr, len, kind, level)) }
 }
 
 /// Binding of a memory window under the new key `rkey`.

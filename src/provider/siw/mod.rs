@@ -66,7 +66,7 @@ fn open(file: DeviceFile) -> Result<Opened> {
     file.set_driver_id(RDMA_DRIVER_SIW);
     // The driver insists on room for its number of the device.
     let mut answer = siw_uresp_alloc_ctx::default();
-    let got = file.get_context(Udata::answer(answer.as_bytes_mut()))?;
+    let got = file.get_context(None, Udata::answer(answer.as_bytes_mut()))?;
     Ok(Opened::new(SiwContext { file }, &got))
 }
 

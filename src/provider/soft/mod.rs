@@ -157,6 +157,11 @@ impl Context for SoftContext {
         port::query(port_num, attr).map_err(Errno::also_set)
     }
 
+    fn query_port_speed(&self, port_num: u32, speed: &mut u64) -> Result<()> {
+        *speed = port::speed(port_num).map_err(Errno::also_set)?;
+        Ok(())
+    }
+
     fn query_gid_entry(
         &self,
         _device: &DeviceInfo,

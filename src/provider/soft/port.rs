@@ -18,6 +18,14 @@ const WIDTH_4X: u8 = 2;
 /// Code of a link speed: 25 Gbit/s per lane.
 const SPEED_EDR: u8 = 32;
 
+/// The same speed in units of 100 Mb/s.
+const SPEED: u64 = 1000;
+
+/// Speed of port `port_num` in units of 100 Mb/s; EINVAL for a port that is not there.
+pub fn speed(port_num: u32) -> Result<u64> {
+    if port_num == u32::from(NUMBER) { Ok(SPEED) } else { Err(Errno::EINVAL) }
+}
+
 /// Attributes of port `port_num`; EINVAL for a port that is not there.
 ///
 /// There is no link, so there is no link speed. Width and speed say 100 Gbit/s, which is the class that one
@@ -65,6 +73,7 @@ mod tests {
         }
         query(NUMBER, &mut attr).unwrap();
         assert_eq!((attr.state, attr.active_mtu, attr.pkey_tbl_len), (4, 5, 1));
+        assert_eq!((speed(1), speed(0), speed(257)), (Ok(1000), Err(Errno::EINVAL), Err(Errno::EINVAL)));
         assert_eq!(pkey(NUMBER, 0), Ok(0xffff));
         assert_eq!(pkey(NUMBER, 1), Err(Errno::ENOENT));
         assert_eq!(pkey(NUMBER, -1), Err(Errno::ENOENT));

@@ -1,18 +1,23 @@
 //! Completion queues.
 
 use core::ffi::c_int;
+use core::ptr::null_mut;
 
+use super::ioctl::prepared;
 use super::{ExRequest, Request, answer, file, live, only_told, udata, value};
-use crate::abi::driver::{CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX, verbs_cq};
+use crate::abi::driver::{
+    CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX, CREATE_CQ_CMD_FLAGS_WITH_MEM_DMABUF, CREATE_CQ_CMD_FLAGS_WITH_MEM_VA,
+    ibv_command_buffer, verbs_cq,
+};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::ib_user_verbs::*;
 use crate::abi::verbs::*;
-use crate::errno::Errno;
+use crate::errno::{Errno, Result};
 use crate::provider::object::Handle;
 use crate::provider::wait;
-use crate::uverbs;
-use crate::uverbs::cq::{CqCreated, CreateCq, CreateCqEx};
+use crate::uverbs::cq::{CqCreated, CqMemory, CreateCq, CreateCqEx};
 use crate::uverbs::destroy::Destroyed;
+use crate::uverbs::{self, Udata};
 
 /// # Safety
 /// See [the module](super).
@@ -63,8 +68,113 @@ pub unsafe extern "C" fn ibv_cmd_create_cq(
     })
 }
 
-/// Makes a completion queue with extensions; fills in context, handle and size. `cmd` and `resp` may be null;
-/// `cmd_flags` are [`CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX`]. EOPNOTSUPP for an unknown bit in the mask.
+/// Where a provider wants the entries to lie (`struct verbs_create_cq_prov_attr`).
+#[repr(C)]
+pub struct verbs_create_cq_prov_attr {
+    /// Bytes.
+    length: u64,
+    memory: ProvidersMemory,
+}
+
+/// Which of the two it is the flags say.
+#[repr(C)]
+#[derive(Clone, Copy)]
+union ProvidersMemory {
+    address: *mut u8,
+    dmabuf: ProvidersDmabuf,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct ProvidersDmabuf {
+    offset: u64,
+    fd: c_int,
+}
+
+const _: () = assert!(size_of::<verbs_create_cq_prov_attr>() == 24);
+
+/// # Safety
+/// See [the module](super).
+unsafe fn memory(prov_attr: *mut verbs_create_cq_prov_attr, cmd_flags: u32) -> Result<CqMemory> {
+    if cmd_flags & (CREATE_CQ_CMD_FLAGS_WITH_MEM_VA | CREATE_CQ_CMD_FLAGS_WITH_MEM_DMABUF) == 0 {
+        return Ok(CqMemory::Drivers);
+    }
+    // SAFETY: see the module; the flags say which member of the union the provider has set.
+    unsafe {
+        let given = prov_attr.as_ref().ok_or(Errno::EINVAL)?;
+        Ok(if cmd_flags & CREATE_CQ_CMD_FLAGS_WITH_MEM_VA != 0 {
+            CqMemory::Process {
+                address: given.memory.address.expose_provenance() as u64,
+                length: given.length,
+            }
+        } else {
+            let ProvidersDmabuf { offset, fd } = given.memory.dmabuf;
+            CqMemory::Dmabuf { fd, offset, length: given.length }
+        })
+    }
+}
+
+/// Makes a completion queue with extensions; fills in context, handle and size. EOPNOTSUPP for an unknown bit in
+/// the mask.
+///
+/// # Safety
+/// See [the module](super).
+unsafe fn create_ex(
+    context: *mut ibv_context,
+    cq_attr: *const ibv_cq_init_attr_ex,
+    prov_attr: *mut verbs_create_cq_prov_attr,
+    cq: *mut verbs_cq,
+    udata: Udata<'_>,
+    cmd_flags: u32,
+    driver: *mut ibv_command_buffer,
+) -> Result<()> {
+    // SAFETY: see the module; a verbs_cq starts with the ibv_cq.
+    unsafe {
+        let (attr, cq) = (live(cq_attr.cast_mut())?, live(cq.cast::<ibv_cq>())?);
+        let file = file(context)?;
+        let request = CreateCq {
+            user_handle: cq.expose_provenance() as u64,
+            cqe: (*attr).cqe,
+            comp_channel: channel_fd((*attr).channel),
+            comp_vector: (*attr).comp_vector,
+        };
+        let mut extensions = CreateCqEx {
+            comp_mask: (*attr).comp_mask,
+            wc_flags: (*attr).wc_flags,
+            flags: (*attr).flags,
+            timestamp_implied: cmd_flags & CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX != 0,
+            memory: CqMemory::Drivers,
+        };
+        uverbs::cq::check_extensions(&extensions)?;
+        (*cq).context = context;
+        extensions.memory = memory(prov_attr, cmd_flags)?;
+        created(cq, uverbs::cq::create_ex(file, &request, &extensions, udata, prepared(driver)?)?);
+        Ok(())
+    }
+}
+
+/// See [`create_ex`]. `cmd` and `resp` may be null, as for those below.
+///
+/// # Safety
+/// See [the module](super).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_cmd_create_cq_ex_33(
+    context: *mut ibv_context,
+    cq_attr: *const ibv_cq_init_attr_ex,
+    cq: *mut verbs_cq,
+    cmd: *mut ExRequest<ib_uverbs_ex_create_cq>,
+    cmd_size: usize,
+    resp: *mut ib_uverbs_ex_create_cq_resp,
+    resp_size: usize,
+) -> c_int {
+    // SAFETY: see the module.
+    value(|| unsafe {
+        let udata = udata(cmd, cmd_size, resp, resp_size);
+        create_ex(context, cq_attr, null_mut(), cq, udata, 0, null_mut())
+    })
+}
+
+/// As [`ibv_cmd_create_cq_ex_33`]; `cmd_flags` are `CREATE_CQ_CMD_FLAGS_*`.
 ///
 /// # Safety
 /// See [the module](super).
@@ -79,27 +189,80 @@ pub unsafe extern "C" fn ibv_cmd_create_cq_ex(
     resp_size: usize,
     cmd_flags: u32,
 ) -> c_int {
-    // SAFETY: see the module; a verbs_cq starts with the ibv_cq.
+    // SAFETY: see the module.
     value(|| unsafe {
-        let (attr, cq) = (live(cq_attr.cast_mut())?, live(cq.cast::<ibv_cq>())?);
-        let file = file(context)?;
-        let request = CreateCq {
-            user_handle: cq.expose_provenance() as u64,
-            cqe: (*attr).cqe,
-            comp_channel: channel_fd((*attr).channel),
-            comp_vector: (*attr).comp_vector,
-        };
-        let extensions = CreateCqEx {
-            comp_mask: (*attr).comp_mask,
-            wc_flags: (*attr).wc_flags,
-            flags: (*attr).flags,
-            timestamp_implied: cmd_flags & CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX != 0,
-        };
-        uverbs::cq::check_extensions(&extensions)?;
-        (*cq).context = context;
         let udata = udata(cmd, cmd_size, resp, resp_size);
-        created(cq, uverbs::cq::create_ex(file, &request, &extensions, udata)?);
-        Ok(())
+        create_ex(context, cq_attr, null_mut(), cq, udata, cmd_flags, null_mut())
+    })
+}
+
+/// As [`ibv_cmd_create_cq_ex`], in memory that the provider brings where the flags say so.
+///
+/// # Safety
+/// See [the module](super).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_cmd_create_cq_ex_59(
+    context: *mut ibv_context,
+    cq_attr: *const ibv_cq_init_attr_ex,
+    prov_attr: *mut verbs_create_cq_prov_attr,
+    cq: *mut verbs_cq,
+    cmd: *mut ExRequest<ib_uverbs_ex_create_cq>,
+    cmd_size: usize,
+    resp: *mut ib_uverbs_ex_create_cq_resp,
+    resp_size: usize,
+    cmd_flags: u32,
+) -> c_int {
+    // SAFETY: see the module.
+    value(|| unsafe {
+        let udata = udata(cmd, cmd_size, resp, resp_size);
+        create_ex(context, cq_attr, prov_attr, cq, udata, cmd_flags, null_mut())
+    })
+}
+
+/// As [`ibv_cmd_create_cq_ex`]; `driver` is null or the provider's attributes.
+///
+/// # Safety
+/// See [the module](super).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_cmd_create_cq_ex2(
+    context: *mut ibv_context,
+    cq_attr: *const ibv_cq_init_attr_ex,
+    cq: *mut verbs_cq,
+    cmd: *mut ExRequest<ib_uverbs_ex_create_cq>,
+    cmd_size: usize,
+    resp: *mut ib_uverbs_ex_create_cq_resp,
+    resp_size: usize,
+    cmd_flags: u32,
+    driver: *mut ibv_command_buffer,
+) -> c_int {
+    // SAFETY: see the module.
+    value(|| unsafe {
+        let udata = udata(cmd, cmd_size, resp, resp_size);
+        create_ex(context, cq_attr, null_mut(), cq, udata, cmd_flags, driver)
+    })
+}
+
+/// As [`ibv_cmd_create_cq_ex_59`]; `driver` is null or the provider's attributes.
+///
+/// # Safety
+/// See [the module](super).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_cmd_create_cq_ex2_59(
+    context: *mut ibv_context,
+    cq_attr: *const ibv_cq_init_attr_ex,
+    prov_attr: *mut verbs_create_cq_prov_attr,
+    cq: *mut verbs_cq,
+    cmd: *mut ExRequest<ib_uverbs_ex_create_cq>,
+    cmd_size: usize,
+    resp: *mut ib_uverbs_ex_create_cq_resp,
+    resp_size: usize,
+    cmd_flags: u32,
+    driver: *mut ibv_command_buffer,
+) -> c_int {
+    // SAFETY: see the module.
+    value(|| unsafe {
+        let udata = udata(cmd, cmd_size, resp, resp_size);
+        create_ex(context, cq_attr, prov_attr, cq, udata, cmd_flags, driver)
     })
 }
 

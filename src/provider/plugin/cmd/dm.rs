@@ -81,3 +81,19 @@ pub unsafe extern "C" fn ibv_cmd_reg_dm_mr(
         Ok(())
     })
 }
+
+/// Opens the mapping of device memory at a page offset (bytes) of the device file as a dma-buf: the file, or -1
+/// and `errno`.
+///
+/// # Safety
+/// See [the module](super).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_cmd_export_dmabuf_fd(ctx: *mut ibv_context, pg_off: libc::off_t) -> c_int {
+    let mut opened = -1;
+    // SAFETY: see the module.
+    let _ = value(|| unsafe {
+        opened = uverbs::dm::export_dmabuf(file(ctx)?, pg_off as u64)?;
+        Ok(())
+    });
+    opened
+}

@@ -4,7 +4,9 @@ use core::ffi::{c_int, c_uint};
 use core::slice;
 
 use super::{file, live, value};
-use crate::abi::driver::{BUFFER_ERROR, UHW_NO_INDEX, ibv_command_buffer};
+use crate::abi::driver::{
+    BUFFER_ERROR, FALLBACK_IOCTL_ONLY, FALLBACK_REQUIRE_EX, UHW_NO_INDEX, ibv_command_buffer,
+};
 use crate::abi::uapi::rdma_user_ioctl_cmds::ib_uverbs_attr;
 use crate::abi::verbs::ibv_context;
 use crate::errno::{Errno, Result};
@@ -46,6 +48,8 @@ pub(super) unsafe fn prepared<'a>(link: *mut ibv_command_buffer) -> Result<Prepa
     unsafe {
         for link in chain(link) {
             prepared.push(attrs(link)?);
+            let flags = (*link).flags;
+            prepared.restrict(flags & FALLBACK_REQUIRE_EX != 0, flags & FALLBACK_IOCTL_ONLY != 0);
         }
     }
     Ok(prepared)

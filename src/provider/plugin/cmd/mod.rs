@@ -6,8 +6,10 @@
 //! The functions build the command in [`crate::uverbs`], pass the driver's parts through as [`Udata`], and fill
 //! in the object.
 //!
-//! They return 0 or an errno value, and leave in `errno` what rdma-core 44 leaves there. The names have one
-//! version, IBVERBS_PRIVATE_34, and serve every rdma-core that speaks it (36 to 56).
+//! They return 0 or an errno value, and leave in `errno` what rdma-core leaves there. `private-symbols.txt` says
+//! under which private versions each is exported. One body serves all of them where rdma-core's declaration has
+//! not changed; where it has, the functions are named after the first generation that declares them so
+//! (`ibv_cmd_create_cq_ex_59`), and without number after 34.
 //!
 //! # Safety
 //!
@@ -17,10 +19,13 @@
 //! told. This is what the `unsafe` blocks of this folder rely on.
 
 mod ah;
+mod comp_cntr;
 mod context;
 mod counters;
 mod cq;
 mod dm;
+mod dmabuf_heap;
+mod dmah;
 mod flow;
 mod flow_action;
 mod flow_spec;
@@ -32,6 +37,8 @@ mod qp;
 mod srq;
 mod wq;
 mod xrcd;
+
+pub(super) use context::LongPortAttr;
 
 use core::ffi::c_int;
 

@@ -4,8 +4,10 @@ use core::ffi::c_int;
 use core::mem::offset_of;
 use core::ptr::null_mut;
 
+use super::super::context::of;
+use super::ioctl::prepared;
 use super::{ExRequest, Request, answer, file, init_wait, live, only_told, udata, value};
-use crate::abi::driver::{v44::verbs_qp, verbs_xrcd};
+use crate::abi::driver::{ibv_command_buffer, verbs_xrcd};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::ib_user_verbs::*;
 use crate::abi::verbs::*;
@@ -17,17 +19,28 @@ use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::qp::{CreateQp, QpCreated};
 use crate::uverbs::{self, Udata};
 
-/// The queue pair inside a provider's structure. What stands behind it (`comp_mask`, `xrcd`) has another place
-/// in almost every release that speaks IBVERBS_PRIVATE_34, so that nothing is written there: rdma-core clears
-/// the mask, which is 0 in the zeroed memory of every provider, and sets an XRC domain that nobody reads.
-fn qp_of(qp: *mut verbs_qp) -> Result<*mut ibv_qp> {
+/// A queue pair with more behind the public part, which is the same in all releases.
+///
+/// What stands behind it (`comp_mask`, `xrcd`) has another place in many, so that nothing is written there:
+/// rdma-core clears the mask, which is 0 in the zeroed memory of every provider, and sets an XRC domain that
+/// nobody reads.
+#[repr(transparent)]
+#[allow(non_camel_case_types, reason = "the name of rdma-core's struct")]
+pub struct verbs_qp(ibv_qp);
+
+/// The public part of a queue pair that a provider makes as a [`verbs_qp`], which is noted.
+///
+/// # Safety
+/// See [the module](super).
+unsafe fn qp_of(context: *mut ibv_context, qp: *mut verbs_qp) -> Result<*mut ibv_qp> {
+    // SAFETY: see the module.
+    if let Some(plugin) = unsafe { of(context) } {
+        plugin.qp_mask.note_extended();
+    }
     live(qp.cast())
 }
 
-/// A command of `uverbs` that makes a queue pair.
-type Create = fn(&DeviceFile, &CreateQp, &mut ibv_qp_cap, Udata<'_>) -> Result<QpCreated>;
-
-/// Makes a queue pair and fills it in.
+/// Makes a queue pair by a command of `uverbs` and fills it in.
 ///
 /// # Safety
 /// See [the module](super).
@@ -36,7 +49,7 @@ unsafe fn create(
     qp: *mut ibv_qp,
     attr: &mut ibv_qp_init_attr_ex,
     udata: Udata<'_>,
-    command: Create,
+    command: impl FnOnce(&DeviceFile, &CreateQp, &mut ibv_qp_cap, Udata<'_>) -> Result<QpCreated>,
 ) -> Result<()> {
     // SAFETY: see the module. Mask and kind say which of the objects are there, and only those are looked at.
     unsafe {
@@ -142,7 +155,7 @@ pub unsafe extern "C" fn ibv_cmd_create_qp_ex(
 ) -> c_int {
     // SAFETY: see the module.
     value(|| unsafe {
-        let (qp, attr) = (qp_of(qp)?, &mut *live(attr_ex)?);
+        let (qp, attr) = (qp_of(context, qp)?, &mut *live(attr_ex)?);
         let udata = udata(cmd, cmd_size, resp, resp_size);
         create(context, qp, attr, udata, uverbs::qp::create_ex)
     })
@@ -163,10 +176,31 @@ pub unsafe extern "C" fn ibv_cmd_create_qp_ex2(
     resp_size: usize,
 ) -> c_int {
     // SAFETY: see the module.
+    unsafe { ibv_cmd_create_qp_ex2_64(context, qp, qp_attr, cmd, cmd_size, resp, resp_size, null_mut()) }
+}
+
+/// As [`ibv_cmd_create_qp_ex2`]; `driver` is null or the provider's attributes.
+///
+/// # Safety
+/// See [the module](super).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_cmd_create_qp_ex2_64(
+    context: *mut ibv_context,
+    qp: *mut verbs_qp,
+    qp_attr: *mut ibv_qp_init_attr_ex,
+    cmd: *mut ExRequest<ib_uverbs_ex_create_qp>,
+    cmd_size: usize,
+    resp: *mut ib_uverbs_ex_create_qp_resp,
+    resp_size: usize,
+    driver: *mut ibv_command_buffer,
+) -> c_int {
+    // SAFETY: see the module.
     value(|| unsafe {
-        let (qp, attr) = (qp_of(qp)?, &mut *live(qp_attr)?);
-        let udata = udata(cmd, cmd_size, resp, resp_size);
-        create(context, qp, attr, udata, uverbs::qp::create_ex2)
+        let (qp, attr) = (qp_of(context, qp)?, &mut *live(qp_attr)?);
+        let (udata, driver) = (udata(cmd, cmd_size, resp, resp_size), prepared(driver)?);
+        create(context, qp, attr, udata, |file, request, cap, udata| {
+            uverbs::qp::create_ex2(file, request, cap, udata, driver)
+        })
     })
 }
 
@@ -187,7 +221,7 @@ pub unsafe extern "C" fn ibv_cmd_open_qp(
 ) -> c_int {
     // SAFETY: see the module.
     value(|| unsafe {
-        let (qp, attr) = (qp_of(qp)?, &*live(attr)?);
+        let (qp, attr) = (qp_of(context, qp)?, &*live(attr)?);
         let xrcd = if attr.comp_mask & IBV_QP_OPEN_ATTR_XRCD as u32 != 0 {
             (*live(attr.xrcd.cast::<verbs_xrcd>())?).handle
         } else {

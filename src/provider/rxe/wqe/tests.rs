@@ -336,6 +336,20 @@ fn setters_complete_the_entry_of_a_builder() {
     let slot = Slot::dirty();
     // SAFETY: as above.
     unsafe {
+        let entry = Entry::begin(slot.at(), 0x1122_3344_5566_7788, IBV_WR_FLUSH as u32, 0, 0, 6);
+        entry.set_flush(0x77, 0x9000, 0x1_0000_4000, 2, 1);
+    }
+    let flush = send_head(IBV_WR_FLUSH, 0, 6)
+        .u64(24, 0x9000)
+        .u32(36, 0x77)
+        .u16(40, 0x0102)
+        .u64(152, 0x9000)
+        .dma(184, 0x4000, 0);
+    assert_eq!(slot.bytes(), flush.0);
+
+    let slot = Slot::dirty();
+    // SAFETY: as above.
+    unsafe {
         let entry = Entry::begin(slot.at(), 0x1122_3344_5566_7788, IBV_WR_SEND_WITH_INV as u32, 0, 0x42, 6);
         entry.set_destination(&Destination { ah_num: 3, av: None }, 1, 2);
     }
