@@ -159,6 +159,7 @@ static int open_issm(unsigned number, int flags)
 int mad_open(const char *path, int flags)
 {
 	unsigned number, i = 0;
+	char version[16];
 	bool issm;
 	int fd;
 	long value;
@@ -179,7 +180,9 @@ int mad_open(const char *path, int flags)
 		i++;
 	if (i == sizeof mad_files / sizeof *mad_files)
 		abort();
-	mad_files[i] = (struct mad_file){.fd = fd, .flags = flags, .port = port_of(number)};
+	read_line(version, sizeof version, "/sys/class/infiniband_mad/abi_version", "", 0);
+	mad_files[i] = (struct mad_file){.fd = fd, .flags = flags, .port = port_of(number),
+					 .pkey_index = atoi(version) > IB_USER_MAD_ABI_VERSION};
 	if (i == mad_file_count)
 		mad_file_count++;
 	mad_unlock();

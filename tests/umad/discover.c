@@ -1,7 +1,7 @@
 /*
  * discover.c - what is found in sysfs: names, cards, ports, GUIDs, paths, device lists, and which port is opened.
  *
- *   discover [DEBUG-LEVEL]
+ *   discover DEBUG-LEVEL [names]     with `names` only these
  */
 #include "umad.h"
 
@@ -114,8 +114,7 @@ int main(int argc, char **argv)
 	begin();
 	setvbuf(stderr, NULL, _IOLBF, 0);
 	find_kernel();
-	if (argc > 1)
-		CALL_COUNT(umad_debug(atoi(argv[1])));
+	CALL_COUNT(umad_debug(argc > 1 ? atoi(argv[1]) : 0));
 	CALL_INT(umad_init());
 	for (int max = -1; max <= UMAD_MAX_DEVICES; max += max < 2 ? 1 : 10)
 		names(max);
@@ -123,6 +122,8 @@ int main(int argc, char **argv)
 	CALL_INT(umad_sort_ca_device_list(&none, 0));
 	CALL_INT(umad_sort_ca_device_list(&none, 3));
 	CALL_VOID(umad_free_ca_device_list(NULL));
+	if (argc > 2)
+		return end();
 	for (unsigned i = 0; i < sizeof strange / sizeof *strange; i++) {
 		card(strange[i]);
 		for (int port = -1; port < 3; port++)
