@@ -21,7 +21,7 @@ static void card(const char *name)
 				note("    port %u is left", i);
 		CALL_INT(umad_release_ca(&ca));
 	} else {
-		BYTES(ca, ca_name);
+		TEXT(ca, ca_name);
 		FIELD(ca, numports);
 	}
 	for (int max = 0; max <= 12; max += 3) {
@@ -57,7 +57,7 @@ static void one_port(const char *name, int number)
 		errno = 0;
 		fd = umad_get_issm_path(name, number, path, max);
 		say_int("umad_get_issm_path(name, number, path, max)", fd, errno, fd < 0);
-		bytes("path", path, sizeof path);
+		text("path", path, sizeof path);
 	}
 	errno = 0;
 	fd = umad_open_port(name, number);
@@ -79,8 +79,9 @@ static void names(int max)
 	errno = 0;
 	count = umad_get_cas_names(cas, max);
 	say_int("umad_get_cas_names(cas, max)", count, errno, count < 0);
-	for (int i = 0; i <= count && i < UMAD_MAX_DEVICES; i++)
-		bytes("name", cas[i], sizeof cas[i]);
+	/* For less than one, rdma-core writes where the caller gave no room, if there is no folder. */
+	for (int i = 0; max > 0 && i <= count && i < UMAD_MAX_DEVICES; i++)
+		text("name", cas[i], sizeof cas[i]);
 }
 
 static void list(void)

@@ -17,9 +17,9 @@ int umad_get_smi_gsi_pair_by_ca_name(const char *name, uint8_t port, struct umad
 
 static void print_pair(const struct umad_ca_pair *pair)
 {
-	BYTES(*pair, smi_name);
+	TEXT(*pair, smi_name);
 	FIELD(*pair, smi_preferred_port);
-	BYTES(*pair, gsi_name);
+	TEXT(*pair, gsi_name);
 	FIELD(*pair, gsi_preferred_port);
 }
 

@@ -59,6 +59,27 @@ static uint32_t sum(const void *start, size_t size)
 	return sum;
 }
 
+/* Of strings only what is before their end. */
+static uint32_t sum_ca(umad_ca_t *ca)
+{
+	char *strings[] = {ca->ca_name, ca->fw_ver, ca->ca_type, ca->hw_ver};
+	size_t sizes[] = {sizeof ca->ca_name, sizeof ca->fw_ver, sizeof ca->ca_type, sizeof ca->hw_ver};
+
+	for (unsigned i = 0; i < 4; i++)
+		for (size_t end = strnlen(strings[i], sizes[i]); end < sizes[i]; end++)
+			strings[i][end] = 0;
+	return sum(ca, offsetof(umad_ca_t, hw_ver) + sizeof ca->hw_ver) + sum(&ca->node_guid, 2 * sizeof ca->node_guid);
+}
+
+static uint32_t sum_port(umad_port_t *port)
+{
+	uint32_t result = sum(port->ca_name, strnlen(port->ca_name, sizeof port->ca_name - 1));
+
+	result += sum(&port->portnum, offsetof(umad_port_t, capmask) - offsetof(umad_port_t, portnum));
+	result += sum(port->link_layer, strnlen(port->link_layer, sizeof port->link_layer - 1));
+	return result + sum(&port->gid_prefix, 2 * sizeof port->gid_prefix) + port->capmask + port->pkeys_size;
+}
+
 static void say(const char *what, long result, uint32_t bytes)
 {
 	printf("%s %ld %s %08x\n", what, result, errno_name(errno), bytes);
@@ -79,18 +100,18 @@ static void cards(void)
 	case 0:
 		FILL(ca);
 		if (!SAY(umad_get_ca(of, &ca), 0)) {
-			say("ca", ca.numports, sum(&ca, offsetof(umad_ca_t, ports)));
+			say("ca", ca.numports, sum_ca(&ca));
 			for (unsigned i = 0; i < UMAD_CA_MAX_PORTS; i++)
 				if (ca.ports[i])
-					say("port", ca.ports[i]->state, sum(ca.ports[i], offsetof(umad_port_t, pkeys)));
+					say("port", ca.ports[i]->state, sum_port(ca.ports[i]));
 			SAY(umad_release_ca(&ca), 0);
 		}
 		break;
 	case 1:
 		FILL(port);
-		if (!SAY(umad_get_port(of, at, &port), sum(&port, offsetof(umad_port_t, pkeys)))) {
+		if (!SAY(umad_get_port(of, at, &port), sum_port(&port))) {
 			say("keys", port.pkeys_size, sum(port.pkeys, 2 * port.pkeys_size));
-			SAY(umad_release_port(&port), sum(&port, offsetof(umad_port_t, pkeys)));
+			SAY(umad_release_port(&port), sum_port(&port));
 		}
 		break;
 	case 2:
@@ -99,11 +120,11 @@ static void cards(void)
 		break;
 	case 3:
 		FILL(path);
-		SAY(umad_get_issm_path(of, at, path, any(sizeof path)), sum(path, sizeof path));
+		SAY(umad_get_issm_path(of, at, path, any(sizeof path)), sum(path, strnlen(path, sizeof path)));
 		break;
 	default:
 		FILL(names);
-		name_count = SAY(umad_get_cas_names(names, (int)any(6) - 1), sum(names, sizeof names));
+		name_count = SAY(umad_get_cas_names(names, (int)any(6) - 1), sum(names[0], strnlen(names[0], 19)));
 		break;
 	}
 }
@@ -176,8 +197,12 @@ static void traffic(void)
 			((uint8_t *)umad_get_mad(buffer))[26] = any(8);
 		if (!any(4))
 			umad_set_pkey(buffer, number());
-		if (!any(8))
-			umad_set_grh(buffer, buffer + any(64));
+		if (!any(8)) {
+			struct ib_mad_addr address;
+
+			memcpy(&address, buffer + any(64), sizeof address);
+			umad_set_grh(buffer, &address);
+		}
 		SAY(umad_send(fd, any(8) ? (int)any(5) : number(), buffer, wanted, any(2) ? 0 : HOUR, any(3)), sum(buffer, 64));
 	} else {
 		length = any(3) ? 256 : any(1024);

@@ -31,22 +31,32 @@ static inline void bytes(const char *name, const void *start, size_t size)
 }
 #define BYTES(object, field) bytes(#field, &(object).field, sizeof(object).field)
 
+/* A string up to its end. What lies behind it is nobody's answer, and rdma-core does not end one that fills its room. */
+static inline void text(const char *name, const char *start, size_t room)
+{
+	printf("    %s = \"", name);
+	for (size_t i = 0; i < room - 1 && start[i]; i++)
+		printf(start[i] >= ' ' && start[i] <= '~' ? "%c" : "\\x%02x", (uint8_t)start[i]);
+	puts("\"");
+}
+#define TEXT(object, field) text(#field, (object).field, sizeof(object).field)
+
 /* Every byte of a port but pointers; keys only where the call succeeded. */
 static inline void print_port(const umad_port_t *port, bool valid)
 {
-	BYTES(*port, ca_name);
+	TEXT(*port, ca_name);
 	FIELD(*port, portnum); FIELD_X(*port, base_lid); FIELD_X(*port, lmc); FIELD_X(*port, sm_lid);
 	FIELD_X(*port, sm_sl); FIELD_X(*port, state); FIELD_X(*port, phys_state); FIELD_X(*port, rate);
 	FIELD_X(*port, capmask); FIELD_X(*port, gid_prefix); FIELD_X(*port, port_guid); FIELD(*port, pkeys_size);
-	BYTES(*port, link_layer);
+	TEXT(*port, link_layer);
 	if (valid)
 		bytes("pkeys", port->pkeys, port->pkeys_size * sizeof *port->pkeys);
 }
 
 static inline void print_ca(const umad_ca_t *ca)
 {
-	BYTES(*ca, ca_name);
-	FIELD_X(*ca, node_type); FIELD(*ca, numports); BYTES(*ca, fw_ver); BYTES(*ca, ca_type); BYTES(*ca, hw_ver);
+	TEXT(*ca, ca_name);
+	FIELD_X(*ca, node_type); FIELD(*ca, numports); TEXT(*ca, fw_ver); TEXT(*ca, ca_type); TEXT(*ca, hw_ver);
 	FIELD_X(*ca, node_guid); FIELD_X(*ca, system_guid);
 	for (unsigned i = 0; i < UMAD_CA_MAX_PORTS; i++)
 		if (ca->ports[i]) {
