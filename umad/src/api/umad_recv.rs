@@ -78,6 +78,13 @@ pub unsafe extern "C-unwind" fn umad_recv(
         set_length((got as usize).saturating_sub(header));
         return agent;
     }
+    if got == -libc::EWOULDBLOCK {
+        // Of whoever stands in for the C library's function and reports so.
+        if Errno::last().0 == 0 {
+            Errno::EAGAIN.set();
+        }
+        return got;
+    }
     // SAFETY: as above.
     let needed = (number(unsafe { &raw const (*mad).length }) as usize).wrapping_sub(header);
     trace!("umad_recv", "read returned %zu > sizeof umad %zu + length %d (%m)", needed, header, asked,);
