@@ -13,8 +13,10 @@ DESTDIR ?=
 TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 BUILT := $(TARGET)/release
 LIBRARY := $(BUILT)/libibverbs.so
-# rdma-core 44 names its file so; the soname is the part that programs ask for.
+UMAD := $(BUILT)/libibumad.so
+# rdma-core 44 names its files so; the soname is the part that programs ask for.
 VERSION := 1.14.44.0
+UMAD_VERSION := 3.2.44.0
 
 .PHONY: all build deps run run-kernel test test-all soak bench headers compatibility install clean
 
@@ -64,23 +66,30 @@ headers:
 compatibility:
 	$(CARGO) run --quiet -p xtask -- compatibility
 
-$(LIBRARY) $(BUILT)/ironverbs:
+$(LIBRARY) $(UMAD) $(BUILT)/ironverbs:
 	$(CARGO) build --release
 
-install: $(LIBRARY) $(BUILT)/ironverbs
+install: $(LIBRARY) $(UMAD) $(BUILT)/ironverbs
 	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(LIBDIR)/ironverbs $(DESTDIR)$(BINDIR) \
 	  $(DESTDIR)$(INCLUDEDIR)/infiniband $(DESTDIR)$(DOCDIR)
 	install -m 644 $(LIBRARY) $(DESTDIR)$(LIBDIR)/libibverbs.so.$(VERSION)
 	ln -sf libibverbs.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libibverbs.so.1
 	ln -sf libibverbs.so.1 $(DESTDIR)$(LIBDIR)/libibverbs.so
 	ln -sf ../libibverbs.so.1 $(DESTDIR)$(LIBDIR)/ironverbs/libibverbs.so.1
+	install -m 644 $(UMAD) $(DESTDIR)$(LIBDIR)/libibumad.so.$(UMAD_VERSION)
+	ln -sf libibumad.so.$(UMAD_VERSION) $(DESTDIR)$(LIBDIR)/libibumad.so.3
+	ln -sf libibumad.so.3 $(DESTDIR)$(LIBDIR)/libibumad.so
+	ln -sf ../libibumad.so.3 $(DESTDIR)$(LIBDIR)/ironverbs/libibumad.so.3
+	install -m 644 $(UMAD:.so=.a) $(DESTDIR)$(LIBDIR)/
 	install -m 644 $(BUILT)/libironverbs-view.so $(DESTDIR)$(LIBDIR)/ironverbs/
 	install -m 755 $(BUILT)/ironverbs $(DESTDIR)$(LIBDIR)/ironverbs/
 	ln -srf $(DESTDIR)$(LIBDIR)/ironverbs/ironverbs $(DESTDIR)$(BINDIR)/ironverbs
 	install -m 644 include/infiniband/*.h $(DESTDIR)$(INCLUDEDIR)/infiniband/
-	sed -e 's|@prefix@|$(PREFIX)|' -e 's|@libdir@|$(LIBDIR)|' -e 's|@includedir@|$(INCLUDEDIR)|' \
-	  pkgconfig/libibverbs.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/libibverbs.pc
-	chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/libibverbs.pc
+	for name in libibverbs libibumad; do \
+	  sed -e 's|@prefix@|$(PREFIX)|' -e 's|@libdir@|$(LIBDIR)|' -e 's|@includedir@|$(INCLUDEDIR)|' \
+	    pkgconfig/$$name.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/$$name.pc && \
+	  chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/$$name.pc || exit 1; \
+	done
 	install -m 644 LICENSE-MIT LICENSE-APACHE $(DESTDIR)$(DOCDIR)/
 
 clean:

@@ -246,23 +246,24 @@ mod tests {
             unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
         };
         let leftovers = Leftovers::default();
-        let mut numbers = Vec::new();
-        let mut kept = Vec::new();
-        for round in 0..50 {
-            let file = leftovers.open_at(dir.as_raw_fd(), c"file").expect("there");
-            if round % 20 == 3 {
-                kept.push(file);
-                continue;
-            }
+        let files: Vec<_> =
+            (0..50).map(|_| leftovers.open_at(dir.as_raw_fd(), c"file").expect("there")).collect();
+        let (mut numbers, mut kept) = (Vec::new(), Vec::new());
+        for (place, file) in files.into_iter().enumerate() {
             assert_eq!(read_once(&file, &mut [0; 8]), Ok(1));
-            numbers.push(file.as_raw_fd());
-            leftovers.close(file);
+            if place % 20 == 3 {
+                kept.push(file);
+            } else {
+                numbers.push(file.as_raw_fd());
+                leftovers.close(file);
+            }
         }
+        assert!(open(numbers[numbers.len() - 1]), "it waits for more");
         Errno::EBUSY.set();
         drop(leftovers);
         assert_eq!(Errno::last(), Errno::EBUSY);
         assert!(kept.iter().all(|file| open(file.as_raw_fd())));
-        // Other tests open files meanwhile, which may get these numbers.
+        // Other tests open files meanwhile, which may get some of these numbers.
         assert!(numbers.iter().filter(|fd| open(**fd)).count() < 10);
         std::fs::remove_dir_all(path).expect("remove the temporary folder");
     }

@@ -4,6 +4,7 @@
 use core::mem::{align_of, offset_of, size_of};
 
 use super::umad::*;
+use super::umad_gid::*;
 use super::umad_sa::*;
 use super::umad_sa_mcm::*;
 use super::umad_sm::*;

@@ -6,6 +6,7 @@
 mod layout;
 pub mod prototypes;
 pub mod umad;
+pub mod umad_gid;
 pub mod umad_sa;
 pub mod umad_sa_mcm;
 pub mod umad_sm;

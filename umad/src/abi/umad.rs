@@ -1,5 +1,6 @@
 //! The structs of umad.h.
 
+use super::umad_gid::umad_gid;
 use super::{__be16, __be32, __be64};
 use libc::{c_char, c_int, c_uint};
 
@@ -11,28 +12,6 @@ pub const UMAD_CA_MAX_PORTS: usize = 10;
 pub const UMAD_MAX_PORTS: usize = 192;
 /// CAs that are looked at for pairs.
 pub const UMAD_MAX_DEVICES: usize = 128;
-
-/// A GID on the wire. Other than `ibv_gid` it is aligned to 4 bytes.
-#[repr(C, packed(4))]
-#[derive(Clone, Copy)]
-pub union umad_gid {
-    /// Its bytes.
-    pub raw: [u8; 16],
-    /// Its 16-bit words.
-    pub raw_be16: [__be16; 8],
-    /// Its halves.
-    pub global: umad_gid_global,
-}
-
-/// The halves of a GID.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct umad_gid_global {
-    /// Subnet prefix.
-    pub subnet_prefix: __be64,
-    /// Port's identifier.
-    pub interface_id: __be64,
-}
 
 /// Where a datagram goes to or came from.
 #[repr(C)]

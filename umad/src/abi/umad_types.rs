@@ -1,6 +1,6 @@
 //! The structs of umad_types.h: datagrams on the wire.
 
-use super::umad::umad_gid;
+use super::umad_gid::umad_gid;
 use super::{__be16, __be32, __be64};
 
 /// Bytes behind the header of a datagram.

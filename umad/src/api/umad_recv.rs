@@ -78,6 +78,13 @@ pub unsafe extern "C-unwind" fn umad_recv(
         set_length((got as usize).saturating_sub(header));
         return agent;
     }
+    if got == -libc::EWOULDBLOCK {
+        // Of whoever stands in for the C library's function and reports so.
+        if Errno::last().0 == 0 {
+            Errno::EAGAIN.set();
+        }
+        return got;
+    }
     // SAFETY: as above.
     let needed = (number(unsafe { &raw const (*mad).length }) as usize).wrapping_sub(header);
     trace!("umad_recv", "read returned %zu > sizeof umad %zu + length %d (%m)", needed, header, asked,);
@@ -115,5 +122,86 @@ fn may_be_there(fd: c_int) -> bool {
 fn remember(fd: c_int, was_there: bool) {
     if !was_there {
         waits(fd).store(AFTER_A_MISS, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixDatagram;
+
+    const HEADER: usize = 56;
+
+    fn kernel() -> (UnixDatagram, UnixDatagram) {
+        let (kernel, file) = UnixDatagram::pair().expect("two ends");
+        file.set_nonblocking(true).expect("a socket can be");
+        (kernel, file)
+    }
+
+    /// The answer, the length and the buffer, of which `room` bytes behind the header may be written.
+    fn receive(file: &UnixDatagram, room: c_int, timeout_ms: c_int) -> (c_int, c_int, Vec<u8>) {
+        let mut buffer = vec![0x5a; HEADER + room.max(0) as usize + 64];
+        let mut length = room;
+        // SAFETY: the buffer has header and room, and is longer.
+        let agent =
+            unsafe { umad_recv(file.as_raw_fd(), buffer.as_mut_ptr().cast(), &raw mut length, timeout_ms) };
+        (agent, length, buffer)
+    }
+
+    #[test]
+    fn a_datagram_comes_with_its_length_whether_it_was_there_or_not() {
+        let (kernel, file) = kernel();
+        for _ in 0..40 {
+            let mut datagram = vec![0; HEADER + 256];
+            datagram[0] = 7;
+            kernel.send(&datagram).expect("room in the socket");
+            let (agent, length, buffer) = receive(&file, 300, 1000);
+            assert_eq!((agent, length), (7, 256));
+            assert!(buffer[HEADER + 256..].iter().all(|byte| *byte == 0x5a));
+            assert_eq!(receive(&file, 300, 1).0, -libc::ETIMEDOUT);
+            assert_eq!(Errno::last().0, libc::ETIMEDOUT);
+            assert_eq!(receive(&file, 300, 0).0, -libc::EAGAIN);
+        }
+    }
+
+    #[test]
+    fn a_file_whose_reading_blocks_is_waited_for_no_longer_than_asked() {
+        let (_kernel, file) = kernel();
+        file.set_nonblocking(false).expect("a socket can be");
+        for _ in 0..20 {
+            assert_eq!(receive(&file, 256, 1).0, -libc::ETIMEDOUT);
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_refused() {
+        let (_kernel, file) = kernel();
+        let mut length = 256;
+        // SAFETY: null is allowed.
+        let answers = unsafe {
+            [
+                umad_recv(file.as_raw_fd(), core::ptr::null_mut(), &raw mut length, 0),
+                umad_recv(file.as_raw_fd(), [0u8; 64].as_mut_ptr().cast(), core::ptr::null_mut(), 0),
+            ]
+        };
+        assert_eq!(answers, [-libc::EINVAL; 2]);
+        assert_eq!(receive(&file, -(HEADER as c_int) - 1, 0).0, -Errno::last().0);
+    }
+
+    /// Whatever comes out of the file, of any length.
+    #[test]
+    fn fuzz_umad_datagrams() {
+        let (kernel, file) = kernel();
+        bolero::check!(name = "umad_datagrams").with_type::<(Vec<u8>, u16, bool)>().for_each(
+            |(datagram, room, waits)| {
+                kernel.send(datagram).expect("room in the socket");
+                let (_, length, buffer) = receive(&file, (*room).into(), (*waits).into());
+                let taken = datagram.len().min(HEADER + usize::from(*room));
+                assert_eq!(buffer[..taken], datagram[..taken]);
+                assert!(buffer[taken..].iter().all(|byte| *byte == 0x5a));
+                assert_eq!(length as usize, taken.saturating_sub(HEADER));
+            },
+        );
     }
 }

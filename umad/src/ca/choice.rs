@@ -5,7 +5,7 @@ use core::ffi::{CStr, c_int};
 use ironverbs_os::errno::{Errno, Result};
 
 use super::adapter::Ca;
-use super::{list, port, text_of};
+use super::{list, port};
 use crate::abi::umad::umad_port;
 use crate::debug::trace;
 
@@ -135,10 +135,6 @@ fn choose_ca<'a>(wanted: c_int, default_port: Option<c_int>, smi_only: bool) -> 
     Ok(Choice { name: Name::Given(DEFAULT_NAME), portnum: default_port.unwrap_or(0), ca: None })
 }
 
-fn is_infiniband(port: &umad_port) -> bool {
-    matches!(text_of(&port.link_layer), b"InfiniBand" | b"IB")
-}
-
 /// Whether `portnum` of the CA can be used, or if that is 0 which port can.
 fn choose_port(name: &CStr, portnum: &mut c_int, smi_only: bool) -> Option<(Grade, Ca)> {
     trace!("resolve_ca_port", "checking ca '%s'", name.as_ptr());
@@ -149,7 +145,7 @@ fn choose_port(name: &CStr, portnum: &mut c_int, smi_only: bool) -> Option<(Grad
     }
     let may_be = |port: &umad_port| !(smi_only && port::is_smi_disabled(port));
     if *portnum > 0 {
-        let port = ca.port(*portnum).filter(|port| is_infiniband(port) && may_be(port))?;
+        let port = ca.port(*portnum).filter(|port| port::is_infiniband(port) && may_be(port))?;
         return if port.state == ACTIVE {
             Some((Grade::Active, ca))
         } else if port.phys_state != DISABLED {
@@ -162,7 +158,9 @@ fn choose_port(name: &CStr, portnum: &mut c_int, smi_only: bool) -> Option<(Grad
     let mut up = false;
     for number in 0..=ca.numports() {
         trace!("resolve_ca_port", "checking port %d", number);
-        let Some(port) = ca.port(number).filter(|port| is_infiniband(port) && may_be(port)) else { continue };
+        let Some(port) = ca.port(number).filter(|port| port::is_infiniband(port) && may_be(port)) else {
+            continue;
+        };
         if !up && port.phys_state == LINK_UP {
             up = true;
             *portnum = number;

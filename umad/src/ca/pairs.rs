@@ -88,7 +88,7 @@ pub fn find(pairs: &mut [umad_ca_pair]) -> Result<usize> {
     pairs.fill(NONE);
     let mut counts = ByGuid::new(0u8);
     for (_, port) in all.iter().filter_map(|named| named.1.as_ref()).flat_map(Ca::ports) {
-        if port.port_guid != 0
+        if counts_for_pairs(port)
             && let Some(count) = counts.entry(port.port_guid, 0)
         {
             *count = count.wrapping_add(1);
@@ -101,7 +101,7 @@ pub fn find(pairs: &mut [umad_ca_pair]) -> Result<usize> {
         trace!("umad_get_ca", "ca_name %s", name.as_ptr());
         let Some(ca) = &named.1 else { continue };
         trace!("umad_get_ca", "opened %s", name.as_ptr());
-        for (_, port) in ca.ports().filter(|(_, port)| port.port_guid != 0) {
+        for (_, port) in ca.ports().filter(|(_, port)| counts_for_pairs(port)) {
             let count = counts.get(port.port_guid).unwrap_or(0);
             let next = places.used;
             if places.get(port.port_guid).is_none() && next >= pairs.len() {
@@ -114,6 +114,10 @@ pub fn find(pairs: &mut [umad_ca_pair]) -> Result<usize> {
         }
     }
     Ok(places.used)
+}
+
+fn counts_for_pairs(port: &umad_port) -> bool {
+    port.port_guid != 0 && port::is_infiniband(port)
 }
 
 fn take_port(pair: &mut umad_ca_pair, ca: &Ca, port: &umad_port, count: u8) -> Result<()> {

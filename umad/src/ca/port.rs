@@ -6,7 +6,7 @@ use core::ptr::null_mut;
 use ironverbs_os::errno::{Errno, Result};
 
 use super::folder::{Folder, For};
-use super::{bytes_of, set_name};
+use super::{bytes_of, set_name, text_of};
 use crate::abi::umad::umad_port;
 use crate::debug::warning;
 
@@ -88,7 +88,9 @@ fn read_pkeys(dir_name: &CStr, port_folder: &Folder, port: &mut umad_port) -> Re
             // SAFETY: the array has as many keys as there are names, of which `index` is a place.
             (Ok(pkey), Some(index)) => unsafe { *pkeys.add(index) = pkey as u16 },
             _ => {
-                release(port);
+                // SAFETY: the keys came from calloc just now.
+                unsafe { libc::free(pkeys.cast()) };
+                port.pkeys = null_mut();
                 return Err(Errno::EIO);
             }
         }
@@ -109,4 +111,10 @@ pub fn release(port: &mut umad_port) {
 #[must_use]
 pub fn is_smi_disabled(port: &umad_port) -> bool {
     u32::from_be(port.capmask) & SM_DISABLED != 0
+}
+
+/// Whether the port is one of InfiniBand, by what sysfs says of its link layer.
+#[must_use]
+pub fn is_infiniband(port: &umad_port) -> bool {
+    matches!(text_of(&port.link_layer), b"InfiniBand" | b"IB")
 }
