@@ -17,8 +17,10 @@ DESTDIR ?=
 TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 BUILT := $(TARGET)/release
 LIBRARY := $(BUILT)/libibverbs.so
-# rdma-core 44 names its file so; the soname is the part that programs ask for.
+UMAD := $(BUILT)/libibumad.so
+# rdma-core 44 names its files so; the soname is the part that programs ask for.
 VERSION := 1.14.44.0
+UMAD_VERSION := 3.2.44.0
 
 .PHONY: all build deps run run-kernel test test-all soak bench headers compatibility packages deps-packages install install-command install-dev clean
 
@@ -68,15 +70,17 @@ headers:
 compatibility:
 	$(CARGO) run --quiet -p xtask -- compatibility
 
-$(LIBRARY) $(BUILT)/ironverbs:
+$(LIBRARY) $(UMAD) $(BUILT)/ironverbs:
 	$(CARGO) build --release
 
 # What `ironverbs run` needs, in a folder of its own: nothing else of the system changes.
-install-command: $(LIBRARY) $(BUILT)/ironverbs
+install-command: $(LIBRARY) $(UMAD) $(BUILT)/ironverbs
 	install -d $(DESTDIR)$(PRIVATEDIR) $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man7 \
 	  $(DESTDIR)$(BASHDIR) $(DESTDIR)$(ZSHDIR) $(DESTDIR)$(DOCDIR)
 	install -m 644 $(LIBRARY) $(DESTDIR)$(PRIVATEDIR)/libibverbs.so.$(VERSION)
 	ln -sf libibverbs.so.$(VERSION) $(DESTDIR)$(PRIVATEDIR)/libibverbs.so.1
+	install -m 644 $(UMAD) $(DESTDIR)$(PRIVATEDIR)/libibumad.so.$(UMAD_VERSION)
+	ln -sf libibumad.so.$(UMAD_VERSION) $(DESTDIR)$(PRIVATEDIR)/libibumad.so.3
 	install -m 644 $(BUILT)/libironverbs-view.so $(DESTDIR)$(PRIVATEDIR)/
 	install -m 755 $(BUILT)/ironverbs $(DESTDIR)$(PRIVATEDIR)/
 	ln -srf $(DESTDIR)$(PRIVATEDIR)/ironverbs $(DESTDIR)$(BINDIR)/ironverbs
@@ -95,18 +99,22 @@ $(ARCHIVE):
 	@scripts/build-static
 
 # What C programs build against.
-install-dev: $(ARCHIVE)
+install-dev: $(ARCHIVE) $(UMAD)
 	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/infiniband
-	install -m 644 $(ARCHIVE) $(DESTDIR)$(LIBDIR)/
+	install -m 644 $(ARCHIVE) $(UMAD:.so=.a) $(DESTDIR)$(LIBDIR)/
 	ln -sf libibverbs.so.1 $(DESTDIR)$(LIBDIR)/libibverbs.so
+	ln -sf libibumad.so.3 $(DESTDIR)$(LIBDIR)/libibumad.so
 	install -m 644 include/infiniband/*.h $(DESTDIR)$(INCLUDEDIR)/infiniband/
-	sed -e 's|@prefix@|$(PREFIX)|' -e 's|@libdir@|$(LIBDIR)|' -e 's|@includedir@|$(INCLUDEDIR)|' \
-	  pkgconfig/libibverbs.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/libibverbs.pc
-	chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/libibverbs.pc
+	for name in libibverbs libibumad; do \
+	  sed -e 's|@prefix@|$(PREFIX)|' -e 's|@libdir@|$(LIBDIR)|' -e 's|@includedir@|$(INCLUDEDIR)|' \
+	    pkgconfig/$$name.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/$$name.pc && \
+	  chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/$$name.pc || exit 1; \
+	done
 
-# All of that, and the library where the loader looks for it.
+# All of that, and the libraries where the loader looks for them.
 install: install-command install-dev
 	ln -srf $(DESTDIR)$(PRIVATEDIR)/libibverbs.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libibverbs.so.1
+	ln -srf $(DESTDIR)$(PRIVATEDIR)/libibumad.so.$(UMAD_VERSION) $(DESTDIR)$(LIBDIR)/libibumad.so.3
 
 # .deb and .rpm files in target/packages.
 packages: deps-packages build

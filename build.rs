@@ -1,19 +1,17 @@
 //! Gives the shared library its soname and the GNU symbol versions of `libibverbs.map`, and those of
-//! `private-symbols.txt`, by which plugins find it.
-//!
-//! rustc hands the linker an anonymous version script for every cdylib, and GNU ld refuses to combine that with
-//! named nodes. A small `ld.bfd` in front of the real one drops every version script but ours.
+//! `private-symbols.txt`, by which plugins find it (`build/shared_library.rs`).
 //!
 //! `data_path.ld` puts the functions of the data path on cache lines.
 //!
 //! Says where providers that are plugins will be looked for: `IRONVERBS_PROVIDER_DIR` and
 //! `IRONVERBS_CONFIG_DIR` of the build's environment, else where Debian has them.
 
+#[path = "build/shared_library.rs"]
+mod shared_library;
+
 use std::env;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 const MAP: &str = "libibverbs.map";
 const PRIVATE: &str = "private-symbols.txt";
@@ -22,43 +20,22 @@ const GENERATIONS: [u32; 6] = [33, 34, 57, 59, 64, 65];
 /// The one under which a linker finds a name that stands under several: that of Debian 12.
 const DEFAULT_GENERATION: u32 = 34;
 const LAYOUT: &str = "data_path.ld";
-const SONAME: &str = "libibverbs.so.1";
 const VARIADIC: &str = "src/provider/plugin/variadic.c";
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build/shared_library.rs");
     println!("cargo::rerun-if-changed={MAP}");
     println!("cargo::rerun-if-changed={PRIVATE}");
     println!("cargo::rerun-if-changed={LAYOUT}");
-    println!("cargo::rerun-if-env-changed=RUSTC_LINKER");
 
-    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
+    let root = shared_library::root();
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let wrapper_dir = out.join("linker");
-    write_linker_wrapper(&wrapper_dir, &real_linker());
     let (script, aliases) = version_script(&root);
     let (map, aliases_file) = (out.join(MAP), out.join("aliases.ld"));
     fs::write(&map, script).expect("write the version script");
     fs::write(&aliases_file, aliases).expect("write the aliases");
-
-    for argument in [
-        // The compiler driver looks for `ld.bfd` here first.
-        format!("-B{}", wrapper_dir.display()),
-        "-fuse-ld=bfd".to_owned(),
-        format!("-Wl,--version-script={}", map.display()),
-        aliases_file.display().to_string(),
-        "-Wl,--no-undefined-version".to_owned(),
-        format!("-Wl,-soname,{SONAME}"),
-        format!("-Wl,-T,{}", root.join(LAYOUT).display()),
-        // A program that defines a verb of the same name must not divert calls between our own functions.
-        "-Wl,-Bsymbolic-functions".to_owned(),
-        "-Wl,-z,now".to_owned(),
-        // Threads, exit handlers and pointers that a program keeps still lead into the library after dlclose.
-        "-Wl,-z,nodelete".to_owned(),
-    ] {
-        println!("cargo::rustc-cdylib-link-arg={argument}");
-    }
-    link_soname(&out);
+    let layout = format!("-Wl,-T,{}", root.join(LAYOUT).display());
+    shared_library::link("ibverbs", "libibverbs.so.1", &map, &[aliases_file.display().to_string(), layout]);
     name_plugin_dirs();
 
     // Functions with arguments as printf's, which Rust cannot define.
@@ -139,47 +116,4 @@ fn name_plugin_dirs() {
         println!("cargo::rustc-env={name}={}", env::var(name).unwrap_or(default));
     }
     println!("cargo::rustc-env=IRONVERBS_TRIPLET={triplet}");
-}
-
-/// The GNU ld that the C compiler driver would run; a cross driver answers with its own.
-fn real_linker() -> String {
-    let driver = env::var("RUSTC_LINKER").unwrap_or_else(|_| "cc".to_owned());
-    Command::new(driver)
-        .arg("-print-prog-name=ld.bfd")
-        .output()
-        .ok()
-        .filter(|output| output.status.success())
-        .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-        .filter(|path| !path.is_empty())
-        .unwrap_or_else(|| "ld.bfd".to_owned())
-}
-
-fn write_linker_wrapper(dir: &Path, real: &str) {
-    fs::create_dir_all(dir).expect("create the folder of the linker wrapper");
-    let script = format!(
-        r#"#!/bin/sh
-n=$#
-while [ "$n" -gt 0 ]; do
-    a=$1; shift; n=$((n - 1))
-    case $a in
-        --version-script=*/{MAP}) set -- "$@" "$a" ;;
-        --version-script=*) ;;
-        *) set -- "$@" "$a" ;;
-    esac
-done
-exec '{real}' "$@"
-"#
-    );
-    let path = dir.join("ld.bfd");
-    fs::write(&path, script).expect("write the linker wrapper");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
-        .expect("make the linker wrapper executable");
-}
-
-/// `target/<profile>/libibverbs.so.1`, so that the folder can be put into LD_LIBRARY_PATH as it is.
-fn link_soname(out: &Path) {
-    let Some(profile_dir) = out.ancestors().nth(3) else { return };
-    let link = profile_dir.join(SONAME);
-    let _ = fs::remove_file(&link);
-    let _ = symlink("libibverbs.so", &link);
 }

@@ -1,4 +1,4 @@
-//! Where the library and the preloaded shim lie: beside this program, in a build's folder as in an
+//! Where the libraries and the preloaded shim lie: beside this program, in a build's folder as in an
 //! installation. What stands in the folder of commands then is a link to it.
 
 use std::env;
@@ -8,6 +8,8 @@ use crate::Result;
 
 /// Soname of the library, the name that programs ask for.
 const LIBRARY: &str = "libibverbs.so.1";
+/// Soname of the library for management datagrams, which may be missing.
+const UMAD: &str = "libibumad.so.3";
 /// What is preloaded.
 const SHIM: &str = "libironverbs-view.so";
 
@@ -48,7 +50,12 @@ impl Places {
         &self.folder
     }
 
-    /// The library.
+    /// The libraries that are there.
+    pub fn libraries(&self) -> impl Iterator<Item = PathBuf> {
+        [LIBRARY, UMAD].iter().map(|name| self.folder.join(name)).filter(|path| path.exists())
+    }
+
+    /// The library of verbs.
     pub fn library(&self) -> PathBuf {
         self.folder.join(LIBRARY)
     }

@@ -18,7 +18,7 @@ pub fn run(places: &Places, run: Run) -> Result<ExitCode> {
     let view = view(places, &devices)?;
     let mut preloaded = vec![places.shim()];
     if run.preload {
-        preloaded.push(places.library());
+        preloaded.extend(places.libraries());
     }
     let preloaded: Vec<_> = preloaded.into_iter().map(PathBuf::into_os_string).collect();
     let settings = [

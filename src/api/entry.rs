@@ -4,6 +4,8 @@
 use core::ffi::{c_int, c_void};
 use libc::{nfds_t, pollfd};
 
+use ironverbs_os::convention;
+
 use crate::errno::{Errno, Result};
 use crate::guard::{guarded, making};
 use crate::provider::EventSource;
@@ -33,21 +35,12 @@ pub fn pointer<T>(body: impl FnOnce() -> Result<Handle<T>>) -> *mut T {
 
 /// 0, or the error as a positive number; `errno` stays as the failed operation left it.
 pub fn value(body: impl FnOnce() -> Result<()>) -> c_int {
-    match guarded(body) {
-        Ok(()) => 0,
-        Err(errno) => errno.0,
-    }
+    convention::value(guarded(body))
 }
 
 /// 0, or -1 with the error in `errno`.
 pub fn minus_one(body: impl FnOnce() -> Result<()>) -> c_int {
-    match guarded(body) {
-        Ok(()) => 0,
-        Err(errno) => {
-            errno.set();
-            -1
-        }
-    }
+    convention::minus_one(guarded(body))
 }
 
 /// A number of its own kind (a count, an index, an enumerator), or `otherwise` of the error.

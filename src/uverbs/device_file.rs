@@ -5,6 +5,8 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+pub(super) use ironverbs_os::file::owned;
+
 use super::command::{Command, Path, Prepared};
 use super::discovery::DeviceInfo;
 use super::{Udata, command};
@@ -357,15 +359,6 @@ fn wait_for_character_device(cdev: libc::dev_t) -> Result<OwnedFd> {
         }
     }
     opened.map_err(|_| Errno::last())
-}
-
-/// The owner of a descriptor that a system call returned, or the error that it left.
-pub(super) fn owned(fd: RawFd) -> Result<OwnedFd> {
-    if fd < 0 {
-        return Err(Errno::last());
-    }
-    // SAFETY: the system call has just created this descriptor for us alone.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 #[cfg(test)]

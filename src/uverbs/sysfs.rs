@@ -1,12 +1,12 @@
 //! Small files of sysfs.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 
+use ironverbs_os::file;
 use once_cell::race::OnceBox;
 
-use super::device_file::owned;
 use crate::environment;
 use crate::errno::{Errno, Result};
 
@@ -39,12 +39,7 @@ pub fn root() -> String {
 ///
 /// A file that leaves no room for the NUL is an error that leaves `errno` alone.
 pub fn read_at(dir_fd: RawFd, path: &CStr, buf: &mut [u8]) -> Result<usize> {
-    // SAFETY: `path` is a NUL-terminated string.
-    let fd = owned(unsafe { libc::openat(dir_fd, path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) })?;
-    // SAFETY: `buf` is exclusively held memory of the stated length.
-    let got = unsafe { libc::read(fd.as_raw_fd(), buf.as_mut_ptr().cast(), buf.len()) };
-    let mut len = usize::try_from(got).map_err(|_| Errno::last())?;
-    drop(fd);
+    let mut len = file::read_once(&file::open_at(dir_fd, path)?, buf)?;
     if len == 0 {
         return Ok(0);
     }

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <rdma/rdma_user_ioctl.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -139,7 +140,12 @@ static dev_t number_of(const struct device *device)
 static int open_at(int folder, const char *path, int flags, mode_t mode)
 {
 	struct device *device = device_at(path);
-	int fd = SYSTEM_CALL(SYS_openat, folder, device ? "/dev/null" : path, flags, mode);
+	char room[PATH_MAX];
+	int fd;
+
+	if (mad_path(path))
+		return mad_open(path, flags);
+	fd = SYSTEM_CALL(SYS_openat, folder, device ? "/dev/null" : sysfs_path(path, room, sizeof room), flags, mode);
 
 	if (device && fd >= 0)
 		new_file(fd, FILE_COMMANDS, device);
@@ -178,8 +184,11 @@ static int status(const struct device *device, struct stat *result)
 int stat(const char *restrict path, struct stat *restrict result)
 {
 	struct device *device = device_at(path);
+	char room[PATH_MAX];
 
-	return device ? status(device, result) : SYSTEM_CALL(SYS_newfstatat, AT_FDCWD, path, result, 0);
+	if (device)
+		return status(device, result);
+	return SYSTEM_CALL(SYS_newfstatat, AT_FDCWD, sysfs_path(path, room, sizeof room), result, 0);
 }
 
 int fstat(int fd, struct stat *result)
@@ -223,6 +232,8 @@ int close(int fd)
 		if (file->reports >= 0)
 			SYSTEM_CALL(SYS_close, file->reports);
 	}
+	if (is_mad_file(fd))
+		mad_close(fd);
 	forget_socket(fd);
 	return SYSTEM_CALL(SYS_close, fd);
 }
@@ -278,6 +289,8 @@ int ioctl(int fd, unsigned long request, ...)
 	va_start(arguments, request);
 	argument = va_arg(arguments, void *);
 	va_end(arguments);
+	if (is_mad_file(fd))
+		return mad_ioctl(fd, request, argument);
 	if (!file || file->kind != FILE_COMMANDS)
 		return SYSTEM_CALL(SYS_ioctl, fd, request, argument);
 	if (request != RDMA_VERBS_IOCTL || ways == WAY_WRITE) {
@@ -311,6 +324,8 @@ ssize_t write(int fd, const void *start, size_t size)
 	int error = errno;
 	ssize_t result;
 
+	if (is_mad_file(fd))
+		return mad_write(fd, start, size);
 	if (!file || file->kind != FILE_COMMANDS)
 		return SYSTEM_CALL(SYS_write, fd, start, size);
 	if (orphaned(file))
@@ -322,6 +337,11 @@ ssize_t write(int fd, const void *start, size_t size)
 	if (result >= 0)
 		errno = error;
 	return result;
+}
+
+ssize_t read(int fd, void *start, size_t size)
+{
+	return is_mad_file(fd) ? mad_read(fd, start, size) : SYSTEM_CALL(SYS_read, fd, start, size);
 }
 
 /* A library may ring the doorbell past `write`. */

@@ -9,6 +9,7 @@
  *   objects.c  objects, events, and requests that are to fail
  *   mlx.c, nics.c, hcas.c   the drivers: their part of the answers
  *   soft.c     those of soft-RoCE and soft-iWARP, whose queues lie in memory that they share with the process
+ *   mads.h     the files of user_mad
  *
  * tests/hardware compares what it writes down; bench/kernel measures over it, without writing.
  */
@@ -142,6 +143,18 @@ int failure(void);
 /* The C library's `syscall`, as files.c has one of its own. */
 long (*system_call(void))(long number, ...);
 #define SYSTEM_CALL(...) system_call()(__VA_ARGS__)
+
+/* Where a path of sysfs is that is played, as it is for all others; the room is for the new path. */
+const char *sysfs_path(const char *path, char *room, size_t size);
+
+/* The files of user_mad, each call for such a path or file only. */
+bool mad_path(const char *path);
+int mad_open(const char *path, int flags);
+bool is_mad_file(int fd);
+int mad_ioctl(int fd, unsigned long request, void *argument);
+ssize_t mad_write(int fd, const void *bytes, size_t size);
+ssize_t mad_read(int fd, void *bytes, size_t size);
+void mad_close(int fd);
 
 /* A socket of RDMA netlink is closed. */
 void forget_socket(int fd);

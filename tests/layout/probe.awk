@@ -1,15 +1,10 @@
-# Turns list.txt into a program, both C and C++, that prints what the headers it is compiled with make of every fact.
+# Turns a list of facts into a program, both C and C++, that prints what the headers it is compiled with make of every fact.
 # C++ alone tells an enum from the integer that C takes for the same type.
 #
 # Lines of later.txt begin with the release that brought the name; those up to `release` count.
 
 BEGIN {
-	print "#include <infiniband/verbs.h>"
-	print "#include <infiniband/sa.h>"
-	print "#include <infiniband/tm_types.h>"
-	print "#include <infiniband/opcode.h>"
-	print "#include <infiniband/arch.h>"
-	print "#include <infiniband/sa-kern-abi.h>"
+	print "#include <stddef.h>"
 	print "#include <stdio.h>"
 	print ""
 	print "#define NUMBER(label, value) printf(label \" %llu\\n\", (unsigned long long)(value))"
@@ -23,8 +18,6 @@ BEGIN {
 	print "\tNUMBER(label \" type\", __builtin_types_compatible_p(__typeof__(expression), type))"
 	print "#endif"
 	print ""
-	print "int main(void)"
-	print "{"
 }
 
 /^#/ || NF == 0 { next }
@@ -34,6 +27,10 @@ $1 ~ /^[0-9]+$/ {
 		next
 	sub(/^[0-9]+ +/, "")
 }
+
+$1 == "include" { print "#include <" $2 ">"; next }
+
+!begun { begun = 1; print "\nint main(void)\n{" }
 
 # The rest of the line from word n on.
 function tail(n,    i, text) {
@@ -79,11 +76,15 @@ $1 == "enumerator" || $1 == "constant" { value($2); next }
 
 $1 == "function" { printf "\tTYPE(\"%s\", %s, %s);\n", $2, $2, tail(3); next }
 
+$1 == "type" { printf "\tNUMBER(\"%s size\", sizeof(%s));\n", $2, $2; next }
+
+$1 == "text" { printf "\tprintf(\"%s %%s\\n\", %s);\n", $2, $2; next }
+
 $1 == "macro" {
 	printf "#ifdef %s\n\tNUMBER(\"macro %s\", 1);\n#else\n\tNUMBER(\"macro %s\", 0);\n#endif\n", $2, $2, $2
 	next
 }
 
-{ print "list.txt:" NR ": unknown fact " $1 > "/dev/stderr"; exit 1 }
+{ print FILENAME ":" NR ": unknown fact " $1 > "/dev/stderr"; exit 1 }
 
 END { print "\treturn 0;\n}" }

@@ -203,6 +203,9 @@ fn lay_out(lines: &[String]) -> String {
             out.push(format!("{indent}{extension}enum {name}{{"));
         } else if text.contains("1 << 31") {
             out.push(format!("{indent}{}", text.replace("1 << 31", "1U << 31")));
+        } else if text.ends_with("[0];") {
+            // An array of no elements is an extension.
+            out.push(format!("{indent}__extension__ {text}"));
         } else if text.contains('(') {
             out.extend(declarator(&indent, depth * 8, text));
         } else {

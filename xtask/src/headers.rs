@@ -8,15 +8,23 @@ use crate::c_source;
 struct Header {
     /// Name in `include/infiniband` and in `xtask/templates`.
     name: &'static str,
-    /// Files below `src/abi` whose types and functions it declares, in this order.
+    /// Folder of its Rust files.
+    abi: &'static str,
+    /// Files of that folder whose types and functions it declares, in this order.
     sources: &'static [&'static str],
     /// Types that another header declares, with their C names.
     foreign: &'static [(&'static str, &'static str)],
 }
 
-const HEADERS: [Header; 3] = [
+/// Where libibverbs declares its types.
+const VERBS: &str = "src/abi";
+/// Where libibumad does.
+const UMAD: &str = "umad/src/abi";
+
+const HEADERS: [Header; 9] = [
     Header {
         name: "verbs.h",
+        abi: VERBS,
         sources: &[
             "verbs/device.rs",
             "verbs/event.rs",
@@ -32,8 +40,29 @@ const HEADERS: [Header; 3] = [
         ],
         foreign: &[],
     },
-    Header { name: "sa.h", sources: &["sa.rs"], foreign: &[("ibv_gid", "union ibv_gid")] },
-    Header { name: "tm_types.h", sources: &["tm_types.rs"], foreign: &[] },
+    Header { name: "sa.h", abi: VERBS, sources: &["sa.rs"], foreign: &[("ibv_gid", "union ibv_gid")] },
+    Header { name: "tm_types.h", abi: VERBS, sources: &["tm_types.rs"], foreign: &[] },
+    Header {
+        name: "umad.h",
+        abi: UMAD,
+        sources: &["umad.rs", "prototypes.rs"],
+        foreign: &[("umad_gid", "union umad_gid")],
+    },
+    Header { name: "umad_str.h", abi: UMAD, sources: &["umad_str.rs"], foreign: &[] },
+    Header {
+        name: "umad_types.h",
+        abi: UMAD,
+        sources: &["umad_types.rs"],
+        foreign: &[("umad_gid", "union umad_gid")],
+    },
+    Header { name: "umad_sm.h", abi: UMAD, sources: &["umad_sm.rs"], foreign: &[] },
+    Header {
+        name: "umad_sa.h",
+        abi: UMAD,
+        sources: &["umad_sa.rs"],
+        foreign: &[("umad_hdr", "struct umad_hdr"), ("umad_rmpp_hdr", "struct umad_rmpp_hdr")],
+    },
+    Header { name: "umad_sa_mcm.h", abi: UMAD, sources: &["umad_sa_mcm.rs"], foreign: &[] },
 ];
 
 /// Line of a template that the declarations replace.
@@ -77,7 +106,7 @@ fn generate(root: &Path, header: &Header) -> Result<String, String> {
         config.export.rename.insert((*rust).to_owned(), (*c).to_owned());
     }
     let sources: Vec<PathBuf> =
-        header.sources.iter().map(|source| root.join("src/abi").join(source)).collect();
+        header.sources.iter().map(|source| root.join(header.abi).join(source)).collect();
     for source in &sources {
         let text = read(source)?;
         // Unasked, cbindgen leaves out what no function mentions.

@@ -1,0 +1,40 @@
+//! The C entry points, one file per manual page. Each names by the function of [`entry`] that it calls how it
+//! reports failure; those without one cannot fail.
+
+pub mod entry;
+mod signatures;
+pub mod umad_addr_dump;
+pub mod umad_class_str;
+pub mod umad_close_port;
+pub mod umad_debug;
+pub mod umad_dump;
+pub mod umad_free_ca_device_list;
+pub mod umad_get_ca;
+pub mod umad_get_ca_device_list;
+pub mod umad_get_ca_portguids;
+pub mod umad_get_cas_names;
+pub mod umad_get_fd;
+pub mod umad_get_issm_path;
+pub mod umad_get_mad;
+pub mod umad_get_mad_addr;
+pub mod umad_get_pkey;
+pub mod umad_get_port;
+pub mod umad_get_smi_gsi_pair_by_ca_name;
+pub mod umad_get_smi_gsi_pairs;
+pub mod umad_init;
+pub mod umad_open_port;
+pub mod umad_open_smi_port;
+pub mod umad_poll;
+pub mod umad_recv;
+pub mod umad_register;
+pub mod umad_register2;
+pub mod umad_register_oui;
+pub mod umad_send;
+pub mod umad_set_addr;
+pub mod umad_set_addr_net;
+pub mod umad_set_grh;
+pub mod umad_set_pkey;
+pub mod umad_size;
+pub mod umad_sort_ca_device_list;
+pub mod umad_status;
+pub mod umad_unregister;
