@@ -210,7 +210,7 @@ static void create_qp(struct room *r)
 			     (chance(5) ? 1 << rnd(32) : 0),
 		.pd = live(&r->pds),
 		.create_flags = chance(80) ? 0 : 1 << rnd(13),
-		.send_ops_flags = chance(70) ? rnd(16) : rnd(1 << 13),
+		.send_ops_flags = chance(70) ? rnd(16) : rnd(1 << 13) & ~(1u << 11),
 	};
 	struct ibv_qp *qp;
 

@@ -162,8 +162,8 @@ unsafe extern "C" {
     pub fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex;
     /// Changes the attributes that the mask names. 0 or an errno value.
     pub fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int;
-    /// Whether the data of an operation lands in memory in order: 1 if the whole message does, else 0, or bits of
-    /// `ibv_query_qp_data_in_order_caps` as `ibv_query_qp_data_in_order_flags` ask for.
+    /// Whether the data of an operation lands in memory in order: 1 if the whole message does, else 0, or bits
+    /// of `ibv_query_qp_data_in_order_caps` as `ibv_query_qp_data_in_order_flags` ask for.
     pub fn ibv_query_qp_data_in_order(qp: *mut ibv_qp, op: ibv_wr_opcode_t, flags: u32) -> c_int;
     /// Attributes of a queue pair; the mask is a hint. 0 or an errno value.
     pub fn ibv_query_qp(
@@ -227,8 +227,8 @@ unsafe extern "C" {
     pub fn ibv_alloc_dmah(context: *mut ibv_context, attr: *mut ibv_dmah_init_attr) -> *mut ibv_dmah;
     /// Frees hints for direct memory access. 0 or an errno value.
     pub fn ibv_dealloc_dmah(dmah: *mut ibv_dmah) -> c_int;
-    /// New buffer of the kind that suits the device, at a page's start; `buf` gets its handle. Null and errno on
-    /// failure.
+    /// New buffer of the kind that suits the device, at a page's start; `buf` gets its handle. Null and errno
+    /// on failure.
     pub fn ibv_alloc_buf(pd: *mut ibv_pd, size: usize, buf: *mut *mut ibv_buf) -> *mut c_void;
     /// New file descriptor of the dma-buf behind a buffer. -1 and errno; ENODATA where there is none.
     pub fn ibv_export_buf_dmabuf_fd(buf: *mut ibv_buf) -> c_int;

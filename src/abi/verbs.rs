@@ -1,4 +1,4 @@
-//! Public types of `<infiniband/verbs.h>` as rdma-core 44 (libibverbs 1.14.44) lays them out, under their C
+//! Public types of `<infiniband/verbs.h>` as rdma-core 65 (libibverbs 1.18.65) lays them out, under their C
 //! names.
 //!
 //! Conventions: an anonymous union or struct of C is a type `<owner>_anonN` in a field `anonN`; an unnamed type

@@ -27,7 +27,8 @@ pub unsafe extern "C" fn ibv_alloc_buf(pd: *mut ibv_pd, size: usize, buf: *mut *
     })
 }
 
-/// A new descriptor of the dma-buf behind a buffer, closed at `exec`; -1 and `errno`, ENODATA where there is none.
+/// A new descriptor of the dma-buf behind a buffer, closed at `exec`; -1 and `errno`, ENODATA where there is
+/// none.
 ///
 /// # Safety
 /// `buf` is null or live.
@@ -66,8 +67,8 @@ pub unsafe extern "C" fn ibv_free_buf(buf: *mut ibv_buf) {
     });
 }
 
-/// Registers `length` bytes at `addr` within a buffer; NULL and `errno` on failure, EINVAL for a range outside of
-/// it or another protection domain.
+/// Registers `length` bytes at `addr` within a buffer; NULL and `errno` on failure, EINVAL for a range outside
+/// of it or another protection domain.
 ///
 /// # Safety
 /// `pd` and `buf` are null or live.

@@ -141,8 +141,9 @@ fn resolved(pd: Handle<ibv_pd>, asked: &ibv_mr_init_attr) -> Result<ibv_mr_init_
     Ok(attr)
 }
 
-/// Registers what `mr_init_attr` describes: memory of the process, a buffer, or a part of a dma-buf, perhaps with
-/// hints for direct memory access. NULL and `errno` on failure, EOPNOTSUPP for an option that the device lacks.
+/// Registers what `mr_init_attr` describes: memory of the process, a buffer, or a part of a dma-buf, perhaps
+/// with hints for direct memory access. NULL and `errno` on failure, EOPNOTSUPP for an option that the device
+/// lacks.
 ///
 /// # Safety
 /// `pd` is null or a live protection domain, `mr_init_attr` null or valid with live objects in it.

@@ -39,8 +39,8 @@ unsafe fn query(
         unsafe { target.write_bytes(0, length) };
     }
     let done = provider.query_port(port_num, &mut all);
-    // As with the rdma-core that the program was built with, a failure leaves what the provider wrote in a struct
-    // of full size, and nothing in a smaller one.
+    // As with the rdma-core that the program was built with, a failure leaves what the provider wrote in a
+    // struct of full size, and nothing in a smaller one.
     if whole || done.is_ok() {
         let known = length.min(size_of::<ibv_port_attr>());
         // SAFETY: as above; `known` bytes exist in `all`.

@@ -122,8 +122,8 @@ pub extern "C" fn ibv_wc_status_str(status: ibv_wc_status_t) -> *const c_char {
     name(&WC_STATUSES, Some(status as usize))
 }
 
-/// The kind of a send request, for example `rdma-read`; NULL, as with rdma-core, for the two numbers between those
-/// with a meaning. Programs find it under the private version alone.
+/// The kind of a send request, for example `rdma-read`; NULL, as with rdma-core, for the two numbers between
+/// those with a meaning. Programs find it under the private version alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_wr_opcode_str(opcode: ibv_wr_opcode_t) -> *const c_char {
     const FLUSH: ibv_wr_opcode_t = IBV_WR_FLUSH as ibv_wr_opcode_t;

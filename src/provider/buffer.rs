@@ -1,5 +1,5 @@
-//! Buffers whose kind the provider chooses (`man ibv_alloc_buf`): what stands behind the handle, which providers
-//! and the library share, and the buffer of a device that has no wishes.
+//! Buffers whose kind the provider chooses (`man ibv_alloc_buf`): what stands behind the handle, which
+//! providers and the library share, and the buffer of a device that has no wishes.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;

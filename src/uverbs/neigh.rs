@@ -488,8 +488,8 @@ mod tests {
         assert_eq!(link_in(&message), Link { mac: None, vlan: 123 });
     }
 
-    /// A kernel that answers RTM_GETNEIGH as Linux 4.18 does: a question after one neighbour with EOPNOTSUPP, one
-    /// after all with `table`. It ends after four questions.
+    /// A kernel that answers RTM_GETNEIGH as Linux 4.18 does: a question after one neighbour with EOPNOTSUPP,
+    /// one after all with `table`. It ends after four questions.
     fn old_kernel(
         table: &'static [([u8; 4], u32, [u8; MAC])],
     ) -> (Socket, std::thread::JoinHandle<Vec<u16>>) {

@@ -1,5 +1,5 @@
-//! What providers and the library share since rdma-core 59 to 65, besides the public types: the library's part of
-//! hints for direct memory access, and bits by the names that commands have for them.
+//! What providers and the library share since rdma-core 59 to 65, besides the public types: the library's part
+//! of hints for direct memory access, and bits by the names that commands have for them.
 
 use core::mem::size_of;
 

@@ -89,8 +89,8 @@ pub fn deregister(file: &DeviceFile, mr: Handle<verbs_mr>) -> Result<()> {
     Ok(())
 }
 
-/// Registers what `attr` describes by one of the two functions, for memory of the process and for part of a dma-buf.
-/// EOPNOTSUPP for what neither can express, EINVAL for fields that do not go together.
+/// Registers what `attr` describes by one of the two functions, for memory of the process and for part of a
+/// dma-buf. EOPNOTSUPP for what neither can express, EINVAL for fields that do not go together.
 pub fn register_described(
     pd: Handle<ibv_pd>,
     attr: &ibv_mr_init_attr,

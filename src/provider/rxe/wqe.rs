@@ -306,8 +306,8 @@ impl Entry {
         }
     }
 
-    /// The peer's memory that a flush is for, `kind` (`ibv_placement_type`) and `level` (`ibv_selectivity_level`). The
-    /// length stands where that of a payload does, cut to 32 bits.
+    /// The peer's memory that a flush is for, `kind` (`ibv_placement_type`) and `level`
+    /// (`ibv_selectivity_level`). The length stands where that of a payload does, cut to 32 bits.
     #[inline(always)]
     pub fn set_flush(self, rkey: u32, remote_addr: u64, length: usize, kind: u8, level: u8) {
         let wqe = self.wqe();
