@@ -37,7 +37,8 @@ pub struct Leftovers {
 }
 
 impl Leftovers {
-    /// Most files that are kept, so that a program near its limit of descriptors is not pushed over it for long.
+    /// Most files that are kept, so that a program near its limit of descriptors is not pushed over it for
+    /// long.
     const MOST: usize = 64;
 
     /// Closes `file` with those that come before or after it.

@@ -73,7 +73,8 @@ impl<'a> Folder<'a> {
         Ok(())
     }
 
-    /// Reads the number at the start of a file, 0 where there is none. Too large a one leaves ERANGE in `errno`.
+    /// Reads the number at the start of a file, 0 where there is none. Too large a one leaves ERANGE in
+    /// `errno`.
     pub fn number(&self, name: &CStr) -> Result<c_uint> {
         let mut buf = [0; NUMBER];
         self.text(name, &mut buf)?;
