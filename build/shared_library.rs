@@ -9,7 +9,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Has `lib{name}.so` linked with the versions of `lib{name}.map`, which lies beside `Cargo.toml`, and as `soname`.
+/// Has `lib{name}.so` linked with the versions of `lib{name}.map`, which lies beside `Cargo.toml`, and as
+/// `soname`.
 pub fn link(name: &str, soname: &str, arguments: &[String]) {
     let map = format!("lib{name}.map");
     println!("cargo::rerun-if-changed=build.rs");
