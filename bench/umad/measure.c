@@ -1,7 +1,8 @@
 /*
  * measure.c - round trips of SubnGet over the kernel of tests/kernel, whose nodes answer at once.
  *
- *   measure trips ROUNDS COUNT   prints, for each round, nanoseconds of processor time per MAD that is sent and received
+ *   measure trips ROUNDS COUNT   prints, for each round, nanoseconds of processor time per MAD that is sent
+ *   and received
  *   measure names|port|none      makes that call 100 times, or none, for who counts system calls
  */
 #include <infiniband/umad.h>

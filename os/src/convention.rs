@@ -23,7 +23,8 @@ pub fn minus_one(result: Result<()>) -> c_int {
     }
 }
 
-/// A number that is not negative, or the error as a negative one; `errno` stays as the failed operation left it.
+/// A number that is not negative, or the error as a negative one; `errno` stays as the failed operation left
+/// it.
 pub fn negative(result: Result<c_int>) -> c_int {
     result.unwrap_or_else(|errno| -errno.0)
 }

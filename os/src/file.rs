@@ -1,6 +1,6 @@
 //! Small files, such as those of sysfs, read at once, and folders listed.
 
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::ffi::{CStr, c_int};
 use core::mem::offset_of;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -30,56 +30,58 @@ pub fn read_once(file: &OwnedFd, buf: &mut [u8]) -> Result<usize> {
 }
 
 /// Files that were read and are still open, so that one system call closes those whose numbers follow each
-/// other. Sysfs is read in runs of a dozen files, where closing each is a third of all system calls.
-#[derive(Default)]
+/// other. Sysfs is read in runs of dozens of files, where closing each is a third of all system calls.
 pub struct Leftovers {
-    /// The lowest descriptor of the run.
-    first: Cell<RawFd>,
-    /// How many descriptors it has.
-    count: Cell<RawFd>,
+    fds: RefCell<[RawFd; Self::MOST]>,
+    count: Cell<usize>,
 }
 
 impl Leftovers {
-    /// Most files of a run, so that a program near its limit of descriptors is not pushed over it for long.
-    const MOST: RawFd = 32;
+    /// Most files that are kept, so that a program near its limit of descriptors is not pushed over it for
+    /// long.
+    const MOST: usize = 64;
 
     /// Closes `file` with those that come before or after it.
     pub fn close(&self, file: OwnedFd) {
+        if self.count.get() == Self::MOST {
+            self.close_all();
+        }
         let fd = file.into_raw_fd();
         let count = self.count.get();
-        let first = self.first.get();
-        if count > 0 && fd == first - 1 {
-            self.first.set(fd);
-        } else if count == 0 || count >= Self::MOST || fd != first + count {
-            self.close_all();
-            self.first.set(fd);
-        }
-        self.count.set(self.count.get() + 1);
+        self.fds.borrow_mut()[count] = fd;
+        self.count.set(count + 1);
     }
 
     /// Closes what is still open; whether there was something. `errno` stays as it is.
     pub fn close_all(&self) -> bool {
-        let (first, count) = (self.first.get(), self.count.replace(0));
-        if count == 0 {
-            return false;
-        }
+        let count = self.count.replace(0);
         let before = Errno::last();
-        // Every number of the run is a descriptor that was given up to `close`, so no other thread's.
-        if count == 1 || !close_range(first, first + count - 1) {
-            for fd in first..first + count {
-                // SAFETY: nobody else has the descriptor.
-                unsafe { libc::close(fd) };
+        let mut fds = self.fds.borrow_mut();
+        let fds = &mut fds[..count];
+        fds.sort_unstable();
+        for run in fds.chunk_by(|a, b| a + 1 == *b) {
+            let (first, last) = (run[0], run[run.len() - 1]);
+            // Every number of the run is a descriptor that was given up to `close`, so no other thread's.
+            if first == last || !close_range(first, last) {
+                for fd in run {
+                    // SAFETY: nobody else has the descriptor.
+                    unsafe { libc::close(*fd) };
+                }
             }
         }
         before.set();
-        true
+        count > 0
     }
 
-    /// As [`open_at`]; where the program has no descriptor left, those of this run are closed first.
-    pub fn open_at(&self, dir_fd: RawFd, path: &CStr) -> Result<OwnedFd> {
-        open_at(dir_fd, path).or_else(|errno| {
-            if errno.0 == libc::EMFILE && self.close_all() { open_at(dir_fd, path) } else { Err(errno) }
-        })
+    /// What `open` opens; where the program has no descriptor left, after the files that were read are closed.
+    pub fn opened(&self, open: impl Fn() -> Result<OwnedFd>) -> Result<OwnedFd> {
+        open().or_else(|errno| if errno.0 == libc::EMFILE && self.close_all() { open() } else { Err(errno) })
+    }
+}
+
+impl Default for Leftovers {
+    fn default() -> Self {
+        Self { fds: RefCell::new([-1; Self::MOST]), count: Cell::new(0) }
     }
 }
 
@@ -246,12 +248,11 @@ mod tests {
             unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
         };
         let leftovers = Leftovers::default();
-        let files: Vec<_> =
-            (0..50).map(|_| leftovers.open_at(dir.as_raw_fd(), c"file").expect("there")).collect();
+        let files: Vec<_> = (0..150).map(|_| open_at(dir.as_raw_fd(), c"file").expect("there")).collect();
         let (mut numbers, mut kept) = (Vec::new(), Vec::new());
         for (place, file) in files.into_iter().enumerate() {
             assert_eq!(read_once(&file, &mut [0; 8]), Ok(1));
-            if place % 20 == 3 {
+            if place % 40 == 3 {
                 kept.push(file);
             } else {
                 numbers.push(file.as_raw_fd());
@@ -264,7 +265,7 @@ mod tests {
         assert_eq!(Errno::last(), Errno::EBUSY);
         assert!(kept.iter().all(|file| open(file.as_raw_fd())));
         // Other tests open files meanwhile, which may get some of these numbers.
-        assert!(numbers.iter().filter(|fd| open(**fd)).count() < 10);
+        assert!(numbers.iter().filter(|fd| open(**fd)).count() < 20);
         std::fs::remove_dir_all(path).expect("remove the temporary folder");
     }
 }

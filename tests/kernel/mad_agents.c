@@ -42,7 +42,7 @@ static uint64_t now(void)
 	return time.tv_sec * 1000ull + time.tv_nsec / 1000000;
 }
 
-/* --- registration ------------------------------------------------------------------------------------------- */
+/* --- registration ------------------------------------------------------------------------------------------ */
 
 static bool vendor_with_oui(uint8_t class)
 {
@@ -120,7 +120,7 @@ int mad_unregister(struct mad_file *file, uint32_t id)
 	return 0;
 }
 
-/* --- what comes --------------------------------------------------------------------------------------------- */
+/* --- what comes -------------------------------------------------------------------------------------------- */
 
 static void queue(struct mad_file *file, unsigned agent, const struct ib_user_mad_hdr *hdr, bool received,
 		  const uint8_t *mad, size_t length)
@@ -175,7 +175,7 @@ void mad_arrive(struct mad_port *port, const struct ib_user_mad_hdr *from, const
 			}
 }
 
-/* --- what is sent ------------------------------------------------------------------------------------------- */
+/* --- what is sent ------------------------------------------------------------------------------------------ */
 
 /* To the port itself, or to a node of the fabric, whose answer may come later. */
 static void transmit(struct mad_port *port, const struct mad_agent *agent, const struct ib_user_mad_hdr *to,
@@ -215,7 +215,8 @@ static void transmit(struct mad_port *port, const struct mad_agent *agent, const
 	*last = arrival;
 }
 
-/* Answers that come later, tries again, and requests that nobody answered. The result is when there is more to do. */
+/* Answers that come later, tries again, and requests that nobody answered. The result is when there is more to
+ * do. */
 static uint64_t work(void)
 {
 	uint64_t time = now(), next = UINT64_MAX;

@@ -1,5 +1,6 @@
 /*
- * mad_fabric.c - the nodes behind a port. The destination says how a node behaves: the upper byte of its LID, or of its
+ * mad_fabric.c - the nodes behind a port. The destination says how a node behaves: the upper byte of its LID,
+ * or of its
  * GID's last two bytes where the request has a global route.
  *
  *   0x00  answers at once

@@ -1,5 +1,6 @@
 /*
- * mad_files.c - the files of user_mad: umadN, by which a process sends and receives MADs, and issmN, which one process at
+ * mad_files.c - the files of user_mad: umadN, by which a process sends and receives MADs, and issmN, which one
+ * process at
  * a time has open while it is the subnet manager of the port.
  */
 #include "mads.h"
@@ -78,7 +79,7 @@ void hardware_mad_answer(const char *call, long value, int error)
 	answer.error = error;
 }
 
-/* --- ports -------------------------------------------------------------------------------------------------- */
+/* --- ports ------------------------------------------------------------------------------------------------- */
 
 static void read_line(char *line, size_t size, const char *format, const char *name, unsigned port)
 {
@@ -141,7 +142,8 @@ bool mad_path(const char *path)
 	return parse(path, &issm, &number);
 }
 
-/* One process has it: as the kernel, flock counts open files and not descriptors, and forgets those of the dead. */
+/* One process has it: as the kernel, flock counts open files and not descriptors, and forgets those of the
+ * dead. */
 static int open_issm(unsigned number, int flags)
 {
 	char path[PATH_MAX];
@@ -214,7 +216,7 @@ void mad_close(int fd)
 	mad_unlock();
 }
 
-/* --- requests ----------------------------------------------------------------------------------------------- */
+/* --- requests ---------------------------------------------------------------------------------------------- */
 
 static int register_first(struct mad_file *file, struct ib_user_mad_reg_req *req)
 {
@@ -400,7 +402,7 @@ int poll(struct pollfd *list, nfds_t count, int timeout)
 	return value;
 }
 
-/* --- for the program ---------------------------------------------------------------------------------------- */
+/* --- for the program --------------------------------------------------------------------------------------- */
 
 void hardware_mad_receive(unsigned number, const void *hdr, const void *mad, size_t length)
 {

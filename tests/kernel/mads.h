@@ -1,5 +1,6 @@
 /*
- * mads.h - the kernel's user_mad: the files umadN and issmN of ports, and what lies behind them. The folder that plays
+ * mads.h - the kernel's user_mad: the files umadN and issmN of ports, and what lies behind them. The folder
+ * that plays
  * sysfs says which ports there are: HARDWARE_SYSFS/class/infiniband_mad/umadN.
  *
  *   paths.c       /sys/class/infiniband and infiniband_mad are in that folder

@@ -1,5 +1,6 @@
 /*
- * paths.c - what is under /sys/class/infiniband and /sys/class/infiniband_mad is in the folder HARDWARE_SYSFS, for
+ * paths.c - what is under /sys/class/infiniband and /sys/class/infiniband_mad is in the folder HARDWARE_SYSFS,
+ * for
  * libraries that name these folders themselves.
  */
 #include "kernel.h"

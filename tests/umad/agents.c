@@ -1,5 +1,6 @@
 /*
- * agents.c - agents of every kind and of none, on a kernel with all that user_mad has, and on those without P_Key indexes
+ * agents.c - agents of every kind and of none, on a kernel with all that user_mad has, and on those without
+ * P_Key indexes
  * or the second way to register.
  *
  *   agents DEBUG-LEVEL CARD PORT

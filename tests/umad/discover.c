@@ -1,5 +1,6 @@
 /*
- * discover.c - what is found in sysfs: names, cards, ports, GUIDs, paths, device lists, and which port is opened.
+ * discover.c - what is found in sysfs: names, cards, ports, GUIDs, paths, device lists, and which port is
+ * opened.
  *
  *   discover DEBUG-LEVEL [names]     with `names` only these
  */

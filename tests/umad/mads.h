@@ -49,7 +49,8 @@ static inline uint8_t *request(uint8_t class, uint8_t method, uint16_t attribute
 	return mad;
 }
 
-/* The header and the MAD; the upper half of a transaction id is the kernel's, which counts all agents of a machine. */
+/* The header and the MAD; the upper half of a transaction id is the kernel's, which counts all agents of a
+ * machine. */
 static inline void print_mad(const void *umad, int length)
 {
 	uint8_t mad[ROOM];

@@ -1,5 +1,6 @@
 /*
- * newer.c - the functions that rdma-core 65 has and 44 has not, and what a library of 65 finds of more cards than 44
+ * newer.c - the functions that rdma-core 65 has and 44 has not, and what a library of 65 finds of more cards
+ * than 44
  * looks at. Compared with a library of that version.
  */
 #include "umad.h"

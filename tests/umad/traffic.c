@@ -1,5 +1,6 @@
 /*
- * traffic.c - what agents send and receive: sizes, responses, time-outs, tables in many segments, buffers that are too
+ * traffic.c - what agents send and receive: sizes, responses, time-outs, tables in many segments, buffers that
+ * are too
  * short, requests between two agents, and files that are closed or whose device goes away.
  *
  *   traffic DEBUG-LEVEL CARD PORT [SERVER-CARD SERVER-PORT GID]

@@ -1,5 +1,6 @@
 /*
- * umad.h - what the programs of this test share: the kernel's functions for the program, and how structs are printed.
+ * umad.h - what the programs of this test share: the kernel's functions for the program, and how structs are
+ * printed.
  */
 #ifndef UMAD_TEST_H
 #define UMAD_TEST_H
@@ -31,7 +32,8 @@ static inline void bytes(const char *name, const void *start, size_t size)
 }
 #define BYTES(object, field) bytes(#field, &(object).field, sizeof(object).field)
 
-/* A string up to its end. What lies behind it is nobody's answer, and rdma-core does not end one that fills its room. */
+/* A string up to its end. What lies behind it is nobody's answer, and rdma-core does not end one that fills
+ * its room. */
 static inline void text(const char *name, const char *start, size_t room)
 {
 	printf("    %s = \"", name);

@@ -4,6 +4,7 @@ use core::ffi::{CStr, c_int};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use ironverbs_os::errno::{Errno, Result};
+use ironverbs_os::file::Leftovers;
 
 use crate::abi::umad::{UMAD_CA_NAME_LEN, UMAD_MAX_PORTS, ib_user_mad};
 use crate::abi::user_mad::IB_USER_MAD_ENABLE_PKEY;
@@ -62,7 +63,8 @@ fn abi_version() -> Option<u32> {
 
 /// Number of the device files of a port: the lowest of which sysfs says so.
 pub fn number(ca_name: &CStr, portnum: c_int) -> Option<c_int> {
-    let class = Folder::open(CLASS, For::Entries).ok()?;
+    let leftovers = Leftovers::default();
+    let class = Folder::open(CLASS, For::Entries, &leftovers).ok()?;
     for number in 0..UMAD_MAX_PORTS as c_int {
         let mut dir = Path::of(&[b"umad"]);
         dir.push(Decimal::of(number).as_bytes());

@@ -11,12 +11,13 @@ unsafe extern "C" {
     pub fn umad_init() -> c_int;
     /// Has no effect. 0.
     pub fn umad_done() -> c_int;
-    /// Writes the names of at most `max` CAs, sorted; how many they are. Without the folder of sysfs 1, of a name
-    /// that used to be common.
+    /// Writes the names of at most `max` CAs, sorted; how many they are. Without the folder of sysfs 1, of a
+    /// name that used to be common.
     pub fn umad_get_cas_names(cas: *mut [c_char; UMAD_CA_NAME_LEN], max: c_int) -> c_int;
     /// Writes the GUIDs of a CA's ports, from port 0 on, 0 where there is none; how many they are, or -errno.
     pub fn umad_get_ca_portguids(ca_name: *const c_char, portguids: *mut __be64, max: c_int) -> c_int;
-    /// Reads a CA, by default the first one with an active port. 0 or -errno. Release it with `umad_release_ca`.
+    /// Reads a CA, by default the first one with an active port. 0 or -errno. Release it with
+    /// `umad_release_ca`.
     pub fn umad_get_ca(ca_name: *const c_char, ca: *mut umad_ca) -> c_int;
     /// Frees the ports of a CA. 0 or -errno.
     pub fn umad_release_ca(ca: *mut umad_ca) -> c_int;
@@ -61,8 +62,8 @@ unsafe extern "C" {
         timeout_ms: c_int,
         retries: c_int,
     ) -> c_int;
-    /// Waits up to `timeout_ms`, for ever if that is negative, and takes a datagram of up to `length` bytes. The
-    /// agent's number, or -errno with the error in errno; `length` is then what the datagram needs.
+    /// Waits up to `timeout_ms`, for ever if that is negative, and takes a datagram of up to `length` bytes.
+    /// The agent's number, or -errno with the error in errno; `length` is then what the datagram needs.
     pub fn umad_recv(portid: c_int, umad: *mut c_void, length: *mut c_int, timeout_ms: c_int) -> c_int;
     /// Waits up to `timeout_ms`, for ever if that is negative. 0, -ETIMEDOUT or -EIO.
     pub fn umad_poll(portid: c_int, timeout_ms: c_int) -> c_int;
@@ -95,8 +96,8 @@ unsafe extern "C" {
     pub fn umad_free_ca_device_list(head: *mut umad_device_node);
     /// Registers an agent, with flags. 0 or an errno value.
     pub fn umad_register2(port_fd: c_int, attr: *mut umad_reg_attr, agent_id: *mut u32) -> c_int;
-    /// Sets what is written to the standard error, unless `level` is negative: 0 nothing, 1 what is done, 2 also
-    /// what is sent. The level.
+    /// Sets what is written to the standard error, unless `level` is negative: 0 nothing, 1 what is done, 2
+    /// also what is sent. The level.
     pub fn umad_debug(level: c_int) -> c_int;
     /// Writes an address to the standard error.
     pub fn umad_addr_dump(addr: *mut ib_mad_addr);

@@ -3,6 +3,7 @@
 use core::ffi::{c_char, c_int};
 
 use ironverbs_os::errno::Errno;
+use ironverbs_os::file::Leftovers;
 
 use super::entry;
 use crate::abi::umad::umad_port;
@@ -35,7 +36,8 @@ pub unsafe extern "C" fn umad_get_port(
         let name = chosen.name.as_c_str();
         let number = Decimal::of(chosen.portnum);
         let path = Path::of(&[CLASS.to_bytes(), name.to_bytes(), b"ports", number.as_bytes()]);
-        let folder = Folder::open(path.as_c_str(), For::Entries);
+        let leftovers = Leftovers::default();
+        let folder = Folder::open(path.as_c_str(), For::Entries, &leftovers);
         ports::read(name, name, folder, chosen.portnum, port)
     })
 }

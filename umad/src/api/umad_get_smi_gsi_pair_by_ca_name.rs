@@ -6,8 +6,8 @@ use super::entry;
 use crate::abi::umad::umad_ca_pair;
 use crate::ca::pairs;
 
-/// The pair that a CA belongs to, by default the first one that can be used, and ports of it. 0, also where there
-/// is no pair at all; -ENODEV, also in `errno`, where none fits; otherwise -1.
+/// The pair that a CA belongs to, by default the first one that can be used, and ports of it. 0, also where
+/// there is no pair at all; -ENODEV, also in `errno`, where none fits; otherwise -1.
 ///
 /// # Safety
 /// `devname` is null or NUL-terminated; `ca_pair` is null or has room for a pair.

@@ -6,7 +6,8 @@ use super::{entry, umad_open_port};
 use crate::debug::trace;
 use crate::device_file::Kernel;
 
-/// Opens a port, by default the first active one that takes subnet management datagrams. A descriptor or -errno.
+/// Opens a port, by default the first active one that takes subnet management datagrams. A descriptor or
+/// -errno.
 ///
 /// # Safety
 /// `ca_name` is null or NUL-terminated.

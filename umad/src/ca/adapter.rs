@@ -5,6 +5,7 @@ use core::mem::zeroed;
 use core::ptr::null_mut;
 
 use ironverbs_os::errno::{Errno, Result};
+use ironverbs_os::file::Leftovers;
 
 use super::folder::{Folder, For};
 use super::path::{Decimal, Path};
@@ -21,9 +22,10 @@ fn read_in(class: &CStr, name: &CStr, ca: &mut umad_ca) -> Result<()> {
     ca.numports = 0;
     ca.ports = [null_mut(); UMAD_CA_MAX_PORTS];
     set_name(&mut ca.ca_name, name);
+    let leftovers = Leftovers::default();
     let dir_name = Path::of(&[text_of(&ca.ca_name)]);
     let path = Path::of(&[class.to_bytes(), text_of(&ca.ca_name)]);
-    let folder = Folder::open(path.as_c_str(), For::Entries)?;
+    let folder = Folder::open(path.as_c_str(), For::Entries, &leftovers)?;
 
     ca.node_type = folder.number(c"node_type")?;
     for (file, field) in
@@ -44,7 +46,7 @@ fn read_in(class: &CStr, name: &CStr, ca: &mut umad_ca) -> Result<()> {
     read
 }
 
-fn read_ports(ca_name: &CStr, dir_name: &CStr, folder: &Folder, ca: &mut umad_ca) -> Result<()> {
+fn read_ports(ca_name: &CStr, dir_name: &CStr, folder: &Folder<'_>, ca: &mut umad_ca) -> Result<()> {
     let mut names = folder.names(|_| true).map_err(|_| Errno::EIO)?;
     names.sort();
     for name in names.iter() {

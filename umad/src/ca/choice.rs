@@ -23,6 +23,7 @@ const LINK_UP: u32 = 5;
 const ENTRY: usize = 256;
 
 /// The name of a CA: the program's, or one that was found.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, on the stack")]
 pub enum Name<'a> {
     /// The program's.
     Given(&'a CStr),

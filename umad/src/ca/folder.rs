@@ -31,29 +31,27 @@ impl For {
     }
 }
 
-/// An open folder. Files that were read are closed together when it is dropped.
-pub struct Folder {
+/// An open folder. It and the files that were read in it are closed with `leftovers`.
+pub struct Folder<'a> {
     fd: Option<OwnedFd>,
-    leftovers: Leftovers,
+    leftovers: &'a Leftovers,
 }
 
-impl Folder {
+impl<'a> Folder<'a> {
     /// Opens the folder of an absolute path. It goes by the function `open`, which those who show a program
     /// another sysfs replace.
-    pub fn open(path: &CStr, purpose: For) -> Result<Self> {
+    pub fn open(path: &CStr, purpose: For, leftovers: &'a Leftovers) -> Result<Self> {
         // SAFETY: `path` is a NUL-terminated string.
-        file::owned(unsafe { libc::open(path.as_ptr(), purpose.flags()) }).map(Self::of)
+        let open = || file::owned(unsafe { libc::open(path.as_ptr(), purpose.flags()) });
+        Ok(Self { fd: Some(leftovers.opened(open)?), leftovers })
     }
 
     /// Opens a folder in this one.
     pub fn folder(&self, name: &CStr, purpose: For) -> Result<Self> {
+        let parent = self.number_of_fd();
         // SAFETY: `name` is a NUL-terminated string.
-        file::owned(unsafe { libc::openat(self.number_of_fd(), name.as_ptr(), purpose.flags()) })
-            .map(Self::of)
-    }
-
-    fn of(fd: OwnedFd) -> Self {
-        Self { fd: Some(fd), leftovers: Leftovers::default() }
+        let open = || file::owned(unsafe { libc::openat(parent, name.as_ptr(), purpose.flags()) });
+        Ok(Self { fd: Some(self.leftovers.opened(open)?), leftovers: self.leftovers })
     }
 
     fn number_of_fd(&self) -> i32 {
@@ -68,14 +66,15 @@ impl Folder {
     /// Reads a file once, as a text that ends before its last newline or where `buf` ends. What is behind the
     /// text in `buf` stays.
     pub fn text(&self, name: &CStr, buf: &mut [u8]) -> Result<()> {
-        let file = self.leftovers.open_at(self.number_of_fd(), name)?;
+        let file = self.leftovers.opened(|| file::open_at(self.number_of_fd(), name))?;
         let got = file::read_once(&file, buf);
         self.leftovers.close(file);
         finish(buf, got?);
         Ok(())
     }
 
-    /// Reads the number at the start of a file, 0 where there is none. Too large a one leaves ERANGE in `errno`.
+    /// Reads the number at the start of a file, 0 where there is none. Too large a one leaves ERANGE in
+    /// `errno`.
     pub fn number(&self, name: &CStr) -> Result<c_uint> {
         let mut buf = [0; NUMBER];
         self.text(name, &mut buf)?;
@@ -101,7 +100,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for Folder<'_> {
     fn drop(&mut self) {
         if let Some(fd) = self.fd.take() {
             self.leftovers.close(fd);

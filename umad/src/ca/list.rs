@@ -3,7 +3,7 @@
 use core::ffi::CStr;
 
 use ironverbs_os::errno::{Errno, Result};
-use ironverbs_os::file::Names;
+use ironverbs_os::file::{Leftovers, Names};
 
 use super::CLASS;
 use super::folder::{Folder, For};
@@ -13,7 +13,7 @@ use crate::debug::trace;
 
 /// Whether an entry of the folder is a channel adapter, a switch or a router of InfiniBand's kinds, which RoCE
 /// and OPA devices are too.
-fn is_ib_type(class: &Folder, name: &CStr) -> bool {
+fn is_ib_type(class: &Folder<'_>, name: &CStr) -> bool {
     let path = Path::of(&[name.to_bytes(), b"node_type"]);
     class.number(path.as_c_str()).is_ok_and(|kind| (1..=3).contains(&kind))
 }
@@ -21,8 +21,9 @@ fn is_ib_type(class: &Folder, name: &CStr) -> bool {
 /// The names, in the folder's order. `errno` is 0 afterwards, also where the folder is missing, unless
 /// something else failed.
 pub fn in_folders_order() -> Result<Names> {
-    let listed =
-        Folder::open(CLASS, For::Listing).and_then(|class| class.names(|name| is_ib_type(&class, name)));
+    let leftovers = Leftovers::default();
+    let listed = Folder::open(CLASS, For::Listing, &leftovers)
+        .and_then(|class| class.names(|name| is_ib_type(&class, name)));
     match &listed {
         Ok(names) => {
             trace!("umad_get_ca_device_list", "return %zu cas", names.len());
@@ -36,7 +37,8 @@ pub fn in_folders_order() -> Result<Names> {
 
 /// Up to `max` names that fit into the public structs, sorted; None where the folder cannot be listed.
 pub fn sorted(max: usize, mut each: impl FnMut(&CStr)) -> Option<usize> {
-    let class = Folder::open(CLASS, For::Listing).ok()?;
+    let leftovers = Leftovers::default();
+    let class = Folder::open(CLASS, For::Listing, &leftovers).ok()?;
     let mut names = class.names(|name| name.to_bytes().len() < UMAD_CA_NAME_LEN).ok()?;
     names.sort();
     let mut count = 0;

@@ -18,7 +18,7 @@ const SM_DISABLED: u32 = 1 << 10;
 pub fn read(
     ca_name: &CStr,
     dir_name: &CStr,
-    folder: Result<Folder>,
+    folder: Result<Folder<'_>>,
     portnum: c_int,
     port: &mut umad_port,
 ) -> Result<()> {
@@ -53,7 +53,7 @@ fn half(bytes: &[u8]) -> u64 {
     bytes.try_into().map_or(0, u64::from_ne_bytes)
 }
 
-fn read_pkeys(dir_name: &CStr, port_folder: &Folder, port: &mut umad_port) -> Result<()> {
+fn read_pkeys(dir_name: &CStr, port_folder: &Folder<'_>, port: &mut umad_port) -> Result<()> {
     let folder = port_folder.folder(c"pkeys", For::Listing);
     let names = folder.and_then(|folder| {
         let names = folder.names(|name| name.to_bytes().iter().all(u8::is_ascii_digit))?;
