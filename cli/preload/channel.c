@@ -195,7 +195,7 @@ void ironverbs_device_number(unsigned int *major_number, unsigned int *minor_num
 	static const char file[] = "/sys/class/misc/rdma_cm/dev";
 	char line[32];
 	unsigned int numbers[2] = { 0, 0 }, at = 0;
-	int fd = (int)syscall(SYS_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC);
+	int before = errno, fd = (int)syscall(SYS_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC);
 	ssize_t length = fd < 0 ? 0 : syscall(SYS_read, fd, line, sizeof(line));
 
 	/* Those of /dev/null, which stands for device files in the view. */
@@ -203,6 +203,7 @@ void ironverbs_device_number(unsigned int *major_number, unsigned int *minor_num
 	*minor_number = 3;
 	if (fd >= 0)
 		syscall(SYS_close, fd);
+	errno = before;
 	for (ssize_t place = 0; place < length && line[place] != '\n'; place++) {
 		if (line[place] == ':' && at == 0)
 			at = 1;
