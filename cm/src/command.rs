@@ -216,7 +216,7 @@ pub enum Command<'a> {
         /// 0 addresses, 1 paths, 2 GIDs, 3 services.
         option: u32,
     },
-    /// 23, since Linux 6.17. ENOTSUPP-like devices answer with an event 17; see [`crate::manager`].
+    /// 23, since Linux 6.17: asks a subnet administrator, which RoCE has not. EOPNOTSUPP.
     ResolveIbService {
         /// The id.
         id: u32,

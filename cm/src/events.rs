@@ -1,7 +1,5 @@
 //! Lists of unread events.
 
-use std::time::Duration;
-
 use crate::errno::Errno;
 use crate::event::{Event, EventKind, Param};
 use crate::id::Id;
@@ -51,19 +49,14 @@ impl Manager {
         }
     }
 
-    pub(crate) fn get_event(
-        &mut self,
-        file: File,
-        now: Duration,
-        world: &mut dyn World,
-    ) -> Result<Box<Event>, Errno> {
+    pub(crate) fn get_event(&mut self, file: File, world: &mut dyn World) -> Result<Box<Event>, Errno> {
         let channel = self.files.get_mut(&file).ok_or(Errno::EINVAL)?;
         let unread = channel.unread.pop_front().ok_or(Errno::EAGAIN)?;
         if let Some(id) = self.ids.get_mut(&unread.owner) {
             id.events_reported = id.events_reported.wrapping_add(1);
             if unread.request.is_some() {
                 id.backlog += 1;
-                self.admit_waiting(unread.owner, now, world);
+                self.admit_waiting(unread.owner, world);
             }
         }
         if let Some(join) = unread.join.and_then(|join| self.joins.get_mut(&join)) {

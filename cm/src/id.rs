@@ -189,16 +189,15 @@ impl Manager {
         &mut self,
         file: File,
         number: u32,
-        now: Duration,
         world: &mut dyn World,
     ) -> Result<u32, Errno> {
         self.id(file, number)?;
-        Ok(self.destroy(number, now, world))
+        Ok(self.destroy(number, world))
     }
 
     /// Destroys an id with all that hangs on it; the answer is how many of its events were delivered.
-    pub(crate) fn destroy(&mut self, number: u32, now: Duration, world: &mut dyn World) -> u32 {
-        self.end_connection(number, now);
+    pub(crate) fn destroy(&mut self, number: u32, world: &mut dyn World) -> u32 {
+        self.end_connection(number);
         let Some(mut id) = self.ids.remove(&number) else { return 0 };
         for join in std::mem::take(&mut id.joins) {
             self.joins.remove(&join);
@@ -211,7 +210,7 @@ impl Manager {
             world.release(number);
         }
         for request in self.forget_events(id.file, number) {
-            self.destroy(request, now, world);
+            self.destroy(request, world);
         }
         self.id_numbers.give_back(number);
         id.events_reported

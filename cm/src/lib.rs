@@ -9,21 +9,35 @@
 //! | [`world`] | what the machine asks of the world, and what it wants done there |
 //! | [`wire`] | messages between two sides |
 
+mod accept;
 pub mod address;
 pub mod answer;
+mod bind;
 pub mod command;
+mod connect;
 mod connection;
+mod disconnect;
 pub mod errno;
 pub mod event;
 mod events;
 mod id;
 mod links;
+mod listen;
 pub mod manager;
+mod migrate;
 mod multicast;
+mod options;
 pub mod ports;
+mod qp_attr;
+mod query;
+mod requests;
+mod resolve;
+mod timers;
+mod user_events;
 pub mod wire;
 pub mod world;
 
+pub use address::Address;
 pub use answer::Answer;
 pub use command::Command;
 pub use errno::Errno;

@@ -30,11 +30,15 @@ use crate::errno::Errno;
 use crate::events::Unread;
 use crate::id::Id;
 use crate::multicast::Join;
-use crate::world::{Action, Link, Message, World};
+use crate::world::{Action, Link, World};
 
 /// A channel: one open of the device. Numbers are never used twice in one manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct File(pub u64);
+
+fn done((): ()) -> Answer {
+    Answer::Done
+}
 
 /// What a channel has.
 #[derive(Default)]
@@ -54,6 +58,10 @@ pub struct Manager {
     /// Whose a link is; of one whose request waits for room, the listener.
     pub(crate) links: BTreeMap<Link, u32>,
     pub(crate) actions: VecDeque<Action>,
+    /// What ids wait for, by channel and time.
+    pub(crate) alarms: BTreeSet<(File, Duration, u32)>,
+    /// Channels whose first time may have changed.
+    pub(crate) changed_alarms: BTreeSet<File>,
     pub(crate) id_numbers: Numbers,
     pub(crate) join_numbers: Numbers,
     files_opened: u64,
@@ -98,12 +106,12 @@ impl Manager {
 
     /// The last descriptor of a channel is closed: its ids are destroyed in the order in which they came to it.
     /// A file that is not open is ignored.
-    pub fn close(&mut self, file: File, now: Duration, world: &mut dyn World) {
+    pub fn close(&mut self, file: File, world: &mut dyn World) {
         let mut ids: Vec<(u64, u32)> =
             self.ids.values().filter(|id| id.file == file).map(|id| (id.joined_file, id.number)).collect();
         ids.sort_unstable();
         for (_, id) in ids {
-            self.destroy(id, now, world);
+            self.destroy(id, world);
         }
         self.files.remove(&file);
         self.set_timers();
@@ -113,7 +121,7 @@ impl Manager {
     ///
     /// # Errors
     ///
-    /// As the kernel's, see `docs` of the commands. EAGAIN of GET_EVENT: there is no event.
+    /// As the kernel's. EAGAIN of GET_EVENT: there is no event.
     pub fn command(
         &mut self,
         file: File,
@@ -140,9 +148,36 @@ impl Manager {
             Command::CreateId { uid, space, qp_type } => {
                 self.create_id(file, uid, space, qp_type, world).map(Answer::Created)
             }
-            Command::DestroyId { id } => self.destroy_id(file, id, now, world).map(Answer::Reported),
-            Command::GetEvent => self.get_event(file, now, world).map(Answer::Event),
-            _ => Err(Errno::ENOSYS),
+            Command::DestroyId { id } => self.destroy_id(file, id, world).map(Answer::Reported),
+            Command::Bind { id, address } => self.bind(file, id, address, world).map(done),
+            Command::ResolveAddr { id, source, destination, timeout_ms } => {
+                self.resolve_addr(file, id, source, destination, timeout_ms, now, world).map(done)
+            }
+            Command::ResolveRoute { id, timeout_ms } => self.resolve_route(file, id, timeout_ms).map(done),
+            Command::QueryRoute { id } => self.query_route(file, id),
+            Command::Connect { id, param, ece } => self.connect(file, id, param, ece, now).map(done),
+            Command::Listen { id, backlog } => self.listen(file, id, backlog, world).map(done),
+            Command::Accept { uid, id, param, ece } => self.accept(file, id, uid, param, ece, now).map(done),
+            Command::Reject { id, reason, data } => self.reject(file, id, reason, data, now).map(done),
+            Command::Disconnect { id } => self.disconnect(file, id, now).map(done),
+            Command::InitQpAttr { id, state } => {
+                self.init_qp_attr(file, id, state).map(|attr| Answer::QpAttr(Box::new(attr)))
+            }
+            Command::GetEvent => self.get_event(file, world).map(Answer::Event),
+            Command::SetOption { id, level, name, value } => {
+                self.set_option(file, id, level, name, value, world).map(done)
+            }
+            Command::Notify { id, event } => self.notify(file, id, event).map(done),
+            Command::JoinMulticast { id, uid, address, flags } => {
+                self.join(file, id, uid, address, flags).map(Answer::Created)
+            }
+            Command::LeaveMulticast { id } => self.leave(file, id).map(Answer::Reported),
+            Command::Migrate { id, from } => self.migrate(file, id, from).map(Answer::Reported),
+            Command::Query { id, option } => self.query(file, id, option),
+            Command::ResolveIbService { id, .. } => self.resolve_ib_service(file, id).map(done),
+            Command::WriteEvent { id, event, status, argument } => {
+                self.write_event(file, id, event, status, argument).map(done)
+            }
         }
     }
 
@@ -160,16 +195,16 @@ impl Manager {
     /// link's number from now on, which following actions may already name.
     ///
     /// A listener that exists no more, or a message that is no request for it: the link is told so and closed.
-    pub fn accepted(&mut self, listener: u32, message: &[u8], now: Duration, world: &mut dyn World) -> Link {
+    pub fn accepted(&mut self, listener: u32, message: &[u8], world: &mut dyn World) -> Link {
         let link = self.new_link();
-        self.take_request(listener, link, message, now, world);
+        self.take_request(listener, link, message, world);
         self.set_timers();
         link
     }
 
     /// A message arrived on a link. Of a link that was closed it is ignored.
-    pub fn message(&mut self, link: Link, message: &[u8], now: Duration, world: &mut dyn World) {
-        self.take_message(link, message, now, world);
+    pub fn message(&mut self, link: Link, message: &[u8], now: Duration) {
+        self.take_message(link, message, now);
         self.set_timers();
     }
 
@@ -181,8 +216,8 @@ impl Manager {
     }
 
     /// [`Action::Connect`] cannot get there at all.
-    pub fn unreachable(&mut self, link: Link, now: Duration) {
-        self.link_unreachable(link, now);
+    pub fn unreachable(&mut self, link: Link) {
+        self.link_unreachable(link);
         self.set_timers();
     }
 
@@ -194,8 +229,8 @@ impl Manager {
     }
 
     /// The time of [`Action::Timer`] has come for this channel (or not yet: then nothing happens).
-    pub fn expired(&mut self, file: File, now: Duration, world: &mut dyn World) {
-        self.expire(file, now, world);
+    pub fn expired(&mut self, file: File, now: Duration) {
+        self.expire(file, now);
         self.set_timers();
     }
 
@@ -217,10 +252,6 @@ impl Manager {
 
     pub(crate) fn act(&mut self, action: Action) {
         self.actions.push_back(action);
-    }
-
-    pub(crate) fn send(&mut self, link: Link, message: Message) {
-        self.act(Action::Send { link, message });
     }
 
     pub(crate) fn close_link(&mut self, link: Link) {
