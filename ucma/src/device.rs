@@ -95,7 +95,7 @@ impl Device {
         if !self.net.channels.get_mut(&file).is_some_and(|channel| channel.closed(fd)) {
             return;
         }
-        self.manager.close(file, sys::now(), &mut self.net);
+        self.manager.close(file, &mut self.net);
         self.act();
         self.alarms.remove(&file);
         self.starved.remove(&file);
@@ -188,7 +188,7 @@ impl Device {
         let now = sys::now();
         if self.alarms.get(&file).is_some_and(|at| *at <= now) {
             self.alarms.remove(&file);
-            self.manager.expired(file, now, &mut self.net);
+            self.manager.expired(file, now);
         }
         for listener in self.starved.remove(&file).unwrap_or_default() {
             self.net.accepting(listener, self.manager.accepting(listener));
@@ -215,11 +215,11 @@ impl Device {
             (_, Received::Nothing) => {}
             (Role::Unborn(listener), Received::Message(length)) => {
                 // Actions on the link follow, so it must be known by its number when they are executed.
-                let link = self.manager.accepted(listener, &message[..length], now, &mut self.net);
+                let link = self.manager.accepted(listener, &message[..length], &mut self.net);
                 self.net.born(number, link);
             }
             (Role::Linked(link), Received::Message(length)) => {
-                self.manager.message(link, &message[..length], now, &mut self.net);
+                self.manager.message(link, &message[..length], now);
             }
             (Role::Linked(link), Received::End) => {
                 self.net.leave(number);
@@ -265,7 +265,7 @@ impl Device {
                 self.net.waiting.push(Waiting { link, file, to, message, at: now + AGAIN });
             }
             Connected::Refused(known) => self.manager.refused(link, known, now),
-            Connected::Unreachable => self.manager.unreachable(link, now),
+            Connected::Unreachable => self.manager.unreachable(link),
         }
     }
 
