@@ -124,8 +124,9 @@ impl Device {
     }
 
     fn execute(&mut self, file: File, decoded: &Decoded<'_>) -> Result<Outcome, i32> {
+        // What came before the command counts before it, as with a manager that works all the time.
+        self.feed(file);
         if decoded.command == Command::GetEvent {
-            self.feed(file);
             if !self.manager.ready(file) {
                 self.show(file);
                 return Ok(Outcome::Wait);
@@ -164,12 +165,9 @@ impl Device {
         self.manager.ready(file)
     }
 
-    /// Takes what peers and the clock have brought, until the channel has an event.
+    /// Takes what peers and the clock have brought.
     fn feed(&mut self, file: File) {
         for _ in 0..AT_ONCE {
-            if self.manager.ready(file) {
-                return;
-            }
             let Some(channel) = self.net.channels.get_mut(&file) else { return };
             match channel.next() {
                 None | Some(Member::Events) => return,
