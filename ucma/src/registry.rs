@@ -59,6 +59,10 @@ const SLACK: usize = 64;
 const LOCK_AT: u64 = 1 << 40;
 /// The owner's number is added.
 const OWNERS_AT: u64 = 1 << 41;
+/// Owners' numbers are below.
+const OWNERS: u64 = 1 << 60;
+/// How often a file is opened that is being removed.
+const ATTEMPTS: u32 = 100;
 /// How long the lock is waited for: its holder is stopped then.
 const PATIENCE: u32 = 2000;
 
@@ -159,11 +163,40 @@ impl Registry {
     pub fn open(folder: &Folder) -> Result<Registry, i32> {
         let namespace = Network::words(Network::current());
         let owner = sys::random() >> 4 | 1;
-        let registry = Registry { owner, ..Registry::of(folder, namespace)? };
-        if !registry.lock(libc::F_WRLCK, OWNERS_AT + owner)? {
-            return Err(libc::EIO);
+        // Somebody may be sweeping the file away that was just opened.
+        for _ in 0..ATTEMPTS {
+            let registry = Registry { owner, ..Registry::of(folder, namespace)? };
+            if registry.lock(libc::F_WRLCK, OWNERS_AT + owner, 1)? && registry.has_name() {
+                registry.sweep(folder);
+                return Ok(registry);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        Ok(registry)
+        Err(libc::EIO)
+    }
+
+    /// Removes the files of network namespaces in which nobody is any more, with the sockets' names.
+    fn sweep(&self, folder: &Folder) {
+        let names = folder.names().unwrap_or_default();
+        for other in names.iter().filter_map(|name| of_file_name(name)).filter(|other| *other != self.namespace) {
+            let Ok(registry) = Registry::of(folder, other) else { continue };
+            let alone = |at, length| registry.lock(libc::F_WRLCK, at, length).unwrap_or(false);
+            if alone(LOCK_AT, 1) && alone(OWNERS_AT, OWNERS) && registry.has_name() {
+                for record in registry.read().unwrap_or_default().iter().filter(|record| record.flags & LISTENS != 0) {
+                    let _ = folder.remove(&socket_name(other, record.socket));
+                }
+                let _ = folder.remove(&file_name(other));
+            }
+        }
+    }
+
+    /// Whether the file still has its name.
+    fn has_name(&self) -> bool {
+        // SAFETY: all zero bytes are a value of this plain struct.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: the struct is writable.
+        let known = unsafe { libc::fstat(self.file.as_raw_fd(), &raw mut stat) };
+        known == 0 && stat.st_nlink > 0
     }
 
     /// The file of a network namespace, for somebody who has nothing in it.
@@ -332,7 +365,7 @@ impl Registry {
         body: impl FnOnce(&mut Registry, &[Record]) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
         let mut waited = 0;
-        while !self.lock(libc::F_WRLCK, LOCK_AT).map_err(Errno)? {
+        while !self.lock(libc::F_WRLCK, LOCK_AT, 1).map_err(Errno)? {
             if waited == PATIENCE {
                 return Err(Errno::EBUSY);
             }
@@ -340,7 +373,7 @@ impl Registry {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         let done = self.living(folder, true).and_then(|records| body(self, &records));
-        let _ = self.lock(libc::F_UNLCK, LOCK_AT);
+        let _ = self.lock(libc::F_UNLCK, LOCK_AT, 1);
         done
     }
 
@@ -408,9 +441,9 @@ impl Registry {
         if put == RECORD as isize { Ok(()) } else { Err(Errno(sys::errno())) }
     }
 
-    /// Takes or gives back the lock of a byte; false where another process has it.
-    fn lock(&self, kind: i32, at: u64) -> Result<bool, i32> {
-        let lock = byte(kind, at);
+    /// Takes or gives back the lock of a byte, or of more; false where another process has one of them.
+    fn lock(&self, kind: i32, at: u64, length: u64) -> Result<bool, i32> {
+        let lock = range(kind, at, length);
         // SAFETY: the call reads the struct.
         let taken = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
         if taken == 0 {
@@ -424,22 +457,22 @@ impl Registry {
 
     /// Whether somebody has the lock of an owner.
     fn lives(&self, owner: u64) -> bool {
-        if owner >= 1 << 60 {
+        if owner >= OWNERS {
             return false;
         }
-        let mut lock = byte(libc::F_WRLCK, OWNERS_AT + owner);
+        let mut lock = range(libc::F_WRLCK, OWNERS_AT + owner, 1);
         // SAFETY: the call reads and writes the struct.
         let asked = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
         asked != 0 || i32::from(lock.l_type) != libc::F_UNLCK
     }
 }
 
-fn byte(kind: i32, at: u64) -> libc::flock {
+fn range(kind: i32, at: u64, length: u64) -> libc::flock {
     libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: libc::off_t::try_from(at).unwrap_or(libc::off_t::MAX),
-        l_len: 1,
+        l_len: libc::off_t::try_from(length).unwrap_or(1),
         l_pid: 0,
     }
 }
