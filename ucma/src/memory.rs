@@ -19,7 +19,8 @@ pub fn read(from: u64, to: &mut [u8]) -> Result<(), i32> {
     }
     // SAFETY: the local vector is writable memory of this length that nobody else uses, and the kernel checks the
     // other one.
-    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    let copied =
+        unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
     match whole(copied, length) {
         Err(libc::EPERM | libc::ENOSYS) => by_file(|file| {
             // SAFETY: the kernel checks the address that it reads from.
@@ -47,7 +48,8 @@ pub unsafe fn write(to: u64, from: &[u8]) -> Result<(), i32> {
         return Ok(());
     }
     // SAFETY: the local vector is only read; the other one is the program's by the contract, checked by the kernel.
-    let copied = unsafe { libc::process_vm_writev(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    let copied =
+        unsafe { libc::process_vm_writev(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
     match whole(copied, length) {
         Err(libc::EPERM | libc::ENOSYS) => by_file(|file| {
             // SAFETY: the local vector is only read.

@@ -84,7 +84,8 @@ pub struct Net {
 impl Net {
     /// The folder and the ports, from when they are needed first.
     fn meeting(&mut self) -> Result<&mut (Folder, Registry), Errno> {
-        let open = || Config::from_env().and_then(|config| Folder::open(&config)).map_err(|why| Errno(why.errno()));
+        let open =
+            || Config::from_env().and_then(|config| Folder::open(&config)).map_err(|why| Errno(why.errno()));
         match &mut self.meeting {
             // The program may have closed its descriptor, which it did not open.
             Some((folder, _)) if folder.descriptor() < 0 => *folder = open()?,
@@ -350,7 +351,8 @@ impl World for Net {
     }
 
     fn family_only(&mut self, family: Family) -> bool {
-        let set = || std::fs::read_to_string("/proc/sys/net/ipv6/bindv6only").is_ok_and(|text| text.trim() == "1");
+        let set =
+            || std::fs::read_to_string("/proc/sys/net/ipv6/bindv6only").is_ok_and(|text| text.trim() == "1");
         family == Family::V4 || family == Family::V6 && set()
     }
 

@@ -135,7 +135,8 @@ impl Socket {
     fn may_speak(&self, folder: &Folder) -> bool {
         let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
         // SAFETY: the struct is writable for its size.
-        let known = unsafe { self.option(libc::SO_PEERCRED, (&raw mut peer).cast(), size_of::<libc::ucred>()) };
+        let known =
+            unsafe { self.option(libc::SO_PEERCRED, (&raw mut peer).cast(), size_of::<libc::ucred>()) };
         // SAFETY: geteuid reads a number of the process and cannot fail.
         if known.is_some() && (peer.uid == 0 || peer.uid == unsafe { libc::geteuid() }) {
             return true;

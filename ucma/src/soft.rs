@@ -42,7 +42,9 @@ pub fn public_gids() -> Vec<Gid> {
 pub fn is_public(gid: &Gid) -> bool {
     let ip = Ipv6Addr::from(*gid);
     let v4 = ip.to_ipv4_mapped();
-    !ip.is_loopback() && !ip.is_unicast_link_local() && !v4.is_some_and(|ip| ip.is_loopback() || ip.is_link_local())
+    !ip.is_loopback()
+        && !ip.is_unicast_link_local()
+        && !v4.is_some_and(|ip| ip.is_loopback() || ip.is_link_local())
 }
 
 /// The device with the first GID for which this holds.

@@ -50,22 +50,28 @@ pub fn write(address: &Address) -> (Storage, u16) {
     let place = storage.as_mut_bytes();
     let size = match address {
         Address::Unspecified => 0,
-        Address::V4(from) => put(place, SockaddrIn {
-            family: AF_INET,
-            port: from.port().into(),
-            address: from.ip().octets(),
-            zero: [0; 8],
-        }),
+        Address::V4(from) => put(
+            place,
+            SockaddrIn {
+                family: AF_INET,
+                port: from.port().into(),
+                address: from.ip().octets(),
+                zero: [0; 8],
+            },
+        ),
         Address::V6(from) => put(place, in6(from)),
-        Address::Ib(from) => put(place, SockaddrIb {
-            family: AF_IB,
-            pkey: from.pkey.into(),
-            flow: from.flow.into(),
-            gid: from.gid,
-            service: from.service.into(),
-            mask: from.mask.into(),
-            scope: from.scope,
-        }),
+        Address::Ib(from) => put(
+            place,
+            SockaddrIb {
+                family: AF_IB,
+                pkey: from.pkey.into(),
+                flow: from.flow.into(),
+                gid: from.gid,
+                service: from.service.into(),
+                mask: from.mask.into(),
+                scope: from.scope,
+            },
+        ),
     };
     (storage, size)
 }
