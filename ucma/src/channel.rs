@@ -82,8 +82,8 @@ impl Channel {
         self.shown.push(fd);
     }
 
-    /// The program is about to close a descriptor of the channel; whether it was the last one. That one is good for
-    /// as long as this value is.
+    /// The program is about to close a descriptor of the channel; whether it was the last one. That one is good
+    /// for as long as this value is.
     pub fn closed(&mut self, fd: RawFd) -> bool {
         if self.shown.len() > 1 {
             self.shown.retain(|known| *known != fd);

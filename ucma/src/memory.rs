@@ -1,7 +1,7 @@
 //! The program's memory, which may be anything: an address that is not there is EFAULT, and no fault.
 //!
-//! The kernel copies (`process_vm_readv`), to this very process. Where it is forbidden to ask for that, as by the
-//! seccomp filter of old container runtimes, the bytes take a way through a file in memory.
+//! The kernel copies (`process_vm_readv`), to this very process. Where it is forbidden to ask for that, as by
+//! the seccomp filter of old container runtimes, the bytes take a way through a file in memory.
 
 use std::io;
 use std::os::fd::RawFd;

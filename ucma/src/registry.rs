@@ -1,12 +1,12 @@
 //! Who has which port, and where somebody listens: one file for each network namespace in the software device's
 //! folder, that all processes of the folder read and write under a lock.
 //!
-//! A record belongs to a process. That this lives, the kernel says: each process holds a lock of one byte of the
-//! file, far behind its end and at a place of its own, for as long as it, or a child that inherited its channels, has
-//! the file open. Records of the dead are taken out by whoever meets them.
+//! A record belongs to a process. That this lives, the kernel says: each process holds a lock of one byte of
+//! the file, far behind its end and at a place of its own, for as long as it, or a child that inherited its
+//! channels, has the file open. Records of the dead are taken out by whoever meets them.
 //!
-//! The file is never mapped, and what stands there is checked where it is read: others of the folder's group may have
-//! written it.
+//! The file is never mapped, and what stands there is checked where it is read: others of the folder's group
+//! may have written it.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
@@ -246,7 +246,8 @@ impl Registry {
         }
     }
 
-    /// Begins to listen, as [`ports::may_listen`] says, at a socket that `make` makes under the name that it gets.
+    /// Begins to listen, as [`ports::may_listen`] says, at a socket that `make` makes under the name that it
+    /// gets.
     ///
     /// # Errors
     /// Those of `may_listen` and `make`; EBUSY where the file's lock is not to be had.
@@ -398,8 +399,8 @@ impl Registry {
         done
     }
 
-    /// The records, without those of the dead, which are taken out of the file where `locked` says that nobody else
-    /// writes. The file then ends with the last one.
+    /// The records, without those of the dead, which are taken out of the file where `locked` says that nobody
+    /// else writes. The file then ends with the last one.
     fn living(&self, folder: &Folder, locked: bool) -> Result<Vec<Record>, Errno> {
         let mut records = self.read()?;
         let mut lives = HashMap::from([(self.owner, true)]);

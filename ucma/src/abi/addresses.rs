@@ -14,8 +14,8 @@ const AF_INET6: u16 = libc::AF_INET6 as u16;
 /// `AF_IB`.
 const AF_IB: u16 = libc::AF_IB as u16;
 
-/// The address at the beginning of `bytes`, and the size of its family; [`Address::Unspecified`] and 0 where the
-/// family is not known or its address does not fit.
+/// The address at the beginning of `bytes`, and the size of its family; [`Address::Unspecified`] and 0 where
+/// the family is not known or its address does not fit.
 pub fn read(bytes: &[u8]) -> (Address, usize) {
     let none = (Address::Unspecified, 0);
     let Ok((family, _)) = u16::read_from_prefix(bytes) else { return none };
