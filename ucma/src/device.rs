@@ -234,14 +234,8 @@ impl Device {
     fn accept(&mut self, number: u64, listener: u32, file: File) {
         match self.net.accept(number) {
             Ok(Some(socket)) => {
-                let is_unborn = |role| role == Role::Unborn(listener);
-                let unborn =
-                    self.net.sockets.iter().filter(|(_, known)| is_unborn(known.role)).map(|(n, _)| *n);
-                let unborn: Vec<_> = unborn.collect();
-                if unborn.len() >= UNBORN_MAX
-                    && let Some(oldest) = unborn.iter().min()
-                {
-                    self.net.leave(*oldest);
+                if let (UNBORN_MAX.., Some(oldest)) = self.net.unborn(listener) {
+                    self.net.leave(oldest);
                 }
                 let _ = self.net.join(socket, Role::Unborn(listener), file);
             }

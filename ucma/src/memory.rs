@@ -17,8 +17,8 @@ pub fn read(from: u64, to: &mut [u8]) -> Result<(), i32> {
     if length == 0 {
         return Ok(());
     }
-    // SAFETY: the local vector is writable memory of this length that nobody else uses, and the kernel checks the
-    // other one.
+    // SAFETY: the local vector is writable memory of this length that nobody else uses, and the kernel checks
+    // the other one.
     let copied =
         unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
     match whole(copied, length) {
@@ -47,7 +47,8 @@ pub unsafe fn write(to: u64, from: &[u8]) -> Result<(), i32> {
     if length == 0 {
         return Ok(());
     }
-    // SAFETY: the local vector is only read; the other one is the program's by the contract, checked by the kernel.
+    // SAFETY: the local vector is only read; the other one is the program's by the contract, and the kernel
+    // checks it.
     let copied =
         unsafe { libc::process_vm_writev(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
     match whole(copied, length) {
