@@ -25,6 +25,8 @@ mod entry;
 mod memory;
 mod net;
 mod registry;
+#[cfg(test)]
+mod registry_tests;
 mod route;
 mod shim;
 mod sockets;
