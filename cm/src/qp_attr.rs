@@ -34,7 +34,8 @@ impl Manager {
 }
 
 impl Id {
-    /// Before there is a connection, and for datagrams, where the program does the rest itself: whatever the state.
+    /// Before there is a connection, and for datagrams, where the program does the rest itself: whatever the
+    /// state.
     fn first_attr(&mut self, state: u32) -> QpAttr {
         let mut attr = QpAttr {
             mask: mask::STATE | mask::PKEY_INDEX | mask::PORT,

@@ -58,7 +58,8 @@ fn the_client_goes_before_the_answer() {
         } else {
             client.destroy(net).unwrap();
         }
-        // A client that never fetched the answer destroys a request; a dead one's kernel would have taken the answer.
+        // A client that never fetched the answer destroys a request; a dead one's kernel would have taken the
+        // answer.
         server.expect(net, EventKind::Rejected, if kill { 28 } else { 4 });
     }
 }
