@@ -227,7 +227,8 @@ impl Manager {
     }
 
     /// The other end of a link is gone: closed by its manager, or with its process. Everything that it had sent
-    /// was given to [`Manager::message`] before. Of a link that was closed here it is ignored.
+    /// was given to [`Manager::message`] before; [`Action::Close`] follows. Of a link that was closed here it
+    /// is ignored.
     pub fn ended(&mut self, link: Link, now: Duration) {
         self.link_ended(link, now);
         self.set_timers();
