@@ -111,3 +111,24 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeou
 		return wait_for(fds, count, timeout, mask);
 	return function ? function(fds, count, timeout, mask) : -1;
 }
+
+/* What checked programs call; an array that is too short is for the C library to complain of. */
+EXPORT int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t size);
+EXPORT int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t size)
+{
+	BEHIND(int, __poll_chk, (struct pollfd *, nfds_t, int, size_t));
+
+	if (size / sizeof(*fds) >= count && has_channel(fds, count))
+		return poll(fds, count, timeout);
+	return function ? function(fds, count, timeout, size) : -1;
+}
+
+EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask, size_t size);
+EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask, size_t size)
+{
+	BEHIND(int, __ppoll_chk, (struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t));
+
+	if (size / sizeof(*fds) >= count && has_channel(fds, count))
+		return ppoll(fds, count, timeout, mask);
+	return function ? function(fds, count, timeout, mask, size) : -1;
+}

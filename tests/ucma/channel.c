@@ -133,6 +133,26 @@ static void events(void)
 	close(fd);
 }
 
+/* A peer that connects and goes on to say nothing makes no event: poll() sleeps on, whichever function it is. */
+static void quiet(const char *folder)
+{
+	extern int __poll_chk(struct pollfd *, nfds_t, int, size_t);
+	int fd = opened(0), peer = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	struct pollfd asked = { fd, POLLIN, 0 };
+	struct timespec moment = { 0, 20000000 };
+	int64_t id = create_id(fd, 1);
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	CHECK(bind_id(fd, (uint32_t)id, 0, 0) == 144 && simple(fd, 7, (uint32_t)id, 2, 10) == 16);
+	find_listener(folder, &address);
+	CHECK(connect(peer, (struct sockaddr *)&address, sizeof(address)) == 0);
+	CHECK(poll(&asked, 1, 20) == 0 && asked.revents == 0);
+	CHECK(ppoll(&asked, 1, &moment, NULL) == 0 && __poll_chk(&asked, 1, 20, sizeof(asked)) == 0);
+	close(peer);
+	CHECK(poll(&asked, 1, 20) == 0 && asked.revents == 0);
+	close(fd);
+}
+
 static void copies(void)
 {
 	int fd = opened(O_NONBLOCK), copy = dup(fd), high = fcntl(fd, F_DUPFD_CLOEXEC, 500), null;
@@ -286,9 +306,12 @@ int main(int argc, char **argv)
 {
 	if (argc == 3 && strcmp(argv[1], "closed") == 0)
 		return fcntl(atoi(argv[2]), F_GETFD) != -1;
+	if (argc != 2)
+		return 2;
 	files();
 	refused();
 	events();
+	quiet(argv[1]);
 	waiting();
 	children();
 	copies();

@@ -6,30 +6,13 @@
  *   hostile FOLDER
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <poll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #include "ucma.h"
 
 #define LOCALHOST 0x7f000001
 #define PORT 7000
-
-/* The only socket of a listener in the folder. */
-static void find(const char *folder, struct sockaddr_un *address)
-{
-	DIR *names = opendir(folder);
-	struct dirent *entry;
-
-	address->sun_family = AF_UNIX;
-	while (names && (entry = readdir(names)))
-		if (strncmp(entry->d_name, "cm-", 3) == 0 && entry->d_type == DT_SOCK)
-			snprintf(address->sun_path, sizeof(address->sun_path), "%.50s/%.50s", folder, entry->d_name);
-	if (names)
-		closedir(names);
-}
 
 static int connected(const struct sockaddr_un *address)
 {
@@ -100,7 +83,7 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		return 2;
 	CHECK(bind_id(server, (uint32_t)id, 0, PORT) == 144 && simple(server, 7, (uint32_t)id, 2, 10) == 16);
-	find(argv[1], &address);
+	find_listener(argv[1], &address);
 	CHECK(address.sun_path[0] && honest(server, client));
 	/* Says nothing, and stays. */
 	for (int count = 0; count < 200; count++)

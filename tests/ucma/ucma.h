@@ -2,6 +2,7 @@
 #ifndef UCMA_TEST_H
 #define UCMA_TEST_H
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -9,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define DEVICE "/dev/infiniband/rdma_cm"
@@ -117,6 +120,20 @@ static __attribute__((unused)) ssize_t get_event(int fd, struct event *event)
 
 	PUT(&made, 0, uint64_t, (uint64_t)(uintptr_t)event);
 	return give(fd, &made);
+}
+
+/* The only socket of a listener in the folder. */
+static __attribute__((unused)) void find_listener(const char *folder, struct sockaddr_un *address)
+{
+	DIR *names = opendir(folder);
+	struct dirent *entry;
+
+	address->sun_family = AF_UNIX;
+	while (names && (entry = readdir(names)))
+		if (strncmp(entry->d_name, "cm-", 3) == 0 && entry->d_type == DT_SOCK)
+			snprintf(address->sun_path, sizeof(address->sun_path), "%.50s/%.50s", folder, entry->d_name);
+	if (names)
+		closedir(names);
 }
 
 static __attribute__((unused)) int end(void)
