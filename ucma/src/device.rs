@@ -17,6 +17,11 @@ use crate::{memory, sys};
 
 /// When a connect whose listener has a full queue is tried again.
 const AGAIN: Duration = Duration::from_millis(20);
+/// How long a connect waits for somebody to listen who has the port already: servers tell it to their clients before
+/// they listen, and on a network the way takes that long.
+const UNTIL_LISTENING: Duration = Duration::from_millis(100);
+/// When it looks again.
+const LISTENS_SOON: Duration = Duration::from_millis(2);
 /// When descriptors are looked for again where there are none.
 const WITHOUT_DESCRIPTORS: Duration = Duration::from_millis(100);
 /// Connections of one listener that have said nothing yet; the oldest goes when one more comes.
@@ -198,8 +203,8 @@ impl Device {
         let all = std::mem::take(&mut self.net.waiting);
         let (due, later) = all.into_iter().partition(|waiting| waiting.file == file && waiting.at <= now);
         self.net.waiting = later;
-        for Waiting { link, file, to, message, .. } in due {
-            self.connect(link, file, to, message);
+        for Waiting { link, file, to, message, until, .. } in due {
+            self.connect(link, file, to, message, until);
         }
     }
 
@@ -254,13 +259,18 @@ impl Device {
         file: File,
         to: ironverbs_cm::world::Destination,
         message: ironverbs_cm::world::Message,
+        until: Duration,
     ) {
         let now = sys::now();
         match self.net.connect(link, file, to, message) {
             Connected::Yes => {}
             Connected::Later(message) => {
-                self.net.waiting.push(Waiting { link, file, to, message, at: now + AGAIN });
+                self.net.waiting.push(Waiting { link, file, to, message, at: now + AGAIN, until });
             }
+            Connected::Soon(message) if now < until => {
+                self.net.waiting.push(Waiting { link, file, to, message, at: now + LISTENS_SOON, until });
+            }
+            Connected::Soon(_) => self.manager.refused(link, false, now),
             Connected::Refused(known) => self.manager.refused(link, known, now),
             Connected::Unreachable => self.manager.unreachable(link),
         }
@@ -272,7 +282,7 @@ impl Device {
         while let Some(action) = self.manager.next_action() {
             match action {
                 Action::Connect { link, file, to, message, .. } => {
-                    self.connect(link, file, to, message);
+                    self.connect(link, file, to, message, sys::now() + UNTIL_LISTENING);
                     changed.push(file);
                 }
                 Action::Send { link, message } => self.net.send(link, &message),

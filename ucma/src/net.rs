@@ -49,6 +49,8 @@ pub struct Waiting {
     pub message: Message,
     /// When to try again.
     pub at: Duration,
+    /// Until when somebody is waited for who has the port and does not listen.
+    pub until: Duration,
 }
 
 /// How a connect ended.
@@ -58,6 +60,8 @@ pub enum Connected {
     Yes,
     /// The listener's queue is full.
     Later(Message),
+    /// Nobody listens, but an id has the port.
+    Soon(Message),
     /// Nobody listens at the address; perhaps at another one of the port.
     Refused(bool),
     /// It is not to be reached.
@@ -190,6 +194,7 @@ impl Net {
             Ok(Search::Listener(found)) => found,
             Ok(Search::OtherAddress) => return Connected::Refused(true),
             Ok(Search::Nobody) => return Connected::Refused(false),
+            Ok(Search::Bound) => return Connected::Soon(message),
             Err(_) => return Connected::Later(message),
         };
         match Socket::connect(folder, &found.name()) {

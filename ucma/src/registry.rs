@@ -131,6 +131,8 @@ pub enum Search {
     Listener(Found),
     /// Somebody listens at the port, but not at the address.
     OtherAddress,
+    /// An id has the port and does not listen yet.
+    Bound,
     /// Nobody.
     Nobody,
 }
@@ -364,7 +366,14 @@ impl Registry {
     }
 
     fn best(&self, records: &[Record], service: u64, to: &Address, from_outside: bool) -> Search {
-        let mut best = ((0, Reverse(0)), Search::Nobody);
+        let is_bound = |record: &Record| {
+            let at = |binding: &Binding| {
+                binding.destination.is_zero() && serves(binding, service) && rank(binding, to) > 1
+            };
+            record.flags & LISTENS == 0 && record.binding().is_some_and(|binding| at(&binding))
+        };
+        let bound = !from_outside && records.iter().any(is_bound);
+        let mut best = ((0, Reverse(0)), if bound { Search::Bound } else { Search::Nobody });
         let gid = to.gid().unwrap_or_default();
         for record in records.iter().filter(|record| record.flags & LISTENS != 0) {
             let Some(binding) = record.binding() else { continue };
