@@ -81,7 +81,7 @@ install-command: $(LIBRARY) $(UMAD) $(BUILT)/ironverbs
 	ln -sf libibverbs.so.$(VERSION) $(DESTDIR)$(PRIVATEDIR)/libibverbs.so.1
 	install -m 644 $(UMAD) $(DESTDIR)$(PRIVATEDIR)/libibumad.so.$(UMAD_VERSION)
 	ln -sf libibumad.so.$(UMAD_VERSION) $(DESTDIR)$(PRIVATEDIR)/libibumad.so.3
-	install -m 644 $(BUILT)/libironverbs-view.so $(DESTDIR)$(PRIVATEDIR)/
+	install -m 644 $(BUILT)/libironverbs-view.so $(BUILT)/libironverbs_ucma.so $(DESTDIR)$(PRIVATEDIR)/
 	install -m 755 $(BUILT)/ironverbs $(DESTDIR)$(PRIVATEDIR)/
 	ln -srf $(DESTDIR)$(PRIVATEDIR)/ironverbs $(DESTDIR)$(BINDIR)/ironverbs
 	install -m 644 man/*.1 $(DESTDIR)$(MANDIR)/man1/

@@ -4,10 +4,13 @@
 use std::env;
 use std::path::PathBuf;
 
-const SOURCE: &str = "preload/view.c";
+const SOURCES: [&str; 3] = ["preload/view.c", "preload/channel.c", "preload/wait.c"];
+const HEADERS: [&str; 2] = ["preload/behind.h", "preload/ucma.h"];
 
 fn main() {
-    println!("cargo::rerun-if-changed={SOURCE}");
+    for file in SOURCES.iter().chain(&HEADERS) {
+        println!("cargo::rerun-if-changed={file}");
+    }
     let floor = PathBuf::from(env::var_os("DEP_GLIBC_FLOOR_FOLDER").expect("glibc-floor says where it lies"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let profile_dir = out.ancestors().nth(3).expect("target/<profile>/build/<package>/out");
@@ -19,14 +22,15 @@ fn main() {
         .to_command()
         // Its functions stand before those that checked calls end in, so the checks are theirs.
         .args(["-std=gnu11", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden", "-U_FORTIFY_SOURCE"])
-        .args(["-shared", "-Wl,-z,now", "-Wl,-z,relro", "-Wl,-soname,libironverbs-view.so", SOURCE])
+        .args(["-shared", "-Wl,-z,now", "-Wl,-z,relro", "-Wl,-soname,libironverbs-view.so"])
+        .args(SOURCES)
         // Not `system_calls.c`: these functions are its own.
         .arg(floor.join("moved.c"))
         .arg("-o")
         .arg(&built)
         .status()
         .expect("run the C compiler");
-    assert!(status.success(), "{SOURCE} does not compile");
+    assert!(status.success(), "{SOURCES:?} do not compile");
     let place = profile_dir.join("libironverbs-view.so");
     // A new file: programs may run with the old one.
     let _ = std::fs::remove_file(&place);

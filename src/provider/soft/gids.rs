@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use softrdma::host::network::Network;
 
-use super::identity;
+use super::guid;
 
 /// Places in the table; addresses beyond are left out.
 pub const TABLE_LENGTH: u32 = 64;
@@ -104,7 +104,7 @@ fn table_after(last: &mut Read, age: Duration, look: impl FnOnce() -> Option<Vec
         return table.clone();
     }
     let known = found.is_some();
-    let table = from_interfaces(found.unwrap_or_default(), identity::interface_identifier);
+    let table = from_interfaces(found.unwrap_or_default(), guid::interface_identifier);
     if known {
         *last = Some((Instant::now(), table.clone()));
     }

@@ -1,0 +1,555 @@
+//! Who has which port, and where somebody listens: one file for each network namespace in the software device's
+//! folder, that all processes of the folder read and write under a lock.
+//!
+//! A record belongs to a process. That this lives, the kernel says: each process holds a lock of one byte of
+//! the file, far behind its end and at a place of its own, for as long as it, or a child that inherited its
+//! channels, has the file open. Records of the dead are taken out by whoever meets them.
+//!
+//! The file is never mapped, and what stands there is checked where it is read: others of the folder's group
+//! may have written it.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::os::fd::AsRawFd;
+
+use ironverbs_cm::Errno;
+use ironverbs_cm::address::{Address, Gid, PortSpace};
+use ironverbs_cm::ports::{self, Binding};
+use softrdma::host::folder::Folder;
+use softrdma::host::network::Network;
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use crate::abi::addresses;
+use crate::shim::Kept;
+use crate::sys;
+
+/// What stands for one id.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+struct Record {
+    /// Whose it is; 0 of a place that is free.
+    owner: u64,
+    /// Number in the name of the socket where an id listens.
+    socket: u64,
+    flags: u32,
+    /// `rdma_port_space`.
+    space: u16,
+    reserved: u16,
+    /// When it was made: nanoseconds of `CLOCK_MONOTONIC`.
+    since: u64,
+    source: [u8; ADDRESS],
+    destination: [u8; ADDRESS],
+}
+
+/// The longest socket address that there is here.
+const ADDRESS: usize = 48;
+const RECORD: usize = 128;
+const _: () = assert!(size_of::<Record>() == RECORD);
+
+const REUSE: u32 = 1;
+const FAMILY_ONLY: u32 = 2;
+const LISTENS: u32 = 4;
+/// Not an id's: an address of the owner's network namespace.
+const HAS_ADDRESS: u32 = 8;
+
+/// Records beyond are nobody's: who may write the file must not take up everybody's memory.
+const RECORDS_MAX: usize = 1 << 16;
+/// Records behind the last one that stay in the file.
+const SLACK: usize = 64;
+/// Place of the lock under which the file is read and written.
+const LOCK_AT: u64 = 1 << 40;
+/// The owner's number is added.
+const OWNERS_AT: u64 = 1 << 41;
+/// Owners' numbers are below.
+const OWNERS: u64 = 1 << 60;
+/// How often a file is opened that is being removed.
+const ATTEMPTS: u32 = 100;
+/// How long the lock is waited for: its holder is stopped then.
+const PATIENCE: u32 = 2000;
+
+impl Record {
+    fn new(owner: u64, since: u64, binding: &Binding, listens: Option<u64>) -> Record {
+        let mut record = Record::new_zeroed();
+        record.owner = owner;
+        record.since = since;
+        record.socket = listens.unwrap_or(0);
+        record.flags = if binding.reuse { REUSE } else { 0 }
+            | if binding.family_only { FAMILY_ONLY } else { 0 }
+            | if listens.is_some() { LISTENS } else { 0 };
+        record.space = binding.space as u16;
+        record.source.copy_from_slice(&addresses::write(&binding.source).0.as_bytes()[..ADDRESS]);
+        record.destination.copy_from_slice(&addresses::write(&binding.destination).0.as_bytes()[..ADDRESS]);
+        record
+    }
+
+    fn is_address(&self, gid: &Gid) -> bool {
+        self.owner != 0 && self.flags & HAS_ADDRESS != 0 && self.source.starts_with(gid)
+    }
+
+    fn binding(&self) -> Option<Binding> {
+        if self.owner == 0 || self.flags & HAS_ADDRESS != 0 {
+            return None;
+        }
+        Some(Binding {
+            space: PortSpace::from_number(self.space)?,
+            source: addresses::read(&self.source).0,
+            destination: addresses::read(&self.destination).0,
+            reuse: self.flags & REUSE != 0,
+            family_only: self.flags & FAMILY_ONLY != 0,
+        })
+    }
+}
+
+/// The file, as one process uses it.
+#[derive(Debug)]
+pub struct Registry {
+    file: Kept,
+    owner: u64,
+    /// The namespace's number, in the file's name and in those of the sockets.
+    namespace: Namespace,
+    /// Places of the own records by the ids' numbers.
+    own: HashMap<u32, usize>,
+    /// Places of the own addresses.
+    published: Vec<usize>,
+}
+
+/// Somebody who listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    socket: u64,
+    namespace: Namespace,
+}
+
+/// [`Network::words`].
+type Namespace = [u64; 2];
+
+/// What was found at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// Who listens.
+    Listener(Found),
+    /// Somebody listens at the port, but not at the address.
+    OtherAddress,
+    /// An id has the port and does not listen yet.
+    Bound,
+    /// Nobody.
+    Nobody,
+}
+
+impl Found {
+    /// The name of the socket in the folder.
+    pub fn name(&self) -> CString {
+        socket_name(self.namespace, self.socket)
+    }
+}
+
+fn socket_name([kind, number]: Namespace, socket: u64) -> CString {
+    CString::new(format!("cm-{kind:x}-{number:x}-{socket:016x}")).unwrap_or_default()
+}
+
+fn file_name([kind, number]: Namespace) -> CString {
+    CString::new(format!("cm-{kind:x}-{number:x}")).unwrap_or_default()
+}
+
+/// The namespace whose file has this name.
+fn of_file_name(name: &CStr) -> Option<Namespace> {
+    let mut numbers = name.to_str().ok()?.strip_prefix("cm-")?.split('-');
+    let mut number = || u64::from_str_radix(numbers.next()?, 16).ok();
+    let namespace = [number()?, number()?];
+    (file_name(namespace).as_c_str() == name).then_some(namespace)
+}
+
+impl Registry {
+    /// Opens the file of this process's network namespace.
+    ///
+    /// # Errors
+    /// What the folder says; EIO where the file is none that this could be.
+    pub fn open(folder: &Folder) -> Result<Registry, i32> {
+        let namespace = Network::words(Network::current());
+        let owner = sys::random() >> 4 | 1;
+        // Somebody may be sweeping the file away that was just opened.
+        for _ in 0..ATTEMPTS {
+            let registry = Registry { owner, ..Registry::of(folder, namespace)? };
+            if registry.lock(libc::F_WRLCK, OWNERS_AT + owner, 1)? && registry.has_name() {
+                registry.sweep(folder);
+                return Ok(registry);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        Err(libc::EIO)
+    }
+
+    /// Removes the files of network namespaces in which nobody is any more, with the sockets' names.
+    fn sweep(&self, folder: &Folder) {
+        let names = folder.names().unwrap_or_default();
+        for other in
+            names.iter().filter_map(|name| of_file_name(name)).filter(|other| *other != self.namespace)
+        {
+            let Ok(registry) = Registry::of(folder, other) else { continue };
+            let alone = |at, length| registry.lock(libc::F_WRLCK, at, length).unwrap_or(false);
+            if alone(LOCK_AT, 1) && alone(OWNERS_AT, OWNERS) && registry.has_name() {
+                for record in
+                    registry.read().unwrap_or_default().iter().filter(|record| record.flags & LISTENS != 0)
+                {
+                    let _ = folder.remove(&socket_name(other, record.socket));
+                }
+                let _ = folder.remove(&file_name(other));
+            }
+        }
+    }
+
+    /// Whether the file still has its name.
+    fn has_name(&self) -> bool {
+        // SAFETY: all zero bytes are a value of this plain struct.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: the struct is writable.
+        let known = unsafe { libc::fstat(self.file.as_raw_fd(), &raw mut stat) };
+        known == 0 && stat.st_nlink > 0
+    }
+
+    /// The file of a network namespace, for somebody who has nothing in it.
+    fn of(folder: &Folder, namespace: Namespace) -> Result<Registry, i32> {
+        let file = folder.open_registry(&file_name(namespace)).map_err(|why| why.errno())?;
+        Ok(Registry {
+            file: Kept::new(file)?,
+            owner: 0,
+            namespace,
+            own: HashMap::new(),
+            published: Vec::new(),
+        })
+    }
+
+    /// Reserves a port, as [`ports::choose`] says.
+    ///
+    /// # Errors
+    /// Those of `choose`; ENOSPC where the file is full, EBUSY where its lock is not to be had.
+    pub fn reserve(&mut self, folder: &Folder, id: u32, wanted: &Binding, low: bool) -> Result<u16, Errno> {
+        let range = port_range();
+        let random = sys::random() as u32;
+        self.locked(folder, |registry, records| {
+            let bindings = others(records, None);
+            let port = ports::choose(wanted, bindings.iter(), range, low, random)?;
+            let binding = Binding { source: wanted.source.with_port(port), ..*wanted };
+            let free = records.iter().position(|record| record.owner == 0).unwrap_or(records.len());
+            if free >= RECORDS_MAX {
+                return Err(Errno(libc::ENOSPC));
+            }
+            registry.put(free, &Record::new(registry.owner, sys::now().as_nanos() as u64, &binding, None))?;
+            registry.own.insert(id, free);
+            Ok(port)
+        })
+    }
+
+    /// Changes what stands for an id; whether it listens stays.
+    pub fn update(&mut self, id: u32, binding: &Binding) {
+        let Some(place) = self.own.get(&id).copied() else { return };
+        let mut record = Record::new_zeroed();
+        if self.get(place, &mut record) && record.owner == self.owner {
+            let listens = (record.flags & LISTENS != 0).then_some(record.socket);
+            let _ = self.put(place, &Record::new(self.owner, record.since, binding, listens));
+        }
+    }
+
+    /// Begins to listen, as [`ports::may_listen`] says, at a socket that `make` makes under the name that it
+    /// gets.
+    ///
+    /// # Errors
+    /// Those of `may_listen` and `make`; EBUSY where the file's lock is not to be had.
+    pub fn listen(
+        &mut self,
+        folder: &Folder,
+        id: u32,
+        binding: &Binding,
+        make: impl FnOnce(&CString) -> Result<(), i32>,
+    ) -> Result<u64, Errno> {
+        let socket = sys::random();
+        let place = *self.own.get(&id).ok_or(Errno::EINVAL)?;
+        self.locked(folder, |registry, records| {
+            ports::may_listen(binding, others(records, Some(place)).iter())?;
+            make(&socket_name(registry.namespace, socket)).map_err(Errno)?;
+            let binding = Binding { reuse: false, ..*binding };
+            let since = records.get(place).map_or(0, |record| record.since);
+            registry.put(place, &Record::new(registry.owner, since, &binding, Some(socket)))?;
+            Ok(socket)
+        })
+    }
+
+    /// Gives back what an id has.
+    pub fn release(&mut self, id: u32) {
+        if let Some(place) = self.own.remove(&id) {
+            let _ = self.put(place, &Record::new_zeroed());
+        }
+    }
+
+    /// Removes the name of a socket of this process.
+    pub fn forget(&self, folder: &Folder, socket: u64) {
+        let _ = folder.remove(&socket_name(self.namespace, socket));
+    }
+
+    /// Shows processes in other network namespaces the addresses that this one has.
+    pub fn publish(&mut self, folder: &Folder, gids: &[Gid]) {
+        let _ = self.locked(folder, |registry, records| {
+            let mut free =
+                records.iter().enumerate().filter(|(_, record)| record.owner == 0).map(|(place, _)| place);
+            for (nth, gid) in gids.iter().enumerate() {
+                let place = match registry.published.get(nth) {
+                    Some(place) => *place,
+                    None => {
+                        let fresh = records.len() + registry.published.len();
+                        let place = free.next().unwrap_or(fresh);
+                        registry.published.push(place);
+                        place
+                    }
+                };
+                let mut record = Record::new_zeroed();
+                (record.owner, record.flags) = (registry.owner, HAS_ADDRESS);
+                record.source[..gid.len()].copy_from_slice(gid);
+                registry.put(place, &record)?;
+            }
+            for place in registry.published.split_off(gids.len().min(registry.published.len())) {
+                registry.put(place, &Record::new_zeroed())?;
+            }
+            Ok(())
+        });
+    }
+
+    /// Who listens at an address, in this network namespace or, where `public`, in others.
+    ///
+    /// # Errors
+    /// EBUSY where the file's lock is not to be had.
+    pub fn find(
+        &mut self,
+        folder: &Folder,
+        service: u64,
+        to: &Address,
+        public: bool,
+    ) -> Result<Search, Errno> {
+        let mut best =
+            self.locked(folder, |registry, records| Ok(registry.best(records, service, to, false)))?;
+        if public && !matches!(best, Search::Listener(_)) {
+            self.elsewhere(folder, |other, records| {
+                match (other.best(records, service, to, true), best) {
+                    (found @ Search::Listener(_), _) | (found @ Search::OtherAddress, Search::Nobody) => {
+                        best = found
+                    }
+                    _ => {}
+                }
+                matches!(best, Search::Listener(_))
+            });
+        }
+        Ok(best)
+    }
+
+    /// Whether a process of another network namespace has this address.
+    pub fn knows(&mut self, folder: &Folder, gid: &Gid) -> bool {
+        let mut known = false;
+        self.elsewhere(folder, |_, records| {
+            known |= records.iter().any(|record| record.is_address(gid));
+            known
+        });
+        known
+    }
+
+    /// Looks at the files of other network namespaces, until `enough`.
+    fn elsewhere(&self, folder: &Folder, mut enough: impl FnMut(&Registry, &[Record]) -> bool) {
+        let names = folder.names().unwrap_or_default();
+        let others =
+            names.iter().filter_map(|name| of_file_name(name)).filter(|other| *other != self.namespace);
+        for other in others {
+            // Who is about to change something does so in one step for each record.
+            let Ok(registry) = Registry::of(folder, other) else { continue };
+            if registry.living(folder, false).is_ok_and(|records| enough(&registry, &records)) {
+                return;
+            }
+        }
+    }
+
+    fn best(&self, records: &[Record], service: u64, to: &Address, from_outside: bool) -> Search {
+        let is_bound = |record: &Record| {
+            let at = |binding: &Binding| {
+                binding.destination.is_zero() && serves(binding, service) && rank(binding, to) > 1
+            };
+            record.flags & LISTENS == 0 && record.binding().is_some_and(|binding| at(&binding))
+        };
+        let bound = !from_outside && records.iter().any(is_bound);
+        let mut best = ((0, Reverse(0)), if bound { Search::Bound } else { Search::Nobody });
+        let gid = to.gid().unwrap_or_default();
+        for record in records.iter().filter(|record| record.flags & LISTENS != 0) {
+            let Some(binding) = record.binding() else { continue };
+            let has_address = |known: &Record| known.owner == record.owner && known.is_address(&gid);
+            // From outside a listener at any address is at those that its process showed, and at no other.
+            if !serves(&binding, service)
+                || from_outside && (binding.source.is_loopback() || !records.iter().any(has_address))
+            {
+                continue;
+            }
+            let rank = rank(&binding, to);
+            // Of several that suit as well, who came first.
+            if (rank, Reverse(record.since)) > best.0 {
+                let found = Found { socket: record.socket, namespace: self.namespace };
+                let found = if rank > 1 { Search::Listener(found) } else { Search::OtherAddress };
+                best = ((rank, Reverse(record.since)), found);
+            }
+        }
+        best.1
+    }
+
+    /// Does something while nobody else reads or writes, with the records of the living.
+    fn locked<R>(
+        &mut self,
+        folder: &Folder,
+        body: impl FnOnce(&mut Registry, &[Record]) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        let mut waited = 0;
+        while !self.lock(libc::F_WRLCK, LOCK_AT, 1).map_err(Errno)? {
+            if waited == PATIENCE {
+                return Err(Errno::EBUSY);
+            }
+            waited += 1;
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let done = self.living(folder, true).and_then(|records| body(self, &records));
+        let _ = self.lock(libc::F_UNLCK, LOCK_AT, 1);
+        done
+    }
+
+    /// The records, without those of the dead, which are taken out of the file where `locked` says that nobody
+    /// else writes. The file then ends with the last one.
+    fn living(&self, folder: &Folder, locked: bool) -> Result<Vec<Record>, Errno> {
+        let mut records = self.read()?;
+        let mut lives = HashMap::from([(self.owner, true)]);
+        for (place, record) in records.iter_mut().enumerate().filter(|(_, record)| record.owner != 0) {
+            let alive = *lives.entry(record.owner).or_insert_with(|| self.lives(record.owner));
+            if !alive {
+                if locked && record.flags & LISTENS != 0 {
+                    let _ = folder.remove(&socket_name(self.namespace, record.socket));
+                }
+                *record = Record::new_zeroed();
+                if locked {
+                    let _ = self.put(place, record);
+                }
+            }
+        }
+        let used = records.iter().rposition(|record| record.owner != 0).map_or(0, |last| last + 1);
+        if locked && used + SLACK < records.len() {
+            let end = libc::off_t::try_from(used * RECORD).unwrap_or(0);
+            // SAFETY: the call takes no pointer.
+            unsafe { libc::ftruncate(self.file.as_raw_fd(), end) };
+        }
+        records.truncate(used);
+        Ok(records)
+    }
+
+    fn read(&self) -> Result<Vec<Record>, Errno> {
+        let mut bytes = vec![0; 64 * RECORD];
+        let mut filled = 0;
+        loop {
+            let rest = &mut bytes[filled..];
+            let at = libc::off_t::try_from(filled).unwrap_or(libc::off_t::MAX);
+            // SAFETY: the rest is writable for its length.
+            let got = unsafe { libc::pread(self.file.as_raw_fd(), rest.as_mut_ptr().cast(), rest.len(), at) };
+            let got = usize::try_from(got).map_err(|_| Errno(sys::errno()))?;
+            filled += got;
+            if got == 0 || filled >= RECORDS_MAX * RECORD {
+                break;
+            }
+            if filled == bytes.len() {
+                bytes.resize(2 * filled, 0);
+            }
+        }
+        let whole = bytes[..filled].chunks_exact(RECORD);
+        Ok(whole.filter_map(|bytes| Record::read_from_bytes(bytes).ok()).collect())
+    }
+
+    fn get(&self, place: usize, record: &mut Record) -> bool {
+        let at = libc::off_t::try_from(place * RECORD).unwrap_or(libc::off_t::MAX);
+        let bytes = record.as_mut_bytes();
+        // SAFETY: the record is writable for its length.
+        let got = unsafe { libc::pread(self.file.as_raw_fd(), bytes.as_mut_ptr().cast(), RECORD, at) };
+        got == RECORD as isize
+    }
+
+    fn put(&self, place: usize, record: &Record) -> Result<(), Errno> {
+        let at = libc::off_t::try_from(place * RECORD).unwrap_or(libc::off_t::MAX);
+        let bytes = record.as_bytes();
+        // SAFETY: the record is readable for its length.
+        let put = unsafe { libc::pwrite(self.file.as_raw_fd(), bytes.as_ptr().cast(), RECORD, at) };
+        if put == RECORD as isize { Ok(()) } else { Err(Errno(sys::errno())) }
+    }
+
+    /// Takes or gives back the lock of a byte, or of more; false where another process has one of them.
+    fn lock(&self, kind: i32, at: u64, length: u64) -> Result<bool, i32> {
+        let lock = range(kind, at, length);
+        // SAFETY: the call reads the struct.
+        let taken = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
+        if taken == 0 {
+            return Ok(true);
+        }
+        match sys::errno() {
+            libc::EAGAIN | libc::EACCES => Ok(false),
+            errno => Err(errno),
+        }
+    }
+
+    /// Whether somebody has the lock of an owner.
+    fn lives(&self, owner: u64) -> bool {
+        if owner >= OWNERS {
+            return false;
+        }
+        let mut lock = range(libc::F_WRLCK, OWNERS_AT + owner, 1);
+        // SAFETY: the call reads and writes the struct.
+        let asked = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
+        asked != 0 || i32::from(lock.l_type) != libc::F_UNLCK
+    }
+}
+
+fn range(kind: i32, at: u64, length: u64) -> libc::flock {
+    libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: libc::off_t::try_from(at).unwrap_or(libc::off_t::MAX),
+        l_len: libc::off_t::try_from(length).unwrap_or(1),
+        l_pid: 0,
+    }
+}
+
+/// The bindings of all records but one, the newest first.
+fn others(records: &[Record], but: Option<usize>) -> Vec<Binding> {
+    let others = records.iter().enumerate().filter(|(place, _)| Some(*place) != but);
+    let mut others: Vec<_> =
+        others.filter_map(|(_, record)| Some((record.since, record.binding()?))).collect();
+    others.sort_by_key(|(since, _)| Reverse(*since));
+    others.into_iter().map(|(_, binding)| binding).collect()
+}
+
+/// Whether a listener's service id is this one.
+fn serves(binding: &Binding, service: u64) -> bool {
+    match binding.source {
+        Address::Ib(own) => own.service & own.mask == service & own.mask,
+        own => u64::from(binding.space as u16) << 16 | u64::from(own.port()) == service,
+    }
+}
+
+/// How well a listener suits a destination: 1 not at all, 2 by any address, 3 by its own.
+fn rank(binding: &Binding, to: &Address) -> u32 {
+    let own = &binding.source;
+    if own.same_host(to) {
+        3
+    } else if own.is_any() && (!binding.family_only || own.family() == to.family() || own.family().is_none())
+    {
+        2
+    } else {
+        1
+    }
+}
+
+/// `/proc/sys/net/ipv4/ip_local_port_range`.
+fn port_range() -> (u16, u16) {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let mut numbers = text.split_ascii_whitespace().map(str::parse);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(first)), Some(Ok(last))) => (first, last),
+        _ => (32768, 60999),
+    }
+}
