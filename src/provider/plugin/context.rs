@@ -116,7 +116,7 @@ unsafe fn initialise(
             file,
             context: public.as_ptr(),
             layout,
-            qp_mask: QpMask::new(layout.qp_masks),
+            qp_mask: QpMask::new(layout.qp_masks, driver_id),
             table: UnsafeCell::new(DUMMY),
         };
         Private::new(Box::new(plugin), device).attach(public);
