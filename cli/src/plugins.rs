@@ -65,7 +65,8 @@ pub fn refusal(plugin: &Plugin) -> Option<String> {
     if unsafe { libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
         return Some(std::io::Error::last_os_error().to_string());
     }
-    // SAFETY: this process has one thread. The child loads the file, whose constructors may end it, and that alone.
+    // SAFETY: this process has one thread. The child loads the file, whose constructors may end it, and that
+    // alone.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: C strings; the linker's reason is one, too. _exit runs no handler of the parent's.

@@ -81,8 +81,8 @@ impl<'a> Prepared<'a> {
         self.needs_ioctl |= needs_ioctl;
     }
 
-    /// Whether a legacy command can leave these attributes out: all are optional, or the driver's part that goes
-    /// with that command.
+    /// Whether a legacy command can leave these attributes out: all are optional, or the driver's part that
+    /// goes with that command.
     fn can_be_left_out(&self) -> bool {
         let mut attrs = self.pieces.iter().flat_map(|attrs| attrs.iter());
         attrs.all(|attr| {
@@ -226,7 +226,8 @@ impl<'a, const N: usize> Command<'a, N> {
         }
     }
 
-    /// Appends attributes that somebody else prepared. A legacy command cannot express those that are mandatory.
+    /// Appends attributes that somebody else prepared. A legacy command cannot express those that are
+    /// mandatory.
     pub fn append(&mut self, prepared: Prepared<'a>) {
         self.prepared = prepared;
     }

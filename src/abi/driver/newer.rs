@@ -1,5 +1,5 @@
-//! What programs and providers share since rdma-core 59 to 65: hints for direct memory access, registrations with
-//! all their options, counters of completions.
+//! What programs and providers share since rdma-core 59 to 65: hints for direct memory access, registrations
+//! with all their options, counters of completions.
 
 use core::ffi::{c_int, c_void};
 use core::mem::size_of;

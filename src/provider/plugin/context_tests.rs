@@ -17,8 +17,8 @@ const DRIVER: u32 = RDMA_DRIVER_SIW;
 
 type Allocate = unsafe extern "C" fn(*mut ibv_device, c_int, usize, *mut verbs_context, u32) -> *mut c_void;
 
-/// A plugin of each layout: what it makes contexts with, and how long they are with its own fields, which are as
-/// many as tell release 59 from 62 where that is so.
+/// A plugin of each layout: what it makes contexts with, and how long they are with its own fields, which are
+/// as many as tell release 59 from 62 where that is so.
 const PLUGINS: [(Allocate, u32, usize); 7] = [
     (verbs_init_and_alloc_context_33, DRIVER, OWN),
     (_verbs_init_and_alloc_context, DRIVER, OWN),

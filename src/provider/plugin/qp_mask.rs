@@ -18,8 +18,8 @@ pub struct QpMask {
     extended: AtomicBool,
 }
 
-/// Whether the plugins of this kernel driver make their queue pairs as a plain `ibv_qp`, in some release at least: bnxt_re
-/// before rdma-core 56.
+/// Whether the plugins of this kernel driver make their queue pairs as a plain `ibv_qp`, in some release at
+/// least: bnxt_re before rdma-core 56.
 fn may_make_plain_ones(driver_id: u32) -> bool {
     matches!(
         driver_id,
@@ -51,8 +51,8 @@ impl QpMask {
 
     /// Whether a queue pair has the functions.
     ///
-    /// Where the place is not known yet, the first is taken that holds the marked mask and no other bit: where a newer release has the mask further behind, a function's address stands there, or
-    /// NULL.
+    /// Where the place is not known yet, the first is taken that holds the marked mask and no other bit: where
+    /// a newer release has the mask further behind, a function's address stands there, or NULL.
     ///
     /// # Safety
     /// `qp` is a live queue pair of the plugin.
