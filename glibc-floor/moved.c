@@ -128,4 +128,14 @@ MOVED(int, pthread_attr_getstack, (const pthread_attr_t *restrict attr, void **r
 MOVED(int, pthread_attr_getguardsize, (const pthread_attr_t *restrict attr, size_t *restrict size), (attr, size), BASE, PTHREAD,
       ENOSYS)
 MOVED(int, pthread_attr_setstacksize, (pthread_attr_t *attr, size_t size), (attr, size), BASE, PTHREAD, ENOSYS)
+
+extern void old_pthread_testcancel(void) __attribute__((weak));
+__asm__(".symver old_pthread_testcancel, pthread_testcancel@" BASE);
+
+/* A process without libpthread has no thread that could be cancelled. */
+HIDDEN void pthread_testcancel(void)
+{
+	if (old_pthread_testcancel)
+		old_pthread_testcancel();
+}
 #endif
