@@ -57,10 +57,8 @@ impl Manager {
                 }
                 Ok(())
             }
-            Err(NoRoute::Command(errno)) => {
-                id.state = State::AddrBound;
-                Err(errno)
-            }
+            // The id stays bound.
+            Err(NoRoute::Command(errno)) => Err(errno),
             Err(NoRoute::Event(Errno::ETIMEDOUT)) => {
                 id.state = State::AddrQuery;
                 let end = now + Duration::from_millis(timeout_ms.into());

@@ -82,6 +82,8 @@ pub struct Shared {
     pub ends: Vec<End>,
     pub random: Random,
     pub low: bool,
+    /// Peers say some things twice.
+    pub repeats: bool,
 }
 
 impl Shared {
@@ -226,7 +228,13 @@ pub struct Net {
 
 impl Net {
     pub fn new(processes: usize, seed: u64) -> Net {
-        let shared = Shared { ports: Vec::new(), ends: Vec::new(), random: Random::new(seed), low: true };
+        let shared = Shared {
+            ports: Vec::new(),
+            ends: Vec::new(),
+            random: Random::new(seed),
+            low: true,
+            repeats: false,
+        };
         let managers = (0..processes).map(|_| Some(Manager::new())).collect();
         Net { shared, managers, timers: BTreeMap::new(), now: Duration::from_secs(1) }
     }
@@ -271,6 +279,9 @@ impl Net {
                 Action::Send { link, message } => {
                     let end = self.shared.end_of(pid, link).expect("sends on open links alone");
                     if let Some(peer) = self.shared.ends[end].peer.filter(|&p| self.shared.ends[p].open) {
+                        if self.shared.repeats && self.shared.random.one_in(3) {
+                            self.shared.ends[peer].inbox.push_back(Arrival::Message(message.clone()));
+                        }
                         self.shared.ends[peer].inbox.push_back(Arrival::Message(message));
                     }
                 }

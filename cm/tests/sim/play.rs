@@ -68,6 +68,7 @@ pub fn run(seed: u64) -> Seen {
     let mut random = Random::new(seed ^ 0x5eed);
     let count = 2 + random.below(2);
     let mut net = Net::new(count, seed);
+    net.shared.repeats = random.one_in(4);
     let processes = (0..count)
         .map(|pid| {
             let files = (0..1 + random.below(2)).map(|_| net.open(pid)).collect();
