@@ -28,7 +28,8 @@ static void every_command(enum state state, uint16_t space)
 		uint32_t id;
 		bool waits = command == RDMA_USER_CM_CMD_GET_EVENT || command == RDMA_USER_CM_CMD_GET_OPTION;
 
-		if (waits)
+		/* The kernel does not end a process that has refused what it asked for itself. */
+		if (waits || (state == CONNECTING && command == RDMA_USER_CM_CMD_REJECT))
 			continue;
 		id = reach(state, space, &fd);
 		if (command == RDMA_USER_CM_CMD_MIGRATE_ID) {
