@@ -74,7 +74,7 @@ install: $(LIBRARY) $(BUILT)/ironverbs
 	ln -sf libibverbs.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libibverbs.so.1
 	ln -sf libibverbs.so.1 $(DESTDIR)$(LIBDIR)/libibverbs.so
 	ln -sf ../libibverbs.so.1 $(DESTDIR)$(LIBDIR)/ironverbs/libibverbs.so.1
-	install -m 644 $(BUILT)/libironverbs-view.so $(DESTDIR)$(LIBDIR)/ironverbs/
+	install -m 644 $(BUILT)/libironverbs-view.so $(BUILT)/libironverbs_ucma.so $(DESTDIR)$(LIBDIR)/ironverbs/
 	install -m 755 $(BUILT)/ironverbs $(DESTDIR)$(LIBDIR)/ironverbs/
 	ln -srf $(DESTDIR)$(LIBDIR)/ironverbs/ironverbs $(DESTDIR)$(BINDIR)/ironverbs
 	install -m 644 include/infiniband/*.h $(DESTDIR)$(INCLUDEDIR)/infiniband/

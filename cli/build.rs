@@ -4,10 +4,13 @@
 use std::env;
 use std::path::PathBuf;
 
-const SOURCE: &str = "preload/view.c";
+const SOURCES: [&str; 2] = ["preload/view.c", "preload/channel.c"];
+const HEADERS: [&str; 2] = ["preload/behind.h", "preload/ucma.h"];
 
 fn main() {
-    println!("cargo::rerun-if-changed={SOURCE}");
+    for file in SOURCES.iter().chain(&HEADERS) {
+        println!("cargo::rerun-if-changed={file}");
+    }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let profile_dir = out.ancestors().nth(3).expect("target/<profile>/build/<package>/out");
     let built = out.join("libironverbs-view.so");
@@ -23,15 +26,13 @@ fn main() {
             "-Wl,-z,now",
             "-Wl,-z,relro",
             "-Wl,-soname,libironverbs-view.so",
-            SOURCE,
-            "-ldl",
-            "-lpthread",
-            "-o",
         ])
+        .args(SOURCES)
+        .args(["-ldl", "-lpthread", "-o"])
         .arg(&built)
         .status()
         .expect("run the C compiler");
-    assert!(status.success(), "{SOURCE} does not compile");
+    assert!(status.success(), "{SOURCES:?} do not compile");
     let place = profile_dir.join("libironverbs-view.so");
     // A new file: programs may run with the old one.
     let _ = std::fs::remove_file(&place);

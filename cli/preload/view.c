@@ -31,16 +31,21 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
+#include "behind.h"
+#include "ucma.h"
 
 static const char *const folders[] = {
 	"/sys/class/infiniband",
 	"/sys/class/infiniband_verbs",
+	"/sys/class/misc/rdma_cm",
 	"/dev/infiniband",
 };
 
+/* The device file of the connection manager, which another library answers for. */
+static const char channels[] = "/dev/infiniband/rdma_cm";
+
 /* What stands above them: real folders of the kernel, so that `..` there may be taken by the letter. */
-static const char *const above[] = { "", "/sys", "/sys/class", "/dev" };
+static const char *const above[] = { "", "/sys", "/sys/class", "/sys/class/misc", "/dev" };
 
 static char view[PATH_MAX];
 static size_t view_length;
@@ -208,7 +213,7 @@ static __attribute__((noinline)) const char *shown(const char *path, char *place
 }
 
 /* The function that this one stands before; looked up once. */
-static void *behind(void **known, const char *name)
+void *ironverbs_behind(void **known, const char *name)
 {
 	void *function = __atomic_load_n(known, __ATOMIC_RELAXED);
 
@@ -235,12 +240,28 @@ static void *behind(void **known, const char *name)
 #define GO_ON(type, name, failure, types, arguments)                          \
 	{                                                                     \
 		static void *known;                                           \
-		type(*function) types = behind(&known, #name);                \
+		type(*function) types = ironverbs_behind(&known, #name);                \
 		size_t bytes = room_for(path);                                \
                                                                               \
 		if (bytes > 0)                                                \
 			path = shown(path, alloca(bytes));             \
 		return function ? function arguments : (failure);             \
+	}
+
+/* As GO_ON for a file that is opened. */
+#define OPEN_ON(name, types, arguments)                                       \
+	{                                                                     \
+		static void *known;                                           \
+		int(*function) types = ironverbs_behind(&known, #name);       \
+		size_t bytes = room_for(path);                                \
+                                                                              \
+		if (bytes > 0) {                                              \
+			char *place = alloca(bytes);                          \
+			path = shown(path, place);                            \
+			if (path == place && strcmp(place + view_length, channels) == 0) \
+				return ironverbs_open_channel(flags);         \
+		}                                                             \
+		return function ? function arguments : -1;                    \
 	}
 
 /* The mode, which is there only where a file may be made. */
@@ -257,7 +278,7 @@ static void *behind(void **known, const char *name)
 	EXPORT int name(const char *path, int flags, ...)                     \
 	{                                                                     \
 		TAKE_MODE(flags)                                              \
-		GO_ON(int, name, -1, (const char *, int, ...), (path, flags, mode)) \
+		OPEN_ON(name, (const char *, int, ...), (path, flags, mode)) \
 	}
 OPEN(open)
 OPEN(open64)
@@ -266,7 +287,7 @@ OPEN(open64)
 	EXPORT int name(int folder, const char *path, int flags, ...)         \
 	{                                                                     \
 		TAKE_MODE(flags)                                              \
-		GO_ON(int, name, -1, (int, const char *, int, ...), (folder, path, flags, mode)) \
+		OPEN_ON(name, (int, const char *, int, ...), (folder, path, flags, mode)) \
 	}
 OPENAT(openat)
 OPENAT(openat64)
@@ -274,14 +295,14 @@ OPENAT(openat64)
 #define OPEN_2(name)                                                          \
 	EXPORT int name(const char *path, int flags);                         \
 	EXPORT int name(const char *path, int flags)                          \
-	GO_ON(int, name, -1, (const char *, int), (path, flags))
+	OPEN_ON(name, (const char *, int), (path, flags))
 OPEN_2(__open_2)
 OPEN_2(__open64_2)
 
 #define OPENAT_2(name)                                                        \
 	EXPORT int name(int folder, const char *path, int flags);             \
 	EXPORT int name(int folder, const char *path, int flags)              \
-	GO_ON(int, name, -1, (int, const char *, int), (folder, path, flags))
+	OPEN_ON(name, (int, const char *, int), (folder, path, flags))
 OPENAT_2(__openat_2)
 OPENAT_2(__openat64_2)
 
@@ -322,14 +343,38 @@ STAT(stat64, stat64)
 STAT(lstat, stat)
 STAT(lstat64, stat64)
 
+/* Whether a channel of the connection manager is asked for by its descriptor alone. */
+static int is_itself(int folder, const char *path, int flags)
+{
+	return (flags & AT_EMPTY_PATH) && ironverbs_is_channel(folder) && (path == NULL || *path == '\0');
+}
+
+#define fstat_stat fstat
+#define fstat_stat64 fstat64
+
 #define FSTATAT(name, buffer)                                                 \
 	EXPORT int name(int folder, const char *path, struct buffer *out, int flags) \
-	GO_ON(int, name, -1, (int, const char *, struct buffer *, int), (folder, path, out, flags))
+	{                                                                     \
+		if (is_itself(folder, path, flags))                           \
+			return fstat_##buffer(folder, out);                   \
+		GO_ON(int, name, -1, (int, const char *, struct buffer *, int), (folder, path, out, flags)) \
+	}
 FSTATAT(fstatat, stat)
 FSTATAT(fstatat64, stat64)
 
-EXPORT int statx(int folder, const char *path, int flags, unsigned int mask, struct statx *out)
+static int statx_behind(int folder, const char *path, int flags, unsigned int mask, struct statx *out)
 GO_ON(int, statx, -1, (int, const char *, int, unsigned int, struct statx *), (folder, path, flags, mask, out))
+
+EXPORT int statx(int folder, const char *path, int flags, unsigned int mask, struct statx *out)
+{
+	int answer = statx_behind(folder, path, flags, mask, out);
+
+	if (answer == 0 && is_itself(folder, path, flags)) {
+		out->stx_mode = S_IFCHR | 0666;
+		ironverbs_device_number(&out->stx_rdev_major, &out->stx_rdev_minor);
+	}
+	return answer;
+}
 
 /* What programs call that were linked to a C library before 2.33. */
 #define XSTAT(name, buffer)                                                   \

@@ -86,6 +86,14 @@ impl Tree {
             own[1].insert(OsString::from(&device.file));
             own[2].insert(OsString::from(&device.file));
         }
+        // The connection manager's device file, for which the shim answers; the kernel's, if there is one, stands behind
+        // it and keeps its number, which librdmacm compares.
+        self.link(&format!("{}/rdma_cm", classes[2]), Path::new("/dev/null"))?;
+        own[2].insert("rdma_cm".into());
+        let manager = "sys/class/misc/rdma_cm";
+        let number = fs::read_to_string(Path::new("/").join(manager).join("dev"));
+        self.file(&format!("{manager}/dev"), number.as_deref().map_or("1:3", str::trim))?;
+        self.file(&format!("{manager}/abi_version"), "4")?;
         for (class, own) in classes.iter().zip(own) {
             self.links_to_kernels(class, &own)?;
         }

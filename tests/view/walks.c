@@ -28,7 +28,7 @@ static void random_path(char *path)
 static int leads_into(const char *path, const char *folder)
 {
 	static void *known;
-	char *(*real)(const char *, char *) = behind(&known, "realpath");
+	char *(*real)(const char *, char *) = ironverbs_behind(&known, "realpath");
 	char end[PATH_MAX];
 
 	return real(path, end) && is_under(end, folder);

@@ -136,6 +136,28 @@ impl Folder {
         &self.path
     }
 
+    /// Opens a file that all processes of the folder write to, and makes it where there is none.
+    ///
+    /// # Errors
+    /// Those of the system; [`Error::Corrupt`] where the name is that of something else.
+    pub fn open_registry(&self, name: &CStr) -> Result<OwnedFd> {
+        let file = self.open_file(name, libc::O_CREAT)?;
+        let stat = sys::stat(file.as_raw_fd())?;
+        if stat.st_mode & libc::S_IFMT != libc::S_IFREG || stat.st_nlink != 1 {
+            return Err(Error::Corrupt("not a file"));
+        }
+        // SAFETY: geteuid reads a number of the process and cannot fail.
+        if stat.st_uid == unsafe { libc::geteuid() } && stat.st_mode & 0o777 != self.file_mode() {
+            self.adopt(&file)?;
+        }
+        Ok(file)
+    }
+
+    /// The number of the folder's descriptor.
+    pub fn descriptor(&self) -> RawFd {
+        self.fd.number()
+    }
+
     /// The descriptor, for the `*at` calls; none (-1) when the program closed it, whatever it opened in its
     /// place.
     pub(crate) fn raw(&self) -> RawFd {
@@ -148,12 +170,12 @@ impl Folder {
     }
 
     /// The group that shares the folder.
-    pub(crate) fn group(&self) -> Option<u32> {
+    pub fn group(&self) -> Option<u32> {
         self.group
     }
 
     /// As [`Folder::adopt`] for a socket, which cannot be opened: by its name, as long as that means one.
-    pub(crate) fn adopt_socket(&self, name: &CStr) -> Result<()> {
+    pub fn adopt_socket(&self, name: &CStr) -> Result<()> {
         let (found, stat) = self.look(name)?;
         if stat.st_mode & libc::S_IFMT != libc::S_IFSOCK || stat.st_nlink != 1 {
             return Err(Error::Corrupt("not a socket"));
@@ -238,7 +260,7 @@ impl Folder {
     }
 
     /// Removes a name. A name that is already gone is no error.
-    pub(crate) fn remove(&self, name: &CStr) -> Result<()> {
+    pub fn remove(&self, name: &CStr) -> Result<()> {
         // SAFETY: `name` is a C string that lives across the call.
         if unsafe { libc::unlinkat(self.raw(), name.as_ptr(), 0) } == 0 || errno() == libc::ENOENT {
             return Ok(());

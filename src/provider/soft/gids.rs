@@ -13,7 +13,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::identity;
+use super::guid;
 
 /// Places in the table; addresses beyond are left out.
 pub const TABLE_LENGTH: u32 = 64;
@@ -72,7 +72,7 @@ fn table_after(last: &mut Last, look: impl FnOnce() -> Option<Vec<Interface>>) -
         return table.clone();
     }
     let known = found.is_some();
-    let table = from_interfaces(found.unwrap_or_default(), identity::interface_identifier);
+    let table = from_interfaces(found.unwrap_or_default(), guid::interface_identifier);
     if known {
         *last = Some((Instant::now(), table.clone()));
     }

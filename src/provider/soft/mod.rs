@@ -28,6 +28,7 @@ pub mod dm;
 pub mod event;
 pub mod gids;
 pub mod grh;
+pub mod guid;
 pub mod identity;
 pub mod mr;
 pub mod mw;

@@ -1,0 +1,477 @@
+/*
+ * Channels of the connection manager: the descriptors that a program got for /dev/infiniband/rdma_cm.
+ *
+ * A channel is an epoll descriptor, so poll(), O_NONBLOCK and dup() mean what they mean for the kernel's file. What it lacks
+ * is written here: commands by write(), the kind of file that fstat() says, and an end at the last close(). Every other
+ * descriptor costs a look at one word as long as the process has no channel, and a look into a table then.
+ *
+ * A child of fork() has the descriptors and none of the ids: the kernel, too, takes no commands from it (EACCES). A child of
+ * vfork() shares this memory, where it must change nothing.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "ucma.h"
+#include "behind.h"
+
+enum kind {
+	OTHER,
+	CHANNEL,
+	/* The library's own, which the program is not to close. */
+	KEPT,
+	/* The same of the process that forked this one. */
+	INHERITED_CHANNEL,
+	INHERITED_KEPT,
+};
+
+/* Descriptors that have a place in the table; a channel gets no higher one. */
+#define PLACES (1 << 20)
+
+/* Untouched pages cost nothing. */
+static unsigned char kinds[PLACES];
+/* Places that are not OTHER; one above the highest that ever was so. */
+static unsigned int marked, above_all;
+/* Whose the channels are, and the rest is inherited. */
+static pid_t owner;
+
+static const struct ironverbs_ucma *ucma;
+static pthread_once_t loaded = PTHREAD_ONCE_INIT;
+
+static enum kind kind_of(int fd)
+{
+	if (__atomic_load_n(&marked, __ATOMIC_RELAXED) == 0 || fd < 0 || fd >= PLACES)
+		return OTHER;
+	return (enum kind)__atomic_load_n(&kinds[fd], __ATOMIC_ACQUIRE);
+}
+
+static int mark(int fd, enum kind kind)
+{
+	unsigned int highest = __atomic_load_n(&above_all, __ATOMIC_RELAXED);
+
+	if (fd < 0 || fd >= PLACES)
+		return EMFILE;
+	while ((unsigned int)fd >= highest &&
+	       !__atomic_compare_exchange_n(&above_all, &highest, (unsigned int)fd + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+	if (__atomic_exchange_n(&kinds[fd], (unsigned char)kind, __ATOMIC_ACQ_REL) == OTHER)
+		__atomic_fetch_add(&marked, 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static void unmark(int fd)
+{
+	if (__atomic_exchange_n(&kinds[fd], OTHER, __ATOMIC_ACQ_REL) != OTHER)
+		__atomic_fetch_sub(&marked, 1, __ATOMIC_RELAXED);
+}
+
+static int keep(int fd)
+{
+	return mark(fd, KEPT);
+}
+
+static void release(int fd)
+{
+	unmark(fd);
+	syscall(SYS_close, fd);
+}
+
+/* Whether this is no child of vfork(), which uses its parent's memory and has descriptors of its own. */
+static int is_owner(void)
+{
+	return owner == (pid_t)syscall(SYS_getpid);
+}
+
+static void forked(void)
+{
+	unsigned int end = above_all;
+
+	for (unsigned int fd = 0; fd < end; fd++) {
+		if (kinds[fd] == CHANNEL)
+			kinds[fd] = INHERITED_CHANNEL;
+		else if (kinds[fd] == KEPT)
+			kinds[fd] = INHERITED_KEPT;
+	}
+	owner = (pid_t)syscall(SYS_getpid);
+	ucma->forked();
+}
+
+/*
+ * With its last channel a child has no use for the rest that it inherited, and peers are to see when the parent ends.
+ */
+static void forget_inherited(void)
+{
+	unsigned int end = __atomic_load_n(&above_all, __ATOMIC_RELAXED);
+
+	for (unsigned int fd = 0; fd < end; fd++)
+		if (kinds[fd] == INHERITED_CHANNEL)
+			return;
+	for (unsigned int fd = 0; fd < end; fd++)
+		if (kinds[fd] == INHERITED_KEPT)
+			release((int)fd);
+}
+
+/* The library beside this one. */
+static void load(void)
+{
+	static const char name[] = "libironverbs_ucma.so";
+	static const struct ironverbs_shim shim = { IRONVERBS_UCMA_VERSION, keep, release };
+	char path[PATH_MAX];
+	ironverbs_ucma_function *function = NULL;
+	const struct ironverbs_ucma *found;
+	Dl_info self;
+	void *library;
+	char *slash;
+
+	if (!dladdr((void *)load, &self) || self.dli_fname == NULL || strlen(self.dli_fname) + sizeof(name) > sizeof(path))
+		return;
+	strcpy(path, self.dli_fname);
+	slash = strrchr(path, '/');
+	if (slash == NULL)
+		return;
+	strcpy(slash + 1, name);
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	if (library != NULL)
+		*(void **)&function = dlsym(library, "ironverbs_ucma");
+	found = function ? function(&shim) : NULL;
+	if (found != NULL && pthread_atfork(NULL, NULL, forked) == 0)
+		ucma = found;
+}
+
+/* No frame of the library is unwound: a thread is cancelled before or after it. */
+static int uncancelled(void)
+{
+	int before = PTHREAD_CANCEL_ENABLE;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	return before;
+}
+
+static void as_before(int state)
+{
+	pthread_setcancelstate(state, &state);
+}
+
+int ironverbs_open_channel(int flags)
+{
+	int state = uncancelled(), before = errno, fd = -ENODEV, full;
+
+	pthread_once(&loaded, load);
+	if (ucma != NULL) {
+		owner = (pid_t)syscall(SYS_getpid);
+		fd = ucma->open(flags);
+		full = fd < 0 ? 0 : mark(fd, CHANNEL);
+		if (full) {
+			ucma->closed(fd);
+			syscall(SYS_close, fd);
+			fd = -full;
+		}
+	}
+	as_before(state);
+	errno = fd < 0 ? -fd : before;
+	return fd < 0 ? -1 : fd;
+}
+
+int ironverbs_is_channel(int fd)
+{
+	enum kind kind = kind_of(fd);
+
+	return kind == CHANNEL || kind == INHERITED_CHANNEL;
+}
+
+void ironverbs_device_number(unsigned int *major_number, unsigned int *minor_number)
+{
+	static const char file[] = "/sys/class/misc/rdma_cm/dev";
+	char line[32];
+	unsigned int numbers[2] = { 0, 0 }, at = 0;
+	int before = errno, fd = (int)syscall(SYS_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? 0 : syscall(SYS_read, fd, line, sizeof(line));
+
+	/* Those of /dev/null, which stands for device files in the view. */
+	*major_number = 1;
+	*minor_number = 3;
+	if (fd >= 0)
+		syscall(SYS_close, fd);
+	errno = before;
+	for (ssize_t place = 0; place < length && line[place] != '\n'; place++) {
+		if (line[place] == ':' && at == 0)
+			at = 1;
+		else if (line[place] >= '0' && line[place] <= '9')
+			numbers[at] = numbers[at] * 10 + (unsigned int)(line[place] - '0');
+		else
+			return;
+	}
+	if (at == 1) {
+		*major_number = numbers[0];
+		*minor_number = numbers[1];
+	}
+}
+
+/*
+ * What poll() ended with is to end the command: a handler ran that was installed without SA_RESTART. Which one it was nobody
+ * says, so one such handler decides for all.
+ */
+static int interrupts(void)
+{
+	sigset_t blocked;
+	struct sigaction action;
+
+	if (pthread_sigmask(SIG_BLOCK, NULL, &blocked) != 0)
+		return 1;
+	for (int signal = 1; signal <= SIGRTMAX; signal++)
+		if (sigismember(&blocked, signal) == 0 && sigaction(signal, NULL, &action) == 0 &&
+		    action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN && !(action.sa_flags & SA_RESTART))
+			return 1;
+	return 0;
+}
+
+/* A command, which waits here for an event if it has to: as the kernel's write() a place where a thread may be cancelled. */
+static ssize_t command(int fd, const void *body, size_t length)
+{
+	struct pollfd channel = { .fd = fd, .events = POLLIN };
+	ssize_t answer;
+	int state, before = errno;
+
+	pthread_testcancel();
+	if (kind_of(fd) == INHERITED_CHANNEL || !is_owner()) {
+		errno = EACCES;
+		return -1;
+	}
+	for (;;) {
+		state = uncancelled();
+		answer = ucma->command(fd, body, length);
+		as_before(state);
+		if (answer != -IRONVERBS_UCMA_WAIT)
+			break;
+		if (fcntl(fd, F_GETFL) & O_NONBLOCK) {
+			answer = -EAGAIN;
+			break;
+		}
+		if (poll(&channel, 1, -1) < 0 && (errno != EINTR || interrupts())) {
+			answer = -errno;
+			break;
+		}
+	}
+	errno = answer < 0 ? (int)-answer : before;
+	return answer < 0 ? -1 : answer;
+}
+
+#define BEHIND(type, name, types)                                             \
+	static void *known;                                                   \
+	type(*function) types = ironverbs_behind(&known, #name)
+
+EXPORT ssize_t write(int fd, const void *body, size_t length)
+{
+	BEHIND(ssize_t, write, (int, const void *, size_t));
+
+	if (ironverbs_is_channel(fd))
+		return command(fd, body, length);
+	return function ? function(fd, body, length) : syscall(SYS_write, fd, body, length);
+}
+
+/* Before a descriptor is closed, or becomes another file's. 0, or the errno value with which that fails. */
+static int before_close(int fd)
+{
+	enum kind kind = kind_of(fd);
+	int state, before = errno;
+
+	/* What a child of vfork() closes stays open in its parent. */
+	if (kind == OTHER || !is_owner())
+		return 0;
+	if (kind == KEPT)
+		return EBADF;
+	state = uncancelled();
+	unmark(fd);
+	if (kind == CHANNEL)
+		ucma->closed(fd);
+	else if (kind == INHERITED_CHANNEL)
+		forget_inherited();
+	as_before(state);
+	errno = before;
+	return 0;
+}
+
+EXPORT int close(int fd)
+{
+	BEHIND(int, close, (int));
+	int failure = before_close(fd);
+
+	if (failure) {
+		errno = failure;
+		return -1;
+	}
+	return function ? function(fd) : (int)syscall(SYS_close, fd);
+}
+
+/* What the program has in a range of descriptors, and none of the library's own. */
+static int close_those(unsigned int first, unsigned int last, int flags)
+{
+	BEHIND(int, close_range, (unsigned int, unsigned int, int));
+	unsigned int end = __atomic_load_n(&above_all, __ATOMIC_RELAXED), fd = first;
+	int answer = 0;
+
+	if (function == NULL) {
+		errno = ENOSYS;
+		return -1;
+	}
+	/* Only closes at exec, or is a child of vfork(). */
+	if (first > last || (flags & ~CLOSE_RANGE_UNSHARE) || __atomic_load_n(&marked, __ATOMIC_RELAXED) == 0 || !is_owner())
+		return function(first, last, flags);
+	for (; fd <= last && fd < end; fd++) {
+		if (before_close((int)fd) == 0)
+			continue;
+		if (fd > first)
+			answer |= function(first, fd - 1, flags);
+		first = fd + 1;
+	}
+	return first <= last ? answer | function(first, last, flags) : answer;
+}
+
+EXPORT int close_range(unsigned int first, unsigned int last, int flags)
+{
+	return close_those(first, last, flags);
+}
+
+EXPORT void closefrom(int first)
+{
+	BEHIND(void, closefrom, (int));
+
+	if (__atomic_load_n(&marked, __ATOMIC_RELAXED) == 0 || close_those(first < 0 ? 0 : (unsigned int)first, ~0U, 0) != 0)
+		if (function)
+			function(first);
+}
+
+/* `copy` was made of `fd`, or is -1. */
+static int after_copy(int fd, int copy)
+{
+	enum kind kind = kind_of(fd);
+	int failure, state;
+
+	if (copy < 0 || !ironverbs_is_channel(fd) || !is_owner())
+		return copy;
+	state = uncancelled();
+	failure = mark(copy, kind);
+	if (!failure && kind == CHANNEL)
+		failure = -ucma->duplicated(fd, copy);
+	if (failure) {
+		if (kind_of(copy) != OTHER)
+			unmark(copy);
+		syscall(SYS_close, copy);
+		errno = failure;
+	}
+	as_before(state);
+	return failure ? -1 : copy;
+}
+
+EXPORT int dup(int fd)
+{
+	BEHIND(int, dup, (int));
+
+	return after_copy(fd, function ? function(fd) : (int)syscall(SYS_dup, fd));
+}
+
+/* Before `copy` becomes a copy of `fd`; 0, or an errno value. */
+static int before_copy(int fd, int copy)
+{
+	if (kind_of(copy) == OTHER || fd == copy || (int)syscall(SYS_fcntl, fd, F_GETFD) < 0)
+		return 0;
+	/* The number is taken as long as the library needs it. */
+	return before_close(copy) ? EBUSY : 0;
+}
+
+EXPORT int dup2(int fd, int copy)
+{
+	BEHIND(int, dup2, (int, int));
+	int failure = before_copy(fd, copy);
+
+	if (failure || function == NULL) {
+		errno = failure ? failure : ENOSYS;
+		return -1;
+	}
+	return fd == copy ? function(fd, copy) : after_copy(fd, function(fd, copy));
+}
+
+EXPORT int dup3(int fd, int copy, int flags)
+{
+	BEHIND(int, dup3, (int, int, int));
+	int failure = before_copy(fd, copy);
+
+	if (failure || function == NULL) {
+		errno = failure ? failure : ENOSYS;
+		return -1;
+	}
+	return after_copy(fd, function(fd, copy, flags));
+}
+
+/* Whatever the argument is, it is passed as a word. */
+#define FCNTL(name)                                                           \
+	EXPORT int name(int fd, int what, ...)                                \
+	{                                                                     \
+		BEHIND(int, name, (int, int, ...));                           \
+		va_list rest;                                                 \
+		void *argument;                                               \
+		int answer;                                                   \
+                                                                              \
+		va_start(rest, what);                                         \
+		argument = va_arg(rest, void *);                              \
+		va_end(rest);                                                 \
+		answer = function ? function(fd, what, argument) : (int)syscall(SYS_fcntl, fd, what, argument); \
+		if (what == F_DUPFD || what == F_DUPFD_CLOEXEC)               \
+			return after_copy(fd, answer);                        \
+		return answer;                                                \
+	}
+FCNTL(fcntl)
+FCNTL(fcntl64)
+
+/* An epoll descriptor has no type; the device file is a character device. */
+#define SHOW(out)                                                             \
+	do {                                                                  \
+		unsigned int major_number, minor_number;                      \
+		ironverbs_device_number(&major_number, &minor_number);        \
+		(out)->st_mode = S_IFCHR | 0666;                              \
+		(out)->st_rdev = makedev(major_number, minor_number);         \
+	} while (0)
+
+#define FSTAT(name, buffer)                                                   \
+	EXPORT int name(int fd, struct buffer *out)                           \
+	{                                                                     \
+		BEHIND(int, name, (int, struct buffer *));                    \
+		int answer = function ? function(fd, out) : -1;               \
+                                                                              \
+		if (answer == 0 && ironverbs_is_channel(fd))                  \
+			SHOW(out);                                            \
+		return answer;                                                \
+	}
+FSTAT(fstat, stat)
+FSTAT(fstat64, stat64)
+
+#define FXSTAT(name, buffer)                                                  \
+	EXPORT int name(int version, int fd, struct buffer *out);             \
+	EXPORT int name(int version, int fd, struct buffer *out)              \
+	{                                                                     \
+		BEHIND(int, name, (int, int, struct buffer *));               \
+		int answer = function ? function(version, fd, out) : -1;      \
+                                                                              \
+		if (answer == 0 && ironverbs_is_channel(fd))                  \
+			SHOW(out);                                            \
+		return answer;                                                \
+	}
+FXSTAT(__fxstat, stat)
+FXSTAT(__fxstat64, stat64)
+
+__attribute__((destructor)) static void end(void)
+{
+	if (ucma != NULL && owner == (pid_t)syscall(SYS_getpid))
+		ucma->ending();
+}

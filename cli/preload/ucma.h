@@ -1,0 +1,55 @@
+/*
+ * Between the functions that are preloaded (view.c, channel.c) and the library that answers for /dev/infiniband/rdma_cm
+ * (libironverbs_ucma.so, the crate ironverbs-ucma), which is loaded when that file is opened for the first time.
+ */
+#ifndef IRONVERBS_UCMA_H
+#define IRONVERBS_UCMA_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Changes with what stands below. */
+#define IRONVERBS_UCMA_VERSION 1
+
+/* What a command answers that has to wait for an event: no errno value. */
+#define IRONVERBS_UCMA_WAIT 4096
+
+/* What the library may ask of the shim. */
+struct ironverbs_shim {
+	unsigned int version;
+	/* A descriptor of the library's own, which the program is not to close; or it is to be closed now. 0, or an errno value. */
+	int (*keep)(int fd);
+	void (*release)(int fd);
+};
+
+/* What the shim asks of the library. Negative answers are errno values. None is called for a descriptor that was inherited. */
+struct ironverbs_ucma {
+	/* A new channel: its descriptor. */
+	int (*open)(int flags);
+	/* A command that is written to the channel: its length, or -IRONVERBS_UCMA_WAIT. */
+	ssize_t (*command)(int fd, const void *command, size_t length);
+	/* Another descriptor of the channel. */
+	int (*duplicated)(int fd, int copy);
+	/* A descriptor of the channel is about to be closed; with the last one the channel ends. */
+	void (*closed)(int fd);
+	/* Does what peers and the clock ask for; whether the channel has an event then. */
+	int (*has_event)(int fd);
+	/* The channels of a process that forked are not this child's. */
+	void (*forked)(void);
+	/* The process ends: names that others could see go away. */
+	void (*ending)(void);
+};
+
+/* NULL where the versions differ. */
+typedef const struct ironverbs_ucma *ironverbs_ucma_function(const struct ironverbs_shim *shim);
+
+/* Opens a channel; its descriptor, or -1 and errno. */
+int ironverbs_open_channel(int flags);
+
+/* Whether `fd` is a channel, whose `st_mode` and `st_rdev` are to be those of the device file. */
+int ironverbs_is_channel(int fd);
+
+/* The number of the device file: the kernel's, where it has one. */
+void ironverbs_device_number(unsigned int *major_number, unsigned int *minor_number);
+
+#endif

@@ -1,0 +1,66 @@
+//! DISCONNECT, and what comes of it.
+
+use std::time::Duration;
+
+use crate::connection::{Cm, disconnect_time};
+use crate::errno::Errno;
+use crate::event::EventKind;
+use crate::id::{State, Wait};
+use crate::manager::{File, Manager};
+
+impl Manager {
+    /// Asks for the end, or agrees to it; where neither is possible, nothing happens and that is no error.
+    pub(crate) fn disconnect(&mut self, file: File, number: u32, now: Duration) -> Result<(), Errno> {
+        let (id, _) = self.id_with_device(file, number)?;
+        match id.connection.cm {
+            Cm::None => return Err(Errno::EINVAL),
+            Cm::Established => {
+                let dreq = id.dreq();
+                let time = disconnect_time(id.packet_life_time());
+                id.connection.cm = Cm::DreqSent;
+                self.say(number, dreq);
+                self.set_alarm(number, Some((now + time, Wait::Answer)));
+            }
+            Cm::DreqRcvd => {
+                let drep = id.drep();
+                self.say(number, drep);
+                self.enter_timewait(number, now);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(crate) fn dreq_came(&mut self, number: u32) {
+        let Some(id) = self.ids.get_mut(&number) else { return };
+        match id.connection.cm {
+            Cm::RepSent | Cm::DreqSent | Cm::Established => {}
+            // The program has not said yet that it is ready: it shall hear of both in their order.
+            Cm::RepRcvd => {
+                id.connection.early_dreq = true;
+                return;
+            }
+            _ => return,
+        }
+        id.connection.cm = Cm::DreqRcvd;
+        self.set_alarm(number, None);
+        self.disconnected(number, 0);
+    }
+
+    pub(crate) fn drep_came(&mut self, number: u32, now: Duration) {
+        let Some(id) = self.ids.get(&number) else { return };
+        if matches!(id.connection.cm, Cm::DreqSent | Cm::DreqRcvd) {
+            self.enter_timewait(number, now);
+            self.disconnected(number, 0);
+        }
+    }
+
+    /// Says once that the connection is over.
+    pub(crate) fn disconnected(&mut self, number: u32, status: i32) {
+        let Some(id) = self.ids.get_mut(&number) else { return };
+        if id.state == State::Connect {
+            id.state = State::Disconnect;
+            self.queue_plain(number, EventKind::Disconnected, status);
+        }
+    }
+}

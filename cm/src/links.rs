@@ -1,0 +1,103 @@
+//! What links bring, apart from requests: messages, and their own end.
+
+use std::time::Duration;
+
+use crate::connection::Cm;
+use crate::errno::Errno;
+use crate::event::EventKind;
+use crate::id::State;
+use crate::manager::Manager;
+use crate::wire::{self, Body, Rej, SidrRep, reason, status};
+use crate::world::Link;
+
+impl Manager {
+    /// The id whose link this is; none while its request still waits for room.
+    fn owner(&self, link: Link) -> Option<u32> {
+        let number = *self.links.get(&link)?;
+        (self.ids.get(&number)?.connection.link == Some(link)).then_some(number)
+    }
+
+    pub(crate) fn take_message(&mut self, link: Link, message: &[u8], now: Duration) {
+        let Some(number) = self.owner(link) else { return };
+        let Ok(mad) = wire::decode(message) else { return };
+        let Some(id) = self.ids.get(&number) else { return };
+        let c = &id.connection;
+        // Whoever has the other end of the link knows both numbers, once he was told them. A REJ may come before.
+        let known = |local: u32, remote: u32| {
+            remote == c.local_comm_id && (c.cm == Cm::ReqSent || local == c.remote_comm_id)
+        };
+        match mad.body {
+            Body::Rep(rep) => self.rep_came(number, &rep),
+            Body::Rtu(rtu) if known(rtu.local_comm_id, rtu.remote_comm_id) => self.established(number),
+            Body::Dreq(dreq) if known(dreq.local_comm_id, dreq.remote_comm_id) => self.dreq_came(number),
+            Body::Drep(drep) if known(drep.local_comm_id, drep.remote_comm_id) => self.drep_came(number, now),
+            Body::Rej(rej) if !id.is_ud() => self.rej_came(number, &rej, now),
+            Body::SidrRep(rep) => self.sidr_rep_came(number, &rep),
+            // Nobody asks for more time here, and nobody asks twice.
+            _ => {}
+        }
+    }
+
+    /// The other side refused in the way that its manager would have, had it had the time.
+    fn refused_with(&mut self, number: u32, why: u16, sidr: u8, now: Duration) {
+        let Some(id) = self.ids.get(&number) else { return };
+        if id.is_ud() {
+            let request_id = id.connection.local_comm_id;
+            let rep = SidrRep { request_id, ..id.sidr_rep(sidr) };
+            self.sidr_rep_came(number, &rep);
+        } else {
+            let rej = Rej { reason: why, private_data: [0; 148], ..id.rej(why) };
+            self.rej_came(number, &rej, now);
+        }
+    }
+
+    pub(crate) fn link_refused(&mut self, link: Link, known: bool, now: Duration) {
+        let Some(number) = self.owner(link) else { return };
+        let (why, sidr) = if known {
+            (reason::CONSUMER_DEFINED, status::REJECT)
+        } else {
+            (reason::INVALID_SERVICE_ID, status::UNSUPPORTED)
+        };
+        self.refused_with(number, why, sidr, now);
+    }
+
+    pub(crate) fn link_unreachable(&mut self, link: Link) {
+        let Some(number) = self.owner(link) else { return };
+        let state = self.ids.get(&number).map(|id| id.state);
+        self.reset(number);
+        if state == Some(State::Connect) {
+            self.queue_plain(number, EventKind::Unreachable, Errno::ETIMEDOUT.status());
+        }
+    }
+
+    /// The other side went without a word: what its manager would have said is said here.
+    pub(crate) fn link_ended(&mut self, link: Link, now: Duration) {
+        let Some(number) = self.owner(link) else {
+            self.drop_waiting(link);
+            return;
+        };
+        self.hang_up(number);
+        match self.ids.get(&number).map(|id| id.connection.cm) {
+            Some(Cm::ReqSent | Cm::SidrReqSent) => {
+                self.refused_with(number, reason::CONSUMER_DEFINED, status::REJECT, now);
+            }
+            Some(Cm::ReqRcvd) => self.refused_with(number, reason::TIMEOUT, status::REJECT, now),
+            Some(Cm::RepSent | Cm::RepRcvd) => {
+                self.refused_with(number, reason::CONSUMER_DEFINED, status::REJECT, now);
+            }
+            Some(Cm::Established) => self.dreq_came(number),
+            Some(Cm::DreqSent) => self.drep_came(number, now),
+            _ => {}
+        }
+    }
+
+    /// A request that waited for room is given up by its sender.
+    fn drop_waiting(&mut self, link: Link) {
+        let Some(listener) = self.links.get(&link).copied() else { return };
+        if let Some(id) = self.ids.get_mut(&listener) {
+            id.waiting.retain(|(waiting, _)| *waiting != link);
+        }
+        self.close_link(link);
+        self.note_room(listener);
+    }
+}

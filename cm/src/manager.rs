@@ -1,0 +1,262 @@
+//! The manager: all channels and ids of a process.
+//!
+//! # How a program's caller uses it
+//!
+//! 1. Every open of the device is [`Manager::open`], every command [`Manager::command`], the last close
+//!    [`Manager::close`].
+//! 2. After each call of any method that may change something, the caller executes what [`Manager::next_action`]
+//!    gives until that is empty, and sets the channel's descriptor readable exactly while [`Manager::ready`].
+//! 3. What links and listening places report goes to [`Manager::accepted`], [`Manager::message`],
+//!    [`Manager::refused`], [`Manager::unreachable`], [`Manager::ended`]; time to [`Manager::expired`].
+//!
+//! A link or a listening place that becomes readable makes its channel readable before the event is in the list.
+//! The caller feeds what is there when the program asks (GET_EVENT), one thing at a time until the list is not
+//! empty.
+//!
+//! # Where something arrives and no event follows
+//!
+//! - Anything about a new id before ACCEPT gave it a uid, such as the other side's death: a later ACCEPT fails.
+//! - MRA; RTU that comes after NOTIFY said so; a second DREQ while a DREP is awaited; DREP after a DREQ that was
+//!   answered already; bytes that are no message of this connection.
+//! - The end of a link that both sides know to be over: the machine closes it first, so that it reports nothing.
+//! - The time of a connection that was destroyed or ended meanwhile.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use crate::answer::Answer;
+use crate::command::Command;
+use crate::errno::Errno;
+use crate::events::Unread;
+use crate::id::Id;
+use crate::multicast::Join;
+use crate::world::{Action, Link, World};
+
+/// A channel: one open of the device. Numbers are never used twice in one manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct File(pub u64);
+
+fn done((): ()) -> Answer {
+    Answer::Done
+}
+
+/// What a channel has.
+#[derive(Default)]
+pub(crate) struct Channel {
+    /// Events that GET_EVENT has not delivered yet, in their order.
+    pub unread: VecDeque<Unread>,
+    /// What the caller was last asked for by [`Action::Timer`].
+    pub alarm: Option<Duration>,
+}
+
+/// All channels and ids of a process. See the module.
+#[derive(Default)]
+pub struct Manager {
+    pub(crate) files: BTreeMap<File, Channel>,
+    pub(crate) ids: BTreeMap<u32, Id>,
+    pub(crate) joins: BTreeMap<u32, Join>,
+    /// Whose a link is; of one whose request waits for room, the listener.
+    pub(crate) links: BTreeMap<Link, u32>,
+    pub(crate) actions: VecDeque<Action>,
+    /// What ids wait for, by channel and time.
+    pub(crate) alarms: BTreeSet<(File, Duration, u32)>,
+    /// Channels whose first time may have changed.
+    pub(crate) changed_alarms: BTreeSet<File>,
+    pub(crate) id_numbers: Numbers,
+    pub(crate) join_numbers: Numbers,
+    files_opened: u64,
+    links_made: u64,
+    comings: u64,
+    pub(crate) comm_ids: u32,
+}
+
+/// Numbers that are given out lowest first, as the kernel does.
+#[derive(Default)]
+pub(crate) struct Numbers {
+    free: BTreeSet<u32>,
+    next: u32,
+}
+
+impl Numbers {
+    pub fn take(&mut self) -> u32 {
+        self.free.pop_first().unwrap_or_else(|| {
+            self.next += 1;
+            self.next - 1
+        })
+    }
+
+    pub fn give_back(&mut self, number: u32) {
+        self.free.insert(number);
+    }
+}
+
+impl Manager {
+    /// A manager without channels.
+    pub fn new() -> Manager {
+        Manager::default()
+    }
+
+    /// The device is opened.
+    pub fn open(&mut self) -> File {
+        self.files_opened += 1;
+        let file = File(self.files_opened);
+        self.files.insert(file, Channel::default());
+        file
+    }
+
+    /// The last descriptor of a channel is closed: its ids are destroyed in the order in which they came to it.
+    /// A file that is not open is ignored.
+    pub fn close(&mut self, file: File, world: &mut dyn World) {
+        let mut ids: Vec<(u64, u32)> =
+            self.ids.values().filter(|id| id.file == file).map(|id| (id.joined_file, id.number)).collect();
+        ids.sort_unstable();
+        for (_, id) in ids {
+            self.destroy(id, world);
+        }
+        self.files.remove(&file);
+        self.set_timers();
+    }
+
+    /// Executes a command that was written to `file`.
+    ///
+    /// # Errors
+    ///
+    /// As the kernel's. EAGAIN of GET_EVENT: there is no event.
+    pub fn command(
+        &mut self,
+        file: File,
+        command: &Command<'_>,
+        now: Duration,
+        world: &mut dyn World,
+    ) -> Result<Answer, Errno> {
+        if !self.files.contains_key(&file) {
+            return Err(Errno::EINVAL);
+        }
+        let answer = self.execute(file, command, now, world);
+        self.set_timers();
+        answer
+    }
+
+    fn execute(
+        &mut self,
+        file: File,
+        command: &Command<'_>,
+        now: Duration,
+        world: &mut dyn World,
+    ) -> Result<Answer, Errno> {
+        match *command {
+            Command::CreateId { uid, space, qp_type } => {
+                self.create_id(file, uid, space, qp_type, world).map(Answer::Created)
+            }
+            Command::DestroyId { id } => self.destroy_id(file, id, world).map(Answer::Reported),
+            Command::Bind { id, address } => self.bind(file, id, address, world).map(done),
+            Command::ResolveAddr { id, source, destination, timeout_ms } => {
+                self.resolve_addr(file, id, source, destination, timeout_ms, now, world).map(done)
+            }
+            Command::ResolveRoute { id, timeout_ms } => self.resolve_route(file, id, timeout_ms).map(done),
+            Command::QueryRoute { id } => self.query_route(file, id),
+            Command::Connect { id, param, ece } => self.connect(file, id, param, ece, now).map(done),
+            Command::Listen { id, backlog } => self.listen(file, id, backlog, world).map(done),
+            Command::Accept { uid, id, param, ece } => self.accept(file, id, uid, param, ece, now).map(done),
+            Command::Reject { id, reason, data } => self.reject(file, id, reason, data, now).map(done),
+            Command::Disconnect { id } => self.disconnect(file, id, now).map(done),
+            Command::InitQpAttr { id, state } => {
+                self.init_qp_attr(file, id, state).map(|attr| Answer::QpAttr(Box::new(attr)))
+            }
+            Command::GetEvent => self.get_event(file, world).map(Answer::Event),
+            Command::SetOption { id, level, name, value } => {
+                self.set_option(file, id, level, name, value, world).map(done)
+            }
+            Command::Notify { id, event } => self.notify(file, id, event).map(done),
+            Command::JoinMulticast { id, uid, address, flags } => {
+                self.join(file, id, uid, address, flags).map(Answer::Created)
+            }
+            Command::LeaveMulticast { id } => self.leave(file, id).map(Answer::Reported),
+            Command::Migrate { id, from } => self.migrate(file, id, from).map(Answer::Reported),
+            Command::Query { id, option } => self.query(file, id, option),
+            Command::ResolveIbService { id, .. } => self.resolve_ib_service(file, id).map(done),
+            Command::WriteEvent { id, event, status, argument } => {
+                self.write_event(file, id, event, status, argument).map(done)
+            }
+        }
+    }
+
+    /// Whether the channel's descriptor is to be readable: an event waits. Of a file that is not open false.
+    pub fn ready(&self, file: File) -> bool {
+        self.files.get(&file).is_some_and(|c| !c.unread.is_empty())
+    }
+
+    /// The next thing to be done outside, until there is none.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// A link was made to the place where the id `listener` listens, and its first message was read. The answer is the
+    /// link's number from now on, which following actions may already name.
+    ///
+    /// A listener that exists no more, or a message that is no request for it: the link is told so and closed.
+    pub fn accepted(&mut self, listener: u32, message: &[u8], world: &mut dyn World) -> Link {
+        let link = self.new_link();
+        self.take_request(listener, link, message, world);
+        self.set_timers();
+        link
+    }
+
+    /// A message arrived on a link. Of a link that was closed it is ignored.
+    pub fn message(&mut self, link: Link, message: &[u8], now: Duration) {
+        self.take_message(link, message, now);
+        self.set_timers();
+    }
+
+    /// [`Action::Connect`] found nobody who listens. `known` tells whether somebody listens at this port, though not at
+    /// this address: the other side's answer would have been "consumer defined" (28) instead of "invalid service id" (8).
+    pub fn refused(&mut self, link: Link, known: bool, now: Duration) {
+        self.link_refused(link, known, now);
+        self.set_timers();
+    }
+
+    /// [`Action::Connect`] cannot get there at all.
+    pub fn unreachable(&mut self, link: Link) {
+        self.link_unreachable(link);
+        self.set_timers();
+    }
+
+    /// The other end of a link is gone: closed by its manager, or with its process. Everything that it had sent was
+    /// given to [`Manager::message`] before. Of a link that was closed here it is ignored.
+    pub fn ended(&mut self, link: Link, now: Duration) {
+        self.link_ended(link, now);
+        self.set_timers();
+    }
+
+    /// The time of [`Action::Timer`] has come for this channel (or not yet: then nothing happens).
+    pub fn expired(&mut self, file: File, now: Duration) {
+        self.expire(file, now);
+        self.set_timers();
+    }
+
+    /// Whether requests should be accepted for this listener now, see [`Action::Accepting`].
+    pub fn accepting(&self, listener: u32) -> bool {
+        self.ids.get(&listener).is_some_and(|id| id.backlog > 0 && id.waiting.is_empty())
+    }
+
+    pub(crate) fn new_link(&mut self) -> Link {
+        self.links_made += 1;
+        Link(self.links_made)
+    }
+
+    /// Orders the ids of a file.
+    pub(crate) fn next_coming(&mut self) -> u64 {
+        self.comings += 1;
+        self.comings
+    }
+
+    pub(crate) fn act(&mut self, action: Action) {
+        self.actions.push_back(action);
+    }
+
+    pub(crate) fn close_link(&mut self, link: Link) {
+        if self.links.remove(&link).is_some() {
+            self.act(Action::Close { link });
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What the machine asks of the world, and what it wants done there.
+
+use crate::address::{Address, Family, Gid, PortSpace};
+use crate::errno::Errno;
+use crate::manager::File;
+use crate::ports::Binding;
+use crate::wire::MAD_SIZE;
+
+/// A port of a device with one GID of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Device {
+    /// GUID of the device, as on the wire; not zero.
+    pub node_guid: [u8; 8],
+    /// The device's index, as `ibv_get_device_index` answers it.
+    pub index: u32,
+    /// Port, from 1.
+    pub port: u8,
+    /// Index of the GID in the port's table.
+    pub sgid_index: u8,
+    /// The GID there.
+    pub gid: Gid,
+    /// MTU of the path (`enum ibv_mtu`, 1 to 5): the interface's MTU less 80, rounded down.
+    pub mtu: u8,
+}
+
+/// How a destination is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The own address that the routing table says (or the given one), with scope where link-local; port ignored.
+    pub source: Address,
+    /// The device that has that address; `None`: ADDR_ERROR with ENODEV.
+    pub device: Option<Device>,
+    /// GID of the destination: [`Address::gid`] of it, for loopback that of `device`.
+    pub dgid: Gid,
+    /// Scope of a link-local destination given without one; else 0.
+    pub scope: u32,
+    /// Hop limit of the route; 64 usually, 1 on one link.
+    pub hop_limit: u8,
+}
+
+/// Why a destination is not reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoRoute {
+    /// The command fails: ENETUNREACH, EHOSTUNREACH, EINVAL.
+    Command(Errno),
+    /// ADDR_ERROR with this. ETIMEDOUT (no neighbour of this address) comes when the command's time is over.
+    Event(Errno),
+}
+
+/// The other end of a connection: where a listener is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Destination {
+    /// Address with port.
+    pub address: Address,
+    /// Port space.
+    pub space: PortSpace,
+    /// The same as a service id, as it stands in the request.
+    pub service: u64,
+}
+
+/// A connection between two ids. Numbers are never used twice in one [`Manager`](crate::Manager).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Link(pub u64);
+
+/// A message between two sides: a whole MAD.
+pub type Message = Box<[u8; MAD_SIZE]>;
+
+/// What is to be done outside. Actions are executed in their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Connect to who listens at `to`, and send `message` there. The link belongs to `file`: its descriptor becomes
+    /// readable when something arrives. Nobody listens: [`Manager::refused`](crate::Manager::refused).
+    Connect {
+        /// The link's number from now on.
+        link: Link,
+        /// The channel that it wakes.
+        file: File,
+        /// Own address, for the choice between listeners.
+        from: Address,
+        /// Where to.
+        to: Destination,
+        /// The first message.
+        message: Message,
+    },
+    /// Send on a link.
+    Send {
+        /// The link.
+        link: Link,
+        /// What.
+        message: Message,
+    },
+    /// Close a link when what was sent is out. It is not read any more and wakes nobody.
+    Close {
+        /// The link.
+        link: Link,
+    },
+    /// The link belongs to another channel now.
+    Move {
+        /// The link.
+        link: Link,
+        /// The channel that it wakes from now on.
+        file: File,
+    },
+    /// The listener belongs to another channel now.
+    MoveListener {
+        /// The listener's id.
+        id: u32,
+        /// The channel that it wakes from now on.
+        file: File,
+    },
+    /// A listener's queue of unread requests has room again (or not): while it has none, nothing should be accepted
+    /// for it, and its socket should not wake the channel. What is accepted nevertheless waits inside the machine.
+    Accepting {
+        /// The listener's id.
+        id: u32,
+        /// Whether there is room.
+        room: bool,
+    },
+    /// Call [`Manager::expired`](crate::Manager::expired) for this file when this time has come; it replaces what
+    /// was asked for this file before, and `None` asks for nothing. The descriptor becomes readable then.
+    Timer {
+        /// The channel.
+        file: File,
+        /// When, on the clock of `now`.
+        at: Option<std::time::Duration>,
+    },
+}
+
+/// What the machine asks of the world. Every call answers at once.
+pub trait World {
+    /// The device that has this local address (not "any", see [`Address::is_any`]) as a GID of type RoCE v2. Of a
+    /// native address its GID says which.
+    ///
+    /// # Errors
+    ///
+    /// ENODEV where the address is no local one or no device has it; EINVAL of a link-local address without scope.
+    fn device_of(&mut self, address: &Address) -> Result<Device, Errno>;
+
+    /// The device that has this GID: the requests' destination.
+    ///
+    /// # Errors
+    ///
+    /// ENODEV.
+    fn device_of_gid(&mut self, gid: &Gid) -> Result<Device, Errno>;
+
+    /// The way to `destination`, from `source` where that is known (not "any"). `destination` may be "any" or a
+    /// loopback address, which is the host itself: the source is then 127.0.0.1 or ::1, the device the first one with
+    /// an active port, and `dgid` that device's own GID. It may be a multicast group.
+    ///
+    /// # Errors
+    ///
+    /// See [`NoRoute`].
+    fn route(&mut self, source: Option<&Address>, destination: &Address) -> Result<Route, NoRoute>;
+
+    /// Reserves a port for an id: [`ports::choose`](crate::ports::choose) among all ids of all processes of the network
+    /// namespace. The id has none yet.
+    ///
+    /// # Errors
+    ///
+    /// Those of `choose`.
+    fn reserve(&mut self, id: u32, wanted: &Binding) -> Result<u16, Errno>;
+
+    /// Changes a reservation: the destination became known, or `reuse` or `family_only` were set. Never refused.
+    fn update(&mut self, id: u32, binding: &Binding);
+
+    /// Begins to listen at the id's reservation, for the channel `file`: checks [`ports::may_listen`](
+    /// crate::ports::may_listen), stores `reuse` as false, and makes the place where links arrive.
+    ///
+    /// # Errors
+    ///
+    /// Those of `may_listen`; others where the place cannot be made.
+    fn listen(&mut self, id: u32, file: File, binding: &Binding) -> Result<(), Errno>;
+
+    /// Gives the id's port back, and ends listening. Links that nobody accepted are closed by it.
+    fn release(&mut self, id: u32);
+
+    /// A number that others cannot guess.
+    fn random(&mut self) -> u32;
+
+    /// /proc/sys/net/ipv6/bindv6only.
+    fn family_only(&mut self, family: Family) -> bool;
+
+    /// /proc/sys/net/rdma_ucm/max_backlog: 1024 where there is none.
+    fn max_backlog(&mut self) -> i32 {
+        1024
+    }
+
+    /// Whether programs may use native addresses, so that librdmacm sends the newer commands. If not, binding one
+    /// fails with ENODEV.
+    fn native_addresses(&mut self) -> bool {
+        true
+    }
+}

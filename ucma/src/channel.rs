@@ -1,0 +1,213 @@
+//! A channel's descriptor: an epoll set, readable while one of its members is.
+//!
+//! | member | readable |
+//! |---|---|
+//! | an eventfd | while the channel has an event |
+//! | sockets of its ids | when a peer sends, connects or goes away |
+//! | a timerfd, made when it is needed first | when the manager or a connect in progress is to be asked again |
+
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use crate::shim::Kept;
+use crate::sys::{checked, made};
+
+/// What a member of the set stands for, as the epoll set tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Member {
+    /// The channel's own events.
+    Events,
+    /// The timer.
+    Timer,
+    /// A socket of this number.
+    Socket(u64),
+}
+
+impl Member {
+    fn to_word(self) -> u64 {
+        match self {
+            Member::Events => u64::MAX,
+            Member::Timer => u64::MAX - 1,
+            Member::Socket(number) => number,
+        }
+    }
+
+    fn of_word(word: u64) -> Member {
+        match word {
+            u64::MAX => Member::Events,
+            word if word == u64::MAX - 1 => Member::Timer,
+            number => Member::Socket(number),
+        }
+    }
+}
+
+/// One epoll set, and the program's descriptors of it.
+#[derive(Debug)]
+pub struct Channel {
+    /// At least one as long as the channel lives.
+    shown: Vec<RawFd>,
+    events: Kept,
+    timer: Option<Kept>,
+    readable: bool,
+    armed: Option<Duration>,
+}
+
+impl Channel {
+    /// A channel, and the descriptor that the program gets.
+    ///
+    /// # Errors
+    /// EMFILE, ENFILE, ENOMEM.
+    pub fn new(cloexec: bool, nonblocking: bool) -> Result<(Channel, OwnedFd), i32> {
+        let flags = if cloexec { libc::EPOLL_CLOEXEC } else { 0 };
+        // SAFETY: the call takes no pointer.
+        let shown = made(unsafe { libc::epoll_create1(flags) })?;
+        if nonblocking {
+            // SAFETY: as above.
+            checked(unsafe { libc::fcntl(shown.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) })?;
+        }
+        // SAFETY: as above.
+        let events = made(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+        let events = Kept::new(events)?;
+        let channel =
+            Channel { shown: vec![shown.as_raw_fd()], events, timer: None, readable: false, armed: None };
+        channel.add(channel.events.as_raw_fd(), Member::Events)?;
+        Ok((channel, shown))
+    }
+
+    /// The program has another descriptor of the channel.
+    pub fn copied(&mut self, fd: RawFd) {
+        self.shown.push(fd);
+    }
+
+    /// The program is about to close a descriptor of the channel; whether it was the last one. That one is good for
+    /// as long as this value is.
+    pub fn closed(&mut self, fd: RawFd) -> bool {
+        if self.shown.len() > 1 {
+            self.shown.retain(|known| *known != fd);
+            return false;
+        }
+        true
+    }
+
+    fn set(&self) -> RawFd {
+        self.shown.first().copied().unwrap_or(-1)
+    }
+
+    /// Makes a descriptor a member of the set.
+    ///
+    /// # Errors
+    /// ENOMEM, ENOSPC.
+    pub fn add(&self, fd: RawFd, member: Member) -> Result<(), i32> {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: member.to_word() };
+        // SAFETY: the event is a plain struct that the call reads.
+        checked(unsafe { libc::epoll_ctl(self.set(), libc::EPOLL_CTL_ADD, fd, &raw mut event) }).map(drop)
+    }
+
+    /// Takes a member out; nothing where it is none.
+    pub fn remove(&self, fd: RawFd) {
+        // SAFETY: this operation takes no event.
+        unsafe { libc::epoll_ctl(self.set(), libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut()) };
+    }
+
+    /// A member that is readable and not the channel's events.
+    pub fn next(&self) -> Option<Member> {
+        let mut found = [libc::epoll_event { events: 0, u64: 0 }; 2];
+        // SAFETY: there is room for two events.
+        let count = unsafe { libc::epoll_wait(self.set(), found.as_mut_ptr(), 2, 0) };
+        let found = found.iter().take(usize::try_from(count).unwrap_or(0));
+        found.map(|event| Member::of_word(event.u64)).find(|member| *member != Member::Events)
+    }
+
+    /// Shows whether there is an event.
+    pub fn show(&mut self, ready: bool) {
+        if self.readable == ready {
+            return;
+        }
+        let mut word = 1_u64;
+        let (fd, place) = (self.events.as_raw_fd(), (&raw mut word).cast());
+        // SAFETY: the word is readable and writable, and lives across the calls.
+        let done = unsafe { if ready { libc::write(fd, place, 8) } else { libc::read(fd, place, 8) } };
+        if done == 8 {
+            self.readable = ready;
+        }
+    }
+
+    /// Becomes readable at a time of `CLOCK_MONOTONIC`, or at none.
+    ///
+    /// # Errors
+    /// EMFILE, ENFILE, ENOMEM.
+    pub fn wake_at(&mut self, at: Option<Duration>) -> Result<(), i32> {
+        if self.armed == at {
+            return Ok(());
+        }
+        let timer = match &self.timer {
+            Some(timer) => timer,
+            None => {
+                let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
+                // SAFETY: the call takes no pointer.
+                let timer = Kept::new(made(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?)?;
+                self.add(timer.as_raw_fd(), Member::Timer)?;
+                self.timer.insert(timer)
+            }
+        };
+        // All zero disarms it, which no time that is asked for should do.
+        let at = at.map(|at| at.max(Duration::from_nanos(1)));
+        let value = at.map_or(libc::timespec { tv_sec: 0, tv_nsec: 0 }, |at| libc::timespec {
+            tv_sec: libc::time_t::try_from(at.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: libc::c_long::from(at.subsec_nanos().cast_signed()),
+        });
+        let spec = libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
+        // SAFETY: the struct is readable; the old value is not asked for.
+        checked(unsafe {
+            libc::timerfd_settime(timer.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &raw const spec, std::ptr::null_mut())
+        })?;
+        self.armed = at;
+        Ok(())
+    }
+
+    /// The timer was seen: it is not readable until it is asked for again.
+    pub fn woken(&mut self) {
+        let mut word = 0_u64;
+        if let Some(timer) = &self.timer {
+            // SAFETY: the word is writable.
+            unsafe { libc::read(timer.as_raw_fd(), (&raw mut word).cast(), 8) };
+        }
+        self.armed = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn readable(fd: RawFd) -> bool {
+        let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one struct is writable.
+        unsafe { libc::poll(&raw mut poll, 1, 0) == 1 }
+    }
+
+    #[test]
+    fn a_channel_is_readable_while_it_has_an_event() {
+        let (mut channel, shown) = Channel::new(true, false).unwrap();
+        assert!(!readable(shown.as_raw_fd()));
+        channel.show(true);
+        channel.show(true);
+        assert!(readable(shown.as_raw_fd()) && channel.next().is_none());
+        channel.show(false);
+        assert!(!readable(shown.as_raw_fd()));
+    }
+
+    #[test]
+    fn the_timer_wakes_once_at_its_time() {
+        let (mut channel, shown) = Channel::new(true, true).unwrap();
+        channel.wake_at(Some(crate::sys::now() + Duration::from_secs(1000))).unwrap();
+        assert!(!readable(shown.as_raw_fd()));
+        channel.wake_at(Some(Duration::ZERO)).unwrap();
+        let mut poll = libc::pollfd { fd: shown.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one struct is writable.
+        assert_eq!(unsafe { libc::poll(&raw mut poll, 1, 1000) }, 1);
+        assert_eq!(channel.next(), Some(Member::Timer));
+        channel.woken();
+        assert!(!readable(shown.as_raw_fd()) && channel.next().is_none());
+    }
+}

@@ -1,0 +1,328 @@
+//! The device of a process: its manager, its channels, and what goes to and fro between them.
+
+use std::collections::HashMap;
+use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
+use std::time::Duration;
+
+use ironverbs_cm::wire::MAD_SIZE;
+use ironverbs_cm::world::Action;
+use ironverbs_cm::{Answer, Command, Errno, File, Manager};
+
+use crate::abi::decode::{self, Decoded, Form, Scratch, Surroundings};
+use crate::abi::encode;
+use crate::channel::{Channel, Member};
+use crate::net::{Connected, Net, Role, Waiting};
+use crate::sockets::Received;
+use crate::{memory, sys};
+
+/// When a connect whose listener has a full queue is tried again.
+const AGAIN: Duration = Duration::from_millis(20);
+/// When descriptors are looked for again where there are none.
+const WITHOUT_DESCRIPTORS: Duration = Duration::from_millis(100);
+/// Connections of one listener that have said nothing yet; the oldest goes when one more comes.
+const UNBORN_MAX: usize = 64;
+/// Members of a channel that one call looks at, so that peers who send on and on hold up nobody.
+const AT_ONCE: usize = 256;
+
+/// What a command has to wait for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The command was executed.
+    Done,
+    /// There is no event: to be asked again when the channel is readable.
+    Wait,
+}
+
+/// All channels of a process.
+#[derive(Default)]
+pub struct Device {
+    manager: Manager,
+    net: Net,
+    files: HashMap<RawFd, File>,
+    /// What the manager asked for.
+    alarms: HashMap<File, Duration>,
+    /// Listeners that found no descriptor for a connection, and are to be looked at again.
+    starved: HashMap<File, Vec<u32>>,
+    scratch: Scratch,
+}
+
+struct Program<'a> {
+    files: &'a HashMap<RawFd, File>,
+}
+
+impl Surroundings for Program<'_> {
+    fn read(&self, from: u64, to: &mut [u8]) -> Result<(), i32> {
+        memory::read(from, to)
+    }
+
+    fn channel(&self, fd: u32) -> Result<File, i32> {
+        let fd = RawFd::try_from(fd).map_err(|_| libc::ENOENT)?;
+        match self.files.get(&fd) {
+            Some(file) => Ok(*file),
+            None if sys::is_open(fd) => Err(libc::EINVAL),
+            None => Err(libc::ENOENT),
+        }
+    }
+}
+
+impl Device {
+    /// The device is opened: the program's descriptor.
+    ///
+    /// # Errors
+    /// EMFILE, ENFILE, ENOMEM.
+    pub fn open(&mut self, flags: i32) -> Result<RawFd, i32> {
+        let (cloexec, nonblocking) = (flags & libc::O_CLOEXEC != 0, flags & libc::O_NONBLOCK != 0);
+        let (channel, shown) = Channel::new(cloexec, nonblocking)?;
+        let file = self.manager.open();
+        self.net.channels.insert(file, channel);
+        self.files.insert(shown.as_raw_fd(), file);
+        Ok(shown.into_raw_fd())
+    }
+
+    /// The program has another descriptor of a channel.
+    pub fn copied(&mut self, fd: RawFd, copy: RawFd) {
+        if let Some(file) = self.files.get(&fd).copied()
+            && let Some(channel) = self.net.channels.get_mut(&file)
+        {
+            channel.copied(copy);
+            self.files.insert(copy, file);
+        }
+    }
+
+    /// The program is about to close a descriptor of a channel.
+    pub fn close(&mut self, fd: RawFd) {
+        let Some(file) = self.files.remove(&fd) else { return };
+        if !self.net.channels.get_mut(&file).is_some_and(|channel| channel.closed(fd)) {
+            return;
+        }
+        self.manager.close(file, &mut self.net);
+        self.act();
+        self.alarms.remove(&file);
+        self.starved.remove(&file);
+        self.net.waiting.retain(|waiting| waiting.file != file);
+        self.net.channels.remove(&file);
+    }
+
+    /// The process ends.
+    pub fn end(&mut self) {
+        self.net.end();
+    }
+
+    /// A command, as a program writes it to a channel.
+    ///
+    /// # Errors
+    /// What `write` fails with on Linux.
+    pub fn write(&mut self, fd: RawFd, from: u64, length: usize) -> Result<Outcome, i32> {
+        let file = *self.files.get(&fd).ok_or(libc::EBADF)?;
+        // Decoding reads this memory while the manager changes.
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let program = Program { files: &self.files };
+        let done = decode::decode(from, length, &program, &mut scratch)
+            .and_then(|decoded| self.execute(file, &decoded));
+        self.scratch = scratch;
+        done
+    }
+
+    fn execute(&mut self, file: File, decoded: &Decoded<'_>) -> Result<Outcome, i32> {
+        // What came before the command counts before it, as with a manager that works all the time.
+        self.feed(file);
+        if decoded.command == Command::GetEvent {
+            if !self.manager.ready(file) {
+                self.show(file);
+                return Ok(Outcome::Wait);
+            }
+            // An event that cannot be stored stays.
+            probe(decoded.response, decoded.room.min(size_of::<crate::abi::layout::Event>()))?;
+        }
+        let answer = self.manager.command(file, &decoded.command, sys::now(), &mut self.net);
+        self.act();
+        self.show(file);
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(Errno::EAGAIN) if decoded.command == Command::GetEvent => return Ok(Outcome::Wait),
+            Err(errno) => return Err(errno.0),
+        };
+        let bytes = encode::encode(&answer, decoded.form, decoded.room)?;
+        if decoded.form == Form::None {
+            return Ok(Outcome::Done);
+        }
+        // SAFETY: the program named the place for the answer.
+        let stored = unsafe { memory::write(decoded.response, &bytes) };
+        if let (Err(_), Answer::Created(id), Command::CreateId { .. }) = (&stored, &answer, &decoded.command) {
+            // Nobody would know its number.
+            let destroy = Command::DestroyId { id: *id };
+            let _ = self.manager.command(file, &destroy, sys::now(), &mut self.net);
+            self.act();
+        }
+        stored.map(|()| Outcome::Done)
+    }
+
+    /// Whether a channel has an event, after what peers and the clock have brought.
+    pub fn has_event(&mut self, fd: RawFd) -> bool {
+        let Some(file) = self.files.get(&fd).copied() else { return false };
+        self.feed(file);
+        self.show(file);
+        self.manager.ready(file)
+    }
+
+    /// Takes what peers and the clock have brought.
+    fn feed(&mut self, file: File) {
+        for _ in 0..AT_ONCE {
+            let Some(channel) = self.net.channels.get_mut(&file) else { return };
+            match channel.next() {
+                None | Some(Member::Events) => return,
+                Some(Member::Timer) => {
+                    channel.woken();
+                    self.expire(file);
+                }
+                Some(Member::Socket(number)) => self.read(number),
+            }
+            self.act();
+            self.wake(file);
+        }
+    }
+
+    fn expire(&mut self, file: File) {
+        let now = sys::now();
+        if self.alarms.get(&file).is_some_and(|at| *at <= now) {
+            self.alarms.remove(&file);
+            self.manager.expired(file, now);
+        }
+        for listener in self.starved.remove(&file).unwrap_or_default() {
+            self.net.accepting(listener, self.manager.accepting(listener));
+        }
+        let all = std::mem::take(&mut self.net.waiting);
+        let (due, later) = all.into_iter().partition(|waiting| waiting.file == file && waiting.at <= now);
+        self.net.waiting = later;
+        for Waiting { link, file, to, message, .. } in due {
+            self.connect(link, file, to, message);
+        }
+    }
+
+    /// Something happened at a socket.
+    fn read(&mut self, number: u64) {
+        let Some(connection) = self.net.sockets.get(&number) else { return };
+        let (role, file) = (connection.role, connection.file);
+        let mut message = [0; MAD_SIZE];
+        let received = match role {
+            Role::Listens(listener) => return self.accept(number, listener, file),
+            _ => connection.socket.receive(&mut message),
+        };
+        let now = sys::now();
+        match (role, received) {
+            (_, Received::Nothing) => {}
+            (Role::Unborn(listener), Received::Message(length)) => {
+                // Actions on the link follow, so it must be known by its number when they are executed.
+                let link = self.manager.accepted(listener, &message[..length], &mut self.net);
+                self.net.born(number, link);
+            }
+            (Role::Linked(link), Received::Message(length)) => {
+                self.manager.message(link, &message[..length], now);
+            }
+            (Role::Linked(link), Received::End) => {
+                self.net.leave(number);
+                self.manager.ended(link, now);
+            }
+            (_, Received::End) | (Role::Listens(_), _) => self.net.leave(number),
+        }
+    }
+
+    fn accept(&mut self, number: u64, listener: u32, file: File) {
+        match self.net.accept(number) {
+            Ok(Some(socket)) => {
+                let is_unborn = |role| role == Role::Unborn(listener);
+                let unborn = self.net.sockets.iter().filter(|(_, known)| is_unborn(known.role)).map(|(n, _)| *n);
+                let unborn: Vec<_> = unborn.collect();
+                if unborn.len() >= UNBORN_MAX
+                    && let Some(oldest) = unborn.iter().min()
+                {
+                    self.net.leave(*oldest);
+                }
+                let _ = self.net.join(socket, Role::Unborn(listener), file);
+            }
+            Ok(None) => {}
+            Err(_) => {
+                // The connection waits in the socket, which must not wake the channel again and again.
+                self.net.accepting(listener, false);
+                self.starved.entry(file).or_default().push(listener);
+            }
+        }
+    }
+
+    fn connect(
+        &mut self,
+        link: ironverbs_cm::Link,
+        file: File,
+        to: ironverbs_cm::world::Destination,
+        message: ironverbs_cm::world::Message,
+    ) {
+        let now = sys::now();
+        match self.net.connect(link, file, to, message) {
+            Connected::Yes => {}
+            Connected::Later(message) => {
+                self.net.waiting.push(Waiting { link, file, to, message, at: now + AGAIN });
+            }
+            Connected::Refused(known) => self.manager.refused(link, known, now),
+            Connected::Unreachable => self.manager.unreachable(link),
+        }
+    }
+
+    /// Does what the manager wants done.
+    fn act(&mut self) {
+        let mut changed = Vec::new();
+        while let Some(action) = self.manager.next_action() {
+            match action {
+                Action::Connect { link, file, to, message, .. } => {
+                    self.connect(link, file, to, message);
+                    changed.push(file);
+                }
+                Action::Send { link, message } => self.net.send(link, &message),
+                Action::Close { link } => self.net.close(link),
+                Action::Move { link, file } => {
+                    self.net.give(link, file);
+                    changed.push(file);
+                }
+                Action::MoveListener { id, file } => self.net.give_listener(id, file),
+                Action::Accepting { id, room } => self.net.accepting(id, room),
+                Action::Timer { file, at } => {
+                    match at {
+                        Some(at) => self.alarms.insert(file, at),
+                        None => self.alarms.remove(&file),
+                    };
+                    changed.push(file);
+                }
+            }
+        }
+        for file in changed {
+            self.wake(file);
+            self.show(file);
+        }
+    }
+
+    /// Has a channel become readable when something is to be done for it.
+    fn wake(&mut self, file: File) {
+        let waiting = self.net.waiting.iter().filter(|waiting| waiting.file == file).map(|waiting| waiting.at);
+        let starved = self.starved.contains_key(&file).then(|| sys::now() + WITHOUT_DESCRIPTORS);
+        let at = waiting.chain(self.alarms.get(&file).copied()).chain(starved).min();
+        if let Some(channel) = self.net.channels.get_mut(&file) {
+            // Without a descriptor for the timer the next command asks again.
+            let _ = channel.wake_at(at);
+        }
+    }
+
+    fn show(&mut self, file: File) {
+        let ready = self.manager.ready(file);
+        if let Some(channel) = self.net.channels.get_mut(&file) {
+            channel.show(ready);
+        }
+    }
+}
+
+/// Whether an answer can be stored, which stays as it is.
+fn probe(place: u64, size: usize) -> Result<(), i32> {
+    let mut bytes = [0; size_of::<crate::abi::layout::Event>()];
+    let bytes = &mut bytes[..size];
+    memory::read(place, bytes)?;
+    // SAFETY: the program named the place for the answer, and the bytes are those that it has.
+    unsafe { memory::write(place, bytes) }
+}

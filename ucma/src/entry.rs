@@ -1,0 +1,111 @@
+//! What the shim calls (`cli/preload/ucma.h`).
+
+use core::ffi::{c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::device::{Device, Outcome};
+use crate::shim::{self, Shim};
+
+/// `IRONVERBS_UCMA_WAIT`.
+const WAIT: isize = 4096;
+
+/// `struct ironverbs_ucma`.
+#[repr(C)]
+pub struct Ucma {
+    open: extern "C" fn(c_int) -> c_int,
+    command: extern "C" fn(c_int, *const c_void, usize) -> isize,
+    duplicated: extern "C" fn(c_int, c_int) -> c_int,
+    closed: extern "C" fn(c_int),
+    has_event: extern "C" fn(c_int) -> c_int,
+    forked: extern "C" fn(),
+    ending: extern "C" fn(),
+}
+
+static UCMA: Ucma = Ucma { open, command, duplicated, closed, has_event, forked, ending };
+
+/// This process's device. A child of `fork` leaves its parent's where it is, with a lock that a thread may have held
+/// that the child does not have.
+static DEVICE: AtomicPtr<Mutex<Device>> = AtomicPtr::new(null_mut());
+
+/// Hands over what the shim and this library offer each other; null where their versions differ.
+///
+/// # Safety
+/// `shim` is null or the shim's struct.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ironverbs_ucma(shim: *const Shim) -> *const Ucma {
+    // SAFETY: by the contract; the version stands first in every one.
+    match unsafe { shim.as_ref() } {
+        Some(shim) if shim.version == shim::VERSION => {
+            shim::set(*shim);
+            &raw const UCMA
+        }
+        _ => null(),
+    }
+}
+
+fn device() -> &'static Mutex<Device> {
+    let mut device = DEVICE.load(Ordering::Acquire);
+    if device.is_null() {
+        let fresh = Box::into_raw(Box::new(Mutex::new(Device::default())));
+        device = match DEVICE.compare_exchange(device, fresh, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => fresh,
+            Err(other) => {
+                // SAFETY: just made, and nobody else knows it.
+                drop(unsafe { Box::from_raw(fresh) });
+                other
+            }
+        };
+    }
+    // SAFETY: it came from a box that is never freed.
+    unsafe { &*device }
+}
+
+/// Does something with the device; no panic gets out.
+fn with<R>(after_panic: R, body: impl FnOnce(&mut Device) -> R) -> R {
+    let body = AssertUnwindSafe(|| body(&mut device().lock().unwrap_or_else(PoisonError::into_inner)));
+    catch_unwind(body).unwrap_or(after_panic)
+}
+
+extern "C" fn open(flags: c_int) -> c_int {
+    with(-libc::EIO, |device| device.open(flags).unwrap_or_else(|errno| -errno))
+}
+
+extern "C" fn command(fd: c_int, command: *const c_void, length: usize) -> isize {
+    with(-(libc::EIO as isize), |device| match device.write(fd, command as u64, length) {
+        Ok(Outcome::Done) => length.cast_signed(),
+        Ok(Outcome::Wait) => -WAIT,
+        Err(errno) => -(errno as isize),
+    })
+}
+
+extern "C" fn duplicated(fd: c_int, copy: c_int) -> c_int {
+    with(-libc::EIO, |device| {
+        device.copied(fd, copy);
+        0
+    })
+}
+
+extern "C" fn closed(fd: c_int) {
+    with((), |device| device.close(fd));
+}
+
+extern "C" fn has_event(fd: c_int) -> c_int {
+    with(0, |device| device.has_event(fd).into())
+}
+
+extern "C" fn forked() {
+    DEVICE.store(null_mut(), Ordering::Release);
+}
+
+extern "C" fn ending() {
+    let device = DEVICE.load(Ordering::Acquire);
+    // SAFETY: it is null or came from a box that is never freed.
+    if let Some(device) = unsafe { device.as_ref() }
+        && let Ok(mut device) = device.try_lock()
+    {
+        let _ = catch_unwind(AssertUnwindSafe(|| device.end()));
+    }
+}

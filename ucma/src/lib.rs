@@ -1,0 +1,32 @@
+//! The device file of the RDMA connection manager, `/dev/infiniband/rdma_cm`, within the process that opens it:
+//! librdmacm writes commands to it, and finds the software device without a kernel module.
+//!
+//! | file | subject |
+//! |---|---|
+//! | [`entry`] | what the preloaded shim calls |
+//! | [`shim`] | what the shim offers; descriptors that the program shall not close |
+//! | [`device`] | the device of a process: commands in, events out |
+//! | [`abi`] | the bytes of commands and answers |
+//! | [`memory`] | the program's memory, which may be anything |
+//! | [`channel`] | a channel's descriptor |
+//! | [`net`] | the world that the connection manager (`ironverbs-cm`) asks |
+//! | [`registry`] | ports and listeners of all processes of the folder |
+//! | [`sockets`] | connections between processes |
+//! | [`route`], [`soft`] | ways to addresses; the software device's GIDs |
+//! | [`sys`] | system calls |
+//!
+//! There is no thread and no daemon. What a peer sends waits in a socket, which makes the channel readable, until the
+//! program asks for an event.
+
+mod abi;
+mod channel;
+mod device;
+mod entry;
+mod memory;
+mod net;
+mod registry;
+mod route;
+mod shim;
+mod sockets;
+mod soft;
+mod sys;

@@ -1,0 +1,345 @@
+//! The world outside of the connection manager: channels, sockets, ports and addresses.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use ironverbs_cm::address::{Address, Family, Gid};
+use ironverbs_cm::ports::Binding;
+use ironverbs_cm::world::{Destination, Device, Message, NoRoute, Route};
+use ironverbs_cm::{Errno, File, Link, World};
+use softrdma::host::folder::{Config, Folder};
+
+use crate::channel::{Channel, Member};
+use crate::registry::{Registry, Search};
+use crate::sockets::Socket;
+use crate::{route, soft, sys};
+
+/// What a socket is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// An id listens here.
+    Listens(u32),
+    /// Accepted for this listener, and its first message has not come.
+    Unborn(u32),
+    /// A connection that the manager knows.
+    Linked(Link),
+}
+
+/// A socket, and the channel that it wakes.
+#[derive(Debug)]
+pub struct Connection {
+    /// The socket.
+    pub socket: Socket,
+    /// What for.
+    pub role: Role,
+    /// The channel.
+    pub file: File,
+}
+
+/// A connect whose listener had no place in its queue.
+#[derive(Debug)]
+pub struct Waiting {
+    /// The link's number.
+    pub link: Link,
+    /// The channel of the link.
+    pub file: File,
+    /// Where to.
+    pub to: Destination,
+    /// The first message.
+    pub message: Message,
+    /// When to try again.
+    pub at: Duration,
+}
+
+/// How a connect ended.
+#[derive(Debug)]
+pub enum Connected {
+    /// It is there, and the message is out.
+    Yes,
+    /// The listener's queue is full.
+    Later(Message),
+    /// Nobody listens at the address; perhaps at another one of the port.
+    Refused(bool),
+    /// It is not to be reached.
+    Unreachable,
+}
+
+/// Everything that the manager asks of the world.
+#[derive(Default)]
+pub struct Net {
+    /// Channels by the manager's numbers.
+    pub channels: HashMap<File, Channel>,
+    /// Sockets by their numbers in the channels.
+    pub sockets: HashMap<u64, Connection>,
+    links: HashMap<Link, u64>,
+    /// Socket and name of each listener.
+    listeners: HashMap<u32, (u64, u64)>,
+    /// Connects to be tried again.
+    pub waiting: Vec<Waiting>,
+    numbers: u64,
+    meeting: Option<(Folder, Registry)>,
+    node_guid: Option<[u8; 8]>,
+}
+
+impl Net {
+    /// The folder and the ports, from when they are needed first.
+    fn meeting(&mut self) -> Result<&mut (Folder, Registry), Errno> {
+        if self.meeting.is_none() {
+            let open = || Config::from_env().and_then(|config| Folder::open(&config));
+            let folder = open().map_err(|why| Errno(why.errno()))?;
+            let registry = Registry::open(&folder).map_err(Errno)?;
+            self.meeting = Some((folder, registry));
+        }
+        self.meeting.as_mut().ok_or(Errno::ENOMEM)
+    }
+
+    fn guid(&mut self) -> [u8; 8] {
+        *self.node_guid.get_or_insert_with(soft::node_guid)
+    }
+
+    /// Makes a socket a member of its channel; its number.
+    ///
+    /// # Errors
+    /// ENOMEM, ENOSPC.
+    pub fn join(&mut self, socket: Socket, role: Role, file: File) -> Result<u64, i32> {
+        let number = self.numbers;
+        self.numbers += 1;
+        if let Some(channel) = self.channels.get(&file) {
+            channel.add(socket.fd(), Member::Socket(number))?;
+        }
+        self.sockets.insert(number, Connection { socket, role, file });
+        if let Role::Linked(link) = role {
+            self.links.insert(link, number);
+        }
+        Ok(number)
+    }
+
+    /// A socket is a connection from now on.
+    pub fn born(&mut self, number: u64, link: Link) {
+        if let Some(member) = self.sockets.get_mut(&number) {
+            member.role = Role::Linked(link);
+            self.links.insert(link, number);
+        }
+    }
+
+    /// Closes a socket and forgets it.
+    pub fn leave(&mut self, number: u64) {
+        let Some(member) = self.sockets.remove(&number) else { return };
+        if let Some(channel) = self.channels.get(&member.file) {
+            channel.remove(member.socket.fd());
+        }
+        if let Role::Linked(link) = member.role {
+            self.links.remove(&link);
+        }
+        member.socket.end();
+    }
+
+    fn to_channel(&mut self, number: u64, file: File) {
+        let Some(member) = self.sockets.get_mut(&number) else { return };
+        if let Some(channel) = self.channels.get(&member.file) {
+            channel.remove(member.socket.fd());
+        }
+        member.file = file;
+        if let Some(channel) = self.channels.get(&file) {
+            let _ = channel.add(member.socket.fd(), Member::Socket(number));
+        }
+    }
+
+    /// Connects a link and sends its first message.
+    pub fn connect(&mut self, link: Link, file: File, to: Destination, message: Message) -> Connected {
+        let Ok((folder, registry)) = self.meeting() else { return Connected::Unreachable };
+        let found = match registry.find(folder, to.service, &to.address) {
+            Ok(Search::Listener(found)) => found,
+            Ok(Search::OtherAddress) => return Connected::Refused(true),
+            Ok(Search::Nobody) => return Connected::Refused(false),
+            Err(_) => return Connected::Later(message),
+        };
+        match Socket::connect(folder, &found.name()) {
+            Ok(socket) => {
+                socket.send(&message[..]);
+                match self.join(socket, Role::Linked(link), file) {
+                    Ok(_) => Connected::Yes,
+                    Err(_) => Connected::Unreachable,
+                }
+            }
+            Err(libc::ECONNREFUSED | libc::ENOENT) => Connected::Refused(false),
+            // Other processes may close descriptors soon.
+            Err(libc::EAGAIN | libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS) => {
+                Connected::Later(message)
+            }
+            Err(_) => Connected::Unreachable,
+        }
+    }
+
+    /// Sends on a link.
+    pub fn send(&mut self, link: Link, message: &Message) {
+        if let Some(member) = self.links.get(&link).and_then(|number| self.sockets.get(number)) {
+            member.socket.send(&message[..]);
+        }
+    }
+
+    /// Closes a link.
+    pub fn close(&mut self, link: Link) {
+        self.waiting.retain(|waiting| waiting.link != link);
+        if let Some(number) = self.links.get(&link).copied() {
+            self.leave(number);
+        }
+    }
+
+    /// Gives a link to another channel.
+    pub fn give(&mut self, link: Link, file: File) {
+        for waiting in self.waiting.iter_mut().filter(|waiting| waiting.link == link) {
+            waiting.file = file;
+        }
+        if let Some(number) = self.links.get(&link).copied() {
+            self.to_channel(number, file);
+        }
+    }
+
+    /// Gives a listener, with what waits there, to another channel.
+    pub fn give_listener(&mut self, id: u32, file: File) {
+        for number in self.of_listener(id) {
+            self.to_channel(number, file);
+        }
+    }
+
+    fn of_listener(&self, id: u32) -> Vec<u64> {
+        let is_its = |role: &Role| matches!(role, Role::Listens(own) | Role::Unborn(own) if *own == id);
+        self.sockets.iter().filter(|(_, member)| is_its(&member.role)).map(|(number, _)| *number).collect()
+    }
+
+    /// Whether connections to a listener wake its channel.
+    pub fn accepting(&mut self, id: u32, room: bool) {
+        let Some((number, _)) = self.listeners.get(&id) else { return };
+        let Some(member) = self.sockets.get(number) else { return };
+        if let Some(channel) = self.channels.get(&member.file) {
+            if room {
+                let _ = channel.add(member.socket.fd(), Member::Socket(*number));
+            } else {
+                channel.remove(member.socket.fd());
+            }
+        }
+    }
+
+    /// The next connection at a listener's socket.
+    ///
+    /// # Errors
+    /// Those of [`Socket::accept`].
+    pub fn accept(&mut self, number: u64) -> Result<Option<Socket>, i32> {
+        let Some(member) = self.sockets.get(&number) else { return Ok(None) };
+        let Some((folder, _)) = &self.meeting else { return Ok(None) };
+        member.socket.accept(folder)
+    }
+
+    /// Removes what others could see of this process.
+    pub fn end(&mut self) {
+        if let Some((folder, registry)) = &mut self.meeting {
+            for (id, (_, name)) in self.listeners.drain() {
+                registry.forget(folder, name);
+                registry.release(id);
+            }
+        }
+    }
+}
+
+impl World for Net {
+    fn device_of(&mut self, address: &Address) -> Result<Device, Errno> {
+        soft::of_address(self.guid(), address)
+    }
+
+    fn device_of_gid(&mut self, gid: &Gid) -> Result<Device, Errno> {
+        soft::of_gid(self.guid(), gid).ok_or(Errno::ENODEV)
+    }
+
+    fn route(&mut self, source: Option<&Address>, destination: &Address) -> Result<Route, NoRoute> {
+        let guid = self.guid();
+        if destination.is_any() {
+            let family = destination.family().unwrap_or(Family::V4);
+            let own = if destination.is_zero() { loopback(family) } else { *destination };
+            let device = soft::of_loopback(guid, &own);
+            let dgid = device.map_or([0; 16], |device| device.gid);
+            return Ok(Route { source: own.with_port(0), device, dgid, scope: 0, hop_limit: HOPS });
+        }
+        if let Address::Ib(to) = destination {
+            // A native address names a GID, and those of this host are all that there are.
+            let device = soft::of_gid(guid, &to.gid).ok_or(NoRoute::Event(Errno::EHOSTUNREACH))?;
+            let own = source.copied().unwrap_or(*destination);
+            return Ok(Route { source: own, device: Some(device), dgid: to.gid, scope: 0, hop_limit: HOPS });
+        }
+        let own = route::source(source, destination).map_err(NoRoute::Command)?;
+        let device = soft::of_address(guid, &own).ok().or_else(|| soft::of_loopback(guid, &own));
+        let dgid = destination.gid().unwrap_or_default();
+        if !destination.is_multicast() && soft::of_gid(guid, &dgid).is_none() {
+            // Nobody else's host is reached, so nobody there answers.
+            return Err(NoRoute::Event(Errno::ETIMEDOUT));
+        }
+        Ok(Route { source: own, device, dgid, scope: own.scope(), hop_limit: HOPS })
+    }
+
+    fn reserve(&mut self, id: u32, wanted: &Binding) -> Result<u16, Errno> {
+        let (folder, registry) = self.meeting()?;
+        let port = wanted.source.port();
+        let low = port == 0 || port >= 1024 || sys::may_bind_low_ports();
+        registry.reserve(folder, id, wanted, low)
+    }
+
+    fn update(&mut self, id: u32, binding: &Binding) {
+        if let Some((_, registry)) = &mut self.meeting {
+            registry.update(id, binding);
+        }
+    }
+
+    fn listen(&mut self, id: u32, file: File, binding: &Binding) -> Result<(), Errno> {
+        let (folder, registry) = self.meeting()?;
+        let mut socket = None;
+        let name = registry.listen(folder, id, binding, |name| {
+            socket = Some(Socket::listen(folder, name)?);
+            Ok(())
+        })?;
+        if let Some(socket) = socket {
+            let number = self.join(socket, Role::Listens(id), file).map_err(Errno)?;
+            self.listeners.insert(id, (number, name));
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, id: u32) {
+        let listened = self.listeners.remove(&id);
+        if let Some((folder, registry)) = &mut self.meeting {
+            if let Some((_, name)) = listened {
+                registry.forget(folder, name);
+            }
+            registry.release(id);
+        }
+        for number in self.of_listener(id) {
+            self.leave(number);
+        }
+    }
+
+    fn random(&mut self) -> u32 {
+        sys::random() as u32
+    }
+
+    fn family_only(&mut self, family: Family) -> bool {
+        let set = || std::fs::read_to_string("/proc/sys/net/ipv6/bindv6only").is_ok_and(|text| text.trim() == "1");
+        family == Family::V4 || family == Family::V6 && set()
+    }
+
+    fn max_backlog(&mut self) -> i32 {
+        let text = std::fs::read_to_string("/proc/sys/net/rdma_ucm/max_backlog").ok();
+        text.and_then(|text| text.trim().parse().ok()).filter(|most| *most > 0).unwrap_or(1024)
+    }
+}
+
+/// Hop limit that Linux gives to packets.
+const HOPS: u8 = 64;
+
+fn loopback(family: Family) -> Address {
+    Address::ip(
+        match family {
+            Family::V6 => std::net::Ipv6Addr::LOCALHOST.into(),
+            _ => std::net::Ipv4Addr::LOCALHOST.into(),
+        },
+        0,
+    )
+}

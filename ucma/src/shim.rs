@@ -1,0 +1,72 @@
+//! What the preloaded shim offers (`cli/preload/ucma.h`), and descriptors that the program shall not close.
+
+use core::ffi::{c_int, c_uint};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
+
+/// `struct ironverbs_shim`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Shim {
+    /// [`VERSION`].
+    pub version: c_uint,
+    keep: extern "C" fn(fd: c_int) -> c_int,
+    release: extern "C" fn(fd: c_int),
+}
+
+/// `IRONVERBS_UCMA_VERSION`.
+pub const VERSION: c_uint = 1;
+
+static SHIM: OnceLock<Shim> = OnceLock::new();
+
+/// The shim that loaded this library.
+pub fn set(shim: Shim) {
+    SHIM.get_or_init(|| shim);
+}
+
+/// A descriptor of this library's own: for the program its number is not open.
+///
+/// Closed with the value. In a child of `fork` the shim does that, with the last channel that the child inherited.
+#[derive(Debug)]
+pub struct Kept(RawFd);
+
+impl Kept {
+    /// Takes over a descriptor that was just made.
+    ///
+    /// # Errors
+    /// EMFILE where the number is too high.
+    pub fn new(fd: OwnedFd) -> Result<Kept, i32> {
+        if let Some(shim) = SHIM.get() {
+            let failure = (shim.keep)(fd.as_raw_fd());
+            if failure != 0 {
+                return Err(failure);
+            }
+        }
+        Ok(Kept(fd.into_raw_fd()))
+    }
+}
+
+impl AsRawFd for Kept {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0
+    }
+}
+
+impl AsFd for Kept {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor is open as long as this value.
+        unsafe { BorrowedFd::borrow_raw(self.0) }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        match SHIM.get() {
+            Some(shim) => (shim.release)(self.0),
+            // SAFETY: the descriptor is this value's, and nobody uses it after this.
+            None => unsafe {
+                libc::syscall(libc::SYS_close, self.0);
+            },
+        }
+    }
+}

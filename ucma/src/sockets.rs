@@ -1,0 +1,180 @@
+//! Connections between two ids: sockets in the software device's folder, one message a packet.
+//!
+//! Who cannot enter the folder cannot connect; who is at the other end, the kernel says besides (`SO_PEERCRED`). It
+//! tells of a peer's death, too. Nothing here waits.
+
+use std::ffi::CStr;
+use std::mem;
+use std::os::fd::{AsRawFd, RawFd};
+
+use softrdma::host::folder::Folder;
+
+use crate::shim::Kept;
+use crate::sys::{checked, errno, made};
+
+/// Connections that may wait to be accepted; the system has a bound of its own.
+const BACKLOG: i32 = 4096;
+const KIND: i32 = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+
+/// A socket that was made or accepted.
+#[derive(Debug)]
+pub struct Socket(Kept);
+
+/// What was read.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Received {
+    /// A message of this length.
+    Message(usize),
+    /// Nothing is there.
+    Nothing,
+    /// The other end is gone, or sent what is no message.
+    End,
+}
+
+impl Socket {
+    fn new() -> Result<Socket, i32> {
+        // SAFETY: the call takes no pointer.
+        Kept::new(made(unsafe { libc::socket(libc::AF_UNIX, KIND, 0) })?).map(Socket)
+    }
+
+    /// Listens under a name of the folder that nobody has.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn listen(folder: &Folder, name: &CStr) -> Result<Socket, i32> {
+        let socket = Socket::new()?;
+        let (address, length) = address(folder, name)?;
+        // SAFETY: the address is readable for its length.
+        checked(unsafe { libc::bind(socket.fd(), (&raw const address).cast(), length) })?;
+        let listens = folder.adopt_socket(name).map_err(|why| why.errno()).and_then(|()| {
+            // SAFETY: the call takes no pointer.
+            checked(unsafe { libc::listen(socket.fd(), BACKLOG) })
+        });
+        if let Err(errno) = listens {
+            let _ = folder.remove(name);
+            return Err(errno);
+        }
+        Ok(socket)
+    }
+
+    /// Connects to who listens under a name.
+    ///
+    /// # Errors
+    /// EAGAIN where too many wait there; ECONNREFUSED and ENOENT where nobody listens; EACCES where it is somebody
+    /// who has no business in the folder.
+    pub fn connect(folder: &Folder, name: &CStr) -> Result<Socket, i32> {
+        let socket = Socket::new()?;
+        let (address, length) = address(folder, name)?;
+        // SAFETY: the address is readable for its length.
+        checked(unsafe { libc::connect(socket.fd(), (&raw const address).cast(), length) })?;
+        socket.may_speak(folder).then_some(socket).ok_or(libc::EACCES)
+    }
+
+    /// The next connection that waits; `None` where there is none. Those of who may not enter the folder are closed.
+    ///
+    /// # Errors
+    /// EMFILE, ENFILE, ENOMEM: it waits on.
+    pub fn accept(&self, folder: &Folder) -> Result<Option<Socket>, i32> {
+        loop {
+            let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+            // SAFETY: the peer's address, which has no name, is not asked for.
+            let fd = unsafe { libc::accept4(self.fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags) };
+            match made(fd) {
+                Ok(fd) => {
+                    let socket = Socket(Kept::new(fd)?);
+                    if socket.may_speak(folder) {
+                        return Ok(Some(socket));
+                    }
+                }
+                Err(libc::EAGAIN) => return Ok(None),
+                Err(libc::ECONNABORTED | libc::EINTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    /// Sends a message, or loses it where the peer does not read.
+    pub fn send(&self, message: &[u8]) {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: the message is readable for its length.
+        unsafe { libc::send(self.fd(), message.as_ptr().cast(), message.len(), flags) };
+    }
+
+    /// Reads a message. What is longer than the place is the end.
+    pub fn receive(&self, place: &mut [u8]) -> Received {
+        for _ in 0..2 {
+            let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+            // SAFETY: the place is writable for its length.
+            let got = unsafe { libc::recv(self.fd(), place.as_mut_ptr().cast(), place.len(), flags) };
+            match usize::try_from(got) {
+                Ok(got) if got > 0 && got <= place.len() => return Received::Message(got),
+                Ok(_) => return Received::End,
+                Err(_) => match errno() {
+                    libc::EAGAIN => return Received::Nothing,
+                    // Said once where a peer did not read everything; what it sent before is there still.
+                    libc::ECONNRESET | libc::EINTR => {}
+                    _ => return Received::End,
+                },
+            }
+        }
+        Received::End
+    }
+
+    /// Ends the connection also for children that inherited it.
+    pub fn end(&self) {
+        // SAFETY: the call takes no pointer.
+        unsafe { libc::shutdown(self.fd(), libc::SHUT_RDWR) };
+    }
+
+    /// The descriptor.
+    pub fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    /// Whether the other end is one of those for whom the folder is.
+    fn may_speak(&self, folder: &Folder) -> bool {
+        let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+        // SAFETY: the struct is writable for its size.
+        let known = unsafe { self.option(libc::SO_PEERCRED, (&raw mut peer).cast(), size_of::<libc::ucred>()) };
+        // SAFETY: geteuid reads a number of the process and cannot fail.
+        if known.is_some() && (peer.uid == 0 || peer.uid == unsafe { libc::geteuid() }) {
+            return true;
+        }
+        let Some(group) = folder.group().filter(|_| known.is_some()) else { return false };
+        let mut groups = [0_u32; 1024];
+        // SAFETY: the array is writable for its size.
+        let size = unsafe { self.option(SO_PEERGROUPS, groups.as_mut_ptr().cast(), size_of_val(&groups)) };
+        let count = size.unwrap_or(0) / size_of::<u32>();
+        peer.gid == group || groups.iter().take(count).any(|known| *known == group)
+    }
+
+    /// Asks for an option of the socket; how many bytes it has.
+    ///
+    /// # Safety
+    /// `place` is writable for `size` bytes.
+    unsafe fn option(&self, name: i32, place: *mut libc::c_void, size: usize) -> Option<usize> {
+        let mut length = libc::socklen_t::try_from(size).ok()?;
+        // SAFETY: by the contract; the length is writable.
+        let got = unsafe { libc::getsockopt(self.fd(), libc::SOL_SOCKET, name, place, &raw mut length) };
+        (got == 0).then_some(length as usize)
+    }
+}
+
+/// Supplementary groups of the peer, as it connected or began to listen.
+const SO_PEERGROUPS: i32 = 59;
+
+/// The address of a name in the folder, by the folder's descriptor: its path may be longer than an address.
+fn address(folder: &Folder, name: &CStr) -> Result<(libc::sockaddr_un, libc::socklen_t), i32> {
+    let path = format!("/proc/self/fd/{}/{}", folder.descriptor(), name.to_str().map_err(|_| libc::EINVAL)?);
+    // SAFETY: all zero bytes are a value of this plain struct.
+    let mut address: libc::sockaddr_un = unsafe { mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    if path.len() >= address.sun_path.len() {
+        return Err(libc::ENAMETOOLONG);
+    }
+    for (place, byte) in address.sun_path.iter_mut().zip(path.bytes()) {
+        *place = byte.cast_signed();
+    }
+    let length = mem::offset_of!(libc::sockaddr_un, sun_path) + path.len() + 1;
+    Ok((address, length as libc::socklen_t))
+}

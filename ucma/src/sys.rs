@@ -1,0 +1,60 @@
+//! System calls with Rust's results: an errno value where they fail.
+
+use std::io;
+use std::mem;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// Errno value of the call that just failed.
+pub fn errno() -> i32 {
+    io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+}
+
+/// What a call returned, unless it failed.
+pub fn checked(returned: i32) -> Result<i32, i32> {
+    if returned < 0 { Err(errno()) } else { Ok(returned) }
+}
+
+/// A descriptor that a call just made.
+pub fn made(returned: i32) -> Result<OwnedFd, i32> {
+    let fd = checked(returned)?;
+    // SAFETY: the caller got it from a call that makes descriptors, and hands it on.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Time since some moment, that of `CLOCK_MONOTONIC`.
+pub fn now() -> Duration {
+    // SAFETY: all zero bytes are a value of this plain struct.
+    let mut time: libc::timespec = unsafe { mem::zeroed() };
+    // SAFETY: there is room for the time that is written.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// A number that nobody can guess.
+pub fn random() -> u64 {
+    let mut bytes = [0; 8];
+    // SAFETY: the buffer is writable for its length.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if got == 8 {
+        return u64::from_ne_bytes(bytes);
+    }
+    // Without the call, a number that differs at least: of the hasher, which has the same source or another one.
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(now())
+}
+
+/// Whether a descriptor is open.
+pub fn is_open(fd: RawFd) -> bool {
+    // SAFETY: asks for a flag.
+    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+}
+
+/// Whether this thread may take ports below 1024 (`CAP_NET_BIND_SERVICE`).
+pub fn may_bind_low_ports() -> bool {
+    const BIND_SERVICE: u32 = 10;
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = effective.and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
+    bits.is_some_and(|bits| bits >> BIND_SERVICE & 1 != 0)
+}
