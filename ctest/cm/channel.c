@@ -3,7 +3,6 @@
  * what must be acknowledged before an identifier can go.
  */
 #include "cm.h"
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/epoll.h>

@@ -10,6 +10,7 @@
 
 #include "../transcript.h"
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <infiniband/ib.h>
 #include <infiniband/verbs.h>
 #include <net/if.h>
@@ -207,9 +208,16 @@ static inline struct rdma_cm_event *await_event(struct rdma_event_channel *chann
 		printf("    no event\n");
 		return NULL;
 	}
+	/* Who has polled must not wait. */
+	int flags = fcntl(channel->fd, F_GETFL), result, e;
+
+	fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK);
 	errno = 0;
-	if (rdma_get_cm_event(channel, &event)) {
-		printf("    rdma_get_cm_event: %s\n", errno_name(errno));
+	result = rdma_get_cm_event(channel, &event);
+	e = errno;
+	fcntl(channel->fd, F_SETFL, flags);
+	if (result) {
+		printf("    rdma_get_cm_event: %s, though poll said that there is an event\n", errno_name(e));
 		return NULL;
 	}
 	show_event(event);

@@ -2,7 +2,6 @@
  * listen.c - listeners: their backlog, requests that nobody has taken, several listeners on one port, migration.
  */
 #include "cm.h"
-#include <fcntl.h>
 
 static struct rdma_conn_param plain = {.retry_count = 7, .rnr_retry_count = 7};
 
@@ -157,10 +156,12 @@ static void migration(void)
 	sides_connect(&s, 7471);
 	CALL_INT(rdma_migrate_id(s.client, NULL));
 	CHECK(s.client->channel != s.client_channel);
+	CALL_INT(rdma_disconnect(s.server));
 	CALL_INT(rdma_disconnect(s.client));
 	CHECK(s.client->event == NULL);
 	CALL_INT(rdma_migrate_id(s.client, s.client_channel));
 	EVENT(s.server_channel);
+	NO_EVENT(s.client_channel);
 	sides_close(&s);
 
 	note("--- to a descriptor that is none");

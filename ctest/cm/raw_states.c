@@ -28,8 +28,11 @@ static void every_command(enum state state, uint16_t space)
 		uint32_t id;
 		bool waits = command == RDMA_USER_CM_CMD_GET_EVENT || command == RDMA_USER_CM_CMD_GET_OPTION;
 
-		/* The kernel does not end a process that has refused what it asked for itself. */
-		if (waits || (state == CONNECTING && command == RDMA_USER_CM_CMD_REJECT))
+		/* Who refuses what he asked for himself waits for a minute when he goes: the kernel repeats the request. */
+		bool endless = state == CONNECTING && space == PS_TCP &&
+			       (command == RDMA_USER_CM_CMD_REJECT || command == RDMA_USER_CM_CMD_ACCEPT);
+
+		if (waits || endless)
 			continue;
 		id = reach(state, space, &fd);
 		if (command == RDMA_USER_CM_CMD_MIGRATE_ID) {
