@@ -190,6 +190,25 @@ int ironverbs_is_channel(int fd)
 	return kind == CHANNEL || kind == INHERITED_CHANNEL;
 }
 
+int ironverbs_has_channels(void)
+{
+	return __atomic_load_n(&marked, __ATOMIC_RELAXED) != 0;
+}
+
+int ironverbs_has_event(int fd)
+{
+	int state, answer, before = errno;
+
+	/* A child asks for nothing: it could not take the event. */
+	if (kind_of(fd) != CHANNEL || !is_owner())
+		return 1;
+	state = uncancelled();
+	answer = ucma->has_event(fd);
+	as_before(state);
+	errno = before;
+	return answer;
+}
+
 void ironverbs_device_number(unsigned int *major_number, unsigned int *minor_number)
 {
 	static const char file[] = "/sys/class/misc/rdma_cm/dev";
@@ -239,6 +258,8 @@ static int interrupts(void)
 /* A command, which waits here for an event if it has to: as the kernel's write() a place where a thread may be cancelled. */
 static ssize_t command(int fd, const void *body, size_t length)
 {
+	static void *known;
+	int (*wait)(struct pollfd *, nfds_t, int) = ironverbs_behind(&known, "poll");
 	struct pollfd channel = { .fd = fd, .events = POLLIN };
 	ssize_t answer;
 	int state, before = errno;
@@ -258,7 +279,7 @@ static ssize_t command(int fd, const void *body, size_t length)
 			answer = -EAGAIN;
 			break;
 		}
-		if (poll(&channel, 1, -1) < 0 && (errno != EINTR || interrupts())) {
+		if (wait(&channel, 1, -1) < 0 && (errno != EINTR || interrupts())) {
 			answer = -errno;
 			break;
 		}
@@ -266,10 +287,6 @@ static ssize_t command(int fd, const void *body, size_t length)
 	errno = answer < 0 ? (int)-answer : before;
 	return answer < 0 ? -1 : answer;
 }
-
-#define BEHIND(type, name, types)                                             \
-	static void *known;                                                   \
-	type(*function) types = ironverbs_behind(&known, #name)
 
 EXPORT ssize_t write(int fd, const void *body, size_t length)
 {

@@ -49,6 +49,12 @@ int ironverbs_open_channel(int flags);
 /* Whether `fd` is a channel, whose `st_mode` and `st_rdev` are to be those of the device file. */
 int ironverbs_is_channel(int fd);
 
+/* Whether there may be one at all. */
+int ironverbs_has_channels(void);
+
+/* Whether a channel that is readable has an event. */
+int ironverbs_has_event(int fd);
+
 /* The number of the device file: the kernel's, where it has one. */
 void ironverbs_device_number(unsigned int *major_number, unsigned int *minor_number);
 

@@ -101,6 +101,9 @@ impl Device {
         self.starved.remove(&file);
         self.net.waiting.retain(|waiting| waiting.file != file);
         self.net.channels.remove(&file);
+        if self.net.channels.is_empty() {
+            self.net.rest();
+        }
     }
 
     /// The process ends.

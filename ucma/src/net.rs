@@ -84,13 +84,23 @@ pub struct Net {
 impl Net {
     /// The folder and the ports, from when they are needed first.
     fn meeting(&mut self) -> Result<&mut (Folder, Registry), Errno> {
-        if self.meeting.is_none() {
-            let open = || Config::from_env().and_then(|config| Folder::open(&config));
-            let folder = open().map_err(|why| Errno(why.errno()))?;
-            let registry = Registry::open(&folder).map_err(Errno)?;
-            self.meeting = Some((folder, registry));
+        let open = || Config::from_env().and_then(|config| Folder::open(&config)).map_err(|why| Errno(why.errno()));
+        match &mut self.meeting {
+            // The program may have closed its descriptor, which it did not open.
+            Some((folder, _)) if folder.descriptor() < 0 => *folder = open()?,
+            Some(_) => {}
+            None => {
+                let folder = open()?;
+                let registry = Registry::open(&folder).map_err(Errno)?;
+                self.meeting = Some((folder, registry));
+            }
         }
         self.meeting.as_mut().ok_or(Errno::ENOMEM)
+    }
+
+    /// The last channel is closed: nothing stays open.
+    pub fn rest(&mut self) {
+        self.meeting = None;
     }
 
     fn guid(&mut self) -> [u8; 8] {
@@ -226,6 +236,9 @@ impl Net {
     /// # Errors
     /// Those of [`Socket::accept`].
     pub fn accept(&mut self, number: u64) -> Result<Option<Socket>, i32> {
+        if self.meeting().is_err() {
+            return Err(libc::EACCES);
+        }
         let Some(member) = self.sockets.get(&number) else { return Ok(None) };
         let Some((folder, _)) = &self.meeting else { return Ok(None) };
         member.socket.accept(folder)

@@ -153,9 +153,9 @@ impl Folder {
         Ok(file)
     }
 
-    /// The number of the folder's descriptor.
+    /// The number of the folder's descriptor; -1 when the program closed it, whatever it opened in its place.
     pub fn descriptor(&self) -> RawFd {
-        self.fd.number()
+        self.raw()
     }
 
     /// The descriptor, for the `*at` calls; none (-1) when the program closed it, whatever it opened in its

@@ -1,0 +1,296 @@
+/*
+ * The descriptors of the connection manager's device: what stat, poll, dup, fork, exec and close make of them, and with which
+ * errno commands fail that nobody should write. Run by tests/ucma/run.
+ */
+#define _GNU_SOURCE
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/select.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+#include "ucma.h"
+
+#define LOCALHOST 0x7f000001
+
+static int opened(int flags)
+{
+	return open(DEVICE, O_RDWR | O_CLOEXEC | flags);
+}
+
+static int readable(int fd, int timeout)
+{
+	struct pollfd asked = { fd, POLLIN, 0 };
+
+	return poll(&asked, 1, timeout) == 1 && asked.revents == POLLIN;
+}
+
+static void files(void)
+{
+	struct stat st;
+	struct statx stx;
+	int fd = opened(0), other;
+
+	CHECK(fd >= 0);
+	CHECK(fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev != 0);
+	CHECK(fstatat(fd, "", &st, AT_EMPTY_PATH) == 0 && S_ISCHR(st.st_mode));
+	CHECK(statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &stx) == 0 && S_ISCHR(stx.stx_mode));
+	CHECK(stat(DEVICE, &st) == 0 && S_ISCHR(st.st_mode));
+	CHECK(access(DEVICE, R_OK | W_OK) == 0);
+	CHECK(fcntl(fd, F_GETFD) == FD_CLOEXEC);
+	FAILS(read(fd, &st, sizeof(st)), EINVAL);
+	CHECK((other = openat(AT_FDCWD, "/dev//infiniband/../infiniband/rdma_cm", O_RDWR)) >= 0);
+	CHECK(fstat(other, &st) == 0 && S_ISCHR(st.st_mode) && fcntl(other, F_GETFD) == 0);
+	CHECK(close(other) == 0 && close(fd) == 0);
+	FAILS(close(fd), EBADF);
+	CHECK((other = opened(O_NONBLOCK)) == fd && (fcntl(other, F_GETFL) & O_NONBLOCK));
+	close(other);
+}
+
+/* In the order in which Linux checks. */
+static void refused(void)
+{
+	int fd = opened(O_NONBLOCK), other = opened(0), null = open("/dev/null", O_RDWR);
+	struct command made = command(0, 24, 4);
+	struct event event;
+	int64_t id;
+	char *gone = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	munmap(gone + 4096, 4096);
+	FAILS(write(fd, &made, 7), EINVAL);
+	FAILS(write(fd, gone + 4096, 8), EFAULT);
+	made.number = 25;
+	FAILS(give(fd, &made), EINVAL);
+	made.number = 0xffffffff;
+	FAILS(give(fd, &made), EINVAL);
+	made.number = 0;
+	FAILS(write(fd, &made, 31), EINVAL);
+	made.number = 13;
+	FAILS(give(fd, &made), ENOSYS);
+	made = command(0, 24, 3);
+	FAILS(give(fd, &made), ENOSPC);
+	made.out = 4;
+	FAILS(give(fd, &made), EINVAL); /* the port space */
+	PUT(&made, 16, uint16_t, 0x0106);
+	FAILS(give(fd, &made), EFAULT); /* nowhere to store the answer */
+	memcpy(gone + 4096 - 16, &made, 16);
+	FAILS(write(fd, gone + 4096 - 16, 32), EFAULT);
+	for (uint32_t number = 1; number < 25; number++) {
+		static const int bodies[25] = { 24, 16, 40, 64, 8, 16, 288, 8, 296, 264, 4, 16, 8, 0, 24, 8, 48, 16, 16, 16, 136, 272, 152, 88, 320 };
+
+		if (number == 12 || number == 13)
+			continue;
+		made = command(number, (uint16_t)bodies[number], 65535);
+		memset(made.body, 0xff, sizeof(made.body));
+		errno = 0;
+		CHECK(give(fd, &made) == -1 && (errno == EINVAL || errno == ENOENT || errno == EFAULT || errno == ENOSYS));
+	}
+	CHECK((id = create_id(fd, 7)) >= 0);
+	FAILS(simple(other, 10, (uint32_t)id, 1, 0), EINVAL); /* another file's */
+	FAILS(simple(fd, 10, 12345, 1, 0), ENOENT);
+	FAILS(simple(fd, 6, (uint32_t)id, 2, 0), EINVAL);
+	FAILS(bind_id(fd, (uint32_t)id, 0xcb007101, 0), ENODEV); /* 203.0.113.1 */
+	FAILS(get_event(fd, &event), EAGAIN);
+	FAILS(get_event(fd, NULL), EAGAIN);
+	made = command(12, 8, 323);
+	FAILS(give(fd, &made), ENOSPC);
+	made = command(18, 16, 4);
+	PUT(&made, 8, uint32_t, (uint32_t)id);
+	PUT(&made, 12, uint32_t, (uint32_t)null);
+	FAILS(give(fd, &made), EINVAL);
+	PUT(&made, 12, uint32_t, 987654);
+	FAILS(give(fd, &made), ENOENT);
+	close(null);
+	close(other);
+	close(fd);
+	munmap(gone, 4096);
+}
+
+static void events(void)
+{
+	int fd = opened(O_NONBLOCK), set = epoll_create1(0);
+	struct epoll_event member = { .events = EPOLLIN | EPOLLET, .data.u32 = 5 };
+	struct event event;
+	int64_t id = create_id(fd, 42);
+	fd_set reads;
+
+	CHECK(epoll_ctl(set, EPOLL_CTL_ADD, fd, &member) == 0);
+	CHECK(!readable(fd, 0) && epoll_wait(set, &member, 1, 0) == 0);
+	CHECK(resolve(fd, (uint32_t)id, LOCALHOST, 7471) == 280);
+	CHECK(readable(fd, 0) && epoll_wait(set, &member, 1, 0) == 1 && epoll_wait(set, &member, 1, 0) == 0);
+	FD_ZERO(&reads);
+	FD_SET(fd, &reads);
+	CHECK(select(fd + 1, &reads, NULL, NULL, NULL) == 1);
+	FAILS(get_event(fd, NULL), EFAULT);
+	CHECK(readable(fd, 0)); /* it is not lost */
+	CHECK(get_event(fd, &event) == 16 && event.uid == 42 && event.id == (uint32_t)id && event.kind == 0 && event.status == 0);
+	CHECK(!readable(fd, 20));
+	close(set);
+	close(fd);
+}
+
+static void copies(void)
+{
+	int fd = opened(O_NONBLOCK), copy = dup(fd), high = fcntl(fd, F_DUPFD_CLOEXEC, 500), null;
+	struct stat st;
+	int64_t id = create_id(copy, 1);
+
+	CHECK(copy > fd && high >= 500 && fstat(high, &st) == 0 && S_ISCHR(st.st_mode));
+	CHECK(dup2(fd, high) == high && dup3(fd, 700, O_CLOEXEC) == 700 && dup2(fd, fd) == fd);
+	FAILS(dup3(fd, fd, 0), EINVAL);
+	FAILS(dup2(-1, fd), EBADF);
+	close(fd);
+	CHECK(resolve(high, (uint32_t)id, LOCALHOST, 7471) == 280 && readable(700, 0));
+	/* Another file takes the number: it is that file then. */
+	null = open("/dev/null", O_WRONLY);
+	CHECK(dup2(null, copy) == copy && write(copy, "0123456789", 10) == 10);
+	CHECK(fcntl(high, F_SETFL, 0) == 0 && !(fcntl(700, F_GETFL) & O_NONBLOCK));
+	CHECK(close_range(500, 600, 0) == 0);
+	FAILS(fstat(high, &st), EBADF);
+	CHECK(readable(700, 0));
+	closefrom(3);
+	FAILS(fstat(700, &st), EBADF);
+	/* Nothing of it is left over: not even descriptors that nobody sees. */
+	CHECK((fd = opened(0)) == 3 && (id = create_id(fd, 1)) >= 0);
+	CHECK(bind_id(fd, (uint32_t)id, 0, 0) == 144 && simple(fd, 7, (uint32_t)id, 2, 0) == 16);
+	/* Those are not the program's to close while they are needed. */
+	for (int number = 4; number < 100; number++)
+		CHECK(close(number) == -1 || fcntl(number, F_GETFD) == -1);
+	CHECK((id = create_id(fd, 1)) >= 0 && bind_id(fd, (uint32_t)id, 0, 0) == 144);
+	closefrom(3);
+	for (int number = 3; number < 1024; number++)
+		CHECK(fcntl(number, F_GETFD) == -1);
+}
+
+static int status_of(pid_t child)
+{
+	int status = -1;
+
+	waitpid(child, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void children(void)
+{
+	int fd = opened(O_NONBLOCK), number;
+	struct event event;
+	int64_t id = create_id(fd, 9);
+	pid_t child;
+	char text[16];
+
+	child = fork();
+	if (child == 0) {
+		int own;
+
+		errno = 0;
+		if (create_id(fd, 1) != -1 || errno != EACCES)
+			_exit(1);
+		own = opened(O_NONBLOCK);
+		if (own < 0 || create_id(own, 1) != 0)
+			_exit(2);
+		if (close(fd) != 0 || close(fd) != -1 || create_id(own, 1) != 1)
+			_exit(3);
+		_exit(0);
+	}
+	CHECK(status_of(child) == 0);
+	child = vfork();
+	if (child == 0) {
+		close(fd);
+		close_range(3, ~0U, 0);
+		_exit(0);
+	}
+	CHECK(status_of(child) == 0);
+	CHECK(resolve(fd, (uint32_t)id, LOCALHOST, 7471) == 280 && readable(fd, 0) && get_event(fd, &event) == 16);
+	snprintf(text, sizeof(text), "%d", fd);
+	child = fork();
+	if (child == 0) {
+		execl("/proc/self/exe", "channel", "closed", text, NULL);
+		_exit(9);
+	}
+	CHECK(status_of(child) == 0);
+	/* A thread is in the middle of something. */
+	for (number = 0; number < 50; number++) {
+		child = fork();
+		if (child == 0)
+			_exit(close(fd) != 0 || opened(0) < 0);
+		CHECK(status_of(child) == 0);
+	}
+	close(fd);
+}
+
+static void nothing(int signal)
+{
+	(void)signal;
+}
+
+static void handle(int flags)
+{
+	struct sigaction action = { .sa_handler = nothing, .sa_flags = flags };
+
+	sigaction(SIGALRM, &action, NULL);
+}
+
+static void alarm_in(int milliseconds)
+{
+	struct itimerval timer = { { 0, 0 }, { 0, milliseconds * 1000 } };
+
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+static void *waits(void *fd)
+{
+	struct event event;
+
+	return (void *)(intptr_t)get_event(*(int *)fd, &event);
+}
+
+static void *resolves_later(void *fd)
+{
+	usleep(100000);
+	resolve(*(int *)fd, 0, LOCALHOST, 7471);
+	return NULL;
+}
+
+static void waiting(void)
+{
+	int fd = opened(0);
+	struct event event;
+	pthread_t thread;
+	void *answer;
+
+	create_id(fd, 3);
+	handle(0);
+	alarm_in(50);
+	FAILS(get_event(fd, &event), EINTR);
+	handle(SA_RESTART);
+	alarm_in(50);
+	pthread_create(&thread, NULL, resolves_later, &fd);
+	CHECK(get_event(fd, &event) == 16 && event.kind == 0);
+	pthread_join(thread, NULL);
+	signal(SIGALRM, SIG_DFL);
+	pthread_create(&thread, NULL, waits, &fd);
+	usleep(50000);
+	pthread_cancel(thread);
+	pthread_join(thread, &answer);
+	CHECK(answer == PTHREAD_CANCELED);
+	/* The channel works on. */
+	CHECK(create_id(fd, 4) == 1);
+	close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 3 && strcmp(argv[1], "closed") == 0)
+		return fcntl(atoi(argv[2]), F_GETFD) != -1;
+	files();
+	refused();
+	events();
+	waiting();
+	children();
+	copies();
+	return end();
+}
