@@ -2,23 +2,11 @@
  * many.c [CONNECTIONS] - many come at once: 1,000 connections of one process to another, and 100 processes at a listener
  * with a backlog of one. All get through in time, and nothing is left open.
  */
-#include "../../ctest/cm/cm.h"
-#include <dirent.h>
+#include "descriptors.h"
 #include <signal.h>
 #include <sys/wait.h>
 
 #define PROCESSES 100
-
-static int descriptors(void)
-{
-	DIR *folder = opendir("/proc/self/fd");
-	int count = 0;
-
-	while (readdir(folder))
-		count++;
-	closedir(folder);
-	return count;
-}
 
 static void qp_for(struct rdma_cm_id *id)
 {
@@ -91,7 +79,7 @@ static pid_t start_server(int wanted, int backlog, int slowly)
 
 		alarm(120);
 		close(ready[0]);
-		rdma_destroy_event_channel(make_channel());
+		open_once();
 		before = descriptors();
 		serve(ready[1], wanted, backlog, slowly);
 		if (descriptors() != before)
@@ -185,7 +173,7 @@ int main(int argc, char **argv)
 		int before, took;
 
 		alarm(120);
-		rdma_destroy_event_channel(make_channel());
+		open_once();
 		before = descriptors();
 		took = connect_all(wanted);
 		if (descriptors() != before)
