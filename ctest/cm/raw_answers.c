@@ -235,8 +235,11 @@ static void parameters(uint16_t space)
 				c.u.accept.conn_param.private_data_len = lengths[i];
 			else
 				c.u.reject.private_data_len = lengths[i];
-			note("    %s with %d bytes: %s", raw_names[commands[n]], lengths[i],
-			     raw_result(raw_write(fd, &c, 8 + raw_bodies[commands[n]])));
+			int result = raw_write(fd, &c, 8 + raw_bodies[commands[n]]);
+
+			note("    %s with %d bytes: %s", raw_names[commands[n]], lengths[i], raw_result(result));
+			if (n == 0 && !result)
+				raw_event(fd); /* refused: it must not reach the next listener */
 			close(client_fd);
 			close(server_fd);
 		}

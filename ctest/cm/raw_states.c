@@ -28,8 +28,8 @@ static void every_command(enum state state, uint16_t space)
 		uint32_t id;
 		bool waits = command == RDMA_USER_CM_CMD_GET_EVENT || command == RDMA_USER_CM_CMD_GET_OPTION;
 
-		/* Who refuses what he asked for himself waits for a minute when he goes: the kernel repeats the request. */
-		bool endless = state == CONNECTING && space == PS_TCP &&
+		/* Who refuses what he asked for or answered waits for a minute when he goes: the kernel repeats what he sent. */
+		bool endless = (state == CONNECTING || state == ANSWERED) && space == PS_TCP &&
 			       (command == RDMA_USER_CM_CMD_REJECT || command == RDMA_USER_CM_CMD_ACCEPT);
 
 		if (waits || endless)
