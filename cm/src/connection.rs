@@ -53,6 +53,8 @@ pub(crate) struct Connection {
     pub path_mtu: u8,
     /// Timer code of the acknowledgement timeout.
     pub timeout: u8,
+    /// DREQ was sent.
+    pub asked_end: bool,
     /// DREQ came before the program said RTU.
     pub early_dreq: bool,
 }

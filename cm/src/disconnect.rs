@@ -18,6 +18,7 @@ impl Manager {
                 let dreq = id.dreq();
                 let time = disconnect_time(id.packet_life_time());
                 id.connection.cm = Cm::DreqSent;
+                id.connection.asked_end = true;
                 self.say(number, dreq);
                 self.set_alarm(number, Some((now + time, Wait::Answer)));
             }

@@ -77,6 +77,7 @@ impl Manager {
             return;
         };
         self.hang_up(number);
+        let asked = self.ids.get(&number).is_some_and(|id| id.connection.asked_end);
         match self.ids.get(&number).map(|id| id.connection.cm) {
             Some(Cm::ReqSent | Cm::SidrReqSent) => {
                 self.refused_with(number, reason::CONSUMER_DEFINED, status::REJECT, now);
@@ -87,6 +88,8 @@ impl Manager {
             }
             Some(Cm::Established) => self.dreq_came(number),
             Some(Cm::DreqSent) => self.drep_came(number, now),
+            // Both asked for the end, and the other side has no program any more that would wait for an answer.
+            Some(Cm::DreqRcvd) if asked => self.drep_came(number, now),
             _ => {}
         }
     }

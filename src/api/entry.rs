@@ -2,6 +2,7 @@
 //! here, and no panic passes these functions.
 
 use core::ffi::{c_int, c_void};
+use libc::{nfds_t, pollfd};
 
 use crate::errno::{Errno, Result};
 use crate::guard::{guarded, making};
@@ -13,6 +14,10 @@ unsafe extern "C-unwind" {
     /// drop.
     #[link_name = "read"]
     fn cancellable_read(fd: c_int, place: *mut c_void, length: usize) -> isize;
+
+    /// The same.
+    #[link_name = "poll"]
+    fn cancellable_poll(places: *mut pollfd, count: nfds_t, milliseconds: c_int) -> c_int;
 }
 
 /// A pointer, or NULL with the error in `errno`.
@@ -73,24 +78,76 @@ pub fn next_event(
             return -1;
         }
     };
+    let mut waits = true;
     loop {
         let mut record = [0u8; EventSource::MOST];
         let length = source.record.min(record.len());
-        // SAFETY: `record` is writable for `length` bytes.
-        let got = unsafe { cancellable_read(source.fd, record.as_mut_ptr().cast(), length) };
-        if got != length as isize {
+        let got = if length == 0 {
+            readable(source.fd, &mut waits)
+        } else {
+            // SAFETY: `record` is writable for `length` bytes.
+            unsafe { cancellable_read(source.fd, record.as_mut_ptr().cast(), length) == length as isize }
+        };
+        if !got {
             // A short read leaves `errno` alone.
             return -1;
         }
         match guarded(|| take(&record[..length])) {
             Ok(true) => return 0,
-            Ok(false) => {}
+            Ok(false) if waits => {}
+            // What it was readable for is gone.
+            Ok(false) => {
+                Errno::EAGAIN.set();
+                return -1;
+            }
             Err(errno) => {
                 errno.set();
                 return -1;
             }
         }
     }
+}
+
+/// Waits until a descriptor is readable as `read` would, or looks once where that would not wait, which `waits`
+/// says afterwards. `false` with `errno`: EAGAIN, EINTR, or what is wrong with the descriptor.
+fn readable(fd: c_int, waits: &mut bool) -> bool {
+    // SAFETY: reads flags; any number may be asked for.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    if flags < 0 {
+        return false;
+    }
+    *waits = flags & libc::O_NONBLOCK == 0;
+    loop {
+        let mut place = pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one writable entry.
+        match unsafe { cancellable_poll(&raw mut place, 1, if *waits { -1 } else { 0 }) } {
+            1.. => return true,
+            0 => {
+                Errno::EAGAIN.set();
+                return false;
+            }
+            // The kernel never goes on with `poll` after a signal, as it would with `read`.
+            _ if Errno::last().0 == libc::EINTR && restarts() => {}
+            _ => return false,
+        }
+    }
+}
+
+/// Whether every signal handler of the program wants calls to go on that it interrupts (SA_RESTART). Which one ran
+/// is not known.
+#[cold]
+fn restarts() -> bool {
+    let wants_end = |signal: c_int| {
+        // SAFETY: sigaction is made of integers and a pointer to a function that may be null.
+        let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+        // SAFETY: only reads the action; the place is writable. A number that is no signal's is refused.
+        let known = unsafe { libc::sigaction(signal, core::ptr::null(), &raw mut action) } == 0;
+        let is_handled = ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction);
+        known && is_handled && action.sa_flags & libc::SA_RESTART == 0
+    };
+    let restarts = !(1..=64).any(wants_end);
+    Errno(libc::EINTR).set();
+    restarts
 }
 
 /// An array of the program's as a slice; null counts as empty.

@@ -98,7 +98,8 @@ pub struct AsyncEvent {
 pub struct EventSource {
     /// The descriptor that is readable while an event waits.
     pub fd: RawFd,
-    /// Bytes of one record, at most [`EventSource::MOST`].
+    /// Bytes of one record, at most [`EventSource::MOST`]; 0 where nothing is read, and the descriptor is only
+    /// waited for.
     pub record: usize,
 }
 

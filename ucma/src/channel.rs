@@ -4,7 +4,7 @@
 //! |---|---|
 //! | an eventfd | while the channel has an event |
 //! | sockets of its ids | when a peer sends, connects or goes away |
-//! | a timerfd, made when it is needed first | when the manager or a connect in progress is to be asked again |
+//! | a timerfd | when the manager or a connect in progress is to be asked again |
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub struct Channel {
     /// At least one as long as the channel lives.
     shown: Vec<RawFd>,
     events: Kept,
-    timer: Option<Kept>,
+    timer: Kept,
     readable: bool,
     armed: Option<Duration>,
 }
@@ -67,10 +67,13 @@ impl Channel {
         }
         // SAFETY: as above.
         let events = made(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
-        let events = Kept::new(events)?;
-        let channel =
-            Channel { shown: vec![shown.as_raw_fd()], events, timer: None, readable: false, armed: None };
+        let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
+        // SAFETY: as above.
+        let timer = made(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
+        let (events, timer) = (Kept::new(events)?, Kept::new(timer)?);
+        let channel = Channel { shown: vec![shown.as_raw_fd()], events, timer, readable: false, armed: None };
         channel.add(channel.events.as_raw_fd(), Member::Events)?;
+        channel.add(channel.timer.as_raw_fd(), Member::Timer)?;
         Ok((channel, shown))
     }
 
@@ -133,23 +136,10 @@ impl Channel {
     }
 
     /// Becomes readable at a time of `CLOCK_MONOTONIC`, or at none.
-    ///
-    /// # Errors
-    /// EMFILE, ENFILE, ENOMEM.
-    pub fn wake_at(&mut self, at: Option<Duration>) -> Result<(), i32> {
+    pub fn wake_at(&mut self, at: Option<Duration>) {
         if self.armed == at {
-            return Ok(());
+            return;
         }
-        let timer = match &self.timer {
-            Some(timer) => timer,
-            None => {
-                let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
-                // SAFETY: the call takes no pointer.
-                let timer = Kept::new(made(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?)?;
-                self.add(timer.as_raw_fd(), Member::Timer)?;
-                self.timer.insert(timer)
-            }
-        };
         // All zero disarms it, which no time that is asked for should do.
         let at = at.map(|at| at.max(Duration::from_nanos(1)));
         let value = at.map_or(libc::timespec { tv_sec: 0, tv_nsec: 0 }, |at| libc::timespec {
@@ -158,20 +148,18 @@ impl Channel {
         });
         let spec = libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
         // SAFETY: the struct is readable; the old value is not asked for.
-        checked(unsafe {
-            libc::timerfd_settime(timer.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &raw const spec, std::ptr::null_mut())
-        })?;
+        unsafe {
+            let fd = self.timer.as_raw_fd();
+            libc::timerfd_settime(fd, libc::TFD_TIMER_ABSTIME, &raw const spec, std::ptr::null_mut());
+        }
         self.armed = at;
-        Ok(())
     }
 
     /// The timer was seen: it is not readable until it is asked for again.
     pub fn woken(&mut self) {
         let mut word = 0_u64;
-        if let Some(timer) = &self.timer {
-            // SAFETY: the word is writable.
-            unsafe { libc::read(timer.as_raw_fd(), (&raw mut word).cast(), 8) };
-        }
+        // SAFETY: the word is writable.
+        unsafe { libc::read(self.timer.as_raw_fd(), (&raw mut word).cast(), 8) };
         self.armed = None;
     }
 }
@@ -200,9 +188,9 @@ mod tests {
     #[test]
     fn the_timer_wakes_once_at_its_time() {
         let (mut channel, shown) = Channel::new(true, true).unwrap();
-        channel.wake_at(Some(crate::sys::now() + Duration::from_secs(1000))).unwrap();
+        channel.wake_at(Some(crate::sys::now() + Duration::from_secs(1000)));
         assert!(!readable(shown.as_raw_fd()));
-        channel.wake_at(Some(Duration::ZERO)).unwrap();
+        channel.wake_at(Some(Duration::ZERO));
         let mut poll = libc::pollfd { fd: shown.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one struct is writable.
         assert_eq!(unsafe { libc::poll(&raw mut poll, 1, 1000) }, 1);

@@ -308,8 +308,7 @@ impl Device {
         let starved = self.starved.contains_key(&file).then(|| sys::now() + WITHOUT_DESCRIPTORS);
         let at = waiting.chain(self.alarms.get(&file).copied()).chain(starved).min();
         if let Some(channel) = self.net.channels.get_mut(&file) {
-            // Without a descriptor for the timer the next command asks again.
-            let _ = channel.wake_at(at);
+            channel.wake_at(at);
         }
     }
 

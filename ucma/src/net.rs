@@ -158,7 +158,8 @@ impl Net {
     /// Connects a link and sends its first message.
     pub fn connect(&mut self, link: Link, file: File, to: Destination, message: Message) -> Connected {
         let Ok((folder, registry)) = self.meeting() else { return Connected::Unreachable };
-        let found = match registry.find(folder, to.service, &to.address) {
+        let public = to.address.gid().is_some_and(|gid| soft::is_public(&gid));
+        let found = match registry.find(folder, to.service, &to.address, public) {
             Ok(Search::Listener(found)) => found,
             Ok(Search::OtherAddress) => return Connected::Refused(true),
             Ok(Search::Nobody) => return Connected::Refused(false),
@@ -279,13 +280,25 @@ impl World for Net {
             let own = source.copied().unwrap_or(*destination);
             return Ok(Route { source: own, device: Some(device), dgid: to.gid, scope: 0, hop_limit: HOPS });
         }
-        let own = route::source(source, destination).map_err(NoRoute::Command)?;
-        let device = soft::of_address(guid, &own).ok().or_else(|| soft::of_loopback(guid, &own));
         let dgid = destination.gid().unwrap_or_default();
-        if !destination.is_multicast() && soft::of_gid(guid, &dgid).is_none() {
+        let is_own = destination.is_multicast() || soft::of_gid(guid, &dgid).is_some();
+        // The folder is the network to hosts in other network namespaces, whatever the routing table says.
+        let elsewhere = !is_own
+            && soft::is_public(&dgid)
+            && self.meeting().is_ok_and(|(folder, registry)| registry.knows(folder, &dgid));
+        let own = match route::source(source, destination) {
+            Ok(own) if !elsewhere || soft::of_address(guid, &own).is_ok() => own,
+            Err(why) if !elsewhere => return Err(NoRoute::Command(why)),
+            _ => {
+                let device = soft::of_family(guid, destination.family() == Some(Family::V4));
+                address_of(&device.ok_or(NoRoute::Command(Errno::ENETUNREACH))?.gid)
+            }
+        };
+        if !is_own && !elsewhere {
             // Nobody else's host is reached, so nobody there answers.
             return Err(NoRoute::Event(Errno::ETIMEDOUT));
         }
+        let device = soft::of_address(guid, &own).ok().or_else(|| soft::of_loopback(guid, &own));
         Ok(Route { source: own, device, dgid, scope: own.scope(), hop_limit: HOPS })
     }
 
@@ -309,6 +322,9 @@ impl World for Net {
             socket = Some(Socket::listen(folder, name)?);
             Ok(())
         })?;
+        if !binding.source.is_loopback() {
+            registry.publish(folder, &soft::public_gids());
+        }
         if let Some(socket) = socket {
             let number = self.join(socket, Role::Listens(id), file).map_err(Errno)?;
             self.listeners.insert(id, (number, name));
@@ -346,6 +362,12 @@ impl World for Net {
 
 /// Hop limit that Linux gives to packets.
 const HOPS: u8 = 64;
+
+/// The IP address that a GID of RoCE v2 stands for.
+fn address_of(gid: &Gid) -> Address {
+    let ip = std::net::Ipv6Addr::from(*gid);
+    Address::ip(ip.to_ipv4_mapped().map_or(ip.into(), Into::into), 0)
+}
 
 fn loopback(family: Family) -> Address {
     Address::ip(

@@ -9,13 +9,14 @@
 //! written it.
 
 use std::collections::HashMap;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::fd::AsRawFd;
 
 use ironverbs_cm::Errno;
-use ironverbs_cm::address::{Address, PortSpace};
+use ironverbs_cm::address::{Address, Gid, PortSpace};
 use ironverbs_cm::ports::{self, Binding};
 use softrdma::host::folder::Folder;
+use softrdma::host::network::Network;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::abi::addresses;
@@ -52,10 +53,16 @@ const HAS_ADDRESS: u32 = 8;
 
 /// Records beyond are nobody's: who may write the file must not take up everybody's memory.
 const RECORDS_MAX: usize = 1 << 16;
+/// Records behind the last one that stay in the file.
+const SLACK: usize = 64;
 /// Place of the lock under which the file is read and written.
 const LOCK_AT: u64 = 1 << 40;
 /// The owner's number is added.
 const OWNERS_AT: u64 = 1 << 41;
+/// Owners' numbers are below.
+const OWNERS: u64 = 1 << 60;
+/// How often a file is opened that is being removed.
+const ATTEMPTS: u32 = 100;
 /// How long the lock is waited for: its holder is stopped then.
 const PATIENCE: u32 = 2000;
 
@@ -71,6 +78,10 @@ impl Record {
         record.source.copy_from_slice(&addresses::write(&binding.source).0.as_bytes()[..ADDRESS]);
         record.destination.copy_from_slice(&addresses::write(&binding.destination).0.as_bytes()[..ADDRESS]);
         record
+    }
+
+    fn is_address(&self, gid: &Gid) -> bool {
+        self.owner != 0 && self.flags & HAS_ADDRESS != 0 && self.source.starts_with(gid)
     }
 
     fn binding(&self) -> Option<Binding> {
@@ -93,17 +104,22 @@ pub struct Registry {
     file: Kept,
     owner: u64,
     /// The namespace's number, in the file's name and in those of the sockets.
-    namespace: u64,
+    namespace: Namespace,
     /// Places of the own records by the ids' numbers.
     own: HashMap<u32, usize>,
+    /// Places of the own addresses.
+    published: Vec<usize>,
 }
 
 /// Somebody who listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     socket: u64,
-    namespace: u64,
+    namespace: Namespace,
 }
+
+/// [`Network::words`].
+type Namespace = [u64; 2];
 
 /// What was found at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,18 +139,20 @@ impl Found {
     }
 }
 
-fn socket_name(namespace: u64, socket: u64) -> CString {
-    CString::new(format!("cm-{namespace:x}-{socket:016x}")).unwrap_or_default()
+fn socket_name([kind, number]: Namespace, socket: u64) -> CString {
+    CString::new(format!("cm-{kind:x}-{number:x}-{socket:016x}")).unwrap_or_default()
 }
 
-fn file_name(namespace: u64) -> CString {
-    CString::new(format!("cm-{namespace:x}")).unwrap_or_default()
+fn file_name([kind, number]: Namespace) -> CString {
+    CString::new(format!("cm-{kind:x}-{number:x}")).unwrap_or_default()
 }
 
-/// The number of this process's network namespace; 0 where nobody tells.
-fn namespace() -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self/ns/net").map_or(0, |found| found.ino())
+/// The namespace whose file has this name.
+fn of_file_name(name: &CStr) -> Option<Namespace> {
+    let mut numbers = name.to_str().ok()?.strip_prefix("cm-")?.split('-');
+    let mut number = || u64::from_str_radix(numbers.next()?, 16).ok();
+    let namespace = [number()?, number()?];
+    (file_name(namespace).as_c_str() == name).then_some(namespace)
 }
 
 impl Registry {
@@ -143,14 +161,48 @@ impl Registry {
     /// # Errors
     /// What the folder says; EIO where the file is none that this could be.
     pub fn open(folder: &Folder) -> Result<Registry, i32> {
-        let namespace = namespace();
-        let file = folder.open_registry(&file_name(namespace)).map_err(|why| why.errno())?;
+        let namespace = Network::words(Network::current());
         let owner = sys::random() >> 4 | 1;
-        let registry = Registry { file: Kept::new(file)?, owner, namespace, own: HashMap::new() };
-        if !registry.lock(libc::F_WRLCK, OWNERS_AT + owner)? {
-            return Err(libc::EIO);
+        // Somebody may be sweeping the file away that was just opened.
+        for _ in 0..ATTEMPTS {
+            let registry = Registry { owner, ..Registry::of(folder, namespace)? };
+            if registry.lock(libc::F_WRLCK, OWNERS_AT + owner, 1)? && registry.has_name() {
+                registry.sweep(folder);
+                return Ok(registry);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        Ok(registry)
+        Err(libc::EIO)
+    }
+
+    /// Removes the files of network namespaces in which nobody is any more, with the sockets' names.
+    fn sweep(&self, folder: &Folder) {
+        let names = folder.names().unwrap_or_default();
+        for other in names.iter().filter_map(|name| of_file_name(name)).filter(|other| *other != self.namespace) {
+            let Ok(registry) = Registry::of(folder, other) else { continue };
+            let alone = |at, length| registry.lock(libc::F_WRLCK, at, length).unwrap_or(false);
+            if alone(LOCK_AT, 1) && alone(OWNERS_AT, OWNERS) && registry.has_name() {
+                for record in registry.read().unwrap_or_default().iter().filter(|record| record.flags & LISTENS != 0) {
+                    let _ = folder.remove(&socket_name(other, record.socket));
+                }
+                let _ = folder.remove(&file_name(other));
+            }
+        }
+    }
+
+    /// Whether the file still has its name.
+    fn has_name(&self) -> bool {
+        // SAFETY: all zero bytes are a value of this plain struct.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: the struct is writable.
+        let known = unsafe { libc::fstat(self.file.as_raw_fd(), &raw mut stat) };
+        known == 0 && stat.st_nlink > 0
+    }
+
+    /// The file of a network namespace, for somebody who has nothing in it.
+    fn of(folder: &Folder, namespace: Namespace) -> Result<Registry, i32> {
+        let file = folder.open_registry(&file_name(namespace)).map_err(|why| why.errno())?;
+        Ok(Registry { file: Kept::new(file)?, owner: 0, namespace, own: HashMap::new(), published: Vec::new() })
     }
 
     /// Reserves a port, as [`ports::choose`] says.
@@ -218,26 +270,92 @@ impl Registry {
         let _ = folder.remove(&socket_name(self.namespace, socket));
     }
 
-    /// Who listens at an address.
+    /// Shows processes in other network namespaces the addresses that this one has.
+    pub fn publish(&mut self, folder: &Folder, gids: &[Gid]) {
+        let _ = self.locked(folder, |registry, records| {
+            let mut free = records.iter().enumerate().filter(|(_, record)| record.owner == 0).map(|(place, _)| place);
+            for (nth, gid) in gids.iter().enumerate() {
+                let place = match registry.published.get(nth) {
+                    Some(place) => *place,
+                    None => {
+                        let fresh = records.len() + registry.published.len();
+                        let place = free.next().unwrap_or(fresh);
+                        registry.published.push(place);
+                        place
+                    }
+                };
+                let mut record = Record::new_zeroed();
+                (record.owner, record.flags) = (registry.owner, HAS_ADDRESS);
+                record.source[..gid.len()].copy_from_slice(gid);
+                registry.put(place, &record)?;
+            }
+            for place in registry.published.split_off(gids.len().min(registry.published.len())) {
+                registry.put(place, &Record::new_zeroed())?;
+            }
+            Ok(())
+        });
+    }
+
+    /// Who listens at an address, in this network namespace or, where `public`, in others.
     ///
     /// # Errors
     /// EBUSY where the file's lock is not to be had.
-    pub fn find(&mut self, folder: &Folder, service: u64, to: &Address) -> Result<Search, Errno> {
-        self.locked(folder, |registry, records| {
-            let mut best = (0, Search::Nobody);
-            for record in records.iter().filter(|record| record.flags & LISTENS != 0) {
-                let Some(binding) = record.binding() else { continue };
-                if !serves(&binding, service) {
-                    continue;
+    pub fn find(&mut self, folder: &Folder, service: u64, to: &Address, public: bool) -> Result<Search, Errno> {
+        let mut best = self.locked(folder, |registry, records| Ok(registry.best(records, service, to, false)))?;
+        if public && !matches!(best, Search::Listener(_)) {
+            self.elsewhere(folder, |other, records| {
+                match (other.best(records, service, to, true), best) {
+                    (found @ Search::Listener(_), _) | (found @ Search::OtherAddress, Search::Nobody) => best = found,
+                    _ => {}
                 }
-                let rank = rank(&binding, to);
-                if rank > best.0 {
-                    let found = Found { socket: record.socket, namespace: registry.namespace };
-                    best = (rank, if rank > 1 { Search::Listener(found) } else { Search::OtherAddress });
-                }
+                matches!(best, Search::Listener(_))
+            });
+        }
+        Ok(best)
+    }
+
+    /// Whether a process of another network namespace has this address.
+    pub fn knows(&mut self, folder: &Folder, gid: &Gid) -> bool {
+        let mut known = false;
+        self.elsewhere(folder, |_, records| {
+            known |= records.iter().any(|record| record.is_address(gid));
+            known
+        });
+        known
+    }
+
+    /// Looks at the files of other network namespaces, until `enough`.
+    fn elsewhere(&self, folder: &Folder, mut enough: impl FnMut(&Registry, &[Record]) -> bool) {
+        let names = folder.names().unwrap_or_default();
+        let others = names.iter().filter_map(|name| of_file_name(name)).filter(|other| *other != self.namespace);
+        for other in others {
+            // Who is about to change something does so in one step for each record.
+            let Ok(registry) = Registry::of(folder, other) else { continue };
+            if registry.living(folder, false).is_ok_and(|records| enough(&registry, &records)) {
+                return;
             }
-            Ok(best.1)
-        })
+        }
+    }
+
+    fn best(&self, records: &[Record], service: u64, to: &Address, from_outside: bool) -> Search {
+        let mut best = (0, Search::Nobody);
+        let gid = to.gid().unwrap_or_default();
+        for record in records.iter().filter(|record| record.flags & LISTENS != 0) {
+            let Some(binding) = record.binding() else { continue };
+            let has_address = |known: &Record| known.owner == record.owner && known.is_address(&gid);
+            // From outside a listener at any address is at those that its process showed, and at no other.
+            if !serves(&binding, service)
+                || from_outside && (binding.source.is_loopback() || !records.iter().any(has_address))
+            {
+                continue;
+            }
+            let rank = rank(&binding, to);
+            if rank > best.0 {
+                let found = Found { socket: record.socket, namespace: self.namespace };
+                best = (rank, if rank > 1 { Search::Listener(found) } else { Search::OtherAddress });
+            }
+        }
+        best.1
     }
 
     /// Does something while nobody else reads or writes, with the records of the living.
@@ -247,32 +365,42 @@ impl Registry {
         body: impl FnOnce(&mut Registry, &[Record]) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
         let mut waited = 0;
-        while !self.lock(libc::F_WRLCK, LOCK_AT).map_err(Errno)? {
+        while !self.lock(libc::F_WRLCK, LOCK_AT, 1).map_err(Errno)? {
             if waited == PATIENCE {
                 return Err(Errno::EBUSY);
             }
             waited += 1;
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        let done = self.living(folder).and_then(|records| body(self, &records));
-        let _ = self.lock(libc::F_UNLCK, LOCK_AT);
+        let done = self.living(folder, true).and_then(|records| body(self, &records));
+        let _ = self.lock(libc::F_UNLCK, LOCK_AT, 1);
         done
     }
 
-    /// The records, without those of the dead, which are taken out of the file.
-    fn living(&self, folder: &Folder) -> Result<Vec<Record>, Errno> {
+    /// The records, without those of the dead, which are taken out of the file where `locked` says that nobody else
+    /// writes. The file then ends with the last one.
+    fn living(&self, folder: &Folder, locked: bool) -> Result<Vec<Record>, Errno> {
         let mut records = self.read()?;
         let mut lives = HashMap::from([(self.owner, true)]);
         for (place, record) in records.iter_mut().enumerate().filter(|(_, record)| record.owner != 0) {
             let alive = *lives.entry(record.owner).or_insert_with(|| self.lives(record.owner));
             if !alive {
-                if record.flags & LISTENS != 0 {
+                if locked && record.flags & LISTENS != 0 {
                     let _ = folder.remove(&socket_name(self.namespace, record.socket));
                 }
                 *record = Record::new_zeroed();
-                let _ = self.put(place, record);
+                if locked {
+                    let _ = self.put(place, record);
+                }
             }
         }
+        let used = records.iter().rposition(|record| record.owner != 0).map_or(0, |last| last + 1);
+        if locked && used + SLACK < records.len() {
+            let end = libc::off_t::try_from(used * RECORD).unwrap_or(0);
+            // SAFETY: the call takes no pointer.
+            unsafe { libc::ftruncate(self.file.as_raw_fd(), end) };
+        }
+        records.truncate(used);
         Ok(records)
     }
 
@@ -313,9 +441,9 @@ impl Registry {
         if put == RECORD as isize { Ok(()) } else { Err(Errno(sys::errno())) }
     }
 
-    /// Takes or gives back the lock of a byte; false where another process has it.
-    fn lock(&self, kind: i32, at: u64) -> Result<bool, i32> {
-        let lock = byte(kind, at);
+    /// Takes or gives back the lock of a byte, or of more; false where another process has one of them.
+    fn lock(&self, kind: i32, at: u64, length: u64) -> Result<bool, i32> {
+        let lock = range(kind, at, length);
         // SAFETY: the call reads the struct.
         let taken = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
         if taken == 0 {
@@ -329,22 +457,22 @@ impl Registry {
 
     /// Whether somebody has the lock of an owner.
     fn lives(&self, owner: u64) -> bool {
-        if owner >= 1 << 60 {
+        if owner >= OWNERS {
             return false;
         }
-        let mut lock = byte(libc::F_WRLCK, OWNERS_AT + owner);
+        let mut lock = range(libc::F_WRLCK, OWNERS_AT + owner, 1);
         // SAFETY: the call reads and writes the struct.
         let asked = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
         asked != 0 || i32::from(lock.l_type) != libc::F_UNLCK
     }
 }
 
-fn byte(kind: i32, at: u64) -> libc::flock {
+fn range(kind: i32, at: u64, length: u64) -> libc::flock {
     libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: libc::off_t::try_from(at).unwrap_or(libc::off_t::MAX),
-        l_len: 1,
+        l_len: libc::off_t::try_from(length).unwrap_or(1),
         l_pid: 0,
     }
 }

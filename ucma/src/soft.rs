@@ -1,9 +1,12 @@
 //! The software device as the verbs show it: the same files that libibverbs is built of.
 
+use std::net::Ipv6Addr;
+
 use ironverbs_cm::Errno;
 use ironverbs_cm::address::{Address, Gid};
 use ironverbs_cm::world::Device;
 use softrdma::host::environment;
+use softrdma::host::network::Network;
 
 #[allow(dead_code, reason = "the library uses the rest")]
 #[path = "../../src/provider/soft/gids.rs"]
@@ -26,9 +29,25 @@ pub fn node_guid() -> [u8; 8] {
     guid::guid(&guid::host(), if is_number { "soft0" } else { first }).to_be_bytes()
 }
 
+fn table() -> Vec<gids::Gid> {
+    gids::table(Network::current())
+}
+
+/// The GIDs that name this host to other network namespaces.
+pub fn public_gids() -> Vec<Gid> {
+    table().into_iter().map(|entry| entry.raw).filter(is_public).collect()
+}
+
+/// Whether an address means the same in other network namespaces.
+pub fn is_public(gid: &Gid) -> bool {
+    let ip = Ipv6Addr::from(*gid);
+    let v4 = ip.to_ipv4_mapped();
+    !ip.is_loopback() && !ip.is_unicast_link_local() && !v4.is_some_and(|ip| ip.is_loopback() || ip.is_link_local())
+}
+
 /// The device with the first GID for which this holds.
 fn with_gid(node_guid: [u8; 8], wanted: impl Fn(&gids::Gid) -> bool) -> Option<Device> {
-    let table = gids::table();
+    let table = table();
     let index = table.iter().position(wanted)?;
     let entry = table.get(index)?;
     let mtu = path_mtu(interface_mtu(&entry.ndev).unwrap_or(u32::MAX));
@@ -57,6 +76,14 @@ pub fn of_address(node_guid: [u8; 8], address: &Address) -> Result<Device, Errno
             .ok_or(Errno::ENODEV);
     }
     of_gid(node_guid, &gid).ok_or(Errno::ENODEV)
+}
+
+/// The device as it reaches hosts that no interface leads to, other than by loopback: with its first address of the
+/// family.
+pub fn of_family(node_guid: [u8; 8], is_v4: bool) -> Option<Device> {
+    with_gid(node_guid, |entry| {
+        is_public(&entry.raw) && Ipv6Addr::from(entry.raw).to_ipv4_mapped().is_some() == is_v4
+    })
 }
 
 /// The device as it reaches its own host, for loopback addresses: by their GID where the table has it, else by the

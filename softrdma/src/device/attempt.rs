@@ -65,7 +65,7 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
     // What changed at the target since it was looked at is looked up anew: the queues once, then the queue
     // pair.
     for _ in 0..3 {
-        let known = place.as_ref().is_some_and(|route| route.leads_to(site, qp_num, &dgid));
+        let known = place.as_ref().is_some_and(|route| route.leads_to(qp_num, &dgid));
         if !known {
             let generation = place.as_ref().filter(|route| route.qp_num == qp_num).map(|r| r.generation);
             let found = Route::find(site, qp_num, dgid);

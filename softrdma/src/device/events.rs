@@ -256,6 +256,15 @@ impl EventQueue {
         Ok(None)
     }
 
+    /// As [`EventQueue::rung`], for who has read nothing and does not wait: `None` when no event is there, or none
+    /// can be looked at now. The descriptor stays readable in the second case.
+    pub fn take(&self, count: impl FnOnce(Event, usize)) -> Option<(Event, usize)> {
+        if !self.bell.try_take() {
+            return None;
+        }
+        self.rung(count).ok().flatten()
+    }
+
     /// Finds what others raised; `false` where it could not look everywhere.
     fn collect(&self) -> bool {
         let Ok(objects) = self.device.subscribers.of(self) else { return false };

@@ -57,6 +57,7 @@ use std::time::Instant;
 use crate::core::shared::Object;
 use crate::core::transport::LockError;
 use crate::host;
+use crate::host::network::Network;
 use crate::host::{environment, folder};
 
 use events::Subscribers;
@@ -326,9 +327,23 @@ impl Device {
         }
     }
 
-    /// Tells which addresses this device has. A message to one that it never had finds nobody.
-    pub fn set_gids(&self, gids: &[[u8; 16]]) {
-        self.site.set_gids(gids);
+    /// Tells which addresses this device has, as other processes find it by them; whether they are others than
+    /// before. A message to one that its target never had finds nobody.
+    pub fn set_gids(&self, gids: &[[u8; 16]]) -> bool {
+        self.site.set_gids(gids)
+    }
+
+    /// To be called when the program learns of a peer that it will exchange datagrams with (an address handle):
+    /// one of other namespaces that came since reaches this process from now on.
+    pub fn expect_answers(&self) {
+        self.site.expect_answers();
+    }
+
+    /// The network namespace that the process was in when it opened the device; `None` where the kernel did not
+    /// tell.
+    #[must_use]
+    pub fn network(&self) -> Option<Network> {
+        self.site.network()
     }
 
     /// The most that the device offers.

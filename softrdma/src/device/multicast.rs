@@ -50,6 +50,11 @@ pub(super) fn is_group(gid: &[u8; 16]) -> bool {
     gid[0] == 0xff || ipv4 && (224..240).contains(&gid[12])
 }
 
+/// Whether a group's address has the scope of one interface (RFC 4291, 2.7), which no other namespace shares.
+pub(super) fn is_interface_local(gid: &[u8; 16]) -> bool {
+    gid[0] == 0xff && gid[1] & 0xf == 1
+}
+
 impl Table {
     fn new(site: &Site) -> Result<Self> {
         let block = site.segment.alloc((8 * WORDS * MEMBERS) as u64, 64)?;

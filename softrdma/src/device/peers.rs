@@ -88,16 +88,19 @@ impl Peers {
 
     /// Makes sure that a target is within reach as long as it lives, whatever descriptors are left later: the
     /// process, and the bell where the queue pair with this number receives. Nothing is missing where there is
-    /// no such queue pair yet.
+    /// no such queue pair yet. Tells whether the kernel keeps one of the two from the other's memory, as far as
+    /// is known.
     ///
     /// # Errors
     /// Descriptors or memory have run out.
-    pub fn prepare(&self, qp_num: u32) -> Result<()> {
-        let Some((slot, index)) = place_of(qp_num) else { return Ok(()) };
+    pub(super) fn prepare(&self, qp_num: u32) -> Result<bool> {
+        let Some((slot, index)) = place_of(qp_num) else { return Ok(false) };
+        let mut is_apart = false;
         let prepared = self.open(slot).and_then(|remote| {
             if remote.is_own() && remote.closed.load(Ordering::Relaxed) && remote.scratch().is_none() {
                 return Err(Error::NoMemory);
             }
+            is_apart = remote.is_apart();
             let (host, qp) = (&remote.host, Object::Qp(index));
             let held = host.find([Some(qp), None, None]);
             let words = load(&host.with(&held), qp);
@@ -106,7 +109,9 @@ impl Peers {
                 None => Ok(()),
             }
         });
-        shortage(prepared)
+        // Who is there and gives no answer yet may get one.
+        is_apart |= prepared.is_err() && self.me.is_stranger(slot);
+        shortage(prepared).map(|()| is_apart)
     }
 
     #[cold]
@@ -238,6 +243,12 @@ impl Remote {
     #[must_use]
     pub fn is_own(&self) -> bool {
         self.peer.is_none()
+    }
+
+    /// Whether the kernel keeps this process from the other one's memory, or, as far as can be told, the other
+    /// one from this one's.
+    fn is_apart(&self) -> bool {
+        self.peer.as_ref().is_some_and(|peer| peer.is_apart() || self.closed.load(Ordering::Relaxed))
     }
 
     /// The program to whose memory the kernel moves payload and back; `None` where the kernel refuses. To be

@@ -105,8 +105,8 @@ impl QueuePair {
         // Where this fails, everything ends with what was made.
         device.progress.make_room(made.index)?;
         if init.qp_type == QpType::Ud {
-            // Nobody says before who sends. Without an answer the datagrams are lost.
-            let _ = device.site.segment.hand_out_to_strangers();
+            // Nobody says before who sends.
+            device.site.expect_strangers();
         }
         super::remember(&device.queue_pairs, made.index, &made)?;
         device.subscribers.add(Object::Qp(made.index), &init.events, init.cookie)?;
@@ -244,7 +244,12 @@ impl QueuePair {
             QpType::Rc | QpType::Uc | QpType::XrcSend if mask.has(Attr::DEST_QPN) => {
                 let own = &self.device.site.own;
                 let bells = self.cqs().try_for_each(|cq| shortage(own.find_bell(cq.index())));
-                bells.and_then(|()| self.device.site.peers.prepare(attributes.dest_qp_num))
+                bells.and_then(|()| self.device.site.prepare(attributes.dest_qp_num))
+            }
+            QpType::XrcRecv if mask.has(Attr::DEST_QPN) => {
+                // It answers, and needs nothing for that but that its peer gets at its memory.
+                let _ = self.device.site.prepare(attributes.dest_qp_num);
+                Ok(())
             }
             _ => Ok(()),
         };

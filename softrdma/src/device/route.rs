@@ -11,7 +11,6 @@ use crate::core::verbs::{Opcode, QpState, QpType, SendFlags};
 use crate::host::objects::Held;
 
 use super::attributes::{QP_WORDS, QpAttributes, SrqAttributes, load};
-use super::multicast::is_group;
 use super::peers::Remote;
 use super::site::{Site, place_of};
 use super::volley::Volley;
@@ -139,7 +138,6 @@ pub fn is_hopeless(from: &Initiator, wr: &Wr<'_>) -> bool {
 pub(super) struct Route {
     pub(super) qp_num: u32,
     dgid: [u8; 16],
-    gids_epoch: u64,
     pub(super) remote: Arc<Remote>,
     pub(super) qp: u32,
     pub(super) generation: u64,
@@ -163,20 +161,20 @@ pub(super) struct Xrc {
 impl Route {
     /// Whether it is the way to this queue pair at this address.
     #[inline]
-    pub(super) fn leads_to(&self, site: &Site, qp_num: u32, dgid: &[u8; 16]) -> bool {
-        self.qp_num == qp_num && self.dgid == *dgid && self.gids_epoch == site.gids_epoch()
+    pub(super) fn leads_to(&self, qp_num: u32, dgid: &[u8; 16]) -> bool {
+        self.qp_num == qp_num && self.dgid == *dgid
     }
 
+    /// The number names the process and the queue pair, so that nobody else is asked; whether the address is
+    /// that process's is looked at once for each target.
     pub(super) fn find(site: &Site, qp_num: u32, dgid: [u8; 16]) -> Option<Self> {
-        let gids_epoch = site.gids_epoch();
-        let (slot, qp) = place_of(qp_num).filter(|_| site.has_gid(&dgid) || is_group(&dgid))?;
-        let remote = site.peers.get(slot)?;
+        let (slot, qp) = place_of(qp_num)?;
+        let remote = site.peers.get(slot).filter(|remote| site.reaches(remote, &dgid))?;
         let held = remote.host.find([Some(Object::Qp(qp)), None, None]);
         let generation = held.generation(Object::Qp(qp))?;
         Some(Self {
             qp_num,
             dgid,
-            gids_epoch,
             remote,
             qp,
             generation,

@@ -1,17 +1,20 @@
 //! What this process has in the folder, and what it sees of others: all that carrying out a request needs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::host::Result;
+use crate::host::addresses::{self, is_local};
 use crate::host::ferry::{Copying, Ferry, Origin, Piece, Purpose, Registered, with_keys};
 use crate::host::folder::{Config, Folder};
 use crate::host::keys::Keys;
+use crate::host::network::Network;
 use crate::host::objects::{self, Host, LOCK_LIMIT, Objects};
 use crate::host::segment::Segment;
 
 use super::books::Books;
-use super::peers::Peers;
+use super::multicast;
+use super::peers::{Peers, Remote};
 
 /// Bits of a queue pair's or shared receive queue's number that tell the object; those above tell the process.
 const INDEX_BITS: u32 = 14;
@@ -62,9 +65,11 @@ pub struct Site {
     pub own: Host,
     /// Other processes, and this one, by slot.
     pub peers: Peers,
-    /// Every address that the device had since it was opened.
-    gids: Mutex<Vec<[u8; 16]>>,
-    gids_epoch: AtomicU64,
+    /// The addresses of the device.
+    addresses: Mutex<addresses::Own>,
+    /// When the folder had changed as it was looked through for strangers; 0 before, and when it may have changed
+    /// since.
+    looked_at: AtomicU64,
 }
 
 impl Site {
@@ -91,9 +96,11 @@ impl Site {
         let ferry = Ferry::new(segment.clone());
         let own = Host::own(segment.clone());
         let peers = Peers::new(segment.clone(), own.within(LOCK_LIMIT), copying);
-        let gids = Mutex::default();
-        let gids_epoch = AtomicU64::new(0);
-        Ok(Self { segment, objects, keys, books, ferry, likely, own, peers, gids, gids_epoch })
+        let addresses = Mutex::new(addresses::Own::new(Network::current()));
+        let site =
+            Self { segment, objects, keys, books, ferry, likely, own, peers, addresses, looked_at: 0.into() };
+        site.set_gids(&[]);
+        Ok(site)
     }
 
     /// Helps peers that the kernel keeps from this process's memory, when one asked for it. One load otherwise.
@@ -133,29 +140,75 @@ impl Site {
         self.ferry.stop();
     }
 
-    /// Says which addresses are the device's own now. Nobody answers at those that it never had. One that the
-    /// host lost stays: processes of one host still reach each other, and what is under way by it goes on.
-    pub fn set_gids(&self, gids: &[[u8; 16]]) {
-        let mut known = self.gids.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = known.len();
-        for gid in gids {
-            if !known.contains(gid) {
-                known.push(*gid);
-            }
+    /// Makes sure that a peer is within reach as long as it lives, as [`Peers::prepare`] says, and that it can
+    /// have payload from here while the program sleeps, where the kernel keeps the two from each other.
+    ///
+    /// # Errors
+    /// Descriptors or memory have run out.
+    pub fn prepare(&self, qp_num: u32) -> Result<()> {
+        let is_apart = self.peers.prepare(qp_num)?;
+        if is_apart && !self.ferry.serving() {
+            self.help();
         }
-        if known.len() > before {
-            self.gids_epoch.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Makes sure that processes of other namespaces reach this one by datagrams, as far as some are there or
+    /// may be expected: they say nothing before, and what finds no way is lost.
+    pub fn expect_strangers(&self) {
+        if self.segment.hand_out_to_strangers() == Ok(true) && !self.ferry.serving() {
+            self.help();
         }
     }
 
-    /// Changes when the device gets an address.
-    pub(crate) fn gids_epoch(&self) -> u64 {
-        self.gids_epoch.load(Ordering::Acquire)
+    /// The same for who knows of a peer by now, which may be such a process and have come since. Looks into the
+    /// folder when that has changed, as long as nobody was expected.
+    pub fn expect_answers(&self) {
+        if self.segment.hands_out() {
+            return;
+        }
+        let changed = self.segment.folder().changed();
+        let known = self.looked_at.swap(changed.unwrap_or(0), Ordering::Relaxed);
+        if changed != Some(known) {
+            self.expect_strangers();
+        }
     }
 
-    /// Whether the address is one of the device's own, or was.
-    pub(crate) fn has_gid(&self, gid: &[u8; 16]) -> bool {
-        self.gids.lock().unwrap_or_else(PoisonError::into_inner).contains(gid)
+    /// Says which addresses are the device's own now, and tells whether others are than before. One that the
+    /// host lost stays known: what is under way by it goes on.
+    pub fn set_gids(&self, gids: &[[u8; 16]]) -> bool {
+        self.segment.is_mine()
+            && self.segment.addresses().is_ok_and(|table| self.addresses().set(table, gids))
+    }
+
+    /// The network namespace that the process was in when it opened the device; `None` where the kernel did not
+    /// tell.
+    #[must_use]
+    pub fn network(&self) -> Option<Network> {
+        self.addresses().network()
+    }
+
+    fn addresses(&self) -> MutexGuard<'_, addresses::Own> {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a message to this address may go to that process: within a network namespace, to each address
+    /// that one of the two has or had; else to those that it says to have or have had, and never to those that
+    /// mean something in one namespace alone.
+    pub(crate) fn reaches(&self, remote: &Remote, gid: &[u8; 16]) -> bool {
+        let own = self.addresses();
+        let Some(table) = remote.peer().map(|peer| peer.addresses()) else {
+            return own.has(gid) || multicast::is_group(gid);
+        };
+        let Ok(table) = table else { return false };
+        let is_near = own.network().is_some_and(|network| table.is_in(network));
+        if multicast::is_group(gid) {
+            is_near || !multicast::is_interface_local(gid)
+        } else if is_near {
+            own.has(gid) || table.has(gid)
+        } else {
+            !is_local(gid) && table.has(gid)
+        }
     }
 
     /// The number of an own queue pair or shared receive queue.
@@ -189,17 +242,34 @@ mod tests {
     use crate::host::testing::TestDir;
 
     #[test]
-    fn an_address_that_the_host_loses_is_still_the_devices() {
+    fn a_message_goes_where_the_targets_list_says() {
         let dir = TestDir::new("site");
-        let site = Site::open(&Config { path: dir.path().join("f"), group: None }).unwrap();
-        site.set_gids(&[[1; 16], [2; 16]]);
-        let epoch = site.gids_epoch();
-        site.set_gids(&[[1; 16]]);
-        assert!(site.has_gid(&[1; 16]) && site.has_gid(&[2; 16]) && !site.has_gid(&[3; 16]));
-        assert_eq!(site.gids_epoch(), epoch);
-        site.set_gids(&[[3; 16]]);
-        assert!(site.has_gid(&[2; 16]) && site.has_gid(&[3; 16]));
-        assert_ne!(site.gids_epoch(), epoch);
+        let open = || Site::open(&Config { path: dir.path().join("f"), group: None }).unwrap();
+        let (site, near, far) = (open(), open(), open());
+        let gid = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap().octets();
+        let [own, theirs, nowhere] = ["::ffff:10.0.0.1", "fd00::2", "fd00::3"].map(gid);
+        let local = ["::1", "::ffff:127.0.0.1", "fe80::1"].map(gid);
+        let with_local = |address| [&[address], &local[..]].concat();
+        site.set_gids(&with_local(own));
+        near.set_gids(&with_local(theirs));
+        far.set_gids(&with_local(theirs));
+        // As a process of another namespace would have it.
+        far.segment.addresses().unwrap()[1].fetch_add(1, Ordering::Relaxed);
+        let remote = |other: &Site| site.peers.get(other.segment.owner().slot()).unwrap();
+        let reached = |other: &Site, gid: &[u8; 16]| site.reaches(&remote(other), gid);
+        for gid in local.iter().chain([&own]) {
+            assert!(reached(&site, gid) && reached(&near, gid) && !reached(&far, gid), "{gid:x?}");
+        }
+        assert!(!reached(&site, &theirs) && reached(&near, &theirs) && reached(&far, &theirs));
+        assert!(!reached(&site, &nowhere) && !reached(&near, &nowhere) && !reached(&far, &nowhere));
+        let [interface, link, v4] = ["ff01::1", "ff02::1", "::ffff:224.0.0.1"].map(gid);
+        assert!(reached(&near, &interface) && !reached(&far, &interface));
+        for group in [link, v4] {
+            assert!(reached(&site, &group) && reached(&near, &group) && reached(&far, &group));
+        }
+        // What both claim is told apart by the queue pair's number: each of them is reached.
+        far.set_gids(&with_local(own));
+        assert!(reached(&far, &own) && reached(&near, &own));
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Initiator {
             let (qp_num, dgid) = self.destination(wr);
             self.volley.place = self.place_of(qp_num);
             let route = self.routes[self.volley.place].as_deref();
-            let route = route.filter(|route| route.leads_to(site, qp_num, &dgid) && route.remote.lives());
+            let route = route.filter(|route| route.leads_to(qp_num, &dgid) && route.remote.lives());
             let Some(route) = route else { return Quick::No };
             let used = (header + length) as usize;
             if let Err(quick) = self.volley.open(route, dgid, used, incoming.solicited) {

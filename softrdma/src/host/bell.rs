@@ -139,6 +139,19 @@ impl Bell {
         }
     }
 
+    /// Takes one ring if there is one, whatever the flags of [`Bell::fd`] say.
+    pub fn try_take(&self) -> bool {
+        let mut byte = [0u8; 1];
+        let fd = self.private.raw_lately();
+        loop {
+            // SAFETY: one byte is writable; the descriptor does not block.
+            let n = sys::uncancelled(|| unsafe { libc::read(fd, byte.as_mut_ptr().cast(), 1) });
+            if n >= 0 || errno() != libc::EINTR {
+                return n == 1;
+            }
+        }
+    }
+
     /// What [`Bell::take`] answers when there is nothing to take: an error where it does not wait.
     ///
     /// # Errors

@@ -126,6 +126,22 @@ impl Folder {
         self.may_be_renamed
     }
 
+    /// When a name came or went last, as a number that is not 0; `None` where that is not known, or so short ago
+    /// that the next change may have the same time.
+    pub(crate) fn changed(&self) -> Option<u64> {
+        /// The clock of files stands still for up to ten milliseconds.
+        const COARSE: u64 = 20_000_000;
+        let stat = sys::stat(self.raw()).ok()?;
+        let nanoseconds =
+            |seconds: i64, rest: i64| Some(u64::try_from(seconds).ok()? * 1_000_000_000 + rest as u64);
+        let changed = nanoseconds(stat.st_mtime, stat.st_mtime_nsec)?;
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `now` is writable; this clock exists on every Linux.
+        unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &mut now) };
+        let age = nanoseconds(now.tv_sec, now.tv_nsec)?.checked_sub(changed)?;
+        (age >= COARSE && changed != 0).then_some(changed)
+    }
+
     /// Whether other users may be in it.
     pub fn is_shared(&self) -> bool {
         self.group.is_some()
@@ -269,7 +285,7 @@ impl Folder {
     }
 
     /// All names in the folder but `.` and `..`.
-    pub(crate) fn names(&self) -> Result<Vec<CString>> {
+    pub fn names(&self) -> Result<Vec<CString>> {
         let mut names = Vec::new();
         self.each_name(|name| {
             names.try_reserve(1)?;

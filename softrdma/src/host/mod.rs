@@ -15,6 +15,8 @@
 //! | `descriptor` | descriptors that the program may have closed and given to other files |
 //! | [`segment`] | the own segment, growing without ever failing at an access; a peer's segment |
 //! | `memfd` | memory that nobody can shorten, and how it is known from other files |
+//! | [`network`], [`addresses`] | which network namespace a process is in; the addresses that others find it at |
+//! | [`watch`] | hears when the addresses of the machine change |
 //! | `announcement` | what stands in a slot's file: whose it is, and where the segment is |
 //! | `handout` | how those get a segment who may not look at its owner's descriptors |
 //! | `sealed` | what peers go by who reach the process's memory directly: nobody but the owner can write it |
@@ -46,6 +48,7 @@
 //!   left. Whoever embeds this may drop its [`segment::Segment`] at exit.
 #![deny(clippy::undocumented_unsafe_blocks)]
 
+pub mod addresses;
 pub mod alloc;
 mod announcement;
 pub mod atomics;
@@ -63,6 +66,7 @@ mod liveness;
 pub mod lock;
 mod memfd;
 pub mod memory;
+pub mod network;
 pub mod objects;
 pub mod pages;
 mod sealed;
@@ -74,5 +78,6 @@ pub(crate) mod sys;
 pub(crate) mod testing;
 pub(crate) mod thread;
 pub mod threads;
+pub mod watch;
 
 pub use error::{Error, Result};

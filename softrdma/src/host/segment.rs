@@ -14,15 +14,18 @@
 //! | 8 | 4 | version of this layout |
 //! | 16 | 8 | the claim's signature, [`Owner::word`] |
 //! | 24 | 8 | number of the descriptor of the owner's sealed memory (`sealed`) and 1; 0 when it has none |
-//! | 64 | 8 | lock of the atomic operations on the owner's memory ([`super::atomics`]) |
 //! | 128 | 64 | eight root offsets, for the tables that stand in the segment; 0 is none |
 //! | 192 | 4 | whether the owner's help with payload is wanted or there ([`super::ferry`]) |
 //! | 200 | 8 | offset of the mailboxes for it |
+//! | 208 | 4 | a lock of the owner's queues has a holder that does not go on |
+//! | 216 | 1832 | network namespace and addresses of the owner ([`super::addresses`]) |
+//! | 2048 | 2048 | locks of the atomic operations on the owner's memory ([`super::atomics`]) |
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::addresses;
 use super::alloc::Allocator;
 use super::announcement;
 use super::copy::Image;
@@ -40,7 +43,7 @@ use super::slot::{self, Standing};
 use super::sys;
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"ironsoft");
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 const AT_MAGIC: u64 = 0;
 const AT_VERSION: u64 = 8;
 const AT_SIGNATURE: u64 = 16;
@@ -50,6 +53,8 @@ const ROOTS: usize = 8;
 const AT_FERRY: u64 = 192;
 const AT_FERRY_OFFSET: u64 = 200;
 const AT_STUCK: u64 = 208;
+const AT_ADDRESSES: u64 = 216;
+const _: () = assert!(AT_ADDRESSES + 8 * addresses::WORDS as u64 <= AT_ATOMICS);
 /// Locks of the atomic operations, to the end of the header.
 const AT_ATOMICS: u64 = 2048;
 const ATOMICS: u64 = (HEADER - AT_ATOMICS) / 8;
@@ -189,18 +194,30 @@ impl Segment {
     }
 
     /// Does so where a process may come that this one never hears of before, as for datagrams: in a PID
-    /// namespace beside others, and where one of other namespaces has a slot.
-    pub fn hand_out_to_strangers(&self) -> Result<()> {
-        let is_stranger = |slot: u16| {
-            let file = slot::open_peer(&self.folder, &slot::file_name(slot));
-            file.and_then(|file| announcement::read(file.raw())).is_ok_and(|said| said.domain != self.domain)
-        };
+    /// namespace beside others, and where one of other namespaces has a slot. Tells whether it is so.
+    ///
+    /// Errors: as those of [`Segment::hand_out`], and of looking into the folder.
+    pub fn hand_out_to_strangers(&self) -> Result<bool> {
         let nested = announcement::is_nested(self.domain);
-        if nested || is_closed() || slot::claimed(&self.folder)?.into_iter().any(is_stranger) {
-            self.hand_out()
-        } else {
-            Ok(())
+        let expected = nested
+            || is_closed()
+            || slot::claimed(&self.folder)?.into_iter().any(|slot| self.is_stranger(slot));
+        if expected {
+            self.hand_out()?;
         }
+        Ok(expected)
+    }
+
+    /// Whether memory is handed out already.
+    pub fn hands_out(&self) -> bool {
+        self.handout.lock().unwrap_or_else(|e| e.into_inner()).is_some()
+    }
+
+    /// Whether the process in a slot says that it has other namespaces or capabilities than this one, so that
+    /// the kernel may keep the two from each other.
+    pub fn is_stranger(&self, slot: u16) -> bool {
+        let file = slot::open_peer(&self.folder, &slot::file_name(slot));
+        file.and_then(|file| announcement::read(file.raw())).is_ok_and(|said| said.domain != self.domain)
     }
 
     /// The name this process signs with.
@@ -253,6 +270,11 @@ impl Segment {
     /// One of the eight root offsets.
     pub fn root(&self, index: usize) -> Result<&AtomicU64> {
         root(&self.memory, index)
+    }
+
+    /// The table of the own addresses.
+    pub fn addresses(&self) -> Result<&[AtomicU64]> {
+        self.memory.words(AT_ADDRESSES, addresses::WORDS)
     }
 
     /// Takes `len` zeroed bytes at a multiple of `align`, a power of two of at most a page, letting the file
@@ -455,6 +477,7 @@ pub struct Peer {
     identity: Identity,
     owner: Owner,
     sealed: Option<View>,
+    is_apart: bool,
     pid: AtomicI32,
     confirmed: AtomicU64,
 }
@@ -465,20 +488,22 @@ impl Peer {
     /// Errors: [`Error::Gone`] when nobody alive is there, or does not answer; [`Error::Corrupt`] when what is
     /// there is no segment, and those of the system when descriptors or memory have run out.
     pub fn open(folder: &Folder, slot: u16) -> Result<Self> {
-        Self::open_after(folder, slot, |_| ())
+        Self::open_after(folder, slot, |_| false)
     }
 
     /// As [`Peer::open`], for a process that hands out its own segment where that peer could not have it else.
     pub fn open_for(me: &Segment, slot: u16) -> Result<Self> {
         Self::open_after(&me.folder, slot, |domain| {
-            if domain != me.domain || is_closed() {
+            let is_apart = domain != me.domain || domain == 0 || is_closed();
+            if is_apart {
                 // Whoever does not get it tries again.
                 let _ = me.hand_out();
             }
+            is_apart
         })
     }
 
-    fn open_after(folder: &Folder, slot: u16, see: impl FnOnce(u64)) -> Result<Self> {
+    fn open_after(folder: &Folder, slot: u16, is_apart: impl FnOnce(u64) -> bool) -> Result<Self> {
         if slot >= super::lock::SLOTS {
             return Err(Error::OutOfBounds);
         }
@@ -496,7 +521,7 @@ impl Peer {
         if owner.slot() != slot {
             return Err(Error::Corrupt("signature"));
         }
-        see(said.domain);
+        let is_apart = is_apart(said.domain);
         drop(name);
         let there = said.number.filter(|_| pid > 0);
         let there = there.map(|number| {
@@ -523,7 +548,8 @@ impl Peer {
             Some(Err(_)) | None => None,
         };
         let identity = Identity::of(&file.stat);
-        Ok(Peer { memory, file, identity, owner, sealed, pid: pid.into(), confirmed: confirmed.into() })
+        let (pid, confirmed) = (pid.into(), confirmed.into());
+        Ok(Peer { memory, file, identity, owner, sealed, is_apart, pid, confirmed })
     }
 
     /// Maps what should be the memory of this claim.
@@ -602,6 +628,17 @@ impl Peer {
     /// One of the eight root offsets, as it stands now; not checked.
     pub fn root(&self, index: usize) -> Result<u64> {
         Ok(root(&self.memory, index)?.load(Ordering::Acquire))
+    }
+
+    /// The peer's table of addresses.
+    pub fn addresses(&self) -> Result<addresses::Table<'_>> {
+        Ok(addresses::Table::new(self.memory.words(AT_ADDRESSES, addresses::WORDS)?))
+    }
+
+    /// Whether it says that it has other namespaces or capabilities than this process: the kernel may keep it
+    /// from this process's memory, whatever this one may.
+    pub fn is_apart(&self) -> bool {
+        self.is_apart
     }
 
     /// The word that asks for the peer's ferry.

@@ -57,6 +57,7 @@ pub fn create(engine: &Device, pd: Handle<ibv_pd>, attr: &ibv_ah_attr) -> Result
     // SAFETY: a live handle.
     let number = unsafe { (*pd.as_ptr()).handle };
     engine.hold_pd(number).map_err(refused)?;
+    engine.expect_answers();
     // SAFETY: every view of the GID union is 16 plain bytes.
     let dgid = unsafe { attr.grh.dgid.raw };
     let destination = Destination { dgid, header: grh::Header::new(&source, attr) };

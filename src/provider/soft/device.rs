@@ -97,9 +97,18 @@ fn is_alone() -> bool {
     })
 }
 
-/// The host's addresses as they are now, which the engine gets to know.
+/// The addresses of the device's network namespace as they are now, which the engine gets to know, and shows to
+/// other processes.
 fn addresses(engine: &Device) -> Vec<gids::Gid> {
-    let table = gids::table();
+    shown(engine, gids::table(engine.network()))
+}
+
+/// The same, looked up now.
+pub fn addresses_anew(engine: &Device) -> Vec<gids::Gid> {
+    shown(engine, gids::table_anew(engine.network()))
+}
+
+fn shown(engine: &Device, table: Vec<gids::Gid>) -> Vec<gids::Gid> {
     let raw: Vec<_> = table.iter().map(|gid| gid.raw).collect();
     engine.set_gids(&raw);
     table

@@ -1,31 +1,67 @@
 //! Asynchronous events of a context.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use softrdma::core::verbs::Event;
-use softrdma::device::EventQueue;
+use softrdma::device::{Device, EventQueue};
+use softrdma::host::watch::Watch;
 
-use super::convert::interrupted;
+use super::convert::refused;
 use super::cq::Cq;
+use super::gids::Gid;
 use super::qp::Qp;
 use super::srq::Srq;
-use crate::abi::verbs::{ibv_cq, ibv_event_type_t, ibv_qp, ibv_srq};
-use crate::errno::{Errno, Result};
+use super::{device, port};
+use crate::abi::verbs::{IBV_EVENT_GID_CHANGE, ibv_cq, ibv_event_type_t, ibv_qp, ibv_srq};
+use crate::errno::Result;
 use crate::provider::AsyncEvent;
 use crate::provider::object::Handle;
 
-/// A descriptor of the program's for the events: the queue's own stays with the queue.
-pub fn open(events: &EventQueue) -> Result<OwnedFd> {
-    // SAFETY: the queue lives, and its descriptor with it.
-    let fd = unsafe { BorrowedFd::borrow_raw(events.fd()) };
-    fd.try_clone_to_owned().map_err(|_| Errno::last())
+/// What a context tells its program of: events of its objects, and that the table of GIDs has changed.
+pub struct Events {
+    /// Of the objects.
+    pub queue: Arc<EventQueue>,
+    watch: Watch,
+    /// The table of GIDs as the program was last told to look at it.
+    seen: Mutex<Vec<Gid>>,
 }
 
-/// Takes the event that a byte of the file was read for; None if there is none any more.
-pub fn next(events: &EventQueue) -> Result<Option<AsyncEvent>> {
-    let found = events.rung(count).map_err(interrupted)?;
-    Ok(found
-        .map(|(event, cookie)| AsyncEvent { event_type: event as ibv_event_type_t, element: cookie as u64 }))
+impl Events {
+    /// Of a context that is being opened.
+    pub fn new(engine: &Arc<Device>) -> Result<Self> {
+        let queue = EventQueue::new(engine).map_err(refused)?;
+        // First this, so that no change is missed.
+        let watch = Watch::new(engine.network()).map_err(|error| refused(error.into()))?;
+        Ok(Self { queue, watch, seen: Mutex::new(device::addresses_anew(engine)) })
+    }
+
+    /// The descriptor of the program's, which is readable while an event waits. The queue's own stays with the
+    /// queue.
+    pub fn open(&self) -> Result<OwnedFd> {
+        self.watch.beside(self.queue.fd()).map_err(|error| refused(error.into()))
+    }
+
+    /// Takes an event; None if there is none any more.
+    pub fn next(&self, engine: &Device) -> Option<AsyncEvent> {
+        if self.has_other_gids(engine) {
+            let (event_type, element) = (IBV_EVENT_GID_CHANGE as ibv_event_type_t, u64::from(port::NUMBER));
+            return Some(AsyncEvent { event_type, element });
+        }
+        let (event, cookie) = self.queue.take(count)?;
+        Some(AsyncEvent { event_type: event as ibv_event_type_t, element: cookie as u64 })
+    }
+
+    fn has_other_gids(&self, engine: &Device) -> bool {
+        if !self.watch.has_changed() {
+            return false;
+        }
+        let now = device::addresses_anew(engine);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = *seen != now;
+        *seen = now;
+        changed
+    }
 }
 
 /// Counts an event that the program gets now; its object waits for as many acknowledgements when it is

@@ -4,14 +4,17 @@
 //! |---|---|
 //! | 0 | link-local, of the first Ethernet interface; without one, of the host's identity |
 //! | then | IPv4 addresses (`::ffff:a.b.c.d`) and other IPv6 addresses of that interface, then the next |
+//! | last | 127.0.0.1, and ::1 where the loopback interface has it |
 //!
-//! Interfaces that are down have no GIDs. Where nothing but the loopback interface is left, perhaps down too,
-//! 127.0.0.1 is the GID behind the link-local one: a private network namespace still has a device to work with.
+//! Interfaces that are down have no GIDs, but for 127.0.0.1: a private network namespace still has a device to
+//! work with, and connections to the own host have an address. Where nothing else is, it has index 1.
 
 use core::ffi::CStr;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use softrdma::host::network::Network;
 
 use super::guid;
 
@@ -49,21 +52,43 @@ struct Interface {
 /// where it does not tell now: a process without free descriptors, for one.
 ///
 /// Programs ask for one place after the other; they get the same table for a moment ([`FRESH`]).
-pub fn table() -> Vec<Gid> {
-    static LAST: Mutex<Last> = Mutex::new(None);
+///
+/// It is that of `network`, the namespace of the device, and stays as it is when a thread asks that has gone to
+/// another one.
+pub fn table(network: Option<Network>) -> Vec<Gid> {
+    table_within(network, FRESH)
+}
+
+/// The same, looked up now.
+pub fn table_anew(network: Option<Network>) -> Vec<Gid> {
+    table_within(network, Duration::ZERO)
+}
+
+/// The table, not older than that where the kernel tells.
+fn table_within(network: Option<Network>, age: Duration) -> Vec<Gid> {
+    static LAST: Mutex<Last> = Mutex::new((None, None));
+    let look = || if Network::current() == network { interfaces() } else { None };
     // Never waits: a child of a fork may find it locked by a thread that it does not have.
     match LAST.try_lock() {
-        Ok(mut last) => table_after(&mut last, interfaces),
-        Err(_) => table_after(&mut None, interfaces),
+        Ok(mut last) => {
+            // A device that was opened before, or a parent's, may have been in another one.
+            if last.0 != network {
+                *last = (network, None);
+            }
+            table_after(&mut last.1, age, look)
+        }
+        Err(_) => table_after(&mut None, age, look),
     }
 }
 
-/// The table that was read last, and when.
-type Last = Option<(Instant, Vec<Gid>)>;
+/// The table that was read last and when, and for which network namespace.
+type Last = (Option<Network>, Read);
+/// When it was read.
+type Read = Option<(Instant, Vec<Gid>)>;
 
-fn table_after(last: &mut Last, look: impl FnOnce() -> Option<Vec<Interface>>) -> Vec<Gid> {
+fn table_after(last: &mut Read, age: Duration, look: impl FnOnce() -> Option<Vec<Interface>>) -> Vec<Gid> {
     if let Some((read, table)) = last
-        && read.elapsed() < FRESH
+        && read.elapsed() < age
     {
         return table.clone();
     }
@@ -96,22 +121,22 @@ fn in_order(mut interfaces: Vec<Interface>) -> Vec<Interface> {
 
 fn from_interfaces(all: Vec<Interface>, identifier: impl Fn() -> u64) -> Vec<Gid> {
     let (lo, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|interface| interface.loopback);
-    let mut others = in_order(others);
-    let nothing_else = others.iter().all(|interface| interface.v4.is_empty() && interface.v6.is_empty());
-    if nothing_else {
-        let mut lo = lo
-            .into_iter()
-            .next()
-            .unwrap_or_else(|| Interface { name: "lo".to_owned(), ..Default::default() });
-        lo.v4 = vec![Ipv4Addr::LOCALHOST];
-        lo.v6.clear();
-        others.push(lo);
-    }
-    let first = &others[0];
+    let others = in_order(others);
+    let mut lo =
+        lo.into_iter().next().unwrap_or_else(|| Interface { name: "lo".to_owned(), ..Default::default() });
+    lo.loopback = true;
+    lo.v4 = vec![Ipv4Addr::LOCALHOST];
+    lo.v6.retain(Ipv6Addr::is_loopback);
+    let first = others.first().unwrap_or(&lo);
     let identifier = first.ethernet.map_or_else(identifier, eui64);
     let link_local = (0xfe80_u128 << 112 | u128::from(identifier)).to_be_bytes();
     let mut gids = vec![Gid { raw: link_local, ndev: first.name.clone(), ifindex: first.index }];
-    for interface in others {
+    // However many addresses there are, those of the loopback interface have their places.
+    let room = TABLE_LENGTH as usize - lo.v4.len() - lo.v6.len();
+    for interface in others.iter().chain([&lo]) {
+        if interface.loopback {
+            gids.truncate(room);
+        }
         let v4 = interface.v4.iter().map(|address| address.to_ipv6_mapped());
         for address in v4.chain(interface.v6.iter().copied()) {
             if gids.iter().all(|known| known.raw != address.octets()) {
@@ -123,7 +148,6 @@ fn from_interfaces(all: Vec<Interface>, identifier: impl Fn() -> u64) -> Vec<Gid
             }
         }
     }
-    gids.truncate(TABLE_LENGTH as usize);
     gids
 }
 
@@ -243,51 +267,65 @@ mod tests {
         let gids = from_interfaces(all, || unreachable!());
         assert_eq!(
             addresses(&gids),
-            ["fe80::fc:ff:fe00:1 eth0", "::ffff:192.0.2.2 eth0", "fd00::2 eth0", "::ffff:10.0.0.1 tun0"]
+            [
+                "fe80::fc:ff:fe00:1 eth0",
+                "::ffff:192.0.2.2 eth0",
+                "fd00::2 eth0",
+                "::ffff:10.0.0.1 tun0",
+                "::ffff:127.0.0.1 lo",
+                "::1 lo"
+            ]
         );
         assert_eq!(gids[0].ifindex, 4);
     }
 
     #[test]
     fn loopback_alone_is_enough_up_or_down_or_unknown() {
-        for all in [vec![lo(true)], vec![lo(false)], vec![]] {
+        for (all, has_v6) in [(vec![lo(true)], true), (vec![lo(false)], false), (vec![], false)] {
             let gids = from_interfaces(all, || 0x0212_3456_789a_bcde);
-            assert_eq!(addresses(&gids), ["fe80::212:3456:789a:bcde lo", "::ffff:127.0.0.1 lo"]);
+            let addresses = addresses(&gids);
+            assert_eq!(addresses[..2], ["fe80::212:3456:789a:bcde lo", "::ffff:127.0.0.1 lo"]);
+            assert_eq!(addresses[2..], ["::1 lo"][..has_v6.into()]);
         }
     }
 
     #[test]
     fn an_interface_without_an_address_still_names_the_host() {
         let gids = from_interfaces(vec![lo(true), ethernet("eth0", 2, 3, &[])], || unreachable!());
-        assert_eq!(addresses(&gids), ["fe80::fc:ff:fe00:3 eth0", "::ffff:127.0.0.1 lo"]);
+        assert_eq!(addresses(&gids), ["fe80::fc:ff:fe00:3 eth0", "::ffff:127.0.0.1 lo", "::1 lo"]);
     }
 
     #[test]
     fn the_table_has_an_end() {
         let many: Vec<_> = (0..200).map(|last| [10, 0, 0, last]).collect();
-        let gids = from_interfaces(vec![ethernet("eth0", 2, 3, &many)], || unreachable!());
+        let gids = from_interfaces(vec![ethernet("eth0", 2, 3, &many), lo(true)], || unreachable!());
         assert_eq!(gids.len(), TABLE_LENGTH as usize);
+        assert_eq!(addresses(&gids)[62..], ["::ffff:127.0.0.1 lo", "::1 lo"]);
     }
 
     #[test]
     fn a_look_that_fails_changes_nothing() {
         let eth0 = || Some(vec![ethernet("eth0", 2, 3, &[[192, 0, 2, 2]])]);
-        let aged = |last: &mut Last| last.as_mut().unwrap().0 -= 2 * FRESH;
+        let aged = |last: &mut Read| last.as_mut().unwrap().0 -= 2 * FRESH;
         let mut last = None;
-        assert_eq!(table_after(&mut last, || None).len(), 2);
-        let known = table_after(&mut last, eth0);
-        assert_eq!(addresses(&known), ["fe80::fc:ff:fe00:3 eth0", "::ffff:192.0.2.2 eth0"]);
+        assert_eq!(table_after(&mut last, FRESH, || None).len(), 2);
+        let known = table_after(&mut last, FRESH, eth0);
+        assert_eq!(addresses(&known)[..2], ["fe80::fc:ff:fe00:3 eth0", "::ffff:192.0.2.2 eth0"]);
         aged(&mut last);
-        assert_eq!(table_after(&mut last, || None), known);
-        assert_eq!(table_after(&mut last, || Some(vec![lo(true)])).len(), 2);
+        assert_eq!(table_after(&mut last, FRESH, || None), known);
+        assert_eq!(table_after(&mut last, FRESH, || Some(vec![lo(true)])).len(), 3);
         aged(&mut last);
-        assert_eq!(table_after(&mut last, eth0), known);
+        assert_eq!(table_after(&mut last, FRESH, eth0), known);
+        assert_eq!(table_after(&mut last, FRESH, || Some(vec![lo(true)])), known);
+        assert_eq!(table_after(&mut last, Duration::ZERO, || Some(vec![lo(true)])).len(), 3);
     }
 
     #[test]
     fn this_host_has_a_table() {
-        let gids = table();
+        let gids = table(Network::current());
         assert_eq!(gids[0].raw[..2], [0xfe, 0x80]);
+        let loopback = Ipv4Addr::LOCALHOST.to_ipv6_mapped().octets();
+        assert!(gids.iter().any(|gid| gid.raw == loopback));
         assert!(gids.len() > 1 && gids.iter().all(|gid| gid.raw != [0; 16] && !gid.ndev.is_empty()));
     }
 }

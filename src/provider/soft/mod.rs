@@ -90,10 +90,11 @@ impl Provider for Soft {
 
 fn open(device: &DeviceInfo, cmd_fd: OwnedFd) -> Result<Opened> {
     let engine = device::engine()?;
-    let events = EventQueue::new(&engine).map_err(refused)?;
+    let all_events = event::Events::new(&engine)?;
+    let events = all_events.queue.clone();
     let guid = device.node_guid().unwrap_or_default();
     Ok(Opened {
-        context: Box::new(SoftContext { events, guid, cmd_fd, engine }),
+        context: Box::new(SoftContext { events, all_events, guid, cmd_fd, engine }),
         num_comp_vectors: COMPLETION_VECTORS,
         core_support: CORE_SUPPORT,
     })
@@ -101,7 +102,9 @@ fn open(device: &DeviceInfo, cmd_fd: OwnedFd) -> Result<Opened> {
 
 /// An opened software device.
 pub struct SoftContext {
+    /// Of its objects.
     events: Arc<EventQueue>,
+    all_events: event::Events,
     /// Of the node, in host byte order.
     guid: u64,
     cmd_fd: OwnedFd,
@@ -130,15 +133,15 @@ impl Context for SoftContext {
     }
 
     fn open_async_events(&self) -> Result<OwnedFd> {
-        event::open(&self.events)
+        self.all_events.open()
     }
 
     fn async_event_source(&self, async_fd: RawFd) -> EventSource {
-        EventSource { fd: async_fd, record: channel::RING }
+        EventSource { fd: async_fd, record: 0 }
     }
 
     fn next_async_event(&self, _record: &[u8]) -> Result<Option<AsyncEvent>> {
-        event::next(&self.events)
+        Ok(self.all_events.next(&self.engine))
     }
 
     fn query_device(

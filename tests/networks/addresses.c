@@ -1,0 +1,144 @@
+// What a process sees while the addresses of its network namespace change. The script that starts it changes them when it is
+// told to: each line that this prints is an order, and each line that it reads says that it is done.
+//
+//   addresses follow   GIDs come and go, the program sleeping in ibv_get_async_event, in poll, or in neither
+//   addresses signals  a signal's handler that wants calls to go on does not end the wait, another does
+#include <errno.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <arpa/inet.h>
+
+static struct ibv_context *context;
+
+#define CHECK(condition) \
+	do { if (!(condition)) { fprintf(stderr, "line %d: not %s, errno %d\n", __LINE__, #condition, errno); exit(1); } } while (0)
+
+static void order(const char *what)
+{
+	char line[64];
+	puts(what);
+	fflush(stdout);
+	CHECK(fgets(line, sizeof line, stdin));
+}
+
+// The index of an address in the table of GIDs, or -1.
+static int index_of(const char *text)
+{
+	union ibv_gid wanted, gid;
+	CHECK(inet_pton(AF_INET6, text, wanted.raw) == 1);
+	for (int index = 0; index < 64; index++)
+		if (!ibv_query_gid(context, 1, index, &gid) && !memcmp(&gid, &wanted, sizeof gid))
+			return index;
+	return -1;
+}
+
+static int readable(int milliseconds)
+{
+	struct pollfd place = {.fd = context->async_fd, .events = POLLIN};
+	return poll(&place, 1, milliseconds);
+}
+
+static void take_change(void)
+{
+	struct ibv_async_event event;
+	CHECK(!ibv_get_async_event(context, &event));
+	CHECK(event.event_type == IBV_EVENT_GID_CHANGE && event.element.port_num == 1);
+	ibv_ack_async_event(&event);
+}
+
+// A path from the address at this index of the own table to another one can be used.
+static int route(int index, const char *to)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = index, .hop_limit = 1}};
+	CHECK(pd && inet_pton(AF_INET6, to, attr.grh.dgid.raw) == 1);
+	struct ibv_ah *ah = ibv_create_ah(pd, &attr);
+	int made = ah != NULL;
+	CHECK(!ah || !ibv_destroy_ah(ah));
+	CHECK(!ibv_dealloc_pd(pd));
+	return made;
+}
+
+static void follow(void)
+{
+	struct ibv_async_event event;
+	CHECK(index_of("::ffff:10.88.0.1") == 1 && index_of("::ffff:10.88.0.77") == -1);
+	CHECK(index_of("::ffff:127.0.0.1") == 3 && index_of("::1") == 4);
+	CHECK(route(3, "::ffff:127.0.0.1") && route(4, "::1") && !route(4, "::ffff:127.0.0.1") && !route(5, "::1"));
+	CHECK(!readable(0));
+	// It waits in the verb.
+	order("add 10.88.0.77/24");
+	take_change();
+	CHECK(index_of("::ffff:10.88.0.77") == 2 && index_of("::ffff:127.0.0.1") == 4);
+	CHECK(route(2, "::ffff:10.88.0.1"));
+	// It waits for the descriptor, and takes what is there without waiting.
+	int flags = fcntl(context->async_fd, F_GETFL);
+	CHECK(flags >= 0 && !fcntl(context->async_fd, F_SETFL, flags | O_NONBLOCK));
+	while (!ibv_get_async_event(context, &event))
+		ibv_ack_async_event(&event);
+	CHECK(errno == EAGAIN && !readable(0));
+	order("del 10.88.0.77/24");
+	CHECK(readable(5000) == 1);
+	take_change();
+	CHECK(index_of("::ffff:10.88.0.77") == -1 && index_of("::ffff:127.0.0.1") == 3);
+	// What comes and goes meanwhile leaves nothing to tell of, or no more than that something was.
+	order("add fd88::77/64");
+	order("del fd88::77/64");
+	for (int taken = 0; !ibv_get_async_event(context, &event); taken++) {
+		CHECK(event.event_type == IBV_EVENT_GID_CHANGE && taken < 2);
+		ibv_ack_async_event(&event);
+	}
+	CHECK(errno == EAGAIN && index_of("fd88::77") == -1);
+	// A link that goes down takes its addresses along.
+	order("link down");
+	CHECK(readable(5000) == 1);
+	take_change();
+	CHECK(index_of("::ffff:10.88.0.1") == -1 && index_of("::ffff:127.0.0.1") == 1);
+	order("link up");
+	CHECK(readable(5000) == 1);
+	take_change();
+	CHECK(index_of("::ffff:10.88.0.1") == 1);
+}
+
+static volatile int handled;
+
+static void handle(int signal)
+{
+	(void)signal;
+	handled++;
+}
+
+static void signals(void)
+{
+	struct ibv_async_event event;
+	struct itimerval soon = {.it_value = {.tv_usec = 100000}, .it_interval = {.tv_usec = 100000}};
+	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+	CHECK(!sigaction(SIGALRM, &action, NULL) && !setitimer(ITIMER_REAL, &soon, NULL));
+	order("add 10.88.0.78/24 later");
+	take_change();
+	CHECK(handled >= 3);
+	while (readable(0) == 1)
+		take_change();
+	action.sa_flags = 0;
+	CHECK(!sigaction(SIGALRM, &action, NULL));
+	CHECK(ibv_get_async_event(context, &event) == -1 && errno == EINTR);
+}
+
+int main(int argc, char **argv)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	CHECK(argc == 2 && list && list[0] && (context = ibv_open_device(list[0])));
+	if (!strcmp(argv[1], "follow"))
+		follow();
+	else
+		signals();
+	CHECK(!ibv_close_device(context));
+	puts("end");
+	return 0;
+}
