@@ -1,12 +1,14 @@
 /*
- * many.c [CONNECTIONS] - many come at once: 1,000 connections of one process to another, and 100 processes at a listener
- * with a backlog of one. All get through in time, and nothing is left open.
+ * many.c [CONNECTIONS] - many come at once: 1,000 connections of one process to another, 100 processes at a listener with a
+ * backlog of one, and 200 listeners on one port, one after the other, each of which its client has been told of. All get
+ * through in time, and nothing is left open.
  */
 #include "descriptors.h"
 #include <signal.h>
 #include <sys/wait.h>
 
 #define PROCESSES 100
+#define ANEW 200
 
 static void qp_for(struct rdma_cm_id *id)
 {
@@ -160,6 +162,98 @@ static int exit_of(pid_t pid)
 	return status;
 }
 
+/* Listens and says so, takes one connection, and listens anew while that one lasts. */
+static void listen_anew(int ready, int done)
+{
+	struct rdma_event_channel *channel = make_channel();
+	struct rdma_conn_param param = {0};
+	struct rdma_cm_id *last = NULL;
+	char byte;
+
+	for (int i = 0; i < ANEW; i++) {
+		struct rdma_cm_id *listener = make_id(channel, "listener", RDMA_PS_TCP), *id;
+
+		make_listener(listener, "127.0.0.1", 7471, 1);
+		if (write(ready, "r", 1) != 1)
+			die("write");
+		id = take(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+		rdma_destroy_id(listener);
+		param.qp_num = unused_qp();
+		if (rdma_accept(id, &param))
+			die("accept: %s", errno_name(errno));
+		take(channel, RDMA_CM_EVENT_ESTABLISHED);
+		if (last)
+			rdma_destroy_id(last);
+		last = id;
+		if (read(done, &byte, 1) != 1)
+			die("read");
+	}
+	rdma_destroy_id(last);
+	rdma_destroy_event_channel(channel);
+}
+
+static int find_anew(int ready, int done)
+{
+	struct rdma_event_channel *channel = make_channel();
+	struct rdma_cm_id *ids[ANEW];
+	char byte;
+
+	for (int i = 0; i < ANEW; i++) {
+		struct rdma_conn_param param = {.qp_num = unused_qp()};
+		struct rdma_cm_event *event;
+		bool answered = false;
+
+		ids[i] = make_id(channel, "client", RDMA_PS_TCP);
+		make_route(ids[i], NULL, "127.0.0.1", 7471);
+		if (read(ready, &byte, 1) != 1)
+			die("read");
+		if (rdma_connect(ids[i], &param))
+			die("connect: %s", errno_name(errno));
+		while (!answered) {
+			if (!readable(channel->fd, LONG_MS) || rdma_get_cm_event(channel, &event))
+				die("listener %d: no answer", i);
+			if (event->event == RDMA_CM_EVENT_REJECTED)
+				die("listener %d: refused, status %d", i, event->status);
+			answered = event->event == RDMA_CM_EVENT_CONNECT_RESPONSE;
+			rdma_ack_cm_event(event);
+		}
+		if (rdma_establish(ids[i]) || write(done, "d", 1) != 1)
+			die("establish: %s", errno_name(errno));
+		if (i) {
+			take(channel, RDMA_CM_EVENT_DISCONNECTED);
+			rdma_destroy_id(ids[i - 1]);
+		}
+	}
+	rdma_destroy_id(ids[ANEW - 1]);
+	rdma_destroy_event_channel(channel);
+	return 0;
+}
+
+static int anew(void)
+{
+	int ready[2], done[2], failed;
+	pid_t server, client;
+
+	if (pipe(ready) || pipe(done))
+		die("pipe");
+	server = fork();
+	if (!server) {
+		alarm(60);
+		listen_anew(ready[1], done[0]);
+		_exit(0);
+	}
+	client = fork();
+	if (!client) {
+		alarm(60);
+		_exit(find_anew(ready[0], done[1]));
+	}
+	failed = exit_of(client) != 0;
+	if (failed)
+		kill(server, SIGKILL);
+	note("%d listeners one after the other: %s", ANEW, failed ? "not all were found" : "all were found");
+	return failed + (exit_of(server) != 0);
+}
+
 int main(int argc, char **argv)
 {
 	int wanted = argc > 1 ? atoi(argv[1]) : 1000, failed = 0, good = 0;
@@ -205,6 +299,7 @@ int main(int argc, char **argv)
 		kill(server, SIGKILL);
 	}
 	failed += exit_of(server) != 0;
+	failed += anew();
 	note("%d failed", failed);
 	return failed != 0;
 }
