@@ -173,8 +173,8 @@ static inline const char *id_name(struct rdma_cm_id *id)
 
 static inline void show_event(struct rdma_cm_event *e)
 {
-	printf("    event %d %s status %d id %s listener %s", e->event, rdma_event_str(e->event), e->status, id_name(e->id),
-	       id_name(e->listen_id));
+	printf("    event %d %s status %d id %s listener %s", e->event, rdma_event_str(e->event), e->status,
+	       e->event == RDMA_CM_EVENT_CONNECT_REQUEST ? "new" : id_name(e->id), id_name(e->listen_id));
 	if (e->id && (e->id->ps == RDMA_PS_UDP || e->id->ps == RDMA_PS_IPOIB) &&
 	    (e->event == RDMA_CM_EVENT_CONNECT_REQUEST || e->event == RDMA_CM_EVENT_ESTABLISHED ||
 	     e->event == RDMA_CM_EVENT_MULTICAST_JOIN || e->event == RDMA_CM_EVENT_REJECTED)) {

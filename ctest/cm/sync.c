@@ -168,7 +168,7 @@ static void refused(void)
 	CALL_INT(rdma_create_ep(&one, &bad, NULL, NULL));
 	bad = *res;
 	bad.ai_flags = 0;
-	bad.ai_dst_addr = at("192.0.2.1", 7471);
+	bad.ai_dst_addr = at("10.77.0.9", 7471);
 	bad.ai_dst_len = sizeof(struct sockaddr_in);
 	CALL_INT(rdma_create_ep(&one, &bad, NULL, &attr));
 	rdma_freeaddrinfo(res);

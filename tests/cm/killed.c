@@ -29,7 +29,7 @@ static unsigned int chance(unsigned int below)
 static int leftovers(void)
 {
 	FILE *list = popen("newcomer > /dev/null 2>&1;"
-			   "find \"${IRONVERBS_SOFT_DIR:-/dev/shm}\" -mindepth 1 ! -type d ! -path '*/view-*' ! -regex '.*/cm-[0-9a-f]*'", "r");
+			   "find \"${IRONVERBS_SOFT_DIR:-/dev/shm}\" -mindepth 1 ! -type d ! -path '*/view-*' ! -regex '.*/cm-[0-9a-f]*-[0-9a-f]*'", "r");
 	char line[512];
 	int count = 0;
 
