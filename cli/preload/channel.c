@@ -1,12 +1,13 @@
 /*
  * Channels of the connection manager: the descriptors that a program got for /dev/infiniband/rdma_cm.
  *
- * A channel is an epoll descriptor, so poll(), O_NONBLOCK and dup() mean what they mean for the kernel's file. What it lacks
- * is written here: commands by write(), the kind of file that fstat() says, and an end at the last close(). Every other
- * descriptor costs a look at one word as long as the process has no channel, and a look into a table then.
+ * A channel is an epoll descriptor, so poll(), O_NONBLOCK and dup() mean what they mean for the kernel's file.
+ * What it lacks is written here: commands by write(), the kind of file that fstat() says, and an end at the
+ * last close(). Every other descriptor costs a look at one word as long as the process has no channel, and a
+ * look into a table then.
  *
- * A child of fork() has the descriptors and none of the ids: the kernel, too, takes no commands from it (EACCES). A child of
- * vfork() shares this memory, where it must change nothing.
+ * A child of fork() has the descriptors and none of the ids: the kernel, too, takes no commands from it
+ * (EACCES). A child of vfork() shares this memory, where it must change nothing.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -108,7 +109,8 @@ static void forked(void)
 }
 
 /*
- * With its last channel a child has no use for the rest that it inherited, and peers are to see when the parent ends.
+ * With its last channel a child has no use for the rest that it inherited, and peers are to see when the parent
+ * ends.
  */
 static void forget_inherited(void)
 {
@@ -238,8 +240,8 @@ void ironverbs_device_number(unsigned int *major_number, unsigned int *minor_num
 }
 
 /*
- * What poll() ended with is to end the command: a handler ran that was installed without SA_RESTART. Which one it was nobody
- * says, so one such handler decides for all.
+ * What poll() ended with is to end the command: a handler ran that was installed without SA_RESTART. Which one
+ * it was nobody says, so one such handler decides for all.
  */
 static int interrupts(void)
 {

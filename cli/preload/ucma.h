@@ -1,6 +1,7 @@
 /*
- * Between the functions that are preloaded (view.c, channel.c) and the library that answers for /dev/infiniband/rdma_cm
- * (libironverbs_ucma.so, the crate ironverbs-ucma), which is loaded when that file is opened for the first time.
+ * Between the functions that are preloaded (view.c, channel.c) and the library that answers for
+ * /dev/infiniband/rdma_cm (libironverbs_ucma.so, the crate ironverbs-ucma), which is loaded when that file is
+ * opened for the first time.
  */
 #ifndef IRONVERBS_UCMA_H
 #define IRONVERBS_UCMA_H

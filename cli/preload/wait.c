@@ -1,9 +1,9 @@
 /*
- * poll() of channels. A peer's message makes a channel's descriptor readable before it is known whether an event comes of it;
- * a program that polls first and then waits for an event must not be told so when none does.
+ * poll() of channels. A peer's message makes a channel's descriptor readable before it is known whether an
+ * event comes of it; a program that polls first and then waits for an event must not be told so when none does.
  *
- * Not seen: select(), and epoll descriptors that have a channel among their members. They may say once that a channel is
- * readable that has no event; who waits so has set O_NONBLOCK, and asks again.
+ * Not seen: select(), and epoll descriptors that have a channel among their members. They may say once that a
+ * channel is readable that has no event; who waits so has set O_NONBLOCK, and asks again.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -15,7 +15,8 @@
 //!   where one of them is for any host (a loopback address counts as any), else EADDRINUSE.
 //! - Any port: from the range, beginning at a random one. One that is reserved serves where each reservation of
 //!   it differs in the destination's port, or in a specific host of source or destination.
-//! - A listener conflicts as if it had no `reuse`.
+//! - A listener conflicts as if it had no `reuse`, which is looked at only where it has: whoever takes the option back
+//!   before listening may share a port, and who came first gets the requests.
 
 use crate::address::{Address, PortSpace};
 use crate::errno::Errno;
@@ -65,7 +66,8 @@ impl Binding {
     }
 }
 
-/// The port that `wanted` gets beside `reserved` (the reservations of all other ids of the namespace).
+/// The port that `wanted` gets beside `reserved` (the reservations of all other ids of the namespace, newest first:
+/// which error is answered where there are several conflicts).
 ///
 /// `range` is /proc/sys/net/ipv4/ip_local_port_range, both ends belong to it. `low` tells whether ports below 1024
 /// may be taken (CAP_NET_BIND_SERVICE). `random` is any number.
@@ -106,12 +108,16 @@ where
         .ok_or(Errno::EADDRNOTAVAIL)
 }
 
-/// Whether `bound`, an id's reservation, may listen beside `reserved` (those of all other ids of the namespace).
+/// Whether `bound`, an id's reservation, may listen beside `reserved` (those of all other ids of the namespace, newest
+/// first).
 ///
 /// # Errors
 ///
 /// EADDRNOTAVAIL, EADDRINUSE.
 pub fn may_listen<'a>(bound: &Binding, mut reserved: impl Iterator<Item = &'a Binding>) -> Result<(), Errno> {
+    if !bound.reuse {
+        return Ok(());
+    }
     match reserved.find_map(|r| bound.shares_port(r).then(|| bound.conflict(r, false)).flatten()) {
         Some(errno) => Err(errno),
         None => Ok(()),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::address::{Address, PortSpace};
+use crate::address::{Address, IbAddress, PortSpace};
 use crate::answer::Path;
 use crate::errno::Errno;
 use crate::event::EventKind;
@@ -104,18 +104,21 @@ impl Id {
             }
             self.device = Some(route.device.ok_or(Errno::ENODEV)?);
         }
-        let port = self.source.port();
-        self.source = match (self.source, route.source) {
-            // A native address keeps its service id.
-            (Address::Ib(own), Address::Ib(found)) => {
-                Address::Ib(crate::address::IbAddress { gid: found.gid, ..own })
-            }
-            (_, found) => found.with_port(port),
-        };
+        // What the program bound it to stays, also on the way to the host itself.
+        if self.source.is_any() {
+            self.source = match (self.source, route.source) {
+                // A native address keeps its service id.
+                (Address::Ib(own), Address::Ib(found)) => Address::Ib(IbAddress { gid: found.gid, ..own }),
+                (own, found) => found.with_port(own.port()),
+            };
+        }
         if route.scope != 0 {
             self.destination = self.destination.with_scope(route.scope);
         }
-        self.dgid = route.dgid;
+        self.dgid = match self.device {
+            Some(device) if self.destination.is_any() => device.gid,
+            _ => route.dgid,
+        };
         self.hop_limit = route.hop_limit;
         self.state = State::AddrResolved;
         Ok(())

@@ -1,6 +1,6 @@
 /*
- * The descriptors of the connection manager's device: what stat, poll, dup, fork, exec and close make of them, and with which
- * errno commands fail that nobody should write. Run by tests/ucma/run.
+ * The descriptors of the connection manager's device: what stat, poll, dup, fork, exec and close make of them,
+ * and with which errno commands fail that nobody should write. Run by tests/ucma/run.
  */
 #define _GNU_SOURCE
 #include <poll.h>

@@ -1,6 +1,7 @@
 /*
- * Peers of the same user that send what no peer should send to a socket where an id listens: nothing, too much, noise, and
- * requests that end in the middle. An honest client gets through all the same. Run by tests/ucma/run.
+ * Peers of the same user that send what no peer should send to a socket where an id listens: nothing, too much,
+ * noise, and requests that end in the middle. An honest client gets through all the same. Run by
+ * tests/ucma/run.
  *
  *   hostile FOLDER
  */

@@ -82,8 +82,8 @@ impl Channel {
         self.shown.push(fd);
     }
 
-    /// The program is about to close a descriptor of the channel; whether it was the last one. That one is good for
-    /// as long as this value is.
+    /// The program is about to close a descriptor of the channel; whether it was the last one. That one is good
+    /// for as long as this value is.
     pub fn closed(&mut self, fd: RawFd) -> bool {
         if self.shown.len() > 1 {
             self.shown.retain(|known| *known != fd);
@@ -146,7 +146,8 @@ impl Channel {
             tv_sec: libc::time_t::try_from(at.as_secs()).unwrap_or(libc::time_t::MAX),
             tv_nsec: libc::c_long::from(at.subsec_nanos().cast_signed()),
         });
-        let spec = libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
+        let spec =
+            libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
         // SAFETY: the struct is readable; the old value is not asked for.
         unsafe {
             let fd = self.timer.as_raw_fd();

@@ -151,7 +151,8 @@ impl Device {
         }
         // SAFETY: the program named the place for the answer.
         let stored = unsafe { memory::write(decoded.response, &bytes) };
-        if let (Err(_), Answer::Created(id), Command::CreateId { .. }) = (&stored, &answer, &decoded.command) {
+        if let (Err(_), Answer::Created(id), Command::CreateId { .. }) = (&stored, &answer, &decoded.command)
+        {
             // Nobody would know its number.
             let destroy = Command::DestroyId { id: *id };
             let _ = self.manager.command(file, &destroy, sys::now(), &mut self.net);
@@ -233,13 +234,8 @@ impl Device {
     fn accept(&mut self, number: u64, listener: u32, file: File) {
         match self.net.accept(number) {
             Ok(Some(socket)) => {
-                let is_unborn = |role| role == Role::Unborn(listener);
-                let unborn = self.net.sockets.iter().filter(|(_, known)| is_unborn(known.role)).map(|(n, _)| *n);
-                let unborn: Vec<_> = unborn.collect();
-                if unborn.len() >= UNBORN_MAX
-                    && let Some(oldest) = unborn.iter().min()
-                {
-                    self.net.leave(*oldest);
+                if let (UNBORN_MAX.., Some(oldest)) = self.net.unborn(listener) {
+                    self.net.leave(oldest);
                 }
                 let _ = self.net.join(socket, Role::Unborn(listener), file);
             }
@@ -304,7 +300,8 @@ impl Device {
 
     /// Has a channel become readable when something is to be done for it.
     fn wake(&mut self, file: File) {
-        let waiting = self.net.waiting.iter().filter(|waiting| waiting.file == file).map(|waiting| waiting.at);
+        let waiting =
+            self.net.waiting.iter().filter(|waiting| waiting.file == file).map(|waiting| waiting.at);
         let starved = self.starved.contains_key(&file).then(|| sys::now() + WITHOUT_DESCRIPTORS);
         let at = waiting.chain(self.alarms.get(&file).copied()).chain(starved).min();
         if let Some(channel) = self.net.channels.get_mut(&file) {

@@ -26,8 +26,8 @@ pub struct Ucma {
 
 static UCMA: Ucma = Ucma { open, command, duplicated, closed, has_event, forked, ending };
 
-/// This process's device. A child of `fork` leaves its parent's where it is, with a lock that a thread may have held
-/// that the child does not have.
+/// This process's device. A child of `fork` leaves its parent's where it is, with a lock that a thread may have
+/// held that the child does not have.
 static DEVICE: AtomicPtr<Mutex<Device>> = AtomicPtr::new(null_mut());
 
 /// Hands over what the shim and this library offer each other; null where their versions differ.

@@ -15,8 +15,8 @@
 //! | [`route`], [`soft`] | ways to addresses; the software device's GIDs |
 //! | [`sys`] | system calls |
 //!
-//! There is no thread and no daemon. What a peer sends waits in a socket, which makes the channel readable, until the
-//! program asks for an event.
+//! There is no thread and no daemon. What a peer sends waits in a socket, which makes the channel readable,
+//! until the program asks for an event.
 
 mod abi;
 mod channel;
@@ -25,6 +25,8 @@ mod entry;
 mod memory;
 mod net;
 mod registry;
+#[cfg(test)]
+mod registry_tests;
 mod route;
 mod shim;
 mod sockets;

@@ -1,7 +1,7 @@
 //! The program's memory, which may be anything: an address that is not there is EFAULT, and no fault.
 //!
-//! The kernel copies (`process_vm_readv`), to this very process. Where it is forbidden to ask for that, as by the
-//! seccomp filter of old container runtimes, the bytes take a way through a file in memory.
+//! The kernel copies (`process_vm_readv`), to this very process. Where it is forbidden to ask for that, as by
+//! the seccomp filter of old container runtimes, the bytes take a way through a file in memory.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -17,9 +17,10 @@ pub fn read(from: u64, to: &mut [u8]) -> Result<(), i32> {
     if length == 0 {
         return Ok(());
     }
-    // SAFETY: the local vector is writable memory of this length that nobody else uses, and the kernel checks the
-    // other one.
-    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    // SAFETY: the local vector is writable memory of this length that nobody else uses, and the kernel checks
+    // the other one.
+    let copied =
+        unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
     match whole(copied, length) {
         Err(libc::EPERM | libc::ENOSYS) => by_file(|file| {
             // SAFETY: the kernel checks the address that it reads from.
@@ -46,8 +47,10 @@ pub unsafe fn write(to: u64, from: &[u8]) -> Result<(), i32> {
     if length == 0 {
         return Ok(());
     }
-    // SAFETY: the local vector is only read; the other one is the program's by the contract, checked by the kernel.
-    let copied = unsafe { libc::process_vm_writev(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    // SAFETY: the local vector is only read; the other one is the program's by the contract, and the kernel
+    // checks it.
+    let copied =
+        unsafe { libc::process_vm_writev(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
     match whole(copied, length) {
         Err(libc::EPERM | libc::ENOSYS) => by_file(|file| {
             // SAFETY: the local vector is only read.

@@ -1,6 +1,6 @@
 //! The world outside of the connection manager: channels, sockets, ports and addresses.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use ironverbs_cm::address::{Address, Family, Gid};
@@ -72,6 +72,8 @@ pub struct Net {
     /// Sockets by their numbers in the channels.
     pub sockets: HashMap<u64, Connection>,
     links: HashMap<Link, u64>,
+    /// Sockets that were accepted for a listener and have said nothing, the oldest first.
+    unborn: HashMap<u32, BTreeSet<u64>>,
     /// Socket and name of each listener.
     listeners: HashMap<u32, (u64, u64)>,
     /// Connects to be tried again.
@@ -84,7 +86,8 @@ pub struct Net {
 impl Net {
     /// The folder and the ports, from when they are needed first.
     fn meeting(&mut self) -> Result<&mut (Folder, Registry), Errno> {
-        let open = || Config::from_env().and_then(|config| Folder::open(&config)).map_err(|why| Errno(why.errno()));
+        let open =
+            || Config::from_env().and_then(|config| Folder::open(&config)).map_err(|why| Errno(why.errno()));
         match &mut self.meeting {
             // The program may have closed its descriptor, which it did not open.
             Some((folder, _)) if folder.descriptor() < 0 => *folder = open()?,
@@ -118,8 +121,14 @@ impl Net {
             channel.add(socket.fd(), Member::Socket(number))?;
         }
         self.sockets.insert(number, Connection { socket, role, file });
-        if let Role::Linked(link) = role {
-            self.links.insert(link, number);
+        match role {
+            Role::Listens(_) => {}
+            Role::Unborn(listener) => {
+                self.unborn.entry(listener).or_default().insert(number);
+            }
+            Role::Linked(link) => {
+                self.links.insert(link, number);
+            }
         }
         Ok(number)
     }
@@ -127,8 +136,25 @@ impl Net {
     /// A socket is a connection from now on.
     pub fn born(&mut self, number: u64, link: Link) {
         if let Some(member) = self.sockets.get_mut(&number) {
-            member.role = Role::Linked(link);
+            let before = std::mem::replace(&mut member.role, Role::Linked(link));
             self.links.insert(link, number);
+            self.forget_unborn(before, number);
+        }
+    }
+
+    /// The sockets accepted for a listener that have said nothing: how many, and the oldest.
+    pub fn unborn(&self, listener: u32) -> (usize, Option<u64>) {
+        self.unborn.get(&listener).map_or((0, None), |all| (all.len(), all.first().copied()))
+    }
+
+    fn forget_unborn(&mut self, role: Role, number: u64) {
+        if let Role::Unborn(listener) = role
+            && let Some(all) = self.unborn.get_mut(&listener)
+        {
+            all.remove(&number);
+            if all.is_empty() {
+                self.unborn.remove(&listener);
+            }
         }
     }
 
@@ -141,10 +167,11 @@ impl Net {
         if let Role::Linked(link) = member.role {
             self.links.remove(&link);
         }
+        self.forget_unborn(member.role, number);
         member.socket.end();
     }
 
-    fn to_channel(&mut self, number: u64, file: File) {
+    fn wake_other(&mut self, number: u64, file: File) {
         let Some(member) = self.sockets.get_mut(&number) else { return };
         if let Some(channel) = self.channels.get(&member.file) {
             channel.remove(member.socket.fd());
@@ -203,20 +230,20 @@ impl Net {
             waiting.file = file;
         }
         if let Some(number) = self.links.get(&link).copied() {
-            self.to_channel(number, file);
+            self.wake_other(number, file);
         }
     }
 
     /// Gives a listener, with what waits there, to another channel.
     pub fn give_listener(&mut self, id: u32, file: File) {
         for number in self.of_listener(id) {
-            self.to_channel(number, file);
+            self.wake_other(number, file);
         }
     }
 
     fn of_listener(&self, id: u32) -> Vec<u64> {
-        let is_its = |role: &Role| matches!(role, Role::Listens(own) | Role::Unborn(own) if *own == id);
-        self.sockets.iter().filter(|(_, member)| is_its(&member.role)).map(|(number, _)| *number).collect()
+        let unborn = self.unborn.get(&id).into_iter().flatten().copied();
+        unborn.chain(self.listeners.get(&id).map(|(number, _)| *number)).collect()
     }
 
     /// Whether connections to a listener wake its channel.
@@ -333,15 +360,15 @@ impl World for Net {
     }
 
     fn release(&mut self, id: u32) {
+        for number in self.of_listener(id) {
+            self.leave(number);
+        }
         let listened = self.listeners.remove(&id);
         if let Some((folder, registry)) = &mut self.meeting {
             if let Some((_, name)) = listened {
                 registry.forget(folder, name);
             }
             registry.release(id);
-        }
-        for number in self.of_listener(id) {
-            self.leave(number);
         }
     }
 
@@ -350,7 +377,8 @@ impl World for Net {
     }
 
     fn family_only(&mut self, family: Family) -> bool {
-        let set = || std::fs::read_to_string("/proc/sys/net/ipv6/bindv6only").is_ok_and(|text| text.trim() == "1");
+        let set =
+            || std::fs::read_to_string("/proc/sys/net/ipv6/bindv6only").is_ok_and(|text| text.trim() == "1");
         family == Family::V4 || family == Family::V6 && set()
     }
 

@@ -1,12 +1,12 @@
 //! Who has which port, and where somebody listens: one file for each network namespace in the software device's
 //! folder, that all processes of the folder read and write under a lock.
 //!
-//! A record belongs to a process. That this lives, the kernel says: each process holds a lock of one byte of the
-//! file, far behind its end and at a place of its own, for as long as it, or a child that inherited its channels, has
-//! the file open. Records of the dead are taken out by whoever meets them.
+//! A record belongs to a process. That this lives, the kernel says: each process holds a lock of one byte of
+//! the file, far behind its end and at a place of its own, for as long as it, or a child that inherited its
+//! channels, has the file open. Records of the dead are taken out by whoever meets them.
 //!
-//! The file is never mapped, and what stands there is checked where it is read: others of the folder's group may have
-//! written it.
+//! The file is never mapped, and what stands there is checked where it is read: others of the folder's group
+//! may have written it.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
@@ -178,11 +178,15 @@ impl Registry {
     /// Removes the files of network namespaces in which nobody is any more, with the sockets' names.
     fn sweep(&self, folder: &Folder) {
         let names = folder.names().unwrap_or_default();
-        for other in names.iter().filter_map(|name| of_file_name(name)).filter(|other| *other != self.namespace) {
+        for other in
+            names.iter().filter_map(|name| of_file_name(name)).filter(|other| *other != self.namespace)
+        {
             let Ok(registry) = Registry::of(folder, other) else { continue };
             let alone = |at, length| registry.lock(libc::F_WRLCK, at, length).unwrap_or(false);
             if alone(LOCK_AT, 1) && alone(OWNERS_AT, OWNERS) && registry.has_name() {
-                for record in registry.read().unwrap_or_default().iter().filter(|record| record.flags & LISTENS != 0) {
+                for record in
+                    registry.read().unwrap_or_default().iter().filter(|record| record.flags & LISTENS != 0)
+                {
                     let _ = folder.remove(&socket_name(other, record.socket));
                 }
                 let _ = folder.remove(&file_name(other));
@@ -202,7 +206,13 @@ impl Registry {
     /// The file of a network namespace, for somebody who has nothing in it.
     fn of(folder: &Folder, namespace: Namespace) -> Result<Registry, i32> {
         let file = folder.open_registry(&file_name(namespace)).map_err(|why| why.errno())?;
-        Ok(Registry { file: Kept::new(file)?, owner: 0, namespace, own: HashMap::new(), published: Vec::new() })
+        Ok(Registry {
+            file: Kept::new(file)?,
+            owner: 0,
+            namespace,
+            own: HashMap::new(),
+            published: Vec::new(),
+        })
     }
 
     /// Reserves a port, as [`ports::choose`] says.
@@ -236,7 +246,8 @@ impl Registry {
         }
     }
 
-    /// Begins to listen, as [`ports::may_listen`] says, at a socket that `make` makes under the name that it gets.
+    /// Begins to listen, as [`ports::may_listen`] says, at a socket that `make` makes under the name that it
+    /// gets.
     ///
     /// # Errors
     /// Those of `may_listen` and `make`; EBUSY where the file's lock is not to be had.
@@ -273,7 +284,8 @@ impl Registry {
     /// Shows processes in other network namespaces the addresses that this one has.
     pub fn publish(&mut self, folder: &Folder, gids: &[Gid]) {
         let _ = self.locked(folder, |registry, records| {
-            let mut free = records.iter().enumerate().filter(|(_, record)| record.owner == 0).map(|(place, _)| place);
+            let mut free =
+                records.iter().enumerate().filter(|(_, record)| record.owner == 0).map(|(place, _)| place);
             for (nth, gid) in gids.iter().enumerate() {
                 let place = match registry.published.get(nth) {
                     Some(place) => *place,
@@ -300,12 +312,21 @@ impl Registry {
     ///
     /// # Errors
     /// EBUSY where the file's lock is not to be had.
-    pub fn find(&mut self, folder: &Folder, service: u64, to: &Address, public: bool) -> Result<Search, Errno> {
-        let mut best = self.locked(folder, |registry, records| Ok(registry.best(records, service, to, false)))?;
+    pub fn find(
+        &mut self,
+        folder: &Folder,
+        service: u64,
+        to: &Address,
+        public: bool,
+    ) -> Result<Search, Errno> {
+        let mut best =
+            self.locked(folder, |registry, records| Ok(registry.best(records, service, to, false)))?;
         if public && !matches!(best, Search::Listener(_)) {
             self.elsewhere(folder, |other, records| {
                 match (other.best(records, service, to, true), best) {
-                    (found @ Search::Listener(_), _) | (found @ Search::OtherAddress, Search::Nobody) => best = found,
+                    (found @ Search::Listener(_), _) | (found @ Search::OtherAddress, Search::Nobody) => {
+                        best = found
+                    }
                     _ => {}
                 }
                 matches!(best, Search::Listener(_))
@@ -327,7 +348,8 @@ impl Registry {
     /// Looks at the files of other network namespaces, until `enough`.
     fn elsewhere(&self, folder: &Folder, mut enough: impl FnMut(&Registry, &[Record]) -> bool) {
         let names = folder.names().unwrap_or_default();
-        let others = names.iter().filter_map(|name| of_file_name(name)).filter(|other| *other != self.namespace);
+        let others =
+            names.iter().filter_map(|name| of_file_name(name)).filter(|other| *other != self.namespace);
         for other in others {
             // Who is about to change something does so in one step for each record.
             let Ok(registry) = Registry::of(folder, other) else { continue };
@@ -377,8 +399,8 @@ impl Registry {
         done
     }
 
-    /// The records, without those of the dead, which are taken out of the file where `locked` says that nobody else
-    /// writes. The file then ends with the last one.
+    /// The records, without those of the dead, which are taken out of the file where `locked` says that nobody
+    /// else writes. The file then ends with the last one.
     fn living(&self, folder: &Folder, locked: bool) -> Result<Vec<Record>, Errno> {
         let mut records = self.read()?;
         let mut lives = HashMap::from([(self.owner, true)]);
@@ -496,7 +518,8 @@ fn rank(binding: &Binding, to: &Address) -> u32 {
     let own = &binding.source;
     if own.same_host(to) {
         3
-    } else if own.is_any() && (!binding.family_only || own.family() == to.family() || own.family().is_none()) {
+    } else if own.is_any() && (!binding.family_only || own.family() == to.family() || own.family().is_none())
+    {
         2
     } else {
         1

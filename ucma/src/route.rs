@@ -23,14 +23,17 @@ pub fn source(source: Option<&Address>, destination: &Address) -> Result<Address
     };
     // Datagrams: connecting sends nothing.
     // SAFETY: the call takes no pointer.
-    let socket = made(unsafe { libc::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) }).map_err(Errno)?;
+    let socket =
+        made(unsafe { libc::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) }).map_err(Errno)?;
     let fd = socket.as_raw_fd();
-    let call = |address: &Address, port, call: unsafe extern "C" fn(i32, *const libc::sockaddr, u32) -> i32| {
-        let (storage, size) = addresses::write(&address.with_port(port));
-        // SAFETY: the address is readable for its size.
-        checked(unsafe { call(fd, storage.as_bytes().as_ptr().cast(), size.into()) }).map_err(Errno)
-    };
-    if let Some(source) = source.filter(|source| source.family() == destination.family() && !source.is_zero()) {
+    let call =
+        |address: &Address, port, call: unsafe extern "C" fn(i32, *const libc::sockaddr, u32) -> i32| {
+            let (storage, size) = addresses::write(&address.with_port(port));
+            // SAFETY: the address is readable for its size.
+            checked(unsafe { call(fd, storage.as_bytes().as_ptr().cast(), size.into()) }).map_err(Errno)
+        };
+    if let Some(source) = source.filter(|source| source.family() == destination.family() && !source.is_zero())
+    {
         call(source, 0, libc::bind)?;
     }
     // Any port but 0.

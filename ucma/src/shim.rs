@@ -26,7 +26,8 @@ pub fn set(shim: Shim) {
 
 /// A descriptor of this library's own: for the program its number is not open.
 ///
-/// Closed with the value. In a child of `fork` the shim does that, with the last channel that the child inherited.
+/// Closed with the value. In a child of `fork` the shim does that, with the last channel that the child
+/// inherited.
 #[derive(Debug)]
 pub struct Kept(RawFd);
 

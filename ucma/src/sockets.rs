@@ -1,7 +1,7 @@
 //! Connections between two ids: sockets in the software device's folder, one message a packet.
 //!
-//! Who cannot enter the folder cannot connect; who is at the other end, the kernel says besides (`SO_PEERCRED`). It
-//! tells of a peer's death, too. Nothing here waits.
+//! Who cannot enter the folder cannot connect; who is at the other end, the kernel says besides
+//! (`SO_PEERCRED`). It tells of a peer's death, too. Nothing here waits.
 
 use std::ffi::CStr;
 use std::mem;
@@ -60,8 +60,8 @@ impl Socket {
     /// Connects to who listens under a name.
     ///
     /// # Errors
-    /// EAGAIN where too many wait there; ECONNREFUSED and ENOENT where nobody listens; EACCES where it is somebody
-    /// who has no business in the folder.
+    /// EAGAIN where too many wait there; ECONNREFUSED and ENOENT where nobody listens; EACCES where it is
+    /// somebody who has no business in the folder.
     pub fn connect(folder: &Folder, name: &CStr) -> Result<Socket, i32> {
         let socket = Socket::new()?;
         let (address, length) = address(folder, name)?;
@@ -70,7 +70,8 @@ impl Socket {
         socket.may_speak(folder).then_some(socket).ok_or(libc::EACCES)
     }
 
-    /// The next connection that waits; `None` where there is none. Those of who may not enter the folder are closed.
+    /// The next connection that waits; `None` where there is none. Those of who may not enter the folder are
+    /// closed.
     ///
     /// # Errors
     /// EMFILE, ENFILE, ENOMEM: it waits on.
@@ -135,7 +136,8 @@ impl Socket {
     fn may_speak(&self, folder: &Folder) -> bool {
         let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
         // SAFETY: the struct is writable for its size.
-        let known = unsafe { self.option(libc::SO_PEERCRED, (&raw mut peer).cast(), size_of::<libc::ucred>()) };
+        let known =
+            unsafe { self.option(libc::SO_PEERCRED, (&raw mut peer).cast(), size_of::<libc::ucred>()) };
         // SAFETY: geteuid reads a number of the process and cannot fail.
         if known.is_some() && (peer.uid == 0 || peer.uid == unsafe { libc::geteuid() }) {
             return true;

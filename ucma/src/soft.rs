@@ -42,7 +42,9 @@ pub fn public_gids() -> Vec<Gid> {
 pub fn is_public(gid: &Gid) -> bool {
     let ip = Ipv6Addr::from(*gid);
     let v4 = ip.to_ipv4_mapped();
-    !ip.is_loopback() && !ip.is_unicast_link_local() && !v4.is_some_and(|ip| ip.is_loopback() || ip.is_link_local())
+    !ip.is_loopback()
+        && !ip.is_unicast_link_local()
+        && !v4.is_some_and(|ip| ip.is_loopback() || ip.is_link_local())
 }
 
 /// The device with the first GID for which this holds.
@@ -78,16 +80,16 @@ pub fn of_address(node_guid: [u8; 8], address: &Address) -> Result<Device, Errno
     of_gid(node_guid, &gid).ok_or(Errno::ENODEV)
 }
 
-/// The device as it reaches hosts that no interface leads to, other than by loopback: with its first address of the
-/// family.
+/// The device as it reaches hosts that no interface leads to, other than by loopback: with its first address of
+/// the family.
 pub fn of_family(node_guid: [u8; 8], is_v4: bool) -> Option<Device> {
     with_gid(node_guid, |entry| {
         is_public(&entry.raw) && Ipv6Addr::from(entry.raw).to_ipv4_mapped().is_some() == is_v4
     })
 }
 
-/// The device as it reaches its own host, for loopback addresses: by their GID where the table has it, else by the
-/// first address that it has.
+/// The device as it reaches its own host, for loopback addresses: by their GID where the table has it, else by
+/// the first address that it has.
 pub fn of_loopback(node_guid: [u8; 8], address: &Address) -> Option<Device> {
     let own = address.gid().unwrap_or_default();
     with_gid(node_guid, |entry| entry.raw == own)

@@ -39,7 +39,8 @@ pub fn random() -> u64 {
     if got == 8 {
         return u64::from_ne_bytes(bytes);
     }
-    // Without the call, a number that differs at least: of the hasher, which has the same source or another one.
+    // Without the call, a number that differs at least: of the hasher, which has the same source or another
+    // one.
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(now())
 }

@@ -129,7 +129,8 @@ pub struct View<'a> {
 
 impl View<'_> {
     fn others(&self, id: u32) -> impl Iterator<Item = &Binding> + Clone {
-        self.shared.ports.iter().filter(move |p| (p.pid, p.id) != (self.pid, id)).map(|p| &p.binding)
+        let newest_first = self.shared.ports.iter().rev();
+        newest_first.filter(move |p| (p.pid, p.id) != (self.pid, id)).map(|p| &p.binding)
     }
 }
 

@@ -14,8 +14,8 @@ const AF_INET6: u16 = libc::AF_INET6 as u16;
 /// `AF_IB`.
 const AF_IB: u16 = libc::AF_IB as u16;
 
-/// The address at the beginning of `bytes`, and the size of its family; [`Address::Unspecified`] and 0 where the
-/// family is not known or its address does not fit.
+/// The address at the beginning of `bytes`, and the size of its family; [`Address::Unspecified`] and 0 where
+/// the family is not known or its address does not fit.
 pub fn read(bytes: &[u8]) -> (Address, usize) {
     let none = (Address::Unspecified, 0);
     let Ok((family, _)) = u16::read_from_prefix(bytes) else { return none };
@@ -50,22 +50,28 @@ pub fn write(address: &Address) -> (Storage, u16) {
     let place = storage.as_mut_bytes();
     let size = match address {
         Address::Unspecified => 0,
-        Address::V4(from) => put(place, SockaddrIn {
-            family: AF_INET,
-            port: from.port().into(),
-            address: from.ip().octets(),
-            zero: [0; 8],
-        }),
+        Address::V4(from) => put(
+            place,
+            SockaddrIn {
+                family: AF_INET,
+                port: from.port().into(),
+                address: from.ip().octets(),
+                zero: [0; 8],
+            },
+        ),
         Address::V6(from) => put(place, in6(from)),
-        Address::Ib(from) => put(place, SockaddrIb {
-            family: AF_IB,
-            pkey: from.pkey.into(),
-            flow: from.flow.into(),
-            gid: from.gid,
-            service: from.service.into(),
-            mask: from.mask.into(),
-            scope: from.scope,
-        }),
+        Address::Ib(from) => put(
+            place,
+            SockaddrIb {
+                family: AF_IB,
+                pkey: from.pkey.into(),
+                flow: from.flow.into(),
+                gid: from.gid,
+                service: from.service.into(),
+                mask: from.mask.into(),
+                scope: from.scope,
+            },
+        ),
     };
     (storage, size)
 }

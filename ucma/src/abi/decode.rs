@@ -1,8 +1,8 @@
 //! Commands as a program writes them, with the checks that Linux makes before it looks for the id.
 
+use ironverbs_cm::File;
 use ironverbs_cm::address::Address;
 use ironverbs_cm::command::{Command, ConnParam, Ece};
-use ironverbs_cm::File;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::addresses;
@@ -274,7 +274,10 @@ fn command<'a>(
         22 => {
             let from = part::<layout::Join>(body)?;
             let address = sized(from.address.as_bytes(), from.addr_size)?;
-            (Command::JoinMulticast { id: from.id, uid: from.uid, address, flags: from.join_flags }, from.response)
+            (
+                Command::JoinMulticast { id: from.id, uid: from.uid, address, flags: from.join_flags },
+                from.response,
+            )
         }
         23 => {
             let from = part::<layout::ResolveIbService>(body)?;

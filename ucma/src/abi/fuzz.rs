@@ -1,6 +1,6 @@
 //! Commands of any content, from memory that ends anywhere.
 
-use ironverbs_cm::answer::{Addresses, Path, QpAttr, Route};
+use ironverbs_cm::answer::{Addresses, Path};
 use ironverbs_cm::event::{Event, EventKind, Param};
 use ironverbs_cm::{Answer, Command, File};
 
@@ -109,8 +109,8 @@ fn answers_are_cut_at_the_room() {
         (Answer::Paths(vec![path, path]), Form::Query(1), 440, 8 + 2 * 72),
         (Answer::Paths(vec![path, path]), Form::Query(1), 151, 8 + 72),
         (Answer::IbServices, Form::Query(3), 8, 8),
-        (Answer::Route(Box::new(Route::default())), Form::AtLeast(200), 200, 200),
-        (Answer::QpAttr(Box::new(QpAttr::default())), Form::AtLeast(144), 144, 144),
+        (Answer::Route(Box::default()), Form::AtLeast(200), 200, 200),
+        (Answer::QpAttr(Box::default()), Form::AtLeast(144), 144, 144),
         (Answer::Event(Box::new(event)), Form::AtLeast(324), 65535, size_of::<layout::Event>()),
     ];
     for (answer, form, room, length) in answers {

@@ -1,5 +1,5 @@
-//! Layouts of commands and answers (`rdma/rdma_user_cm.h`, `rdma/ib_user_sa.h`, `rdma/ib_user_verbs.h`). Sizes and
-//! offsets are those of the kernel's headers; there is no byte between fields that is not named.
+//! Layouts of commands and answers (`rdma/rdma_user_cm.h`, `rdma/ib_user_sa.h`, `rdma/ib_user_verbs.h`). Sizes
+//! and offsets are those of the kernel's headers; there is no byte between fields that is not named.
 
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
