@@ -6,7 +6,7 @@ use crate::command::{ConnParam, Ece};
 use crate::connection::{Cm, answer_time};
 use crate::errno::Errno;
 use crate::event::EventKind;
-use crate::id::{Id, State, Wait};
+use crate::id::{Id, QPT_XRC_TGT, State, Wait};
 use crate::manager::{File, Manager};
 use crate::wire::{Body, Rep, SidrRep, reason, status};
 
@@ -149,19 +149,20 @@ impl Manager {
 
 impl Id {
     fn accept_connection(&mut self, param: &ConnParam, ece: Ece) -> Result<Rep, Errno> {
-        let psn = self.psn;
+        let (psn, target) = (self.psn, self.qp_type == QPT_XRC_TGT);
         let ca_guid = self.device.map_or([0; 8], |device| device.node_guid);
         let c = &mut self.connection;
         let mut rep = Rep {
             local_comm_id: c.local_comm_id,
             remote_comm_id: c.remote_comm_id,
-            qpn: c.qpn,
+            qpn: if target { 0 } else { c.qpn },
+            eecn: if target { c.qpn } else { 0 },
             starting_psn: psn,
             responder_resources: param.responder_resources,
             initiator_depth: param.initiator_depth,
             flow_control: param.flow_control != 0,
             rnr_retry_count: param.rnr_retry_count.min(7),
-            srq: c.srq,
+            srq: target || c.srq,
             ca_guid,
             ece,
             ..Rep::default()

@@ -65,8 +65,8 @@ pub enum Address {
     Unspecified,
     /// `struct sockaddr_in`.
     V4(SocketAddrV4),
-    /// `struct sockaddr_in6`, the flow information in host order; the scope is an interface's index, for link-local
-    /// addresses.
+    /// `struct sockaddr_in6`, the flow information in host order; the scope is an interface's index, for
+    /// link-local addresses.
     V6(SocketAddrV6),
     /// `struct sockaddr_ib`.
     Ib(IbAddress),

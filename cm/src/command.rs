@@ -1,8 +1,8 @@
 //! Commands of the device, decoded. The numbers are the `RDMA_USER_CM_CMD_*` of the kernel's header.
 //!
 //! Byte layouts, the room for answers and file descriptors are the caller's; so are the checks that the kernel
-//! makes on them before it looks at the id (ENOSPC for little room, EINVAL for an address whose size does not fit
-//! its family, which arrives here as [`Address::Unspecified`]).
+//! makes on them before it looks at the id (ENOSPC for little room, EINVAL for an address whose size does not
+//! fit its family, which arrives here as [`Address::Unspecified`]).
 
 use crate::address::Address;
 use crate::manager::File;
@@ -72,7 +72,7 @@ impl ConnParam {
 /// A command of a program, decoded.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command<'a> {
-    /// 0. Answer: [`Created`](crate::Answer::Created).
+    /// Command 0. Answer: [`Created`](crate::Answer::Created).
     CreateId {
         /// What events of the id carry; 0 keeps events from coming.
         uid: u64,
@@ -81,19 +81,19 @@ pub enum Command<'a> {
         /// Type of queue pair, for the port space IB.
         qp_type: u8,
     },
-    /// 1. Answer: [`Reported`](crate::Answer::Reported).
+    /// Command 1. Answer: [`Reported`](crate::Answer::Reported).
     DestroyId {
         /// The id.
         id: u32,
     },
-    /// 2, and 20 BIND, which says the same.
+    /// Commands 2 and 20 BIND, which says the same.
     Bind {
         /// The id.
         id: u32,
         /// The address.
         address: Address,
     },
-    /// 3 and 21 RESOLVE_ADDR.
+    /// Commands 3 and 21 RESOLVE_ADDR.
     ResolveAddr {
         /// The id.
         id: u32,
@@ -104,19 +104,19 @@ pub enum Command<'a> {
         /// Milliseconds until it counts as failed.
         timeout_ms: u32,
     },
-    /// 4.
+    /// Command 4.
     ResolveRoute {
         /// The id.
         id: u32,
         /// Milliseconds; 0 is refused.
         timeout_ms: u32,
     },
-    /// 5. Answer: [`Route`](crate::Answer::Route).
+    /// Command 5. Answer: [`Route`](crate::Answer::Route).
     QueryRoute {
         /// The id.
         id: u32,
     },
-    /// 6.
+    /// Command 6.
     Connect {
         /// The id.
         id: u32,
@@ -125,14 +125,14 @@ pub enum Command<'a> {
         /// Zero where the program's command has none.
         ece: Ece,
     },
-    /// 7.
+    /// Command 7.
     Listen {
         /// The id.
         id: u32,
         /// Requests that may wait; out of range is the maximum.
         backlog: i32,
     },
-    /// 8.
+    /// Command 8.
     Accept {
         /// What events of the id carry from now on (with valid parameters).
         uid: u64,
@@ -143,7 +143,7 @@ pub enum Command<'a> {
         /// Zero where the program's command has none.
         ece: Ece,
     },
-    /// 9.
+    /// Command 9.
     Reject {
         /// The id.
         id: u32,
@@ -152,21 +152,22 @@ pub enum Command<'a> {
         /// Private data; the caller cuts it at `private_data_len`.
         data: &'a [u8],
     },
-    /// 10.
+    /// Command 10.
     Disconnect {
         /// The id.
         id: u32,
     },
-    /// 11. Answer: [`QpAttr`](crate::Answer::QpAttr).
+    /// Command 11. Answer: [`QpAttr`](crate::Answer::QpAttr).
     InitQpAttr {
         /// The id.
         id: u32,
         /// The state that the queue pair is to get (`enum ibv_qp_state`).
         state: u32,
     },
-    /// 12. Answer: [`Event`](crate::Answer::Event); EAGAIN where there is none, and the caller waits if it may.
+    /// Command 12. Answer: [`Event`](crate::Answer::Event); EAGAIN where there is none, and the caller waits if
+    /// it may.
     GetEvent,
-    /// 14.
+    /// Command 14.
     SetOption {
         /// The id.
         id: u32,
@@ -177,14 +178,14 @@ pub enum Command<'a> {
         /// Its value.
         value: &'a [u8],
     },
-    /// 15.
+    /// Command 15.
     Notify {
         /// The id.
         id: u32,
         /// An asynchronous event of verbs (`enum ibv_event_type`).
         event: u32,
     },
-    /// 16 and 22 JOIN_MCAST. Answer: [`Created`](crate::Answer::Created) with the join's number.
+    /// Commands 16 and 22 JOIN_MCAST. Answer: [`Created`](crate::Answer::Created) with the join's number.
     JoinMulticast {
         /// The id.
         id: u32,
@@ -195,12 +196,12 @@ pub enum Command<'a> {
         /// 0 full member (and always of command 16), 1 send-only.
         flags: u16,
     },
-    /// 17. Answer: [`Reported`](crate::Answer::Reported).
+    /// Command 17. Answer: [`Reported`](crate::Answer::Reported).
     LeaveMulticast {
         /// The join.
         id: u32,
     },
-    /// 18, written to the new file. Answer: [`Reported`](crate::Answer::Reported).
+    /// Command 18, written to the new file. Answer: [`Reported`](crate::Answer::Reported).
     Migrate {
         /// The id.
         id: u32,
@@ -208,15 +209,16 @@ pub enum Command<'a> {
         /// descriptor and EINVAL where it is no channel.
         from: File,
     },
-    /// 19. Answers: [`Addresses`](crate::Answer::Addresses) of options 0 and 2, [`Paths`](crate::Answer::Paths)
-    /// of option 1, [`IbServices`](crate::Answer::IbServices) of option 3; other options ENOSYS.
+    /// Command 19. Answers: [`Addresses`](crate::Answer::Addresses) of options 0 and 2,
+    /// [`Paths`](crate::Answer::Paths) of option 1, [`IbServices`](crate::Answer::IbServices) of option 3;
+    /// ENOSYS of others.
     Query {
         /// The id.
         id: u32,
         /// 0 addresses, 1 paths, 2 GIDs, 3 services.
         option: u32,
     },
-    /// 23, since Linux 6.17: asks a subnet administrator, which RoCE has not. EOPNOTSUPP.
+    /// Command 23, since Linux 6.17: asks a subnet administrator, which RoCE has not. EOPNOTSUPP.
     ResolveIbService {
         /// The id.
         id: u32,
@@ -227,7 +229,7 @@ pub enum Command<'a> {
         /// 1 by id, 2 by name.
         flags: u32,
     },
-    /// 24, since Linux 6.17.
+    /// Command 24, since Linux 6.17.
     WriteEvent {
         /// The id.
         id: u32,

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use crate::address::{Address, IbAddress, PortSpace};
 use crate::command::{ConnParam, Ece};
 use crate::connection::{Cm, answer_time, sidr_time};
 use crate::errno::Errno;
 use crate::event::{EventKind, Param, UdParam};
-use crate::id::{Id, QPT_RC, QPT_UC, State, Wait};
+use crate::id::{Id, QPT_RC, QPT_UC, QPT_XRC_INI, State, Wait};
 use crate::manager::{File, Manager};
 use crate::wire::{self, Body, IpHeader, Mad, Rej, Rep, Req, SidrRep, SidrReq, reason, status};
 use crate::world::{Action, Destination, Device};
@@ -61,7 +62,15 @@ impl Manager {
             }
             other => other,
         };
-        let to = Destination { address: to, space, service: c.service };
+        let to = match to {
+            // The service id alone says where it is looked for.
+            Address::Ib(a) => Destination {
+                address: Address::Ib(IbAddress { mask: u64::MAX, ..a }),
+                space: PortSpace::of_service(a.service).unwrap_or(space),
+                service: a.service,
+            },
+            address => Destination { address, space, service: c.service },
+        };
         let message = wire::encode(&Mad { transaction: c.transaction, body });
         self.set_alarm(number, Some((now + time, Wait::Answer)));
         self.act(Action::Connect { link, file, from, to, message });
@@ -90,20 +99,22 @@ impl Manager {
 
     pub(crate) fn rep_came(&mut self, number: u32, rep: &Rep) {
         let Some(id) = self.ids.get_mut(&number) else { return };
+        let xrc = id.qp_type == QPT_XRC_INI;
         let c = &mut id.connection;
         if c.cm != Cm::ReqSent || rep.remote_comm_id != c.local_comm_id {
             return;
         }
         c.cm = Cm::RepRcvd;
         c.remote_comm_id = rep.local_comm_id;
-        c.remote_qpn = rep.qpn;
+        let qpn = if xrc { rep.eecn } else { rep.qpn };
+        c.remote_qpn = qpn;
         c.sq_psn = rep.starting_psn;
         c.initiator_depth = rep.responder_resources;
         c.responder_resources = rep.initiator_depth;
         c.rnr_retry = rep.rnr_retry_count;
         let mut event = id.event(EventKind::ConnectResponse, 0);
         let mut param = ConnParam {
-            qp_num: rep.qpn,
+            qp_num: qpn,
             responder_resources: rep.initiator_depth,
             initiator_depth: rep.responder_resources,
             flow_control: rep.flow_control.into(),
@@ -188,9 +199,10 @@ impl Id {
                 private_data,
             })));
         }
-        let transport = match self.qp_type {
-            QPT_RC => 0,
-            QPT_UC => 1,
+        let (transport, extended_transport) = match self.qp_type {
+            QPT_RC => (0, 0),
+            QPT_UC => (1, 0),
+            QPT_XRC_INI => (3, 1),
             _ => return Err(Errno::EINVAL),
         };
         let mut private_data = [0; 92];
@@ -210,6 +222,7 @@ impl Id {
             initiator_depth: param.initiator_depth,
             remote_response_timeout: RESPONSE_TIMEOUT,
             transport,
+            extended_transport,
             flow_control: param.flow_control != 0,
             starting_psn: self.psn,
             local_response_timeout: RESPONSE_TIMEOUT,

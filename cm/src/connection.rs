@@ -76,8 +76,8 @@ pub(crate) fn disconnect_time(packet_life_time: u8) -> Duration {
     Duration::from_millis(TRIES * (2 * code_ms(packet_life_time) + RESPONSE_MS))
 }
 
-/// Until REQ or REP count as lost. A link never loses them: what is waited for is a program, in whose place the kernel
-/// asks for more time (MRA) at every try.
+/// Until REQ or REP count as lost. A link never loses them: what is waited for is a program, in whose place the
+/// kernel asks for more time (MRA) at every try.
 pub(crate) fn answer_time(packet_life_time: u8) -> Duration {
     disconnect_time(packet_life_time) + Duration::from_millis(TRIES * SERVICE_MS)
 }

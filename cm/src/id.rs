@@ -15,6 +15,8 @@ use crate::world::{Device, Link, Message, World};
 pub(crate) const QPT_RC: u8 = 2;
 pub(crate) const QPT_UC: u8 = 3;
 pub(crate) const QPT_UD: u8 = 4;
+pub(crate) const QPT_XRC_INI: u8 = 9;
+pub(crate) const QPT_XRC_TGT: u8 = 10;
 
 /// States of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

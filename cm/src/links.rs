@@ -22,7 +22,8 @@ impl Manager {
         let Ok(mad) = wire::decode(message) else { return };
         let Some(id) = self.ids.get(&number) else { return };
         let c = &id.connection;
-        // Whoever has the other end of the link knows both numbers, once he was told them. A REJ may come before.
+        // Whoever has the other end of the link knows both numbers, once he was told them. A REJ may come
+        // before.
         let known = |local: u32, remote: u32| {
             remote == c.local_comm_id && (c.cm == Cm::ReqSent || local == c.remote_comm_id)
         };

@@ -4,22 +4,26 @@
 //!
 //! 1. Every open of the device is [`Manager::open`], every command [`Manager::command`], the last close
 //!    [`Manager::close`].
-//! 2. After each call of any method that may change something, the caller executes what [`Manager::next_action`]
-//!    gives until that is empty, and sets the channel's descriptor readable exactly while [`Manager::ready`].
+//! 2. After each call of any method that may change something, the caller executes what
+//!    [`Manager::next_action`] gives until that is empty, and sets the channel's descriptor readable exactly
+//!    while [`Manager::ready`].
 //! 3. What links and listening places report goes to [`Manager::accepted`], [`Manager::message`],
 //!    [`Manager::refused`], [`Manager::unreachable`], [`Manager::ended`]; time to [`Manager::expired`].
 //!
-//! A link or a listening place that becomes readable makes its channel readable before the event is in the list.
-//! The caller feeds what is there when the program asks (GET_EVENT), one thing at a time until the list is not
-//! empty.
+//! A link or a listening place that becomes readable makes its channel readable before the event is in the
+//! list. The caller feeds what is there when the program asks (GET_EVENT), one thing at a time until the list
+//! is not empty.
 //!
 //! # Where something arrives and no event follows
 //!
-//! - Anything about a new id before ACCEPT gave it a uid, such as the other side's death: a later ACCEPT fails.
-//! - MRA; RTU that comes after NOTIFY said so; a second DREQ while a DREP is awaited; DREP after a DREQ that was
-//!   answered already; bytes that are no message of this connection.
-//! - The end of a link that both sides know to be over: the machine closes it first, so that it reports nothing.
-//! - The time of a connection that was destroyed or ended meanwhile.
+//! - Anything about a new id before ACCEPT gave it a uid, such as the other side's death: a later ACCEPT fails. An id that
+//!   the program created with uid 0 has no events either.
+//! - A request that is refused: the listener's program asked for other addresses or another kind of queue pair.
+//! - A request beyond the backlog, and the end of one that waited there.
+//! - The end of a link whose DREQ was reported already; a second DREQ, or DREP after it, where both sides asked at once.
+//! - RTU after NOTIFY said so; DREQ before the program said RTU, which is reported once it did.
+//! - MRA, and bytes that are no message of this connection.
+//! - The time of a connection that ended meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -105,7 +109,7 @@ impl Manager {
     }
 
     /// The last descriptor of a channel is closed: its ids are destroyed in the order in which they came to it.
-    /// A file that is not open is ignored.
+    /// A file that is not open is ignored. The caller forgets the channel's timer.
     pub fn close(&mut self, file: File, world: &mut dyn World) {
         let mut ids: Vec<(u64, u32)> =
             self.ids.values().filter(|id| id.file == file).map(|id| (id.joined_file, id.number)).collect();
@@ -191,8 +195,8 @@ impl Manager {
         self.actions.pop_front()
     }
 
-    /// A link was made to the place where the id `listener` listens, and its first message was read. The answer is the
-    /// link's number from now on, which following actions may already name.
+    /// A link was made to the place where the id `listener` listens, and its first message was read. The answer
+    /// is the link's number from now on, which following actions may already name.
     ///
     /// A listener that exists no more, or a message that is no request for it: the link is told so and closed.
     pub fn accepted(&mut self, listener: u32, message: &[u8], world: &mut dyn World) -> Link {
@@ -208,8 +212,9 @@ impl Manager {
         self.set_timers();
     }
 
-    /// [`Action::Connect`] found nobody who listens. `known` tells whether somebody listens at this port, though not at
-    /// this address: the other side's answer would have been "consumer defined" (28) instead of "invalid service id" (8).
+    /// [`Action::Connect`] found nobody who listens. `known` tells whether somebody listens at this port,
+    /// though not at this address: the other side's answer would have been "consumer defined" (28) instead of
+    /// "invalid service id" (8).
     pub fn refused(&mut self, link: Link, known: bool, now: Duration) {
         self.link_refused(link, known, now);
         self.set_timers();
@@ -221,8 +226,9 @@ impl Manager {
         self.set_timers();
     }
 
-    /// The other end of a link is gone: closed by its manager, or with its process. Everything that it had sent was
-    /// given to [`Manager::message`] before. Of a link that was closed here it is ignored.
+    /// The other end of a link is gone: closed by its manager, or with its process. Everything that it had sent
+    /// was given to [`Manager::message`] before; [`Action::Close`] follows. Of a link that was closed here it
+    /// is ignored.
     pub fn ended(&mut self, link: Link, now: Duration) {
         self.link_ended(link, now);
         self.set_timers();

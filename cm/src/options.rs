@@ -4,7 +4,7 @@ use crate::answer::Path;
 use crate::command::{PATH_DATA_SIZE, PATH_FLAGS};
 use crate::errno::Errno;
 use crate::event::EventKind;
-use crate::id::{Id, QPT_RC, State};
+use crate::id::{Id, QPT_RC, QPT_XRC_INI, State};
 use crate::manager::{File, Manager};
 use crate::world::World;
 
@@ -16,9 +16,6 @@ const ID_REUSEADDR: u32 = 1;
 const ID_AFONLY: u32 = 2;
 const ID_ACK_TIMEOUT: u32 = 3;
 const IB_PATH: u32 = 1;
-
-/// `IB_QPT_XRC_INI`.
-const QPT_XRC_INI: u8 = 9;
 
 impl Manager {
     pub(crate) fn set_option(

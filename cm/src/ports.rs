@@ -10,13 +10,13 @@
 //!
 //! # The rules
 //!
-//! - A given port conflicts with a reservation of the same port space and port unless both have `reuse`, or both
-//!   are for their family alone and the families differ, or both name different specific hosts. EADDRNOTAVAIL
-//!   where one of them is for any host (a loopback address counts as any), else EADDRINUSE.
+//! - A given port conflicts with a reservation of the same port space and port unless both have `reuse`, or
+//!   both are for their family alone and the families differ, or both name different specific hosts.
+//!   EADDRNOTAVAIL where one of them is for any host (a loopback address counts as any), else EADDRINUSE.
 //! - Any port: from the range, beginning at a random one. One that is reserved serves where each reservation of
 //!   it differs in the destination's port, or in a specific host of source or destination.
-//! - A listener conflicts as if it had no `reuse`, which is looked at only where it has: whoever takes the option back
-//!   before listening may share a port, and who came first gets the requests.
+//! - A listener conflicts as if it had no `reuse`, which is looked at only where it has: whoever takes the
+//!   option back before listening may share a port, and who came first gets the requests.
 
 use crate::address::{Address, PortSpace};
 use crate::errno::Errno;
@@ -66,11 +66,11 @@ impl Binding {
     }
 }
 
-/// The port that `wanted` gets beside `reserved` (the reservations of all other ids of the namespace, newest first:
-/// which error is answered where there are several conflicts).
+/// The port that `wanted` gets beside `reserved` (the reservations of all other ids of the namespace, newest
+/// first: which error is answered where there are several conflicts).
 ///
-/// `range` is /proc/sys/net/ipv4/ip_local_port_range, both ends belong to it. `low` tells whether ports below 1024
-/// may be taken (CAP_NET_BIND_SERVICE). `random` is any number.
+/// `range` is /proc/sys/net/ipv4/ip_local_port_range, both ends belong to it. `low` tells whether ports below
+/// 1024 may be taken (CAP_NET_BIND_SERVICE). `random` is any number.
 ///
 /// # Errors
 ///
@@ -108,8 +108,8 @@ where
         .ok_or(Errno::EADDRNOTAVAIL)
 }
 
-/// Whether `bound`, an id's reservation, may listen beside `reserved` (those of all other ids of the namespace, newest
-/// first).
+/// Whether `bound`, an id's reservation, may listen beside `reserved` (those of all other ids of the namespace,
+/// newest first).
 ///
 /// # Errors
 ///

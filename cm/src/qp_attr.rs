@@ -3,7 +3,7 @@
 use crate::answer::{QpAttr, mask};
 use crate::connection::Cm;
 use crate::errno::Errno;
-use crate::id::{Id, QPT_RC};
+use crate::id::{Id, QPT_RC, QPT_XRC_INI, QPT_XRC_TGT};
 use crate::manager::{File, Manager};
 
 const INIT: u32 = 1;
@@ -34,7 +34,8 @@ impl Manager {
 }
 
 impl Id {
-    /// Before there is a connection, and for datagrams, where the program does the rest itself: whatever the state.
+    /// Before there is a connection, and for datagrams, where the program does the rest itself: whatever the
+    /// state.
     fn first_attr(&mut self, state: u32) -> QpAttr {
         let mut attr = QpAttr {
             mask: mask::STATE | mask::PKEY_INDEX | mask::PORT,
@@ -74,7 +75,7 @@ impl Id {
                     dest_qp_num: c.remote_qpn,
                     ..QpAttr::default()
                 };
-                if self.qp_type == QPT_RC {
+                if matches!(self.qp_type, QPT_RC | QPT_XRC_TGT) {
                     attr.mask |= mask::MAX_DEST_RD_ATOMIC | mask::MIN_RNR_TIMER;
                     attr.max_dest_rd_atomic = c.responder_resources;
                 }
@@ -83,11 +84,14 @@ impl Id {
             RTS if answered => {
                 let mut attr =
                     QpAttr { mask: mask::STATE | mask::SQ_PSN, state, sq_psn: c.sq_psn, ..QpAttr::default() };
-                if self.qp_type == QPT_RC {
-                    attr.mask |= mask::RETRY_CNT | mask::RNR_RETRY | mask::MAX_QP_RD_ATOMIC | mask::TIMEOUT;
+                if matches!(self.qp_type, QPT_RC | QPT_XRC_INI) {
+                    attr.mask |= mask::RETRY_CNT | mask::RNR_RETRY | mask::MAX_QP_RD_ATOMIC;
                     attr.retry = c.retry;
                     attr.rnr_retry = c.rnr_retry;
                     attr.max_rd_atomic = c.initiator_depth;
+                }
+                if matches!(self.qp_type, QPT_RC | QPT_XRC_INI | QPT_XRC_TGT) {
+                    attr.mask |= mask::TIMEOUT;
                     attr.timeout = c.timeout;
                 }
                 Ok(attr)

@@ -8,7 +8,7 @@ use crate::command::ConnParam;
 use crate::connection::Cm;
 use crate::event::{Event, EventKind, Param, UdParam};
 use crate::events::Unread;
-use crate::id::{Id, QPT_RC, QPT_UC, QPT_UD, State};
+use crate::id::{Id, QPT_RC, QPT_UC, QPT_UD, QPT_XRC_TGT, State};
 use crate::manager::Manager;
 use crate::wire::{self, Body, IpHeader, Mad, Refused, Rej, Req, SidrRep, SidrReq, reason, status};
 use crate::world::{Action, Device, Link, Message, World};
@@ -64,11 +64,7 @@ impl Manager {
         let id = self.ids.get(&listener).ok_or(NO_SERVICE)?;
         let (service, private_data, gids, fits) = match body {
             Body::Req(req) => {
-                let kind = match (req.transport, req.extended_transport) {
-                    (0, _) => QPT_RC,
-                    (1, _) => QPT_UC,
-                    _ => return Err(NO_LISTENER),
-                };
+                let kind = kind_of(req).ok_or(NO_LISTENER)?;
                 (
                     req.service,
                     &req.private_data[..],
@@ -122,8 +118,7 @@ impl Manager {
         id.backlog -= 1;
         let (file, space, uid, header) = (id.file, id.space, id.uid, id.header_size());
         let kind = match body {
-            Body::Req(req) if req.transport == 1 => QPT_UC,
-            Body::Req(_) => QPT_RC,
+            Body::Req(req) => kind_of(req).unwrap_or(QPT_RC),
             _ => QPT_UD,
         };
         let comm_id = self.next_comm_id();
@@ -178,6 +173,16 @@ impl Manager {
             Ok(mad) => self.refuse_link(link, mad.transaction, &mad.body, NO_SERVICE),
             Err(_) => self.close_link(link),
         }
+    }
+}
+
+/// The type of queue pair that a request wants here.
+fn kind_of(req: &Req) -> Option<u8> {
+    match (req.transport, req.extended_transport) {
+        (0, _) => Some(QPT_RC),
+        (1, _) => Some(QPT_UC),
+        (3, 1) => Some(QPT_XRC_TGT),
+        _ => None,
     }
 }
 

@@ -34,10 +34,7 @@ impl Manager {
             let family = destination.family().ok_or(Errno::EINVAL)?;
             let mut any = Address::zero(family).with_scope(destination.scope());
             if let (Address::Ib(any), Address::Ib(to)) = (&mut any, &destination) {
-                // Any port of the port space that the destination's service id names.
                 any.pkey = to.pkey;
-                any.service = to.service & !0xffff;
-                any.mask = !0xffff;
             }
             self.bind_id(number, source.unwrap_or(any), destination, world)?;
         }

@@ -46,7 +46,8 @@ impl Manager {
                 _ => break,
             }
         }
-        // Whoever calls before the time is asked for it again, since his timer may have been the one that is used up.
+        // Whoever calls before the time is asked for it again, since his timer may have been the one that is
+        // used up.
         if let Some(channel) = self.files.get_mut(&file) {
             channel.alarm = None;
             self.changed_alarms.insert(file);

@@ -26,7 +26,8 @@ pub struct Device {
 /// How a destination is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The own address that the routing table says (or the given one), with scope where link-local; port ignored.
+    /// The own address that the routing table says (or the given one), with scope where link-local; port
+    /// ignored.
     pub source: Address,
     /// The device that has that address; `None`: ADDR_ERROR with ENODEV.
     pub device: Option<Device>,
@@ -68,8 +69,8 @@ pub type Message = Box<[u8; MAD_SIZE]>;
 /// What is to be done outside. Actions are executed in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Connect to who listens at `to`, and send `message` there. The link belongs to `file`: its descriptor becomes
-    /// readable when something arrives. Nobody listens: [`Manager::refused`](crate::Manager::refused).
+    /// Connect to who listens at `to`, and send `message` there. The link belongs to `file`: its descriptor
+    /// becomes readable when something arrives. Nobody listens: [`Manager::refused`](crate::Manager::refused).
     Connect {
         /// The link's number from now on.
         link: Link,
@@ -108,16 +109,17 @@ pub enum Action {
         /// The channel that it wakes from now on.
         file: File,
     },
-    /// A listener's queue of unread requests has room again (or not): while it has none, nothing should be accepted
-    /// for it, and its socket should not wake the channel. What is accepted nevertheless waits inside the machine.
+    /// A listener's queue of unread requests has room again (or not): while it has none, nothing should be
+    /// accepted for it, and its socket should not wake the channel. What is accepted nevertheless waits inside
+    /// the machine.
     Accepting {
         /// The listener's id.
         id: u32,
         /// Whether there is room.
         room: bool,
     },
-    /// Call [`Manager::expired`](crate::Manager::expired) for this file when this time has come; it replaces what
-    /// was asked for this file before, and `None` asks for nothing. The descriptor becomes readable then.
+    /// Call [`Manager::expired`](crate::Manager::expired) for this file when this time has come; it replaces
+    /// what was asked for this file before, and `None` asks for nothing. The descriptor becomes readable then.
     Timer {
         /// The channel.
         file: File,
@@ -128,12 +130,13 @@ pub enum Action {
 
 /// What the machine asks of the world. Every call answers at once.
 pub trait World {
-    /// The device that has this local address (not "any", see [`Address::is_any`]) as a GID of type RoCE v2. Of a
-    /// native address its GID says which.
+    /// The device that has this local address (not "any", see [`Address::is_any`]) as a GID of type RoCE v2. Of
+    /// a native address its GID says which.
     ///
     /// # Errors
     ///
-    /// ENODEV where the address is no local one or no device has it; EINVAL of a link-local address without scope.
+    /// ENODEV where the address is no local one or no device has it; EINVAL of a link-local address without
+    /// scope.
     fn device_of(&mut self, address: &Address) -> Result<Device, Errno>;
 
     /// The device that has this GID: the requests' destination.
@@ -144,27 +147,29 @@ pub trait World {
     fn device_of_gid(&mut self, gid: &Gid) -> Result<Device, Errno>;
 
     /// The way to `destination`, from `source` where that is known (not "any"). `destination` may be "any" or a
-    /// loopback address, which is the host itself: the source is then 127.0.0.1 or ::1, the device the first one with
-    /// an active port, and `dgid` that device's own GID. It may be a multicast group.
+    /// loopback address, which is the host itself: the source is then 127.0.0.1 or ::1, the device the first
+    /// one with an active port, and `dgid` that device's own GID. It may be a multicast group.
     ///
     /// # Errors
     ///
     /// See [`NoRoute`].
     fn route(&mut self, source: Option<&Address>, destination: &Address) -> Result<Route, NoRoute>;
 
-    /// Reserves a port for an id: [`ports::choose`](crate::ports::choose) among all ids of all processes of the network
-    /// namespace. The id has none yet.
+    /// Reserves a port for an id: [`ports::choose`](crate::ports::choose) among all ids of all processes of the
+    /// network namespace. The id has none yet.
     ///
     /// # Errors
     ///
     /// Those of `choose`.
     fn reserve(&mut self, id: u32, wanted: &Binding) -> Result<u16, Errno>;
 
-    /// Changes a reservation: the destination became known, or `reuse` or `family_only` were set. Never refused.
+    /// Changes a reservation: the destination became known, or `reuse` or `family_only` were set. Never
+    /// refused.
     fn update(&mut self, id: u32, binding: &Binding);
 
-    /// Begins to listen at the id's reservation, for the channel `file`: checks [`ports::may_listen`](
-    /// crate::ports::may_listen), stores `reuse` as false, and makes the place where links arrive.
+    /// Begins to listen at the id's reservation, for the channel `file`: checks
+    /// [`may_listen`](crate::ports::may_listen), stores `reuse` as false, and makes the place where links
+    /// arrive.
     ///
     /// # Errors
     ///
@@ -185,8 +190,8 @@ pub trait World {
         1024
     }
 
-    /// Whether programs may use native addresses, so that librdmacm sends the newer commands. If not, binding one
-    /// fails with ENODEV.
+    /// Whether programs may use native addresses, so that librdmacm sends the newer commands. If not, binding
+    /// one fails with ENODEV.
     fn native_addresses(&mut self) -> bool {
         true
     }

@@ -8,6 +8,7 @@
 //! The file is never mapped, and what stands there is checked where it is read: others of the folder's group
 //! may have written it.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::os::fd::AsRawFd;
@@ -35,7 +36,8 @@ struct Record {
     /// `rdma_port_space`.
     space: u16,
     reserved: u16,
-    reserved2: u64,
+    /// When it was made: nanoseconds of `CLOCK_MONOTONIC`.
+    since: u64,
     source: [u8; ADDRESS],
     destination: [u8; ADDRESS],
 }
@@ -67,9 +69,10 @@ const ATTEMPTS: u32 = 100;
 const PATIENCE: u32 = 2000;
 
 impl Record {
-    fn new(owner: u64, binding: &Binding, listens: Option<u64>) -> Record {
+    fn new(owner: u64, since: u64, binding: &Binding, listens: Option<u64>) -> Record {
         let mut record = Record::new_zeroed();
         record.owner = owner;
+        record.since = since;
         record.socket = listens.unwrap_or(0);
         record.flags = if binding.reuse { REUSE } else { 0 }
             | if binding.family_only { FAMILY_ONLY } else { 0 }
@@ -230,7 +233,7 @@ impl Registry {
             if free >= RECORDS_MAX {
                 return Err(Errno(libc::ENOSPC));
             }
-            registry.put(free, &Record::new(registry.owner, &binding, None))?;
+            registry.put(free, &Record::new(registry.owner, sys::now().as_nanos() as u64, &binding, None))?;
             registry.own.insert(id, free);
             Ok(port)
         })
@@ -242,7 +245,7 @@ impl Registry {
         let mut record = Record::new_zeroed();
         if self.get(place, &mut record) && record.owner == self.owner {
             let listens = (record.flags & LISTENS != 0).then_some(record.socket);
-            let _ = self.put(place, &Record::new(self.owner, binding, listens));
+            let _ = self.put(place, &Record::new(self.owner, record.since, binding, listens));
         }
     }
 
@@ -264,7 +267,8 @@ impl Registry {
             ports::may_listen(binding, others(records, Some(place)).iter())?;
             make(&socket_name(registry.namespace, socket)).map_err(Errno)?;
             let binding = Binding { reuse: false, ..*binding };
-            registry.put(place, &Record::new(registry.owner, &binding, Some(socket)))?;
+            let since = records.get(place).map_or(0, |record| record.since);
+            registry.put(place, &Record::new(registry.owner, since, &binding, Some(socket)))?;
             Ok(socket)
         })
     }
@@ -360,7 +364,7 @@ impl Registry {
     }
 
     fn best(&self, records: &[Record], service: u64, to: &Address, from_outside: bool) -> Search {
-        let mut best = (0, Search::Nobody);
+        let mut best = ((0, Reverse(0)), Search::Nobody);
         let gid = to.gid().unwrap_or_default();
         for record in records.iter().filter(|record| record.flags & LISTENS != 0) {
             let Some(binding) = record.binding() else { continue };
@@ -372,9 +376,11 @@ impl Registry {
                 continue;
             }
             let rank = rank(&binding, to);
-            if rank > best.0 {
+            // Of several that suit as well, who came first.
+            if (rank, Reverse(record.since)) > best.0 {
                 let found = Found { socket: record.socket, namespace: self.namespace };
-                best = (rank, if rank > 1 { Search::Listener(found) } else { Search::OtherAddress });
+                let found = if rank > 1 { Search::Listener(found) } else { Search::OtherAddress };
+                best = ((rank, Reverse(record.since)), found);
             }
         }
         best.1
@@ -499,10 +505,13 @@ fn range(kind: i32, at: u64, length: u64) -> libc::flock {
     }
 }
 
-/// The bindings of all records but one.
+/// The bindings of all records but one, the newest first.
 fn others(records: &[Record], but: Option<usize>) -> Vec<Binding> {
     let others = records.iter().enumerate().filter(|(place, _)| Some(*place) != but);
-    others.filter_map(|(_, record)| record.binding()).collect()
+    let mut others: Vec<_> =
+        others.filter_map(|(_, record)| Some((record.since, record.binding()?))).collect();
+    others.sort_by_key(|(since, _)| Reverse(*since));
+    others.into_iter().map(|(_, binding)| binding).collect()
 }
 
 /// Whether a listener's service id is this one.

@@ -1,9 +1,9 @@
 //! Messages between two sides: MADs of the communication management class (InfiniBand specification, volume 1,
 //! chapter 12).
 //!
-//! Everything is bounded by the format: a field that is too large is cut to its width when it is written, and every
-//! pattern of bits can be read. What [`decode`] refuses is what the kernel does not take either: another length, class,
-//! version, method or message.
+//! Everything is bounded by the format: a field that is too large is cut to its width when it is written, and
+//! every pattern of bits can be read. What [`decode`] refuses is what the kernel does not take either: another
+//! length, class, version, method or message.
 
 mod dreq;
 mod field;

@@ -11,6 +11,8 @@ pub struct Rep {
     pub remote_comm_id: u32,
     pub qkey: u32,
     pub qpn: u32,
+    /// End-to-end context: the queue pair of an XRC target.
+    pub eecn: u32,
     pub starting_psn: u32,
     pub responder_resources: u8,
     pub initiator_depth: u8,
@@ -31,6 +33,7 @@ impl Default for Rep {
             remote_comm_id: 0,
             qkey: 0,
             qpn: 0,
+            eecn: 0,
             starting_psn: 0,
             responder_resources: 0,
             initiator_depth: 0,
@@ -53,6 +56,7 @@ impl Rep {
         to.put(8, 32, self.qkey.into());
         to.put(12, 24, self.qpn.into());
         to.put(15, 8, (self.ece.vendor >> 16).into());
+        to.put(16, 24, self.eecn.into());
         to.put(19, 8, (self.ece.vendor >> 8).into());
         to.put(20, 24, self.starting_psn.into());
         to.put(23, 8, self.ece.vendor.into());
@@ -75,6 +79,7 @@ impl Rep {
             remote_comm_id: from.get(4, 32) as u32,
             qkey: from.get(8, 32) as u32,
             qpn: from.get(12, 24) as u32,
+            eecn: from.get(16, 24) as u32,
             starting_psn: from.get(20, 24) as u32,
             responder_resources: from.part(24, 0, 8),
             initiator_depth: from.part(25, 0, 8),

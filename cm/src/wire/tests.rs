@@ -53,6 +53,7 @@ fn samples() -> Vec<Body> {
             remote_comm_id: 2,
             qkey: 3,
             qpn: 0xaa_bbcc,
+            eecn: 0x77_8899,
             starting_psn: 0x12_3456,
             responder_resources: 4,
             initiator_depth: 5,
@@ -114,7 +115,10 @@ fn fields_stand_where_the_specification_has_them() {
     assert_eq!(req[24 + 95], 19 << 3);
     assert_eq!(req[24 + 141], 1);
     let rep = of(3);
-    assert_eq!(rep[24 + 12..24 + 24], [0xaa, 0xbb, 0xcc, 0xab, 0, 0, 0, 0xcd, 0x12, 0x34, 0x56, 0xef]);
+    assert_eq!(
+        rep[24 + 12..24 + 24],
+        [0xaa, 0xbb, 0xcc, 0xab, 0x77, 0x88, 0x99, 0xcd, 0x12, 0x34, 0x56, 0xef]
+    );
     assert_eq!(rep[24 + 26..24 + 28], [15 << 3 | 2 << 1 | 1, 7 << 5 | 1 << 4]);
     let rej = of(2);
     assert_eq!(rej[24 + 8..24 + 12], [1 << 6, 0, 0, 28]);

@@ -246,6 +246,7 @@ impl Net {
     pub fn close(&mut self, pid: usize, file: File) {
         let mut view = View { shared: &mut self.shared, pid };
         self.managers[pid].as_mut().unwrap().close(file, &mut view);
+        self.timers.remove(&(pid, file));
         self.act(pid);
     }
 
@@ -261,7 +262,7 @@ impl Net {
         }
     }
 
-    fn act(&mut self, pid: usize) {
+    pub fn act(&mut self, pid: usize) {
         while let Some(action) = self.managers[pid].as_mut().and_then(Manager::next_action) {
             match action {
                 Action::Connect { link, file, to, message, .. } => {
@@ -361,6 +362,15 @@ impl Net {
         }
         self.act(pid);
         true
+    }
+
+    /// Gives a listener a link whose first message is this; also where it is no listener at all.
+    pub fn give(&mut self, pid: usize, listener: u32, message: &[u8]) {
+        let mut view = View { shared: &mut self.shared, pid };
+        let link = self.managers[pid].as_mut().unwrap().accepted(listener, message, &mut view);
+        let (link, file, inbox) = (Some(link), File(0), VecDeque::new());
+        self.shared.ends.push(End { pid, link, file, inbox, peer: None, open: true });
+        self.act(pid);
     }
 
     /// Lets the clock run until the next time that somebody asked for; false where nobody did.

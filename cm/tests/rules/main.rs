@@ -92,13 +92,13 @@ struct Play {
 
 fn play(seed: u64, tell: bool) -> Counts {
     let mut net = Net::new(1, seed);
-    net.shared.low = seed % 2 == 0;
+    net.shared.low = seed.is_multiple_of(2);
     let files = [net.open(0), net.open(0)];
     let mut model = Model::default();
-    model.low = seed % 2 == 0;
+    model.low = seed.is_multiple_of(2);
     let mut play =
         Play { net, model, files, random: Random::new(seed), counts: Counts::default(), last: None, tell };
-    if seed % 3 != 0 {
+    if !seed.is_multiple_of(3) {
         play.listener();
         play.client();
     }

@@ -1,6 +1,8 @@
 //! Either side goes: what the other one hears, by state.
 
 use super::*;
+use crate::net::Arrival;
+use ironverbs_cm::wire;
 
 #[test]
 fn the_server_goes_before_it_accepts() {
@@ -58,7 +60,8 @@ fn the_client_goes_before_the_answer() {
         } else {
             client.destroy(net).unwrap();
         }
-        // A client that never fetched the answer destroys a request; a dead one's kernel would have taken the answer.
+        // A client that never fetched the answer destroys a request; a dead one's kernel would have taken the
+        // answer.
         server.expect(net, EventKind::Rejected, if kill { 28 } else { 4 });
     }
 }
@@ -149,4 +152,59 @@ fn a_dead_server_still_can_be_followed_by_another() {
     let side = Side::new(net, 2, TCP);
     side.bind(net, v4("10.0.0.1", 7471)).unwrap();
     side.listen(net, 1).unwrap();
+}
+
+/// The last message on the way to an id of this process, which must be followed by the end of the link.
+fn last_word(net: &Net, pid: usize) -> wire::Body {
+    let end = net.shared.ends.iter().rev().find(|end| end.pid == pid && end.open).expect("a link");
+    let mut inbox = end.inbox.iter().rev();
+    assert!(matches!(inbox.next(), Some(Arrival::End)));
+    match inbox.next() {
+        Some(Arrival::Message(message)) => wire::decode(&message[..]).expect("a message").body,
+        _ => panic!("it says nothing"),
+    }
+}
+
+#[test]
+fn whoever_goes_says_so() {
+    let reason = |body| match body {
+        wire::Body::Rej(rej) => rej.reason,
+        other => panic!("{other:?}"),
+    };
+    let net = &mut Net::new(2, 1);
+    let (client, _) = requested(net);
+    client.destroy(net).unwrap();
+    assert_eq!(reason(last_word(net, 0)), 4);
+
+    let net = &mut Net::new(2, 1);
+    let (_, server) = requested(net);
+    server.destroy(net).unwrap();
+    assert_eq!(reason(last_word(net, 1)), 28);
+
+    let net = &mut Net::new(2, 1);
+    let (_, server) = requested(net);
+    server.accept(net, 7, &param(b"")).unwrap();
+    server.destroy(net).unwrap();
+    assert_eq!(reason(last_word(net, 1)), 28);
+
+    let net = &mut Net::new(2, 1);
+    let (client, server) = requested(net);
+    server.accept(net, 7, &param(b"")).unwrap();
+    client.expect(net, EventKind::ConnectResponse, 0);
+    client.destroy(net).unwrap();
+    assert_eq!(reason(last_word(net, 0)), 28);
+    server.expect(net, EventKind::Rejected, 28);
+
+    let net = &mut Net::new(2, 1);
+    let (client, server) = connected(net);
+    client.destroy(net).unwrap();
+    assert!(matches!(last_word(net, 0), wire::Body::Dreq(_)));
+    server.expect(net, EventKind::Disconnected, 0);
+
+    let net = &mut Net::new(2, 1);
+    let (client, server) = connected(net);
+    client.disconnect(net).unwrap();
+    server.expect(net, EventKind::Disconnected, 0);
+    server.destroy(net).unwrap();
+    assert!(matches!(last_word(net, 1), wire::Body::Drep(_)));
 }

@@ -59,6 +59,10 @@ fn an_unread_event_goes_with_its_join() {
     assert_eq!(side.destroy(net), Ok(1));
     side.nothing(net);
     assert_eq!(leave(net, side, second), Err(Errno::ENOENT));
+    // A destroyed id gives the numbers of its joins back.
+    let side = bound(net);
+    assert_eq!(join(net, side, v4("239.1.2.5", 0), 0), Ok(0));
+    assert_eq!(join(net, side, v4("239.1.2.5", 0), 0), Ok(1));
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod datagrams;
 mod ends;
 mod groups;
 mod migrate;
+mod native;
 mod options;
 mod rc;
 mod resolve;

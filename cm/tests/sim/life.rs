@@ -60,7 +60,8 @@ impl Life {
             (S::Connecting, E::ConnectResponse) if !self.datagrams => S::Answered,
             (S::Connecting, E::Unreachable) => S::Over,
             (S::Connecting | S::Answered | S::Accepted, E::Rejected) if !self.datagrams => S::Over,
-            // The other side, which has not heard yet that it is ready, gave up while this one asked for the end.
+            // The other side, which has not heard yet that it is ready, gave up while this one asked for the
+            // end.
             (S::Established, E::Rejected) => S::Over,
             (S::Accepted, E::Unreachable) => S::Over,
             (S::Accepted, E::Established) => S::Established,
