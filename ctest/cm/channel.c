@@ -1,6 +1,6 @@
 /*
- * channel.c - how events reach a program: waiting, signals, other descriptors of the channel, poll and epoll, threads, and
- * what must be acknowledged before an identifier can go.
+ * channel.c - how events reach a program: waiting, signals, other descriptors of the channel, poll and
+ * epoll, threads, and what must be acknowledged before an identifier can go.
  */
 #include "cm.h"
 #include <pthread.h>

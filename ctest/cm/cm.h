@@ -1,9 +1,9 @@
 /*
  * cm.h - prints what librdmacm answers: identifiers, addresses, events.
  *
- * Chosen ports, queue pair numbers, starting packet numbers and handles differ from run to run; they are printed as a
- * relation to something else. The machine has 10.77.0.1 on v0 and 10.77.0.2 on v1, fd77::1 and fd77::2 likewise, and
- * the link-local addresses that follow from 02:00:00:00:00:01 and :02.
+ * Chosen ports, queue pair numbers, starting packet numbers and handles differ from run to run; they are
+ * printed as a relation to something else. The machine has 10.77.0.1 on v0 and 10.77.0.2 on v1, fd77::1 and
+ * fd77::2 likewise, and the link-local addresses that follow from 02:00:00:00:00:01 and :02.
  */
 #ifndef CTEST_CM_H
 #define CTEST_CM_H
@@ -117,8 +117,8 @@ static inline void know_qp(uint32_t number)
 }
 
 /*
- * A queue pair number that nobody has used: the connection manager refuses one that it still keeps in the time-wait state
- * (status 10).
+ * A queue pair number that nobody has used: the connection manager refuses one that it still keeps in the
+ * time-wait state (status 10).
  */
 static inline uint32_t unused_qp(void)
 {

@@ -1,5 +1,6 @@
 /*
- * ece.c - options of connections: what one side offers reaches the other one, in requests, answers and refusals.
+ * ece.c - options of connections: what one side offers reaches the other one, in requests, answers and
+ * refusals.
  */
 #include "cm.h"
 

@@ -1,5 +1,6 @@
 /*
- * listen.c - listeners: their backlog, requests that nobody has taken, several listeners on one port, migration.
+ * listen.c - listeners: their backlog, requests that nobody has taken, several listeners on one port,
+ * migration.
  */
 #include "cm.h"
 

@@ -1,6 +1,6 @@
 /*
- * loopback.c - destinations that soft-RoCE reaches in its own way, or not: loopback, every address, a link-local address without
- * its interface.
+ * loopback.c - destinations that soft-RoCE reaches in its own way, or not: loopback, every address, a
+ * link-local address without its interface.
  */
 #include "resolving.h"
 

@@ -1,5 +1,6 @@
 /*
- * options.c - rdma_set_option: which options there are, of which lengths, in which states, and what they change.
+ * options.c - rdma_set_option: which options there are, of which lengths, in which states, and what they
+ * change.
  */
 #include "cm.h"
 

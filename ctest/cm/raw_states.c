@@ -1,8 +1,8 @@
 /*
  * raw_states.c - every command in every state of an identifier, and what the answers and events then hold.
  *
- * Each pair of state and command has identifiers of its own on two files: one for a listener and what it is asked, one
- * for the client.
+ * Each pair of state and command has identifiers of its own on two files: one for a listener and what it is
+ * asked, one for the client.
  */
 #include "raw_reach.h"
 
@@ -28,7 +28,10 @@ static void every_command(enum state state, uint16_t space)
 		uint32_t id;
 		bool waits = command == RDMA_USER_CM_CMD_GET_EVENT || command == RDMA_USER_CM_CMD_GET_OPTION;
 
-		/* Who refuses what he asked for or answered waits for a minute when he goes: the kernel repeats what he sent. */
+		/*
+		 * Who refuses what he asked for or answered waits for a minute when he goes: the kernel repeats what
+		 * he sent.
+		 */
 		bool endless = (state == CONNECTING || state == ANSWERED) && space == PS_TCP &&
 			       (command == RDMA_USER_CM_CMD_REJECT || command == RDMA_USER_CM_CMD_ACCEPT);
 

@@ -1,5 +1,6 @@
 /*
- * resolve.c - addresses and routes: what resolving answers, what the identifier then shows, and when it is refused.
+ * resolve.c - addresses and routes: what resolving answers, what the identifier then shows, and when it is
+ * refused.
  */
 #include "resolving.h"
 

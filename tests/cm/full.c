@@ -1,6 +1,6 @@
 /*
- * full.c - the file system of the device's folder is full: who comes is told so by an error, who is connected stays so, and
- * all goes on when there is room again.
+ * full.c - the file system of the device's folder is full: who comes is told so by an error, who is
+ * connected stays so, and all goes on when there is room again.
  */
 #include "../../ctest/cm/cm.h"
 #include <fcntl.h>

@@ -1,11 +1,11 @@
 /*
  * killed.c ROUNDS [SEED] - the peer is killed at any moment, and the survivor learns of it in time.
  *
- * In each round one process serves and the other one connects, exchanges nothing, disconnects, and connects again, several
- * connections at a time; one of the two gets SIGKILL at a random moment, also while it opens the device, binds or resolves.
- * The survivor's identifiers must all come to an end: an established connection to DISCONNECTED, a request to REJECTED,
- * UNREACHABLE or CONNECT_ERROR, an accepted one to any of these. Then every descriptor is closed again, and nothing stays
- * in the device's folder.
+ * In each round one process serves and the other one connects, exchanges nothing, disconnects, and connects
+ * again, several connections at a time; one of the two gets SIGKILL at a random moment, also while it opens
+ * the device, binds or resolves. The survivor's identifiers must all come to an end: an established
+ * connection to DISCONNECTED, a request to REJECTED, UNREACHABLE or CONNECT_ERROR, an accepted one to any
+ * of these. Then every descriptor is closed again, and nothing stays in the device's folder.
  */
 #include "descriptors.h"
 #include <signal.h>
@@ -207,7 +207,10 @@ static void on_child(int number)
 	peer_dead = true;
 }
 
-/* The survivor of a round: it makes the victim, kills it when a timer says so, and sees its own side to the end. */
+/*
+ * The survivor of a round: it makes the victim, kills it when a timer says so, and sees its own side
+ * to the end.
+ */
 static int round_of(bool victim_serves)
 {
 	struct sigaction action = {.sa_handler = on_child, .sa_flags = SA_RESTART};

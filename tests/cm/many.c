@@ -1,7 +1,7 @@
 /*
- * many.c [CONNECTIONS] - many come at once: 1,000 connections of one process to another, 100 processes at a listener with a
- * backlog of one, and 200 listeners on one port, one after the other, each of which its client has been told of. All get
- * through in time, and nothing is left open.
+ * many.c [CONNECTIONS] - many come at once: 1,000 connections of one process to another, 100 processes at a
+ * listener with a backlog of one, and 200 listeners on one port, one after the other, each of which its
+ * client has been told of. All get through in time, and nothing is left open.
  */
 #include "descriptors.h"
 #include <signal.h>
