@@ -50,10 +50,9 @@ pub fn is_public(gid: &Gid) -> bool {
 /// The device with the first GID for which this holds.
 fn with_gid(node_guid: [u8; 8], wanted: impl Fn(&gids::Gid) -> bool) -> Option<Device> {
     let table = table();
-    let index = table.iter().position(wanted)?;
-    let entry = table.get(index)?;
+    let entry = table.iter().find(|entry| wanted(entry))?;
     let mtu = path_mtu(interface_mtu(&entry.ndev).unwrap_or(u32::MAX));
-    let sgid_index = u8::try_from(index).ok()?;
+    let sgid_index = u8::try_from(entry.index).ok()?;
     Some(Device { node_guid, index: NO_INDEX, port: PORT, sgid_index, gid: entry.raw, mtu })
 }
 
