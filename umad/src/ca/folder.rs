@@ -31,29 +31,41 @@ impl For {
     }
 }
 
-/// An open folder. Files that were read are closed together when it is dropped.
-pub struct Folder {
+/// An open folder. Files that were read are closed together when it is dropped, or when the program has no
+/// descriptor left.
+pub struct Folder<'a> {
     fd: Option<OwnedFd>,
     leftovers: Leftovers,
+    /// The one that it was opened in.
+    parent: Option<&'a Folder<'a>>,
 }
 
-impl Folder {
+impl Folder<'_> {
     /// Opens the folder of an absolute path. It goes by the function `open`, which those who show a program
     /// another sysfs replace.
     pub fn open(path: &CStr, purpose: For) -> Result<Self> {
         // SAFETY: `path` is a NUL-terminated string.
-        file::owned(unsafe { libc::open(path.as_ptr(), purpose.flags()) }).map(Self::of)
+        let fd = file::owned(unsafe { libc::open(path.as_ptr(), purpose.flags()) })?;
+        Ok(Self { fd: Some(fd), leftovers: Leftovers::default(), parent: None })
     }
 
     /// Opens a folder in this one.
-    pub fn folder(&self, name: &CStr, purpose: For) -> Result<Self> {
-        // SAFETY: `name` is a NUL-terminated string.
-        file::owned(unsafe { libc::openat(self.number_of_fd(), name.as_ptr(), purpose.flags()) })
-            .map(Self::of)
+    pub fn folder(&self, name: &CStr, purpose: For) -> Result<Folder<'_>> {
+        let fd = self.with_room(|| {
+            // SAFETY: `name` is a NUL-terminated string.
+            file::owned(unsafe { libc::openat(self.number_of_fd(), name.as_ptr(), purpose.flags()) })
+        })?;
+        Ok(Folder { fd: Some(fd), leftovers: Leftovers::default(), parent: Some(self) })
     }
 
-    fn of(fd: OwnedFd) -> Self {
-        Self { fd: Some(fd), leftovers: Leftovers::default() }
+    /// Opens something, once more where there was no descriptor left and files that were read had some.
+    fn with_room(&self, open: impl Fn() -> Result<OwnedFd>) -> Result<OwnedFd> {
+        open().or_else(|errno| if errno.0 == libc::EMFILE && self.make_room() { open() } else { Err(errno) })
+    }
+
+    fn make_room(&self) -> bool {
+        let own = self.leftovers.close_all();
+        self.parent.is_some_and(Folder::make_room) || own
     }
 
     fn number_of_fd(&self) -> i32 {
@@ -68,7 +80,7 @@ impl Folder {
     /// Reads a file once, as a text that ends before its last newline or where `buf` ends. What is behind the
     /// text in `buf` stays.
     pub fn text(&self, name: &CStr, buf: &mut [u8]) -> Result<()> {
-        let file = self.leftovers.open_at(self.number_of_fd(), name)?;
+        let file = self.with_room(|| file::open_at(self.number_of_fd(), name))?;
         let got = file::read_once(&file, buf);
         self.leftovers.close(file);
         finish(buf, got?);
@@ -101,7 +113,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for Folder<'_> {
     fn drop(&mut self) {
         if let Some(fd) = self.fd.take() {
             self.leftovers.close(fd);
