@@ -31,7 +31,7 @@ pub extern "C" fn umad_class_str(mgmt_class: u8) -> *const c_char {
         0x12 => c"BIS",
         0x21 => c"CongestionManagment",
         0x09..=0x0f | 0x30..=0x4f => c"Vendor",
-        0x10..=0x2f => c"Application",
+        0x13..=0x20 | 0x22..=0x2f => c"Application",
         _ => UNKNOWN,
     };
     name.as_ptr()

@@ -44,7 +44,7 @@ pub unsafe extern "C" fn umad_register(
             ..Default::default()
         };
         let qpn = c_int::from(request.qpn);
-        register(portid, &mut request).map_err(|errno| {
+        register(portid, &mut request).inspect_err(|_| {
             trace!(
                 "umad_register",
                 "fd %d registering qp %d class 0x%x version %d failed: %m",
@@ -53,7 +53,6 @@ pub unsafe extern "C" fn umad_register(
                 mgmt_class,
                 mgmt_version,
             );
-            errno
         })?;
         trace!("umad_register", "fd %d registered to use agent %d qp %d", portid, request.id, qpn);
         Ok(request.id as c_int)

@@ -53,7 +53,7 @@ pub unsafe extern "C" fn umad_register_oui(
             method_mask: unsafe { methods(method_mask) },
             ..Default::default()
         };
-        register(portid, &mut request).map_err(|errno| {
+        register(portid, &mut request).inspect_err(|_| {
             trace!(
                 "umad_register_oui",
                 "fd %d registering qp %d class 0x%x version %d oui %p failed: %m",
@@ -63,7 +63,6 @@ pub unsafe extern "C" fn umad_register_oui(
                 c_int::from(request.mgmt_class_version),
                 address(oui),
             );
-            errno
         })?;
         trace!(
             "umad_register_oui",

@@ -23,6 +23,7 @@ const LINK_UP: u32 = 5;
 const ENTRY: usize = 256;
 
 /// The name of a CA: the program's, or one that was found.
+#[allow(clippy::large_enum_variant)] // Few live at a time, all on the stack.
 pub enum Name<'a> {
     /// The program's.
     Given(&'a CStr),
