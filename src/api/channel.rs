@@ -90,7 +90,7 @@ pub unsafe extern "C-unwind" fn ibv_get_cq_event(
         let (channel, provider) = unsafe { context::of(channel) }?;
         Ok(provider.cq_event_source(channel))
     };
-    let take = |record: &[u8]| {
+    let take = |record: &[u8], _: bool| {
         // SAFETY: as above.
         let (channel, provider) = unsafe { context::of(channel) }?;
         let Some(found) = provider.next_cq_event(channel, record)? else { return Ok(false) };

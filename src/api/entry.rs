@@ -57,11 +57,14 @@ pub fn nothing(body: impl FnOnce() -> Result<()>) {
 /// an event of it, or `false` where there is none behind it. The thread may be cancelled while it waits, and at
 /// once if it was before.
 ///
+/// `take` is told besides whether the descriptor was readable when the program came, and blocks: a program that
+/// came for that reason must not be made to wait.
+///
 /// The closures hold nothing that wants to be dropped.
 #[inline]
 pub fn next_event(
     source: impl FnOnce() -> Result<EventSource>,
-    take: impl Fn(&[u8]) -> Result<bool>,
+    take: impl Fn(&[u8], bool) -> Result<bool>,
 ) -> c_int {
     const { assert!(!core::mem::needs_drop::<EventSource>()) };
     let source = match guarded(source) {
@@ -71,12 +74,12 @@ pub fn next_event(
             return -1;
         }
     };
-    let mut waits = true;
+    let (mut waits, mut at_once) = (true, true);
     loop {
         let mut record = [0u8; EventSource::MOST];
         let length = source.record.min(record.len());
         let got = if length == 0 {
-            readable(source.fd, &mut waits)
+            readable(source.fd, &mut waits, &mut at_once)
         } else {
             // SAFETY: `record` is writable for `length` bytes.
             unsafe { cancellable_read(source.fd, record.as_mut_ptr().cast(), length) == length as isize }
@@ -85,7 +88,7 @@ pub fn next_event(
             // A short read leaves `errno` alone.
             return -1;
         }
-        match guarded(|| take(&record[..length])) {
+        match guarded(|| take(&record[..length], waits && at_once)) {
             Ok(true) => return 0,
             Ok(false) if waits => {}
             // What it was readable for is gone.
@@ -102,8 +105,9 @@ pub fn next_event(
 }
 
 /// Waits until a descriptor is readable as `read` would, or looks once where that would not wait, which `waits`
-/// says afterwards. `false` with `errno`: EAGAIN, EINTR, or what is wrong with the descriptor.
-fn readable(fd: c_int, waits: &mut bool) -> bool {
+/// says afterwards. `at_once` asks for a look before, and says afterwards whether that was enough. `false` with
+/// `errno`: EAGAIN, EINTR, or what is wrong with the descriptor.
+fn readable(fd: c_int, waits: &mut bool, at_once: &mut bool) -> bool {
     // SAFETY: reads flags; any number may be asked for.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
     if flags < 0 {
@@ -112,9 +116,11 @@ fn readable(fd: c_int, waits: &mut bool) -> bool {
     *waits = flags & libc::O_NONBLOCK == 0;
     loop {
         let mut place = pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let milliseconds = if *waits && !*at_once { -1 } else { 0 };
         // SAFETY: one writable entry.
-        match unsafe { cancellable_poll(&raw mut place, 1, if *waits { -1 } else { 0 }) } {
+        match unsafe { cancellable_poll(&raw mut place, 1, milliseconds) } {
             1.. => return true,
+            0 if *waits => *at_once = false,
             0 => {
                 Errno::EAGAIN.set();
                 return false;

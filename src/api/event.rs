@@ -71,9 +71,9 @@ pub unsafe extern "C-unwind" fn ibv_get_async_event(
         let async_fd = unsafe { (*context.as_ptr()).async_fd };
         Ok(context::private(context).context().async_event_source(async_fd))
     };
-    let take = |record: &[u8]| {
+    let take = |record: &[u8], at_once: bool| {
         let provider = context::private(opened()?).context();
-        let Some(next) = provider.next_async_event(record)? else { return Ok(false) };
+        let Some(next) = provider.next_async_event(record, at_once)? else { return Ok(false) };
         // SAFETY: the caller passes a place to write, which is not null.
         let event = unsafe { &mut *event };
         event.event_type = next.event_type;

@@ -189,8 +189,9 @@ pub trait Context: Send + Sync {
     }
 
     /// The event that a record read from there tells of; None if there is none behind it, and another one is to
-    /// be read.
-    fn next_async_event(&self, record: &[u8]) -> Result<Option<AsyncEvent>> {
+    /// be read. A program that found the file readable and comes to take what is there, as `at_once` says that
+    /// it may be, is better given something than made to wait.
+    fn next_async_event(&self, record: &[u8], _at_once: bool) -> Result<Option<AsyncEvent>> {
         // The kernel gives back the address that the object was created with.
         let described = uverbs::event::async_event(record)?;
         let event_type = described.event_type as ibv_event_type_t;

@@ -2,11 +2,14 @@
 // told to: each line that this prints is an order, and each line that it reads says that it is done.
 //
 //   addresses follow   GIDs come and go, the program sleeping in ibv_get_async_event, in poll, or in neither
+//   addresses noise    what changes nothing of the table wakes a program that polls, which gets an event then, and not
+//                      one that sleeps in the verb
 //   addresses signals  a signal's handler that wants calls to go on does not end the wait, another does
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,6 +109,32 @@ static void follow(void)
 	CHECK(index_of("::ffff:10.88.0.1") == 1);
 }
 
+static volatile int taken;
+
+static void *sleep_in_verb(void *unused)
+{
+	take_change();
+	taken = 1;
+	return unused;
+}
+
+static void noise(void)
+{
+	pthread_t sleeper;
+	CHECK(!readable(0));
+	// The file blocks, as it does unless the program says otherwise.
+	order("link mtu 1400");
+	CHECK(readable(5000) == 1);
+	take_change();
+	CHECK(!readable(200));
+	CHECK(!pthread_create(&sleeper, NULL, sleep_in_verb, NULL));
+	CHECK(!poll(NULL, 0, 200));
+	order("link mtu 1300");
+	CHECK(!poll(NULL, 0, 200) && !taken);
+	order("add 10.88.0.79/24");
+	CHECK(!pthread_join(sleeper, NULL) && taken && index_of("::ffff:10.88.0.79") > 0);
+}
+
 static volatile int handled;
 
 static void handle(int signal)
@@ -136,6 +165,8 @@ int main(int argc, char **argv)
 	CHECK(argc == 2 && list && list[0] && (context = ibv_open_device(list[0])));
 	if (!strcmp(argv[1], "follow"))
 		follow();
+	else if (!strcmp(argv[1], "noise"))
+		noise();
 	else
 		signals();
 	CHECK(!ibv_close_device(context));

@@ -65,6 +65,8 @@ pub struct Site {
     pub own: Host,
     /// Other processes, and this one, by slot.
     pub peers: Peers,
+    /// Not behind the lock of the addresses: the child of a fork asks for it.
+    network: Option<Network>,
     /// The addresses of the device.
     addresses: Mutex<addresses::Own>,
     /// When the folder had changed as it was looked through for strangers; 0 before, and when it may have
@@ -96,9 +98,11 @@ impl Site {
         let ferry = Ferry::new(segment.clone());
         let own = Host::own(segment.clone());
         let peers = Peers::new(segment.clone(), own.within(LOCK_LIMIT), copying);
-        let addresses = Mutex::new(addresses::Own::new(Network::current()));
+        let network = Network::current();
+        let addresses = Mutex::new(addresses::Own::new(network));
+        let looked_at = AtomicU64::new(0);
         let site =
-            Self { segment, objects, keys, books, ferry, likely, own, peers, addresses, looked_at: 0.into() };
+            Self { segment, objects, keys, books, ferry, likely, own, peers, network, addresses, looked_at };
         site.set_gids(&[]);
         Ok(site)
     }
@@ -185,7 +189,7 @@ impl Site {
     /// tell.
     #[must_use]
     pub fn network(&self) -> Option<Network> {
-        self.addresses().network()
+        self.network
     }
 
     fn addresses(&self) -> MutexGuard<'_, addresses::Own> {
@@ -201,7 +205,7 @@ impl Site {
             return own.has(gid) || multicast::is_group(gid);
         };
         let Ok(table) = table else { return false };
-        let is_near = own.network().is_some_and(|network| table.is_in(network));
+        let is_near = self.network.is_some_and(|network| table.is_in(network));
         if multicast::is_group(gid) {
             is_near || !multicast::is_interface_local(gid)
         } else if is_near {
@@ -270,6 +274,21 @@ mod tests {
         // What both claim is told apart by the queue pair's number: each of them is reached.
         far.set_gids(&with_local(own));
         assert!(reached(&far, &own) && reached(&near, &own));
+    }
+
+    /// A child of a fork may find them locked by a thread that it does not have, and asks for its GIDs.
+    #[test]
+    fn the_network_is_told_while_the_addresses_are_locked() {
+        let dir = TestDir::new("site-network");
+        let site = Site::open(&Config { path: dir.path().join("f"), group: None }).unwrap();
+        let held = site.addresses();
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::scope(|s| {
+            s.spawn(|| tell.send(site.network()));
+            let network = told.recv_timeout(std::time::Duration::from_secs(10));
+            drop(held);
+            assert_eq!(network, Ok(Network::current()));
+        });
     }
 
     #[test]

@@ -103,12 +103,6 @@ impl Own {
         Own { network, places: Vec::new(), last: 0 }
     }
 
-    /// The network namespace.
-    #[must_use]
-    pub fn network(&self) -> Option<Network> {
-        self.network
-    }
-
     /// Whether this is one of the addresses, or was.
     #[must_use]
     pub fn has(&self, address: &[u8; 16]) -> bool {

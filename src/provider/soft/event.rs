@@ -43,19 +43,27 @@ impl Events {
     }
 
     /// Takes an event; None if there is none any more.
-    pub fn next(&self, engine: &Device) -> Option<AsyncEvent> {
-        if self.has_other_gids(engine) {
+    ///
+    /// The kernel tells also of what leaves the table as it is. Who came `at_once`, because the descriptor was
+    /// readable, gets the event all the same where there is no other: with a file that blocks it would wait.
+    pub fn next(&self, engine: &Device, at_once: bool) -> Option<AsyncEvent> {
+        let changed = || {
             let (event_type, element) = (IBV_EVENT_GID_CHANGE as ibv_event_type_t, u64::from(port::NUMBER));
-            return Some(AsyncEvent { event_type, element });
+            AsyncEvent { event_type, element }
+        };
+        let told = self.watch.has_changed();
+        if told && self.has_other_gids(engine) {
+            return Some(changed());
         }
-        let (event, cookie) = self.queue.take(count)?;
-        Some(AsyncEvent { event_type: event as ibv_event_type_t, element: cookie as u64 })
+        match self.queue.take(count) {
+            Some((event, cookie)) => {
+                Some(AsyncEvent { event_type: event as ibv_event_type_t, element: cookie as u64 })
+            }
+            None => (told && at_once).then(changed),
+        }
     }
 
     fn has_other_gids(&self, engine: &Device) -> bool {
-        if !self.watch.has_changed() {
-            return false;
-        }
         let now = device::addresses_anew(engine);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = *seen != now;

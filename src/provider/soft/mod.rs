@@ -140,8 +140,8 @@ impl Context for SoftContext {
         EventSource { fd: async_fd, record: 0 }
     }
 
-    fn next_async_event(&self, _record: &[u8]) -> Result<Option<AsyncEvent>> {
-        Ok(self.all_events.next(&self.engine))
+    fn next_async_event(&self, _record: &[u8], at_once: bool) -> Result<Option<AsyncEvent>> {
+        Ok(self.all_events.next(&self.engine, at_once))
     }
 
     fn query_device(

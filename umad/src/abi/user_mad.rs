@@ -20,6 +20,8 @@ pub struct ib_user_mad_reg_req {
     pub oui: [u8; 3],
     /// 1: the kernel cuts and joins datagrams of several packets.
     pub rmpp_version: u8,
+    /// Zero: C leaves it to the compiler, and the kernel reads it.
+    pub padding: u8,
 }
 
 /// Second form of the registration.
