@@ -261,12 +261,31 @@ static void close_under_thread(void)
 	pthread_join(thread, NULL);
 }
 
+/* Waits until a process that is about to wait for something does. */
+static void until_it_sleeps(pid_t process)
+{
+	char path[64], state[512];
+
+	snprintf(path, sizeof path, "/proc/%d/stat", process);
+	for (unsigned i = 0; i < 1000; i++) {
+		FILE *file = fopen(path, "r");
+		char *name_end = file && fgets(state, sizeof state, file) ? strrchr(state, ')') : NULL;
+
+		if (file)
+			fclose(file);
+		if (name_end && name_end[2] == 'S')
+			return;
+		usleep(5000);
+	}
+}
+
 /* One process has the file by which the port says that it is a subnet manager. */
 static void manager(void)
 {
 	char path[64];
-	int first, second, status;
+	int first, second, status, begins[2];
 	pid_t child;
+	char byte = 0;
 
 	if (CALL_COUNT(umad_get_issm_path(card, port, path, sizeof path)))
 		return;
@@ -277,13 +296,21 @@ static void manager(void)
 	second = open(path, O_NONBLOCK);
 	note("second %d %s", second >= 0, errno_name(errno));
 	fflush(stdout);
+	if (pipe(begins))
+		die("no pipe");
 	child = fork();
 	if (!child) {
 		alarm(20);
 		close(first);
+		if (write(begins[1], &byte, 1) != 1)
+			_exit(2);
 		_exit(open(path, 0) >= 0 ? 7 : 1);    /* and ends without closing */
 	}
-	usleep(50000);
+	if (read(begins[0], &byte, 1) != 1)
+		die("no child");
+	until_it_sleeps(child);
+	close(begins[0]);
+	close(begins[1]);
 	note("child waits %d", waitpid(child, &status, WNOHANG) == 0);
 	close(first);
 	waitpid(child, &status, 0);
