@@ -52,29 +52,6 @@ static void *run(void *which)
 	return NULL;
 }
 
-/* Until the thread waits in the kernel. */
-static void until_it_waits(void)
-{
-	char path[64], state[512];
-
-	for (unsigned i = 0; i < 2000; i++) {
-		int thread = __atomic_load_n(&thread_id, __ATOMIC_ACQUIRE);
-		FILE *file;
-		char *name_end = NULL;
-
-		usleep(5000);
-		snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
-		file = thread ? fopen(path, "r") : NULL;
-		if (file) {
-			name_end = fgets(state, sizeof state, file) ? strrchr(state, ')') : NULL;
-			fclose(file);
-		}
-		if (name_end && name_end[2] == 'S')
-			return;
-	}
-	die("the thread does not wait");
-}
-
 static void cancel(int which)
 {
 	int ends[2];
@@ -94,7 +71,7 @@ static void cancel(int which)
 	cleaned = false;
 	if (pthread_create(&thread, NULL, run, &which))
 		die("no thread");
-	until_it_waits();
+	until_it_sleeps(&thread_id);
 	pthread_cancel(thread);
 	if (disabled) {
 		/* It goes on waiting until the call ends by itself. */

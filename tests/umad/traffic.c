@@ -9,8 +9,11 @@
  */
 #include "mads.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 static const char *card, *server_card;
@@ -175,9 +178,9 @@ static void talk(int fd)
 
 	agent = CALL_COUNT(umad_register_oui(server, VENDOR, 1, oui, methods));
 	client = CALL_COUNT(umad_register_oui(fd, VENDOR, 1, oui, NULL));
-	for (unsigned key = 0; key < 3; key++) {
+	for (unsigned key = 0; key < 4; key++) {
 		request(VENDOR, GET, 0x20, 9, 0xb00 + key, played ? 3 : 0);
-		CALL_INT(umad_set_pkey(outgoing, key == 1 ? 0 : key));
+		CALL_INT(umad_set_pkey(outgoing, key == 1 ? 0 : key == 3 ? 0xffff : (int)key));
 		if (give(fd, client, 256, WITHIN(1000), 0))
 			continue;
 		if (take(server, 256, 2000) != agent) {
@@ -240,9 +243,11 @@ static void strange(int fd, int agent)
 }
 
 static int waiting_ms;
+static pid_t waiter;
 
 static void *waiting(void *fd)
 {
+	__atomic_store_n(&waiter, syscall(SYS_gettid), __ATOMIC_RELEASE);
 	take(*(int *)fd, 256, waiting_ms);
 	return NULL;
 }
@@ -253,29 +258,51 @@ static void close_under_thread(void)
 	int fd = umad_open_port(card, port);
 	pthread_t thread;
 
+	waiter = 0;
 	waiting_ms = 300;
 	if (pthread_create(&thread, NULL, waiting, &fd))
 		die("no thread");
-	usleep(100000);
+	until_it_sleeps(&waiter);
 	CALL_INT(umad_close_port(fd));
 	pthread_join(thread, NULL);
 }
 
-/* Waits until a process that is about to wait for something does. */
-static void until_it_sleeps(pid_t process)
+/* What the port's file says of a subnet manager, as the played one does not change. */
+static void print_manager(const char *when)
 {
-	char path[64], state[512];
+	umad_port_t found;
 
-	snprintf(path, sizeof path, "/proc/%d/stat", process);
-	for (unsigned i = 0; i < 1000; i++) {
-		FILE *file = fopen(path, "r");
-		char *name_end = file && fgets(state, sizeof state, file) ? strrchr(state, ')') : NULL;
+	if (played || CALL_COUNT(umad_get_port(card, port, &found)))
+		return;
+	note("%s: IsSM %d", when, (ntohl(found.capmask) & 2) != 0);
+	umad_release_port(&found);
+}
 
-		if (file)
-			fclose(file);
-		if (name_end && name_end[2] == 'S')
-			return;
-		usleep(5000);
+/* Another user may open what the file's mode lets him. */
+static void as_nobody(void)
+{
+	char path[64];
+	int status, fd;
+	pid_t child;
+
+	if (played)
+		return;
+	snprintf(path, sizeof path, "/dev/infiniband/umad%d", port - 1);
+	for (unsigned mode = 0; mode < 2; mode++) {
+		if (chmod(path, mode ? 0666 : 0600))
+			die("chmod %s", path);
+		fflush(stdout);
+		child = fork();
+		if (!child) {
+			if (setgid(65534) || setuid(65534))
+				_exit(1);
+			fd = umad_open_port(card, port);
+			note("nobody, mode %s: %d, errno %s", mode ? "0666" : "0600", fd < 0 ? fd : 0, fd < 0 ? errno_name(errno) : "0");
+			fflush(stdout);
+			_exit(0);
+		}
+		waitpid(child, &status, 0);
+		note("ended %d", WIFEXITED(status) && !WEXITSTATUS(status));
 	}
 }
 
@@ -290,8 +317,10 @@ static void manager(void)
 	if (CALL_COUNT(umad_get_issm_path(card, port, path, sizeof path)))
 		return;
 	note("    %s", path);
+	print_manager("before");
 	first = open(path, O_NONBLOCK);
 	note("first %d", first >= 0);
+	print_manager("open");
 	errno = 0;
 	second = open(path, O_NONBLOCK);
 	note("second %d %s", second >= 0, errno_name(errno));
@@ -308,7 +337,7 @@ static void manager(void)
 	}
 	if (read(begins[0], &byte, 1) != 1)
 		die("no child");
-	until_it_sleeps(child);
+	until_it_sleeps(&child);
 	close(begins[0]);
 	close(begins[1]);
 	note("child waits %d", waitpid(child, &status, WNOHANG) == 0);
@@ -318,6 +347,7 @@ static void manager(void)
 	first = open(path, O_NONBLOCK);
 	note("again %d", first >= 0);
 	close(first);
+	print_manager("closed");
 }
 
 /* Takes the first soft-RoCE device of the guest out, and puts it in again. */
@@ -336,10 +366,11 @@ static void unplug(void)
 	int fd = umad_open_port(card, port), agent = umad_register(fd, PERF, 1, 0, NULL), again;
 	pthread_t thread;
 
+	waiter = 0;
 	waiting_ms = 20000;
 	if (pthread_create(&thread, NULL, waiting, &fd))
 		die("no thread");
-	usleep(100000);
+	until_it_sleeps(&waiter);
 	kernel_plug(port - 1, false);
 	pthread_join(thread, NULL);
 	CALL_COUNT(umad_poll(fd, 10));
@@ -398,6 +429,7 @@ int main(int argc, char **argv)
 	CALL_COUNT(umad_close_port(fd));
 	close_under_thread();
 	manager();
+	as_nobody();
 	if (!played)
 		kernel_plug = plug;
 	unplug();
