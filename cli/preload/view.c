@@ -10,8 +10,9 @@
  * file is here, and those that stand for the kernel's own files, which the kernel is asked for. Whatever else somebody
  * put there is not shown.
  *
- * Calls that name a file by its full path are seen, whatever width of file offset they were compiled for. Not seen are
- * paths relative to a folder of the kernel, glob(), and programs that call the kernel without the C library.
+ * Calls that name a file by its full path are seen, whatever width of file offset they were compiled for; who goes into a
+ * folder of the view's sysfs finds names there relative to it. Not seen are paths relative to a folder of the kernel,
+ * glob(), and programs that call the kernel without the C library.
  */
 #define _GNU_SOURCE
 #include <alloca.h>
@@ -417,6 +418,26 @@ GO_ON(char *, __realpath_chk, NULL, (const char *, char *, size_t), (path, out, 
 
 EXPORT char *canonicalize_file_name(const char *path)
 GO_ON(char *, canonicalize_file_name, NULL, (const char *), (path))
+
+/*
+ * ibstatus goes into the folder of devices. That of device files stays the kernel's: opened by a name relative to it, a file
+ * would be the /dev/null behind it, which takes every command and answers none.
+ */
+EXPORT int chdir(const char *path)
+{
+	static void *known;
+	int (*function)(const char *) = ironverbs_behind(&known, "chdir");
+	size_t bytes = room_for(path);
+
+	if (bytes > 0) {
+		char *place = alloca(bytes);
+		const char *found = shown(path, place);
+
+		if (found != place || strcmp(place + view_length, "/dev/infiniband") != 0)
+			path = found;
+	}
+	return function ? function(path) : -1;
+}
 
 /* ls -l asks, and takes a path that is not there for an error. */
 #define GETXATTR(name)                                                        \

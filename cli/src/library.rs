@@ -51,6 +51,13 @@ pub struct PortAttr {
     pub flags: u8,
 }
 
+/// `struct ibv_device_attr`, of which nothing but the first field is of use here.
+#[repr(C)]
+struct DeviceAttr {
+    fw_ver: [c_char; 64],
+    _rest: [u64; 21],
+}
+
 /// `struct ibv_gid_entry`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -67,6 +74,7 @@ type FreeList = unsafe extern "C" fn(*mut *mut RawDevice);
 type GetGuid = unsafe extern "C" fn(*mut RawDevice) -> u64;
 type Open = unsafe extern "C" fn(*mut RawDevice) -> *mut c_void;
 type Close = unsafe extern "C" fn(*mut c_void) -> c_int;
+type QueryDevice = unsafe extern "C" fn(*mut c_void, *mut DeviceAttr) -> c_int;
 type QueryPort = unsafe extern "C" fn(*mut c_void, u8, *mut PortAttr) -> c_int;
 type QueryPkey = unsafe extern "C" fn(*mut c_void, u8, c_int, *mut u16) -> c_int;
 type QueryGids = unsafe extern "C" fn(*mut c_void, *mut GidEntry, usize, u32, usize) -> isize;
@@ -78,6 +86,7 @@ pub struct Library {
     get_guid: GetGuid,
     open: Open,
     close: Close,
+    query_device: QueryDevice,
     query_port: QueryPort,
     query_pkey: QueryPkey,
     query_gids: QueryGids,
@@ -93,6 +102,8 @@ pub struct Device {
     pub node_type: u32,
     /// In host byte order.
     pub guid: u64,
+    /// What the device calls its firmware's version; empty where the device could not be opened and asked.
+    pub firmware: String,
     /// The ports, or why the device could not be opened and asked.
     pub ports: io::Result<Vec<Port>>,
 }
@@ -124,6 +135,7 @@ impl Library {
                 get_guid: symbol(handle, c"ibv_get_device_guid")?,
                 open: symbol(handle, c"ibv_open_device")?,
                 close: symbol(handle, c"ibv_close_device")?,
+                query_device: symbol(handle, c"ibv_query_device")?,
                 query_port: symbol(handle, c"ibv_query_port")?,
                 query_pkey: symbol(handle, c"ibv_query_pkey")?,
                 query_gids: symbol(handle, c"_ibv_query_gid_table")?,
@@ -146,12 +158,17 @@ impl Library {
             // NUL-terminated.
             unsafe {
                 let device = *list.add(place);
+                let (firmware, ports) = match self.ask(device) {
+                    Ok((firmware, ports)) => (firmware, Ok(ports)),
+                    Err(why) => (String::new(), Err(why)),
+                };
                 devices.push(Device {
                     name: text(&(*device).name),
                     file: text(&(*device).dev_name),
                     node_type: (*device).node_type,
                     guid: u64::from_be((self.get_guid)(device)),
-                    ports: self.ports(device),
+                    firmware,
+                    ports,
                 });
             }
         }
@@ -160,14 +177,20 @@ impl Library {
         Ok(devices)
     }
 
+    /// The version of the firmware, and the ports.
+    ///
     /// # Safety
     /// `device` is of a list that has not been freed.
-    unsafe fn ports(&self, device: *mut RawDevice) -> io::Result<Vec<Port>> {
+    unsafe fn ask(&self, device: *mut RawDevice) -> io::Result<(String, Vec<Port>)> {
         // SAFETY: by the contract.
         let context = unsafe { (self.open)(device) };
         if context.is_null() {
             return Err(io::Error::last_os_error());
         }
+        let mut attr = DeviceAttr { fw_ver: [0; 64], _rest: [0; 21] };
+        // SAFETY: an open context, and room for what is written.
+        let asked = unsafe { (self.query_device)(context, &raw mut attr) };
+        let firmware = if asked == 0 { text(&attr.fw_ver) } else { String::new() };
         // SAFETY: an open context.
         let gids = unsafe { self.gids(context) };
         let mut ports = Vec::new();
@@ -191,7 +214,7 @@ impl Library {
         }
         // SAFETY: the context is given up.
         unsafe { (self.close)(context) };
-        Ok(ports)
+        Ok((firmware, ports))
     }
 
     /// # Safety
@@ -363,6 +386,7 @@ mod tests {
             state max_mtu active_mtu gid_tbl_len port_cap_flags max_msg_sz bad_pkey_cntr qkey_viol_cntr pkey_tbl_len
             lid sm_lid lmc max_vl_num sm_sl subnet_timeout init_type_reply active_width active_speed phys_state
             link_layer flags);
+        compare!(DeviceAttr, ibv_device_attr, "sizeof(struct ibv_device_attr)", fw_ver);
         compare!(GidEntry, ibv_gid_entry, "sizeof(struct ibv_gid_entry)",
             gid gid_index port_num gid_type ndev_ifindex);
 

@@ -3,7 +3,8 @@
 //! They lie in the folder of the software device, in one tree for each network namespace and list of devices,
 //! and are shown by `preload/view.c` in the places where the kernel's would be. Beside the software devices
 //! stand links to what the kernel really has there. Everything in a file is what the library answers to the
-//! verb that asks for it; there are no counters, since nothing counts.
+//! verb that asks for it, but the bit of a port's capabilities that no file of the kernel has. There are no
+//! counters, since nothing counts, and no files of management datagrams, which the device does not carry.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -64,6 +65,9 @@ fn tree_name(devices: &[Device]) -> String {
     format!("view-{:016x}", hasher.finish())
 }
 
+/// `IBV_PORT_IP_BASED_GIDS`.
+const IP_BASED_GIDS: u32 = 1 << 26;
+
 /// A tree of files that other processes may be reading.
 struct Tree {
     root: PathBuf,
@@ -109,6 +113,7 @@ impl Tree {
         self.file(&format!("{folder}/node_type"), &format!("{}: {kind}", device.node_type))?;
         self.file(&format!("{folder}/node_guid"), &guid)?;
         self.file(&format!("{folder}/sys_image_guid"), &guid)?;
+        self.file(&format!("{folder}/fw_ver"), &device.firmware)?;
         self.file(&format!("{folder}/node_desc"), &format!("ironverbs software device {}", device.name))?;
         for port in device.ports.iter().flatten() {
             self.port(&format!("{folder}/ports/{}", port.number), port)?;
@@ -118,6 +123,8 @@ impl Tree {
 
     fn port(&self, folder: &str, port: &Port) -> io::Result<()> {
         let attr = &port.attr;
+        // GIDs of IP addresses are the verb's bit, of which the kernel's file has none.
+        let capabilities = attr.port_cap_flags & !IP_BASED_GIDS;
         for (name, content) in [
             ("state", format!("{}: {}", attr.state, attr.state())),
             ("phys_state", format!("{}: {}", attr.phys_state, attr.phys_state())),
@@ -127,7 +134,7 @@ impl Tree {
             ("lid_mask_count", attr.lmc.to_string()),
             ("sm_lid", format!("{:#x}", attr.sm_lid)),
             ("sm_sl", attr.sm_sl.to_string()),
-            ("cap_mask", format!("{:#010x}", attr.port_cap_flags)),
+            ("cap_mask", format!("{:#010x}", capabilities)),
         ] {
             self.file(&format!("{folder}/{name}"), &content)?;
         }
@@ -238,6 +245,7 @@ mod tests {
             active_width: 2,
             active_speed: 32,
             link_layer: 2,
+            port_cap_flags: IP_BASED_GIDS | 1 << 16,
             pkey_tbl_len: 1,
             ..Default::default()
         };
@@ -247,6 +255,7 @@ mod tests {
             file: "uverbs-soft0".to_owned(),
             node_type: 1,
             guid: 0x0212_3456_789a_bcde,
+            firmware: "1.2".to_owned(),
             ports: Ok(vec![port]),
         }
     }
@@ -260,7 +269,9 @@ mod tests {
         tree.write(&[soft0(&[[0xfe; 16], [1; 16]])]).unwrap();
         assert_eq!(read("sys/class/infiniband/soft0/node_type"), "1: CA\n");
         assert_eq!(read("sys/class/infiniband/soft0/node_guid"), "0212:3456:789a:bcde\n");
+        assert_eq!(read("sys/class/infiniband/soft0/fw_ver"), "1.2\n");
         assert_eq!(read(&format!("{port}/state")), "4: ACTIVE\n");
+        assert_eq!(read(&format!("{port}/cap_mask")), "0x00010000\n");
         assert_eq!(read(&format!("{port}/rate")), "100 Gb/sec (4X EDR)\n");
         assert_eq!(read(&format!("{port}/pkeys/0")), "0xffff\n");
         assert_eq!(read(&format!("{port}/gid_attrs/types/1")), "RoCE v2\n");

@@ -19,10 +19,13 @@
 struct mad_file mad_files[128];
 unsigned mad_file_count;
 static struct mad_port ports[256];
-static struct { bool wanted; char call[16]; long result; int error; } answer;
+/* Answers that the program wants, the next one first. */
+static struct { char call[16]; long result; int error; } answers[4];
+static unsigned answer_count;
 
 /* For the program. */
 void hardware_mad_answer(const char *call, long result, int error);
+void hardware_mad_answer_then(const char *call, long result, int error);
 void hardware_mad_receive(unsigned number, const void *hdr, const void *mad, size_t length);
 void hardware_mad_plug(unsigned number, bool in);
 
@@ -62,21 +65,30 @@ static long result(long value, int error)
 /* What the program wants the next such call to answer. */
 static bool answered(const char *call, long *value)
 {
-	if (!answer.wanted || strcmp(answer.call, call))
+	if (!answer_count || strcmp(answers[0].call, call))
 		return false;
-	answer.wanted = false;
-	*value = answer.result;
-	if (answer.result < 0)
-		errno = answer.error;
+	*value = answers[0].result;
+	if (*value < 0)
+		errno = answers[0].error;
+	memmove(answers, answers + 1, --answer_count * sizeof *answers);
 	return true;
 }
 
+/* Behind those that are wanted already. */
+void hardware_mad_answer_then(const char *call, long value, int error)
+{
+	if (answer_count == sizeof answers / sizeof *answers)
+		abort();
+	snprintf(answers[answer_count].call, sizeof answers->call, "%s", call);
+	answers[answer_count].result = value;
+	answers[answer_count++].error = error;
+}
+
+/* In the place of all that nobody has asked for. */
 void hardware_mad_answer(const char *call, long value, int error)
 {
-	answer.wanted = true;
-	snprintf(answer.call, sizeof answer.call, "%s", call);
-	answer.result = value;
-	answer.error = error;
+	answer_count = 0;
+	hardware_mad_answer_then(call, value, error);
 }
 
 /* --- ports ------------------------------------------------------------------------------------------------- */

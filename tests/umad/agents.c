@@ -140,6 +140,21 @@ static void refused(int fd)
 		kernel_answer("ioctl", 5, 0);
 		CALL_COUNT(umad_register(fd, 4, 1, 0, mask));
 	}
+	/* A kernel that knows the first way to register alone, and refuses that too; or takes it. */
+	for (unsigned i = 0; kernel_answer && i <= sizeof errors / sizeof *errors; i++)
+		for (unsigned flags = 0; flags < 2; flags++) {
+			bool refuses = i < sizeof errors / sizeof *errors;
+
+			kernel_answer("ioctl", -1, ENOTTY);
+			kernel_answer_then("ioctl", refuses ? -1 : 0, refuses ? errors[i] : 0);
+			kernel_answer_then("ioctl", -1, EINVAL);
+			attr.flags = flags;
+			ids[0] = 99;
+			CALL_COUNT(umad_register2(fd, &attr, ids));
+			FIELD_X(attr, flags);
+			CALL_COUNT(umad_unregister(fd, ids[0]));
+			CALL_COUNT(umad_unregister(fd, 99));
+		}
 	/* A descriptor of another file, and of none. */
 	CALL_COUNT(umad_register(-1, 4, 1, 0, mask));
 	CALL_COUNT(umad_register_oui(-1, 0x30, 1, (uint8_t[]){0, 0, 1}, mask));

@@ -9,8 +9,11 @@
  */
 #include "mads.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 static const char *card, *server_card;
@@ -19,6 +22,8 @@ static bool played;
 
 /* How long an answer may take, in milliseconds: a real kernel always gives one. */
 #define WITHIN(ms) (played ? (ms) : 3000)
+/* How long to wait for what a send may bring: nothing comes of one that failed. */
+#define AFTER(sent, ms) ((sent) ? 10 : (ms))
 
 static void nodes(int fd, int agent)
 {
@@ -39,23 +44,25 @@ static void nodes(int fd, int agent)
 
 static void waits(int fd, int agent)
 {
+	int sent;
+
 	request(PERF, SET, 0x12, 1, 0x300, 0x105);
 	take(fd, 256, 0);
 	take(fd, 256, 1);
 	CALL_COUNT(umad_poll(fd, 1));
-	give(fd, agent, 256, 30, 2);
+	sent = give(fd, agent, 256, 30, 2);
 	take(fd, 256, 0);
 	take(fd, 256, 5);
 	CALL_COUNT(umad_poll(fd, 5));
-	CALL_COUNT(umad_poll(fd, 1000));
+	CALL_COUNT(umad_poll(fd, AFTER(sent, 1000)));
 	take(fd, 256, 0);
 	CALL_COUNT(umad_status(incoming));
 	if (!give(fd, agent, 256, 1, 0) && !umad_poll(fd, 1000))
 		take(fd, 256, -1);
 	/* The same transaction again, while the first waits. */
+	sent = give(fd, agent, 256, 30, 0);
 	give(fd, agent, 256, 30, 0);
-	give(fd, agent, 256, 30, 0);
-	take(fd, 256, 1000);
+	take(fd, 256, AFTER(sent, 1000));
 	take(fd, 256, 60);
 }
 
@@ -64,11 +71,13 @@ static void sizes(int fd, int agent)
 	static const int lengths[] = {-65, -64, -1, 0, 1, 23, 24, 35, 36, 37, 55, 56, 64, 255, 256, 257, 300, 4096, 65536};
 	static const int rooms[] = {-1, 0, 1, 23, 24, 100, 255};
 	static const int agents[] = {-1, 1, 31, 32, 0x7fffffff};
+	int sent;
 
 	for (unsigned i = 0; i < sizeof lengths / sizeof *lengths; i++) {
 		request(PERF, GET, 0x12, 1, 0x400 + i, 5);
+		/* One that is as much too short as the header is long is not sent, though no error comes of it. */
 		if (!give(fd, agent, lengths[i], WITHIN(20), 0))
-			take(fd, 256, 5000);
+			take(fd, 256, lengths[i] < 0 ? 10 : 5000);
 	}
 	for (unsigned i = 0; i < sizeof agents / sizeof *agents; i++) {
 		request(PERF, GET, 0x12, 1, 0x500 + i, 5);
@@ -76,8 +85,8 @@ static void sizes(int fd, int agent)
 	}
 	/* One that comes back shorter, with every room. */
 	request(PERF, 3, 0x12, 1, 0x600, 0x105);
-	give(fd, agent, 256, 1, 0);
-	CALL_COUNT(umad_poll(fd, 5000));
+	sent = give(fd, agent, 256, 1, 0);
+	CALL_COUNT(umad_poll(fd, AFTER(sent, 5000)));
 	for (unsigned i = 0; i < sizeof rooms / sizeof *rooms; i++)
 		if (take(fd, rooms[i], 10) >= 0)
 			break;
@@ -100,18 +109,18 @@ static void sizes(int fd, int agent)
 static void tables(int fd)
 {
 	static const unsigned data[] = {0, 1, 100, 199, 200, 201, 400, 1000, 20000};
-	int agent = CALL_COUNT(umad_register(fd, SA, 2, 1, NULL)), plain = CALL_COUNT(umad_register(fd, SA, 2, 0, NULL));
+	int agent = CALL_COUNT(umad_register(fd, SA, 2, 1, NULL)), plain = CALL_COUNT(umad_register(fd, SA, 2, 0, NULL)), sent;
 
 	for (unsigned i = 0; i < sizeof data / sizeof *data; i++) {
 		request(SA, GET_TABLE, 0x11, data[i], 0x700 + i, 1);
-		give(fd, agent, 256, 1000, 0);
-		CALL_COUNT(umad_poll(fd, 1000));
+		sent = give(fd, agent, 256, 1000, 0);
+		CALL_COUNT(umad_poll(fd, AFTER(sent, 1000)));
 		for (int room = 200; room < 100000; room *= 3)
 			if (take(fd, room, 10) >= 0)
 				break;
 		request(SA, GET_TABLE, 0x11, data[i], 0x780 + i, 1);
-		give(fd, plain, 256, 1000, 0);
-		take(fd, 256, 1000);
+		sent = give(fd, plain, 256, 1000, 0);
+		take(fd, 256, AFTER(sent, 1000));
 	}
 	/* The other direction. */
 	for (unsigned i = 0; i < sizeof data / sizeof *data; i++)
@@ -165,17 +174,17 @@ static void talk(int fd)
 {
 	long methods[16 / sizeof(long)] = {2};
 	uint8_t oui[3] = {0, 0x14, 5}, *mad;
-	int server = played ? fd : umad_open_port(server_card, server_port), client, agent, length = 256;
+	int server = played ? fd : umad_open_port(server_card, server_port), client, agent, length = 256, sent;
 
 	agent = CALL_COUNT(umad_register_oui(server, VENDOR, 1, oui, methods));
 	client = CALL_COUNT(umad_register_oui(fd, VENDOR, 1, oui, NULL));
-	for (unsigned key = 0; key < 3; key++) {
+	for (unsigned key = 0; key < 4; key++) {
 		request(VENDOR, GET, 0x20, 9, 0xb00 + key, played ? 3 : 0);
-		CALL_INT(umad_set_pkey(outgoing, key == 1 ? 0 : key));
+		CALL_INT(umad_set_pkey(outgoing, key == 1 ? 0 : key == 3 ? 0xffff : (int)key));
 		if (give(fd, client, 256, WITHIN(1000), 0))
 			continue;
 		if (take(server, 256, 2000) != agent) {
-			take(fd, 256, 5000);
+			take(fd, 256, WITHIN(50));
 			continue;
 		}
 		memcpy(outgoing, incoming, sizeof incoming);
@@ -194,8 +203,8 @@ static void talk(int fd)
 	CALL_COUNT(umad_unregister(server, agent));
 	/* Nobody serves. */
 	request(VENDOR, GET, 0x20, 9, 0xc00, played ? 3 : 0);
-	give(fd, client, 256, WITHIN(30), 0);
-	take(fd, 256, 5000);
+	sent = give(fd, client, 256, WITHIN(30), 0);
+	take(fd, 256, AFTER(sent, 5000));
 	/* The agent goes before the answer comes. */
 	request(VENDOR, 3, 0x20, 9, 0xc01, played ? 3 : 0);
 	give(fd, client, 256, 30, 0);
@@ -234,9 +243,11 @@ static void strange(int fd, int agent)
 }
 
 static int waiting_ms;
+static pid_t waiter;
 
 static void *waiting(void *fd)
 {
+	__atomic_store_n(&waiter, syscall(SYS_gettid), __ATOMIC_RELEASE);
 	take(*(int *)fd, 256, waiting_ms);
 	return NULL;
 }
@@ -247,37 +258,88 @@ static void close_under_thread(void)
 	int fd = umad_open_port(card, port);
 	pthread_t thread;
 
+	waiter = 0;
 	waiting_ms = 300;
 	if (pthread_create(&thread, NULL, waiting, &fd))
 		die("no thread");
-	usleep(100000);
+	until_it_sleeps(&waiter);
 	CALL_INT(umad_close_port(fd));
 	pthread_join(thread, NULL);
+}
+
+/* What the port's file says of a subnet manager, as the played one does not change. */
+static void print_manager(const char *when)
+{
+	umad_port_t found;
+
+	if (played || CALL_COUNT(umad_get_port(card, port, &found)))
+		return;
+	note("%s: IsSM %d", when, (ntohl(found.capmask) & 2) != 0);
+	umad_release_port(&found);
+}
+
+/* Another user may open what the file's mode lets him. */
+static void as_nobody(void)
+{
+	char path[64];
+	int status, fd;
+	pid_t child;
+
+	if (played)
+		return;
+	snprintf(path, sizeof path, "/dev/infiniband/umad%d", port - 1);
+	for (unsigned mode = 0; mode < 2; mode++) {
+		if (chmod(path, mode ? 0666 : 0600))
+			die("chmod %s", path);
+		fflush(stdout);
+		child = fork();
+		if (!child) {
+			if (setgid(65534) || setuid(65534))
+				_exit(1);
+			fd = umad_open_port(card, port);
+			note("nobody, mode %s: %d, errno %s", mode ? "0666" : "0600", fd < 0 ? fd : 0, fd < 0 ? errno_name(errno) : "0");
+			fflush(stdout);
+			_exit(0);
+		}
+		waitpid(child, &status, 0);
+		note("ended %d", WIFEXITED(status) && !WEXITSTATUS(status));
+	}
 }
 
 /* One process has the file by which the port says that it is a subnet manager. */
 static void manager(void)
 {
 	char path[64];
-	int first, second, status;
+	int first, second, status, begins[2];
 	pid_t child;
+	char byte = 0;
 
 	if (CALL_COUNT(umad_get_issm_path(card, port, path, sizeof path)))
 		return;
 	note("    %s", path);
+	print_manager("before");
 	first = open(path, O_NONBLOCK);
 	note("first %d", first >= 0);
+	print_manager("open");
 	errno = 0;
 	second = open(path, O_NONBLOCK);
 	note("second %d %s", second >= 0, errno_name(errno));
 	fflush(stdout);
+	if (pipe(begins))
+		die("no pipe");
 	child = fork();
 	if (!child) {
 		alarm(20);
 		close(first);
+		if (write(begins[1], &byte, 1) != 1)
+			_exit(2);
 		_exit(open(path, 0) >= 0 ? 7 : 1);    /* and ends without closing */
 	}
-	usleep(50000);
+	if (read(begins[0], &byte, 1) != 1)
+		die("no child");
+	until_it_sleeps(&child);
+	close(begins[0]);
+	close(begins[1]);
 	note("child waits %d", waitpid(child, &status, WNOHANG) == 0);
 	close(first);
 	waitpid(child, &status, 0);
@@ -285,6 +347,7 @@ static void manager(void)
 	first = open(path, O_NONBLOCK);
 	note("again %d", first >= 0);
 	close(first);
+	print_manager("closed");
 }
 
 /* Takes the first soft-RoCE device of the guest out, and puts it in again. */
@@ -303,10 +366,11 @@ static void unplug(void)
 	int fd = umad_open_port(card, port), agent = umad_register(fd, PERF, 1, 0, NULL), again;
 	pthread_t thread;
 
+	waiter = 0;
 	waiting_ms = 20000;
 	if (pthread_create(&thread, NULL, waiting, &fd))
 		die("no thread");
-	usleep(100000);
+	until_it_sleeps(&waiter);
 	kernel_plug(port - 1, false);
 	pthread_join(thread, NULL);
 	CALL_COUNT(umad_poll(fd, 10));
@@ -365,6 +429,7 @@ int main(int argc, char **argv)
 	CALL_COUNT(umad_close_port(fd));
 	close_under_thread();
 	manager();
+	as_nobody();
 	if (!played)
 		kernel_plug = plug;
 	unplug();

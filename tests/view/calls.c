@@ -44,6 +44,8 @@ static int call(const char *name, const char *path)
 		found = AS(FILE *, path, "r") ? 0 : -1;
 	else if (IS("opendir"))
 		found = AS(DIR *, path) ? 0 : -1;
+	else if (IS("chdir"))
+		found = AS(int, path);
 	else if (IS("scandir") || IS("scandir64"))
 		found = AS(int, path, &names, NULL, NULL);
 	else if (IS("access") || IS("eaccess") || IS("euidaccess"))

@@ -117,6 +117,25 @@ fn document(root: &Path) -> Result<(String, String), String> {
         let answers = columns.iter().map(|context| source.answer_of_inline(verb, context));
         let _ = writeln!(text, "| `{verb}` |{} {} |", cells(answers)?, list(&tests));
     }
+    let umad = symbols_of_map(&read(root, "umad/libibumad.map")?);
+    let callers = reached::importers(&read(root, "tests/umad/reached.txt")?);
+    let _ = writeln!(
+        text,
+        "\n## Symbols of libibumad: {}\n\n\
+         All of rdma-core 65, each under the release that brought it (`umad/libibumad.map`). The tests are the programs of \
+         `tests/umad` whose calls of the symbol the dynamic loader has recorded on this library (`tests/umad/reached.txt`); \
+         what they print, and what reaches the kernel, must be the same on rdma-core's library.\n\n\
+         | symbol | version | tests |\n|---|---|---|",
+        umad.len()
+    );
+    for (name, node) in &umad {
+        let tests = callers.get(&format!("{name}@{node}")).cloned().unwrap_or_default();
+        if tests.is_empty() {
+            missing.push(format!("{name}@{node}"));
+        }
+        let version = node.strip_prefix("IBUMAD_").unwrap_or(node);
+        let _ = writeln!(text, "| `{name}` | {version} | {} |", list(&tests));
+    }
     if !missing.is_empty() {
         return Err(format!("no test reaches {}", missing.join(", ")));
     }
@@ -156,7 +175,7 @@ fn symbols_of_map(map: &str) -> Vec<(String, String)> {
         if let Some((name, _)) = line.split_once(" {") {
             node = name.to_owned();
         } else if let Some(name) =
-            line.strip_suffix(';').filter(|name| *name != "*" && !name.starts_with('}'))
+            line.strip_suffix(';').filter(|name| !name.ends_with('*') && !name.starts_with('}'))
         {
             symbols.push((name.to_owned(), node.clone()));
         }

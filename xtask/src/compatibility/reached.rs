@@ -106,7 +106,7 @@ fn without_comments(text: &str) -> String {
     first + &parts.map(code).collect::<String>()
 }
 
-/// The plugins that import each symbol, from lines `PLUGIN SYMBOL@VERSION`.
+/// What imports or calls each symbol, from lines `NAME SYMBOL@VERSION`.
 pub fn importers(text: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut importers: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (plugin, symbol) in text.lines().filter_map(|line| line.split_once(' ')) {
