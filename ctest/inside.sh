@@ -3,7 +3,7 @@
 # the shared folder's "runs" and runs every program on every variant that the host prepared, into out/<variant>/.
 #
 #   reference  built against the distribution's headers, on the distribution's library
-#   again      the same a second time (only with --self)
+#   again      the same a second time (only with --self); again.1 and so on, as the shared folder's "references" names them
 #   ours       the same binary on the library under test
 #   plugins    the same as ours, with rdma-core's plugins preferred to the library's own providers
 #   relinked   built against the headers under test, on the library under test; the loader tells what it calls, which
@@ -39,6 +39,9 @@ while read -r label program limit arguments; do
   set -- $arguments
   # What rdma-core's provider cannot do is not asked of it: it may hang.
   case $program in ours_only_*) ;; *) one reference bin/distribution "" "$program" "$label" "$limit" "$@";; esac
+  for again in $(cat "$share/references" 2> /dev/null); do
+    [[ $program == ours_only_* ]] || one "$again" bin/distribution "" "$program" "$label" "$limit" "$@"
+  done
   if [ -e "$share/self" ]; then one again bin/distribution "" "$program" "$label" "$limit" "$@"; fi
   if [ -e lib/libibverbs.so.1 ]; then
     ! has ours || one ours bin/distribution "$PWD/lib" "$program" "$label" "$limit" "$@"

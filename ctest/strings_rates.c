@@ -9,7 +9,10 @@ int main(void)
 	for (int i = -2; i < 40; i++) {
 		note("%d", i);
 		CALL_STRING(ibv_wc_status_str(i));
-		CALL_STRING(ibv_event_type_str(i));
+		if (i == 20) /* came with rdma-core 65: a line of its own, which chosen-differences.txt names */
+			CALL_STRING(ibv_event_type_str(20));
+		else
+			CALL_STRING(ibv_event_type_str(i));
 		CALL_STRING(ibv_node_type_str(i));
 		CALL_STRING(ibv_port_state_str(i));
 		CALL_COUNT(ibv_rate_to_mult(i));
