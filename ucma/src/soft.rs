@@ -164,6 +164,33 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs root"]
+    fn an_address_is_there_with_the_call_that_gives_it() {
+        let test = || {
+            // SAFETY: plain system call; it is this thread alone that goes to another namespace.
+            assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0);
+            let ip = |words: &str| {
+                let status = std::process::Command::new("ip").args(words.split(' ')).status();
+                assert!(status.unwrap().success(), "ip {words}");
+            };
+            ip("link add v0 type veth peer name v1");
+            ip("link set v0 up");
+            ip("link set v1 up");
+            let mut table = Table::new([1; 8]);
+            for last in 1..5 {
+                let address = std::net::Ipv4Addr::new(192, 0, 2, last);
+                let gid = address.to_ipv6_mapped().octets();
+                assert_eq!(table.of_gid(&gid), None, "{address}");
+                ip(&format!("address add {address}/24 dev v0"));
+                assert_eq!(table.of_gid(&gid).map(|device| device.gid), Some(gid));
+                ip(&format!("address del {address}/24 dev v0"));
+                assert_eq!(table.of_gid(&gid), None, "{address} again");
+            }
+        };
+        std::thread::spawn(test).join().unwrap();
+    }
+
+    #[test]
     fn loopback_has_a_gid_always() {
         for address in ["127.0.0.1", "::1"] {
             let mut table = Table::new([1; 8]);
