@@ -8,6 +8,8 @@ use ironverbs_cm::world::Device;
 use softrdma::host::environment;
 use softrdma::host::network::Network;
 
+use crate::route;
+
 #[allow(dead_code, reason = "the library uses the rest")]
 #[path = "../../src/provider/soft/gids.rs"]
 mod gids;
@@ -64,9 +66,16 @@ pub fn of_gid(node_guid: [u8; 8], gid: &Gid) -> Option<Device> {
 /// The device that has this local address.
 ///
 /// # Errors
-/// ENODEV where it is none; EINVAL for a link-local address without a scope.
+/// EADDRNOTAVAIL where it is none of the host's, as an IPv4 address in IPv6 never is; ENODEV where no device has it;
+/// EINVAL for a link-local address without a scope.
 pub fn of_address(node_guid: [u8; 8], address: &Address) -> Result<Device, Errno> {
     let gid = address.gid().ok_or(Errno::ENODEV)?;
+    if let Address::V6(a) = address
+        && a.ip().to_ipv4_mapped().is_some()
+    {
+        return Err(Errno::EADDRNOTAVAIL);
+    }
+    let nowhere = || if route::is_local(address) { Errno::ENODEV } else { Errno::EADDRNOTAVAIL };
     let is_link_local = gid[0] == 0xfe && gid[1] & 0xc0 == 0x80;
     if matches!(address, Address::V6(_)) && is_link_local {
         if address.scope() == 0 {
@@ -74,9 +83,19 @@ pub fn of_address(node_guid: [u8; 8], address: &Address) -> Result<Device, Errno
         }
         // Several interfaces may have the same; the table names one.
         return with_gid(node_guid, |entry| entry.raw == gid && entry.ifindex == address.scope())
-            .ok_or(Errno::ENODEV);
+            .ok_or_else(nowhere);
     }
-    of_gid(node_guid, &gid).ok_or(Errno::ENODEV)
+    of_gid(node_guid, &gid).ok_or_else(nowhere)
+}
+
+/// Whether two addresses are of the same interface.
+pub fn on_one_interface(one: &Address, other: &Address) -> bool {
+    let table = table();
+    let interface = |address: &Address| {
+        let gid = address.gid()?;
+        table.iter().find(|entry| entry.raw == gid).map(|entry| entry.ifindex)
+    };
+    matches!((interface(one), interface(other)), (Some(one), Some(other)) if one == other)
 }
 
 /// The device as it reaches hosts that no interface leads to, other than by loopback: with its first address of
