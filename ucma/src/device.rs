@@ -121,7 +121,10 @@ impl Device {
     /// # Errors
     /// What `write` fails with on Linux.
     pub fn write(&mut self, fd: RawFd, from: u64, length: usize) -> Result<Outcome, i32> {
-        let file = *self.files.get(&fd).ok_or(libc::EBADF)?;
+        let Some(file) = self.files.get(&fd).copied() else {
+            // It was a channel when the program called: who asks for events waits on in a closed one.
+            return if asks_for_event(from) { Ok(Outcome::Wait) } else { Err(libc::EBADF) };
+        };
         // Decoding reads this memory while the manager changes.
         let mut scratch = std::mem::take(&mut self.scratch);
         let program = Program { files: &self.files };
@@ -336,6 +339,12 @@ impl Device {
             channel.show(ready);
         }
     }
+}
+
+/// Whether a command is GET_EVENT.
+fn asks_for_event(from: u64) -> bool {
+    let mut number = [0; 4];
+    memory::read(from, &mut number).is_ok() && u32::from_ne_bytes(number) == decode::GET_EVENT
 }
 
 /// Whether an answer can be stored, which stays as it is.

@@ -191,9 +191,17 @@ impl Net {
 
     /// Connects a link and sends its first message.
     pub fn connect(&mut self, link: Link, file: File, to: Destination, message: Message) -> Connected {
-        let Ok((folder, registry)) = self.meeting() else { return Connected::Unreachable };
+        self.gids().refresh();
+        if self.meeting().is_err() {
+            return Connected::Unreachable;
+        }
+        let (Some((folder, registry)), Some(table)) = (&mut self.meeting, &self.table) else {
+            return Connected::Unreachable;
+        };
         let public = to.address.gid().is_some_and(|gid| soft::is_public(&gid));
-        let found = match registry.find(folder, to.service, &to.address, public) {
+        // With the kernel, a listener hears what comes to the device that its address has: each interface is one.
+        let near = |own: &Address| table.on_one_interface(own, &to.address);
+        let found = match registry.find(folder, to.service, &to.address, public, &near) {
             Ok(Search::Listener(found)) => found,
             Ok(Search::OtherAddress) => return Connected::Refused(true),
             Ok(Search::Nobody) => return Connected::Refused(false),

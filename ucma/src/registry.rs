@@ -337,7 +337,8 @@ impl Registry {
         });
     }
 
-    /// Who listens at an address, in this network namespace or, where `public`, in others.
+    /// Who listens at an address, in this network namespace or, where `public`, in others. `near` tells whose
+    /// requests come to a listener at another address, too: of the same interface.
     ///
     /// # Errors
     /// EBUSY where the file's lock is not to be had.
@@ -347,12 +348,13 @@ impl Registry {
         service: u64,
         to: &Address,
         public: bool,
+        near: &dyn Fn(&Address) -> bool,
     ) -> Result<Search, Errno> {
         let mut best =
-            self.locked(folder, |registry, records| Ok(registry.best(records, service, to, false)))?;
+            self.locked(folder, |registry, records| Ok(registry.best(records, service, to, false, near)))?;
         if public && !matches!(best, Search::Listener(_)) {
             self.elsewhere(folder, |other, records| {
-                match (other.best(records, service, to, true), best) {
+                match (other.best(records, service, to, true, near), best) {
                     (found @ Search::Listener(_), _) | (found @ Search::OtherAddress, Search::Nobody) => {
                         best = found
                     }
@@ -390,7 +392,14 @@ impl Registry {
         }
     }
 
-    fn best(&self, records: &[Record], service: u64, to: &Address, from_outside: bool) -> Search {
+    fn best(
+        &self,
+        records: &[Record],
+        service: u64,
+        to: &Address,
+        from_outside: bool,
+        near: &dyn Fn(&Address) -> bool,
+    ) -> Search {
         let is_bound = |record: &Record| {
             let at = |binding: &Binding| {
                 binding.destination.is_zero() && serves(binding, service) && rank(binding, to) > 1
@@ -413,6 +422,9 @@ impl Registry {
                 continue;
             }
             let rank = rank(&binding, to);
+            if rank == 1 && !binding.source.is_any() && !near(&binding.source) {
+                continue;
+            }
             // Of several that suit as well, who came first.
             if (rank, Reverse(record.since)) > best.0 {
                 let found = Found { socket: record.socket, namespace: self.namespace };

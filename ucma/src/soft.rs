@@ -12,6 +12,7 @@ use softrdma::host::environment;
 use softrdma::host::network::Network;
 use softrdma::host::watch;
 
+use crate::route;
 use crate::shim::Kept;
 
 #[allow(dead_code, reason = "the library uses the rest")]
@@ -64,7 +65,8 @@ impl Table {
         Table { node_guid, network: Network::current(), changes, known: None, mtus: HashMap::new() }
     }
 
-    fn entries(&mut self) -> Cow<'_, [gids::Gid]> {
+    /// Looks the table up where it has changed.
+    pub fn refresh(&mut self) {
         // Asked before the look: what changes after it is told of again.
         let told = self.changes.as_ref().is_none_or(|socket| watch::has_told(socket.as_raw_fd()));
         if told {
@@ -73,6 +75,14 @@ impl Table {
         if self.known.is_none() && self.changes.is_some() {
             self.known = gids::table_told(self.network);
         }
+    }
+
+    fn entries(&mut self) -> Cow<'_, [gids::Gid]> {
+        self.refresh();
+        self.current()
+    }
+
+    fn current(&self) -> Cow<'_, [gids::Gid]> {
         match &self.known {
             Some(known) => Cow::Borrowed(known),
             None => Cow::Owned(gids::table(self.network)),
@@ -102,9 +112,16 @@ impl Table {
     /// The device that has this local address.
     ///
     /// # Errors
-    /// ENODEV where it is none; EINVAL for a link-local address without a scope.
+    /// EADDRNOTAVAIL where it is none of the host's, as an IPv4 address in IPv6 never is; ENODEV where no device has
+    /// it; EINVAL for a link-local address without a scope.
     pub fn of_address(&mut self, address: &Address) -> Result<Device, Errno> {
         let gid = address.gid().ok_or(Errno::ENODEV)?;
+        if let Address::V6(a) = address
+            && a.ip().to_ipv4_mapped().is_some()
+        {
+            return Err(Errno::EADDRNOTAVAIL);
+        }
+        let nowhere = || if route::is_local(address) { Errno::ENODEV } else { Errno::EADDRNOTAVAIL };
         let is_link_local = gid[0] == 0xfe && gid[1] & 0xc0 == 0x80;
         if matches!(address, Address::V6(_)) && is_link_local {
             if address.scope() == 0 {
@@ -113,9 +130,19 @@ impl Table {
             // Several interfaces may have the same; the table names one.
             return self
                 .with_gid(|entry| entry.raw == gid && entry.ifindex == address.scope())
-                .ok_or(Errno::ENODEV);
+                .ok_or_else(nowhere);
         }
-        self.of_gid(&gid).ok_or(Errno::ENODEV)
+        self.of_gid(&gid).ok_or_else(nowhere)
+    }
+
+    /// Whether two addresses are of the same interface, by the table as it was [looked up](Table::refresh) last.
+    pub fn on_one_interface(&self, one: &Address, other: &Address) -> bool {
+        let table = self.current();
+        let interface = |address: &Address| {
+            let gid = address.gid()?;
+            table.iter().find(|entry| entry.raw == gid).map(|entry| entry.ifindex)
+        };
+        matches!((interface(one), interface(other)), (Some(one), Some(other)) if one == other)
     }
 
     /// The device as it reaches hosts that no interface leads to, other than by loopback: with its first address
