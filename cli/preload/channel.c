@@ -42,6 +42,10 @@ enum kind {
 
 /* Untouched pages cost nothing. */
 static unsigned char kinds[PLACES];
+/* Which one it is of those that had the number one after the other. */
+static unsigned int turns[PLACES];
+/* Channels that were opened for reading alone: they take no commands. */
+static unsigned char read_only[PLACES];
 /* Places that are not OTHER; one above the highest that ever was so. */
 static unsigned int marked, above_all;
 /* Whose the channels are, and the rest is inherited. */
@@ -66,6 +70,8 @@ static int mark(int fd, enum kind kind)
 	while ((unsigned int)fd >= highest &&
 	       !__atomic_compare_exchange_n(&above_all, &highest, (unsigned int)fd + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
+	read_only[fd] = 0;
+	__atomic_fetch_add(&turns[fd], 1, __ATOMIC_RELEASE);
 	if (__atomic_exchange_n(&kinds[fd], (unsigned char)kind, __ATOMIC_ACQ_REL) == OTHER)
 		__atomic_fetch_add(&marked, 1, __ATOMIC_RELAXED);
 	return 0;
@@ -167,13 +173,21 @@ static void as_before(int state)
 
 int ironverbs_open_channel(int flags)
 {
-	int state = uncancelled(), before = errno, fd = -ENODEV, full;
+	int state, before = errno, fd = -ENODEV, full;
 
+	/* A device file is there, and it is no folder. */
+	if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) || (flags & O_DIRECTORY)) {
+		errno = flags & O_DIRECTORY ? ENOTDIR : EEXIST;
+		return -1;
+	}
+	state = uncancelled();
 	pthread_once(&loaded, load);
 	if (ucma != NULL) {
 		owner = (pid_t)syscall(SYS_getpid);
 		fd = ucma->open(flags);
 		full = fd < 0 ? 0 : mark(fd, CHANNEL);
+		if (fd >= 0 && !full)
+			read_only[fd] = (flags & O_ACCMODE) == O_RDONLY;
 		if (full) {
 			ucma->closed(fd);
 			syscall(SYS_close, fd);
@@ -257,14 +271,20 @@ static int interrupts(void)
 	return 0;
 }
 
-/* A command, which waits here for an event if it has to: as the kernel's write() a place where a thread may be cancelled. */
+/*
+ * A command, which waits here for an event if it has to: as the kernel's write() a place where a thread may be cancelled.
+ *
+ * Another thread may close the channel meanwhile. The kernel's file lives on for who waits in it, and no event
+ * comes there any more; programs that end so take an error for a failure.
+ */
 static ssize_t command(int fd, const void *body, size_t length)
 {
 	static void *known;
 	int (*wait)(struct pollfd *, nfds_t, int) = ironverbs_behind(&known, "poll");
 	struct pollfd channel = { .fd = fd, .events = POLLIN };
+	unsigned int turn = __atomic_load_n(&turns[fd], __ATOMIC_ACQUIRE);
+	int flags = (int)syscall(SYS_fcntl, fd, F_GETFL), closed = 0, state, now, before = errno;
 	ssize_t answer;
-	int state, before = errno;
 
 	pthread_testcancel();
 	if (kind_of(fd) == INHERITED_CHANNEL || !is_owner()) {
@@ -273,18 +293,22 @@ static ssize_t command(int fd, const void *body, size_t length)
 	}
 	for (;;) {
 		state = uncancelled();
-		answer = ucma->command(fd, body, length);
+		answer = closed ? -IRONVERBS_UCMA_WAIT : ucma->command(fd, body, length);
 		as_before(state);
 		if (answer != -IRONVERBS_UCMA_WAIT)
 			break;
-		if (fcntl(fd, F_GETFL) & O_NONBLOCK) {
+		closed |= kind_of(fd) != CHANNEL || __atomic_load_n(&turns[fd], __ATOMIC_ACQUIRE) != turn;
+		now = closed ? -1 : (int)syscall(SYS_fcntl, fd, F_GETFL);
+		flags = now < 0 ? flags : now;
+		if (flags & O_NONBLOCK) {
 			answer = -EAGAIN;
 			break;
 		}
-		if (wait(&channel, 1, -1) < 0 && (errno != EINTR || interrupts())) {
+		if (wait(&channel, closed ? 0 : 1, -1) < 0 && (errno != EINTR || interrupts())) {
 			answer = -errno;
 			break;
 		}
+		closed |= kind_of(fd) != CHANNEL || __atomic_load_n(&turns[fd], __ATOMIC_ACQUIRE) != turn;
 	}
 	errno = answer < 0 ? (int)-answer : before;
 	return answer < 0 ? -1 : answer;
@@ -294,8 +318,12 @@ EXPORT ssize_t write(int fd, const void *body, size_t length)
 {
 	BEHIND(ssize_t, write, (int, const void *, size_t));
 
-	if (ironverbs_is_channel(fd))
-		return command(fd, body, length);
+	if (ironverbs_is_channel(fd)) {
+		if (!read_only[fd])
+			return command(fd, body, length);
+		errno = EBADF;
+		return -1;
+	}
 	return function ? function(fd, body, length) : syscall(SYS_write, fd, body, length);
 }
 
@@ -381,6 +409,8 @@ static int after_copy(int fd, int copy)
 		return copy;
 	state = uncancelled();
 	failure = mark(copy, kind);
+	if (!failure)
+		read_only[copy] = read_only[fd];
 	if (!failure && kind == CHANNEL)
 		failure = -ucma->duplicated(fd, copy);
 	if (failure) {

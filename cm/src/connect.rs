@@ -142,6 +142,8 @@ impl Manager {
             Cm::ReqSent | Cm::RepSent | Cm::DreqSent | Cm::ReqRcvd | Cm::DreqRcvd | Cm::RepRcvd => {
                 self.reset(number);
             }
+            // The other side refused before it had RTU.
+            Cm::Established => self.enter_timewait(number, now),
             _ => return,
         }
         let Some(id) = self.ids.get(&number) else { return };
@@ -172,8 +174,8 @@ impl Manager {
             param.qkey = rep.qkey;
             id.event(EventKind::Established, 0)
         };
+        // The kernel does not tell of the answer's options.
         event.param = Param::Ud(Box::new(param));
-        event.ece = rep.ece;
         self.reset(number);
         self.queue(event);
     }

@@ -47,7 +47,8 @@ impl Id {
                 node_guid: device.node_guid,
                 index: device.index,
                 port: device.port,
-                pkey: 0xffff,
+                // The kernel keeps a partition with native addresses alone: an Ethernet interface has none.
+                pkey: if matches!(source, Address::Ib(_)) { 0xffff } else { 0 },
                 source,
                 destination,
             },

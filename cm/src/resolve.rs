@@ -127,7 +127,8 @@ impl Id {
         };
         let ports = u32::from(self.source.port()) * 31 + u32::from(self.destination.port());
         Path {
-            service: self.service(&self.destination),
+            // The service is the request's: the kernel's path of RoCE has none.
+            service: 0,
             dgid: self.dgid,
             sgid: device.gid,
             flow_label: if flow != 0 { flow } else { ports & 0xf_ffff },

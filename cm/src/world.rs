@@ -135,8 +135,8 @@ pub trait World {
     ///
     /// # Errors
     ///
-    /// ENODEV where the address is no local one or no device has it; EINVAL of a link-local address without
-    /// scope.
+    /// EADDRNOTAVAIL where an IP address is no local one, as an IPv4 address in IPv6 never is; ENODEV where no
+    /// device has it; EINVAL of a link-local address without scope.
     fn device_of(&mut self, address: &Address) -> Result<Device, Errno>;
 
     /// The device that has this GID: the requests' destination.

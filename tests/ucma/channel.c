@@ -47,7 +47,13 @@ static void files(void)
 	CHECK(fstat(other, &st) == 0 && S_ISCHR(st.st_mode) && fcntl(other, F_GETFD) == 0);
 	CHECK(close(other) == 0 && close(fd) == 0);
 	FAILS(close(fd), EBADF);
-	CHECK((other = opened(O_NONBLOCK)) == fd && (fcntl(other, F_GETFL) & O_NONBLOCK));
+	FAILS(open(DEVICE, O_RDWR | O_CREAT | O_EXCL, 0600), EEXIST);
+	FAILS(open(DEVICE, O_RDWR | O_DIRECTORY), ENOTDIR);
+	CHECK((fd = open(DEVICE, O_RDONLY)) >= 0 && (other = dup(fd)) >= 0);
+	FAILS(create_id(fd, 1), EBADF);
+	FAILS(create_id(other, 1), EBADF);
+	CHECK(close(other) == 0 && close(fd) == 0);
+	CHECK((other = opened(O_NONBLOCK)) == fd && create_id(other, 1) >= 0 && (fcntl(other, F_GETFL) & O_NONBLOCK));
 	close(other);
 }
 
@@ -93,7 +99,7 @@ static void refused(void)
 	FAILS(simple(other, 10, (uint32_t)id, 1, 0), EINVAL); /* another file's */
 	FAILS(simple(fd, 10, 12345, 1, 0), ENOENT);
 	FAILS(simple(fd, 6, (uint32_t)id, 2, 0), EINVAL);
-	FAILS(bind_id(fd, (uint32_t)id, 0xcb007101, 0), ENODEV); /* 203.0.113.1 */
+	FAILS(bind_id(fd, (uint32_t)id, 0xcb007101, 0), EADDRNOTAVAIL); /* 203.0.113.1 */
 	FAILS(get_event(fd, &event), EAGAIN);
 	FAILS(get_event(fd, NULL), EAGAIN);
 	made = command(12, 8, 323);
@@ -302,6 +308,42 @@ static void waiting(void)
 	close(fd);
 }
 
+/*
+ * Another thread closes the channel that one waits in, when something has just woken it that is no event. As in the
+ * kernel, whose file lives on for who waits there, no error comes of it.
+ */
+static void closing(const char *folder)
+{
+	int returned = 0;
+
+	for (int round = 0; round < 50; round++) {
+		struct sockaddr_un address = { .sun_family = AF_UNIX };
+		int fd = opened(0), peer = socket(AF_UNIX, SOCK_SEQPACKET, 0), next;
+		int64_t id = create_id(fd, 3);
+		pthread_t thread;
+
+		bind_id(fd, (uint32_t)id, 0, 0);
+		simple(fd, 7, (uint32_t)id, 2, 10);
+		find_listener(folder, &address);
+		pthread_create(&thread, NULL, waits, &fd);
+		usleep(3000);
+		if (connect(peer, (struct sockaddr *)&address, sizeof(address)) != 0)
+			returned++;
+		close(fd);
+		/* Nor is it woken by what the number stands for next. */
+		next = opened(0);
+		create_id(next, 4);
+		resolve(next, 0, LOCALHOST, 7471);
+		usleep(5000);
+		returned += pthread_tryjoin_np(thread, NULL) != EBUSY;
+		pthread_cancel(thread);
+		pthread_join(thread, NULL);
+		close(peer);
+		close(next);
+	}
+	CHECK(returned == 0);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 3 && strcmp(argv[1], "closed") == 0)
@@ -313,6 +355,7 @@ int main(int argc, char **argv)
 	events();
 	quiet(argv[1]);
 	waiting();
+	closing(argv[1]);
 	children();
 	copies();
 	return end();

@@ -101,7 +101,7 @@ impl Device {
             return;
         }
         self.manager.close(file, &mut self.net);
-        self.act();
+        self.act(file);
         self.alarms.remove(&file);
         self.starved.remove(&file);
         self.net.waiting.retain(|waiting| waiting.file != file);
@@ -121,7 +121,10 @@ impl Device {
     /// # Errors
     /// What `write` fails with on Linux.
     pub fn write(&mut self, fd: RawFd, from: u64, length: usize) -> Result<Outcome, i32> {
-        let file = *self.files.get(&fd).ok_or(libc::EBADF)?;
+        let Some(file) = self.files.get(&fd).copied() else {
+            // It was a channel when the program called: who asks for events waits on in a closed one.
+            return if asks_for_event(from) { Ok(Outcome::Wait) } else { Err(libc::EBADF) };
+        };
         // Decoding reads this memory while the manager changes.
         let mut scratch = std::mem::take(&mut self.scratch);
         let program = Program { files: &self.files };
@@ -133,17 +136,21 @@ impl Device {
 
     fn execute(&mut self, file: File, decoded: &Decoded<'_>) -> Result<Outcome, i32> {
         // What came before the command counts before it, as with a manager that works all the time.
-        self.feed(file);
-        if decoded.command == Command::GetEvent {
+        let asks = decoded.command == Command::GetEvent;
+        if !asks || !self.manager.ready(file) {
+            self.feed(file, asks);
+        }
+        if asks {
             if !self.manager.ready(file) {
                 self.show(file);
                 return Ok(Outcome::Wait);
             }
             // An event that cannot be stored stays.
-            probe(decoded.response, decoded.room.min(size_of::<crate::abi::layout::Event>()))?;
+            let room = decoded.room.min(size_of::<crate::abi::layout::Event>());
+            probe(decoded.response, room).inspect_err(|_| self.show(file))?;
         }
         let answer = self.manager.command(file, &decoded.command, sys::now(), &mut self.net);
-        self.act();
+        self.act(file);
         self.show(file);
         let answer = match answer {
             Ok(answer) => answer,
@@ -161,7 +168,8 @@ impl Device {
             // Nobody would know its number.
             let destroy = Command::DestroyId { id: *id };
             let _ = self.manager.command(file, &destroy, sys::now(), &mut self.net);
-            self.act();
+            self.act(file);
+            self.show(file);
         }
         stored.map(|()| Outcome::Done)
     }
@@ -169,13 +177,14 @@ impl Device {
     /// Whether a channel has an event, after what peers and the clock have brought.
     pub fn has_event(&mut self, fd: RawFd) -> bool {
         let Some(file) = self.files.get(&fd).copied() else { return false };
-        self.feed(file);
+        self.feed(file, true);
         self.show(file);
         self.manager.ready(file)
     }
 
-    /// Takes what peers and the clock have brought.
-    fn feed(&mut self, file: File) {
+    /// Takes what peers and the clock have brought: all of it, or until there is an event. Does not yet show that
+    /// there is one, which who takes it at once spares everybody.
+    fn feed(&mut self, file: File, until_event: bool) {
         for _ in 0..AT_ONCE {
             let Some(channel) = self.net.channels.get_mut(&file) else { return };
             match channel.next() {
@@ -186,8 +195,11 @@ impl Device {
                 }
                 Some(Member::Socket(number)) => self.read(number),
             }
-            self.act();
+            self.act(file);
             self.wake(file);
+            if until_event && self.manager.ready(file) {
+                return;
+            }
         }
     }
 
@@ -276,8 +288,8 @@ impl Device {
         }
     }
 
-    /// Does what the manager wants done.
-    fn act(&mut self) {
+    /// Does what the manager wants done, and shows what other channels than `own` have by it.
+    fn act(&mut self, own: File) {
         let mut changed = Vec::new();
         while let Some(action) = self.manager.next_action() {
             match action {
@@ -304,7 +316,9 @@ impl Device {
         }
         for file in changed {
             self.wake(file);
-            self.show(file);
+            if file != own {
+                self.show(file);
+            }
         }
     }
 
@@ -325,6 +339,12 @@ impl Device {
             channel.show(ready);
         }
     }
+}
+
+/// Whether a command is GET_EVENT.
+fn asks_for_event(from: u64) -> bool {
+    let mut number = [0; 4];
+    memory::read(from, &mut number).is_ok() && u32::from_ne_bytes(number) == decode::GET_EVENT
 }
 
 /// Whether an answer can be stored, which stays as it is.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::device::{Device, Outcome};
+use crate::memory;
 use crate::shim::{self, Shim};
 
 /// `IRONVERBS_UCMA_WAIT`.
@@ -97,6 +98,7 @@ extern "C" fn has_event(fd: c_int) -> c_int {
 }
 
 extern "C" fn forked() {
+    memory::forked();
     DEVICE.store(null_mut(), Ordering::Release);
 }
 

@@ -5,6 +5,27 @@
 
 use std::io;
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// This process's number, 0 before it was asked for.
+static OWN: AtomicI32 = AtomicI32::new(0);
+
+fn own() -> libc::pid_t {
+    match OWN.load(Ordering::Relaxed) {
+        0 => {
+            // SAFETY: getpid reads a number of the process and cannot fail.
+            let own = unsafe { libc::getpid() };
+            OWN.store(own, Ordering::Relaxed);
+            own
+        }
+        own => own,
+    }
+}
+
+/// This is a child of `fork`: another process.
+pub fn forked() {
+    OWN.store(0, Ordering::Relaxed);
+}
 
 /// Copies `to.len()` bytes from the address `from`.
 ///
@@ -19,8 +40,7 @@ pub fn read(from: u64, to: &mut [u8]) -> Result<(), i32> {
     }
     // SAFETY: the local vector is writable memory of this length that nobody else uses, and the kernel checks
     // the other one.
-    let copied =
-        unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    let copied = unsafe { libc::process_vm_readv(own(), &raw const local, 1, &raw const remote, 1, 0) };
     match whole(copied, length) {
         Err(libc::EPERM | libc::ENOSYS) => by_file(|file| {
             // SAFETY: the kernel checks the address that it reads from.
@@ -49,8 +69,7 @@ pub unsafe fn write(to: u64, from: &[u8]) -> Result<(), i32> {
     }
     // SAFETY: the local vector is only read; the other one is the program's by the contract, and the kernel
     // checks it.
-    let copied =
-        unsafe { libc::process_vm_writev(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    let copied = unsafe { libc::process_vm_writev(own(), &raw const local, 1, &raw const remote, 1, 0) };
     match whole(copied, length) {
         Err(libc::EPERM | libc::ENOSYS) => by_file(|file| {
             // SAFETY: the local vector is only read.

@@ -85,6 +85,7 @@ pub struct Net {
     numbers: u64,
     meeting: Option<(Folder, Registry)>,
     node_guid: Option<[u8; 8]>,
+    table: Option<soft::Table>,
 }
 
 impl Net {
@@ -107,11 +108,13 @@ impl Net {
 
     /// The last channel is closed: nothing stays open.
     pub fn rest(&mut self) {
-        self.meeting = None;
+        (self.meeting, self.table) = (None, None);
     }
 
-    fn guid(&mut self) -> [u8; 8] {
-        *self.node_guid.get_or_insert_with(soft::node_guid)
+    /// The GIDs, from when they are needed first.
+    fn gids(&mut self) -> &mut soft::Table {
+        let guid = *self.node_guid.get_or_insert_with(soft::node_guid);
+        self.table.get_or_insert_with(|| soft::Table::new(guid))
     }
 
     /// Makes a socket a member of its channel; its number.
@@ -188,9 +191,17 @@ impl Net {
 
     /// Connects a link and sends its first message.
     pub fn connect(&mut self, link: Link, file: File, to: Destination, message: Message) -> Connected {
-        let Ok((folder, registry)) = self.meeting() else { return Connected::Unreachable };
+        self.gids().refresh();
+        if self.meeting().is_err() {
+            return Connected::Unreachable;
+        }
+        let (Some((folder, registry)), Some(table)) = (&mut self.meeting, &self.table) else {
+            return Connected::Unreachable;
+        };
         let public = to.address.gid().is_some_and(|gid| soft::is_public(&gid));
-        let found = match registry.find(folder, to.service, &to.address, public) {
+        // With the kernel, a listener hears what comes to the device that its address has: each interface is one.
+        let near = |own: &Address| table.on_one_interface(own, &to.address);
+        let found = match registry.find(folder, to.service, &to.address, public, &near) {
             Ok(Search::Listener(found)) => found,
             Ok(Search::OtherAddress) => return Connected::Refused(true),
             Ok(Search::Nobody) => return Connected::Refused(false),
@@ -290,39 +301,38 @@ impl Net {
 
 impl World for Net {
     fn device_of(&mut self, address: &Address) -> Result<Device, Errno> {
-        soft::of_address(self.guid(), address)
+        self.gids().of_address(address)
     }
 
     fn device_of_gid(&mut self, gid: &Gid) -> Result<Device, Errno> {
-        soft::of_gid(self.guid(), gid).ok_or(Errno::ENODEV)
+        self.gids().of_gid(gid).ok_or(Errno::ENODEV)
     }
 
     fn route(&mut self, source: Option<&Address>, destination: &Address) -> Result<Route, NoRoute> {
-        let guid = self.guid();
         if destination.is_any() {
             let family = destination.family().unwrap_or(Family::V4);
             let own = if destination.is_zero() { loopback(family) } else { *destination };
-            let device = soft::of_loopback(guid, &own);
+            let device = self.gids().of_loopback(&own);
             let dgid = device.map_or([0; 16], |device| device.gid);
             return Ok(Route { source: own.with_port(0), device, dgid, scope: 0, hop_limit: HOPS });
         }
         if let Address::Ib(to) = destination {
             // A native address names a GID, and those of this host are all that there are.
-            let device = soft::of_gid(guid, &to.gid).ok_or(NoRoute::Event(Errno::EHOSTUNREACH))?;
+            let device = self.gids().of_gid(&to.gid).ok_or(NoRoute::Event(Errno::EHOSTUNREACH))?;
             let own = source.copied().unwrap_or(*destination);
             return Ok(Route { source: own, device: Some(device), dgid: to.gid, scope: 0, hop_limit: HOPS });
         }
         let dgid = destination.gid().unwrap_or_default();
-        let is_own = destination.is_multicast() || soft::of_gid(guid, &dgid).is_some();
+        let is_own = destination.is_multicast() || self.gids().of_gid(&dgid).is_some();
         // The folder is the network to hosts in other network namespaces, whatever the routing table says.
         let elsewhere = !is_own
             && soft::is_public(&dgid)
             && self.meeting().is_ok_and(|(folder, registry)| registry.knows(folder, &dgid));
         let own = match route::source(source, destination) {
-            Ok(own) if !elsewhere || soft::of_address(guid, &own).is_ok() => own,
+            Ok(own) if !elsewhere || self.gids().of_address(&own).is_ok() => own,
             Err(why) if !elsewhere => return Err(NoRoute::Command(why)),
             _ => {
-                let device = soft::of_family(guid, destination.family() == Some(Family::V4));
+                let device = self.gids().of_family(destination.family() == Some(Family::V4));
                 address_of(&device.ok_or(NoRoute::Command(Errno::ENETUNREACH))?.gid)
             }
         };
@@ -330,7 +340,7 @@ impl World for Net {
             // Nobody else's host is reached, so nobody there answers.
             return Err(NoRoute::Event(Errno::ETIMEDOUT));
         }
-        let device = soft::of_address(guid, &own).ok().or_else(|| soft::of_loopback(guid, &own));
+        let device = self.gids().of_address(&own).ok().or_else(|| self.gids().of_loopback(&own));
         Ok(Route { source: own, device, dgid, scope: own.scope(), hop_limit: HOPS })
     }
 
@@ -355,7 +365,9 @@ impl World for Net {
             Ok(())
         })?;
         if !binding.source.is_loopback() {
-            registry.publish(folder, &soft::public_gids());
+            let gids = self.gids().public_gids();
+            let (folder, registry) = self.meeting()?;
+            registry.publish(folder, &gids);
         }
         if let Some(socket) = socket {
             let number = self.join(socket, Role::Listens(id), file).map_err(Errno)?;

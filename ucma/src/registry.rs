@@ -65,7 +65,9 @@ const OWNERS_AT: u64 = 1 << 41;
 const OWNERS: u64 = 1 << 60;
 /// How often a file is opened that is being removed.
 const ATTEMPTS: u32 = 100;
-/// How long the lock is waited for: its holder is stopped then.
+/// How often the lock is asked for without a sleep in between.
+const YIELDS: u32 = 32;
+/// How often it is asked for, with a sleep of a millisecond from then on: its holder is stopped then.
 const PATIENCE: u32 = 2000;
 
 impl Record {
@@ -85,6 +87,19 @@ impl Record {
 
     fn is_address(&self, gid: &Gid) -> bool {
         self.owner != 0 && self.flags & HAS_ADDRESS != 0 && self.source.starts_with(gid)
+    }
+
+    /// Whether it can be of this port: what is not, is not worth a closer look.
+    fn may_have(&self, space: u16, port: u16) -> bool {
+        let family = u16::from_ne_bytes([self.source[0], self.source[1]]);
+        let is_ip = [libc::AF_INET, libc::AF_INET6].contains(&family.into());
+        self.owner != 0 && (!is_ip || self.space == space && self.source[2..4] == port.to_be_bytes())
+    }
+
+    /// Whether it can have this service id, as [`serves`] says.
+    fn may_serve(&self, service: u64) -> bool {
+        // Of an IP port the rest is zero.
+        service >> 32 != 0 || self.may_have((service >> 16) as u16, service as u16)
     }
 
     fn binding(&self) -> Option<Binding> {
@@ -112,6 +127,8 @@ pub struct Registry {
     own: HashMap<u32, usize>,
     /// Places of the own addresses.
     published: Vec<usize>,
+    /// What was read last: the memory for it.
+    records: Vec<Record>,
 }
 
 /// Somebody who listens.
@@ -189,9 +206,9 @@ impl Registry {
             let Ok(registry) = Registry::of(folder, other) else { continue };
             let alone = |at, length| registry.lock(libc::F_WRLCK, at, length).unwrap_or(false);
             if alone(LOCK_AT, 1) && alone(OWNERS_AT, OWNERS) && registry.has_name() {
-                for record in
-                    registry.read().unwrap_or_default().iter().filter(|record| record.flags & LISTENS != 0)
-                {
+                let mut records = Vec::new();
+                let count = registry.read(&mut records).unwrap_or(0);
+                for record in records[..count].iter().filter(|record| record.flags & LISTENS != 0) {
                     let _ = folder.remove(&socket_name(other, record.socket));
                 }
                 let _ = folder.remove(&file_name(other));
@@ -217,6 +234,7 @@ impl Registry {
             namespace,
             own: HashMap::new(),
             published: Vec::new(),
+            records: Vec::new(),
         })
     }
 
@@ -225,11 +243,15 @@ impl Registry {
     /// # Errors
     /// Those of `choose`; ENOSPC where the file is full, EBUSY where its lock is not to be had.
     pub fn reserve(&mut self, folder: &Folder, id: u32, wanted: &Binding, low: bool) -> Result<u16, Errno> {
-        let range = port_range();
         let random = sys::random() as u32;
         self.locked(folder, |registry, records| {
-            let bindings = others(records, None);
-            let port = ports::choose(wanted, bindings.iter(), range, low, random)?;
+            let port = match wanted.source.port() {
+                0 => any_port(wanted, records, low, random)?,
+                port => {
+                    let bindings = others(records, None, wanted.space, port);
+                    ports::choose(wanted, bindings.iter(), (port, port), low, random)?
+                }
+            };
             let binding = Binding { source: wanted.source.with_port(port), ..*wanted };
             let free = records.iter().position(|record| record.owner == 0).unwrap_or(records.len());
             if free >= RECORDS_MAX {
@@ -266,7 +288,8 @@ impl Registry {
         let socket = sys::random();
         let place = *self.own.get(&id).ok_or(Errno::EINVAL)?;
         self.locked(folder, |registry, records| {
-            ports::may_listen(binding, others(records, Some(place)).iter())?;
+            let bindings = others(records, Some(place), binding.space, binding.source.port());
+            ports::may_listen(binding, bindings.iter())?;
             make(&socket_name(registry.namespace, socket)).map_err(Errno)?;
             let binding = Binding { reuse: false, ..*binding };
             let since = records.get(place).map_or(0, |record| record.since);
@@ -314,7 +337,8 @@ impl Registry {
         });
     }
 
-    /// Who listens at an address, in this network namespace or, where `public`, in others.
+    /// Who listens at an address, in this network namespace or, where `public`, in others. `near` tells whose
+    /// requests come to a listener at another address, too: of the same interface.
     ///
     /// # Errors
     /// EBUSY where the file's lock is not to be had.
@@ -324,12 +348,13 @@ impl Registry {
         service: u64,
         to: &Address,
         public: bool,
+        near: &dyn Fn(&Address) -> bool,
     ) -> Result<Search, Errno> {
         let mut best =
-            self.locked(folder, |registry, records| Ok(registry.best(records, service, to, false)))?;
+            self.locked(folder, |registry, records| Ok(registry.best(records, service, to, false, near)))?;
         if public && !matches!(best, Search::Listener(_)) {
             self.elsewhere(folder, |other, records| {
-                match (other.best(records, service, to, true), best) {
+                match (other.best(records, service, to, true, near), best) {
                     (found @ Search::Listener(_), _) | (found @ Search::OtherAddress, Search::Nobody) => {
                         best = found
                     }
@@ -359,23 +384,35 @@ impl Registry {
         for other in others {
             // Who is about to change something does so in one step for each record.
             let Ok(registry) = Registry::of(folder, other) else { continue };
-            if registry.living(folder, false).is_ok_and(|records| enough(&registry, &records)) {
+            let mut records = Vec::new();
+            let count = registry.living(folder, false, &mut records);
+            if count.is_ok_and(|count| enough(&registry, &records[..count])) {
                 return;
             }
         }
     }
 
-    fn best(&self, records: &[Record], service: u64, to: &Address, from_outside: bool) -> Search {
+    fn best(
+        &self,
+        records: &[Record],
+        service: u64,
+        to: &Address,
+        from_outside: bool,
+        near: &dyn Fn(&Address) -> bool,
+    ) -> Search {
         let is_bound = |record: &Record| {
             let at = |binding: &Binding| {
                 binding.destination.is_zero() && serves(binding, service) && rank(binding, to) > 1
             };
-            record.flags & LISTENS == 0 && record.binding().is_some_and(|binding| at(&binding))
+            record.flags & LISTENS == 0
+                && record.may_serve(service)
+                && record.binding().is_some_and(|binding| at(&binding))
         };
         let bound = !from_outside && records.iter().any(is_bound);
         let mut best = ((0, Reverse(0)), if bound { Search::Bound } else { Search::Nobody });
         let gid = to.gid().unwrap_or_default();
-        for record in records.iter().filter(|record| record.flags & LISTENS != 0) {
+        for record in records.iter().filter(|record| record.flags & LISTENS != 0 && record.may_serve(service))
+        {
             let Some(binding) = record.binding() else { continue };
             let has_address = |known: &Record| known.owner == record.owner && known.is_address(&gid);
             // From outside a listener at any address is at those that its process showed, and at no other.
@@ -385,6 +422,9 @@ impl Registry {
                 continue;
             }
             let rank = rank(&binding, to);
+            if rank == 1 && !binding.source.is_any() && !near(&binding.source) {
+                continue;
+            }
             // Of several that suit as well, who came first.
             if (rank, Reverse(record.since)) > best.0 {
                 let found = Found { socket: record.socket, namespace: self.namespace };
@@ -407,21 +447,34 @@ impl Registry {
                 return Err(Errno::EBUSY);
             }
             waited += 1;
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            // Most who have it give it back within microseconds.
+            if waited < YIELDS {
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
         }
-        let done = self.living(folder, true).and_then(|records| body(self, &records));
+        let mut records = std::mem::take(&mut self.records);
+        let done = self.living(folder, true, &mut records).and_then(|count| body(self, &records[..count]));
+        self.records = records;
         let _ = self.lock(libc::F_UNLCK, LOCK_AT, 1);
         done
     }
 
-    /// The records, without those of the dead, which are taken out of the file where `locked` says that nobody
-    /// else writes. The file then ends with the last one.
-    fn living(&self, folder: &Folder, locked: bool) -> Result<Vec<Record>, Errno> {
-        let mut records = self.read()?;
+    /// Reads the records, without those of the dead, which are taken out of the file where `locked` says that
+    /// nobody else writes; how many there are. The file then ends with the last one.
+    fn living(&self, folder: &Folder, locked: bool, records: &mut Vec<Record>) -> Result<usize, Errno> {
+        let count = self.read(records)?;
+        let records = &mut records[..count];
         let mut lives = HashMap::from([(self.owner, true)]);
+        // Records that stand side by side are one owner's mostly.
+        let mut last = (self.owner, true);
         for (place, record) in records.iter_mut().enumerate().filter(|(_, record)| record.owner != 0) {
-            let alive = *lives.entry(record.owner).or_insert_with(|| self.lives(record.owner));
-            if !alive {
+            if record.owner != last.0 {
+                let alive = *lives.entry(record.owner).or_insert_with(|| self.lives(record.owner));
+                last = (record.owner, alive);
+            }
+            if !last.1 {
                 if locked && record.flags & LISTENS != 0 {
                     let _ = folder.remove(&socket_name(self.namespace, record.socket));
                 }
@@ -432,34 +485,32 @@ impl Registry {
             }
         }
         let used = records.iter().rposition(|record| record.owner != 0).map_or(0, |last| last + 1);
-        if locked && used + SLACK < records.len() {
+        if locked && used + SLACK < count {
             let end = libc::off_t::try_from(used * RECORD).unwrap_or(0);
             // SAFETY: the call takes no pointer.
             unsafe { libc::ftruncate(self.file.as_raw_fd(), end) };
         }
-        records.truncate(used);
-        Ok(records)
+        Ok(used)
     }
 
-    fn read(&self) -> Result<Vec<Record>, Errno> {
-        let mut bytes = vec![0; 64 * RECORD];
+    /// Reads all records to the beginning of `records`, which grows where it has to; how many there are.
+    fn read(&self, records: &mut Vec<Record>) -> Result<usize, Errno> {
         let mut filled = 0;
         loop {
-            let rest = &mut bytes[filled..];
+            if records.len() * RECORD == filled {
+                records.resize((2 * records.len()).max(64), Record::new_zeroed());
+            }
+            let rest = &mut records.as_mut_bytes()[filled..];
             let at = libc::off_t::try_from(filled).unwrap_or(libc::off_t::MAX);
             // SAFETY: the rest is writable for its length.
             let got = unsafe { libc::pread(self.file.as_raw_fd(), rest.as_mut_ptr().cast(), rest.len(), at) };
             let got = usize::try_from(got).map_err(|_| Errno(sys::errno()))?;
             filled += got;
-            if got == 0 || filled >= RECORDS_MAX * RECORD {
-                break;
-            }
-            if filled == bytes.len() {
-                bytes.resize(2 * filled, 0);
+            // Less than there is room for is what stands before the end.
+            if filled < records.len() * RECORD || filled >= RECORDS_MAX * RECORD {
+                return Ok((filled / RECORD).min(RECORDS_MAX));
             }
         }
-        let whole = bytes[..filled].chunks_exact(RECORD);
-        Ok(whole.filter_map(|bytes| Record::read_from_bytes(bytes).ok()).collect())
     }
 
     fn get(&self, place: usize, record: &mut Record) -> bool {
@@ -514,13 +565,31 @@ fn range(kind: i32, at: u64, length: u64) -> libc::flock {
     }
 }
 
-/// The bindings of all records but one, the newest first.
-fn others(records: &[Record], but: Option<usize>) -> Vec<Binding> {
+/// The bindings of a port, of all records but one, the newest first.
+fn others(records: &[Record], but: Option<usize>, space: PortSpace, port: u16) -> Vec<Binding> {
     let others = records.iter().enumerate().filter(|(place, _)| Some(*place) != but);
-    let mut others: Vec<_> =
-        others.filter_map(|(_, record)| Some((record.since, record.binding()?))).collect();
+    let mut others: Vec<_> = others
+        .filter(|(_, record)| record.may_have(space as u16, port))
+        .filter_map(|(_, record)| Some((record.since, record.binding()?)))
+        .collect();
     others.sort_by_key(|(since, _)| Reverse(*since));
     others.into_iter().map(|(_, binding)| binding).collect()
+}
+
+/// Any port, as [`ports::choose`] says: one after the other, since few records have the same one.
+fn any_port(wanted: &Binding, records: &[Record], low: bool, random: u32) -> Result<u16, Errno> {
+    let (first, last) = port_range();
+    let (first, last) = (first.min(last).max(1), last.max(first).max(1));
+    let count = u32::from(last - first) + 1;
+    for nth in 0..count {
+        let port = first + ((random % count + nth) % count) as u16;
+        let bindings = others(records, None, wanted.space, port);
+        match ports::choose(wanted, bindings.iter(), (port, port), low, random) {
+            Err(Errno::EADDRNOTAVAIL) => {}
+            chosen => return chosen,
+        }
+    }
+    Err(Errno::EADDRNOTAVAIL)
 }
 
 /// Whether a listener's service id is this one.

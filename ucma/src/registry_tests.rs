@@ -76,7 +76,7 @@ fn a_listener_is_found_and_talked_to_until_it_is_gone() {
     let mut client = Registry::open(&folder).unwrap();
     let binding = at("192.0.2.2", 7471);
     server.reserve(&folder, 5, &binding, true).unwrap();
-    assert_eq!(client.find(&folder, SERVICE, &binding.source, true), Ok(Search::Bound));
+    assert_eq!(client.find(&folder, SERVICE, &binding.source, true, &|_| true), Ok(Search::Bound));
     let mut socket = None;
     let listens = server.listen(&folder, 5, &binding, |name| {
         socket = Some(Socket::listen(&folder, name)?);
@@ -84,9 +84,11 @@ fn a_listener_is_found_and_talked_to_until_it_is_gone() {
     });
     let (name, socket) = (listens.unwrap(), socket.unwrap());
     let other = Address::ip("192.0.2.3".parse().unwrap(), 7471);
-    assert_eq!(client.find(&folder, SERVICE, &other, true), Ok(Search::OtherAddress));
-    assert_eq!(client.find(&folder, SERVICE + 1, &binding.source, true), Ok(Search::Nobody));
-    let Ok(Search::Listener(found)) = client.find(&folder, SERVICE, &binding.source, true) else { panic!() };
+    assert_eq!(client.find(&folder, SERVICE, &other, true, &|_| true), Ok(Search::OtherAddress));
+    assert_eq!(client.find(&folder, SERVICE + 1, &binding.source, true, &|_| true), Ok(Search::Nobody));
+    let Ok(Search::Listener(found)) = client.find(&folder, SERVICE, &binding.source, true, &|_| true) else {
+        panic!()
+    };
 
     assert!(socket.accept(&folder).unwrap().is_none());
     let near = Socket::connect(&folder, &found.name()).unwrap();
@@ -108,7 +110,7 @@ fn a_listener_is_found_and_talked_to_until_it_is_gone() {
     drop((server, socket));
     assert_eq!(Socket::connect(&folder, &found.name()).err(), Some(libc::ECONNREFUSED));
     assert_eq!(place.names().len(), 2);
-    assert_eq!(client.find(&folder, SERVICE, &binding.source, true), Ok(Search::Nobody));
+    assert_eq!(client.find(&folder, SERVICE, &binding.source, true, &|_| true), Ok(Search::Nobody));
     assert_eq!(place.names().len(), 1, "{:?}", place.names());
     client.forget(&folder, name);
 }
@@ -129,9 +131,12 @@ fn other_networks_are_looked_at_and_swept() {
     let mut client = Registry::open(&folder).unwrap();
     let to = |text: &str| Address::ip(text.parse().unwrap(), 7471);
     assert!(client.knows(&folder, &gid) && !client.knows(&folder, &[3; 16]));
-    assert!(matches!(client.find(&folder, SERVICE, &to("10.9.0.1"), true), Ok(Search::Listener(_))));
-    assert_eq!(client.find(&folder, SERVICE, &to("10.9.0.1"), false), Ok(Search::Nobody));
-    assert_eq!(client.find(&folder, SERVICE, &to("10.9.0.2"), true), Ok(Search::Nobody));
+    assert!(matches!(
+        client.find(&folder, SERVICE, &to("10.9.0.1"), true, &|_| true),
+        Ok(Search::Listener(_))
+    ));
+    assert_eq!(client.find(&folder, SERVICE, &to("10.9.0.1"), false, &|_| true), Ok(Search::Nobody));
+    assert_eq!(client.find(&folder, SERVICE, &to("10.9.0.2"), true, &|_| true), Ok(Search::Nobody));
     drop(Registry::open(&folder).unwrap());
     assert!(place.names().contains(&"cm-77-99".to_owned()), "it lives");
     drop(server);
@@ -152,7 +157,7 @@ fn fuzz_cm_ports() {
         // Several records of these bytes, some of which belong to a process that lives.
         file.write_all_at(bytes, 0).unwrap();
         file.write_all_at(bytes, 128).unwrap();
-        let _ = registry.find(&folder, SERVICE, &wanted.source, true);
+        let _ = registry.find(&folder, SERVICE, &wanted.source, true, &|_| true);
         if registry.reserve(&folder, 1, &wanted, true).is_ok() {
             registry.update(1, &wanted);
             registry.publish(&folder, &[[1; 16]]);

@@ -52,6 +52,12 @@ pub fn source(source: Option<&Address>, destination: &Address) -> Result<Address
     }
 }
 
+/// Whether an address is the host's own; a native one counts as such.
+pub fn is_local(address: &Address) -> bool {
+    matches!(address, Address::Ib(_))
+        || matches!(source(Some(address), address), Ok(found) if found.same_host(address))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

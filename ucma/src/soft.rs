@@ -1,12 +1,19 @@
 //! The software device as the verbs show it: the same files that libibverbs is built of.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::net::Ipv6Addr;
+use std::os::fd::AsRawFd;
 
 use ironverbs_cm::Errno;
 use ironverbs_cm::address::{Address, Gid};
 use ironverbs_cm::world::Device;
 use softrdma::host::environment;
 use softrdma::host::network::Network;
+use softrdma::host::watch;
+
+use crate::route;
+use crate::shim::Kept;
 
 #[allow(dead_code, reason = "the library uses the rest")]
 #[path = "../../src/provider/soft/gids.rs"]
@@ -29,15 +36,6 @@ pub fn node_guid() -> [u8; 8] {
     guid::guid(&guid::host(), if is_number { "soft0" } else { first }).to_be_bytes()
 }
 
-fn table() -> Vec<gids::Gid> {
-    gids::table(Network::current())
-}
-
-/// The GIDs that name this host to other network namespaces.
-pub fn public_gids() -> Vec<Gid> {
-    table().into_iter().map(|entry| entry.raw).filter(is_public).collect()
-}
-
 /// Whether an address means the same in other network namespaces.
 pub fn is_public(gid: &Gid) -> bool {
     let ip = Ipv6Addr::from(*gid);
@@ -47,53 +45,122 @@ pub fn is_public(gid: &Gid) -> bool {
         && !v4.is_some_and(|ip| ip.is_loopback() || ip.is_link_local())
 }
 
-/// The device with the first GID for which this holds.
-fn with_gid(node_guid: [u8; 8], wanted: impl Fn(&gids::Gid) -> bool) -> Option<Device> {
-    let table = table();
-    let entry = table.iter().find(|entry| wanted(entry))?;
-    let mtu = path_mtu(interface_mtu(&entry.ndev).unwrap_or(u32::MAX));
-    let sgid_index = u8::try_from(entry.index).ok()?;
-    Some(Device { node_guid, index: NO_INDEX, port: PORT, sgid_index, gid: entry.raw, mtu })
+/// The GIDs of one network namespace. They are looked up again when the kernel has told of a change, so that an
+/// address is there with the call that gave it, and a connection does not ask for what it knows.
+#[derive(Debug)]
+pub struct Table {
+    node_guid: [u8; 8],
+    network: Option<Network>,
+    /// Where the kernel tells; none where the system has no such sockets for this process.
+    changes: Option<Kept>,
+    known: Option<Vec<gids::Gid>>,
+    /// Of paths by the indices of interfaces.
+    mtus: HashMap<u32, u8>,
 }
 
-/// The device that has this GID.
-pub fn of_gid(node_guid: [u8; 8], gid: &Gid) -> Option<Device> {
-    with_gid(node_guid, |entry| entry.raw == *gid)
-}
-
-/// The device that has this local address.
-///
-/// # Errors
-/// ENODEV where it is none; EINVAL for a link-local address without a scope.
-pub fn of_address(node_guid: [u8; 8], address: &Address) -> Result<Device, Errno> {
-    let gid = address.gid().ok_or(Errno::ENODEV)?;
-    let is_link_local = gid[0] == 0xfe && gid[1] & 0xc0 == 0x80;
-    if matches!(address, Address::V6(_)) && is_link_local {
-        if address.scope() == 0 {
-            return Err(Errno::EINVAL);
-        }
-        // Several interfaces may have the same; the table names one.
-        return with_gid(node_guid, |entry| entry.raw == gid && entry.ifindex == address.scope())
-            .ok_or(Errno::ENODEV);
+impl Table {
+    /// That of the calling thread's namespace, for the device with this GUID.
+    pub fn new(node_guid: [u8; 8]) -> Table {
+        let changes = watch::socket().ok().and_then(|socket| Kept::new(socket).ok());
+        Table { node_guid, network: Network::current(), changes, known: None, mtus: HashMap::new() }
     }
-    of_gid(node_guid, &gid).ok_or(Errno::ENODEV)
-}
 
-/// The device as it reaches hosts that no interface leads to, other than by loopback: with its first address of
-/// the family.
-pub fn of_family(node_guid: [u8; 8], is_v4: bool) -> Option<Device> {
-    with_gid(node_guid, |entry| {
-        is_public(&entry.raw) && Ipv6Addr::from(entry.raw).to_ipv4_mapped().is_some() == is_v4
-    })
-}
+    /// Looks the table up where it has changed.
+    pub fn refresh(&mut self) {
+        // Asked before the look: what changes after it is told of again.
+        let told = self.changes.as_ref().is_none_or(|socket| watch::has_told(socket.as_raw_fd()));
+        if told {
+            (self.known, self.mtus) = (None, HashMap::new());
+        }
+        if self.known.is_none() && self.changes.is_some() {
+            self.known = gids::table_told(self.network);
+        }
+    }
 
-/// The device as it reaches its own host, for loopback addresses: by their GID where the table has it, else by
-/// the first address that it has.
-pub fn of_loopback(node_guid: [u8; 8], address: &Address) -> Option<Device> {
-    let own = address.gid().unwrap_or_default();
-    with_gid(node_guid, |entry| entry.raw == own)
-        .or_else(|| with_gid(node_guid, |entry| entry.raw[0] != 0xfe))
-        .or_else(|| with_gid(node_guid, |_| true))
+    fn entries(&mut self) -> Cow<'_, [gids::Gid]> {
+        self.refresh();
+        self.current()
+    }
+
+    fn current(&self) -> Cow<'_, [gids::Gid]> {
+        match &self.known {
+            Some(known) => Cow::Borrowed(known),
+            None => Cow::Owned(gids::table(self.network)),
+        }
+    }
+
+    /// The GIDs that name this host to other network namespaces.
+    pub fn public_gids(&mut self) -> Vec<Gid> {
+        self.entries().iter().map(|entry| entry.raw).filter(is_public).collect()
+    }
+
+    /// The device with the first GID for which this holds.
+    fn with_gid(&mut self, wanted: impl Fn(&gids::Gid) -> bool) -> Option<Device> {
+        let entry = self.entries().iter().find(|entry| wanted(entry))?.clone();
+        let read = || path_mtu(interface_mtu(&entry.ndev).unwrap_or(u32::MAX));
+        let mtu = *self.mtus.entry(entry.ifindex).or_insert_with(read);
+        let sgid_index = u8::try_from(entry.index).ok()?;
+        let node_guid = self.node_guid;
+        Some(Device { node_guid, index: NO_INDEX, port: PORT, sgid_index, gid: entry.raw, mtu })
+    }
+
+    /// The device that has this GID.
+    pub fn of_gid(&mut self, gid: &Gid) -> Option<Device> {
+        self.with_gid(|entry| entry.raw == *gid)
+    }
+
+    /// The device that has this local address.
+    ///
+    /// # Errors
+    /// EADDRNOTAVAIL where it is none of the host's, as an IPv4 address in IPv6 never is; ENODEV where no device has
+    /// it; EINVAL for a link-local address without a scope.
+    pub fn of_address(&mut self, address: &Address) -> Result<Device, Errno> {
+        let gid = address.gid().ok_or(Errno::ENODEV)?;
+        if let Address::V6(a) = address
+            && a.ip().to_ipv4_mapped().is_some()
+        {
+            return Err(Errno::EADDRNOTAVAIL);
+        }
+        let nowhere = || if route::is_local(address) { Errno::ENODEV } else { Errno::EADDRNOTAVAIL };
+        let is_link_local = gid[0] == 0xfe && gid[1] & 0xc0 == 0x80;
+        if matches!(address, Address::V6(_)) && is_link_local {
+            if address.scope() == 0 {
+                return Err(Errno::EINVAL);
+            }
+            // Several interfaces may have the same; the table names one.
+            return self
+                .with_gid(|entry| entry.raw == gid && entry.ifindex == address.scope())
+                .ok_or_else(nowhere);
+        }
+        self.of_gid(&gid).ok_or_else(nowhere)
+    }
+
+    /// Whether two addresses are of the same interface, by the table as it was [looked up](Table::refresh) last.
+    pub fn on_one_interface(&self, one: &Address, other: &Address) -> bool {
+        let table = self.current();
+        let interface = |address: &Address| {
+            let gid = address.gid()?;
+            table.iter().find(|entry| entry.raw == gid).map(|entry| entry.ifindex)
+        };
+        matches!((interface(one), interface(other)), (Some(one), Some(other)) if one == other)
+    }
+
+    /// The device as it reaches hosts that no interface leads to, other than by loopback: with its first address
+    /// of the family.
+    pub fn of_family(&mut self, is_v4: bool) -> Option<Device> {
+        self.with_gid(|entry| {
+            is_public(&entry.raw) && Ipv6Addr::from(entry.raw).to_ipv4_mapped().is_some() == is_v4
+        })
+    }
+
+    /// The device as it reaches its own host, for loopback addresses: by their GID where the table has it, else
+    /// by the first address that it has.
+    pub fn of_loopback(&mut self, address: &Address) -> Option<Device> {
+        let own = address.gid().unwrap_or_default();
+        self.with_gid(|entry| entry.raw == own)
+            .or_else(|| self.with_gid(|entry| entry.raw[0] != 0xfe))
+            .or_else(|| self.with_gid(|_| true))
+    }
 }
 
 /// `enum ibv_mtu` for packets on an interface, less the headers that Linux reckons with.
@@ -124,10 +191,38 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs root"]
+    fn an_address_is_there_with_the_call_that_gives_it() {
+        let test = || {
+            // SAFETY: plain system call; it is this thread alone that goes to another namespace.
+            assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0);
+            let ip = |words: &str| {
+                let status = std::process::Command::new("ip").args(words.split(' ')).status();
+                assert!(status.unwrap().success(), "ip {words}");
+            };
+            ip("link add v0 type veth peer name v1");
+            ip("link set v0 up");
+            ip("link set v1 up");
+            let mut table = Table::new([1; 8]);
+            for last in 1..5 {
+                let address = std::net::Ipv4Addr::new(192, 0, 2, last);
+                let gid = address.to_ipv6_mapped().octets();
+                assert_eq!(table.of_gid(&gid), None, "{address}");
+                ip(&format!("address add {address}/24 dev v0"));
+                assert_eq!(table.of_gid(&gid).map(|device| device.gid), Some(gid));
+                ip(&format!("address del {address}/24 dev v0"));
+                assert_eq!(table.of_gid(&gid), None, "{address} again");
+            }
+        };
+        std::thread::spawn(test).join().unwrap();
+    }
+
+    #[test]
     fn loopback_has_a_gid_always() {
         for address in ["127.0.0.1", "::1"] {
-            let device = of_loopback([1; 8], &Address::ip(address.parse().unwrap(), 0)).unwrap();
-            assert_eq!(of_gid([1; 8], &device.gid), Some(device));
+            let mut table = Table::new([1; 8]);
+            let device = table.of_loopback(&Address::ip(address.parse().unwrap(), 0)).unwrap();
+            assert_eq!(table.of_gid(&device.gid), Some(device));
         }
     }
 }

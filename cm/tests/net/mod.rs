@@ -138,7 +138,7 @@ impl View<'_> {
 
 impl World for View<'_> {
     fn device_of(&mut self, address: &Address) -> Result<Device, Errno> {
-        self.device_of_gid(&address.gid().unwrap_or_default())
+        self.device_of_gid(&address.gid().unwrap_or_default()).map_err(|_| Errno::EADDRNOTAVAIL)
     }
 
     fn device_of_gid(&mut self, gid: &Gid) -> Result<Device, Errno> {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use ironverbs_cm::address::PortSpace;
 
 const EACCES: i32 = 13;
-const ENODEV: i32 = 19;
 const EINVAL: i32 = 22;
 const ENOENT: i32 = 2;
 const EADDRINUSE: i32 = 98;
@@ -166,7 +165,7 @@ impl Model {
         let me = &self.ids[&id];
         need(me.phase == Phase::Idle)?;
         if own == Own::Foreign {
-            return Err(ENODEV);
+            return Err(EADDRNOTAVAIL);
         }
         if port == 0 {
             return Ok(());

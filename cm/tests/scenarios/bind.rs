@@ -18,7 +18,7 @@ fn reusable(net: &mut Net, pid: usize, host: &str, port: u16) -> Result<Side, Er
 #[test]
 fn addresses_are_the_hosts_own() {
     let net = &mut Net::new(2, 1);
-    assert_eq!(bound(net, 0, "10.0.0.77", 0).err(), Some(Errno::ENODEV));
+    assert_eq!(bound(net, 0, "10.0.0.77", 0).err(), Some(Errno::EADDRNOTAVAIL));
     let side = Side::new(net, 0, TCP);
     assert_eq!(side.bind(net, Address::Unspecified), Err(Errno::EINVAL));
     side.bind(net, v4("10.0.0.1", 5)).unwrap();

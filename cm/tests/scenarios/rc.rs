@@ -61,7 +61,7 @@ fn the_new_id_has_the_requests_addresses() {
     assert_eq!(active.source, passive.destination);
     assert_eq!(active.destination, passive.source);
     assert_eq!(passive.source, v4("10.0.0.1", 7471));
-    assert_eq!((passive.node_guid, passive.index, passive.port, passive.pkey), (net::GUID, 3, 1, 0xffff));
+    assert_eq!((passive.node_guid, passive.index, passive.port, passive.pkey), (net::GUID, 3, 1, 0));
     let path = |net: &mut Net, side: Side| match net.command(
         side.pid,
         side.file,

@@ -73,7 +73,7 @@ fn a_source_is_bound() {
     let side = Side::new(net, 1, TCP);
     let resolve =
         |id, source| Command::ResolveAddr { id, source, destination: v4("10.0.0.1", 5), timeout_ms: 1 };
-    assert_eq!(side.run(net, resolve(side.id, Some(v4("10.0.0.66", 0)))), Err(Errno::ENODEV));
+    assert_eq!(side.run(net, resolve(side.id, Some(v4("10.0.0.66", 0)))), Err(Errno::EADDRNOTAVAIL));
     assert_eq!(side.run(net, resolve(side.id, Some(Address::Unspecified))), Err(Errno::EINVAL));
     side.run(net, resolve(side.id, Some(v4("10.0.0.2", 77)))).unwrap();
     side.expect(net, EventKind::AddrResolved, 0);

@@ -26,7 +26,7 @@ impl Watch {
         if network != Network::current() {
             return Ok(Watch { socket: None });
         }
-        match listen() {
+        match socket() {
             Ok(socket) => Ok(Watch { socket: Some(Descriptor::new(socket)?) }),
             Err(e) if matches!(e.errno(), libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS) => {
                 Err(e)
@@ -60,27 +60,34 @@ impl Watch {
 
     /// Whether the kernel told of a change since this was asked last. Never waits.
     pub fn has_changed(&self) -> bool {
-        let Some(socket) = &self.socket else { return false };
-        let fd = socket.raw();
-        let mut changed = false;
-        loop {
-            // What it says is not read: the addresses are looked up.
-            let mut bytes = [0u8; 16];
-            let place = bytes.as_mut_ptr().cast();
-            // SAFETY: `bytes` is writable for its length; the call does not wait.
-            let n = sys::uncancelled(|| unsafe { libc::recv(fd, place, bytes.len(), libc::MSG_DONTWAIT) });
-            match (n, errno()) {
-                (0.., _) => changed = true,
-                // More was told than there was room for.
-                (_, libc::ENOBUFS) => changed = true,
-                (_, libc::EINTR) => {}
-                _ => return changed,
-            }
+        self.socket.as_ref().is_some_and(|socket| has_told(socket.raw()))
+    }
+}
+
+/// Whether the kernel told of a change at a [`socket`] since this was asked last. Never waits.
+pub fn has_told(socket: RawFd) -> bool {
+    let mut changed = false;
+    loop {
+        // What it says is not read: the addresses are looked up.
+        let mut bytes = [0u8; 16];
+        let place = bytes.as_mut_ptr().cast();
+        // SAFETY: `bytes` is writable for its length; the call does not wait.
+        let n = sys::uncancelled(|| unsafe { libc::recv(socket, place, bytes.len(), libc::MSG_DONTWAIT) });
+        match (n, errno()) {
+            (0.., _) => changed = true,
+            // More was told than there was room for.
+            (_, libc::ENOBUFS) => changed = true,
+            (_, libc::EINTR) => {}
+            _ => return changed,
         }
     }
 }
 
-fn listen() -> Result<OwnedFd> {
+/// A socket at which the kernel tells of changes in the calling thread's network namespace.
+///
+/// # Errors
+/// Descriptors or memory have run out, or the system has no such sockets for this process.
+pub fn socket() -> Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: plain system call.
     let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };

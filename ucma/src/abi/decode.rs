@@ -57,10 +57,16 @@ pub struct Scratch {
     value: Vec<u8>,
 }
 
+/// Number of LEAVE_MCAST.
+const LEAVE_MULTICAST: u32 = 17;
+/// Number of GET_EVENT.
+pub const GET_EVENT: u32 = 12;
 /// Commands that there are: their numbers are below.
 const COMMANDS: u32 = 25;
 /// The longest value of an option that is taken; the longest known is a few paths.
 const OPTION_MAX: u32 = 1 << 16;
+/// Bytes of a command that are read at once: CONNECT and ACCEPT are not longer.
+const FRONT: usize = 304;
 /// What GET_EVENT answered before a field was added.
 const EVENT_LEAST: usize = 324;
 /// What QUERY_ROUTE answered before fields were added.
@@ -114,9 +120,14 @@ pub fn decode<'a>(
     if length < size_of::<Header>() {
         return Err(libc::EINVAL);
     }
-    let mut header = [0; size_of::<Header>()];
-    surroundings.read(from, &mut header)?;
-    let header = part::<Header>(&header)?;
+    // At once what most commands are. What was written may end before what is read of it, and be all that is there.
+    let mut front = [0; FRONT];
+    let mut had = length.min(FRONT);
+    if surroundings.read(from, &mut front[..had]).is_err() {
+        had = size_of::<Header>();
+        surroundings.read(from, &mut front[..had])?;
+    }
+    let header = part::<Header>(&front)?;
     let (number, room) = (header.command, usize::from(header.output));
     if number >= COMMANDS || usize::from(header.input) + size_of::<Header>() > length {
         return Err(libc::EINVAL);
@@ -124,6 +135,8 @@ pub fn decode<'a>(
     let (size, mut form) = shape(number)?;
     let least = match form {
         Form::None | Form::Query(_) => 0,
+        // Linux looks for the join first.
+        Form::Number if number == LEAVE_MULTICAST => 0,
         Form::Number => size_of::<u32>(),
         Form::AtLeast(least) => least,
     };
@@ -139,7 +152,10 @@ pub fn decode<'a>(
     let Scratch { body, param, value } = scratch;
     body.clear();
     body.resize(size, 0);
-    surroundings.read(from.wrapping_add(size_of::<Header>() as u64), &mut body[..given])?;
+    match front[..had].get(size_of::<Header>()..size_of::<Header>() + given) {
+        Some(whole) => body[..given].copy_from_slice(whole),
+        None => surroundings.read(from.wrapping_add(size_of::<Header>() as u64), &mut body[..given])?,
+    }
     let with_ece = given == size;
     let (command, response) = command(number, body, with_ece, surroundings, param, value)?;
     if let Command::Query { option, .. } = command {
