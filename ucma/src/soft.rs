@@ -83,7 +83,7 @@ pub fn of_address(node_guid: [u8; 8], address: &Address) -> Result<Device, Errno
         }
         // Several interfaces may have the same; the table names one.
         return with_gid(node_guid, |entry| entry.raw == gid && entry.ifindex == address.scope())
-            .ok_or_else(nowhere);
+            .ok_or(Errno::ENODEV);
     }
     of_gid(node_guid, &gid).ok_or_else(nowhere)
 }
