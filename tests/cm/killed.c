@@ -52,12 +52,15 @@ static struct rdma_cm_event *next(struct rdma_event_channel *channel, int ms)
 	return event;
 }
 
-static void qp_for(struct rdma_cm_id *id)
+/* Whether it has one now: for a request whose sender is gone there is none, with the kernel neither. */
+static bool qp_for(struct rdma_cm_id *id, bool requested)
 {
 	struct ibv_qp_init_attr init = {.cap = {1, 1, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+	bool done = rdma_create_qp(id, NULL, &init) == 0;
 
-	if (rdma_create_qp(id, NULL, &init))
+	if (!done && !(requested && errno == EINVAL))
 		die("rdma_create_qp: %s", errno_name(errno));
+	return done;
 }
 
 /* What a server knows of an identifier is its context: 0 requested or accepted, 1 established. */
@@ -99,7 +102,10 @@ static void server_side(int ready, volatile bool *peer_dead)
 				rdma_destroy_id(id);
 				break;
 			}
-			qp_for(id);
+			if (!qp_for(id, true)) {
+				rdma_destroy_id(id);
+				break;
+			}
 			if (rdma_accept(id, &param)) { /* the client is gone: nobody says more of it */
 				rdma_destroy_qp(id);
 				rdma_destroy_id(id);
@@ -172,7 +178,7 @@ static void client_side(volatile bool *peer_dead)
 				die("route: %s", errno_name(errno));
 			break;
 		case RDMA_CM_EVENT_ROUTE_RESOLVED:
-			qp_for(id);
+			qp_for(id, false);
 			if (rdma_connect(id, &param))
 				die("connect: %s", errno_name(errno));
 			break;

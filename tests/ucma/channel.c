@@ -10,12 +10,20 @@
 #include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
 #include "ucma.h"
 
 #define LOCALHOST 0x7f000001
+
+/* Machines with ppoll() alone have no other number. */
+#ifdef SYS_poll
+#define POLL SYS_poll
+#else
+#define POLL SYS_ppoll
+#endif
 
 static int opened(int flags)
 {
@@ -308,6 +316,29 @@ static void waiting(void)
 	close(fd);
 }
 
+static pid_t waiter;
+
+static void *waits_named(void *fd)
+{
+	__atomic_store_n(&waiter, gettid(), __ATOMIC_RELEASE);
+	return waits(fd);
+}
+
+/* Whether a thread is in poll(); -1 where that is not known. */
+static int polls(pid_t thread)
+{
+	char path[64], call[32] = "";
+	int file, known;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", thread);
+	file = open(path, O_RDONLY);
+	known = file >= 0 && read(file, call, sizeof(call) - 1) > 0;
+	if (file >= 0)
+		close(file);
+	/* "running" is 0. */
+	return known ? atoi(call) == SYS_ppoll || atoi(call) == POLL : -1;
+}
+
 /*
  * Another thread closes the channel that one waits in, when something has just woken it that is no event. As in the
  * kernel, whose file lives on for who waits there, no error comes of it.
@@ -325,8 +356,10 @@ static void closing(const char *folder)
 		bind_id(fd, (uint32_t)id, 0, 0);
 		simple(fd, 7, (uint32_t)id, 2, 10);
 		find_listener(folder, &address);
-		pthread_create(&thread, NULL, waits, &fd);
-		usleep(3000);
+		waiter = 0;
+		pthread_create(&thread, NULL, waits_named, &fd);
+		while (__atomic_load_n(&waiter, __ATOMIC_ACQUIRE) == 0 || polls(waiter) == 0)
+			usleep(500);
 		if (connect(peer, (struct sockaddr *)&address, sizeof(address)) != 0)
 			returned++;
 		close(fd);

@@ -60,7 +60,7 @@ pub enum Connected {
     Yes,
     /// The listener's queue is full.
     Later(Message),
-    /// Nobody listens, but an id has the port.
+    /// Nobody listens, but somebody may be about to.
     Soon(Message),
     /// Nobody listens at the address; perhaps at another one of the port.
     Refused(bool),
@@ -204,8 +204,8 @@ impl Net {
         let found = match registry.find(folder, to.service, &to.address, public, &near) {
             Ok(Search::Listener(found)) => found,
             Ok(Search::OtherAddress) => return Connected::Refused(true),
-            Ok(Search::Nobody) => return Connected::Refused(false),
-            Ok(Search::Bound) => return Connected::Soon(message),
+            Ok(Search::Nobody) if registry.is_alone() => return Connected::Refused(false),
+            Ok(Search::Nobody | Search::Bound) => return Connected::Soon(message),
             Err(_) => return Connected::Later(message),
         };
         match Socket::connect(folder, &found.name()) {

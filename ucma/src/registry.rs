@@ -376,6 +376,14 @@ impl Registry {
         known
     }
 
+    /// Whether no other process of this network namespace has the file open.
+    pub fn is_alone(&self) -> bool {
+        let mut lock = range(libc::F_WRLCK, OWNERS_AT, OWNERS);
+        // SAFETY: the call reads and writes the struct.
+        let asked = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
+        asked == 0 && i32::from(lock.l_type) == libc::F_UNLCK
+    }
+
     /// Looks at the files of other network namespaces, until `enough`.
     fn elsewhere(&self, folder: &Folder, mut enough: impl FnMut(&Registry, &[Record]) -> bool) {
         let names = folder.names().unwrap_or_default();

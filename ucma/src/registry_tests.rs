@@ -77,6 +77,7 @@ fn a_listener_is_found_and_talked_to_until_it_is_gone() {
     let binding = at("192.0.2.2", 7471);
     server.reserve(&folder, 5, &binding, true).unwrap();
     assert_eq!(client.find(&folder, SERVICE, &binding.source, true, &|_| true), Ok(Search::Bound));
+    assert!(!client.is_alone());
     let mut socket = None;
     let listens = server.listen(&folder, 5, &binding, |name| {
         socket = Some(Socket::listen(&folder, name)?);

@@ -54,8 +54,8 @@ pub fn source(source: Option<&Address>, destination: &Address) -> Result<Address
 
 /// Whether an address is the host's own; a native one counts as such.
 pub fn is_local(address: &Address) -> bool {
-    matches!(address, Address::Ib(_))
-        || matches!(source(Some(address), address), Ok(found) if found.same_host(address))
+    let leads_here = || source(Some(address), address).is_ok_and(|found| found.same_host(address));
+    matches!(address, Address::Ib(_)) || !address.is_multicast() && leads_here()
 }
 
 #[cfg(test)]

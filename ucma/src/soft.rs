@@ -130,7 +130,7 @@ impl Table {
             // Several interfaces may have the same; the table names one.
             return self
                 .with_gid(|entry| entry.raw == gid && entry.ifindex == address.scope())
-                .ok_or_else(nowhere);
+                .ok_or(Errno::ENODEV);
         }
         self.of_gid(&gid).ok_or_else(nowhere)
     }

@@ -145,6 +145,7 @@ impl QueuePair {
             (init.cap.max_recv_wr, init.cap.max_recv_sge) = (0, 0);
         }
         init.cap.check()?;
+        init.cap.round_up();
         Ok(init)
     }
 

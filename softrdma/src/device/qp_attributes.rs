@@ -5,6 +5,9 @@ use crate::core::verbs::{Access, Attr, QpState, QpType};
 
 use super::{Error, LIMITS, Result};
 
+/// Size of `struct ibv_sge`.
+const SGE_BYTES: u32 = 16;
+
 /// Sizes of a queue pair (`struct ibv_qp_cap`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Capabilities {
@@ -29,6 +32,12 @@ impl Capabilities {
             && self.max_recv_sge <= LIMITS.max_sge
             && self.max_inline_data <= LIMITS.max_inline_data;
         if fits { Ok(()) } else { Err(Error::Invalid("sizes")) }
+    }
+
+    /// Inline data as soft-RoCE grants it, in the place that the elements have at least: programs count on some
+    /// without asking for any, as librdmacm's rdma_xclient does.
+    pub(super) fn round_up(&mut self) {
+        self.max_inline_data = self.max_inline_data.max(self.max_send_sge * SGE_BYTES);
     }
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | 0 | link-local, of the first Ethernet interface; without one, of the host's identity |
 //! | then | IPv4 addresses (`::ffff:a.b.c.d`) and other IPv6 addresses of that interface, then the next |
+//! | then | link-local addresses of all interfaces that no GID is yet |
 //! | 62 | 127.0.0.1 |
 //! | 63 | ::1, where the loopback interface has it |
 //!
@@ -53,6 +54,7 @@ struct Interface {
     ethernet: Option<[u8; 6]>,
     v4: Vec<Ipv4Addr>,
     v6: Vec<Ipv6Addr>,
+    link_local: Vec<Ipv6Addr>,
 }
 
 /// The table as the host's addresses are now, without empty places; as they were when the kernel told last,
@@ -149,6 +151,11 @@ fn from_interfaces(all: Vec<Interface>, identifier: impl Fn() -> u64) -> Vec<Gid
             add(&mut gids, None, address, interface);
         }
     }
+    for interface in &others {
+        for address in &interface.link_local {
+            add(&mut gids, None, *address, interface);
+        }
+    }
     let place = (gids.len() > 1).then_some(LOOPBACK[0]);
     add(&mut gids, place, Ipv4Addr::LOCALHOST.to_ipv6_mapped(), &lo);
     if lo.v6.contains(&Ipv6Addr::LOCALHOST) {
@@ -229,8 +236,10 @@ unsafe fn add_address(interface: &mut Interface, address: *const libc::sockaddr)
             libc::AF_INET6 => {
                 let address = address.cast::<libc::sockaddr_in6>().read_unaligned();
                 let address = Ipv6Addr::from(address.sin6_addr.s6_addr);
-                // Link-local addresses of several interfaces may be equal; one stands at index 0.
-                if address.segments()[0] & 0xffc0 != 0xfe80 {
+                // They follow all others, so that those keep their places.
+                if address.is_unicast_link_local() {
+                    interface.link_local.push(address);
+                } else {
                     interface.v6.push(address);
                 }
             }
@@ -292,6 +301,27 @@ mod tests {
             ]
         );
         assert_eq!(gids[0].ifindex, 4);
+    }
+
+    #[test]
+    fn link_local_addresses_of_all_interfaces_come_last() {
+        let own = |last: u16| vec![Ipv6Addr::new(0xfe80, 0, 0, 0, 0xfc, 0xff, 0xfe00, last)];
+        let mut eth0 = ethernet("eth0", 2, 1, &[[192, 0, 2, 2]]);
+        let mut eth1 = ethernet("eth1", 3, 2, &[[192, 0, 2, 3]]);
+        (eth0.link_local, eth1.link_local) = (own(1), own(2));
+        // The same on another link is no second GID.
+        let eth2 = Interface { link_local: own(2), ..ethernet("eth2", 4, 3, &[]) };
+        let gids = from_interfaces(vec![eth0, eth1, eth2], || unreachable!());
+        assert_eq!(
+            addresses(&gids),
+            [
+                "0 fe80::fc:ff:fe00:1 eth0",
+                "1 ::ffff:192.0.2.2 eth0",
+                "2 ::ffff:192.0.2.3 eth1",
+                "3 fe80::fc:ff:fe00:2 eth1",
+                "62 ::ffff:127.0.0.1 lo"
+            ]
+        );
     }
 
     #[test]

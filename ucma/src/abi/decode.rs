@@ -57,8 +57,8 @@ pub struct Scratch {
     value: Vec<u8>,
 }
 
-/// Number of LEAVE_MCAST.
-const LEAVE_MULTICAST: u32 = 17;
+/// Number of MIGRATE_ID.
+const MIGRATE_ID: u32 = 18;
 /// Number of GET_EVENT.
 pub const GET_EVENT: u32 = 12;
 /// Commands that there are: their numbers are below.
@@ -135,8 +135,8 @@ pub fn decode<'a>(
     let (size, mut form) = shape(number)?;
     let least = match form {
         Form::None | Form::Query(_) => 0,
-        // Linux looks for the join first.
-        Form::Number if number == LEAVE_MULTICAST => 0,
+        // Linux looks for the id first.
+        Form::Number if number == MIGRATE_ID => 0,
         Form::Number => size_of::<u32>(),
         Form::AtLeast(least) => least,
     };
