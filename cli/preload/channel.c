@@ -140,7 +140,8 @@ static void load(void)
 		return;
 	strcpy(path, self.dli_fname);
 	slash = strrchr(path, '/');
-	if (slash == NULL)
+	/* A name by another folder may mean somebody else's library by now. */
+	if (slash == NULL || path[0] != '/')
 		return;
 	strcpy(slash + 1, name);
 	library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -151,24 +152,53 @@ static void load(void)
 		ucma = found;
 }
 
-/* No frame of the library is unwound: a thread is cancelled before or after it. */
-static int uncancelled(void)
-{
-	int before = PTHREAD_CANCEL_ENABLE;
+/* What a thread had set before it went into the library. */
+struct outside {
+	int cancel;
+	sigset_t signals;
+};
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+/*
+ * No frame of the library is left but by its end: a thread is cancelled before or after it, and signals wait, since a
+ * handler may give a command itself, for which it would wait on the thread that it interrupted, or never return. What
+ * the thread itself does wrong waits for nobody.
+ */
+static struct outside enter(void)
+{
+	struct outside before = { .cancel = PTHREAD_CANCEL_ENABLE };
+	sigset_t all;
+
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGILL);
+	sigdelset(&all, SIGFPE);
+	sigdelset(&all, SIGTRAP);
+	sigdelset(&all, SIGABRT);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before.cancel);
+	pthread_sigmask(SIG_SETMASK, &all, &before.signals);
 	return before;
 }
 
-static void as_before(int state)
+static void leave(const struct outside *before)
 {
-	pthread_setcancelstate(state, &state);
+	int state;
+
+	pthread_sigmask(SIG_SETMASK, &before->signals, NULL);
+	pthread_setcancelstate(before->cancel, &state);
 }
 
 int ironverbs_open_channel(int flags)
 {
-	int state = uncancelled(), before = errno, fd = -ENODEV, full;
+	int before = errno, fd = -ENODEV, full;
+	struct outside outside;
 
+	/* A child that shares its parent's memory, or that nobody told of its birth, would take the parent's channels. */
+	if (__atomic_load_n(&marked, __ATOMIC_RELAXED) != 0 && !is_owner()) {
+		errno = EACCES;
+		return -1;
+	}
+	outside = enter();
 	pthread_once(&loaded, load);
 	if (ucma != NULL) {
 		owner = (pid_t)syscall(SYS_getpid);
@@ -180,7 +210,7 @@ int ironverbs_open_channel(int flags)
 			fd = -full;
 		}
 	}
-	as_before(state);
+	leave(&outside);
 	errno = fd < 0 ? -fd : before;
 	return fd < 0 ? -1 : fd;
 }
@@ -199,14 +229,15 @@ int ironverbs_has_channels(void)
 
 int ironverbs_has_event(int fd)
 {
-	int state, answer, before = errno;
+	int answer, before = errno;
+	struct outside outside;
 
 	/* A child asks for nothing: it could not take the event. */
 	if (kind_of(fd) != CHANNEL || !is_owner())
 		return 1;
-	state = uncancelled();
+	outside = enter();
 	answer = ucma->has_event(fd);
-	as_before(state);
+	leave(&outside);
 	errno = before;
 	return answer;
 }
@@ -260,11 +291,12 @@ static int interrupts(void)
 /* A command, which waits here for an event if it has to: as the kernel's write() a place where a thread may be cancelled. */
 static ssize_t command(int fd, const void *body, size_t length)
 {
-	static void *known;
-	int (*wait)(struct pollfd *, nfds_t, int) = ironverbs_behind(&known, "poll");
+	BEHIND_OF("poll");
+	int (*wait)(struct pollfd *, nfds_t, int) = ironverbs_behind(&known);
 	struct pollfd channel = { .fd = fd, .events = POLLIN };
+	struct outside outside;
 	ssize_t answer;
-	int state, before = errno;
+	int before = errno;
 
 	pthread_testcancel();
 	if (kind_of(fd) == INHERITED_CHANNEL || !is_owner()) {
@@ -272,9 +304,9 @@ static ssize_t command(int fd, const void *body, size_t length)
 		return -1;
 	}
 	for (;;) {
-		state = uncancelled();
+		outside = enter();
 		answer = ucma->command(fd, body, length);
-		as_before(state);
+		leave(&outside);
 		if (answer != -IRONVERBS_UCMA_WAIT)
 			break;
 		if (fcntl(fd, F_GETFL) & O_NONBLOCK) {
@@ -303,20 +335,21 @@ EXPORT ssize_t write(int fd, const void *body, size_t length)
 static int before_close(int fd)
 {
 	enum kind kind = kind_of(fd);
-	int state, before = errno;
+	struct outside outside;
+	int before = errno;
 
 	/* What a child of vfork() closes stays open in its parent. */
 	if (kind == OTHER || !is_owner())
 		return 0;
 	if (kind == KEPT)
 		return EBADF;
-	state = uncancelled();
+	outside = enter();
 	unmark(fd);
 	if (kind == CHANNEL)
 		ucma->closed(fd);
 	else if (kind == INHERITED_CHANNEL)
 		forget_inherited();
-	as_before(state);
+	leave(&outside);
 	errno = before;
 	return 0;
 }
@@ -375,11 +408,12 @@ EXPORT void closefrom(int first)
 static int after_copy(int fd, int copy)
 {
 	enum kind kind = kind_of(fd);
-	int failure, state;
+	struct outside outside;
+	int failure;
 
 	if (copy < 0 || !ironverbs_is_channel(fd) || !is_owner())
 		return copy;
-	state = uncancelled();
+	outside = enter();
 	failure = mark(copy, kind);
 	if (!failure && kind == CHANNEL)
 		failure = -ucma->duplicated(fd, copy);
@@ -387,9 +421,10 @@ static int after_copy(int fd, int copy)
 		if (kind_of(copy) != OTHER)
 			unmark(copy);
 		syscall(SYS_close, copy);
-		errno = failure;
 	}
-	as_before(state);
+	leave(&outside);
+	if (failure)
+		errno = failure;
 	return failure ? -1 : copy;
 }
 

@@ -349,14 +349,18 @@ impl World for Net {
 
     fn listen(&mut self, id: u32, file: File, binding: &Binding) -> Result<(), Errno> {
         let (folder, registry) = self.meeting()?;
+        if !binding.source.is_loopback() {
+            match registry.publish(folder, &soft::public_gids()) {
+                Err(Errno::EBUSY) => return Err(Errno::EBUSY),
+                // Processes in this network namespace find the listener all the same.
+                Ok(()) | Err(_) => {}
+            }
+        }
         let mut socket = None;
         let name = registry.listen(folder, id, binding, |name| {
             socket = Some(Socket::listen(folder, name)?);
             Ok(())
         })?;
-        if !binding.source.is_loopback() {
-            registry.publish(folder, &soft::public_gids());
-        }
         if let Some(socket) = socket {
             let number = self.join(socket, Role::Listens(id), file).map_err(Errno)?;
             self.listeners.insert(id, (number, name));

@@ -65,8 +65,6 @@ const OWNERS_AT: u64 = 1 << 41;
 const OWNERS: u64 = 1 << 60;
 /// How often a file is opened that is being removed.
 const ATTEMPTS: u32 = 100;
-/// How long the lock is waited for: its holder is stopped then.
-const PATIENCE: u32 = 2000;
 
 impl Record {
     fn new(owner: u64, since: u64, binding: &Binding, listens: Option<u64>) -> Record {
@@ -277,7 +275,10 @@ impl Registry {
 
     /// Gives back what an id has.
     pub fn release(&mut self, id: u32) {
-        if let Some(place) = self.own.remove(&id) {
+        let Some(place) = self.own.remove(&id) else { return };
+        let mut record = Record::new_zeroed();
+        // Where this process was taken for dead, the place may be another's.
+        if self.get(place, &mut record) && record.owner == self.owner {
             let _ = self.put(place, &Record::new_zeroed());
         }
     }
@@ -288,8 +289,11 @@ impl Registry {
     }
 
     /// Shows processes in other network namespaces the addresses that this one has.
-    pub fn publish(&mut self, folder: &Folder, gids: &[Gid]) {
-        let _ = self.locked(folder, |registry, records| {
+    ///
+    /// # Errors
+    /// EBUSY where the file's lock is not to be had; those of writing.
+    pub fn publish(&mut self, folder: &Folder, gids: &[Gid]) -> Result<(), Errno> {
+        self.locked(folder, |registry, records| {
             let mut free =
                 records.iter().enumerate().filter(|(_, record)| record.owner == 0).map(|(place, _)| place);
             for (nth, gid) in gids.iter().enumerate() {
@@ -311,13 +315,13 @@ impl Registry {
                 registry.put(place, &Record::new_zeroed())?;
             }
             Ok(())
-        });
+        })
     }
 
     /// Who listens at an address, in this network namespace or, where `public`, in others.
     ///
     /// # Errors
-    /// EBUSY where the file's lock is not to be had.
+    /// Those of reading the file.
     pub fn find(
         &mut self,
         folder: &Folder,
@@ -326,7 +330,11 @@ impl Registry {
         public: bool,
     ) -> Result<Search, Errno> {
         let mut best =
-            self.locked(folder, |registry, records| Ok(registry.best(records, service, to, false)))?;
+            match self.locked(folder, |registry, records| Ok(registry.best(records, service, to, false))) {
+                // Who is about to change something does so in one step for each record.
+                Err(Errno::EBUSY) => self.best(&self.living(folder, false)?, service, to, false),
+                other => other?,
+            };
         if public && !matches!(best, Search::Listener(_)) {
             self.elsewhere(folder, |other, records| {
                 match (other.best(records, service, to, true), best) {
@@ -395,19 +403,16 @@ impl Registry {
         best.1
     }
 
-    /// Does something while nobody else reads or writes, with the records of the living.
+    /// Does something while nobody else reads or writes, with the records of the living. EBUSY where somebody
+    /// else does: to be asked again.
     fn locked<R>(
         &mut self,
         folder: &Folder,
         body: impl FnOnce(&mut Registry, &[Record]) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        let mut waited = 0;
-        while !self.lock(libc::F_WRLCK, LOCK_AT, 1).map_err(Errno)? {
-            if waited == PATIENCE {
-                return Err(Errno::EBUSY);
-            }
-            waited += 1;
-            std::thread::sleep(std::time::Duration::from_millis(1));
+        // Who has it may be stopped: nobody waits here, where all channels of the process would wait too.
+        if !self.lock(libc::F_WRLCK, LOCK_AT, 1).map_err(Errno)? {
+            return Err(Errno::EBUSY);
         }
         let done = self.living(folder, true).and_then(|records| body(self, &records));
         let _ = self.lock(libc::F_UNLCK, LOCK_AT, 1);
