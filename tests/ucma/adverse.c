@@ -1,7 +1,7 @@
 /*
  * What goes on around commands and must not disturb them: signal handlers that give commands themselves or never
- * return, children that share memory, and a process of the folder that is stopped while it changes ports.
- * Run by tests/ucma/run.
+ * return, children that share memory, numbers of descriptors, and a process of the folder that is stopped while it
+ * changes ports. Run by tests/ucma/run.
  *
  *   adverse FOLDER
  */
@@ -228,6 +228,27 @@ static void stopped_neighbour(const char *folder)
 	close(client);
 }
 
+/* Of the program's numbers a channel takes one, whatever it has. */
+static void numbers(void)
+{
+	int before = dup(1), after;
+
+	close(before);
+	begin_alone();
+	for (uint16_t nth = 0; nth < 60; nth++) {
+		int64_t id = create_id(channel, 1);
+
+		CHECK(bind_id(channel, (uint32_t)id, LOCALHOST, (uint16_t)(PORT + nth)) == 144 &&
+		      simple(channel, 7, (uint32_t)id, 2, 10) == 16);
+	}
+	after = dup(1);
+	/* The folder is open besides. */
+	CHECK(after <= before + 2);
+	CHECK(dup2(1, 40) == 40 && close(40) == 0);
+	close(after);
+	close(channel);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 2)
@@ -236,6 +257,7 @@ int main(int argc, char **argv)
 	CHECK(ends(in_handlers));
 	CHECK(ends(out_of_handlers));
 	borrowed_memory();
+	numbers();
 	stopped_neighbour(argv[1]);
 	return end();
 }
