@@ -166,6 +166,14 @@ struct outside {
 static struct outside enter(void)
 {
 	struct outside before = { .cancel = PTHREAD_CANCEL_ENABLE };
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before.cancel);
+	ironverbs_hold_signals(&before.signals);
+	return before;
+}
+
+void ironverbs_hold_signals(sigset_t *before)
+{
 	sigset_t all;
 
 	sigfillset(&all);
@@ -175,9 +183,15 @@ static struct outside enter(void)
 	sigdelset(&all, SIGFPE);
 	sigdelset(&all, SIGTRAP);
 	sigdelset(&all, SIGABRT);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before.cancel);
-	pthread_sigmask(SIG_SETMASK, &all, &before.signals);
-	return before;
+	pthread_sigmask(SIG_SETMASK, &all, before);
+}
+
+int ironverbs_let_signals_in(const sigset_t *mask)
+{
+	BEHIND(int, ppoll, (struct pollfd *, nfds_t, const struct timespec *, const sigset_t *));
+	const struct timespec none = { 0, 0 };
+
+	return function && function(NULL, 0, &none, mask) < 0 && errno == EINTR;
 }
 
 static void leave(const struct outside *before)
@@ -274,15 +288,12 @@ void ironverbs_device_number(unsigned int *major_number, unsigned int *minor_num
  * What poll() ended with is to end the command: a handler ran that was installed without SA_RESTART. Which one
  * it was nobody says, so one such handler decides for all.
  */
-static int interrupts(void)
+static int interrupts(const sigset_t *blocked)
 {
-	sigset_t blocked;
 	struct sigaction action;
 
-	if (pthread_sigmask(SIG_BLOCK, NULL, &blocked) != 0)
-		return 1;
 	for (int signal = 1; signal <= SIGRTMAX; signal++)
-		if (sigismember(&blocked, signal) == 0 && sigaction(signal, NULL, &action) == 0 &&
+		if (sigismember(blocked, signal) == 0 && sigaction(signal, NULL, &action) == 0 &&
 		    action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN && !(action.sa_flags & SA_RESTART))
 			return 1;
 	return 0;
@@ -291,33 +302,39 @@ static int interrupts(void)
 /* A command, which waits here for an event if it has to: as the kernel's write() a place where a thread may be cancelled. */
 static ssize_t command(int fd, const void *body, size_t length)
 {
-	BEHIND_OF("poll");
-	int (*wait)(struct pollfd *, nfds_t, int) = ironverbs_behind(&known);
+	BEHIND(int, ppoll, (struct pollfd *, nfds_t, const struct timespec *, const sigset_t *));
 	struct pollfd channel = { .fd = fd, .events = POLLIN };
 	struct outside outside;
 	ssize_t answer;
-	int before = errno;
+	int before = errno, state, failure;
 
 	pthread_testcancel();
 	if (kind_of(fd) == INHERITED_CHANNEL || !is_owner()) {
 		errno = EACCES;
 		return -1;
 	}
+	outside = enter();
 	for (;;) {
-		outside = enter();
 		answer = ucma->command(fd, body, length);
-		leave(&outside);
 		if (answer != -IRONVERBS_UCMA_WAIT)
 			break;
-		if (fcntl(fd, F_GETFL) & O_NONBLOCK) {
+		if (function == NULL || fcntl(fd, F_GETFL) & O_NONBLOCK) {
 			answer = -EAGAIN;
 			break;
 		}
-		if (wait(&channel, 1, -1) < 0 && (errno != EINTR || interrupts())) {
-			answer = -errno;
+		/* A signal that came since the command began ends the wait, too. */
+		pthread_setcancelstate(outside.cancel, &state);
+		failure = function(&channel, 1, NULL, &outside.signals) < 0 ? errno : 0;
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+		/* Peers who wake the channel on and on hold up no signal. */
+		if (!failure && ironverbs_let_signals_in(&outside.signals))
+			failure = EINTR;
+		if (failure && (failure != EINTR || interrupts(&outside.signals))) {
+			answer = -failure;
 			break;
 		}
 	}
+	leave(&outside);
 	errno = answer < 0 ? (int)-answer : before;
 	return answer < 0 ? -1 : answer;
 }

@@ -1,6 +1,6 @@
 /*
- * What goes on around commands and must not disturb them: signal handlers that give commands themselves or never
- * return, children that share memory, numbers of descriptors, and a process of the folder that is stopped while it
+ * What goes on around commands and must not disturb them: signal handlers that give commands themselves, never
+ * return or come in between, children that share memory, numbers of descriptors, and a process of the folder that is stopped while it
  * changes ports. Run by tests/ucma/run.
  *
  *   adverse FOLDER
@@ -23,6 +23,7 @@ static int channel;
 static uint32_t number;
 static volatile sig_atomic_t rounds, is_inside;
 static sigjmp_buf out;
+static struct sockaddr_un listener_at;
 
 static double now(void)
 {
@@ -228,6 +229,62 @@ static void stopped_neighbour(const char *folder)
 	close(client);
 }
 
+static void *wakes(void *argument)
+{
+	while (!__atomic_load_n((int *)argument, __ATOMIC_RELAXED)) {
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+
+		if (connect(fd, (const struct sockaddr *)&listener_at, sizeof(listener_at)) == 0)
+			send(fd, "noise", 5, MSG_NOSIGNAL);
+		close(fd);
+	}
+	return NULL;
+}
+
+static void once(int signal)
+{
+	(void)signal;
+	rounds++;
+}
+
+/* A signal that comes while a peer wakes the channel for nothing ends a wait all the same; the second one comes late. */
+static void interrupted_while_woken(const char *folder)
+{
+	struct sigaction action = { .sa_handler = once };
+	struct itimerval timer = { { 1, 0 }, { 0, 2000 } }, none = { { 0, 0 }, { 0, 0 } };
+	struct event event;
+	int stop = 0, late = 0;
+	pthread_t thread;
+	sigset_t alarm_only, before;
+
+	channel = open(DEVICE, O_RDWR | O_CLOEXEC);
+	number = (uint32_t)create_id(channel, 1);
+	CHECK(bind_id(channel, number, LOCALHOST, PORT) == 144 && simple(channel, 7, number, 2, 10) == 16);
+	find_listener(folder, &listener_at);
+	sigaction(SIGALRM, &action, NULL);
+	sigemptyset(&alarm_only);
+	sigaddset(&alarm_only, SIGALRM);
+	sigprocmask(SIG_BLOCK, &alarm_only, &before);
+	pthread_create(&thread, NULL, wakes, &stop);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	for (int round = 0; round < 40 && late < 3; round++) {
+		struct pollfd asked = { channel, POLLIN, 0 };
+
+		rounds = 0;
+		setitimer(ITIMER_REAL, &timer, NULL);
+		if (round % 2)
+			FAILS(get_event(channel, &event), EINTR);
+		else
+			FAILS(poll(&asked, 1, -1), EINTR);
+		setitimer(ITIMER_REAL, &none, NULL);
+		late += rounds > 1;
+	}
+	CHECK(late == 0);
+	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	close(channel);
+}
+
 /* Of the program's numbers a channel takes one, whatever it has. */
 static void numbers(void)
 {
@@ -257,6 +314,7 @@ int main(int argc, char **argv)
 	CHECK(ends(in_handlers));
 	CHECK(ends(out_of_handlers));
 	borrowed_memory();
+	interrupted_while_woken(argv[1]);
 	numbers();
 	stopped_neighbour(argv[1]);
 	return end();
