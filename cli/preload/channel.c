@@ -146,7 +146,8 @@ static void load(void)
 		return;
 	strcpy(path, self.dli_fname);
 	slash = strrchr(path, '/');
-	if (slash == NULL)
+	/* A name by another folder may mean somebody else's library by now. */
+	if (slash == NULL || path[0] != '/')
 		return;
 	strcpy(slash + 1, name);
 	library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -157,30 +158,72 @@ static void load(void)
 		ucma = found;
 }
 
-/* No frame of the library is unwound: a thread is cancelled before or after it. */
-static int uncancelled(void)
-{
-	int before = PTHREAD_CANCEL_ENABLE;
+/* What a thread had set before it went into the library. */
+struct outside {
+	int cancel;
+	sigset_t signals;
+};
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+/*
+ * No frame of the library is left but by its end: a thread is cancelled before or after it, and signals wait, since a
+ * handler may give a command itself, for which it would wait on the thread that it interrupted, or never return. What
+ * the thread itself does wrong waits for nobody.
+ */
+static struct outside enter(void)
+{
+	struct outside before = { .cancel = PTHREAD_CANCEL_ENABLE };
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before.cancel);
+	ironverbs_hold_signals(&before.signals);
 	return before;
 }
 
-static void as_before(int state)
+void ironverbs_hold_signals(sigset_t *before)
 {
-	pthread_setcancelstate(state, &state);
+	sigset_t all;
+
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGILL);
+	sigdelset(&all, SIGFPE);
+	sigdelset(&all, SIGTRAP);
+	sigdelset(&all, SIGABRT);
+	pthread_sigmask(SIG_SETMASK, &all, before);
+}
+
+int ironverbs_let_signals_in(const sigset_t *mask)
+{
+	BEHIND(int, ppoll, (struct pollfd *, nfds_t, const struct timespec *, const sigset_t *));
+	const struct timespec none = { 0, 0 };
+
+	return function && function(NULL, 0, &none, mask) < 0 && errno == EINTR;
+}
+
+static void leave(const struct outside *before)
+{
+	int state;
+
+	pthread_sigmask(SIG_SETMASK, &before->signals, NULL);
+	pthread_setcancelstate(before->cancel, &state);
 }
 
 int ironverbs_open_channel(int flags)
 {
-	int state, before = errno, fd = -ENODEV, full;
+	int before = errno, fd = -ENODEV, full;
+	struct outside outside;
 
 	/* A device file is there, and it is no folder. */
 	if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL) || (flags & O_DIRECTORY)) {
 		errno = flags & O_DIRECTORY ? ENOTDIR : EEXIST;
 		return -1;
 	}
-	state = uncancelled();
+	/* A child that shares its parent's memory, or that nobody told of its birth, would take the parent's channels. */
+	if (__atomic_load_n(&marked, __ATOMIC_RELAXED) != 0 && !is_owner()) {
+		errno = EACCES;
+		return -1;
+	}
+	outside = enter();
 	pthread_once(&loaded, load);
 	if (ucma != NULL) {
 		owner = (pid_t)syscall(SYS_getpid);
@@ -194,7 +237,7 @@ int ironverbs_open_channel(int flags)
 			fd = -full;
 		}
 	}
-	as_before(state);
+	leave(&outside);
 	errno = fd < 0 ? -fd : before;
 	return fd < 0 ? -1 : fd;
 }
@@ -213,14 +256,15 @@ int ironverbs_has_channels(void)
 
 int ironverbs_has_event(int fd)
 {
-	int state, answer, before = errno;
+	int answer, before = errno;
+	struct outside outside;
 
 	/* A child asks for nothing: it could not take the event. */
 	if (kind_of(fd) != CHANNEL || !is_owner())
 		return 1;
-	state = uncancelled();
+	outside = enter();
 	answer = ucma->has_event(fd);
-	as_before(state);
+	leave(&outside);
 	errno = before;
 	return answer;
 }
@@ -257,15 +301,12 @@ void ironverbs_device_number(unsigned int *major_number, unsigned int *minor_num
  * What poll() ended with is to end the command: a handler ran that was installed without SA_RESTART. Which one
  * it was nobody says, so one such handler decides for all.
  */
-static int interrupts(void)
+static int interrupts(const sigset_t *blocked)
 {
-	sigset_t blocked;
 	struct sigaction action;
 
-	if (pthread_sigmask(SIG_BLOCK, NULL, &blocked) != 0)
-		return 1;
 	for (int signal = 1; signal <= SIGRTMAX; signal++)
-		if (sigismember(&blocked, signal) == 0 && sigaction(signal, NULL, &action) == 0 &&
+		if (sigismember(blocked, signal) == 0 && sigaction(signal, NULL, &action) == 0 &&
 		    action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN && !(action.sa_flags & SA_RESTART))
 			return 1;
 	return 0;
@@ -279,11 +320,11 @@ static int interrupts(void)
  */
 static ssize_t command(int fd, const void *body, size_t length)
 {
-	static void *known;
-	int (*wait)(struct pollfd *, nfds_t, int) = ironverbs_behind(&known, "poll");
+	BEHIND(int, ppoll, (struct pollfd *, nfds_t, const struct timespec *, const sigset_t *));
 	struct pollfd channel = { .fd = fd, .events = POLLIN };
 	unsigned int turn = __atomic_load_n(&turns[fd], __ATOMIC_ACQUIRE);
-	int flags = (int)syscall(SYS_fcntl, fd, F_GETFL), closed = 0, state, now, before = errno;
+	int flags = (int)syscall(SYS_fcntl, fd, F_GETFL), closed = 0, now, before = errno, state, failure;
+	struct outside outside;
 	ssize_t answer;
 
 	pthread_testcancel();
@@ -291,25 +332,32 @@ static ssize_t command(int fd, const void *body, size_t length)
 		errno = EACCES;
 		return -1;
 	}
+	outside = enter();
 	for (;;) {
-		state = uncancelled();
 		answer = closed ? -IRONVERBS_UCMA_WAIT : ucma->command(fd, body, length);
-		as_before(state);
 		if (answer != -IRONVERBS_UCMA_WAIT)
 			break;
 		closed |= kind_of(fd) != CHANNEL || __atomic_load_n(&turns[fd], __ATOMIC_ACQUIRE) != turn;
 		now = closed ? -1 : (int)syscall(SYS_fcntl, fd, F_GETFL);
 		flags = now < 0 ? flags : now;
-		if (flags & O_NONBLOCK) {
+		if (function == NULL || flags & O_NONBLOCK) {
 			answer = -EAGAIN;
 			break;
 		}
-		if (wait(&channel, closed ? 0 : 1, -1) < 0 && (errno != EINTR || interrupts())) {
-			answer = -errno;
+		/* A signal that came since the command began ends the wait, too. */
+		pthread_setcancelstate(outside.cancel, &state);
+		failure = function(&channel, closed ? 0 : 1, NULL, &outside.signals) < 0 ? errno : 0;
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+		/* Peers who wake the channel on and on hold up no signal. */
+		if (!failure && ironverbs_let_signals_in(&outside.signals))
+			failure = EINTR;
+		if (failure && (failure != EINTR || interrupts(&outside.signals))) {
+			answer = -failure;
 			break;
 		}
 		closed |= kind_of(fd) != CHANNEL || __atomic_load_n(&turns[fd], __ATOMIC_ACQUIRE) != turn;
 	}
+	leave(&outside);
 	errno = answer < 0 ? (int)-answer : before;
 	return answer < 0 ? -1 : answer;
 }
@@ -331,20 +379,21 @@ EXPORT ssize_t write(int fd, const void *body, size_t length)
 static int before_close(int fd)
 {
 	enum kind kind = kind_of(fd);
-	int state, before = errno;
+	struct outside outside;
+	int before = errno;
 
 	/* What a child of vfork() closes stays open in its parent. */
 	if (kind == OTHER || !is_owner())
 		return 0;
 	if (kind == KEPT)
 		return EBADF;
-	state = uncancelled();
+	outside = enter();
 	unmark(fd);
 	if (kind == CHANNEL)
 		ucma->closed(fd);
 	else if (kind == INHERITED_CHANNEL)
 		forget_inherited();
-	as_before(state);
+	leave(&outside);
 	errno = before;
 	return 0;
 }
@@ -403,11 +452,12 @@ EXPORT void closefrom(int first)
 static int after_copy(int fd, int copy)
 {
 	enum kind kind = kind_of(fd);
-	int failure, state;
+	struct outside outside;
+	int failure;
 
 	if (copy < 0 || !ironverbs_is_channel(fd) || !is_owner())
 		return copy;
-	state = uncancelled();
+	outside = enter();
 	failure = mark(copy, kind);
 	if (!failure)
 		read_only[copy] = read_only[fd];
@@ -417,9 +467,10 @@ static int after_copy(int fd, int copy)
 		if (kind_of(copy) != OTHER)
 			unmark(copy);
 		syscall(SYS_close, copy);
-		errno = failure;
 	}
-	as_before(state);
+	leave(&outside);
+	if (failure)
+		errno = failure;
 	return failure ? -1 : copy;
 }
 

@@ -6,6 +6,7 @@
 #ifndef IRONVERBS_UCMA_H
 #define IRONVERBS_UCMA_H
 
+#include <signal.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -55,6 +56,12 @@ int ironverbs_has_channels(void);
 
 /* Whether a channel that is readable has an event. */
 int ironverbs_has_event(int fd);
+
+/* Has signals wait, but those that a thread's own fault brings; which ones did before. */
+void ironverbs_hold_signals(sigset_t *before);
+
+/* Lets those in that wait and that the mask lets in; whether a handler ran. */
+int ironverbs_let_signals_in(const sigset_t *mask);
 
 /* The number of the device file: the kernel's, where it has one. */
 void ironverbs_device_number(unsigned int *major_number, unsigned int *minor_number);

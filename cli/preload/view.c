@@ -214,25 +214,40 @@ static __attribute__((noinline)) const char *shown(const char *path, char *place
 	return *walked ? walked : "/";
 }
 
-/* The function that this one stands before; looked up once. */
-void *ironverbs_behind(void **known, const char *name)
+static void *look_up(struct ironverbs_behind *known)
 {
-	void *function = __atomic_load_n(known, __ATOMIC_RELAXED);
+	/* Of the interfaces that old programs were linked to, the C library has no default version. */
+	static const char *const versions[] = { "GLIBC_2.2.5", "GLIBC_2.4", "GLIBC_2.17" };
+	void *function = dlsym(RTLD_NEXT, known->name);
 
-	if (function == NULL) {
-		function = dlsym(RTLD_NEXT, name);
-		/* Of the interfaces that old programs were linked to, the C library has no default version. */
-		if (function == NULL)
-			function = dlvsym(RTLD_NEXT, name, "GLIBC_2.2.5");
-		if (function == NULL)
-			function = dlvsym(RTLD_NEXT, name, "GLIBC_2.4");
-		if (function == NULL)
-			function = dlvsym(RTLD_NEXT, name, "GLIBC_2.17");
-		__atomic_store_n(known, function, __ATOMIC_RELAXED);
-	}
-	if (function == NULL)
+	for (size_t at = 0; function == NULL && at < sizeof(versions) / sizeof(versions[0]); at++)
+		function = dlvsym(RTLD_NEXT, known->name, versions[at]);
+	__atomic_store_n(&known->function, function, __ATOMIC_RELAXED);
+	return function;
+}
+
+void *ironverbs_behind(struct ironverbs_behind *known)
+{
+	void *function = __atomic_load_n(&known->function, __ATOMIC_RELAXED);
+
+	if (function == NULL && (function = look_up(known)) == NULL)
 		errno = ENOSYS;
 	return function;
+}
+
+/* The linker says where the table is. */
+extern struct ironverbs_behind __start_ironverbs_functions[], __stop_ironverbs_functions[];
+
+__attribute__((constructor)) static void look_up_all(void)
+{
+	int before = errno;
+
+	for (struct ironverbs_behind *known = __start_ironverbs_functions; known < __stop_ironverbs_functions; known++)
+		if (known->function == NULL)
+			look_up(known);
+	/* What an old C library does not have is nothing that the program should hear of. */
+	dlerror();
+	errno = before;
 }
 
 /*
@@ -241,8 +256,7 @@ void *ironverbs_behind(void **known, const char *name)
  */
 #define GO_ON(type, name, failure, types, arguments)                          \
 	{                                                                     \
-		static void *known;                                           \
-		type(*function) types = ironverbs_behind(&known, #name);                \
+		BEHIND(type, name, types);                                    \
 		size_t bytes = room_for(path);                                \
                                                                               \
 		if (bytes > 0)                                                \
@@ -253,8 +267,7 @@ void *ironverbs_behind(void **known, const char *name)
 /* As GO_ON for a file that is opened. */
 #define OPEN_ON(name, types, arguments)                                       \
 	{                                                                     \
-		static void *known;                                           \
-		int(*function) types = ironverbs_behind(&known, #name);       \
+		BEHIND(int, name, types);                                     \
 		size_t bytes = room_for(path);                                \
                                                                               \
 		if (bytes > 0) {                                              \
@@ -425,8 +438,7 @@ GO_ON(char *, canonicalize_file_name, NULL, (const char *), (path))
  */
 EXPORT int chdir(const char *path)
 {
-	static void *known;
-	int (*function)(const char *) = ironverbs_behind(&known, "chdir");
+	BEHIND(int, chdir, (const char *));
 	size_t bytes = room_for(path);
 
 	if (bytes > 0) {

@@ -78,17 +78,29 @@ static int wait_for(struct pollfd *fds, nfds_t count, const struct timespec *tim
 {
 	BEHIND(int, ppoll, (struct pollfd *, nfds_t, const struct timespec *, const sigset_t *));
 	struct timespec end = timeout ? after(*timeout) : (struct timespec){ 0, 0 }, length;
-	int ready;
+	sigset_t before;
+	int ready, failure;
 
 	if (function == NULL)
 		return -1;
+	/* A handler that runs between two waits would end neither. */
+	ironverbs_hold_signals(&before);
+	if (mask == NULL)
+		mask = &before;
 	do {
 		length = timeout ? rest(end) : (struct timespec){ 0, 0 };
 		ready = function(fds, count, timeout ? &length : NULL, mask);
 		if (ready <= 0)
-			return ready;
+			break;
 		ready = only_events(fds, count, ready);
+		if (ready == 0 && ironverbs_let_signals_in(mask)) {
+			errno = EINTR;
+			ready = -1;
+		}
 	} while (ready == 0 && (timeout == NULL || length.tv_sec || length.tv_nsec));
+	failure = errno;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	errno = failure;
 	return ready;
 }
 

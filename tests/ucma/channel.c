@@ -196,7 +196,7 @@ static void copies(void)
 		CHECK(close(number) == -1 || fcntl(number, F_GETFD) == -1);
 	CHECK((id = create_id(fd, 1)) >= 0 && bind_id(fd, (uint32_t)id, 0, 0) == 144);
 	closefrom(3);
-	for (int number = 3; number < 1024; number++)
+	for (int number = 3; number < 4096; number++)
 		CHECK(fcntl(number, F_GETFD) == -1);
 }
 

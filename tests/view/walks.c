@@ -27,11 +27,10 @@ static void random_path(char *path)
 /* Whether the path leads into the folder, by all its links. */
 static int leads_into(const char *path, const char *folder)
 {
-	static void *known;
-	char *(*real)(const char *, char *) = ironverbs_behind(&known, "realpath");
+	BEHIND(char *, realpath, (const char *, char *));
 	char end[PATH_MAX];
 
-	return real(path, end) && is_under(end, folder);
+	return function(path, end) && is_under(end, folder);
 }
 
 int main(int argc, char **argv)

@@ -13,6 +13,9 @@ use crate::shim::{self, Shim};
 /// `IRONVERBS_UCMA_WAIT`.
 const WAIT: isize = 4096;
 
+/// How often a command that found the ports locked is tried, a millisecond apart.
+const PATIENCE: u32 = 2000;
+
 /// `struct ironverbs_ucma`.
 #[repr(C)]
 pub struct Ucma {
@@ -75,11 +78,23 @@ extern "C" fn open(flags: c_int) -> c_int {
 }
 
 extern "C" fn command(fd: c_int, command: *const c_void, length: usize) -> isize {
-    with(-(libc::EIO as isize), |device| match device.write(fd, command as u64, length) {
-        Ok(Outcome::Done) => length.cast_signed(),
-        Ok(Outcome::Wait) => -WAIT,
-        Err(errno) => -(errno as isize),
-    })
+    let write = || {
+        with(-(libc::EIO as isize), |device| match device.write(fd, command as u64, length) {
+            Ok(Outcome::Done) => length.cast_signed(),
+            Ok(Outcome::Wait) => -WAIT,
+            Err(errno) => -(errno as isize),
+        })
+    };
+    let mut answer = write();
+    // Another process changes ports, which it does at once or is stopped. The device is free meanwhile.
+    for _ in 0..PATIENCE {
+        if answer != -(libc::EBUSY as isize) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        answer = write();
+    }
+    answer
 }
 
 extern "C" fn duplicated(fd: c_int, copy: c_int) -> c_int {

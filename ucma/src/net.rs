@@ -358,17 +358,20 @@ impl World for Net {
     }
 
     fn listen(&mut self, id: u32, file: File, binding: &Binding) -> Result<(), Errno> {
+        let gids = (!binding.source.is_loopback()).then(|| self.gids().public_gids());
         let (folder, registry) = self.meeting()?;
+        if let Some(gids) = gids {
+            match registry.publish(folder, &gids) {
+                Err(Errno::EBUSY) => return Err(Errno::EBUSY),
+                // Processes in this network namespace find the listener all the same.
+                Ok(()) | Err(_) => {}
+            }
+        }
         let mut socket = None;
         let name = registry.listen(folder, id, binding, |name| {
             socket = Some(Socket::listen(folder, name)?);
             Ok(())
         })?;
-        if !binding.source.is_loopback() {
-            let gids = self.gids().public_gids();
-            let (folder, registry) = self.meeting()?;
-            registry.publish(folder, &gids);
-        }
         if let Some(socket) = socket {
             let number = self.join(socket, Role::Listens(id), file).map_err(Errno)?;
             self.listeners.insert(id, (number, name));

@@ -65,10 +65,8 @@ const OWNERS_AT: u64 = 1 << 41;
 const OWNERS: u64 = 1 << 60;
 /// How often a file is opened that is being removed.
 const ATTEMPTS: u32 = 100;
-/// How often the lock is asked for without a sleep in between.
+/// How often the lock is asked for.
 const YIELDS: u32 = 32;
-/// How often it is asked for, with a sleep of a millisecond from then on: its holder is stopped then.
-const PATIENCE: u32 = 2000;
 
 impl Record {
     fn new(owner: u64, since: u64, binding: &Binding, listens: Option<u64>) -> Record {
@@ -300,7 +298,10 @@ impl Registry {
 
     /// Gives back what an id has.
     pub fn release(&mut self, id: u32) {
-        if let Some(place) = self.own.remove(&id) {
+        let Some(place) = self.own.remove(&id) else { return };
+        let mut record = Record::new_zeroed();
+        // Where this process was taken for dead, the place may be another's.
+        if self.get(place, &mut record) && record.owner == self.owner {
             let _ = self.put(place, &Record::new_zeroed());
         }
     }
@@ -311,8 +312,11 @@ impl Registry {
     }
 
     /// Shows processes in other network namespaces the addresses that this one has.
-    pub fn publish(&mut self, folder: &Folder, gids: &[Gid]) {
-        let _ = self.locked(folder, |registry, records| {
+    ///
+    /// # Errors
+    /// EBUSY where the file's lock is not to be had; those of writing.
+    pub fn publish(&mut self, folder: &Folder, gids: &[Gid]) -> Result<(), Errno> {
+        self.locked(folder, |registry, records| {
             let mut free =
                 records.iter().enumerate().filter(|(_, record)| record.owner == 0).map(|(place, _)| place);
             for (nth, gid) in gids.iter().enumerate() {
@@ -334,14 +338,14 @@ impl Registry {
                 registry.put(place, &Record::new_zeroed())?;
             }
             Ok(())
-        });
+        })
     }
 
     /// Who listens at an address, in this network namespace or, where `public`, in others. `near` tells whose
     /// requests come to a listener at another address, too: of the same interface.
     ///
     /// # Errors
-    /// EBUSY where the file's lock is not to be had.
+    /// Those of reading the file.
     pub fn find(
         &mut self,
         folder: &Folder,
@@ -351,7 +355,18 @@ impl Registry {
         near: &dyn Fn(&Address) -> bool,
     ) -> Result<Search, Errno> {
         let mut best =
-            self.locked(folder, |registry, records| Ok(registry.best(records, service, to, false, near)))?;
+            match self.locked(folder, |registry, records| Ok(registry.best(records, service, to, false, near))) {
+                // Who is about to change something does so in one step for each record.
+                Err(Errno::EBUSY) => {
+                    let mut records = std::mem::take(&mut self.records);
+                    let found = self
+                        .living(folder, false, &mut records)
+                        .map(|count| self.best(&records[..count], service, to, false, near));
+                    self.records = records;
+                    found?
+                }
+                other => other?,
+            };
         if public && !matches!(best, Search::Listener(_)) {
             self.elsewhere(folder, |other, records| {
                 match (other.best(records, service, to, true, near), best) {
@@ -443,24 +458,22 @@ impl Registry {
         best.1
     }
 
-    /// Does something while nobody else reads or writes, with the records of the living.
+    /// Does something while nobody else reads or writes, with the records of the living. EBUSY where somebody
+    /// else does: to be asked again.
     fn locked<R>(
         &mut self,
         folder: &Folder,
         body: impl FnOnce(&mut Registry, &[Record]) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        let mut waited = 0;
+        let mut tries = 0;
         while !self.lock(libc::F_WRLCK, LOCK_AT, 1).map_err(Errno)? {
-            if waited == PATIENCE {
+            // Most who have it give it back within microseconds. Who has it for longer may be stopped: nobody waits
+            // here, where all channels of the process would wait too.
+            if tries == YIELDS {
                 return Err(Errno::EBUSY);
             }
-            waited += 1;
-            // Most who have it give it back within microseconds.
-            if waited < YIELDS {
-                std::thread::yield_now();
-            } else {
-                std::thread::sleep(std::time::Duration::from_millis(1));
-            }
+            tries += 1;
+            std::thread::yield_now();
         }
         let mut records = std::mem::take(&mut self.records);
         let done = self.living(folder, true, &mut records).and_then(|count| body(self, &records[..count]));

@@ -69,6 +69,25 @@ fn ports_are_everybodys_until_their_process_ends() {
     assert_eq!(one.reserve(&folder, 1, &at("0.0.0.0", 7471), true), Ok(7471));
 }
 
+/// The file of the folder, as another process may write it.
+fn written(place: &Place, at: u64, bytes: &[u8]) {
+    let file = std::fs::OpenOptions::new().write(true).open(place.0.join(&place.names()[0])).unwrap();
+    file.write_all_at(bytes, at).unwrap();
+}
+
+#[test]
+fn a_place_that_became_anothers_is_not_given_back() {
+    let (place, folder) = Place::new();
+    let mut one = Registry::open(&folder).unwrap();
+    let mut two = Registry::open(&folder).unwrap();
+    assert_eq!(one.reserve(&folder, 1, &at("0.0.0.0", 7471), true), Ok(7471));
+    // Somebody took it for one of the dead, and a third one has the place.
+    written(&place, 0, &[0; 128]);
+    assert_eq!(two.reserve(&folder, 1, &at("0.0.0.0", 7471), true), Ok(7471));
+    one.release(1);
+    assert!(one.reserve(&folder, 1, &at("0.0.0.0", 7471), true).is_err());
+}
+
 #[test]
 fn a_listener_is_found_and_talked_to_until_it_is_gone() {
     let (place, folder) = Place::new();
@@ -123,8 +142,8 @@ fn other_networks_are_looked_at_and_swept() {
     let mut server = Registry::open(&folder).unwrap();
     let binding = at("0.0.0.0", 7471);
     server.reserve(&folder, 5, &binding, true).unwrap();
-    server.publish(&folder, &[gid, [3; 16]]);
-    server.publish(&folder, &[gid]);
+    server.publish(&folder, &[gid, [3; 16]]).unwrap();
+    server.publish(&folder, &[gid]).unwrap();
     let name = server.listen(&folder, 5, &binding, |_| Ok(())).unwrap();
     // As if its process were in another one.
     let own = place.names().remove(0);
@@ -161,7 +180,7 @@ fn fuzz_cm_ports() {
         let _ = registry.find(&folder, SERVICE, &wanted.source, true, &|_| true);
         if registry.reserve(&folder, 1, &wanted, true).is_ok() {
             registry.update(1, &wanted);
-            registry.publish(&folder, &[[1; 16]]);
+            let _ = registry.publish(&folder, &[[1; 16]]);
             registry.release(1);
         }
     });

@@ -4,6 +4,8 @@ use core::ffi::{c_int, c_uint};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
+use crate::sys::made;
+
 /// `struct ironverbs_shim`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -37,6 +39,7 @@ impl Kept {
     /// # Errors
     /// EMFILE where the number is too high.
     pub fn new(fd: OwnedFd) -> Result<Kept, i32> {
+        let fd = out_of_the_way(fd);
         if let Some(shim) = SHIM.get() {
             let failure = (shim.keep)(fd.as_raw_fd());
             if failure != 0 {
@@ -45,6 +48,23 @@ impl Kept {
         }
         Ok(Kept(fd.into_raw_fd()))
     }
+}
+
+/// The lowest number that this library's own descriptors have where there are enough.
+const FLOOR: libc::rlim_t = 1024;
+
+/// Gives a descriptor a high number, where one is free: the kernel's device takes no number of the program's
+/// but the channel's, and programs choose some for `dup2`, or have `FD_SETSIZE` of them for `select`.
+fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the struct is writable.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    let floor = RawFd::try_from(FLOOR.min(limit.rlim_cur / 2)).unwrap_or(0);
+    if fd.as_raw_fd() >= floor {
+        return fd;
+    }
+    // SAFETY: the call takes no pointer.
+    made(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, floor) }).unwrap_or(fd)
 }
 
 impl AsRawFd for Kept {

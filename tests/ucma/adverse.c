@@ -1,0 +1,321 @@
+/*
+ * What goes on around commands and must not disturb them: signal handlers that give commands themselves, never
+ * return or come in between, children that share memory, numbers of descriptors, and a process of the folder that is stopped while it
+ * changes ports. Run by tests/ucma/run.
+ *
+ *   adverse FOLDER
+ */
+#define _GNU_SOURCE
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "ucma.h"
+
+#define LOCALHOST 0x7f000001
+#define PORT 7100
+
+static int channel;
+static uint32_t number;
+static volatile sig_atomic_t rounds, is_inside;
+static sigjmp_buf out;
+static struct sockaddr_un listener_at;
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+/* The addresses of the id. */
+static ssize_t query(void)
+{
+	unsigned char answer[280];
+	struct command made = command(19, 16, sizeof(answer));
+
+	PUT(&made, 0, uint64_t, (uint64_t)(uintptr_t)answer);
+	PUT(&made, 8, uint32_t, number);
+	return give(channel, &made);
+}
+
+static void alarms(void (*handler)(int))
+{
+	struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART };
+	struct itimerval timer = { { 0, handler ? 300 : 0 }, { 0, handler ? 300 : 0 } };
+
+	if (handler)
+		sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+static void asks(int signal)
+{
+	int before = errno;
+
+	(void)signal;
+	if (query() == 24)
+		rounds++;
+	errno = before;
+}
+
+static void leaves(int signal)
+{
+	(void)signal;
+	rounds++;
+	if (is_inside)
+		siglongjmp(out, 1);
+}
+
+/* Whether a child comes to a good end in time. */
+static int ends(void (*body)(void))
+{
+	pid_t child = fork();
+	int status = -1;
+
+	if (child == 0) {
+		body();
+		_exit(1);
+	}
+	for (int waited = 0; waited < 20000; waited += 10) {
+		if (waitpid(child, &status, WNOHANG) == child)
+			return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+		usleep(10000);
+	}
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	return 0;
+}
+
+static void begin_alone(void)
+{
+	channel = open(DEVICE, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	number = (uint32_t)create_id(channel, 1);
+}
+
+/* A handler gives commands, whatever it interrupted. */
+static void in_handlers(void)
+{
+	int good = 1;
+
+	begin_alone();
+	alarms(asks);
+	while (good && rounds < 1000)
+		good = query() == 24;
+	alarms(NULL);
+	_exit(!good);
+}
+
+/* A handler never returns. */
+static void out_of_handlers(void)
+{
+	int good;
+
+	begin_alone();
+	alarms(leaves);
+	while (rounds < 1000) {
+		if (sigsetjmp(out, 1) == 0) {
+			is_inside = 1;
+			for (;;)
+				query();
+		}
+		is_inside = 0;
+	}
+	alarms(NULL);
+	good = query() == 24;
+	_exit(!good);
+}
+
+/* A child of vfork() opens the device: its parent's channels stay what they are. */
+static void borrowed_memory(void)
+{
+	pid_t child;
+	int status;
+
+	begin_alone();
+	child = vfork();
+	if (child == 0) {
+		int fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+
+		_exit(fd >= 0);
+	}
+	CHECK(waitpid(child, &status, 0) == child);
+	CHECK(query() == 24 && create_id(channel, 2) == 1);
+	close(channel);
+}
+
+static int next(int fd, struct event *event, int timeout)
+{
+	struct pollfd asked = { fd, POLLIN, 0 };
+
+	return poll(&asked, 1, timeout) == 1 && get_event(fd, event) == 16;
+}
+
+/* The folder's file of ports, locked as by a process that changes it and is stopped then. */
+static int hold_ports(const char *folder)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1LL << 40, .l_len = 1 };
+	DIR *names = opendir(folder);
+	struct dirent *entry;
+	char path[400] = "";
+	int fd;
+
+	while (names && (entry = readdir(names)))
+		if (strncmp(entry->d_name, "cm-", 3) == 0 && entry->d_type == DT_REG)
+			snprintf(path, sizeof(path), "%.100s/%.255s", folder, entry->d_name);
+	if (names)
+		closedir(names);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	return fd >= 0 && fcntl(fd, F_OFD_SETLK, &lock) == 0 ? fd : -1;
+}
+
+static double longest;
+
+/* How long a command takes that asks for nothing of others. */
+static void *asks_on(void *stop)
+{
+	while (!__atomic_load_n((int *)stop, __ATOMIC_RELAXED)) {
+		double before = now();
+
+		query();
+		if (now() - before > longest)
+			longest = now() - before;
+		usleep(1000);
+	}
+	return NULL;
+}
+
+static void stopped_neighbour(const char *folder)
+{
+	int server = open(DEVICE, O_RDWR | O_CLOEXEC | O_NONBLOCK), client, held, stop = 0, freed;
+	struct command made = command(6, 288, 0);
+	int64_t listener = create_id(server, 1), id;
+	struct event event;
+	pthread_t thread;
+	double before;
+
+	begin_alone();
+	client = channel;
+	id = create_id(client, 2);
+	CHECK(bind_id(server, (uint32_t)listener, 0, PORT) == 144 && simple(server, 7, (uint32_t)listener, 2, 10) == 16);
+	CHECK(resolve(client, (uint32_t)id, LOCALHOST, PORT) == 280 && next(client, &event, 2000) && event.kind == 0);
+	CHECK(simple(client, 4, (uint32_t)id, 2, 2000) == 16 && next(client, &event, 2000) && event.kind == 2);
+	held = hold_ports(folder);
+	CHECK(held >= 0);
+	/* Who connects reads, and waits for nobody. */
+	PUT(&made, 272, uint32_t, (uint32_t)id);
+	PUT(&made, 271, uint8_t, 1);
+	before = now();
+	CHECK(give(client, &made) == 296);
+	CHECK(now() - before < 0.5);
+	CHECK(next(server, &event, 1000) && event.kind == 4);
+	/* Who binds waits for a while, and with him nobody else. */
+	pthread_create(&thread, NULL, asks_on, &stop);
+	id = create_id(client, 3);
+	before = now();
+	FAILS(bind_id(client, (uint32_t)id, LOCALHOST, PORT + 1), EBUSY);
+	CHECK(now() - before > 1 && now() - before < 8);
+	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	CHECK(longest < 0.5);
+	freed = close(held);
+	CHECK(freed == 0 && bind_id(client, (uint32_t)id, LOCALHOST, PORT + 1) == 144);
+	close(server);
+	close(client);
+}
+
+static void *wakes(void *argument)
+{
+	while (!__atomic_load_n((int *)argument, __ATOMIC_RELAXED)) {
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+
+		if (connect(fd, (const struct sockaddr *)&listener_at, sizeof(listener_at)) == 0)
+			send(fd, "noise", 5, MSG_NOSIGNAL);
+		close(fd);
+	}
+	return NULL;
+}
+
+static void once(int signal)
+{
+	(void)signal;
+	rounds++;
+}
+
+/* A signal that comes while a peer wakes the channel for nothing ends a wait all the same; the second one comes late. */
+static void interrupted_while_woken(const char *folder)
+{
+	struct sigaction action = { .sa_handler = once };
+	struct itimerval timer = { { 1, 0 }, { 0, 2000 } }, none = { { 0, 0 }, { 0, 0 } };
+	struct event event;
+	int stop = 0, late = 0;
+	pthread_t thread;
+	sigset_t alarm_only, before;
+
+	channel = open(DEVICE, O_RDWR | O_CLOEXEC);
+	number = (uint32_t)create_id(channel, 1);
+	CHECK(bind_id(channel, number, LOCALHOST, PORT) == 144 && simple(channel, 7, number, 2, 10) == 16);
+	find_listener(folder, &listener_at);
+	sigaction(SIGALRM, &action, NULL);
+	sigemptyset(&alarm_only);
+	sigaddset(&alarm_only, SIGALRM);
+	sigprocmask(SIG_BLOCK, &alarm_only, &before);
+	pthread_create(&thread, NULL, wakes, &stop);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	for (int round = 0; round < 40 && late < 3; round++) {
+		struct pollfd asked = { channel, POLLIN, 0 };
+
+		rounds = 0;
+		setitimer(ITIMER_REAL, &timer, NULL);
+		if (round % 2)
+			FAILS(get_event(channel, &event), EINTR);
+		else
+			FAILS(poll(&asked, 1, -1), EINTR);
+		setitimer(ITIMER_REAL, &none, NULL);
+		late += rounds > 1;
+	}
+	CHECK(late == 0);
+	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	close(channel);
+}
+
+/* Of the program's numbers a channel takes one, whatever it has. */
+static void numbers(void)
+{
+	int before = dup(1), after;
+
+	close(before);
+	begin_alone();
+	for (uint16_t nth = 0; nth < 60; nth++) {
+		int64_t id = create_id(channel, 1);
+
+		CHECK(bind_id(channel, (uint32_t)id, LOCALHOST, (uint16_t)(PORT + nth)) == 144 &&
+		      simple(channel, 7, (uint32_t)id, 2, 10) == 16);
+	}
+	after = dup(1);
+	/* The folder is open besides. */
+	CHECK(after <= before + 2);
+	CHECK(dup2(1, 40) == 40 && close(40) == 0);
+	close(after);
+	close(channel);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 2)
+		return 2;
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	CHECK(ends(in_handlers));
+	CHECK(ends(out_of_handlers));
+	borrowed_memory();
+	interrupted_while_woken(argv[1]);
+	numbers();
+	stopped_neighbour(argv[1]);
+	return end();
+}
