@@ -190,7 +190,7 @@ impl Net {
     pub fn connect(&mut self, link: Link, file: File, to: Destination, message: Message) -> Connected {
         let Ok((folder, registry)) = self.meeting() else { return Connected::Unreachable };
         let public = to.address.gid().is_some_and(|gid| soft::is_public(&gid));
-        // With the kernel, a listener hears what comes to the device that its address has: each interface is one.
+        // With the kernel, a listener hears what comes to its address's device: each interface is one.
         let near = |own: &Address| soft::on_one_interface(own, &to.address);
         let found = match registry.find(folder, to.service, &to.address, public, &near) {
             Ok(Search::Listener(found)) => found,

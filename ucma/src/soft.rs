@@ -66,8 +66,8 @@ pub fn of_gid(node_guid: [u8; 8], gid: &Gid) -> Option<Device> {
 /// The device that has this local address.
 ///
 /// # Errors
-/// EADDRNOTAVAIL where it is none of the host's, as an IPv4 address in IPv6 never is; ENODEV where no device has it;
-/// EINVAL for a link-local address without a scope.
+/// EADDRNOTAVAIL where it is none of the host's, as an IPv4 address in IPv6 never is; ENODEV where no device has
+/// it; EINVAL for a link-local address without a scope.
 pub fn of_address(node_guid: [u8; 8], address: &Address) -> Result<Device, Errno> {
     let gid = address.gid().ok_or(Errno::ENODEV)?;
     if let Address::V6(a) = address
