@@ -266,7 +266,16 @@ mod tests {
     fn lo(up: bool) -> Interface {
         let v4 = if up { vec![Ipv4Addr::LOCALHOST] } else { Vec::new() };
         let v6 = if up { vec![Ipv6Addr::LOCALHOST] } else { Vec::new() };
-        Interface { name: "lo".to_owned(), index: 1, up, loopback: true, ethernet: None, v4, v6 }
+        Interface {
+            name: "lo".to_owned(),
+            index: 1,
+            up,
+            loopback: true,
+            ethernet: None,
+            v4,
+            v6,
+            link_local: Vec::new(),
+        }
     }
 
     fn addresses(gids: &[Gid]) -> Vec<String> {
