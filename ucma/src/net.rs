@@ -350,10 +350,9 @@ impl World for Net {
     fn listen(&mut self, id: u32, file: File, binding: &Binding) -> Result<(), Errno> {
         let (folder, registry) = self.meeting()?;
         if !binding.source.is_loopback() {
-            match registry.publish(folder, &soft::public_gids()) {
-                Err(Errno::EBUSY) => return Err(Errno::EBUSY),
-                // Processes in this network namespace find the listener all the same.
-                Ok(()) | Err(_) => {}
+            // Whatever else fails, processes in this network namespace find the listener.
+            if let Err(Errno::EBUSY) = registry.publish(folder, &soft::public_gids()) {
+                return Err(Errno::EBUSY);
             }
         }
         let mut socket = None;
