@@ -361,10 +361,9 @@ impl World for Net {
         let gids = (!binding.source.is_loopback()).then(|| self.gids().public_gids());
         let (folder, registry) = self.meeting()?;
         if let Some(gids) = gids {
-            match registry.publish(folder, &gids) {
-                Err(Errno::EBUSY) => return Err(Errno::EBUSY),
-                // Processes in this network namespace find the listener all the same.
-                Ok(()) | Err(_) => {}
+            // Whatever else fails, processes in this network namespace find the listener.
+            if let Err(Errno::EBUSY) = registry.publish(folder, &gids) {
+                return Err(Errno::EBUSY);
             }
         }
         let mut socket = None;
