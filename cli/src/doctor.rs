@@ -1,5 +1,6 @@
 //! `ironverbs doctor`: what works on this machine, each problem with what repairs it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::TcpStream;
@@ -13,6 +14,7 @@ use softrdma::host::folder::{Config, Folder};
 use crate::devices::with_software;
 use crate::library::{Device, Library};
 use crate::places::Places;
+use crate::plugins;
 use crate::waits::Waits;
 use crate::{Result, plain};
 
@@ -36,11 +38,15 @@ enum Verdict {
 /// Prints the examinations; failure when the software device cannot work.
 pub fn report(places: Result<Places>) -> ExitCode {
     let mut report = Report { works: true };
+    let path = places.as_ref().ok().map(Places::library);
     let library = report.library(places);
     let devices = library.map_or(Ok(Vec::new()), |library| with_software(&library));
     let (software, kernels): (Vec<_>, Vec<_>) =
         devices.unwrap_or_default().into_iter().partition(Device::is_software);
     report.kernel_devices(&kernels);
+    if let Some(library) = &path {
+        report.plugins(library);
+    }
     let config = report.folder();
     if let Some(config) = &config {
         report.room(config.path.parent().unwrap_or(Path::new("/")));
@@ -113,6 +119,35 @@ impl Report {
                     let repair: Vec<_> = repair.iter().map(String::as_str).collect();
                     self.say(Verdict::Note, "kernel device", &finding, &repair);
                 }
+            }
+        }
+    }
+
+    /// The provider plugins, which drive hardware.
+    fn plugins(&mut self, library: &Path) {
+        let found = plugins::found(library);
+        if found.iter().all(|(_, plugins)| plugins.is_empty()) {
+            self.say(
+                Verdict::Good,
+                "plugins",
+                "none; only hardware needs them (package ibverbs-providers)",
+                &[],
+            );
+        }
+        for (folder, plugins) in found {
+            let mut loaded: BTreeMap<u32, usize> = BTreeMap::new();
+            for plugin in plugins {
+                match plugins::refusal(&plugin) {
+                    None => *loaded.entry(plugin.version).or_default() += 1,
+                    Some(why) => {
+                        let finding = format!("{} does not load: {why}", plugin.path.display());
+                        self.say(Verdict::Note, "plugin", &finding, &[]);
+                    }
+                }
+            }
+            for (version, count) in loaded.iter().rev() {
+                let finding = format!("{}: {count} of private version {version} load", folder.display());
+                self.say(Verdict::Good, "plugins", &finding, &[]);
             }
         }
     }

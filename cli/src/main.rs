@@ -13,6 +13,7 @@ mod devices;
 mod doctor;
 mod library;
 mod places;
+mod plugins;
 mod run;
 mod view;
 mod waits;

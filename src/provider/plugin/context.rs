@@ -119,7 +119,7 @@ unsafe fn initialise(
             without_file: cmd_fd == -1,
             context: public.as_ptr(),
             layout,
-            qp_mask: QpMask::new(layout.qp_masks),
+            qp_mask: QpMask::new(layout.qp_masks, driver_id),
             table: UnsafeCell::new(DUMMY),
         };
         Private::new(Box::new(plugin), device).attach(public);
@@ -223,7 +223,8 @@ pub unsafe extern "C" fn verbs_uninit_context(verbs: *mut verbs_context) {
 /// Sets the operations that the plugin has; NULL slots leave what was set before.
 ///
 /// # Safety
-/// `verbs` is a context in the making, `given` the plugin's table in the layout with which the context was made.
+/// `verbs` is a context in the making, `given` the plugin's table in the layout with which the context was
+/// made.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn verbs_set_ops(verbs: *mut verbs_context, given: *const c_void) {
     let (Some(verbs), Some(given)) = (NonNull::new(verbs), NonNull::new(given.cast_mut())) else { return };

@@ -1,8 +1,8 @@
 //! The layouts of the private provider ABI, one row each, and how they are told apart.
 //!
-//! rdma-core numbers its private ABI (`IBVERBS_PRIVATE_NN`, suffix `-rdmavNN.so`), and releases of one number may
-//! differ: here a number is a [`Generation`], and what its plugins share with the library is a [`Layout`]. A
-//! plugin's generation is known by the function with which it registers or makes its context, as each number
+//! rdma-core numbers its private ABI (`IBVERBS_PRIVATE_NN`, suffix `-rdmavNN.so`), and releases of one number
+//! may differ: here a number is a [`Generation`], and what its plugins share with the library is a [`Layout`].
+//! A plugin's generation is known by the function with which it registers or makes its context, as each number
 //! has its own.
 
 use core::ffi::c_void;
@@ -50,8 +50,8 @@ const fn layout(
     Layout { generation: Generation(generation), releases, context_size, operations, qp_masks }
 }
 
-/// Every layout. Generation 34 has one table of operations from release 36 on; its three forms of `verbs_qp` are
-/// told apart when the first queue pair shows its mark ([`QpMask`](super::qp_mask::QpMask)).
+/// Every layout. Generation 34 has one table of operations from release 36 on; its three forms of `verbs_qp`
+/// are told apart when the first queue pair shows its mark ([`QpMask`](super::qp_mask::QpMask)).
 pub static LAYOUTS: [Layout; 7] = [
     layout(33, (33, 33), 648, 33, &[344]),
     layout(34, (36, 56), 648, 36, &[344, 352, 360]),

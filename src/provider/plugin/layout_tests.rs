@@ -5,7 +5,8 @@ use core::mem::MaybeUninit;
 
 const WORD: usize = size_of::<usize>();
 
-/// Every operation with its offset in release 33, 36 to 58, 59 to 61, 62 and 63, 64 and 65; -1 where it was not.
+/// Every operation with its offset in release 33, 36 to 58, 59 to 61, 62 and 63, 64 and 65; -1 where it was
+/// not.
 const OFFSETS: [(&str, [isize; 6]); 93] = [
     ("advise_mr", [0, 0, 0, 0, 0, 0]),
     ("alloc_buf", [-1, -1, -1, -1, 8, 8]),

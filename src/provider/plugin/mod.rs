@@ -3,9 +3,9 @@
 //! | file | what it does |
 //! |---|---|
 //! | [`registry`] | the drivers that plugins have registered |
-//! | [`loader`] [`places`] [`elf`] | which plugins there are, where, and loading them; whether one is all there |
+//! | [`loader`] [`places`] [`elf`] | finding and loading plugins; whether one is all there |
 //! | [`matching`] | which driver takes a device |
-//! | [`layout`] [`qp_mask`] [`release`] | what plugins of different releases have elsewhere, and how it is told |
+//! | [`layout`] [`qp_mask`] [`release`] | what differs between releases, and how it is told |
 //! | [`ops`] | a plugin's table of operations into ours and the public ones |
 //! | [`dummy`] | the answers where a plugin's table has none |
 //! | [`cmd`] | the functions with which a plugin gives commands to the kernel |

@@ -1,5 +1,5 @@
-//! From the table that a provider hands over, in the newest layout ([`layout::newest`](super::layout::newest)), to
-//! the tables that are called: the library's own and the public ones in the context.
+//! From the table that a provider hands over, in the newest layout ([`layout::newest`](super::layout::newest)),
+//! to the tables that are called: the library's own and the public ones in the context.
 
 use core::ffi::c_void;
 use core::mem::{offset_of, size_of, transmute};

@@ -35,8 +35,8 @@ pub fn folders(chosen: Option<&Path>, built: &str, library: Option<&Path>, tripl
     folders
 }
 
-/// The files that may be the plugin of that name, in the order in which they are tried: every folder for the newest
-/// version first. A name that is a path is one without folder.
+/// The files that may be the plugin of that name, in the order in which they are tried: every folder for the
+/// newest version first. A name that is a path is one without folder.
 pub fn candidates(name: &Path, folders: &[PathBuf]) -> Vec<PathBuf> {
     let named = |generation: u32, folder: Option<&PathBuf>| {
         let mut file = std::ffi::OsString::from(if folder.is_some() { "lib" } else { "" });

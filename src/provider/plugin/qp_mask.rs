@@ -4,6 +4,7 @@
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::abi::driver::{VERBS_QP_EX, VERBS_QP_XRCD};
+use crate::abi::uapi::ib_user_ioctl_verbs::*;
 use crate::abi::verbs::ibv_qp;
 
 /// Where the queue pairs of a context have their mask.
@@ -12,28 +13,46 @@ pub struct QpMask {
     places: &'static [usize],
     /// Where it was found, or 0.
     found: AtomicUsize,
-    /// Whether the plugin has made a queue pair as a `verbs_qp`. Others are a bare `ibv_qp`, behind which the
+    /// Whether the plugin makes its queue pairs as a `verbs_qp`. Others are a bare `ibv_qp`, behind which the
     /// plugin's own fields begin.
     extended: AtomicBool,
 }
 
+/// Whether the plugins of this kernel driver make their queue pairs as a plain `ibv_qp`, in some release at
+/// least: bnxt_re before rdma-core 56.
+fn may_make_plain_ones(driver_id: u32) -> bool {
+    matches!(
+        driver_id,
+        RDMA_DRIVER_BNXT_RE
+            | RDMA_DRIVER_CXGB4
+            | RDMA_DRIVER_ERDMA
+            | RDMA_DRIVER_HFI1
+            | RDMA_DRIVER_IRDMA
+            | RDMA_DRIVER_MTHCA
+            | RDMA_DRIVER_OCRDMA
+            | RDMA_DRIVER_QIB
+            | RDMA_DRIVER_SIW
+            | RDMA_DRIVER_VMW_PVRDMA
+    )
+}
+
 impl QpMask {
-    /// For a plugin with these places.
-    pub fn new(places: &'static [usize]) -> Self {
+    /// For a plugin of this kernel driver with these places.
+    pub fn new(places: &'static [usize], driver_id: u32) -> Self {
         let found = if let [only] = places { *only } else { 0 };
-        Self { places, found: AtomicUsize::new(found), extended: AtomicBool::new(false) }
+        let extended = AtomicBool::new(!may_make_plain_ones(driver_id));
+        Self { places, found: AtomicUsize::new(found), extended }
     }
 
-    /// Notes that the plugin makes its queue pairs as a `verbs_qp`.
+    /// Notes that the plugin makes its queue pairs as a `verbs_qp`: it has called a function that takes one.
     pub fn note_extended(&self) {
         self.extended.store(true, Ordering::Relaxed);
     }
 
     /// Whether a queue pair has the functions.
     ///
-    /// Where the place is not known yet, the first is taken that holds the marked mask and nothing else in its
-    /// eight bytes: where a newer release has the mask further behind, a function's address stands there, or
-    /// NULL.
+    /// Where the place is not known yet, the first is taken that holds the marked mask and no other bit: where
+    /// a newer release has the mask further behind, a function's address stands there, or NULL.
     ///
     /// # Safety
     /// `qp` is a live queue pair of the plugin.
@@ -46,10 +65,10 @@ impl QpMask {
         let at = |place: usize| unsafe { qp.byte_add(place) };
         match self.found.load(Ordering::Relaxed) {
             0 => {
-                let marked = |mask: u64| mask & !u64::from(VERBS_QP_XRCD) == u64::from(VERBS_QP_EX);
+                let marked = |mask: u32| mask & !VERBS_QP_XRCD == VERBS_QP_EX;
                 // SAFETY: as above.
                 let found =
-                    self.places.iter().find(|&&place| marked(unsafe { at(place).cast::<u64>().read() }));
+                    self.places.iter().find(|&&place| marked(unsafe { at(place).cast::<u32>().read() }));
                 if let Some(&place) = found {
                     self.found.store(place, Ordering::Relaxed);
                 }
@@ -81,7 +100,7 @@ mod tests {
     fn the_first_marked_queue_pair_shows_the_place_for_all() {
         const FUNCTION: u64 = 0x7f12_3456_7890;
         for place in [344, 352, 360] {
-            let mask = QpMask::new(&[344, 352, 360]);
+            let mask = QpMask::new(&[344, 352, 360], RDMA_DRIVER_BNXT_RE);
             let mut marked = qp(place, 2);
             for before in (344..place).step_by(8) {
                 marked[before / 8] = FUNCTION;
@@ -101,8 +120,7 @@ mod tests {
 
     #[test]
     fn a_known_place_alone_is_looked_at() {
-        let mask = QpMask::new(&[360]);
-        mask.note_extended();
+        let mask = QpMask::new(&[360], RDMA_DRIVER_MLX5);
         assert!(is_set(&mask, &qp(360, 2)) && !is_set(&mask, &qp(344, 2)));
     }
 }

@@ -1,9 +1,9 @@
 //! Plugins of rdma-core 34 and 35, whose private version is that of 36 to 56 and whose layout is not: they are
 //! refused.
 //!
-//! Nothing in such a plugin tells its release. But libraries that programs link, too, have it in their file name
-//! (`libmlx5.so.1.18.35.0`), and the plugins of a folder come from one release; among rdma-core's there are
-//! always such.
+//! Nothing in such a plugin tells its release. But libraries that programs link, too, have it in their file
+//! name (`libmlx5.so.1.18.35.0`), and the plugins of a folder come from one release; among rdma-core's there
+//! are always such.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

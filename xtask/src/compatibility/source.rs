@@ -136,11 +136,6 @@ impl Source {
         natives
     }
 
-    /// Whether some source defines the name.
-    pub fn exports(&self, name: &str) -> bool {
-        self.exports.contains_key(name)
-    }
-
     /// How a device of the provider answers an exported symbol.
     pub fn answer_of_symbol(&self, name: &str, node: &str, context: &str) -> Result<Answer, String> {
         let exported = [format!("{name}@@{node}"), format!("{name}@{node}"), name.to_owned()];

@@ -81,7 +81,8 @@ pub struct ibv_fd_arr {
     count: u32,
 }
 
-/// As [`ibv_cmd_get_context`], for a driver that asks for files to be tied to the context; `fd_arr` may be null.
+/// As [`ibv_cmd_get_context`], for a driver that asks for files to be tied to the context; `fd_arr` may be
+/// null.
 ///
 /// # Safety
 /// See [the module](super).

@@ -114,8 +114,8 @@ unsafe fn memory(prov_attr: *mut verbs_create_cq_prov_attr, cmd_flags: u32) -> R
     }
 }
 
-/// Makes a completion queue with extensions; fills in context, handle and size. EOPNOTSUPP for an unknown bit in
-/// the mask.
+/// Makes a completion queue with extensions; fills in context, handle and size. EOPNOTSUPP for an unknown bit
+/// in the mask.
 ///
 /// # Safety
 /// See [the module](super).

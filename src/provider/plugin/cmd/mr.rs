@@ -214,8 +214,8 @@ pub unsafe extern "C" fn ibv_cmd_reg_dmabuf_mr(
     }
 }
 
-/// Registers memory or a dma-buf with all options; fills in handle, keys, context, kind and rights. EINVAL, also
-/// in `errno`, where the mask does not name one of the two.
+/// Registers memory or a dma-buf with all options; fills in handle, keys, context, kind and rights. EINVAL,
+/// also in `errno`, where the mask does not name one of the two.
 ///
 /// # Safety
 /// See [the module](super).
