@@ -160,6 +160,14 @@ fn made_used_and_unmade() {
         assert!(verbs.context.ops._compat_query_device.is_some());
         assert!(verbs.ABI_placeholder1.is_some() && verbs.ABI_placeholder2.is_some());
         assert!(verbs.context.ops._compat_alloc_pd.is_some());
+        // What later releases have put in front, as far as this one knows it.
+        let slots = [
+            verbs.alloc_dmah.is_some() && verbs.dealloc_dmah.is_some() && verbs.reg_mr_ex.is_some(),
+            verbs.dm_export_dmabuf_fd.is_some(),
+            verbs.alloc_buf.is_some() && verbs.free_buf.is_some(),
+        ];
+        let before = |release: u32| LAYOUTS[PLUGIN.get()].operations >= release;
+        assert_eq!(slots, [59, 62, 64].map(before), "{size}");
         assert_eq!(verbs.context.ops.poll_cq.unwrap()(null_mut(), 1, null_mut()), libc::EOPNOTSUPP);
 
         let pd = api::pd::ibv_alloc_pd(context);
