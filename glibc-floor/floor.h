@@ -2,8 +2,12 @@
 #ifndef FLOOR_H
 #define FLOOR_H
 
-/* The oldest version of glibc's functions there is on a machine. */
-#if defined(__x86_64__)
+/*
+ * The oldest version of glibc's functions there is on a machine. Nothing is defined for an archive, either: the machine that
+ * links it has the glibc that the program is bound to.
+ */
+#if defined(FOR_ARCHIVE)
+#elif defined(__x86_64__)
 #define BASE "GLIBC_2.2.5"
 #define BASE_2_12 "GLIBC_2.12"
 #elif defined(__aarch64__)
