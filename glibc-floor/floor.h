@@ -9,9 +9,11 @@
 #if defined(FOR_ARCHIVE)
 #elif defined(__x86_64__)
 #define BASE "GLIBC_2.2.5"
+#define BASE_2_4 "GLIBC_2.4"
 #define BASE_2_12 "GLIBC_2.12"
 #elif defined(__aarch64__)
 #define BASE "GLIBC_2.17"
+#define BASE_2_4 BASE
 #define BASE_2_12 BASE
 #endif
 
