@@ -74,8 +74,10 @@ HIDDEN pid_t gettid(void)
 	return syscall(SYS_gettid);
 }
 
-/* Rust's standard library asks whether it is there, and does without. */
-__asm__(".weak posix_spawn_file_actions_addchdir_np\n"
-	".hidden posix_spawn_file_actions_addchdir_np\n"
-	".set posix_spawn_file_actions_addchdir_np, 0\n");
+/*
+ * Rust's standard library asks whether it is there, and does without: hidden, and nobody's. An absolute 0 in its place is
+ * what linkers refuse where they make the question shorter.
+ */
+extern char posix_spawn_file_actions_addchdir_np[] __attribute__((weak, visibility("hidden")));
+HIDDEN char *floor_asks = posix_spawn_file_actions_addchdir_np;
 #endif
