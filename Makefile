@@ -95,7 +95,7 @@ install-command: $(LIBRARY) $(UMAD) $(BUILT)/ironverbs
 # For static links.
 ARCHIVE := $(TARGET)/static/out/libibverbs.a
 
-$(ARCHIVE):
+$(ARCHIVE): $(LIBRARY)
 	@scripts/build-static
 
 # What C programs build against.

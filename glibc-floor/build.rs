@@ -12,7 +12,13 @@ fn main() {
         "cargo::metadata=folder={}",
         std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR")
     );
-    cc::Build::new()
+    // An archive's code is bound to a glibc where a program is linked with it.
+    println!("cargo::rerun-if-env-changed=IRONVERBS_FOR_ARCHIVE");
+    let mut build = cc::Build::new();
+    if std::env::var_os("IRONVERBS_FOR_ARCHIVE").is_some() {
+        build.define("FOR_ARCHIVE", None);
+    }
+    build
         .files(SOURCES)
         .flag("-std=gnu11")
         .flag("-ffunction-sections")

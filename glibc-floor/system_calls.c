@@ -1,6 +1,6 @@
 /*
- * Functions that became glibc's own: stat() and its kin in 2.33, which were code in the caller before; gettid() in 2.30.
- * They are system calls here: the kernel's struct stat is the C library's on these machines.
+ * Functions that became glibc's own: stat() and its kin in 2.33, gettid() in 2.30. The former were code in the caller before,
+ * which called what is called here, and what libraries that put themselves in front of glibc (umockdev, fakechroot) know, too.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -11,36 +11,52 @@
 #include "floor.h"
 
 #ifdef BASE
+/* The version of struct stat, which the caller of these named. */
+#ifdef __x86_64__
+#define STAT_VERSION 1
+#else
+#define STAT_VERSION 0
+#endif
+
+#define OLD(name, version, ...)                 \
+	extern int old_##name(int, __VA_ARGS__);  \
+	__asm__(".symver old_" #name ", " #name "@" version)
+
+OLD(__xstat, BASE, const char *, struct stat *);
+OLD(__lxstat, BASE, const char *, struct stat *);
+OLD(__fxstat, BASE, int, struct stat *);
+OLD(__fxstatat, BASE_2_4, int, const char *, struct stat *, int);
+
 HIDDEN int fstatat(int dir, const char *path, struct stat *into, int flags)
 {
-	return syscall(SYS_newfstatat, dir, path, into, flags);
+	return old___fxstatat(STAT_VERSION, dir, path, into, flags);
 }
 
 HIDDEN int stat(const char *path, struct stat *into)
 {
-	return fstatat(AT_FDCWD, path, into, 0);
+	return old___xstat(STAT_VERSION, path, into);
 }
 
 HIDDEN int lstat(const char *path, struct stat *into)
 {
-	return fstatat(AT_FDCWD, path, into, AT_SYMLINK_NOFOLLOW);
+	return old___lxstat(STAT_VERSION, path, into);
 }
 
 HIDDEN int fstat(int fd, struct stat *into)
 {
-	return syscall(SYS_fstat, fd, into);
+	return old___fxstat(STAT_VERSION, fd, into);
 }
 
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one struct for both names");
 
 HIDDEN int stat64(const char *path, struct stat64 *into)
 {
-	return fstatat(AT_FDCWD, path, (struct stat *)into, 0);
+	return stat(path, (struct stat *)into);
 }
 
 HIDDEN int lstat64(const char *path, struct stat64 *into)
 {
-	return fstatat(AT_FDCWD, path, (struct stat *)into, AT_SYMLINK_NOFOLLOW);
+	return lstat(path, (struct stat *)into);
 }
 
 HIDDEN int fstat64(int fd, struct stat64 *into)
@@ -58,8 +74,10 @@ HIDDEN pid_t gettid(void)
 	return syscall(SYS_gettid);
 }
 
-/* Rust's standard library asks whether it is there, and does without. */
-__asm__(".weak posix_spawn_file_actions_addchdir_np\n"
-	".hidden posix_spawn_file_actions_addchdir_np\n"
-	".set posix_spawn_file_actions_addchdir_np, 0\n");
+/*
+ * Rust's standard library asks whether it is there, and does without: hidden, and nobody's. An absolute 0 in its place is
+ * what linkers refuse where they make the question shorter.
+ */
+extern char posix_spawn_file_actions_addchdir_np[] __attribute__((weak, visibility("hidden")));
+HIDDEN char *floor_asks = posix_spawn_file_actions_addchdir_np;
 #endif

@@ -1,8 +1,9 @@
 //! A device that does not come from the kernel's list, opened and closed as a plugin's own library does it.
 
+use super::super::cmd::srq::ibv_cmd_create_srq_ex;
 use super::layout::LAYOUTS;
 use super::*;
-use crate::abi::driver::{VERBS_QP_EX, verbs_device, verbs_device_ops};
+use crate::abi::driver::{VERBS_QP_EX, verbs_device, verbs_device_ops, verbs_srq};
 use crate::abi::uapi::ib_user_ioctl_verbs::{RDMA_DRIVER_EFA, RDMA_DRIVER_SIW};
 use crate::abi::verbs::*;
 use crate::api;
@@ -160,10 +161,26 @@ fn made_used_and_unmade() {
         assert!(verbs.context.ops._compat_query_device.is_some());
         assert!(verbs.ABI_placeholder1.is_some() && verbs.ABI_placeholder2.is_some());
         assert!(verbs.context.ops._compat_alloc_pd.is_some());
+        // What later releases have put in front, as far as this one knows it.
+        let slots = [
+            verbs.alloc_dmah.is_some() && verbs.dealloc_dmah.is_some() && verbs.reg_mr_ex.is_some(),
+            verbs.dm_export_dmabuf_fd.is_some(),
+            verbs.alloc_buf.is_some() && verbs.free_buf.is_some(),
+        ];
+        let before = |release: u32| LAYOUTS[PLUGIN.get()].operations >= release;
+        assert_eq!(slots, [59, 62, 64].map(before), "{size}");
         assert_eq!(verbs.context.ops.poll_cq.unwrap()(null_mut(), 1, null_mut()), libc::EOPNOTSUPP);
 
         let pd = api::pd::ibv_alloc_pd(context);
         assert_eq!(((*pd).context, (*pd).handle), (context, 5));
+        // Whose domain a shared receive queue belongs to the plugin says before rdma-core 58, then the library.
+        let mut srq: verbs_srq = core::mem::zeroed();
+        let mut init: ibv_srq_init_attr_ex = core::mem::zeroed();
+        (init.pd, init.comp_mask) = (pd, IBV_SRQ_INIT_ATTR_PD as u32);
+        let made = ibv_cmd_create_srq_ex(context, &mut srq, &mut init, null_mut(), 0, null_mut(), 0);
+        let by_library = LAYOUTS[PLUGIN.get()].generation >= Generation(57);
+        assert_ne!(made, 0, "there is no kernel");
+        assert_eq!((srq.srq.context, srq.srq.pd), (context, if by_library { pd } else { null_mut() }));
         assert_eq!(api::pd::ibv_dealloc_pd(pd), 0);
         // A value goes through as it is, without errno.
         let mut cq: ibv_cq = core::mem::zeroed();

@@ -12,7 +12,7 @@ use core::ptr::NonNull;
 use crate::abi::driver::ops::{op, with_operations};
 use crate::abi::driver::verbs_context_ops;
 use crate::abi::uapi::ib_user_ioctl_verbs::*;
-use crate::abi::verbs::{ibv_context, verbs_context};
+use crate::abi::verbs::{ibv_context, ibv_qp_ex, verbs_context};
 
 /// A number of the private provider ABI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,26 +40,37 @@ pub struct Layout {
     pub qp_masks: &'static [usize],
 }
 
+const WORD: usize = size_of::<usize>();
+
+/// A layout whose `verbs_context` has so many words in front of the `ibv_context`. What these structs hold of
+/// the C library (mutexes and conditions) has another size on each architecture, so that only differences are
+/// the same on all.
 const fn layout(
     generation: u32,
     releases: (u32, u32),
-    context_size: usize,
+    words: usize,
     operations: u32,
     qp_masks: &'static [usize],
 ) -> Layout {
+    let context_size = words * WORD + size_of::<ibv_context>();
     Layout { generation: Generation(generation), releases, context_size, operations, qp_masks }
 }
+
+/// The end of `ibv_qp_ex`, where `verbs_qp` goes on: in releases up to 43, in 44, and in 45 and later, which
+/// have the functions of this library's.
+const QP_MASKS: [usize; 3] =
+    [size_of::<ibv_qp_ex>() - 2 * WORD, size_of::<ibv_qp_ex>() - WORD, size_of::<ibv_qp_ex>()];
 
 /// Every layout. Generation 34 has one table of operations from release 36 on; its three forms of `verbs_qp`
 /// are told apart when the first queue pair shows its mark ([`QpMask`](super::qp_mask::QpMask)).
 pub static LAYOUTS: [Layout; 7] = [
-    layout(33, (33, 33), 648, 33, &[344]),
-    layout(34, (36, 56), 648, 36, &[344, 352, 360]),
-    layout(57, (57, 58), 648, 36, &[360]),
-    layout(59, (59, 61), 672, 59, &[360]),
-    layout(59, (62, 63), 680, 62, &[360]),
-    layout(64, (64, 64), 696, 64, &[360]),
-    layout(65, (65, 65), 696, 65, &[360]),
+    layout(33, (33, 33), 40, 33, &[QP_MASKS[0]]),
+    layout(34, (36, 56), 40, 36, &QP_MASKS),
+    layout(57, (57, 58), 40, 36, &[QP_MASKS[2]]),
+    layout(59, (59, 61), 43, 59, &[QP_MASKS[2]]),
+    layout(59, (62, 63), 44, 62, &[QP_MASKS[2]]),
+    layout(64, (64, 64), 46, 64, &[QP_MASKS[2]]),
+    layout(65, (65, 65), 46, 65, &[QP_MASKS[2]]),
 ];
 
 /// The release that brought an operation; 33 for those that were there before.
@@ -152,7 +163,10 @@ pub unsafe fn of_any_size(verbs: NonNull<verbs_context>) -> Option<NonNull<ibv_c
 
 /// The sizes (bytes) of what providers ask for as their context, by kernel driver: in releases 59 to 61, and in
 /// 62 and 63. The number of the ABI is the same, `verbs_context` is not, and nothing else in the call tells.
+#[cfg(target_arch = "x86_64")]
 const SIZES_OF_59: &[(u32, &[usize], &[usize])] = &[
+    // mlx5's device over VFIO, which has no driver in the kernel.
+    (RDMA_DRIVER_UNKNOWN, &[47_584], &[47_592]),
     (RDMA_DRIVER_BNXT_RE, &[824], &[832]),
     (RDMA_DRIVER_CXGB4, &[688], &[696]),
     (RDMA_DRIVER_EFA, &[744], &[752, 768]),
@@ -163,7 +177,7 @@ const SIZES_OF_59: &[(u32, &[usize], &[usize])] = &[
     (RDMA_DRIVER_IRDMA, &[744], &[752]),
     (RDMA_DRIVER_MANA, &[131_816], &[131_824]),
     (RDMA_DRIVER_MLX4, &[9160], &[9168]),
-    (RDMA_DRIVER_MLX5, &[268_016, 47_584], &[268_024, 47_592]),
+    (RDMA_DRIVER_MLX5, &[268_016], &[268_024]),
     (RDMA_DRIVER_MTHCA, &[4856], &[4864]),
     (RDMA_DRIVER_OCRDMA, &[728], &[736]),
     (RDMA_DRIVER_QEDR, &[768], &[776]),
@@ -172,6 +186,34 @@ const SIZES_OF_59: &[(u32, &[usize], &[usize])] = &[
     (RDMA_DRIVER_SIW, &[680], &[688]),
     (RDMA_DRIVER_VMW_PVRDMA, &[704], &[712]),
 ];
+
+/// The same where a mutex is longer: some of these sizes are those of another release on x86-64.
+#[cfg(target_arch = "aarch64")]
+const SIZES_OF_59: &[(u32, &[usize], &[usize])] = &[
+    (RDMA_DRIVER_UNKNOWN, &[47_872], &[47_880]),
+    (RDMA_DRIVER_BNXT_RE, &[840], &[848]),
+    (RDMA_DRIVER_CXGB4, &[696], &[704]),
+    (RDMA_DRIVER_EFA, &[752], &[760, 776]),
+    (RDMA_DRIVER_ERDMA, &[66_376], &[66_384]),
+    (RDMA_DRIVER_HFI1, &[680], &[688]),
+    (RDMA_DRIVER_HNS, &[9104], &[9112]),
+    (RDMA_DRIVER_IONIC, &[49_936], &[49_944]),
+    (RDMA_DRIVER_IRDMA, &[752], &[760]),
+    (RDMA_DRIVER_MANA, &[131_832], &[131_840]),
+    (RDMA_DRIVER_MLX4, &[9192], &[9200]),
+    (RDMA_DRIVER_MLX5, &[268_088], &[268_096]),
+    (RDMA_DRIVER_MTHCA, &[4872], &[4880]),
+    (RDMA_DRIVER_OCRDMA, &[744], &[752]),
+    (RDMA_DRIVER_QEDR, &[776], &[784]),
+    (RDMA_DRIVER_QIB, &[680], &[688]),
+    (RDMA_DRIVER_RXE, &[680], &[688]),
+    (RDMA_DRIVER_SIW, &[688], &[696]),
+    (RDMA_DRIVER_VMW_PVRDMA, &[712], &[720]),
+];
+
+/// Not measured: every plugin of this generation is refused.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const SIZES_OF_59: &[(u32, &[usize], &[usize])] = &[];
 
 /// The layout of a plugin that makes a context of `alloc_size` bytes; what to say if it cannot be told.
 pub fn of_context(

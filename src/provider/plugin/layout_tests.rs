@@ -3,8 +3,6 @@
 use super::*;
 use core::mem::MaybeUninit;
 
-const WORD: usize = size_of::<usize>();
-
 /// Every operation with its offset in release 33, 36 to 58, 59 to 61, 62 and 63, 64 and 65; -1 where it was
 /// not.
 const OFFSETS: [(&str, [isize; 6]); 93] = [
@@ -111,6 +109,23 @@ fn column(layout: &Layout) -> usize {
         .expect("a measured release")
 }
 
+/// Sizes of `verbs_context` in the order of [`LAYOUTS`], and the three places of a `verbs_qp`'s mask, as C
+/// compilers have them for each architecture: a mutex has 40 bytes on x86-64 and 48 on aarch64.
+#[cfg(target_arch = "x86_64")]
+const MEASURED: ([usize; 7], [usize; 3]) = ([648, 648, 648, 672, 680, 696, 696], [344, 352, 360]);
+#[cfg(target_arch = "aarch64")]
+const MEASURED: ([usize; 7], [usize; 3]) = ([656, 656, 656, 680, 688, 704, 704], [352, 360, 368]);
+
+#[test]
+fn structs_have_the_sizes_that_c_gives_them() {
+    assert_eq!(LAYOUTS.each_ref().map(|layout| layout.context_size), MEASURED.0);
+    assert_eq!(LAYOUTS[0].qp_masks, [MEASURED.1[0]]);
+    assert_eq!(LAYOUTS[1].qp_masks, MEASURED.1);
+    for layout in &LAYOUTS[2..] {
+        assert_eq!(layout.qp_masks, [MEASURED.1[2]]);
+    }
+}
+
 #[test]
 fn operations_stand_where_c_has_them() {
     for layout in &LAYOUTS {
@@ -171,11 +186,17 @@ fn a_context_of_any_layout_is_known_by_its_size() {
 #[test]
 fn a_release_that_nothing_tells_is_refused_with_what_was_found() {
     let of = |generation, driver, size| of_context(Generation(generation), driver, size);
-    assert_eq!(of(34, RDMA_DRIVER_MLX5, 1).map(|layout| layout.context_size), Ok(648));
-    assert_eq!(of(65, 0, 1).map(|layout| layout.context_size), Ok(696));
-    assert_eq!(of(59, RDMA_DRIVER_EFA, 744).map(|layout| layout.operations), Ok(59));
-    assert_eq!(of(59, RDMA_DRIVER_EFA, 768).map(|layout| layout.operations), Ok(62));
-    for (driver, size) in [(RDMA_DRIVER_EFA, 760), (RDMA_DRIVER_RXE, 744), (RDMA_DRIVER_USNIC, 672)] {
+    assert_eq!(of(34, RDMA_DRIVER_MLX5, 1).map(|layout| layout.context_size), Ok(LAYOUTS[1].context_size));
+    assert_eq!(of(65, 0, 1).map(|layout| layout.context_size), Ok(LAYOUTS[6].context_size));
+    // What C gives for efa's context in 59 and 61, 62, and 63, and for the one of mlx5 over VFIO.
+    let (efa, vfio) =
+        if cfg!(target_arch = "aarch64") { ([752, 760, 776], 47_872) } else { ([744, 752, 768], 47_584) };
+    for (size, operations) in efa.into_iter().zip([59, 62, 62]) {
+        assert_eq!(of(59, RDMA_DRIVER_EFA, size).map(|layout| layout.operations), Ok(operations), "{size}");
+    }
+    assert_eq!(of(59, RDMA_DRIVER_UNKNOWN, vfio).map(|layout| layout.operations), Ok(59));
+    assert_eq!(of(59, RDMA_DRIVER_UNKNOWN, vfio + WORD).map(|layout| layout.operations), Ok(62));
+    for (driver, size) in [(RDMA_DRIVER_EFA, efa[1] + 8), (RDMA_DRIVER_RXE, 744), (RDMA_DRIVER_USNIC, 672)] {
         let said = of(59, driver, size).expect_err("nobody's size");
         assert!(
             said.contains(&format!("driver {driver}")) && said.contains(&format!("{size} bytes")),

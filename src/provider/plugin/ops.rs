@@ -81,7 +81,9 @@ type OldSlot = Option<unsafe extern "C" fn() -> *mut c_void>;
 // Not here: operations that only the library calls, and those whose public slot is the library's own function.
 publish! {
     advise_mr => verbs advise_mr;
+    alloc_buf => verbs alloc_buf;
     alloc_dm => verbs alloc_dm;
+    alloc_dmah => verbs alloc_dmah;
     alloc_null_mr => verbs alloc_null_mr;
     alloc_parent_domain => verbs alloc_parent_domain;
     alloc_td => verbs alloc_td;
@@ -94,12 +96,15 @@ publish! {
     create_rwq_ind_table => verbs create_rwq_ind_table;
     create_srq_ex => verbs create_srq_ex;
     create_wq => verbs create_wq;
+    dealloc_dmah => verbs dealloc_dmah;
     dealloc_td => verbs dealloc_td;
     destroy_counters => verbs destroy_counters;
     destroy_flow => verbs ibv_destroy_flow;
     destroy_flow_action => verbs destroy_flow_action;
     destroy_rwq_ind_table => verbs destroy_rwq_ind_table;
     destroy_wq => verbs destroy_wq;
+    dm_export_dmabuf_fd => verbs dm_export_dmabuf_fd;
+    free_buf => verbs free_buf;
     free_dm => verbs free_dm;
     get_srq_num => verbs get_srq_num;
     modify_cq => verbs modify_cq;
@@ -113,6 +118,7 @@ publish! {
     query_rt_values => verbs query_rt_values;
     read_counters => verbs read_counters;
     reg_dm_mr => verbs reg_dm_mr;
+    reg_mr_ex => verbs reg_mr_ex;
     alloc_mw => context alloc_mw;
     bind_mw => context bind_mw;
     dealloc_mw => context dealloc_mw;

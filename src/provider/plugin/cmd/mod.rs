@@ -34,7 +34,7 @@ mod mr;
 mod pd;
 mod post;
 mod qp;
-mod srq;
+pub(super) mod srq;
 mod wq;
 mod xrcd;
 

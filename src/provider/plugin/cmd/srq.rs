@@ -2,6 +2,8 @@
 
 use core::ffi::c_int;
 
+use super::super::context::of;
+use super::super::layout::Generation;
 use super::{Request, file, init_wait, live, only_told, udata, value};
 use crate::abi::driver::{verbs_srq, verbs_xrcd};
 use crate::abi::uapi::ib_user_verbs::*;
@@ -16,15 +18,20 @@ use crate::uverbs::srq::{CreateSrq, CreateSrqEx};
 ///
 /// # Safety
 /// See [the module](super).
-unsafe fn begin(srq: *mut ibv_srq, context: *mut ibv_context, pd: u32, attr: &ibv_srq_attr) -> CreateSrq {
+unsafe fn begin(srq: *mut ibv_srq, pd: *mut ibv_pd, attr: &ibv_srq_attr) -> CreateSrq {
     // SAFETY: see the module.
-    unsafe {
-        (*srq).context = context;
+    let pd_handle = unsafe {
+        // Plugins since rdma-core 58 leave this to the library, and read it.
+        if of((*pd).context).is_some_and(|plugin| plugin.layout.generation >= Generation(57)) {
+            (*srq).pd = pd;
+        }
+        (*srq).context = (*pd).context;
         init_wait(&raw mut (*srq).mutex, &raw mut (*srq).cond);
-    }
+        (*pd).handle
+    };
     CreateSrq {
         user_handle: srq.expose_provenance() as u64,
-        pd,
+        pd: pd_handle,
         max_wr: attr.max_wr,
         max_sge: attr.max_sge,
         srq_limit: attr.srq_limit,
@@ -49,9 +56,8 @@ pub unsafe extern "C" fn ibv_cmd_create_srq(
     // SAFETY: see the module.
     value(|| unsafe {
         let (pd, srq, attr) = (live(pd)?, live(srq)?, &mut *live(attr)?);
-        let context = (*pd).context;
-        let file = file(context)?;
-        let request = begin(srq, context, (*pd).handle, &attr.attr);
+        let file = file((*pd).context)?;
+        let request = begin(srq, pd, &attr.attr);
         let created = uverbs::srq::create(file, &request, udata(cmd, cmd_size, resp, resp_size))?;
         (*srq).handle = created.handle;
         attr.attr.max_wr = created.max_wr;
@@ -84,9 +90,8 @@ pub unsafe extern "C" fn ibv_cmd_create_srq_ex(
         let mut extensions = CreateSrqEx { comp_mask: attr.comp_mask, ..CreateSrqEx::default() };
         uverbs::srq::check_extensions(&extensions)?;
         let pd = live(attr.pd)?;
-        let context = (*pd).context;
-        let file = file(context)?;
-        let request = begin(&raw mut (*srq).srq, context, (*pd).handle, &attr.attr);
+        let file = file((*pd).context)?;
+        let request = begin(&raw mut (*srq).srq, pd, &attr.attr);
 
         if has(IBV_SRQ_INIT_ATTR_TYPE) {
             extensions.srq_type = attr.srq_type;
