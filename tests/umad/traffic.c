@@ -9,10 +9,8 @@
  */
 #include "mads.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -178,7 +176,7 @@ static void talk(int fd)
 
 	agent = CALL_COUNT(umad_register_oui(server, VENDOR, 1, oui, methods));
 	client = CALL_COUNT(umad_register_oui(fd, VENDOR, 1, oui, NULL));
-	for (unsigned key = 0; key < 4; key++) {
+	for (unsigned key = 0; key < (played ? 4 : 3); key++) {
 		request(VENDOR, GET, 0x20, 9, 0xb00 + key, played ? 3 : 0);
 		CALL_INT(umad_set_pkey(outgoing, key == 1 ? 0 : key == 3 ? 0xffff : (int)key));
 		if (give(fd, client, 256, WITHIN(1000), 0))
@@ -267,45 +265,6 @@ static void close_under_thread(void)
 	pthread_join(thread, NULL);
 }
 
-/* What the port's file says of a subnet manager, as the played one does not change. */
-static void print_manager(const char *when)
-{
-	umad_port_t found;
-
-	if (played || CALL_COUNT(umad_get_port(card, port, &found)))
-		return;
-	note("%s: IsSM %d", when, (ntohl(found.capmask) & 2) != 0);
-	umad_release_port(&found);
-}
-
-/* Another user may open what the file's mode lets him. */
-static void as_nobody(void)
-{
-	char path[64];
-	int status, fd;
-	pid_t child;
-
-	if (played)
-		return;
-	snprintf(path, sizeof path, "/dev/infiniband/umad%d", port - 1);
-	for (unsigned mode = 0; mode < 2; mode++) {
-		if (chmod(path, mode ? 0666 : 0600))
-			die("chmod %s", path);
-		fflush(stdout);
-		child = fork();
-		if (!child) {
-			if (setgid(65534) || setuid(65534))
-				_exit(1);
-			fd = umad_open_port(card, port);
-			note("nobody, mode %s: %d, errno %s", mode ? "0666" : "0600", fd < 0 ? fd : 0, fd < 0 ? errno_name(errno) : "0");
-			fflush(stdout);
-			_exit(0);
-		}
-		waitpid(child, &status, 0);
-		note("ended %d", WIFEXITED(status) && !WEXITSTATUS(status));
-	}
-}
-
 /* One process has the file by which the port says that it is a subnet manager. */
 static void manager(void)
 {
@@ -317,10 +276,8 @@ static void manager(void)
 	if (CALL_COUNT(umad_get_issm_path(card, port, path, sizeof path)))
 		return;
 	note("    %s", path);
-	print_manager("before");
 	first = open(path, O_NONBLOCK);
 	note("first %d", first >= 0);
-	print_manager("open");
 	errno = 0;
 	second = open(path, O_NONBLOCK);
 	note("second %d %s", second >= 0, errno_name(errno));
@@ -347,7 +304,6 @@ static void manager(void)
 	first = open(path, O_NONBLOCK);
 	note("again %d", first >= 0);
 	close(first);
-	print_manager("closed");
 }
 
 /* Takes the first soft-RoCE device of the guest out, and puts it in again. */
@@ -429,7 +385,6 @@ int main(int argc, char **argv)
 	CALL_COUNT(umad_close_port(fd));
 	close_under_thread();
 	manager();
-	as_nobody();
 	if (!played)
 		kernel_plug = plug;
 	unplug();
