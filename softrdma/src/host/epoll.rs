@@ -1,7 +1,8 @@
 //! Epoll sets by system calls, with libc's results and `errno`.
 //!
-//! librspreload puts functions of its own in front of libc's. From rdma-core 65 on it has some for epoll too, which
-//! make no epoll set and wait for a lock that librdmacm holds while it opens the device or the connection manager.
+//! librspreload puts functions of its own in front of libc's. From rdma-core 65 on it has some for epoll too,
+//! which make no epoll set, and wait for a lock that librdmacm holds while it opens the device or the
+//! connection manager.
 
 use std::os::fd::RawFd;
 
@@ -19,7 +20,8 @@ pub fn control(
     event: Option<libc::epoll_event>,
 ) -> libc::c_int {
     let event = event.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the event, where there is one, is readable across the call; the kernel refuses a null one where it needs it.
+    // SAFETY: the event, where there is one, is readable across the call; the kernel refuses a null one where it
+    // needs one.
     unsafe { libc::syscall(libc::SYS_epoll_ctl, set, operation, fd, event) as libc::c_int }
 }
 

@@ -1,5 +1,5 @@
-//! Programs of Debian's suites on one build: the table that `tests/suites/programs` reads, what it knows to fail,
-//! and what it has recorded.
+//! Programs of Debian's suites on one build: the table that `tests/suites/programs` reads, what it knows to
+//! fail, and what it has recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -122,11 +122,18 @@ mod tests {
     #[test]
     fn a_cell_says_what_was_seen_where_the_case_belongs() {
         let table = "a | within | 1 | - | a\nb | across | 1 | - | b\nc | sid | 1 | - | c\n";
-        let found = text(table, "a sid,trixie  lacks it\n", "= sid libc6=2\na sid fails\na trixie works\nb sid fails\n")
-            .unwrap();
+        let found = text(
+            table,
+            "a sid,trixie  lacks it\n",
+            "= sid libc6=2\na sid fails\na trixie works\nb sid fails\n",
+        )
+        .unwrap();
         assert!(found.contains("| sid | libc6 2 |"), "{found}");
         assert!(found.contains("| `a` | not run | not run | works | fails (1) | — | — |"), "{found}");
-        assert!(found.contains("| `b` | not run | not run | not run | **fails** | not run | not run |"), "{found}");
+        assert!(
+            found.contains("| `b` | not run | not run | not run | **fails** | not run | not run |"),
+            "{found}"
+        );
         assert!(found.contains("| `c` | — | — | — | not run | — | — |"), "{found}");
         assert!(found.contains("\n1. lacks it\n"), "{found}");
         assert!(text(table, "", "d sid works\n").is_err());
