@@ -9,6 +9,8 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
+use softrdma::host::epoll;
+
 use crate::shim::Kept;
 use crate::sys::{checked, made};
 
@@ -59,10 +61,9 @@ impl Channel {
     /// EMFILE, ENFILE, ENOMEM.
     pub fn new(cloexec: bool, nonblocking: bool) -> Result<(Channel, OwnedFd), i32> {
         let flags = if cloexec { libc::EPOLL_CLOEXEC } else { 0 };
-        // SAFETY: the call takes no pointer.
-        let shown = made(unsafe { libc::epoll_create1(flags) })?;
+        let shown = made(epoll::create(flags))?;
         if nonblocking {
-            // SAFETY: as above.
+            // SAFETY: the call takes no pointer.
             checked(unsafe { libc::fcntl(shown.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) })?;
         }
         // SAFETY: as above.
@@ -101,22 +102,19 @@ impl Channel {
     /// # Errors
     /// ENOMEM, ENOSPC.
     pub fn add(&self, fd: RawFd, member: Member) -> Result<(), i32> {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: member.to_word() };
-        // SAFETY: the event is a plain struct that the call reads.
-        checked(unsafe { libc::epoll_ctl(self.set(), libc::EPOLL_CTL_ADD, fd, &raw mut event) }).map(drop)
+        let event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: member.to_word() };
+        checked(epoll::control(self.set(), libc::EPOLL_CTL_ADD, fd, Some(event))).map(drop)
     }
 
     /// Takes a member out; nothing where it is none.
     pub fn remove(&self, fd: RawFd) {
-        // SAFETY: this operation takes no event.
-        unsafe { libc::epoll_ctl(self.set(), libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut()) };
+        epoll::control(self.set(), libc::EPOLL_CTL_DEL, fd, None);
     }
 
     /// A member that is readable and not the channel's events.
     pub fn next(&self) -> Option<Member> {
         let mut found = [libc::epoll_event { events: 0, u64: 0 }; 2];
-        // SAFETY: there is room for two events.
-        let count = unsafe { libc::epoll_wait(self.set(), found.as_mut_ptr(), 2, 0) };
+        let count = epoll::ready(self.set(), &mut found);
         let found = found.iter().take(usize::try_from(count).unwrap_or(0));
         found.map(|event| Member::of_word(event.u64)).find(|member| *member != Member::Events)
     }

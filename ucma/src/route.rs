@@ -8,7 +8,7 @@ use ironverbs_cm::address::Address;
 use zerocopy::IntoBytes;
 
 use crate::abi::addresses;
-use crate::sys::{checked, made};
+use crate::sys::{self, checked};
 
 /// The own address that packets to `destination` have, from `source` where that is given.
 ///
@@ -22,9 +22,7 @@ pub fn source(source: Option<&Address>, destination: &Address) -> Result<Address
         _ => return Err(Errno::EINVAL),
     };
     // Datagrams: connecting sends nothing.
-    // SAFETY: the call takes no pointer.
-    let socket =
-        made(unsafe { libc::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) }).map_err(Errno)?;
+    let socket = sys::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC).map_err(Errno)?;
     let fd = socket.as_raw_fd();
     let call =
         |address: &Address, port, call: unsafe extern "C" fn(i32, *const libc::sockaddr, u32) -> i32| {

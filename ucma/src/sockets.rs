@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use softrdma::host::folder::Folder;
 
 use crate::shim::Kept;
-use crate::sys::{checked, errno, made};
+use crate::sys::{self, checked, errno, made};
 
 /// Connections that may wait to be accepted; the system has a bound of its own.
 const BACKLOG: i32 = 4096;
@@ -33,8 +33,7 @@ pub enum Received {
 
 impl Socket {
     fn new() -> Result<Socket, i32> {
-        // SAFETY: the call takes no pointer.
-        Kept::new(made(unsafe { libc::socket(libc::AF_UNIX, KIND, 0) })?).map(Socket)
+        Kept::new(sys::socket(libc::AF_UNIX, KIND)?).map(Socket)
     }
 
     /// Listens under a name of the folder that nobody has.

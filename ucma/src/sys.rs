@@ -22,6 +22,16 @@ pub fn made(returned: i32) -> Result<OwnedFd, i32> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// `socket(2)` as a system call. librspreload would make an rsocket of one of the Internet, and come back for a
+/// connection of its own.
+///
+/// # Errors
+/// Those of the system.
+pub fn socket(family: libc::c_int, kind: libc::c_int) -> Result<OwnedFd, i32> {
+    // SAFETY: the call takes no pointer.
+    made(unsafe { libc::syscall(libc::SYS_socket, family, kind, 0) as libc::c_int })
+}
+
 /// Time since some moment, that of `CLOCK_MONOTONIC`.
 pub fn now() -> Duration {
     // SAFETY: all zero bytes are a value of this plain struct.

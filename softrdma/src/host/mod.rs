@@ -7,6 +7,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | [`epoll`] | epoll sets, whatever stands in front of libc's functions |
 //! | [`environment`] | variables, and whether the process may believe them |
 //! | [`folder`] | the folder: found, made, verified |
 //! | [`slot`] | names in it: claimed by the living, taken from the dead |
@@ -56,6 +57,7 @@ pub mod bell;
 pub mod copy;
 mod descriptor;
 pub mod environment;
+pub mod epoll;
 pub mod error;
 pub mod ferry;
 pub mod folder;

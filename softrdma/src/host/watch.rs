@@ -5,6 +5,7 @@ use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use super::descriptor::Descriptor;
+use super::epoll;
 use super::error::{Error, Result, errno};
 use super::network::Network;
 use super::sys;
@@ -41,17 +42,15 @@ impl Watch {
     /// # Errors
     /// Descriptors or memory have run out.
     pub fn beside(&self, other: RawFd) -> Result<OwnedFd> {
-        // SAFETY: plain system call.
-        let both = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        let both = epoll::create(libc::EPOLL_CLOEXEC);
         if both < 0 {
             return Err(Error::last("epoll_create1"));
         }
         // SAFETY: epoll_create1 returned this descriptor, and nobody else owns it.
         let both = unsafe { OwnedFd::from_raw_fd(both) };
         for fd in [Some(other), self.socket.as_ref().map(Descriptor::raw)].into_iter().flatten() {
-            let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
-            // SAFETY: `event` is readable; both numbers are descriptors.
-            if unsafe { libc::epoll_ctl(both.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) } != 0 {
+            let event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+            if epoll::control(both.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, Some(event)) != 0 {
                 return Err(Error::last("epoll_ctl"));
             }
         }

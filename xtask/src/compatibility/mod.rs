@@ -6,6 +6,7 @@ mod plugins;
 mod programs;
 mod reached;
 mod source;
+mod suites;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -143,6 +144,7 @@ fn document(root: &Path) -> Result<(String, String), String> {
     text.push_str(&facts(root)?);
     text.push_str(&plugins::matrix(&read(root, "tests/suites/results.txt")?)?);
     text.push_str(&programs::sections(root)?);
+    text.push_str(&suites::section(root)?);
     let counts = format!(
         "{} public and {} private symbols and {} inline verbs, the public and inline ones each reached by a test",
         public.len(),
