@@ -354,19 +354,20 @@ impl Registry {
         public: bool,
         near: &dyn Fn(&Address) -> bool,
     ) -> Result<Search, Errno> {
-        let mut best =
-            match self.locked(folder, |registry, records| Ok(registry.best(records, service, to, false, near))) {
-                // Who is about to change something does so in one step for each record.
-                Err(Errno::EBUSY) => {
-                    let mut records = std::mem::take(&mut self.records);
-                    let found = self
-                        .living(folder, false, &mut records)
-                        .map(|count| self.best(&records[..count], service, to, false, near));
-                    self.records = records;
-                    found?
-                }
-                other => other?,
-            };
+        let mut best = match self
+            .locked(folder, |registry, records| Ok(registry.best(records, service, to, false, near)))
+        {
+            // Who is about to change something does so in one step for each record.
+            Err(Errno::EBUSY) => {
+                let mut records = std::mem::take(&mut self.records);
+                let found = self
+                    .living(folder, false, &mut records)
+                    .map(|count| self.best(&records[..count], service, to, false, near));
+                self.records = records;
+                found?
+            }
+            other => other?,
+        };
         if public && !matches!(best, Search::Listener(_)) {
             self.elsewhere(folder, |other, records| {
                 match (other.best(records, service, to, true, near), best) {
