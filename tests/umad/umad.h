@@ -28,7 +28,7 @@ static inline void find_kernel(void)
 /* Waits until the process or thread, once its number is there, waits in the kernel. */
 static inline void until_it_sleeps(const pid_t *task)
 {
-	char path[64], state[512];
+	char path[64], state[512] = "";
 
 	for (unsigned i = 0; i < 2000; i++) {
 		int number = __atomic_load_n(task, __ATOMIC_ACQUIRE);
@@ -45,7 +45,7 @@ static inline void until_it_sleeps(const pid_t *task)
 		if (name_end && name_end[2] == 'S')
 			return;
 	}
-	die("task %d does not wait", *task);
+	die("task %d does not wait: %s", *task, state);
 }
 
 static inline void bytes(const char *name, const void *start, size_t size)
