@@ -174,7 +174,7 @@ fn address(folder: &Folder, name: &CStr) -> Result<(libc::sockaddr_un, libc::soc
         return Err(libc::ENAMETOOLONG);
     }
     for (place, byte) in address.sun_path.iter_mut().zip(path.bytes()) {
-        *place = byte.cast_signed();
+        *place = byte as libc::c_char;
     }
     let length = mem::offset_of!(libc::sockaddr_un, sun_path) + path.len() + 1;
     Ok((address, length as libc::socklen_t))
