@@ -1,4 +1,5 @@
-//! Compiles the C files, all of which are linked: what refers to them, Rust's standard library, is linked later.
+//! Compiles the C files, all of which are linked: what refers to them, Rust's standard library, is linked
+//! later.
 
 const SOURCES: [&str; 3] = ["system_calls.c", "moved.c", "start.c"];
 

@@ -1,5 +1,5 @@
-//! What lies between a C caller and Rust: no panic passes and no cancellation acts ([`ironverbs_os::guard`]), and
-//! there is memory to go on with. The two verbs that wait for an event read it outside of that
+//! What lies between a C caller and Rust: no panic passes and no cancellation acts ([`ironverbs_os::guard`]),
+//! and there is memory to go on with. The two verbs that wait for an event read it outside of that
 //! ([`crate::api::entry::next_event`]).
 
 use ironverbs_os::guard;

@@ -90,8 +90,8 @@ impl Tree {
             own[1].insert(OsString::from(&device.file));
             own[2].insert(OsString::from(&device.file));
         }
-        // The connection manager's device file, for which the shim answers; the kernel's, if there is one, stands behind
-        // it and keeps its number, which librdmacm compares.
+        // The connection manager's device file, for which the shim answers; the kernel's, if there is one,
+        // stands behind it and keeps its number, which librdmacm compares.
         self.link(&format!("{}/rdma_cm", classes[2]), Path::new("/dev/null"))?;
         own[2].insert("rdma_cm".into());
         let manager = "sys/class/misc/rdma_cm";

@@ -16,11 +16,12 @@
 //!
 //! # Where something arrives and no event follows
 //!
-//! - Anything about a new id before ACCEPT gave it a uid, such as the other side's death: a later ACCEPT fails. An id that
-//!   the program created with uid 0 has no events either.
+//! - Anything about a new id before ACCEPT gave it a uid, such as the other side's death: a later ACCEPT
+//!   fails. An id that the program created with uid 0 has no events either.
 //! - A request that is refused: the listener's program asked for other addresses or another kind of queue pair.
 //! - A request beyond the backlog, and the end of one that waited there.
-//! - The end of a link whose DREQ was reported already; a second DREQ, or DREP after it, where both sides asked at once.
+//! - The end of a link whose DREQ was reported already; a second DREQ, or DREP after it, where both sides
+//!   asked at once.
 //! - RTU after NOTIFY said so; DREQ before the program said RTU, which is reported once it did.
 //! - MRA, and bytes that are no message of this connection.
 //! - The time of a connection that ended meanwhile.

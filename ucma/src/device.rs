@@ -182,8 +182,8 @@ impl Device {
         self.manager.ready(file)
     }
 
-    /// Takes what peers and the clock have brought: all of it, or until there is an event. Does not yet show that
-    /// there is one, which who takes it at once spares everybody.
+    /// Takes what peers and the clock have brought: all of it, or until there is an event. Does not yet show
+    /// that there is one, which who takes it at once spares everybody.
     fn feed(&mut self, file: File, until_event: bool) {
         for _ in 0..AT_ONCE {
             let Some(channel) = self.net.channels.get_mut(&file) else { return };

@@ -199,7 +199,8 @@ impl Net {
             return Connected::Unreachable;
         };
         let public = to.address.gid().is_some_and(|gid| soft::is_public(&gid));
-        // With the kernel, a listener hears what comes to the device that its address has: each interface is one.
+        // With the kernel, a listener hears what comes to the device that its address has: each interface is
+        // one.
         let near = |own: &Address| table.on_one_interface(own, &to.address);
         let found = match registry.find(folder, to.service, &to.address, public, &near) {
             Ok(Search::Listener(found)) => found,

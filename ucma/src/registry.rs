@@ -468,8 +468,8 @@ impl Registry {
     ) -> Result<R, Errno> {
         let mut tries = 0;
         while !self.lock(libc::F_WRLCK, LOCK_AT, 1).map_err(Errno)? {
-            // Most who have it give it back within microseconds. Who has it for longer may be stopped: nobody waits
-            // here, where all channels of the process would wait too.
+            // Most who have it give it back within microseconds. Who has it for longer may be stopped: nobody
+            // waits here, where all channels of the process would wait too.
             if tries == YIELDS {
                 return Err(Errno::EBUSY);
             }

@@ -112,8 +112,8 @@ impl Table {
     /// The device that has this local address.
     ///
     /// # Errors
-    /// EADDRNOTAVAIL where it is none of the host's, as an IPv4 address in IPv6 never is; ENODEV where no device has
-    /// it; EINVAL for a link-local address without a scope.
+    /// EADDRNOTAVAIL where it is none of the host's, as an IPv4 address in IPv6 never is; ENODEV where no
+    /// device has it; EINVAL for a link-local address without a scope.
     pub fn of_address(&mut self, address: &Address) -> Result<Device, Errno> {
         let gid = address.gid().ok_or(Errno::ENODEV)?;
         if let Address::V6(a) = address
@@ -135,7 +135,8 @@ impl Table {
         self.of_gid(&gid).ok_or_else(nowhere)
     }
 
-    /// Whether two addresses are of the same interface, by the table as it was [looked up](Table::refresh) last.
+    /// Whether two addresses are of the same interface, by the table as it was [looked up](Table::refresh)
+    /// last.
     pub fn on_one_interface(&self, one: &Address, other: &Address) -> bool {
         let table = self.current();
         let interface = |address: &Address| {
@@ -145,8 +146,8 @@ impl Table {
         matches!((interface(one), interface(other)), (Some(one), Some(other)) if one == other)
     }
 
-    /// The device as it reaches hosts that no interface leads to, other than by loopback: with its first address
-    /// of the family.
+    /// The device as it reaches hosts that no interface leads to, other than by loopback: with its first
+    /// address of the family.
     pub fn of_family(&mut self, is_v4: bool) -> Option<Device> {
         self.with_gid(|entry| {
             is_public(&entry.raw) && Ipv6Addr::from(entry.raw).to_ipv4_mapped().is_some() == is_v4

@@ -4,7 +4,7 @@
 //!
 //! | object | words | lock order |
 //! |---|---|---|
-//! | queue pair, responder side | [`QpWord`], its receive ring, the request it holds of a shared queue | first |
+//! | queue pair, responder side | [`QpWord`], receive ring, the request held of a shared queue | first |
 //! | shared receive queue | [`SrqWord`], its ring | second |
 //! | completion queue | [`CqWord`], its ring | last |
 //!

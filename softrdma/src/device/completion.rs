@@ -221,8 +221,9 @@ impl CompletionQueue {
                 return taken;
             }
             self.follow(after);
-            // Behind a completion of a queue pair that broke there may be others. And what came while another had the
-            // processor is taken now: a program that finds nothing, and then that its peer has gone, would drop it.
+            // Behind a completion of a queue pair that broke there may be others. And what came while another
+            // had the processor is taken now: a program that finds nothing, and then that its peer has gone,
+            // would drop it.
             if after == After::LOOK || taken == max {
                 return taken;
             }

@@ -256,8 +256,8 @@ impl EventQueue {
         Ok(None)
     }
 
-    /// As [`EventQueue::rung`], for who has read nothing and does not wait: `None` when no event is there, or none
-    /// can be looked at now. The descriptor stays readable in the second case.
+    /// As [`EventQueue::rung`], for who has read nothing and does not wait: `None` when no event is there, or
+    /// none can be looked at now. The descriptor stays readable in the second case.
     pub fn take(&self, count: impl FnOnce(Event, usize)) -> Option<(Event, usize)> {
         if !self.bell.try_take() {
             return None;

@@ -20,8 +20,8 @@ pub fn control(
     event: Option<libc::epoll_event>,
 ) -> libc::c_int {
     let event = event.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the event, where there is one, is readable across the call; the kernel refuses a null one where it
-    // needs one.
+    // SAFETY: the event, where there is one, is readable across the call; the kernel refuses a null one where
+    // it needs one.
     unsafe { libc::syscall(libc::SYS_epoll_ctl, set, operation, fd, event) as libc::c_int }
 }
 

@@ -16,7 +16,7 @@
 //! | `descriptor` | descriptors that the program may have closed and given to other files |
 //! | [`segment`] | the own segment, growing without ever failing at an access; a peer's segment |
 //! | `memfd` | memory that nobody can shorten, and how it is known from other files |
-//! | [`network`], [`addresses`] | which network namespace a process is in; the addresses that others find it at |
+//! | [`network`], [`addresses`] | the network namespace of a process; the addresses that others find it at |
 //! | [`watch`] | hears when the addresses of the machine change |
 //! | `announcement` | what stands in a slot's file: whose it is, and where the segment is |
 //! | `handout` | how those get a segment who may not look at its owner's descriptors |

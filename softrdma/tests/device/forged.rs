@@ -74,7 +74,8 @@ fn a_peer_that_runs_and_does_nothing_does_not_hold_a_queue_pair() {
     assert!(!there.unlock(QP));
 }
 
-/// The lock's word in the peer's segment, which [`forge`] wrote: behind the header the only one that names `own`.
+/// The lock's word in the peer's segment, which [`forge`] wrote: behind the header the only one that names
+/// `own`.
 fn forged_word<'a>(own: &Segment, peer: &'a Peer) -> &'a AtomicU64 {
     let words = peer.memory().words(0, peer.memory().len() / 8).unwrap();
     words.iter().skip(512).find(|word| word.load(Ordering::Relaxed) == own.owner().word()).unwrap()

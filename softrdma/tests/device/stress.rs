@@ -261,8 +261,8 @@ fn a_shared_queue_loses_nothing_when_senders_are_killed() {
     assert!(last.try_poll().is_none());
 }
 
-/// A peer that sends and then goes is seen to go after its message: programs that poll, find nothing, and then hear that the
-/// connection has ended drop what they have not polled (libfabric's rxm does).
+/// A peer that sends and then goes is seen to go after its message: programs that poll, find nothing, and then
+/// hear that the connection has ended drop what they have not polled (libfabric's rxm does).
 #[test]
 fn a_poll_that_gave_way_takes_what_came_meanwhile() {
     const ROUNDS: u64 = 60;

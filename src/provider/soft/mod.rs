@@ -4,7 +4,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | [`identity`] [`gids`] [`port`] | which devices there are; their addresses; their port |
-//! | [`device`] [`command_file`] | the process's engine, what the device says of itself; a context's descriptor |
+//! | [`device`] [`command_file`] | the process's engine, what the device says of itself; a context's file |
 //! | [`convert`] | the engine's words and errors into those of verbs |
 //! | [`channel`] [`event`] | completion channels and asynchronous events |
 //! | [`cq`] [`cq_ex`] | completion queues, polled by arrays or one by one |

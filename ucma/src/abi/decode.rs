@@ -120,7 +120,8 @@ pub fn decode<'a>(
     if length < size_of::<Header>() {
         return Err(libc::EINVAL);
     }
-    // At once what most commands are. What was written may end before what is read of it, and be all that is there.
+    // At once what most commands are. What was written may end before what is read of it, and be all that is
+    // there.
     let mut front = [0; FRONT];
     let mut had = length.min(FRONT);
     if surroundings.read(from, &mut front[..had]).is_err() {

@@ -35,13 +35,16 @@ layouts! {
     }
     /// `rdma_conn_param`.
     ConnParam 272 {
-        qp_num: u32 = 0, qkey: u32 = 4, private_data: [u8; 256] = 8, private_data_len: u8 = 264, srq: u8 = 265,
-        responder_resources: u8 = 266, initiator_depth: u8 = 267, flow_control: u8 = 268, retry_count: u8 = 269,
+        qp_num: u32 = 0, qkey: u32 = 4, private_data: [u8; 256] = 8,
+        private_data_len: u8 = 264, srq: u8 = 265,
+        responder_resources: u8 = 266, initiator_depth: u8 = 267,
+        flow_control: u8 = 268, retry_count: u8 = 269,
         rnr_retry_count: u8 = 270, valid: u8 = 271,
     }
     /// `ib_uverbs_ah_attr`.
     AhAttr 32 {
-        dgid: [u8; 16] = 0, flow_label: u32 = 16, sgid_index: u8 = 20, hop_limit: u8 = 21, traffic_class: u8 = 22,
+        dgid: [u8; 16] = 0, flow_label: u32 = 16, sgid_index: u8 = 20,
+        hop_limit: u8 = 21, traffic_class: u8 = 22,
         reserved: u8 = 23, dlid: u16 = 24, sl: u8 = 26, src_path_bits: u8 = 27, static_rate: u8 = 28,
         is_global: u8 = 29, port_num: u8 = 30, reserved2: u8 = 31,
     }
@@ -75,7 +78,8 @@ layouts! {
     Accept 288 { uid: u64 = 0, param: ConnParam = 8, id: u32 = 280, reserved: u32 = 284, }
     /// 9.
     Reject 264 {
-        id: u32 = 0, private_data_len: u8 = 4, reason: u8 = 5, reserved: [u8; 2] = 6, private_data: [u8; 256] = 8,
+        id: u32 = 0, private_data_len: u8 = 4, reason: u8 = 5,
+        reserved: [u8; 2] = 6, private_data: [u8; 256] = 8,
     }
     /// 10.
     Disconnect 4 { id: u32 = 0, }
@@ -120,7 +124,8 @@ layouts! {
     Reported 4 { events_reported: u32 = 0, }
     /// Answer of 12.
     Event 336 {
-        uid: u64 = 0, id: u32 = 8, event: u32 = 12, status: i32 = 16, param: [u8; 304] = 20, reserved: u32 = 324,
+        uid: u64 = 0, id: u32 = 8, event: u32 = 12,
+        status: i32 = 16, param: [u8; 304] = 20, reserved: u32 = 324,
         ece: Ece = 328,
     }
     /// Answer of 19, options 0 and 2.
@@ -137,21 +142,26 @@ layouts! {
     UserPath 64 {
         dgid: [u8; 16] = 0, sgid: [u8; 16] = 16, dlid: U16 = 32, slid: U16 = 34, raw_traffic: u32 = 36,
         flow_label: U32 = 40, reversible: u32 = 44, mtu: u32 = 48, pkey: U16 = 52, hop_limit: u8 = 54,
-        traffic_class: u8 = 55, numb_path: u8 = 56, sl: u8 = 57, mtu_selector: u8 = 58, rate_selector: u8 = 59,
+        traffic_class: u8 = 55, numb_path: u8 = 56, sl: u8 = 57,
+        mtu_selector: u8 = 58, rate_selector: u8 = 59,
         rate: u8 = 60, packet_life_time_selector: u8 = 61, packet_life_time: u8 = 62, preference: u8 = 63,
     }
     /// Answer of 5.
     QueryRoute 208 {
-        node_guid: [u8; 8] = 0, paths: [UserPath; 2] = 8, source: SockaddrIn6 = 136, destination: SockaddrIn6 = 164,
-        num_paths: u32 = 192, port_num: u8 = 196, reserved: [u8; 3] = 197, ibdev_index: u32 = 200, reserved2: u32 = 204,
+        node_guid: [u8; 8] = 0, paths: [UserPath; 2] = 8,
+        source: SockaddrIn6 = 136, destination: SockaddrIn6 = 164,
+        num_paths: u32 = 192, port_num: u8 = 196, reserved: [u8; 3] = 197,
+        ibdev_index: u32 = 200, reserved2: u32 = 204,
     }
     /// Answer of 11.
     QpAttr 144 {
-        qp_attr_mask: u32 = 0, qp_state: u32 = 4, cur_qp_state: u32 = 8, path_mtu: u32 = 12, path_mig_state: u32 = 16,
+        qp_attr_mask: u32 = 0, qp_state: u32 = 4, cur_qp_state: u32 = 8,
+        path_mtu: u32 = 12, path_mig_state: u32 = 16,
         qkey: u32 = 20, rq_psn: u32 = 24, sq_psn: u32 = 28, dest_qp_num: u32 = 32, qp_access_flags: u32 = 36,
         ah_attr: AhAttr = 40, alt_ah_attr: AhAttr = 72, max_send_wr: u32 = 104, max_recv_wr: u32 = 108,
         max_send_sge: u32 = 112, max_recv_sge: u32 = 116, max_inline_data: u32 = 120, pkey_index: u16 = 124,
-        alt_pkey_index: u16 = 126, en_sqd_async_notify: u8 = 128, sq_draining: u8 = 129, max_rd_atomic: u8 = 130,
+        alt_pkey_index: u16 = 126, en_sqd_async_notify: u8 = 128,
+        sq_draining: u8 = 129, max_rd_atomic: u8 = 130,
         max_dest_rd_atomic: u8 = 131, min_rnr_timer: u8 = 132, port_num: u8 = 133, timeout: u8 = 134,
         retry_cnt: u8 = 135, rnr_retry: u8 = 136, alt_port_num: u8 = 137, alt_timeout: u8 = 138,
         reserved: [u8; 5] = 139,
