@@ -171,7 +171,8 @@ impl Report {
                 self.say(Verdict::Good, "folder", &format!("{path}, for {who}"), &[]);
             }
             Err(why) => {
-                let other = "export IRONVERBS_SOFT_DIR=$XDG_RUNTIME_DIR/ironverbs   (for all programs that are to meet)";
+                let other = "export IRONVERBS_SOFT_DIR=$XDG_RUNTIME_DIR/ironverbs   (for all programs that \
+                 are to meet)";
                 let parent = config.path.parent().unwrap_or(Path::new("/")).display().to_string();
                 let repair = match why {
                     softrdma::host::Error::Folder(_) => {
@@ -229,7 +230,8 @@ impl Report {
                 self.say(Verdict::Note, WHAT, &finding, &["unset IRONVERBS_SOFT_CONSENT"]);
             }
             Err(libc::EPERM) if yama() == Some(1) && read_from_stranger(true).is_ok() => {
-                let finding = "Yama's ptrace_scope 1 allows them where the other process consents, which the device does";
+                let finding = "Yama's ptrace_scope 1 allows them where the other process consents, which the \
+                 device does";
                 self.say(Verdict::Good, WHAT, finding, &[]);
             }
             Err(libc::EPERM) if yama().is_some_and(|scope| scope > 0) => {

@@ -383,7 +383,8 @@ mod tests {
         compare!(RawDevice, ibv_device, "sizeof(struct ibv_device)",
             _ops node_type transport_type name dev_name dev_path ibdev_path);
         compare!(PortAttr, ibv_port_attr, "offsetof(struct ibv_port_attr, port_cap_flags2)",
-            state max_mtu active_mtu gid_tbl_len port_cap_flags max_msg_sz bad_pkey_cntr qkey_viol_cntr pkey_tbl_len
+            state max_mtu active_mtu gid_tbl_len port_cap_flags max_msg_sz bad_pkey_cntr qkey_viol_cntr
+            pkey_tbl_len
             lid sm_lid lmc max_vl_num sm_sl subnet_timeout init_type_reply active_width active_speed phys_state
             link_layer flags);
         compare!(DeviceAttr, ibv_device_attr, "sizeof(struct ibv_device_attr)", fw_ver);

@@ -107,8 +107,8 @@ What is set for the program:
                    /sys/class/infiniband and /dev/infiniband by themselves
   IRONVERBS_VIEW   what it shows
 
-Without this command: IRONVERBS_SOFT=1 LD_LIBRARY_PATH=… PROGRAM is enough for most programs; perftest is one of them,
-UCX is not.
+Without this command: IRONVERBS_SOFT=1 LD_LIBRARY_PATH=… PROGRAM is enough for most programs; perftest is one
+of them, UCX is not, nor is a program of librdmacm.
 
 Programs that have more rights than their caller (set-user-id, set-group-id, file capabilities) ignore
 all of these.";
@@ -116,12 +116,12 @@ all of these.";
 const AFTER_HELP: &str = "\
 Environment:
   IRONVERBS_SOFT          the software devices: 0 none, 1 soft0, a number that many, or names with commas
-  IRONVERBS_SOFT_COPY     ferry: payload always through shared memory, also where the kernel would copy it straight
+  IRONVERBS_SOFT_COPY     ferry: payload through shared memory, also where the kernel would copy it straight
   IRONVERBS_SOFT_DIR      full path of the folder in which processes meet, in place of /dev/shm/ironverbs-UID
   IRONVERBS_SOFT_GROUP    number of a group whose members may reach each other: /dev/shm/ironverbs-group-GID
-  IRONVERBS_SOFT_CONSENT  0: do not let the user's other processes copy from this one where Yama asks for consent
+  IRONVERBS_SOFT_CONSENT  0: do not let the user's other processes copy from this one where Yama asks for it
 
-Processes reach each other that use the same folder and have the same addresses.";
+Processes reach each other that use the same folder, also from network namespaces of their own.";
 
 fn main() -> ExitCode {
     // Before anything is read: it would start programs and load the library beside it with those rights, and

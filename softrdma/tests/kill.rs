@@ -465,7 +465,8 @@ fn senders_are_killed_anywhere() {
     let recovered = counters.recovered.load(Ordering::Relaxed);
     let in_bursts = counters.in_bursts.load(Ordering::Relaxed);
     println!(
-        "{kills} kills in {:.1} s: {} completions, {in_bursts} of them in bursts, {} claims, {recovered} locks taken \
+        "{kills} kills in {:.1} s: {} completions, {in_bursts} of them in bursts, {} claims, {recovered} \
+         locks taken \
          over from the dead",
         start.elapsed().as_secs_f64(),
         receiver.completions,

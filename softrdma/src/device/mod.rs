@@ -17,7 +17,7 @@
 //! | `books` | what the own process goes by in the folder of a group |
 //! | [`site`], [`peers`] | the own segment with its tables; other processes |
 //! | [`route`] | the way from a queue pair to those it sends to |
-//! | [`attempt`](mod@attempt), [`payload`], [`attributes`] | one request at its target; its bytes; its owner's settings |
+//! | [`attempt`](mod@attempt), [`payload`], [`attributes`] | a request at its target; its bytes; its settings |
 //! | `volley` | the quick way of small messages, many behind one pair of locks |
 //!
 //! Every object may be used from any thread. Locks are taken in this order: the process's own (an object's

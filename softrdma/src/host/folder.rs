@@ -114,7 +114,8 @@ impl Folder {
         verify(&fd, config)?;
         if may_be_renamed && !is_marked(&fd, &name) {
             return Err(Error::Folder(
-                "everybody may have put it there (its parent is writable for all and not sticky), and it was not \
+                "everybody may have put it there (its parent is writable for all and not sticky), and it was \
+                 not \
                  made there by this library",
             ));
         }

@@ -72,7 +72,10 @@ unsafe impl<T: Pod, const N: usize> Pod for [T; N] {}
 /// Declares kernel structures with their size and the offset of every field, checks both, and makes them
 /// [`Pod`].
 macro_rules! layout {
-    ($($(#[$meta:meta])* pub struct $name:ident($size:literal) { $($field:ident : $ty:ty => $offset:literal,)* })*) => { $(
+    ($(
+        $(#[$meta:meta])*
+        pub struct $name:ident($size:literal) { $($field:ident : $ty:ty => $offset:literal,)* }
+    )*) => { $(
         $(#[$meta])*
         #[repr(C)]
         #[derive(Clone, Copy, Debug)]

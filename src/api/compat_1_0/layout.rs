@@ -190,7 +190,9 @@ const _: () = {
     }
     layout! {
         ibv_device_1_0 40 { real_device 16 obsolete_ops 24 }
-        ibv_context_ops_1_0 216 { poll_cq 56 req_notify_cq 64 post_srq_recv 128 post_send 168 post_recv 176 detach_mcast 208 }
+        ibv_context_ops_1_0 216 {
+            poll_cq 56 req_notify_cq 64 post_srq_recv 128 post_send 168 post_recv 176 detach_mcast 208
+        }
         ibv_context_1_0 248 { device 0 ops 8 cmd_fd 224 async_fd 228 num_comp_vectors 232 real_context 240 }
         ibv_pd_1_0 24 { context 0 handle 8 real_pd 16 }
         ibv_mr_1_0 40 { context 0 pd 8 handle 16 lkey 20 rkey 24 real_mr 32 }
@@ -210,8 +212,16 @@ const _: () = {
         )* };
     }
     layout! {
-        ibv_cq_1_0 128 { context 0 cq_context 8 handle 16 cqe 20 mutex 24 cond 64 comp_events_completed 112 async_events_completed 116 real_cq 120 }
-        ibv_srq_1_0 136 { context 0 srq_context 8 pd 16 handle 24 mutex 32 cond 72 events_completed 120 real_srq 128 }
-        ibv_qp_1_0 168 { context 0 qp_context 8 pd 16 send_cq 24 recv_cq 32 srq 40 handle 48 qp_num 52 state 56 qp_type 60 mutex 64 cond 104 events_completed 152 real_qp 160 }
+        ibv_cq_1_0 128 {
+            context 0 cq_context 8 handle 16 cqe 20 mutex 24 cond 64 comp_events_completed 112
+            async_events_completed 116 real_cq 120
+        }
+        ibv_srq_1_0 136 {
+            context 0 srq_context 8 pd 16 handle 24 mutex 32 cond 72 events_completed 120 real_srq 128
+        }
+        ibv_qp_1_0 168 {
+            context 0 qp_context 8 pd 16 send_cq 24 recv_cq 32 srq 40 handle 48 qp_num 52 state 56
+            qp_type 60 mutex 64 cond 104 events_completed 152 real_qp 160
+        }
     }
 };

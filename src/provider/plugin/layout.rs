@@ -231,7 +231,8 @@ pub fn of_context(
         Some((_, sizes, _)) if sizes.contains(&alloc_size) => Ok(first),
         Some((_, _, sizes)) if sizes.contains(&alloc_size) => Ok(second),
         _ => Err(format!(
-            "cannot tell of which release a plugin is: private version {}, kernel driver {driver_id}, context of \
+            "cannot tell of which release a plugin is: private version {}, kernel driver {driver_id}, \
+             context of \
              {alloc_size} bytes; supported are {}",
             generation.0,
             known.map_or("the providers of rdma-core 59 to 63".to_owned(), |(_, first, second)| format!(

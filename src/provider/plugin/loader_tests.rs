@@ -83,7 +83,8 @@ fn plugin(folder: &Folder, name: &str, mark: &Path) -> PathBuf {
         &format!("{name}.c"),
         format!(
             "#include <stdio.h>\nstatic __attribute__((constructor)) void mark(void) \
-             {{ FILE *file = fopen(\"{}\", \"a\"); if (file) {{ fputs(\"{name}\\n\", file); fclose(file); }} }}\n",
+             {{ FILE *file = fopen(\"{}\", \"a\"); if (file) {{ fputs(\"{name}\\n\", file); fclose(file); }} \
+             }}\n",
             mark.display()
         )
         .as_bytes(),
@@ -122,7 +123,8 @@ fn plugins_are_loaded_in_rdma_cores_order_and_broken_ones_stop_nothing() {
     config.put(
         "only",
         format!(
-            "driver first\ndriver missing\ndriver empty\ndriver text\ndriver truncated\ndriver cut\ndriver foreign\n\
+            "driver first\ndriver missing\ndriver empty\ndriver text\ndriver truncated\ndriver cut\ndriver \
+             foreign\n\
              driver second\ndriver /nowhere/libx\ndriver {fourth}\ndriver ../../../etc/passwd\n"
         )
         .as_bytes(),

@@ -42,7 +42,8 @@ pub fn refusal(driver: Driver) -> Option<String> {
     let release = release_around(path, generation)?;
     matches!(release, 34 | 35).then(|| {
         format!(
-            "plugin {} is of rdma-core {release}, as files beside it say; of private version 34 those of 36 to 56 are \
+            "plugin {} is of rdma-core {release}, as files beside it say; of private version 34 those of 36 \
+             to 56 are \
              supported",
             path.display()
         )

@@ -66,7 +66,8 @@ pub fn create_qp(file: &DeviceFile, errno: Errno, qp_type: u32, cap: &ibv_qp_cap
         let inline = cap.max_inline_data;
         trace!(
             Debug,
-            "rxe: create_qp: {errno:?}; type {qp_type}, asked {}, {inline} inline bytes; the device has {} queue pairs",
+            "rxe: create_qp: {errno:?}; type {qp_type}, asked {}, {inline} inline bytes; the device has {} \
+             queue pairs",
             List(&asked),
             limits.max_qp
         );
@@ -114,7 +115,8 @@ pub fn reg_mr(file: &DeviceFile, errno: Errno, addr: usize, length: usize, acces
         };
         trace!(
             Debug,
-            "rxe: reg_mr: {errno:?}; asked {} KiB at {addr:#x} with rights {access:#x}; locked memory limit {locked}, the \
+            "rxe: reg_mr: {errno:?}; asked {} KiB at {addr:#x} with rights {access:#x}; locked memory limit \
+             {locked}, the \
              device takes {} KiB in {} regions",
             length.div_ceil(1024),
             limits.max_mr_size / 1024,

@@ -137,7 +137,8 @@ pub fn create_ex(file: &DeviceFile, attr: &mut ibv_qp_init_attr_ex) -> Result<Ha
     let operations = check_attributes(attr).inspect_err(|_| {
         trace!(
             Debug,
-            "rxe: create_qp_ex: no support for comp_mask {:#x}, create_flags {:#x}, send_ops_flags {:#x} with type {}",
+            "rxe: create_qp_ex: no support for comp_mask {:#x}, create_flags {:#x}, send_ops_flags {:#x} \
+             with type {}",
             attr.comp_mask,
             attr.create_flags,
             attr.send_ops_flags,

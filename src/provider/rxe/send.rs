@@ -88,7 +88,8 @@ impl SendQueue {
     fn explain(&self, wr: &ibv_send_wr) {
         trace!(
             Error,
-            "rxe: post_send: request {:#x} (opcode {}, {} entries, flags {:#x}) does not fit a queue with {} entries and \
+            "rxe: post_send: request {:#x} (opcode {}, {} entries, flags {:#x}) does not fit a queue with {} \
+             entries and \
              {} inline bytes",
             wr.wr_id,
             wr.opcode,

@@ -29,7 +29,8 @@ pub fn devices(of_the_kernel: &[DeviceInfo]) -> Vec<DeviceInfo> {
     };
     let Some(names) = names(&value) else {
         log::warn(format_args!(
-            "IRONVERBS_SOFT is neither a number up to {DEVICES_MAX} nor a list of device names: no software device"
+            "IRONVERBS_SOFT is neither a number up to {DEVICES_MAX} nor a list of device names: no software \
+             device"
         ));
         return Vec::new();
     };

@@ -165,7 +165,8 @@ pub fn create_ex(
     let operations = check_attributes(attr).inspect_err(|_| {
         trace!(
             Debug,
-            "soft: create_qp_ex: no support for comp_mask {:#x}, create_flags {:#x}, send_ops_flags {:#x} with type {}",
+            "soft: create_qp_ex: no support for comp_mask {:#x}, create_flags {:#x}, send_ops_flags {:#x} \
+             with type {}",
             attr.comp_mask,
             attr.create_flags,
             attr.send_ops_flags,

@@ -48,7 +48,8 @@ fn document(root: &Path) -> Result<(String, String), String> {
     let importers = reached::importers(&read(root, "tests/symbols/plugins.txt")?);
 
     let mut text = format!(
-        "# Compatibility\n\nGenerated; do not edit: {HOW}, and `make test` fails when it is stale. What the library does \
+        "# Compatibility\n\nGenerated; do not edit: {HOW}, and `make test` fails when it is stale. What the \
+         library does \
          differently on purpose is in [differences.md](differences.md).\n\n"
     );
     let mut missing = Vec::new();
@@ -58,12 +59,16 @@ fn document(root: &Path) -> Result<(String, String), String> {
     let _ = writeln!(
         text,
         "## Public symbols: {}\n\n\
-         What answers comes from the sources: the operations of the trait of devices (`src/provider/mod.rs`) that the entry \
+         What answers comes from the sources: the operations of the trait of devices (`src/provider/mod.rs`) \
+         that the entry \
          point leads to, and whether the provider of soft-RoCE (rxe), that of soft-iWARP (siw), the \
          software device (soft) or a plugin answers them: \
-         \"yes\", with code of its own or with what native providers share; \"—\" where the device has not got the feature \
-         and the call is refused as rdma-core refuses it; \"library\" where no provider is asked. The tests are the programs whose calls of the symbol, under this version, the dynamic loader has recorded on \
-         this library (`ctest/reached.txt`, `tests/commands/reached.txt`). Each of them must print the same on rdma-core's \
+         \"yes\", with code of its own or with what native providers share; \"—\" where the device has not \
+         got the feature \
+         and the call is refused as rdma-core refuses it; \"library\" where no provider is asked. The tests \
+         are the programs whose calls of the symbol, under this version, the dynamic loader has recorded on \
+         this library (`ctest/reached.txt`, `tests/commands/reached.txt`). Each of them must print the same \
+         on rdma-core's \
          library; those called `ours_only_` show what rdma-core's providers refuse or do wrong.\n",
         public.len()
     );
@@ -82,9 +87,12 @@ fn document(root: &Path) -> Result<(String, String), String> {
     let _ = writeln!(
         text,
         "\n## Private symbols: {}\n\n\
-         Those of `IBVERBS_PRIVATE_NN`, which provider plugins import, with the numbers NN under which each stands \
-         (`private-symbols.txt`). The library answers them itself, for every plugin. The plugins are those of Debian 12 \
-         (`tests/symbols/plugins.txt`). A test is named where one calls the symbol of 34; the others are called by plugins of \
+         Those of `IBVERBS_PRIVATE_NN`, which provider plugins import, with the numbers NN under which each \
+         stands \
+         (`private-symbols.txt`). The library answers them itself, for every plugin. The plugins are those \
+         of Debian 12 \
+         (`tests/symbols/plugins.txt`). A test is named where one calls the symbol of 34; the others are \
+         called by plugins of \
          other releases alone, as far as these are driven below.\n\n\
          | symbol | versions | imported by | tests |\n|---|---|---|---|",
         private.len()
@@ -103,8 +111,10 @@ fn document(root: &Path) -> Result<(String, String), String> {
     let _ = writeln!(
         text,
         "\n## Verbs that are inline functions: {}\n\n\
-         They call through the tables of an open context, a queue or a queue pair. Here the tests are the programs whose \
-         source calls them; `layout/inline` is `tests/layout/inline.c`, which compares what the functions of both headers do.\n\n\
+         They call through the tables of an open context, a queue or a queue pair. Here the tests are the \
+         programs whose \
+         source calls them; `layout/inline` is `tests/layout/inline.c`, which compares what the functions of \
+         both headers do.\n\n\
          | verb |{} tests |\n|---|{}---|",
         verbs.len(),
         heading(&columns),
@@ -123,8 +133,10 @@ fn document(root: &Path) -> Result<(String, String), String> {
     let _ = writeln!(
         text,
         "\n## Symbols of libibumad: {}\n\n\
-         All of rdma-core 65, each under the release that brought it (`umad/libibumad.map`). The tests are the programs of \
-         `tests/umad` whose calls of the symbol the dynamic loader has recorded on this library (`tests/umad/reached.txt`); \
+         All of rdma-core 65, each under the release that brought it (`umad/libibumad.map`). The tests are \
+         the programs of \
+         `tests/umad` whose calls of the symbol the dynamic loader has recorded on this library \
+         (`tests/umad/reached.txt`); \
          what they print, and what reaches the kernel, must be the same on rdma-core's library.\n\n\
          | symbol | version | tests |\n|---|---|---|",
         umad.len()
@@ -146,7 +158,8 @@ fn document(root: &Path) -> Result<(String, String), String> {
     text.push_str(&programs::sections(root)?);
     text.push_str(&suites::section(root)?);
     let counts = format!(
-        "{} public and {} private symbols and {} inline verbs, the public and inline ones each reached by a test",
+        "{} public and {} private symbols and {} inline verbs, the public and inline ones each reached by a \
+         test",
         public.len(),
         private.len(),
         verbs.len()
@@ -211,7 +224,8 @@ fn inline_verbs(root: &Path) -> Result<Vec<String>, String> {
 /// Facts that users rely on, from the heads of the test programs: every line that begins with "Fact:".
 fn facts(root: &Path) -> Result<String, String> {
     let mut text = String::from(
-        "## Facts that programs rely on\n\nEach from the head of the test that shows it, on both libraries.\n\n| fact | test |\n|---|---|\n",
+        "## Facts that programs rely on\n\nEach from the head of the test that shows it, on both \
+         libraries.\n\n| fact | test |\n|---|---|\n",
     );
     let mut count = 0;
     for (name, program) in reached::programs(root)? {
@@ -233,7 +247,8 @@ mod tests {
 
     #[test]
     fn symbols_stand_under_the_node_around_them() {
-        let map = "A_1 {\n\tglobal:\n\t\tone;\n\tlocal:\n\t\t*;\n};\nA_2 {\n\tglobal:\n\t\tone;\n\t\ttwo;\n} A_1;\n";
+        let map = "A_1 {\n\tglobal:\n\t\tone;\n\tlocal:\n\t\t*;\n};\nA_2 {\n\tglobal:\n\t\tone;\n\t\ttwo;\n} \
+         A_1;\n";
         let symbols = symbols_of_map(map);
         let symbols: Vec<_> = symbols.iter().map(|(name, node)| format!("{name}@{node}")).collect();
         assert_eq!(symbols, ["one@A_1", "one@A_2", "two@A_2"]);

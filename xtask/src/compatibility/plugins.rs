@@ -35,10 +35,14 @@ pub fn matrix(results: &str) -> Result<String, String> {
     }
     let mut text = String::from(
         "## Plugins of other releases\n\n\
-         What `tests/suites/run` has recorded: \"driven\" where tests/hardware has driven the plugin over a played kernel and the \
-         requests and answers were those of that release's own library; \"found\" where it registers and a native provider drives \
-         the device; \"loads\" where it loads and registers, and that kernel has no such device, or one that rdma-core's own \
-         library does not come to the end on either. Debian 12's own plugins are those of `tests/hardware/run`. Releases that \
+         What `tests/suites/run` has recorded: \"driven\" where tests/hardware has driven the plugin over a \
+         played kernel and the \
+         requests and answers were those of that release's own library; \"found\" where it registers and a \
+         native provider drives \
+         the device; \"loads\" where it loads and registers, and that kernel has no such device, or one that \
+         rdma-core's own \
+         library does not come to the end on either. Debian 12's own plugins are those of \
+         `tests/hardware/run`. Releases that \
          are not here have the layout of one that is (`src/provider/plugin/layout.rs`).\n\n| provider |",
     );
     for (release, name, version) in releases.keys() {

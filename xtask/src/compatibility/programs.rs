@@ -116,9 +116,12 @@ impl Results {
 pub fn sections(root: &Path) -> Result<String, String> {
     let mut text = String::from(
         "## Programs on devices\n\n\
-         Each program runs unchanged on rdma-core's library and on this one, with the native provider and with rdma-core's \
-         plugin in its place. \"same\" means that every line of output that does not vary by itself, and the status, were the \
-         same on both sides of the connection; \"refuses alike\" that the device cannot do it, and says so in the same words.\n",
+         Each program runs unchanged on rdma-core's library and on this one, with the native provider and \
+         with rdma-core's \
+         plugin in its place. \"same\" means that every line of output that does not vary by itself, and the \
+         status, were the \
+         same on both sides of the connection; \"refuses alike\" that the device cannot do it, and says so \
+         in the same words.\n",
     );
     for suite in &SUITES {
         let results = Results::read(root, suite.results)?;
@@ -147,7 +150,8 @@ pub fn sections(root: &Path) -> Result<String, String> {
         }
     }
     text.push_str(
-        "\n### pyverbs\n\nThe tests of rdma-core's Python bindings. A test that passes, or is skipped because the device lacks \
+        "\n### pyverbs\n\nThe tests of rdma-core's Python bindings. A test that passes, or is skipped \
+         because the device lacks \
          the feature, must do so here too; what is skipped there may pass here.\n\n\
          | device | driven | passed alike | passed only here | skipped alike | other alike | differ |\n\
          |---|---|---|---|---|---|---|\n",
@@ -183,7 +187,8 @@ pub fn sections(root: &Path) -> Result<String, String> {
 fn software(root: &Path) -> Result<String, String> {
     let mut text = String::from(
         "\n## Programs on the software device\n\n\
-         Each program runs unchanged through `ironverbs run`, without rights and without a device of the kernel, once with the \
+         Each program runs unchanged through `ironverbs run`, without rights and without a device of the \
+         kernel, once with the \
          kernel's copy between processes and once with two copies through shared memory.\n",
     );
     for suite in &SOFT_SUITES {
@@ -228,9 +233,12 @@ fn software(root: &Path) -> Result<String, String> {
 fn plugins(root: &Path) -> Result<String, String> {
     let mut text = String::from(
         "\n## Plugins of hardware\n\n\
-         rdma-core's plugins of Debian 12 for devices that are not there: a kernel in the process has one of each and writes \
-         down every request. `make test` compares the requests and what programs get with those on rdma-core's library, on \
-         three kinds of kernel. No message goes through such a device.\n\n| plugin | device | test |\n|---|---|---|\n",
+         rdma-core's plugins of Debian 12 for devices that are not there: a kernel in the process has one of \
+         each and writes \
+         down every request. `make test` compares the requests and what programs get with those on \
+         rdma-core's library, on \
+         three kinds of kernel. No message goes through such a device.\n\n| plugin | device | test \
+         |\n|---|---|---|\n",
     );
     for line in read(root, HARDWARE)?.lines().filter(|line| !line.starts_with('#')) {
         let columns: Vec<_> = line.split_whitespace().collect();

@@ -121,7 +121,8 @@ mod tests {
 
     #[test]
     fn facts_end_with_a_full_stop_and_may_take_lines() {
-        let program = "/*\n * a.c - something.\n *\n * Fact: One.\n * Fact: Two that\n * goes on.\n * No fact.\n */\nint main(void)";
+        let program = "/*\n * a.c - something.\n *\n * Fact: One.\n * Fact: Two that\n * goes on.\n * No \
+         fact.\n */\nint main(void)";
         assert_eq!(facts(program), ["One", "Two that goes on"]);
     }
 

@@ -64,9 +64,12 @@ fn text(table: &str, known: &str, results: &str) -> Result<String, String> {
     }
     let mut text = String::from(
         "\n## Programs of other Debian suites\n\n\
-         One build of the library, the command and what it preloads, in the root of each suite: the suite's own programs, \
-         librdmacm and glibc run on the software device, unchanged, behind `ironverbs run`. In the last columns server and \
-         client are of different suites. `tests/suites/programs` runs it again, `tests/suites/programs SUITE:CASE` a case \
+         One build of the library, the command and what it preloads, in the root of each suite: the suite's \
+         own programs, \
+         librdmacm and glibc run on the software device, unchanged, behind `ironverbs run`. In the last \
+         columns server and \
+         client are of different suites. `tests/suites/programs` runs it again, `tests/suites/programs \
+         SUITE:CASE` a case \
          alone. A dash: the case is not for this place.\n\n| suite | versions |\n|---|---|\n",
     );
     for (place, title) in PLACES {
