@@ -31,7 +31,7 @@ fn child_in_groups(uid: u32, primary: u32, group: u32, work: impl FnOnce()) -> l
     if pid == 0 {
         // SAFETY: plain system calls that only change this child, and end it.
         unsafe {
-            libc::alarm(60);
+            libc::alarm(300);
             assert_eq!(libc::setgroups(1, &group), 0);
             assert_eq!(libc::setresgid(primary, primary, primary), 0);
             assert_eq!(libc::setresuid(uid, uid, uid), 0);

@@ -59,7 +59,7 @@ fn main() {
             // SAFETY: plain system calls.
             unsafe {
                 libc::setpgid(0, 0);
-                libc::alarm(60);
+                libc::alarm(300);
             }
             test();
         });

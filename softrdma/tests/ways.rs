@@ -20,7 +20,7 @@ fn child(work: impl FnOnce() -> i32) -> libc::pid_t {
         // SAFETY: plain system calls; the child ends without running what belongs to the parent.
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            libc::alarm(60);
+            libc::alarm(300);
             let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(99);
             libc::_exit(status);
         }

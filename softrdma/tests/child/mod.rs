@@ -7,7 +7,7 @@ pub fn in_child(test: impl FnOnce()) -> i32 {
     assert!(pid >= 0);
     if pid == 0 {
         // SAFETY: plain system call; a test that hangs ends.
-        unsafe { libc::alarm(60) };
+        unsafe { libc::alarm(300) };
         let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test)).is_err();
         // SAFETY: ends the process without running what belongs to the parent.
         unsafe { libc::_exit(i32::from(failed)) };

@@ -67,7 +67,7 @@ fn run(forbidden: [bool; 2]) {
     let words = Words::new();
     let side = |side: usize| {
         // SAFETY: plain system call; the other side would wait for one that failed.
-        unsafe { libc::alarm(60) };
+        unsafe { libc::alarm(300) };
         if forbidden[side] {
             forbid_direct_copies();
         }
@@ -98,7 +98,7 @@ fn one_that_sleeps_is_woken_to_help() {
     let words = Words::new();
     let limit = || {
         // SAFETY: plain system call; the other side would wait for one that failed.
-        unsafe { libc::alarm(60) };
+        unsafe { libc::alarm(300) };
     };
     let sender = Child::run(|| {
         limit();
@@ -149,7 +149,7 @@ fn one_that_needs_help_rings_once() {
     let end = node.end_of(qp, cq);
     let sender = Child::run(|| {
         // SAFETY: plain system call; the other side would wait for one that failed.
-        unsafe { libc::alarm(60) };
+        unsafe { libc::alarm(300) };
         forbid_direct_copies();
         let node = Node::new(&folder);
         let own = node.end(QpType::Rc);

@@ -353,7 +353,7 @@ fn holes_between_processes() {
     ];
     let target = Child::run(|| {
         // SAFETY: plain system call; the other side would wait for one that failed.
-        unsafe { libc::alarm(60) };
+        unsafe { libc::alarm(300) };
         let node = Node::new(&folder);
         for (opcode, _) in TRIES {
             let here = Holey::new(&node, QpType::Rc);

@@ -160,7 +160,7 @@ fn a_killed_peer_is_given_up() {
             end.send(2, 0, 8);
             let completion = end.poll();
             assert_eq!((completion.wr_id, completion.status), (2, Status::RetryExcErr));
-            assert!(start.elapsed() < Duration::from_secs(5));
+            assert!(start.elapsed() < Duration::from_secs(60));
             assert_eq!(end.qp.state(), QpState::Err);
         },
     );
@@ -264,7 +264,7 @@ fn a_connection_has_its_descriptors_before_it_sends() {
     let words = Words::new();
     let sender = Child::run(|| {
         // SAFETY: plain system call; the other side would wait for one that failed.
-        unsafe { libc::alarm(60) };
+        unsafe { libc::alarm(300) };
         let node = Node::new(&folder);
         let (channel, end) = with_channel(&node);
         words.put(1, &[u64::from(end.qp.qp_num())]);
@@ -328,7 +328,7 @@ fn first_thread_has_ended(pid: i32) {
     let start = Instant::now();
     let stat = || std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat")).unwrap();
     while !stat().contains(") Z ") {
-        assert!(start.elapsed() < Duration::from_secs(20));
+        assert!(start.elapsed() < Duration::from_secs(120));
         std::thread::yield_now();
     }
 }
@@ -344,7 +344,7 @@ fn without_its_first_thread(ends: Ends) {
                 let work = std::panic::AssertUnwindSafe(|| {
                     // SAFETY: plain system calls.
                     let pid = unsafe {
-                        libc::alarm(60);
+                        libc::alarm(300);
                         libc::getpid()
                     };
                     let node = Node::new(&folder);
