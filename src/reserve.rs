@@ -363,6 +363,24 @@ mod tests {
     use super::*;
     use crate::testing::in_child;
 
+    /// Runs `test` in a child of which all blocks are free, and where no other test takes or leaves one.
+    fn by_itself(test: impl FnOnce()) {
+        let status = in_child(|| {
+            // Nothing of the parent's is used here that stands in a block.
+            for place in 0..PLACES {
+                OWNERS[place].store(FREE, Ordering::Relaxed);
+                USED[place].store(0, Ordering::Relaxed);
+                LIVE[place].store(0, Ordering::Relaxed);
+            }
+            EXTRAS.iter().for_each(|start| start.store(null_mut(), Ordering::Relaxed));
+            EXTRAS_IN_USE.store(0, Ordering::Relaxed);
+            GATE.store(FREE, Ordering::Relaxed);
+            test();
+            0
+        });
+        assert_eq!(status, 0);
+    }
+
     /// Keeps another thread within `hold` while `test` runs in a forked child; the child's answer.
     fn beside_a_thread<T>(hold: impl FnOnce(&dyn Fn()) -> T + Send, test: impl FnOnce() -> bool) -> bool {
         let (within, done) = (Barrier::new(2), Barrier::new(2));
@@ -382,146 +400,167 @@ mod tests {
 
     #[test]
     fn a_child_goes_on_where_a_thread_held_the_shared_block() {
-        drop(begin(false).unwrap());
-        let small = Layout::from_size_align(100, 8).unwrap();
-        let held = |wait: &dyn Fn()| in_shared(wait);
-        assert!(beside_a_thread(held, || {
-            let memory = allocate(small);
-            let given = block_of(memory) == Some(SHARED);
-            free(SHARED, memory, 100);
-            given
-        }));
+        by_itself(|| {
+            drop(begin(false).unwrap());
+            let small = Layout::from_size_align(100, 8).unwrap();
+            let held = |wait: &dyn Fn()| in_shared(wait);
+            assert!(beside_a_thread(held, || {
+                let memory = allocate(small);
+                let given = block_of(memory) == Some(SHARED);
+                free(SHARED, memory, 100);
+                given
+            }));
+        });
     }
 
     #[test]
     fn a_childs_blocks_are_those_that_nothing_uses() {
-        drop(begin(false).unwrap());
-        let layout = Layout::from_size_align(100, 8).unwrap();
-        let (place, used) = (AtomicUsize::new(PLACES), AtomicPtr::new(null_mut()));
-        let held = |wait: &dyn Fn()| {
-            let ticket = begin(true).unwrap();
-            let memory = allocate(layout);
-            // SAFETY: as large as the layout says.
-            unsafe { memory.write_bytes(7, 100) };
-            place.store(ticket.0.expect("a block"), Ordering::Relaxed);
-            used.store(memory, Ordering::Relaxed);
-            wait();
-            free(ticket.0.unwrap(), memory, 100);
-        };
-        assert!(beside_a_thread(held, || {
-            let place = place.load(Ordering::Relaxed);
-            let left = OWNERS[place].load(Ordering::Relaxed) == LEFT;
-            let others = OWNERS.iter().filter(|owner| owner.load(Ordering::Relaxed) > LEFT).count();
-            let used = used.load(Ordering::Relaxed);
-            // As many calls, one after the other, as there are blocks.
-            let untouched = (0..PLACES).all(|_| {
+        by_itself(|| {
+            drop(begin(false).unwrap());
+            let layout = Layout::from_size_align(100, 8).unwrap();
+            let (place, used) = (AtomicUsize::new(PLACES), AtomicPtr::new(null_mut()));
+            let held = |wait: &dyn Fn()| {
                 let ticket = begin(true).unwrap();
                 let memory = allocate(layout);
                 // SAFETY: as large as the layout says.
-                unsafe { memory.write_bytes(1, 100) };
-                free(ticket.0.expect("a block"), memory, 100);
-                // SAFETY: 100 bytes that a thread of the parent wrote.
-                unsafe { core::slice::from_raw_parts(used, 100) == [7; 100] }
-            });
-            free(place, used, 100);
-            left && others == 0 && untouched && OWNERS[place].load(Ordering::Relaxed) == FREE
-        }));
+                unsafe { memory.write_bytes(7, 100) };
+                place.store(ticket.0.expect("a block"), Ordering::Relaxed);
+                used.store(memory, Ordering::Relaxed);
+                wait();
+                free(ticket.0.unwrap(), memory, 100);
+            };
+            assert!(beside_a_thread(held, || {
+                let place = place.load(Ordering::Relaxed);
+                let left = OWNERS[place].load(Ordering::Relaxed) == LEFT;
+                let others = OWNERS.iter().filter(|owner| owner.load(Ordering::Relaxed) > LEFT).count();
+                let used = used.load(Ordering::Relaxed);
+                // As many calls, one after the other, as there are blocks.
+                let untouched = (0..PLACES).all(|_| {
+                    let ticket = begin(true).unwrap();
+                    let memory = allocate(layout);
+                    // SAFETY: as large as the layout says.
+                    unsafe { memory.write_bytes(1, 100) };
+                    free(ticket.0.expect("a block"), memory, 100);
+                    // SAFETY: 100 bytes that a thread of the parent wrote.
+                    unsafe { core::slice::from_raw_parts(used, 100) == [7; 100] }
+                });
+                free(place, used, 100);
+                left && others == 0 && untouched && OWNERS[place].load(Ordering::Relaxed) == FREE
+            }));
+        });
     }
 
     /// A thread of the parent that was making, or freeing, a block of the C library's.
     #[test]
     fn a_half_made_block_is_none_in_a_child() {
-        drop(begin(false).unwrap());
-        let place = FIRST_EXTRA + EXTRA - 1;
-        let held = |wait: &dyn Fn()| {
-            OWNERS[place].store(this_thread(), Ordering::Relaxed);
-            EXTRAS_IN_USE.fetch_add(1, Ordering::Relaxed);
-            wait();
-            EXTRAS_IN_USE.fetch_sub(1, Ordering::Relaxed);
-            OWNERS[place].store(FREE, Ordering::Relaxed);
-        };
-        assert!(beside_a_thread(held, || {
-            let there = EXTRAS.iter().filter(|start| !start.load(Ordering::Relaxed).is_null()).count();
-            OWNERS[place].load(Ordering::Relaxed) == FREE && EXTRAS_IN_USE.load(Ordering::Relaxed) == there
-        }));
+        by_itself(|| {
+            drop(begin(false).unwrap());
+            let place = FIRST_EXTRA + EXTRA - 1;
+            let held = |wait: &dyn Fn()| {
+                OWNERS[place].store(this_thread(), Ordering::Relaxed);
+                EXTRAS_IN_USE.fetch_add(1, Ordering::Relaxed);
+                wait();
+                EXTRAS_IN_USE.fetch_sub(1, Ordering::Relaxed);
+                OWNERS[place].store(FREE, Ordering::Relaxed);
+            };
+            assert!(beside_a_thread(held, || {
+                let there = EXTRAS.iter().filter(|start| !start.load(Ordering::Relaxed).is_null()).count();
+                OWNERS[place].load(Ordering::Relaxed) == FREE
+                    && EXTRAS_IN_USE.load(Ordering::Relaxed) == there
+            }));
+        });
     }
 
     #[test]
     fn a_block_is_kept_until_the_last_of_it_is_freed() {
-        let small = Layout::from_size_align(100, 8).unwrap();
-        let ticket = begin(true).unwrap();
-        let place = ticket.0.expect("no call is running on this thread");
-        assert!(begin(true).unwrap().0.is_none(), "a call within a call has its block");
-        let (first, second) = (allocate(small), allocate(small));
-        assert!(block_of(first) == Some(place) && block_of(second) == Some(place));
-        assert_eq!(second as usize - first as usize, 112);
-        assert!(allocate(Layout::from_size_align(LARGEST + 1, 8).unwrap()).is_null());
-        assert!(allocate(Layout::from_size_align(8, 256).unwrap()).is_null());
-        free(place, second, 100);
-        assert_eq!(allocate(small), second, "what was given out last is given out again");
-        drop(ticket);
-        assert_eq!(OWNERS[place].load(Ordering::Relaxed), LEFT);
-        std::thread::scope(|s| {
-            let (first, second) = (first as usize, second as usize);
-            s.spawn(move || free(place, first as *mut u8, 100));
-            s.spawn(move || free(place, second as *mut u8, 100));
+        by_itself(|| {
+            let small = Layout::from_size_align(100, 8).unwrap();
+            let ticket = begin(true).unwrap();
+            let place = ticket.0.expect("no call is running on this thread");
+            assert!(begin(true).unwrap().0.is_none(), "a call within a call has its block");
+            let (first, second) = (allocate(small), allocate(small));
+            assert!(block_of(first) == Some(place) && block_of(second) == Some(place));
+            assert_eq!(second as usize - first as usize, 112);
+            assert!(allocate(Layout::from_size_align(LARGEST + 1, 8).unwrap()).is_null());
+            assert!(allocate(Layout::from_size_align(8, 256).unwrap()).is_null());
+            free(place, second, 100);
+            assert_eq!(allocate(small), second, "what was given out last is given out again");
+            drop(ticket);
+            assert_eq!(OWNERS[place].load(Ordering::Relaxed), LEFT);
+            std::thread::scope(|s| {
+                let (first, second) = (first as usize, second as usize);
+                s.spawn(move || free(place, first as *mut u8, 100));
+                s.spawn(move || free(place, second as *mut u8, 100));
+            });
+            assert_ne!(OWNERS[place].load(Ordering::Relaxed), LEFT);
         });
-        assert_ne!(OWNERS[place].load(Ordering::Relaxed), LEFT);
     }
 
     #[test]
     fn who_finds_all_blocks_in_use_gets_one_for_as_long_as_it_is_used() {
-        let (taken, done) = (std::sync::Barrier::new(BLOCKS + 1), std::sync::Barrier::new(BLOCKS + 1));
-        std::thread::scope(|s| {
-            for _ in 0..BLOCKS {
-                s.spawn(|| {
-                    let ticket = begin(true).unwrap();
-                    taken.wait();
-                    done.wait();
-                    drop(ticket);
-                });
-            }
-            taken.wait();
-            let ticket = begin(true).unwrap();
-            let place = ticket.0.filter(|place| *place >= FIRST_EXTRA).expect("all others are in use");
-            let memory = allocate(Layout::from_size_align(100, 8).unwrap());
-            assert_eq!(block_of(memory), Some(place));
-            drop(ticket);
-            assert_eq!((OWNERS[place].load(Ordering::Relaxed), block_of(memory)), (LEFT, Some(place)));
-            free(place, memory, 100);
-            // Another test may have it at once, and leave it.
-            while OWNERS[place].load(Ordering::Relaxed) == LEFT {
-                std::thread::yield_now();
-            }
-            done.wait();
+        by_itself(|| {
+            let (taken, done) = (Barrier::new(BLOCKS + 1), Barrier::new(BLOCKS + 1));
+            let outcome = std::thread::scope(|s| {
+                for _ in 0..BLOCKS {
+                    s.spawn(|| {
+                        let ticket = begin(true).unwrap();
+                        taken.wait();
+                        done.wait();
+                        drop(ticket);
+                    });
+                }
+                taken.wait();
+                let outcome = uses_an_extra_block();
+                done.wait();
+                outcome
+            });
+            assert_eq!(outcome, Some(()));
         });
+    }
+
+    /// Takes a block of the C library's, leaves it with memory in use, and frees that; None where the block was
+    /// another one, or was there too short or too long.
+    fn uses_an_extra_block() -> Option<()> {
+        let ticket = begin(true).ok()?;
+        let place = ticket.0.filter(|place| *place >= FIRST_EXTRA)?;
+        let memory = allocate(Layout::from_size_align(100, 8).ok()?);
+        let given = block_of(memory) == Some(place);
+        drop(ticket);
+        let kept = (OWNERS[place].load(Ordering::Relaxed), block_of(memory)) == (LEFT, Some(place));
+        free(place, memory, 100);
+        let ended = OWNERS[place].load(Ordering::Relaxed) == FREE && block_of(memory).is_none();
+        (given && kept && ended).then_some(())
     }
 
     #[test]
     fn a_block_ends() {
-        let ticket = begin(true).unwrap();
-        let place = ticket.0.expect("no call is running on this thread");
-        let page = Layout::from_size_align(LARGEST, 16).unwrap();
-        let all: Vec<_> = (0..SIZE / LARGEST).map(|_| allocate(page)).collect();
-        assert!(all.iter().all(|memory| !memory.is_null()) && allocate(page).is_null());
-        for memory in all {
-            free(place, memory, LARGEST);
-        }
+        by_itself(|| {
+            let ticket = begin(true).unwrap();
+            let place = ticket.0.expect("no call is running on this thread");
+            let page = Layout::from_size_align(LARGEST, 16).unwrap();
+            let all: Vec<_> = (0..SIZE / LARGEST).map(|_| allocate(page)).collect();
+            assert!(all.iter().all(|memory| !memory.is_null()) && allocate(page).is_null());
+            for memory in all {
+                free(place, memory, LARGEST);
+            }
+        });
     }
 
     #[test]
     fn growing_out_of_a_block_keeps_the_content() {
-        let ticket = begin(false).unwrap();
-        let layout = Layout::from_size_align(16, 1).unwrap();
-        let memory = allocate(layout);
-        // SAFETY: 16 bytes were allocated, then 8192, which come from the system.
-        unsafe {
-            memory.copy_from_nonoverlapping(b"0123456789abcdef".as_ptr(), 16);
-            let moved = ALLOCATOR.realloc(memory, layout, 8192);
-            assert!(block_of(moved).is_none());
-            assert_eq!(core::slice::from_raw_parts(moved, 16), b"0123456789abcdef");
-            ALLOCATOR.dealloc(moved, Layout::from_size_align(8192, 1).unwrap());
-        }
-        drop(ticket);
+        by_itself(|| {
+            let ticket = begin(false).unwrap();
+            let layout = Layout::from_size_align(16, 1).unwrap();
+            let memory = allocate(layout);
+            // SAFETY: 16 bytes were allocated, then 8192, which come from the system.
+            unsafe {
+                memory.copy_from_nonoverlapping(b"0123456789abcdef".as_ptr(), 16);
+                let moved = ALLOCATOR.realloc(memory, layout, 8192);
+                assert!(block_of(moved).is_none());
+                assert_eq!(core::slice::from_raw_parts(moved, 16), b"0123456789abcdef");
+                ALLOCATOR.dealloc(moved, Layout::from_size_align(8192, 1).unwrap());
+            }
+            drop(ticket);
+        });
     }
 }

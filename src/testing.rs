@@ -1,6 +1,6 @@
 //! What tests of several rooms share.
 
-/// Runs `test` in a forked child, which has a minute for it; the status that it answers, or -1 when the child
+/// Runs `test` in a forked child, which has five minutes for it; the status that it answers, or -1 when the child
 /// ended otherwise. The child may allocate, which glibc allows in a child of a process with threads.
 pub fn in_child(test: impl FnOnce() -> i32) -> i32 {
     // SAFETY: the child runs `test`, which by its kind takes no lock that a thread of the parent could have
@@ -9,7 +9,7 @@ pub fn in_child(test: impl FnOnce() -> i32) -> i32 {
     assert!(child >= 0);
     if child == 0 {
         // SAFETY: only sets the clock of the child's end.
-        unsafe { libc::alarm(60) };
+        unsafe { libc::alarm(300) };
         let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test)).unwrap_or(255);
         // SAFETY: as above.
         unsafe { libc::_exit(status) };
