@@ -12,6 +12,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 use ironverbs_cm::Errno;
 use ironverbs_cm::address::{Gid, PortSpace};
@@ -67,8 +68,8 @@ const OWNERS_AT: u64 = 1 << 41;
 const OWNERS: u64 = 1 << 60;
 /// How often a file is opened that is being removed.
 const ATTEMPTS: u32 = 100;
-/// How often the lock is asked for.
-const YIELDS: u32 = 32;
+/// How long the lock is asked for.
+const SPIN: Duration = Duration::from_micros(100);
 
 impl Record {
     fn new(owner: u64, since: u64, binding: &Binding, listens: Option<u64>) -> Record {
@@ -165,7 +166,7 @@ impl Registry {
                 registry.sweep(folder);
                 return Ok(registry);
             }
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1));
         }
         Err(libc::EIO)
     }
@@ -323,15 +324,16 @@ impl Registry {
         folder: &Folder,
         body: impl FnOnce(&mut Registry, &[Record]) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        let mut tries = 0;
+        let mut until = None;
         while !self.lock(libc::F_WRLCK, LOCK_AT, 1).map_err(Errno)? {
             // Most who have it give it back within microseconds. Who has it for longer may be stopped: nobody
-            // waits here, where all channels of the process would wait too.
-            if tries == YIELDS {
+            // waits here, where all channels of the process would wait too. To yield would be to wait, for as
+            // long as other programs want the processor.
+            let now = sys::now();
+            if now >= *until.get_or_insert(now + SPIN) {
                 return Err(Errno::EBUSY);
             }
-            tries += 1;
-            std::thread::yield_now();
+            std::hint::spin_loop();
         }
         let mut records = std::mem::take(&mut self.records);
         let done = self.living(folder, true, &mut records).and_then(|count| body(self, &records[..count]));
