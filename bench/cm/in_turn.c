@@ -11,6 +11,7 @@
  */
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ enum { RESOLVE_ADDR, RESOLVE_ROUTE, CREATE_QP, CONNECT, DISCONNECT, STEPS };
 static const char *const names[STEPS] = { "resolve addr", "resolve route", "create qp", "connect", "disconnect" };
 static struct rdma_event_channel *channel;
 static struct ibv_cq *cq;
-static int without;
+static char without;
 
 static void check(int good, const char *what)
 {
@@ -59,10 +60,20 @@ static void destroy(struct rdma_cm_id *id)
 	check(rdma_destroy_id(id) == 0, "rdma_destroy_id");
 }
 
-/* Without a queue pair, its number is the program's to say. */
-static struct rdma_conn_param parameters(void)
+/*
+ * Without a queue pair, its number is the program's to say: a new one each time on either side, since the kernel refuses
+ * that of a connection whose end is not long ago. The client's first byte of data says whether there are queue pairs.
+ */
+static struct rdma_conn_param parameters(bool server)
 {
-	return (struct rdma_conn_param){ .responder_resources = 1, .initiator_depth = 1, .retry_count = 7, .qp_num = 77 };
+	static uint32_t next;
+
+	return (struct rdma_conn_param){ .responder_resources = 1,
+					 .initiator_depth = 1,
+					 .retry_count = 7,
+					 .qp_num = (server ? 0xc00000 : 0x800000) + next++ % 0x400000,
+					 .private_data = &without,
+					 .private_data_len = 1 };
 }
 
 /* Waits for one event, which is the only one that may come. */
@@ -89,16 +100,18 @@ static void serve(struct sockaddr_in *address)
 	check(rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
 	check(rdma_bind_addr(listener, (struct sockaddr *)address) == 0, "rdma_bind_addr");
 	check(rdma_listen(listener, 16) == 0, "rdma_listen");
+	puts("listens");
+	fflush(stdout);
 	while (rdma_get_cm_event(channel, &event) == 0) {
 		id = event->id;
 		what = event->event;
 		/* The client says whether there are queue pairs. */
 		if (what == RDMA_CM_EVENT_CONNECT_REQUEST)
-			without = event->param.conn.qp_num == 77;
+			without = *(const char *)event->param.conn.private_data;
 		rdma_ack_cm_event(event);
 		if (what == RDMA_CM_EVENT_CONNECT_REQUEST) {
 			make_qp(id);
-			param = parameters();
+			param = parameters(true);
 			check(rdma_accept(id, &param) == 0, "rdma_accept");
 		} else if (what == RDMA_CM_EVENT_DISCONNECTED) {
 			rdma_disconnect(id);
@@ -109,7 +122,7 @@ static void serve(struct sockaddr_in *address)
 
 static void connect_once(struct sockaddr_in *address, double times[STEPS])
 {
-	struct rdma_conn_param param = parameters();
+	struct rdma_conn_param param = parameters(false);
 	struct rdma_cm_id *id;
 	double at[STEPS + 1];
 

@@ -5,16 +5,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::device::{Device, Outcome};
-use crate::memory;
 use crate::shim::{self, Shim};
+use crate::{memory, sys};
 
 /// `IRONVERBS_UCMA_WAIT`.
 const WAIT: isize = 4096;
 
-/// How often a command that found the ports locked is tried, a millisecond apart.
-const PATIENCE: u32 = 2000;
+/// How long a command that found the ports locked is tried.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// `struct ironverbs_ucma`.
 #[repr(C)]
@@ -87,11 +88,13 @@ extern "C" fn command(fd: c_int, command: *const c_void, length: usize) -> isize
     };
     let mut answer = write();
     // Another process changes ports, which it does at once or is stopped. The device is free meanwhile.
-    for _ in 0..PATIENCE {
-        if answer != -(libc::EBUSY as isize) {
+    let mut until = None;
+    while answer == -(libc::EBUSY as isize) {
+        let now = sys::now();
+        if now >= *until.get_or_insert(now + PATIENCE) {
             break;
         }
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(1));
         answer = write();
     }
     answer

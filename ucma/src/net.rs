@@ -10,7 +10,8 @@ use ironverbs_cm::{Errno, File, Link, World};
 use softrdma::host::folder::{Config, Folder};
 
 use crate::channel::{Channel, Member};
-use crate::registry::{Registry, Search};
+use crate::registry::Registry;
+use crate::registry::search::Search;
 use crate::sockets::Socket;
 use crate::{route, soft, sys};
 
@@ -205,8 +206,8 @@ impl Net {
         let found = match registry.find(folder, to.service, &to.address, public, &near) {
             Ok(Search::Listener(found)) => found,
             Ok(Search::OtherAddress) => return Connected::Refused(true),
-            Ok(Search::Nobody) if registry.is_alone() => return Connected::Refused(false),
-            Ok(Search::Nobody | Search::Bound) => return Connected::Soon(message),
+            Ok(Search::Nobody) => return Connected::Refused(false),
+            Ok(Search::Soon) => return Connected::Soon(message),
             Err(_) => return Connected::Later(message),
         };
         match Socket::connect(folder, &found.name()) {

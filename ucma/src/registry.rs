@@ -12,9 +12,10 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 use ironverbs_cm::Errno;
-use ironverbs_cm::address::{Address, Gid, PortSpace};
+use ironverbs_cm::address::{Gid, PortSpace};
 use ironverbs_cm::ports::{self, Binding};
 use softrdma::host::folder::Folder;
 use softrdma::host::network::Network;
@@ -23,6 +24,8 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 use crate::abi::addresses;
 use crate::shim::Kept;
 use crate::sys;
+
+pub mod search;
 
 /// What stands for one id.
 #[repr(C)]
@@ -65,8 +68,8 @@ const OWNERS_AT: u64 = 1 << 41;
 const OWNERS: u64 = 1 << 60;
 /// How often a file is opened that is being removed.
 const ATTEMPTS: u32 = 100;
-/// How often the lock is asked for.
-const YIELDS: u32 = 32;
+/// How long the lock is asked for.
+const SPIN: Duration = Duration::from_micros(100);
 
 impl Record {
     fn new(owner: u64, since: u64, binding: &Binding, listens: Option<u64>) -> Record {
@@ -129,35 +132,8 @@ pub struct Registry {
     records: Vec<Record>,
 }
 
-/// Somebody who listens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
-    socket: u64,
-    namespace: Namespace,
-}
-
 /// [`Network::words`].
 type Namespace = [u64; 2];
-
-/// What was found at a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Search {
-    /// Who listens.
-    Listener(Found),
-    /// Somebody listens at the port, but not at the address.
-    OtherAddress,
-    /// An id has the port and does not listen yet.
-    Bound,
-    /// Nobody.
-    Nobody,
-}
-
-impl Found {
-    /// The name of the socket in the folder.
-    pub fn name(&self) -> CString {
-        socket_name(self.namespace, self.socket)
-    }
-}
 
 fn socket_name([kind, number]: Namespace, socket: u64) -> CString {
     CString::new(format!("cm-{kind:x}-{number:x}-{socket:016x}")).unwrap_or_default()
@@ -190,7 +166,7 @@ impl Registry {
                 registry.sweep(folder);
                 return Ok(registry);
             }
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1));
         }
         Err(libc::EIO)
     }
@@ -341,124 +317,6 @@ impl Registry {
         })
     }
 
-    /// Who listens at an address, in this network namespace or, where `public`, in others. `near` tells whose
-    /// requests come to a listener at another address, too: of the same interface.
-    ///
-    /// # Errors
-    /// Those of reading the file.
-    pub fn find(
-        &mut self,
-        folder: &Folder,
-        service: u64,
-        to: &Address,
-        public: bool,
-        near: &dyn Fn(&Address) -> bool,
-    ) -> Result<Search, Errno> {
-        let mut best = match self
-            .locked(folder, |registry, records| Ok(registry.best(records, service, to, false, near)))
-        {
-            // Who is about to change something does so in one step for each record.
-            Err(Errno::EBUSY) => {
-                let mut records = std::mem::take(&mut self.records);
-                let found = self
-                    .living(folder, false, &mut records)
-                    .map(|count| self.best(&records[..count], service, to, false, near));
-                self.records = records;
-                found?
-            }
-            other => other?,
-        };
-        if public && !matches!(best, Search::Listener(_)) {
-            self.elsewhere(folder, |other, records| {
-                match (other.best(records, service, to, true, near), best) {
-                    (found @ Search::Listener(_), _) | (found @ Search::OtherAddress, Search::Nobody) => {
-                        best = found
-                    }
-                    _ => {}
-                }
-                matches!(best, Search::Listener(_))
-            });
-        }
-        Ok(best)
-    }
-
-    /// Whether a process of another network namespace has this address.
-    pub fn knows(&mut self, folder: &Folder, gid: &Gid) -> bool {
-        let mut known = false;
-        self.elsewhere(folder, |_, records| {
-            known |= records.iter().any(|record| record.is_address(gid));
-            known
-        });
-        known
-    }
-
-    /// Whether no other process of this network namespace has the file open.
-    pub fn is_alone(&self) -> bool {
-        let mut lock = range(libc::F_WRLCK, OWNERS_AT, OWNERS);
-        // SAFETY: the call reads and writes the struct.
-        let asked = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
-        asked == 0 && i32::from(lock.l_type) == libc::F_UNLCK
-    }
-
-    /// Looks at the files of other network namespaces, until `enough`.
-    fn elsewhere(&self, folder: &Folder, mut enough: impl FnMut(&Registry, &[Record]) -> bool) {
-        let names = folder.names().unwrap_or_default();
-        let others =
-            names.iter().filter_map(|name| of_file_name(name)).filter(|other| *other != self.namespace);
-        for other in others {
-            // Who is about to change something does so in one step for each record.
-            let Ok(registry) = Registry::of(folder, other) else { continue };
-            let mut records = Vec::new();
-            let count = registry.living(folder, false, &mut records);
-            if count.is_ok_and(|count| enough(&registry, &records[..count])) {
-                return;
-            }
-        }
-    }
-
-    fn best(
-        &self,
-        records: &[Record],
-        service: u64,
-        to: &Address,
-        from_outside: bool,
-        near: &dyn Fn(&Address) -> bool,
-    ) -> Search {
-        let is_bound = |record: &Record| {
-            let at = |binding: &Binding| {
-                binding.destination.is_zero() && serves(binding, service) && rank(binding, to) > 1
-            };
-            record.flags & LISTENS == 0
-                && record.may_serve(service)
-                && record.binding().is_some_and(|binding| at(&binding))
-        };
-        let bound = !from_outside && records.iter().any(is_bound);
-        let mut best = ((0, Reverse(0)), if bound { Search::Bound } else { Search::Nobody });
-        let gid = to.gid().unwrap_or_default();
-        for record in records.iter().filter(|record| record.flags & LISTENS != 0 && record.may_serve(service))
-        {
-            let Some(binding) = record.binding() else { continue };
-            let has_address = |known: &Record| known.owner == record.owner && known.is_address(&gid);
-            // From outside a listener at any address is at those that its process showed, and at no other.
-            if !serves(&binding, service)
-                || from_outside && (binding.source.is_loopback() || !records.iter().any(has_address))
-            {
-                continue;
-            }
-            let rank = rank(&binding, to);
-            if rank == 1 && !binding.source.is_any() && !near(&binding.source) {
-                continue;
-            }
-            // Of several that suit as well, who came first.
-            if (rank, Reverse(record.since)) > best.0 {
-                let found = Found { socket: record.socket, namespace: self.namespace };
-                let found = if rank > 1 { Search::Listener(found) } else { Search::OtherAddress };
-                best = ((rank, Reverse(record.since)), found);
-            }
-        }
-        best.1
-    }
-
     /// Does something while nobody else reads or writes, with the records of the living. EBUSY where somebody
     /// else does: to be asked again.
     fn locked<R>(
@@ -466,15 +324,16 @@ impl Registry {
         folder: &Folder,
         body: impl FnOnce(&mut Registry, &[Record]) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        let mut tries = 0;
+        let mut until = None;
         while !self.lock(libc::F_WRLCK, LOCK_AT, 1).map_err(Errno)? {
             // Most who have it give it back within microseconds. Who has it for longer may be stopped: nobody
-            // waits here, where all channels of the process would wait too.
-            if tries == YIELDS {
+            // waits here, where all channels of the process would wait too. To yield would be to wait, for as
+            // long as other programs want the processor.
+            let now = sys::now();
+            if now >= *until.get_or_insert(now + SPIN) {
                 return Err(Errno::EBUSY);
             }
-            tries += 1;
-            std::thread::yield_now();
+            std::hint::spin_loop();
         }
         let mut records = std::mem::take(&mut self.records);
         let done = self.living(folder, true, &mut records).and_then(|count| body(self, &records[..count]));
@@ -570,7 +429,12 @@ impl Registry {
         if owner >= OWNERS {
             return false;
         }
-        let mut lock = range(libc::F_WRLCK, OWNERS_AT + owner, 1);
+        self.has_lock(OWNERS_AT + owner, 1)
+    }
+
+    /// Whether somebody else has a lock of one of these bytes; also where the kernel does not say.
+    fn has_lock(&self, at: u64, length: u64) -> bool {
+        let mut lock = range(libc::F_WRLCK, at, length);
         // SAFETY: the call reads and writes the struct.
         let asked = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
         asked != 0 || i32::from(lock.l_type) != libc::F_UNLCK
@@ -612,27 +476,6 @@ fn any_port(wanted: &Binding, records: &[Record], low: bool, random: u32) -> Res
         }
     }
     Err(Errno::EADDRNOTAVAIL)
-}
-
-/// Whether a listener's service id is this one.
-fn serves(binding: &Binding, service: u64) -> bool {
-    match binding.source {
-        Address::Ib(own) => own.service & own.mask == service & own.mask,
-        own => u64::from(binding.space as u16) << 16 | u64::from(own.port()) == service,
-    }
-}
-
-/// How well a listener suits a destination: 1 not at all, 2 by any address, 3 by its own.
-fn rank(binding: &Binding, to: &Address) -> u32 {
-    let own = &binding.source;
-    if own.same_host(to) {
-        3
-    } else if own.is_any() && (!binding.family_only || own.family() == to.family() || own.family().is_none())
-    {
-        2
-    } else {
-        1
-    }
 }
 
 /// `/proc/sys/net/ipv4/ip_local_port_range`.

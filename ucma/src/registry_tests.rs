@@ -9,7 +9,8 @@ use ironverbs_cm::address::{Address, PortSpace};
 use ironverbs_cm::ports::Binding;
 use softrdma::host::folder::{Config, Folder};
 
-use crate::registry::{Registry, Search};
+use crate::registry::Registry;
+use crate::registry::search::Search;
 use crate::sockets::{Received, Socket};
 use crate::sys;
 
@@ -95,8 +96,7 @@ fn a_listener_is_found_and_talked_to_until_it_is_gone() {
     let mut client = Registry::open(&folder).unwrap();
     let binding = at("192.0.2.2", 7471);
     server.reserve(&folder, 5, &binding, true).unwrap();
-    assert_eq!(client.find(&folder, SERVICE, &binding.source, true, &|_| true), Ok(Search::Bound));
-    assert!(!client.is_alone());
+    assert_eq!(client.find(&folder, SERVICE, &binding.source, true, &|_| true), Ok(Search::Soon));
     let mut socket = None;
     let listens = server.listen(&folder, 5, &binding, |name| {
         socket = Some(Socket::listen(&folder, name)?);
@@ -133,6 +133,33 @@ fn a_listener_is_found_and_talked_to_until_it_is_gone() {
     assert_eq!(client.find(&folder, SERVICE, &binding.source, true, &|_| true), Ok(Search::Nobody));
     assert_eq!(place.names().len(), 1, "{:?}", place.names());
     client.forget(&folder, name);
+}
+
+#[test]
+fn who_is_at_work_is_not_waited_for() {
+    let (_place, folder) = Place::new();
+    let mut client = Registry::open(&folder).unwrap();
+    let nowhere = at("192.0.2.9", 7471);
+    client.reserve(&folder, 9, &nowhere, true).unwrap();
+    let mut find = || client.find(&folder, SERVICE, &nowhere.source, true, &|_| true).unwrap();
+    assert_eq!(find(), Search::Nobody, "alone, with the port itself");
+    let mut listener = Registry::open(&folder).unwrap();
+    assert_eq!(find(), Search::Soon, "it may be about to listen");
+    let own = at("192.0.2.2", 4420);
+    listener.reserve(&folder, 1, &own, true).unwrap();
+    assert_eq!(find(), Search::Soon, "it has a port");
+    listener.listen(&folder, 1, &own, |_| Ok(())).unwrap();
+    assert_eq!(find(), Search::Nobody, "it listens somewhere else");
+    let mut other = Registry::open(&folder).unwrap();
+    let own = at("192.0.2.2", 4421);
+    other.reserve(&folder, 1, &own, true).unwrap();
+    assert_eq!(find(), Search::Soon);
+    other.update(1, &Binding { destination: nowhere.source, ..own });
+    assert_eq!(find(), Search::Nobody, "it is a client");
+    listener.release(1);
+    assert_eq!(find(), Search::Soon);
+    drop(listener);
+    assert_eq!(find(), Search::Nobody);
 }
 
 #[test]

@@ -74,3 +74,21 @@ fn out_of_range_is_the_maximum() {
         assert!(net.managers[0].as_ref().unwrap().accepting(server.id));
     }
 }
+
+#[test]
+fn who_finds_no_room_waits_as_long_as_for_an_answer() {
+    let net = &mut Net::new(2, 1);
+    let server = Side::new(net, 0, TCP);
+    server.bind(net, v4("0.0.0.0", 1)).unwrap();
+    server.listen(net, 1).unwrap();
+    let sides: Vec<Side> = (0..2).map(|_| client(net, TCP, v4("10.0.0.1", 1))).collect();
+    let before = net.now;
+    for side in &sides {
+        side.connect(net, &param(b"")).unwrap();
+    }
+    while net.feed(0, server.file) {}
+    for side in &sides {
+        side.expect(net, EventKind::Unreachable, -110);
+    }
+    assert_eq!((net.now - before).as_millis(), 16 * (2048 + 4096 + 65536));
+}
