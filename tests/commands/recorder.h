@@ -21,14 +21,12 @@ enum {
 #define LATER(operation) operation
 #define verbs_register_driver verbs_register_driver_65
 #define OPERATIONS_SIZE 744
-/* A library has them under each version that it drives plugins of. */
-#define OF_65(function) __asm__(".symver " #function ", " #function "@IBVERBS_PRIVATE_65")
-OF_65(_verbs_init_and_alloc_context);
-OF_65(ibv_cmd_create_qp_ex2);
-OF_65(verbs_init_cq);
-OF_65(verbs_open_device);
-OF_65(verbs_set_ops);
-OF_65(verbs_uninit_context);
+BIND(_verbs_init_and_alloc_context, 65);
+BIND(ibv_cmd_create_qp_ex2, 65);
+BIND(verbs_init_cq, 65);
+BIND(verbs_open_device, 65);
+BIND(verbs_set_ops, 65);
+BIND(verbs_uninit_context, 65);
 #else
 #define LATER(operation)
 #define verbs_register_driver verbs_register_driver_34
