@@ -20,8 +20,8 @@ static struct ibv_td td;
 static struct ibv_cq cq;
 static struct ibv_cq_ex cq_ex;
 static struct private_srq srq;
-/* As verbs_qp of rdma-core 44, or of 65: the mask of what the provider set stands behind ibv_qp_ex. */
-enum { BEFORE_MASK = PRIVATE == 65 ? 360 : 352 };
+/* As verbs_qp of rdma-core 33, 44 or 65: the mask of what the provider set stands behind ibv_qp_ex. */
+enum { BEFORE_MASK = PRIVATE == 33 ? 344 : PRIVATE == 34 ? 352 : 360 };
 static union { struct ibv_qp qp; struct { char qp_ex[BEFORE_MASK]; uint64_t comp_mask; } verbs; char room[368]; } qp;
 static struct private_xrcd xrcd;
 static struct ibv_wq wq;
@@ -230,7 +230,7 @@ static void regions(void)
 	MAKES(mr, ibv_reg_mr_iova(&pd, memory, 4096, 0x7000, IBV_ACCESS_LOCAL_WRITE));
 	MAKES(mr, ibv_reg_mr_iova2(&pd, memory, 4096, 0x7000, IBV_ACCESS_OPTIONAL_FIRST | 1));
 	MAKES(mr, ibv_reg_mr_iova2(&pd, NULL, SIZE_MAX, 0, IBV_ACCESS_ON_DEMAND));
-	MAKES(mr, ibv_reg_dmabuf_mr(&pd, 0x2000, 0x3000, 0x4000, 17, 5));
+	SINCE_34(MAKES(mr, ibv_reg_dmabuf_mr(&pd, 0x2000, 0x3000, 0x4000, 17, 5));)
 	MAKES(mr, ibv_alloc_null_mr(&pd));
 	MAKES(mr, ibv_import_mr(&pd, 0x321));
 	VOID(ibv_unimport_mr(&mr.mr));
@@ -254,8 +254,8 @@ static void regions(void)
 	MAKES(dm, ibv_alloc_dm(c, &dm_attr));
 	MAKES(mr, ibv_reg_dm_mr(&pd, &dm.dm, 64, 128, IBV_ACCESS_ZERO_BASED));
 	DOES(ibv_free_dm(&dm.dm));
-	MAKES(dm, ibv_import_dm(c, 0x777));
-	VOID(ibv_unimport_dm(&dm.dm));
+	SINCE_34(MAKES(dm, ibv_import_dm(c, 0x777));)
+	SINCE_34(VOID(ibv_unimport_dm(&dm.dm));)
 
 	MAKES(mw, ibv_alloc_mw(&pd, IBV_MW_TYPE_2));
 	DOES(ibv_dealloc_mw(&mw));
@@ -409,12 +409,12 @@ static void queue_pairs(void)
 	DOES(ibv_set_ece(&qp.qp, &ece));
 	/* Where rdma-core 44 and later releases agree; in_order.c has the rest. */
 	will(0, 0);
-	INT(ibv_query_qp_data_in_order(&qp.qp, IBV_WR_RDMA_WRITE, 0));
-	INT(ibv_query_qp_data_in_order(&qp.qp, IBV_WR_RDMA_WRITE, 1));
+	SINCE_34(INT(ibv_query_qp_data_in_order(&qp.qp, IBV_WR_RDMA_WRITE, 0));)
+	SINCE_34(INT(ibv_query_qp_data_in_order(&qp.qp, IBV_WR_RDMA_WRITE, 1));)
 	will(1, 0);
-	INT(ibv_query_qp_data_in_order(&qp.qp, IBV_WR_RDMA_WRITE, 0));
+	SINCE_34(INT(ibv_query_qp_data_in_order(&qp.qp, IBV_WR_RDMA_WRITE, 0));)
 	will(2, 0);
-	INT(ibv_query_qp_data_in_order(&qp.qp, IBV_WR_RDMA_WRITE, 1));
+	SINCE_34(INT(ibv_query_qp_data_in_order(&qp.qp, IBV_WR_RDMA_WRITE, 1));)
 	make_extended();
 	for (uint32_t mask = 0; mask < 4; mask++) {
 		/* Plugins make their queue pairs of zeroed memory. */
@@ -509,7 +509,7 @@ int main(void)
 	part(work_queues);
 	part(addresses);
 	part(flows);
-	__verbs_log(verbs_get_ctx(c), 1, "said by a %s: %d, %s\n", "provider", -7, "text");
+	SINCE_34(__verbs_log(outer_context, 1, "said by a %s: %d, %s\n", "provider", -7, "text");)
 	will(0, 0);
 	INT(ibv_close_device(c));
 

@@ -70,6 +70,9 @@ static const struct method {
 	 {OUT_OBJ(UVERBS_ATTR_CREATE_WQ_HANDLE), OUT(UVERBS_ATTR_CREATE_WQ_RESP_MAX_WR),
 	  OUT(UVERBS_ATTR_CREATE_WQ_RESP_MAX_SGE), OUT(UVERBS_ATTR_CREATE_WQ_RESP_WQ_NUM)}},
 	{UVERBS_OBJECT_WQ, UVERBS_METHOD_WQ_DESTROY, EXTENDED(DESTROY_WQ), {OUT(UVERBS_ATTR_DESTROY_WQ_RESP)}},
+#ifdef LATER_METHODS
+	LATER_METHODS
+#endif
 };
 
 /* The entry of an attribute in the list of outputs; 0 for an input. Drivers' attributes are not in the list. */

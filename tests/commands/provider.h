@@ -12,6 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Of a library that has a name under several versions, the one that a plugin of this private version calls. */
+#define BIND_AS(function, name, version) __asm__(".symver " #function ", " #name "@IBVERBS_PRIVATE_" #version)
+#define BIND(function, version) BIND_AS(function, function, version)
+
 struct command_buffer {
 	struct command_buffer *next;
 	struct ib_uverbs_attr *next_attr, *last_attr;

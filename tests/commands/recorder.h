@@ -13,27 +13,63 @@ enum {
 	CHANNEL_FD = 0x21 /* and to a completion channel */
 };
 
-/* The version of the private ABI that the provider speaks: 34 (rdma-core 36 to 56) or 65. */
+/*
+ * The layout of the private ABI in which the provider was built: that of rdma-core 33, 34 (36 to 56), 57 (and 58), 59 (to 61),
+ * 62 (and 63), 64 or 65. The last releases of 59 have its number and another layout.
+ */
 #ifndef PRIVATE
 #define PRIVATE 34
 #endif
-#if PRIVATE == 65
-#define LATER(operation) operation
-#define verbs_register_driver verbs_register_driver_65
-#define OPERATIONS_SIZE 744
-/* A library has them under each version that it drives plugins of. */
-#define OF_65(function) __asm__(".symver " #function ", " #function "@IBVERBS_PRIVATE_65")
-OF_65(_verbs_init_and_alloc_context);
-OF_65(ibv_cmd_create_qp_ex2);
-OF_65(verbs_init_cq);
-OF_65(verbs_open_device);
-OF_65(verbs_set_ops);
-OF_65(verbs_uninit_context);
+#if PRIVATE == 62
+#define NUMBER_OF_ABI 59
 #else
-#define LATER(operation)
-#define verbs_register_driver verbs_register_driver_34
-#define OPERATIONS_SIZE 608
+#define NUMBER_OF_ABI PRIVATE
 #endif
+#define PASTE(a, b) a##b
+#define NUMBERED(name, number) PASTE(name, number)
+#define verbs_register_driver NUMBERED(verbs_register_driver_, NUMBER_OF_ABI)
+#if PRIVATE != 34 /* under which a linker finds a name by itself */
+#define BIND_HERE(function, number) BIND(function, number)
+BIND_HERE(_verbs_init_and_alloc_context, NUMBER_OF_ABI);
+BIND_HERE(ibv_cmd_create_qp_ex2, NUMBER_OF_ABI);
+BIND_HERE(verbs_init_cq, NUMBER_OF_ABI);
+BIND_HERE(verbs_open_device, NUMBER_OF_ABI);
+BIND_HERE(verbs_set_ops, NUMBER_OF_ABI);
+BIND_HERE(verbs_uninit_context, NUMBER_OF_ABI);
+#endif
+
+/* The layouts by what came with them. */
+#if PRIVATE >= 34
+#define SINCE_34(operation) operation
+#else
+#define SINCE_34(operation)
+#endif
+#if PRIVATE >= 59
+#define SINCE_59(operation) operation
+#else
+#define SINCE_59(operation)
+#endif
+#if PRIVATE >= 62
+#define SINCE_62(operation) operation
+#else
+#define SINCE_62(operation)
+#endif
+#if PRIVATE >= 64
+#define SINCE_64(operation) operation
+#else
+#define SINCE_64(operation)
+#endif
+#if PRIVATE >= 65
+#define SINCE_65(operation) operation
+#else
+#define SINCE_65(operation)
+#endif
+enum {
+	OPERATIONS_SIZE = PRIVATE == 33 ? 576 : PRIVATE < 59 ? 608 : PRIVATE == 59 ? 632 : PRIVATE == 62 ? 648 :
+			  PRIVATE == 64 ? 664 : 744,
+	/* What a provider asks for as its context. By this the library tells the two layouts of number 59 apart: mlx4's. */
+	CONTEXT_SIZE = PRIVATE == 59 ? 9160 : PRIVATE == 62 ? 9168 : 1024
+};
 
 /* The private ABI: what a provider registers, and its operations in their order, with those of later versions. */
 struct match_line { void *driver_data; const char *modalias; uint16_t vendor, device; uint8_t kind; };
@@ -51,31 +87,33 @@ struct driver {
 
 /* Name and bytes of each argument; the callee looks at no more of a register. */
 #define OPERATIONS(X)                                                                                                  \
-	X(advise_mr, "84484") LATER(X(alloc_buf, "888")) X(alloc_dm, "88") LATER(X(alloc_dmah, "88"))                  \
-	X(alloc_mw, "84") X(alloc_null_mr, "8") X(alloc_parent_domain, "88") X(alloc_pd, "8")                          \
-	X(alloc_td, "88") X(async_event, "88") X(attach_counters_point_flow, "888") X(attach_mcast, "882")             \
-	X(bind_mw, "888") X(close_xrcd, "8") X(cq_event, "8") X(create_ah, "88")                                       \
-	LATER(X(create_comp_cntr, "88")) X(create_counters, "88") X(create_cq, "8484") X(create_cq_ex, "88")           \
-	X(create_flow, "88") X(create_flow_action_esp, "88") X(create_qp, "88") X(create_qp_ex, "88")                  \
-	X(create_rwq_ind_table, "88") X(create_srq, "88") X(create_srq_ex, "88") X(create_wq, "88")                    \
-	LATER(X(dealloc_dmah, "8")) X(dealloc_mw, "8") X(dealloc_pd, "8") X(dealloc_td, "8")                           \
-	X(dereg_mr, "8") X(destroy_ah, "8") LATER(X(destroy_comp_cntr, "8")) X(destroy_counters, "8")                  \
-	X(destroy_cq, "8") X(destroy_flow, "8") X(destroy_flow_action, "8") X(destroy_qp, "8")                         \
-	X(destroy_rwq_ind_table, "8") X(destroy_srq, "8") X(destroy_wq, "8") X(detach_mcast, "882")                    \
-	LATER(X(dm_export_dmabuf_fd, "8")) LATER(X(free_buf, "8")) X(free_context, "8") X(free_dm, "8")                \
-	X(get_srq_num, "88") X(import_dm, "84") X(import_mr, "84") X(import_pd, "84")                                  \
-	LATER(X(inc_comp_cntr, "88")) LATER(X(inc_err_comp_cntr, "88")) X(modify_cq, "88")                             \
-	X(modify_flow_action_esp, "88") X(modify_qp, "884") X(modify_qp_rate_limit, "88")                              \
-	X(modify_srq, "884") X(modify_wq, "88") X(open_qp, "88") X(open_xrcd, "88") X(poll_cq, "848")                  \
-	X(post_recv, "888") X(post_send, "888") X(post_srq_ops, "888") X(post_srq_recv, "888")                         \
-	LATER(X(qp_attach_comp_cntr, "888")) LATER(X(query_comp_cntr_caps, "888"))                                     \
-	X(query_device_ex, "8888") X(query_ece, "88") X(query_port, "818") LATER(X(query_port_speed, "848"))           \
-	X(query_qp, "8848") X(query_qp_data_in_order, "844") X(query_rt_values, "88") X(query_srq, "88")               \
-	LATER(X(read_comp_cntr, "88")) X(read_counters, "8844") LATER(X(read_err_comp_cntr, "88"))                     \
-	X(reg_dm_mr, "88884") X(reg_dmabuf_mr, "888844") X(reg_mr, "88884") LATER(X(reg_mr_ex, "88"))                  \
-	X(req_notify_cq, "84") X(rereg_mr, "848884") X(resize_cq, "84") LATER(X(set_comp_cntr, "88"))                  \
-	X(set_ece, "88") LATER(X(set_err_comp_cntr, "88")) X(unimport_dm, "8") X(unimport_mr, "8")                     \
-	X(unimport_pd, "8")
+	X(advise_mr, "84484") SINCE_64(X(alloc_buf, "888")) X(alloc_dm, "88")                                          \
+	SINCE_59(X(alloc_dmah, "88")) X(alloc_mw, "84") X(alloc_null_mr, "8")                                          \
+	X(alloc_parent_domain, "88") X(alloc_pd, "8") X(alloc_td, "88") X(async_event, "88")                           \
+	X(attach_counters_point_flow, "888") X(attach_mcast, "882") X(bind_mw, "888") X(close_xrcd, "8")               \
+	X(cq_event, "8") X(create_ah, "88") SINCE_65(X(create_comp_cntr, "88")) X(create_counters, "88")               \
+	X(create_cq, "8484") X(create_cq_ex, "88") X(create_flow, "88") X(create_flow_action_esp, "88")                \
+	X(create_qp, "88") X(create_qp_ex, "88") X(create_rwq_ind_table, "88") X(create_srq, "88")                     \
+	X(create_srq_ex, "88") X(create_wq, "88") SINCE_59(X(dealloc_dmah, "8")) X(dealloc_mw, "8")                    \
+	X(dealloc_pd, "8") X(dealloc_td, "8") X(dereg_mr, "8") X(destroy_ah, "8")                                      \
+	SINCE_65(X(destroy_comp_cntr, "8")) X(destroy_counters, "8") X(destroy_cq, "8")                                \
+	X(destroy_flow, "8") X(destroy_flow_action, "8") X(destroy_qp, "8") X(destroy_rwq_ind_table, "8")              \
+	X(destroy_srq, "8") X(destroy_wq, "8") X(detach_mcast, "882")                                                  \
+	SINCE_62(X(dm_export_dmabuf_fd, "8")) SINCE_64(X(free_buf, "8")) X(free_context, "8")                          \
+	X(free_dm, "8") X(get_srq_num, "88") SINCE_34(X(import_dm, "84")) X(import_mr, "84")                           \
+	X(import_pd, "84") SINCE_65(X(inc_comp_cntr, "88")) SINCE_65(X(inc_err_comp_cntr, "88"))                       \
+	X(modify_cq, "88") X(modify_flow_action_esp, "88") X(modify_qp, "884")                                         \
+	X(modify_qp_rate_limit, "88") X(modify_srq, "884") X(modify_wq, "88") X(open_qp, "88")                         \
+	X(open_xrcd, "88") X(poll_cq, "848") X(post_recv, "888") X(post_send, "888")                                   \
+	X(post_srq_ops, "888") X(post_srq_recv, "888") SINCE_65(X(qp_attach_comp_cntr, "888"))                         \
+	SINCE_65(X(query_comp_cntr_caps, "888")) X(query_device_ex, "8888") X(query_ece, "88")                         \
+	X(query_port, "818") SINCE_62(X(query_port_speed, "848")) X(query_qp, "8848")                                  \
+	SINCE_34(X(query_qp_data_in_order, "844")) X(query_rt_values, "88") X(query_srq, "88")                         \
+	SINCE_65(X(read_comp_cntr, "88")) X(read_counters, "8844") SINCE_65(X(read_err_comp_cntr, "88"))               \
+	X(reg_dm_mr, "88884") SINCE_34(X(reg_dmabuf_mr, "888844")) X(reg_mr, "88884")                                  \
+	SINCE_59(X(reg_mr_ex, "88")) X(req_notify_cq, "84") X(rereg_mr, "848884") X(resize_cq, "84")                   \
+	SINCE_65(X(set_comp_cntr, "88")) X(set_ece, "88") SINCE_65(X(set_err_comp_cntr, "88"))                         \
+	SINCE_34(X(unimport_dm, "8")) X(unimport_mr, "8") X(unimport_pd, "8")
 
 void verbs_register_driver(const struct driver *);
 void verbs_set_ops(struct verbs_context *, const void *operations);
@@ -140,30 +178,27 @@ static struct operations {
 };
 _Static_assert(sizeof(struct operations) == OPERATIONS_SIZE, "verbs_context_ops");
 
-/* The provider's context begins with the library's. */
+/* The provider's context begins with the library's, which is as long as its release had it. */
+static struct verbs_context *outer_context;
 static uintptr_t free_context(uintptr_t context, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f)
 {
-	struct verbs_context *outer = verbs_get_ctx((struct ibv_context *)context);
-
-	(void)b, (void)c, (void)d, (void)e, (void)f;
+	(void)context, (void)b, (void)c, (void)d, (void)e, (void)f;
 	puts("  free_context");
-	verbs_uninit_context(outer);
-	free(outer);
+	verbs_uninit_context(outer_context);
+	free(outer_context);
 	return 0;
 }
 
 static void *make_context(const char *how, struct ibv_device *device, int fd, uintptr_t private_data)
 {
-	struct verbs_context *outer;
-
 	printf("  %s file %d private data %#lx\n", how, fd == COMMAND_FD, (unsigned long)private_data);
 	/* A driver whose plugin makes its queue pairs as struct verbs_qp. */
-	outer = _verbs_init_and_alloc_context(device, fd, sizeof *outer + 64, NULL, RDMA_DRIVER_MLX4);
-	if (outer) {
+	outer_context = _verbs_init_and_alloc_context(device, fd, CONTEXT_SIZE, NULL, RDMA_DRIVER_MLX4);
+	if (outer_context) {
 		operations.free_context = free_context;
-		verbs_set_ops(outer, &operations);
+		verbs_set_ops(outer_context, &operations);
 	}
-	return outer;
+	return outer_context;
 }
 
 static void *alloc_context(struct ibv_device *device, int fd, void *private_data)

@@ -83,28 +83,32 @@ fn document(root: &Path) -> Result<(String, String), String> {
         let _ = writeln!(text, "| `{name}` | {} |{} {} |", version(node), cells(answers)?, list(&tests));
     }
 
-    let private = plugins::private_symbols(&read(root, "private-symbols.txt")?);
+    let private = plugins::private_symbols(&read(root, "private-symbols.txt")?)?;
+    let names: BTreeSet<_> = private.iter().map(|function| &function.name).collect();
     let _ = writeln!(
         text,
         "\n## Private symbols: {}\n\n\
          Those of `IBVERBS_PRIVATE_NN`, which provider plugins import, with the numbers NN under which each \
-         stands \
-         (`private-symbols.txt`). The library answers them itself, for every plugin. The plugins are those \
-         of Debian 12 \
-         (`tests/symbols/plugins.txt`). A test is named where one calls the symbol of 34; the others are \
-         called by plugins of \
-         other releases alone, as far as these are driven below.\n\n\
+         stands (`private-symbols.txt`); a name whose arguments have changed has a row for each function \
+         behind it. The library answers them itself, for every plugin. The plugins are those of Debian 12 \
+         (`tests/symbols/plugins.txt`). The tests are the programs whose calls of the function the dynamic \
+         loader has recorded, under one of its numbers: under all of them it is the same address \
+         (`scripts/check-symbols`). What each program prints is what rdma-core's library of a release that \
+         has the function prints (`tests/commands/run`).\n\n\
          | symbol | versions | imported by | tests |\n|---|---|---|---|",
-        private.len()
+        names.len()
     );
-    for (name, versions) in &private {
-        let node = "IBVERBS_PRIVATE_34";
-        let tests = reached.of_symbol(name, node);
-        let plugins = importers.get(&format!("{name}@{node}")).cloned().unwrap_or_default();
-        if tests.is_empty() && !plugins.is_empty() {
-            missing.push(format!("{name}@{node}"));
+    for function in &private {
+        let (name, mut tests, mut plugins) = (&function.name, BTreeSet::new(), BTreeSet::new());
+        for node in &function.nodes {
+            tests.extend(reached.of_symbol(name, node));
+            plugins.extend(importers.get(&format!("{name}@{node}")).into_iter().flatten().cloned());
         }
-        let _ = writeln!(text, "| `{name}` | {versions} | {} | {} |", list(&plugins), list(&tests));
+        if tests.is_empty() {
+            missing.push(format!("{name} of {}", function.versions));
+        }
+        let _ =
+            writeln!(text, "| `{name}` | {} | {} | {} |", function.versions, list(&plugins), list(&tests));
     }
 
     let verbs = inline_verbs(root)?;
@@ -158,10 +162,9 @@ fn document(root: &Path) -> Result<(String, String), String> {
     text.push_str(&programs::sections(root)?);
     text.push_str(&suites::section(root)?);
     let counts = format!(
-        "{} public and {} private symbols and {} inline verbs, the public and inline ones each reached by a \
-         test",
+        "{} public and {} private symbols and {} inline verbs, each reached by a test",
         public.len(),
-        private.len(),
+        names.len(),
         verbs.len()
     );
     Ok((text, counts))

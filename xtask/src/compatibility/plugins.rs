@@ -3,20 +3,41 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// Names and the private versions under which each stands, from `private-symbols.txt`.
-pub fn private_symbols(table: &str) -> BTreeMap<String, String> {
-    let mut symbols: BTreeMap<String, String> = BTreeMap::new();
-    for line in table.lines().filter(|line| !line.starts_with('#')) {
+/// The numbers of the private ABI under which plugins find names.
+const GENERATIONS: [u32; 6] = [33, 34, 57, 59, 64, 65];
+
+/// A function of `private-symbols.txt`: a name, and the versions under which that name stands for it.
+pub struct Private {
+    /// What plugins call it.
+    pub name: String,
+    /// The versions as the table has them.
+    pub versions: String,
+    /// The nodes of the version script that these are.
+    pub nodes: Vec<String>,
+}
+
+/// The functions of `private-symbols.txt`, by name and then in its order.
+pub fn private_symbols(table: &str) -> Result<Vec<Private>, String> {
+    let mut functions: BTreeMap<(&str, usize), (&str, Private)> = BTreeMap::new();
+    for (line_number, line) in table.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
         let mut words = line.split_whitespace();
-        if let (Some(name), Some(range)) = (words.next(), words.next()) {
-            let versions = symbols.entry(name.to_owned()).or_default();
-            if !versions.is_empty() {
-                versions.push_str(", ");
-            }
-            versions.push_str(range);
+        let (Some(name), Some(range)) = (words.next(), words.next()) else { continue };
+        let function = words.next().unwrap_or(name);
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let number = |word: &str| word.parse::<u32>().map_err(|_| format!("private-symbols.txt: {line}"));
+        let (first, last) = (number(first)?, if last.is_empty() { u32::MAX } else { number(last)? });
+        let nodes = GENERATIONS.into_iter().filter(|generation| (first..=last).contains(generation));
+        let nodes = nodes.map(|generation| format!("IBVERBS_PRIVATE_{generation}"));
+        let known = functions.values_mut().find(|known| known.1.name == name && known.0 == function);
+        if let Some((_, known)) = known {
+            known.versions = format!("{}, {range}", known.versions);
+            known.nodes.extend(nodes);
+        } else {
+            let private = Private { name: name.into(), versions: range.into(), nodes: nodes.collect() };
+            functions.insert((name, line_number), (function, private));
         }
     }
-    symbols
+    Ok(functions.into_values().map(|(_, private)| private).collect())
 }
 
 /// The table of releases and providers, from lines `NAME RELEASE VERSION PROVIDER STATE`.
@@ -63,10 +84,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_has_all_its_versions() {
-        let symbols = private_symbols("# comment\na 33-\nb 34-57\nb 59-   b_59\n");
-        assert_eq!(symbols["a"], "33-");
-        assert_eq!(symbols["b"], "34-57, 59-");
+    fn a_function_has_all_its_versions() {
+        let table = "# comment\nc 33-\nb 33  b_33\nb 34-57\nb 59-   b_59\nd 33 x\nd 34 y\nd 57- x\n";
+        let symbols = private_symbols(table).unwrap();
+        let rows: Vec<_> = symbols.iter().map(|row| (row.name.as_str(), row.versions.as_str())).collect();
+        let d = [("d", "33, 57-"), ("d", "34")];
+        assert_eq!(rows, [("b", "33"), ("b", "34-57"), ("b", "59-"), ("c", "33-"), d[0], d[1]]);
+        assert_eq!(symbols[1].nodes, ["IBVERBS_PRIVATE_34", "IBVERBS_PRIVATE_57"]);
+        assert_eq!(symbols[3].nodes.len(), GENERATIONS.len());
+        assert!(private_symbols("a b-").is_err());
     }
 
     #[test]
