@@ -37,9 +37,13 @@ static void rules(void)
 	init.td = td;
 	CALL_PTR(ibv_alloc_parent_domain(c, &init));
 	init.pd = pd;
-	init.comp_mask = 4;
+	init.comp_mask = 8;
 	CALL_PTR(ibv_alloc_parent_domain(c, &init));
 	CALL_INT(ibv_dealloc_td(td)); /* none of those counts */
+	init.td = NULL;
+	init.comp_mask = 4; /* IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC of newer headers */
+	struct ibv_pd *newer = CALL_PTR(ibv_alloc_parent_domain(c, &init));
+	CALL_INT(ibv_dealloc_pd(newer));
 
 	td = CALL_PTR(ibv_alloc_td(c, &td_init));
 	init.td = td;

@@ -29,6 +29,10 @@ impl Manager {
         if state == RTR {
             attr.rq_psn = id.psn;
         }
+        // Either side's own setting comes before what the request said.
+        if let Some(code) = id.ack_timeout.filter(|_| attr.mask & mask::TIMEOUT != 0) {
+            attr.timeout = code;
+        }
         Ok(attr)
     }
 }

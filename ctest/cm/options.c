@@ -47,7 +47,8 @@ static void in_path(int tos, int timeout)
 	CALL_INT(rdma_destroy_id(id));
 }
 
-static void timeout_of_qp(int timeout)
+/* The listener's setting is not that of its connections; a side's own one comes before what the request said. */
+static void timeout_of_qp(int timeout, int on_server)
 {
 	struct rdma_conn_param param = {.retry_count = 3, .rnr_retry_count = 2};
 	struct sides s = {make_channel(), make_channel(), 0, 0, 0};
@@ -55,7 +56,7 @@ static void timeout_of_qp(int timeout)
 	struct ibv_qp_init_attr init;
 	uint8_t value = timeout;
 
-	note("--- a connection with acknowledgement timeout %d", timeout);
+	note("--- a connection with acknowledgement timeout %d, the server's %d", timeout, on_server);
 	s.listener = make_id(s.server_channel, "listener", RDMA_PS_TCP);
 	CALL_INT(rdma_set_option(s.listener, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &value, 1));
 	make_listener(s.listener, HERE, 7471, 1);
@@ -66,6 +67,10 @@ static void timeout_of_qp(int timeout)
 	CALL_INT(rdma_connect(s.client, &param));
 	s.server = name_id(EVENT(s.server_channel), "server");
 	make_qp(s.server);
+	if (on_server >= 0) {
+		value = on_server;
+		CALL_INT(rdma_set_option(s.server, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &value, 1));
+	}
 	CALL_INT(rdma_accept(s.server, &param));
 	EVENT(s.client_channel);
 	EVENT(s.server_channel);
@@ -103,8 +108,10 @@ int main(void)
 	in_path(255, 31);
 	in_path(3, 32);
 	in_path(3, 255);
-	timeout_of_qp(1);
-	timeout_of_qp(10);
+	timeout_of_qp(1, -1);
+	timeout_of_qp(10, -1);
+	timeout_of_qp(10, 21);
+	timeout_of_qp(10, 0);
 	sides_connect(&s, 7471);
 	id = s.client;
 	CALL_INT(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)));

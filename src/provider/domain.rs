@@ -118,8 +118,10 @@ pub fn dealloc_td(td: Handle<ibv_td>) -> Result<()> {
 
 /// Makes a parent domain; EINVAL without a protection domain, and for attributes that nobody knows.
 pub fn alloc_parent(attr: &ibv_parent_domain_init_attr) -> Result<Handle<ibv_pd>> {
-    const KNOWN: u32 =
-        IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS as u32 | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT as u32;
+    // The third allows memory that only a device behind a guest's bounce buffers needs; plain memory does here.
+    const KNOWN: u32 = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS as u32
+        | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT as u32
+        | IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC as u32;
     // SAFETY: the program passes live domains or null.
     let parts = unsafe { Parts { pd: Handle::from_c(attr.pd)?, td: Handle::optional(attr.td) } };
     if attr.comp_mask & !KNOWN != 0 {
@@ -226,9 +228,11 @@ mod tests {
         assert_eq!(alloc_parent(&attributes(null_mut(), null_mut())).unwrap_err(), Errno::EINVAL);
         let pd = plain();
         let mut attr = attributes(pd.as_ptr(), null_mut());
-        attr.comp_mask = 4;
+        attr.comp_mask = 8;
         assert_eq!(alloc_parent(&attr).unwrap_err(), Errno::EINVAL);
         assert_eq!(parents(pd), 0);
+        attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC as u32;
+        free_parent(alloc_parent(&attr).unwrap()).unwrap();
         // SAFETY: as above.
         drop(unsafe { pd.reclaim::<Pd>() });
     }

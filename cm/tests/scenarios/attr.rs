@@ -71,6 +71,22 @@ fn both_sides_get_what_fits() {
 }
 
 #[test]
+fn each_side_has_the_timeout_that_it_set() {
+    let net = &mut Net::new(2, 1);
+    let (client, server) = requested(net);
+    server.run(net, Command::SetOption { id: server.id, level: 0, name: 3, value: &[21] }).unwrap();
+    // The other side keeps what was agreed.
+    assert_eq!(attr(net, server, RTS).unwrap().timeout, 21);
+    server.accept(net, 7, &param(b"")).unwrap();
+    client.expect(net, EventKind::ConnectResponse, 0);
+    assert_eq!(attr(net, client, RTS).unwrap().timeout, 19);
+    // Where no timeout is asked for, none is said.
+    assert_eq!(attr(net, server, INIT).unwrap().timeout, 0);
+    client.run(net, Command::SetOption { id: client.id, level: 0, name: 3, value: &[0] }).unwrap();
+    assert_eq!(attr(net, client, RTS).unwrap().timeout, 0);
+}
+
+#[test]
 fn a_peer_that_answers_no_reads_lets_none_in() {
     let net = &mut Net::new(2, 1);
     let side = client(net, TCP, v4("10.0.0.1", 1));

@@ -167,7 +167,10 @@ pub fn query(engine: &Device, guid: u64, attr: &mut ibv_device_attr_ex) {
     let every_datagram =
         IBV_ODP_SUPPORT_SEND as u32 | IBV_ODP_SUPPORT_RECV as u32 | IBV_ODP_SUPPORT_SRQ_RECV as u32;
     let every_write = every_datagram | IBV_ODP_SUPPORT_WRITE as u32;
-    let everything = every_write | IBV_ODP_SUPPORT_READ as u32 | IBV_ODP_SUPPORT_ATOMIC as u32;
+    let everything = every_write
+        | IBV_ODP_SUPPORT_READ as u32
+        | IBV_ODP_SUPPORT_ATOMIC as u32
+        | IBV_ODP_SUPPORT_ATOMIC_WRITE as u32;
     attr.odp_caps.per_transport_caps = ibv_odp_caps_per_transport_caps {
         rc_odp_caps: everything,
         uc_odp_caps: every_write,

@@ -4,6 +4,7 @@
 
 mod plugins;
 mod programs;
+mod pyverbs;
 mod reached;
 mod source;
 mod suites;
@@ -161,6 +162,7 @@ fn document(root: &Path) -> Result<(String, String), String> {
     text.push_str(&plugins::matrix(&read(root, "tests/suites/results.txt")?)?);
     text.push_str(&programs::sections(root)?);
     text.push_str(&suites::section(root)?);
+    text.push_str(&pyverbs::section(root)?);
     let counts = format!(
         "{} public and {} private symbols and {} inline verbs, each reached by a test",
         public.len(),

@@ -14,6 +14,13 @@ fn a_context_and_its_device_describe_themselves() {
         let mut attr: ibv_device_attr = zeroed();
         assert_eq!(api::device::ibv_query_device(room.context, &mut attr), 0);
         assert_eq!((attr.phys_port_cnt, attr.node_guid), (1, 7_u64.to_be()));
+        let mut ex: ibv_device_attr_ex = zeroed();
+        let query = room.verbs().query_device_ex.unwrap();
+        assert_eq!(query(room.context, core::ptr::null(), &mut ex, size_of::<ibv_device_attr_ex>()), 0);
+        // What a transport can do, it can do in memory that nobody has touched.
+        let caps = ex.odp_caps.per_transport_caps;
+        let atomic_write = |caps: u32| caps & IBV_ODP_SUPPORT_ATOMIC_WRITE as u32 != 0;
+        assert!(atomic_write(caps.rc_odp_caps) && !atomic_write(caps.uc_odp_caps));
         let mut pkey = 0;
         assert_eq!(api::port::ibv_query_pkey(room.context, 1, 0, &mut pkey), 0);
         assert_eq!(pkey, 0xffff);
