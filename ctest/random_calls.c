@@ -1,20 +1,21 @@
 /*
  * random_calls.c - long random sequences of calls of every verb.
  *
- *   random_calls SEED COUNT                one sequence: a line per call with result, errno and the fields that came back
- *   random_calls --sums FIRST LAST COUNT   the sequences of these seeds, each in a process of its own: a line per seed
- *                                          with the number of calls and a checksum of what the sequence prints
+ *   random_calls SEED COUNT [all]          one sequence: a line per call with result, errno and what came back;
+ *                                          without `all` only calls that create, modify, query and destroy
+ *   random_calls --sums FIRST LAST COUNT   the sequences of these seeds, each in a process of its own: a line per
+ *                                          seed with the number of calls and a checksum of what would be printed
  *
- * Creates, modifies, queries and destroys objects of two devices with valid and invalid arguments, over pools of live
- * objects; a pointer leaves its pool when its destruction succeeded, so no freed one is ever passed. Objects are used
- * while others hold them, in every order, also those of the other device. Traffic runs between queue pairs of its own.
+ * Creates, modifies, queries and destroys objects of two devices with valid and invalid arguments, over pools of
+ * live objects; a pointer leaves its pool when its destruction succeeded, so no freed one is ever passed. Objects
+ * are used while others hold them, in every order. Traffic runs between queue pairs of its own.
  */
 #include <sys/wait.h>
 
 #include "random_control.h"
 #include "random_rounds.h"
 #include "random_wrong.h"
-#ifdef NEWER
+#if NEWER
 #include "random_newer.h"
 #else
 #include "random_rare.h"
@@ -25,28 +26,30 @@ static struct room rooms[2];
 static void traffic(struct room *r)
 {
 	(void)r;
-	if (chance(20))
+	if (!played && chance(20))
 		data_calls(rooms);
 }
 
-static void sequence(uint64_t first, long count)
+static void sequence(uint64_t first, long count, bool all)
 {
+	enum { BASIC = 16 };
 	static void (*const calls[])(struct room *) = {
 		pd_calls, mr_calls, mr_calls, mw_calls, ah_calls, cq_calls, cq_calls, srq_calls, srq_calls, qp_calls, qp_calls,
-		qp_calls, qp_calls, qp_calls, channel_calls, queries, unsupported_objects, helpers, addresses, wrong_calls,
-		traffic,
-#ifdef NEWER
+		qp_calls, qp_calls, qp_calls, channel_calls, queries,
+		/* and with `all` */
+		unsupported_objects, helpers, addresses, wrong_calls, traffic,
+#if NEWER
 		newer_calls,
 #endif
 	};
 
 	seed = first;
 	transcript_calls = 0;
-	if (chance(20))
-		RESULT("fork_init", ibv_fork_init());
+	if (!NEWER && all && chance(20))
+		forks |= !RESULT("fork_init", ibv_fork_init());
 	open_rooms(rooms);
 	while (transcript_calls < (unsigned long)count)
-		calls[rnd(sizeof(calls) / sizeof(*calls))](&rooms[rnd(2)]);
+		calls[rnd(all ? sizeof(calls) / sizeof(*calls) : BASIC)](&rooms[rnd(2)]);
 	close_rooms(rooms);
 	end();
 }
@@ -74,7 +77,7 @@ static void sum_of_sequence(uint64_t first, long count)
 		if (!stdout)
 			_exit(4);
 		setvbuf(stdout, NULL, _IOFBF, 1 << 16);
-		sequence(first, count);
+		sequence(first, count, true);
 		fflush(stdout);
 		fprintf(out, "%" PRIu64 " %lu %016" PRIx64 "\n", first, transcript_calls, sum);
 		fflush(out);
@@ -98,8 +101,8 @@ int main(int argc, char **argv)
 			sum_of_sequence(first, atol(argv[4]));
 		return 0;
 	}
-	/* Every line is written at the end anyway; where something hangs or dies, RANDOM_LINES shows how far it came. */
+	/* Lines are written at the end; where something hangs or dies, RANDOM_LINES shows how far it came. */
 	setvbuf(stdout, NULL, getenv("RANDOM_LINES") ? _IOLBF : _IOFBF, 1 << 16);
-	sequence(argc > 1 ? strtoull(argv[1], NULL, 0) : 1, argc > 2 ? atol(argv[2]) : 20000);
+	sequence(argc > 1 ? strtoull(argv[1], NULL, 0) : 1, argc > 2 ? atol(argv[2]) : 20000, argc > 3);
 	return 0;
 }

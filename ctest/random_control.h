@@ -24,6 +24,8 @@ static void mr_calls(struct room *r)
 	static const size_t lengths[] = {0, 1, 100, 4096, 5000, 65536, 1 << 20, SIZE_MAX, 1ULL << 40};
 	void *p = chance(95) ? arena + rnd(1 << 19) : (void *)(uintptr_t)rnd(4096);
 	size_t length = chance(90) ? rnd(1 << 19) : PICK(lengths);
+	if (forks && ((uintptr_t)p < 4096 || length > 7 << 20))
+		p = arena, length = 100;
 	int access = chance(80) ? (int)rnd(32) : (int)(rnd(1 << 30) | rnd(1 << 30) << 1);
 	struct ibv_pd *pd = live(&r->pds);
 
@@ -158,10 +160,12 @@ static void srq_calls(struct room *r)
 		struct ibv_recv_wr wr[2] = {{.next = &wr[1], .sg_list = sge, .num_sge = (int)rnd(7)},
 					    {.sg_list = sge, .num_sge = 1}};
 		struct ibv_recv_wr *bad = NULL;
+		int mask;
 
 		switch (rnd(4)) {
 		case 0:
-			RESULT("modify_srq", ibv_modify_srq(srq, &attr, chance(90) ? (int)rnd(4) : (int)rnd(64)));
+			mask = chance(90) ? (int)rnd(4) : (int)rnd(64);
+			RESULT("modify_srq", ibv_modify_srq(srq, &attr, played ? mask & ~IBV_SRQ_MAX_WR : mask));
 			break;
 		case 1:
 			FILL(attr);
@@ -184,7 +188,7 @@ static void srq_calls(struct room *r)
 					    .attr = attr,
 					    .comp_mask = IBV_SRQ_INIT_ATTR_PD | (chance(30) ? IBV_SRQ_INIT_ATTR_TYPE : 0) |
 							 (chance(10) ? 1 << 5 : 0),
-					    .srq_type = chance(80) ? 0 : 1 + 2 * rnd(3),
+					    .srq_type = chance(80) || legacy() ? 0 : 1 + 2 * rnd(3),
 					    .pd = pd};
 	struct ibv_srq *srq;
 	if (chance(50))

@@ -1,9 +1,10 @@
 /*
  * random_data.h - random traffic between two queue pairs that are made for it and gone afterwards.
  *
- * A round is a list of requests that all succeed, a list of which posting refuses one, or a single request that fails
- * after it was accepted: what is in flight beside a failing request ends by the moment. A round is over when the
- * completion of its last request came, and what both queues gave by then is printed in the order of request numbers.
+ * A round is a list of requests that all succeed, a list of which posting refuses one, or a single request
+ * that fails after it was accepted: what is in flight beside a failing request ends by the moment. A round is
+ * over when the completion of its last request came, and what both queues gave by then is printed in the order
+ * of request numbers.
  */
 #ifndef CTEST_RANDOM_DATA_H
 #define CTEST_RANDOM_DATA_H
@@ -13,7 +14,8 @@
 
 #include "random_rooms.h"
 
-#define SIDE 16384 /* bytes of each side: what is sent or written, what is read, and where answers and receives go */
+/* Bytes of each side: what is sent or written, what is read, and where answers and receives go. */
+#define SIDE 16384
 #define SENT 0
 #define READ 4096
 #define ANSWERS 8192
@@ -31,7 +33,7 @@ static struct side sides[2];
 static struct ibv_ah *to_other;
 static uint64_t next_id;
 
-/* From 6.4 on soft-RoCE flushes in a work queue: which requests it reaches before the queue pair goes differs. */
+/* From 6.4 on soft-RoCE flushes in a work queue: how much it flushes before the queue pair goes differs. */
 static inline bool moment_decides(void)
 {
 	static int answer = -1;
@@ -131,7 +133,8 @@ static inline uint64_t sum_of(const void *p, size_t length)
 	return sum;
 }
 
-static inline void open_side(struct side *s, struct room *r, enum ibv_qp_type type, uint64_t operations, int index)
+static inline void open_side(struct side *s, struct room *r, enum ibv_qp_type type, uint64_t operations,
+			     int index)
 {
 	struct endpoint *e = &s->e;
 
@@ -245,7 +248,7 @@ static inline struct ibv_send_wr good(struct ibv_sge *sge)
 	return wr;
 }
 
-/* The same request by the builders, as the provider of rdma-core can: docs/differences.md has what it cannot. */
+/* The same by the builders, as rdma-core's provider can: docs/differences.md has what it cannot. */
 static inline void build(struct ibv_qp_ex *x, const struct ibv_send_wr *wr)
 {
 	x->wr_id = wr->wr_id, x->wr_flags = wr->send_flags;

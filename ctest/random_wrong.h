@@ -1,6 +1,6 @@
 /*
- * random_wrong.h - random calls with wrong objects: numbers that are nobody's or somebody else's, objects of the other
- * device, ranges for fork, and events that are not there.
+ * random_wrong.h - random calls with wrong objects, whose numbers are nobody's or somebody else's; ranges for
+ * fork; and events that are not there.
  */
 #ifndef CTEST_RANDOM_WRONG_H
 #define CTEST_RANDOM_WRONG_H
@@ -129,7 +129,7 @@ static inline void lost_others(struct room *r)
 	case 7:
 		if (srq)
 			LOST(srq, foreign(r, &r->srqs),
-			     RESULT("modify_srq, lost", ibv_modify_srq(srq, &attr, 1 + (int)rnd(3))));
+			     RESULT("modify_srq, lost", ibv_modify_srq(srq, &attr, played ? IBV_SRQ_LIMIT : 1 + (int)rnd(3))));
 		break;
 	default:
 		if (srq)
@@ -173,8 +173,8 @@ static inline void fork_ranges(void)
 
 	if (!pages)
 		pages = mmap(NULL, 64 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (chance(10)) {
-		RESULT("fork_init", ibv_fork_init());
+	if (!NEWER && chance(10)) {
+		forks |= !RESULT("fork_init", ibv_fork_init());
 	} else if (range->length) {
 		RESULT("dofork_range", ibv_dofork_range(range->at, range->length));
 		range->length = 0;
