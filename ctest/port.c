@@ -65,8 +65,9 @@ static void lengths(struct ibv_context *c)
 	FILL(big);
 	CALL_INT(v->query_port(c, PORT, &big.attr, sizeof(big)));
 	print_port_attr(&big.attr);
+	/* First comes active_speed_ex of rdma-core 65, which kernels after 6.1 answer. */
 	bool zero = true;
-	for (size_t i = 0; i < sizeof(big.more); i++)
+	for (size_t i = sizeof(uint32_t); i < sizeof(big.more); i++)
 		zero = zero && big.more[i] == 0;
 	CHECK(zero); /* a newer program's longer struct is cleared to its end */
 	FILL(big);
