@@ -29,6 +29,10 @@ impl Manager {
         if state == RTR {
             attr.rq_psn = id.psn;
         }
+        // Of its own queue pair a side decides itself, also when the route, or the peer, said otherwise before.
+        if let (true, Some(code)) = (attr.mask & mask::TIMEOUT != 0, id.ack_timeout) {
+            attr.timeout = code;
+        }
         Ok(attr)
     }
 }
