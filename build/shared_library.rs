@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Has `lib{name}.so` linked with the versions of `map`, and as `soname`.
+/// Called by a build script: has `lib{name}.so` linked with the versions of `map`, and as `soname`.
 pub fn link(name: &str, soname: &str, map: &Path, arguments: &[String]) {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=RUSTC_LINKER");

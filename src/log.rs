@@ -15,6 +15,7 @@ use std::os::fd::FromRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use nix::unistd::geteuid;
 use once_cell::race::OnceBox;
 
 use crate::environment;
@@ -72,8 +73,7 @@ fn open_file(path: &OsStr) -> io::Result<File> {
     let file = match open(libc::O_NOFOLLOW) {
         Err(why) if why.raw_os_error() == Some(libc::ELOOP) => {
             let owner = fs::symlink_metadata(path)?.uid();
-            // SAFETY: reads a number of the process and cannot fail.
-            if owner != 0 && owner != unsafe { libc::geteuid() } && others_may_make(Path::new(path)) {
+            if owner != 0 && owner != geteuid().as_raw() && others_may_make(Path::new(path)) {
                 return Err(io::Error::from_raw_os_error(libc::EPERM));
             }
             open(0)?

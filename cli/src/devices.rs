@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use softrdma::host::environment::trusted;
 
-use crate::library::{Device, Library};
+use crate::library::{Device, GidText, Library, PortText};
 use crate::places::Places;
 use crate::{Result, plain};
 

@@ -12,7 +12,7 @@ use softrdma::host::environment::trusted;
 use softrdma::host::folder::{Config, Folder};
 
 use crate::devices::with_software;
-use crate::library::{Device, Library};
+use crate::library::{Device, Library, PortText};
 use crate::places::Places;
 use crate::plugins;
 use crate::waits::Waits;

@@ -1,6 +1,5 @@
-//! The library, opened by its path: what it tells here is what it tells every program. It is no crate to depend
-//! on, so the structs that it fills are declared here again; a test holds them against
-//! `include/infiniband/verbs.h`.
+//! The library, opened by its path: what it tells here is what it tells every program. Its structs are those of
+//! the crate that it is made of.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::size_of;
@@ -10,71 +9,24 @@ use std::net::Ipv6Addr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use ironverbs::abi::verbs::{ibv_device, ibv_device_attr, ibv_gid_entry, ibv_port_attr};
+
 use crate::Result;
 
-/// `struct ibv_device`.
-#[repr(C)]
-struct RawDevice {
-    _ops: [*const c_void; 2],
-    node_type: u32,
-    transport_type: u32,
-    name: [c_char; 64],
-    dev_name: [c_char; 64],
-    dev_path: [c_char; 256],
-    ibdev_path: [c_char; 256],
-}
+/// What a port says of itself.
+pub type PortAttr = ibv_port_attr;
+/// One entry of a GID table.
+pub type GidEntry = ibv_gid_entry;
 
-/// `struct ibv_port_attr` as the function `ibv_query_port` fills it: up to `port_cap_flags2`.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub struct PortAttr {
-    pub state: u32,
-    pub max_mtu: u32,
-    pub active_mtu: u32,
-    pub gid_tbl_len: i32,
-    pub port_cap_flags: u32,
-    pub max_msg_sz: u32,
-    pub bad_pkey_cntr: u32,
-    pub qkey_viol_cntr: u32,
-    pub pkey_tbl_len: u16,
-    pub lid: u16,
-    pub sm_lid: u16,
-    pub lmc: u8,
-    pub max_vl_num: u8,
-    pub sm_sl: u8,
-    pub subnet_timeout: u8,
-    pub init_type_reply: u8,
-    pub active_width: u8,
-    pub active_speed: u8,
-    pub phys_state: u8,
-    pub link_layer: u8,
-    pub flags: u8,
-}
+// SAFETY: these are structs of integers and their arrays, for which all zeroes is a value.
+pub const NO_ANSWER: (ibv_device_attr, PortAttr, GidEntry) = unsafe { core::mem::zeroed() };
 
-/// `struct ibv_device_attr`, of which nothing but the first field is of use here.
-#[repr(C)]
-struct DeviceAttr {
-    fw_ver: [c_char; 64],
-    _rest: [u64; 21],
-}
-
-/// `struct ibv_gid_entry`.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub struct GidEntry {
-    pub gid: [u8; 16],
-    pub gid_index: u32,
-    pub port_num: u32,
-    pub gid_type: u32,
-    pub ndev_ifindex: u32,
-}
-
-type GetList = unsafe extern "C" fn(*mut c_int) -> *mut *mut RawDevice;
-type FreeList = unsafe extern "C" fn(*mut *mut RawDevice);
-type GetGuid = unsafe extern "C" fn(*mut RawDevice) -> u64;
-type Open = unsafe extern "C" fn(*mut RawDevice) -> *mut c_void;
+type GetList = unsafe extern "C" fn(*mut c_int) -> *mut *mut ibv_device;
+type FreeList = unsafe extern "C" fn(*mut *mut ibv_device);
+type GetGuid = unsafe extern "C" fn(*mut ibv_device) -> u64;
+type Open = unsafe extern "C" fn(*mut ibv_device) -> *mut c_void;
 type Close = unsafe extern "C" fn(*mut c_void) -> c_int;
-type QueryDevice = unsafe extern "C" fn(*mut c_void, *mut DeviceAttr) -> c_int;
+type QueryDevice = unsafe extern "C" fn(*mut c_void, *mut ibv_device_attr) -> c_int;
 type QueryPort = unsafe extern "C" fn(*mut c_void, u8, *mut PortAttr) -> c_int;
 type QueryPkey = unsafe extern "C" fn(*mut c_void, u8, c_int, *mut u16) -> c_int;
 type QueryGids = unsafe extern "C" fn(*mut c_void, *mut GidEntry, usize, u32, usize) -> isize;
@@ -165,7 +117,7 @@ impl Library {
                 devices.push(Device {
                     name: text(&(*device).name),
                     file: text(&(*device).dev_name),
-                    node_type: (*device).node_type,
+                    node_type: (*device).node_type.cast_unsigned(),
                     guid: u64::from_be((self.get_guid)(device)),
                     firmware,
                     ports,
@@ -181,13 +133,13 @@ impl Library {
     ///
     /// # Safety
     /// `device` is of a list that has not been freed.
-    unsafe fn ask(&self, device: *mut RawDevice) -> io::Result<(String, Vec<Port>)> {
+    unsafe fn ask(&self, device: *mut ibv_device) -> io::Result<(String, Vec<Port>)> {
         // SAFETY: by the contract.
         let context = unsafe { (self.open)(device) };
         if context.is_null() {
             return Err(io::Error::last_os_error());
         }
-        let mut attr = DeviceAttr { fw_ver: [0; 64], _rest: [0; 21] };
+        let mut attr = NO_ANSWER.0;
         // SAFETY: an open context, and room for what is written.
         let asked = unsafe { (self.query_device)(context, &raw mut attr) };
         let firmware = if asked == 0 { text(&attr.fw_ver) } else { String::new() };
@@ -195,7 +147,7 @@ impl Library {
         let gids = unsafe { self.gids(context) };
         let mut ports = Vec::new();
         for number in 1..=u8::MAX {
-            let mut attr = PortAttr::default();
+            let mut attr = NO_ANSWER.1;
             // SAFETY: an open context, and room for what is written.
             if unsafe { (self.query_port)(context, number, &raw mut attr) } != 0 {
                 break;
@@ -221,7 +173,7 @@ impl Library {
     /// `context` is open.
     unsafe fn gids(&self, context: *mut c_void) -> Vec<GidEntry> {
         // The kernel takes no more than 64 KiB for an answer.
-        let mut entries = vec![GidEntry::default(); (1 << 16) / size_of::<GidEntry>() - 1];
+        let mut entries = vec![NO_ANSWER.2; (1 << 16) / size_of::<GidEntry>() - 1];
         // SAFETY: by the contract, and there is room for as many entries of that size.
         let count = unsafe {
             (self.query_gids)(context, entries.as_mut_ptr(), entries.len(), 0, size_of::<GidEntry>())
@@ -238,16 +190,28 @@ impl Device {
     }
 }
 
-impl PortAttr {
+/// What is read out of a port.
+pub trait PortText {
     /// As the file `state` of a kernel device has it.
-    pub fn state(&self) -> &'static str {
+    fn state(&self) -> &'static str;
+    /// As the file `phys_state` of a kernel device has it.
+    fn phys_state(&self) -> &'static str;
+    /// As the file `link_layer` of a kernel device has it.
+    fn link_layer(&self) -> &'static str;
+    /// As the file `rate` of a kernel device has it.
+    fn rate(&self) -> String;
+    /// MTU in bytes.
+    fn mtu(&self) -> u32;
+}
+
+impl PortText for PortAttr {
+    fn state(&self) -> &'static str {
         ["NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"]
             .get(self.state as usize)
             .unwrap_or(&"<unknown>")
     }
 
-    /// As the file `phys_state` of a kernel device has it.
-    pub fn phys_state(&self) -> &'static str {
+    fn phys_state(&self) -> &'static str {
         let names = [
             "<unknown>",
             "Sleep",
@@ -261,8 +225,7 @@ impl PortAttr {
         names.get(self.phys_state as usize).unwrap_or(&"<unknown>")
     }
 
-    /// As the file `link_layer` of a kernel device has it.
-    pub fn link_layer(&self) -> &'static str {
+    fn link_layer(&self) -> &'static str {
         match self.link_layer {
             0 | 1 => "InfiniBand",
             2 => "Ethernet",
@@ -270,8 +233,7 @@ impl PortAttr {
         }
     }
 
-    /// As the file `rate` of a kernel device has it.
-    pub fn rate(&self) -> String {
+    fn rate(&self) -> String {
         let lanes = match self.active_width {
             2 => 4,
             4 => 8,
@@ -295,29 +257,42 @@ impl PortAttr {
         format!("{}{tenth} Gb/sec ({lanes}X{name})", total / 10)
     }
 
-    /// MTU in bytes.
-    pub fn mtu(&self) -> u32 {
+    fn mtu(&self) -> u32 {
         if (1..=5).contains(&self.active_mtu) { 128 << self.active_mtu } else { 0 }
     }
 }
 
-impl GidEntry {
+/// What is read out of an entry of a GID table.
+pub trait GidText {
     /// As the file in `gid_attrs/types` of a kernel device has it.
-    pub fn kind(&self) -> &'static str {
+    fn kind(&self) -> &'static str;
+    /// Name of the network interface behind it; None where there is none.
+    fn ndev(&self) -> Option<String>;
+    /// As people write it.
+    fn address(&self) -> Ipv6Addr;
+    /// Its bytes.
+    fn raw(&self) -> [u8; 16];
+}
+
+impl GidText for GidEntry {
+    fn kind(&self) -> &'static str {
         if self.gid_type == 2 { "RoCE v2" } else { "IB/RoCE v1" }
     }
 
-    /// Name of the network interface behind it; None where there is none.
-    pub fn ndev(&self) -> Option<String> {
+    fn ndev(&self) -> Option<String> {
         let mut name = [0; libc::IF_NAMESIZE];
         // SAFETY: there is room for the longest name and its NUL.
         let found = unsafe { libc::if_indextoname(self.ndev_ifindex, name.as_mut_ptr()) };
         (!found.is_null()).then(|| text(&name))
     }
 
-    /// As people write it.
-    pub fn address(&self) -> Ipv6Addr {
-        Ipv6Addr::from(self.gid)
+    fn address(&self) -> Ipv6Addr {
+        Ipv6Addr::from(self.raw())
+    }
+
+    fn raw(&self) -> [u8; 16] {
+        // SAFETY: all bits are a value of the bytes, and the library or `NO_ANSWER` has set them.
+        unsafe { self.gid.raw }
     }
 }
 
@@ -350,61 +325,11 @@ fn loader_error() -> String {
 
 #[cfg(test)]
 mod tests {
-    use core::mem::offset_of;
-    use std::io::Write;
-    use std::process::{Command, Stdio};
-
     use super::*;
-
-    /// A C compiler compares size and place of every field.
-    #[test]
-    fn structs_are_those_of_the_header() {
-        const MEANING: &str = r#"
-            #include <stddef.h>
-            #include <infiniband/verbs.h>
-            #define SIZE(expected, size) _Static_assert((expected) == (size), #expected);
-            #define FIELD(type, name, place, size) \
-                SIZE(offsetof(struct type, name), place) SIZE(sizeof(((struct type *)0)->name), size)
-        "#;
-        fn size_of_field<S, F>(_: fn(&S) -> &F) -> usize {
-            size_of::<F>()
-        }
-        let mut facts = vec![MEANING.to_owned()];
-        macro_rules! compare {
-            ($ours:ident, $theirs:ident, $size:literal, $($field:ident)+) => {
-                facts.push(format!("SIZE({}, {})", $size, size_of::<$ours>()));
-                $(
-                    let (name, place) = (stringify!($field), offset_of!($ours, $field));
-                    let size = size_of_field(|ours: &$ours| &ours.$field);
-                    facts.push(format!("FIELD({}, {name}, {place}, {size})", stringify!($theirs)));
-                )+
-            };
-        }
-        compare!(RawDevice, ibv_device, "sizeof(struct ibv_device)",
-            _ops node_type transport_type name dev_name dev_path ibdev_path);
-        compare!(PortAttr, ibv_port_attr, "offsetof(struct ibv_port_attr, port_cap_flags2)",
-            state max_mtu active_mtu gid_tbl_len port_cap_flags max_msg_sz bad_pkey_cntr qkey_viol_cntr
-            pkey_tbl_len
-            lid sm_lid lmc max_vl_num sm_sl subnet_timeout init_type_reply active_width active_speed phys_state
-            link_layer flags);
-        compare!(DeviceAttr, ibv_device_attr, "sizeof(struct ibv_device_attr)", fw_ver);
-        compare!(GidEntry, ibv_gid_entry, "sizeof(struct ibv_gid_entry)",
-            gid gid_index port_num gid_type ndev_ifindex);
-
-        let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
-            .args(["-std=gnu11", "-fsyntax-only", "-x", "c", "-"])
-            .args(["-I", concat!(env!("CARGO_MANIFEST_DIR"), "/../include")])
-            .stdin(Stdio::piped())
-            .spawn()
-            .expect("a C compiler");
-        compiler.stdin.take().unwrap().write_all(facts.join("\n").as_bytes()).unwrap();
-        assert!(compiler.wait().unwrap().success(), "a struct differs from the header's");
-    }
 
     #[test]
     fn rates_are_the_kernels() {
-        let rate =
-            |active_width, active_speed| PortAttr { active_width, active_speed, ..Default::default() }.rate();
+        let rate = |active_width, active_speed| PortAttr { active_width, active_speed, ..NO_ANSWER.1 }.rate();
         assert_eq!(rate(2, 32), "100 Gb/sec (4X EDR)");
         assert_eq!(rate(1, 1), "2.5 Gb/sec (1X)");
         assert_eq!(rate(2, 16), "56 Gb/sec (4X FDR)");

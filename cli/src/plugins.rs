@@ -7,13 +7,10 @@ use std::os::fd::FromRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use ironverbs::provider::plugin::places;
 use softrdma::host::environment::trusted;
 
 use crate::waits::Waits;
-
-#[allow(dead_code, reason = "the library looks for files by name, the doctor lists them")]
-#[path = "../../src/provider/plugin/places.rs"]
-mod places;
 
 /// A file in a folder of plugins.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]

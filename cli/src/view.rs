@@ -18,7 +18,7 @@ use softrdma::host::environment::trusted;
 use softrdma::host::folder::{Config, Folder};
 
 use crate::Result;
-use crate::library::{Device, Library, Port};
+use crate::library::{Device, GidText, Library, Port, PortText};
 use crate::places::Places;
 
 /// Writes or refreshes the tree, and returns its folder.
@@ -145,7 +145,10 @@ impl Tree {
         let (mut with_kind, mut with_ndev) = (BTreeSet::new(), BTreeSet::new());
         for index in 0..u32::try_from(attr.gid_tbl_len).unwrap_or(0) {
             let entry = port.gids.iter().find(|entry| entry.gid_index == index);
-            self.file(&format!("{folder}/gids/{index}"), &groups(&entry.map_or([0; 16], |entry| entry.gid)))?;
+            self.file(
+                &format!("{folder}/gids/{index}"),
+                &groups(&entry.map_or([0; 16], |entry| entry.raw())),
+            )?;
             let Some(entry) = entry else { continue };
             self.file(&format!("{kinds}/{index}"), entry.kind())?;
             with_kind.insert(OsString::from(index.to_string()));
@@ -227,12 +230,14 @@ fn groups(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::library::{GidEntry, PortAttr};
+    use ironverbs::abi::verbs::ibv_gid;
+
+    use crate::library::{GidEntry, NO_ANSWER, PortAttr};
 
     fn soft0(gids: &[[u8; 16]]) -> Device {
         let entries = gids.iter().zip(0..);
         let gids = entries.map(|(gid, gid_index)| GidEntry {
-            gid: *gid,
+            gid: ibv_gid { raw: *gid },
             gid_index,
             port_num: 1,
             gid_type: 2,
@@ -247,7 +252,7 @@ mod tests {
             link_layer: 2,
             port_cap_flags: IP_BASED_GIDS | 1 << 16,
             pkey_tbl_len: 1,
-            ..Default::default()
+            ..NO_ANSWER.1
         };
         let port = Port { number: 1, attr, pkeys: vec![0xffff], gids: gids.collect() };
         Device {

@@ -3,7 +3,10 @@
 use core::cell::{Cell, RefCell};
 use core::ffi::{CStr, c_int};
 use core::mem::offset_of;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::Mode;
 
 use crate::errno::{Errno, Result};
 
@@ -16,17 +19,29 @@ pub fn owned(fd: RawFd) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// What a number stands for that a program named, to be asked at once; EBADF, also in `errno`, where it stands
+/// for nothing. Where it is closed by then, the kernel says so.
+pub fn borrowed<'a>(fd: RawFd) -> Result<BorrowedFd<'a>> {
+    if fd < 0 && fd != libc::AT_FDCWD {
+        return Err(Errno::EBADF.also_set());
+    }
+    // SAFETY: not -1. Nobody closes by a borrowed descriptor, and the kernel checks the number.
+    Ok(unsafe { BorrowedFd::borrow_raw(fd) })
+}
+
 /// Opens `path`, relative to `dir_fd`, for reading.
 pub fn open_at(dir_fd: RawFd, path: &CStr) -> Result<OwnedFd> {
-    // SAFETY: `path` is a NUL-terminated string.
-    owned(unsafe { libc::openat(dir_fd, path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) })
+    open(dir_fd, path, OFlag::O_RDONLY | OFlag::O_CLOEXEC)
+}
+
+/// Opens `path`, relative to `dir_fd`, as `flags` say, which ask for no new file.
+pub fn open(dir_fd: RawFd, path: &CStr, flags: OFlag) -> Result<OwnedFd> {
+    openat(borrowed(dir_fd)?, path, flags, Mode::empty()).map_err(|_| Errno::last())
 }
 
 /// Reads once from `file` into `buf`; how many bytes came.
 pub fn read_once(file: &OwnedFd, buf: &mut [u8]) -> Result<usize> {
-    // SAFETY: `buf` is exclusively held memory of the stated length.
-    let got = unsafe { libc::read(file.as_raw_fd(), buf.as_mut_ptr().cast(), buf.len()) };
-    usize::try_from(got).map_err(|_| Errno::last())
+    nix::unistd::read(file, buf).map_err(|_| Errno::last())
 }
 
 /// Files that were read and are still open, so that one system call closes those whose numbers follow each
@@ -199,6 +214,7 @@ fn entry(bytes: &[u8]) -> Option<(&CStr, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::fcntl::FcntlArg;
     use std::ffi::CString;
     use std::os::unix::ffi::OsStrExt;
 
@@ -243,10 +259,7 @@ mod tests {
     fn files_that_were_read_are_closed_together_and_no_others() {
         let (path, dir) = folder("close");
         std::fs::write(path.join("file"), "x").expect("a file of our own");
-        let open = |fd: RawFd| {
-            // SAFETY: asks for flags, which changes nothing.
-            unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
-        };
+        let open = |fd| borrowed(fd).is_ok_and(|fd| nix::fcntl::fcntl(fd, FcntlArg::F_GETFD).is_ok());
         let leftovers = Leftovers::default();
         let files: Vec<_> = (0..150).map(|_| open_at(dir.as_raw_fd(), c"file").expect("there")).collect();
         let (mut numbers, mut kept) = (Vec::new(), Vec::new());

@@ -3,6 +3,9 @@
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
+use ironverbs_os::file::borrowed;
+use nix::fcntl::{FcntlArg, fcntl};
+
 use super::{entry, mr};
 use crate::abi::verbs::*;
 use crate::errno::Errno;
@@ -40,9 +43,7 @@ pub unsafe extern "C" fn ibv_export_buf_dmabuf_fd(buf: *mut ibv_buf) -> c_int {
         if fd < 0 {
             return Err(Errno(libc::ENODATA));
         }
-        // SAFETY: plain system call.
-        let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) };
-        if copy < 0 { Err(Errno::last()) } else { Ok(copy) }
+        fcntl(borrowed(fd)?, FcntlArg::F_DUPFD_CLOEXEC(0)).map_err(|_| Errno::last())
     };
     entry::number(export, |errno| {
         errno.set();

@@ -4,6 +4,8 @@
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::size_of;
 
+use nix::sys::resource::{Resource, getrlimit};
+use nix::unistd::geteuid;
 use softrdma::host::fork::ProcessMutex;
 
 use super::{entry, fork, table};
@@ -46,19 +48,16 @@ fn read_settings() {
 }
 
 fn warn_of_small_memlock_limit() {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: geteuid cannot fail; `limit` has room for what getrlimit writes.
-    let (root, known) =
-        unsafe { (libc::geteuid() == 0, libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) == 0) };
-    if root {
+    if geteuid().is_root() {
         return;
     }
-    if !known {
-        log::warn(format_args!("getrlimit(RLIMIT_MEMLOCK) failed."));
-    } else if limit.rlim_cur <= SMALL_MEMLOCK_LIMIT {
+    let Ok((limit, _)) = getrlimit(Resource::RLIMIT_MEMLOCK) else {
+        return log::warn(format_args!("getrlimit(RLIMIT_MEMLOCK) failed."));
+    };
+    if limit <= SMALL_MEMLOCK_LIMIT {
         log::warn(format_args!(
             "RLIMIT_MEMLOCK is {} bytes.\n    This will severely limit memory registrations.",
-            limit.rlim_cur
+            limit
         ));
     }
 }

@@ -2,7 +2,8 @@
 //! `man ibv_import_mr`, `man ibv_import_dm`).
 
 use core::ffi::c_int;
-use core::mem::MaybeUninit;
+
+use ironverbs_os::file::borrowed;
 
 use super::{device, entry};
 use crate::abi::verbs::*;
@@ -13,13 +14,7 @@ use crate::uverbs::discovery::DeviceInfo;
 
 /// The number of the character device that `fd` is; EINVAL for anything else.
 fn character_device(fd: c_int) -> Result<libc::dev_t> {
-    let mut stat = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: `stat` has room for what fstat writes.
-    if unsafe { libc::fstat(fd, stat.as_mut_ptr()) } != 0 {
-        return Err(Errno::EINVAL);
-    }
-    // SAFETY: fstat succeeded, so it has filled the structure.
-    let stat = unsafe { stat.assume_init() };
+    let stat = nix::sys::stat::fstat(borrowed(fd).map_err(|_| Errno::EINVAL)?).map_err(|_| Errno::EINVAL)?;
     if stat.st_mode & libc::S_IFMT == libc::S_IFCHR { Ok(stat.st_rdev) } else { Err(Errno::EINVAL) }
 }
 

@@ -1,9 +1,18 @@
 //! An opened uverbs device file, and what the kernel behind it can do.
 
-use core::mem::{ManuallyDrop, MaybeUninit};
+use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use ironverbs_os::file;
+use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use nix::sys::stat::fstat;
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use nix::unistd::read;
 
 pub(super) use ironverbs_os::file::owned;
 
@@ -297,20 +306,8 @@ pub fn path_of(sysfs_name: &str) -> Result<CString> {
 /// Opens `path` for reading and writing (writing alone would not allow mmap) and checks that it is the
 /// character device `cdev`, or any for 0. When only the check fails, `errno` is what it was.
 fn open_character_device(path: &CStr, cdev: libc::dev_t) -> Result<OwnedFd> {
-    // SAFETY: `path` is a NUL-terminated string.
-    let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
-    if fd < 0 {
-        return Err(Errno::last());
-    }
-    // SAFETY: open has just returned this descriptor; nobody else has it.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    let mut stat = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: `stat` has room for what fstat writes.
-    if unsafe { libc::fstat(fd.as_raw_fd(), stat.as_mut_ptr()) } != 0 {
-        return Err(Errno::last());
-    }
-    // SAFETY: fstat succeeded, so it has filled the structure.
-    let stat = unsafe { stat.assume_init() };
+    let fd = file::open(libc::AT_FDCWD, path, OFlag::O_RDWR | OFlag::O_CLOEXEC)?;
+    let stat = fstat(&fd).map_err(|_| Errno::last())?;
     if stat.st_mode & libc::S_IFMT != libc::S_IFCHR || (cdev != 0 && stat.st_rdev != cdev) {
         return Err(Errno::last());
     }
@@ -321,41 +318,25 @@ fn open_character_device(path: &CStr, cdev: libc::dev_t) -> Result<OwnedFd> {
 fn wait_for_character_device(cdev: libc::dev_t) -> Result<OwnedFd> {
     let path = CString::new(format!("/dev/char/{}:{}", libc::major(cdev), libc::minor(cdev)))
         .map_err(|_| Errno::EINVAL.also_set())?;
-    // SAFETY: plain system calls with constant arguments.
-    let inotify = owned(unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) })?;
-    // SAFETY: the string is NUL-terminated.
-    if unsafe { libc::inotify_add_watch(inotify.as_raw_fd(), c"/dev/char/".as_ptr(), libc::IN_CREATE) } == -1
-    {
-        return Err(Errno::last());
-    }
-    // SAFETY: plain system call with constant arguments.
-    let timer = owned(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) })?;
-    let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    let once =
-        libc::itimerspec { it_interval: zero, it_value: libc::timespec { tv_sec: UDEV_SECONDS, tv_nsec: 0 } };
-    // SAFETY: `once` is a valid itimerspec; the old value is not asked for.
-    if unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &once, core::ptr::null_mut()) } == -1 {
-        return Err(Errno::last());
-    }
+    let failed = |_| Errno::last();
+    let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).map_err(failed)?;
+    inotify.add_watch(c"/dev/char/", AddWatchFlags::IN_CREATE).map_err(failed)?;
+    let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC).map_err(failed)?;
+    let once = Expiration::OneShot(TimeSpec::new(UDEV_SECONDS, 0));
+    timer.set(once, TimerSetTimeFlags::empty()).map_err(failed)?;
 
     let mut opened = open_character_device(&path, cdev);
-    let mut fds = [
-        libc::pollfd { fd: inotify.as_raw_fd(), events: libc::POLLIN, revents: 0 },
-        libc::pollfd { fd: timer.as_raw_fd(), events: libc::POLLIN, revents: 0 },
-    ];
+    let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
+    let mut fds = [readable(inotify.as_fd()), readable(timer.as_fd())];
     let mut events = [0_u8; 512];
-    // SAFETY: `fds` has two elements, whose descriptors are open.
-    while opened.is_err() && unsafe { libc::poll(fds.as_mut_ptr(), 2, -1) } > 0 {
+    while opened.is_err() && poll(&mut fds, PollTimeout::NONE).is_ok_and(|ready| ready > 0) {
         opened = open_character_device(&path, cdev);
-        if opened.is_ok() || fds[1].revents != 0 {
+        if opened.is_ok() || fds[1].any() != Some(false) {
             break;
         }
-        if fds[0].revents != 0 {
-            // SAFETY: `events` has room for its own length.
-            let got = unsafe { libc::read(inotify.as_raw_fd(), events.as_mut_ptr().cast(), events.len()) };
-            if got == -1 {
-                return Err(Errno::last());
-            }
+        if fds[0].any() != Some(false) {
+            // What they say is not read: the next turn looks.
+            read(&inotify, &mut events).map_err(failed)?;
         }
     }
     opened.map_err(|_| Errno::last())

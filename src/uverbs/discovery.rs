@@ -309,9 +309,7 @@ fn file_exists(device: &DeviceInfo) -> bool {
     let Ok(path) = path_of(&device.sysfs_name) else {
         return false;
     };
-    let mut stat = core::mem::MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: the path is NUL-terminated and `stat` has room for what is written.
-    unsafe { libc::stat(path.as_ptr(), stat.as_mut_ptr()) == 0 }
+    nix::sys::stat::stat(path.as_c_str()).is_ok()
 }
 
 /// The devices of the sysfs class: for kernels without RDMA netlink.

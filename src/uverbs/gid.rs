@@ -2,6 +2,8 @@
 
 use std::ffi::CString;
 
+use nix::net::if_::if_nametoindex;
+
 use super::command::Command;
 use super::device_file::{DeviceFile, Method};
 use super::discovery::DeviceInfo;
@@ -232,11 +234,7 @@ fn ifindex_from_sysfs(port: &str, gid_index: u32) -> Result<u32> {
     match sysfs::read_text::<NAME>(&format!("{port}/gid_attrs/ndevs/{gid_index}")) {
         Ok(name) if !name.is_empty() => {
             let name = CString::new(name).map_err(|_| Errno::EINVAL)?;
-            // SAFETY: the name is NUL-terminated.
-            match unsafe { libc::if_nametoindex(name.as_ptr()) } {
-                0 => Err(Errno::last()),
-                index => Ok(index),
-            }
+            if_nametoindex(name.as_c_str()).map_err(|_| Errno::last())
         }
         _ => Ok(0),
     }

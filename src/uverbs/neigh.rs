@@ -2,8 +2,10 @@
 //! yet.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, poll};
 
 use super::device_file::owned;
 use super::netlink::{Attr, Attrs, Message, Socket};
@@ -309,14 +311,13 @@ fn wait_for_neighbour(
     for attempt in 1..=ATTEMPTS {
         let deadline = TIMEOUT / ATTEMPTS * attempt;
         while let Some(wait) = deadline.checked_sub(start.elapsed()) {
-            let mut fds = libc::pollfd { fd: events.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            let mut place = [PollFd::new(events.as_fd(), PollFlags::POLLIN)];
             // Rounded up, so that no interval ends in a spin.
-            let milliseconds = wait.as_millis() as i32 + 1;
-            // SAFETY: one element, whose descriptor is open.
-            match unsafe { libc::poll(&raw mut fds, 1, milliseconds) } {
-                -1 => return None,
-                0 => {}
-                _ => {
+            let milliseconds = wait.as_millis() as u16 + 1;
+            match poll(&mut place, milliseconds) {
+                Err(_) => return None,
+                Ok(0) => {}
+                Ok(_) => {
                     // Lost events are made good by asking at the end of the interval.
                     let mut messages = events.receive_now().into_iter().flatten();
                     let found = messages.find_map(|message| mac_of_neighbour(&message, target, interface));

@@ -1,6 +1,8 @@
 //! Netlink: requests, and answers read as untrusted bytes.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use nix::sys::socket::{MsgFlags, NetlinkAddr, bind, send};
 
 use super::device_file::owned;
 use crate::abi::uapi::Pod;
@@ -45,15 +47,7 @@ impl Socket {
     /// Opens a socket that receives what the kernel tells everybody in `groups` (bits).
     pub fn open_groups(family: i32, groups: u32) -> Result<Self> {
         let socket = Self::open(family)?;
-        // SAFETY: a structure of integers: all zeros is a value.
-        let mut address: libc::sockaddr_nl = unsafe { core::mem::zeroed() };
-        address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
-        address.nl_groups = groups;
-        let len = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
-        // SAFETY: the address is live memory of the stated length.
-        if unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) } != 0 {
-            return Err(Errno::last());
-        }
+        bind(socket.as_raw_fd(), &NetlinkAddr::new(0, groups)).map_err(|_| Errno::last())?;
         Ok(socket)
     }
 
@@ -71,9 +65,8 @@ impl Socket {
 
     /// Sends one or more requests in one piece.
     pub fn send(&self, requests: &[u8]) -> Result<()> {
-        // SAFETY: the slice is initialised memory of the stated length.
-        let sent = unsafe { libc::send(self.fd.as_raw_fd(), requests.as_ptr().cast(), requests.len(), 0) };
-        if sent == requests.len() as isize { Ok(()) } else { Err(Errno::last()) }
+        let sent = send(self.fd.as_raw_fd(), requests, MsgFlags::empty());
+        if sent == Ok(requests.len()) { Ok(()) } else { Err(Errno::last()) }
     }
 
     /// Waits for the next answer of the kernel.
@@ -140,6 +133,12 @@ impl Socket {
                 }
             }
         }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 

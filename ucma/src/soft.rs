@@ -1,4 +1,4 @@
-//! The software device as the verbs show it: the same files that libibverbs is built of.
+//! The software device as the verbs show it: GIDs and GUID come from where libibverbs has them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,16 +11,10 @@ use ironverbs_cm::world::Device;
 use softrdma::host::environment;
 use softrdma::host::network::Network;
 use softrdma::host::watch;
+use softrdma::host::{gids, guid};
 
 use crate::route;
 use crate::shim::Kept;
-
-#[allow(dead_code, reason = "the library uses the rest")]
-#[path = "../../src/provider/soft/gids.rs"]
-mod gids;
-#[allow(dead_code, reason = "the library uses the rest")]
-#[path = "../../src/provider/soft/guid.rs"]
-mod guid;
 
 /// What `ibv_get_device_index` answers for a device that is not the kernel's.
 const NO_INDEX: u32 = u32::MAX;

@@ -366,8 +366,7 @@ mod tests {
     #[test]
     fn nobody_writes_directly_to_others_of_a_group() {
         let dir = TestDir::new("peers");
-        // SAFETY: reads a number of the process.
-        let group = unsafe { libc::getgid() };
+        let group = nix::unistd::getgid().as_raw();
         for group in [None, Some(group)] {
             let path = dir.path().join(if group.is_some() { "group" } else { "own" });
             let folder = Arc::new(Folder::open(&Config { path, group }).unwrap());

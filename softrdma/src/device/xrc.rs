@@ -114,12 +114,7 @@ impl Device {
 }
 
 fn file_of(fd: RawFd) -> Result<(u64, u64)> {
-    // SAFETY: stat is a struct of integers, for which all zeroes is a value.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: `stat` is writable and as large as the kernel's answer.
-    if unsafe { libc::fstat(fd, &raw mut stat) } != 0 {
-        return Err(Error::Host(crate::host::Error::last("fstat")));
-    }
+    let stat = crate::host::sys::stat(fd).map_err(Error::Host)?;
     Ok((stat.st_dev, stat.st_ino))
 }
 

@@ -16,6 +16,8 @@
 use std::os::fd::RawFd;
 use std::os::unix::fs::MetadataExt;
 
+use nix::sys::uio::{pread, pwrite};
+
 use super::error::{Error, Result};
 use super::lock::Owner;
 use super::sys;
@@ -52,9 +54,8 @@ pub(super) fn sign(fd: RawFd, owner: Owner) -> Result<()> {
 }
 
 fn put(fd: RawFd, bytes: &[u8], at: usize) -> Result<()> {
-    // SAFETY: `bytes` is readable for the length given.
-    let n = unsafe { libc::pwrite(fd, bytes.as_ptr().cast(), bytes.len(), at as libc::off_t) };
-    if n == bytes.len() as isize { Ok(()) } else { Err(Error::last("pwrite")) }
+    let written = pwrite(sys::borrowed(fd)?, bytes, at as libc::off_t);
+    if written == Ok(bytes.len()) { Ok(()) } else { Err(Error::last("pwrite")) }
 }
 
 /// What the file says.
@@ -63,9 +64,7 @@ fn put(fd: RawFd, bytes: &[u8], at: usize) -> Result<()> {
 pub(super) fn read(fd: RawFd) -> Result<Announcement> {
     let mut words = [[0u8; 8]; 5];
     let bytes = words.as_flattened_mut();
-    // SAFETY: `bytes` is writable for the length given.
-    let n = unsafe { libc::pread(fd, bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    if n != bytes.len() as isize {
+    if pread(sys::borrowed(fd)?, bytes, 0) != Ok(bytes.len()) {
         return Err(Error::Corrupt("too short"));
     }
     let [magic, version, signature, number, domain] = words.map(u64::from_ne_bytes);
@@ -83,9 +82,8 @@ pub(super) fn read(fd: RawFd) -> Result<Announcement> {
 /// The signature alone, whatever else stands there.
 pub(super) fn signature(fd: RawFd) -> Option<u64> {
     let mut word = [0u8; 8];
-    // SAFETY: `word` is writable for the length given.
-    let n = unsafe { libc::pread(fd, word.as_mut_ptr().cast(), word.len(), AT_SIGNATURE as libc::off_t) };
-    (n == 8).then(|| u64::from_ne_bytes(word))
+    let read = pread(sys::borrowed(fd).ok()?, &mut word, AT_SIGNATURE as libc::off_t);
+    (read == Ok(8)).then(|| u64::from_ne_bytes(word))
 }
 
 /// A number for the PID and user namespace and the capabilities of this process, between which processes do not

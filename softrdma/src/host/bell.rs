@@ -24,9 +24,13 @@
 //! the rights of a debugger, as [`super::copy`] does, and bells must work without.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::stat::Mode;
+use nix::unistd::{mkfifoat, read, write};
 
 use super::descriptor::Descriptor;
 use super::error::{Error, Result, errno};
@@ -60,13 +64,11 @@ impl Bell {
         let folder = segment.folder().clone();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = slot::bell_name(segment.owner(), number);
-        // SAFETY: `name` is a C string that lives across the call.
-        if unsafe { libc::mkfifoat(folder.raw(), name.as_ptr(), folder.file_mode()) } != 0 {
-            return Err(match errno() {
-                libc::ENOSPC | libc::EDQUOT => Error::NoMemory,
-                _ => Error::last("mkfifoat"),
-            });
-        }
+        let mode = Mode::from_bits_retain(folder.file_mode());
+        mkfifoat(folder.fd()?, name.as_c_str(), mode).map_err(|_| match errno() {
+            libc::ENOSPC | libc::EDQUOT => Error::NoMemory,
+            errno => Error::Os { call: "mkfifoat", errno },
+        })?;
         match Self::open(&folder, &name) {
             Ok((public, private)) => {
                 Ok(Bell { public, private, folder, name, number, token: fork::token()? })
@@ -83,17 +85,10 @@ impl Bell {
         // do not.
         let private = open_bell(folder, name)?;
         folder.adopt(&private)?;
-        // One page is enough, and keeps many bells within the user's limit for pipes.
-        // SAFETY: plain system call; failing leaves a larger buffer.
-        unsafe { libc::fcntl(private.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) };
-        let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        // SAFETY: `name` is a C string that lives across the call.
-        let public = unsafe { libc::openat(folder.raw(), name.as_ptr(), flags) };
-        if public < 0 {
-            return Err(Error::last("openat"));
-        }
-        // SAFETY: openat returned this descriptor, and nobody else owns it.
-        let public = unsafe { OwnedFd::from_raw_fd(public) };
+        // One page is enough, and keeps many bells within the user's limit for pipes. Failing leaves a larger
+        // buffer.
+        let _ = fcntl(&private, FcntlArg::F_SETPIPE_SZ(4096));
+        let public = folder.open_to_read(name)?;
         let (public, private) = (Descriptor::new(public)?, Descriptor::new(private)?);
         if !public.is_same_file(&private) {
             // It may be this process's own segment by another name: to close it would end the declaration of
@@ -102,10 +97,8 @@ impl Bell {
             return Err(Error::Corrupt("not a bell"));
         }
         // The program's descriptor blocks unless the program says otherwise.
-        // SAFETY: plain system call on an open descriptor.
-        if unsafe { libc::fcntl(public.number(), libc::F_SETFL, 0) } != 0 {
-            return Err(Error::last("fcntl"));
-        }
+        let blocks = FcntlArg::F_SETFL(OFlag::empty());
+        fcntl(sys::borrowed(public.number())?, blocks).map_err(|_| Error::last("fcntl"))?;
         Ok((public, private))
     }
 
@@ -131,23 +124,23 @@ impl Bell {
     /// As `read`: `EAGAIN` when the descriptor does not block, `EINTR`.
     pub fn take(&self) -> std::io::Result<()> {
         let mut byte = [0u8; 1];
-        // SAFETY: one byte is writable.
-        match unsafe { libc::read(self.public.number(), byte.as_mut_ptr().cast(), 1) } {
-            1 => Ok(()),
-            0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
-            _ => Err(std::io::Error::last_os_error()),
+        match sys::borrowed(self.public.number()).map(|fd| read(fd, &mut byte)) {
+            Ok(Ok(1)) => Ok(()),
+            Ok(Ok(_)) => Err(std::io::ErrorKind::UnexpectedEof.into()),
+            Ok(Err(_)) => Err(std::io::Error::last_os_error()),
+            Err(e) => Err(std::io::Error::from_raw_os_error(e.errno())),
         }
     }
 
     /// Takes one ring if there is one, whatever the flags of [`Bell::fd`] say.
     pub fn try_take(&self) -> bool {
+        let Ok(fd) = sys::borrowed(self.private.raw_lately()) else { return false };
         let mut byte = [0u8; 1];
-        let fd = self.private.raw_lately();
         loop {
-            // SAFETY: one byte is writable; the descriptor does not block.
-            let n = sys::uncancelled(|| unsafe { libc::read(fd, byte.as_mut_ptr().cast(), 1) });
-            if n >= 0 || errno() != libc::EINTR {
-                return n == 1;
+            // The descriptor does not block.
+            match sys::uncancelled(|| read(fd, &mut byte)) {
+                Err(_) if errno() == libc::EINTR => {}
+                taken => return taken == Ok(1),
             }
         }
     }
@@ -157,8 +150,8 @@ impl Bell {
     /// # Errors
     /// `EAGAIN`
     pub fn would_block(&self) -> std::io::Result<()> {
-        // SAFETY: reads flags of an open descriptor.
-        let flags = unsafe { libc::fcntl(self.public.number(), libc::F_GETFL) };
+        let flags = sys::borrowed(self.public.number()).ok().and_then(|fd| fcntl(fd, FcntlArg::F_GETFL).ok());
+        let flags = flags.unwrap_or(-1);
         if flags & libc::O_NONBLOCK == 0 { Ok(()) } else { Err(std::io::ErrorKind::WouldBlock.into()) }
     }
 
@@ -173,18 +166,16 @@ impl Bell {
     /// Takes up to `count` rings without waiting: those of events that are gone.
     pub fn unring(&self, count: usize) {
         let mut bytes = [0u8; 64];
-        let (fd, mut left) = (self.private.raw(), count);
+        let Ok(fd) = sys::borrowed(self.private.raw()) else { return };
+        let mut left = count;
         while left > 0 {
             let now = left.min(bytes.len());
-            // SAFETY: `bytes` is writable for `now` bytes; the descriptor does not block.
-            let n = sys::uncancelled(|| unsafe { libc::read(fd, bytes.as_mut_ptr().cast(), now) });
-            if n < 0 && errno() == libc::EINTR {
-                continue;
+            // The descriptor does not block.
+            match sys::uncancelled(|| read(fd, &mut bytes[..now])) {
+                Err(_) if errno() == libc::EINTR => {}
+                taken if taken == Ok(now) => left -= now,
+                _ => return,
             }
-            if n < now as isize {
-                return;
-            }
-            left -= now;
         }
     }
 
@@ -195,13 +186,14 @@ impl Bell {
             return;
         }
         let mut bytes = [0u8; 4096];
-        let fd = self.private.raw_lately();
+        let Ok(fd) = sys::borrowed(self.private.raw_lately()) else { return };
         loop {
-            // SAFETY: `bytes` is writable for the length given; the descriptor does not block.
-            let n = sys::uncancelled(|| unsafe { libc::read(fd, bytes.as_mut_ptr().cast(), bytes.len()) });
-            // Less than asked for is all there was; more can come at any time, which looking again covers.
-            if n < bytes.len() as isize && !(n < 0 && errno() == libc::EINTR) {
-                return;
+            // The descriptor does not block.
+            match sys::uncancelled(|| read(fd, &mut bytes)) {
+                Err(_) if errno() == libc::EINTR => {}
+                Ok(taken) if taken == bytes.len() => {}
+                // Less than asked for is all there was; more can come at any time, which looking again covers.
+                _ => return,
             }
         }
     }
@@ -245,14 +237,9 @@ fn open_bell(folder: &Folder, name: &CStr) -> Result<OwnedFd> {
 }
 
 fn write_byte(fd: RawFd) {
-    loop {
-        // SAFETY: one byte is readable; the descriptor does not block and has a reader, itself.
-        let n = sys::uncancelled(|| unsafe { libc::write(fd, [1u8].as_ptr().cast(), 1) });
-        // Full: rung already.
-        if n == 1 || errno() != libc::EINTR {
-            return;
-        }
-    }
+    let Ok(fd) = sys::borrowed(fd) else { return };
+    // The descriptor does not block and has a reader, itself. Full: rung already.
+    while sys::uncancelled(|| write(fd, &[1])).is_err() && errno() == libc::EINTR {}
 }
 
 #[cfg(test)]

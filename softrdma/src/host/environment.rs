@@ -11,6 +11,8 @@
 use std::env;
 use std::ffi::OsString;
 
+use nix::unistd::{getegid, geteuid, getgid, getuid};
+
 /// A variable that names code, files or devices, or says who reaches the process; None where the process has
 /// rights that its caller lacks.
 pub fn trusted(name: &str) -> Option<OsString> {
@@ -26,17 +28,15 @@ pub fn harmless(name: &str) -> Option<OsString> {
 
 /// Whether the process has just the rights of who started it.
 pub fn callers_rights() -> bool {
-    // SAFETY: reads a word that the kernel left for the process; the others read numbers of the process and
-    // cannot fail.
-    unsafe {
-        libc::getauxval(libc::AT_SECURE) == 0
-            && libc::getuid() == libc::geteuid()
-            && libc::getgid() == libc::getegid()
-    }
+    // SAFETY: reads a word that the kernel left for the process.
+    let is_secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    !is_secure && getuid() == geteuid() && getgid() == getegid()
 }
 
 #[cfg(test)]
 mod tests {
+    use nix::unistd::{setegid, seteuid};
+
     use super::super::testing::in_child;
     use super::*;
 
@@ -52,9 +52,7 @@ mod tests {
     #[ignore = "needs root"]
     fn ids_that_differ_are_not_the_callers() {
         const OTHER: u32 = 65534;
-        // SAFETY: plain system calls of a child that has one thread and ends.
-        assert_eq!(in_child(|| unsafe { libc::seteuid(OTHER) } == 0 && trusted("PATH").is_none()), 0);
-        // SAFETY: as above.
-        assert_eq!(in_child(|| unsafe { libc::setegid(OTHER) } == 0 && trusted("PATH").is_none()), 0);
+        assert_eq!(in_child(|| seteuid(OTHER.into()).is_ok() && trusted("PATH").is_none()), 0);
+        assert_eq!(in_child(|| setegid(OTHER.into()).is_ok() && trusted("PATH").is_none()), 0);
     }
 }

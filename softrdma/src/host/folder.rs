@@ -22,9 +22,16 @@
 //! away again.
 
 use std::ffi::{CStr, CString, OsString};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::fs::Permissions;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, RenameFlags};
+use nix::sys::stat::{Mode, fchmod, mkdirat};
+use nix::time::ClockId;
+use nix::unistd::{Gid, UnlinkatFlags, fchown, fchownat, geteuid, symlinkat, unlinkat};
 
 use super::descriptor::Descriptor;
 use super::error::{Error, Result, errno};
@@ -69,8 +76,7 @@ impl Config {
             }
             (Some(dir), _) => PathBuf::from(dir),
             (None, Some(gid)) => PathBuf::from(format!("/dev/shm/ironverbs-group-{gid}")),
-            // SAFETY: geteuid reads a number of the process and cannot fail.
-            (None, None) => PathBuf::from(format!("/dev/shm/ironverbs-{}", unsafe { libc::geteuid() })),
+            (None, None) => PathBuf::from(format!("/dev/shm/ironverbs-{}", geteuid())),
         };
         Ok(Config { path, group })
     }
@@ -101,9 +107,9 @@ impl Folder {
         let name = path.file_name().ok_or(Error::Folder("its path ends with no name"))?;
         let name = c_path(name.as_bytes())?;
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let parent = open_at(libc::AT_FDCWD, &c_path(parent.as_os_str().as_bytes())?, libc::O_PATH)?;
+        let parent = open_at(AT_FDCWD, &c_path(parent.as_os_str().as_bytes())?, libc::O_PATH)?;
         let may_be_renamed = check_parent(&parent, config.group)?;
-        let open = || open_at(parent.as_raw_fd(), &name, libc::O_RDONLY | libc::O_NOFOLLOW);
+        let open = || open_at(parent.as_fd(), &name, libc::O_RDONLY | libc::O_NOFOLLOW);
         let fd = match open() {
             Err(Error::Os { errno: libc::ENOENT, .. }) => {
                 make(&parent, &name, config, may_be_renamed)?;
@@ -136,10 +142,8 @@ impl Folder {
         let nanoseconds =
             |seconds: i64, rest: i64| Some(u64::try_from(seconds).ok()? * 1_000_000_000 + rest as u64);
         let changed = nanoseconds(stat.st_mtime, stat.st_mtime_nsec)?;
-        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `now` is writable; this clock exists on every Linux.
-        unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &mut now) };
-        let age = nanoseconds(now.tv_sec, now.tv_nsec)?.checked_sub(changed)?;
+        let now = ClockId::CLOCK_REALTIME.now().ok()?;
+        let age = nanoseconds(now.tv_sec(), now.tv_nsec())?.checked_sub(changed)?;
         (age >= COARSE && changed != 0).then_some(changed)
     }
 
@@ -163,8 +167,7 @@ impl Folder {
         if stat.st_mode & libc::S_IFMT != libc::S_IFREG || stat.st_nlink != 1 {
             return Err(Error::Corrupt("not a file"));
         }
-        // SAFETY: geteuid reads a number of the process and cannot fail.
-        if stat.st_uid == unsafe { libc::geteuid() } && stat.st_mode & 0o777 != self.file_mode() {
+        if stat.st_uid == geteuid().as_raw() && stat.st_mode & 0o777 != self.file_mode() {
             self.adopt(&file)?;
         }
         Ok(file)
@@ -179,6 +182,20 @@ impl Folder {
     /// place.
     pub(crate) fn raw(&self) -> RawFd {
         self.fd.raw()
+    }
+
+    /// As [`Folder::raw`], for calls that take no number.
+    ///
+    /// Errors: `EBADF` when the program closed it.
+    pub(crate) fn fd(&self) -> Result<BorrowedFd<'_>> {
+        sys::borrowed(self.raw())
+    }
+
+    /// Gives a file another name, which nothing has yet.
+    ///
+    /// Errors: `EEXIST` where something has it, `ENOENT` where the file has lost its own.
+    pub(crate) fn rename(&self, from: &CStr, to: &CStr) -> Result<()> {
+        rename(self.fd()?, from, to)
     }
 
     /// Whether members of a group share the folder.
@@ -197,19 +214,16 @@ impl Folder {
         if stat.st_mode & libc::S_IFMT != libc::S_IFSOCK || stat.st_nlink != 1 {
             return Err(Error::Corrupt("not a socket"));
         }
-        let (fd, mode) = (found.as_raw_fd(), self.file_mode());
-        if let Some(gid) = self.group {
-            // SAFETY: plain system call on an open descriptor; an owner of all ones means unchanged.
-            if unsafe { libc::fchownat(fd, c"".as_ptr(), u32::MAX, gid, libc::AT_EMPTY_PATH) } != 0 {
-                return Err(Error::last("fchownat"));
-            }
+        let mode = self.file_mode();
+        if let Some(gid) = self.group.map(Gid::from_raw) {
+            fchownat(&found, c"", None, Some(gid), AtFlags::AT_EMPTY_PATH)
+                .map_err(|_| Error::last("fchownat"))?;
         }
-        let path = c_path(format!("/proc/thread-self/fd/{fd}").as_bytes())?;
-        // SAFETY: `path` is a C string that lives across the call.
-        if stat.st_mode & 0o777 != mode && unsafe { libc::chmod(path.as_ptr(), mode) } != 0 {
-            return Err(Error::last("chmod"));
+        if stat.st_mode & 0o777 == mode {
+            return Ok(());
         }
-        Ok(())
+        let path = format!("/proc/thread-self/fd/{}", found.as_raw_fd());
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(|_| Error::last("chmod"))
     }
 
     /// Gives a file that was just made here the group and mode that the folder's users need.
@@ -226,14 +240,7 @@ impl Folder {
     /// nothing of it, and its `fstat`. Whoever gives the name to another file afterwards changes nothing
     /// ([`Folder::open_found`]). Closing this descriptor drops no record lock, unlike that of an open file.
     pub(crate) fn look(&self, name: &CStr) -> Result<(OwnedFd, libc::stat)> {
-        let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-        // SAFETY: `name` is a C string that lives across the call.
-        let fd = unsafe { libc::openat(self.raw(), name.as_ptr(), flags) };
-        if fd < 0 {
-            return Err(Error::last("openat"));
-        }
-        // SAFETY: openat returned this descriptor, and nobody else owns it.
-        let found = unsafe { OwnedFd::from_raw_fd(fd) };
+        let found = openat(self.fd()?, name, libc::O_PATH | libc::O_NOFOLLOW, 0)?;
         let stat = sys::stat(found.as_raw_fd())?;
         Ok((found, stat))
     }
@@ -241,15 +248,9 @@ impl Folder {
     /// Opens what [`Folder::look`] found, for reading and writing, without waiting.
     pub(crate) fn open_found(&self, name: &CStr, found: &OwnedFd) -> Result<OwnedFd> {
         let path = c_path(format!("/proc/self/fd/{}", found.as_raw_fd()).as_bytes())?;
-        let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
-        // SAFETY: `path` is a C string that lives across the call.
-        let fd = unsafe { libc::open(path.as_ptr(), flags) };
-        if fd >= 0 {
-            // SAFETY: open returned this descriptor, and nobody else owns it.
-            return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
-        }
-        if errno() != libc::ENOENT {
-            return Err(Error::last("open"));
+        match openat(AT_FDCWD, &path, libc::O_RDWR | libc::O_NONBLOCK | libc::O_NOCTTY, 0) {
+            Err(Error::Os { errno: libc::ENOENT, .. }) => {}
+            other => return other,
         }
         // No /proc: by the name, which may mean another file by now.
         let file = self.open_file(name, 0)?;
@@ -265,24 +266,21 @@ impl Folder {
     /// Opens a file of the folder for reading and writing, without ever following a link or waiting. What
     /// others may have put there is better [looked](Folder::look) at before.
     pub(crate) fn open_file(&self, name: &CStr, extra: i32) -> Result<OwnedFd> {
-        let flags =
-            libc::O_RDWR | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY | extra;
-        // SAFETY: `name` is a C string that lives across the call; the mode is only read with O_CREAT.
-        let fd = unsafe { libc::openat(self.raw(), name.as_ptr(), flags, self.file_mode()) };
-        if fd < 0 {
-            return Err(Error::last("openat"));
-        }
-        // SAFETY: openat returned this descriptor, and nobody else owns it.
-        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+        let flags = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY | extra;
+        openat(self.fd()?, name, flags, self.file_mode())
+    }
+
+    /// The same for reading alone.
+    pub(crate) fn open_to_read(&self, name: &CStr) -> Result<OwnedFd> {
+        openat(self.fd()?, name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK, 0)
     }
 
     /// Removes a name. A name that is already gone is no error.
     pub fn remove(&self, name: &CStr) -> Result<()> {
-        // SAFETY: `name` is a C string that lives across the call.
-        if unsafe { libc::unlinkat(self.raw(), name.as_ptr(), 0) } == 0 || errno() == libc::ENOENT {
-            return Ok(());
+        match unlinkat(self.fd()?, name, UnlinkatFlags::NoRemoveDir).map_err(|_| errno()) {
+            Ok(()) | Err(libc::ENOENT) => Ok(()),
+            Err(errno) => Err(Error::Os { call: "unlinkat", errno }),
         }
-        Err(Error::last("unlinkat"))
     }
 
     /// All names in the folder but `.` and `..`.
@@ -299,19 +297,25 @@ impl Folder {
     /// Tells all names in the folder but `.` and `..`, of which there may be more than there is memory for.
     /// Ends at the first error.
     pub(crate) fn each_name(&self, tell: impl FnMut(&CStr) -> Result<()>) -> Result<()> {
-        each_name(self.raw(), tell)
+        each_name(self.fd()?, tell)
     }
 }
 
+/// `openat`; the descriptor is closed by `exec`. The mode is only read with `O_CREAT`.
+fn openat(folder: BorrowedFd<'_>, name: &CStr, flags: i32, mode: u32) -> Result<OwnedFd> {
+    let flags = OFlag::from_bits_retain(flags | libc::O_CLOEXEC);
+    nix::fcntl::openat(folder, name, flags, Mode::from_bits_retain(mode)).map_err(|_| Error::last("openat"))
+}
+
+fn rename(folder: BorrowedFd<'_>, from: &CStr, to: &CStr) -> Result<()> {
+    nix::fcntl::renameat2(folder, from, folder, to, RenameFlags::RENAME_NOREPLACE)
+        .map_err(|_| Error::last("renameat2"))
+}
+
 /// As [`Folder::each_name`].
-fn each_name(folder: RawFd, mut tell: impl FnMut(&CStr) -> Result<()>) -> Result<()> {
+fn each_name(folder: BorrowedFd<'_>, mut tell: impl FnMut(&CStr) -> Result<()>) -> Result<()> {
     // A new open file description, because reading moves its position.
-    // SAFETY: the path is a C string constant.
-    let fd =
-        unsafe { libc::openat(folder, c".".as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) };
-    if fd < 0 {
-        return Err(Error::last("openat"));
-    }
+    let fd = openat(folder, c".", libc::O_RDONLY | libc::O_DIRECTORY, 0)?.into_raw_fd();
     // SAFETY: `fd` is an open folder that nobody else owns; fdopendir takes it over when it succeeds.
     let dir = unsafe { libc::fdopendir(fd) };
     if dir.is_null() {
@@ -343,18 +347,12 @@ fn c_path(bytes: &[u8]) -> Result<CString> {
 }
 
 /// Opens a folder.
-fn open_at(parent: RawFd, name: &CStr, flags: i32) -> Result<OwnedFd> {
-    // SAFETY: `name` is a C string that lives across the call.
-    let fd = unsafe { libc::openat(parent, name.as_ptr(), flags | libc::O_DIRECTORY | libc::O_CLOEXEC) };
-    if fd < 0 {
-        return Err(match errno() {
-            libc::ENOTDIR | libc::ELOOP => Error::Folder("it is not a folder, or a symbolic link"),
-            libc::EACCES => Error::Folder("it is closed to this user"),
-            _ => Error::last("open"),
-        });
-    }
-    // SAFETY: openat returned this descriptor, and nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+fn open_at(parent: BorrowedFd<'_>, name: &CStr, flags: i32) -> Result<OwnedFd> {
+    openat(parent, name, flags | libc::O_DIRECTORY, 0).map_err(|e| match e.errno() {
+        libc::ENOTDIR | libc::ELOOP => Error::Folder("it is not a folder, or a symbolic link"),
+        libc::EACCES => Error::Folder("it is closed to this user"),
+        errno => Error::Os { call: "open", errno },
+    })
 }
 
 /// Whether everybody may rename what stands in this folder.
@@ -395,26 +393,18 @@ fn is_marked(fd: &OwnedFd, name: &CStr) -> bool {
 fn mark(fd: &OwnedFd, name: &CStr) -> Result<()> {
     let st = sys::stat(fd.as_raw_fd())?;
     let exchanged = Error::Folder("somebody exchanged it while it was made");
-    // SAFETY: geteuid reads a number of the process and cannot fail.
-    if st.st_uid != unsafe { libc::geteuid() } || st.st_mode & 0o077 != 0 {
+    if st.st_uid != geteuid().as_raw() || st.st_mode & 0o077 != 0 {
         return Err(exchanged);
     }
-    each_name(fd.as_raw_fd(), |_| Err(exchanged))?;
-    // SAFETY: both names are C strings that live across the call.
-    if unsafe { libc::symlinkat(name.as_ptr(), fd.as_raw_fd(), MARK.as_ptr()) } != 0 {
-        return Err(Error::last("symlinkat"));
-    }
-    Ok(())
+    each_name(fd.as_fd(), |_| Err(exchanged))?;
+    symlinkat(name, fd, MARK).map_err(|_| Error::last("symlinkat"))
 }
 
 /// Makes the folder, unless somebody else does meanwhile.
 fn make(parent: &OwnedFd, name: &CStr, config: &Config, may_be_renamed: bool) -> Result<()> {
-    let at = parent.as_raw_fd();
+    let at = parent.as_fd();
     let temporary = c_path(format!(".ironverbs-{:016x}", sys::random()?).as_bytes())?;
-    // SAFETY: the name is a C string that lives across the call.
-    if unsafe { libc::mkdirat(at, temporary.as_ptr(), 0o700) } != 0 {
-        return Err(Error::last("mkdir"));
-    }
+    mkdirat(at, temporary.as_c_str(), Mode::S_IRWXU).map_err(|_| Error::last("mkdir"))?;
     let mut marked = None;
     let made = (|| {
         let fd = open_at(at, &temporary, libc::O_RDONLY | libc::O_NOFOLLOW)?;
@@ -426,20 +416,16 @@ fn make(parent: &OwnedFd, name: &CStr, config: &Config, may_be_renamed: bool) ->
         // open above.
         give(fd, config.group, config.folder_mode())?;
         verify(fd, config)?;
-        let (from, to) = (temporary.as_ptr(), name.as_ptr());
-        // SAFETY: both names are C strings that live across the call.
-        let renamed = unsafe { libc::renameat2(at, from, at, to, libc::RENAME_NOREPLACE) };
-        if renamed == 0 { Ok(()) } else { Err(Error::last("renameat2")) }
+        rename(at, &temporary, name)
     })();
     if made.is_ok() {
         return Ok(());
     }
     if let Some(fd) = marked.filter(|_| may_be_renamed) {
-        // SAFETY: the name is a C string constant.
-        unsafe { libc::unlinkat(fd.as_raw_fd(), MARK.as_ptr(), 0) };
+        let _ = unlinkat(fd, MARK, UnlinkatFlags::NoRemoveDir);
     }
-    // SAFETY: as above. Nobody but this function knows the name, and a folder with something in it stays.
-    unsafe { libc::unlinkat(at, temporary.as_ptr(), libc::AT_REMOVEDIR) };
+    // Nobody but this function knows the name, and a folder with something in it stays.
+    let _ = unlinkat(at, temporary.as_c_str(), UnlinkatFlags::RemoveDir);
     match made {
         Err(Error::Os { call: "renameat2", errno: libc::EEXIST }) => Ok(()),
         other => other,
@@ -447,24 +433,16 @@ fn make(parent: &OwnedFd, name: &CStr, config: &Config, may_be_renamed: bool) ->
 }
 
 fn give(fd: &OwnedFd, group: Option<u32>, mode: u32) -> Result<()> {
-    if let Some(gid) = group {
-        // SAFETY: plain system call on an open descriptor; an owner of all ones means unchanged.
-        if unsafe { libc::fchown(fd.as_raw_fd(), u32::MAX, gid) } != 0 {
-            return Err(Error::last("fchown"));
-        }
+    if let Some(gid) = group.map(Gid::from_raw) {
+        fchown(fd, None, Some(gid)).map_err(|_| Error::last("fchown"))?;
     }
-    // SAFETY: plain system call on an open descriptor.
-    if unsafe { libc::fchmod(fd.as_raw_fd(), mode) } != 0 {
-        return Err(Error::last("fchmod"));
-    }
-    Ok(())
+    fchmod(fd, Mode::from_bits_retain(mode)).map_err(|_| Error::last("fchmod"))
 }
 
 fn verify(fd: &OwnedFd, config: &Config) -> Result<()> {
     let st = sys::stat(fd.as_raw_fd())?;
     let (mode, wanted) = (st.st_mode & 0o777, config.folder_mode());
-    // SAFETY: geteuid reads a number of the process and cannot fail.
-    let me = unsafe { libc::geteuid() };
+    let me = geteuid().as_raw();
     match config.group {
         None if st.st_uid != me => return Err(Error::Folder("it belongs to another user")),
         Some(gid) if st.st_gid != gid => return Err(Error::Folder("it belongs to another group")),

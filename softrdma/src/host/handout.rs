@@ -19,10 +19,16 @@
 //! ([`Segment`](super::segment::Segment) says when it begins).
 
 use std::ffi::{CStr, CString};
-use std::mem::{offset_of, size_of};
+use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+
+use nix::sys::socket::{
+    self, AddressFamily, Backlog, Shutdown, SockFlag, SockType, UnixAddr, accept4, bind, connect, shutdown,
+};
+use nix::sys::stat::{Mode, fchmod};
+use nix::unistd::geteuid;
 
 use super::descriptor::Descriptor;
 use super::error::{Error, Result, errno};
@@ -38,8 +44,6 @@ use super::thread::{self, Thread};
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long before what failed for lack of something is tried again.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Connections that may wait for the thread; the system may allow fewer.
-const BACKLOG: libc::c_int = 4096;
 /// Answers that one other user may leave untaken.
 const UNTAKEN: usize = 16;
 /// Answers that all other users together may.
@@ -85,9 +89,8 @@ impl Handout {
     /// Hands out no more.
     pub(super) fn stop(self) {
         let _ = self.server.folder.remove(&self.server.name);
-        let socket = self.server.socket.raw();
-        // SAFETY: plain system call, which wakes the thread.
-        let told = unsafe { libc::shutdown(socket, libc::SHUT_RDWR) } == 0;
+        // Wakes the thread.
+        let told = shutdown(self.server.socket.raw(), Shutdown::Both).is_ok();
         // Where the program closed the socket the thread sleeps on, without anything that others need.
         if told && !self.thread.is_current() {
             self.thread.join();
@@ -136,22 +139,15 @@ impl Server {
             if ready < 0 {
                 continue;
             }
-            let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-            // SAFETY: asks for no address.
-            let client = unsafe {
-                libc::accept4(self.socket.raw(), std::ptr::null_mut(), std::ptr::null_mut(), flags)
-            };
-            if client >= 0 {
+            let client = accept4(self.socket.raw(), SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK);
+            match client.map_err(|_| errno()) {
                 // SAFETY: accept4 returned this descriptor, and nobody else owns it.
-                self.answer(unsafe { OwnedFd::from_raw_fd(client) }, &mut untaken);
-                continue;
-            }
-            match errno() {
-                libc::EAGAIN | libc::EINTR | libc::ECONNABORTED => {}
+                Ok(client) => self.answer(unsafe { OwnedFd::from_raw_fd(client) }, &mut untaken),
+                Err(libc::EAGAIN | libc::EINTR | libc::ECONNABORTED) => {}
                 // Descriptors or memory may be there again in a moment.
-                libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS => std::thread::sleep(PAUSE),
+                Err(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS) => std::thread::sleep(PAUSE),
                 // The program closed it.
-                _ => return,
+                Err(_) => return,
             }
         }
     }
@@ -159,8 +155,7 @@ impl Server {
     /// Sends the memory to who may have it, unless other users leave too much `untaken`.
     fn answer(&self, client: OwnedFd, untaken: &mut Vec<Answer>) {
         let Some(uid) = admitted(client.as_raw_fd(), self.folder.group()) else { return };
-        // SAFETY: geteuid reads a number of the process and cannot fail.
-        let is_stranger = uid != unsafe { libc::geteuid() };
+        let is_stranger = uid != geteuid().as_raw();
         if is_stranger {
             untaken.retain(Answer::is_untaken);
             let by_this_one = untaken.iter().filter(|answer| answer.uid == uid).count();
@@ -196,8 +191,7 @@ fn admitted(client: RawFd, group: Option<u32>) -> Option<libc::uid_t> {
                 .and_then(|count| groups.get(..count))
                 .is_some_and(|groups| groups.contains(&group))
     };
-    // SAFETY: geteuid reads a number of the process and cannot fail.
-    let is_own = who.uid == unsafe { libc::geteuid() } || who.uid == 0;
+    let is_own = who.uid == geteuid().as_raw() || who.uid == 0;
     (is_own || group.is_some_and(is_in_group)).then_some(who.uid)
 }
 
@@ -275,20 +269,14 @@ fn receive(server: RawFd) -> Result<Option<OwnedFd>> {
 
 /// A socket of the kind that both sides have.
 fn socket() -> Result<OwnedFd> {
-    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: plain system call.
-    let fd = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
-    if fd < 0 {
-        return Err(Error::last("socket"));
-    }
-    // SAFETY: socket returned this descriptor, and nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    socket::socket(AddressFamily::Unix, SockType::Stream, flags, None).map_err(|_| Error::last("socket"))
 }
 
 /// An address that means `name` in an open folder, or the open file itself without one. By the descriptor: the
 /// folder's own path may be longer than an address, and mean another folder by now. Without `/proc` by the path
 /// after all.
-fn address(folder: &Folder, fd: RawFd, name: &CStr) -> Result<(libc::sockaddr_un, libc::socklen_t)> {
+fn address(folder: &Folder, fd: RawFd, name: &CStr) -> Result<UnixAddr> {
     let mut path = format!("/proc/thread-self/fd/{fd}").into_bytes();
     if std::fs::symlink_metadata("/proc/thread-self/fd").is_err() {
         use std::os::unix::ffi::OsStrExt;
@@ -301,39 +289,23 @@ fn address(folder: &Folder, fd: RawFd, name: &CStr) -> Result<(libc::sockaddr_un
     to_address(&path)
 }
 
-fn to_address(path: &[u8]) -> Result<(libc::sockaddr_un, libc::socklen_t)> {
-    // SAFETY: sockaddr_un is made of integers, for which all zeroes is a value.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    if path.len() >= address.sun_path.len() {
-        return Err(Error::Folder("its path is too long for a socket, and there is no /proc"));
-    }
-    for (to, from) in address.sun_path.iter_mut().zip(path) {
-        *to = *from as libc::c_char;
-    }
-    Ok((address, (offset_of!(libc::sockaddr_un, sun_path) + path.len() + 1) as libc::socklen_t))
+fn to_address(path: &[u8]) -> Result<UnixAddr> {
+    UnixAddr::new(path).map_err(|_| Error::Folder("its path is too long for a socket, and there is no /proc"))
 }
 
 /// A socket that listens under this name, with the mode and group that the folder's users need.
 fn listen(folder: &Folder, name: &CStr) -> Result<OwnedFd> {
     let socket = socket()?;
-    let fd = socket.as_raw_fd();
-    let (address, len) = address(folder, folder.raw(), name)?;
-    // SAFETY: plain system calls on an open descriptor; the address lives across the call.
-    unsafe {
-        // What the name will have, so that it is never open to more users than at the end.
-        libc::fchmod(fd, folder.file_mode());
-        if libc::bind(fd, (&raw const address).cast(), len) != 0 {
-            return Err(match errno() {
-                libc::ENOSPC | libc::EDQUOT | libc::ENOMEM => Error::NoMemory,
-                _ => Error::last("bind"),
-            });
-        }
-    }
-    let ready = folder.adopt_socket(name).and_then(|()| {
-        // SAFETY: plain system call on an open descriptor.
-        if unsafe { libc::listen(fd, BACKLOG) } == 0 { Ok(()) } else { Err(Error::last("listen")) }
-    });
+    let address = address(folder, folder.raw(), name)?;
+    // What the name will have, so that it is never open to more users than at the end.
+    let _ = fchmod(&socket, Mode::from_bits_retain(folder.file_mode()));
+    bind(socket.as_raw_fd(), &address).map_err(|_| match errno() {
+        libc::ENOSPC | libc::EDQUOT | libc::ENOMEM => Error::NoMemory,
+        errno => Error::Os { call: "bind", errno },
+    })?;
+    let ready = folder
+        .adopt_socket(name)
+        .and_then(|()| socket::listen(&socket, Backlog::MAXCONN).map_err(|_| Error::last("listen")));
     ready.inspect_err(|_| {
         let _ = folder.remove(name);
     })?;
@@ -355,9 +327,9 @@ pub(super) fn ask(folder: &Folder, owner: Owner, pid: libc::pid_t) -> Result<Pee
     if stat.st_mode & libc::S_IFMT != libc::S_IFSOCK {
         return Err(Error::Corrupt("not a socket"));
     }
-    let (address, len) = address(folder, found.as_raw_fd(), &name)?;
+    let address = address(folder, found.as_raw_fd(), &name)?;
     let memory = loop {
-        if let Some(memory) = ask_once(&address, len, pid, until)? {
+        if let Some(memory) = ask_once(&address, pid, until)? {
             break memory;
         }
         // Others have left too many answers untaken.
@@ -375,16 +347,10 @@ pub(super) fn ask(folder: &Folder, owner: Owner, pid: libc::pid_t) -> Result<Pee
 }
 
 /// What the process sends over one connection; `None` when it closes that without an answer.
-fn ask_once(
-    address: &libc::sockaddr_un,
-    len: libc::socklen_t,
-    pid: libc::pid_t,
-    until: Instant,
-) -> Result<Option<OwnedFd>> {
+fn ask_once(address: &UnixAddr, pid: libc::pid_t, until: Instant) -> Result<Option<OwnedFd>> {
     let socket = socket()?;
     let fd = socket.as_raw_fd();
-    // SAFETY: the address lives across the call.
-    while unsafe { libc::connect(fd, std::ptr::from_ref(address).cast(), len) } != 0 {
+    while connect(fd, address).is_err() {
         match errno() {
             libc::EINTR => {}
             // As many wait as can.

@@ -18,6 +18,9 @@
 
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::unistd::getpid;
+
 use super::error::{Error, Result, errno};
 use super::fork::{self, ProcessMutex};
 use super::sys;
@@ -37,11 +40,7 @@ fn byte(at: i64) -> libc::flock {
 
 /// Declares the file as this living process's own.
 pub(crate) fn declare(fd: RawFd) -> Result<()> {
-    // SAFETY: F_SETLK reads the struct given.
-    if unsafe { libc::fcntl(fd, libc::F_SETLK, &byte(ALIVE)) } != 0 {
-        return Err(Error::last("fcntl"));
-    }
-    Ok(())
+    fcntl(sys::borrowed(fd)?, FcntlArg::F_SETLK(&byte(ALIVE))).map(drop).map_err(|_| Error::last("fcntl"))
 }
 
 /// The process that declared the file its own, or `None` when it is dead.
@@ -51,15 +50,13 @@ pub(crate) fn owner(fd: RawFd) -> Result<Option<libc::pid_t>> {
     let mut lock = byte(ALIVE);
     // Kernels that others wrote may have record locks alone: then another copy's segment is not known for
     // what it is.
-    for question in [libc::F_OFD_GETLK, libc::F_GETLK] {
-        // SAFETY: either reads and writes the struct given.
-        if unsafe { libc::fcntl(fd, question, &mut lock) } == 0 {
-            break;
-        }
-        if question == libc::F_GETLK || errno() != libc::EINVAL {
-            return Err(Error::last("fcntl"));
-        }
-    }
+    let fd = sys::borrowed(fd)?;
+    fcntl(fd, FcntlArg::F_OFD_GETLK(&mut lock))
+        .or_else(|why| match errno() {
+            libc::EINVAL => fcntl(fd, FcntlArg::F_GETLK(&mut lock)),
+            _ => Err(why),
+        })
+        .map_err(|_| Error::last("fcntl"))?;
     Ok((lock.l_type != libc::F_UNLCK as i16).then_some(lock.l_pid))
 }
 
@@ -67,8 +64,7 @@ pub(crate) fn owner(fd: RawFd) -> Result<Option<libc::pid_t>> {
 ///
 /// An open file description lock, so that another thread's closing of the same file does not drop it.
 pub(crate) fn become_reaper(fd: RawFd) -> bool {
-    // SAFETY: F_OFD_SETLK reads the struct given.
-    unsafe { libc::fcntl(fd, libc::F_OFD_SETLK, &byte(REAPER)) == 0 }
+    sys::borrowed(fd).is_ok_and(|fd| fcntl(fd, FcntlArg::F_OFD_SETLK(&byte(REAPER))).is_ok())
 }
 
 /// A file that this process declared, or another copy of the library in it.
@@ -193,8 +189,7 @@ impl PeerFile {
     /// The living process behind the file; this process's own id for its own file.
     pub(crate) fn owner(&self) -> Result<Option<libc::pid_t>> {
         if self.own {
-            // SAFETY: getpid reads a number of the process and cannot fail.
-            return Ok(Some(unsafe { libc::getpid() }));
+            return Ok(Some(getpid().as_raw()));
         }
         owner(self.raw())
     }
@@ -206,8 +201,7 @@ impl Drop for PeerFile {
         let file = (self.stat.st_dev, self.stat.st_ino);
         // Asked now: until its file has a name, another copy of the library may declare it after it was
         // opened here.
-        // SAFETY: getpid reads a number of the process and cannot fail.
-        let is_own = || self.own || owner(fd.as_raw_fd()) == Ok(Some(unsafe { libc::getpid() }));
+        let is_own = || self.own || owner(fd.as_raw_fd()) == Ok(Some(getpid().as_raw()));
         if sys::stat(fd.as_raw_fd()).is_ok_and(|now| (now.st_dev, now.st_ino) != file) {
             // The program closed it and has another file there.
             let _ = fd.into_raw_fd();

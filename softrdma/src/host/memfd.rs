@@ -11,7 +11,12 @@
 //! lock were looked at.
 
 use std::ffi::CStr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use nix::fcntl::{FcntlArg, OFlag, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::stat::Mode;
+use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 
 use super::error::{Error, Result, errno};
 use super::liveness::{OwnFiles, PeerFile};
@@ -22,53 +27,32 @@ use super::threads;
 pub(super) const LASTING: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
 
 /// Linux 6.3: the file cannot be made executable. Where the system asks for it, others are refused.
-const MFD_NOEXEC_SEAL: libc::c_uint = 8;
-
-/// What it is told apart by from a file that no memory is behind: a full file system, or a pool of huge pages
-/// that is empty, is SIGBUS as well.
-const TMPFS_MAGIC: u64 = 0x0102_1994;
+const MFD_NOEXEC_SEAL: MFdFlags = MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL);
 
 const OTHER: Error = Error::Corrupt("not a sealed file");
 
 /// A new one, empty, to be [sealed](seal) later.
 pub(super) fn create(name: &CStr) -> Result<OwnedFd> {
-    let create = |flags| {
-        // SAFETY: `name` is a C string that lives across the call.
-        unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | flags) }
-    };
-    let mut fd = create(MFD_NOEXEC_SEAL);
-    if fd < 0 && errno() == libc::EINVAL {
-        fd = create(0);
-    }
-    if fd < 0 {
-        return Err(Error::last("memfd_create"));
-    }
-    // SAFETY: memfd_create returned this descriptor, and nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    memfd_create(name, flags | MFD_NOEXEC_SEAL)
+        .or_else(|why| if errno() == libc::EINVAL { memfd_create(name, flags) } else { Err(why) })
+        .map_err(|_| Error::last("memfd_create"))
 }
 
 /// Adds seals, for ever.
 pub(super) fn seal(fd: &OwnedFd, seals: libc::c_int) -> Result<()> {
-    // SAFETY: F_ADD_SEALS takes a number.
-    match unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) } {
-        0 => Ok(()),
-        _ => Err(Error::last("fcntl")),
-    }
+    let seals = SealFlag::from_bits_retain(seals);
+    fcntl(fd, FcntlArg::F_ADD_SEALS(seals)).map(drop).map_err(|_| Error::last("fcntl"))
 }
 
 /// Whether the descriptor means a file in memory with these seals. Asks nobody but the kernel, whatever the
 /// file is.
 pub(super) fn is_sealed(fd: RawFd, seals: libc::c_int) -> bool {
-    // SAFETY: F_GET_SEALS takes no argument.
-    let there = unsafe { libc::fcntl(fd, libc::F_GET_SEALS) };
-    if there < 0 || there & seals != seals {
-        return false;
-    }
-    // SAFETY: statfs is a struct of integers, for which all zeroes is a value.
-    let mut system: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: `system` is writable and as large as the kernel's answer.
-    let known = unsafe { libc::fstatfs(fd, &mut system) } == 0;
-    known && system.f_type as u64 == TMPFS_MAGIC
+    let Ok(fd) = sys::borrowed(fd) else { return false };
+    // A file that no memory is behind is told apart by its file system: a full one, or a pool of huge pages
+    // that is empty, is SIGBUS as well.
+    fcntl(fd, FcntlArg::F_GET_SEALS).is_ok_and(|there| there & seals == seals)
+        && fstatfs(fd).is_ok_and(|system| system.filesystem_type() == TMPFS_MAGIC)
 }
 
 /// Opens the memfd that a process has under this number and declared its own, after a look that opens nothing:
@@ -111,12 +95,6 @@ pub(super) fn verified(file: PeerFile, pid: libc::pid_t, seals: libc::c_int) -> 
 }
 
 fn open(path: &str, flags: libc::c_int) -> Result<OwnedFd> {
-    let path = std::ffi::CString::new(path).map_err(|_| Error::OutOfBounds)?;
-    // SAFETY: `path` is a C string that lives across the call.
-    let fd = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) };
-    if fd < 0 {
-        return Err(Error::last("open"));
-    }
-    // SAFETY: open returned this descriptor, and nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let flags = OFlag::from_bits_retain(flags | libc::O_CLOEXEC);
+    nix::fcntl::open(path, flags, Mode::empty()).map_err(|_| Error::last("open"))
 }

@@ -17,6 +17,7 @@
 //! | [`segment`] | the own segment, growing without ever failing at an access; a peer's segment |
 //! | `memfd` | memory that nobody can shorten, and how it is known from other files |
 //! | [`network`], [`addresses`] | the network namespace of a process; the addresses that others find it at |
+//! | [`gids`], [`guid`] | the addresses as GIDs of the software device; what tells the host from others |
 //! | [`watch`] | hears when the addresses of the machine change |
 //! | `announcement` | what stands in a slot's file: whose it is, and where the segment is |
 //! | `handout` | how those get a segment who may not look at its owner's descriptors |
@@ -62,6 +63,8 @@ pub mod error;
 pub mod ferry;
 pub mod folder;
 pub mod fork;
+pub mod gids;
+pub mod guid;
 mod handout;
 pub mod keys;
 mod liveness;

@@ -1,7 +1,10 @@
 //! Which network namespace the calling thread is in: 127.0.0.1 and its like mean something within it alone.
 
 use std::mem::size_of;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 /// A network namespace of this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,20 +45,12 @@ impl Network {
 fn cookie() -> Option<u64> {
     /// `SO_NETNS_COOKIE`
     const NETNS_COOKIE: libc::c_int = 71;
-    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
-    // SAFETY: plain system call.
-    let fd = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
-    if fd < 0 {
-        return None;
-    }
+    let socket = socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).ok()?;
     let (mut cookie, mut len) = (0u64, size_of::<u64>() as libc::socklen_t);
     let place = (&raw mut cookie).cast();
-    // SAFETY: `cookie` is writable for the length given; the descriptor is this function's, and closed once.
-    let known = unsafe {
-        let known = libc::getsockopt(fd, libc::SOL_SOCKET, NETNS_COOKIE, place, &raw mut len) == 0;
-        libc::close(fd);
-        known
-    };
+    let fd = socket.as_raw_fd();
+    // SAFETY: `cookie` is writable for the length given.
+    let known = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, NETNS_COOKIE, place, &raw mut len) } == 0;
     (known && cookie != 0).then_some(cookie)
 }
 

@@ -20,8 +20,10 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use nix::fcntl::AtFlags;
+
 use super::announcement;
-use super::error::{Error, Result, errno};
+use super::error::{Error, Result};
 use super::folder::Folder;
 use super::fork::{ProcessGuard, ProcessMutex};
 use super::liveness::{self, OwnFiles, PeerFile};
@@ -130,25 +132,15 @@ pub(crate) fn claim(
             name_it(&file, owner).map_err(&give_up)?;
             // Twice: the second time after the removal of a dead file.
             for _ in 0..2 {
-                // SAFETY: both names are C strings that live across the call.
-                let r = unsafe {
-                    libc::renameat2(
-                        folder.raw(),
-                        unborn.as_ptr(),
-                        folder.raw(),
-                        file_name(slot).as_ptr(),
-                        libc::RENAME_NOREPLACE,
-                    )
-                };
-                match errno() {
-                    _ if r == 0 => return Ok(Claim { owner, file }),
-                    libc::EEXIST if reap(folder, slot) => {}
-                    libc::EEXIST => break,
-                    libc::ENOENT => {
+                match folder.rename(&unborn, &file_name(slot)) {
+                    Ok(()) => return Ok(Claim { owner, file }),
+                    Err(Error::Os { errno: libc::EEXIST, .. }) if reap(folder, slot) => {}
+                    Err(Error::Os { errno: libc::EEXIST, .. }) => break,
+                    Err(Error::Os { errno: libc::ENOENT, .. }) => {
                         OwnFiles::remove(file.as_raw_fd());
                         continue 'fresh;
                     }
-                    _ => return Err(give_up(Error::last("renameat2"))),
+                    Err(e) => return Err(give_up(e)),
                 }
             }
         }
@@ -183,11 +175,7 @@ pub(crate) fn leave(folder: &Folder, owner: Owner, file: &OwnedFd) {
 
 /// `fstatat` of a name in the folder.
 pub(crate) fn stat_name(folder: &Folder, name: &CStr) -> Option<libc::stat> {
-    // SAFETY: stat is a struct of integers, for which all zeroes is a value.
-    let mut st: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: `name` is a C string, `st` is writable.
-    let r = unsafe { libc::fstatat(folder.raw(), name.as_ptr(), &mut st, libc::AT_SYMLINK_NOFOLLOW) };
-    (r == 0).then_some(st)
+    nix::sys::stat::fstatat(folder.fd().ok()?, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()
 }
 
 /// Whether `name` means the file behind `fd`.

@@ -1,6 +1,10 @@
 //! System calls that several rooms of the transport need, with their errors as values.
 
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, RawFd};
+
+use nix::fcntl::FallocateFlags;
+use nix::sys::resource::Resource;
+use nix::time::ClockId;
 
 use super::error::{Error, Result};
 
@@ -23,15 +27,22 @@ pub(crate) fn uncancelled<R>(body: impl FnOnce() -> R) -> R {
     result
 }
 
+/// A descriptor by its number, to be asked at once: the program may close it at any time, and the kernel says
+/// so.
+///
+/// Errors: `EBADF` of a number that stands for none (-1).
+pub(crate) fn borrowed<'a>(fd: RawFd) -> Result<BorrowedFd<'a>> {
+    if fd < 0 {
+        return Err(Error::Os { call: "fcntl", errno: libc::EBADF });
+    }
+    // SAFETY: not negative. Nobody closes by a borrowed descriptor; what a number means that the program closed
+    // or gave away is checked where it matters (`descriptor`), as with any system call that takes a number.
+    Ok(unsafe { BorrowedFd::borrow_raw(fd) })
+}
+
 /// `fstat`.
 pub(crate) fn stat(fd: RawFd) -> Result<libc::stat> {
-    // SAFETY: stat is a struct of integers, for which all zeroes is a value.
-    let mut st: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: `st` is writable and as large as the kernel's answer.
-    if unsafe { libc::fstat(fd, &mut st) } != 0 {
-        return Err(Error::last("fstat"));
-    }
-    Ok(st)
+    nix::sys::stat::fstat(borrowed(fd)?).map_err(|_| Error::last("fstat"))
 }
 
 /// Random bits from the kernel.
@@ -51,18 +62,15 @@ pub(crate) fn random() -> Result<u64> {
 
 /// Nanoseconds of `CLOCK_MONOTONIC_COARSE`: some milliseconds behind, for a few cycles.
 pub(crate) fn coarse_now() -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `t` is writable; this clock exists on every Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut t) };
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+    // This clock exists on every Linux.
+    ClockId::CLOCK_MONOTONIC_COARSE
+        .now()
+        .map_or(0, |now| now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
 }
 
 /// How long a file may be that this process writes. At a longer one the kernel sends SIGXFSZ besides the error.
 pub(crate) fn file_limit() -> u64 {
-    // SAFETY: rlimit is two integers, for which zero is a value.
-    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
-    // SAFETY: `limit` is writable.
-    if unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0 { limit.rlim_cur } else { u64::MAX }
+    nix::sys::resource::getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(soft, _)| soft)
 }
 
 /// Extends the file with allocated pages, so that no later access finds the file system full.
@@ -70,9 +78,9 @@ pub(crate) fn allocate(fd: RawFd, from: u64, len: u64) -> Result<()> {
     if from.checked_add(len).is_none_or(|end| end > file_limit()) {
         return Err(Error::NoMemory);
     }
+    let (fd, from, len) = (borrowed(fd)?, from as libc::off_t, len as libc::off_t);
     loop {
-        // SAFETY: plain system call.
-        if uncancelled(|| unsafe { libc::fallocate(fd, 0, from as libc::off_t, len as libc::off_t) }) == 0 {
+        if uncancelled(|| nix::fcntl::fallocate(fd, FallocateFlags::empty(), from, len)).is_ok() {
             return Ok(());
         }
         match super::error::errno() {

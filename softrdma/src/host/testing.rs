@@ -1,8 +1,10 @@
 //! What the transport's own tests share.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::folder::{Config, Folder};
 use super::memory::Memory;
@@ -52,13 +54,7 @@ pub(crate) fn in_child(test: impl FnOnce() -> bool) -> i32 {
 
 /// A mapping of an anonymous file with this content.
 pub(crate) fn memory_of(content: &[u8]) -> (Memory, OwnedFd) {
-    // SAFETY: the name is a C string constant.
-    let fd = unsafe { libc::memfd_create(c"test".as_ptr(), libc::MFD_CLOEXEC) };
-    assert!(fd >= 0);
-    // SAFETY: memfd_create returned this descriptor, and nobody else owns it.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: `content` is readable for its length.
-    let n = unsafe { libc::pwrite(fd.as_raw_fd(), content.as_ptr().cast(), content.len(), 0) };
-    assert_eq!(n as usize, content.len());
+    let fd = memfd_create(c"test", MFdFlags::MFD_CLOEXEC).unwrap();
+    assert_eq!(nix::sys::uio::pwrite(&fd, content, 0), Ok(content.len()));
     (Memory::map(fd.as_raw_fd()).unwrap(), fd)
 }

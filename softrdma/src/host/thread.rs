@@ -10,6 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::sys::signal::{SigSet, SigmaskHow};
+
 const STACK: usize = 256 << 10;
 
 /// A thread that was started; it runs on when this is dropped.
@@ -121,14 +123,10 @@ fn stay_loaded() {
 
 /// Runs this with all signals blocked, so that a thread made in it gets none of the program's.
 fn without_signals<T>(run: impl FnOnce() -> T) -> T {
-    // SAFETY: a signal set is plain memory; sigfillset and pthread_sigmask write only to what they are given.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        let mut before: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        let result = run();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-        result
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK);
+    let result = run();
+    if let Ok(before) = before {
+        let _ = before.thread_set_mask();
     }
+    result
 }

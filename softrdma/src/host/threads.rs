@@ -8,8 +8,7 @@ use super::segment::Peer;
 /// The calling thread's number.
 #[inline]
 pub fn own() -> libc::pid_t {
-    // SAFETY: reads a number of the thread and cannot fail.
-    unsafe { libc::gettid() }
+    nix::unistd::gettid().as_raw()
 }
 
 /// A thread of the peer by whose number the kernel reaches the peer's memory; `None` when there is none, or

@@ -1,8 +1,11 @@
 //! Hears of changes of the addresses of the network namespace, without a thread: a netlink socket beside a bell
 //! in one descriptor that is readable when one of the two is.
 
-use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use nix::sys::socket::{
+    self, AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv,
+};
 
 use super::descriptor::Descriptor;
 use super::epoll;
@@ -69,15 +72,11 @@ pub fn has_told(socket: RawFd) -> bool {
     loop {
         // What it says is not read: the addresses are looked up.
         let mut bytes = [0u8; 16];
-        let place = bytes.as_mut_ptr().cast();
-        // SAFETY: `bytes` is writable for its length; the call does not wait.
-        let n = sys::uncancelled(|| unsafe { libc::recv(socket, place, bytes.len(), libc::MSG_DONTWAIT) });
-        match (n, errno()) {
-            (0.., _) => changed = true,
+        match sys::uncancelled(|| recv(socket, &mut bytes, MsgFlags::MSG_DONTWAIT)).map_err(|_| errno()) {
             // More was told than there was room for.
-            (_, libc::ENOBUFS) => changed = true,
-            (_, libc::EINTR) => {}
-            _ => return changed,
+            Ok(_) | Err(libc::ENOBUFS) => changed = true,
+            Err(libc::EINTR) => {}
+            Err(_) => return changed,
         }
     }
 }
@@ -87,24 +86,12 @@ pub fn has_told(socket: RawFd) -> bool {
 /// # Errors
 /// Descriptors or memory have run out, or the system has no such sockets for this process.
 pub fn socket() -> Result<OwnedFd> {
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: plain system call.
-    let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
-    if fd < 0 {
-        return Err(Error::last("socket"));
-    }
-    // SAFETY: socket returned this descriptor, and nobody else owns it.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: sockaddr_nl is made of integers, for which all zeroes is a value.
-    let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
-    address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket::socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)
+        .map_err(|_| Error::last("socket"))?;
     // Of links, since one that goes down takes its addresses out of the table.
-    address.nl_groups = (libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR) as u32;
-    let len = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
-    // SAFETY: the address lives across the call and has that length.
-    if unsafe { libc::bind(fd, (&raw const address).cast(), len) } != 0 {
-        return Err(Error::last("bind"));
-    }
+    let groups = libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR;
+    bind(socket.as_raw_fd(), &NetlinkAddr::new(0, groups as u32)).map_err(|_| Error::last("bind"))?;
     Ok(socket)
 }
 

@@ -27,7 +27,7 @@ pub mod loader;
 pub mod log;
 pub mod matching;
 pub mod ops;
-mod places;
+pub mod places;
 mod qp_mask;
 pub mod registry;
 mod release;

@@ -6,6 +6,8 @@
 use core::ffi::c_int;
 use core::fmt;
 
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+
 use crate::abi::verbs::*;
 use crate::errno::Errno;
 use crate::log::{self, Level, trace};
@@ -105,13 +107,10 @@ pub fn srq_size(file: &DeviceFile, errno: Errno, call: &str, attr: &ibv_srq_attr
 /// A memory region was refused.
 pub fn reg_mr(file: &DeviceFile, errno: Errno, addr: usize, length: usize, access: c_int) {
     with_limits(file, |limits| {
-        let mut lockable = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: a place for the answer.
-        let known = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut lockable) } == 0;
-        let locked = match lockable.rlim_cur {
-            _ if !known => "unknown".to_owned(),
-            libc::RLIM_INFINITY => "unlimited".to_owned(),
-            bytes => format!("{} KiB", bytes / 1024),
+        let locked = match getrlimit(Resource::RLIMIT_MEMLOCK) {
+            Err(_) => "unknown".to_owned(),
+            Ok((RLIM_INFINITY, _)) => "unlimited".to_owned(),
+            Ok((bytes, _)) => format!("{} KiB", bytes / 1024),
         };
         trace!(
             Debug,

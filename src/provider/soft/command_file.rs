@@ -9,6 +9,8 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
 use crate::errno::{Errno, Result};
 
 const NAME: &CStr = c"ironverbs-context";
@@ -19,19 +21,14 @@ const CONTENT_MAX: usize = 128;
 
 /// A new descriptor for a context of the device whose file is called `device`.
 pub fn create(device: &str) -> Result<OwnedFd> {
-    // SAFETY: a C string that lives across the call.
-    let make = |flags| match unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC | flags) } {
-        fd if fd < 0 => Err(Errno::last()),
-        fd => Ok(fd),
-    };
+    let make = |flags| memfd_create(NAME, MFdFlags::MFD_CLOEXEC | flags).map_err(|_| Errno::last());
     // Where vm.memfd_noexec is 2, only files that cannot become programs are made. Kernels before 6.3 do not
     // know the flag.
-    let fd = match make(libc::MFD_NOEXEC_SEAL) {
-        Err(Errno::EINVAL) => make(0)?,
+    let fd = match make(MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL)) {
+        Err(Errno::EINVAL) => make(MFdFlags::empty())?,
         made => made?,
     };
-    // SAFETY: opened just above.
-    let mut file = unsafe { File::from_raw_fd(fd) };
+    let mut file = File::from(fd);
     write!(file, "{} {device}", std::process::id()).map_err(|_| Errno::last())?;
     Ok(file.into())
 }

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
+use nix::time::ClockId;
 use softrdma::device::{Device, Settings};
 use softrdma::host::folder::Config;
 use softrdma::host::fork::ProcessMutex;
@@ -89,8 +90,7 @@ extern "C" fn leave() {
 /// Whether all other threads of the process are the engine's.
 fn is_alone() -> bool {
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return false };
-    // SAFETY: gettid cannot fail.
-    let own = unsafe { libc::gettid() }.to_string();
+    let own = nix::unistd::gettid().to_string();
     threads.flatten().all(|thread| {
         let name = || std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
         thread.file_name().to_str() == Some(&own) || name().starts_with("ironverbs")
@@ -200,10 +200,9 @@ pub fn query_rt_values(values: &mut ibv_values_ex) -> Result<()> {
 
 /// What a clock shows now.
 pub fn nanoseconds(clock: libc::clockid_t) -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: there is room for the time; the clocks asked for exist everywhere.
-    unsafe { libc::clock_gettime(clock, &raw mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    // The clocks asked for exist everywhere.
+    let now = ClockId::from_raw(clock).now();
+    now.map_or(0, |now| now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
 }
 
 /// The GID at `index` of the port's table; EINVAL where there is no such port, ENODATA where no GID stands

@@ -26,9 +26,7 @@ pub mod cq_ex;
 pub mod device;
 pub mod dm;
 pub mod event;
-pub mod gids;
 pub mod grh;
-pub mod guid;
 pub mod identity;
 pub mod mr;
 pub mod mw;
@@ -45,6 +43,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use softrdma::device::EventQueue;
+use softrdma::host::{gids, guid};
 
 use super::object::Handle;
 use super::{AsyncEvent, Context, DataPath, EventSource, Opened, Provider, domain, kernel, no_srq_ops};

@@ -4,9 +4,11 @@
 //! A plain copy would do, were it not for memory that a program unmapped while it was registered: that must be
 //! an error and no signal.
 
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::super::atomics::Operation;
 use super::super::copy::{BATCH, Cursor, Direction, NO_RANGE, Span};
@@ -32,13 +34,9 @@ pub struct Scratch {
 impl Scratch {
     /// A new one. Errors: no descriptor or memory left.
     pub fn new() -> Result<Self> {
-        // SAFETY: the name is a C string constant.
-        let fd = unsafe { libc::memfd_create(c"ironverbs-copy".as_ptr(), libc::MFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(Error::last("memfd_create"));
-        }
-        // SAFETY: memfd_create returned this descriptor, and nobody else owns it.
-        let file = unsafe { OwnedFd::from_raw_fd(fd) };
+        let file = memfd_create(c"ironverbs-copy", MFdFlags::MFD_CLOEXEC)
+            .map_err(|_| Error::last("memfd_create"))?;
+        let fd = file.as_raw_fd();
         sys::allocate(fd, 0, BYTES)?;
         let memory = Memory::map_within(fd, libc::PROT_READ | libc::PROT_WRITE, &[BYTES as usize])?;
         Ok(Scratch { file: Descriptor::new(file)?, memory, busy: Mutex::new(()) })

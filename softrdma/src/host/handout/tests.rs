@@ -70,12 +70,11 @@ fn who_only_connects_stops_nobody() {
     let (owner, parent) = (a.owner(), me());
     let status = in_child(|| {
         let found = folder.look(&slot::socket_name(owner)).unwrap().0;
-        let (address, len) = address(&folder, found.as_raw_fd(), c"").unwrap();
+        let address = address(&folder, found.as_raw_fd(), c"").unwrap();
         let mut connected = Vec::new();
         for _ in 0..400 {
             let socket = socket().unwrap();
-            // SAFETY: the address lives across the call.
-            if unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), len) } == 0 {
+            if connect(socket.as_raw_fd(), &address).is_ok() {
                 connected.push(socket);
             }
         }
@@ -122,12 +121,10 @@ fn what_another_user_does_not_take_is_little() {
             in_child(|| {
                 let folder = folder_as(61_002);
                 let found = folder.look(&slot::socket_name(owner)).unwrap().0;
-                let (address, len) = address(&folder, found.as_raw_fd(), c"").unwrap();
+                let address = address(&folder, found.as_raw_fd(), c"").unwrap();
                 let clients = [(); 4 * UNTAKEN].map(|()| {
                     let client = socket().unwrap();
-                    // SAFETY: the address lives across the call.
-                    let r = unsafe { libc::connect(client.as_raw_fd(), (&raw const address).cast(), len) };
-                    assert_eq!(r, 0);
+                    connect(client.as_raw_fd(), &address).unwrap();
                     client
                 });
                 silent_there.write_all(&[1]).unwrap();

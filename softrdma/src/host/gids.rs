@@ -17,9 +17,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use softrdma::host::network::Network;
-
 use super::guid;
+use super::network::Network;
 
 /// Places in the table; addresses beyond are left out.
 pub const TABLE_LENGTH: u32 = 64;
@@ -74,7 +73,6 @@ pub fn table_anew(network: Option<Network>) -> Vec<Gid> {
 }
 
 /// The same for who keeps it: None where the kernel does not tell now, or the thread is in another namespace.
-#[allow(dead_code, reason = "the connection manager's, which hears of changes")]
 pub fn table_told(network: Option<Network>) -> Option<Vec<Gid>> {
     let all = if Network::current() == network { interfaces() } else { None };
     all.map(|all| from_interfaces(all, guid::interface_identifier))

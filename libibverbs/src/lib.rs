@@ -1,0 +1,7 @@
+//! What programs link and load: the C functions of the crate `ironverbs`, and nothing else.
+//!
+//! The crate itself is an ordinary Rust library, so that the command, tests and benches use its types and rules
+//! as they are. Link-time optimisation joins both here; `build.rs` has what only the linker needs to know.
+
+// Nothing calls it: its C functions are linked.
+use ironverbs as _;
