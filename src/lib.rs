@@ -20,7 +20,7 @@ pub mod errno;
 mod guard;
 pub mod log;
 pub mod provider;
-mod reserve;
+pub mod reserve;
 #[cfg(test)]
 mod testing;
 pub mod uverbs;

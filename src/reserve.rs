@@ -295,9 +295,10 @@ fn in_shared<R>(run: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The C library's allocator with the blocks behind.
-struct Allocator;
+/// The C library's allocator with the blocks behind: the global one of what programs load.
+pub struct Allocator;
 
+#[cfg(test)]
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 

@@ -3,5 +3,7 @@
 //! The crate itself is an ordinary Rust library, so that the command, tests and benches use its types and rules
 //! as they are. Link-time optimisation joins both here; `build.rs` has what only the linker needs to know.
 
-// Nothing calls it: its C functions are linked.
-use ironverbs as _;
+use ironverbs::reserve::Allocator;
+
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
