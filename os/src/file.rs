@@ -31,12 +31,8 @@ pub fn borrowed<'a>(fd: RawFd) -> Result<BorrowedFd<'a>> {
 
 /// Opens `path`, relative to `dir_fd`, for reading.
 pub fn open_at(dir_fd: RawFd, path: &CStr) -> Result<OwnedFd> {
-    open(dir_fd, path, OFlag::O_RDONLY | OFlag::O_CLOEXEC)
-}
-
-/// Opens `path`, relative to `dir_fd`, as `flags` say, which ask for no new file.
-pub fn open(dir_fd: RawFd, path: &CStr, flags: OFlag) -> Result<OwnedFd> {
-    openat(borrowed(dir_fd)?, path, flags, Mode::empty()).map_err(|_| Errno::last())
+    openat(borrowed(dir_fd)?, path, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())
+        .map_err(|_| Errno::last())
 }
 
 /// Reads once from `file` into `buf`; how many bytes came.
