@@ -92,4 +92,35 @@ static __attribute__((unused)) struct command_buffer *driver(uint16_t object, ui
 	return &near.link;
 }
 
+/* Calls them over kernels with all methods, with some, with none, and with such as refuse. */
+static void over_each_kernel(void (*calls)(void))
+{
+	static const struct { const char *what; bool ioctl, methods; int fails; } kinds[] = {
+		{"all methods", true, true, 0}, {"legacy commands inside the ioctl", true, false, 0}, {"write", false, false, 0},
+		{"every command fails", true, true, EBUSY}, {"every write fails", false, false, EBUSY}
+	};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		printf("== %s\n", kinds[i].what);
+		kernel.ioctl = kinds[i].ioctl;
+		kernel.methods = kinds[i].methods;
+		kernel.fails = kinds[i].fails;
+		calls();
+	}
+}
+
+/* Calls them on a device that is gone, where to destroy is an error and where it is none. */
+static __attribute__((unused)) void without_device(void (*calls)(void))
+{
+	puts("== the device is gone");
+	kernel.ioctl = kernel.methods = true;
+	kernel.fails = 0;
+	open_context();
+	kernel.fails = EIO;
+	calls();
+	verbs_allow_disassociate_destroy = true;
+	puts("== and that is no error");
+	calls();
+}
+
 #endif

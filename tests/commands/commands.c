@@ -694,31 +694,8 @@ int main(void)
 	name(&table, "table"); name(&ah, "ah"); name(&flow, "flow"); name(&action, "action"); name(&counters, "counters");
 	name(&dm, "dm");
 
-	puts("== all methods");
-	kernel.ioctl = kernel.methods = true;
-	everything();
-	puts("== legacy commands inside the ioctl");
-	kernel.methods = false;
-	everything();
-	puts("== write");
-	kernel.ioctl = false;
-	everything();
-	puts("== every command fails");
-	kernel.ioctl = kernel.methods = true;
-	kernel.fails = EBUSY;
-	everything();
-	puts("== every write fails");
-	kernel.ioctl = kernel.methods = false;
-	everything();
-	puts("== the device is gone");
-	kernel.ioctl = kernel.methods = true;
-	kernel.fails = 0;
-	open_context();
-	kernel.fails = EIO;
-	gone();
-	verbs_allow_disassociate_destroy = true;
-	puts("== and that is no error");
-	gone();
+	over_each_kernel(everything);
+	without_device(gone);
 
 	errno = 0;
 	memset(text, 0, sizeof text);

@@ -49,21 +49,6 @@ int main(void)
 
 	setvbuf(stdout, NULL, _IOFBF, 1 << 20);
 	name(&device, "device"); name(&channel, "channel"); name(&cq, "cq");
-	puts("== all methods");
-	kernel.ioctl = kernel.methods = true;
-	queues();
-	puts("== legacy commands inside the ioctl");
-	kernel.methods = false;
-	queues();
-	puts("== write");
-	kernel.ioctl = false;
-	queues();
-	puts("== every command fails");
-	kernel.ioctl = kernel.methods = true;
-	kernel.fails = EBUSY;
-	queues();
-	puts("== every write fails");
-	kernel.ioctl = kernel.methods = false;
-	queues();
+	over_each_kernel(queues);
 	return 0;
 }

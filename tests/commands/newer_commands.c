@@ -280,34 +280,11 @@ int main(void)
 	name(&device, "device"); name(&pd, "pd"); name(&mr, "mr"); name(&dmah, "dmah"); name(&counter, "counter");
 	name(&channel, "channel"); name(&cq, "cq"); name(&srq, "srq"); name(&qp, "qp"); name(memory, "memory");
 
-	puts("== all methods");
-	kernel.ioctl = kernel.methods = true;
-	everything();
-	puts("== legacy commands inside the ioctl");
-	kernel.methods = false;
-	everything();
-	puts("== write");
-	kernel.ioctl = false;
-	everything();
-	puts("== every command fails");
-	kernel.ioctl = kernel.methods = true;
-	kernel.fails = EBUSY;
-	everything();
-	puts("== every write fails");
-	kernel.ioctl = kernel.methods = false;
-	everything();
+	over_each_kernel(everything);
 	puts("== every command is unknown");
 	kernel.ioctl = kernel.methods = true;
 	kernel.fails = EPROTONOSUPPORT;
 	everything();
-	puts("== the device is gone");
-	kernel.ioctl = kernel.methods = true;
-	kernel.fails = 0;
-	open_context();
-	kernel.fails = EIO;
-	gone();
-	verbs_allow_disassociate_destroy = true;
-	puts("== and that is no error");
-	gone();
+	without_device(gone);
 	return 0;
 }
