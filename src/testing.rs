@@ -3,14 +3,21 @@
 /// Runs `test` in a forked child, which has five minutes for it; the status that it answers, or -1 when the child
 /// ended otherwise. The child may allocate, which glibc allows in a child of a process with threads.
 pub fn in_child(test: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child runs `test`, which by its kind takes no lock that a thread of the parent could have
-    // left locked, and ends without what the parent would do at its end.
+    // SAFETY: the child runs `test` and ends without what the parent would do at its end. A lock that a thread of the
+    // parent has at the fork stays taken there: tests take none but the allocator's, which glibc sees to, and those of the
+    // library, which its own handlers see to. A child that waits for another one ends by its clock.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
         // SAFETY: only sets the clock of the child's end.
         unsafe { libc::alarm(300) };
-        let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test)).unwrap_or(255);
+        let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test)).unwrap_or_else(|why| {
+            // What was printed of it stays with the test harness of this process.
+            let why = why.downcast_ref::<String>().map_or("a child's test failed", String::as_str);
+            // SAFETY: the text is readable for its length.
+            unsafe { libc::write(2, why.as_ptr().cast(), why.len()) };
+            255
+        });
         // SAFETY: as above.
         unsafe { libc::_exit(status) };
     }

@@ -111,17 +111,3 @@ fn a_listener_with_a_device_has_none() {
     let side = listener(net, TCP, v4("10.0.0.1", 1));
     assert_eq!(answered(net, side), [false; 3]);
 }
-
-#[test]
-fn each_side_decides_how_long_it_waits_for_acknowledgements() {
-    let net = &mut Net::new(2, 1);
-    // After the route, and after the request, which carry the time that was meant before.
-    let (client, server) = requested(net);
-    for (side, code) in [(client, 21), (server, 9)] {
-        side.run(net, Command::SetOption { id: side.id, level: 0, name: 3, value: &[code] }).unwrap();
-    }
-    server.accept(net, 7, &param(b"")).unwrap();
-    client.expect(net, EventKind::ConnectResponse, 0);
-    assert_eq!(attr(net, client, RTS).unwrap().timeout, 21);
-    assert_eq!(attr(net, server, RTS).unwrap().timeout, 9);
-}

@@ -8,7 +8,7 @@ use ironverbs_cm::address::{Address, Gid};
 use ironverbs_cm::ports::Binding;
 use softrdma::host::folder::Folder;
 
-use super::{ADDRESS, HAS_ADDRESS, LISTENS, Namespace, OWNERS, OWNERS_AT, Record, Registry};
+use super::{HAS_ADDRESS, LISTENS, Namespace, OWNERS, OWNERS_AT, Record, Registry};
 use super::{of_file_name, socket_name};
 
 /// Somebody who listens.
@@ -52,19 +52,17 @@ impl Registry {
         public: bool,
         near: &dyn Fn(&Address) -> bool,
     ) -> Result<Search, Errno> {
-        let look = |registry: &mut Registry, records: &[Record]| {
-            Ok((registry.best(records, service, to, false, near), registry.has_newcomer(records)))
+        let look = |registry: &Registry, records: &[Record]| {
+            let best = registry.best(records, service, to, false, near);
+            (best, best == Search::Nobody && registry.has_newcomer(records))
         };
-        let (mut best, newcomer) = match self.locked(folder, look) {
+        let (mut best, newcomer) = match self.locked(folder, |registry, records| Ok(look(registry, records)))
+        {
             // Who is about to change something does so in one step for each record.
             Err(Errno::EBUSY) => {
                 let mut records = std::mem::take(&mut self.records);
-                let found = self.living(folder, false, &mut records).map(|count| {
-                    (
-                        self.best(&records[..count], service, to, false, near),
-                        self.has_newcomer(&records[..count]),
-                    )
-                });
+                let found =
+                    self.living(folder, false, &mut records).map(|count| look(self, &records[..count]));
                 self.records = records;
                 found?
             }
@@ -100,7 +98,8 @@ impl Registry {
         let at_work = |record: &&Record| {
             record.owner != 0
                 && record.flags & HAS_ADDRESS == 0
-                && (record.flags & LISTENS != 0 || record.destination != [0; ADDRESS])
+                && (record.flags & LISTENS != 0
+                    || record.binding().is_some_and(|binding| !binding.destination.is_zero()))
         };
         let mut owners: Vec<u64> = records.iter().filter(at_work).map(|record| record.owner).collect();
         owners.sort_unstable();
@@ -151,7 +150,9 @@ impl Registry {
                 && record.binding().is_some_and(|binding| at(&binding))
         };
         let bound = !from_outside && records.iter().any(is_bound);
-        let mut best = ((0, Reverse(0)), if bound { Search::Soon } else { Search::Nobody });
+        // Who may be about to listen at the address comes before those who listen at others.
+        let mut best =
+            if bound { ((1, Reverse(0)), Search::Soon) } else { ((0, Reverse(0)), Search::Nobody) };
         let gid = to.gid().unwrap_or_default();
         for record in records.iter().filter(|record| record.flags & LISTENS != 0 && record.may_serve(service))
         {

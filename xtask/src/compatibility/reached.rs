@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::read;
 
@@ -22,8 +22,7 @@ pub fn programs(root: &Path) -> Result<BTreeMap<String, String>, String> {
             let path = entry.map_err(|error| format!("{folder}: {error}"))?.path();
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             if path.extension().is_some_and(|extension| extension == "c") {
-                let text =
-                    fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+                let text = with_headers(&path, &mut BTreeSet::new())?;
                 if programs.insert(name.clone(), text).is_some() {
                     return Err(format!("two tests are called {name}"));
                 }
@@ -31,6 +30,19 @@ pub fn programs(root: &Path) -> Result<BTreeMap<String, String>, String> {
         }
     }
     Ok(programs)
+}
+
+/// The text of a file and, behind it, of each header of its folder that it includes and that is not in `seen` yet.
+fn with_headers(file: &Path, seen: &mut BTreeSet<PathBuf>) -> Result<String, String> {
+    let mut text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let names = text.lines().filter_map(|line| line.strip_prefix("#include \"")?.split('"').next());
+    let headers: Vec<_> = names.map(|name| file.with_file_name(name)).filter(|path| path.exists()).collect();
+    for header in headers {
+        if seen.insert(header.clone()) {
+            text += &with_headers(&header, seen)?;
+        }
+    }
+    Ok(text)
 }
 
 /// The facts that a program's head lists, one in a line or more that begin with "Fact:" and end with a full
@@ -124,6 +136,19 @@ mod tests {
         let program = "/*\n * a.c - something.\n *\n * Fact: One.\n * Fact: Two that\n * goes on.\n * No \
          fact.\n */\nint main(void)";
         assert_eq!(facts(program), ["One", "Two that goes on"]);
+    }
+
+    #[test]
+    fn headers_of_the_folder_count_once() {
+        let folder = std::env::temp_dir().join(format!("reached-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
+        write("a.c", "#include <stdio.h>\n#include \"b.h\"\n#include \"c.h\"\nint a;\n");
+        write("b.h", "#include \"c.h\"\n#include \"elsewhere.h\"\nint b;\n");
+        write("c.h", "#include \"b.h\"\nint c;\n");
+        let text = with_headers(&folder.join("a.c"), &mut BTreeSet::new()).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(["int a;", "int b;", "int c;"].map(|part| text.matches(part).count()), [1, 1, 1]);
     }
 
     #[test]
