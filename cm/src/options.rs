@@ -62,8 +62,9 @@ fn int(value: &[u8]) -> Result<i32, Errno> {
 
 impl Id {
     fn set_reuse(&mut self, reuse: bool, world: &mut dyn World) -> Result<(), Errno> {
-        // The kernel takes it in every state but LISTEN, where it can only be taken back.
-        if reuse && self.state == State::Listen {
+        // The kernel takes it in every state but LISTEN, and takes it back in IDLE alone.
+        let may = if reuse { self.state != State::Listen } else { self.state == State::Idle };
+        if !may {
             return Err(Errno::EINVAL);
         }
         self.reuse = reuse;

@@ -192,7 +192,7 @@ impl Model {
     pub fn may_set(&self, id: u32, name: u32, value: bool) -> Rule {
         let phase = self.ids[&id].phase;
         match name {
-            1 => need(!(value && phase == Phase::Listen)),
+            1 => need(if value { phase != Phase::Listen } else { phase == Phase::Idle }),
             _ => need(matches!(phase, Phase::Idle | Phase::Bound)),
         }
     }

@@ -41,8 +41,22 @@ fn lengths_and_names_are_checked() {
     assert_eq!(set(net, datagrams, 0, 3, &[5]), Err(Errno::EINVAL));
     let server = listener(net, TCP, v4("0.0.0.0", 1));
     assert_eq!(set(net, server, 0, 1, &one), Err(Errno::EINVAL));
-    assert_eq!(set(net, server, 0, 1, &0i32.to_ne_bytes()), Ok(()));
     assert_eq!(set(net, server, 0, 2, &one), Err(Errno::EINVAL));
+}
+
+#[test]
+fn reuse_is_taken_back_in_idle_alone() {
+    let net = &mut Net::new(2, 1);
+    let (yes, no) = (1i32.to_ne_bytes(), 0i32.to_ne_bytes());
+    let side = Side::new(net, 1, TCP);
+    assert_eq!(set(net, side, 0, 1, &no), Ok(()));
+    side.bind(net, v4("10.0.0.1", 1)).unwrap();
+    assert_eq!(set(net, side, 0, 1, &no), Err(Errno::EINVAL));
+    assert_eq!(set(net, side, 0, 1, &yes), Ok(()));
+    assert_eq!(set(net, side, 0, 1, &no), Err(Errno::EINVAL));
+    side.listen(net, 0).unwrap();
+    assert_eq!(set(net, side, 0, 1, &yes), Err(Errno::EINVAL));
+    assert_eq!(set(net, side, 0, 1, &no), Err(Errno::EINVAL));
 }
 
 #[test]
