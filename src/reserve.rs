@@ -295,8 +295,8 @@ fn in_shared<R>(run: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The C library's allocator with the blocks behind. They serve where it is the global one: in the library that programs
-/// load (`libibverbs/`), and in tests.
+/// The C library's allocator with the blocks behind. They serve where it is the global one: in the library that
+/// programs load (`libibverbs/`), and in tests.
 pub struct Allocator;
 
 #[cfg(test)]

@@ -376,7 +376,7 @@ fn a_peer_that_does_not_answer_is_given_up_in_time() {
     let waited = start.elapsed();
     assert_eq!((completion.wr_id, completion.status), (1, Status::RetryExcErr));
     assert!(waited >= Duration::from_nanos(3 * ack_timeout(12).unwrap()), "{waited:?}");
-    assert!(waited < Duration::from_secs(10), "{waited:?}");
+    assert!(waited < Duration::from_secs(2), "{waited:?}");
     let mut rest = [one.poll(), one.poll()].map(|completion| (completion.wr_id, completion.status));
     rest.sort_by_key(|completion| completion.0);
     assert_eq!(rest, [(2, Status::WrFlushErr), (9, Status::WrFlushErr)]);

@@ -96,7 +96,7 @@ fn initiators_die() {
         let start = Instant::now();
         let local = [Span { addr: out.as_mut_ptr() as u64, len: LEN }];
         assert_eq!(ferry(&me, &target.peer, Purpose::Write, &[piece(there.addr + 8, LEN)], &local), Ok(()));
-        assert!(start.elapsed() < LIMIT);
+        assert!(start.elapsed() < Duration::from_secs(5));
         assert!(there.bytes(8, LEN) == out);
     }
     let (begun, ended) = (count.word(0).load(Ordering::SeqCst), count.word(8).load(Ordering::SeqCst));
@@ -125,6 +125,6 @@ fn targets_die() {
         for pid in initiators {
             assert_eq!(status_of(pid), 0);
         }
-        assert!(start.elapsed() < LIMIT, "an initiator waited for the dead");
+        assert!(start.elapsed() < Duration::from_secs(5), "an initiator waited for the dead");
     }
 }

@@ -304,7 +304,7 @@ fn service_on_demand() {
     assert!(!owner.wanted() && !owner.serving());
     let start = Instant::now();
     assert_eq!(run(), Err(Failure::NoAnswer));
-    assert!(start.elapsed() < LIMIT / 2);
+    assert!(start.elapsed() < Duration::from_secs(1));
     assert!(owner.wanted());
     let books = || Arc::new(Books { range: Span { addr: there.addr, len: 4096 }, asked: AtomicU64::new(0) });
     owner.serve(books()).unwrap();
@@ -434,7 +434,7 @@ fn a_stopped_target() {
             let added =
                 atomic(&me, &target.peer, Origin::NONE, piece(there.addr, 8), Operation::FetchAdd(1), short);
             assert_eq!(added, Err(Failure::NoAnswer));
-            assert!(start.elapsed() < LIMIT, "a call waited for the target");
+            assert!(start.elapsed() < Duration::from_secs(5), "a call waited for the target");
         }
         signal(target.pid, libc::SIGCONT);
         std::thread::sleep(Duration::from_millis(20));
