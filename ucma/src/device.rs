@@ -17,8 +17,8 @@ use crate::{memory, sys};
 
 /// When a connect whose listener has a full queue is tried again.
 const AGAIN: Duration = Duration::from_millis(20);
-/// How long a connect waits for somebody to listen, where there is another process that may be about to: servers
-/// tell their clients the port before they listen, and on a network the way takes that long.
+/// How long a connect waits for somebody to listen, where there is another process that may be about to:
+/// servers tell their clients the port before they listen, and on a network the way takes that long.
 const UNTIL_LISTENING: Duration = Duration::from_millis(250);
 /// When it looks again.
 const LISTENS_SOON: Duration = Duration::from_millis(2);

@@ -75,8 +75,8 @@ impl Flush {
     }
 }
 
-/// Empties the receive side without completions and moves it to RESET (IBA §10.3.1.1). The owner's side, behind
-/// the queue pair's lock.
+/// Empties the receive side without completions and moves it to RESET (IBA §10.3.1.1). The owner's side,
+/// behind the queue pair's lock.
 ///
 /// A request that the queue pair held from a shared receive queue is not lost: the owner posts it there again.
 #[must_use]

@@ -83,8 +83,8 @@ pub fn check_remote(
     if !key.covers(addr, length) { Err(Denied::Range) } else { Ok(()) }
 }
 
-/// Checks a piece of local memory (IBA §10.6.3.1): regions only, own protection domain, `LOCAL_WRITE` where the
-/// device writes.
+/// Checks a piece of local memory (IBA §10.6.3.1): regions only, own protection domain, `LOCAL_WRITE` where
+/// the device writes.
 ///
 /// # Errors
 /// The first rule that is broken.

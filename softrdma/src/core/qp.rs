@@ -33,7 +33,8 @@ pub enum Refused {
 
 /// Checks a change of state. `mask` is what the caller named; `IBV_QP_STATE` may always be there.
 ///
-/// The rules are those of IBA §10.3.1 and §11.2.5.2 as every Linux device applies them (`ib_modify_qp_is_ok`).
+/// The rules are those of IBA §10.3.1 and §11.2.5.2 as every Linux device applies them
+/// (`ib_modify_qp_is_ok`).
 ///
 /// # Errors
 /// [`Refused`] says which rule.

@@ -306,8 +306,8 @@ impl Requester {
 
     fn fail(&mut self, request: &Posted, status: Status, vendor_err: u32) -> Action {
         self.fresh_head();
-        // IBA §10.3.1.6, §10.8.3.4: an unreliable send queue stops alone, a reliable queue pair breaks whole. A
-        // local bind or invalidate that fails breaks it as well.
+        // IBA §10.3.1.6, §10.8.3.4: an unreliable send queue stops alone, a reliable queue pair breaks whole.
+        // A local bind or invalidate that fails breaks it as well.
         let local = matches!(request.opcode, Opcode::BindMw | Opcode::LocalInv);
         let state = if self.qp_type.is_reliable() || local { QpState::Err } else { QpState::Sqe };
         self.set_state(state);

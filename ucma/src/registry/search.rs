@@ -143,7 +143,8 @@ impl Registry {
             let at = |binding: &Binding| {
                 binding.destination.is_zero() && serves(binding, service) && rank(binding, to) > 1
             };
-            // A process knows itself whether it listens: the kernel refuses what it asks of a port that it only has.
+            // A process knows itself whether it listens: the kernel refuses what it asks of a port that it only
+            // has.
             record.owner != self.owner
                 && record.flags & LISTENS == 0
                 && record.may_serve(service)

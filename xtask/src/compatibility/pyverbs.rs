@@ -35,8 +35,8 @@ pub fn section(root: &Path) -> Result<String, String> {
     text(&read(root, RESULTS)?, &read(root, STOCK)?)
 }
 
-/// The runs of Debian 12 that the other record has, where ours has none: it names rdma-core's outcome where this
-/// library's is the same.
+/// The runs of Debian 12 that the other record has, where ours has none: it names rdma-core's outcome where
+/// this library's is the same.
 fn add_stock<'a>(runs: &mut BTreeMap<(&'a str, &'a str), Run<'a>>, stock: &'a str) -> Result<(), String> {
     let suite = SUITES[0].0;
     if runs.contains_key(&(suite, RUNS[0].0)) {
@@ -82,8 +82,8 @@ fn text(results: &str, stock: &str) -> Result<String, String> {
     let mut text = String::from(
         "\n## pyverbs of other Debian suites\n\n\
          The tests of rdma-core's Python bindings as each suite has them, with its Python and librdmacm, in \
-         its root. On soft-RoCE they run in the guest, on the kernel that the table names; on the software device \
-         natively, without rights. The columns count tests; the last one those that pass with rdma-core's \
+         its root. On soft-RoCE they run in the guest, on the kernel that the table names; on the software \
+         device natively, without rights. The columns count tests; the last one those that pass with rdma-core's \
          library on soft-RoCE and not here. What the software device skips has its reason in \
          tests/suites/pyverbs-skips.txt. `tests/suites/pyverbs SUITE` and `tests/suites/pyverbs --guest SUITE` \
          run them again; those of Debian 12 on soft-RoCE are what `tests/stock/run` has recorded.\n\n\

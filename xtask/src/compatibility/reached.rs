@@ -32,7 +32,8 @@ pub fn programs(root: &Path) -> Result<BTreeMap<String, String>, String> {
     Ok(programs)
 }
 
-/// The text of a file and, behind it, of each header of its folder that it includes and that is not in `seen` yet.
+/// The text of a file and, behind it, of each header of its folder that it includes and that is not
+/// in `seen` yet.
 fn with_headers(file: &Path, seen: &mut BTreeSet<PathBuf>) -> Result<String, String> {
     let mut text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let names = text.lines().filter_map(|line| line.strip_prefix("#include \"")?.split('"').next());
