@@ -83,8 +83,8 @@ fn text(results: &str, stock: &str) -> Result<String, String> {
         "\n## pyverbs of other Debian suites\n\n\
          The tests of rdma-core's Python bindings as each suite has them, with its Python and librdmacm, in \
          its root. On soft-RoCE they run in the guest, on the kernel that the table names; on the software \
-         device natively, without rights. The columns count tests; the last one those that pass with rdma-core's \
-         library on soft-RoCE and not here. What the software device skips has its reason in \
+         device natively, without rights. The columns count tests; the last one those that pass with \
+         rdma-core's library on soft-RoCE and not here. What the software device skips has its reason in \
          tests/suites/pyverbs-skips.txt. `tests/suites/pyverbs SUITE` and `tests/suites/pyverbs --guest SUITE` \
          run them again; those of Debian 12 on soft-RoCE are what `tests/stock/run` has recorded.\n\n\
          | suite | on | rdma-core, kernel | pass | skipped | fail | lost |\n|---|---|---|---|---|---|---|\n",
