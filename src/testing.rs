@@ -5,8 +5,8 @@
 pub fn in_child(test: impl FnOnce() -> i32) -> i32 {
     // SAFETY: the child runs `test` and ends without what the parent would do at its end. A lock that a thread
     // of the parent has at the fork stays taken there: tests take none but the allocator's, which glibc sees
-    // to, and those of the library, which its own handlers see to. A child that waits for another one ends by its
-    // clock.
+    // to, and those of the library, which its own handlers see to. A child that waits for another one
+    // ends by its clock.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
