@@ -408,6 +408,11 @@ impl Host {
 }
 
 impl Memory for Host {
+    #[inline(always)]
+    fn is_stepwise(&self) -> bool {
+        false
+    }
+
     fn load(&self, word: Word) -> u64 {
         let Some(layout) = self.used(object_of(word)) else { return 0 };
         self.memory().u64(place(&layout, word)).map_or(0, get)

@@ -196,6 +196,11 @@ impl View<'_> {
 
 impl Memory for View<'_> {
     #[inline(always)]
+    fn is_stepwise(&self) -> bool {
+        false
+    }
+
+    #[inline(always)]
     fn load(&self, word: Word) -> u64 {
         self.word(word).map_or(0, get)
     }
