@@ -22,7 +22,8 @@ use crate::host::keys::{Entry, Lookup};
 use crate::host::objects::{Held, View};
 
 use super::attributes::{QP_WORDS, QpAttributes, load};
-use super::payload::{self, Gathered, STAGED, Use};
+use super::gathered::Gathered;
+use super::payload::{self, STAGED, Use};
 use super::peers::Remote;
 use super::route::{Initiator, Route};
 use super::site::{Site, now};

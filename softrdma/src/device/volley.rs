@@ -12,7 +12,8 @@ use crate::core::verbs::{Opcode, QpState, QpType};
 use crate::host::objects::View;
 
 use super::attributes::{QP_WORDS, load};
-use super::payload::{self, Gathered};
+use super::gathered::Gathered;
+use super::payload;
 use super::route::{Initiator, Route};
 use super::site::Site;
 use super::wr::{Datagram, Wr};
