@@ -38,6 +38,8 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
+use queue_lock::single_threaded;
+
 use crate::core::keys::{Key, Kind};
 use crate::core::verbs::Access;
 
@@ -332,14 +334,17 @@ impl Drop for Pin<'_> {
     }
 }
 
-/// An own key in use by a thread of this process: it is waited for as [`Pin`]s are.
+/// An own key in use by a thread of this process: it is waited for as [`Pin`]s are. Not counted where there is
+/// one thread, which ends no key while it uses it.
 #[derive(Debug)]
-pub struct InUse<'a>(&'a AtomicU64);
+pub struct InUse<'a>(Option<&'a AtomicU64>);
 
 impl Drop for InUse<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Release);
+        if let Some(users) = self.0 {
+            users.fetch_sub(1, Ordering::Release);
+        }
     }
 }
 
@@ -445,8 +450,13 @@ impl Keys {
     #[inline(always)]
     pub fn hold(&self, key: u32) -> Option<(Entry, InUse<'_>)> {
         let words = self.own(key)?;
-        enter(words);
-        let in_use = InUse(&words[USERS]);
+        // A thread that ends keys would have been created by this one, which is busy here.
+        let in_use = if single_threaded() {
+            InUse(None)
+        } else {
+            enter(words);
+            InUse(Some(&words[USERS]))
+        };
         Some((self.quiet(words, key)?, in_use))
     }
 
