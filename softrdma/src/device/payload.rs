@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use crate::core::completion::STAGE_WORDS;
-use crate::core::keys::{Kind, check_local};
+use crate::core::keys::{Key, Kind, check_local};
 use crate::core::receive::{MAX_SGE, ReceiveRequest, Sge};
 use crate::core::respond::MoveError;
 use crate::core::responder::GRH_BYTES;
@@ -17,7 +17,7 @@ use crate::core::verbs::Access;
 use crate::host::atomics::{self, Failure, Operation};
 use crate::host::copy::{self, Direction, Fault, Image, Span};
 use crate::host::ferry::{self, Local, Origin, Piece, Purpose};
-use crate::host::keys::{Entry, InUse, Keys, Lookup, Pin};
+use crate::host::keys::{Entry, InUse, Keys, Lookup, Pin, Seen};
 
 use super::peers::Remote;
 use super::site::Site;
@@ -236,6 +236,27 @@ pub(super) fn lookup(site: &Site, remote: &Remote, key: u32) -> Result<Entry, Lo
         return believed(remote, key, site.keys.local(key).ok_or(Lookup::NoKey)?);
     }
     remote.keys().lookup(key)
+}
+
+/// As [`lookup`], for who does so again and again: `seen` is what it found the last time.
+#[inline]
+pub(super) fn look_again(
+    site: &Site,
+    remote: &Remote,
+    key: u32,
+    seen: &mut Option<Seen>,
+) -> Result<Key, Lookup> {
+    if remote.is_own() {
+        return lookup(site, remote, key).map(|entry| entry.key);
+    }
+    let keys = remote.keys();
+    match seen {
+        Some(seen) if keys.is_unchanged(seen, key) => Ok(seen.entry.key),
+        _ => {
+            let found = keys.look(key)?;
+            Ok(seen.insert(found).entry.key)
+        }
+    }
 }
 
 /// What to go by where the own private books have this entry: what stands in the segment, where peers

@@ -108,7 +108,7 @@ impl Initiator {
             return Quick::No;
         };
         let view = route.remote.host.with(&route.held);
-        let lookup = |key| payload::lookup(site, &route.remote, key).ok().map(|entry| entry.key);
+        let lookup = |key| payload::look_again(site, &route.remote, key, &mut route.seen.borrow_mut()).ok();
         if !volley.burst.offer(&view, target, &incoming, lookup) {
             return Quick::No;
         }

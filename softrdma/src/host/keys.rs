@@ -242,6 +242,23 @@ impl<'a> Table<'a> {
         Ok(entry)
     }
 
+    /// Looks a key up, for who asks later whether it [is unchanged](Table::is_unchanged).
+    pub fn look(&self, key: u32) -> std::result::Result<Seen, Lookup> {
+        // What changes in between is looked up anew the next time, too.
+        let first = self.words(key).ok_or(Lookup::NoKey)?[0].load(Ordering::Acquire);
+        self.lookup(key).map(|entry| Seen { key, first, entry })
+    }
+
+    /// Whether this key is a region's that was looked up, and a look would find the same.
+    #[inline]
+    pub fn is_unchanged(&self, seen: &Seen, key: u32) -> bool {
+        let same = |words: &[AtomicU64]| {
+            words[0].load(Ordering::Acquire) == seen.first
+                && words[ENDED].load(Ordering::Relaxed) != end_of(seen.first)
+        };
+        seen.key == key && seen.entry.key.kind == Kind::Region && self.words(key).is_some_and(same)
+    }
+
     /// Invalidates a window of type 2, as a peer's send asked for (IBA §9.4.1.1.3): nobody finds the key valid
     /// from then on, until its owner binds the window anew. `false` when there is no such window.
     pub fn invalidate(&self, key: u32) -> bool {
@@ -346,6 +363,16 @@ impl Drop for InUse<'_> {
             users.fetch_sub(1, Ordering::Release);
         }
     }
+}
+
+/// The entry of a key as it was looked up, for who uses it again and again.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen {
+    key: u32,
+    /// The first word, which every change of the entry changes.
+    first: u64,
+    /// What it said.
+    pub entry: Entry,
 }
 
 /// Counts a user of an entry. First the count, then the look: who ends the key does it the other way round.
@@ -816,6 +843,39 @@ mod tests {
         assert_eq!(valid(other), [true; 3]);
         let key = keys.change(key, 77, &window).unwrap();
         assert_eq!(valid(key), [true; 3]);
+    }
+
+    #[test]
+    fn a_key_that_was_seen_is_known_to_be_another() {
+        let dir = TestDir::new("keys");
+        let (me, keys) = keys(&dir);
+        let peer = Peer::open(me.folder(), 0).unwrap();
+        for table in [Table::shared(&me), Table::of(&peer)] {
+            let add = |n| {
+                let Entry { key, base } = entry(n);
+                keys.add(&Entry { key: Key { kind: Kind::Region, ..key }, base }).unwrap()
+            };
+            let (key, other) = (add(3), add(4));
+            let seen = table.look(key).unwrap();
+            assert_eq!(Ok(seen.entry), table.lookup(key));
+            assert!(table.is_unchanged(&seen, key));
+            assert!(!table.is_unchanged(&seen, other) && !table.is_unchanged(&seen, key ^ 1));
+            // The same once more is another entry.
+            let again = keys.change(key, key as u8, &seen.entry).unwrap();
+            assert_eq!(again, key);
+            assert!(!table.is_unchanged(&seen, key));
+            let seen = table.look(key).unwrap();
+            assert!(table.is_unchanged(&seen, key));
+            keys.remove(key, &*me, NOW).unwrap();
+            assert!(!table.is_unchanged(&seen, key));
+            assert_eq!(table.look(key).err(), Some(Lookup::NoKey));
+            // Peers may end a window at any time.
+            let Entry { key, base } = entry(5);
+            let window = Entry { key: Key { kind: Kind::Window2 { qp_num: 1 }, ..key }, base };
+            let window = keys.add(&window).unwrap();
+            let seen = table.look(window).unwrap();
+            assert!(!table.is_unchanged(&seen, window));
+        }
     }
 
     #[test]
