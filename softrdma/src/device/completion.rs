@@ -474,7 +474,7 @@ impl CompletionQueue {
         let (own, object, begun) = (&self.device.site.own, Object::Cq(self.index), Instant::now());
         loop {
             let now = own.find([Some(object), None, None]);
-            *self.held.lock() = now;
+            *self.held.lock() = now.clone();
             match complete(&self.device.site, &now, self.index, completion, false) {
                 Err(LockError::Gone) if own.exists(object) && begun.elapsed() < LOCK_LIMIT => {}
                 appended => return appended,
