@@ -89,6 +89,10 @@ impl Initiator {
         let (qp_num, dgid) = self.destination(wr);
         if !is_open {
             self.volley.place = self.place_of(qp_num);
+            let queues = self.routes[self.volley.place].as_deref().and_then(|route| route.queues.as_ref());
+            if queues.is_none_or(|queues| queues.srq.is_some()) {
+                return Quick::No;
+            }
         }
         let incoming = self.incoming(wr, length);
         // The program's memory is read before a target is held for it, if none is held yet.
