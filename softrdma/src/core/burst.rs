@@ -25,7 +25,7 @@ use super::receive::first_in_ring;
 use super::respond::Queues;
 use super::responder::{Incoming, Plan, Remote, Target, Verdict, judge, success};
 use super::shared::{CqJournal, CqWord, Events, Fence, Memory, Object, QpJournal, QpWord, Take, Word, slot};
-use super::transport::{LockError, Machine, Progress};
+use super::transport::{LockError, Machine, Progress, then};
 use super::verbs::{Access, Event, Opcode, Status};
 
 /// Most messages of a burst: others wait for the locks meanwhile.
@@ -105,7 +105,7 @@ impl Default for Burst {
 
 impl Burst {
     /// Opens one. The caller holds the lock of the queue pair.
-    #[inline]
+    #[inline(always)]
     pub fn open(&mut self, memory: &impl Memory, queues: &Queues) {
         self.step = Step::Closed;
         if queues.srq.is_none() {
@@ -145,7 +145,7 @@ impl Burst {
 
     /// The next message, whose bytes are in place. `false` when it does not go straight through, with nothing
     /// changed. `lookup` finds keys of the target.
-    #[inline]
+    #[inline(always)]
     pub fn offer(
         &mut self,
         memory: &impl Memory,
@@ -241,86 +241,136 @@ impl Burst {
     }
 }
 
+impl Burst {
+    fn qp(&self, word: QpWord) -> Word {
+        Word::Qp(self.qp, word)
+    }
+
+    fn cq(&self, word: CqWord) -> Word {
+        Word::Cq(self.cq, word)
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, memory: &impl Memory) -> Progress<bool> {
+        let journal = QpJournal { published: false, cq: self.cq, take: Take::Head(self.head), breaks: false };
+        memory.store(self.qp(QpWord::Journal), journal.pack());
+        then!(self, memory, Step::Lock, self.lock())
+    }
+
+    #[inline(always)]
+    fn lock(&mut self) -> Progress<bool> {
+        self.step = Step::Check;
+        Progress::Lock(Object::Cq(self.cq))
+    }
+
+    #[inline(always)]
+    fn check(&mut self, memory: &impl Memory) -> Progress<bool> {
+        let events = Events(memory.load(self.cq(CqWord::Events)));
+        self.tail = memory.load(self.cq(CqWord::Tail)) as u32;
+        self.armed = memory.load(self.cq(CqWord::Armed));
+        if events.was_raised(Event::CqErr) || wanted(memory, self.cq) != 0 {
+            self.step = Step::Mark;
+            return Progress::Continue;
+        }
+        then!(self, memory, Step::Record, self.record(memory))
+    }
+
+    #[inline(always)]
+    fn record(&mut self, memory: &impl Memory) -> Progress<bool> {
+        let journal = CqJournal { qp: self.qp, tail: self.tail.wrapping_add(1) };
+        memory.store(self.cq(CqWord::Journal), journal.pack());
+        then!(self, memory, Step::Room, self.room(memory))
+    }
+
+    #[inline(always)]
+    fn room(&mut self, memory: &impl Memory) -> Progress<bool> {
+        let rings = Armed::rings(self.armed, Status::Success, self.solicited);
+        // Never round the ring, though its owner takes entries meanwhile: they say how many were published.
+        let fresh = self.count < memory.capacity(Object::Cq(self.cq));
+        if !fresh || rings || !has_room(memory, self.cq, self.tail()) {
+            self.step = Step::Count;
+            return Progress::Continue;
+        }
+        then!(self, memory, Step::Entry, self.entry(memory))
+    }
+
+    #[inline(always)]
+    fn entry(&mut self, memory: &impl Memory) -> Progress<bool> {
+        // Nobody reads the entry before it is published, so that these words are as good as one.
+        self.entry[0] = self.entry[0] >> 32 << 32 | u64::from(self.tail().wrapping_add(1));
+        let end = HEAD_WORDS as usize + self.used.div_ceil(8);
+        memory.store_all(self.place(memory, 1), &self.entry[1..end]);
+        then!(self, memory, Step::Publish, self.publish(memory))
+    }
+
+    #[inline(always)]
+    fn publish(&mut self, memory: &impl Memory) -> Progress<bool> {
+        memory.store(self.place(memory, 0), self.entry[0]);
+        self.count += 1;
+        then!(self, memory, Step::Take, self.take(memory))
+    }
+
+    #[inline(always)]
+    fn take(&mut self, memory: &impl Memory) -> Progress<bool> {
+        memory.store(self.qp(QpWord::Head), u64::from(self.head.wrapping_add(self.count)));
+        self.step = Step::Ready;
+        Progress::Done(true)
+    }
+
+    #[inline(always)]
+    fn count_all(&mut self, memory: &impl Memory) -> Progress<bool> {
+        memory.store(self.cq(CqWord::Tail), u64::from(self.tail()));
+        then!(self, memory, Step::Mark, self.mark(memory))
+    }
+
+    #[inline(always)]
+    fn mark(&mut self, memory: &impl Memory) -> Progress<bool> {
+        let take = Take::Head(self.head.wrapping_add(self.count));
+        let journal = QpJournal { published: true, cq: self.cq, take, breaks: false };
+        memory.store(self.qp(QpWord::Journal), journal.pack());
+        then!(self, memory, Step::Clear, self.clear(memory))
+    }
+
+    #[inline(always)]
+    fn clear(&mut self, memory: &impl Memory) -> Progress<bool> {
+        memory.store(self.cq(CqWord::Journal), 0);
+        then!(self, memory, Step::Unlock, self.unlock())
+    }
+
+    #[inline(always)]
+    fn unlock(&mut self) -> Progress<bool> {
+        self.step = Step::Finish;
+        Progress::Unlock(Object::Cq(self.cq))
+    }
+
+    #[inline(always)]
+    fn finish(&mut self, memory: &impl Memory) -> Progress<bool> {
+        memory.store(self.qp(QpWord::Journal), 0);
+        then!(self, memory, Step::Closed, Progress::Done(false))
+    }
+}
+
 impl Machine for Burst {
     type Outcome = bool;
 
     #[inline]
     fn step(&mut self, memory: &impl Memory) -> Progress<bool> {
-        let qp = |word| Word::Qp(self.qp, word);
-        let cq = |word| Word::Cq(self.cq, word);
         match self.step {
-            Step::Opened | Step::Ready => return Progress::Done(true),
-            Step::Begin => {
-                let take = Take::Head(self.head);
-                let journal = QpJournal { published: false, cq: self.cq, take, breaks: false };
-                memory.store(qp(QpWord::Journal), journal.pack());
-                self.step = Step::Lock;
-            }
-            Step::Lock => {
-                self.step = Step::Check;
-                return Progress::Lock(Object::Cq(self.cq));
-            }
-            Step::Check => {
-                let events = Events(memory.load(cq(CqWord::Events)));
-                self.tail = memory.load(cq(CqWord::Tail)) as u32;
-                self.armed = memory.load(cq(CqWord::Armed));
-                let is_plain = !events.was_raised(Event::CqErr) && wanted(memory, self.cq) == 0;
-                self.step = if is_plain { Step::Record } else { Step::Mark };
-            }
-            Step::Record => {
-                let journal = CqJournal { qp: self.qp, tail: self.tail.wrapping_add(1) };
-                memory.store(cq(CqWord::Journal), journal.pack());
-                self.step = Step::Room;
-            }
-            Step::Room => {
-                let rings = Armed::rings(self.armed, Status::Success, self.solicited);
-                // Never round the ring, though its owner takes entries meanwhile: they say how many were
-                // published.
-                let fresh = self.count < memory.capacity(Object::Cq(self.cq));
-                let goes = fresh && !rings && has_room(memory, self.cq, self.tail());
-                self.step = if goes { Step::Entry } else { Step::Count };
-            }
-            Step::Entry => {
-                // Nobody reads the entry before it is published, so that these words are as good as one.
-                self.entry[0] = self.entry[0] >> 32 << 32 | u64::from(self.tail().wrapping_add(1));
-                let end = HEAD_WORDS as usize + self.used.div_ceil(8);
-                memory.store_all(self.place(memory, 1), &self.entry[1..end]);
-                self.step = Step::Publish;
-            }
-            Step::Publish => {
-                memory.store(self.place(memory, 0), self.entry[0]);
-                self.count += 1;
-                self.step = Step::Take;
-            }
-            Step::Take => {
-                memory.store(qp(QpWord::Head), u64::from(self.head.wrapping_add(self.count)));
-                self.step = Step::Ready;
-                return Progress::Done(true);
-            }
-            Step::Count => {
-                memory.store(cq(CqWord::Tail), u64::from(self.tail()));
-                self.step = Step::Mark;
-            }
-            Step::Mark => {
-                let take = Take::Head(self.head.wrapping_add(self.count));
-                let journal = QpJournal { published: true, cq: self.cq, take, breaks: false };
-                memory.store(qp(QpWord::Journal), journal.pack());
-                self.step = Step::Clear;
-            }
-            Step::Clear => {
-                memory.store(cq(CqWord::Journal), 0);
-                self.step = Step::Unlock;
-            }
-            Step::Unlock => {
-                self.step = Step::Finish;
-                return Progress::Unlock(Object::Cq(self.cq));
-            }
-            Step::Finish => {
-                memory.store(qp(QpWord::Journal), 0);
-                self.step = Step::Closed;
-            }
-            Step::Closed => return Progress::Done(false),
+            Step::Opened | Step::Ready => Progress::Done(true),
+            Step::Begin => self.begin(memory),
+            Step::Lock => self.lock(),
+            Step::Check => self.check(memory),
+            Step::Record => self.record(memory),
+            Step::Room => self.room(memory),
+            Step::Entry => self.entry(memory),
+            Step::Publish => self.publish(memory),
+            Step::Take => self.take(memory),
+            Step::Count => self.count_all(memory),
+            Step::Mark => self.mark(memory),
+            Step::Clear => self.clear(memory),
+            Step::Unlock => self.unlock(),
+            Step::Finish => self.finish(memory),
+            Step::Closed => Progress::Done(false),
         }
-        Progress::Continue
     }
 }

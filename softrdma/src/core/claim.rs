@@ -11,7 +11,7 @@
 
 use super::receive::{MAX_SGE, RECEIVE_WORDS, waiting};
 use super::shared::{Claim as Held, Events, Fence, Memory, Object, QpWord, SrqJournal, SrqWord, Word, slot};
-use super::transport::{Machine, Progress};
+use super::transport::{Machine, Progress, then};
 use super::verbs::Event;
 
 /// Words copied in one step.
@@ -67,91 +67,147 @@ impl Claim {
     }
 }
 
+impl Claim {
+    fn qp(&self, word: QpWord) -> Word {
+        Word::Qp(self.qp, word)
+    }
+
+    fn srq(&self, word: SrqWord) -> Word {
+        Word::Srq(self.srq, word)
+    }
+
+    #[inline(always)]
+    fn unfence(&mut self, memory: &impl Memory) -> Progress<Claimed> {
+        // It asked before, gave up, and was told nevertheless that the queue was moved. Once it asks, what it
+        // is told counts.
+        let fence = self.qp(QpWord::Fence);
+        if let Some(Fence::Claim { .. }) = Fence::unpack(memory.load(fence)) {
+            memory.store(fence, 0);
+        }
+        then!(self, memory, Step::Ask, self.ask(memory))
+    }
+
+    #[inline(always)]
+    fn ask(&mut self, memory: &impl Memory) -> Progress<Claimed> {
+        memory.store(self.qp(QpWord::Claim), Held::asking(self.srq));
+        then!(self, memory, Step::Lock, self.lock())
+    }
+
+    #[inline(always)]
+    fn lock(&mut self) -> Progress<Claimed> {
+        self.step = Step::Check;
+        Progress::Lock(Object::Srq(self.srq))
+    }
+
+    #[inline(always)]
+    fn check(&mut self, memory: &impl Memory) -> Progress<Claimed> {
+        let queue = Object::Srq(self.srq);
+        let capacity = memory.capacity(queue);
+        let head = memory.load(self.srq(SrqWord::Head));
+        self.count = head as u32;
+        self.outcome = match waiting(memory, head, self.srq(SrqWord::Seen), self.srq(SrqWord::Tail), capacity)
+        {
+            None => Claimed::Broken,
+            Some(0) => Claimed::Empty,
+            Some(_) => {
+                let slot = slot(self.count, capacity);
+                let elements = memory.load(Word::Receive { queue, slot, word: 1 });
+                let room = memory.receive_words(queue).min(RECEIVE_WORDS);
+                if elements <= MAX_SGE as u64 && 2 + 2 * elements as u32 <= room {
+                    self.words = 2 + 2 * elements as u32;
+                    Claimed::Request
+                } else {
+                    Claimed::Broken
+                }
+            }
+        };
+        if self.outcome != Claimed::Request {
+            self.step = Step::Unask;
+            return Progress::Continue;
+        }
+        then!(self, memory, Step::Record, self.record(memory))
+    }
+
+    #[inline(always)]
+    fn record(&mut self, memory: &impl Memory) -> Progress<Claimed> {
+        memory.store(self.srq(SrqWord::Journal), self.journal().pack());
+        then!(self, memory, Step::Copy(0), self.copy(memory, 0))
+    }
+
+    #[inline(always)]
+    fn copy(&mut self, memory: &impl Memory, from: u32) -> Progress<Claimed> {
+        let queue = Object::Srq(self.srq);
+        // Nobody reads the copy before it is held, so that these words are as good as one. Checked again when
+        // it is used: the owner of the memory can write both places.
+        let (to, slot) = (self.words.min(from + AT_ONCE), slot(self.count, memory.capacity(queue)));
+        let mut words = [0; AT_ONCE as usize];
+        let words = &mut words[..(to - from) as usize];
+        memory.load_all(Word::Receive { queue, slot, word: from }, words);
+        memory.store_all(Word::Claimed { qp: self.qp, word: from }, words);
+        if to < self.words {
+            self.step = Step::Copy(to);
+            return Progress::Continue;
+        }
+        then!(self, memory, Step::Hold, self.hold(memory))
+    }
+
+    #[inline(always)]
+    fn hold(&mut self, memory: &impl Memory) -> Progress<Claimed> {
+        let held = Held { srq: self.srq, count: self.count };
+        memory.store(self.qp(QpWord::Claim), held.pack());
+        let after = After::new(self.srq, self.journal());
+        then!(self, memory, Step::After(after), self.after(memory, after))
+    }
+
+    #[inline(always)]
+    fn after(&mut self, memory: &impl Memory, mut after: After) -> Progress<Claimed> {
+        loop {
+            let progress = after.step(memory);
+            self.step = Step::After(after);
+            match progress {
+                Progress::Done(()) => return then!(self, memory, Step::Clear, self.clear(memory)),
+                Progress::Alert(object) => return Progress::Alert(object),
+                _ if memory.is_stepwise() => return Progress::Continue,
+                _ => {}
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn clear(&mut self, memory: &impl Memory) -> Progress<Claimed> {
+        memory.store(self.srq(SrqWord::Journal), 0);
+        then!(self, memory, Step::Unlock, self.unlock())
+    }
+
+    #[inline(always)]
+    fn unlock(&mut self) -> Progress<Claimed> {
+        self.step = Step::Done;
+        Progress::Unlock(Object::Srq(self.srq))
+    }
+}
+
 impl Machine for Claim {
     type Outcome = Claimed;
 
+    #[inline]
     fn step(&mut self, memory: &impl Memory) -> Progress<Claimed> {
-        let queue = Object::Srq(self.srq);
         match self.step {
-            Step::Unfence => {
-                self.step = Step::Ask;
-                // It asked before, gave up, and was told nevertheless that the queue was moved. Once it asks,
-                // what it is told counts.
-                let fence = Word::Qp(self.qp, QpWord::Fence);
-                if let Some(Fence::Claim { .. }) = Fence::unpack(memory.load(fence)) {
-                    memory.store(fence, 0);
-                }
-            }
-            Step::Ask => {
-                self.step = Step::Lock;
-                memory.store(Word::Qp(self.qp, QpWord::Claim), Held::asking(self.srq));
-            }
+            Step::Unfence => self.unfence(memory),
+            Step::Ask => self.ask(memory),
+            Step::Lock => self.lock(),
+            Step::Check => self.check(memory),
             Step::Unask => {
-                self.step = Step::Unlock;
-                memory.store(Word::Qp(self.qp, QpWord::Claim), 0);
+                memory.store(self.qp(QpWord::Claim), 0);
+                then!(self, memory, Step::Unlock, self.unlock())
             }
-            Step::Lock => {
-                self.step = Step::Check;
-                return Progress::Lock(queue);
-            }
-            Step::Check => {
-                let capacity = memory.capacity(queue);
-                let word = |word| Word::Srq(self.srq, word);
-                let head = memory.load(word(SrqWord::Head));
-                self.count = head as u32;
-                let slot = slot(self.count, capacity);
-                (self.outcome, self.step) =
-                    match waiting(memory, head, word(SrqWord::Seen), word(SrqWord::Tail), capacity) {
-                        None => (Claimed::Broken, Step::Unask),
-                        Some(0) => (Claimed::Empty, Step::Unask),
-                        Some(_) => {
-                            let elements = memory.load(Word::Receive { queue, slot, word: 1 });
-                            let room = memory.receive_words(queue).min(RECEIVE_WORDS);
-                            if elements <= MAX_SGE as u64 && 2 + 2 * elements as u32 <= room {
-                                self.words = 2 + 2 * elements as u32;
-                                (Claimed::Request, Step::Record)
-                            } else {
-                                (Claimed::Broken, Step::Unask)
-                            }
-                        }
-                    };
-            }
-            Step::Record => {
-                self.step = Step::Copy(0);
-                memory.store(Word::Srq(self.srq, SrqWord::Journal), self.journal().pack());
-            }
-            Step::Copy(from) => {
-                // Nobody reads the copy before it is held, so that these words are as good as one.
-                let to = self.words.min(from + AT_ONCE);
-                self.step = if to < self.words { Step::Copy(to) } else { Step::Hold };
-                // Checked again when it is used: the owner of the memory can write both places.
-                let slot = slot(self.count, memory.capacity(queue));
-                for word in from..to {
-                    let value = memory.load(Word::Receive { queue, slot, word });
-                    memory.store(Word::Claimed { qp: self.qp, word }, value);
-                }
-            }
-            Step::Hold => {
-                self.step = Step::After(After::new(self.srq, self.journal()));
-                let held = Held { srq: self.srq, count: self.count };
-                memory.store(Word::Qp(self.qp, QpWord::Claim), held.pack());
-            }
-            Step::After(ref mut after) => match after.step(memory) {
-                Progress::Done(()) => self.step = Step::Clear,
-                Progress::Alert(object) => return Progress::Alert(object),
-                _ => {}
-            },
-            Step::Clear => {
-                self.step = Step::Unlock;
-                memory.store(Word::Srq(self.srq, SrqWord::Journal), 0);
-            }
-            Step::Unlock => {
-                self.step = Step::Done;
-                return Progress::Unlock(queue);
-            }
-            Step::Done => return Progress::Done(self.outcome),
+            Step::Record => self.record(memory),
+            Step::Copy(from) => self.copy(memory, from),
+            Step::Hold => self.hold(memory),
+            Step::After(after) => self.after(memory, after),
+            Step::Clear => self.clear(memory),
+            Step::Unlock => self.unlock(),
+            Step::Done => Progress::Done(self.outcome),
         }
-        Progress::Continue
     }
 }
 

@@ -141,6 +141,7 @@ impl Completion {
 
     /// The first words of entry `count`, with payload or without.
     #[must_use]
+    #[inline(always)]
     pub fn pack(&self, count: u32, stage: Option<&Stage<'_>>) -> [u64; HEAD_WORDS as usize] {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let kind = self.status as u32 | (self.opcode as u32) << 8;

@@ -17,7 +17,7 @@
 
 use super::completion::{Armed, Completion, HEAD_WORDS, Stage, wanted, wants};
 use super::shared::{CqJournal, CqWord, Events, Memory, Object, QpJournal, QpWord, Take, Word, held, slot};
-use super::transport::{Machine, Progress};
+use super::transport::{Machine, Progress, then};
 use super::verbs::{Event, QpState};
 
 /// Words written in one step: a cache line.
@@ -44,6 +44,8 @@ pub struct Deliver<'a> {
     solicited: bool,
     receiver: Option<(u32, Take)>,
     breaks: bool,
+    /// It stops when it is certain.
+    halts: bool,
     tail: u32,
     outcome: Delivered,
     step: Step,
@@ -98,6 +100,12 @@ impl<'a> Deliver<'a> {
         Self { stage, ..self }
     }
 
+    /// For who has something to do when it [is certain](Deliver::is_certain).
+    #[must_use]
+    pub(super) fn halting(self, halts: bool) -> Self {
+        Self { halts, ..self }
+    }
+
     /// Whether a receiver that waits for solicited completions is woken.
     #[must_use]
     #[inline(always)]
@@ -114,6 +122,7 @@ impl<'a> Deliver<'a> {
             solicited,
             receiver,
             breaks: false,
+            halts: false,
             tail: 0,
             outcome: Delivered::Published,
             step: Step::Arm,
@@ -138,6 +147,7 @@ impl<'a> Deliver<'a> {
         Word::Cq(self.cq, word)
     }
 
+    #[inline(always)]
     fn head(&self) -> [u64; HEAD_WORDS as usize] {
         self.completion.pack(self.tail.wrapping_add(1), self.stage.as_ref())
     }
@@ -172,122 +182,179 @@ pub(super) fn entry_word(bytes: &[u8], word: u32) -> u64 {
     u64::from_ne_bytes(value)
 }
 
+impl Deliver<'_> {
+    #[inline(always)]
+    fn arm(&mut self, memory: &impl Memory) -> Progress<Delivered> {
+        if let Some((qp, take)) = self.receiver {
+            memory.store(Word::Qp(qp, QpWord::Journal), self.journal(take, false));
+        }
+        then!(self, memory, Step::Lock, self.lock())
+    }
+
+    #[inline(always)]
+    fn lock(&mut self) -> Progress<Delivered> {
+        self.step = Step::Check;
+        Progress::Lock(Object::Cq(self.cq))
+    }
+
+    #[inline(always)]
+    fn check(&mut self, memory: &impl Memory) -> Progress<Delivered> {
+        let events = Events(memory.load(self.cq_word(CqWord::Events)));
+        self.tail = memory.load(self.cq_word(CqWord::Tail)) as u32;
+        if !events.was_raised(Event::CqErr) && has_room(memory, self.cq, self.tail) {
+            self.step = Step::Record;
+            return if memory.is_stepwise() || self.halts { Progress::Continue } else { self.record(memory) };
+        }
+        self.no_room(memory, events)
+    }
+
+    #[cold]
+    fn no_room(&mut self, memory: &impl Memory, events: Events) -> Progress<Delivered> {
+        self.step = Step::Mark;
+        if events.was_raised(Event::CqErr) {
+            self.outcome = Delivered::Overrun;
+        } else if wanted(memory, self.cq) & wants::IGNORE_OVERRUN != 0 {
+            self.outcome = Delivered::Dropped;
+        } else {
+            self.outcome = Delivered::Overrun;
+            self.step = Step::Overrun;
+            return Progress::Alert(Object::Cq(self.cq));
+        }
+        Progress::Continue
+    }
+
+    #[inline(always)]
+    fn record(&mut self, memory: &impl Memory) -> Progress<Delivered> {
+        let qp = self.receiver.map_or(CqJournal::NOBODY, |(qp, _)| qp);
+        let journal = CqJournal { qp, tail: self.tail.wrapping_add(1) };
+        memory.store(self.cq_word(CqWord::Journal), journal.pack());
+        then!(self, memory, Step::Entry(1), self.entry(memory, 1))
+    }
+
+    #[inline(always)]
+    fn entry(&mut self, memory: &impl Memory, from: u32) -> Progress<Delivered> {
+        // Nobody reads the entry before it is published, so that these words are as good as one.
+        let payload = self.stage.map_or(0, |stage| stage.bytes.len().div_ceil(8) as u32);
+        let (to, end) = ((from + AT_ONCE) & !(AT_ONCE - 1), HEAD_WORDS + payload);
+        let slot = slot(self.tail, memory.capacity(Object::Cq(self.cq)));
+        let head = self.head();
+        let bytes = self.stage.map_or(&[][..], |stage| stage.bytes);
+        let mut words = [0; AT_ONCE as usize];
+        for (value, word) in words.iter_mut().zip(from..to.min(end)) {
+            *value = match head.get(word as usize) {
+                Some(value) => *value,
+                None => entry_word(bytes, word - HEAD_WORDS),
+            };
+        }
+        let count = (to.min(end) - from) as usize;
+        memory.store_all(Word::Entry { cq: self.cq, slot, word: from }, &words[..count]);
+        if to < end {
+            self.step = Step::Entry(to);
+            return Progress::Continue;
+        }
+        then!(self, memory, Step::Bell, self.bell(memory))
+    }
+
+    #[inline(always)]
+    fn bell(&mut self, memory: &impl Memory) -> Progress<Delivered> {
+        let armed = memory.load(self.cq_word(CqWord::Armed));
+        if Armed::rings(armed, self.completion.status, self.solicited) {
+            self.step = Step::Disarm;
+            return Progress::Bell(self.cq);
+        }
+        then!(self, memory, Step::Publish, self.publish(memory))
+    }
+
+    #[inline(always)]
+    fn publish(&mut self, memory: &impl Memory) -> Progress<Delivered> {
+        let slot = slot(self.tail, memory.capacity(Object::Cq(self.cq)));
+        memory.store(Word::Entry { cq: self.cq, slot, word: 0 }, self.head()[0]);
+        then!(self, memory, Step::Count, self.count(memory))
+    }
+
+    #[inline(always)]
+    fn count(&mut self, memory: &impl Memory) -> Progress<Delivered> {
+        memory.store(self.cq_word(CqWord::Tail), u64::from(self.tail.wrapping_add(1)));
+        then!(self, memory, Step::Mark, self.mark(memory))
+    }
+
+    #[inline(always)]
+    fn mark(&mut self, memory: &impl Memory) -> Progress<Delivered> {
+        if let Some((qp, take)) = self.receiver {
+            memory.store(Word::Qp(qp, QpWord::Journal), self.journal(take.after(1), true));
+        }
+        then!(self, memory, Step::Clear, self.clear(memory))
+    }
+
+    #[inline(always)]
+    fn clear(&mut self, memory: &impl Memory) -> Progress<Delivered> {
+        memory.store(self.cq_word(CqWord::Journal), 0);
+        then!(self, memory, Step::Unlock, self.unlock())
+    }
+
+    #[inline(always)]
+    fn unlock(&mut self) -> Progress<Delivered> {
+        self.step = if self.receiver.is_some() { Step::Take } else { Step::Done };
+        Progress::Unlock(Object::Cq(self.cq))
+    }
+
+    #[inline(always)]
+    fn take(&mut self, memory: &impl Memory) -> Progress<Delivered> {
+        if let Some((qp, take)) = self.receiver {
+            take_request(memory, qp, take.after(1));
+        }
+        if self.breaks {
+            self.step = Step::Break;
+            return Progress::Continue;
+        }
+        then!(self, memory, Step::Finish, self.finish(memory))
+    }
+
+    #[inline(always)]
+    fn finish(&mut self, memory: &impl Memory) -> Progress<Delivered> {
+        if let Some((qp, _)) = self.receiver {
+            memory.store(Word::Qp(qp, QpWord::Journal), 0);
+        }
+        then!(self, memory, Step::Done, Progress::Done(self.outcome))
+    }
+}
+
 impl Machine for Deliver<'_> {
     type Outcome = Delivered;
 
+    #[inline]
     fn step(&mut self, memory: &impl Memory) -> Progress<Delivered> {
         match self.step {
-            Step::Arm => {
-                self.step = Step::Lock;
-                if let Some((qp, take)) = self.receiver {
-                    memory.store(Word::Qp(qp, QpWord::Journal), self.journal(take, false));
-                }
-            }
-            Step::Lock => {
-                self.step = Step::Check;
-                return Progress::Lock(Object::Cq(self.cq));
-            }
-            Step::Check => {
-                let events = Events(memory.load(self.cq_word(CqWord::Events)));
-                self.tail = memory.load(self.cq_word(CqWord::Tail)) as u32;
-                if events.was_raised(Event::CqErr) {
-                    self.outcome = Delivered::Overrun;
-                    self.step = Step::Mark;
-                } else if has_room(memory, self.cq, self.tail) {
-                    self.step = Step::Record;
-                } else if wanted(memory, self.cq) & wants::IGNORE_OVERRUN != 0 {
-                    self.outcome = Delivered::Dropped;
-                    self.step = Step::Mark;
-                } else {
-                    self.outcome = Delivered::Overrun;
-                    self.step = Step::Overrun;
-                    return Progress::Alert(Object::Cq(self.cq));
-                }
-            }
+            Step::Arm => return self.arm(memory),
+            Step::Lock => return self.lock(),
+            Step::Check => return self.check(memory),
             Step::Overrun => {
                 self.step = Step::Mark;
                 let events = Events(memory.load(self.cq_word(CqWord::Events)));
                 memory.store(self.cq_word(CqWord::Events), events.raise_once(Event::CqErr).0);
             }
-            Step::Record => {
-                self.step = Step::Entry(1);
-                let qp = self.receiver.map_or(CqJournal::NOBODY, |(qp, _)| qp);
-                let journal = CqJournal { qp, tail: self.tail.wrapping_add(1) };
-                memory.store(self.cq_word(CqWord::Journal), journal.pack());
-            }
-            Step::Entry(from) => {
-                // Nobody reads the entry before it is published, so that these words are as good as one.
-                let payload = self.stage.map_or(0, |stage| stage.bytes.len().div_ceil(8) as u32);
-                let (to, end) = ((from + AT_ONCE) & !(AT_ONCE - 1), HEAD_WORDS + payload);
-                self.step = if to < end { Step::Entry(to) } else { Step::Bell };
-                let slot = slot(self.tail, memory.capacity(Object::Cq(self.cq)));
-                let head = self.head();
-                let bytes = self.stage.map_or(&[][..], |stage| stage.bytes);
-                let mut words = [0; AT_ONCE as usize];
-                for (value, word) in words.iter_mut().zip(from..to.min(end)) {
-                    *value = match head.get(word as usize) {
-                        Some(value) => *value,
-                        None => entry_word(bytes, word - HEAD_WORDS),
-                    };
-                }
-                let count = (to.min(end) - from) as usize;
-                memory.store_all(Word::Entry { cq: self.cq, slot, word: from }, &words[..count]);
-            }
-            Step::Bell => {
-                let armed = memory.load(self.cq_word(CqWord::Armed));
-                if Armed::rings(armed, self.completion.status, self.solicited) {
-                    self.step = Step::Disarm;
-                    return Progress::Bell(self.cq);
-                }
-                self.step = Step::Publish;
-            }
+            Step::Record => return self.record(memory),
+            Step::Entry(from) => return self.entry(memory, from),
+            Step::Bell => return self.bell(memory),
             Step::Disarm => {
                 // After the bell: whoever dies in between leaves the queue armed, and the next entry rings
                 // again.
                 self.step = Step::Publish;
                 memory.store(self.cq_word(CqWord::Armed), Armed::No as u64);
             }
-            Step::Publish => {
-                self.step = Step::Count;
-                let slot = slot(self.tail, memory.capacity(Object::Cq(self.cq)));
-                memory.store(Word::Entry { cq: self.cq, slot, word: 0 }, self.head()[0]);
-            }
-            Step::Count => {
-                self.step = Step::Mark;
-                memory.store(self.cq_word(CqWord::Tail), u64::from(self.tail.wrapping_add(1)));
-            }
-            Step::Mark => {
-                self.step = Step::Clear;
-                if let Some((qp, take)) = self.receiver {
-                    memory.store(Word::Qp(qp, QpWord::Journal), self.journal(take.after(1), true));
-                }
-            }
-            Step::Clear => {
-                self.step = Step::Unlock;
-                memory.store(self.cq_word(CqWord::Journal), 0);
-            }
-            Step::Unlock => {
-                self.step = if self.receiver.is_some() { Step::Take } else { Step::Done };
-                return Progress::Unlock(Object::Cq(self.cq));
-            }
-            Step::Take => {
-                self.step = if self.breaks { Step::Break } else { Step::Finish };
-                if let Some((qp, take)) = self.receiver {
-                    take_request(memory, qp, take.after(1));
-                }
-            }
+            Step::Publish => return self.publish(memory),
+            Step::Count => return self.count(memory),
+            Step::Mark => return self.mark(memory),
+            Step::Clear => return self.clear(memory),
+            Step::Unlock => return self.unlock(),
+            Step::Take => return self.take(memory),
             Step::Break => {
                 self.step = Step::Finish;
                 if let Some((qp, _)) = self.receiver {
                     memory.store(Word::Qp(qp, QpWord::State), QpState::Err as u64);
                 }
             }
-            Step::Finish => {
-                self.step = Step::Done;
-                if let Some((qp, _)) = self.receiver {
-                    memory.store(Word::Qp(qp, QpWord::Journal), 0);
-                }
-            }
+            Step::Finish => return self.finish(memory),
             Step::Done => return Progress::Done(self.outcome),
         }
         Progress::Continue

@@ -88,6 +88,7 @@ pub fn check_remote(
 ///
 /// # Errors
 /// The first rule that is broken.
+#[inline]
 pub fn check_local(key: Option<&Key>, pd: u32, addr: u64, length: u32, write: bool) -> Result<(), Denied> {
     let key = key.filter(|key| key.valid).ok_or(Denied::NoKey)?;
     if key.kind != Kind::Region {

@@ -270,7 +270,7 @@ pub(super) fn first_in_ring(memory: &impl Memory, qp: u32, head: u32) -> Option<
 
 /// How many requests a ring holds at least, and none only when there are none. The owner's count is read, and
 /// kept as seen, when what was seen is used up.
-#[inline]
+#[inline(always)]
 pub(super) fn waiting(memory: &impl Memory, head: u64, seen: Word, tail: Word, capacity: u32) -> Option<u32> {
     match held(head, memory.load(seen), capacity) {
         Some(known) if known > 0 => Some(known),

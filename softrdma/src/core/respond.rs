@@ -190,7 +190,8 @@ impl<'a> Respond<'a> {
             Phase::Deliver => {
                 self.phase = Phase::Delivered;
                 if let Some((take, completion)) = &self.receive {
-                    self.part = Some(Part::Deliver(self.deliver(*take, completion).with(self.stage)));
+                    let deliver = self.deliver(*take, completion).with(self.stage);
+                    self.part = Some(Part::Deliver(deliver.halting(self.invalidate.is_some())));
                 }
             }
             Phase::Delivered => return Want::Done(Outcome::Done(self.request.length as u32)),

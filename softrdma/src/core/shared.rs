@@ -21,6 +21,11 @@
 /// yes to the object, slots are below [`Memory::capacity`], and words of a receive request are below
 /// [`Memory::receive_words`]. None of these answers may be read from memory that a peer can change meanwhile.
 pub trait Memory {
+    /// Whether machines stop after each store, for who looks on between two of them, as tests do.
+    #[inline(always)]
+    fn is_stepwise(&self) -> bool {
+        true
+    }
     /// Reads one word.
     fn load(&self, word: Word) -> u64;
     /// Writes one word.

@@ -51,6 +51,15 @@ pub trait Machine {
     fn unheard(&mut self) {}
 }
 
+/// Ends a step of a machine: the next one follows at once, in one function with it, unless somebody looks on.
+macro_rules! then {
+    ($machine:ident, $memory:ident, $step:expr, $next:expr) => {{
+        $machine.step = $step;
+        if $memory.is_stepwise() { Progress::Continue } else { $next }
+    }};
+}
+pub(super) use then;
+
 /// How a lock was got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Locked {
@@ -119,13 +128,17 @@ pub trait Transport: Memory {
 ///
 /// # Errors
 /// When a lock could not be had, be it one that the repair needs. The object's lock is not held then.
+#[inline]
 pub fn acquire(transport: &impl Transport, object: Object) -> Result<(), LockError> {
-    if transport.lock(object)? == Locked::Recovered {
-        // Not deep: repairing a queue pair visits a shared receive queue and a completion queue; those visit
-        // nothing.
-        transport.repair(object).inspect_err(|_| transport.abandon(object))?;
-    }
-    Ok(())
+    if transport.lock(object)? == Locked::Recovered { repair(transport, object) } else { Ok(()) }
+}
+
+/// Repairs an object whose lock was taken over.
+#[cold]
+fn repair(transport: &impl Transport, object: Object) -> Result<(), LockError> {
+    // Not deep: repairing a queue pair visits a shared receive queue and a completion queue; those visit
+    // nothing.
+    transport.repair(object).inspect_err(|_| transport.abandon(object))
 }
 
 /// Carries a machine through.
@@ -133,6 +146,7 @@ pub fn acquire(transport: &impl Transport, object: Object) -> Result<(), LockErr
 /// # Errors
 /// When a lock could not be had. The machine stopped before that step, and the locks that it took are
 /// abandoned. Those that the caller holds for it are the caller's to abandon: an [`Operation`] does so.
+#[inline]
 pub fn run<M: Machine>(transport: &impl Transport, machine: M) -> Result<M::Outcome, LockError> {
     Operation::new(transport).run(machine)
 }
@@ -166,6 +180,7 @@ impl<'a, T: Transport> Operation<'a, T> {
     ///
     /// # Errors
     /// When it could not be had: the operation is to end.
+    #[inline]
     pub fn lock(&mut self, object: Object) -> Result<(), LockError> {
         // No machine holds so many.
         let place = self.held.iter_mut().find(|held| held.is_none()).ok_or(LockError::Busy)?;
@@ -184,6 +199,7 @@ impl<'a, T: Transport> Operation<'a, T> {
     /// # Errors
     /// It was taken away meanwhile, and what it was taken for has not happened ([`LockError::Gone`]) or is not
     /// known to have ([`LockError::Unclear`], always for a queue pair): the operation is to end.
+    #[inline]
     pub fn give_back(&mut self, object: Object) -> Result<(), LockError> {
         if let Some(place) = self.held.iter_mut().find(|held| **held == Some(object)) {
             *place = None;
@@ -216,6 +232,7 @@ impl<'a, T: Transport> Operation<'a, T> {
     ///
     /// # Errors
     /// When a lock could not be had: the operation is to end.
+    #[inline]
     pub fn proceed<U>(&mut self, progress: &Progress<U>) -> Result<bool, LockError> {
         match *progress {
             Progress::Continue | Progress::Done(_) => {}
@@ -231,6 +248,7 @@ impl<'a, T: Transport> Operation<'a, T> {
     ///
     /// # Errors
     /// When a lock could not be had: the operation is to end.
+    #[inline]
     pub fn run<M: Machine>(&mut self, mut machine: M) -> Result<M::Outcome, LockError> {
         loop {
             match machine.step(self.transport) {

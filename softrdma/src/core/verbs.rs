@@ -15,8 +15,12 @@ macro_rules! numbered {
 
             /// The value with this number.
             #[must_use]
-            pub fn from_number(number: u32) -> Option<Self> {
-                Self::ALL.iter().copied().find(|value| *value as u32 == number)
+            #[inline]
+            pub const fn from_number(number: u32) -> Option<Self> {
+                match number {
+                    $($value => Some(Self::$var),)+
+                    _ => None,
+                }
             }
         }
     };

@@ -19,10 +19,11 @@ use crate::core::verbs::{Access, Opcode, QpState, QpType, Status};
 use crate::host::atomics::Operation;
 use crate::host::ferry::{Origin, Piece, Purpose};
 use crate::host::keys::{Entry, Lookup};
-use crate::host::objects::{Held, View};
+use crate::host::objects::{Held, Lane, View};
 
 use super::attributes::{QP_WORDS, QpAttributes, load};
-use super::payload::{self, Gathered, STAGED, Use};
+use super::gathered::Gathered;
+use super::payload::{self, STAGED, Use};
 use super::peers::Remote;
 use super::route::{Initiator, Route};
 use super::site::{Site, now};
@@ -368,12 +369,13 @@ pub fn complete(
     solicited: bool,
 ) -> Result<Delivered, LockError> {
     let view = site.own.with(held);
+    let Some(lane) = Lane::alone(&view, cq) else { return Err(LockError::Gone) };
     let stamped;
-    let completion = if wanted(&view, cq) & wants::TIMESTAMPS == 0 {
+    let completion = if wanted(&lane, cq) & wants::TIMESTAMPS == 0 {
         completion
     } else {
         stamped = Completion { timestamp: now(), ..*completion };
         &stamped
     };
-    run(&view, Deliver::append(cq, completion).solicited(solicited))
+    run(&lane, Deliver::append(cq, completion).solicited(solicited))
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use queue_lock::{QueueGuard, QueueLock};
 
-use crate::core::completion::{Arm, Completion, ENTRY_WORDS, HEAD_WORDS, remove, wants};
+use crate::core::completion::{Arm, Completion, HEAD_WORDS, remove, wants};
 use crate::core::deliver::Delivered;
 use crate::core::shared::{CqWord, Memory as _, Object, Word, held, slot};
 use crate::core::transport::{LockError, Transport, run};
@@ -18,7 +18,7 @@ use crate::host::objects::{Held, Host, LOCK_LIMIT, Shape};
 
 use super::attempt::complete;
 use super::books::{Books, Landing};
-use super::payload::land;
+use super::landing::land;
 use super::site::place_of;
 use super::stuck::acquire_with;
 use super::{Channel, Device, Error, EventQueue, LIMITS, MANY_DOMAINS, Result, busy};
@@ -319,7 +319,7 @@ impl CompletionQueue {
         } else if bytes > 0 {
             let payload = words.get(HEAD_WORDS as usize..).filter(|payload| bytes <= 8 * payload.len());
             let placed = landing.zip(payload).and_then(|(Landing { pd, sge }, payload)| {
-                self.place_in(pd, sge.addr, sge.lkey, payload, bytes)
+                land(&self.device.site, pd, sge.addr, sge.lkey, payload, bytes)
             });
             if placed.is_none() {
                 completion = not_placed(&completion);
@@ -339,20 +339,7 @@ impl CompletionQueue {
             }
             pd => pd,
         };
-        self.place_in(pd, addr, lkey, payload, bytes)
-    }
-
-    /// As [`CompletionQueue::place`], for a receive request of this protection domain.
-    #[inline(always)]
-    fn place_in(&self, pd: u32, addr: u64, lkey: u32, payload: &[AtomicU64], bytes: usize) -> Option<()> {
-        let mut copy = [0u64; ENTRY_WORDS as usize];
-        for (to, from) in copy.iter_mut().zip(payload).take(bytes.div_ceil(8)) {
-            *to = from.load(Ordering::Relaxed);
-        }
-        let bytes = bytes.min(size_of_val(&copy));
-        // SAFETY: `copy` holds at least so many bytes, and any of them is a valid byte.
-        let bytes = unsafe { std::slice::from_raw_parts(copy.as_ptr().cast::<u8>(), bytes) };
-        land(&self.device.site, pd, addr, lkey, bytes)
+        land(&self.device.site, pd, addr, lkey, payload, bytes)
     }
 
     /// Asks for an event when the next completion comes, or the next that is solicited or an error.
@@ -487,7 +474,7 @@ impl CompletionQueue {
         let (own, object, begun) = (&self.device.site.own, Object::Cq(self.index), Instant::now());
         loop {
             let now = own.find([Some(object), None, None]);
-            *self.held.lock() = now;
+            *self.held.lock() = now.clone();
             match complete(&self.device.site, &now, self.index, completion, false) {
                 Err(LockError::Gone) if own.exists(object) && begun.elapsed() < LOCK_LIMIT => {}
                 appended => return appended,

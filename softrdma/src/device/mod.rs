@@ -18,6 +18,7 @@
 //! | [`site`], [`peers`] | the own segment with its tables; other processes |
 //! | [`route`] | the way from a queue pair to those it sends to |
 //! | [`attempt`](mod@attempt), [`payload`], [`attributes`] | a request at its target; its bytes; its settings |
+//! | `gathered`, [`landing`] | the bytes of a small message: taken from the sender's memory, put into the target's |
 //! | `volley` | the quick way of small messages, many behind one pair of locks |
 //!
 //! Every object may be used from any thread. Locks are taken in this order: the process's own (an object's
@@ -30,6 +31,8 @@ pub mod channel;
 pub mod completion;
 pub mod events;
 mod frozen;
+mod gathered;
+pub mod landing;
 pub mod memory;
 pub mod multicast;
 mod parked;

@@ -9,8 +9,7 @@
 use std::time::Duration;
 
 use crate::core::completion::STAGE_WORDS;
-use crate::core::keys::Kind;
-use crate::core::keys::check_local;
+use crate::core::keys::{Key, Kind, check_local};
 use crate::core::receive::{MAX_SGE, ReceiveRequest, Sge};
 use crate::core::respond::MoveError;
 use crate::core::responder::GRH_BYTES;
@@ -18,7 +17,7 @@ use crate::core::verbs::Access;
 use crate::host::atomics::{self, Failure, Operation};
 use crate::host::copy::{self, Direction, Fault, Image, Span};
 use crate::host::ferry::{self, Local, Origin, Piece, Purpose};
-use crate::host::keys::{Entry, InUse, Keys, Lookup, Pin};
+use crate::host::keys::{Entry, InUse, Keys, Lookup, Pin, Seen};
 
 use super::peers::Remote;
 use super::site::Site;
@@ -83,7 +82,7 @@ fn hold<'a>(keys: &'a Keys, sge: &Sge) -> Option<(Entry, InUse<'a>)> {
 
 /// Whether memory of a region is read and written in place: it was there when it was registered.
 #[inline]
-fn is_in_place(entry: &Entry) -> bool {
+pub(super) fn is_in_place(entry: &Entry) -> bool {
     !entry.key.access.has(Access::ON_DEMAND)
 }
 
@@ -127,90 +126,13 @@ fn local<'a, const MOST: usize>(site: &'a Site, wr: &Wr<'_>, spans: &mut Spans<'
     Some(())
 }
 
-/// The sender's bytes, copied.
-#[derive(Debug)]
-pub struct Gathered<'a> {
-    bytes: &'a mut [u8; STAGED],
-    len: usize,
-}
-
-impl<'a> Gathered<'a> {
-    /// Nothing yet.
-    #[inline(always)]
-    pub(super) fn new(bytes: &'a mut [u8; STAGED]) -> Self {
-        Self { bytes, len: 0 }
-    }
-
-    /// Takes the sender's bytes, a datagram's header in front; `None` when they are too many, or may not be
-    /// there, or a key is gone, or, where nobody has looked yet, is not one of this protection domain's for
-    /// these bytes.
-    #[inline]
-    pub(super) fn fill(
-        mut self,
-        site: &Site,
-        wr: &Wr<'_>,
-        length: u64,
-        unchecked: Option<u32>,
-    ) -> Option<&'a [u8]> {
-        let header = wr.datagram.map_or(&[][..], |datagram| datagram.grh);
-        if length > (STAGED - header.len()) as u64 {
-            return None;
-        }
-        let all = &mut self;
-        all.take(header);
-        match wr.data {
-            Data::Inline(bytes) => all.take(bytes),
-            Data::InlineSges(sges) => {
-                for sge in sges {
-                    all.take_from(sge.addr, sge.length)?;
-                }
-            }
-            Data::Sges(sges) => {
-                for sge in sges.iter().filter(|sge| sge.length > 0) {
-                    let (entry, _in_use) = site.keys.hold(sge.lkey)?;
-                    let pd = unchecked.unwrap_or(entry.key.pd);
-                    check_local(Some(&entry.key), pd, sge.addr, sge.length, false).ok()?;
-                    is_in_place(&entry).then_some(())?;
-                    all.take_from(entry.translate(sge.addr), sge.length)?;
-                }
-            }
-        }
-        Some(&self.bytes[..self.len])
-    }
-
-    fn take(&mut self, bytes: &[u8]) {
-        let end = (self.len + bytes.len()).min(STAGED);
-        let room = &mut self.bytes[self.len..end];
-        room.copy_from_slice(&bytes[..room.len()]);
-        self.len = end;
-    }
-
-    #[inline]
-    fn take_from(&mut self, addr: u64, length: u32) -> Option<()> {
-        let length = length as usize;
-        let room = self.bytes.get_mut(self.len..)?.get_mut(..length)?;
-        // SAFETY: the program named these bytes as what it sends: memory that was there when it was registered
-        // and is in use by us, which counts as mapped, or data to be taken when posting. Only bytes are read,
-        // by a copy that Rust cannot reason about otherwise.
-        unsafe {
-            std::ptr::copy_nonoverlapping(
-                std::ptr::with_exposed_provenance::<u8>(addr as usize),
-                room.as_mut_ptr(),
-                length,
-            );
-        }
-        self.len += length;
-        Some(())
-    }
-}
-
 /// Writes bytes to memory of a region of this process's own, as the device; the region is in use by the caller,
 /// covers them and may be written.
 ///
 /// # Errors
 /// The memory is not there.
 #[inline]
-fn write(site: &Site, entry: &Entry, addr: u64, bytes: &[u8]) -> Result<(), MoveError> {
+pub(super) fn write(site: &Site, entry: &Entry, addr: u64, bytes: &[u8]) -> Result<(), MoveError> {
     let addr = entry.translate(addr);
     if !is_in_place(entry) {
         let here = [Span { addr: bytes.as_ptr() as u64, len: bytes.len() as u64 }];
@@ -251,16 +173,6 @@ pub(super) fn word(site: &Site, wr: &Wr<'_>) -> Result<[u8; 8], MoveError> {
         within(site, Direction::Read, &here, spans).map_err(|_| MoveError::Sender)
     })?;
     Ok(word)
-}
-
-/// Moves a payload that came in a completion entry to the buffer that it is for, by this process's own books of
-/// keys. `pd` is the protection domain of the receive request. `None` when there is no such buffer any more, or
-/// no memory behind it.
-#[inline]
-pub fn land(site: &Site, pd: u32, addr: u64, lkey: u32, bytes: &[u8]) -> Option<()> {
-    let (entry, _in_use) = site.keys.hold(lkey)?;
-    check_local(Some(&entry.key), pd, addr, u32::try_from(bytes.len()).ok()?, true).ok()?;
-    write(site, &entry, addr, bytes).ok()
 }
 
 /// Writes the answer of an atomic operation to the sender's memory.
@@ -324,6 +236,27 @@ pub(super) fn lookup(site: &Site, remote: &Remote, key: u32) -> Result<Entry, Lo
         return believed(remote, key, site.keys.local(key).ok_or(Lookup::NoKey)?);
     }
     remote.keys().lookup(key)
+}
+
+/// As [`lookup`], for who does so again and again: `seen` is what it found the last time.
+#[inline]
+pub(super) fn look_again(
+    site: &Site,
+    remote: &Remote,
+    key: u32,
+    seen: &mut Option<Seen>,
+) -> Result<Key, Lookup> {
+    if remote.is_own() {
+        return lookup(site, remote, key).map(|entry| entry.key);
+    }
+    let keys = remote.keys();
+    match seen {
+        Some(seen) if keys.is_unchanged(seen, key) => Ok(seen.entry.key),
+        _ => {
+            let found = keys.look(key)?;
+            Ok(seen.insert(found).entry.key)
+        }
+    }
 }
 
 /// What to go by where the own private books have this entry: what stands in the segment, where peers

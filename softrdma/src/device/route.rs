@@ -1,5 +1,6 @@
 //! The way from a queue pair to those it sends to.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::core::qp::receives;
@@ -8,6 +9,7 @@ use crate::core::responder::Incoming;
 use crate::core::shared::{Claim, Memory as _, Object, QpWord, SrqWord, Word};
 use crate::core::transport::{LockError, Transport as _, acquire};
 use crate::core::verbs::{Opcode, QpState, QpType, SendFlags};
+use crate::host::keys::Seen;
 use crate::host::objects::Held;
 
 use super::attributes::{QP_WORDS, QpAttributes, SrqAttributes, load};
@@ -72,7 +74,7 @@ impl Initiator {
     }
 
     /// A request that brings so many bytes, as it arrives.
-    #[inline]
+    #[inline(always)]
     pub(super) fn incoming(&self, wr: &Wr<'_>, length: u64) -> Incoming {
         let qkey = match &wr.datagram {
             // With the top bit set, the sender's own key goes instead (IBA §10.2.5).
@@ -149,6 +151,8 @@ pub(super) struct Route {
     pub(super) xrc: Option<Xrc>,
     /// The shared receive queue that it names is being moved just now.
     pub(super) is_moving: bool,
+    /// The key of the target that small messages went to last.
+    pub(super) seen: RefCell<Option<Seen>>,
 }
 
 /// The shared receive queue that an XRC request names.
@@ -184,6 +188,7 @@ impl Route {
             queues: None,
             xrc: None,
             is_moving: false,
+            seen: RefCell::new(None),
         })
     }
 

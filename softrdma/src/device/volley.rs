@@ -9,10 +9,11 @@ use crate::core::responder::{GRH_BYTES, Target};
 use crate::core::shared::{Memory as _, Object, QpWord, Word};
 use crate::core::transport::{LockError, Machine as _, Progress, Transport as _, acquire};
 use crate::core::verbs::{Opcode, QpState, QpType};
-use crate::host::objects::View;
+use crate::host::objects::Lane;
 
 use super::attributes::{QP_WORDS, load};
-use super::payload::{self, Gathered};
+use super::gathered::Gathered;
+use super::payload;
 use super::route::{Initiator, Route};
 use super::site::Site;
 use super::wr::{Datagram, Wr};
@@ -73,7 +74,7 @@ impl Initiator {
         quick
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_quick(&mut self, site: &Site, wr: &Wr<'_>) -> Quick {
         let length = wr.data.length();
         let (header, longest) = match self.qp_type {
@@ -84,6 +85,15 @@ impl Initiator {
         if !matches!(wr.opcode, Opcode::Send | Opcode::SendWithImm) || length > longest {
             return Quick::No;
         }
+        let is_open = self.volley.burst.is_open();
+        let (qp_num, dgid) = self.destination(wr);
+        if !is_open {
+            self.volley.place = self.place_of(qp_num);
+            let queues = self.routes[self.volley.place].as_deref().and_then(|route| route.queues.as_ref());
+            if queues.is_none_or(|queues| queues.srq.is_some()) {
+                return Quick::No;
+            }
+        }
         let incoming = self.incoming(wr, length);
         // The program's memory is read before a target is held for it, if none is held yet.
         let bytes = Gathered::new(self.volley.burst.bytes()).fill(site, wr, length, Some(self.pd));
@@ -91,27 +101,26 @@ impl Initiator {
             // Something is wrong with them, which the other way finds out.
             return Quick::No;
         }
-        if !self.volley.burst.is_open() {
-            let (qp_num, dgid) = self.destination(wr);
-            self.volley.place = self.place_of(qp_num);
-            let route = self.routes[self.volley.place].as_deref();
-            let route = route.filter(|route| route.leads_to(qp_num, &dgid) && route.remote.lives());
-            let Some(route) = route else { return Quick::No };
+        let volley = &mut self.volley;
+        let Some(route) = self.routes[volley.place].as_deref() else { return Quick::No };
+        let view = route.remote.host.with(&route.held);
+        let lane = route.queues.as_ref().and_then(|queues| Lane::new(&view, queues.qp, queues.cq));
+        let Some(lane) = &lane else { return Quick::No };
+        if !is_open {
+            if !route.leads_to(qp_num, &dgid) || !route.remote.lives() {
+                return Quick::No;
+            }
             let used = (header + length) as usize;
-            if let Err(quick) = self.volley.open(route, dgid, used, incoming.solicited) {
+            if let Err(quick) = volley.open(lane, route, dgid, used, incoming.solicited) {
                 return quick;
             }
         }
-        let volley = &mut self.volley;
-        let (Some(route), Some(target)) = (self.routes[volley.place].as_deref(), &volley.target) else {
-            return Quick::No;
-        };
-        let view = route.remote.host.with(&route.held);
-        let lookup = |key| payload::lookup(site, &route.remote, key).ok().map(|entry| entry.key);
-        if !volley.burst.offer(&view, target, &incoming, lookup) {
+        let Some(target) = &volley.target else { return Quick::No };
+        let lookup = |key| payload::look_again(site, &route.remote, key, &mut route.seen.borrow_mut()).ok();
+        if !volley.burst.offer(lane, target, &incoming, lookup) {
             return Quick::No;
         }
-        match volley.go_on(&view, route) {
+        match volley.go_on(lane, route.qp) {
             Ok(true) => {
                 if let Some(number) = volley.numbers.0.get_mut(volley.burst.count() as usize - 1) {
                     *number = wr.wr_id;
@@ -180,12 +189,18 @@ impl Volley {
     }
 
     /// Takes the target's lock and begins a burst there.
-    #[inline]
-    fn open(&mut self, route: &Route, dgid: [u8; 16], used: usize, solicited: bool) -> Result<(), Quick> {
+    #[inline(always)]
+    fn open(
+        &mut self,
+        view: &Lane<'_>,
+        route: &Route,
+        dgid: [u8; 16],
+        used: usize,
+        solicited: bool,
+    ) -> Result<(), Quick> {
         let (Some(attributes), Some(queues), None) = (&route.attributes, &route.queues, route.xrc) else {
             return Err(Quick::No);
         };
-        let view = &route.remote.host.with(&route.held);
         if !Burst::is_likely(view, queues, used, solicited) {
             return Err(Quick::No);
         }
@@ -215,8 +230,8 @@ impl Volley {
     /// The completion queue could not be had, or, for messages that were delivered before, had not been
     /// ([`LockError::Unclear`]). Nothing is held then, either.
     #[inline]
-    fn go_on(&mut self, view: &View<'_>, route: &Route) -> Result<bool, LockError> {
-        let qp = Object::Qp(route.qp);
+    fn go_on(&mut self, view: &Lane<'_>, index: u32) -> Result<bool, LockError> {
+        let qp = Object::Qp(index);
         loop {
             match self.burst.step(view) {
                 Progress::Done(true) => return Ok(true),
@@ -235,7 +250,7 @@ impl Volley {
                 })?,
                 Progress::Unlock(object) => {
                     if !view.unlock(object) {
-                        self.fenced(view, route, object)?;
+                        self.fenced(view, index, object)?;
                     }
                 }
                 Progress::Continue | Progress::Bell(_) | Progress::Alert(_) => {}
@@ -245,23 +260,30 @@ impl Volley {
 
     /// The completion queue was taken away meanwhile: `Ok` when all messages are there nevertheless.
     #[cold]
-    fn fenced(&mut self, view: &View<'_>, route: &Route, object: Object) -> Result<(), LockError> {
-        let kept = self.burst.kept(view.resolve(route.qp, object));
+    fn fenced(&mut self, view: &Lane<'_>, index: u32, object: Object) -> Result<(), LockError> {
+        let kept = self.burst.kept(view.resolve(index, object));
         if kept == Some(self.burst.count()) {
             return Ok(());
         }
         // Where it is not known, whoever sent them is told of none.
         (self.sent, self.kept) = (self.burst.count(), kept.unwrap_or(0));
         self.burst = Burst::default();
-        view.abandon(Object::Qp(route.qp));
+        view.abandon(Object::Qp(index));
         Err(LockError::Unclear)
     }
 
     fn end(&mut self, route: &Route) -> Result<(), Lost> {
         let view = route.remote.host.with(&route.held);
+        let lane = route.queues.as_ref().and_then(|queues| Lane::new(&view, queues.qp, queues.cq));
+        let Some(lane) = &lane else {
+            // A forked child, in the middle of its parent's burst.
+            (self.sent, self.kept) = (self.burst.count(), 0);
+            self.burst = Burst::default();
+            return Err(Lost);
+        };
         loop {
             self.burst.close();
-            match self.go_on(&view, route) {
+            match self.go_on(lane, route.qp) {
                 Ok(true) => {}
                 Err(LockError::Unclear) => return Err(Lost),
                 _ => return Ok(()),

@@ -105,8 +105,12 @@ pub fn token() -> Result<u64> {
 }
 
 /// Whether this is still the process that got `token`.
+#[inline]
 pub(crate) fn same_process(token: u64) -> bool {
-    page().is_ok_and(|word| word.load(Ordering::Relaxed) == token)
+    // SAFETY: null, or a page or static that lives for ever; the page is aligned, and its zeroes are a valid
+    // AtomicU64.
+    let word = unsafe { PAGE.load(Ordering::Acquire).as_ref() };
+    word.is_some_and(|word| word.load(Ordering::Relaxed) == token)
 }
 
 /// A mutex for statics that a forked child can use whatever the parent's threads were doing: a holder with

@@ -38,6 +38,8 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
+use queue_lock::single_threaded;
+
 use crate::core::keys::{Key, Kind};
 use crate::core::verbs::Access;
 
@@ -240,6 +242,23 @@ impl<'a> Table<'a> {
         Ok(entry)
     }
 
+    /// Looks a key up, for who asks later whether it [is unchanged](Table::is_unchanged).
+    pub fn look(&self, key: u32) -> std::result::Result<Seen, Lookup> {
+        // What changes in between is looked up anew the next time, too.
+        let first = self.words(key).ok_or(Lookup::NoKey)?[0].load(Ordering::Acquire);
+        self.lookup(key).map(|entry| Seen { key, first, entry })
+    }
+
+    /// Whether this key is a region's that was looked up, and a look would find the same.
+    #[inline]
+    pub fn is_unchanged(&self, seen: &Seen, key: u32) -> bool {
+        let same = |words: &[AtomicU64]| {
+            words[0].load(Ordering::Acquire) == seen.first
+                && words[ENDED].load(Ordering::Relaxed) != end_of(seen.first)
+        };
+        seen.key == key && seen.entry.key.kind == Kind::Region && self.words(key).is_some_and(same)
+    }
+
     /// Invalidates a window of type 2, as a peer's send asked for (IBA §9.4.1.1.3): nobody finds the key valid
     /// from then on, until its owner binds the window anew. `false` when there is no such window.
     pub fn invalidate(&self, key: u32) -> bool {
@@ -332,15 +351,28 @@ impl Drop for Pin<'_> {
     }
 }
 
-/// An own key in use by a thread of this process: it is waited for as [`Pin`]s are.
+/// An own key in use by a thread of this process: it is waited for as [`Pin`]s are. Not counted where there is
+/// one thread, which ends no key while it uses it.
 #[derive(Debug)]
-pub struct InUse<'a>(&'a AtomicU64);
+pub struct InUse<'a>(Option<&'a AtomicU64>);
 
 impl Drop for InUse<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Release);
+        if let Some(users) = self.0 {
+            users.fetch_sub(1, Ordering::Release);
+        }
     }
+}
+
+/// The entry of a key as it was looked up, for who uses it again and again.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen {
+    key: u32,
+    /// The first word, which every change of the entry changes.
+    first: u64,
+    /// What it said.
+    pub entry: Entry,
 }
 
 /// Counts a user of an entry. First the count, then the look: who ends the key does it the other way round.
@@ -445,8 +477,13 @@ impl Keys {
     #[inline(always)]
     pub fn hold(&self, key: u32) -> Option<(Entry, InUse<'_>)> {
         let words = self.own(key)?;
-        enter(words);
-        let in_use = InUse(&words[USERS]);
+        // A thread that ends keys would have been created by this one, which is busy here.
+        let in_use = if single_threaded() {
+            InUse(None)
+        } else {
+            enter(words);
+            InUse(Some(&words[USERS]))
+        };
         Some((self.quiet(words, key)?, in_use))
     }
 
@@ -806,6 +843,39 @@ mod tests {
         assert_eq!(valid(other), [true; 3]);
         let key = keys.change(key, 77, &window).unwrap();
         assert_eq!(valid(key), [true; 3]);
+    }
+
+    #[test]
+    fn a_key_that_was_seen_is_known_to_be_another() {
+        let dir = TestDir::new("keys");
+        let (me, keys) = keys(&dir);
+        let peer = Peer::open(me.folder(), 0).unwrap();
+        for table in [Table::shared(&me), Table::of(&peer)] {
+            let add = |n| {
+                let Entry { key, base } = entry(n);
+                keys.add(&Entry { key: Key { kind: Kind::Region, ..key }, base }).unwrap()
+            };
+            let (key, other) = (add(3), add(4));
+            let seen = table.look(key).unwrap();
+            assert_eq!(Ok(seen.entry), table.lookup(key));
+            assert!(table.is_unchanged(&seen, key));
+            assert!(!table.is_unchanged(&seen, other) && !table.is_unchanged(&seen, key ^ 1));
+            // The same once more is another entry.
+            let again = keys.change(key, key as u8, &seen.entry).unwrap();
+            assert_eq!(again, key);
+            assert!(!table.is_unchanged(&seen, key));
+            let seen = table.look(key).unwrap();
+            assert!(table.is_unchanged(&seen, key));
+            keys.remove(key, &*me, NOW).unwrap();
+            assert!(!table.is_unchanged(&seen, key));
+            assert_eq!(table.look(key).err(), Some(Lookup::NoKey));
+            // Peers may end a window at any time.
+            let Entry { key, base } = entry(5);
+            let window = Entry { key: Key { kind: Kind::Window2 { qp_num: 1 }, ..key }, base };
+            let window = keys.add(&window).unwrap();
+            let seen = table.look(window).unwrap();
+            assert!(!table.is_unchanged(&seen, window));
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use softrdma::core::completion::{Completion, Staged, poll};
 use softrdma::core::keys::{Key, Kind};
@@ -14,7 +15,7 @@ use softrdma::core::shared::{Memory, Object, QpWord, Word};
 use softrdma::core::verbs::{Access, Opcode, QpState, QpType, SendFlags, WcFlags, WcOpcode};
 use softrdma::device::attempt::{attempt, complete};
 use softrdma::device::attributes::{QpAttributes, SrqAttributes};
-use softrdma::device::payload::land;
+use softrdma::device::landing::land;
 use softrdma::device::route::Initiator;
 use softrdma::device::site::Site;
 use softrdma::device::wr::{Data, Datagram, Sge, Wr};
@@ -158,8 +159,8 @@ impl Endpoint {
         let completion =
             poll(&self.site.own.with(&self.held), self.cq, &mut staged).expect("a whole queue")?;
         if !staged.is_empty() {
-            let bytes: Vec<u8> = staged.words().iter().flat_map(|word| word.to_ne_bytes()).collect();
-            let landed = land(&self.site, PD, staged.addr, staged.lkey, &bytes[..staged.len()]);
+            let words: Vec<_> = staged.words().iter().copied().map(AtomicU64::new).collect();
+            let landed = land(&self.site, PD, staged.addr, staged.lkey, &words, staged.len());
             assert_eq!(landed, Some(()), "a payload for no buffer");
         }
         Some(completion)

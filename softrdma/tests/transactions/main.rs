@@ -13,3 +13,4 @@ mod queues;
 mod responder;
 #[path = "../sim/segment.rs"]
 mod segment;
+mod straight;

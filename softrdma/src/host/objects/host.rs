@@ -28,9 +28,18 @@ struct Known {
 
 /// Whose segment a [`Host`] works on.
 #[derive(Debug, Clone)]
-enum Target {
-    Own,
+pub(super) enum Target {
+    Own(Arc<Segment>),
     Peer(Arc<Peer>),
+}
+
+impl Target {
+    pub(super) fn memory(&self) -> &Mapping {
+        match self {
+            Target::Own(me) => me.memory(),
+            Target::Peer(peer) => peer.memory(),
+        }
+    }
 }
 
 /// How long a lock is waited for while its owner lives, unless [`Host::with_limit`] says otherwise.
@@ -91,7 +100,7 @@ struct Seen {
 impl Host {
     /// This process's own segment.
     pub fn own(me: Arc<Segment>) -> Self {
-        Self::of(me, Target::Own)
+        Self::of(me.clone(), Target::Own(me))
     }
 
     /// A peer's segment.
@@ -122,15 +131,12 @@ impl Host {
     }
 
     pub(super) fn memory(&self) -> &Mapping {
-        match &self.target {
-            Target::Own => self.me.memory(),
-            Target::Peer(peer) => peer.memory(),
-        }
+        self.target.memory()
     }
 
     pub(super) fn owner(&self) -> Owner {
         match &self.target {
-            Target::Own => self.me.owner(),
+            Target::Own(_) => self.me.owner(),
             Target::Peer(peer) => peer.owner(),
         }
     }
@@ -138,7 +144,7 @@ impl Host {
     fn directory(&self, object: Object) -> Option<u64> {
         let root = Objects::ROOTS[kind(object).0];
         match &self.target {
-            Target::Own => self.me.root(root).ok().map(|r| r.load(Ordering::Acquire)),
+            Target::Own(_) => self.me.root(root).ok().map(|r| r.load(Ordering::Acquire)),
             Target::Peer(peer) => peer.root(root).ok(),
         }
     }
@@ -201,7 +207,7 @@ impl Host {
             if fresh.is_some() || is_whole {
                 return fresh;
             }
-            let limit = if matches!(self.target, Target::Own) { STUCK } else { PEERS_MOVE };
+            let limit = if matches!(self.target, Target::Own(_)) { STUCK } else { PEERS_MOVE };
             if begun.get_or_insert_with(Instant::now).elapsed() >= limit {
                 return None;
             }
@@ -284,12 +290,12 @@ impl Host {
         let first = self.limit.min(STUCK);
         let (start, me) = (Instant::now(), self.me.owner());
         let is_shared = !matches!(object, Object::Qp(_));
-        let is_own = matches!(self.target, Target::Own);
+        let is_own = matches!(self.target, Target::Own(_));
         let most = if is_own { self.limit } else { self.limit.min(HELD) };
         loop {
             let waited = first + start.elapsed();
             if lock.is_closed() {
-                if !matches!(self.target, Target::Own) || !self.is_current(layout) {
+                if !matches!(self.target, Target::Own(_)) || !self.is_current(layout) {
                     return Err(LockError::Gone);
                 }
                 // Nobody but the owner closes it.
@@ -313,7 +319,9 @@ impl Host {
     /// Sees to it that a queue is moved whose holder does not go on; whether it is to be waited for.
     fn tell(&self, object: Object, layout: &Layout, holder: Owner, waited: Duration) -> bool {
         match &self.target {
-            Target::Own => return self.seen.on_stuck.0.get().is_none_or(|act| act(object, holder, waited)),
+            Target::Own(_) => {
+                return self.seen.on_stuck.0.get().is_none_or(|act| act(object, holder, waited));
+            }
             Target::Peer(_) if holder == self.owner() => {}
             Target::Peer(peer) => {
                 if let Ok(stuck) = peer.stuck() {
@@ -336,7 +344,7 @@ impl Host {
     /// there. `false` when somebody else has it by now.
     pub fn revoke(&self, object: Object, holder: Owner) -> bool {
         let lock = self.layout(object).and_then(|layout| self.lock_at(layout.body));
-        matches!(self.target, Target::Own) && lock.is_some_and(|lock| lock.revoke(holder))
+        matches!(self.target, Target::Own(_)) && lock.is_some_and(|lock| lock.revoke(holder))
     }
 
     /// Whether the entry has still this generation.
@@ -354,7 +362,7 @@ impl Host {
 
     /// Looks up where these objects are; those that are not there are left out.
     pub fn find(&self, objects: [Option<Object>; 3]) -> Held {
-        let mut held = Held::default();
+        let mut held = Held::of(&self.target);
         for object in objects.into_iter().flatten() {
             held.set(object, self.layout(object));
         }
@@ -362,7 +370,7 @@ impl Host {
     }
 
     /// The same segment for work on objects that were looked up before.
-    #[inline]
+    #[inline(always)]
     pub fn with<'a>(&'a self, held: &'a Held) -> View<'a> {
         View::new(self, held)
     }
@@ -408,6 +416,11 @@ impl Host {
 }
 
 impl Memory for Host {
+    #[inline(always)]
+    fn is_stepwise(&self) -> bool {
+        false
+    }
+
     fn load(&self, word: Word) -> u64 {
         let Some(layout) = self.used(object_of(word)) else { return 0 };
         self.memory().u64(place(&layout, word)).map_or(0, get)

@@ -33,6 +33,9 @@ pub(super) const LOCK: u64 = 64;
 pub(super) const WORDS: u64 = 72;
 pub(super) const OWNERS: u64 = 128;
 pub(super) const ATTRIBUTES_AT: u64 = 192;
+/// Words of a body.
+pub(super) const BODY_WORDS: usize = (ENTRY / 8) as usize;
+const _: () = assert!(ATTRIBUTES_AT + 8 * ATTRIBUTES as u64 <= ENTRY);
 /// Words of a completion entry in a queue with so many entries that payload in each would take too much: a
 /// cache line.
 const SMALL_ENTRY: u32 = 8;
@@ -110,6 +113,8 @@ pub(super) struct Layout {
     /// Where its lock and its words are.
     pub(super) body: u64,
     pub(super) ring: u64,
+    /// Words of the ring and of what follows it.
+    pub(super) ring_words: usize,
     pub(super) shape: Shape,
 }
 
@@ -160,9 +165,10 @@ pub(super) fn copy(memory: &Mapping, directory: u64, object: Object) -> Option<L
         bell: number(bells),
         alert: number(bells >> 32),
     };
-    let words = usize::try_from(shape.words(object)?).ok()?;
-    let whole = generation & (MOVING | 1) == 1 && memory.words(ring, words).is_ok();
-    (whole && load(GENERATION)? == generation).then_some(Layout { generation, entry, body, ring, shape })
+    let ring_words = usize::try_from(shape.words(object)?).ok()?;
+    let whole = generation & (MOVING | 1) == 1 && memory.words(ring, ring_words).is_ok();
+    let layout = Layout { generation, entry, body, ring, ring_words, shape };
+    (whole && load(GENERATION)? == generation).then_some(layout)
 }
 
 impl Layout {
@@ -172,27 +178,46 @@ impl Layout {
     }
 }
 
+/// Where a word stands, counted in words.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Spot {
+    /// In the body, below [`BODY_WORDS`].
+    Body(usize),
+    /// In the ring or in what follows it.
+    Ring(usize),
+}
+
+/// Where a word of an object of this shape stands.
+#[inline(always)]
+pub(super) fn spot(shape: &Shape, word: Word) -> Spot {
+    const fn body(bytes: u64) -> Spot {
+        Spot::Body((bytes / 8) as usize)
+    }
+    let ring = |slot: u32, word: u32| {
+        Spot::Ring((u64::from(slot) * u64::from(shape.receive_words) + u64::from(word)) as usize)
+    };
+    match word {
+        Word::Qp(_, w) if w.is_owners() => body(OWNERS),
+        Word::Srq(_, w) if w.is_owners() => body(OWNERS),
+        Word::Cq(_, w) if w.is_owners() => body(OWNERS),
+        Word::Qp(_, QpWord::State) => body(STATE),
+        // In the place that the owner's word does not use.
+        Word::Qp(_, QpWord::Fence) => body(WORDS + 8 * QpWord::Tail as u64),
+        Word::Qp(_, w) => body(WORDS + 8 * w as u64),
+        Word::Srq(_, w) => body(WORDS + 8 * w as u64),
+        Word::Cq(_, w) => body(WORDS + 8 * w as u64),
+        Word::Receive { slot, word, .. } | Word::Entry { slot, word, .. } => ring(slot, word),
+        Word::Claimed { word, .. } => ring(shape.capacity, word),
+        Word::Attribute { word, .. } => body(ATTRIBUTES_AT + 8 * u64::from(word & (ATTRIBUTES - 1))),
+    }
+}
+
 /// The address of a word, by a layout. Whoever uses it checks it against the mapping.
 #[inline(always)]
 pub(super) fn place(layout: &Layout, word: Word) -> u64 {
-    let shape = &layout.shape;
-    match word {
-        Word::Qp(_, w) if w.is_owners() => layout.body + OWNERS,
-        Word::Srq(_, w) if w.is_owners() => layout.body + OWNERS,
-        Word::Cq(_, w) if w.is_owners() => layout.body + OWNERS,
-        Word::Qp(_, QpWord::State) => layout.body + STATE,
-        // In the place that the owner's word does not use.
-        Word::Qp(_, QpWord::Fence) => layout.body + WORDS + 8 * QpWord::Tail as u64,
-        Word::Qp(_, w) => layout.body + WORDS + 8 * w as u64,
-        Word::Srq(_, w) => layout.body + WORDS + 8 * w as u64,
-        Word::Cq(_, w) => layout.body + WORDS + 8 * w as u64,
-        Word::Receive { slot, word, .. } | Word::Entry { slot, word, .. } => {
-            layout.ring + 8 * (u64::from(slot) * u64::from(shape.receive_words) + u64::from(word))
-        }
-        Word::Claimed { word, .. } => {
-            layout.ring + 8 * (u64::from(shape.capacity) * u64::from(shape.receive_words) + u64::from(word))
-        }
-        Word::Attribute { word, .. } => layout.body + ATTRIBUTES_AT + 8 * u64::from(word & (ATTRIBUTES - 1)),
+    match spot(&layout.shape, word) {
+        Spot::Body(word) => layout.body + 8 * word as u64,
+        Spot::Ring(word) => layout.ring + 8 * word as u64,
     }
 }
 

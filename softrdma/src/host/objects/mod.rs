@@ -33,8 +33,10 @@
 //! | `table` | the owner makes, resizes and ends objects |
 //! | `host` | a segment, own or a peer's, as transactions see it |
 //! | `view` | the same for one operation, with its objects looked up before |
+//! | `lane` | the same for one queue pair and its completion queue |
 
 mod host;
+mod lane;
 mod layout;
 mod table;
 #[cfg(test)]
@@ -44,6 +46,7 @@ mod view;
 pub use host::{Host, LOCK_LIMIT, STUCK};
 #[cfg(all(test, loom))]
 pub(crate) use host::{get, put};
+pub use lane::Lane;
 pub use layout::{MAX_CAPACITY, MAX_NUMBERED, MAX_OBJECTS, Shape};
 pub use table::Objects;
 pub use view::{Held, View};

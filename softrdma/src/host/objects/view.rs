@@ -1,8 +1,9 @@
 //! A segment for one operation, with the objects at hand that it visits.
 
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::host::{Host, get, give_back, locked, put};
+use super::host::{Host, Target, get, give_back, locked, put};
 use super::layout::*;
 use crate::core::fence::Resolve;
 use crate::core::repair::Repair;
@@ -10,28 +11,68 @@ use crate::core::shared::{
     Claim, CqJournal, CqWord, Fence, Memory, Object, QpJournal, QpWord, SrqJournal, SrqWord, Word,
 };
 use crate::core::transport::{LockError, Locked, Machine, Operation, Transport};
-use crate::host::lock::{Acquired, Lock};
-use crate::host::memory::Memory as Mapping;
+use crate::host::lock::{Acquired, Lock, Owner};
 
 /// How often queues are looked up that were moved or resized just then.
 const TRIES: u32 = 3;
 
 /// Where the objects of an operation are: a queue pair, a shared receive queue and a completion queue of one
 /// segment, looked up once. They may go away: a lock of one that did is not had.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Held([Option<(u32, Layout)>; 3]);
+#[derive(Debug, Clone, Default)]
+pub struct Held {
+    /// Keeps the mapping that the places are in.
+    of: Option<Target>,
+    all: [Option<Place>; 3],
+}
+
+/// An object, and where it is in the mapping that the [`Held`] with it keeps.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    index: u32,
+    layout: Layout,
+    generation: NonNull<AtomicU64>,
+    body: NonNull<[AtomicU64; BODY_WORDS]>,
+    ring: NonNull<[AtomicU64]>,
+}
+
+// SAFETY: the places are words of a mapping that belongs to the process, not to a thread; all access goes
+// through atomics.
+unsafe impl Send for Held {}
+// SAFETY: as above.
+unsafe impl Sync for Held {}
 
 impl Held {
     #[inline(always)]
-    fn get(&self, object: Object) -> Option<&Layout> {
+    fn get(&self, object: Object) -> Option<Near<'_>> {
         let (kind, index) = kind(object);
-        self.0[kind].as_ref().filter(|held| held.0 == index).map(|held| &held.1)
+        let place = self.all[kind].as_ref().filter(|place| place.index == index)?;
+        // SAFETY: `set` found the words in the mapping of `of`, which is there as long as `self`, and never
+        // becomes shorter.
+        let (generation, body, ring) =
+            unsafe { (place.generation.as_ref(), place.body.as_ref(), place.ring.as_ref()) };
+        Some(Near { layout: &place.layout, generation, body, ring })
+    }
+
+    /// None yet, of this segment.
+    pub(super) fn of(target: &Target) -> Self {
+        Self { of: Some(target.clone()), all: [None; 3] }
     }
 
     /// Notes where the object is, or that it is not there.
     pub(super) fn set(&mut self, object: Object, layout: Option<Layout>) {
         let (kind, index) = kind(object);
-        self.0[kind] = layout.map(|layout| (index, layout));
+        let memory = self.of.as_ref().map(Target::memory);
+        self.all[kind] = memory.zip(layout).and_then(|(memory, layout)| {
+            let body: &[AtomicU64; BODY_WORDS] =
+                memory.words(layout.body, BODY_WORDS).ok()?.try_into().ok()?;
+            Some(Place {
+                index,
+                layout,
+                generation: memory.u64(layout.entry + GENERATION).ok()?.into(),
+                body: body.into(),
+                ring: memory.words(layout.ring, layout.ring_words).ok()?.into(),
+            })
+        });
     }
 
     /// Whether the object was found.
@@ -43,23 +84,67 @@ impl Held {
     /// The generation of the object, when it was found.
     #[must_use]
     pub fn generation(&self, object: Object) -> Option<u64> {
-        self.get(object).map(|layout| layout.generation)
+        self.get(object).map(|near| near.layout.generation)
     }
 
-    /// Also what the other has found.
+    /// Also what the other has found, in the same segment.
     pub fn add(&mut self, other: &Held) {
-        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+        let mapping = |held: &Held| held.of.as_ref().map(|of| std::ptr::from_ref(of.memory()));
+        if mapping(self) != mapping(other) {
+            debug_assert!(false, "of another segment");
+            return;
+        }
+        for (mine, theirs) in self.all.iter_mut().zip(&other.all) {
             *mine = theirs.or(*mine);
         }
     }
 }
 
-/// A [`Host`] with some objects at hand: no table is asked for them. For one operation: that the process is not
-/// a forked child is looked at once.
+/// An object at hand, and its memory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Near<'a> {
+    pub(super) layout: &'a Layout,
+    generation: &'a AtomicU64,
+    body: &'a [AtomicU64; BODY_WORDS],
+    ring: &'a [AtomicU64],
+}
+
+impl<'a> Near<'a> {
+    /// So many words that follow one another; `None` when they are not all there.
+    #[inline(always)]
+    pub(super) fn words(&self, first: Word, count: usize) -> Option<&'a [AtomicU64]> {
+        match spot(&self.layout.shape, first) {
+            Spot::Body(at) => self.body.get(at..)?.get(..count),
+            Spot::Ring(at) => self.ring.get(at..)?.get(..count),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn word(&self, word: Word) -> Option<&'a AtomicU64> {
+        match spot(&self.layout.shape, word) {
+            Spot::Body(at) => self.body.get(at),
+            Spot::Ring(at) => self.ring.get(at),
+        }
+    }
+
+    /// Its lock.
+    #[inline(always)]
+    pub(super) fn lock(&self) -> &'a Lock {
+        Lock::at(&self.body[(LOCK / 8) as usize])
+    }
+
+    /// Whether it is where it was found.
+    #[inline(always)]
+    pub(super) fn is_current(&self) -> bool {
+        self.generation.load(Ordering::Acquire) == self.layout.generation
+    }
+}
+
+/// A [`Host`] with some objects at hand: no table is asked for them, and their memory was checked against the
+/// mapping when they were found. For one operation: that the process is not a forked child is looked at once.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     host: &'a Host,
-    memory: &'a Mapping,
     held: &'a Held,
     mine: bool,
 }
@@ -67,23 +152,66 @@ pub struct View<'a> {
 impl<'a> View<'a> {
     #[inline(always)]
     pub(super) fn new(host: &'a Host, held: &'a Held) -> Self {
-        View { host, memory: host.memory(), held, mine: host.me.is_mine() }
+        View { host, held, mine: host.me.is_mine() }
     }
 }
 
 impl View<'_> {
     /// Whether the object is the one that was found: one load, no look at a table.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn is_current(&self, object: Object) -> bool {
-        self.held.get(object).is_some_and(|layout| self.host.is_current(layout))
+        self.near(object).is_some_and(|near| near.is_current())
+    }
+
+    #[inline(always)]
+    pub(super) fn near(&self, object: Object) -> Option<Near<'_>> {
+        self.held.get(object)
+    }
+
+    /// Whether this is the process that the segment was opened by, not a child forked later.
+    #[inline(always)]
+    pub(super) fn is_mine(&self) -> bool {
+        self.mine
+    }
+
+    /// The name that this process signs with.
+    #[inline(always)]
+    pub(super) fn me(&self) -> Owner {
+        self.host.me.owner()
+    }
+
+    /// Takes the lock of an object at hand that another has.
+    ///
+    /// # Errors
+    /// As those of [`Transport::lock`].
+    #[cold]
+    #[inline(never)]
+    pub(super) fn lock_of_other(&self, object: Object) -> std::result::Result<Locked, LockError> {
+        let lock = self.lock_at(object).ok_or(LockError::Gone)?;
+        let acquired = self.wait(object, lock)?;
+        if self.is_as_held(object) { Ok(locked(acquired)) } else { Err(give_back(lock, self.me(), acquired)) }
+    }
+
+    /// After the lock of an object was taken that is not where it was: whether it is the same nevertheless.
+    ///
+    /// # Errors
+    /// It is another, or gone. The lock is given back.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn as_held(&self, object: Object, lock: &Lock) -> std::result::Result<Locked, LockError> {
+        if self.is_the_same(object) {
+            Ok(Locked::Clean)
+        } else {
+            Err(give_back(lock, self.me(), Acquired::Clean))
+        }
     }
 
     /// Does something with the object's layout.
     #[inline(always)]
     fn used<T>(&self, object: Object, act: impl FnOnce(&Layout) -> T) -> Option<T> {
-        match self.held.get(object) {
-            Some(layout) => Some(act(layout)),
+        match self.near(object) {
+            Some(near) => Some(act(near.layout)),
             None => self.elsewhere(object).map(|layout| act(&layout)),
         }
     }
@@ -97,31 +225,58 @@ impl View<'_> {
 
     #[inline(always)]
     fn word(&self, word: Word) -> Option<&AtomicU64> {
-        let offset = self.used(object_of(word), |layout| place(layout, word))?;
-        self.memory.u64(offset).ok()
+        match self.near(object_of(word)) {
+            Some(near) => near.word(word),
+            None => self.words_elsewhere(word, 1)?.first(),
+        }
     }
 
     /// So many words that follow one another; none when they are not all there.
     #[inline(always)]
     fn words(&self, first: Word, count: usize) -> &[AtomicU64] {
-        let offset = self.used(object_of(first), |layout| place(layout, first));
-        offset.and_then(|offset| self.memory.words(offset, count).ok()).unwrap_or(&[])
+        match self.near(object_of(first)) {
+            Some(near) => near.words(first, count),
+            None => self.words_elsewhere(first, count),
+        }
+        .unwrap_or(&[])
+    }
+
+    /// Words of an object that is not at hand.
+    #[cold]
+    #[inline(never)]
+    fn words_elsewhere(&self, first: Word, count: usize) -> Option<&[AtomicU64]> {
+        let layout = self.host.used(object_of(first))?;
+        self.host.memory().words(place(&layout, first), count).ok()
+    }
+
+    /// The lock of an object at hand, or of one that may have gone away.
+    #[inline(always)]
+    fn lock_at(&self, object: Object) -> Option<&Lock> {
+        match self.near(object).filter(|_| self.mine) {
+            Some(near) => Some(near.lock()),
+            None => self.lock_elsewhere(object),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_elsewhere(&self, object: Object) -> Option<&Lock> {
+        self.body(object).and_then(|body| self.lock_of(body))
     }
 
     fn body(&self, object: Object) -> Option<u64> {
-        self.held.get(object).map(|layout| layout.body).or_else(|| self.host.body(object))
+        self.near(object).map(|near| near.layout.body).or_else(|| self.host.body(object))
     }
 
     #[inline]
     fn lock_of(&self, body: u64) -> Option<&Lock> {
-        self.mine.then(|| self.memory.u64(body + LOCK).ok().map(Lock::at))?
+        self.mine.then(|| self.host.memory().u64(body + LOCK).ok().map(Lock::at))?
     }
 
     /// Whether this process still has a lock that it took.
     #[cold]
     fn holds(&self, object: Object) -> bool {
-        let lock = self.body(object).and_then(|body| self.lock_of(body));
-        lock.is_some_and(|lock| lock.owner() == Some(self.host.me.owner()))
+        self.lock_at(object).is_some_and(|lock| lock.owner() == Some(self.host.me.owner()))
     }
 
     /// Runs a machine for `object`, whose lock the caller holds here, on the queues as they are now; once more
@@ -137,8 +292,8 @@ impl View<'_> {
         let mut tries = 0;
         loop {
             let mut held = self.host.find(others());
-            if let Some(layout) = self.held.get(object) {
-                held.set(object, Some(*layout));
+            if let Some(near) = self.near(object) {
+                held.set(object, Some(*near.layout));
             }
             let view = self.host.with(&held);
             let mut operation =
@@ -177,7 +332,7 @@ impl View<'_> {
     /// Whether the object is still the one whose layout is at hand, if one is.
     #[cold]
     fn is_the_same(&self, object: Object) -> bool {
-        let held = self.held.get(object).map(|held| held.generation);
+        let held = self.held.generation(object);
         self.host.layout(object).is_some_and(|now| held.is_none_or(|held| held == now.generation))
     }
 
@@ -188,13 +343,18 @@ impl View<'_> {
         self.host.take(object, &layout, lock)
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_as_held(&self, object: Object) -> bool {
         self.is_current(object) || self.is_the_same(object)
     }
 }
 
 impl Memory for View<'_> {
+    #[inline(always)]
+    fn is_stepwise(&self) -> bool {
+        false
+    }
+
     #[inline(always)]
     fn load(&self, word: Word) -> u64 {
         self.word(word).map_or(0, get)
@@ -226,7 +386,7 @@ impl Memory for View<'_> {
 
     /// Also where it is elsewhere than at hand by now, as whoever locks it is told.
     fn exists(&self, object: Object) -> bool {
-        self.host.is_there(object, self.held.get(object))
+        self.host.is_there(object, self.near(object).map(|near| near.layout))
     }
 
     #[inline(always)]
@@ -247,25 +407,27 @@ impl Memory for View<'_> {
 
 impl Transport for View<'_> {
     /// Waits as long as the owner lives, but not longer than the limit.
-    #[inline]
+    #[inline(always)]
     fn lock(&self, object: Object) -> std::result::Result<Locked, LockError> {
         let me = self.host.me.owner();
-        let body = self.used(object, |layout| layout.body).ok_or(LockError::Gone)?;
-        let lock = self.lock_of(body).ok_or(LockError::Gone)?;
+        let lock = match self.near(object) {
+            Some(_) => self.lock_at(object),
+            None => self.elsewhere(object).and_then(|layout| self.lock_of(layout.body)),
+        };
+        let lock = lock.ok_or(LockError::Gone)?;
         let acquired = if lock.try_lock(me) { Acquired::Clean } else { self.wait(object, lock)? };
         // The object cannot go away from now on: its owner needs the lock for that.
         if self.is_as_held(object) { Ok(locked(acquired)) } else { Err(give_back(lock, me, acquired)) }
     }
 
     /// Also when the object is gone.
-    #[inline]
+    #[inline(always)]
     fn unlock(&self, object: Object) -> bool {
-        let lock = self.body(object).and_then(|body| self.lock_of(body));
-        lock.is_some_and(|lock| lock.unlock(self.host.me.owner()))
+        self.lock_at(object).is_some_and(|lock| lock.unlock(self.host.me.owner()))
     }
 
     fn abandon(&self, object: Object) {
-        if let Some(lock) = self.body(object).and_then(|body| self.lock_of(body)) {
+        if let Some(lock) = self.lock_at(object) {
             lock.abandon(self.host.me.owner());
         }
     }
@@ -290,7 +452,7 @@ impl Transport for View<'_> {
             // What stands in the queue pair by now is not about this process.
             Err(LockError::Unclear)
         };
-        if let Some(lock) = self.body(object).and_then(|body| self.lock_of(body)) {
+        if let Some(lock) = self.lock_at(object) {
             // Nothing of this process writes there any more.
             lock.leave();
         }

@@ -1,0 +1,90 @@
+//! The bytes of a small message, taken from the sender's memory before its target is held.
+
+use crate::core::keys::check_local;
+use crate::core::receive::Sge;
+
+use super::payload::{STAGED, is_in_place};
+use super::site::Site;
+use super::wr::{Data, Wr};
+
+/// The sender's bytes, copied.
+#[derive(Debug)]
+pub struct Gathered<'a> {
+    bytes: &'a mut [u8; STAGED],
+    len: usize,
+}
+
+impl<'a> Gathered<'a> {
+    /// Nothing yet.
+    #[inline(always)]
+    pub(super) fn new(bytes: &'a mut [u8; STAGED]) -> Self {
+        Self { bytes, len: 0 }
+    }
+
+    /// Takes the sender's bytes, a datagram's header in front; `None` when they are too many, or may not be
+    /// there, or a key is gone, or, where nobody has looked yet, is not one of this protection domain's for
+    /// these bytes.
+    #[inline]
+    pub(super) fn fill(
+        mut self,
+        site: &Site,
+        wr: &Wr<'_>,
+        length: u64,
+        unchecked: Option<u32>,
+    ) -> Option<&'a [u8]> {
+        let header = wr.datagram.map_or(&[][..], |datagram| datagram.grh);
+        if length > (STAGED - header.len()) as u64 {
+            return None;
+        }
+        let all = &mut self;
+        all.take(header);
+        match wr.data {
+            Data::Inline(bytes) => all.take(bytes),
+            Data::InlineSges(sges) => {
+                for sge in sges {
+                    all.take_from(sge.addr, sge.length)?;
+                }
+            }
+            Data::Sges(sges) => {
+                for sge in sges.iter().filter(|sge| sge.length > 0) {
+                    all.take_registered(site, sge, unchecked)?;
+                }
+            }
+        }
+        Some(&self.bytes[..self.len])
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        let end = (self.len + bytes.len()).min(STAGED);
+        let room = &mut self.bytes[self.len..end];
+        room.copy_from_slice(&bytes[..room.len()]);
+        self.len = end;
+    }
+
+    #[inline(always)]
+    fn take_registered(&mut self, site: &Site, sge: &Sge, unchecked: Option<u32>) -> Option<()> {
+        let (entry, _in_use) = site.keys.hold(sge.lkey)?;
+        let pd = unchecked.unwrap_or(entry.key.pd);
+        check_local(Some(&entry.key), pd, sge.addr, sge.length, false).ok()?;
+        is_in_place(&entry).then_some(())?;
+        self.take_from(entry.translate(sge.addr), sge.length)
+    }
+
+    #[inline]
+    fn take_from(&mut self, addr: u64, length: u32) -> Option<()> {
+        let length = length as usize;
+        let room = self.bytes.get_mut(self.len..)?.get_mut(..length)?;
+        // SAFETY: the program named these bytes as what it sends: memory that was there when it was registered
+        // and is in use by us, which counts as mapped, or data to be taken when posting. Only bytes are read,
+        // by a copy that Rust cannot reason about otherwise.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                std::ptr::with_exposed_provenance::<u8>(addr as usize),
+                room.as_mut_ptr(),
+                length,
+            );
+        }
+        self.len += length;
+        Some(())
+    }
+}

@@ -1,0 +1,158 @@
+//! The shipped machines take several steps in one call. What they store, and in which order, is what they store
+//! step by step, with a death possible between any two, as in all the other tests.
+
+use std::cell::RefCell;
+
+use softrdma::core::burst::Burst;
+use softrdma::core::claim::{Claim, Claimed};
+use softrdma::core::deliver::{Deliver, Delivered};
+use softrdma::core::receive::{ReceiveRequest, Sge, post};
+use softrdma::core::shared::{CqWord, Memory, Object, QpWord, SrqWord, Take, Word};
+use softrdma::core::transport::{Machine, Progress};
+
+use crate::burst::{QUEUES, SEND, TARGET, arrived, key, payload};
+use crate::place::{CQ, QP, SRQ};
+use crate::segment::Segment;
+
+/// A segment that notes what is stored.
+struct Noted {
+    segment: Segment,
+    stepwise: bool,
+    stores: RefCell<Vec<(Word, u64)>>,
+}
+
+impl Noted {
+    /// With receive requests, of which the first two take a message, and little room for completions.
+    fn new(stepwise: bool) -> Self {
+        let mut segment = Segment::default();
+        assert_eq!((segment.add_qp(8), segment.add_cq(4), segment.add_srq(4)), (QP, CQ, SRQ));
+        for (wr_id, lkey) in [(0, 1), (1, 1), (2, 3)] {
+            let sges = [Sge { addr: 0x1000, length: 4096, lkey }].into();
+            post(&segment, Object::Qp(QP), &ReceiveRequest { wr_id, sges }).expect("there is room");
+        }
+        Self { segment, stepwise, stores: RefCell::default() }
+    }
+
+    /// Carries a machine through; its calls, and what came of it. Locks are always to be had.
+    fn carry<M: Machine>(&self, machine: &mut M) -> (u32, M::Outcome) {
+        for calls in 1.. {
+            if let Progress::Done(done) = machine.step(self) {
+                return (calls, done);
+            }
+        }
+        unreachable!("a machine without end")
+    }
+}
+
+impl Memory for Noted {
+    fn is_stepwise(&self) -> bool {
+        self.stepwise
+    }
+
+    fn load(&self, word: Word) -> u64 {
+        self.segment.load(word)
+    }
+
+    fn store(&self, word: Word, value: u64) {
+        self.stores.borrow_mut().push((word, value));
+        self.segment.store(word, value);
+    }
+
+    fn exists(&self, object: Object) -> bool {
+        self.segment.exists(object)
+    }
+
+    fn capacity(&self, object: Object) -> u32 {
+        self.segment.capacity(object)
+    }
+
+    fn receive_words(&self, queue: Object) -> u32 {
+        self.segment.receive_words(queue)
+    }
+
+    fn entry_words(&self, cq: u32) -> u32 {
+        self.segment.entry_words(cq)
+    }
+}
+
+/// What both ways store is the same; fewer calls are what the one is for.
+fn compare(run: impl Fn(&Noted) -> u32) {
+    let (steps, straight) = (Noted::new(true), Noted::new(false));
+    let (all, few) = (run(&steps), run(&straight));
+    assert!(few < all, "{few} calls instead of {all}");
+    assert_eq!(steps.stores.into_inner(), straight.stores.into_inner());
+}
+
+#[test]
+fn a_burst_stores_the_same_in_few_calls() {
+    for armed in [0, 2] {
+        compare(|noted| {
+            noted.segment.store(Word::Cq(CQ, CqWord::Armed), armed);
+            let mut burst = Burst::default();
+            burst.open(noted, &QUEUES);
+            let (mut calls, mut delivered) = (0, 0);
+            // The third request takes none.
+            for number in 0.. {
+                burst.bytes()[..96].copy_from_slice(&payload(number));
+                if !burst.offer(noted, &TARGET, &SEND, key) {
+                    burst.close();
+                }
+                let (some, goes_on) = noted.carry(&mut burst);
+                calls += some;
+                if !goes_on {
+                    break;
+                }
+                delivered += 1;
+            }
+            assert_eq!(delivered, if armed == 0 { 2 } else { 0 });
+            assert_eq!(noted.load(Word::Qp(QP, QpWord::Head)), delivered);
+            calls
+        });
+    }
+}
+
+#[test]
+fn a_delivery_stores_the_same_in_few_calls() {
+    for armed in [0, 2] {
+        for breaks in [false, true] {
+            compare(|noted| {
+                noted.segment.store(Word::Cq(CQ, CqWord::Armed), armed);
+                let mut calls = 0;
+                // The queue takes four.
+                for number in 0..6 {
+                    let deliver = match number {
+                        0 | 1 => Deliver::receive(QP, Take::Head(number), CQ, &arrived(0, 1), false),
+                        _ => Deliver::append(CQ, &arrived(u64::from(number), 1)),
+                    };
+                    let (some, done) =
+                        noted.carry(&mut if breaks && number == 1 { deliver.breaking() } else { deliver });
+                    calls += some;
+                    assert_eq!(done == Delivered::Published, number < 4, "{number}");
+                }
+                calls
+            });
+        }
+    }
+}
+
+#[test]
+fn a_claim_stores_the_same_in_few_calls() {
+    for limit in [0, 2] {
+        compare(|noted| {
+            let sges = [Sge { addr: 0x1000, length: 4096, lkey: 1 }, Sge::default()].into();
+            let request = ReceiveRequest { wr_id: 9, sges };
+            for _ in 0..2 {
+                post(&noted.segment, Object::Srq(SRQ), &request).expect("there is room");
+            }
+            noted.segment.store(Word::Srq(SRQ, SrqWord::Limit), limit);
+            let mut calls = 0;
+            for expected in [Claimed::Request, Claimed::Request, Claimed::Empty] {
+                noted.segment.store(Word::Qp(QP, QpWord::Claim), 0);
+                let (some, claimed) = noted.carry(&mut Claim::new(QP, SRQ));
+                calls += some;
+                assert_eq!(claimed, expected);
+            }
+            calls
+        });
+    }
+}
