@@ -86,6 +86,14 @@ impl Peers {
         self.open(slot).ok()
     }
 
+    /// Asks the kernel anew, next time, whether the process in a slot lives.
+    fn doubt(&self, slot: u16) {
+        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Some(remote)) = slots.get(usize::from(slot)) {
+            remote.doubt();
+        }
+    }
+
     /// Makes sure that a target is within reach as long as it lives, whatever descriptors are left later: the
     /// process, and the bell where the queue pair with this number receives. Nothing is missing where there is
     /// no such queue pair yet. Tells whether the kernel keeps one of the two from the other's memory, as far as
@@ -95,6 +103,8 @@ impl Peers {
     /// Descriptors or memory have run out.
     pub(super) fn prepare(&self, qp_num: u32) -> Result<bool> {
         let Some((slot, index)) = place_of(qp_num) else { return Ok(false) };
+        // A connection is with who is there now: who was there before may have died a moment ago.
+        self.doubt(slot);
         let mut is_apart = false;
         let prepared = self.open(slot).and_then(|remote| {
             if remote.is_own() && remote.closed.load(Ordering::Relaxed) && remote.scratch().is_none() {

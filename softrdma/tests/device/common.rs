@@ -441,6 +441,8 @@ impl Child {
         let pid = unsafe { libc::fork() };
         assert!(pid >= 0);
         if pid == 0 {
+            // SAFETY: plain system call: a test that failed leaves no child behind.
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
             let ok = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test)).is_ok();
             // SAFETY: ends the process without running what belongs to the parent.
             unsafe { libc::_exit(i32::from(!ok)) };

@@ -205,6 +205,44 @@ fn a_sleeper_is_woken_by_another_process() {
 }
 
 #[test]
+fn who_follows_the_dead_is_reached() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let mut before = None;
+    for _ in 0..5 {
+        let words = Words::new();
+        let child = Child::run(|| {
+            let node = Node::new(&folder);
+            let end = node.end(QpType::Rc);
+            connect_by(&words, 1, &end);
+            end.done(0);
+            words.put(1, &[0]);
+            words.get::<1>(1);
+        });
+        let end = node.end(QpType::Rc);
+        let peer = connect_by(&words, 0, &end);
+        // The place and the number of the one before, who died just now.
+        assert_eq!(*before.get_or_insert(peer), peer);
+        end.send(1, 0, 8);
+        end.done(1);
+        words.get::<1>(0);
+        child.kill();
+        child.wait();
+    }
+}
+
+/// Connects an end with that of the other side, which has a request to receive; the number of that.
+fn connect_by(words: &Words, side: usize, end: &End) -> u32 {
+    words.put(side, &[u64::from(end.qp.qp_num())]);
+    let [peer] = words.get(side);
+    bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
+    end.receive(0, 0, 8);
+    words.put(side, &[0]);
+    words.get::<1>(side);
+    peer as u32
+}
+
+#[test]
 fn a_peer_that_is_not_connected_yet_is_waited_for() {
     let folder = Folder::new();
     let words = Words::new();
