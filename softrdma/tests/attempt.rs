@@ -21,6 +21,7 @@ use softrdma::device::attempt::attempt;
 use softrdma::device::attributes::{QpAttributes, store_wants};
 use softrdma::device::route::is_hopeless;
 use softrdma::device::site::{Site, now};
+use softrdma::device::turn::Turn;
 use softrdma::device::wr::{BindWindow, Data, Datagram, Sge, Wr};
 use softrdma::host::keys::{Entry, ROOT};
 use softrdma::host::memory::Memory;
@@ -286,17 +287,23 @@ fn shared_receive_queues_and_xrc() {
         let here = [a.sge(0, 50)];
         let to =
             |srq: u32| Wr { srq_num: other.number(srq), ..Endpoint::wr(Opcode::Send, &here, Operands::None) };
-        assert_eq!(attempt(&a.site, &mut a.initiator, &to(srq)), Outcome::Done(50));
+        assert_eq!(attempt(&a.site, &mut a.initiator, &to(srq), &Turn::new(None)), Outcome::Done(50));
         let completion = target.poll().expect("a completion");
         assert_eq!((completion.wr_id, completion.qp_num), (5, target.number()));
         assert_eq!(target.read(0, 50), bytes);
-        assert_eq!(attempt(&a.site, &mut a.initiator, &to(srq)), Outcome::ReceiverNotReady(12));
+        assert_eq!(
+            attempt(&a.site, &mut a.initiator, &to(srq), &Turn::new(None)),
+            Outcome::ReceiverNotReady(12)
+        );
         let violation = Outcome::Refused(Syndrome::InvalidRequest);
-        assert_eq!(attempt(&a.site, &mut a.initiator, &to(elsewhere)), violation);
-        assert_eq!(attempt(&a.site, &mut a.initiator, &to(srq)), Outcome::ReceiverNotReady(12));
+        assert_eq!(attempt(&a.site, &mut a.initiator, &to(elsewhere), &Turn::new(None)), violation);
+        assert_eq!(
+            attempt(&a.site, &mut a.initiator, &to(srq), &Turn::new(None)),
+            Outcome::ReceiverNotReady(12)
+        );
         let operands = Operands::Remote { addr: target.at(300), rkey: target.key, length: 0 };
         let write = Wr { operands, opcode: Opcode::RdmaWrite, ..to(srq) };
-        assert_eq!(attempt(&a.site, &mut a.initiator, &write), Outcome::Done(50));
+        assert_eq!(attempt(&a.site, &mut a.initiator, &write, &Turn::new(None)), Outcome::Done(50));
         assert_eq!(target.read(300, 50), bytes);
     });
 }

@@ -87,6 +87,13 @@ impl<'a> Deliver<'a> {
         Self::new(None, cq, completion, false)
     }
 
+    /// Behind the lock of the completion queue, which the caller holds: it is given back at the end.
+    #[must_use]
+    pub fn behind_lock(self) -> Self {
+        debug_assert!(self.receiver.is_none(), "a receiver's journal comes before the lock");
+        Self { step: Step::Check, ..self }
+    }
+
     /// The queue pair goes to ERR with it: the completion, not an event, tells its owner, who takes the queue
     /// pair's lock once when it finds the completion.
     #[must_use]

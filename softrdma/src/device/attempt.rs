@@ -14,7 +14,7 @@ use crate::core::requester::{Outcome, Syndrome};
 use crate::core::respond::{MoveError, Payload, Queues, Respond, Want};
 use crate::core::responder::{GRH_BYTES, Incoming, Remote as Memory, Target};
 use crate::core::shared::{Memory as _, Object, QpWord, Word};
-use crate::core::transport::{LockError, Operation as Locks, Transport as _, run};
+use crate::core::transport::{LockError, Operation as Locks, Progress, Transport as _, run};
 use crate::core::verbs::{Access, Opcode, QpState, QpType, Status};
 use crate::host::atomics::Operation;
 use crate::host::ferry::{Origin, Piece, Purpose};
@@ -27,10 +27,11 @@ use super::payload::{self, STAGED, Use};
 use super::peers::Remote;
 use super::route::{Initiator, Route};
 use super::site::{Site, now};
+use super::turn::Turn;
 use super::wr::{Data, Wr};
 
 /// Carries out one request now; never waits for anything but short locks.
-pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
+pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>, turn: &Turn<'_>) -> Outcome {
     debug_assert!(!from.is_holding(), "a target is held");
     let sges = match wr.data {
         Data::Sges(sges) => sges,
@@ -59,7 +60,7 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
         }
         _ => None,
     };
-    let call = Call { site, wr, incoming, rkey, payload };
+    let call = Call { site, wr, incoming, rkey, payload, turn };
     let connected = wr.datagram.is_none();
     let place = from.place_of(qp_num);
     let place = &mut from.routes[place];
@@ -109,16 +110,17 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
 }
 
 /// One request on its way.
-struct Call<'a> {
+struct Call<'a, 't> {
     site: &'a Site,
     wr: &'a Wr<'a>,
     incoming: Incoming,
     rkey: u32,
     /// What a send brings, when that is little.
     payload: Option<&'a [u8]>,
+    turn: &'a Turn<'t>,
 }
 
-impl Call<'_> {
+impl Call<'_, '_> {
     /// `Ok(None)`: the target's queues were looked up anew; try again.
     fn carry_out(&self, route: &mut Route) -> Result<Option<Outcome>, LockError> {
         let remote = &*route.remote;
@@ -225,6 +227,12 @@ impl Call<'_> {
             }
             match want {
                 Want::Transport(progress) => {
+                    match progress {
+                        Progress::Bell(_) => self.turn.keep(),
+                        // Others may wait for the own queue who have this one.
+                        Progress::Lock(_) => self.turn.give_back(),
+                        _ => {}
+                    }
                     if !operation.proceed(&progress)? {
                         respond.unheard();
                     }
@@ -356,7 +364,8 @@ fn bind(site: &Site, from: &Initiator, wish: &BindWindow) -> Outcome {
 }
 
 /// Appends a completion to an own completion queue, bell included. `held` is where the queue is
-/// ([`Host::find`](crate::host::objects::Host::find)), looked up again after it was resized.
+/// ([`Host::find`](crate::host::objects::Host::find)), looked up again after it was resized. `is_kept`: the
+/// caller has its lock, which is given back.
 ///
 /// # Errors
 /// When the queue's lock could not be had.
@@ -366,7 +375,7 @@ pub fn complete(
     held: &Held,
     cq: u32,
     completion: &Completion,
-    solicited: bool,
+    is_kept: bool,
 ) -> Result<Delivered, LockError> {
     let view = site.own.with(held);
     let Some(lane) = Lane::alone(&view, cq) else { return Err(LockError::Gone) };
@@ -377,5 +386,14 @@ pub fn complete(
         stamped = Completion { timestamp: now(), ..*completion };
         &stamped
     };
-    run(&lane, Deliver::append(cq, completion).solicited(solicited))
+    let append = Deliver::append(cq, completion);
+    if !is_kept {
+        return run(&lane, append);
+    }
+    if !lane.is_current(Object::Cq(cq)) {
+        return Err(LockError::Gone);
+    }
+    let mut operation = Locks::new(&lane);
+    operation.adopt(Object::Cq(cq));
+    operation.run(append.behind_lock())
 }

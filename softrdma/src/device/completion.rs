@@ -21,6 +21,7 @@ use super::books::{Books, Landing};
 use super::landing::land;
 use super::site::place_of;
 use super::stuck::acquire_with;
+use super::turn::Turn;
 use super::{Channel, Device, Error, EventQueue, LIMITS, MANY_DOMAINS, Result, busy};
 
 /// Polls in vain after which a program that polls gives way to others now and then: some tens of microseconds.
@@ -66,7 +67,7 @@ pub struct CqFlags {
 /// A completion queue (`struct ibv_cq`).
 #[derive(Debug)]
 pub struct CompletionQueue {
-    device: Arc<Device>,
+    pub(super) device: Arc<Device>,
     index: u32,
     cqe: AtomicU32,
     channel: Option<Arc<Channel>>,
@@ -76,7 +77,7 @@ pub struct CompletionQueue {
     ended: AtomicBool,
     reader: QueueLock<Reader>,
     /// Where it stands in the segment, for completions of this process's own.
-    held: QueueLock<Held>,
+    pub(super) held: QueueLock<Held>,
     /// Protection domains of XRC shared receive queues that completed here.
     xrc_domains: Mutex<Vec<u32>>,
 }
@@ -426,11 +427,15 @@ impl CompletionQueue {
         Ok(())
     }
 
-    /// Appends a completion of this process's own.
-    pub(super) fn append(&self, completion: &Completion) -> std::result::Result<Delivered, LockError> {
+    /// Appends a completion of this process's own, in its turn.
+    pub(super) fn append(
+        &self,
+        completion: &Completion,
+        turn: &Turn<'_>,
+    ) -> std::result::Result<Delivered, LockError> {
         match &self.device.site.books {
-            None => self.publish(completion),
-            Some(books) => self.publish_under_number(books, completion),
+            None => self.publish(completion, turn),
+            Some(books) => self.publish_under_number(books, completion, turn),
         }
     }
 
@@ -441,13 +446,14 @@ impl CompletionQueue {
         &self,
         books: &Books,
         completion: &Completion,
+        turn: &Turn<'_>,
     ) -> std::result::Result<Delivered, LockError> {
         // Without memory for it the completion is lost, as in a queue that has no room.
         let Some(number) = books.sent(completion.qp_num, completion.wr_id) else {
             return Ok(Delivered::Overrun);
         };
         let numbered = Completion { wr_id: number, ..*completion };
-        let delivered = self.publish(&numbered);
+        let delivered = self.publish(&numbered, turn);
         if delivered != Ok(Delivered::Published) {
             books.forget(&numbered);
         }
@@ -455,10 +461,12 @@ impl CompletionQueue {
     }
 
     #[inline(always)]
-    fn publish(&self, completion: &Completion) -> std::result::Result<Delivered, LockError> {
+    fn publish(&self, completion: &Completion, turn: &Turn<'_>) -> std::result::Result<Delivered, LockError> {
         let site = &self.device.site;
-        let held = self.held.lock();
-        match complete(site, &held, self.index, completion, false) {
+        let kept = turn.take();
+        let is_kept = kept.is_some();
+        let held = kept.unwrap_or_else(|| self.held.lock());
+        match complete(site, &held, self.index, completion, is_kept) {
             Err(LockError::Gone) => {
                 drop(held);
                 self.publish_anew(completion)

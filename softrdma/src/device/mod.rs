@@ -18,11 +18,13 @@
 //! | [`site`], [`peers`] | the own segment with its tables; other processes |
 //! | [`route`] | the way from a queue pair to those it sends to |
 //! | [`attempt`](mod@attempt), [`payload`], [`attributes`] | a request at its target; its bytes; its settings |
-//! | `gathered`, [`landing`] | the bytes of a small message: taken from the sender's memory, put into the target's |
+//! | `gathered`, [`landing`] | the bytes of a small message: from the sender's memory into the target's |
+//! | [`turn`] | the own completion before the answer of a peer that is woken |
 //! | `volley` | the quick way of small messages, many behind one pair of locks |
 //!
 //! Every object may be used from any thread. Locks are taken in this order: the process's own (an object's
-//! mutex), then a queue pair's in shared memory, a shared receive queue's, a completion queue's.
+//! mutex), then a queue pair's in shared memory, a shared receive queue's, a completion queue's. Against that order
+//! a lock is only tried ([`turn`]).
 
 pub mod attempt;
 pub mod attributes;
@@ -47,6 +49,7 @@ pub mod send;
 pub mod site;
 pub mod srq;
 mod stuck;
+pub mod turn;
 mod volley;
 pub mod wr;
 pub mod xrc;

@@ -24,6 +24,7 @@ use super::QueuePair;
 use super::attempt::attempt;
 use super::qp_attributes::Attributes;
 use super::route::{Initiator, is_hopeless};
+use super::turn::Turn;
 use super::volley::Quick;
 use super::wr::{Data, Datagram, Wr};
 
@@ -289,10 +290,11 @@ impl Sending<'_> {
                 return;
             }
             qp.settle(side);
+            let turn = qp.turn(wr);
             let outcome = match quick {
                 Quick::NoAnswer => Outcome::NoAnswer,
                 Quick::Held => Outcome::Held,
-                _ => qp.carry_out(&mut side.initiator, wr),
+                _ => qp.carry_out(&mut side.initiator, wr, &turn),
             };
             let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { qp.device().now() };
             let action = side.requester.outcome(&posted(wr), outcome, now);
@@ -300,7 +302,7 @@ impl Sending<'_> {
                 side.ring.push(wr);
                 qp.wait(side);
             } else {
-                qp.act(side, action);
+                qp.act(side, action, &turn);
             }
         } else {
             qp.settle(side);
@@ -362,7 +364,7 @@ impl QueuePair {
         }
         for index in 0..side.done.len() {
             let (_, completion) = side.done[index];
-            self.tell(side, &completion);
+            self.tell(side, &completion, &Turn::new(None));
         }
         side.done.clear();
     }
@@ -378,7 +380,7 @@ impl QueuePair {
         let mut done = std::mem::take(&mut side.done);
         let kept_ones = done.partition_point(|(place, _)| *place <= kept);
         for (_, completion) in &done[..kept_ones] {
-            self.tell(side, completion);
+            self.tell(side, completion, &Turn::new(None));
         }
         // Of the rest none succeeded, and each has a completion that says so, also where it asked for none.
         // What is before them and waits for one has its places given back by the first.
@@ -393,19 +395,30 @@ impl QueuePair {
         let posted = Posted { wr_id, opcode: Opcode::Send, signaled: true, length: 0 };
         let outcome = Outcome::Refused(Syndrome::Operational);
         let action = side.requester.outcome(&posted, outcome, self.device().now());
-        self.act(side, action);
+        self.act(side, action, &Turn::new(None));
         for message in kept + 1..kept + lost {
             let wr_id = side.initiator.lost(message).unwrap_or(0);
-            self.complete(side, Completion::flushed(wr_id, Opcode::Send.into(), self.qp_num()));
+            let flushed = Completion::flushed(wr_id, Opcode::Send.into(), self.qp_num());
+            self.complete(side, flushed, &Turn::new(None));
         }
     }
 
+    /// The turn of a request's own completion.
+    #[inline]
+    fn turn(&self, wr: &Wr<'_>) -> Turn<'_> {
+        let tells = wr.flags.has(SendFlags::SIGNALED);
+        Turn::new(self.send_cq().filter(|_| tells).map(|cq| &**cq))
+    }
+
     /// Carries a request out.
-    fn carry_out(&self, from: &mut Initiator, wr: &Wr<'_>) -> Outcome {
+    fn carry_out(&self, from: &mut Initiator, wr: &Wr<'_>, turn: &Turn<'_>) -> Outcome {
         match wr.datagram {
             Some(datagram) if datagram.qp_num == MULTICAST => self.multicast(from, wr, &datagram),
             _ => {
-                let outcome = attempt(&self.device().site, from, wr);
+                let outcome = attempt(&self.device().site, from, wr, turn);
+                if !matches!(outcome, Outcome::Done(_)) {
+                    turn.give_back();
+                }
                 if let (Operands::Bind(bind), Outcome::Done(_)) = (&wr.operands, outcome) {
                     self.device().bound(bind);
                 }
@@ -439,12 +452,13 @@ impl QueuePair {
             }
             early = false;
             let Some(wr) = side.ring.front() else { break };
-            let outcome = self.carry_out(&mut side.initiator, &wr);
+            let turn = self.turn(&wr);
+            let outcome = self.carry_out(&mut side.initiator, &wr, &turn);
             let now = self.device().now();
             let action = side.requester.outcome(&posted(&wr), outcome, now);
             if action != Action::Later {
                 side.ring.pop();
-                self.act(side, action);
+                self.act(side, action, &turn);
             }
         }
     }
@@ -475,15 +489,15 @@ impl QueuePair {
     }
 
     /// What follows from the end of a request.
-    fn act(&self, side: &mut SendSide, action: Action) {
+    fn act(&self, side: &mut SendSide, action: Action, turn: &Turn<'_>) {
         match action {
             Action::Later => {}
             Action::Complete(None) => side.silent += 1,
-            Action::Complete(Some(completion)) => self.complete(side, completion),
+            Action::Complete(Some(completion)) => self.complete(side, completion, turn),
             Action::Fail(completion, next) => {
                 // First the state: whoever sees the completion finds it.
                 self.fail(next);
-                self.complete(side, completion);
+                self.complete(side, completion, &Turn::new(None));
                 self.tend();
                 self.flush_sends(side);
             }
@@ -505,18 +519,18 @@ impl QueuePair {
             let Some(posted) = side.ring.front().map(|wr| posted(&wr)) else { break };
             side.ring.pop();
             let completion = side.requester.flushed(&posted);
-            self.complete(side, completion);
+            self.complete(side, completion, &Turn::new(None));
         }
     }
 
-    fn complete(&self, side: &mut SendSide, completion: Completion) {
+    fn complete(&self, side: &mut SendSide, completion: Completion, turn: &Turn<'_>) {
         let completion = self.covering(side, completion);
-        self.tell(side, &completion);
+        self.tell(side, &completion, turn);
     }
 
-    fn tell(&self, side: &mut SendSide, completion: &Completion) {
+    fn tell(&self, side: &mut SendSide, completion: &Completion, turn: &Turn<'_>) {
         let Some(cq) = self.send_cq() else { return };
-        let delivered = cq.append(completion);
+        let delivered = cq.append(completion, turn);
         if delivered != Ok(Delivered::Published) {
             // Nobody polls it: its places come back with the next one.
             let places = completion.places;

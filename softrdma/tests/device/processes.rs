@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use softrdma::core::request::Operands;
-use softrdma::core::verbs::{Opcode, QpState, QpType, Status, WcFlags};
-use softrdma::device::{Attributes, Channel, Datagram, QueuePair, Wr};
+use softrdma::core::verbs::{Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
+use softrdma::device::{Attributes, Channel, Datagram, QpInit, QueuePair, Wr};
 
 use crate::common::*;
 
@@ -200,6 +200,47 @@ fn a_sleeper_is_woken_by_another_process() {
                 end.done(n);
             }
             assert_eq!(words.get(0), [7]);
+        },
+    );
+}
+
+#[test]
+fn an_answer_comes_after_the_own_completion() {
+    const ROUNDS: u64 = 1000;
+    between(
+        QpType::Rc,
+        |node, _, words| {
+            // Its own completions wake nobody: it is asleep whenever a message comes.
+            let channel = Channel::new(&node.device).unwrap();
+            let (sent, received) = (node.cq(16, None, 4), node.cq(16, Some(&channel), 5));
+            let init = QpInit { send_cq: Some(sent.clone()), ..node.init(QpType::Rc, &received) };
+            let end = node.end_of(QueuePair::new(&node.device, &init).unwrap(), received);
+            end.cq.arm(false).unwrap();
+            connect_by(words, 1, &end);
+            for n in 0..ROUNDS {
+                assert_eq!(channel.next().unwrap(), 5);
+                end.cq.arm(false).unwrap();
+                end.done(0);
+                end.receive(0, 0, 8);
+                end.send(n, 0, 8);
+                assert_eq!(poll_soon(&sent).wr_id, n);
+            }
+            words.get::<1>(1);
+        },
+        |node, _, words, _| {
+            let end = node.end(QpType::Rc);
+            connect_by(words, 0, &end);
+            let mut overtaken = 0;
+            for n in 1..=ROUNDS {
+                end.send(n, 0, 8);
+                // As an acknowledgement comes before all that the peer sends after it.
+                let first = end.poll();
+                overtaken += u64::from(first.opcode != WcOpcode::Send);
+                assert_eq!((first.status, end.poll().status), (Status::Success, Status::Success));
+                end.receive(n, 0, 8);
+            }
+            // A peer that is kept from its processor just then has the lock for too long.
+            assert!(overtaken < ROUNDS / 20, "{overtaken} of {ROUNDS}");
         },
     );
 }

@@ -18,6 +18,7 @@ use softrdma::device::attributes::{QpAttributes, SrqAttributes};
 use softrdma::device::landing::land;
 use softrdma::device::route::Initiator;
 use softrdma::device::site::Site;
+use softrdma::device::turn::Turn;
 use softrdma::device::wr::{Data, Datagram, Sge, Wr};
 use softrdma::host::folder::Config;
 use softrdma::host::keys::Entry;
@@ -180,7 +181,7 @@ impl Endpoint {
     }
 
     pub fn attempt(&mut self, wr: &Wr<'_>) -> Outcome {
-        attempt(&self.site, &mut self.initiator, wr)
+        attempt(&self.site, &mut self.initiator, wr, &Turn::new(None))
     }
 
     /// A send, and its own completion.

@@ -1,5 +1,5 @@
-//! One queue pair and its completion queue, for small messages: whichever of the two a word is of, it is of that
-//! one.
+//! One queue pair and its completion queue, for small messages: whichever of the two a word is of, it is of
+//! that one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,6 +37,18 @@ impl<'a> Lane<'a> {
     #[must_use]
     pub fn is_current(&self, object: Object) -> bool {
         self.near(object).is_current()
+    }
+
+    /// Takes the completion queue's lock when nobody has it; whether it was had.
+    #[must_use]
+    pub fn try_lock_cq(&self) -> bool {
+        let lock = self.cq.lock();
+        let is_had = lock.try_lock(self.view.me());
+        if is_had && !self.cq.is_current() {
+            lock.unlock(self.view.me());
+            return false;
+        }
+        is_had
     }
 
     #[inline(always)]

@@ -1,0 +1,99 @@
+//! An own completion comes before the answer of the peer that its message wakes.
+//!
+//! On a wire an acknowledgement arrives before anything that the peer sends after it, and programs rely on it:
+//! iSCSI targets end a login by the completion of its last answer and refuse commands that come before. Here
+//! the peer is told first, and a peer that was asleep may run, answer, and have its message completed before
+//! this thread runs again. So the lock of the own completion queue is taken before the bell is rung, and given
+//! back behind the own completion.
+
+use std::cell::RefCell;
+use std::hint::spin_loop;
+
+use queue_lock::QueueGuard;
+
+use crate::core::shared::Object;
+use crate::core::transport::Transport as _;
+use crate::host::objects::{Held, Lane};
+
+use super::CompletionQueue;
+
+/// Tries before the order is given up: longer than anybody has the lock who runs.
+const TRIES: u32 = 256;
+/// Every so many it gives way: who has the lock may share its processor.
+const YIELDS: u32 = 32;
+
+/// The completion queue of one request that tells of its success, not kept at first.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    cq: Option<&'a CompletionQueue>,
+    /// Where the queue is, behind the process's own lock, which comes before the queue's.
+    kept: RefCell<Option<QueueGuard<'a, Held>>>,
+}
+
+impl<'a> Turn<'a> {
+    /// `None`: there will be no completion, or its order does not matter.
+    #[inline]
+    pub fn new(cq: Option<&'a CompletionQueue>) -> Self {
+        Self { cq, kept: RefCell::new(None) }
+    }
+
+    /// Keeps the queue from others, unless somebody has it for long: whoever waited here with the target's
+    /// locks might wait for one who waits for them.
+    #[cold]
+    pub(super) fn keep(&self) {
+        let Some(cq) = self.cq else { return };
+        let mut kept = self.kept.take();
+        for n in 1..=TRIES {
+            if kept.is_some() {
+                break;
+            }
+            if n % YIELDS == 0 {
+                std::thread::yield_now();
+            }
+            kept = cq.try_keep();
+            spin_loop();
+        }
+        *self.kept.borrow_mut() = kept;
+    }
+
+    /// Gives the queue back when it is kept.
+    #[inline]
+    pub(super) fn give_back(&self) {
+        if let (Some(cq), Some(held)) = (self.cq, self.kept.take()) {
+            cq.give_back(&held);
+        }
+    }
+
+    /// Where the queue is, if it is kept; who asks gives it back.
+    #[inline]
+    pub(super) fn take(&self) -> Option<QueueGuard<'a, Held>> {
+        self.kept.take()
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+impl CompletionQueue {
+    /// Takes the queue's lock when nobody has it.
+    fn try_keep(&self) -> Option<QueueGuard<'_, Held>> {
+        let held = self.held.try_lock()?;
+        let view = self.device.site.own.with(&held);
+        let is_kept = Lane::alone(&view, self.index()).is_some_and(|lane| lane.try_lock_cq());
+        is_kept.then_some(held)
+    }
+
+    /// Gives back what [`CompletionQueue::try_keep`] took.
+    #[cold]
+    fn give_back(&self, held: &Held) {
+        let object = Object::Cq(self.index());
+        let view = self.device.site.own.with(held);
+        // Where it was moved meanwhile, the old one's lock is nobody's.
+        if let Some(lane) = Lane::alone(&view, self.index()).filter(|lane| lane.is_current(object)) {
+            lane.unlock(object);
+        }
+    }
+}
