@@ -13,7 +13,7 @@ use crate::core::request::{BindWindow, Operands, Outline, Sender, start};
 use crate::core::requester::{Outcome, Syndrome};
 use crate::core::respond::{MoveError, Payload, Queues, Respond, Want};
 use crate::core::responder::{GRH_BYTES, Incoming, Remote as Memory, Target};
-use crate::core::shared::{Memory as _, Object, QpWord, Word};
+use crate::core::shared::{Memory as Words, Object, QpWord, Word};
 use crate::core::transport::{LockError, Operation as Locks, Progress, Transport as _, run};
 use crate::core::verbs::{Access, Opcode, QpState, QpType, Status};
 use crate::host::atomics::Operation;
@@ -364,36 +364,45 @@ fn bind(site: &Site, from: &Initiator, wish: &BindWindow) -> Outcome {
 }
 
 /// Appends a completion to an own completion queue, bell included. `held` is where the queue is
-/// ([`Host::find`](crate::host::objects::Host::find)), looked up again after it was resized. `is_kept`: the
-/// caller has its lock, which is given back.
+/// ([`Host::find`](crate::host::objects::Host::find)), looked up again after it was resized.
 ///
 /// # Errors
 /// When the queue's lock could not be had.
 #[inline]
-pub fn complete(
+pub fn complete(site: &Site, held: &Held, cq: u32, completion: &Completion) -> Result<Delivered, LockError> {
+    let view = site.own.with(held);
+    let Some(lane) = Lane::alone(&view, cq) else { return Err(LockError::Gone) };
+    run(&lane, Deliver::append(cq, &stamped(&lane, cq, completion)))
+}
+
+/// As [`complete`], where the caller has the queue's lock, which is given back.
+///
+/// # Errors
+/// The queue was moved meanwhile.
+#[cold]
+#[inline(never)]
+pub fn complete_kept(
     site: &Site,
     held: &Held,
     cq: u32,
     completion: &Completion,
-    is_kept: bool,
 ) -> Result<Delivered, LockError> {
     let view = site.own.with(held);
-    let Some(lane) = Lane::alone(&view, cq) else { return Err(LockError::Gone) };
-    let stamped;
-    let completion = if wanted(&lane, cq) & wants::TIMESTAMPS == 0 {
-        completion
-    } else {
-        stamped = Completion { timestamp: now(), ..*completion };
-        &stamped
-    };
-    let append = Deliver::append(cq, completion);
-    if !is_kept {
-        return run(&lane, append);
-    }
-    if !lane.is_current(Object::Cq(cq)) {
+    if !view.is_current(Object::Cq(cq)) {
         return Err(LockError::Gone);
     }
-    let mut operation = Locks::new(&lane);
+    // Not by a lane: that is left to the one way on which each step counts, which stays one piece of code.
+    let mut operation = Locks::new(&view);
     operation.adopt(Object::Cq(cq));
-    operation.run(append.behind_lock())
+    operation.run(Deliver::append(cq, &stamped(&view, cq, completion)).behind_lock())
+}
+
+/// With the time, in a queue that wants it.
+#[inline(always)]
+fn stamped(memory: &impl Words, cq: u32, completion: &Completion) -> Completion {
+    if wanted(memory, cq) & wants::TIMESTAMPS == 0 {
+        *completion
+    } else {
+        Completion { timestamp: now(), ..*completion }
+    }
 }

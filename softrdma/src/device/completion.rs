@@ -16,7 +16,7 @@ use crate::host::lock::Owner;
 use crate::host::memory::Memory;
 use crate::host::objects::{Held, Host, LOCK_LIMIT, Shape};
 
-use super::attempt::complete;
+use super::attempt::{complete, complete_kept};
 use super::books::{Books, Landing};
 use super::landing::land;
 use super::site::place_of;
@@ -463,16 +463,24 @@ impl CompletionQueue {
     #[inline(always)]
     fn publish(&self, completion: &Completion, turn: &Turn<'_>) -> std::result::Result<Delivered, LockError> {
         let site = &self.device.site;
-        let kept = turn.take();
-        let is_kept = kept.is_some();
-        let held = kept.unwrap_or_else(|| self.held.lock());
-        match complete(site, &held, self.index, completion, is_kept) {
-            Err(LockError::Gone) => {
-                drop(held);
-                self.publish_anew(completion)
-            }
-            appended => appended,
+        if let Some(held) = turn.take() {
+            let appended = complete_kept(site, &held, self.index, completion);
+            drop(held);
+            return self.or_anew(appended, completion);
         }
+        let held = self.held.lock();
+        let appended = complete(site, &held, self.index, completion);
+        drop(held);
+        self.or_anew(appended, completion)
+    }
+
+    #[inline(always)]
+    fn or_anew(
+        &self,
+        appended: std::result::Result<Delivered, LockError>,
+        completion: &Completion,
+    ) -> std::result::Result<Delivered, LockError> {
+        if appended == Err(LockError::Gone) { self.publish_anew(completion) } else { appended }
     }
 
     /// Where the queue was resized or moved meanwhile. It may be moved again, by who waits here, too: each time
@@ -483,7 +491,7 @@ impl CompletionQueue {
         loop {
             let now = own.find([Some(object), None, None]);
             *self.held.lock() = now.clone();
-            match complete(&self.device.site, &now, self.index, completion, false) {
+            match complete(&self.device.site, &now, self.index, completion) {
                 Err(LockError::Gone) if own.exists(object) && begun.elapsed() < LOCK_LIMIT => {}
                 appended => return appended,
             }

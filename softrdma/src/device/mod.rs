@@ -23,8 +23,8 @@
 //! | `volley` | the quick way of small messages, many behind one pair of locks |
 //!
 //! Every object may be used from any thread. Locks are taken in this order: the process's own (an object's
-//! mutex), then a queue pair's in shared memory, a shared receive queue's, a completion queue's. Against that order
-//! a lock is only tried ([`turn`]).
+//! mutex), then a queue pair's in shared memory, a shared receive queue's, a completion queue's. Against that
+//! order a lock is only tried ([`turn`]).
 
 pub mod attempt;
 pub mod attributes;

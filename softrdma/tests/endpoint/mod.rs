@@ -195,7 +195,7 @@ impl Endpoint {
                     ..Completion::flushed(1, WcOpcode::Send, self.number())
                 }
             };
-            complete(&self.site, &self.held, self.cq, &completion, false).expect("a completion");
+            complete(&self.site, &self.held, self.cq, &completion).expect("a completion");
         }
         outcome
     }
