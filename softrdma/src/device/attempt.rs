@@ -391,7 +391,7 @@ pub fn complete_kept(
     if !view.is_current(Object::Cq(cq)) {
         return Err(LockError::Gone);
     }
-    // Not by a lane: that is left to the one way on which each step counts, which stays one piece of code.
+    // Not by a lane: the compiler inlines that machine into `complete` only while nobody else calls it.
     let mut operation = Locks::new(&view);
     operation.adopt(Object::Cq(cq));
     operation.run(Deliver::append(cq, &stamped(&view, cq, completion)).behind_lock())
