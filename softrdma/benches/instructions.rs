@@ -112,6 +112,12 @@ type Kind = (&'static str, QpType, bool, fn(&Pair), fn(&Pair), fn(&Pair));
 
 const NOTHING: fn(&Pair) = |_| {};
 
+/// Takes what is completed after a round of messages that ask for it now and then.
+fn completed(pair: &Pair) {
+    pair.take(&pair.other, EACH);
+    pair.take(&pair.one, 1);
+}
+
 const KINDS: &[Kind] = &[
     (
         "empty-poll",
@@ -131,32 +137,11 @@ const KINDS: &[Kind] = &[
         |p| p.receive(),
         |p| {
             p.send(now_and_then, false);
-            p.take(&p.other, EACH);
-            p.take(&p.one, 1);
+            completed(p);
         },
     ),
-    (
-        "post-send",
-        QpType::Rc,
-        false,
-        |p| p.receive(),
-        |p| p.send(now_and_then, false),
-        |p| {
-            p.take(&p.other, EACH);
-            p.take(&p.one, 1);
-        },
-    ),
-    (
-        "post-send-list",
-        QpType::Rc,
-        false,
-        |p| p.receive(),
-        |p| p.send(now_and_then, true),
-        |p| {
-            p.take(&p.other, EACH);
-            p.take(&p.one, 1);
-        },
-    ),
+    ("post-send", QpType::Rc, false, |p| p.receive(), |p| p.send(now_and_then, false), completed),
+    ("post-send-list", QpType::Rc, false, |p| p.receive(), |p| p.send(now_and_then, true), completed),
     (
         "post-send-signalled",
         QpType::Rc,
@@ -168,28 +153,8 @@ const KINDS: &[Kind] = &[
             p.take(&p.one, EACH);
         },
     ),
-    (
-        "post-send-shared",
-        QpType::Rc,
-        true,
-        |p| p.receive(),
-        |p| p.send(now_and_then, false),
-        |p| {
-            p.take(&p.other, EACH);
-            p.take(&p.one, 1);
-        },
-    ),
-    (
-        "post-datagram",
-        QpType::Ud,
-        false,
-        |p| p.receive(),
-        |p| p.send(now_and_then, false),
-        |p| {
-            p.take(&p.other, EACH);
-            p.take(&p.one, 1);
-        },
-    ),
+    ("post-send-shared", QpType::Rc, true, |p| p.receive(), |p| p.send(now_and_then, false), completed),
+    ("post-datagram", QpType::Ud, false, |p| p.receive(), |p| p.send(now_and_then, false), completed),
     (
         "poll-receive",
         QpType::Rc,

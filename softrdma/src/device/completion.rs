@@ -474,6 +474,7 @@ impl CompletionQueue {
         self.or_anew(appended, completion)
     }
 
+    /// What came of a completion, or comes of it where the queue is now.
     #[inline(always)]
     fn or_anew(
         &self,
