@@ -2,26 +2,22 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use queue_lock::{QueueGuard, QueueLock};
 
 use crate::core::completion::{Arm, Completion, HEAD_WORDS, remove, wants};
-use crate::core::deliver::Delivered;
 use crate::core::shared::{CqWord, Memory as _, Object, Word, held, slot};
 use crate::core::transport::{LockError, Transport, run};
 use crate::core::verbs::{Status, WcFlags, WcOpcode};
 use crate::host;
 use crate::host::lock::Owner;
 use crate::host::memory::Memory;
-use crate::host::objects::{Held, Host, LOCK_LIMIT, Shape};
+use crate::host::objects::{Held, Host, Shape};
 
-use super::attempt::{complete, complete_kept};
 use super::books::{Books, Landing};
 use super::landing::land;
 use super::site::place_of;
 use super::stuck::acquire_with;
-use super::turn::Turn;
 use super::{Channel, Device, Error, EventQueue, LIMITS, MANY_DOMAINS, Result, busy};
 
 /// Polls in vain after which a program that polls gives way to others now and then: some tens of microseconds.
@@ -425,78 +421,6 @@ impl CompletionQueue {
             self.device.end(object);
         }
         Ok(())
-    }
-
-    /// Appends a completion of this process's own, in its turn.
-    pub(super) fn append(
-        &self,
-        completion: &Completion,
-        turn: &Turn<'_>,
-    ) -> std::result::Result<Delivered, LockError> {
-        match &self.device.site.books {
-            None => self.publish(completion, turn),
-            Some(books) => self.publish_under_number(books, completion, turn),
-        }
-    }
-
-    /// Appends a completion that names its request by a number of the books: others could write one that
-    /// names any.
-    #[cold]
-    fn publish_under_number(
-        &self,
-        books: &Books,
-        completion: &Completion,
-        turn: &Turn<'_>,
-    ) -> std::result::Result<Delivered, LockError> {
-        // Without memory for it the completion is lost, as in a queue that has no room.
-        let Some(number) = books.sent(completion.qp_num, completion.wr_id) else {
-            return Ok(Delivered::Overrun);
-        };
-        let numbered = Completion { wr_id: number, ..*completion };
-        let delivered = self.publish(&numbered, turn);
-        if delivered != Ok(Delivered::Published) {
-            books.forget(&numbered);
-        }
-        delivered
-    }
-
-    #[inline(always)]
-    fn publish(&self, completion: &Completion, turn: &Turn<'_>) -> std::result::Result<Delivered, LockError> {
-        let site = &self.device.site;
-        if let Some(held) = turn.take() {
-            let appended = complete_kept(site, &held, self.index, completion);
-            drop(held);
-            return self.or_anew(appended, completion);
-        }
-        let held = self.held.lock();
-        let appended = complete(site, &held, self.index, completion);
-        drop(held);
-        self.or_anew(appended, completion)
-    }
-
-    /// What came of a completion, or comes of it where the queue is now.
-    #[inline(always)]
-    fn or_anew(
-        &self,
-        appended: std::result::Result<Delivered, LockError>,
-        completion: &Completion,
-    ) -> std::result::Result<Delivered, LockError> {
-        if appended == Err(LockError::Gone) { self.publish_anew(completion) } else { appended }
-    }
-
-    /// Where the queue was resized or moved meanwhile. It may be moved again, by who waits here, too: each time
-    /// from another holder that was stopped.
-    #[cold]
-    fn publish_anew(&self, completion: &Completion) -> std::result::Result<Delivered, LockError> {
-        let (own, object, begun) = (&self.device.site.own, Object::Cq(self.index), Instant::now());
-        loop {
-            let now = own.find([Some(object), None, None]);
-            *self.held.lock() = now.clone();
-            match complete(&self.device.site, &now, self.index, completion) {
-                Err(LockError::Gone) if own.exists(object) && begun.elapsed() < LOCK_LIMIT => {}
-                appended => return appended,
-            }
-        }
     }
 
     /// One more queue completes here.

@@ -19,7 +19,7 @@
 //! | [`route`] | the way from a queue pair to those it sends to |
 //! | [`attempt`](mod@attempt), [`payload`], [`attributes`] | a request at its target; its bytes; its settings |
 //! | `gathered`, [`landing`] | the bytes of a small message: from the sender's memory into the target's |
-//! | [`turn`] | the own completion before the answer of a peer that is woken |
+//! | [`turn`] | own completions, before the answer of a peer that is woken |
 //! | `volley` | the quick way of small messages, many behind one pair of locks |
 //!
 //! Every object may be used from any thread. Locks are taken in this order: the process's own (an object's

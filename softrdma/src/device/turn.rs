@@ -1,4 +1,4 @@
-//! An own completion comes before the answer of the peer that its message wakes.
+//! Own completions, and why one comes before the answer of the peer that its message wakes.
 //!
 //! On a wire an acknowledgement arrives before anything that the peer sends after it, and programs rely on it:
 //! iSCSI targets end a login by the completion of its last answer and refuse commands that come before. Here
@@ -8,14 +8,19 @@
 
 use std::cell::RefCell;
 use std::hint::spin_loop;
+use std::time::Instant;
 
 use queue_lock::QueueGuard;
 
-use crate::core::shared::Object;
-use crate::core::transport::Transport as _;
-use crate::host::objects::{Held, Lane};
+use crate::core::completion::Completion;
+use crate::core::deliver::Delivered;
+use crate::core::shared::{Memory as _, Object};
+use crate::core::transport::{LockError, Transport as _};
+use crate::host::objects::{Held, LOCK_LIMIT, Lane};
 
 use super::CompletionQueue;
+use super::attempt::{complete, complete_kept};
+use super::books::Books;
 
 /// Tries before the order is given up: longer than anybody has the lock who runs.
 const TRIES: u32 = 256;
@@ -78,6 +83,78 @@ impl Drop for Turn<'_> {
 }
 
 impl CompletionQueue {
+    /// Appends a completion of this process's own, in its turn.
+    pub(super) fn append(
+        &self,
+        completion: &Completion,
+        turn: &Turn<'_>,
+    ) -> std::result::Result<Delivered, LockError> {
+        match &self.device.site.books {
+            None => self.publish(completion, turn),
+            Some(books) => self.publish_under_number(books, completion, turn),
+        }
+    }
+
+    /// Appends a completion that names its request by a number of the books: others could write one that
+    /// names any.
+    #[cold]
+    fn publish_under_number(
+        &self,
+        books: &Books,
+        completion: &Completion,
+        turn: &Turn<'_>,
+    ) -> std::result::Result<Delivered, LockError> {
+        // Without memory for it the completion is lost, as in a queue that has no room.
+        let Some(number) = books.sent(completion.qp_num, completion.wr_id) else {
+            return Ok(Delivered::Overrun);
+        };
+        let numbered = Completion { wr_id: number, ..*completion };
+        let delivered = self.publish(&numbered, turn);
+        if delivered != Ok(Delivered::Published) {
+            books.forget(&numbered);
+        }
+        delivered
+    }
+
+    #[inline(always)]
+    fn publish(&self, completion: &Completion, turn: &Turn<'_>) -> std::result::Result<Delivered, LockError> {
+        let site = &self.device.site;
+        if let Some(held) = turn.take() {
+            let appended = complete_kept(site, &held, self.index(), completion);
+            drop(held);
+            return self.or_anew(appended, completion);
+        }
+        let held = self.held.lock();
+        let appended = complete(site, &held, self.index(), completion);
+        drop(held);
+        self.or_anew(appended, completion)
+    }
+
+    /// What came of a completion, or comes of it where the queue is now.
+    #[inline(always)]
+    fn or_anew(
+        &self,
+        appended: std::result::Result<Delivered, LockError>,
+        completion: &Completion,
+    ) -> std::result::Result<Delivered, LockError> {
+        if appended == Err(LockError::Gone) { self.publish_anew(completion) } else { appended }
+    }
+
+    /// Where the queue was resized or moved meanwhile. It may be moved again, by who waits here, too: each time
+    /// from another holder that was stopped.
+    #[cold]
+    fn publish_anew(&self, completion: &Completion) -> std::result::Result<Delivered, LockError> {
+        let (own, object, begun) = (&self.device.site.own, Object::Cq(self.index()), Instant::now());
+        loop {
+            let now = own.find([Some(object), None, None]);
+            *self.held.lock() = now.clone();
+            match complete(&self.device.site, &now, self.index(), completion) {
+                Err(LockError::Gone) if own.exists(object) && begun.elapsed() < LOCK_LIMIT => {}
+                appended => return appended,
+            }
+        }
+    }
+
     /// Takes the queue's lock when nobody has it.
     fn try_keep(&self) -> Option<QueueGuard<'_, Held>> {
         let held = self.held.try_lock()?;
