@@ -19,6 +19,8 @@ const GROUP: u32 = 54_321;
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Runs `work` in a child that has become the user, with a primary group of the same number and one more.
+/// Children of the tests beside this one inherit its pipes, so a child waits for a byte: the end of a pipe
+/// would come only with the end of all of them, two of which could wait for each other.
 fn child_of_user(uid: u32, group: u32, work: impl FnOnce()) -> libc::pid_t {
     child_in_groups(uid, uid, group, work)
 }
@@ -182,19 +184,17 @@ fn members_that_make_the_folder_at_once_meet() {
     let parent = Parent::new("at-once", 0o1777, 0);
     for round in 0..20 {
         let path = parent.0.join(format!("folder-{round}"));
-        let ((mut slots, mut say), (mut end, go)) = (std::io::pipe().unwrap(), std::io::pipe().unwrap());
-        let mut go = Some(go);
+        let ((mut slots, mut say), (mut end, mut go)) = (std::io::pipe().unwrap(), std::io::pipe().unwrap());
         let members = [10_001, 10_002, 10_004, 10_005].map(|uid| {
             child_of_user(uid, GROUP, || {
-                drop(go.take());
                 let me = Segment::create(open(&path).unwrap()).unwrap();
                 say.write_all(&me.owner().slot().to_ne_bytes()).unwrap();
-                assert_eq!(end.read(&mut [0]).unwrap(), 0);
+                end.read_exact(&mut [0]).unwrap();
             })
         });
         let mut found = [0; 8];
         slots.read_exact(&mut found).unwrap();
-        drop(go.take());
+        go.write_all(&[1; 4]).unwrap();
         assert!(members.map(succeeded).iter().all(|well| *well));
         let mut found: Vec<_> = found.chunks(2).map(|slot| u16::from_ne_bytes([slot[0], slot[1]])).collect();
         found.sort_unstable();
@@ -270,13 +270,11 @@ fn a_private_folder_meets_where_everybody_may_rename() {
     };
     as_user(VICTIM, &|| drop(opened("other", None).unwrap()));
     let (mut ready, mut say_ready) = std::io::pipe().unwrap();
-    let (mut end, go) = std::io::pipe().unwrap();
-    let mut go = Some(go);
+    let (mut end, mut go) = std::io::pipe().unwrap();
     let first = child_of_user(VICTIM, VICTIM, || {
-        drop(go.take());
         let me = Segment::create(Arc::new(opened("folder", None).unwrap())).unwrap();
         say_ready.write_all(&me.owner().slot().to_ne_bytes()).unwrap();
-        assert_eq!(end.read(&mut [0]).unwrap(), 0);
+        end.read_exact(&mut [0]).unwrap();
     });
     ready.read_exact(&mut [0; 2]).unwrap();
     let meets = || {
@@ -314,7 +312,7 @@ fn a_private_folder_meets_where_everybody_may_rename() {
     assert!(succeeded(child_of_user(VICTIM, GROUP, || {
         assert!(matches!(opened("shared", Some(GROUP)), Err(Error::Folder(_))));
     })));
-    drop(go.take());
+    go.write_all(&[1]).unwrap();
     assert!(succeeded(first));
     assert_eq!(parent.names(), 2);
 }
