@@ -31,8 +31,10 @@ use core::ffi::{c_int, c_uint};
 use core::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
 
+use super::data_path::{DataPath, no_srq_ops};
 use super::object::Handle;
-use super::{Context, DataPath, Opened, Provider, domain, kernel, no_srq_ops};
+use super::verbs::*;
+use super::{CommandFile, Context, Opened, Provider, domain, kernel};
 use crate::abi::driver::verbs_mr;
 use crate::abi::uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 use crate::abi::verbs::*;
@@ -85,11 +87,13 @@ pub struct RxeContext {
     file: DeviceFile,
 }
 
-impl Context for RxeContext {
+impl CommandFile for RxeContext {
     fn file(&self) -> Option<&DeviceFile> {
         Some(&self.file)
     }
+}
 
+impl Context for RxeContext {
     fn data_path(&self) -> DataPath {
         DataPath {
             poll_cq: cq::poll_cq,
@@ -100,43 +104,19 @@ impl Context for RxeContext {
             post_srq_ops: no_srq_ops,
         }
     }
+}
 
-    fn alloc_td(&self, attr: &mut ibv_td_init_attr) -> Result<Handle<ibv_td>> {
-        domain::alloc_td(attr)
+impl Ahs for RxeContext {
+    fn create_ah(&self, pd: Handle<ibv_pd>, attr: &mut ibv_ah_attr) -> Result<Handle<ibv_ah>> {
+        ah::create(&self.file, pd, attr)
     }
 
-    fn dealloc_td(&self, td: Handle<ibv_td>) -> Result<()> {
-        domain::dealloc_td(td)
+    fn destroy_ah(&self, ah: Handle<ibv_ah>) -> Result<()> {
+        ah::destroy(&self.file, ah)
     }
+}
 
-    fn alloc_parent_domain(&self, attr: &mut ibv_parent_domain_init_attr) -> Result<Handle<ibv_pd>> {
-        domain::alloc_parent(attr)
-    }
-
-    fn reg_mr(
-        &self,
-        pd: Handle<ibv_pd>,
-        addr: usize,
-        length: usize,
-        iova: u64,
-        access: c_int,
-    ) -> Result<Handle<verbs_mr>> {
-        mr::register(&self.file, pd, addr, length, iova, access)
-    }
-
-    fn alloc_mw(&self, pd: Handle<ibv_pd>, mw_type: c_uint) -> Result<Handle<ibv_mw>> {
-        kernel::mw::alloc(&self.file, pd, mw_type)
-    }
-
-    fn dealloc_mw(&self, mw: Handle<ibv_mw>) -> Result<()> {
-        kernel::mw::dealloc(&self.file, mw)
-    }
-
-    fn bind_mw(&self, qp: Handle<ibv_qp>, mw: Handle<ibv_mw>, bind: &ibv_mw_bind) -> Result<()> {
-        // SAFETY: the provider's own.
-        unsafe { kernel::mw::bind(send::post_send, qp, mw, bind) }
-    }
-
+impl Cqs for RxeContext {
     fn create_cq(
         &self,
         cqe: c_int,
@@ -158,28 +138,47 @@ impl Context for RxeContext {
         // SAFETY: queues of this provider are published as Cq.
         unsafe { kernel::cq::destroy::<cq::Cq>(&self.file, cq) }
     }
+}
 
-    fn create_srq(&self, pd: Handle<ibv_pd>, attr: &mut ibv_srq_init_attr) -> Result<Handle<ibv_srq>> {
-        srq::create(&self.file, pd, attr)
+impl Mcasts for RxeContext {
+    fn attach_mcast(&self, qp: Handle<ibv_qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
+        kernel::mcast::attach(&self.file, qp, gid, lid)
     }
 
-    fn create_srq_ex(&self, attr: &mut ibv_srq_init_attr_ex) -> Result<Handle<ibv_srq>> {
-        srq::create_ex(&self.file, attr)
+    fn detach_mcast(&self, qp: Handle<ibv_qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
+        kernel::mcast::detach(&self.file, qp, gid, lid)
+    }
+}
+
+impl Mrs for RxeContext {
+    fn reg_mr(
+        &self,
+        pd: Handle<ibv_pd>,
+        addr: usize,
+        length: usize,
+        iova: u64,
+        access: c_int,
+    ) -> Result<Handle<verbs_mr>> {
+        mr::register(&self.file, pd, addr, length, iova, access)
+    }
+}
+
+impl Mws for RxeContext {
+    fn alloc_mw(&self, pd: Handle<ibv_pd>, mw_type: c_uint) -> Result<Handle<ibv_mw>> {
+        kernel::mw::alloc(&self.file, pd, mw_type)
     }
 
-    fn modify_srq(&self, srq: Handle<ibv_srq>, attr: &mut ibv_srq_attr, attr_mask: c_int) -> Result<()> {
-        srq::modify(&self.file, srq, attr, attr_mask)
+    fn dealloc_mw(&self, mw: Handle<ibv_mw>) -> Result<()> {
+        kernel::mw::dealloc(&self.file, mw)
     }
 
-    fn query_srq(&self, srq: Handle<ibv_srq>, attr: &mut ibv_srq_attr) -> Result<()> {
-        kernel::srq::query(&self.file, srq, attr)
+    fn bind_mw(&self, qp: Handle<ibv_qp>, mw: Handle<ibv_mw>, bind: &ibv_mw_bind) -> Result<()> {
+        // SAFETY: the provider's own.
+        unsafe { kernel::mw::bind(send::post_send, qp, mw, bind) }
     }
+}
 
-    fn destroy_srq(&self, srq: Handle<ibv_srq>) -> Result<()> {
-        // SAFETY: queues of this provider are published as Srq.
-        unsafe { kernel::srq::destroy::<srq::Srq>(&self.file, srq) }
-    }
-
+impl Qps for RxeContext {
     fn create_qp(&self, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr) -> Result<Handle<ibv_qp>> {
         qp::create(&self.file, pd, attr)
     }
@@ -200,23 +199,60 @@ impl Context for RxeContext {
         // SAFETY: queue pairs of this provider are published as Qp.
         unsafe { kernel::qp::destroy::<qp::Qp>(&self.file, qp) }
     }
+}
 
-    fn create_ah(&self, pd: Handle<ibv_pd>, attr: &mut ibv_ah_attr) -> Result<Handle<ibv_ah>> {
-        ah::create(&self.file, pd, attr)
+impl Srqs for RxeContext {
+    fn create_srq(&self, pd: Handle<ibv_pd>, attr: &mut ibv_srq_init_attr) -> Result<Handle<ibv_srq>> {
+        srq::create(&self.file, pd, attr)
     }
 
-    fn destroy_ah(&self, ah: Handle<ibv_ah>) -> Result<()> {
-        ah::destroy(&self.file, ah)
+    fn create_srq_ex(&self, attr: &mut ibv_srq_init_attr_ex) -> Result<Handle<ibv_srq>> {
+        srq::create_ex(&self.file, attr)
     }
 
-    fn attach_mcast(&self, qp: Handle<ibv_qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
-        kernel::mcast::attach(&self.file, qp, gid, lid)
+    fn modify_srq(&self, srq: Handle<ibv_srq>, attr: &mut ibv_srq_attr, attr_mask: c_int) -> Result<()> {
+        srq::modify(&self.file, srq, attr, attr_mask)
     }
 
-    fn detach_mcast(&self, qp: Handle<ibv_qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
-        kernel::mcast::detach(&self.file, qp, gid, lid)
+    fn query_srq(&self, srq: Handle<ibv_srq>, attr: &mut ibv_srq_attr) -> Result<()> {
+        kernel::srq::query(&self.file, srq, attr)
+    }
+
+    fn destroy_srq(&self, srq: Handle<ibv_srq>) -> Result<()> {
+        // SAFETY: queues of this provider are published as Srq.
+        unsafe { kernel::srq::destroy::<srq::Srq>(&self.file, srq) }
     }
 }
+
+impl Tds for RxeContext {
+    fn alloc_td(&self, attr: &mut ibv_td_init_attr) -> Result<Handle<ibv_td>> {
+        domain::alloc_td(attr)
+    }
+
+    fn dealloc_td(&self, td: Handle<ibv_td>) -> Result<()> {
+        domain::dealloc_td(td)
+    }
+
+    fn alloc_parent_domain(&self, attr: &mut ibv_parent_domain_init_attr) -> Result<Handle<ibv_pd>> {
+        domain::alloc_parent(attr)
+    }
+}
+
+// What this kind of device does as every other does, or not at all.
+impl Bufs for RxeContext {}
+impl Channels for RxeContext {}
+impl CompCntrs for RxeContext {}
+impl Counters for RxeContext {}
+impl Devices for RxeContext {}
+impl Dms for RxeContext {}
+impl Dmahs for RxeContext {}
+impl Events for RxeContext {}
+impl Flows for RxeContext {}
+impl Gids for RxeContext {}
+impl Pds for RxeContext {}
+impl Ports for RxeContext {}
+impl Wqs for RxeContext {}
+impl Xrcds for RxeContext {}
 
 // Miri has no memory files that can be mapped.
 #[cfg(all(test, not(miri)))]

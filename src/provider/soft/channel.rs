@@ -10,8 +10,8 @@ use super::convert::{interrupted, refused};
 use super::cq::Cq;
 use crate::abi::verbs::{ibv_comp_channel, ibv_cq};
 use crate::errno::Result;
-use crate::provider::EventSource;
 use crate::provider::object::{Handle, Object};
+use crate::provider::verbs::EventSource;
 
 /// A completion channel.
 #[repr(C)]

@@ -15,8 +15,8 @@ use super::srq::Srq;
 use super::{device, port};
 use crate::abi::verbs::{IBV_EVENT_GID_CHANGE, ibv_cq, ibv_event_type_t, ibv_qp, ibv_srq};
 use crate::errno::Result;
-use crate::provider::AsyncEvent;
 use crate::provider::object::Handle;
+use crate::provider::verbs::AsyncEvent;
 
 /// What a context tells its program of: events of its objects, and that the table of GIDs has changed.
 pub struct Events {
