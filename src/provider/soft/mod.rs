@@ -10,7 +10,7 @@
 //! | [`cq`] [`cq_ex`] | completion queues, polled by arrays or one by one |
 //! | [`qp`] [`qp_attr`] | queue pairs, and their attributes |
 //! | [`send`] [`wr`] | posting send requests: lists, and by calls |
-//! | [`srq`] [`xrc`] | shared receive queues; XRC domains and queue pairs opened by others |
+//! | [`srq`] [`xrcd`] | shared receive queues; XRC domains and queue pairs opened by others |
 //! | [`mr`] [`dm`] [`mw`] | memory regions, memory of the device, memory windows |
 //! | [`ah`] [`grh`] | address handles, and the header that a datagram arrives with |
 //!
@@ -36,7 +36,7 @@ pub mod qp_attr;
 pub mod send;
 pub mod srq;
 pub mod wr;
-pub mod xrc;
+pub mod xrcd;
 
 use core::ffi::{c_int, c_uint};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -463,11 +463,11 @@ impl Tds for SoftContext {
 
 impl Xrcds for SoftContext {
     fn open_xrcd(&self, attr: &mut ibv_xrcd_init_attr) -> Result<Handle<ibv_xrcd>> {
-        xrc::open(&self.engine, attr)
+        xrcd::open(&self.engine, attr)
     }
 
     fn close_xrcd(&self, xrcd: Handle<ibv_xrcd>) -> Result<()> {
-        xrc::close(xrcd)
+        xrcd::close(xrcd)
     }
 }
 

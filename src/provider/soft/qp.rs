@@ -14,7 +14,7 @@ use super::cq::Cq;
 use super::qp_attr;
 use super::srq::Srq;
 use super::wr::{self, Batch};
-use super::xrc::Xrcd;
+use super::xrcd::Xrcd;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;

@@ -9,7 +9,7 @@ use softrdma::device::{Device, EventQueue, LIMITS, SharedReceiveQueue, SrqInit, 
 use super::channel::Reported;
 use super::convert::{refused, rejected, sges};
 use super::cq::Cq;
-use super::xrc::Xrcd;
+use super::xrcd::Xrcd;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::kernel::event_name;
