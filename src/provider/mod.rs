@@ -12,6 +12,7 @@ pub mod data_path;
 pub mod device;
 pub mod discovery;
 pub mod domain;
+pub mod event_name;
 pub mod kernel;
 pub mod mapping;
 pub mod object;

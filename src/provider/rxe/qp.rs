@@ -15,7 +15,7 @@ use crate::errno::{Errno, Result};
 use crate::log::trace;
 use crate::provider::object::{Handle, Object};
 use crate::provider::verbs::Qps;
-use crate::provider::{domain, kernel};
+use crate::provider::{domain, event_name, kernel};
 use crate::uverbs::command::Prepared;
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::qp::{CreateQp, QpCreated};
@@ -262,7 +262,7 @@ fn create_any(
     given: &Attributes,
     command: impl FnOnce(&CreateQp, &mut ibv_qp_cap, Udata<'_>) -> Result<QpCreated>,
 ) -> Result<Handle<ibv_qp>> {
-    kernel::event_name::create(
+    event_name::create(
         |user_handle| {
             request.user_handle = user_handle;
             let mut answer = rxe_create_qp_resp::default();

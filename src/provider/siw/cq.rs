@@ -14,9 +14,9 @@ use crate::abi::uapi::siw_user::*;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
-use crate::provider::kernel::{self, event_name};
 use crate::provider::object::{Handle, Object};
 use crate::provider::verbs::Cqs;
+use crate::provider::{event_name, kernel};
 use crate::uverbs::cq::CreateCq;
 use crate::uverbs::{self, Udata};
 

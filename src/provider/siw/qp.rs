@@ -14,9 +14,9 @@ use crate::abi::uapi::siw_user::siw_uresp_create_qp;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
-use crate::provider::kernel;
 use crate::provider::object::{Handle, Object};
 use crate::provider::verbs::Qps;
+use crate::provider::{event_name, kernel};
 use crate::uverbs::{self, Udata};
 
 /// A queue pair.
@@ -80,7 +80,7 @@ impl Qps for SiwContext {
             kernel::qp::request(attr.qp_type, pd, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all)
         };
         let (qp_type, signal_all, shared) = (request.qp_type, request.sq_sig_all, !attr.srq.is_null());
-        let qp = kernel::event_name::create(
+        let qp = event_name::create(
             |user_handle| {
                 request.user_handle = user_handle;
                 let mut answer = siw_uresp_create_qp::default();

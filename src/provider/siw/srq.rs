@@ -13,9 +13,9 @@ use crate::abi::uapi::siw_user::siw_uresp_create_srq;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
-use crate::provider::kernel::{self, event_name};
 use crate::provider::object::{Handle, Object};
 use crate::provider::verbs::Srqs;
+use crate::provider::{event_name, kernel};
 use crate::uverbs::srq::CreateSrq;
 use crate::uverbs::{self, Udata};
 

@@ -15,10 +15,9 @@ use super::{COMPLETION_VECTORS, SoftContext, cq_ex};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
-use crate::provider::kernel::event_name;
 use crate::provider::object::{Handle, Object};
 use crate::provider::verbs::Cqs;
-use crate::provider::{domain, wait};
+use crate::provider::{domain, event_name, wait};
 
 /// A completion queue. The public part is that of an extended queue, which starts as that of a plain one does.
 #[repr(C)]

@@ -18,10 +18,9 @@ use super::{SoftContext, qp_attr};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
-use crate::provider::kernel::event_name;
 use crate::provider::object::{Handle, Object};
 use crate::provider::verbs::Qps;
-use crate::provider::{domain, wait};
+use crate::provider::{domain, event_name, wait};
 
 /// A queue pair. The public part is that of an extended queue pair, which starts with a plain one.
 #[repr(C)]

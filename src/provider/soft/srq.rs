@@ -13,10 +13,9 @@ use super::cq::Cq;
 use super::xrcd::Xrcd;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
-use crate::provider::kernel::event_name;
 use crate::provider::object::{Handle, Object};
 use crate::provider::verbs::Srqs;
-use crate::provider::wait;
+use crate::provider::{event_name, wait};
 
 /// A shared receive queue.
 #[repr(C)]
