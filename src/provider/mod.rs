@@ -5,6 +5,7 @@
 //! trait of an object in its own file of that name. The data path does not go through here: a context gives its
 //! C functions once ([`Context::data_path`]) and programs call them from then on.
 
+pub mod bind;
 pub mod buffer;
 pub mod context;
 pub mod cq_ex;

@@ -9,7 +9,7 @@ use super::convert::refused;
 use super::{SoftContext, send};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
-use crate::provider::kernel;
+use crate::provider::bind;
 use crate::provider::object::{Handle, Object};
 use crate::provider::verbs::Mws;
 
@@ -49,8 +49,8 @@ impl Mws for SoftContext {
         Ok(())
     }
 
-    fn bind_mw(&self, qp: Handle<ibv_qp>, mw: Handle<ibv_mw>, bind: &ibv_mw_bind) -> Result<()> {
+    fn bind_mw(&self, qp: Handle<ibv_qp>, mw: Handle<ibv_mw>, asked: &ibv_mw_bind) -> Result<()> {
         // SAFETY: the provider's own.
-        unsafe { kernel::mw::bind(send::post_send, qp, mw, bind) }
+        unsafe { bind::post(send::post_send, qp, mw, asked) }
     }
 }
