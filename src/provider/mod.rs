@@ -18,6 +18,7 @@ pub mod kernel;
 pub mod mapping;
 pub mod object;
 pub mod plugin;
+pub mod public_fields;
 pub mod qp_ex;
 pub mod rxe;
 pub mod siw;

@@ -15,7 +15,7 @@ use crate::errno::{Errno, Result};
 use crate::log::trace;
 use crate::provider::object::{Handle, Object};
 use crate::provider::verbs::Qps;
-use crate::provider::{domain, event_name, kernel};
+use crate::provider::{domain, event_name, kernel, public_fields};
 use crate::uverbs::command::Prepared;
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::qp::{CreateQp, QpCreated};
@@ -51,7 +51,7 @@ impl Qp {
         // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as
         // zeros; all zeros is its empty value.
         let mut public: ibv_qp_ex = unsafe { core::mem::zeroed() };
-        public.qp_base = kernel::qp::public(created, given.qp_type);
+        public.qp_base = public_fields::of_qp(created.handle, created.qp_num, given.qp_type);
         if let Some(operations) = given.operations {
             wr::set_functions(&mut public, operations);
         }
@@ -134,8 +134,7 @@ impl Qps for RxeContext {
         let qp = create_any(&self.file, request, &mut attr.cap, &given, |request, cap, udata| {
             uverbs::qp::create(&self.file, request, cap, udata)
         })?;
-        // SAFETY: just made, and nobody else knows it yet.
-        kernel::qp::name_parts(unsafe { &mut *qp.as_ptr() }, pd, attr);
+        public_fields::name_qp_parts(qp, pd, attr);
         Ok(qp)
     }
 
@@ -182,15 +181,7 @@ impl Qps for RxeContext {
         let qp = create_any(&self.file, request, &mut attr.cap, &given, |request, cap, udata| {
             uverbs::qp::create_ex2(&self.file, request, cap, udata, Prepared::none())
         })?;
-        // SAFETY: just made, and nobody else knows it yet.
-        unsafe {
-            let public = &mut *qp.as_ptr();
-            public.qp_context = attr.qp_context;
-            public.pd = attr.pd;
-            public.send_cq = attr.send_cq;
-            public.recv_cq = attr.recv_cq;
-            public.srq = attr.srq;
-        }
+        public_fields::name_qp_ex_parts(qp, attr.pd, attr);
         Ok(qp)
     }
 

@@ -13,7 +13,7 @@ use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::{Handle, Object};
 use crate::provider::verbs::Srqs;
-use crate::provider::{domain, event_name, kernel};
+use crate::provider::{domain, event_name, kernel, public_fields};
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::srq::{CreateSrq, CreateSrqEx, SrqCreated};
 use crate::uverbs::{self, Udata};
@@ -89,14 +89,7 @@ impl Srqs for RxeContext {
         let srq = create_any(&self.file, pd, &mut attr.attr, |request, udata| {
             uverbs::srq::create_ex(&self.file, request, &extensions, udata)
         })?;
-        // SAFETY: just made, and nobody else knows it yet.
-        unsafe {
-            let srq = srq.as_ptr();
-            (*srq).srq_context = attr.srq_context;
-            (*srq).pd = attr.pd;
-            (*srq).mutex = libc::PTHREAD_MUTEX_INITIALIZER;
-            (*srq).cond = libc::PTHREAD_COND_INITIALIZER;
-        }
+        public_fields::finish_srq(srq, attr.pd, attr.srq_context);
         Ok(srq)
     }
 

@@ -16,7 +16,7 @@ use crate::errno::{Errno, Result};
 use crate::log::trace;
 use crate::provider::object::{Handle, Object};
 use crate::provider::verbs::Qps;
-use crate::provider::{event_name, kernel};
+use crate::provider::{event_name, kernel, public_fields};
 use crate::uverbs::{self, Udata};
 
 /// A queue pair.
@@ -104,14 +104,14 @@ impl Qps for SiwContext {
                 } else {
                     Some(ReceiveQueue::new(Slots::map(&self.file, answer.rq_key, answer.num_rqe, 0)?))
                 };
-                Ok(Qp::new(kernel::qp::public(*created, qp_type), self.file.is_imported(), send, receive))
+                let public = public_fields::of_qp(created.handle, created.qp_num, qp_type);
+                Ok(Qp::new(public, self.file.is_imported(), send, receive))
             },
             |(created, _)| {
                 let _ = uverbs::qp::destroy(&self.file, created.handle);
             },
         )?;
-        // SAFETY: just made, and nobody else knows it yet.
-        kernel::qp::name_parts(unsafe { &mut *qp.as_ptr() }, pd, attr);
+        public_fields::name_qp_parts(qp, pd, attr);
         Ok(qp)
     }
 

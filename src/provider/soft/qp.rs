@@ -20,7 +20,7 @@ use crate::errno::{Errno, Result};
 use crate::log::trace;
 use crate::provider::object::{Handle, Object};
 use crate::provider::verbs::Qps;
-use crate::provider::{domain, event_name, wait};
+use crate::provider::{domain, event_name, public_fields, wait};
 
 /// A queue pair. The public part is that of an extended queue pair, which starts with a plain one.
 #[repr(C)]
@@ -138,16 +138,7 @@ impl Qps for SoftContext {
             sq_sig_all: attr.sq_sig_all != 0,
         };
         let qp = create_any(&self.engine, &self.events, &parts, &mut attr.cap, None, false)?;
-        // SAFETY: just made, and nobody else knows it yet; a live handle names its context.
-        unsafe {
-            let public = &mut *qp.as_ptr();
-            public.context = (*pd.as_ptr()).context;
-            public.qp_context = attr.qp_context;
-            public.pd = pd.as_ptr();
-            public.send_cq = attr.send_cq;
-            public.recv_cq = attr.recv_cq;
-            public.srq = attr.srq;
-        }
+        public_fields::name_qp_parts(qp, pd, attr);
         Ok(qp)
     }
 
@@ -183,15 +174,7 @@ impl Qps for SoftContext {
         let mut cap = attr.cap;
         let qp = create_any(&self.engine, &self.events, &parts, &mut cap, operations, true)?;
         attr.cap = cap;
-        // SAFETY: just made, and nobody else knows it yet.
-        unsafe {
-            let public = &mut *qp.as_ptr();
-            public.qp_context = attr.qp_context;
-            public.pd = pd.map_or(core::ptr::null_mut(), Handle::as_ptr);
-            public.send_cq = attr.send_cq;
-            public.recv_cq = attr.recv_cq;
-            public.srq = attr.srq;
-        }
+        public_fields::name_qp_ex_parts(qp, pd.map_or(core::ptr::null_mut(), Handle::as_ptr), attr);
         Ok(qp)
     }
 
@@ -252,13 +235,7 @@ impl Qps for SoftContext {
         qp_attr::check_mask(attr_mask)?;
         let queried = object(qp).queue.query();
         *attr = qp_attr::answer(&queried);
-        // SAFETY: a live handle.
-        let public = unsafe { &*qp.as_ptr() };
-        init_attr.qp_context = public.qp_context;
-        init_attr.send_cq = public.send_cq;
-        init_attr.recv_cq = public.recv_cq;
-        init_attr.srq = public.srq;
-        init_attr.qp_type = public.qp_type;
+        public_fields::answer_qp_parts(qp, init_attr);
         init_attr.cap = attr.cap;
         init_attr.sq_sig_all = queried.sq_sig_all.into();
         Ok(())
@@ -379,13 +356,9 @@ impl Qp {
         // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as
         // zeros; all zeros is its empty value.
         let mut public: ibv_qp_ex = unsafe { core::mem::zeroed() };
-        let base = &mut public.qp_base;
-        base.handle = queue.qp_num();
-        base.qp_num = queue.qp_num();
-        base.qp_type = queue.qp_type() as ibv_qp_type_t;
-        base.state = queue.state() as ibv_qp_state_t;
-        base.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
-        base.cond = libc::PTHREAD_COND_INITIALIZER;
+        let number = queue.qp_num();
+        public.qp_base = public_fields::of_qp(number, number, queue.qp_type() as ibv_qp_type_t);
+        public.qp_base.state = queue.state() as ibv_qp_state_t;
         if let Some(operations) = operations {
             wr::set_functions(&mut public, operations);
         }

@@ -15,7 +15,7 @@ use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::{Handle, Object};
 use crate::provider::verbs::Srqs;
-use crate::provider::{event_name, wait};
+use crate::provider::{event_name, public_fields, wait};
 
 /// A shared receive queue.
 #[repr(C)]
@@ -108,14 +108,7 @@ impl Srqs for SoftContext {
             }
             _ => return Err(Errno::EOPNOTSUPP.also_set()),
         };
-        // SAFETY: just made, and nobody else knows it yet.
-        unsafe {
-            let srq = srq.as_ptr();
-            (*srq).srq_context = attr.srq_context;
-            (*srq).pd = attr.pd;
-            (*srq).mutex = libc::PTHREAD_MUTEX_INITIALIZER;
-            (*srq).cond = libc::PTHREAD_COND_INITIALIZER;
-        }
+        public_fields::finish_srq(srq, attr.pd, attr.srq_context);
         Ok(srq)
     }
 
