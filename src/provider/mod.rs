@@ -4,6 +4,17 @@
 //! device has the control operations of every object, one trait each ([`verbs`]). A provider implements the
 //! trait of an object in its own file of that name. The data path does not go through here: a context gives its
 //! C functions once ([`Context::data_path`]) and programs call them from then on.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | [`discovery`] [`device`] [`context`] | who drives a device; device and context as C knows them |
+//! | [`verbs`] [`data_path`] | what a context does: operations of each object; functions for each message |
+//! | [`rxe`] [`siw`] [`soft`] [`plugin`] | the kinds of devices |
+//! | [`kernel`] | what drivers in Linux' own style have in common |
+//! | [`object`] [`public_fields`] | C handles and Rust objects; what C programs see in queues and queue pairs |
+//! | [`event_name`] [`wait`] | objects that events name; waiting for acknowledgements when they go |
+//! | [`domain`] [`buffer`] [`bind`] [`mapping`] | domains, buffers, bindings of windows, mapped memory |
+//! | [`cq_ex`] [`qp_ex`] | which functions an extended queue or queue pair has |
 
 pub mod bind;
 pub mod buffer;
