@@ -5,8 +5,8 @@ use core::ffi::{c_int, c_void};
 use super::{channel, entry};
 use crate::abi::verbs::*;
 use crate::errno::Errno;
-use crate::provider::context;
 use crate::provider::object::Handle;
+use crate::provider::{context, public_fields};
 
 /// Fills in what the library keeps in a CQ just made, and counts it on its channel.
 fn finish(
@@ -15,17 +15,7 @@ fn finish(
     channel: Option<Handle<ibv_comp_channel>>,
     cq_context: *mut c_void,
 ) {
-    // SAFETY: just made, and nobody else knows it yet.
-    unsafe {
-        let cq = cq.as_ptr();
-        (*cq).context = context;
-        (*cq).channel = channel.map_or(core::ptr::null_mut(), Handle::as_ptr);
-        (*cq).cq_context = cq_context;
-        (*cq).comp_events_completed = 0;
-        (*cq).async_events_completed = 0;
-        (*cq).mutex = libc::PTHREAD_MUTEX_INITIALIZER;
-        (*cq).cond = libc::PTHREAD_COND_INITIALIZER;
-    }
+    public_fields::finish_cq(cq, context, channel, cq_context);
     if let Some(channel) = channel {
         channel::hold(channel);
     }

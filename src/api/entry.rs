@@ -8,8 +8,8 @@ use ironverbs_os::convention;
 
 use crate::errno::{Errno, Result};
 use crate::guard::{guarded, making};
-use crate::provider::EventSource;
 use crate::provider::object::Handle;
+use crate::provider::verbs::EventSource;
 
 unsafe extern "C-unwind" {
     /// Waits where the thread may be cancelled: the stack unwinds from here through frames with nothing to

@@ -1,4 +1,5 @@
-//! Queue pairs (`man ibv_create_qp`, `man ibv_modify_qp`, `man ibv_query_ece`). Posting is the provider's own.
+//! Queue pairs (`man ibv_create_qp`, `man ibv_open_qp`, `man ibv_modify_qp`, `man ibv_query_ece`). Posting is
+//! the provider's own.
 
 use core::ffi::{c_int, c_uint};
 
@@ -35,6 +36,19 @@ pub(super) unsafe extern "C" fn create_qp_ex(
         // SAFETY: just made, and nobody else knows it yet.
         unsafe { (*qp.as_ptr()).context = context };
         Ok(qp)
+    })
+}
+
+/// `ibv_open_qp`: a queue pair of an extended connection domain, which another process may have made; NULL and
+/// `errno` on failure.
+pub(super) unsafe extern "C" fn open_qp(
+    context: *mut ibv_context,
+    attr: *mut ibv_qp_open_attr,
+) -> *mut ibv_qp {
+    entry::pointer(|| {
+        // SAFETY: the caller passes an open context and attributes of its own.
+        let (provider, attr) = unsafe { (context::provider(context)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
+        provider.open_qp(attr)
     })
 }
 

@@ -1,26 +1,12 @@
 //! Shared receive queues (`man ibv_create_srq`, `man ibv_modify_srq`). Posting is the provider's own.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 
 use super::entry;
 use crate::abi::verbs::*;
 use crate::errno::Errno;
-use crate::provider::context;
 use crate::provider::object::Handle;
-
-/// Fills in what the library keeps in a queue just made.
-fn finish(srq: Handle<ibv_srq>, context: *mut ibv_context, pd: *mut ibv_pd, srq_context: *mut c_void) {
-    // SAFETY: just made, and nobody else knows it yet.
-    unsafe {
-        let srq = srq.as_ptr();
-        (*srq).context = context;
-        (*srq).srq_context = srq_context;
-        (*srq).pd = pd;
-        (*srq).events_completed = 0;
-        (*srq).mutex = libc::PTHREAD_MUTEX_INITIALIZER;
-        (*srq).cond = libc::PTHREAD_COND_INITIALIZER;
-    }
-}
+use crate::provider::{context, public_fields};
 
 /// A shared receive queue; `srq_init_attr` gets the capacities really given. NULL and `errno` on failure.
 ///
@@ -40,7 +26,9 @@ pub unsafe extern "C" fn ibv_create_srq(
         };
         // SAFETY: the context of a live object is open.
         let srq = unsafe { context::provider(context) }?.create_srq(pd, attr)?;
-        finish(srq, context, pd.as_ptr(), attr.srq_context);
+        public_fields::finish_srq(srq, pd.as_ptr(), attr.srq_context);
+        // SAFETY: just made, and nobody else knows it yet.
+        unsafe { (*srq.as_ptr()).context = context };
         Ok(srq)
     })
 }

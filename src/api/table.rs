@@ -52,7 +52,7 @@ pub(super) fn fill(context: NonNull<verbs_context>) {
     verbs.destroy_wq = Some(wq::destroy_wq);
     verbs.modify_wq = Some(wq::modify_wq);
     verbs.create_wq = Some(wq::create_wq);
-    verbs.open_qp = Some(xrcd::open_qp);
+    verbs.open_qp = Some(qp::open_qp);
     verbs.open_xrcd = Some(xrcd::open_xrcd);
     verbs.close_xrcd = Some(xrcd::close_xrcd);
     verbs.ibv_destroy_flow = Some(flow::destroy_flow);

@@ -1,5 +1,4 @@
-//! Extended connection domains and their queue pairs (`man ibv_open_xrcd`, `man ibv_open_qp`). Programs come
-//! here through `verbs_context`.
+//! Extended connection domains (`man ibv_open_xrcd`). Programs come here through `verbs_context`.
 
 use core::ffi::c_int;
 
@@ -29,17 +28,5 @@ pub(super) unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
         // SAFETY: the caller passes a live domain.
         let (xrcd, provider) = unsafe { context::of(xrcd) }?;
         provider.close_xrcd(xrcd)
-    })
-}
-
-/// `ibv_open_qp`: NULL and `errno` on failure.
-pub(super) unsafe extern "C" fn open_qp(
-    context: *mut ibv_context,
-    attr: *mut ibv_qp_open_attr,
-) -> *mut ibv_qp {
-    entry::pointer(|| {
-        // SAFETY: the caller passes an open context and attributes of its own.
-        let (provider, attr) = unsafe { (context::provider(context)?, attr.as_mut().ok_or(Errno::EINVAL)?) };
-        provider.open_qp(attr)
     })
 }

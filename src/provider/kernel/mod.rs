@@ -5,13 +5,11 @@
 //! | file | what it does |
 //! |---|---|
 //! | [`device`] | which drivers a provider speaks to, and what a device says of itself |
-//! | [`event_name`] | objects that the kernel names by their address when it reports events |
 //! | [`pd`] [`mr`] [`mw`] [`channel`] [`cq`] [`srq`] [`qp`] [`mcast`] | the objects, one file each |
 
 pub mod channel;
 pub mod cq;
 pub mod device;
-pub mod event_name;
 pub mod mcast;
 pub mod mr;
 pub mod mw;

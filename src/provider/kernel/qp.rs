@@ -5,10 +5,10 @@ use core::ffi::c_int;
 use crate::abi::verbs::*;
 use crate::errno::Result;
 use crate::provider::object::{Handle, Object};
-use crate::provider::{context, wait};
+use crate::provider::{context, public_fields, wait};
 use crate::uverbs::destroy::Destroyed;
 use crate::uverbs::device_file::DeviceFile;
-use crate::uverbs::qp::{CreateQp, QpCreated};
+use crate::uverbs::qp::CreateQp;
 use crate::uverbs::{self, Udata};
 
 /// Names the objects that a queue pair of this type is made of; pointers that do not count for the type are not
@@ -42,20 +42,6 @@ pub unsafe fn request(
     request
 }
 
-/// The public part of a queue pair just made, without the objects that it is made of.
-pub fn public(created: QpCreated, qp_type: u32) -> ibv_qp {
-    // SAFETY: plain C data of integers, pointers and pthread objects that are initialised below; all zeros is
-    // its empty value.
-    let mut public: ibv_qp = unsafe { core::mem::zeroed() };
-    public.handle = created.handle;
-    public.qp_num = created.qp_num;
-    public.qp_type = qp_type;
-    public.state = IBV_QPS_RESET as ibv_qp_state_t;
-    public.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
-    public.cond = libc::PTHREAD_COND_INITIALIZER;
-    public
-}
-
 /// Tells the driver to look at the send queue; the error that the system call left in `errno`. `imported` says
 /// that another process may have opened the device file.
 ///
@@ -74,17 +60,6 @@ pub unsafe fn ring_doorbell(qp: *mut ibv_qp, imported: bool) -> Result<()> {
     uverbs::qp::post_send_doorbell(unsafe { (*context).cmd_fd }, handle)
 }
 
-/// Names the objects of a queue pair made by `ibv_create_qp` in its public part.
-pub fn name_parts(public: &mut ibv_qp, pd: Handle<ibv_pd>, attr: &ibv_qp_init_attr) {
-    // SAFETY: a live handle.
-    public.context = unsafe { (*pd.as_ptr()).context };
-    public.qp_context = attr.qp_context;
-    public.pd = pd.as_ptr();
-    public.send_cq = attr.send_cq;
-    public.recv_cq = attr.recv_cq;
-    public.srq = attr.srq;
-}
-
 /// Moves the queue pair through its states and sets attributes.
 pub fn modify(file: &DeviceFile, qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_mask: c_int) -> Result<()> {
     // SAFETY: a live handle.
@@ -101,13 +76,9 @@ pub fn query(
     init_attr: &mut ibv_qp_init_attr,
 ) -> Result<()> {
     // SAFETY: a live handle.
-    let public = unsafe { &*qp.as_ptr() };
-    let queried = uverbs::qp::query(file, public.handle, attr, attr_mask, Udata::none())?;
-    init_attr.qp_context = public.qp_context;
-    init_attr.send_cq = public.send_cq;
-    init_attr.recv_cq = public.recv_cq;
-    init_attr.srq = public.srq;
-    init_attr.qp_type = public.qp_type;
+    let handle = unsafe { (*qp.as_ptr()).handle };
+    let queried = uverbs::qp::query(file, handle, attr, attr_mask, Udata::none())?;
+    public_fields::answer_qp_parts(qp, init_attr);
     init_attr.cap = queried.cap;
     init_attr.sq_sig_all = queried.sq_sig_all;
     Ok(())

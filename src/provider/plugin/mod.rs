@@ -10,7 +10,7 @@
 //! | [`dummy`] | the answers where a plugin's table has none |
 //! | [`cmd`] | the functions with which a plugin gives commands to the kernel |
 //! | [`context`] | the functions with which a plugin makes and unmakes a context |
-//! | [`forward`] | the trait of devices, each method a call of the plugin's operation |
+//! | [`forward`] | the operations of a device, each a call of the plugin's, a file for each object |
 //! | [`log`] | the trace of plugins |
 //!
 //! A plugin is a guest: it is loaded only for a device that no native provider takes, or when

@@ -4,12 +4,14 @@
 use core::cell::UnsafeCell;
 use core::net::Ipv6Addr;
 
+use super::RxeContext;
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::rdma_user_rxe::*;
 use crate::abi::verbs::*;
 use crate::errno::Result;
 use crate::provider::context;
 use crate::provider::object::{Handle, Object};
+use crate::provider::verbs::Ahs;
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::gid::Want;
 use crate::uverbs::{self, Udata, neigh};
@@ -44,29 +46,45 @@ impl Ah {
     }
 }
 
-/// Makes an address handle. With an older kernel this may wait for the peer's Ethernet address.
-pub fn create(file: &DeviceFile, pd: Handle<ibv_pd>, attr: &ibv_ah_attr) -> Result<Handle<ibv_ah>> {
-    // SAFETY: a live handle, which names its context.
-    let (pd_handle, context) = unsafe { ((*pd.as_ptr()).handle, (*pd.as_ptr()).context) };
-    // Address handles have no events, so the kernel's name for this one is never heard of again.
-    let user_handle = 0;
-    let mut answer = rxe_create_ah_resp::default();
-    let handle =
-        uverbs::ah::create(file, pd_handle, user_handle, attr, Udata::answer(answer.as_bytes_mut()))?;
-    let av = if answer.ah_num == 0 {
-        // SAFETY: the context of a live object is open.
-        match unsafe { address_vector(file, context, attr) } {
-            Ok(av) => Some(av),
-            Err(errno) => {
-                let _ = uverbs::ah::destroy(file, handle);
-                return Err(errno.also_set());
+impl Ahs for RxeContext {
+    /// Makes an address handle. With an older kernel this may wait for the peer's Ethernet address.
+    fn create_ah(&self, pd: Handle<ibv_pd>, attr: &mut ibv_ah_attr) -> Result<Handle<ibv_ah>> {
+        // SAFETY: a live handle, which names its context.
+        let (pd_handle, context) = unsafe { ((*pd.as_ptr()).handle, (*pd.as_ptr()).context) };
+        // Address handles have no events, so the kernel's name for this one is never heard of again.
+        let user_handle = 0;
+        let mut answer = rxe_create_ah_resp::default();
+        let handle = uverbs::ah::create(
+            &self.file,
+            pd_handle,
+            user_handle,
+            attr,
+            Udata::answer(answer.as_bytes_mut()),
+        )?;
+        let av = if answer.ah_num == 0 {
+            // SAFETY: the context of a live object is open.
+            match unsafe { address_vector(&self.file, context, attr) } {
+                Ok(av) => Some(av),
+                Err(errno) => {
+                    let _ = uverbs::ah::destroy(&self.file, handle);
+                    return Err(errno.also_set());
+                }
             }
-        }
-    } else {
-        None
-    };
-    let destination = Destination { ah_num: answer.ah_num, av };
-    Ok(Handle::publish(Box::new(Ah::new(pd.as_ptr(), handle, destination))))
+        } else {
+            None
+        };
+        let destination = Destination { ah_num: answer.ah_num, av };
+        Ok(Handle::publish(Box::new(Ah::new(pd.as_ptr(), handle, destination))))
+    }
+
+    /// Frees an address handle.
+    fn destroy_ah(&self, ah: Handle<ibv_ah>) -> Result<()> {
+        // SAFETY: a live handle.
+        uverbs::ah::destroy(&self.file, unsafe { (*ah.as_ptr()).handle })?;
+        // SAFETY: the program gives up the handle, which was published as an Ah.
+        drop(unsafe { ah.reclaim::<Ah>() });
+        Ok(())
+    }
 }
 
 /// # Safety
@@ -115,15 +133,6 @@ fn socket_address(gid: &[u8; 16]) -> [u32; 7] {
         }
     }
     address
-}
-
-/// Frees an address handle.
-pub fn destroy(file: &DeviceFile, ah: Handle<ibv_ah>) -> Result<()> {
-    // SAFETY: a live handle.
-    uverbs::ah::destroy(file, unsafe { (*ah.as_ptr()).handle })?;
-    // SAFETY: the program gives up the handle, which was published as an Ah.
-    drop(unsafe { ah.reclaim::<Ah>() });
-    Ok(())
 }
 
 #[cfg(test)]

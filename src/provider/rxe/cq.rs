@@ -8,17 +8,16 @@ use queue_lock::QueueLock;
 
 use super::mapping::Mapped;
 use super::ring::{CompletionRing, ENTRY, Glance, Ready, Walk};
-use super::{cq_ex, explain};
+use super::{RxeContext, cq_ex, explain};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::ib_user_verbs::ib_uverbs_wc;
 use crate::abi::uapi::rdma_user_rxe::{rxe_create_cq_resp, rxe_resize_cq_resp};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
-use crate::provider::context;
-use crate::provider::domain;
-use crate::provider::kernel::event_name;
 use crate::provider::object::{Handle, Object};
+use crate::provider::verbs::Cqs;
+use crate::provider::{context, domain, event_name, kernel};
 use crate::uverbs::command::Prepared;
 use crate::uverbs::cq::{CqCreated, CreateCq, CreateCqEx};
 use crate::uverbs::device_file::DeviceFile;
@@ -237,61 +236,100 @@ fn channel_fd(channel: Option<Handle<ibv_comp_channel>>) -> RawFd {
     channel.map_or(-1, |channel| unsafe { (*channel.as_ptr()).fd })
 }
 
-/// Creates a plain queue.
-pub fn create(
-    file: &DeviceFile,
-    cqe: c_int,
-    channel: Option<Handle<ibv_comp_channel>>,
-    comp_vector: c_int,
-) -> Result<Handle<ibv_cq>> {
-    create_any(
-        file,
-        &Creation {
-            cqe: cqe as u32,
-            comp_channel: channel_fd(channel),
-            comp_vector: comp_vector as u32,
-            single_threaded: false,
-            extensions: None,
-        },
-    )
-}
-
-/// Creates a queue with polling functions for what `wc_flags` ask. EOPNOTSUPP (`errno` set) for what
-/// soft-RoCE's completions do not have: timestamps, VLAN, flow tag, tag matching.
-pub fn create_ex(file: &DeviceFile, attr: &ibv_cq_init_attr_ex) -> Result<Handle<ibv_cq_ex>> {
-    if attr.wc_flags & !cq_ex::WC_FLAGS != 0 {
-        trace!(
-            Debug,
-            "rxe: create_cq_ex: no completion field for wc_flags {:#x}",
-            attr.wc_flags & !cq_ex::WC_FLAGS
-        );
-        return Err(Errno::EOPNOTSUPP.also_set());
+impl Cqs for RxeContext {
+    /// Creates a plain queue.
+    fn create_cq(
+        &self,
+        cqe: c_int,
+        channel: Option<Handle<ibv_comp_channel>>,
+        comp_vector: c_int,
+    ) -> Result<Handle<ibv_cq>> {
+        create_any(
+            &self.file,
+            &Creation {
+                cqe: cqe as u32,
+                comp_channel: channel_fd(channel),
+                comp_vector: comp_vector as u32,
+                single_threaded: false,
+                extensions: None,
+            },
+        )
     }
-    let has = |bit: ibv_cq_init_attr_mask| attr.comp_mask & bit as u32 != 0;
-    let flags = if has(IBV_CQ_INIT_ATTR_MASK_FLAGS) { attr.flags } else { 0 };
-    // SAFETY: the program passes a live channel and a live domain, or null.
-    let (channel, one_thread) = unsafe {
-        let parent = if has(IBV_CQ_INIT_ATTR_MASK_PD) { attr.parent_domain } else { core::ptr::null_mut() };
-        (Handle::optional(attr.channel), domain::one_thread(parent))
-    };
-    let cq = create_any(
-        file,
-        &Creation {
-            cqe: attr.cqe,
-            comp_channel: channel_fd(channel),
-            comp_vector: attr.comp_vector,
-            single_threaded: one_thread || flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED as u32 != 0,
-            extensions: Some(CreateCqEx {
-                comp_mask: attr.comp_mask,
-                wc_flags: attr.wc_flags,
-                flags,
-                timestamp_implied: false,
-                ..CreateCqEx::default()
-            }),
-        },
-    )?;
-    // SAFETY: the public part of every Cq is an extended one.
-    unsafe { Handle::from_c(cq.as_ptr().cast()) }
+
+    /// Creates a queue with polling functions for what `wc_flags` ask. EOPNOTSUPP (`errno` set) for what
+    /// soft-RoCE's completions do not have: timestamps, VLAN, flow tag, tag matching.
+    fn create_cq_ex(&self, attr: &ibv_cq_init_attr_ex) -> Result<Handle<ibv_cq_ex>> {
+        if attr.wc_flags & !cq_ex::WC_FLAGS != 0 {
+            trace!(
+                Debug,
+                "rxe: create_cq_ex: no completion field for wc_flags {:#x}",
+                attr.wc_flags & !cq_ex::WC_FLAGS
+            );
+            return Err(Errno::EOPNOTSUPP.also_set());
+        }
+        let has = |bit: ibv_cq_init_attr_mask| attr.comp_mask & bit as u32 != 0;
+        let flags = if has(IBV_CQ_INIT_ATTR_MASK_FLAGS) { attr.flags } else { 0 };
+        // SAFETY: the program passes a live channel and a live domain, or null.
+        let (channel, one_thread) = unsafe {
+            let parent =
+                if has(IBV_CQ_INIT_ATTR_MASK_PD) { attr.parent_domain } else { core::ptr::null_mut() };
+            (Handle::optional(attr.channel), domain::one_thread(parent))
+        };
+        let cq = create_any(
+            &self.file,
+            &Creation {
+                cqe: attr.cqe,
+                comp_channel: channel_fd(channel),
+                comp_vector: attr.comp_vector,
+                single_threaded: one_thread || flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED as u32 != 0,
+                extensions: Some(CreateCqEx {
+                    comp_mask: attr.comp_mask,
+                    wc_flags: attr.wc_flags,
+                    flags,
+                    timestamp_implied: false,
+                    ..CreateCqEx::default()
+                }),
+            },
+        )?;
+        // SAFETY: the public part of every Cq is an extended one.
+        unsafe { Handle::from_c(cq.as_ptr().cast()) }
+    }
+
+    /// Changes the capacity. Nobody can poll meanwhile, because the completions move to another ring.
+    fn resize_cq(&self, cq: Handle<ibv_cq>, cqe: c_int) -> Result<()> {
+        // SAFETY: the handle belongs to this provider, and its kernel handle never changes.
+        let (object, handle) = unsafe { (cq.object::<Cq>(), (*cq.as_ptr()).handle) };
+        object.with_queue(|queue| {
+            queue.retired.try_reserve(1).map_err(|_| Errno::ENOMEM.also_set())?;
+            // From here on the old ring does not tell whether the queue is empty.
+            object.glance.close();
+            let mut answer = rxe_resize_cq_resp::default();
+            let given =
+                uverbs::cq::resize(&self.file, handle, cqe as u32, Udata::answer(answer.as_bytes_mut()));
+            let given = given.inspect_err(|errno| {
+                explain::cq_size(&self.file, *errno, "resize_cq", cqe as u32);
+                // SAFETY: as in `Cq::new`.
+                unsafe { object.glance.at(&queue.ring) };
+            })?;
+            // SAFETY: a live handle, whose field only this function changes, under the lock.
+            unsafe { (*cq.as_ptr()).cqe = given as c_int };
+            // When the new ring cannot be mapped the old one stays, out of use but safe to poll.
+            let ring = Mapped::completions(&self.file, &answer.mi)?;
+            // SAFETY: as in `Cq::new`.
+            unsafe { object.glance.at(&ring) };
+            let old = core::mem::replace(&mut queue.ring, ring);
+            // Where the process has one thread, or the queue has, nobody is looking.
+            if !queue_lock::single_threaded() && !object.single_threaded {
+                queue.retired.push(old);
+            }
+            Ok(())
+        })
+    }
+
+    fn destroy_cq(&self, cq: Handle<ibv_cq>) -> Result<()> {
+        // SAFETY: queues of this provider are published as Cq.
+        unsafe { kernel::cq::destroy::<Cq>(&self.file, cq) }
+    }
 }
 
 fn create_any(file: &DeviceFile, creation: &Creation) -> Result<Handle<ibv_cq>> {
@@ -323,34 +361,4 @@ fn create_any(file: &DeviceFile, creation: &Creation) -> Result<Handle<ibv_cq>> 
             let _ = uverbs::cq::destroy(file, created.handle);
         },
     )
-}
-
-/// Changes the capacity. Nobody can poll meanwhile, because the completions move to another ring.
-pub fn resize(file: &DeviceFile, cq: Handle<ibv_cq>, cqe: c_int) -> Result<()> {
-    // SAFETY: the handle belongs to this provider, and its kernel handle never changes.
-    let (object, handle) = unsafe { (cq.object::<Cq>(), (*cq.as_ptr()).handle) };
-    object.with_queue(|queue| {
-        queue.retired.try_reserve(1).map_err(|_| Errno::ENOMEM.also_set())?;
-        // From here on the old ring does not tell whether the queue is empty.
-        object.glance.close();
-        let mut answer = rxe_resize_cq_resp::default();
-        let given = uverbs::cq::resize(file, handle, cqe as u32, Udata::answer(answer.as_bytes_mut()));
-        let given = given.inspect_err(|errno| {
-            explain::cq_size(file, *errno, "resize_cq", cqe as u32);
-            // SAFETY: as in `Cq::new`.
-            unsafe { object.glance.at(&queue.ring) };
-        })?;
-        // SAFETY: a live handle, whose field only this function changes, under the lock.
-        unsafe { (*cq.as_ptr()).cqe = given as c_int };
-        // When the new ring cannot be mapped the old one stays, out of use but safe to poll.
-        let ring = Mapped::completions(file, &answer.mi)?;
-        // SAFETY: as in `Cq::new`.
-        unsafe { object.glance.at(&ring) };
-        let old = core::mem::replace(&mut queue.ring, ring);
-        // Where the process has one thread, or the queue has, nobody is looking.
-        if !queue_lock::single_threaded() && !object.single_threaded {
-            queue.retired.push(old);
-        }
-        Ok(())
-    })
 }

@@ -12,7 +12,9 @@ use super::qp::{Attributes, Qp};
 use super::recv::ReceiveQueue;
 use super::send::SendQueue;
 use super::*;
+use crate::abi::verbs::*;
 use bolero::TypeGenerator;
+use core::ffi::c_int;
 
 use crate::abi::uapi::rdma_user_rxe::mminfo;
 use crate::errno::Errno;
@@ -707,14 +709,14 @@ fn fuzz_rxe_commands() {
             // SAFETY: a live domain, whose context outlives it.
             unsafe { (*pd.as_ptr()).context = &raw mut context };
             let _kernel = answer_with(&answers.0);
-            let file = &ring.device;
+            let device = RxeContext { file: ring.device };
             // SAFETY: plain C data; all zeros is its empty value.
             let mut array: [ibv_wc; 8] = unsafe { core::mem::zeroed() };
-            let cq = cq::create(file, 4, None, 0).ok();
+            let cq = device.create_cq(4, None, 0).ok();
             if let Some(cq) = cq {
                 // SAFETY: a live queue, and room for what is asked.
                 unsafe { cq::poll_cq(cq.as_ptr(), 8, array.as_mut_ptr()) };
-                let _ = cq::resize(file, cq, 8);
+                let _ = device.resize_cq(cq, 8);
                 // SAFETY: as above.
                 unsafe { cq::poll_cq(cq.as_ptr(), 8, array.as_mut_ptr()) };
             }
@@ -726,7 +728,7 @@ fn fuzz_rxe_commands() {
             let mut attr: ibv_qp_init_attr = unsafe { core::mem::zeroed() };
             attr.qp_type = [IBV_QPT_RC, IBV_QPT_UD][usize::from(kind % 2)] as u32;
             (attr.send_cq, attr.recv_cq) = (public, public);
-            if let Ok(qp) = qp::create(file, pd, &mut attr) {
+            if let Ok(qp) = device.create_qp(pd, &mut attr) {
                 // SAFETY: a live queue pair, valid lists and a place for the answer; published as a Qp and
                 // given up at the end.
                 unsafe {
@@ -743,11 +745,11 @@ fn fuzz_rxe_commands() {
             }
             // SAFETY: plain C data; all zeros is its empty value.
             let mut attr: ibv_srq_init_attr = unsafe { core::mem::zeroed() };
-            if let Ok(srq) = srq::create(file, pd, &mut attr) {
+            if let Ok(srq) = device.create_srq(pd, &mut attr) {
                 // SAFETY: as above.
                 unsafe {
                     srq::post_srq_recv(srq.as_ptr(), &raw mut receive, &raw mut bad);
-                    let _ = srq::modify(file, srq, &attr.attr, IBV_SRQ_MAX_WR as c_int);
+                    let _ = device.modify_srq(srq, &mut attr.attr, IBV_SRQ_MAX_WR as c_int);
                     srq::post_srq_recv(srq.as_ptr(), &raw mut receive, &raw mut bad);
                     drop(srq.reclaim::<srq::Srq>());
                 }

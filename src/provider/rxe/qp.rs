@@ -7,14 +7,15 @@ use queue_lock::QueueLock;
 
 use super::recv::ReceiveQueue;
 use super::send::SendQueue;
-use super::{explain, wr};
+use super::{RxeContext, explain, wr};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::rdma_user_rxe::rxe_create_qp_resp;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
 use crate::provider::object::{Handle, Object};
-use crate::provider::{domain, kernel};
+use crate::provider::verbs::Qps;
+use crate::provider::{domain, event_name, kernel, public_fields};
 use crate::uverbs::command::Prepared;
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::qp::{CreateQp, QpCreated};
@@ -50,7 +51,7 @@ impl Qp {
         // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as
         // zeros; all zeros is its empty value.
         let mut public: ibv_qp_ex = unsafe { core::mem::zeroed() };
-        public.qp_base = kernel::qp::public(created, given.qp_type);
+        public.qp_base = public_fields::of_qp(created.handle, created.qp_num, given.qp_type);
         if let Some(operations) = given.operations {
             wr::set_functions(&mut public, operations);
         }
@@ -106,78 +107,105 @@ pub unsafe extern "C" fn post_recv(
     }
 }
 
-/// Creates a queue pair; `attr.cap` gets the sizes given.
-pub fn create(file: &DeviceFile, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr) -> Result<Handle<ibv_qp>> {
-    // SAFETY: a live handle; the program passes live objects or null.
-    let (request, one_thread) = unsafe {
-        let handle = Some((*pd.as_ptr()).handle);
-        let request =
-            kernel::qp::request(attr.qp_type, handle, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all);
-        (request, domain::one_thread(pd.as_ptr()))
-    };
-    let given = Attributes {
-        qp_type: attr.qp_type,
-        shared: !attr.srq.is_null(),
-        extended: false,
-        operations: None,
-        one_thread,
-        imported: file.is_imported(),
-    };
-    let qp = create_any(file, request, &mut attr.cap, &given, |request, cap, udata| {
-        uverbs::qp::create(file, request, cap, udata)
-    })?;
-    // SAFETY: just made, and nobody else knows it yet.
-    kernel::qp::name_parts(unsafe { &mut *qp.as_ptr() }, pd, attr);
-    Ok(qp)
-}
-
-/// Creates an extended queue pair, with builders for the operations asked for. EOPNOTSUPP (`errno` set) for an
-/// attribute, a creation flag or an operation that soft-RoCE does not have.
-pub fn create_ex(file: &DeviceFile, attr: &mut ibv_qp_init_attr_ex) -> Result<Handle<ibv_qp>> {
-    let operations = check_attributes(attr).inspect_err(|_| {
-        trace!(
-            Debug,
-            "rxe: create_qp_ex: no support for comp_mask {:#x}, create_flags {:#x}, send_ops_flags {:#x} \
-             with type {}",
-            attr.comp_mask,
-            attr.create_flags,
-            attr.send_ops_flags,
-            attr.qp_type
-        );
-    })?;
-    // SAFETY: the program passes live objects or null where the mask and the type say that they count.
-    let (mut request, one_thread) = unsafe {
-        let has_pd = attr.comp_mask & IBV_QP_INIT_ATTR_PD as u32 != 0;
-        let pd = if has_pd { attr.pd } else { core::ptr::null_mut() };
-        let handle = pd.as_ref().map(|pd| pd.handle);
-        let request =
-            kernel::qp::request(attr.qp_type, handle, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all);
-        (request, domain::one_thread(pd))
-    };
-    request.comp_mask = attr.comp_mask;
-    request.create_flags = attr.create_flags;
-    request.source_qpn = attr.source_qpn;
-    let given = Attributes {
-        qp_type: attr.qp_type,
-        shared: !attr.srq.is_null(),
-        extended: true,
-        operations,
-        one_thread,
-        imported: file.is_imported(),
-    };
-    let qp = create_any(file, request, &mut attr.cap, &given, |request, cap, udata| {
-        uverbs::qp::create_ex2(file, request, cap, udata, Prepared::none())
-    })?;
-    // SAFETY: just made, and nobody else knows it yet.
-    unsafe {
-        let public = &mut *qp.as_ptr();
-        public.qp_context = attr.qp_context;
-        public.pd = attr.pd;
-        public.send_cq = attr.send_cq;
-        public.recv_cq = attr.recv_cq;
-        public.srq = attr.srq;
+impl Qps for RxeContext {
+    /// Creates a queue pair; `attr.cap` gets the sizes given.
+    fn create_qp(&self, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr) -> Result<Handle<ibv_qp>> {
+        // SAFETY: a live handle; the program passes live objects or null.
+        let (request, one_thread) = unsafe {
+            let handle = Some((*pd.as_ptr()).handle);
+            let request = kernel::qp::request(
+                attr.qp_type,
+                handle,
+                attr.send_cq,
+                attr.recv_cq,
+                attr.srq,
+                attr.sq_sig_all,
+            );
+            (request, domain::one_thread(pd.as_ptr()))
+        };
+        let given = Attributes {
+            qp_type: attr.qp_type,
+            shared: !attr.srq.is_null(),
+            extended: false,
+            operations: None,
+            one_thread,
+            imported: self.file.is_imported(),
+        };
+        let qp = create_any(&self.file, request, &mut attr.cap, &given, |request, cap, udata| {
+            uverbs::qp::create(&self.file, request, cap, udata)
+        })?;
+        public_fields::name_qp_parts(qp, pd, attr);
+        Ok(qp)
     }
-    Ok(qp)
+
+    /// Creates an extended queue pair, with builders for the operations asked for. EOPNOTSUPP (`errno` set) for
+    /// an attribute, a creation flag or an operation that soft-RoCE does not have.
+    fn create_qp_ex(&self, attr: &mut ibv_qp_init_attr_ex) -> Result<Handle<ibv_qp>> {
+        let operations = check_attributes(attr).inspect_err(|_| {
+            trace!(
+                Debug,
+                "rxe: create_qp_ex: no support for comp_mask {:#x}, create_flags {:#x}, send_ops_flags {:#x} \
+                 with type {}",
+                attr.comp_mask,
+                attr.create_flags,
+                attr.send_ops_flags,
+                attr.qp_type
+            );
+        })?;
+        // SAFETY: the program passes live objects or null where the mask and the type say that they count.
+        let (mut request, one_thread) = unsafe {
+            let has_pd = attr.comp_mask & IBV_QP_INIT_ATTR_PD as u32 != 0;
+            let pd = if has_pd { attr.pd } else { core::ptr::null_mut() };
+            let handle = pd.as_ref().map(|pd| pd.handle);
+            let request = kernel::qp::request(
+                attr.qp_type,
+                handle,
+                attr.send_cq,
+                attr.recv_cq,
+                attr.srq,
+                attr.sq_sig_all,
+            );
+            (request, domain::one_thread(pd))
+        };
+        request.comp_mask = attr.comp_mask;
+        request.create_flags = attr.create_flags;
+        request.source_qpn = attr.source_qpn;
+        let given = Attributes {
+            qp_type: attr.qp_type,
+            shared: !attr.srq.is_null(),
+            extended: true,
+            operations,
+            one_thread,
+            imported: self.file.is_imported(),
+        };
+        let qp = create_any(&self.file, request, &mut attr.cap, &given, |request, cap, udata| {
+            uverbs::qp::create_ex2(&self.file, request, cap, udata, Prepared::none())
+        })?;
+        public_fields::name_qp_ex_parts(qp, attr.pd, attr);
+        Ok(qp)
+    }
+
+    /// The builder side, of a queue pair made by `ibv_create_qp_ex`.
+    fn qp_to_qp_ex(&self, qp: Handle<ibv_qp>) -> Option<Handle<ibv_qp_ex>> {
+        // SAFETY: the handle belongs to this provider, and the public part of every Qp is an extended one.
+        unsafe {
+            // From the handle, not from the field: builders reach the whole object through this pointer.
+            if qp.object::<Qp>().extended { Handle::optional(qp.as_ptr().cast()) } else { None }
+        }
+    }
+
+    /// Moves the queue pair through its states and sets attributes.
+    fn modify_qp(&self, qp: Handle<ibv_qp>, attr: &mut ibv_qp_attr, attr_mask: c_int) -> Result<()> {
+        kernel::qp::modify(&self.file, qp, attr, attr_mask).inspect_err(|errno| {
+            // SAFETY: a live handle.
+            explain::modify_qp(*errno, unsafe { &*qp.as_ptr() }, attr, attr_mask);
+        })
+    }
+
+    fn destroy_qp(&self, qp: Handle<ibv_qp>) -> Result<()> {
+        // SAFETY: queue pairs of this provider are published as Qp.
+        unsafe { kernel::qp::destroy::<Qp>(&self.file, qp) }
+    }
 }
 
 /// The operations to have builders for, if builders are asked for.
@@ -225,7 +253,7 @@ fn create_any(
     given: &Attributes,
     command: impl FnOnce(&CreateQp, &mut ibv_qp_cap, Udata<'_>) -> Result<QpCreated>,
 ) -> Result<Handle<ibv_qp>> {
-    kernel::event_name::create(
+    event_name::create(
         |user_handle| {
             request.user_handle = user_handle;
             let mut answer = rxe_create_qp_resp::default();
@@ -253,21 +281,4 @@ fn map_rings(
         if given.shared { None } else { Some(ReceiveQueue::map(file, &answer.rq_mi, cap.max_recv_sge)?) };
     let send = SendQueue::map(file, &answer.sq_mi, cap, given.qp_type)?;
     Ok((receive, send))
-}
-
-/// The builder side, of a queue pair made by `ibv_create_qp_ex`.
-pub fn extended(qp: Handle<ibv_qp>) -> Option<Handle<ibv_qp_ex>> {
-    // SAFETY: the handle belongs to this provider, and the public part of every Qp is an extended one.
-    unsafe {
-        // From the handle, not from the field: builders reach the whole object through this pointer.
-        if qp.object::<Qp>().extended { Handle::optional(qp.as_ptr().cast()) } else { None }
-    }
-}
-
-/// Moves the queue pair through its states and sets attributes.
-pub fn modify(file: &DeviceFile, qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_mask: c_int) -> Result<()> {
-    kernel::qp::modify(file, qp, attr, attr_mask).inspect_err(|errno| {
-        // SAFETY: a live handle.
-        explain::modify_qp(*errno, unsafe { &*qp.as_ptr() }, attr, attr_mask);
-    })
 }

@@ -5,15 +5,15 @@ use core::ffi::c_int;
 
 use queue_lock::QueueLock;
 
-use super::explain;
 use super::recv::ReceiveQueue;
+use super::{RxeContext, explain};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::rdma_user_rxe::{mminfo, rxe_create_srq_resp, rxe_modify_srq_cmd};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
-use crate::provider::domain;
-use crate::provider::kernel::event_name;
 use crate::provider::object::{Handle, Object};
+use crate::provider::verbs::Srqs;
+use crate::provider::{domain, event_name, kernel, public_fields};
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::srq::{CreateSrq, CreateSrqEx, SrqCreated};
 use crate::uverbs::{self, Udata};
@@ -54,51 +54,76 @@ pub unsafe extern "C" fn post_srq_recv(
     }
 }
 
-/// Creates a basic queue; `attr` gets the sizes given.
-pub fn create(
-    file: &DeviceFile,
-    pd: Handle<ibv_pd>,
-    attr: &mut ibv_srq_init_attr,
-) -> Result<Handle<ibv_srq>> {
-    create_any(file, pd.as_ptr(), &mut attr.attr, |request, udata| uverbs::srq::create(file, request, udata))
-}
+impl Srqs for RxeContext {
+    /// Creates a basic queue; `attr` gets the sizes given.
+    fn create_srq(&self, pd: Handle<ibv_pd>, attr: &mut ibv_srq_init_attr) -> Result<Handle<ibv_srq>> {
+        create_any(&self.file, pd.as_ptr(), &mut attr.attr, |request, udata| {
+            uverbs::srq::create(&self.file, request, udata)
+        })
+    }
 
-/// Creates a queue of any type; the driver has basic ones only, EOPNOTSUPP for the others.
-pub fn create_ex(file: &DeviceFile, attr: &mut ibv_srq_init_attr_ex) -> Result<Handle<ibv_srq>> {
-    let known = attr.comp_mask < IBV_SRQ_INIT_ATTR_RESERVED as u32;
-    let has = |bit: ibv_srq_init_attr_mask| known && attr.comp_mask & bit as u32 != 0;
-    let mut extensions = CreateSrqEx {
-        comp_mask: attr.comp_mask,
-        srq_type: attr.srq_type,
-        // Devices of this kind have no XRC domains.
-        xrcd: 0,
-        cq: 0,
-        max_num_tags: if has(IBV_SRQ_INIT_ATTR_TM) { attr.tm_cap.max_num_tags } else { 0 },
-    };
-    let mut pd = core::ptr::null_mut();
-    let missing = || Errno::EINVAL.also_set();
-    // SAFETY: the program passes live objects or null where the mask and the type say that they count;
-    // elsewhere the pointers are not followed.
-    unsafe {
-        if has(IBV_SRQ_INIT_ATTR_PD) {
-            pd = Handle::from_c(attr.pd).map_err(|_| missing())?.as_ptr();
+    /// Creates a queue of any type; the driver has basic ones only, EOPNOTSUPP for the others.
+    fn create_srq_ex(&self, attr: &mut ibv_srq_init_attr_ex) -> Result<Handle<ibv_srq>> {
+        let known = attr.comp_mask < IBV_SRQ_INIT_ATTR_RESERVED as u32;
+        let has = |bit: ibv_srq_init_attr_mask| known && attr.comp_mask & bit as u32 != 0;
+        let mut extensions = CreateSrqEx {
+            comp_mask: attr.comp_mask,
+            srq_type: attr.srq_type,
+            // Devices of this kind have no XRC domains.
+            xrcd: 0,
+            cq: 0,
+            max_num_tags: if has(IBV_SRQ_INIT_ATTR_TM) { attr.tm_cap.max_num_tags } else { 0 },
+        };
+        let mut pd = core::ptr::null_mut();
+        let missing = || Errno::EINVAL.also_set();
+        // SAFETY: the program passes live objects or null where the mask and the type say that they count;
+        // elsewhere the pointers are not followed.
+        unsafe {
+            if has(IBV_SRQ_INIT_ATTR_PD) {
+                pd = Handle::from_c(attr.pd).map_err(|_| missing())?.as_ptr();
+            }
+            if has(IBV_SRQ_INIT_ATTR_CQ) && extensions.effective_type() != IBV_SRQT_BASIC as u32 {
+                extensions.cq = attr.cq.as_ref().ok_or_else(missing)?.handle;
+            }
         }
-        if has(IBV_SRQ_INIT_ATTR_CQ) && extensions.effective_type() != IBV_SRQT_BASIC as u32 {
-            extensions.cq = attr.cq.as_ref().ok_or_else(missing)?.handle;
+        let srq = create_any(&self.file, pd, &mut attr.attr, |request, udata| {
+            uverbs::srq::create_ex(&self.file, request, &extensions, udata)
+        })?;
+        public_fields::finish_srq(srq, attr.pd, attr.srq_context);
+        Ok(srq)
+    }
+
+    /// Arms the limit event, or resizes; nobody can post while the requests move to another ring.
+    fn modify_srq(&self, srq: Handle<ibv_srq>, attr: &mut ibv_srq_attr, attr_mask: c_int) -> Result<()> {
+        // SAFETY: the handle belongs to this provider, and its kernel handle never changes.
+        let (object, handle) = unsafe { (srq.object::<Srq>(), (*srq.as_ptr()).handle) };
+        let mut place = mminfo::default();
+        let command = rxe_modify_srq_cmd { mmap_info_addr: (&raw mut place).expose_provenance() as u64 };
+        let modify = || {
+            let udata = Udata { input: command.as_bytes(), output: &mut [] };
+            uverbs::srq::modify(&self.file, handle, attr, attr_mask as u32, udata)
+                .inspect_err(|errno| explain::srq_size(&self.file, *errno, "modify_srq", attr))
+        };
+        if attr_mask & IBV_SRQ_MAX_WR as c_int == 0 {
+            return modify();
         }
+        let mut queue = object.queue.lock();
+        modify()?;
+        // SAFETY: the driver has written the place of the new ring through the address in the command;
+        // volatile, because the compiler did not see it.
+        let place = unsafe { (&raw const place).read_volatile() };
+        // When the new ring cannot be mapped the old one stays, out of use but safe to post to.
+        queue.remap(&self.file, &place)
     }
-    let srq = create_any(file, pd, &mut attr.attr, |request, udata| {
-        uverbs::srq::create_ex(file, request, &extensions, udata)
-    })?;
-    // SAFETY: just made, and nobody else knows it yet.
-    unsafe {
-        let srq = srq.as_ptr();
-        (*srq).srq_context = attr.srq_context;
-        (*srq).pd = attr.pd;
-        (*srq).mutex = libc::PTHREAD_MUTEX_INITIALIZER;
-        (*srq).cond = libc::PTHREAD_COND_INITIALIZER;
+
+    fn query_srq(&self, srq: Handle<ibv_srq>, attr: &mut ibv_srq_attr) -> Result<()> {
+        kernel::srq::query(&self.file, srq, attr)
     }
-    Ok(srq)
+
+    fn destroy_srq(&self, srq: Handle<ibv_srq>) -> Result<()> {
+        // SAFETY: queues of this provider are published as Srq.
+        unsafe { kernel::srq::destroy::<Srq>(&self.file, srq) }
+    }
 }
 
 /// `pd` is live, or null where no protection domain was given.
@@ -138,27 +163,4 @@ fn create_any(
             let _ = uverbs::srq::destroy(file, created.handle);
         },
     )
-}
-
-/// Arms the limit event, or resizes; nobody can post while the requests move to another ring.
-pub fn modify(file: &DeviceFile, srq: Handle<ibv_srq>, attr: &ibv_srq_attr, attr_mask: c_int) -> Result<()> {
-    // SAFETY: the handle belongs to this provider, and its kernel handle never changes.
-    let (object, handle) = unsafe { (srq.object::<Srq>(), (*srq.as_ptr()).handle) };
-    let mut place = mminfo::default();
-    let command = rxe_modify_srq_cmd { mmap_info_addr: (&raw mut place).expose_provenance() as u64 };
-    let modify = || {
-        let udata = Udata { input: command.as_bytes(), output: &mut [] };
-        uverbs::srq::modify(file, handle, attr, attr_mask as u32, udata)
-            .inspect_err(|errno| explain::srq_size(file, *errno, "modify_srq", attr))
-    };
-    if attr_mask & IBV_SRQ_MAX_WR as c_int == 0 {
-        return modify();
-    }
-    let mut queue = object.queue.lock();
-    modify()?;
-    // SAFETY: the driver has written the place of the new ring through the address in the command; volatile,
-    // because the compiler did not see it.
-    let place = unsafe { (&raw const place).read_volatile() };
-    // When the new ring cannot be mapped the old one stays, out of use but safe to post to.
-    queue.remap(file, &place)
 }

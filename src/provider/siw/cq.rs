@@ -7,16 +7,17 @@ use core::sync::atomic::{AtomicU8, AtomicU32, Ordering, fence};
 
 use queue_lock::QueueLock;
 
+use super::SiwContext;
 use super::slots::Slots;
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::siw_user::*;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
-use crate::provider::kernel::event_name;
 use crate::provider::object::{Handle, Object};
+use crate::provider::verbs::Cqs;
+use crate::provider::{event_name, kernel};
 use crate::uverbs::cq::CreateCq;
-use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::{self, Udata};
 
 /// What the lock of a completion queue guards.
@@ -154,40 +155,47 @@ pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -
     0
 }
 
-/// Creates a queue.
-pub fn create(
-    file: &DeviceFile,
-    cqe: c_int,
-    channel: Option<Handle<ibv_comp_channel>>,
-    comp_vector: c_int,
-) -> Result<Handle<ibv_cq>> {
-    event_name::create(
-        |user_handle| {
-            let request = CreateCq {
-                user_handle,
-                cqe: cqe as u32,
-                // SAFETY: a handle is live, and nobody changes the descriptor of a channel.
-                comp_channel: channel.map_or(-1, |channel| unsafe { (*channel.as_ptr()).fd }),
-                comp_vector: comp_vector as u32,
-            };
-            let mut answer = siw_uresp_create_cq::default();
-            let created = uverbs::cq::create(file, &request, Udata::answer(answer.as_bytes_mut()))
-                .inspect_err(|errno| trace!(Error, "siw: create_cq: {errno:?}; asked cqe {cqe}"))?;
-            Ok((created, answer))
-        },
-        |(created, answer)| {
-            let slots = Slots::map(file, answer.cq_key, answer.num_cqe, size_of::<siw_cq_ctrl>())?;
-            // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is
-            // its empty value.
-            let mut public: ibv_cq = unsafe { core::mem::zeroed() };
-            public.handle = created.handle;
-            public.cqe = created.cqe as c_int;
-            Ok(Cq::new(public, answer.cq_id, slots))
-        },
-        |(created, _)| {
-            let _ = uverbs::cq::destroy(file, created.handle);
-        },
-    )
+impl Cqs for SiwContext {
+    /// Creates a queue.
+    fn create_cq(
+        &self,
+        cqe: c_int,
+        channel: Option<Handle<ibv_comp_channel>>,
+        comp_vector: c_int,
+    ) -> Result<Handle<ibv_cq>> {
+        event_name::create(
+            |user_handle| {
+                let request = CreateCq {
+                    user_handle,
+                    cqe: cqe as u32,
+                    // SAFETY: a handle is live, and nobody changes the descriptor of a channel.
+                    comp_channel: channel.map_or(-1, |channel| unsafe { (*channel.as_ptr()).fd }),
+                    comp_vector: comp_vector as u32,
+                };
+                let mut answer = siw_uresp_create_cq::default();
+                let created = uverbs::cq::create(&self.file, &request, Udata::answer(answer.as_bytes_mut()))
+                    .inspect_err(|errno| trace!(Error, "siw: create_cq: {errno:?}; asked cqe {cqe}"))?;
+                Ok((created, answer))
+            },
+            |(created, answer)| {
+                let slots = Slots::map(&self.file, answer.cq_key, answer.num_cqe, size_of::<siw_cq_ctrl>())?;
+                // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros
+                // is its empty value.
+                let mut public: ibv_cq = unsafe { core::mem::zeroed() };
+                public.handle = created.handle;
+                public.cqe = created.cqe as c_int;
+                Ok(Cq::new(public, answer.cq_id, slots))
+            },
+            |(created, _)| {
+                let _ = uverbs::cq::destroy(&self.file, created.handle);
+            },
+        )
+    }
+
+    fn destroy_cq(&self, cq: Handle<ibv_cq>) -> Result<()> {
+        // SAFETY: queues of this provider are published as Cq.
+        unsafe { kernel::cq::destroy::<Cq>(&self.file, cq) }
+    }
 }
 
 impl Cq {

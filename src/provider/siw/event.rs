@@ -2,12 +2,15 @@
 
 use core::fmt;
 
+use super::SiwContext;
 use super::cq::Cq;
 use crate::abi::verbs::*;
+use crate::log::{self, Level, trace};
 use crate::provider::object::Handle;
+use crate::provider::verbs::Events;
 
 /// An error that the driver reports.
-pub struct Failure {
+struct Failure {
     object: &'static str,
     /// The driver's number of it.
     number: u32,
@@ -24,7 +27,7 @@ impl fmt::Display for Failure {
 ///
 /// # Safety
 /// The event has not been acknowledged: the object that it names is live, and of this provider.
-pub unsafe fn failure(event: &ibv_async_event) -> Option<Failure> {
+unsafe fn failure(event: &ibv_async_event) -> Option<Failure> {
     let is = |kind: ibv_event_type| event.event_type == kind as ibv_event_type_t;
     if is(IBV_EVENT_CQ_ERR) {
         // SAFETY: by the contract; an event of this type names a completion queue.
@@ -43,6 +46,17 @@ pub unsafe fn failure(event: &ibv_async_event) -> Option<Failure> {
     // SAFETY: by the contract; events of these types name a queue pair.
     let number = unsafe { event.element.qp.as_ref() }?.qp_num;
     Some(Failure { object: "queue pair", number, what })
+}
+
+impl Events for SiwContext {
+    fn async_event(&self, event: &mut ibv_async_event) {
+        if log::enabled(Level::Error) {
+            // SAFETY: just read from the kernel for this context, and not acknowledged yet.
+            if let Some(failure) = unsafe { failure(event) } {
+                trace!(Error, "siw: asynchronous event: {failure}");
+            }
+        }
+    }
 }
 
 #[cfg(all(test, not(miri)))]

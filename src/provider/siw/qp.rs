@@ -5,6 +5,7 @@ use core::ffi::c_int;
 
 use queue_lock::QueueLock;
 
+use super::SiwContext;
 use super::recv::ReceiveQueue;
 use super::send::SendQueue;
 use super::slots::Slots;
@@ -13,9 +14,9 @@ use crate::abi::uapi::siw_user::siw_uresp_create_qp;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
-use crate::provider::kernel;
 use crate::provider::object::{Handle, Object};
-use crate::uverbs::device_file::DeviceFile;
+use crate::provider::verbs::Qps;
+use crate::provider::{event_name, kernel, public_fields};
 use crate::uverbs::{self, Udata};
 
 /// A queue pair.
@@ -70,40 +71,54 @@ pub unsafe extern "C" fn post_recv(
     unsafe { receive.lock().post(list, bad_wr) }
 }
 
-/// Creates a queue pair; `attr.cap` gets the sizes given.
-pub fn create(file: &DeviceFile, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr) -> Result<Handle<ibv_qp>> {
-    // SAFETY: a live handle; the program passes live objects or null.
-    let mut request = unsafe {
-        let pd = Some((*pd.as_ptr()).handle);
-        kernel::qp::request(attr.qp_type, pd, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all)
-    };
-    let (qp_type, signal_all, shared) = (request.qp_type, request.sq_sig_all, !attr.srq.is_null());
-    let qp = kernel::event_name::create(
-        |user_handle| {
-            request.user_handle = user_handle;
-            let mut answer = siw_uresp_create_qp::default();
-            let udata = Udata::answer(answer.as_bytes_mut());
-            let created = uverbs::qp::create(file, &request, &mut attr.cap, udata).inspect_err(|errno| {
-                trace!(Error, "siw: create_qp: {errno:?}; type {}, asked {:?}", attr.qp_type, sizes(attr));
-            })?;
-            Ok((created, answer))
-        },
-        |(created, answer)| {
-            let send = SendQueue::new(Slots::map(file, answer.sq_key, answer.num_sqe, 0)?, signal_all);
-            let receive = if shared {
-                None
-            } else {
-                Some(ReceiveQueue::new(Slots::map(file, answer.rq_key, answer.num_rqe, 0)?))
-            };
-            Ok(Qp::new(kernel::qp::public(*created, qp_type), file.is_imported(), send, receive))
-        },
-        |(created, _)| {
-            let _ = uverbs::qp::destroy(file, created.handle);
-        },
-    )?;
-    // SAFETY: just made, and nobody else knows it yet.
-    kernel::qp::name_parts(unsafe { &mut *qp.as_ptr() }, pd, attr);
-    Ok(qp)
+impl Qps for SiwContext {
+    /// Creates a queue pair; `attr.cap` gets the sizes given.
+    fn create_qp(&self, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr) -> Result<Handle<ibv_qp>> {
+        // SAFETY: a live handle; the program passes live objects or null.
+        let mut request = unsafe {
+            let pd = Some((*pd.as_ptr()).handle);
+            kernel::qp::request(attr.qp_type, pd, attr.send_cq, attr.recv_cq, attr.srq, attr.sq_sig_all)
+        };
+        let (qp_type, signal_all, shared) = (request.qp_type, request.sq_sig_all, !attr.srq.is_null());
+        let qp = event_name::create(
+            |user_handle| {
+                request.user_handle = user_handle;
+                let mut answer = siw_uresp_create_qp::default();
+                let udata = Udata::answer(answer.as_bytes_mut());
+                let created =
+                    uverbs::qp::create(&self.file, &request, &mut attr.cap, udata).inspect_err(|errno| {
+                        trace!(
+                            Error,
+                            "siw: create_qp: {errno:?}; type {}, asked {:?}",
+                            attr.qp_type,
+                            sizes(attr)
+                        );
+                    })?;
+                Ok((created, answer))
+            },
+            |(created, answer)| {
+                let send =
+                    SendQueue::new(Slots::map(&self.file, answer.sq_key, answer.num_sqe, 0)?, signal_all);
+                let receive = if shared {
+                    None
+                } else {
+                    Some(ReceiveQueue::new(Slots::map(&self.file, answer.rq_key, answer.num_rqe, 0)?))
+                };
+                let public = public_fields::of_qp(created.handle, created.qp_num, qp_type);
+                Ok(Qp::new(public, self.file.is_imported(), send, receive))
+            },
+            |(created, _)| {
+                let _ = uverbs::qp::destroy(&self.file, created.handle);
+            },
+        )?;
+        public_fields::name_qp_parts(qp, pd, attr);
+        Ok(qp)
+    }
+
+    fn destroy_qp(&self, qp: Handle<ibv_qp>) -> Result<()> {
+        // SAFETY: queue pairs of this provider are published as Qp.
+        unsafe { kernel::qp::destroy::<Qp>(&self.file, qp) }
+    }
 }
 
 /// The numbers asked for, for the trace.
@@ -355,6 +370,7 @@ mod tests {
     #[test]
     fn fuzz_siw_commands() {
         use super::super::cq::{self, poll_cq};
+        use crate::provider::verbs::Cqs;
         bolero::check!(name = "siw_commands").with_type::<(Answers, u8)>().for_each(|(answers, steps)| {
             let memory = Memory::new(i64::MAX as usize);
             // SAFETY: plain C data; all zeros is its empty value.
@@ -364,7 +380,8 @@ mod tests {
             // SAFETY: live for the whole run.
             let domain = unsafe { Handle::from_c(&raw mut domain) }.unwrap();
             let _kernel = answer_with(&answers.0);
-            let cq = cq::create(&memory.device, 4, None, 0).ok();
+            let device = SiwContext { file: memory.device };
+            let cq = device.create_cq(4, None, 0).ok();
             // SAFETY: plain C data; all zeros is its empty value.
             let (mut attr, mut array): (ibv_qp_init_attr, [ibv_wc; 8]) = unsafe { core::mem::zeroed() };
             attr.qp_type = IBV_QPT_RC as u32;
@@ -374,7 +391,7 @@ mod tests {
                 // SAFETY: a live queue, and room for what is asked.
                 unsafe { poll_cq(cq.as_ptr(), 8, array.as_mut_ptr()) };
             }
-            if let Ok(qp) = create(&memory.device, domain, &mut attr) {
+            if let Ok(qp) = device.create_qp(domain, &mut attr) {
                 let mut sges = [ibv_sge { addr: 8, length: 8, lkey: 2 }];
                 for _ in 0..steps % 8 {
                     let mut wr = request(1, IBV_WR_SEND, 0, &mut sges);

@@ -5,6 +5,7 @@ use core::ffi::c_int;
 
 use queue_lock::QueueLock;
 
+use super::SiwContext;
 use super::recv::ReceiveQueue;
 use super::slots::Slots;
 use crate::abi::uapi::Pod;
@@ -12,9 +13,9 @@ use crate::abi::uapi::siw_user::siw_uresp_create_srq;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
-use crate::provider::kernel::event_name;
 use crate::provider::object::{Handle, Object};
-use crate::uverbs::device_file::DeviceFile;
+use crate::provider::verbs::Srqs;
+use crate::provider::{event_name, kernel};
 use crate::uverbs::srq::CreateSrq;
 use crate::uverbs::{self, Udata};
 
@@ -45,38 +46,44 @@ pub unsafe extern "C" fn post_srq_recv(
     unsafe { object.queue.lock().post(list, bad_wr) }
 }
 
-/// Creates a queue; `attr` gets the sizes given.
-pub fn create(
-    file: &DeviceFile,
-    pd: Handle<ibv_pd>,
-    attr: &mut ibv_srq_init_attr,
-) -> Result<Handle<ibv_srq>> {
-    let attr = &mut attr.attr;
-    // SAFETY: a live handle.
-    let pd = unsafe { (*pd.as_ptr()).handle };
-    event_name::create(
-        |user_handle| {
-            let (max_wr, max_sge) = (attr.max_wr, attr.max_sge);
-            let request = CreateSrq { user_handle, pd, max_wr, max_sge, srq_limit: attr.srq_limit };
-            let mut answer = siw_uresp_create_srq::default();
-            let created = uverbs::srq::create(file, &request, Udata::answer(answer.as_bytes_mut()))
-                .inspect_err(|errno| {
-                    trace!(Error, "siw: create_srq: {errno:?}; asked {max_wr} requests of {max_sge} entries");
-                })?;
-            attr.max_wr = created.max_wr;
-            attr.max_sge = created.max_sge;
-            Ok((created, answer))
-        },
-        |(created, answer)| {
-            let queue = ReceiveQueue::new(Slots::map(file, answer.srq_key, answer.num_rqe, 0)?);
-            // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros is
-            // its empty value.
-            let mut public: ibv_srq = unsafe { core::mem::zeroed() };
-            public.handle = created.handle;
-            Ok(Srq { public: UnsafeCell::new(public), queue: QueueLock::new(queue) })
-        },
-        |(created, _)| {
-            let _ = uverbs::srq::destroy(file, created.handle);
-        },
-    )
+impl Srqs for SiwContext {
+    /// Creates a queue; `attr` gets the sizes given.
+    fn create_srq(&self, pd: Handle<ibv_pd>, attr: &mut ibv_srq_init_attr) -> Result<Handle<ibv_srq>> {
+        let attr = &mut attr.attr;
+        // SAFETY: a live handle.
+        let pd = unsafe { (*pd.as_ptr()).handle };
+        event_name::create(
+            |user_handle| {
+                let (max_wr, max_sge) = (attr.max_wr, attr.max_sge);
+                let request = CreateSrq { user_handle, pd, max_wr, max_sge, srq_limit: attr.srq_limit };
+                let mut answer = siw_uresp_create_srq::default();
+                let created = uverbs::srq::create(&self.file, &request, Udata::answer(answer.as_bytes_mut()))
+                    .inspect_err(|errno| {
+                        trace!(
+                            Error,
+                            "siw: create_srq: {errno:?}; asked {max_wr} requests of {max_sge} entries"
+                        );
+                    })?;
+                attr.max_wr = created.max_wr;
+                attr.max_sge = created.max_sge;
+                Ok((created, answer))
+            },
+            |(created, answer)| {
+                let queue = ReceiveQueue::new(Slots::map(&self.file, answer.srq_key, answer.num_rqe, 0)?);
+                // SAFETY: plain C data of integers, pointers and pthread objects that start as zeros; all zeros
+                // is its empty value.
+                let mut public: ibv_srq = unsafe { core::mem::zeroed() };
+                public.handle = created.handle;
+                Ok(Srq { public: UnsafeCell::new(public), queue: QueueLock::new(queue) })
+            },
+            |(created, _)| {
+                let _ = uverbs::srq::destroy(&self.file, created.handle);
+            },
+        )
+    }
+
+    fn destroy_srq(&self, srq: Handle<ibv_srq>) -> Result<()> {
+        // SAFETY: queues of this provider are published as Srq.
+        unsafe { kernel::srq::destroy::<Srq>(&self.file, srq) }
+    }
 }

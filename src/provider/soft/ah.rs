@@ -5,10 +5,11 @@ use core::cell::UnsafeCell;
 use softrdma::device::Device;
 
 use super::convert::refused;
-use super::{device, grh};
+use super::{SoftContext, gid, grh};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::{Handle, Object};
+use crate::provider::verbs::Ahs;
 
 /// Where a datagram goes.
 #[derive(Clone, Copy)]
@@ -41,7 +42,7 @@ pub fn source(engine: &Device, attr: &ibv_ah_attr) -> Result<[u8; 16]> {
         return Err(Errno::EINVAL);
     }
     let (port, index) = (u32::from(attr.port_num), u32::from(attr.grh.sgid_index));
-    let source = device::gid(engine, port, index)?.raw;
+    let source = gid::gid(engine, port, index)?.raw;
     // SAFETY: every view of the GID union is 16 plain bytes.
     let destination = unsafe { attr.grh.dgid.raw };
     let multicast = destination[0] == 0xff;
@@ -51,23 +52,26 @@ pub fn source(engine: &Device, attr: &ibv_ah_attr) -> Result<[u8; 16]> {
     Ok(source)
 }
 
-/// Makes an address handle.
-pub fn create(engine: &Device, pd: Handle<ibv_pd>, attr: &ibv_ah_attr) -> Result<Handle<ibv_ah>> {
-    let source = source(engine, attr).map_err(Errno::also_set)?;
-    // SAFETY: a live handle.
-    let number = unsafe { (*pd.as_ptr()).handle };
-    engine.hold_pd(number).map_err(refused)?;
-    engine.expect_answers();
-    // SAFETY: every view of the GID union is 16 plain bytes.
-    let dgid = unsafe { attr.grh.dgid.raw };
-    let destination = Destination { dgid, header: grh::Header::new(&source, attr) };
-    let public = ibv_ah { context: core::ptr::null_mut(), pd: pd.as_ptr(), handle: 0 };
-    Ok(Handle::publish(Box::new(Ah { public: UnsafeCell::new(public), destination, pd: number })))
-}
+impl Ahs for SoftContext {
+    /// Makes an address handle.
+    fn create_ah(&self, pd: Handle<ibv_pd>, attr: &mut ibv_ah_attr) -> Result<Handle<ibv_ah>> {
+        let source = source(&self.engine, attr).map_err(Errno::also_set)?;
+        // SAFETY: a live handle.
+        let number = unsafe { (*pd.as_ptr()).handle };
+        self.engine.hold_pd(number).map_err(refused)?;
+        self.engine.expect_answers();
+        // SAFETY: every view of the GID union is 16 plain bytes.
+        let dgid = unsafe { attr.grh.dgid.raw };
+        let destination = Destination { dgid, header: grh::Header::new(&source, attr) };
+        let public = ibv_ah { context: core::ptr::null_mut(), pd: pd.as_ptr(), handle: 0 };
+        Ok(Handle::publish(Box::new(Ah { public: UnsafeCell::new(public), destination, pd: number })))
+    }
 
-/// Frees an address handle.
-pub fn destroy(engine: &Device, ah: Handle<ibv_ah>) {
-    // SAFETY: the program gives up the handle, which was published as an Ah.
-    let ah = unsafe { ah.reclaim::<Ah>() };
-    engine.release_pd(ah.pd);
+    /// Frees an address handle.
+    fn destroy_ah(&self, ah: Handle<ibv_ah>) -> Result<()> {
+        // SAFETY: the program gives up the handle, which was published as an Ah.
+        let ah = unsafe { ah.reclaim::<Ah>() };
+        self.engine.release_pd(ah.pd);
+        Ok(())
+    }
 }

@@ -4,14 +4,16 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-use softrdma::device::{self, Device};
+use softrdma::device;
 
+use super::SoftContext;
 use super::convert::{interrupted, refused};
 use super::cq::Cq;
 use crate::abi::verbs::{ibv_comp_channel, ibv_cq};
 use crate::errno::Result;
-use crate::provider::EventSource;
 use crate::provider::object::{Handle, Object};
+use crate::provider::verbs::Channels;
+use crate::provider::verbs::EventSource;
 
 /// A completion channel.
 #[repr(C)]
@@ -26,46 +28,54 @@ unsafe impl Object for Channel {
     type Public = ibv_comp_channel;
 }
 
-/// Opens a channel.
-pub fn create(engine: &Arc<Device>) -> Result<Handle<ibv_comp_channel>> {
-    let inner = device::Channel::new(engine).map_err(refused)?;
-    let public = ibv_comp_channel { context: core::ptr::null_mut(), fd: inner.fd(), refcnt: 0 };
-    Ok(Handle::publish(Box::new(Channel { public: UnsafeCell::new(public), inner })))
-}
+impl Channels for SoftContext {
+    /// Opens a channel.
+    fn create_comp_channel(&self) -> Result<Handle<ibv_comp_channel>> {
+        let inner = device::Channel::new(&self.engine).map_err(refused)?;
+        let public = ibv_comp_channel { context: core::ptr::null_mut(), fd: inner.fd(), refcnt: 0 };
+        Ok(Handle::publish(Box::new(Channel { public: UnsafeCell::new(public), inner })))
+    }
 
-/// Closes a channel that no queue uses.
-pub fn destroy(channel: Handle<ibv_comp_channel>) {
-    // SAFETY: published as a Channel, and the program gives it up.
-    drop(unsafe { channel.reclaim::<Channel>() });
+    /// Closes a channel that no queue uses.
+    fn destroy_comp_channel(&self, channel: Handle<ibv_comp_channel>) -> Result<()> {
+        // SAFETY: published as a Channel, and the program gives it up.
+        drop(unsafe { channel.reclaim::<Channel>() });
+        Ok(())
+    }
+
+    /// What is to be read before an event is taken.
+    fn cq_event_source(&self, channel: Handle<ibv_comp_channel>) -> EventSource {
+        // SAFETY: channels of this provider are published as Channel.
+        EventSource { fd: unsafe { channel.object::<Channel>() }.inner.fd(), record: RING }
+    }
+
+    /// Takes the event that a byte was read for, and says which queue it is for; None if there is none any
+    /// more.
+    fn next_cq_event(
+        &self,
+        channel: Handle<ibv_comp_channel>,
+        _record: &[u8],
+    ) -> Result<Option<Handle<ibv_cq>>> {
+        // SAFETY: channels of this provider are published as Channel.
+        let inner = unsafe { &channel.object::<Channel>().inner };
+        let count = |cookie| {
+            // SAFETY: the cookie is the address that the queue was made with; a queue with an event that nobody
+            // took is alive, because it drops them when it is destroyed. Queues of this provider are published
+            // as Cq.
+            unsafe {
+                if let Ok(cq) = Handle::from_c(cookie as *mut ibv_cq) {
+                    cq.object::<Cq>().events.count_completion();
+                }
+            }
+        };
+        let Some(cookie) = inner.rung(count).map_err(interrupted)? else { return Ok(None) };
+        // SAFETY: the queue of an event that is not acknowledged yet is alive.
+        unsafe { Handle::from_c(cookie as *mut ibv_cq) }.map(Some)
+    }
 }
 
 /// Bytes of a channel's or a context's descriptor that stand for one event.
 pub const RING: usize = 1;
-
-/// What is to be read before [`next_event`].
-pub fn event_source(channel: Handle<ibv_comp_channel>) -> EventSource {
-    // SAFETY: channels of this provider are published as Channel.
-    EventSource { fd: unsafe { channel.object::<Channel>() }.inner.fd(), record: RING }
-}
-
-/// Takes the event that a byte was read for, and says which queue it is for; None if there is none any more.
-pub fn next_event(channel: Handle<ibv_comp_channel>) -> Result<Option<Handle<ibv_cq>>> {
-    // SAFETY: channels of this provider are published as Channel.
-    let inner = unsafe { &channel.object::<Channel>().inner };
-    let count = |cookie| {
-        // SAFETY: the cookie is the address that the queue was made with; a queue with an event that nobody
-        // took is alive, because it drops them when it is destroyed. Queues of this provider are published as
-        // Cq.
-        unsafe {
-            if let Ok(cq) = Handle::from_c(cookie as *mut ibv_cq) {
-                cq.object::<Cq>().events.count_completion();
-            }
-        }
-    };
-    let Some(cookie) = inner.rung(count).map_err(interrupted)? else { return Ok(None) };
-    // SAFETY: the queue of an event that is not acknowledged yet is alive.
-    unsafe { Handle::from_c(cookie as *mut ibv_cq) }.map(Some)
-}
 
 /// How many events the program got of an object. The engine orders counting and destruction.
 #[derive(Default)]

@@ -11,13 +11,13 @@ use softrdma::device::{CompletionQueue, CqFlags, Device, EventQueue};
 
 use super::channel::{Channel, Reported};
 use super::convert::refused;
-use super::{COMPLETION_VECTORS, cq_ex};
+use super::{COMPLETION_VECTORS, SoftContext, cq_ex};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
-use crate::provider::kernel::event_name;
 use crate::provider::object::{Handle, Object};
-use crate::provider::{domain, wait};
+use crate::provider::verbs::Cqs;
+use crate::provider::{domain, event_name, wait};
 
 /// A completion queue. The public part is that of an extended queue, which starts as that of a plain one does.
 #[repr(C)]
@@ -123,74 +123,92 @@ struct Creation {
     wc_flags: Option<u64>,
 }
 
-/// Creates a plain queue.
-pub fn create(
-    engine: &Arc<Device>,
-    events: &Arc<EventQueue>,
-    cqe: c_int,
-    channel: Option<Handle<ibv_comp_channel>>,
-    comp_vector: c_int,
-) -> Result<Handle<ibv_cq>> {
-    create_any(
-        engine,
-        events,
-        &Creation {
-            // A negative number counts as a huge one.
-            cqe: cqe as u32,
-            channel,
-            comp_vector: comp_vector as u32,
-            flags: CqFlags::default(),
-            single_threaded: false,
-            wc_flags: None,
-        },
-    )
-}
-
-/// Creates a queue with polling functions for what `wc_flags` ask. EOPNOTSUPP for what completions do not have:
-/// VLAN, flow tag, tag matching.
-pub fn create_ex(
-    engine: &Arc<Device>,
-    events: &Arc<EventQueue>,
-    attr: &ibv_cq_init_attr_ex,
-) -> Result<Handle<ibv_cq_ex>> {
-    const KNOWN: u32 = IBV_CQ_INIT_ATTR_MASK_FLAGS as u32 | IBV_CQ_INIT_ATTR_MASK_PD as u32;
-    const IGNORE_OVERRUN: u32 = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN as u32;
-    const SINGLE_THREADED: u32 = IBV_CREATE_CQ_ATTR_SINGLE_THREADED as u32;
-    let has = |bit: ibv_cq_init_attr_mask| attr.comp_mask & bit as u32 != 0;
-    let flags = if has(IBV_CQ_INIT_ATTR_MASK_FLAGS) { attr.flags } else { 0 };
-    let unknown_flags = flags & !(IGNORE_OVERRUN | SINGLE_THREADED);
-    if attr.wc_flags & !cq_ex::WC_FLAGS != 0 || attr.comp_mask & !KNOWN != 0 || unknown_flags != 0 {
-        trace!(
-            Debug,
-            "soft: create_cq_ex: no support for wc_flags {:#x}, comp_mask {:#x}, flags {:#x}",
-            attr.wc_flags,
-            attr.comp_mask,
-            flags
-        );
-        return Err(Errno::EOPNOTSUPP.also_set());
-    }
-    // SAFETY: the program passes a live channel and a live domain, or null.
-    let (channel, one_thread) = unsafe {
-        let parent = if has(IBV_CQ_INIT_ATTR_MASK_PD) { attr.parent_domain } else { core::ptr::null_mut() };
-        (Handle::optional(attr.channel), domain::one_thread(parent))
-    };
-    let cq = create_any(
-        engine,
-        events,
-        &Creation {
-            cqe: attr.cqe,
-            channel,
-            comp_vector: attr.comp_vector,
-            flags: CqFlags {
-                ignore_overrun: flags & IGNORE_OVERRUN != 0,
-                timestamps: attr.wc_flags & cq_ex::TIMESTAMPS != 0,
+impl Cqs for SoftContext {
+    /// Creates a plain queue.
+    fn create_cq(
+        &self,
+        cqe: c_int,
+        channel: Option<Handle<ibv_comp_channel>>,
+        comp_vector: c_int,
+    ) -> Result<Handle<ibv_cq>> {
+        create_any(
+            &self.engine,
+            &self.events,
+            &Creation {
+                // A negative number counts as a huge one.
+                cqe: cqe as u32,
+                channel,
+                comp_vector: comp_vector as u32,
+                flags: CqFlags::default(),
+                single_threaded: false,
+                wc_flags: None,
             },
-            single_threaded: one_thread || flags & SINGLE_THREADED != 0,
-            wc_flags: Some(attr.wc_flags),
-        },
-    )?;
-    // SAFETY: the public part of every Cq is an extended one.
-    unsafe { Handle::from_c(cq.as_ptr().cast()) }
+        )
+    }
+
+    /// Creates a queue with polling functions for what `wc_flags` ask. EOPNOTSUPP for what completions do not
+    /// have: VLAN, flow tag, tag matching.
+    fn create_cq_ex(&self, attr: &ibv_cq_init_attr_ex) -> Result<Handle<ibv_cq_ex>> {
+        const KNOWN: u32 = IBV_CQ_INIT_ATTR_MASK_FLAGS as u32 | IBV_CQ_INIT_ATTR_MASK_PD as u32;
+        const IGNORE_OVERRUN: u32 = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN as u32;
+        const SINGLE_THREADED: u32 = IBV_CREATE_CQ_ATTR_SINGLE_THREADED as u32;
+        let has = |bit: ibv_cq_init_attr_mask| attr.comp_mask & bit as u32 != 0;
+        let flags = if has(IBV_CQ_INIT_ATTR_MASK_FLAGS) { attr.flags } else { 0 };
+        let unknown_flags = flags & !(IGNORE_OVERRUN | SINGLE_THREADED);
+        if attr.wc_flags & !cq_ex::WC_FLAGS != 0 || attr.comp_mask & !KNOWN != 0 || unknown_flags != 0 {
+            trace!(
+                Debug,
+                "soft: create_cq_ex: no support for wc_flags {:#x}, comp_mask {:#x}, flags {:#x}",
+                attr.wc_flags,
+                attr.comp_mask,
+                flags
+            );
+            return Err(Errno::EOPNOTSUPP.also_set());
+        }
+        // SAFETY: the program passes a live channel and a live domain, or null.
+        let (channel, one_thread) = unsafe {
+            let parent =
+                if has(IBV_CQ_INIT_ATTR_MASK_PD) { attr.parent_domain } else { core::ptr::null_mut() };
+            (Handle::optional(attr.channel), domain::one_thread(parent))
+        };
+        let cq = create_any(
+            &self.engine,
+            &self.events,
+            &Creation {
+                cqe: attr.cqe,
+                channel,
+                comp_vector: attr.comp_vector,
+                flags: CqFlags {
+                    ignore_overrun: flags & IGNORE_OVERRUN != 0,
+                    timestamps: attr.wc_flags & cq_ex::TIMESTAMPS != 0,
+                },
+                single_threaded: one_thread || flags & SINGLE_THREADED != 0,
+                wc_flags: Some(attr.wc_flags),
+            },
+        )?;
+        // SAFETY: the public part of every Cq is an extended one.
+        unsafe { Handle::from_c(cq.as_ptr().cast()) }
+    }
+
+    /// Changes the capacity.
+    fn resize_cq(&self, cq: Handle<ibv_cq>, cqe: c_int) -> Result<()> {
+        // SAFETY: queues of this provider are published as Cq.
+        let given = unsafe { cq.object::<Cq>() }.queue.resize(cqe as u32).map_err(refused)?;
+        // SAFETY: a live handle, whose field only this function changes.
+        unsafe { (*cq.as_ptr()).cqe = given as c_int };
+        Ok(())
+    }
+
+    /// Destroys a queue, then waits until the program has acknowledged every event that it got of it.
+    fn destroy_cq(&self, cq: Handle<ibv_cq>) -> Result<()> {
+        // SAFETY: queues of this provider are published as Cq.
+        let object = unsafe { cq.object::<Cq>() };
+        object.queue.destroy().map_err(refused)?;
+        wait::for_cq_events(cq, object.events.completion(), object.events.asynchronous());
+        // SAFETY: the program gives up the handle, which was published as a Cq.
+        drop(unsafe { cq.reclaim::<Cq>() });
+        Ok(())
+    }
 }
 
 fn create_any(engine: &Arc<Device>, events: &Arc<EventQueue>, creation: &Creation) -> Result<Handle<ibv_cq>> {
@@ -230,24 +248,4 @@ impl Cq {
             events: Reported::default(),
         }
     }
-}
-
-/// Changes the capacity.
-pub fn resize(cq: Handle<ibv_cq>, cqe: c_int) -> Result<()> {
-    // SAFETY: queues of this provider are published as Cq.
-    let given = unsafe { cq.object::<Cq>() }.queue.resize(cqe as u32).map_err(refused)?;
-    // SAFETY: a live handle, whose field only this function changes.
-    unsafe { (*cq.as_ptr()).cqe = given as c_int };
-    Ok(())
-}
-
-/// Destroys a queue, then waits until the program has acknowledged every event that it got of it.
-pub fn destroy(cq: Handle<ibv_cq>) -> Result<()> {
-    // SAFETY: queues of this provider are published as Cq.
-    let object = unsafe { cq.object::<Cq>() };
-    object.queue.destroy().map_err(refused)?;
-    wait::for_cq_events(cq, object.events.completion(), object.events.asynchronous());
-    // SAFETY: the program gives up the handle, which was published as a Cq.
-    drop(unsafe { cq.reclaim::<Cq>() });
-    Ok(())
 }

@@ -9,12 +9,11 @@ use softrdma::host::folder::Config;
 use softrdma::host::fork::ProcessMutex;
 
 use super::convert::refused;
-use super::{gids, identity, port};
-use crate::abi::uapi::Pod;
-use crate::abi::uapi::ib_user_ioctl_verbs::{IB_UVERBS_GID_TYPE_ROCE_V2, ib_uverbs_gid_entry};
+use super::{SoftContext, gids, identity, port};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::guard::guarded;
+use crate::provider::verbs::Devices;
 
 /// What soft-RoCE says as well: no vendor.
 const VENDOR_ID: u32 = 0xff_ffff;
@@ -99,7 +98,7 @@ fn is_alone() -> bool {
 
 /// The addresses of the device's network namespace as they are now, which the engine gets to know, and shows to
 /// other processes.
-fn addresses(engine: &Device) -> Vec<gids::Gid> {
+pub fn addresses(engine: &Device) -> Vec<gids::Gid> {
     shown(engine, gids::table(engine.network()))
 }
 
@@ -114,88 +113,97 @@ fn shown(engine: &Device, table: Vec<gids::Gid>) -> Vec<gids::Gid> {
     table
 }
 
-/// Attributes of the device.
-pub fn query(engine: &Device, guid: u64, attr: &mut ibv_device_attr_ex) {
-    const CAPABILITIES: u32 = IBV_DEVICE_SYS_IMAGE_GUID as u32
-        | IBV_DEVICE_RC_RNR_NAK_GEN as u32
-        | IBV_DEVICE_SRQ_RESIZE as u32
-        | IBV_DEVICE_CURR_QP_STATE_MOD as u32
-        | IBV_DEVICE_MEM_WINDOW as u32
-        | IBV_DEVICE_XRC as u32
-        | IBV_DEVICE_MEM_MGT_EXTENSIONS as u32
-        | IBV_DEVICE_MEM_WINDOW_TYPE_2B as u32;
-    let limits = engine.limits();
-    // The limits fit, and programs take a negative one for none.
-    let number = |limit: u32| i32::try_from(limit).unwrap_or(i32::MAX);
-    // SAFETY: plain C data; all zeros is its empty value, and says that there is no such feature.
-    *attr = unsafe { core::mem::zeroed() };
-    let base = &mut attr.orig_attr;
-    for (to, from) in base.fw_ver.iter_mut().zip(env!("CARGO_PKG_VERSION").bytes()) {
-        *to = from as libc::c_char;
+impl Devices for SoftContext {
+    /// Attributes of the device.
+    fn query_device(
+        &self,
+        _input: Option<&ibv_query_device_ex_input>,
+        attr: &mut ibv_device_attr_ex,
+        _attr_size: usize,
+    ) -> Result<()> {
+        const CAPABILITIES: u32 = IBV_DEVICE_SYS_IMAGE_GUID as u32
+            | IBV_DEVICE_RC_RNR_NAK_GEN as u32
+            | IBV_DEVICE_SRQ_RESIZE as u32
+            | IBV_DEVICE_CURR_QP_STATE_MOD as u32
+            | IBV_DEVICE_MEM_WINDOW as u32
+            | IBV_DEVICE_XRC as u32
+            | IBV_DEVICE_MEM_MGT_EXTENSIONS as u32
+            | IBV_DEVICE_MEM_WINDOW_TYPE_2B as u32;
+        let limits = self.engine.limits();
+        // The limits fit, and programs take a negative one for none.
+        let number = |limit: u32| i32::try_from(limit).unwrap_or(i32::MAX);
+        // SAFETY: plain C data; all zeros is its empty value, and says that there is no such feature.
+        *attr = unsafe { core::mem::zeroed() };
+        let base = &mut attr.orig_attr;
+        for (to, from) in base.fw_ver.iter_mut().zip(env!("CARGO_PKG_VERSION").bytes()) {
+            *to = from as libc::c_char;
+        }
+        base.node_guid = self.guid.to_be();
+        base.sys_image_guid = self.guid.to_be();
+        base.max_mr_size = limits.max_mr_size;
+        base.page_size_cap = PAGE_SIZES;
+        base.vendor_id = VENDOR_ID;
+        base.max_qp = number(limits.max_qp);
+        base.max_qp_wr = number(limits.max_qp_wr);
+        base.device_cap_flags = CAPABILITIES;
+        base.max_sge = number(limits.max_sge);
+        base.max_sge_rd = number(limits.max_sge);
+        base.max_cq = number(limits.max_cq);
+        base.max_cqe = number(limits.max_cqe);
+        base.max_mr = number(limits.max_mr);
+        base.max_pd = number(limits.max_pd);
+        base.max_qp_rd_atom = i32::from(limits.max_rd_atomic);
+        base.max_qp_init_rd_atom = i32::from(limits.max_rd_atomic);
+        base.max_res_rd_atom = number(limits.max_qp.saturating_mul(u32::from(limits.max_rd_atomic)));
+        base.atomic_cap = IBV_ATOMIC_HCA as ibv_atomic_cap_t;
+        base.max_mw = number(limits.max_mw);
+        base.max_mcast_grp = number(limits.max_mcast_grp);
+        base.max_mcast_qp_attach = number(limits.max_mcast_qp_attach);
+        base.max_total_mcast_qp_attach =
+            number(limits.max_mcast_grp.saturating_mul(limits.max_mcast_qp_attach));
+        base.max_ah = MAX_AH;
+        base.max_srq = number(limits.max_srq);
+        base.max_srq_wr = number(limits.max_srq_wr);
+        base.max_srq_sge = number(limits.max_sge);
+        base.max_pkeys = 1;
+        base.local_ca_ack_delay = ACK_DELAY;
+        base.phys_port_cnt = port::NUMBER;
+        // No memory is ever pinned.
+        attr.odp_caps.general_caps = IBV_ODP_SUPPORT as u64 | IBV_ODP_SUPPORT_IMPLICIT as u64;
+        let every_datagram =
+            IBV_ODP_SUPPORT_SEND as u32 | IBV_ODP_SUPPORT_RECV as u32 | IBV_ODP_SUPPORT_SRQ_RECV as u32;
+        let every_write = every_datagram | IBV_ODP_SUPPORT_WRITE as u32;
+        let everything = every_write
+            | IBV_ODP_SUPPORT_READ as u32
+            | IBV_ODP_SUPPORT_ATOMIC as u32
+            | IBV_ODP_SUPPORT_ATOMIC_WRITE as u32;
+        attr.odp_caps.per_transport_caps = ibv_odp_caps_per_transport_caps {
+            rc_odp_caps: everything,
+            uc_odp_caps: every_write,
+            ud_odp_caps: every_datagram,
+        };
+        attr.xrc_odp_caps = everything;
+        attr.completion_timestamp_mask = u64::MAX;
+        attr.hca_core_clock = CLOCK_KHZ;
+        attr.device_cap_flags_ex = u64::from(CAPABILITIES);
+        attr.max_dm_size = limits.max_dm_size;
+        attr.phys_port_cnt_ex = u32::from(port::NUMBER);
+        Ok(())
     }
-    base.node_guid = guid.to_be();
-    base.sys_image_guid = guid.to_be();
-    base.max_mr_size = limits.max_mr_size;
-    base.page_size_cap = PAGE_SIZES;
-    base.vendor_id = VENDOR_ID;
-    base.max_qp = number(limits.max_qp);
-    base.max_qp_wr = number(limits.max_qp_wr);
-    base.device_cap_flags = CAPABILITIES;
-    base.max_sge = number(limits.max_sge);
-    base.max_sge_rd = number(limits.max_sge);
-    base.max_cq = number(limits.max_cq);
-    base.max_cqe = number(limits.max_cqe);
-    base.max_mr = number(limits.max_mr);
-    base.max_pd = number(limits.max_pd);
-    base.max_qp_rd_atom = i32::from(limits.max_rd_atomic);
-    base.max_qp_init_rd_atom = i32::from(limits.max_rd_atomic);
-    base.max_res_rd_atom = number(limits.max_qp.saturating_mul(u32::from(limits.max_rd_atomic)));
-    base.atomic_cap = IBV_ATOMIC_HCA as ibv_atomic_cap_t;
-    base.max_mw = number(limits.max_mw);
-    base.max_mcast_grp = number(limits.max_mcast_grp);
-    base.max_mcast_qp_attach = number(limits.max_mcast_qp_attach);
-    base.max_total_mcast_qp_attach = number(limits.max_mcast_grp.saturating_mul(limits.max_mcast_qp_attach));
-    base.max_ah = MAX_AH;
-    base.max_srq = number(limits.max_srq);
-    base.max_srq_wr = number(limits.max_srq_wr);
-    base.max_srq_sge = number(limits.max_sge);
-    base.max_pkeys = 1;
-    base.local_ca_ack_delay = ACK_DELAY;
-    base.phys_port_cnt = port::NUMBER;
-    // No memory is ever pinned.
-    attr.odp_caps.general_caps = IBV_ODP_SUPPORT as u64 | IBV_ODP_SUPPORT_IMPLICIT as u64;
-    let every_datagram =
-        IBV_ODP_SUPPORT_SEND as u32 | IBV_ODP_SUPPORT_RECV as u32 | IBV_ODP_SUPPORT_SRQ_RECV as u32;
-    let every_write = every_datagram | IBV_ODP_SUPPORT_WRITE as u32;
-    let everything = every_write
-        | IBV_ODP_SUPPORT_READ as u32
-        | IBV_ODP_SUPPORT_ATOMIC as u32
-        | IBV_ODP_SUPPORT_ATOMIC_WRITE as u32;
-    attr.odp_caps.per_transport_caps = ibv_odp_caps_per_transport_caps {
-        rc_odp_caps: everything,
-        uc_odp_caps: every_write,
-        ud_odp_caps: every_datagram,
-    };
-    attr.xrc_odp_caps = everything;
-    attr.completion_timestamp_mask = u64::MAX;
-    attr.hca_core_clock = CLOCK_KHZ;
-    attr.device_cap_flags_ex = u64::from(CAPABILITIES);
-    attr.max_dm_size = limits.max_dm_size;
-    attr.phys_port_cnt_ex = u32::from(port::NUMBER);
-}
 
-/// The clock of completions, CLOCK_MONOTONIC, in nanoseconds, as hardware gives its raw clock: all of it in
-/// `tv_nsec`.
-pub fn query_rt_values(values: &mut ibv_values_ex) -> Result<()> {
-    const RAW_CLOCK: u32 = IBV_VALUES_MASK_RAW_CLOCK as u32;
-    if values.comp_mask & !RAW_CLOCK != 0 {
-        return Err(Errno::EINVAL);
+    /// The clock of completions, CLOCK_MONOTONIC, in nanoseconds, as hardware gives its raw clock: all of it in
+    /// `tv_nsec`.
+    fn query_rt_values(&self, values: &mut ibv_values_ex) -> Result<()> {
+        const RAW_CLOCK: u32 = IBV_VALUES_MASK_RAW_CLOCK as u32;
+        if values.comp_mask & !RAW_CLOCK != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if values.comp_mask & RAW_CLOCK != 0 {
+            values.raw_clock.tv_sec = 0;
+            values.raw_clock.tv_nsec = nanoseconds(libc::CLOCK_MONOTONIC) as libc::c_long;
+        }
+        Ok(())
     }
-    if values.comp_mask & RAW_CLOCK != 0 {
-        values.raw_clock.tv_sec = 0;
-        values.raw_clock.tv_nsec = nanoseconds(libc::CLOCK_MONOTONIC) as libc::c_long;
-    }
-    Ok(())
 }
 
 /// What a clock shows now.
@@ -203,62 +211,4 @@ pub fn nanoseconds(clock: libc::clockid_t) -> u64 {
     // The clocks asked for exist everywhere.
     let now = ClockId::from_raw(clock).now();
     now.map_or(0, |now| now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
-}
-
-/// The GID at `index` of the port's table; EINVAL where there is no such port, ENODATA where no GID stands
-/// there.
-pub fn gid(engine: &Device, port_num: u32, index: u32) -> Result<gids::Gid> {
-    if port_num != u32::from(port::NUMBER) {
-        return Err(Errno::EINVAL);
-    }
-    addresses(engine).into_iter().find(|gid| gid.index == index).ok_or(Errno::ENODATA)
-}
-
-fn entry(gid: &gids::Gid) -> ib_uverbs_gid_entry {
-    let mut entry = ib_uverbs_gid_entry {
-        gid_index: gid.index,
-        port_num: u32::from(port::NUMBER),
-        gid_type: IB_UVERBS_GID_TYPE_ROCE_V2,
-        netdev_ifindex: gid.ifindex,
-        ..Default::default()
-    };
-    entry.gid.as_bytes_mut().copy_from_slice(&gid.raw);
-    entry
-}
-
-/// Writes an entry of the table as the kernel does: EINVAL beyond its end and for less room than an entry has,
-/// zeros where there is more.
-pub fn query_gid_entry(
-    engine: &Device,
-    port_num: u32,
-    index: u32,
-    room: &mut [u8],
-    flags: u32,
-) -> Result<()> {
-    let size = size_of::<ib_uverbs_gid_entry>();
-    if flags != 0 || room.len() < size || index >= gids::TABLE_LENGTH {
-        return Err(Errno::EINVAL.also_set());
-    }
-    let gid = gid(engine, port_num, index).map_err(Errno::also_set)?;
-    room.fill(0);
-    room[..size].copy_from_slice(entry(&gid).as_bytes());
-    Ok(())
-}
-
-/// Writes the whole table, each entry with `entry_size` bytes of it; EINVAL where it does not fit.
-pub fn query_gid_table(engine: &Device, room: &mut [u8], entry_size: usize, flags: u32) -> Result<u64> {
-    let invalid = || Errno::EINVAL.also_set();
-    if flags != 0 || entry_size == 0 || room.is_empty() || !room.len().is_multiple_of(entry_size) {
-        return Err(invalid());
-    }
-    let table = addresses(engine);
-    let mut places = room.chunks_exact_mut(entry_size);
-    for gid in &table {
-        let place = places.next().ok_or_else(invalid)?;
-        let entry = entry(gid);
-        let known = entry_size.min(entry.as_bytes().len());
-        place.fill(0);
-        place[..known].copy_from_slice(&entry.as_bytes()[..known]);
-    }
-    Ok(table.len() as u64)
 }

@@ -1,20 +1,21 @@
 //! Memory of the device, which is memory of the process that nobody but the device gives out.
 
 use core::cell::UnsafeCell;
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use softrdma::device::{self, Device, DeviceMemory};
+use softrdma::device::{self, DeviceMemory};
 use softrdma::host::fork::{ProcessGuard, ProcessMutex};
 
 use super::convert::refused;
-use super::mr;
+use super::{SoftContext, mr};
 use crate::abi::driver::{mr_type, verbs_mr};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::{Handle, Object};
+use crate::provider::verbs::Dms;
 
 /// The memory itself.
 struct Memory {
@@ -84,18 +85,82 @@ unsafe impl Object for Dm {
     type Public = ibv_dm;
 }
 
-/// Allocates device memory.
-pub fn alloc(engine: &Device, attr: &ibv_alloc_dm_attr) -> Result<Handle<ibv_dm>> {
-    if attr.comp_mask != 0 || attr.log_align_req > LOG_ALIGNMENT {
-        return Err(Errno::EINVAL.also_set());
+impl Dms for SoftContext {
+    /// Allocates device memory.
+    fn alloc_dm(&self, attr: &mut ibv_alloc_dm_attr) -> Result<Handle<ibv_dm>> {
+        if attr.comp_mask != 0 || attr.log_align_req > LOG_ALIGNMENT {
+            return Err(Errno::EINVAL.also_set());
+        }
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let inner = self.engine.alloc_memory(attr.length as u64).map_err(refused)?;
+        let memory = Arc::new(Memory { inner, regions: AtomicU32::new(0) });
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        numbered()?.insert(number, Arc::downgrade(&memory));
+        // The context is the caller's to fill in.
+        Ok(publish(core::ptr::null_mut(), number, memory, false))
     }
-    static NEXT: AtomicU32 = AtomicU32::new(1);
-    let inner = engine.alloc_memory(attr.length as u64).map_err(refused)?;
-    let memory = Arc::new(Memory { inner, regions: AtomicU32::new(0) });
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    numbered()?.insert(number, Arc::downgrade(&memory));
-    // The context is the caller's to fill in.
-    Ok(publish(core::ptr::null_mut(), number, memory, false))
+
+    /// Frees device memory; EBUSY while a region lies in it.
+    fn free_dm(&self, dm: Handle<ibv_dm>) -> Result<()> {
+        // SAFETY: device memory of this provider is published as Dm; a live handle.
+        let (memory, number) = unsafe { (&dm.object::<Dm>().memory, (*dm.as_ptr()).handle) };
+        if memory.regions.load(Ordering::Acquire) != 0 {
+            return Err(Errno::EBUSY.also_set());
+        }
+        numbered()?.remove(&number);
+        // SAFETY: the program gives up the handle, which was published as a Dm.
+        drop(unsafe { dm.reclaim::<Dm>() });
+        Ok(())
+    }
+
+    /// Registers part of device memory, whose addresses start at 0, as `access` must say.
+    fn reg_dm_mr(
+        &self,
+        pd: Handle<ibv_pd>,
+        dm: Handle<ibv_dm>,
+        offset: u64,
+        length: usize,
+        access: c_uint,
+    ) -> Result<Handle<verbs_mr>> {
+        // SAFETY: device memory of this provider is published as Dm.
+        let memory = unsafe { &dm.object::<Dm>().memory };
+        let inside = offset.checked_add(length as u64).is_some_and(|end| end <= memory.inner.length());
+        if access & IBV_ACCESS_ZERO_BASED as u32 == 0 || !inside {
+            return Err(Errno::EINVAL.also_set());
+        }
+        let rights = mr::access(access)?;
+        // SAFETY: a live handle.
+        let (context, number) = unsafe { ((*pd.as_ptr()).context, (*pd.as_ptr()).handle) };
+        let start = memory.inner.address() + offset;
+        let region = self.engine.register(number, start, length as u64, 0, rights).map_err(refused)?;
+        // Not of the kind of regions that lie in memory of the program, so that no call looks for it there.
+        let mr = mr::publish(region, access, mr_type::NULL_MR, Some(Hold::new(memory)));
+        // SAFETY: just made, and nobody else knows it yet.
+        unsafe {
+            let public = &raw mut (*mr.as_ptr()).ibv_mr;
+            (*public).context = context;
+            (*public).pd = pd.as_ptr();
+            (*public).length = length;
+        }
+        Ok(mr)
+    }
+
+    /// The device memory of this number that another context of the process allocated; ENOENT if there is none.
+    fn import_dm(&self, context: Handle<ibv_context>, number: u32) -> Result<Handle<ibv_dm>> {
+        let found = numbered()?.get(&number).and_then(Weak::upgrade);
+        let memory = found.ok_or_else(|| Errno::ENOENT.also_set())?;
+        Ok(publish(context.as_ptr(), number, memory, true))
+    }
+
+    /// Forgets imported device memory. What was not imported stays as it is.
+    fn unimport_dm(&self, dm: Handle<ibv_dm>) {
+        // SAFETY: device memory of this provider is published as Dm; the program gives up the handle.
+        unsafe {
+            if dm.object::<Dm>().imported {
+                drop(dm.reclaim::<Dm>());
+            }
+        }
+    }
 }
 
 fn publish(context: *mut ibv_context, number: u32, memory: Arc<Memory>, imported: bool) -> Handle<ibv_dm> {
@@ -107,68 +172,6 @@ fn publish(context: *mut ibv_context, number: u32, memory: Arc<Memory>, imported
         handle: number,
     };
     Handle::publish(Box::new(Dm { public: UnsafeCell::new(public), memory, imported }))
-}
-
-/// The device memory of this number that another context of the process allocated; ENOENT if there is none.
-pub fn import(context: Handle<ibv_context>, number: u32) -> Result<Handle<ibv_dm>> {
-    let found = numbered()?.get(&number).and_then(Weak::upgrade);
-    let memory = found.ok_or_else(|| Errno::ENOENT.also_set())?;
-    Ok(publish(context.as_ptr(), number, memory, true))
-}
-
-/// Forgets imported device memory. What was not imported stays as it is.
-pub fn unimport(dm: Handle<ibv_dm>) {
-    // SAFETY: device memory of this provider is published as Dm; the program gives up the handle.
-    unsafe {
-        if dm.object::<Dm>().imported {
-            drop(dm.reclaim::<Dm>());
-        }
-    }
-}
-
-/// Frees device memory; EBUSY while a region lies in it.
-pub fn free(dm: Handle<ibv_dm>) -> Result<()> {
-    // SAFETY: device memory of this provider is published as Dm; a live handle.
-    let (memory, number) = unsafe { (&dm.object::<Dm>().memory, (*dm.as_ptr()).handle) };
-    if memory.regions.load(Ordering::Acquire) != 0 {
-        return Err(Errno::EBUSY.also_set());
-    }
-    numbered()?.remove(&number);
-    // SAFETY: the program gives up the handle, which was published as a Dm.
-    drop(unsafe { dm.reclaim::<Dm>() });
-    Ok(())
-}
-
-/// Registers part of device memory, whose addresses start at 0, as `access` must say.
-pub fn register(
-    engine: &Device,
-    pd: Handle<ibv_pd>,
-    dm: Handle<ibv_dm>,
-    offset: u64,
-    length: usize,
-    access: u32,
-) -> Result<Handle<verbs_mr>> {
-    // SAFETY: device memory of this provider is published as Dm.
-    let memory = unsafe { &dm.object::<Dm>().memory };
-    let inside = offset.checked_add(length as u64).is_some_and(|end| end <= memory.inner.length());
-    if access & IBV_ACCESS_ZERO_BASED as u32 == 0 || !inside {
-        return Err(Errno::EINVAL.also_set());
-    }
-    let rights = mr::access(access)?;
-    // SAFETY: a live handle.
-    let (context, number) = unsafe { ((*pd.as_ptr()).context, (*pd.as_ptr()).handle) };
-    let start = memory.inner.address() + offset;
-    let region = engine.register(number, start, length as u64, 0, rights).map_err(refused)?;
-    // Not of the kind of regions that lie in memory of the program, so that no call looks for it there.
-    let mr = mr::publish(region, access, mr_type::NULL_MR, Some(Hold::new(memory)));
-    // SAFETY: just made, and nobody else knows it yet.
-    unsafe {
-        let public = &raw mut (*mr.as_ptr()).ibv_mr;
-        (*public).context = context;
-        (*public).pd = pd.as_ptr();
-        (*public).length = length;
-    }
-    Ok(mr)
 }
 
 /// Copies into device memory; 0, EFAULT outside of it, or EINVAL for what is not made of its words.

@@ -1,6 +1,6 @@
 //! Asynchronous events of a context.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use softrdma::core::verbs::Event;
@@ -12,14 +12,14 @@ use super::cq::Cq;
 use super::gids::Gid;
 use super::qp::Qp;
 use super::srq::Srq;
-use super::{device, port};
+use super::{SoftContext, device, port};
 use crate::abi::verbs::{IBV_EVENT_GID_CHANGE, ibv_cq, ibv_event_type_t, ibv_qp, ibv_srq};
 use crate::errno::Result;
-use crate::provider::AsyncEvent;
 use crate::provider::object::Handle;
+use crate::provider::verbs::{AsyncEvent, EventSource, Events};
 
 /// What a context tells its program of: events of its objects, and that the table of GIDs has changed.
-pub struct Events {
+pub struct AllEvents {
     /// Of the objects.
     pub queue: Arc<EventQueue>,
     watch: Watch,
@@ -27,7 +27,7 @@ pub struct Events {
     seen: Mutex<Vec<Gid>>,
 }
 
-impl Events {
+impl AllEvents {
     /// Of a context that is being opened.
     pub fn new(engine: &Arc<Device>) -> Result<Self> {
         let queue = EventQueue::new(engine).map_err(refused)?;
@@ -69,6 +69,20 @@ impl Events {
         let changed = *seen != now;
         *seen = now;
         changed
+    }
+}
+
+impl Events for SoftContext {
+    fn open_async_events(&self) -> Result<OwnedFd> {
+        self.all_events.open()
+    }
+
+    fn async_event_source(&self, async_fd: RawFd) -> EventSource {
+        EventSource { fd: async_fd, record: 0 }
+    }
+
+    fn next_async_event(&self, _record: &[u8], at_once: bool) -> Result<Option<AsyncEvent>> {
+        Ok(self.all_events.next(&self.engine, at_once))
     }
 }
 

@@ -2,17 +2,18 @@
 //! not be there when it is registered.
 
 use core::cell::UnsafeCell;
-use core::ffi::c_int;
+use core::ffi::{c_int, c_uint};
 
 use softrdma::core::verbs::Access;
-use softrdma::device::{Device, Region};
+use softrdma::device::Region;
 
 use super::convert::refused;
-use super::dm;
+use super::{SoftContext, dm};
 use crate::abi::driver::{mr_type, verbs_mr};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::{Handle, Object};
+use crate::provider::verbs::Mrs;
 
 /// Rights that the engine enforces.
 const ENFORCED: u32 = IBV_ACCESS_LOCAL_WRITE as u32
@@ -52,34 +53,156 @@ pub fn access(asked: u32) -> Result<Access> {
     Ok(Access(asked & ENFORCED))
 }
 
-/// Registers `length` bytes at `addr`, known to peers by addresses from `iova`, which lies as far into its page
-/// as `addr`. As on a kernel device, EINVAL for a region that touches no page. With pages on demand, all
-/// `usize::MAX` bytes from address 0 are the whole address space, known by its own addresses.
-pub fn register(
-    engine: &Device,
-    pd: Handle<ibv_pd>,
-    addr: usize,
-    length: usize,
-    iova: u64,
-    asked: c_int,
-) -> Result<Handle<verbs_mr>> {
-    let on_demand = asked as u32 & ON_DEMAND != 0;
-    let whole = on_demand && addr == 0 && length == usize::MAX;
-    let length = if whole { engine.limits().max_mr_size } else { length as u64 };
-    let touches_none = length == 0 && addr as u64 & IN_PAGE == 0;
-    if touches_none || (addr as u64 ^ iova) & IN_PAGE != 0 {
-        return Err(Errno::EINVAL.also_set());
+impl Mrs for SoftContext {
+    /// Registers `length` bytes at `addr`, known to peers by addresses from `iova`, which lies as far into its
+    /// page as `addr`. As on a kernel device, EINVAL for a region that touches no page. With pages on demand,
+    /// all `usize::MAX` bytes from address 0 are the whole address space, known by its own addresses.
+    fn reg_mr(
+        &self,
+        pd: Handle<ibv_pd>,
+        addr: usize,
+        length: usize,
+        iova: u64,
+        asked: c_int,
+    ) -> Result<Handle<verbs_mr>> {
+        let on_demand = asked as u32 & ON_DEMAND != 0;
+        let whole = on_demand && addr == 0 && length == usize::MAX;
+        let length = if whole { self.engine.limits().max_mr_size } else { length as u64 };
+        let touches_none = length == 0 && addr as u64 & IN_PAGE == 0;
+        if touches_none || (addr as u64 ^ iova) & IN_PAGE != 0 {
+            return Err(Errno::EINVAL.also_set());
+        }
+        let rights = access(asked as u32)?;
+        // SAFETY: a live handle.
+        let pd = unsafe { (*pd.as_ptr()).handle };
+        let region = if on_demand {
+            self.engine.register_on_demand(pd, addr as u64, length, iova, rights)
+        } else {
+            self.engine.register(pd, addr as u64, length, iova, rights)
+        }
+        .map_err(refused)?;
+        Ok(publish(region, asked as u32, mr_type::MR, None))
     }
-    let rights = access(asked as u32)?;
-    // SAFETY: a live handle.
-    let pd = unsafe { (*pd.as_ptr()).handle };
-    let region = if on_demand {
-        engine.register_on_demand(pd, addr as u64, length, iova, rights)
-    } else {
-        engine.register(pd, addr as u64, length, iova, rights)
+
+    /// Changes translation, protection domain or rights, as `flags` (IBV_REREG_MR_*) say; EINVAL if they say
+    /// nothing, EOPNOTSUPP for pages on demand.
+    fn rereg_mr(
+        &self,
+        mr: Handle<verbs_mr>,
+        flags: c_int,
+        pd: Option<Handle<ibv_pd>>,
+        addr: usize,
+        length: usize,
+        asked: c_int,
+    ) -> Result<()> {
+        if flags == 0 {
+            return Err(Errno::EINVAL.also_set());
+        }
+        // SAFETY: a live handle.
+        if (unsafe { (*mr.as_ptr()).access } | asked as u32) & ON_DEMAND != 0 {
+            return Err(Errno::EOPNOTSUPP.also_set());
+        }
+        let has = |flag: ibv_rereg_mr_flags| flags & flag as c_int != 0;
+        let pd = match pd {
+            _ if !has(IBV_REREG_MR_CHANGE_PD) => None,
+            // SAFETY: a live handle.
+            Some(pd) => Some(unsafe { (*pd.as_ptr()).handle }),
+            None => return Err(Errno::EINVAL.also_set()),
+        };
+        let rights = if has(IBV_REREG_MR_CHANGE_ACCESS) { Some(access(asked as u32)?) } else { None };
+        let translation =
+            has(IBV_REREG_MR_CHANGE_TRANSLATION).then_some((addr as u64, length as u64, addr as u64));
+        // SAFETY: a live handle, which programs do not use while they re-register it.
+        let public = unsafe { &mut *mr.as_ptr() };
+        let region = self.engine.reregister(public.ibv_mr.lkey, pd, translation, rights).map_err(refused)?;
+        set_keys(public, region);
+        if rights.is_some() {
+            public.access = asked as u32;
+        }
+        Ok(())
     }
-    .map_err(refused)?;
-    Ok(publish(region, asked as u32, mr_type::MR, None))
+
+    /// Ends a registration.
+    fn dereg_mr(&self, mr: Handle<verbs_mr>) -> Result<()> {
+        // SAFETY: a live handle.
+        self.engine.deregister(unsafe { (*mr.as_ptr()).ibv_mr.lkey }).map_err(refused)?;
+        // SAFETY: the program gives up the handle, which was published as an Mr.
+        let region = unsafe { mr.reclaim::<Mr>() };
+        drop(region.memory);
+        Ok(())
+    }
+
+    /// Brings memory of regions with pages on demand in, or has the kernel read ahead. EINVAL for a range
+    /// outside of such a region of the domain, EFAULT for memory that is not there, EOPNOTSUPP for other
+    /// advice.
+    fn advise_mr(
+        &self,
+        pd: Handle<ibv_pd>,
+        advice: c_uint,
+        flags: u32,
+        ranges: &mut [ibv_sge],
+    ) -> Result<()> {
+        let how = match advice {
+            IBV_ADVISE_MR_ADVICE_PREFETCH => MADV_POPULATE_READ,
+            IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE => MADV_POPULATE_WRITE,
+            IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT => libc::MADV_WILLNEED,
+            _ => return Err(Errno::EOPNOTSUPP.also_set()),
+        };
+        if ranges.is_empty() || flags & !IBV_ADVISE_MR_FLAG_FLUSH != 0 {
+            return Err(Errno::EINVAL.also_set());
+        }
+        // SAFETY: a live handle.
+        let pd = unsafe { (*pd.as_ptr()).handle };
+        let inside = |range: &ibv_sge| {
+            let region = self.engine.query_region(range.lkey).filter(|region| region.pd == pd)?;
+            let offset = range.addr.checked_sub(region.iova)?;
+            let end = offset.checked_add(range.length.into())?;
+            (end <= region.length).then_some(region.addr + offset)
+        };
+        if ranges.iter().any(|range| inside(range).is_none()) {
+            return Err(Errno::EINVAL.also_set());
+        }
+        for (place, range) in ranges.iter().filter_map(|range| Some((inside(range)?, range))) {
+            let first = place & !IN_PAGE;
+            let bytes = place + u64::from(range.length) - first;
+            // SAFETY: advice changes no content.
+            let done = unsafe {
+                libc::madvise(core::ptr::without_provenance_mut(first as usize), bytes as usize, how)
+            };
+            // EINVAL is a kernel without this advice (before 5.14), for which the first access does the same.
+            if done != 0 && Errno::last() != Errno::EINVAL && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT
+            {
+                return Err(Errno::EFAULT.also_set());
+            }
+        }
+        Ok(())
+    }
+
+    /// The region of this number that another context of the process registered: its keys and length. ENOENT if
+    /// there is none.
+    fn import_mr(&self, pd: Handle<ibv_pd>, number: u32) -> Result<Handle<ibv_mr>> {
+        let found = self.engine.query_region(number).ok_or_else(|| Errno::ENOENT.also_set())?;
+        let mr = publish(Region { lkey: number, rkey: number }, 0, mr_type::IMPORTED_MR, None);
+        // SAFETY: just made, and nobody else knows it yet; a live domain names its context.
+        unsafe {
+            let public = &raw mut (*mr.as_ptr()).ibv_mr;
+            (*public).context = (*pd.as_ptr()).context;
+            (*public).pd = pd.as_ptr();
+            (*public).length = found.length as usize;
+            Handle::from_c(public)
+        }
+    }
+
+    /// Forgets an imported region, which stays registered. What was not imported stays as it is.
+    fn unimport_mr(&self, mr: Handle<ibv_mr>) {
+        // SAFETY: a live region, which is always a verbs_mr, of this provider.
+        unsafe {
+            let Ok(mr) = Handle::from_c(mr.as_ptr().cast::<verbs_mr>()) else { return };
+            if (*mr.as_ptr()).mr_type == mr_type::IMPORTED_MR {
+                drop(mr.reclaim::<Mr>());
+            }
+        }
+    }
 }
 
 /// A region for the program.
@@ -96,121 +219,4 @@ fn set_keys(public: &mut verbs_mr, region: Region) {
     public.ibv_mr.handle = region.lkey;
     public.ibv_mr.lkey = region.lkey;
     public.ibv_mr.rkey = region.rkey;
-}
-
-/// Changes translation, protection domain or rights, as `flags` (IBV_REREG_MR_*) say; EINVAL if they say
-/// nothing, EOPNOTSUPP for pages on demand.
-pub fn reregister(
-    engine: &Device,
-    mr: Handle<verbs_mr>,
-    flags: c_int,
-    pd: Option<Handle<ibv_pd>>,
-    addr: usize,
-    length: usize,
-    asked: c_int,
-) -> Result<()> {
-    if flags == 0 {
-        return Err(Errno::EINVAL.also_set());
-    }
-    // SAFETY: a live handle.
-    if (unsafe { (*mr.as_ptr()).access } | asked as u32) & ON_DEMAND != 0 {
-        return Err(Errno::EOPNOTSUPP.also_set());
-    }
-    let has = |flag: ibv_rereg_mr_flags| flags & flag as c_int != 0;
-    let pd = match pd {
-        _ if !has(IBV_REREG_MR_CHANGE_PD) => None,
-        // SAFETY: a live handle.
-        Some(pd) => Some(unsafe { (*pd.as_ptr()).handle }),
-        None => return Err(Errno::EINVAL.also_set()),
-    };
-    let rights = if has(IBV_REREG_MR_CHANGE_ACCESS) { Some(access(asked as u32)?) } else { None };
-    let translation =
-        has(IBV_REREG_MR_CHANGE_TRANSLATION).then_some((addr as u64, length as u64, addr as u64));
-    // SAFETY: a live handle, which programs do not use while they re-register it.
-    let public = unsafe { &mut *mr.as_ptr() };
-    let region = engine.reregister(public.ibv_mr.lkey, pd, translation, rights).map_err(refused)?;
-    set_keys(public, region);
-    if rights.is_some() {
-        public.access = asked as u32;
-    }
-    Ok(())
-}
-
-/// Ends a registration.
-pub fn deregister(engine: &Device, mr: Handle<verbs_mr>) -> Result<()> {
-    // SAFETY: a live handle.
-    engine.deregister(unsafe { (*mr.as_ptr()).ibv_mr.lkey }).map_err(refused)?;
-    // SAFETY: the program gives up the handle, which was published as an Mr.
-    let region = unsafe { mr.reclaim::<Mr>() };
-    drop(region.memory);
-    Ok(())
-}
-
-/// The region of this number that another context of the process registered: its keys and length. ENOENT if
-/// there is none.
-pub fn import(engine: &Device, pd: Handle<ibv_pd>, number: u32) -> Result<Handle<ibv_mr>> {
-    let found = engine.query_region(number).ok_or_else(|| Errno::ENOENT.also_set())?;
-    let mr = publish(Region { lkey: number, rkey: number }, 0, mr_type::IMPORTED_MR, None);
-    // SAFETY: just made, and nobody else knows it yet; a live domain names its context.
-    unsafe {
-        let public = &raw mut (*mr.as_ptr()).ibv_mr;
-        (*public).context = (*pd.as_ptr()).context;
-        (*public).pd = pd.as_ptr();
-        (*public).length = found.length as usize;
-        Handle::from_c(public)
-    }
-}
-
-/// Forgets an imported region, which stays registered. What was not imported stays as it is.
-pub fn unimport(mr: Handle<ibv_mr>) {
-    // SAFETY: a live region, which is always a verbs_mr, of this provider.
-    unsafe {
-        let Ok(mr) = Handle::from_c(mr.as_ptr().cast::<verbs_mr>()) else { return };
-        if (*mr.as_ptr()).mr_type == mr_type::IMPORTED_MR {
-            drop(mr.reclaim::<Mr>());
-        }
-    }
-}
-
-/// Brings memory of regions with pages on demand in, or has the kernel read ahead. EINVAL for a range outside
-/// of such a region of the domain, EFAULT for memory that is not there, EOPNOTSUPP for other advice.
-pub fn advise(
-    engine: &Device,
-    pd: Handle<ibv_pd>,
-    advice: u32,
-    flags: u32,
-    ranges: &[ibv_sge],
-) -> Result<()> {
-    let how = match advice {
-        IBV_ADVISE_MR_ADVICE_PREFETCH => MADV_POPULATE_READ,
-        IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE => MADV_POPULATE_WRITE,
-        IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT => libc::MADV_WILLNEED,
-        _ => return Err(Errno::EOPNOTSUPP.also_set()),
-    };
-    if ranges.is_empty() || flags & !IBV_ADVISE_MR_FLAG_FLUSH != 0 {
-        return Err(Errno::EINVAL.also_set());
-    }
-    // SAFETY: a live handle.
-    let pd = unsafe { (*pd.as_ptr()).handle };
-    let inside = |range: &ibv_sge| {
-        let region = engine.query_region(range.lkey).filter(|region| region.pd == pd)?;
-        let offset = range.addr.checked_sub(region.iova)?;
-        let end = offset.checked_add(range.length.into())?;
-        (end <= region.length).then_some(region.addr + offset)
-    };
-    if ranges.iter().any(|range| inside(range).is_none()) {
-        return Err(Errno::EINVAL.also_set());
-    }
-    for (place, range) in ranges.iter().filter_map(|range| Some((inside(range)?, range))) {
-        let first = place & !IN_PAGE;
-        let bytes = place + u64::from(range.length) - first;
-        // SAFETY: advice changes no content.
-        let done =
-            unsafe { libc::madvise(core::ptr::without_provenance_mut(first as usize), bytes as usize, how) };
-        // EINVAL is a kernel without this advice (before 5.14), for which the first access does the same.
-        if done != 0 && Errno::last() != Errno::EINVAL && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT {
-            return Err(Errno::EFAULT.also_set());
-        }
-    }
-    Ok(())
 }

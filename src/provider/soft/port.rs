@@ -1,8 +1,12 @@
 //! The one port of the software device.
 
-use super::gids;
+use core::ffi::c_int;
+
+use super::{SoftContext, gids};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
+use crate::provider::verbs::Ports;
+use crate::uverbs::discovery::DeviceInfo;
 
 /// The only port.
 pub const NUMBER: u8 = 1;
@@ -22,7 +26,7 @@ const SPEED_EDR: u8 = 32;
 const SPEED: u64 = 1000;
 
 /// Speed of port `port_num` in units of 100 Mb/s; EINVAL for a port that is not there.
-pub fn speed(port_num: u32) -> Result<u64> {
+fn speed(port_num: u32) -> Result<u64> {
     if port_num == u32::from(NUMBER) { Ok(SPEED) } else { Err(Errno::EINVAL) }
 }
 
@@ -31,7 +35,7 @@ pub fn speed(port_num: u32) -> Result<u64> {
 /// There is no link, so there is no link speed. Width and speed say 100 Gbit/s, which is the class that one
 /// copy from memory to memory belongs to: middleware reckons with these numbers when it chooses between
 /// transports, and soft-RoCE's old 2.5 Gbit/s would be as wrong as a number from the newest adapter.
-pub fn query(port_num: u8, attr: &mut ibv_port_attr) -> Result<()> {
+fn query(port_num: u8, attr: &mut ibv_port_attr) -> Result<()> {
     if port_num != NUMBER {
         return Err(Errno::EINVAL);
     }
@@ -55,8 +59,23 @@ pub fn query(port_num: u8, attr: &mut ibv_port_attr) -> Result<()> {
 
 /// Entry `index` of the table of partition keys, in network byte order; the error of a kernel device, whose
 /// file for the entry does not exist, for any entry but the first.
-pub fn pkey(port_num: u8, index: i32) -> Result<u16> {
+fn pkey(port_num: u8, index: i32) -> Result<u16> {
     if port_num == NUMBER && index == 0 { Ok(PKEY.to_be()) } else { Err(Errno::ENOENT.also_set()) }
+}
+
+impl Ports for SoftContext {
+    fn query_port(&self, port_num: u8, attr: &mut ibv_port_attr) -> Result<()> {
+        query(port_num, attr).map_err(Errno::also_set)
+    }
+
+    fn query_port_speed(&self, port_num: u32, out: &mut u64) -> Result<()> {
+        *out = speed(port_num).map_err(Errno::also_set)?;
+        Ok(())
+    }
+
+    fn query_pkey(&self, _device: &DeviceInfo, port_num: u8, index: c_int) -> Result<__be16> {
+        pkey(port_num, index)
+    }
 }
 
 #[cfg(test)]

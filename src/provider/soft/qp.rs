@@ -11,16 +11,16 @@ use softrdma::device::{Capabilities, Device, EventQueue, OpenedQp, QpInit, Queue
 use super::channel::Reported;
 use super::convert::{refused, rejected, sges};
 use super::cq::Cq;
-use super::qp_attr;
 use super::srq::Srq;
 use super::wr::{self, Batch};
-use super::xrc::Xrcd;
+use super::xrcd::Xrcd;
+use super::{SoftContext, qp_attr};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
-use crate::provider::kernel::event_name;
 use crate::provider::object::{Handle, Object};
-use crate::provider::{domain, wait};
+use crate::provider::verbs::Qps;
+use crate::provider::{domain, event_name, public_fields, wait};
 
 /// A queue pair. The public part is that of an extended queue pair, which starts with a plain one.
 #[repr(C)]
@@ -125,82 +125,136 @@ fn service(qp_type: ibv_qp_type_t) -> Result<QpType> {
     })
 }
 
-/// Creates a queue pair; `attr.cap` gets the sizes given.
-pub fn create(
-    engine: &Arc<Device>,
-    events: &Arc<EventQueue>,
-    pd: Handle<ibv_pd>,
-    attr: &mut ibv_qp_init_attr,
-) -> Result<Handle<ibv_qp>> {
-    let parts = Parts {
-        qp_type: service(attr.qp_type)?,
-        pd: Some(pd),
-        xrcd: None,
-        send_cq: attr.send_cq,
-        recv_cq: attr.recv_cq,
-        srq: attr.srq,
-        sq_sig_all: attr.sq_sig_all != 0,
-    };
-    let qp = create_any(engine, events, &parts, &mut attr.cap, None, false)?;
-    // SAFETY: just made, and nobody else knows it yet; a live handle names its context.
-    unsafe {
-        let public = &mut *qp.as_ptr();
-        public.context = (*pd.as_ptr()).context;
-        public.qp_context = attr.qp_context;
-        public.pd = pd.as_ptr();
-        public.send_cq = attr.send_cq;
-        public.recv_cq = attr.recv_cq;
-        public.srq = attr.srq;
+impl Qps for SoftContext {
+    /// Creates a queue pair; `attr.cap` gets the sizes given.
+    fn create_qp(&self, pd: Handle<ibv_pd>, attr: &mut ibv_qp_init_attr) -> Result<Handle<ibv_qp>> {
+        let parts = Parts {
+            qp_type: service(attr.qp_type)?,
+            pd: Some(pd),
+            xrcd: None,
+            send_cq: attr.send_cq,
+            recv_cq: attr.recv_cq,
+            srq: attr.srq,
+            sq_sig_all: attr.sq_sig_all != 0,
+        };
+        let qp = create_any(&self.engine, &self.events, &parts, &mut attr.cap, None, false)?;
+        public_fields::name_qp_parts(qp, pd, attr);
+        Ok(qp)
     }
-    Ok(qp)
-}
 
-/// Creates an extended queue pair, with builders for the operations asked for. EOPNOTSUPP (`errno` set) for an
-/// attribute, a creation flag or an operation that the device does not have.
-pub fn create_ex(
-    engine: &Arc<Device>,
-    events: &Arc<EventQueue>,
-    attr: &mut ibv_qp_init_attr_ex,
-) -> Result<Handle<ibv_qp>> {
-    let operations = check_attributes(attr).inspect_err(|_| {
-        trace!(
-            Debug,
-            "soft: create_qp_ex: no support for comp_mask {:#x}, create_flags {:#x}, send_ops_flags {:#x} \
-             with type {}",
-            attr.comp_mask,
-            attr.create_flags,
-            attr.send_ops_flags,
-            attr.qp_type
-        );
-    })?;
-    let has = |bit: ibv_qp_init_attr_mask| attr.comp_mask & bit as u32 != 0;
-    // SAFETY: the program passes live objects or null where the mask says that they count.
-    let (pd, xrcd) = unsafe {
-        let pd = if has(IBV_QP_INIT_ATTR_PD) { Handle::optional(attr.pd) } else { None };
-        (pd, if has(IBV_QP_INIT_ATTR_XRCD) { Handle::optional(attr.xrcd) } else { None })
-    };
-    let parts = Parts {
-        qp_type: service(attr.qp_type)?,
-        pd,
-        xrcd,
-        send_cq: attr.send_cq,
-        recv_cq: attr.recv_cq,
-        srq: attr.srq,
-        sq_sig_all: attr.sq_sig_all != 0,
-    };
-    let mut cap = attr.cap;
-    let qp = create_any(engine, events, &parts, &mut cap, operations, true)?;
-    attr.cap = cap;
-    // SAFETY: just made, and nobody else knows it yet.
-    unsafe {
-        let public = &mut *qp.as_ptr();
-        public.qp_context = attr.qp_context;
-        public.pd = pd.map_or(core::ptr::null_mut(), Handle::as_ptr);
-        public.send_cq = attr.send_cq;
-        public.recv_cq = attr.recv_cq;
-        public.srq = attr.srq;
+    /// Creates an extended queue pair, with builders for the operations asked for. EOPNOTSUPP (`errno` set) for
+    /// an attribute, a creation flag or an operation that the device does not have.
+    fn create_qp_ex(&self, attr: &mut ibv_qp_init_attr_ex) -> Result<Handle<ibv_qp>> {
+        let operations = check_attributes(attr).inspect_err(|_| {
+            trace!(
+                Debug,
+                "soft: create_qp_ex: no support for comp_mask {:#x}, create_flags {:#x}, send_ops_flags {:#x} \
+                 with type {}",
+                attr.comp_mask,
+                attr.create_flags,
+                attr.send_ops_flags,
+                attr.qp_type
+            );
+        })?;
+        let has = |bit: ibv_qp_init_attr_mask| attr.comp_mask & bit as u32 != 0;
+        // SAFETY: the program passes live objects or null where the mask says that they count.
+        let (pd, xrcd) = unsafe {
+            let pd = if has(IBV_QP_INIT_ATTR_PD) { Handle::optional(attr.pd) } else { None };
+            (pd, if has(IBV_QP_INIT_ATTR_XRCD) { Handle::optional(attr.xrcd) } else { None })
+        };
+        let parts = Parts {
+            qp_type: service(attr.qp_type)?,
+            pd,
+            xrcd,
+            send_cq: attr.send_cq,
+            recv_cq: attr.recv_cq,
+            srq: attr.srq,
+            sq_sig_all: attr.sq_sig_all != 0,
+        };
+        let mut cap = attr.cap;
+        let qp = create_any(&self.engine, &self.events, &parts, &mut cap, operations, true)?;
+        attr.cap = cap;
+        public_fields::name_qp_ex_parts(qp, pd.map_or(core::ptr::null_mut(), Handle::as_ptr), attr);
+        Ok(qp)
     }
-    Ok(qp)
+
+    /// Opens the XRC target queue pair of that number, which perhaps another context of the process made.
+    fn open_qp(&self, attr: &mut ibv_qp_open_attr) -> Result<Handle<ibv_qp>> {
+        const NEEDED: u32 =
+            IBV_QP_OPEN_ATTR_NUM as u32 | IBV_QP_OPEN_ATTR_XRCD as u32 | IBV_QP_OPEN_ATTR_TYPE as u32;
+        if attr.comp_mask >= IBV_QP_OPEN_ATTR_RESERVED as u32 {
+            return Err(Errno::EOPNOTSUPP.also_set());
+        }
+        if attr.comp_mask & NEEDED != NEEDED || attr.qp_type != IBV_QPT_XRC_RECV as u32 {
+            return Err(Errno::EINVAL.also_set());
+        }
+        // SAFETY: the mask says that the domain counts, so it is live or null; it was published as an Xrcd.
+        let (context, domain) = unsafe {
+            let xrcd = Handle::from_c(attr.xrcd).map_err(Errno::also_set)?;
+            ((*xrcd.as_ptr()).context, &xrcd.object::<Xrcd>().domain)
+        };
+        let qp = event_name::create(
+            |cookie| OpenedQp::open(domain, attr.qp_num, &self.events, cookie as usize).map_err(refused),
+            |opened| Qp::new(opened.queue_pair(), Some(Arc::clone(opened)), None, false, false),
+            |_| {},
+        )?;
+        // SAFETY: just made, and nobody else knows it yet.
+        unsafe {
+            (*qp.as_ptr()).context = context;
+            if attr.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT as u32 != 0 {
+                (*qp.as_ptr()).qp_context = attr.qp_context;
+            }
+        }
+        Ok(qp)
+    }
+
+    /// The builder side, of a queue pair made by `ibv_create_qp_ex`.
+    fn qp_to_qp_ex(&self, qp: Handle<ibv_qp>) -> Option<Handle<ibv_qp_ex>> {
+        // SAFETY: the handle belongs to this provider, and the public part of every Qp is an extended one.
+        unsafe {
+            // From the handle, not from the field: builders reach the whole object through this pointer.
+            if qp.object::<Qp>().extended { Handle::optional(qp.as_ptr().cast()) } else { None }
+        }
+    }
+
+    /// Moves the queue pair through its states and sets attributes.
+    fn modify_qp(&self, qp: Handle<ibv_qp>, attr: &mut ibv_qp_attr, attr_mask: c_int) -> Result<()> {
+        let object = object(qp);
+        let (mask, asked) = qp_attr::asked(&self.engine, object.qp_type, attr, attr_mask)?;
+        object.queue.modify(mask, &asked).map_err(refused)
+    }
+
+    /// Attributes, and what the queue pair was made with.
+    fn query_qp(
+        &self,
+        qp: Handle<ibv_qp>,
+        attr: &mut ibv_qp_attr,
+        attr_mask: c_int,
+        init_attr: &mut ibv_qp_init_attr,
+    ) -> Result<()> {
+        qp_attr::check_mask(attr_mask)?;
+        let queried = object(qp).queue.query();
+        *attr = qp_attr::answer(&queried);
+        public_fields::answer_qp_parts(qp, init_attr);
+        init_attr.cap = attr.cap;
+        init_attr.sq_sig_all = queried.sq_sig_all.into();
+        Ok(())
+    }
+
+    /// Destroys a queue pair, or closes an opened one, then waits until the program has acknowledged every
+    /// event that it got.
+    fn destroy_qp(&self, qp: Handle<ibv_qp>) -> Result<()> {
+        let object = object(qp);
+        match &object.opened {
+            Some(opened) => opened.close(),
+            None => object.queue.destroy(),
+        }
+        .map_err(refused)?;
+        wait::for_qp_events(qp, object.events.asynchronous());
+        // SAFETY: the program gives up the handle, which was published as a Qp.
+        drop(unsafe { qp.reclaim::<Qp>() });
+        Ok(())
+    }
 }
 
 /// The operations to have builders for, if builders are asked for.
@@ -302,13 +356,9 @@ impl Qp {
         // SAFETY: plain C data of integers, pointers, optional functions and pthread objects that start as
         // zeros; all zeros is its empty value.
         let mut public: ibv_qp_ex = unsafe { core::mem::zeroed() };
-        let base = &mut public.qp_base;
-        base.handle = queue.qp_num();
-        base.qp_num = queue.qp_num();
-        base.qp_type = queue.qp_type() as ibv_qp_type_t;
-        base.state = queue.state() as ibv_qp_state_t;
-        base.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
-        base.cond = libc::PTHREAD_COND_INITIALIZER;
+        let number = queue.qp_num();
+        public.qp_base = public_fields::of_qp(number, number, queue.qp_type() as ibv_qp_type_t);
+        public.qp_base.state = queue.state() as ibv_qp_state_t;
         if let Some(operations) = operations {
             wr::set_functions(&mut public, operations);
         }
@@ -328,123 +378,14 @@ impl Qp {
         })
     }
 
-    fn groups(&self) -> MutexGuard<'_, Vec<([u8; 16], u16)>> {
+    /// Its multicast groups.
+    pub(super) fn groups(&self) -> MutexGuard<'_, Vec<([u8; 16], u16)>> {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Opens the XRC target queue pair of that number, which perhaps another context of the process made.
-pub fn open(events: &Arc<EventQueue>, attr: &ibv_qp_open_attr) -> Result<Handle<ibv_qp>> {
-    const NEEDED: u32 =
-        IBV_QP_OPEN_ATTR_NUM as u32 | IBV_QP_OPEN_ATTR_XRCD as u32 | IBV_QP_OPEN_ATTR_TYPE as u32;
-    if attr.comp_mask >= IBV_QP_OPEN_ATTR_RESERVED as u32 {
-        return Err(Errno::EOPNOTSUPP.also_set());
-    }
-    if attr.comp_mask & NEEDED != NEEDED || attr.qp_type != IBV_QPT_XRC_RECV as u32 {
-        return Err(Errno::EINVAL.also_set());
-    }
-    // SAFETY: the mask says that the domain counts, so it is live or null; it was published as an Xrcd.
-    let (context, domain) = unsafe {
-        let xrcd = Handle::from_c(attr.xrcd).map_err(Errno::also_set)?;
-        ((*xrcd.as_ptr()).context, &xrcd.object::<Xrcd>().domain)
-    };
-    let qp = event_name::create(
-        |cookie| OpenedQp::open(domain, attr.qp_num, events, cookie as usize).map_err(refused),
-        |opened| Qp::new(opened.queue_pair(), Some(Arc::clone(opened)), None, false, false),
-        |_| {},
-    )?;
-    // SAFETY: just made, and nobody else knows it yet.
-    unsafe {
-        (*qp.as_ptr()).context = context;
-        if attr.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT as u32 != 0 {
-            (*qp.as_ptr()).qp_context = attr.qp_context;
-        }
-    }
-    Ok(qp)
-}
-
-/// The builder side, of a queue pair made by `ibv_create_qp_ex`.
-pub fn extended(qp: Handle<ibv_qp>) -> Option<Handle<ibv_qp_ex>> {
-    // SAFETY: the handle belongs to this provider, and the public part of every Qp is an extended one.
-    unsafe {
-        // From the handle, not from the field: builders reach the whole object through this pointer.
-        if qp.object::<Qp>().extended { Handle::optional(qp.as_ptr().cast()) } else { None }
-    }
-}
-
 /// The queue pair behind a handle of this provider.
-fn object<'a>(qp: Handle<ibv_qp>) -> &'a Qp {
+pub(super) fn object<'a>(qp: Handle<ibv_qp>) -> &'a Qp {
     // SAFETY: queue pairs of this provider are published as Qp.
     unsafe { qp.object::<Qp>() }
-}
-
-/// Moves the queue pair through its states and sets attributes.
-pub fn modify(engine: &Device, qp: Handle<ibv_qp>, attr: &ibv_qp_attr, attr_mask: c_int) -> Result<()> {
-    let object = object(qp);
-    let (mask, asked) = qp_attr::asked(engine, object.qp_type, attr, attr_mask)?;
-    object.queue.modify(mask, &asked).map_err(refused)
-}
-
-/// Attributes, and what the queue pair was made with.
-pub fn query(
-    qp: Handle<ibv_qp>,
-    attr: &mut ibv_qp_attr,
-    attr_mask: c_int,
-    init_attr: &mut ibv_qp_init_attr,
-) -> Result<()> {
-    qp_attr::check_mask(attr_mask)?;
-    let queried = object(qp).queue.query();
-    *attr = qp_attr::answer(&queried);
-    // SAFETY: a live handle.
-    let public = unsafe { &*qp.as_ptr() };
-    init_attr.qp_context = public.qp_context;
-    init_attr.send_cq = public.send_cq;
-    init_attr.recv_cq = public.recv_cq;
-    init_attr.srq = public.srq;
-    init_attr.qp_type = public.qp_type;
-    init_attr.cap = attr.cap;
-    init_attr.sq_sig_all = queried.sq_sig_all.into();
-    Ok(())
-}
-
-/// Destroys a queue pair, or closes an opened one, then waits until the program has acknowledged every event
-/// that it got.
-pub fn destroy(qp: Handle<ibv_qp>) -> Result<()> {
-    let object = object(qp);
-    match &object.opened {
-        Some(opened) => opened.close(),
-        None => object.queue.destroy(),
-    }
-    .map_err(refused)?;
-    wait::for_qp_events(qp, object.events.asynchronous());
-    // SAFETY: the program gives up the handle, which was published as a Qp.
-    drop(unsafe { qp.reclaim::<Qp>() });
-    Ok(())
-}
-
-/// Joins a multicast group. Doing it again changes nothing.
-pub fn attach_multicast(engine: &Device, qp: Handle<ibv_qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
-    // SAFETY: every view of the GID union is 16 plain bytes.
-    let group = unsafe { (gid.raw, lid) };
-    let mut groups = object(qp).groups();
-    groups.try_reserve(1).map_err(|_| Errno::ENOMEM.also_set())?;
-    engine.attach_multicast(&object(qp).queue, &group.0).map_err(refused)?;
-    if !groups.contains(&group) {
-        groups.push(group);
-    }
-    Ok(())
-}
-
-/// Leaves a multicast group; EINVAL where the queue pair is not in it, or joined it with another LID.
-pub fn detach_multicast(engine: &Device, qp: Handle<ibv_qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
-    // SAFETY: every view of the GID union is 16 plain bytes.
-    let group = unsafe { (gid.raw, lid) };
-    let mut groups = object(qp).groups();
-    let place = groups.iter().position(|known| *known == group).ok_or_else(|| Errno::EINVAL.also_set())?;
-    // The group is left with the last LID that it was joined with.
-    if groups.iter().filter(|known| known.0 == group.0).count() == 1 {
-        engine.detach_multicast(&object(qp).queue, &group.0).map_err(refused)?;
-    }
-    groups.swap_remove(place);
-    Ok(())
 }

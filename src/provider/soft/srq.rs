@@ -6,15 +6,16 @@ use std::sync::Arc;
 
 use softrdma::device::{Device, EventQueue, LIMITS, SharedReceiveQueue, SrqInit, SrqType};
 
+use super::SoftContext;
 use super::channel::Reported;
 use super::convert::{refused, rejected, sges};
 use super::cq::Cq;
-use super::xrc::Xrcd;
+use super::xrcd::Xrcd;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
-use crate::provider::kernel::event_name;
 use crate::provider::object::{Handle, Object};
-use crate::provider::wait;
+use crate::provider::verbs::Srqs;
+use crate::provider::{event_name, public_fields, wait};
 
 /// A shared receive queue.
 #[repr(C)]
@@ -75,54 +76,76 @@ impl Srq {
     }
 }
 
-/// Creates a basic queue; `attr` gets the sizes given.
-pub fn create(
-    engine: &Arc<Device>,
-    events: &Arc<EventQueue>,
-    pd: Handle<ibv_pd>,
-    attr: &mut ibv_srq_init_attr,
-) -> Result<Handle<ibv_srq>> {
-    create_any(engine, events, SrqType::Basic, pd.as_ptr(), &mut attr.attr, None)
-}
+impl Srqs for SoftContext {
+    /// Creates a basic queue; `attr` gets the sizes given.
+    fn create_srq(&self, pd: Handle<ibv_pd>, attr: &mut ibv_srq_init_attr) -> Result<Handle<ibv_srq>> {
+        create_any(&self.engine, &self.events, SrqType::Basic, pd.as_ptr(), &mut attr.attr, None)
+    }
 
-/// Creates a basic queue or one for XRC; there is no tag matching (EOPNOTSUPP).
-pub fn create_ex(
-    engine: &Arc<Device>,
-    events: &Arc<EventQueue>,
-    attr: &mut ibv_srq_init_attr_ex,
-) -> Result<Handle<ibv_srq>> {
-    const BASIC: u32 = IBV_SRQT_BASIC as u32;
-    const XRC: u32 = IBV_SRQT_XRC as u32;
-    let has = |bit: ibv_srq_init_attr_mask| attr.comp_mask & bit as u32 != 0;
-    if attr.comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED as u32 {
-        return Err(Errno::EOPNOTSUPP.also_set());
-    }
-    let invalid = || Errno::EINVAL.also_set();
-    if !has(IBV_SRQ_INIT_ATTR_PD) || attr.pd.is_null() {
-        return Err(invalid());
-    }
-    let srq = match if has(IBV_SRQ_INIT_ATTR_TYPE) { attr.srq_type } else { BASIC } {
-        BASIC => create_any(engine, events, SrqType::Basic, attr.pd, &mut attr.attr, None)?,
-        XRC => {
-            if !has(IBV_SRQ_INIT_ATTR_XRCD) || !has(IBV_SRQ_INIT_ATTR_CQ) {
-                return Err(invalid());
-            }
-            // SAFETY: the mask says that these count, so they are live or null.
-            let parts =
-                unsafe { Handle::optional(attr.xrcd).zip(Handle::optional(attr.cq)).ok_or_else(invalid)? };
-            create_any(engine, events, SrqType::Xrc, attr.pd, &mut attr.attr, Some(parts))?
+    /// Creates a basic queue or one for XRC; there is no tag matching (EOPNOTSUPP).
+    fn create_srq_ex(&self, attr: &mut ibv_srq_init_attr_ex) -> Result<Handle<ibv_srq>> {
+        const BASIC: u32 = IBV_SRQT_BASIC as u32;
+        const XRC: u32 = IBV_SRQT_XRC as u32;
+        let has = |bit: ibv_srq_init_attr_mask| attr.comp_mask & bit as u32 != 0;
+        if attr.comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED as u32 {
+            return Err(Errno::EOPNOTSUPP.also_set());
         }
-        _ => return Err(Errno::EOPNOTSUPP.also_set()),
-    };
-    // SAFETY: just made, and nobody else knows it yet.
-    unsafe {
-        let srq = srq.as_ptr();
-        (*srq).srq_context = attr.srq_context;
-        (*srq).pd = attr.pd;
-        (*srq).mutex = libc::PTHREAD_MUTEX_INITIALIZER;
-        (*srq).cond = libc::PTHREAD_COND_INITIALIZER;
+        let invalid = || Errno::EINVAL.also_set();
+        if !has(IBV_SRQ_INIT_ATTR_PD) || attr.pd.is_null() {
+            return Err(invalid());
+        }
+        let srq = match if has(IBV_SRQ_INIT_ATTR_TYPE) { attr.srq_type } else { BASIC } {
+            BASIC => create_any(&self.engine, &self.events, SrqType::Basic, attr.pd, &mut attr.attr, None)?,
+            XRC => {
+                if !has(IBV_SRQ_INIT_ATTR_XRCD) || !has(IBV_SRQ_INIT_ATTR_CQ) {
+                    return Err(invalid());
+                }
+                // SAFETY: the mask says that these count, so they are live or null.
+                let parts = unsafe {
+                    Handle::optional(attr.xrcd).zip(Handle::optional(attr.cq)).ok_or_else(invalid)?
+                };
+                create_any(&self.engine, &self.events, SrqType::Xrc, attr.pd, &mut attr.attr, Some(parts))?
+            }
+            _ => return Err(Errno::EOPNOTSUPP.also_set()),
+        };
+        public_fields::finish_srq(srq, attr.pd, attr.srq_context);
+        Ok(srq)
     }
-    Ok(srq)
+
+    /// Arms the limit event, or resizes.
+    fn modify_srq(&self, srq: Handle<ibv_srq>, attr: &mut ibv_srq_attr, attr_mask: c_int) -> Result<()> {
+        let asked = |bit: ibv_srq_attr_mask, value: u32| (attr_mask & bit as c_int != 0).then_some(value);
+        // SAFETY: queues of this provider are published as Srq.
+        let queue = unsafe { &srq.object::<Srq>().queue };
+        queue
+            .modify(asked(IBV_SRQ_LIMIT, attr.srq_limit), asked(IBV_SRQ_MAX_WR, attr.max_wr))
+            .map_err(refused)
+    }
+
+    /// Sizes and limit.
+    fn query_srq(&self, srq: Handle<ibv_srq>, attr: &mut ibv_srq_attr) -> Result<()> {
+        // SAFETY: queues of this provider are published as Srq.
+        let queue = unsafe { &srq.object::<Srq>().queue };
+        *attr = ibv_srq_attr { max_wr: queue.max_wr(), max_sge: queue.max_sge(), srq_limit: queue.limit() };
+        Ok(())
+    }
+
+    /// The number that XRC peers name the queue by.
+    fn get_srq_num(&self, srq: Handle<ibv_srq>) -> Result<u32> {
+        // SAFETY: queues of this provider are published as Srq.
+        Ok(unsafe { srq.object::<Srq>() }.queue.number())
+    }
+
+    /// Destroys a queue, then waits until the program has acknowledged every event that it got of it.
+    fn destroy_srq(&self, srq: Handle<ibv_srq>) -> Result<()> {
+        // SAFETY: queues of this provider are published as Srq.
+        let object = unsafe { srq.object::<Srq>() };
+        object.queue.destroy().map_err(refused)?;
+        wait::for_srq_events(srq, object.events.asynchronous());
+        // SAFETY: the program gives up the handle, which was published as an Srq.
+        drop(unsafe { srq.reclaim::<Srq>() });
+        Ok(())
+    }
 }
 
 /// `pd` is live.
@@ -172,36 +195,4 @@ fn create_any(
     attr.max_wr = queue.max_wr();
     attr.max_sge = queue.max_sge();
     Ok(srq)
-}
-
-/// Arms the limit event, or resizes.
-pub fn modify(srq: Handle<ibv_srq>, attr: &ibv_srq_attr, attr_mask: c_int) -> Result<()> {
-    let asked = |bit: ibv_srq_attr_mask, value: u32| (attr_mask & bit as c_int != 0).then_some(value);
-    // SAFETY: queues of this provider are published as Srq.
-    let queue = unsafe { &srq.object::<Srq>().queue };
-    queue.modify(asked(IBV_SRQ_LIMIT, attr.srq_limit), asked(IBV_SRQ_MAX_WR, attr.max_wr)).map_err(refused)
-}
-
-/// Sizes and limit.
-pub fn query(srq: Handle<ibv_srq>, attr: &mut ibv_srq_attr) {
-    // SAFETY: queues of this provider are published as Srq.
-    let queue = unsafe { &srq.object::<Srq>().queue };
-    *attr = ibv_srq_attr { max_wr: queue.max_wr(), max_sge: queue.max_sge(), srq_limit: queue.limit() };
-}
-
-/// The number that XRC peers name the queue by.
-pub fn number(srq: Handle<ibv_srq>) -> Result<u32> {
-    // SAFETY: queues of this provider are published as Srq.
-    Ok(unsafe { srq.object::<Srq>() }.queue.number())
-}
-
-/// Destroys a queue, then waits until the program has acknowledged every event that it got of it.
-pub fn destroy(srq: Handle<ibv_srq>) -> Result<()> {
-    // SAFETY: queues of this provider are published as Srq.
-    let object = unsafe { srq.object::<Srq>() };
-    object.queue.destroy().map_err(refused)?;
-    wait::for_srq_events(srq, object.events.asynchronous());
-    // SAFETY: the program gives up the handle, which was published as an Srq.
-    drop(unsafe { srq.reclaim::<Srq>() });
-    Ok(())
 }

@@ -60,10 +60,9 @@ fn document(root: &Path) -> Result<(String, String), String> {
     let _ = writeln!(
         text,
         "## Public symbols: {}\n\n\
-         What answers comes from the sources: the operations of the trait of devices (`src/provider/mod.rs`) \
-         that the entry \
-         point leads to, and whether the provider of soft-RoCE (rxe), that of soft-iWARP (siw), the \
-         software device (soft) or a plugin answers them: \
+         What answers comes from the sources: the operations of the traits of objects (`src/provider/verbs/`) \
+         that the entry point leads to, and whether the provider of soft-RoCE (rxe), that of soft-iWARP \
+         (siw), the software device (soft) or a plugin answers them: \
          \"yes\", with code of its own or with what native providers share; \"—\" where the device has not \
          got the feature \
          and the call is refused as rdma-core refuses it; \"library\" where no provider is asked. The tests \

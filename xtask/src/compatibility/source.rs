@@ -1,5 +1,5 @@
-//! Who answers a verb, from the Rust sources: which operations of the trait `Context` an entry point leads to,
-//! and which of them each implementation of the trait has.
+//! Who answers a verb, from the Rust sources: which operations of the traits of objects an entry point leads
+//! to, and which of them each provider implements.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -41,7 +41,7 @@ struct Function {
     paths: BTreeSet<(String, String)>,
 }
 
-/// An implementation of the trait.
+/// What a provider implements.
 #[derive(Default)]
 struct Implementation {
     methods: BTreeSet<String>,
@@ -54,7 +54,7 @@ struct Implementation {
 /// What the sources say.
 #[derive(Default)]
 pub struct Source {
-    /// Operations of the trait, and who answers where a provider leaves the default.
+    /// Operations of the traits of objects, and who answers where a provider leaves the default.
     operations: BTreeMap<String, Answer>,
     /// By folder of `src/provider`.
     implementations: BTreeMap<String, Implementation>,
@@ -69,7 +69,8 @@ pub struct Source {
 }
 
 const TABLE: &str = "src/api/table.rs";
-const TRAIT: &str = "src/provider/mod.rs";
+const TRAITS: &str = "src/provider/verbs/";
+const DATA_PATH: &str = "src/provider/data_path.rs";
 const API: &str = "src/api/";
 const PROVIDERS: &str = "src/provider/";
 /// The folder of what serves all plugins.
@@ -94,13 +95,17 @@ impl Source {
                 FileReader { source: &mut source, name: name.clone(), current: None }.visit_file(&file);
             }
         }
-        // Other folders hold what providers share.
+        // Methods of other traits are no operations, and other folders hold what providers share.
+        for implementation in source.implementations.values_mut() {
+            implementation.methods.retain(|method| source.operations.contains_key(method));
+        }
         source.implementations.retain(|_, implementation| !implementation.methods.is_empty());
         for header in ["verbs.h", "verbs_inline.h", "verbs_api.h"] {
             source.headers.push_str(&read(root, &format!("include/infiniband/{header}"))?);
         }
         for (what, found) in [
-            (TRAIT, !source.operations.is_empty()),
+            (TRAITS, !source.operations.is_empty()),
+            (DATA_PATH, !source.data_path.is_empty()),
             (PROVIDERS, !source.implementations.is_empty()),
             (TABLE, !source.slots.is_empty()),
             (API, !source.exports.is_empty()),
@@ -216,7 +221,7 @@ impl Source {
         combine(&answers)
     }
 
-    /// Adds the operations of the trait that a function of `src/api` leads to.
+    /// Adds the operations that a function of `src/api` leads to.
     fn follow(
         &self,
         function: &(String, String),
@@ -227,7 +232,7 @@ impl Source {
             return;
         }
         let Some(body) = self.functions.get(function) else { return };
-        // What every context gives is no operation of a device.
+        // Other methods are no operations of a device.
         let operation = |name: &&String| self.operations.contains_key(*name);
         operations.extend(body.methods.iter().filter(operation).cloned());
         for path in &body.paths {
@@ -344,9 +349,8 @@ impl<'ast> Visit<'ast> for FileReader<'_> {
     }
 
     fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
-        if self.name == TRAIT && item.ident == "Context" {
+        if self.name.starts_with(TRAITS) {
             for method in &item.items {
-                // What has no default every context has: its files, not an operation.
                 if let syn::TraitItem::Fn(syn::TraitItemFn { sig, default: Some(block), .. }) = method {
                     self.source.operations.insert(sig.ident.to_string(), default_of(block));
                 }
@@ -355,15 +359,14 @@ impl<'ast> Visit<'ast> for FileReader<'_> {
     }
 
     fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
-        if self.name == TRAIT && item.ident == "DataPath" {
+        if self.name == DATA_PATH && item.ident == "DataPath" {
             let names = item.fields.iter().filter_map(|field| field.ident.as_ref());
             self.source.data_path.extend(names.map(ToString::to_string));
         }
     }
 
     fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
-        let of_trait = item.trait_.as_ref().is_some_and(|(_, path, _)| path.is_ident("Context"));
-        if let (true, Some(folder)) = (of_trait, self.provider()) {
+        if let (Some(_), Some(folder)) = (&item.trait_, self.provider()) {
             let implementation = self.source.implementations.entry(folder).or_default();
             for method in &item.items {
                 if let syn::ImplItem::Fn(method) = method {

@@ -1,10 +1,10 @@
-//! Objects whose address is the kernel's name for them in events.
+//! Objects whose address is the device's name for them in events.
 
 use crate::errno::Result;
 use crate::provider::object::{Handle, Object};
 
-/// Makes such an object. Its place comes first: `command` tells the kernel the address, `finish` makes what
-/// stands there. Where that fails, `undo` takes the kernel's side back, and the error is in `errno` as well;
+/// Makes such an object. Its place comes first: `command` tells the device the address, `finish` makes what
+/// stands there. Where that fails, `undo` takes the device's side back, and the error is in `errno` as well;
 /// nobody has got an event of the object yet, so there is nothing to wait for.
 pub fn create<C, O: Object>(
     command: impl FnOnce(u64) -> Result<C>,
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_told_the_address_that_the_program_gets() {
+    fn the_device_is_told_the_address_that_the_program_gets() {
         let told = Cell::new(0);
         let command = |name| {
             told.set(name);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_refuses_is_not_begun() {
+    fn what_the_device_refuses_is_not_begun() {
         let finish = |_: &u32| -> Result<Numbered> { panic!("nothing to finish") };
         let refused = create(|_| Err(Errno::EINVAL), finish, |_| panic!("nothing to undo"));
         assert_eq!(refused.unwrap_err(), Errno::EINVAL);
