@@ -119,7 +119,7 @@ static inline void good_round(bool refused)
 	/* Receives that the requests which were not posted would have taken are there still. */
 	int taken = 0, room = before;
 	for (int i = 0; i < accepted; i++)
-		if (wr[i].opcode != IBV_WR_RDMA_WRITE && wr[i].opcode < IBV_WR_RDMA_READ && room)
+		if (room && arrives(&wr[i]))
 			taken++, room--;
 	sides[1].receives = room;
 	finish_round(post_marker(), taken, true);
