@@ -33,6 +33,21 @@ static inline uint64_t post_marker(void)
 	return wr.wr_id;
 }
 
+/* Soft-RoCE tells of a failure before it moves the queue pair, whose state is printed then. */
+static inline void wait_for_error(const struct side *s)
+{
+	struct ibv_qp_attr attr = {0};
+	struct ibv_qp_init_attr init;
+	uint64_t deadline = now_ms() + 200;
+
+	if (!s->n || !s->wc[s->n - 1].status)
+		return;
+	do {
+		usleep(500);
+	} while (!ibv_query_qp(s->e.qp, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_RTS &&
+		 now_ms() < deadline);
+}
+
 /* What arrived at the other side: for connected queue pairs it did before the sender was told. */
 static inline void finish_round(uint64_t wr_id, int arriving, bool receiver)
 {
@@ -40,6 +55,7 @@ static inline void finish_round(uint64_t wr_id, int arriving, bool receiver)
 
 	if (!take(a, wr_id, 0))
 		note("no completion of %" PRIu64, wr_id);
+	wait_for_error(a);
 	if (!take(b, 0, arriving))
 		note("%d of %d arrived", b->n, arriving);
 	if (a->e.channel) {
