@@ -26,7 +26,8 @@ struct side {
 	struct ibv_cq_ex *ex; /* NULL for a plain completion queue */
 	struct ibv_wc wc[64];
 	uint64_t wc_flags;
-	int n, receives;
+	int n, receives; /* completions that are not printed yet, and receives that requests may count on */
+	int waiting;	 /* receives whose completion is not printed yet */
 };
 
 static struct side sides[2];
@@ -126,6 +127,7 @@ static inline void print_taken(struct side *s, struct side *other)
 			print_wc(wc, s->e.qp, other->e.qp);
 		transcript_calls++;
 	}
+	s->waiting -= s->n;
 	s->n = 0;
 }
 
@@ -208,6 +210,7 @@ static inline void post_receives(struct side *s)
 	RESULT("post_recv", ibv_post_recv(s->e.qp, wr, &bad));
 	note("    bad %d", bad ? (int)(bad - wr) : -1);
 	s->receives += bad ? (int)(bad - wr) : n;
+	s->waiting += bad ? (int)(bad - wr) : n;
 }
 
 /* Soft-RoCE completes a datagram that is longer than its packets and does not send it. */

@@ -232,8 +232,8 @@ static inline void data_calls(struct room rooms[2])
 	/* What is left is flushed, or forgotten. */
 	if (chance(50)) {
 		RESULT("modify_qp", modify_to_error(b->e.qp));
-		if (!moment_decides() && !take(b, 0, b->receives))
-			note("%d of %d flushed", b->n, b->receives);
+		if (!moment_decides() && !take(b, 0, b->waiting))
+			note("%d of %d flushed", b->n, b->waiting);
 		print_round(true);
 	} else {
 		RESULT("modify_qp", modify_to_reset(b->e.qp));
