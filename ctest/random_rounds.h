@@ -40,8 +40,6 @@ static inline void wait_for_error(const struct side *s)
 	struct ibv_qp_init_attr init;
 	uint64_t deadline = now_ms() + 200;
 
-	if (!s->n || !s->wc[s->n - 1].status)
-		return;
 	do {
 		usleep(500);
 	} while (!ibv_query_qp(s->e.qp, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_RTS &&
@@ -55,7 +53,8 @@ static inline void finish_round(uint64_t wr_id, int arriving, bool receiver)
 
 	if (!take(a, wr_id, 0))
 		note("no completion of %" PRIu64, wr_id);
-	wait_for_error(a);
+	if (a->n && a->wc[a->n - 1].status)
+		wait_for_error(a);
 	if (!take(b, 0, arriving))
 		note("%d of %d arrived", b->n, arriving);
 	if (a->e.channel) {
@@ -153,15 +152,20 @@ static inline void bad_round(void)
 	struct ibv_sge sge[8] = {{0}};
 	int receives = sides[1].receives;
 	struct ibv_send_wr wr = good(sge), *bad;
+	int refused;
 
 	spoil(&wr);
 	arm();
-	if (RESULT("post_send", ibv_post_send(a->qp, &wr, &bad)))
+	refused = RESULT("post_send", ibv_post_send(a->qp, &wr, &bad));
+	if (refused)
 		wr.wr_id = post_marker();
 	note("    opcode %d", wr.opcode);
 	/* What the receiver sees of it comes before or after: it is printed when all of its queue was flushed. */
 	sides[1].receives = receives;
 	finish_round(wr.wr_id, 0, false);
+	/* The sender succeeds, and the receiver fails behind it. */
+	if (!refused && wr.opcode == IBV_WR_SEND_WITH_INV)
+		wait_for_error(&sides[1]);
 }
 
 /* A memory window of type 1, bound by the verb. */
