@@ -4,7 +4,8 @@
  *   random_calls SEED COUNT [all]          one sequence: a line per call with result, errno and what came back;
  *                                          without `all` only calls that create, modify, query and destroy
  *   random_calls --sums FIRST LAST COUNT   the sequences of these seeds, each in a process of its own: a line per
- *                                          seed with the number of calls and a checksum of what would be printed
+ *                                          seed with the number of calls and a checksum of what would be printed,
+ *                                          which is kept in a file of that name in the folder RANDOM_KEEP, if given
  *
  * Creates, modifies, queries and destroys objects of two devices with valid and invalid arguments, over pools of
  * live objects; a pointer leaves its pool when its destruction succeeded, so no freed one is ever passed. Objects
@@ -58,7 +59,8 @@ static uint64_t sum = 0xcbf29ce484222325;
 
 static ssize_t add_to_sum(void *cookie, const char *text, size_t length)
 {
-	(void)cookie;
+	if (cookie)
+		fwrite(text, 1, length, cookie);
 	for (size_t i = 0; i < length; i++)
 		sum = (sum ^ (unsigned char)text[i]) * 0x100000001b3;
 	return (ssize_t)length;
@@ -72,13 +74,25 @@ static void sum_of_sequence(uint64_t first, long count)
 	pid_t child = fork();
 
 	if (!child) {
+		const char *folder = getenv("RANDOM_KEEP");
+		FILE *kept = NULL;
+		char path[4096];
+
 		alarm(300);
-		stdout = fopencookie(NULL, "w", (cookie_io_functions_t){.write = add_to_sum});
+		if (folder) {
+			snprintf(path, sizeof(path), "%s/%" PRIu64, folder, first);
+			kept = fopen(path, "w");
+			if (!kept)
+				_exit(5);
+		}
+		stdout = fopencookie(kept, "w", (cookie_io_functions_t){.write = add_to_sum});
 		if (!stdout)
 			_exit(4);
 		setvbuf(stdout, NULL, _IOFBF, 1 << 16);
 		sequence(first, count, true);
 		fflush(stdout);
+		if (kept && fclose(kept))
+			_exit(5);
 		fprintf(out, "%" PRIu64 " %lu %016" PRIx64 "\n", first, transcript_calls, sum);
 		fflush(out);
 		_exit(0);
