@@ -84,6 +84,9 @@ impl Manager {
         if timeout_ms == 0 || id.state != State::AddrResolved {
             return Err(Errno::EINVAL);
         }
+        if id.space == PortSpace::Ipoib {
+            return Err(Errno::ENODEV);
+        }
         id.path = Some(id.own_path(&device));
         id.state = State::RouteResolved;
         self.queue_plain(number, EventKind::RouteResolved, 0);
@@ -94,7 +97,8 @@ impl Manager {
 impl Id {
     fn take_route(&mut self, route: &Route) -> Result<(), Errno> {
         if self.device.is_none() {
-            if self.space == PortSpace::Ipoib {
+            // To the host itself the kernel takes a device without a look at the address.
+            if self.space == PortSpace::Ipoib && !self.destination.is_any() {
                 return Err(Errno::EINVAL);
             }
             self.device = Some(route.device.ok_or(Errno::ENODEV)?);

@@ -84,6 +84,19 @@ fn a_source_is_bound() {
 }
 
 #[test]
+fn ipoib_reaches_the_host_itself_without_a_route() {
+    let net = &mut Net::new(2, 1);
+    for destination in ["127.0.0.1", "0.0.0.0"] {
+        let side = Side::new(net, 1, 2);
+        side.resolve(net, v4("10.0.0.1", 5)).unwrap();
+        side.expect(net, EventKind::AddrError, -22);
+        side.resolve(net, v4(destination, 5)).unwrap();
+        side.expect(net, EventKind::AddrResolved, 0);
+        assert_eq!(side.route(net), Err(Errno::ENODEV));
+    }
+}
+
+#[test]
 fn ids_belong_to_their_channel() {
     let net = &mut Net::new(2, 1);
     let side = Side::new(net, 1, TCP);
