@@ -7,7 +7,7 @@
  *
  * Everything comes before the next command is given (settle), so the transcript does not depend on time. Left out: what the
  * kernel takes a minute for (struct slot, pending), the end of the time-wait state, which comes when it comes, ways from one
- * interface to the other (interface), and routes to the host itself that soft-RoCE does not have (loops).
+ * interface to the other (interface), and routes from and to the host itself that soft-RoCE does not have (inward, loops).
  */
 #include "raw_random.h"
 
@@ -154,11 +154,22 @@ static const char *within_reach(const struct slot *s, const char *peer)
 	return s->interface == SECOND ? OTHER : !strcmp(peer, OTHER) ? HERE : peer;
 }
 
+/* An address to bind to: what was tried once leaves an interface that the kernel does not leave again. */
+static const char *of_own(const struct slot *s, const char *own)
+{
+	if (!s || s->interface == NEITHER)
+		return own;
+	if (s->interface == FIRST)
+		return strcmp(own, OTHER) ? own : HERE;
+	return strcmp(own, HERE) && strcmp(own, "fd77::1") ? own : OTHER;
+}
+
 /* Which interface an identifier has by its own address, and whether it has one for its destination. */
 static void note_place(struct slot *s, const void *own, const void *peer, int result)
 {
 	int interface = interface_of(own);
 
+	s->inward |= !strncmp(place_name(own), "127.", 4);
 	/* What cannot be bound for its port, or since IPoIB has no addresses here, keeps the interface. */
 	if (interface && (!result || result == -EADDRINUSE || result == -EADDRNOTAVAIL || result == -EACCES))
 		s->interface = interface;
@@ -171,10 +182,15 @@ static void note_place(struct slot *s, const void *own, const void *peer, int re
 	s->loops = is_any(peer);
 }
 
+static bool may_ask_from(const char *own)
+{
+	return strcmp(own, OTHER) && strncmp(own, "127.", 4);
+}
+
 /* Fills in what a command says, and prints it. */
 static void say(struct raw_command *c, int command, struct slot *s, bool right)
 {
-	const char *own = right ? here[rnd(4)] : PICK(here), *peer = within_reach(s, right ? HERE : PICK(there));
+	const char *own = of_own(s, right ? here[rnd(4)] : PICK(here)), *peer = within_reach(s, right ? HERE : PICK(there));
 	int port = right ? ports[1 + rnd(2)] : PICK(ports);
 
 	switch (command) {
@@ -199,13 +215,13 @@ static void say(struct raw_command *c, int command, struct slot *s, bool right)
 		break;
 	case RDMA_USER_CM_CMD_RESOLVE_IP:
 		put_place(&c->u.resolve_ip.dst_addr, peer, port);
-		if (chance(20) && strcmp(own, OTHER))
+		if (chance(20) && may_ask_from(own))
 			put_place(&c->u.resolve_ip.src_addr, own, 0);
 		printf(" %s from %s", place_name(&c->u.resolve_ip.dst_addr), place_name(&c->u.resolve_ip.src_addr));
 		break;
 	case RDMA_USER_CM_CMD_RESOLVE_ADDR:
 		c->u.resolve.dst_size = put_place(&c->u.resolve.dst_addr, peer, port);
-		if (chance(20) && strcmp(own, OTHER))
+		if (chance(20) && may_ask_from(own))
 			c->u.resolve.src_size = put_place(&c->u.resolve.src_addr, own, 0);
 		if (!right && chance(10))
 			c->u.resolve.dst_size = rnd(200);
@@ -475,6 +491,8 @@ static void step(void)
 	if (s && s->pending && (number == RDMA_USER_CM_CMD_REJECT || number == RDMA_USER_CM_CMD_ACCEPT))
 		return;
 	if (s && s->loops && (number == RDMA_USER_CM_CMD_RESOLVE_ROUTE || number == RDMA_USER_CM_CMD_CONNECT))
+		return;
+	if (s && s->inward && (number == RDMA_USER_CM_CMD_RESOLVE_ADDR || number == RDMA_USER_CM_CMD_RESOLVE_IP))
 		return;
 	if (s && s->phase == LISTENING && chance(80) && number == RDMA_USER_CM_CMD_DESTROY_ID)
 		return;

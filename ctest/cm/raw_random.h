@@ -33,6 +33,8 @@ struct slot {
 	 * does not answer, and how long a sequence takes decides what comes of it.
 	 */
 	enum { NEITHER, FIRST, SECOND } interface;
+	/* Its own address is one of the host itself, from which soft-RoCE reaches nobody. */
+	bool inward;
 	/* Resolved to the host itself without an address, where soft-RoCE has no route and the software device has one. */
 	bool loops;
 };
