@@ -30,7 +30,10 @@ impl Manager {
             return Err(Errno::EINVAL);
         }
         let id = self.id(file, number)?;
-        if id.state != State::AddrBound {
+        if id.state == State::AddrBound {
+            // Also what is refused below, as on Linux.
+            id.destination = destination;
+        } else {
             let family = destination.family().ok_or(Errno::EINVAL)?;
             let mut any = Address::zero(family).with_scope(destination.scope());
             if let (Address::Ib(any), Address::Ib(to)) = (&mut any, &destination) {
@@ -42,7 +45,6 @@ impl Manager {
         if id.source.family() != destination.family() {
             return Err(Errno::EINVAL);
         }
-        id.destination = destination;
         let from = Some(id.source).filter(|a| !a.is_any());
         match world.route(from.as_ref(), &destination) {
             Ok(route) => {
