@@ -169,11 +169,16 @@ impl Device {
         }
         // SAFETY: the program named the place for the answer.
         let stored = unsafe { memory::write(decoded.response, &bytes) };
-        if let (Err(_), Answer::Created(id), Command::CreateId { .. }) = (&stored, &answer, &decoded.command)
-        {
-            // Nobody would know its number.
-            let destroy = Command::DestroyId { id: *id };
-            let _ = self.manager.command(file, &destroy, sys::now(), &mut self.net);
+        // Nobody would know its number.
+        let undo = match (&stored, &answer, &decoded.command) {
+            (Err(_), Answer::Created(id), Command::CreateId { .. }) => Some(Command::DestroyId { id: *id }),
+            (Err(_), Answer::Created(id), Command::JoinMulticast { .. }) => {
+                Some(Command::LeaveMulticast { id: *id })
+            }
+            _ => None,
+        };
+        if let Some(undo) = undo {
+            let _ = self.manager.command(file, &undo, sys::now(), &mut self.net);
             self.act(file);
             self.show(file);
         }
