@@ -12,8 +12,9 @@
 #include "raw_random.h"
 
 #define STEPS 60
+#define NOBODYS "10.77.0.8"
 
-static const char *const here[] = {HERE, HERE, HERE, "0.0.0.0", OTHER, "127.0.0.1", "fd77::1", "::", "10.77.0.8"};
+static const char *const here[] = {HERE, HERE, HERE, "0.0.0.0", OTHER, "127.0.0.1", "fd77::1", "::", NOBODYS};
 static const char *const there[] = {HERE, HERE, HERE, HERE, OTHER, "fd77::1", "127.0.0.1", "::1", "0.0.0.0"};
 static const int ports[] = {0, 7471, 7471, 7472, 7473, 80};
 
@@ -159,6 +160,8 @@ static const char *of_own(const struct slot *s, const char *own)
 {
 	if (!s || s->interface == NEITHER)
 		return own;
+	if (!strcmp(own, NOBODYS))
+		return s->interface == FIRST ? HERE : OTHER;
 	if (s->interface == FIRST)
 		return strcmp(own, OTHER) ? own : HERE;
 	return strcmp(own, HERE) && strcmp(own, "fd77::1") ? own : OTHER;
@@ -465,6 +468,12 @@ static struct slot *any_live(void)
 	return NULL;
 }
 
+static bool wants_interface(int number)
+{
+	return number == RDMA_USER_CM_CMD_RESOLVE_ROUTE || number == RDMA_USER_CM_CMD_CONNECT || number == RDMA_USER_CM_CMD_JOIN_MCAST ||
+	       number == RDMA_USER_CM_CMD_JOIN_IP_MCAST || number == RDMA_USER_CM_CMD_INIT_QP_ATTR;
+}
+
 static void step(void)
 {
 	struct slot *s = any_live();
@@ -490,7 +499,7 @@ static void step(void)
 		s = NULL;
 	if (s && s->pending && (number == RDMA_USER_CM_CMD_REJECT || number == RDMA_USER_CM_CMD_ACCEPT))
 		return;
-	if (s && s->loops && (number == RDMA_USER_CM_CMD_RESOLVE_ROUTE || number == RDMA_USER_CM_CMD_CONNECT))
+	if (s && s->loops && wants_interface(number))
 		return;
 	if (s && s->inward && (number == RDMA_USER_CM_CMD_RESOLVE_ADDR || number == RDMA_USER_CM_CMD_RESOLVE_IP))
 		return;

@@ -35,7 +35,10 @@ struct slot {
 	enum { NEITHER, FIRST, SECOND } interface;
 	/* Its own address is one of the host itself, from which soft-RoCE reaches nobody. */
 	bool inward;
-	/* Resolved to the host itself without an address, where soft-RoCE has no route and the software device has one. */
+	/*
+	 * Resolved to the host itself without an address, where soft-RoCE has no interface for routes and groups, and
+	 * the software device needs none.
+	 */
 	bool loops;
 };
 
