@@ -185,9 +185,9 @@ static void note_place(struct slot *s, const void *own, const void *peer, int re
 	s->loops = is_any(peer);
 }
 
-static bool may_ask_from(const char *own)
+static bool may_ask_from(const char *own, const char *peer)
 {
-	return strcmp(own, OTHER) && strncmp(own, "127.", 4);
+	return strcmp(own, OTHER) && strcmp(peer, OTHER) && strncmp(own, "127.", 4);
 }
 
 /* Fills in what a command says, and prints it. */
@@ -218,13 +218,13 @@ static void say(struct raw_command *c, int command, struct slot *s, bool right)
 		break;
 	case RDMA_USER_CM_CMD_RESOLVE_IP:
 		put_place(&c->u.resolve_ip.dst_addr, peer, port);
-		if (chance(20) && may_ask_from(own))
+		if (chance(20) && may_ask_from(own, peer))
 			put_place(&c->u.resolve_ip.src_addr, own, 0);
 		printf(" %s from %s", place_name(&c->u.resolve_ip.dst_addr), place_name(&c->u.resolve_ip.src_addr));
 		break;
 	case RDMA_USER_CM_CMD_RESOLVE_ADDR:
 		c->u.resolve.dst_size = put_place(&c->u.resolve.dst_addr, peer, port);
-		if (chance(20) && may_ask_from(own))
+		if (chance(20) && may_ask_from(own, peer))
 			c->u.resolve.src_size = put_place(&c->u.resolve.src_addr, own, 0);
 		if (!right && chance(10))
 			c->u.resolve.dst_size = rnd(200);
