@@ -2,12 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::net::TcpStream;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 
+use nix::errno::Errno;
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+use nix::sys::statvfs::statvfs;
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork};
 use softrdma::host::environment::trusted;
 use softrdma::host::folder::{Config, Folder};
 
@@ -202,9 +207,12 @@ impl Report {
 
     fn room(&mut self, shared: &Path) {
         let path = shared.display().to_string();
-        let Some(free) = free_space(shared) else {
-            self.say(Verdict::Note, "shared memory", &format!("{path}: {}", io::Error::last_os_error()), &[]);
-            return;
+        let free = match free_space(shared) {
+            Ok(free) => free,
+            Err(why) => {
+                self.say(Verdict::Note, "shared memory", &format!("{path}: {}", io::Error::from(why)), &[]);
+                return;
+            }
         };
         let room = if free == u64::MAX { "no limit".to_owned() } else { format!("{} free", size(free)) };
         let finding = format!("{path} has {room}");
@@ -281,14 +289,9 @@ impl Report {
     }
 
     fn locked_memory(&mut self, hardware: bool) {
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: there is room for what is written.
-        if unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) } != 0 {
-            return;
-        }
-        let text =
-            if limit.rlim_cur == libc::RLIM_INFINITY { "unlimited".to_owned() } else { size(limit.rlim_cur) };
-        if hardware && limit.rlim_cur < LOCKED_WISHED {
+        let Ok((limit, _)) = getrlimit(Resource::RLIMIT_MEMLOCK) else { return };
+        let text = if limit == RLIM_INFINITY { "unlimited".to_owned() } else { size(limit) };
+        if hardware && limit < LOCKED_WISHED {
             let raise =
                 "ulimit -l unlimited   (root, or after `* - memlock unlimited` in /etc/security/limits.conf)";
             self.say(
@@ -367,18 +370,11 @@ fn size(bytes: u64) -> String {
 
 // On 32-bit machines some of the numbers are narrower.
 #[allow(clippy::useless_conversion)]
-fn free_space(folder: &Path) -> Option<u64> {
-    let path = std::ffi::CString::new(folder.as_os_str().as_bytes()).ok()?;
-    let mut stat = core::mem::MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: the path is a C string, and there is room for what is written.
-    if unsafe { libc::statvfs(path.as_ptr(), stat.as_mut_ptr()) } != 0 {
-        return None;
-    }
-    // SAFETY: the call succeeded and has written all of it.
-    let stat = unsafe { stat.assume_init() };
+fn free_space(folder: &Path) -> nix::Result<u64> {
+    let stat = statvfs(folder)?;
     // A tmpfs without a limit tells no blocks at all.
-    let blocks = if stat.f_blocks == 0 { u64::MAX } else { stat.f_bavail.into() };
-    Some(blocks.saturating_mul(stat.f_frsize.into()))
+    let blocks = if stat.blocks() == 0 { u64::MAX } else { stat.blocks_available().into() };
+    Ok(blocks.saturating_mul(stat.fragment_size().into()))
 }
 
 fn yama() -> Option<u32> {
@@ -399,42 +395,28 @@ fn read_from_stranger(consent: bool) -> std::result::Result<(), i32> {
     let _waits = Waits::begin();
     // SAFETY: plain numbers; a kernel without Yama answers with an error, and asks for no consent either.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, who, 0, 0, 0) };
-    // SAFETY: reads a number of the process.
-    let parent = unsafe { libc::getpid() };
+    let parent = Pid::this();
     // SAFETY: the child makes two system calls and ends; it touches no lock and no heap.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        let mut copy = 0_u64;
-        let len = size_of::<u64>();
-        let local = libc::iovec { iov_base: (&raw mut copy).cast(), iov_len: len };
-        let remote = libc::iovec { iov_base: (&raw const sign).cast_mut().cast(), iov_len: len };
-        // SAFETY: the local range is `copy`; the remote one is only read, and the kernel checks it.
-        let moved = unsafe { libc::process_vm_readv(parent, &raw const local, 1, &raw const remote, 1, 0) };
-        let status = if moved == len as isize && copy == SIGN {
-            0
-        } else if moved < 0 {
-            io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
-        } else {
-            libc::EIO
+    let ForkResult::Parent { child } = (unsafe { fork() }).map_err(|why| why as i32)? else {
+        let mut copy = [0; size_of::<u64>()];
+        let remote = RemoteIoVec { base: (&raw const sign).addr(), len: copy.len() };
+        let moved = process_vm_readv(parent, &mut [IoSliceMut::new(&mut copy)], &[remote]);
+        let status = match moved {
+            Ok(_) if u64::from_ne_bytes(copy) == SIGN => 0,
+            Ok(_) => libc::EIO,
+            Err(why) => why as i32,
         };
         // SAFETY: ends the child without the parent's exit handlers.
         unsafe { libc::_exit(status) };
-    }
-    if child < 0 {
-        return Err(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO));
-    }
-    let mut status = 0;
-    // SAFETY: there is room for the status of this process's own child.
-    while unsafe { libc::waitpid(child, &raw mut status, 0) } < 0 {
-        let why = io::Error::last_os_error();
-        if why.kind() != io::ErrorKind::Interrupted {
-            return Err(why.raw_os_error().unwrap_or(libc::EIO));
-        }
-    }
-    match libc::WEXITSTATUS(status) {
-        0 if libc::WIFEXITED(status) => Ok(()),
-        _ if !libc::WIFEXITED(status) => Err(libc::ENOSYS),
-        errno => Err(errno),
+    };
+    loop {
+        return match waitpid(child, None) {
+            Err(Errno::EINTR) => continue,
+            Err(why) => Err(why as i32),
+            Ok(WaitStatus::Exited(_, 0)) => Ok(()),
+            Ok(WaitStatus::Exited(_, errno)) => Err(errno),
+            Ok(_) => Err(libc::ENOSYS),
+        };
     }
 }
 

@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use ironverbs::abi::verbs::{ibv_device, ibv_device_attr, ibv_gid_entry, ibv_port_attr};
+use nix::net::if_::if_indextoname;
 
 use crate::Result;
 
@@ -280,10 +281,7 @@ impl GidText for GidEntry {
     }
 
     fn ndev(&self) -> Option<String> {
-        let mut name = [0; libc::IF_NAMESIZE];
-        // SAFETY: there is room for the longest name and its NUL.
-        let found = unsafe { libc::if_indextoname(self.ndev_ifindex, name.as_mut_ptr()) };
-        (!found.is_null()).then(|| text(&name))
+        Some(if_indextoname(self.ndev_ifindex).ok()?.to_string_lossy().into_owned())
     }
 
     fn address(&self) -> Ipv6Addr {

@@ -1,13 +1,14 @@
 //! Provider plugins for the doctor: which there are, and why one does not load.
 
 use std::ffi::{CStr, CString};
-use std::fs::{self, File};
-use std::io::Read;
-use std::os::fd::FromRawFd;
+use std::fs;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ironverbs::provider::plugin::places;
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{ForkResult, fork, write};
 use softrdma::host::environment::trusted;
 
 use crate::waits::Waits;
@@ -57,42 +58,35 @@ pub fn refusal(plugin: &Plugin) -> Option<String> {
     }
     let path = CString::new(plugin.path.as_os_str().as_bytes()).ok()?;
     let _waits = Waits::begin();
-    let mut pipe = [-1; 2];
-    // SAFETY: there is room for two numbers.
-    if unsafe { libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
-        return Some(std::io::Error::last_os_error().to_string());
-    }
-    // SAFETY: this process has one thread. The child loads the file, whose constructors may end it, and that
-    // alone.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // SAFETY: C strings; the linker's reason is one, too. _exit runs no handler of the parent's.
-        unsafe {
-            if libc::dlopen(path.as_ptr(), libc::RTLD_NOW).is_null() {
-                let reason = CStr::from_ptr(libc::dlerror());
-                libc::write(pipe[1], reason.as_ptr().cast(), reason.count_bytes());
-                libc::_exit(1);
-            }
-            libc::_exit(0);
-        }
-    }
-    // SAFETY: the pipe made above, of which this process reads one end.
-    let mut reader = unsafe {
-        libc::close(pipe[1]);
-        File::from_raw_fd(pipe[0])
+    let ended = || -> io::Result<(WaitStatus, String)> {
+        let (mut reader, writer) = io::pipe()?;
+        // SAFETY: this process has one thread. The child loads the file, whose constructors may end it, and
+        // that alone.
+        let ForkResult::Parent { child } = (unsafe { fork() })? else { load(&path, &writer) };
+        drop(writer);
+        let mut reason = String::new();
+        let _ = reader.read_to_string(&mut reason);
+        Ok((waitpid(child, None)?, reason))
     };
-    let (mut reason, mut status) = (String::new(), 0);
-    let _ = reader.read_to_string(&mut reason);
-    // SAFETY: this process's own child, and room for its status.
-    if child < 0 || unsafe { libc::waitpid(child, &raw mut status, 0) } != child {
-        return Some(std::io::Error::last_os_error().to_string());
-    }
-    match status {
-        0 => None,
-        _ if libc::WIFSIGNALED(status) => {
-            Some(format!("loading it ends with signal {}", libc::WTERMSIG(status)))
+    match ended() {
+        Ok((WaitStatus::Exited(_, 0), _)) => None,
+        Ok((WaitStatus::Signaled(_, signal, _), _)) => {
+            Some(format!("loading it ends with signal {}", signal as i32))
         }
-        _ => Some(reason),
+        Ok((_, reason)) => Some(reason),
+        Err(why) => Some(why.to_string()),
+    }
+}
+
+/// What the child does: tells the linker's reason where the file does not load, and ends.
+fn load(path: &CStr, reason: &io::PipeWriter) -> ! {
+    // SAFETY: C strings; the linker's reason is one, too. _exit runs no handler of the parent's.
+    unsafe {
+        if libc::dlopen(path.as_ptr(), libc::RTLD_NOW).is_null() {
+            let _ = write(reason, CStr::from_ptr(libc::dlerror()).to_bytes());
+            libc::_exit(1);
+        }
+        libc::_exit(0);
     }
 }
 

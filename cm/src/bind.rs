@@ -46,6 +46,8 @@ impl Manager {
         if family == Family::Ib && !world.native_addresses() {
             return Err(Errno::ENODEV);
         }
+        // What is refused below leaves the id with the addresses that were tried, as on Linux.
+        id.source = address;
         let mut device = None;
         if !address.is_any() {
             device = Some(world.device_of(&address)?);
@@ -53,14 +55,22 @@ impl Manager {
                 return Err(Errno::EINVAL);
             }
         }
-        let (space, mut source) = port_space(id.space, address)?;
+        id.destination = Address::zero(family);
+        if let Address::Ib(a) = &mut id.destination {
+            a.pkey = 0;
+        }
+        if destination.family() == Some(family) {
+            id.destination = destination;
+        }
+        let (space, source) = port_space(id.space, address)?;
+        id.source = source;
         let family_only = if id.family_only_set { id.family_only } else { world.family_only(family) };
         let mut wanted = id.binding(space);
         wanted.source = source;
         wanted.destination = destination;
         wanted.family_only = family_only;
         let port = world.reserve(number, &wanted)?;
-        source = match source {
+        id.source = match source {
             Address::Ib(mut a) => {
                 a.service = a.service & a.mask & !0xffff | u64::from(port);
                 a.mask = u64::MAX;
@@ -68,11 +78,6 @@ impl Manager {
             }
             other => other.with_port(port),
         };
-        id.source = source;
-        id.destination = Address::zero(family);
-        if let Address::Ib(a) = &mut id.destination {
-            a.pkey = 0;
-        }
         id.device = device;
         id.family_only = family_only;
         id.reserved = Some(space);

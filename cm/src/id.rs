@@ -171,6 +171,16 @@ impl Manager {
         number
     }
 
+    /// Whether a command written to `file` may name this id: where there is something to check behind it.
+    ///
+    /// # Errors
+    ///
+    /// ENOENT where there is none, EINVAL where it is another file's.
+    pub fn knows(&self, file: File, number: u32) -> Result<(), Errno> {
+        let id = self.ids.get(&number).ok_or(Errno::ENOENT)?;
+        if id.file == file { Ok(()) } else { Err(Errno::EINVAL) }
+    }
+
     /// The id of this number, for a command written to `file`.
     pub(crate) fn id(&mut self, file: File, number: u32) -> Result<&mut Id, Errno> {
         let id = self.ids.get_mut(&number).ok_or(Errno::ENOENT)?;

@@ -30,7 +30,10 @@ impl Manager {
             return Err(Errno::EINVAL);
         }
         let id = self.id(file, number)?;
-        if id.state != State::AddrBound {
+        if id.state == State::AddrBound {
+            // Also what is refused below, as on Linux.
+            id.destination = destination;
+        } else {
             let family = destination.family().ok_or(Errno::EINVAL)?;
             let mut any = Address::zero(family).with_scope(destination.scope());
             if let (Address::Ib(any), Address::Ib(to)) = (&mut any, &destination) {
@@ -42,7 +45,6 @@ impl Manager {
         if id.source.family() != destination.family() {
             return Err(Errno::EINVAL);
         }
-        id.destination = destination;
         let from = Some(id.source).filter(|a| !a.is_any());
         match world.route(from.as_ref(), &destination) {
             Ok(route) => {
@@ -84,6 +86,9 @@ impl Manager {
         if timeout_ms == 0 || id.state != State::AddrResolved {
             return Err(Errno::EINVAL);
         }
+        if id.space == PortSpace::Ipoib {
+            return Err(Errno::ENODEV);
+        }
         id.path = Some(id.own_path(&device));
         id.state = State::RouteResolved;
         self.queue_plain(number, EventKind::RouteResolved, 0);
@@ -94,7 +99,8 @@ impl Manager {
 impl Id {
     fn take_route(&mut self, route: &Route) -> Result<(), Errno> {
         if self.device.is_none() {
-            if self.space == PortSpace::Ipoib {
+            // To the host itself the kernel takes a device without a look at the address.
+            if self.space == PortSpace::Ipoib && !self.destination.is_any() {
                 return Err(Errno::EINVAL);
             }
             self.device = Some(route.device.ok_or(Errno::ENODEV)?);

@@ -126,6 +126,33 @@ static void queries(int fd, uint32_t id)
 	ask(fd, RDMA_USER_CM_CMD_QUERY_ROUTE, id, 7, 208);
 }
 
+/* What an identifier that could not be bound shows, and whether it can be bound elsewhere then. */
+static void refused(void)
+{
+	static const struct {
+		const char *tried, *then;
+	} cases[] = {{HERE, HERE}, {HERE, "10.77.0.2"}, {"10.77.0.9", HERE}, {"10.77.0.9", "10.77.0.2"}};
+	const struct rdma_ucm_query_addr_resp *a = (void *)raw_answer;
+	int fd = raw_open();
+
+	raw_must("bind", raw_bind(fd, raw_create(fd, PS_TCP, 1), HERE, 7471), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		uint32_t id = raw_create(fd, PS_TCP, 2);
+		int ports[] = {7471, 7472};
+
+		for (int n = 0; n < 2; n++) {
+			const char *where = n ? cases[i].then : cases[i].tried;
+
+			note("    BIND %s %d: %s", where, ports[n], raw_result(raw_bind(fd, id, where, ports[n])));
+			raw_must("query", raw_do(fd, RDMA_USER_CM_CMD_QUERY, id), 0);
+			note("        guid %d sizes %d %d src %s dst %s", !!a->node_guid, a->src_size, a->dst_size, address(&a->src_addr),
+			     address(&a->dst_addr));
+		}
+		raw_must("destroy", raw_do(fd, RDMA_USER_CM_CMD_DESTROY_ID, id), 0);
+	}
+	close(fd);
+}
+
 /* An event, to its last byte: what is not named must be zero. */
 static void event(const char *what, int fd, int out, bool connection)
 {
@@ -287,6 +314,8 @@ int main(void)
 		close(client_fd);
 		close(server_fd);
 	}
+	note("refused");
+	refused();
 	events(PS_TCP);
 	events(PS_UDP);
 	parameters(PS_TCP);

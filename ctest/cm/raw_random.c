@@ -6,14 +6,16 @@
  * for each command: what was asked, and the answer; then the events.
  *
  * Everything comes before the next command is given (settle), so the transcript does not depend on time. Left out: what the
- * kernel takes a minute for (struct slot, pending), and the end of the time-wait state, which comes when it comes.
+ * kernel takes a minute for (struct slot, pending), the end of the time-wait state, which comes when it comes, ways from one
+ * interface to the other (interface), and routes from and to the host itself that soft-RoCE does not have (inward, loops).
  */
 #include "raw_random.h"
 
 #define STEPS 60
+#define NOBODYS "10.77.0.8"
 
-static const char *const here[] = {HERE, HERE, HERE, "0.0.0.0", "10.77.0.2", "127.0.0.1", "fd77::1", "::", "10.77.0.8"};
-static const char *const there[] = {HERE, HERE, HERE, HERE, "10.77.0.2", "fd77::1", "127.0.0.1", "::1", "0.0.0.0"};
+static const char *const here[] = {HERE, HERE, HERE, "0.0.0.0", OTHER, "127.0.0.1", "fd77::1", "::", NOBODYS};
+static const char *const there[] = {HERE, HERE, HERE, HERE, OTHER, "fd77::1", "127.0.0.1", "::1", "0.0.0.0"};
 static const int ports[] = {0, 7471, 7471, 7472, 7473, 80};
 
 static void print_param(const struct rdma_ucm_event_resp *r, bool datagrams)
@@ -127,10 +129,71 @@ static int next_command(const struct slot *s)
 	}
 }
 
+static bool is_any(const void *address)
+{
+	const char *name = place_name(address);
+
+	return !strncmp(name, "127.", 4) || !strncmp(name, "0.0.0.0:", 8) || !strncmp(name, "::", 2);
+}
+
+/* Where an address leads; NEITHER: to no interface. */
+static int interface_of(const void *address)
+{
+	const char *name = place_name(address);
+
+	return !strncmp(name, OTHER ":", sizeof(OTHER)) ? SECOND
+	       : !strncmp(name, HERE ":", sizeof(HERE)) || !strncmp(name, "fd77::1:", 8) ? FIRST : NEITHER;
+}
+
+/* A destination that an identifier reaches at once. */
+static const char *within_reach(const struct slot *s, const char *peer)
+{
+	bool any = !strcmp(peer, "0.0.0.0") || !strcmp(peer, "127.0.0.1") || !strcmp(peer, "::1");
+
+	if (!s || any || s->interface == NEITHER)
+		return peer;
+	return s->interface == SECOND ? OTHER : !strcmp(peer, OTHER) ? HERE : peer;
+}
+
+/* An address to bind to: what was tried once leaves an interface that the kernel does not leave again. */
+static const char *of_own(const struct slot *s, const char *own)
+{
+	if (!s || s->interface == NEITHER)
+		return own;
+	if (!strcmp(own, NOBODYS))
+		return s->interface == FIRST ? HERE : OTHER;
+	if (s->interface == FIRST)
+		return strcmp(own, OTHER) ? own : HERE;
+	return strcmp(own, HERE) && strcmp(own, "fd77::1") ? own : OTHER;
+}
+
+/* Which interface an identifier has by its own address, and whether it has one for its destination. */
+static void note_place(struct slot *s, const void *own, const void *peer, int result)
+{
+	int interface = interface_of(own);
+
+	s->inward |= !strncmp(place_name(own), "127.", 4);
+	/* What cannot be bound for its port, or since IPoIB has no addresses here, keeps the interface. */
+	if (interface && (!result || result == -EADDRINUSE || result == -EADDRNOTAVAIL || result == -EACCES))
+		s->interface = interface;
+	else if (result == -EINVAL && s->ipoib && !s->interface)
+		s->interface = interface;
+	if (result || !peer)
+		return;
+	if (!s->interface)
+		s->interface = interface_of(peer);
+	s->loops = is_any(peer);
+}
+
+static bool may_ask_from(const char *own, const char *peer)
+{
+	return strcmp(own, OTHER) && strcmp(peer, OTHER) && strncmp(own, "127.", 4);
+}
+
 /* Fills in what a command says, and prints it. */
 static void say(struct raw_command *c, int command, struct slot *s, bool right)
 {
-	const char *own = right ? here[rnd(4)] : PICK(here), *peer = right ? HERE : PICK(there);
+	const char *own = of_own(s, right ? here[rnd(4)] : PICK(here)), *peer = within_reach(s, right ? HERE : PICK(there));
 	int port = right ? ports[1 + rnd(2)] : PICK(ports);
 
 	switch (command) {
@@ -155,13 +218,13 @@ static void say(struct raw_command *c, int command, struct slot *s, bool right)
 		break;
 	case RDMA_USER_CM_CMD_RESOLVE_IP:
 		put_place(&c->u.resolve_ip.dst_addr, peer, port);
-		if (chance(20))
+		if (chance(20) && may_ask_from(own, peer))
 			put_place(&c->u.resolve_ip.src_addr, own, 0);
 		printf(" %s from %s", place_name(&c->u.resolve_ip.dst_addr), place_name(&c->u.resolve_ip.src_addr));
 		break;
 	case RDMA_USER_CM_CMD_RESOLVE_ADDR:
 		c->u.resolve.dst_size = put_place(&c->u.resolve.dst_addr, peer, port);
-		if (chance(20))
+		if (chance(20) && may_ask_from(own, peer))
 			c->u.resolve.src_size = put_place(&c->u.resolve.src_addr, own, 0);
 		if (!right && chance(10))
 			c->u.resolve.dst_size = rnd(200);
@@ -267,8 +330,12 @@ static void note_answer(int command, const struct raw_command *c, struct slot *s
 	uint32_t number;
 
 	memcpy(&number, raw_answer, 4);
-	if (!result && command == RDMA_USER_CM_CMD_CREATE_ID)
-		printf(" id %d", new_slot(number, file, c->u.create.ps == PS_UDP, FRESH));
+	if (!result && command == RDMA_USER_CM_CMD_CREATE_ID) {
+		int made = new_slot(number, file, c->u.create.ps == PS_UDP, FRESH);
+
+		slots[made].ipoib = c->u.create.ps == 2;
+		printf(" id %d", made);
+	}
 	if (!result && (command == RDMA_USER_CM_CMD_JOIN_IP_MCAST || command == RDMA_USER_CM_CMD_JOIN_MCAST) && joined < JOINS)
 		joins[joined++] = number;
 	if (!result && command == RDMA_USER_CM_CMD_LEAVE_MCAST)
@@ -282,6 +349,12 @@ static void note_answer(int command, const struct raw_command *c, struct slot *s
 		s->live = false;
 	if (gone && command == RDMA_USER_CM_CMD_MIGRATE_ID)
 		s->file = file;
+	switch (command) {
+	case RDMA_USER_CM_CMD_BIND: note_place(s, &c->u.bind.addr, NULL, result); break;
+	case RDMA_USER_CM_CMD_BIND_IP: note_place(s, &c->u.bind_ip.addr, NULL, result); break;
+	case RDMA_USER_CM_CMD_RESOLVE_ADDR: note_place(s, &c->u.resolve.src_addr, &c->u.resolve.dst_addr, result); break;
+	case RDMA_USER_CM_CMD_RESOLVE_IP: note_place(s, &c->u.resolve_ip.src_addr, &c->u.resolve_ip.dst_addr, result); break;
+	}
 	if (result)
 		return;
 	switch (command) {
@@ -395,6 +468,12 @@ static struct slot *any_live(void)
 	return NULL;
 }
 
+static bool wants_interface(int number)
+{
+	return number == RDMA_USER_CM_CMD_RESOLVE_ROUTE || number == RDMA_USER_CM_CMD_CONNECT || number == RDMA_USER_CM_CMD_JOIN_MCAST ||
+	       number == RDMA_USER_CM_CMD_JOIN_IP_MCAST || number == RDMA_USER_CM_CMD_INIT_QP_ATTR;
+}
+
 static void step(void)
 {
 	struct slot *s = any_live();
@@ -419,6 +498,10 @@ static void step(void)
 	if (!right && chance(8))
 		s = NULL;
 	if (s && s->pending && (number == RDMA_USER_CM_CMD_REJECT || number == RDMA_USER_CM_CMD_ACCEPT))
+		return;
+	if (s && s->loops && wants_interface(number))
+		return;
+	if (s && s->inward && (number == RDMA_USER_CM_CMD_RESOLVE_ADDR || number == RDMA_USER_CM_CMD_RESOLVE_IP))
 		return;
 	if (s && s->phase == LISTENING && chance(80) && number == RDMA_USER_CM_CMD_DESTROY_ID)
 		return;

@@ -10,6 +10,7 @@
 #define FILES 3
 #define SLOTS 64 /* identifiers of one sequence */
 #define JOINS 16
+#define OTHER "10.77.0.2" /* of the second interface */
 
 /* Numbers of events that the kernel's header does not name. */
 enum { REQUEST_EVENT = 4, RESPONSE_EVENT = 5, DISCONNECTED_EVENT = 10, TIMEWAIT_EVENT = 15 };
@@ -19,7 +20,7 @@ enum phase { FRESH, BOUND, LISTENING, RESOLVED, ROUTED, ASKED, REQUESTED, RESPON
 struct slot {
 	uint32_t id, qpn;
 	int file;
-	bool live, datagrams;
+	bool live, datagrams, ipoib;
 	/*
 	 * Asked or answered over a connection, and nothing came back yet: who refuses that waits a minute when he
 	 * goes, since the kernel repeats what he sent.
@@ -27,6 +28,18 @@ struct slot {
 	bool pending;
 	uint32_t unseen; /* events that are not told, and that the kernel counts */
 	enum phase phase;
+	/*
+	 * Whose interface it has to keep to. Between two interfaces of one host the kernel asks for a neighbour that
+	 * does not answer, and how long a sequence takes decides what comes of it.
+	 */
+	enum { NEITHER, FIRST, SECOND } interface;
+	/* Its own address is one of the host itself, from which soft-RoCE reaches nobody. */
+	bool inward;
+	/*
+	 * Resolved to the host itself without an address, where soft-RoCE has no interface for routes and groups, and
+	 * the software device needs none.
+	 */
+	bool loops;
 };
 
 static struct slot slots[SLOTS];

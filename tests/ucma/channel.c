@@ -124,6 +124,30 @@ static void refused(void)
 	munmap(gone, 4096);
 }
 
+/* A join whose number nobody learns is none, and no event comes of it. */
+static void unanswered(void)
+{
+	int fd = opened(O_NONBLOCK);
+	struct command made = command(0, 24, 4);
+	struct event event;
+	uint32_t id = 0;
+
+	PUT(&made, 0, uint64_t, 7);
+	PUT(&made, 8, uint64_t, (uintptr_t)&id);
+	PUT(&made, 16, uint16_t, 0x0111);
+	CHECK(give(fd, &made) == 32 && resolve(fd, id, LOCALHOST, 7471) == 280 && get_event(fd, &event) == 16);
+	made = command(16, 48, 4);
+	PUT(&made, 8, uint64_t, 5);
+	PUT(&made, 16, uint16_t, AF_INET);
+	PUT(&made, 20, uint32_t, htonl(0xef010203)); /* 239.1.2.3 */
+	PUT(&made, 44, uint32_t, id);
+	FAILS(give(fd, &made), EFAULT);
+	CHECK(!readable(fd, 20));
+	PUT(&made, 0, uint64_t, (uintptr_t)&id);
+	CHECK(give(fd, &made) == 56 && readable(fd, 1000) && get_event(fd, &event) == 16 && event.kind == 12);
+	close(fd);
+}
+
 static void events(void)
 {
 	int fd = opened(O_NONBLOCK), set = epoll_create1(0);
@@ -385,6 +409,7 @@ int main(int argc, char **argv)
 		return 2;
 	files();
 	refused();
+	unanswered();
 	events();
 	quiet(argv[1]);
 	waiting();

@@ -9,10 +9,12 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::unistd::{read, write};
 use softrdma::host::epoll;
 
 use crate::shim::Kept;
-use crate::sys::{checked, made};
+use crate::sys::{checked, errno, made};
 
 /// What a member of the set stands for, as the epoll set tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +65,9 @@ impl Channel {
         let flags = if cloexec { libc::EPOLL_CLOEXEC } else { 0 };
         let shown = made(epoll::create(flags))?;
         if nonblocking {
-            // SAFETY: the call takes no pointer.
-            checked(unsafe { libc::fcntl(shown.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) })?;
+            fcntl(&shown, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|_| errno())?;
         }
-        // SAFETY: as above.
+        // SAFETY: the call takes no pointer.
         let events = made(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
         // SAFETY: as above.
@@ -124,11 +125,9 @@ impl Channel {
         if self.readable == ready {
             return;
         }
-        let mut word = 1_u64;
-        let (fd, place) = (self.events.as_raw_fd(), (&raw mut word).cast());
-        // SAFETY: the word is readable and writable, and lives across the calls.
-        let done = unsafe { if ready { libc::write(fd, place, 8) } else { libc::read(fd, place, 8) } };
-        if done == 8 {
+        let mut word = 1_u64.to_ne_bytes();
+        let done = if ready { write(&self.events, &word) } else { read(&self.events, &mut word) };
+        if done == Ok(8) {
             self.readable = ready;
         }
     }
@@ -156,9 +155,7 @@ impl Channel {
 
     /// The timer was seen: it is not readable until it is asked for again.
     pub fn woken(&mut self) {
-        let mut word = 0_u64;
-        // SAFETY: the word is writable.
-        unsafe { libc::read(self.timer.as_raw_fd(), (&raw mut word).cast(), 8) };
+        let _ = read(&self.timer, &mut [0; 8]);
         self.armed = None;
     }
 }

@@ -53,11 +53,17 @@ pub struct Device {
 
 struct Program<'a> {
     files: &'a HashMap<RawFd, File>,
+    manager: &'a Manager,
+    file: File,
 }
 
 impl Surroundings for Program<'_> {
     fn read(&self, from: u64, to: &mut [u8]) -> Result<(), i32> {
         memory::read(from, to)
+    }
+
+    fn knows(&self, id: u32) -> Result<(), i32> {
+        self.manager.knows(self.file, id).map_err(|errno| errno.0)
     }
 
     fn channel(&self, fd: u32) -> Result<File, i32> {
@@ -127,7 +133,7 @@ impl Device {
         };
         // Decoding reads this memory while the manager changes.
         let mut scratch = std::mem::take(&mut self.scratch);
-        let program = Program { files: &self.files };
+        let program = Program { files: &self.files, manager: &self.manager, file };
         let done = decode::decode(from, length, &program, &mut scratch)
             .and_then(|decoded| self.execute(file, &decoded));
         self.scratch = scratch;
@@ -163,11 +169,16 @@ impl Device {
         }
         // SAFETY: the program named the place for the answer.
         let stored = unsafe { memory::write(decoded.response, &bytes) };
-        if let (Err(_), Answer::Created(id), Command::CreateId { .. }) = (&stored, &answer, &decoded.command)
-        {
-            // Nobody would know its number.
-            let destroy = Command::DestroyId { id: *id };
-            let _ = self.manager.command(file, &destroy, sys::now(), &mut self.net);
+        // Nobody would know its number.
+        let undo = match (&stored, &answer, &decoded.command) {
+            (Err(_), Answer::Created(id), Command::CreateId { .. }) => Some(Command::DestroyId { id: *id }),
+            (Err(_), Answer::Created(id), Command::JoinMulticast { .. }) => {
+                Some(Command::LeaveMulticast { id: *id })
+            }
+            _ => None,
+        };
+        if let Some(undo) = undo {
+            let _ = self.manager.command(file, &undo, sys::now(), &mut self.net);
             self.act(file);
             self.show(file);
         }

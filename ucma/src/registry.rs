@@ -11,12 +11,15 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
-use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use ironverbs_cm::Errno;
 use ironverbs_cm::address::{Gid, PortSpace};
 use ironverbs_cm::ports::{self, Binding};
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::sys::stat::fstat;
+use nix::sys::uio::{pread, pwrite};
+use nix::unistd::ftruncate;
 use softrdma::host::folder::Folder;
 use softrdma::host::network::Network;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
@@ -192,11 +195,7 @@ impl Registry {
 
     /// Whether the file still has its name.
     fn has_name(&self) -> bool {
-        // SAFETY: all zero bytes are a value of this plain struct.
-        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: the struct is writable.
-        let known = unsafe { libc::fstat(self.file.as_raw_fd(), &raw mut stat) };
-        known == 0 && stat.st_nlink > 0
+        fstat(&self.file).is_ok_and(|stat| stat.st_nlink > 0)
     }
 
     /// The file of a network namespace, for somebody who has nothing in it.
@@ -368,8 +367,7 @@ impl Registry {
         let used = records.iter().rposition(|record| record.owner != 0).map_or(0, |last| last + 1);
         if locked && used + SLACK < count {
             let end = libc::off_t::try_from(used * RECORD).unwrap_or(0);
-            // SAFETY: the call takes no pointer.
-            unsafe { libc::ftruncate(self.file.as_raw_fd(), end) };
+            let _ = ftruncate(&self.file, end);
         }
         Ok(used)
     }
@@ -383,10 +381,7 @@ impl Registry {
             }
             let rest = &mut records.as_mut_bytes()[filled..];
             let at = libc::off_t::try_from(filled).unwrap_or(libc::off_t::MAX);
-            // SAFETY: the rest is writable for its length.
-            let got = unsafe { libc::pread(self.file.as_raw_fd(), rest.as_mut_ptr().cast(), rest.len(), at) };
-            let got = usize::try_from(got).map_err(|_| Errno(sys::errno()))?;
-            filled += got;
+            filled += pread(&self.file, rest, at).map_err(|_| Errno(sys::errno()))?;
             // Less than there is room for is what stands before the end.
             if filled < records.len() * RECORD || filled >= RECORDS_MAX * RECORD {
                 return Ok((filled / RECORD).min(RECORDS_MAX));
@@ -396,26 +391,19 @@ impl Registry {
 
     fn get(&self, place: usize, record: &mut Record) -> bool {
         let at = libc::off_t::try_from(place * RECORD).unwrap_or(libc::off_t::MAX);
-        let bytes = record.as_mut_bytes();
-        // SAFETY: the record is writable for its length.
-        let got = unsafe { libc::pread(self.file.as_raw_fd(), bytes.as_mut_ptr().cast(), RECORD, at) };
-        got == RECORD as isize
+        pread(&self.file, record.as_mut_bytes(), at) == Ok(RECORD)
     }
 
     fn put(&self, place: usize, record: &Record) -> Result<(), Errno> {
         let at = libc::off_t::try_from(place * RECORD).unwrap_or(libc::off_t::MAX);
-        let bytes = record.as_bytes();
-        // SAFETY: the record is readable for its length.
-        let put = unsafe { libc::pwrite(self.file.as_raw_fd(), bytes.as_ptr().cast(), RECORD, at) };
-        if put == RECORD as isize { Ok(()) } else { Err(Errno(sys::errno())) }
+        let put = pwrite(&self.file, record.as_bytes(), at);
+        if put == Ok(RECORD) { Ok(()) } else { Err(Errno(sys::errno())) }
     }
 
     /// Takes or gives back the lock of a byte, or of more; false where another process has one of them.
     fn lock(&self, kind: i32, at: u64, length: u64) -> Result<bool, i32> {
         let lock = range(kind, at, length);
-        // SAFETY: the call reads the struct.
-        let taken = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
-        if taken == 0 {
+        if fcntl(&self.file, FcntlArg::F_OFD_SETLK(&lock)).is_ok() {
             return Ok(true);
         }
         match sys::errno() {
@@ -435,9 +423,8 @@ impl Registry {
     /// Whether somebody else has a lock of one of these bytes; also where the kernel does not say.
     fn has_lock(&self, at: u64, length: u64) -> bool {
         let mut lock = range(libc::F_WRLCK, at, length);
-        // SAFETY: the call reads and writes the struct.
-        let asked = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
-        asked != 0 || i32::from(lock.l_type) != libc::F_UNLCK
+        let asked = fcntl(&self.file, FcntlArg::F_OFD_GETLK(&mut lock));
+        asked.is_err() || i32::from(lock.l_type) != libc::F_UNLCK
     }
 }
 

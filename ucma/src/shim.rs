@@ -4,6 +4,9 @@ use core::ffi::{c_int, c_uint};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::sys::resource::{Resource, getrlimit};
+
 use crate::sys::made;
 
 /// `struct ironverbs_shim`.
@@ -56,15 +59,12 @@ const FLOOR: libc::rlim_t = 1024;
 /// Gives a descriptor a high number, where one is free: the kernel's device takes no number of the program's
 /// but the channel's, and programs choose some for `dup2`, or have `FD_SETSIZE` of them for `select`.
 fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the struct is writable.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    let floor = RawFd::try_from(FLOOR.min(limit.rlim_cur / 2)).unwrap_or(0);
+    let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
+    let floor = RawFd::try_from(FLOOR.min(limit / 2)).unwrap_or(0);
     if fd.as_raw_fd() >= floor {
         return fd;
     }
-    // SAFETY: the call takes no pointer.
-    made(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, floor) }).unwrap_or(fd)
+    made(fcntl(&fd, FcntlArg::F_DUPFD_CLOEXEC(floor)).unwrap_or(-1)).unwrap_or(fd)
 }
 
 impl AsRawFd for Kept {

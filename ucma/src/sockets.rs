@@ -4,16 +4,17 @@
 //! (`SO_PEERCRED`). It tells of a peer's death, too. Nothing here waits.
 
 use std::ffi::CStr;
-use std::mem;
 use std::os::fd::{AsRawFd, RawFd};
 
+use nix::sys::socket::{
+    self, Backlog, MsgFlags, Shutdown, SockFlag, UnixAddr, accept4, bind, connect, recv, send, shutdown,
+};
+use nix::unistd::geteuid;
 use softrdma::host::folder::Folder;
 
 use crate::shim::Kept;
-use crate::sys::{self, checked, errno, made};
+use crate::sys::{self, errno, made};
 
-/// Connections that may wait to be accepted; the system has a bound of its own.
-const BACKLOG: i32 = 4096;
 const KIND: i32 = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
 
 /// A socket that was made or accepted.
@@ -42,13 +43,11 @@ impl Socket {
     /// Those of the system.
     pub fn listen(folder: &Folder, name: &CStr) -> Result<Socket, i32> {
         let socket = Socket::new()?;
-        let (address, length) = address(folder, name)?;
-        // SAFETY: the address is readable for its length.
-        checked(unsafe { libc::bind(socket.fd(), (&raw const address).cast(), length) })?;
-        let listens = folder.adopt_socket(name).map_err(|why| why.errno()).and_then(|()| {
-            // SAFETY: the call takes no pointer.
-            checked(unsafe { libc::listen(socket.fd(), BACKLOG) })
-        });
+        bind(socket.fd(), &address(folder, name)?).map_err(|_| errno())?;
+        let listens = folder
+            .adopt_socket(name)
+            .map_err(|why| why.errno())
+            .and_then(|()| socket::listen(&socket.0, Backlog::MAXCONN).map_err(|_| errno()));
         if let Err(errno) = listens {
             let _ = folder.remove(name);
             return Err(errno);
@@ -63,9 +62,7 @@ impl Socket {
     /// somebody who has no business in the folder.
     pub fn connect(folder: &Folder, name: &CStr) -> Result<Socket, i32> {
         let socket = Socket::new()?;
-        let (address, length) = address(folder, name)?;
-        // SAFETY: the address is readable for its length.
-        checked(unsafe { libc::connect(socket.fd(), (&raw const address).cast(), length) })?;
+        connect(socket.fd(), &address(folder, name)?).map_err(|_| errno())?;
         socket.may_speak(folder).then_some(socket).ok_or(libc::EACCES)
     }
 
@@ -76,10 +73,8 @@ impl Socket {
     /// EMFILE, ENFILE, ENOMEM: it waits on.
     pub fn accept(&self, folder: &Folder) -> Result<Option<Socket>, i32> {
         loop {
-            let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-            // SAFETY: the peer's address, which has no name, is not asked for.
-            let fd = unsafe { libc::accept4(self.fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags) };
-            match made(fd) {
+            let fd = accept4(self.fd(), SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK);
+            match made(fd.unwrap_or(-1)) {
                 Ok(fd) => {
                     let socket = Socket(Kept::new(fd)?);
                     if socket.may_speak(folder) {
@@ -95,18 +90,13 @@ impl Socket {
 
     /// Sends a message, or loses it where the peer does not read.
     pub fn send(&self, message: &[u8]) {
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: the message is readable for its length.
-        unsafe { libc::send(self.fd(), message.as_ptr().cast(), message.len(), flags) };
+        let _ = send(self.fd(), message, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL);
     }
 
     /// Reads a message. What is longer than the place is the end.
     pub fn receive(&self, place: &mut [u8]) -> Received {
         for _ in 0..2 {
-            let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
-            // SAFETY: the place is writable for its length.
-            let got = unsafe { libc::recv(self.fd(), place.as_mut_ptr().cast(), place.len(), flags) };
-            match usize::try_from(got) {
+            match recv(self.fd(), place, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC) {
                 Ok(got) if got > 0 && got <= place.len() => return Received::Message(got),
                 Ok(_) => return Received::End,
                 Err(_) => match errno() {
@@ -122,8 +112,7 @@ impl Socket {
 
     /// Ends the connection also for children that inherited it.
     pub fn end(&self) {
-        // SAFETY: the call takes no pointer.
-        unsafe { libc::shutdown(self.fd(), libc::SHUT_RDWR) };
+        let _ = shutdown(self.fd(), Shutdown::Both);
     }
 
     /// The descriptor.
@@ -137,8 +126,7 @@ impl Socket {
         // SAFETY: the struct is writable for its size.
         let known =
             unsafe { self.option(libc::SO_PEERCRED, (&raw mut peer).cast(), size_of::<libc::ucred>()) };
-        // SAFETY: geteuid reads a number of the process and cannot fail.
-        if known.is_some() && (peer.uid == 0 || peer.uid == unsafe { libc::geteuid() }) {
+        if known.is_some() && (peer.uid == 0 || peer.uid == geteuid().as_raw()) {
             return true;
         }
         let Some(group) = folder.group().filter(|_| known.is_some()) else { return false };
@@ -165,17 +153,7 @@ impl Socket {
 const SO_PEERGROUPS: i32 = 59;
 
 /// The address of a name in the folder, by the folder's descriptor: its path may be longer than an address.
-fn address(folder: &Folder, name: &CStr) -> Result<(libc::sockaddr_un, libc::socklen_t), i32> {
+fn address(folder: &Folder, name: &CStr) -> Result<UnixAddr, i32> {
     let path = format!("/proc/self/fd/{}/{}", folder.descriptor(), name.to_str().map_err(|_| libc::EINVAL)?);
-    // SAFETY: all zero bytes are a value of this plain struct.
-    let mut address: libc::sockaddr_un = unsafe { mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    if path.len() >= address.sun_path.len() {
-        return Err(libc::ENAMETOOLONG);
-    }
-    for (place, byte) in address.sun_path.iter_mut().zip(path.bytes()) {
-        *place = byte as libc::c_char;
-    }
-    let length = mem::offset_of!(libc::sockaddr_un, sun_path) + path.len() + 1;
-    Ok((address, length as libc::socklen_t))
+    UnixAddr::new(path.as_str()).map_err(|_| libc::ENAMETOOLONG)
 }

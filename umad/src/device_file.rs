@@ -2,6 +2,10 @@
 
 use core::ffi::{CStr, c_int};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::os::fd::IntoRawFd;
+
+use nix::fcntl::{OFlag, open};
+use nix::sys::stat::Mode;
 
 use ironverbs_os::errno::{Errno, Result};
 use ironverbs_os::file::Leftovers;
@@ -103,11 +107,8 @@ impl Kernel {
     /// Opens a device file and asks for the partition key index. The descriptor is the program's, which closes
     /// it with `umad_close_port`, and stays open in programs that it executes.
     pub fn open(self, path: &CStr) -> Result<c_int> {
-        // SAFETY: `path` is a NUL-terminated string.
-        let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_NONBLOCK) };
-        if fd < 0 {
-            return Err(Errno::last());
-        }
+        let file = open(path, OFlag::O_RDWR | OFlag::O_NONBLOCK, Mode::empty()).map_err(|_| Errno::last())?;
+        let fd = file.into_raw_fd();
         // SAFETY: the request takes no argument.
         let has = self.0 > OLDEST || unsafe { libc::ioctl(fd, IB_USER_MAD_ENABLE_PKEY, 0) } == 0;
         HAS_PKEY_INDEX.store(has, Ordering::Relaxed);

@@ -33,6 +33,33 @@ fn addresses_are_the_hosts_own() {
 }
 
 #[test]
+fn a_refused_id_shows_what_was_tried() {
+    let net = &mut Net::new(1, 1);
+    let shown = |net: &mut Net, side: &Side| {
+        let answer = net.command(0, side.file, &Command::Query { id: side.id, option: 0 });
+        let Ok(Answer::Addresses(shown)) = answer else { panic!("{answer:?}") };
+        (shown.source, shown.destination)
+    };
+    let (own, to) = (v4("10.0.0.1", 4420), v4("10.0.0.2", 9));
+    bound(net, 0, "10.0.0.1", 4420).unwrap();
+    let side = Side::new(net, 0, TCP);
+    assert_eq!(shown(net, &side), (Address::Unspecified, Address::Unspecified));
+    assert_eq!(side.bind(net, own), Err(Errno::EADDRINUSE));
+    assert_eq!(shown(net, &side), (own, v4("0.0.0.0", 0)));
+    // The address is looked at before there is a destination.
+    let side = Side::new(net, 0, TCP);
+    assert_eq!(side.bind(net, v4("10.0.0.77", 5)), Err(Errno::EADDRNOTAVAIL));
+    assert_eq!(shown(net, &side), (v4("10.0.0.77", 5), Address::Unspecified));
+    let side = Side::new(net, 0, TCP);
+    let resolve = Command::ResolveAddr { id: side.id, source: Some(own), destination: to, timeout_ms: 1000 };
+    assert_eq!(side.run(net, resolve), Err(Errno::EADDRINUSE));
+    assert_eq!(shown(net, &side), (own, to));
+    // It is no binding: the id can have another address.
+    side.bind(net, v4("10.0.0.1", 4421)).unwrap();
+    assert_eq!(shown(net, &side), (v4("10.0.0.1", 4421), v4("0.0.0.0", 0)));
+}
+
+#[test]
 fn any_port_is_one_of_the_range() {
     let net = &mut Net::new(1, 1);
     for _ in 0..33 {

@@ -84,6 +84,31 @@ fn a_source_is_bound() {
 }
 
 #[test]
+fn a_bound_id_shows_the_destination_that_was_refused() {
+    let net = &mut Net::new(1, 1);
+    let side = Side::new(net, 0, TCP);
+    side.bind(net, v4("0.0.0.0", 4420)).unwrap();
+    let destination = Address::ip("fd00::1".parse().unwrap(), 5);
+    assert_eq!(side.resolve(net, destination), Err(Errno::EINVAL));
+    let answer = net.command(0, side.file, &Command::Query { id: side.id, option: 0 });
+    let Ok(Answer::Addresses(shown)) = answer else { panic!("{answer:?}") };
+    assert_eq!((shown.source, shown.destination), (v4("0.0.0.0", 4420), destination));
+}
+
+#[test]
+fn ipoib_reaches_the_host_itself_without_a_route() {
+    let net = &mut Net::new(2, 1);
+    for destination in ["127.0.0.1", "0.0.0.0"] {
+        let side = Side::new(net, 1, 2);
+        side.resolve(net, v4("10.0.0.1", 5)).unwrap();
+        side.expect(net, EventKind::AddrError, -22);
+        side.resolve(net, v4(destination, 5)).unwrap();
+        side.expect(net, EventKind::AddrResolved, 0);
+        assert_eq!(side.route(net), Err(Errno::ENODEV));
+    }
+}
+
+#[test]
 fn ids_belong_to_their_channel() {
     let net = &mut Net::new(2, 1);
     let side = Side::new(net, 1, TCP);

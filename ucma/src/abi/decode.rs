@@ -42,6 +42,12 @@ pub trait Surroundings {
     /// EFAULT.
     fn read(&self, from: u64, to: &mut [u8]) -> Result<(), i32>;
 
+    /// Whether a command may name this id.
+    ///
+    /// # Errors
+    /// ENOENT where there is none, EINVAL where it is another channel's.
+    fn knows(&self, id: u32) -> Result<(), i32>;
+
     /// The channel behind a descriptor.
     ///
     /// # Errors
@@ -246,6 +252,8 @@ fn command<'a>(
             }
             value.clear();
             value.resize(from.optlen as usize, 0);
+            // Linux looks for the id first.
+            surroundings.knows(from.id)?;
             surroundings.read(from.optval, value)?;
             (Command::SetOption { id: from.id, level: from.level, name: from.optname, value }, 0)
         }

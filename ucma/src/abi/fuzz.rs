@@ -21,6 +21,10 @@ impl Surroundings for Memory<'_> {
         Ok(())
     }
 
+    fn knows(&self, id: u32) -> Result<(), i32> {
+        if id < 8 { Ok(()) } else { Err(libc::ENOENT) }
+    }
+
     fn channel(&self, fd: u32) -> Result<File, i32> {
         if fd < 8 { Ok(File(fd.into())) } else { Err(libc::ENOENT) }
     }
@@ -38,6 +42,15 @@ fn written(number: u32, input: u16, output: u16, body: &[u8]) -> Vec<u8> {
 fn decoded(bytes: &[u8]) -> Result<String, i32> {
     let mut scratch = Scratch::default();
     decode(START, bytes.len(), &Memory(bytes), &mut scratch).map(|found| format!("{:?}", found.command))
+}
+
+#[test]
+fn an_id_is_looked_for_before_the_value_of_its_option() {
+    let mut option = [0_u8; 24];
+    option[20] = 4;
+    assert_eq!(decoded(&written(14, 24, 0, &option)), Err(libc::EFAULT));
+    option[8] = 9;
+    assert_eq!(decoded(&written(14, 24, 0, &option)), Err(libc::ENOENT));
 }
 
 #[test]

@@ -9,8 +9,7 @@ use crate::debug::trace;
 #[unsafe(no_mangle)]
 pub extern "C" fn umad_close_port(portid: c_int) -> c_int {
     entry::nothing(|| {
-        // SAFETY: the program gives up a descriptor of its own.
-        unsafe { libc::close(portid) };
+        let _ = nix::unistd::close(portid);
         trace!("umad_close_port", "closed fd %d", portid);
     });
     0

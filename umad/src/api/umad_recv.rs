@@ -4,6 +4,8 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use ironverbs_os::errno::Errno;
+use ironverbs_os::file;
+use nix::fcntl::{F_GETFL, fcntl};
 
 use super::umad_poll::wait;
 use crate::abi::umad::ib_user_mad;
@@ -114,9 +116,8 @@ fn may_be_there(fd: c_int) -> bool {
         waits.store(left - 1, Ordering::Relaxed);
         return false;
     }
-    // SAFETY: asks for flags, which changes nothing.
-    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
-    flags >= 0 && flags & libc::O_NONBLOCK != 0
+    let flags = file::borrowed(fd).map(|file| fcntl(file, F_GETFL));
+    matches!(flags, Ok(Ok(flags)) if flags & libc::O_NONBLOCK != 0)
 }
 
 fn remember(fd: c_int, was_there: bool) {

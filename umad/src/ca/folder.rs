@@ -3,6 +3,9 @@
 use core::ffi::{CStr, c_uint, c_ulong};
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use nix::fcntl::{self, OFlag};
+use nix::sys::stat::Mode;
+
 use ironverbs_os::errno::{Errno, Result};
 use ironverbs_os::file::{self, Leftovers, Names};
 
@@ -21,12 +24,12 @@ pub enum For {
 }
 
 impl For {
-    fn flags(self) -> i32 {
-        libc::O_DIRECTORY
-            | libc::O_CLOEXEC
+    fn flags(self) -> OFlag {
+        OFlag::O_DIRECTORY
+            | OFlag::O_CLOEXEC
             | match self {
-                Self::Entries => libc::O_PATH,
-                Self::Listing => libc::O_RDONLY,
+                Self::Entries => OFlag::O_PATH,
+                Self::Listing => OFlag::O_RDONLY,
             }
     }
 }
@@ -41,16 +44,14 @@ impl<'a> Folder<'a> {
     /// Opens the folder of an absolute path. It goes by the function `open`, which those who show a program
     /// another sysfs replace.
     pub fn open(path: &CStr, purpose: For, leftovers: &'a Leftovers) -> Result<Self> {
-        // SAFETY: `path` is a NUL-terminated string.
-        let open = || file::owned(unsafe { libc::open(path.as_ptr(), purpose.flags()) });
-        Ok(Self { fd: Some(leftovers.opened(open)?), leftovers })
+        let fd = leftovers.opened(|| open(path, purpose.flags()))?;
+        Ok(Self { fd: Some(fd), leftovers })
     }
 
     /// Opens a folder in this one.
     pub fn folder(&self, name: &CStr, purpose: For) -> Result<Self> {
-        let parent = self.number_of_fd();
-        // SAFETY: `name` is a NUL-terminated string.
-        let open = || file::owned(unsafe { libc::openat(parent, name.as_ptr(), purpose.flags()) });
+        let parent = self.fd.as_ref().ok_or(Errno::EBADF)?;
+        let open = || fcntl::openat(parent, name, purpose.flags(), Mode::empty()).map_err(|_| Errno::last());
         Ok(Self { fd: Some(self.leftovers.opened(open)?), leftovers: self.leftovers })
     }
 
@@ -108,10 +109,13 @@ impl Drop for Folder<'_> {
     }
 }
 
+fn open(path: &CStr, flags: OFlag) -> Result<OwnedFd> {
+    fcntl::open(path, flags, Mode::empty()).map_err(|_| Errno::last())
+}
+
 /// Reads the number at the start of the file of an absolute path, as [`Folder::number`] does.
 pub fn number_at(path: &CStr) -> Result<c_uint> {
-    // SAFETY: `path` is a NUL-terminated string.
-    let file = file::owned(unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) })?;
+    let file = open(path, OFlag::O_RDONLY | OFlag::O_CLOEXEC)?;
     let mut buf = [0; NUMBER];
     let got = file::read_once(&file, &mut buf)?;
     finish(&mut buf, got);
