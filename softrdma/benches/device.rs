@@ -1,15 +1,12 @@
 //! What messages cost, in nanoseconds: `cargo bench -p softrdma --bench device`. Two processes need a processor
 //! each.
 
-#[path = "../tests/endpoint/mod.rs"]
-mod endpoint;
-
 use std::io::{Read, Write};
 use std::time::Instant;
 
-use endpoint::{Dir, Endpoint, pair};
 use softrdma::core::requester::Outcome;
 use softrdma::core::verbs::QpType;
+use softrdma_testing::endpoint::{Dir, Endpoint, pair};
 
 const ROUNDS: usize = 19;
 

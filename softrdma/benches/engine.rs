@@ -1,14 +1,10 @@
 //! What the engine's calls cost, in nanoseconds: `cargo bench -p softrdma --bench engine`.
-#![allow(dead_code)]
-
-#[path = "../tests/device/common.rs"]
-mod common;
 
 use std::time::Instant;
 
-use common::*;
 use softrdma::core::verbs::{Opcode, QpType, SendFlags};
 use softrdma::device::Wr;
+use softrdma_testing::device::*;
 
 const ROUNDS: usize = 9;
 

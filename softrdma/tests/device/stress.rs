@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use softrdma::core::request::Rejected;
 use softrdma::core::verbs::{QpState, QpType, Status, WcOpcode};
 use softrdma::device::{Attributes, QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType};
-
-use crate::common::*;
+use softrdma_testing::device::*;
 
 /// A message of its own for each number.
 fn content(n: u64, length: usize) -> Vec<u8> {

@@ -4,8 +4,7 @@ use std::cell::Cell;
 
 use softrdma::core::shared::{Memory, Object, Word};
 use softrdma::core::transport::{LockError, Locked, Transport};
-
-use crate::segment::Segment;
+use softrdma_testing::segment::Segment;
 
 /// A segment whose locks are always free; every other one was somebody's who died.
 pub struct Bare {

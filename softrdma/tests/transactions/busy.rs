@@ -14,10 +14,10 @@ use softrdma::core::responder::Incoming;
 use softrdma::core::shared::{Memory, Object, QpWord, SrqWord, Take, Word, held};
 use softrdma::core::transport::{LockError, Locked, Machine, Operation, Progress, Transport, acquire};
 use softrdma::core::verbs::WcOpcode;
+use softrdma_testing::segment::Segment;
 
 use crate::burst::{QUEUES, SEND, TARGET, key};
 use crate::place::{CQ, Place, QP, SRQ, poll, request};
-use crate::segment::Segment;
 
 /// A segment of which locks cannot be had after a while.
 struct Stubborn {

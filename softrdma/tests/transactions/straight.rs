@@ -9,10 +9,10 @@ use softrdma::core::deliver::{Deliver, Delivered};
 use softrdma::core::receive::{ReceiveRequest, Sge, post};
 use softrdma::core::shared::{CqWord, Memory, Object, QpWord, SrqWord, Take, Word};
 use softrdma::core::transport::{Machine, Progress};
+use softrdma_testing::segment::Segment;
 
 use crate::burst::{QUEUES, SEND, TARGET, arrived, key, payload};
 use crate::place::{CQ, QP, SRQ};
-use crate::segment::Segment;
 
 /// A segment that notes what is stored.
 struct Noted {
