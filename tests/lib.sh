@@ -27,6 +27,18 @@ fail() { # WHAT [COMMAND-THAT-RUNS-IT-ALONE]
   failed=$((failed + 1))
 }
 
+# Runs a runner, and adds what its last line counts.
+count() { # COMMAND...
+  local status=0 said
+  said=$("$@" 2>&1) || status=$?
+  printf '%s\n' "$said"
+  if [[ $said =~ ([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+    passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
+  fi
+  # A runner that failed without counting why has failed all the same.
+  [ $status = 0 ] || [[ $said =~ \ [1-9][0-9]*\ failed$ ]] || fail "status $status" "${*#"${BASH_SOURCE[0]%tests/lib.sh}"}"
+}
+
 finish() { # [NAME]: false where nothing passed, too
   echo "${1:+$1: }$passed passed, $failed failed"
   [ "$failed" = 0 ] && [ "$passed" -gt 0 ]
