@@ -9,6 +9,7 @@
 //! | [`child`] | a test in a process of its own |
 //! | [`content`] | another process's memory, as one that means harm opens it |
 //! | [`filter`] | a filter of system calls, as containers have it |
+//! | [`pass_on!`] | memory that stands before another one |
 #![allow(missing_docs, clippy::len_without_is_empty, clippy::new_without_default)] // What tests need, no more.
 
 pub mod child;
@@ -16,4 +17,5 @@ pub mod content;
 pub mod device;
 pub mod endpoint;
 pub mod filter;
+mod pass_on;
 pub mod segment;
