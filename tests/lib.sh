@@ -16,6 +16,11 @@ make_work() { # NAME
   chmod 755 "$work"
 }
 
+# What is to be tested must have been built.
+need_library() { # FILE
+  [ -e "$1" ] || { echo "no library $1: build it (cargo build --release) or give --library" >&2; exit 2; }
+}
+
 # The command that compiles a C program of tests; every warning is an error.
 compiler=(gcc -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread)
 
@@ -37,6 +42,26 @@ count() { # COMMAND...
   fi
   # A runner that failed without counting why has failed all the same.
   [ $status = 0 ] || [[ $said =~ \ [1-9][0-9]*\ failed$ ]] || fail "status $status" "${*#"${BASH_SOURCE[0]%tests/lib.sh}"}"
+}
+
+# Runs each PART[:CASE,...] by the runner's own `run_part [CASE...]`, which finds the name in `part`, and says what came
+# of it.
+run_parts() { # PART...
+  local argument cases started before
+  for argument; do
+    part=${argument%%:*} cases=()
+    [ "$part" = "$argument" ] || IFS=, read -r -a cases <<< "${argument#*:}"
+    started=$SECONDS before=$passed/$failed
+    run_part "${cases[@]}"
+    echo "$part: $((passed - ${before%/*})) passed, $((failed - ${before#*/})) failed, $((SECONDS - started)) s"
+  done
+}
+
+# What `work` has in out/, for who asked for it, and after a failure.
+keep_outputs() { # FOLDER, or nothing
+  local keep=$1
+  if [ -z "$keep" ] && [ "$failed" != 0 ]; then keep=$(mktemp -d); fi
+  if [ -n "$keep" ]; then cp -r "$work/out/." "$keep/"; echo "outputs are in $keep"; fi
 }
 
 finish() { # [NAME]: false where nothing passed, too
