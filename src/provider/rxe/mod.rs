@@ -220,4 +220,4 @@ impl Context for RxeContext {
 
 // Miri has no memory files that can be mapped.
 #[cfg(all(test, not(miri)))]
-mod data_path_tests;
+mod tests;
