@@ -52,7 +52,9 @@ count() { # COMMAND...
   local status=0 said more=0 worse=0
   said=$("$@" 2>&1) || status=$?
   printf '%s\n' "$said"
-  if [[ $said =~ ([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then more=${BASH_REMATCH[1]} worse=${BASH_REMATCH[2]}; fi
+  if [[ $said =~ ([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+    more=${BASH_REMATCH[1]} worse=${BASH_REMATCH[2]}
+  fi
   passed=$((passed + more)) failed=$((failed + worse))
   # What failed without counting why, or counted nothing, has failed all the same.
   if [ "$worse" = 0 ] && { [ $status != 0 ] || [ "$more" = 0 ]; }; then
@@ -60,8 +62,8 @@ count() { # COMMAND...
   fi
 }
 
-# Runs each PART[:CASE,...] by the runner's own `run_part [CASE...]`, which finds the name in `part`, and says what came
-# of it.
+# Runs each PART[:CASE,...] by the runner's own `run_part [CASE...]`, which finds the name in `part`, and says what
+# came of it.
 run_parts() { # PART...
   local argument cases started before
   for argument; do

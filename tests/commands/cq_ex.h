@@ -1,5 +1,6 @@
 /*
- * cq_ex.h - completion queues with extended attributes, as plugins of several releases ask for them by functions of their own.
+ * cq_ex.h - completion queues with extended attributes, for which plugins of several releases ask by functions of
+ * their own.
  */
 #ifndef COMMANDS_CQ_EX_H
 #define COMMANDS_CQ_EX_H
@@ -10,7 +11,10 @@ static struct ibv_comp_channel channel;
 static struct ibv_cq cq;
 static struct ibv_cq_init_attr_ex attr;
 
-/* Calls `create` for each kind of queue and each value of `what` below `end`; `with_channel`: bits of it that bring a channel. */
+/*
+ * Calls `create` for each kind of queue and each value of `what` below `end`. A value with one of the bits
+ * `with_channel` brings a channel.
+ */
 static void each_kind(const char *what, unsigned step, unsigned end, unsigned with_channel, void (*create)(unsigned))
 {
 	static const struct { uint64_t wc_flags; uint32_t mask, flags; } kinds[] = {

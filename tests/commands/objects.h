@@ -1,5 +1,5 @@
 /*
- * objects.h - objects of a provider, which were not made by calls: those that the commands of all releases take.
+ * objects.h - objects of a provider that the commands of all releases take. No call has made them.
  */
 #ifndef COMMANDS_OBJECTS_H
 #define COMMANDS_OBJECTS_H
