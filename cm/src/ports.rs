@@ -75,6 +75,26 @@ impl Binding {
 /// # Errors
 ///
 /// EACCES, EADDRNOTAVAIL, EADDRINUSE as above. EADDRNOTAVAIL where every port of the range is taken.
+///
+/// # Examples
+///
+/// ```
+/// use ironverbs_cm::address::{Address, PortSpace};
+/// use ironverbs_cm::errno::Errno;
+/// use ironverbs_cm::ports::{Binding, choose};
+///
+/// let to = |port| Binding {
+///     space: PortSpace::Tcp,
+///     source: Address::ip([10, 0, 0, 1].into(), port),
+///     destination: Address::Unspecified,
+///     reuse: false,
+///     family_only: false,
+/// };
+/// let reserved = [to(7471)];
+/// assert_eq!(choose(&to(7472), reserved.iter(), (32768, 60999), false, 0), Ok(7472));
+/// assert_eq!(choose(&to(7471), reserved.iter(), (32768, 60999), false, 0), Err(Errno::EADDRINUSE));
+/// assert_eq!(choose(&to(0), reserved.iter(), (32768, 60999), false, 5), Ok(32773));
+/// ```
 pub fn choose<'a, I>(
     wanted: &Binding,
     reserved: I,

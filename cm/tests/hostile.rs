@@ -1,15 +1,12 @@
 //! A peer that says anything, at any time, on any link.
 #![allow(missing_docs)] // A test.
 
-#[path = "net/mod.rs"]
-mod net;
-
 use bolero::TypeGenerator;
 use ironverbs_cm::command::{Command, ConnParam, Ece};
 use ironverbs_cm::event::EventKind;
 use ironverbs_cm::wire::{self, MAD_SIZE};
 use ironverbs_cm::{Address, Answer, File, Link};
-use net::{Arrival, End, Net, param, v4};
+use ironverbs_cm_testing::{Arrival, End, Net, param, v4};
 
 /// What happens next.
 #[derive(Clone, Debug, TypeGenerator)]

@@ -5,19 +5,27 @@
 
 static uint8_t pattern[256];
 
-/* One connection with these parameters on both sides, from request to the end of the time-wait state. */
-static void whole(const char *what, const struct rdma_conn_param *ask, const struct rdma_conn_param *answer, bool client_ends)
+/* A listener at this address, and a client that knows its way to HERE. */
+static struct sides resolved(const char *listens, int port)
 {
 	struct sides s = {make_channel(), make_channel(), 0, 0, 0};
 
-	note("--- %s", what);
 	s.listener = make_id(s.server_channel, "listener", RDMA_PS_TCP);
-	make_listener(s.listener, "0.0.0.0", 7471, 4);
+	make_listener(s.listener, listens, port, 4);
 	s.client = make_id(s.client_channel, "client", RDMA_PS_TCP);
-	make_route(s.client, NULL, HERE, 7471);
-	make_qp(s.client);
+	make_route(s.client, NULL, HERE, port);
+	return s;
+}
+
+/* One connection with these parameters on both sides, from request to the end of the time-wait state. */
+static void whole(const char *what, const struct rdma_conn_param *ask, const struct rdma_conn_param *answer, bool client_ends)
+{
 	struct rdma_conn_param a = *ask, b = *answer;
 
+	note("--- %s", what);
+	struct sides s = resolved("0.0.0.0", 7471);
+
+	make_qp(s.client);
 	CALL_INT(rdma_connect(s.client, &a));
 	s.server = name_id(EVENT(s.server_channel), "server");
 	show_id("server", s.server);
@@ -59,14 +67,11 @@ static void private_data(void)
 	static const int lengths[] = {0, 1, 55, 56, 57, 92, 147, 148, 149, 195, 196, 197, 255};
 
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
-		struct sides s = {make_channel(), make_channel(), 0, 0, 0};
 		struct rdma_conn_param param = {.private_data = pattern, .private_data_len = lengths[i], .retry_count = 7};
 
 		note("--- %d bytes of private data", lengths[i]);
-		s.listener = make_id(s.server_channel, "listener", RDMA_PS_TCP);
-		make_listener(s.listener, HERE, 7471, 4);
-		s.client = make_id(s.client_channel, "client", RDMA_PS_TCP);
-		make_route(s.client, NULL, HERE, 7471);
+		struct sides s = resolved(HERE, 7471);
+
 		make_qp(s.client);
 		if (CALL_INT(rdma_connect(s.client, &param)))
 			param.private_data_len = 0, CALL_INT(rdma_connect(s.client, &param));
@@ -118,11 +123,7 @@ static void refused(void)
 	sides_close(&s);
 
 	note("--- it listens on another address");
-	s = (struct sides){make_channel(), make_channel(), 0, 0, 0};
-	s.listener = make_id(s.server_channel, "listener", RDMA_PS_TCP);
-	make_listener(s.listener, THERE, 7475, 1);
-	s.client = make_id(s.client_channel, "client", RDMA_PS_TCP);
-	make_route(s.client, NULL, HERE, 7475);
+	s = resolved(THERE, 7475);
 	make_qp(s.client);
 	CALL_INT(rdma_connect(s.client, &param));
 	EVENT(s.client_channel);
@@ -206,20 +207,24 @@ static void ended(void)
 	sides_close(&s);
 }
 
+static struct sides requested_without_qp(void)
+{
+	struct rdma_conn_param param = {.retry_count = 7, .rnr_retry_count = 6, .qp_num = unused_qp()};
+	struct sides s = resolved(HERE, 7471);
+
+	CALL_INT(rdma_connect(s.client, &param));
+	s.server = name_id(EVENT(s.server_channel), "server");
+	return s;
+}
+
 /* Without a queue pair of its own the program sees the response and says when it is ready. */
 static void without_qp(void)
 {
 	struct rdma_conn_param param = {.retry_count = 7, .rnr_retry_count = 6};
-	struct sides s = {make_channel(), make_channel(), 0, 0, 0};
 
 	note("--- without queue pairs");
-	s.listener = make_id(s.server_channel, "listener", RDMA_PS_TCP);
-	make_listener(s.listener, HERE, 7471, 4);
-	s.client = make_id(s.client_channel, "client", RDMA_PS_TCP);
-	make_route(s.client, NULL, HERE, 7471);
-	param.qp_num = unused_qp();
-	CALL_INT(rdma_connect(s.client, &param));
-	s.server = name_id(EVENT(s.server_channel), "server");
+	struct sides s = requested_without_qp();
+
 	param.qp_num = unused_qp();
 	CALL_INT(rdma_accept(s.server, &param));
 	EVENT(s.client_channel);
@@ -235,14 +240,7 @@ static void without_qp(void)
 	sides_close(&s);
 
 	note("--- the same, established by rdma_notify");
-	s = (struct sides){make_channel(), make_channel(), 0, 0, 0};
-	s.listener = make_id(s.server_channel, "listener", RDMA_PS_TCP);
-	make_listener(s.listener, HERE, 7471, 4);
-	s.client = make_id(s.client_channel, "client", RDMA_PS_TCP);
-	make_route(s.client, NULL, HERE, 7471);
-	param.qp_num = unused_qp();
-	CALL_INT(rdma_connect(s.client, &param));
-	s.server = name_id(EVENT(s.server_channel), "server");
+	s = requested_without_qp();
 	CALL_INT(rdma_notify(s.server, IBV_EVENT_COMM_EST));
 	param.qp_num = unused_qp();
 	CALL_INT(rdma_accept(s.server, &param));
@@ -256,14 +254,7 @@ static void without_qp(void)
 	sides_close(&s);
 
 	note("--- the client refuses the response");
-	s = (struct sides){make_channel(), make_channel(), 0, 0, 0};
-	s.listener = make_id(s.server_channel, "listener", RDMA_PS_TCP);
-	make_listener(s.listener, HERE, 7471, 4);
-	s.client = make_id(s.client_channel, "client", RDMA_PS_TCP);
-	make_route(s.client, NULL, HERE, 7471);
-	param.qp_num = unused_qp();
-	CALL_INT(rdma_connect(s.client, &param));
-	s.server = name_id(EVENT(s.server_channel), "server");
+	s = requested_without_qp();
 	param.qp_num = unused_qp();
 	CALL_INT(rdma_accept(s.server, &param));
 	EVENT(s.client_channel);

@@ -22,6 +22,20 @@ const YIELDS_BEFORE_SLEEP: u32 = 64;
 ///
 /// It has cache lines of its own: threads that send and threads that receive on one queue pair do not slow each
 /// other.
+///
+/// # Examples
+///
+/// ```
+/// use queue_lock::QueueLock;
+///
+/// let posted = QueueLock::new(0);
+/// std::thread::scope(|scope| {
+///     for _ in 0..2 {
+///         scope.spawn(|| (0..1000).for_each(|_| *posted.lock() += 1));
+///     }
+/// });
+/// assert_eq!(*posted.lock(), 2000);
+/// ```
 #[repr(align(64))]
 pub struct QueueLock<T> {
     held: AtomicBool,
@@ -146,6 +160,21 @@ impl<T> QueueLock<T> {
 
 impl<T> QueueGuard<'_, T> {
     /// Leaves the lock held beyond this scope; [`QueueLock::release`] ends it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use queue_lock::QueueLock;
+    ///
+    /// let batch = QueueLock::new(Vec::new());
+    /// batch.lock().leave_held(); // as `wr_start` does
+    /// assert!(batch.try_lock().is_none());
+    /// // SAFETY: this thread left the lock held, and the reference ends with the statement.
+    /// unsafe { batch.held_mut() }.push(1);
+    /// // SAFETY: as above; `wr_complete` is the last call.
+    /// unsafe { batch.release() };
+    /// assert_eq!(*batch.lock(), [1]);
+    /// ```
     #[inline(always)]
     pub fn leave_held(self) {
         core::mem::forget(self);

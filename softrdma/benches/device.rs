@@ -1,15 +1,12 @@
 //! What messages cost, in nanoseconds: `cargo bench -p softrdma --bench device`. Two processes need a processor
 //! each.
 
-#[path = "../tests/endpoint/mod.rs"]
-mod endpoint;
-
 use std::io::{Read, Write};
-use std::time::Instant;
 
-use endpoint::{Dir, Endpoint, pair};
 use softrdma::core::requester::Outcome;
 use softrdma::core::verbs::QpType;
+use softrdma_testing::endpoint::{Dir, Endpoint, pair};
+use softrdma_testing::timing::{passed, timed};
 
 const ROUNDS: usize = 19;
 
@@ -21,25 +18,9 @@ fn spent() -> f64 {
     t.tv_sec as f64 * 1e9 + t.tv_nsec as f64
 }
 
-/// Nanoseconds since the first call.
-fn passed() -> f64 {
-    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-    START.get_or_init(Instant::now).elapsed().as_nanos() as f64
-}
-
 /// Nanoseconds per turn, by a clock: median and best of the rounds.
 fn median(clock: fn() -> f64, turns: u32, mut work: impl FnMut()) -> (f64, f64) {
-    let mut rounds: Vec<f64> = (0..ROUNDS)
-        .map(|_| {
-            let start = clock();
-            for _ in 0..turns {
-                work();
-            }
-            (clock() - start) / f64::from(turns)
-        })
-        .collect();
-    rounds.sort_by(f64::total_cmp);
-    (rounds[ROUNDS / 2], rounds[0])
+    timed(ROUNDS, clock, turns, |_| work())
 }
 
 fn say(what: &str, (median, best): (f64, f64)) {

@@ -1,31 +1,11 @@
 //! What the engine's calls cost, in nanoseconds: `cargo bench -p softrdma --bench engine`.
-#![allow(dead_code)]
-
-#[path = "../tests/device/common.rs"]
-mod common;
 
 use std::time::Instant;
 
-use common::*;
 use softrdma::core::verbs::{Opcode, QpType, SendFlags};
 use softrdma::device::Wr;
-
-const ROUNDS: usize = 9;
-
-/// Median nanoseconds per turn.
-fn median(turns: u32, mut work: impl FnMut()) -> f64 {
-    let mut rounds: Vec<f64> = (0..ROUNDS)
-        .map(|_| {
-            let start = Instant::now();
-            for _ in 0..turns {
-                work();
-            }
-            start.elapsed().as_nanos() as f64 / f64::from(turns)
-        })
-        .collect();
-    rounds.sort_by(f64::total_cmp);
-    rounds[ROUNDS / 2]
-}
+use softrdma_testing::device::*;
+use softrdma_testing::timing::median;
 
 fn say(what: &str, ns: f64) {
     println!("{what:<60} {ns:>10.1} ns");

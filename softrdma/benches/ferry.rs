@@ -12,9 +12,9 @@ use softrdma::host::copy::{self, Direction, Span};
 use softrdma::host::ferry::{Ferry, Local, Origin, Piece, Purpose, Registered, atomic, transfer};
 use softrdma::host::folder::{Config, Folder};
 use softrdma::host::segment::{Peer, Segment};
+use softrdma_testing::timing::median;
 
 const LIMIT: Duration = Duration::from_secs(10);
-const ROUNDS: usize = 9;
 const LEN: u64 = 1 << 20;
 
 /// Opens everything.
@@ -25,21 +25,6 @@ impl Registered for All {
         access();
         true
     }
-}
-
-/// Median nanoseconds per turn.
-fn median(turns: u32, mut work: impl FnMut()) -> f64 {
-    let mut rounds: Vec<f64> = (0..ROUNDS)
-        .map(|_| {
-            let start = Instant::now();
-            for _ in 0..turns {
-                work();
-            }
-            start.elapsed().as_nanos() as f64 / f64::from(turns)
-        })
-        .collect();
-    rounds.sort_by(f64::total_cmp);
-    rounds[ROUNDS / 2]
 }
 
 fn say(what: &str, bytes: u64, ns: f64) {

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use softrdma::core::completion::{Completion, Staged, poll};
 use softrdma::core::deliver::Deliver;
@@ -26,23 +26,11 @@ use softrdma::host::keys::{self, Entry, Keys};
 use softrdma::host::lock::{Liveness, Lock};
 use softrdma::host::objects::{Host, Objects, Shape};
 use softrdma::host::segment::{Peer, Segment};
+use softrdma_testing::timing::{passed, timed};
 
 const LIMIT: Duration = Duration::from_secs(10);
-const ROUNDS: usize = 9;
-
-/// Median nanoseconds per turn.
-fn median(turns: u32, mut work: impl FnMut(u32)) -> f64 {
-    let mut rounds: Vec<f64> = (0..ROUNDS)
-        .map(|_| {
-            let start = Instant::now();
-            for turn in 0..turns {
-                work(turn);
-            }
-            start.elapsed().as_nanos() as f64 / f64::from(turns)
-        })
-        .collect();
-    rounds.sort_by(f64::total_cmp);
-    rounds[ROUNDS / 2]
+fn median(turns: u32, work: impl FnMut(u32)) -> f64 {
+    timed(9, passed, turns, work).0
 }
 
 fn say(what: &str, ns: f64) {

@@ -3,17 +3,13 @@
 //!
 //! `instructions KIND ROUNDS`; without arguments, the kinds. Each round is [`EACH`] calls. Two devices in one
 //! process, each with a segment of its own, as two processes have them.
-#![allow(dead_code)]
-
-#[path = "../tests/device/common.rs"]
-mod common;
 
 use std::hint::black_box;
 use std::sync::Arc;
 
-use common::*;
 use softrdma::core::verbs::{Opcode, QpType, SendFlags};
 use softrdma::device::{Datagram, QueuePair, SharedReceiveQueue, SrqInit, SrqType, Wr};
+use softrdma_testing::device::*;
 
 /// Calls, or messages, of a round.
 const EACH: usize = 10;

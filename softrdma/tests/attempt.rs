@@ -1,14 +1,11 @@
 //! Requests carried out between two segments and within one: what each kind does to the target, and what it
 //! meets.
 
-mod endpoint;
-
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use endpoint::{Dir, Endpoint, PD, pair, register, shared};
 use softrdma::core::completion::wants;
 use softrdma::core::keys::{Bind, Key, Kind};
 use softrdma::core::receive::Poster;
@@ -25,6 +22,7 @@ use softrdma::device::turn::Turn;
 use softrdma::device::wr::{BindWindow, Data, Datagram, Sge, Wr};
 use softrdma::host::keys::{Entry, ROOT};
 use softrdma::host::memory::Memory;
+use softrdma_testing::endpoint::{Dir, Endpoint, PD, pair, register, shared};
 
 /// Runs a test between two segments, and within one.
 fn both(name: &str, test: impl Fn(&Arc<Site>, &Arc<Site>)) {

@@ -11,10 +11,7 @@ use std::sync::atomic::Ordering;
 use softrdma::host::Error;
 use softrdma::host::folder::{Config, Folder};
 use softrdma::host::segment::{Peer, Segment};
-
-mod child;
-
-use child::in_child;
+use softrdma_testing::child::in_child;
 
 struct Dir(PathBuf);
 

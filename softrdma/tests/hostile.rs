@@ -1,8 +1,6 @@
 //! A living peer whose segment is full of lies: whatever stands there, nothing crashes, nothing outside is
 //! touched, and every call ends.
 
-mod content;
-
 use std::cell::Cell;
 use std::os::unix::fs::FileExt;
 use std::panic::AssertUnwindSafe;
@@ -12,7 +10,6 @@ use std::time::Duration;
 
 use bolero::TypeGenerator;
 use bolero::generator::produce;
-use content::segment_of;
 use proptest::prelude::*;
 use softrdma::core::burst::Burst;
 use softrdma::core::claim::Claim;
@@ -32,6 +29,7 @@ use softrdma::host::keys;
 use softrdma::host::lock::Owner;
 use softrdma::host::objects::{Host, Objects};
 use softrdma::host::segment::{Peer, Segment};
+use softrdma_testing::content::segment_of;
 
 /// Bytes of the peer's segment that are written over.
 const SIZE: usize = 128 << 10;

@@ -5,22 +5,18 @@
 //! A program of its own, since some of its processes start it anew: without a harness, by the names in
 //! [`TESTS`].
 
-#[path = "device/common.rs"]
-#[allow(dead_code, reason = "a part of it is needed here")]
-mod common;
-mod content;
-
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use common::*;
 use softrdma::core::request::Operands;
 use softrdma::core::verbs::{Opcode, QpState, QpType, Status};
 use softrdma::device::{Region, Wr};
 use softrdma::host::atomics::{Failure, Operation, execute};
 use softrdma::host::copy::{Direction, Fault, Span, transfer};
 use softrdma::host::keys::{ROOT, Table};
+use softrdma_testing::content::segment_of;
+use softrdma_testing::device::*;
 
 /// Where registered memory is, and what the other program has there. Nothing else is near.
 const PLACE: u64 = 0x1100_1000_0000;
@@ -350,7 +346,7 @@ fn third() {
     let (_node, end, rkey) = initiator(&folder, &words);
     words.put(0, &[0]);
     assert_eq!(words.get::<1>(0), [1]);
-    let file = content::segment_of(&folder.path(), 0);
+    let file = segment_of(&folder.path(), 0);
     let mut content = vec![0; file.metadata().unwrap().len() as usize];
     file.read_exact_at(&mut content, 0).unwrap();
     let places = |value: u64| -> Vec<u64> {

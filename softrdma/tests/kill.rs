@@ -27,6 +27,7 @@ use softrdma::host::folder::{Config, Folder};
 use softrdma::host::objects::{Host, Objects, Shape};
 use softrdma::host::segment::{Peer, Segment};
 use softrdma::host::slot;
+use softrdma_testing::pass_on;
 
 const RING: u32 = 64;
 const SENDERS: usize = 3;
@@ -55,31 +56,7 @@ fn counters() -> &'static Counters {
 struct Counting<'a, T>(&'a T, &'a Counters);
 
 impl<T: Memory> Memory for Counting<'_, T> {
-    fn load(&self, word: Word) -> u64 {
-        self.0.load(word)
-    }
-    fn store(&self, word: Word, value: u64) {
-        self.0.store(word, value);
-    }
-    fn load_all(&self, first: Word, values: &mut [u64]) {
-        self.0.load_all(first, values);
-    }
-    fn store_all(&self, first: Word, values: &[u64]) {
-        self.0.store_all(first, values);
-    }
-    fn exists(&self, object: Object) -> bool {
-        self.0.exists(object)
-    }
-    fn capacity(&self, object: Object) -> u32 {
-        self.0.capacity(object)
-    }
-    fn receive_words(&self, queue: Object) -> u32 {
-        self.0.receive_words(queue)
-    }
-
-    fn entry_words(&self, cq: u32) -> u32 {
-        self.0.entry_words(cq)
-    }
+    pass_on!(0: load store many shape);
 }
 
 impl<T: Transport> Transport for Counting<'_, T> {

@@ -13,10 +13,7 @@ use softrdma::host::Error;
 use softrdma::host::bell::{Bell, Rope};
 use softrdma::host::folder::{Config, Folder};
 use softrdma::host::segment::{Peer, Segment};
-
-mod child;
-
-use child::in_child;
+use softrdma_testing::child::in_child;
 
 struct Dir(PathBuf);
 

@@ -1,5 +1,5 @@
 //! Whether payload can go straight to a sibling process, against what the table in `softrdma::host::copy` says
-//! about the running kernel, and that it goes through shared memory where it cannot: `tests/yama` runs this
+//! about the running kernel, and that it goes through shared memory where it cannot: `tests/yama/run` runs this
 //! under each setting of `kernel.yama.ptrace_scope`.
 
 use std::path::PathBuf;

@@ -6,16 +6,12 @@
  * with every command failing.
  */
 #include "calls.h"
+#include "objects.h"
 
-/* Objects start as 0xa5, so that every byte which a call writes shows. */
-static struct ibv_pd pd, other_pd;
+static struct ibv_pd other_pd;
 static struct private_xrcd xrcd;
-static struct private_mr mr;
 static struct ibv_mw mw;
-static struct ibv_comp_channel channel;
-static struct ibv_cq cq;
 static struct private_srq srq;
-static union { struct ibv_qp qp; char room[512]; } qp;
 static struct ibv_wq wq;
 static struct ibv_rwq_ind_table table;
 static struct ibv_ah ah;
@@ -26,43 +22,26 @@ static struct private_dm dm;
 
 static void handles(void)
 {
-	pd = (struct ibv_pd){.context = context, .handle = 0x101};
+	common_handles();
 	other_pd = (struct ibv_pd){.context = context, .handle = 0x102};
-	memset(&xrcd, 0, sizeof xrcd);
-	xrcd.xrcd.context = context;
+	OF_CONTEXT(xrcd, xrcd.context);
 	xrcd.comp_mask = 1;
 	xrcd.handle = 0x103;
-	channel = (struct ibv_comp_channel){.context = context, .fd = 33};
-	memset(&cq, 0, sizeof cq);
-	cq.context = context;
-	cq.handle = 0x104;
-	memset(&srq, 0, sizeof srq);
-	srq.srq.context = context;
+	OF_CONTEXT(srq, srq.context);
 	srq.srq.handle = 0x105;
-	memset(&qp, 0, sizeof qp);
-	qp.qp.context = context;
-	qp.qp.handle = 0x106;
 	qp.qp.qp_type = IBV_QPT_RC;
-	memset(&wq, 0, sizeof wq);
-	wq.context = context;
+	OF_CONTEXT(wq, context);
 	wq.handle = 0x107;
-	memset(&table, 0, sizeof table);
-	table.context = context;
+	OF_CONTEXT(table, context);
 	table.ind_tbl_handle = 0x108;
 	ah = (struct ibv_ah){.context = context, .handle = 0x109};
-	memset(&flow, 0, sizeof flow);
-	flow.context = context;
+	OF_CONTEXT(flow, context);
 	flow.handle = 0x10a;
-	memset(&mr, 0, sizeof mr);
-	mr.mr.context = context;
-	mr.mr.handle = 0x10b;
-	memset(&mw, 0, sizeof mw);
-	mw.context = context;
+	OF_CONTEXT(mw, context);
 	mw.handle = 0x10c;
 	action = (struct private_action){.action.context = context, .handle = 0x10d, .type = 1};
 	counters = (struct private_counters){.counters.context = context, .handle = 0x10e};
-	memset(&dm, 0, sizeof dm);
-	dm.dm.context = context;
+	OF_CONTEXT(dm, dm.context);
 	dm.handle = 0x10f;
 }
 

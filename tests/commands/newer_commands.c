@@ -3,37 +3,20 @@
  * kernel and what it makes of the answer, as `commands` records it of the others.
  */
 #include "newer_provider.h"
+#include "objects.h"
 
-/* Objects start as 0xa5, so that every byte which a call writes shows. */
-static struct ibv_pd pd;
-static struct private_mr mr;
 static struct private_dmah dmah;
 static struct ibv_comp_cntr counter;
-static struct ibv_comp_channel channel;
-static struct ibv_cq cq;
 static struct ibv_srq srq;
-static union { struct ibv_qp qp; char room[512]; } qp;
 static _Alignas(4096) char memory[64];
 
 static void handles(void)
 {
-	pd = (struct ibv_pd){.context = context, .handle = 0x101};
-	channel = (struct ibv_comp_channel){.context = context, .fd = 33};
-	memset(&cq, 0, sizeof cq);
-	cq.context = context;
-	cq.handle = 0x104;
-	memset(&srq, 0, sizeof srq);
-	srq.context = context;
+	common_handles();
+	OF_CONTEXT(srq, context);
 	srq.handle = 0x105;
-	memset(&qp, 0, sizeof qp);
-	qp.qp.context = context;
-	qp.qp.handle = 0x106;
-	memset(&mr, 0, sizeof mr);
-	mr.mr.context = context;
-	mr.mr.handle = 0x10b;
 	dmah = (struct private_dmah){.dmah.context = context, .handle = 0x110};
-	memset(&counter, 0, sizeof counter);
-	counter.context = context;
+	OF_CONTEXT(counter, context);
 	counter.handle = 0x111;
 }
 

@@ -186,6 +186,15 @@ static void for_a_while(void)
 	both_end_well();
 }
 
+static void first_is_killed(void)
+{
+	wait_for_load();
+	shared->gone_at = now_ms();
+	kill(sides[0], SIGKILL);
+	side_ended(0, SIGKILL);
+	side_ended(1, 0);
+}
+
 static void pid_namespace(void)
 {
 	start_sides(in_pid_namespace, plain_side, true);
@@ -195,11 +204,7 @@ static void pid_namespace(void)
 static void pid_namespace_killed(void)
 {
 	start_sides(in_pid_namespace, plain_side, false);
-	wait_for_load();
-	shared->gone_at = now_ms();
-	kill(sides[0], SIGKILL);
-	side_ended(0, SIGKILL);
-	side_ended(1, 0);
+	first_is_killed();
 }
 
 static void time_namespace(void)
@@ -237,11 +242,7 @@ static void two_users(void)
 static void two_users_killed(void)
 {
 	start_sides(first_user, second_user, false);
-	wait_for_load();
-	shared->gone_at = now_ms();
-	kill(sides[0], SIGKILL);
-	side_ended(0, SIGKILL);
-	side_ended(1, 0);
+	first_is_killed();
 }
 
 /* --- The clock of the day jumps. The C library's function is found here first, also by the library under test. */
@@ -280,11 +281,7 @@ static void clock_of_the_day(void)
 	start_sides(with_jumping_clock, with_jumping_clock, true);
 	for_a_while();
 	start_sides(with_jumping_clock, with_jumping_clock, false);
-	wait_for_load();
-	shared->gone_at = now_ms();
-	kill(sides[0], SIGKILL);
-	side_ended(0, SIGKILL);
-	side_ended(1, 0);
+	first_is_killed();
 }
 
 int main(int argc, char **argv)

@@ -175,26 +175,37 @@ static void take_one(void)
 		fail("its completion");
 }
 
-static void completion_events(void)
+/* Who is cancelled while it waits for an event, or before that, takes none away from the next one. */
+static void waiting(int (*verb)(void), const char *what, void (*cause)(void), void (*check)(void))
 {
 	for (int pending = 0; pending < 2; pending++) {
 		struct worker cancelled = {}, next = {};
 
-		cancelled.verb = next.verb = get_cq_event;
+		cancelled.verb = next.verb = verb;
 		cancelled.pending = pending;
 		start(&cancelled);
 		if (!pending) {
 			asleep(cancelled.tid);
 			pthread_cancel(cancelled.thread);
 		}
-		was_cancelled(&cancelled, "cancelled in ibv_get_cq_event");
+		was_cancelled(&cancelled, what);
 		EXPECT(!cancelled.finished, "the verb did not come back");
 		start(&next);
-		send_one();
+		cause();
 		EXPECT(join(&next) == NULL && next.finished && !next.result, "the next event reaches another thread");
-		EXPECT(event_cq == b.recv_cq, "and is the queue's");
-		take_one();
+		check();
 	}
+}
+
+static void take_event(void)
+{
+	EXPECT(event_cq == b.recv_cq, "and is the queue's");
+	take_one();
+}
+
+static void completion_events(void)
+{
+	waiting(get_cq_event, "cancelled in ibv_get_cq_event", send_one, take_event);
 	struct worker disabled = {};
 	disabled.verb = get_cq_event;
 	disabled.disabled = true;
@@ -223,25 +234,14 @@ static void drain(void)
 		fail("RTS");
 }
 
+static void is_drained(void)
+{
+	EXPECT(event.event_type == IBV_EVENT_SQ_DRAINED && event.element.qp == b.qp, "and is the queue pair's");
+}
+
 static void asynchronous_events(void)
 {
-	for (int pending = 0; pending < 2; pending++) {
-		struct worker cancelled = {}, next = {};
-
-		cancelled.verb = next.verb = get_async_event;
-		cancelled.pending = pending;
-		start(&cancelled);
-		if (!pending) {
-			asleep(cancelled.tid);
-			pthread_cancel(cancelled.thread);
-		}
-		was_cancelled(&cancelled, "cancelled in ibv_get_async_event");
-		EXPECT(!cancelled.finished, "the verb did not come back");
-		start(&next);
-		drain();
-		EXPECT(join(&next) == NULL && next.finished && !next.result, "the next event reaches another thread");
-		EXPECT(event.event_type == IBV_EVENT_SQ_DRAINED && event.element.qp == b.qp, "and is the queue pair's");
-	}
+	waiting(get_async_event, "cancelled in ibv_get_async_event", drain, is_drained);
 }
 
 /* Destroys with an event that nobody acknowledged: the thread is cancelled after the object is gone. */

@@ -28,8 +28,6 @@ mod entry;
 mod memory;
 mod net;
 mod registry;
-#[cfg(test)]
-mod registry_tests;
 mod route;
 mod shim;
 mod sockets;

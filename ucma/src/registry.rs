@@ -474,3 +474,6 @@ fn port_range() -> (u16, u16) {
         _ => (32768, 60999),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -97,6 +97,18 @@ pub fn encode(mad: &Mad) -> Box<[u8; MAD_SIZE]> {
 /// # Errors
 ///
 /// [`Malformed`], see the module.
+///
+/// # Examples
+///
+/// ```
+/// use ironverbs_cm::wire::{Body, Dreq, Mad, Malformed, decode, encode};
+///
+/// let end = Dreq { local_comm_id: 1, remote_comm_id: 2, remote_qpn: 0x11 };
+/// let mad = Mad { transaction: 9, body: Body::Dreq(end) };
+/// let bytes = encode(&mad);
+/// assert_eq!(decode(&bytes[..]), Ok(mad));
+/// assert_eq!(decode(&bytes[1..]), Err(Malformed));
+/// ```
 pub fn decode(bytes: &[u8]) -> Result<Mad, Malformed> {
     let bytes: &[u8; MAD_SIZE] = bytes.try_into().map_err(|_| Malformed)?;
     if bytes[..4] != [BASE_VERSION, CLASS, CLASS_VERSION, METHOD_SEND] {

@@ -3,17 +3,14 @@
 //! `SEQUENCES` says how many sequences of commands are tried (default 5000), `SEED` tries one alone.
 #![allow(missing_docs)] // A test.
 
-#[path = "../net/mod.rs"]
-mod net;
-
 mod model;
 
 use ironverbs_cm::address::PortSpace;
 use ironverbs_cm::command::{Command, ConnParam, Ece};
 use ironverbs_cm::event::{Event, EventKind};
 use ironverbs_cm::{Answer, Errno, File};
+use ironverbs_cm_testing::{Net, Random, param, v4};
 use model::{Cm, Model, Own, Phase};
-use net::{Net, Random, param, v4};
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -132,7 +129,7 @@ impl Play {
     }
 
     fn step(&mut self) {
-        let some = self.random.next() as usize;
+        let some = self.random.number() as usize;
         let id = self.model.some_id(some).filter(|_| !self.random.one_in(16)).unwrap_or(some as u32 % 9);
         // Most that can be done with an id follows upon an event of it.
         let id = self.last.filter(|id| self.model.file(*id).is_some() && self.random.one_in(2)).unwrap_or(id);

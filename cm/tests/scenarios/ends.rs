@@ -1,8 +1,8 @@
 //! Either side goes: what the other one hears, by state.
 
 use super::*;
-use crate::net::Arrival;
 use ironverbs_cm::wire;
+use ironverbs_cm_testing::Arrival;
 
 #[test]
 fn the_server_goes_before_it_accepts() {

@@ -1,9 +1,6 @@
 //! What programs see, command by command, and how both sides get there.
 #![allow(missing_docs)] // Tests have names.
 
-#[path = "../net/mod.rs"]
-mod net;
-
 mod attr;
 mod backlog;
 mod bind;
@@ -19,7 +16,7 @@ mod resolve;
 use ironverbs_cm::command::{Command, ConnParam, Ece};
 use ironverbs_cm::event::{Event, EventKind, Param};
 use ironverbs_cm::{Address, Answer, Errno, File};
-use net::{Net, param, v4};
+use ironverbs_cm_testing::{Net, param, v4};
 
 pub const TCP: u16 = 0x0106;
 pub const UDP: u16 = 0x0111;

@@ -2,6 +2,7 @@
 
 use super::*;
 use ironverbs_cm::address::gid_of;
+use ironverbs_cm_testing::{GUID, SCOPE};
 
 #[test]
 fn a_connection_begins_and_ends() {
@@ -61,7 +62,7 @@ fn the_new_id_has_the_requests_addresses() {
     assert_eq!(active.source, passive.destination);
     assert_eq!(active.destination, passive.source);
     assert_eq!(passive.source, v4("10.0.0.1", 7471));
-    assert_eq!((passive.node_guid, passive.index, passive.port, passive.pkey), (net::GUID, 3, 1, 0));
+    assert_eq!((passive.node_guid, passive.index, passive.port, passive.pkey), (GUID, 3, 1, 0));
     let path = |net: &mut Net, side: Side| match net.command(
         side.pid,
         side.file,
@@ -230,9 +231,9 @@ fn link_local_addresses_need_their_scope() {
     let local = v4("fe80::1", 4420);
     let server = Side::new(net, 0, TCP);
     assert_eq!(server.bind(net, local), Err(Errno::EINVAL));
-    server.bind(net, local.with_scope(net::SCOPE)).unwrap();
+    server.bind(net, local.with_scope(SCOPE)).unwrap();
     server.listen(net, 1).unwrap();
-    let side = client(net, TCP, local.with_scope(net::SCOPE));
+    let side = client(net, TCP, local.with_scope(SCOPE));
     side.connect(net, &param(b"")).unwrap();
     server.expect(net, EventKind::ConnectRequest, 0);
 }

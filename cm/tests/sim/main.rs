@@ -3,9 +3,6 @@
 //! `SEEDS` says how many programs are tried (default 2000), `SEED` tries one alone.
 #![allow(missing_docs)] // A test.
 
-#[path = "../net/mod.rs"]
-mod net;
-
 mod life;
 mod play;
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use ironverbs_cm::command::{Command, ConnParam, Ece};
 use ironverbs_cm::event::{Event, EventKind, Param};
 use ironverbs_cm::{Answer, File};
+use ironverbs_cm_testing::{Net, Random, param, v4};
 
 use crate::life::{Life, Stage};
-use crate::net::{Net, Random, param, v4};
 
 /// How often what was seen.
 #[derive(Clone, Copy, Debug, Default)]

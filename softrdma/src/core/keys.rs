@@ -62,6 +62,18 @@ impl Key {
 ///
 /// # Errors
 /// The first rule that is broken.
+///
+/// # Examples
+/// ```
+/// use softrdma::core::keys::{Denied, Key, Kind, check_remote};
+/// use softrdma::core::verbs::Access;
+///
+/// let (start, length, access) = (0x1000, 4096, Access::REMOTE_READ);
+/// let key = Key { kind: Kind::Region, valid: true, pd: 1, start, length, access };
+/// assert_eq!(check_remote(Some(&key), 1, 17, 0x1ff8, 8, Access::REMOTE_READ), Ok(()));
+/// assert_eq!(check_remote(Some(&key), 1, 17, 0x1ff8, 9, Access::REMOTE_READ), Err(Denied::Range));
+/// assert_eq!(check_remote(Some(&key), 1, 17, 0x1000, 8, Access::REMOTE_WRITE), Err(Denied::Rights));
+/// ```
 pub fn check_remote(
     key: Option<&Key>,
     pd: u32,

@@ -38,6 +38,17 @@ pub enum Refused {
 ///
 /// # Errors
 /// [`Refused`] says which rule.
+///
+/// # Examples
+/// ```
+/// use softrdma::core::qp::{Effect, Refused, modify};
+/// use softrdma::core::verbs::{Attr, QpState, QpType};
+///
+/// let ready = modify(QpType::Ud, QpState::Rtr, QpState::Rts, Attr::SQ_PSN);
+/// assert_eq!(ready, Ok(Effect::Send));
+/// let without = modify(QpType::Ud, QpState::Rtr, QpState::Rts, Attr::NONE);
+/// assert_eq!(without, Err(Refused::Missing(Attr::SQ_PSN)));
+/// ```
 pub fn modify(qp_type: QpType, current: QpState, next: QpState, mask: Attr) -> Result<Effect, Refused> {
     use QpState::{Err, Reset, Rtr, Rts, Sqd, Sqe};
     if mask.has(Attr::CUR_STATE) && !matches!(current, Rtr | Rts | Sqd | Sqe) {

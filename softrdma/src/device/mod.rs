@@ -25,6 +25,70 @@
 //! Every object may be used from any thread. Locks are taken in this order: the process's own (an object's
 //! mutex), then a queue pair's in shared memory, a shared receive queue's, a completion queue's. Against that
 //! order a lock is only tried ([`turn`]).
+//!
+//! # A message
+//!
+//! Two queue pairs, here of one process, are brought up with each other's number; one posts a buffer, the other
+//! sends.
+//!
+//! ```
+//! use softrdma::core::qp;
+//! use softrdma::core::receive::Sge;
+//! use softrdma::core::request::Operands;
+//! use softrdma::core::verbs::{Access, Attr, Opcode, QpState, QpType, SendFlags, Status};
+//! use softrdma::device::*;
+//! use softrdma::host::folder::Config;
+//!
+//! # fn main() -> Result<()> {
+//! let gid = [7; 16];
+//! let path = format!("/dev/shm/example-{}", std::process::id()).into();
+//! let folder = Config { path, group: None };
+//! # let place = folder.path.clone();
+//! let device = Device::open(&Settings { folder, copying: Copying::Auto })?;
+//! device.set_gids(&[gid]);
+//! let (pd, events) = (device.alloc_pd()?, EventQueue::new(&device)?);
+//! let cq = CompletionQueue::new(&device, 16, None, &events, 0, CqFlags::default())?;
+//! let create = || {
+//!     let cap = Capabilities {
+//!         max_send_wr: 1, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline_data: 0,
+//!     };
+//!     QueuePair::new(&device, &QpInit {
+//!         qp_type: QpType::Uc, pd, send_cq: Some(cq.clone()), recv_cq: Some(cq.clone()), srq: None, cap,
+//!         sq_sig_all: true, xrcd: None, events: events.clone(), cookie: 0,
+//!     })
+//! };
+//! let (one, other) = (create()?, create()?);
+//! for (qp, peer) in [(&one, &other), (&other, &one)] {
+//!     let path = Path { dgid: gid, is_global: true, port_num: 1, ..Path::default() };
+//!     for state in [QpState::Init, QpState::Rtr, QpState::Rts] {
+//!         let (required, _) = qp::attributes(QpType::Uc, qp.state(), state).unwrap();
+//!         qp.modify(required.and(Attr::STATE), &Attributes {
+//!             state, path, port_num: 1, path_mtu: 5, dest_qp_num: peer.qp_num(), ..Attributes::default()
+//!         })?;
+//!     }
+//! }
+//! let mut buffer = *b"hello.....";
+//! let start = buffer.as_mut_ptr() as u64;
+//! let region = device.register(pd, start, 10, start, Access::LOCAL_WRITE)?;
+//! let piece = |offset| Sge { addr: start + offset, length: 5, lkey: region.lkey };
+//! other.post_receive(2, &[piece(5)]).unwrap();
+//! one.post_send(&Wr {
+//!     wr_id: 1, opcode: Opcode::Send, flags: SendFlags::SIGNALED, data: Data::Sges(&[piece(0)]),
+//!     operands: Operands::None, imm_or_key: 0, srq_num: 0, datagram: None,
+//! }).unwrap();
+//! let mut done = Vec::new();
+//! while done.len() < 2 {
+//!     cq.poll(2, &mut |completion| done.push((completion.wr_id, completion.status)));
+//! }
+//! done.sort_by_key(|one| one.0);
+//! assert_eq!(done, [(1, Status::Success), (2, Status::Success)]);
+//! assert_eq!(&std::hint::black_box(buffer), b"hellohello");
+//! # one.destroy()?;
+//! # other.destroy()?;
+//! # let _ = std::fs::remove_dir_all(place);
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod attempt;
 pub mod attributes;

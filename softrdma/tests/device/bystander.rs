@@ -17,8 +17,7 @@ use softrdma::device::{
 };
 use softrdma::host::lock::{Lock, Owner};
 use softrdma::host::objects::Host;
-
-use crate::common::*;
+use softrdma_testing::device::*;
 
 /// Longer than anything here takes that does not wait for who is stopped.
 const SOON: Duration = Duration::from_secs(15);

@@ -3,9 +3,8 @@
 use softrdma::core::request::Operands;
 use softrdma::core::verbs::{Opcode, QpState, QpType, Status};
 use softrdma::device::{Attributes, Channel, QueuePair, Wr};
-
-use crate::common::*;
-use crate::filter::forbid_direct_copies;
+use softrdma_testing::device::*;
+use softrdma_testing::filter::forbid_direct_copies;
 
 const LEN: usize = 15_000;
 /// Where the memory of each side has what.

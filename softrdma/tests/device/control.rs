@@ -10,8 +10,7 @@ use softrdma::device::{
     Attributes, Capabilities, Error, LIMITS, QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType,
     WindowType, XrcDomain,
 };
-
-use crate::common::*;
+use softrdma_testing::device::*;
 
 #[test]
 fn protection_domains_end_when_nothing_is_in_them() {

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use softrdma::core::verbs::{Attr, Event, Opcode, QpState, QpType, SendFlags, Status};
 use softrdma::device::{Attributes, Channel, QueuePair, Wr};
-
-use crate::common::*;
+use softrdma_testing::device::*;
 
 /// A sender, and a receiver with a channel.
 fn with_channel() -> (Folder, Node, End, End, std::sync::Arc<Channel>) {

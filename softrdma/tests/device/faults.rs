@@ -7,8 +7,7 @@ use softrdma::core::request::Operands;
 use softrdma::core::transport::run;
 use softrdma::core::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma::device::{Attributes, Data, Datagram, Error, SrqInit, SrqType, Wr, XrcDomain};
-
-use crate::common::*;
+use softrdma_testing::device::*;
 
 const PAGE: u64 = 4096;
 /// A small payload, and one that travels by itself.

@@ -12,8 +12,7 @@ use softrdma::device::{Attributes, Error, QueuePair};
 use softrdma::host::keys::Table;
 use softrdma::host::objects::{Host, LOCK_LIMIT};
 use softrdma::host::segment::{Peer, Segment};
-
-use crate::common::*;
+use softrdma_testing::device::*;
 
 const QP: Object = Object::Qp(0);
 

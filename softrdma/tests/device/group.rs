@@ -15,8 +15,7 @@ use softrdma::host::copy::Span;
 use softrdma::host::ferry::{Failure, Local, Origin, Piece, Purpose, atomic, transfer};
 use softrdma::host::objects::Host;
 use softrdma::host::segment::{Peer, Segment};
-
-use crate::common::*;
+use softrdma_testing::device::*;
 
 const LIMIT: Duration = Duration::from_secs(20);
 /// Local rights alone.

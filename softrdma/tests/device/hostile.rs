@@ -22,8 +22,7 @@ use softrdma::host::keys;
 use softrdma::host::lock::Owner;
 use softrdma::host::objects::{Host, Objects};
 use softrdma::host::segment::{Peer, Segment};
-
-use crate::common::*;
+use softrdma_testing::device::*;
 
 /// What memory holds that nobody may write to.
 const CANARY: u8 = 0xc5;

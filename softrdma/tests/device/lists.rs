@@ -10,8 +10,7 @@ use softrdma::core::verbs::{Event, Opcode, QpState, QpType, SendFlags, Status};
 use softrdma::device::{
     Capabilities, Channel, CompletionQueue, CqFlags, Data, Datagram, QpInit, QueuePair, Wr,
 };
-
-use crate::common::*;
+use softrdma_testing::device::*;
 
 /// Requests that each queue holds here: more than go together.
 const DEEP: u32 = 200;

@@ -2,12 +2,9 @@
 
 mod bystander;
 mod closed;
-mod common;
 mod control;
 mod events;
 mod faults;
-#[path = "../filter/mod.rs"]
-mod filter;
 mod forged;
 mod group;
 mod hostile;

@@ -15,8 +15,7 @@ use softrdma::device::{
 };
 
 use softrdma::host::keys;
-
-use crate::common::*;
+use softrdma_testing::device::*;
 
 fn pair(qp_type: QpType) -> (Folder, Node, End, End) {
     let folder = Folder::new();

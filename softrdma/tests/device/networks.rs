@@ -5,8 +5,7 @@ use std::sync::atomic::Ordering;
 use softrdma::core::verbs::{Opcode, QpState, QpType, Status};
 use softrdma::device::{Attributes, Datagram, Path, Wr};
 use softrdma::host::segment::Peer;
-
-use crate::common::*;
+use softrdma_testing::device::*;
 
 /// Addresses of the parent, of the child, of both.
 const HERE: [u8; 16] = [0xfd, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];

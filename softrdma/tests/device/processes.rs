@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use softrdma::core::request::Operands;
 use softrdma::core::verbs::{Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma::device::{Attributes, Channel, Datagram, QpInit, QueuePair, Wr};
-
-use crate::common::*;
+use softrdma_testing::device::*;
 
 /// A parent and a child, each with an end; the child runs `child` on its own.
 fn between(

@@ -10,8 +10,7 @@ use softrdma::device::{
     Attributes, Capabilities, CompletionQueue, Data, Datagram, QpInit, QueuePair, SharedReceiveQueue,
     SrqInit, SrqType, Wr,
 };
-
-use crate::common::*;
+use softrdma_testing::device::*;
 
 /// Numbers from a seed.
 struct Random(u64);

@@ -9,8 +9,7 @@ use softrdma::core::transport::{Locked, Transport};
 use softrdma::core::verbs::{QpState, QpType, Status};
 use softrdma::device::{Channel, QueuePair};
 use softrdma::host::objects::{Host, LOCK_LIMIT};
-
-use crate::common::*;
+use softrdma_testing::device::*;
 
 const MARK: u64 = 0x5ca1_ab1e;
 

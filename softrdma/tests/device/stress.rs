@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use softrdma::core::request::Rejected;
 use softrdma::core::verbs::{QpState, QpType, Status, WcOpcode};
 use softrdma::device::{Attributes, QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType};
-
-use crate::common::*;
+use softrdma_testing::device::*;
 
 /// A message of its own for each number.
 fn content(n: u64, length: usize) -> Vec<u8> {
@@ -164,6 +163,8 @@ fn peers_that_are_killed_disturb_nobody_else() {
                 }
             }
             assert_eq!(failed, Some(Status::RetryExcErr));
+            // A machine that keeps the peer from running breaks the connection before its end.
+            child.kill();
             child.wait();
             end.qp.destroy().unwrap();
         }

@@ -15,8 +15,8 @@ use softrdma::host::copy::Span;
 use softrdma::host::ferry::{Failure, Local, Origin, Piece, Purpose, atomic, transfer};
 use softrdma::host::lock::Owner;
 use softrdma::host::segment::Segment;
+use softrdma_testing::content::segment_of;
 
-use super::content::segment_of;
 use super::stage::{KEY, LIMIT, READ_KEY, Random, Shared, Stage, Target, ferry};
 
 /// Words before the rings, from the start of the block.

@@ -12,8 +12,8 @@ use softrdma::host::copy::Span;
 use softrdma::host::ferry::{Failure, Origin, Piece, Purpose, atomic};
 use softrdma::host::lock::{Liveness, Owner};
 use softrdma::host::segment::Peer;
+use softrdma_testing::content::segment_of;
 
-use super::content::segment_of;
 use super::stage::{KEY, LIMIT, Random, Shared, Stage, child, ferry, signal, status_of};
 
 const LEN: u64 = 400_000;

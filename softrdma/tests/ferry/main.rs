@@ -1,15 +1,10 @@
 //! Payload through shared memory between processes, as if the kernel refused every other way, and once where it
 //! really does.
 
-#[path = "../content/mod.rs"]
-mod content;
-#[path = "../filter/mod.rs"]
-mod filter;
 mod hostile;
 mod kill;
 mod stage;
 
-use filter::forbid_direct_copies;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -19,6 +14,8 @@ use softrdma::host::copy::{Span, Way, probe};
 use softrdma::host::error::Error;
 use softrdma::host::ferry::{Failure, Ferry, Local, Origin, Piece, Purpose, atomic, needed, transfer};
 use softrdma::host::segment::{Peer, Segment};
+use softrdma_testing::content::segment_of;
+use softrdma_testing::filter::forbid_direct_copies;
 
 use stage::{Books, KEY, LIMIT, READ_KEY, Random, Shared, Stage, child, ferry, signal, status_of};
 
@@ -476,7 +473,7 @@ fn what_a_program_opens_while_a_job_is_under_way_is_not_written_to() {
         stage::sleep_for_ever();
     });
     // The initiator's part by hand, to have it wait in the middle.
-    let file = content::segment_of(&stage.path, 0);
+    let file = segment_of(&stage.path, 0);
     let get = |at: u64| {
         let mut word = [0; 8];
         file.read_exact_at(&mut word, at).unwrap();

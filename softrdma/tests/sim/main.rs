@@ -8,7 +8,6 @@ mod burst;
 mod ledger;
 mod process;
 mod random;
-mod segment;
 mod world;
 
 use std::cell::{Cell, RefCell};
@@ -22,11 +21,11 @@ use softrdma::core::requester::{RNR_FOR_EVER, Retry, SendQueue};
 use softrdma::core::shared::{Events, Memory, Object, QpWord, SrqWord, Word, held};
 use softrdma::core::timers::ack_timeout;
 use softrdma::core::verbs::{Access, Event, Opcode, QpState, QpType, SendFlags, Status};
+use softrdma_testing::segment::Segment;
 
 use ledger::{End, Ledger, Posted, Sent, word};
 use process::{BAD_KEY, BUFFER_WORDS, GOOD_KEY, RECEIVE_ID, post_receive, qp_num};
 use random::Random;
-use segment::Segment;
 use world::{Act, Config, Death, Process, World};
 
 fn number(name: &str) -> Option<u64> {

@@ -18,10 +18,10 @@ use softrdma::core::requester::{Retry, SendQueue};
 use softrdma::core::shared::{Fence, Memory, Object, QpWord, Word};
 use softrdma::core::transport::{LockError, Machine, Progress};
 use softrdma::core::verbs::{Access, QpType};
+use softrdma_testing::segment::{Queue, Seen, Segment};
 
 use crate::ledger::{End, Ledger};
 use crate::random::Random;
-use crate::segment::{Queue, Seen, Segment};
 
 /// What a queue pair was set to; does not change.
 #[derive(Clone)]

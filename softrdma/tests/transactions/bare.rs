@@ -4,8 +4,8 @@ use std::cell::Cell;
 
 use softrdma::core::shared::{Memory, Object, Word};
 use softrdma::core::transport::{LockError, Locked, Transport};
-
-use crate::segment::Segment;
+use softrdma_testing::pass_on;
+use softrdma_testing::segment::Segment;
 
 /// A segment whose locks are always free; every other one was somebody's who died.
 pub struct Bare {
@@ -21,25 +21,7 @@ impl Memory for Bare {
         self.segment.load(word)
     }
 
-    fn store(&self, word: Word, value: u64) {
-        self.segment.store(word, value);
-    }
-
-    fn exists(&self, object: Object) -> bool {
-        self.segment.exists(object)
-    }
-
-    fn capacity(&self, object: Object) -> u32 {
-        self.segment.capacity(object)
-    }
-
-    fn receive_words(&self, queue: Object) -> u32 {
-        self.segment.receive_words(queue)
-    }
-
-    fn entry_words(&self, cq: u32) -> u32 {
-        self.segment.entry_words(cq)
-    }
+    pass_on!(segment: store shape);
 }
 
 impl Transport for Bare {

@@ -10,10 +10,10 @@ use softrdma::core::respond::Queues;
 use softrdma::core::responder::{GRH_BYTES, Incoming, Target};
 use softrdma::core::shared::{ATTRIBUTES, CqWord, Events, Memory, Object, QpWord, Word};
 use softrdma::core::verbs::{Event, Opcode, QpState, QpType, WcOpcode};
+use softrdma_testing::segment::{ENTRY_WORDS, RECEIVE};
 
 use crate::burst::{QUEUES, SEND, Sender, TARGET, key, payload, post_long, quiet};
 use crate::place::{CQ, Place, QP};
-use crate::segment::{ENTRY_WORDS, RECEIVE};
 
 /// Every word of the queue pair and its completion queue, but for what was last seen of the owner's counts.
 fn words(place: &Place) -> Vec<(Word, u64)> {

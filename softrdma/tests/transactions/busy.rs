@@ -14,10 +14,11 @@ use softrdma::core::responder::Incoming;
 use softrdma::core::shared::{Memory, Object, QpWord, SrqWord, Take, Word, held};
 use softrdma::core::transport::{LockError, Locked, Machine, Operation, Progress, Transport, acquire};
 use softrdma::core::verbs::WcOpcode;
+use softrdma_testing::pass_on;
+use softrdma_testing::segment::Segment;
 
 use crate::burst::{QUEUES, SEND, TARGET, key};
 use crate::place::{CQ, Place, QP, SRQ, poll, request};
-use crate::segment::Segment;
 
 /// A segment of which locks cannot be had after a while.
 struct Stubborn {
@@ -29,29 +30,7 @@ struct Stubborn {
 }
 
 impl Memory for Stubborn {
-    fn load(&self, word: Word) -> u64 {
-        self.segment.load(word)
-    }
-
-    fn store(&self, word: Word, value: u64) {
-        self.segment.store(word, value);
-    }
-
-    fn exists(&self, object: Object) -> bool {
-        self.segment.exists(object)
-    }
-
-    fn capacity(&self, object: Object) -> u32 {
-        self.segment.capacity(object)
-    }
-
-    fn receive_words(&self, queue: Object) -> u32 {
-        self.segment.receive_words(queue)
-    }
-
-    fn entry_words(&self, cq: u32) -> u32 {
-        self.segment.entry_words(cq)
-    }
+    pass_on!(segment: load store shape);
 }
 
 impl Transport for Stubborn {

@@ -14,12 +14,12 @@ use softrdma::core::responder::{Incoming, Target};
 use softrdma::core::shared::{CqWord, Memory, Object, QpWord, Take, Word};
 use softrdma::core::transport::{Machine, Progress, acquire, run};
 use softrdma::core::verbs::{Opcode, WcOpcode};
+use softrdma_testing::segment::Segment;
 
 use crate::bare::Bare;
 use crate::burst::{SEND, TARGET, key};
 use crate::place::{poll, request};
 use crate::responder::respond;
-use crate::segment::Segment;
 
 /// A burst of messages of all lengths at one of the queue pairs, which goes as far as it does.
 fn burst(place: &Bare, qp: u32) {

@@ -11,6 +11,4 @@ mod lies;
 mod place;
 mod queues;
 mod responder;
-#[path = "../sim/segment.rs"]
-mod segment;
 mod straight;

@@ -11,8 +11,7 @@ use softrdma::core::repair::Repair;
 use softrdma::core::shared::{CqWord, Memory, Object, QpWord, SrqWord, Take, Word, held};
 use softrdma::core::transport::{Machine, Progress};
 use softrdma::core::verbs::WcOpcode;
-
-use crate::segment::Segment;
+use softrdma_testing::segment::Segment;
 
 /// One segment, its locks, and how many steps the running process still lives.
 pub struct Place {

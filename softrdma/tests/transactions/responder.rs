@@ -13,10 +13,10 @@ use softrdma::core::responder::{Incoming, Target};
 use softrdma::core::shared::{CqWord, Memory, Object, QpWord, Word};
 use softrdma::core::transport::{Progress, acquire, run};
 use softrdma::core::verbs::{Access, Event, Opcode, QpState, QpType, Status, WcOpcode};
+use softrdma_testing::segment::Segment;
 
 use crate::bare::Bare;
 use crate::place::{poll, request};
-use crate::segment::Segment;
 
 /// Carries a request out at one of the queue pairs.
 pub fn respond(place: &Bare, qp: u32, opcode: Opcode, moved: Result<(), MoveError>) -> Outcome {

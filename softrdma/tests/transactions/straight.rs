@@ -9,10 +9,11 @@ use softrdma::core::deliver::{Deliver, Delivered};
 use softrdma::core::receive::{ReceiveRequest, Sge, post};
 use softrdma::core::shared::{CqWord, Memory, Object, QpWord, SrqWord, Take, Word};
 use softrdma::core::transport::{Machine, Progress};
+use softrdma_testing::pass_on;
+use softrdma_testing::segment::Segment;
 
 use crate::burst::{QUEUES, SEND, TARGET, arrived, key, payload};
 use crate::place::{CQ, QP, SRQ};
-use crate::segment::Segment;
 
 /// A segment that notes what is stored.
 struct Noted {
@@ -49,30 +50,12 @@ impl Memory for Noted {
         self.stepwise
     }
 
-    fn load(&self, word: Word) -> u64 {
-        self.segment.load(word)
-    }
-
     fn store(&self, word: Word, value: u64) {
         self.stores.borrow_mut().push((word, value));
         self.segment.store(word, value);
     }
 
-    fn exists(&self, object: Object) -> bool {
-        self.segment.exists(object)
-    }
-
-    fn capacity(&self, object: Object) -> u32 {
-        self.segment.capacity(object)
-    }
-
-    fn receive_words(&self, queue: Object) -> u32 {
-        self.segment.receive_words(queue)
-    }
-
-    fn entry_words(&self, cq: u32) -> u32 {
-        self.segment.entry_words(cq)
-    }
+    pass_on!(segment: load shape);
 }
 
 /// What both ways store is the same; fewer calls are what the one is for.

@@ -239,5 +239,4 @@ pub unsafe extern "C" fn verbs_set_ops(verbs: *mut verbs_context, given: *const 
 }
 
 #[cfg(test)]
-#[path = "context_tests.rs"]
 mod tests;

@@ -243,5 +243,4 @@ pub fn of_context(
 }
 
 #[cfg(test)]
-#[path = "layout_tests.rs"]
 mod tests;

@@ -185,5 +185,4 @@ fn open(file: &[u8]) -> Result<(), Vec<u8>> {
 }
 
 #[cfg(test)]
-#[path = "loader_tests.rs"]
 mod tests;

@@ -155,5 +155,4 @@ fn fits(line: &verbs_match_ent, text: &CStr) -> bool {
 }
 
 #[cfg(test)]
-#[path = "matching_tests.rs"]
 mod tests;

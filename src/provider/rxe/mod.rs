@@ -123,4 +123,4 @@ impl Xrcds for RxeContext {}
 
 // Miri has no memory files that can be mapped.
 #[cfg(all(test, not(miri)))]
-mod data_path_tests;
+mod tests;

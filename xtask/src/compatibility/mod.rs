@@ -93,7 +93,7 @@ fn document(root: &Path) -> Result<(String, String), String> {
          behind it. The library answers them itself, for every plugin. The plugins are those of Debian 12 \
          (`tests/symbols/plugins.txt`). The tests are the programs whose calls of the function the dynamic \
          loader has recorded, under one of its numbers: under all of them it is the same address \
-         (`scripts/check-symbols`). What each program prints is what rdma-core's library of a release that \
+         (`tests/symbols/run`). What each program prints is what rdma-core's library of a release that \
          has the function prints (`tests/commands/run`).\n\n\
          | symbol | versions | imported by | tests |\n|---|---|---|---|",
         names.len()

@@ -1,5 +1,5 @@
 //! A small world for managers: processes, a registry of ports, links, and a clock.
-#![allow(dead_code, missing_docs)] // Each test takes what it needs.
+#![allow(missing_docs)] // Helpers of tests have names.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ impl Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    pub fn next(&mut self) -> u32 {
+    pub fn number(&mut self) -> u32 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -28,7 +28,7 @@ impl Random {
     }
 
     pub fn below(&mut self, count: usize) -> usize {
-        self.next() as usize % count
+        self.number() as usize % count
     }
 
     pub fn one_in(&mut self, count: usize) -> bool {
@@ -210,7 +210,7 @@ impl World for View<'_> {
     }
 
     fn random(&mut self) -> u32 {
-        self.shared.random.next()
+        self.shared.random.number()
     }
 
     fn family_only(&mut self, family: Family) -> bool {

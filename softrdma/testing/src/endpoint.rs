@@ -1,6 +1,5 @@
 //! A process's end of a connection, made by hand: what a provider's objects do, in as few words as a test
 //! needs.
-#![allow(dead_code, reason = "each user needs a part")]
 
 use std::path::PathBuf;
 use std::sync::Arc;

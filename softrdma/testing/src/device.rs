@@ -48,7 +48,6 @@ impl Folder {
     }
 
     /// Where processes meet.
-    #[allow(dead_code, reason = "another program of tests needs it")]
     pub fn path(&self) -> PathBuf {
         self.0.join("f")
     }
@@ -450,7 +449,6 @@ impl Child {
         Child(pid)
     }
 
-    #[allow(dead_code, reason = "another program of tests needs it")]
     pub fn id(&self) -> i32 {
         self.0
     }
@@ -474,7 +472,6 @@ impl Child {
     }
 
     /// Its process id.
-    #[allow(dead_code, reason = "another program of tests needs it")]
     pub fn pid(&self) -> libc::pid_t {
         self.0
     }

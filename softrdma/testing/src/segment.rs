@@ -75,7 +75,6 @@ impl Segment {
 
     /// Gives a shared receive queue or completion queue another ring, unless more waits in it. By the owner,
     /// behind its lock.
-    #[allow(dead_code, reason = "only the simulator's processes do")]
     pub fn resize(&self, object: Object, capacity: u32) -> bool {
         let (head, tail) = match object {
             Object::Qp(_) => return false,
@@ -99,13 +98,11 @@ impl Segment {
     }
 
     /// Changes with each resize.
-    #[allow(dead_code, reason = "only the simulator's processes resize")]
     pub fn generation(&self, object: Object) -> u32 {
         self.queue(object).generation.get()
     }
 
     /// Overwrites every word with these, over and over.
-    #[allow(dead_code, reason = "the simulator's processes do not lie")]
     pub fn fill(&self, lies: &[u64]) {
         let shared = self.srqs.iter().chain(&self.cqs).map(|queue| queue.borrow().clone());
         let queues: Vec<_> = self.qps.iter().cloned().chain(shared).collect();
@@ -130,7 +127,6 @@ impl Segment {
 
     /// Moves a completion queue or shared receive queue away from a holder of its lock that is stopped, as it
     /// was when it was looked at.
-    #[allow(dead_code, reason = "only the simulator's processes are stopped")]
     pub fn relocate(&self, object: Object, cut: Option<&Cut>) {
         let old = self.queue(object);
         let now = Queue::new(old.words.len() as u32, old.capacity.get(), old.stride);
@@ -188,13 +184,11 @@ fn object_of(word: Word) -> Object {
 }
 
 /// A segment with queues where they were when somebody took their locks.
-#[allow(dead_code, reason = "only the simulator's processes are stopped")]
 pub struct Seen<'a> {
     pub segment: &'a Segment,
     pub places: Vec<(Object, Rc<Queue>)>,
 }
 
-#[allow(dead_code, reason = "only the simulator's processes are stopped")]
 impl Seen<'_> {
     fn queue(&self, object: Object) -> Option<&Rc<Queue>> {
         self.places.iter().find(|place| place.0 == object).map(|place| &place.1)

@@ -1,0 +1,23 @@
+//! What several of softrdma's tests and benches share, as a crate that they depend on: no file of one is a part
+//! of another.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`device`] | folders, devices and ends of connections, by the interface that providers use |
+//! | [`endpoint`] | an end of a connection by hand, from the parts below that interface |
+//! | [`segment`] | shared memory of one simulated process |
+//! | [`child`] | a test in a process of its own |
+//! | [`content`] | another process's memory, as one that means harm opens it |
+//! | [`filter`] | a filter of system calls, as containers have it |
+//! | [`timing`] | what a call costs |
+//! | [`pass_on!`] | memory that stands before another one |
+#![allow(missing_docs, clippy::len_without_is_empty, clippy::new_without_default)] // What tests need, no more.
+
+pub mod child;
+pub mod content;
+pub mod device;
+pub mod endpoint;
+pub mod filter;
+mod pass_on;
+pub mod segment;
+pub mod timing;
