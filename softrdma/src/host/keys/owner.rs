@@ -1,0 +1,310 @@
+//! The owner's side: keys are given, changed and taken back.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
+
+use queue_lock::single_threaded;
+
+use super::pin::{InUse, enter, in_use};
+use super::{
+    CHUNK, CHUNKS, DIRECTORY, ENTRY, ENTRY_WORDS, Entry, GRACE, Lookup, MAX_KEYS, PATIENCE_WITH_PEERS, PINS,
+    ROOT, Table, USERS, pack, publish, read,
+};
+use crate::host::error::{Error, Result};
+use crate::host::lock::{Liveness, Owner, PATIENCE};
+use crate::host::sealed;
+use crate::host::segment::Segment;
+
+/// What the owner knows of an index.
+#[derive(Debug, Clone, Copy, Default)]
+struct Book {
+    key8: u8,
+    sequence: u32,
+    used: bool,
+    /// Removed, but not known to be unused yet.
+    pending: bool,
+}
+
+/// The owner's books of its keys.
+#[derive(Debug)]
+pub struct Keys {
+    segment: Arc<Segment>,
+    table: u64,
+    /// The entries once more, where no peer writes.
+    private: Box<[OnceLock<Box<[AtomicU64]>>]>,
+    books: Mutex<Books>,
+}
+
+/// Memory for the private copy of a chunk.
+fn private_chunk() -> Result<Box<[AtomicU64]>> {
+    let words = CHUNK as usize * ENTRY_WORDS;
+    let mut chunk = Vec::new();
+    chunk.try_reserve_exact(words)?;
+    chunk.resize_with(words, || AtomicU64::new(0));
+    Ok(chunk.into_boxed_slice())
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Books {
+    /// Offsets of the chunks: the directory as the owner knows it, whatever a peer writes there.
+    pub(super) chunks: Vec<u64>,
+    /// By index; index 0 is there and never used.
+    entries: Vec<Book>,
+    /// Indices to use again, the longest unused first.
+    pub(super) free: VecDeque<u32>,
+}
+
+impl Keys {
+    /// Makes the table of a segment, once. Errors: [`Error::NoMemory`].
+    pub fn new(segment: Arc<Segment>) -> Result<Self> {
+        let table = segment.alloc(DIRECTORY + 8 * u64::from(CHUNKS), 64)?.offset;
+        segment.root(ROOT)?.store(table, Ordering::Release);
+        let books = Books { entries: vec![Book::default()], ..Books::default() };
+        let mut private = Vec::new();
+        private.try_reserve_exact(CHUNKS as usize)?;
+        private.resize_with(CHUNKS as usize, OnceLock::new);
+        Ok(Keys { segment, table, private: private.into_boxed_slice(), books: Mutex::new(books) })
+    }
+
+    pub(super) fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn write(&self, books: &mut Books, index: u32, content: [u64; 6]) -> Result<()> {
+        if !self.segment.is_mine() {
+            return Err(Error::Forked);
+        }
+        let chunk = *books.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
+        let words = ENTRY_WORDS;
+        let shared = self.segment.memory().words(chunk + ENTRY * u64::from(index % CHUNK), words)?;
+        // Made when its first entry was added.
+        let private = self.private[(index / CHUNK) as usize].get().ok_or(Error::OutOfBounds)?;
+        let private = &private[(index % CHUNK) as usize * words..][..words];
+        let sequence = &mut books.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?.sequence;
+        *sequence = sequence.wrapping_add(2);
+        let sealed = match self.segment.sealed() {
+            Some(sealed) => Some(sealed.memory().words(sealed::KEYS + ENTRY * u64::from(index), words)?),
+            None => None,
+        };
+        for entry in [Some(private), sealed, Some(shared)].into_iter().flatten() {
+            publish(entry, content, *sequence);
+        }
+        Ok(())
+    }
+
+    /// The private copy of a key's entry, whatever it says.
+    #[inline]
+    fn own(&self, key: u32) -> Option<&[AtomicU64]> {
+        let words = self.private.get(((key >> 8) / CHUNK) as usize)?.get()?;
+        Some(&words[((key >> 8) % CHUNK) as usize * ENTRY_WORDS..][..ENTRY_WORDS])
+    }
+
+    /// The entry of an own key, by the owner's own books: without a lock, and whatever peers write.
+    #[inline(always)]
+    pub fn local(&self, key: u32) -> Option<Entry> {
+        self.quiet(self.own(key)?, key)
+    }
+
+    /// As [`Keys::local`], for who is going to use the memory: it stays in place as long as the second answer
+    /// lives.
+    #[inline(always)]
+    pub fn hold(&self, key: u32) -> Option<(Entry, InUse<'_>)> {
+        let words = self.own(key)?;
+        // A thread that ends keys would have been created by this one, which is busy here.
+        let in_use = if single_threaded() {
+            InUse(None)
+        } else {
+            enter(words);
+            InUse(Some(&words[USERS]))
+        };
+        Some((self.quiet(words, key)?, in_use))
+    }
+
+    #[inline(always)]
+    fn quiet(&self, words: &[AtomicU64], key: u32) -> Option<Entry> {
+        match read(words, key) {
+            Err(Lookup::Torn) => {
+                // A thread of this process changes it, and was put to sleep.
+                let _quiet = self.books();
+                read(words, key).ok()
+            }
+            other => other.ok(),
+        }
+    }
+
+    /// As [`Keys::local`], for a window: also peers may have invalidated it.
+    pub fn window(&self, key: u32) -> Option<Entry> {
+        let mut entry = self.local(key)?;
+        let _quiet = self.books();
+        entry.key.valid &= Table::shared(&self.segment).lookup(key).is_ok_and(|entry| entry.key.valid);
+        Some(entry)
+    }
+
+    /// Adds an entry; answers its key. Errors: [`Error::NoMemory`].
+    pub fn add(&self, entry: &Entry) -> Result<u32> {
+        let mut books = self.books();
+        // While there are fresh indices, used ones rest, so that an old key stays useless for longer.
+        let index = match books.free.len() {
+            0..64 if (books.entries.len() as u32) < MAX_KEYS => {
+                let index = books.entries.len() as u32;
+                let chunk = index / CHUNK;
+                books.entries.try_reserve(1)?;
+                // For the day when all are free.
+                let used = books.entries.len() + 1 - books.free.len();
+                books.free.try_reserve(used)?;
+                if chunk as usize == books.chunks.len() {
+                    books.chunks.try_reserve(1)?;
+                    let private = &self.private[chunk as usize];
+                    if private.get().is_none() {
+                        let _ = private.set(private_chunk()?);
+                    }
+                    if let Some(sealed) = self.segment.sealed() {
+                        sealed.grow(sealed::KEYS + ENTRY * u64::from((chunk + 1) * CHUNK))?;
+                    }
+                    let offset = self.segment.alloc(ENTRY * u64::from(CHUNK), 64)?.offset;
+                    let at = self.table + DIRECTORY + 8 * u64::from(chunk);
+                    self.segment.memory().u64(at)?.store(offset, Ordering::Release);
+                    books.chunks.push(offset);
+                }
+                books.entries.push(Book::default());
+                index
+            }
+            _ => books.free.pop_front().ok_or(Error::NoMemory)?,
+        };
+        let book = &mut books.entries[index as usize];
+        *book = Book { key8: book.key8.wrapping_add(1), used: true, ..*book };
+        let key8 = book.key8;
+        self.write(&mut books, index, pack(entry, key8))?;
+        Ok(index << 8 | u32::from(key8))
+    }
+
+    /// Changes the entry of `key`, which from now on has the 8 bits `key8`: binding and invalidating a window.
+    /// Who had looked up the old entry may still use it: see [`Keys::wait_unused`]. Errors:
+    /// [`Error::OutOfBounds`] when there is no such key.
+    pub fn change(&self, key: u32, key8: u8, entry: &Entry) -> Result<u32> {
+        let mut books = self.books();
+        Self::check(&books, key)?;
+        books.entries[(key >> 8) as usize].key8 = key8;
+        self.write(&mut books, key >> 8, pack(entry, key8))?;
+        Ok(key & !0xff | u32::from(key8))
+    }
+
+    fn check(books: &Books, key: u32) -> Result<()> {
+        let known = books.entries.get((key >> 8) as usize).is_some_and(|b| b.used && b.key8 == key as u8);
+        if known { Ok(()) } else { Err(Error::OutOfBounds) }
+    }
+
+    /// Removes a key and waits until no thread of this process and no living other one uses it any more, at
+    /// most `limit`. `Ok(false)` when that passed: the key is gone, but its memory may still be accessed, and
+    /// its index is not used again before [`Keys::wait_unused`] says so. Errors: [`Error::OutOfBounds`] when
+    /// there is no such key.
+    pub fn remove(&self, key: u32, liveness: &impl Liveness, limit: Duration) -> Result<bool> {
+        let mut books = self.books();
+        Self::check(&books, key)?;
+        self.write(&mut books, key >> 8, [0; 6])?;
+        let book = &mut books.entries[(key >> 8) as usize];
+        *book = Book { used: false, pending: true, ..*book };
+        drop(books);
+        self.wait_unused(key, liveness, limit)
+    }
+
+    /// Waits until no living process uses a key any more that was removed or changed, at most `limit`;
+    /// `Ok(false)` when that passed.
+    pub fn wait_unused(&self, key: u32, liveness: &impl Liveness, limit: Duration) -> Result<bool> {
+        let start = Instant::now();
+        if !self.wait_for_threads(key, start, limit) || !self.wait_for_peers(key, liveness, start, limit)? {
+            return Ok(false);
+        }
+        self.rest(key);
+        Ok(true)
+    }
+
+    /// As [`Keys::wait_unused`], for [`PATIENCE_WITH_PEERS`]; whoever uses the key then still does not reach
+    /// its memory any more, now or later. Only own threads are waited for as long as they take.
+    pub fn end_use(&self, key: u32, liveness: &impl Liveness) -> Result<()> {
+        let start = Instant::now();
+        let unused = self.wait_for_peers(key, liveness, start, PATIENCE_WITH_PEERS)?;
+        if !unused {
+            self.revoke(key, liveness)?;
+        }
+        while !self.wait_for_threads(key, Instant::now(), PATIENCE_WITH_PEERS) {}
+        self.rest(key);
+        Ok(())
+    }
+
+    /// Keeps all from this process's memory who looked a key up before: what they have not begun to copy the
+    /// kernel refuses. They look again where they still may.
+    #[cold]
+    fn revoke(&self, key: u32, liveness: &impl Liveness) -> Result<()> {
+        if !self.segment.is_mine() {
+            return Err(Error::Forked);
+        }
+        // Without sealed memory peers reach nothing directly, and the owner's service goes by private books.
+        if let Some(sealed) = self.segment.sealed() {
+            sealed.revoke();
+            // For whom the kernel is at work.
+            self.wait_for_peers(key, liveness, Instant::now(), GRACE)?;
+        }
+        Ok(())
+    }
+
+    /// The index of a removed key may be used again.
+    fn rest(&self, key: u32) {
+        let mut books = self.books();
+        if let Some(book) = books.entries.get_mut((key >> 8) as usize)
+            && book.pending
+            && book.key8 == key as u8
+        {
+            book.pending = false;
+            books.free.push_back(key >> 8);
+        }
+    }
+
+    /// Whether this process has one of the keys in use.
+    pub fn is_user(&self, peer: Owner) -> bool {
+        let pins = self.segment.memory().words(self.table, 2 * PINS).unwrap_or(&[]);
+        pins.chunks_exact(2).any(|pin| pin[0].load(Ordering::Acquire) == peer.word())
+    }
+
+    fn wait_for_threads(&self, key: u32, start: Instant, limit: Duration) -> bool {
+        fence(Ordering::SeqCst);
+        while self.own(key).is_some_and(|words| words[USERS].load(Ordering::Acquire) > 0) {
+            if start.elapsed() >= limit {
+                return false;
+            }
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        true
+    }
+
+    fn wait_for_peers(
+        &self,
+        key: u32,
+        liveness: &impl Liveness,
+        start: Instant,
+        limit: Duration,
+    ) -> Result<bool> {
+        fence(Ordering::SeqCst);
+        for pin in self.segment.memory().words(self.table, 2 * PINS)?.chunks_exact(2) {
+            let mut asked = start;
+            // Own threads count elsewhere, so a pin with the own name is not theirs.
+            let foreign = || in_use(pin, key).filter(|owner| *owner != self.segment.owner().word());
+            while let Some(owner) = foreign() {
+                if asked.elapsed() >= PATIENCE {
+                    if Owner::from_word(owner).is_none_or(|o| !liveness.lives(o)) {
+                        let _ = pin[0].compare_exchange(owner, 0, Ordering::Relaxed, Ordering::Relaxed);
+                        break;
+                    }
+                    asked = Instant::now();
+                }
+                if start.elapsed() >= limit {
+                    return Ok(false);
+                }
+                std::thread::sleep(Duration::from_micros(20));
+            }
+        }
+        Ok(true)
+    }
+}

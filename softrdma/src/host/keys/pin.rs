@@ -1,0 +1,84 @@
+//! Who uses the memory of a key just now: pins of other processes, and a count of own threads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Lookup, PINS, USERS};
+use crate::host::lock::{Liveness, Owner};
+use crate::host::memory::Memory;
+use crate::host::sync::Word;
+
+/// An entry in use by this process: the owner waits for it before it lets the memory go.
+#[derive(Debug)]
+pub struct Pin<'a> {
+    pub(super) words: &'a [AtomicU64; 2],
+    pub(super) me: Owner,
+}
+
+/// Takes one of the owner's pins.
+pub(super) fn take_pin<'a>(
+    memory: &'a Memory,
+    table: u64,
+    me: Owner,
+    liveness: &impl Liveness,
+) -> std::result::Result<&'a [AtomicU64; 2], Lookup> {
+    let pins =
+        (table != 0).then(|| memory.words(table, 2 * PINS)).and_then(Result::ok).ok_or(Lookup::NoKey)?;
+    // Processes start at different places; threads of one find the next one free.
+    let start = usize::from(me.slot()) % PINS;
+    for patient in [false, true] {
+        for i in 0..PINS {
+            let Some(words) = pins[2 * ((start + i) % PINS)..].first_chunk() else { continue };
+            let words: &[AtomicU64; 2] = words;
+            let seen = words[0].load(Ordering::Relaxed);
+            let free = seen == 0 || (patient && Owner::from_word(seen).is_none_or(|o| !liveness.lives(o)));
+            if free
+                && words[0].compare_exchange(seen, me.word(), Ordering::Acquire, Ordering::Relaxed).is_ok()
+            {
+                return Ok(words);
+            }
+        }
+    }
+    Err(Lookup::Busy)
+}
+
+/// Says in a pin which key is in use, before the key is looked up.
+#[inline]
+pub(super) fn announce<W: Word>(pin: &[W], key: u32) {
+    pin[1].swap(u64::from(key), Ordering::SeqCst);
+    W::fence_after_exchange();
+}
+
+/// The word of the process that has this key in use, by this pin.
+#[inline]
+pub(super) fn in_use<W: Word>(pin: &[W], key: u32) -> Option<u64> {
+    let owner = pin[0].load(Ordering::Acquire);
+    (owner != 0 && pin[1].load(Ordering::Acquire) == u64::from(key)).then_some(owner)
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.words[1].store(0, Ordering::Release);
+        let _ = self.words[0].compare_exchange(self.me.word(), 0, Ordering::Release, Ordering::Relaxed);
+    }
+}
+
+/// An own key in use by a thread of this process: it is waited for as [`Pin`]s are. Not counted where there is
+/// one thread, which ends no key while it uses it.
+#[derive(Debug)]
+pub struct InUse<'a>(pub(super) Option<&'a AtomicU64>);
+
+impl Drop for InUse<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(users) = self.0 {
+            users.fetch_sub(1, Ordering::Release);
+        }
+    }
+}
+
+/// Counts a user of an entry. First the count, then the look: who ends the key does it the other way round.
+#[inline]
+pub(super) fn enter<W: Word>(words: &[W]) {
+    words[USERS].fetch_add(1, Ordering::SeqCst);
+    W::fence_after_exchange();
+}
