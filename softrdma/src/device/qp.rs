@@ -1,5 +1,7 @@
 //! Queue pairs.
 
+mod end;
+
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -17,7 +19,6 @@ use crate::host::lock::Owner;
 use crate::host::objects::{Host, Shape};
 
 use super::attributes::QpAttributes;
-use super::parked::ParkedQp;
 use super::peers::shortage;
 use super::qp_attributes::{Attributes, Capabilities, Queried};
 use super::receive::{Poster, ring};
@@ -484,78 +485,6 @@ impl QueuePair {
         left
     }
 
-    /// Ends the queue pair. Its requests are gone without completions, and so are completions of it that nobody
-    /// polled. An XRC target that others opened stays until the last of them has closed it.
-    ///
-    /// # Errors
-    /// [`Error::Busy`] while it is in a multicast group.
-    pub fn destroy(&self) -> Result<()> {
-        if self.groups.load(Ordering::Acquire) > 0 {
-            return Err(Error::Busy);
-        }
-        if !self.closed.swap(true, Ordering::AcqRel) {
-            self.device.unsubscribe(Object::Qp(self.index), &self.init.events, self.init.cookie);
-            self.close_once()?;
-        }
-        Ok(())
-    }
-
-    /// One more handle; `false` when the last was closed already.
-    pub(super) fn open_once_more(&self) -> bool {
-        self.handles
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |handles| (handles > 0).then_some(handles + 1))
-            .is_ok()
-    }
-
-    /// One handle less. The queue pair ends with the last.
-    pub(super) fn close_once(&self) -> Result<()> {
-        if self.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.end();
-        }
-        Ok(())
-    }
-
-    fn end(&self) {
-        let mut side = self.send_side();
-        side.ring.clear();
-        side.requester.set_state(QpState::Reset);
-        self.wait(&mut side);
-        self.end_shared();
-        self.device.receive_pds[self.index as usize].store(0, Ordering::Relaxed);
-        self.init.send_cq.iter().chain(&self.init.recv_cq).for_each(|cq| cq.release());
-        self.init.srq.iter().for_each(|srq| srq.release());
-        self.init.xrcd.iter().for_each(|xrcd| xrcd.release());
-        if self.init.qp_type != QpType::XrcRecv {
-            self.device.release_pd(self.init.pd);
-        }
-    }
-
-    /// Ends what stands in the segment.
-    fn end_shared(&self) {
-        let object = Object::Qp(self.index);
-        let site = &self.device.site;
-        // What a stopped peer holds is ended later.
-        let is_retired = acquire(&site.own.within(SOON), object).is_ok();
-        let cqs = if is_retired {
-            let held = reset(&site.own, self.index);
-            let _ = site.objects.retire(object);
-            site.own.unlock(object);
-            self.put_back(held);
-            self.forget_completions()
-        } else {
-            self.cqs().map(Arc::downgrade).collect()
-        };
-        if let Some(books) = &site.books {
-            books.remove(object);
-        }
-        if is_retired && cqs.is_empty() {
-            let _ = site.objects.free(object);
-        } else {
-            let srq = self.init.srq.as_ref().map(Arc::downgrade);
-            self.device.park(ParkedQp { index: self.index, qp_num: self.qp_num, is_retired, cqs, srq });
-        }
-    }
-
     pub(super) fn device(&self) -> &Device {
         &self.device
     }
@@ -593,15 +522,6 @@ impl QueuePair {
     pub(super) fn list(&self) {
         if let Some(me) = self.me.upgrade() {
             self.device.progress.add(&me);
-        }
-    }
-}
-
-impl Drop for QueuePair {
-    fn drop(&mut self) {
-        if self.handles.swap(0, Ordering::AcqRel) > 0 {
-            self.device.unsubscribe(Object::Qp(self.index), &self.init.events, self.init.cookie);
-            self.end();
         }
     }
 }
