@@ -80,6 +80,8 @@ static const struct waiter {
 };
 
 static int cleaned;
+/* The thread that is about to wait, once it runs. */
+static _Atomic pid_t waiting;
 
 static void clean(void *unused)
 {
@@ -94,9 +96,37 @@ static void *wait_for_cancel(void *waiter)
 	if (w->asynchronous)
 		pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
 	pthread_cleanup_push(clean, NULL);
+	waiting = gettid();
 	note("returned %d", w->wait());
 	pthread_cleanup_pop(0);
 	return NULL;
+}
+
+/* Whether a thread of this process sleeps. */
+static bool sleeps(pid_t thread)
+{
+	char path[64], state = 0;
+	FILE *stat;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
+	stat = fopen(path, "r");
+	if (!stat || fscanf(stat, "%*d (%*[^)]) %c", &state) != 1)
+		die("no state of thread %d", thread);
+	fclose(stat);
+	return state == 'S';
+}
+
+/* Until the thread has slept for so long that it is in the call. */
+static void wait_until_it_waits(void)
+{
+	int asleep = 0;
+
+	for (int looks = 0; asleep < 5 && looks < 1000; looks++) {
+		usleep(10000);
+		asleep = waiting && sleeps(waiting) ? asleep + 1 : 0;
+	}
+	if (asleep < 5)
+		die("the thread does not wait");
 }
 
 /* As OpenSM ends its receiver. What comes afterwards is there for others. */
@@ -107,9 +137,10 @@ static void cancelled(const struct waiter *w)
 
 	make_file(w->flags);
 	cleaned = 0;
+	waiting = 0;
 	if (pthread_create(&thread, NULL, wait_for_cancel, (void *)w))
 		die("no thread");
-	usleep(100000);
+	wait_until_it_waits();
 	pthread_cancel(thread);
 	pthread_join(thread, &how);
 	note("%s: cancelled %d, cleaned %d", w->name, how == PTHREAD_CANCELED, cleaned);
