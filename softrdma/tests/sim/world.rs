@@ -10,79 +10,16 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use softrdma::core::completion::Completion;
 use softrdma::core::fence::{Resolve, cut};
 use softrdma::core::repair::Repair;
-use softrdma::core::request::Request;
-use softrdma::core::requester::{Retry, SendQueue};
 use softrdma::core::shared::{Fence, Memory, Object, QpWord, Word};
 use softrdma::core::transport::{LockError, Machine, Progress};
-use softrdma::core::verbs::{Access, QpType};
-use softrdma_testing::segment::{Queue, Seen, Segment};
+use softrdma::core::verbs::QpType;
+use softrdma_testing::segment::{Queue, Seen};
 
-use crate::ledger::{End, Ledger};
+pub use crate::config::{Act, Config, Process};
+use crate::ledger::Ledger;
 use crate::random::Random;
-
-/// What a queue pair was set to; does not change.
-#[derive(Clone)]
-pub struct Config {
-    pub qp_type: QpType,
-    pub peer: End,
-    pub access: Access,
-    pub retry: Retry,
-    pub min_rnr_timer: u8,
-    pub send_cq: u32,
-    pub recv_cq: u32,
-    pub srq: Option<u32>,
-    pub sq_sig_all: bool,
-    /// No receive request is ever posted for it.
-    pub starved: bool,
-    /// The thread that works its send queue.
-    pub thread: usize,
-}
-
-/// Something a program does.
-#[derive(Clone)]
-pub enum Act {
-    Post(u32, Request),
-    /// Moves a queue pair into ERR.
-    Break(u32),
-    /// Resets a datagram queue pair and makes it ready again.
-    Reset(u32),
-    /// Drains a send queue for a while.
-    Drain(u32),
-    /// Gives a shared receive queue or completion queue twice the room, or half.
-    Resize(Object),
-}
-
-/// One simulated process.
-pub struct Process {
-    pub segment: Segment,
-    pub configs: Vec<Config>,
-    pub sends: Vec<RefCell<SendQueue>>,
-    /// The thread that polls each completion queue.
-    pub pollers: Vec<usize>,
-    pub acts: Vec<RefCell<VecDeque<(u64, Act)>>>,
-    pub alive: Cell<bool>,
-    /// It does nothing before that time.
-    pub stopped_until: Cell<u64>,
-    /// A peer asks it to look after locks that are kept.
-    pub asked: Cell<bool>,
-    /// One for each thread.
-    pub bells: Vec<Cell<bool>>,
-    pub alerts: RefCell<Vec<Object>>,
-    pub polled: RefCell<Vec<Completion>>,
-    /// Memory that peers write, by message.
-    pub written: RefCell<HashMap<u64, Vec<u64>>>,
-    /// Results of reads and atomics, by message.
-    pub results: RefCell<HashMap<u64, Vec<u64>>>,
-    /// Keys that peers invalidated, by message.
-    pub invalidated: RefCell<HashSet<u64>>,
-    /// The queues of targets as they were when they were looked up: completion queue and shared receive queue.
-    pub routes: RefCell<HashMap<(u32, End), [u32; 2]>>,
-    pub counter: Cell<u64>,
-    pub swapped: Cell<u64>,
-}
 
 #[derive(Clone, Copy, PartialEq)]
 enum Wake {
@@ -132,6 +69,7 @@ impl Death {
 
 /// A thread, a process, and a queue of that whose lock the thread took.
 type Taken = ((usize, usize), usize, Object);
+
 /// The same, and where the queue was.
 type Place = ((usize, usize), usize, Object, Rc<Queue>);
 
