@@ -2,12 +2,13 @@
 //! into both of their segments between any two calls. Every call ends, nothing panics, and memory that is not
 //! open to peers stays as it was.
 
+mod play;
+
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use bolero::TypeGenerator;
-use bolero::generator::produce;
+use play::{Place, Play, Send, Spot, Step, Value};
 use softrdma::core::keys::Bind;
 use softrdma::core::qp::attributes as table;
 use softrdma::core::receive::Sge;
@@ -26,127 +27,33 @@ use softrdma_testing::device::*;
 
 /// What memory holds that nobody may write to.
 const CANARY: u8 = 0xc5;
+
 static CANARIES: [u8; SIZE] = [CANARY; SIZE];
+
 const PAGE: usize = 4096;
+
 /// Where peers may read and write, by the queue pairs' protection domain.
 const OPEN: std::ops::Range<usize> = PAGE..3 * PAGE;
+
 /// Registered for reading alone.
 const READ_ONLY: usize = 4 * PAGE;
+
 /// Open as well, in a protection domain that no queue pair is in.
 const ELSEWHERE: usize = 6 * PAGE;
+
 /// Registered and not, in turn.
 const PASSING: std::ops::Range<usize> = 8 * PAGE..10 * PAGE;
+
 const SIZE: usize = 12 * PAGE;
+
 /// Whoever slept so often in one call waited for a lock that a living process seems to have. It may be waited
 /// for again by all that follows, for seconds each, so that nothing does.
 const SLEEPS: i64 = 24;
+
 /// Queue pairs of a device, completion queues too.
 const QPS: usize = 4;
+
 const CQS: usize = 2;
-
-/// An address or a key that means something.
-#[derive(Clone, Copy, Debug, TypeGenerator)]
-struct Spot {
-    other: bool,
-    key: u8,
-    at: u16,
-    length: u16,
-}
-
-#[derive(Clone, Copy, Debug, TypeGenerator)]
-enum Place {
-    Qp(u8, u8),
-    Cq(u8, u8),
-    Srq(u8),
-    Receive {
-        queue: u8,
-        slot: u8,
-        word: u8,
-    },
-    Entry {
-        cq: u8,
-        slot: u8,
-        word: u8,
-    },
-    Attribute {
-        queue: u8,
-        word: u8,
-    },
-    /// A word of the entry in the table: what it is made of, its lock.
-    Table {
-        queue: u8,
-        word: u8,
-    },
-    /// A word of the key table's start, or of multicast groups.
-    Root(u8, u16),
-    Header(u8),
-    Any(u16),
-}
-
-#[derive(Clone, Copy, Debug, TypeGenerator)]
-enum Value {
-    Small(u8),
-    Any(u64),
-    Halves(u8, u8),
-    /// An offset in the segment.
-    Offset(u16),
-    Address(Spot),
-    Key(Spot),
-    Number {
-        other: bool,
-        qp: u8,
-    },
-    Add(i8),
-    Flip(u8),
-    From(Place),
-    /// Its name in a lock; a living process's would be waited for.
-    Dead {
-        slot: u8,
-        contended: bool,
-    },
-}
-
-#[derive(Clone, Debug, TypeGenerator)]
-struct Send {
-    qp: u8,
-    opcode: u8,
-    flags: u8,
-    inline: bool,
-    #[generator(produce::<Vec<Spot>>().with().len(0usize..4))]
-    sges: Vec<Spot>,
-    remote: Spot,
-    operand: u64,
-}
-
-#[derive(Clone, Debug, TypeGenerator)]
-enum Step {
-    Lie { victim: bool, place: Place, value: Value },
-    Send(#[generator(produce::<Vec<Send>>().with().len(1usize..4))] Vec<Send>),
-    Receive { qp: u8, sge: Spot },
-    ReceiveShared { sge: Spot },
-    Poll { cq: u8, count: u8 },
-    Modify { qp: u8, state: u8 },
-    Connect { qp: u8 },
-    Replace { qp: u8 },
-    Resize { cq: u8, cqe: u8 },
-    Arm { cq: u8, solicited: bool },
-    Events,
-    Limit { limit: u8, size: u8 },
-    Register { access: u8 },
-    Deregister,
-    Window { two: bool },
-    FreeWindow,
-    Pin(Spot),
-    Join { qp: u8, leave: bool },
-}
-
-/// Steps, each with the device that takes it.
-#[derive(Clone, Debug, TypeGenerator)]
-struct Play {
-    group: bool,
-    #[generator(produce::<Vec<(bool, Step)>>().with().len(1usize..48))]
-    steps: Vec<(bool, Step)>,
-}
 
 /// One of the two devices.
 struct Side {

@@ -1,0 +1,120 @@
+//! Memory and windows that are given back while others use them.
+
+use std::time::Duration;
+
+use softrdma::core::keys::Bind;
+use softrdma::core::receive::Sge;
+use softrdma::core::request::{BindWindow, Operands};
+use softrdma::core::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
+use softrdma::device::{WindowType, Wr};
+use softrdma::host::keys;
+use softrdma_testing::device::*;
+
+use crate::messages::{pair, pattern};
+
+#[test]
+fn memory_that_is_written_to_is_not_given_back() {
+    const LEN: usize = 32 << 20;
+    let (_folder, node, one, other) = pair(QpType::Rc);
+    let buffers = [Buffer::new(LEN), Buffer::new(LEN)];
+    let register = |buffer: &Buffer| {
+        node.device.register(node.pd, buffer.addr(0), LEN as u64, buffer.addr(0), ALL).unwrap()
+    };
+    buffers[0].fill(0, &[1]);
+    buffers[0].fill(LEN - 1, &[1]);
+    let (from, to) = (register(&buffers[0]), register(&buffers[1]));
+    std::thread::scope(|s| {
+        let reader = s.spawn(|| {
+            let sges = [Sge { addr: buffers[1].addr(0), length: LEN as u32, lkey: to.lkey }];
+            let operands = Operands::Remote { addr: buffers[0].addr(0), rkey: from.rkey, length: LEN as u64 };
+            one.qp.post_send(&Wr { operands, ..wr(1, Opcode::RdmaRead, &sges) }).unwrap();
+            one.done(1);
+        });
+        while buffers[1].bytes(0, 1) == [0] {
+            std::hint::spin_loop();
+        }
+        // Under way: from here on the last byte is the program's again.
+        assert_eq!(node.device.deregister(to.lkey), Ok(()));
+        buffers[1].fill(LEN - 1, &[7]);
+        reader.join().unwrap();
+    });
+    assert_eq!(buffers[1].bytes(LEN - 1, 1), [7]);
+    assert_eq!(other.qp.state(), QpState::Rts);
+}
+
+#[test]
+fn windows_open_and_close() {
+    let (_folder, node, one, other) = pair(QpType::Rc);
+    let device = &node.device;
+    let window = device.alloc_window(node.pd, WindowType::Two).unwrap();
+    let bind = |wr_id, window: u32, key8: u8, offset, length| {
+        let access = Access::REMOTE_WRITE.and(Access::REMOTE_READ);
+        let bind = Bind { addr: other.memory.addr(offset), length, access };
+        let operands = Operands::Bind(BindWindow { window, key8, region: other.region.lkey, bind });
+        other.qp.post_send(&Wr { operands, ..wr(wr_id, Opcode::BindMw, &[]) }).unwrap();
+    };
+    bind(1, window, 0x42, 1000, 100);
+    assert_eq!(other.done(1).opcode, WcOpcode::BindMw);
+    assert!(device.deregister(other.region.lkey).is_err());
+    let rkey = window & !0xff | 0x42;
+    one.memory.fill(0, &pattern(100));
+    one.remote(2, Opcode::RdmaWrite, 0, 100, (other.memory.addr(1000), rkey));
+    one.done(2);
+    assert_eq!(other.memory.bytes(1000, 100), pattern(100));
+    // Closed by the peer's send.
+    other.receive(3, 0, 100);
+    one.qp.post_send(&Wr { imm_or_key: rkey, ..wr(4, Opcode::SendWithInv, &[one.sge(0, 8)]) }).unwrap();
+    one.done(4);
+    let completion = other.done(3);
+    assert_eq!((completion.imm_or_key, completion.flags), (rkey, WcFlags::WITH_INV));
+    // Opened anew, closed by its owner.
+    bind(5, rkey, 0x43, 1000, 100);
+    other.done(5);
+    let rkey = window & !0xff | 0x43;
+    let close = Wr { operands: Operands::Key(rkey), ..wr(6, Opcode::LocalInv, &[]) };
+    other.qp.post_send(&close).unwrap();
+    other.done(6);
+    one.remote(7, Opcode::RdmaWrite, 0, 100, (other.memory.addr(1000), rkey));
+    assert_eq!(one.poll().status, Status::RemAccessErr);
+    assert_eq!(device.deregister(other.region.lkey), Ok(()));
+    assert_eq!(device.free_window(rkey), Ok(()));
+}
+
+#[test]
+fn whoever_uses_a_window_is_waited_for() {
+    let (folder, node, _one, other) = pair(QpType::Rc);
+    let (stranger, peer) = folder.stranger();
+    let table = keys::Table::of(&peer);
+    let use_it = |rkey| table.pin(rkey, stranger.owner(), &*stranger).unwrap();
+    let device = &node.device;
+    let window = device.alloc_window(node.pd, WindowType::Two).unwrap();
+    let bind = |wr_id, window, key8| {
+        let bind = Bind { addr: other.memory.addr(0), length: 100, access: Access::REMOTE_WRITE };
+        let operands = Operands::Bind(BindWindow { window, key8, region: other.region.lkey, bind });
+        other.qp.post_send(&Wr { operands, ..wr(wr_id, Opcode::BindMw, &[]) }).unwrap();
+        other.done(wr_id);
+        window & !0xff | u32::from(key8)
+    };
+    let rkey = bind(1, window, 0x41);
+    let used = use_it(rkey);
+    std::thread::scope(|s| {
+        let closes = s.spawn(|| {
+            let close = Wr { operands: Operands::Key(rkey), ..wr(2, Opcode::LocalInv, &[]) };
+            other.qp.post_send(&close).unwrap();
+            other.done(2);
+        });
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(!closes.is_finished());
+        drop(used);
+        closes.join().unwrap();
+    });
+    let rkey = bind(3, rkey, 0x42);
+    let used = use_it(rkey);
+    assert!(table.invalidate(rkey));
+    std::thread::scope(|s| {
+        let ends = s.spawn(|| assert_eq!(device.deregister(other.region.lkey), Ok(())));
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!ends.is_finished());
+        drop(used);
+    });
+}
