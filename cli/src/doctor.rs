@@ -13,8 +13,8 @@ use nix::sys::statvfs::statvfs;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
-use softrdma::host::environment::trusted;
-use softrdma::host::folder::{Config, Folder};
+use softrdma::shm::environment::trusted;
+use softrdma::shm::folder::{Config, Folder};
 
 use crate::devices::with_software;
 use crate::library::{Device, Library, PortText};
@@ -180,20 +180,20 @@ impl Report {
                  are to meet)";
                 let parent = config.path.parent().unwrap_or(Path::new("/")).display().to_string();
                 let repair = match why {
-                    softrdma::host::Error::Folder(_) => {
+                    softrdma::shm::Error::Folder(_) => {
                         vec![format!("rm -r {path}   (its owner, or root)"), other.to_owned()]
                     }
-                    softrdma::host::Error::Os { errno: libc::ENOENT, .. } => {
+                    softrdma::shm::Error::Os { errno: libc::ENOENT, .. } => {
                         vec![
                             format!("sudo mkdir -m 1777 {parent} && sudo mount -t tmpfs tmpfs {parent}"),
                             other.to_owned(),
                         ]
                     }
-                    softrdma::host::Error::Os { errno: libc::EACCES | libc::EPERM, .. } => {
+                    softrdma::shm::Error::Os { errno: libc::EACCES | libc::EPERM, .. } => {
                         vec![format!("sudo chmod 1777 {parent}"), other.to_owned()]
                     }
-                    softrdma::host::Error::Os { errno: libc::ENOSPC, .. } => vec![enlarge(&parent)],
-                    softrdma::host::Error::Os { errno: libc::EROFS, .. } => {
+                    softrdma::shm::Error::Os { errno: libc::ENOSPC, .. } => vec![enlarge(&parent)],
+                    softrdma::shm::Error::Os { errno: libc::EROFS, .. } => {
                         vec![format!("sudo mount -o remount,rw {parent}"), other.to_owned()]
                     }
                     _ => vec![other.to_owned()],

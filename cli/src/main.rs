@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 
 use places::Places;
-use softrdma::host::environment;
+use softrdma::shm::environment;
 
 /// What went wrong, in words for the user.
 type Result<T> = std::result::Result<T, String>;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use ironverbs::provider::plugin::places;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, fork, write};
-use softrdma::host::environment::trusted;
+use softrdma::shm::environment::trusted;
 
 use crate::waits::Waits;
 

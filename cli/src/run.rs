@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
-use softrdma::host::environment::trusted;
+use softrdma::shm::environment::trusted;
 
 use crate::places::Places;
 use crate::waits::Waits;

@@ -14,8 +14,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
-use softrdma::host::environment::trusted;
-use softrdma::host::folder::{Config, Folder};
+use softrdma::shm::environment::trusted;
+use softrdma::shm::folder::{Config, Folder};
 
 use crate::Result;
 use crate::library::{Device, GidText, Library, Port, PortText};

@@ -3,8 +3,8 @@
 
 use std::io::{Read, Write};
 
-use softrdma::core::requester::Outcome;
-use softrdma::core::verbs::QpType;
+use softrdma::protocol::requester::Outcome;
+use softrdma::protocol::verbs::QpType;
 use softrdma_testing::endpoint::{Dir, Endpoint, pair};
 use softrdma_testing::timing::{passed, timed};
 

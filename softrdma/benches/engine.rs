@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use softrdma::core::verbs::{Opcode, QpType, SendFlags};
 use softrdma::device::Wr;
+use softrdma::protocol::verbs::{Opcode, QpType, SendFlags};
 use softrdma_testing::device::*;
 use softrdma_testing::timing::median;
 

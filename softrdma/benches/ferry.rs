@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use softrdma::host::atomics::Operation;
-use softrdma::host::copy::{self, Direction, Span};
-use softrdma::host::ferry::{Ferry, Local, Origin, Piece, Purpose, Registered, atomic, transfer};
-use softrdma::host::folder::{Config, Folder};
-use softrdma::host::segment::{Peer, Segment};
+use softrdma::shm::atomics::Operation;
+use softrdma::shm::copy::{self, Direction, Span};
+use softrdma::shm::ferry::{Ferry, Local, Origin, Piece, Purpose, Registered, atomic, transfer};
+use softrdma::shm::folder::{Config, Folder};
+use softrdma::shm::segment::{Peer, Segment};
 use softrdma_testing::timing::median;
 
 const LIMIT: Duration = Duration::from_secs(10);

@@ -2,22 +2,22 @@
 //!
 //! | room | what lives there |
 //! |---|---|
-//! | [`core`] | the protocol: states, requester, responder, queues and their transactions; no clock, no I/O |
-//! | [`host`] | the transport: shared memory, locks that survive their owner, payload copies, bells |
+//! | [`protocol`] | states, requester, responder, queues and their transactions; no clock, no I/O |
+//! | [`shm`] | the transport: shared memory, locks that survive their owner, payload copies, bells |
 //! | [`device`] | the engine: a device and the objects of the verbs on it |
 //!
 //! # How a message travels
 //!
 //! The initiator executes. A process that works its send queue takes the lock of the target queue pair in the
-//! target's segment, runs the target's rules there ([`core::respond`]), moves the payload, and gives the lock
-//! back ([`device::attempt`](mod@device::attempt)). Nothing runs in the target. Death at any instruction leaves
-//! a lock with a dead owner and a journal; whoever takes the lock over repairs first ([`core::repair`]), and
-//! what was under way has then happened or not. A process that is stopped within is fenced off from the queues
-//! that others use, too ([`core::fence`]).
+//! target's segment, runs the target's rules there ([`protocol::respond`]), moves the payload, and gives the
+//! lock back ([`device::attempt`](mod@device::attempt)). Nothing runs in the target. Death at any instruction
+//! leaves a lock with a dead owner and a journal; whoever takes the lock over repairs first
+//! ([`protocol::repair`]), and what was under way has then happened or not. A process that is stopped within is
+//! fenced off from the queues that others use, too ([`protocol::fence`]).
 //!
 //! The payload of a small send travels in the completion entry, and the target's owner moves it to its buffer
 //! when it takes the completion: no system call on either side. Everything else the kernel copies between the
-//! two processes ([`host::copy`]), and where it refuses, both sides do through shared memory ([`host::ferry`]).
+//! two processes ([`shm::copy`]), and where it refuses, both sides do through shared memory ([`shm::ferry`]).
 //!
 //! # What is not there yet
 //!
@@ -27,7 +27,7 @@
 //! - A request of a shared receive queue that a message had taken whose sender died within stays with its queue
 //!   pair until the next message there, its error or its reset, as on hardware; it is not put back by itself.
 //! - A process that is stopped (`SIGSTOP`) while it has the lock of another's completion queue or shared
-//!   receive queue keeps nobody else from it: the queue is moved away ([`core::fence`]). What it holds for
+//!   receive queue keeps nobody else from it: the queue is moved away ([`protocol::fence`]). What it holds for
 //!   longer, until it goes on or dies: its own queue pair, whose reset or change waits and fails; a datagram
 //!   queue pair, whose other senders' datagrams are lost (moved, the buffer that the stopped sender may write
 //!   to later would have to be kept out of use); an atomic operation, for which others at the same place of a
@@ -44,6 +44,6 @@
 //!   have holes by design, and there the kernel copies.
 //! - The simulator does not bind windows or invalidate; unit tests cover those rules.
 
-pub mod core;
 pub mod device;
-pub mod host;
+pub mod protocol;
+pub mod shm;

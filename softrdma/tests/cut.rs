@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use softrdma::host::Error;
-use softrdma::host::folder::{Config, Folder};
-use softrdma::host::segment::{Peer, Segment};
+use softrdma::shm::Error;
+use softrdma::shm::folder::{Config, Folder};
+use softrdma::shm::segment::{Peer, Segment};
 use softrdma_testing::child::in_child;
 
 struct Dir(PathBuf);
@@ -161,7 +161,7 @@ fn a_slot_without_sealed_memory_is_nobody() {
                     assert_eq!(unsafe { libc::pwrite(fd, pages.as_ptr().cast(), 8192, 0) }, 8192);
                     let mut words = std::fs::read(dir.0.join("s0000")).unwrap();
                     words[24..32].copy_from_slice(&(fd as u64 + 1).to_ne_bytes());
-                    let slot = softrdma::host::lock::Owner::new(3, 99).unwrap();
+                    let slot = softrdma::shm::lock::Owner::new(3, 99).unwrap();
                     words[16..24].copy_from_slice(&slot.word().to_ne_bytes());
                     std::fs::write(dir.0.join("s0003"), &words).unwrap();
                     let file = OpenOptions::new().read(true).write(true).open(dir.0.join("s0003")).unwrap();

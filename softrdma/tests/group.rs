@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use softrdma::host::Error;
-use softrdma::host::bell::{Bell, Rope};
-use softrdma::host::copy::{Way, probe};
-use softrdma::host::folder::{Config, Folder};
-use softrdma::host::lock::{Acquired, Lock};
-use softrdma::host::segment::{Peer, Segment};
+use softrdma::shm::Error;
+use softrdma::shm::bell::{Bell, Rope};
+use softrdma::shm::copy::{Way, probe};
+use softrdma::shm::folder::{Config, Folder};
+use softrdma::shm::lock::{Acquired, Lock};
+use softrdma::shm::segment::{Peer, Segment};
 
 const GROUP: u32 = 54_321;
 const LIMIT: Duration = Duration::from_secs(20);
@@ -52,7 +52,7 @@ fn succeeded(pid: libc::pid_t) -> bool {
     status == 0
 }
 
-fn open(path: &Path) -> softrdma::host::Result<Arc<Folder>> {
+fn open(path: &Path) -> softrdma::shm::Result<Arc<Folder>> {
     Folder::open(&Config { path: path.to_path_buf(), group: Some(GROUP) }).map(Arc::new)
 }
 

@@ -9,12 +9,12 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use softrdma::core::request::Operands;
-use softrdma::core::verbs::{Opcode, QpState, QpType, Status};
 use softrdma::device::{Region, Wr};
-use softrdma::host::atomics::{Failure, Operation, execute};
-use softrdma::host::copy::{Direction, Fault, Span, transfer};
-use softrdma::host::keys::{ROOT, Table};
+use softrdma::protocol::request::Operands;
+use softrdma::protocol::verbs::{Opcode, QpState, QpType, Status};
+use softrdma::shm::atomics::{Failure, Operation, execute};
+use softrdma::shm::copy::{Direction, Fault, Span, transfer};
+use softrdma::shm::keys::{ROOT, Table};
 use softrdma_testing::content::segment_of;
 use softrdma_testing::device::*;
 

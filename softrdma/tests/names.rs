@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use softrdma::host::Error;
-use softrdma::host::bell::{Bell, Rope};
-use softrdma::host::folder::{Config, Folder};
-use softrdma::host::segment::{Peer, Segment};
+use softrdma::shm::Error;
+use softrdma::shm::bell::{Bell, Rope};
+use softrdma::shm::folder::{Config, Folder};
+use softrdma::shm::segment::{Peer, Segment};
 use softrdma_testing::child::in_child;
 
 struct Dir(PathBuf);

@@ -1,4 +1,4 @@
-//! Whether payload can go straight to a sibling process, against what the table in `softrdma::host::copy` says
+//! Whether payload can go straight to a sibling process, against what the table in `softrdma::shm::copy` says
 //! about the running kernel, and that it goes through shared memory where it cannot: `tests/yama/run` runs this
 //! under each setting of `kernel.yama.ptrace_scope`.
 
@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use softrdma::host::copy::{Span, Way, admit_peers, probe};
-use softrdma::host::ferry::{Ferry, Local, Origin, Piece, Purpose, Registered, needed, transfer};
-use softrdma::host::folder::{Config, Folder};
-use softrdma::host::segment::{Peer, Segment};
+use softrdma::shm::copy::{Span, Way, admit_peers, probe};
+use softrdma::shm::ferry::{Ferry, Local, Origin, Piece, Purpose, Registered, needed, transfer};
+use softrdma::shm::folder::{Config, Folder};
+use softrdma::shm::segment::{Peer, Segment};
 
 /// Runs `work` in a child that is killed with its parent.
 fn child(work: impl FnOnce() -> i32) -> libc::pid_t {

@@ -6,7 +6,7 @@ use core::mem::size_of;
 
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::geteuid;
-use softrdma::host::fork::ProcessMutex;
+use softrdma::shm::fork::ProcessMutex;
 
 use super::{entry, fork, table};
 use crate::abi::verbs::*;

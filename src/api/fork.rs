@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use softrdma::host::fork::{self, ProcessGuard, ProcessMutex};
+use softrdma::shm::fork::{self, ProcessGuard, ProcessMutex};
 
 use super::entry;
 use crate::abi::verbs::*;

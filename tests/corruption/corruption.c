@@ -516,7 +516,7 @@ static uint64_t word_at(int fd, uint64_t at)
 	return pread(fd, &word, 8, (off_t)at) == 8 ? word : 0;
 }
 
-/* Where the table of keys is: pins, the directory, and chunks of entries of 64 bytes (softrdma/src/host/keys.rs). */
+/* Where the table of keys is: pins, the directory, and chunks of entries of 64 bytes (softrdma/src/shm/keys.rs). */
 #define KEYS_ROOT (128 + 8 * 3)
 #define KEYS_HEAD (16 * 128 + 8 * 4096)
 #define KEYS_CHUNK (64 * 4096)
@@ -589,7 +589,7 @@ static void pin_key(int fd)
 
 /*
  * The lock is the ninth word of an entry of 256 bytes in the tables of queues, or of the body that its sixth word leads to
- * (softrdma/src/host/objects/layout.rs).
+ * (softrdma/src/shm/objects/layout.rs).
  */
 static void hold_lock(int fd)
 {

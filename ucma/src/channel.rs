@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::unistd::{read, write};
-use softrdma::host::epoll;
+use softrdma::shm::epoll;
 
 use crate::shim::Kept;
 use crate::sys::{checked, errno, made};

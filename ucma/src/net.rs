@@ -7,7 +7,7 @@ use ironverbs_cm::address::{Address, Family, Gid};
 use ironverbs_cm::ports::Binding;
 use ironverbs_cm::world::{Destination, Device, Message, NoRoute, Route};
 use ironverbs_cm::{Errno, File, Link, World};
-use softrdma::host::folder::{Config, Folder};
+use softrdma::shm::folder::{Config, Folder};
 
 use crate::channel::{Channel, Member};
 use crate::registry::Registry;

@@ -20,8 +20,8 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::stat::fstat;
 use nix::sys::uio::{pread, pwrite};
 use nix::unistd::ftruncate;
-use softrdma::host::folder::Folder;
-use softrdma::host::network::Network;
+use softrdma::shm::folder::Folder;
+use softrdma::shm::network::Network;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::abi::addresses;

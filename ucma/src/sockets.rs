@@ -10,7 +10,7 @@ use nix::sys::socket::{
     self, Backlog, MsgFlags, Shutdown, SockFlag, UnixAddr, accept4, bind, connect, recv, send, shutdown,
 };
 use nix::unistd::geteuid;
-use softrdma::host::folder::Folder;
+use softrdma::shm::folder::Folder;
 
 use crate::shim::Kept;
 use crate::sys::{self, errno, made};

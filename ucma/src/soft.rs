@@ -8,10 +8,10 @@ use std::os::fd::AsRawFd;
 use ironverbs_cm::Errno;
 use ironverbs_cm::address::{Address, Gid};
 use ironverbs_cm::world::Device;
-use softrdma::host::environment;
-use softrdma::host::network::Network;
-use softrdma::host::watch;
-use softrdma::host::{gids, guid};
+use softrdma::shm::environment;
+use softrdma::shm::network::Network;
+use softrdma::shm::watch;
+use softrdma::shm::{gids, guid};
 
 use crate::route;
 use crate::shim::Kept;

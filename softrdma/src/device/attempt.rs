@@ -6,20 +6,20 @@
 
 use std::cell::Cell;
 
-use crate::core::completion::{Completion, wanted, wants};
-use crate::core::deliver::{Deliver, Delivered};
-use crate::core::keys::{Key, Kind, check_bind, check_invalidate};
-use crate::core::request::{BindWindow, Operands, Outline, Sender, start};
-use crate::core::requester::{Outcome, Syndrome};
-use crate::core::respond::{MoveError, Payload, Queues, Respond, Want};
-use crate::core::responder::{GRH_BYTES, Incoming, Remote as Memory, Target};
-use crate::core::shared::{Memory as Words, Object, QpWord, Word};
-use crate::core::transport::{LockError, Operation as Locks, Progress, Transport as _, run};
-use crate::core::verbs::{Access, Opcode, QpState, QpType, Status};
-use crate::host::atomics::Operation;
-use crate::host::ferry::{Origin, Piece, Purpose};
-use crate::host::keys::{Entry, Lookup};
-use crate::host::objects::{Held, Lane, View};
+use crate::protocol::completion::{Completion, wanted, wants};
+use crate::protocol::deliver::{Deliver, Delivered};
+use crate::protocol::keys::{Key, Kind, check_bind, check_invalidate};
+use crate::protocol::request::{BindWindow, Operands, Outline, Sender, start};
+use crate::protocol::requester::{Outcome, Syndrome};
+use crate::protocol::respond::{MoveError, Payload, Queues, Respond, Want};
+use crate::protocol::responder::{GRH_BYTES, Incoming, Remote as Memory, Target};
+use crate::protocol::shared::{Memory as Words, Object, QpWord, Word};
+use crate::protocol::transport::{LockError, Operation as Locks, Progress, Transport as _, run};
+use crate::protocol::verbs::{Access, Opcode, QpState, QpType, Status};
+use crate::shm::atomics::Operation;
+use crate::shm::ferry::{Origin, Piece, Purpose};
+use crate::shm::keys::{Entry, Lookup};
+use crate::shm::objects::{Held, Lane, View};
 
 use super::attributes::{QP_WORDS, QpAttributes, load};
 use super::gathered::Gathered;
@@ -364,7 +364,7 @@ fn bind(site: &Site, from: &Initiator, wish: &BindWindow) -> Outcome {
 }
 
 /// Appends a completion to an own completion queue, bell included. `held` is where the queue is
-/// ([`Host::find`](crate::host::objects::Host::find)), looked up again after it was resized.
+/// ([`Host::find`](crate::shm::objects::Host::find)), looked up again after it was resized.
 ///
 /// # Errors
 /// When the queue's lock could not be had.

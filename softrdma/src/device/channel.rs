@@ -10,10 +10,10 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::core::completion::Armed;
-use crate::core::shared::{CqWord, Object, Word};
-use crate::core::transport::{LockError, Transport, acquire};
-use crate::host::bell::Bell;
+use crate::protocol::completion::Armed;
+use crate::protocol::shared::{CqWord, Object, Word};
+use crate::protocol::transport::{LockError, Transport, acquire};
+use crate::shm::bell::Bell;
 
 use super::{Device, Result};
 

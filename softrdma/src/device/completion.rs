@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use queue_lock::{QueueGuard, QueueLock};
 
-use crate::core::completion::{Arm, Completion, HEAD_WORDS, remove, wants};
-use crate::core::shared::{CqWord, Memory as _, Object, Word, held, slot};
-use crate::core::transport::{LockError, Transport, run};
-use crate::core::verbs::{Status, WcFlags, WcOpcode};
-use crate::host;
-use crate::host::lock::Owner;
-use crate::host::memory::Memory;
-use crate::host::objects::{Held, Host, Shape};
+use crate::protocol::completion::{Arm, Completion, HEAD_WORDS, remove, wants};
+use crate::protocol::shared::{CqWord, Memory as _, Object, Word, held, slot};
+use crate::protocol::transport::{LockError, Transport, run};
+use crate::protocol::verbs::{Status, WcFlags, WcOpcode};
+use crate::shm;
+use crate::shm::lock::Owner;
+use crate::shm::memory::Memory;
+use crate::shm::objects::{Held, Host, Shape};
 
 use super::books::{Books, Landing};
 use super::landing::land;
@@ -165,7 +165,7 @@ impl CompletionQueue {
         let shape = Shape { capacity, receive_words: 0, bell, alert };
         device.finish_parked();
         let object = device.site.objects.create(Object::Cq(0), shape)?;
-        let Object::Cq(index) = object else { return Err(Error::Host(host::Error::OutOfBounds)) };
+        let Object::Cq(index) = object else { return Err(Error::Host(shm::Error::OutOfBounds)) };
         let reader = Reader::new(device, index, 0, capacity).inspect_err(|_| {
             let _ = device.site.objects.destroy(object);
         })?;

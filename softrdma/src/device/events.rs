@@ -9,11 +9,11 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::core::breaks::collect;
-use crate::core::shared::Object;
-use crate::core::transport::{LockError, Transport, acquire};
-use crate::core::verbs::{Event, QpState};
-use crate::host::bell::Bell;
+use crate::protocol::breaks::collect;
+use crate::protocol::shared::Object;
+use crate::protocol::transport::{LockError, Transport, acquire};
+use crate::protocol::verbs::{Event, QpState};
+use crate::shm::bell::Bell;
 
 use super::channel::Bytes;
 use super::stuck::SOON;
@@ -288,8 +288,8 @@ mod tests {
 
     use super::*;
     use crate::device::{Copying, Settings};
-    use crate::host::folder::Config;
-    use crate::host::testing::TestDir;
+    use crate::shm::folder::Config;
+    use crate::shm::testing::TestDir;
 
     #[test]
     fn nothing_comes_for_who_was_forgotten() {

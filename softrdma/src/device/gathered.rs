@@ -1,7 +1,7 @@
 //! The bytes of a small message, taken from the sender's memory before its target is held.
 
-use crate::core::keys::check_local;
-use crate::core::receive::Sge;
+use crate::protocol::keys::check_local;
+use crate::protocol::receive::Sge;
 
 use super::payload::{STAGED, is_in_place};
 use super::site::Site;

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::core::keys::check_local;
-use crate::host::keys::Entry;
+use crate::protocol::keys::check_local;
+use crate::shm::keys::Entry;
 
 use super::payload::{STAGED, is_in_place, write};
 use super::site::Site;

@@ -5,11 +5,11 @@ use std::ptr::NonNull;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::core::keys::{Key, Kind};
-use crate::core::request::BindWindow;
-use crate::core::verbs::Access;
-use crate::host::keys::Entry;
-use crate::host::pages::{self, Missing};
+use crate::protocol::keys::{Key, Kind};
+use crate::protocol::request::BindWindow;
+use crate::protocol::verbs::Access;
+use crate::shm::keys::Entry;
+use crate::shm::pages::{self, Missing};
 
 use super::{Device, Error, LIMITS, Result};
 

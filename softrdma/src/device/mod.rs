@@ -32,12 +32,12 @@
 //! sends.
 //!
 //! ```
-//! use softrdma::core::qp;
-//! use softrdma::core::receive::Sge;
-//! use softrdma::core::request::Operands;
-//! use softrdma::core::verbs::{Access, Attr, Opcode, QpState, QpType, SendFlags, Status};
+//! use softrdma::protocol::qp;
+//! use softrdma::protocol::receive::Sge;
+//! use softrdma::protocol::request::Operands;
+//! use softrdma::protocol::verbs::{Access, Attr, Opcode, QpState, QpType, SendFlags, Status};
 //! use softrdma::device::*;
-//! use softrdma::host::folder::Config;
+//! use softrdma::shm::folder::Config;
 //!
 //! # fn main() -> Result<()> {
 //! let gid = [7; 16];
@@ -124,18 +124,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Instant;
 
-use crate::core::shared::Object;
-use crate::core::transport::LockError;
-use crate::host;
-use crate::host::network::Network;
-use crate::host::{environment, folder};
+use crate::protocol::shared::Object;
+use crate::protocol::transport::LockError;
+use crate::shm;
+use crate::shm::network::Network;
+use crate::shm::{environment, folder};
 
 use events::Subscribers;
 use progress::Progress;
 use site::Site;
 
-pub use crate::core::request::Rejected;
-pub use crate::host::ferry::Copying;
+pub use crate::protocol::request::Rejected;
+pub use crate::shm::ferry::Copying;
 pub use channel::Channel;
 pub use completion::{CompletionQueue, CqFlags};
 pub use events::EventQueue;
@@ -235,7 +235,7 @@ pub enum Error {
     /// An argument is out of range, or does not go with the others (`EINVAL`).
     Invalid(&'static str),
     /// A change of a queue pair that its state does not allow (`EINVAL`).
-    Modify(crate::core::qp::Refused),
+    Modify(crate::protocol::qp::Refused),
     /// No room for another object (`ENOMEM`).
     NoMemory,
     /// Something still uses the object (`EBUSY`).
@@ -249,7 +249,7 @@ pub enum Error {
     /// It does not exist (`ENOENT`): an XRC domain opened without `O_CREAT`.
     NotFound,
     /// The transport failed.
-    Host(host::Error),
+    Host(shm::Error),
 }
 
 impl Error {
@@ -269,10 +269,10 @@ impl Error {
     }
 }
 
-impl From<host::Error> for Error {
-    fn from(e: host::Error) -> Self {
+impl From<shm::Error> for Error {
+    fn from(e: shm::Error) -> Self {
         match e {
-            host::Error::NoMemory => Error::NoMemory,
+            shm::Error::NoMemory => Error::NoMemory,
             e => Error::Host(e),
         }
     }
@@ -564,6 +564,6 @@ fn remember<T>(table: &RwLock<Vec<Weak<T>>>, index: u32, object: &Arc<T>) -> Res
 fn busy(e: LockError) -> Error {
     match e {
         LockError::Busy | LockError::Held | LockError::Unclear => Error::Busy,
-        LockError::Gone => Error::Host(host::Error::Gone),
+        LockError::Gone => Error::Host(shm::Error::Gone),
     }
 }

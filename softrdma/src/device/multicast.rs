@@ -7,10 +7,10 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
-use crate::core::requester::Outcome;
-use crate::core::verbs::QpType;
-use crate::host::memory::Memory;
-use crate::host::slot;
+use crate::protocol::requester::Outcome;
+use crate::protocol::verbs::QpType;
+use crate::shm::memory::Memory;
+use crate::shm::slot;
 
 use super::attempt::attempt;
 use super::route::Initiator;
@@ -192,7 +192,7 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::testing::memory_of;
+    use crate::shm::testing::memory_of;
 
     #[test]
     fn whatever_stands_in_a_table_is_a_member_or_none() {

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use crate::core::flush::reset;
-use crate::core::shared::{Memory, Object, QpWord, Word};
-use crate::core::transport::{Transport, acquire};
-use crate::core::verbs::QpState;
-use crate::host::objects::Host;
+use crate::protocol::flush::reset;
+use crate::protocol::shared::{Memory, Object, QpWord, Word};
+use crate::protocol::transport::{Transport, acquire};
+use crate::protocol::verbs::QpState;
+use crate::shm::objects::Host;
 
 use super::stuck::SOON;
 use super::{CompletionQueue, Device, SharedReceiveQueue};

@@ -8,16 +8,16 @@
 
 use std::time::Duration;
 
-use crate::core::completion::STAGE_WORDS;
-use crate::core::keys::{Key, Kind, check_local};
-use crate::core::receive::{MAX_SGE, ReceiveRequest, Sge};
-use crate::core::respond::MoveError;
-use crate::core::responder::GRH_BYTES;
-use crate::core::verbs::Access;
-use crate::host::atomics::{self, Failure, Operation};
-use crate::host::copy::{self, Direction, Fault, Image, Span};
-use crate::host::ferry::{self, Local, Origin, Piece, Purpose};
-use crate::host::keys::{Entry, InUse, Keys, Lookup, Pin, Seen};
+use crate::protocol::completion::STAGE_WORDS;
+use crate::protocol::keys::{Key, Kind, check_local};
+use crate::protocol::receive::{MAX_SGE, ReceiveRequest, Sge};
+use crate::protocol::respond::MoveError;
+use crate::protocol::responder::GRH_BYTES;
+use crate::protocol::verbs::Access;
+use crate::shm::atomics::{self, Failure, Operation};
+use crate::shm::copy::{self, Direction, Fault, Image, Span};
+use crate::shm::ferry::{self, Local, Origin, Piece, Purpose};
+use crate::shm::keys::{Entry, InUse, Keys, Lookup, Pin, Seen};
 
 use super::peers::Remote;
 use super::site::Site;

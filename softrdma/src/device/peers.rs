@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::core::shared::Object;
-use crate::host::copy::{self, Image, Way};
-use crate::host::ferry::{Copying, Scratch, direct_to_oneself, waits_for};
-use crate::host::keys::Table;
-use crate::host::lock::{Lock, Owner, PATIENCE, SLOTS};
-use crate::host::memory::Memory;
-use crate::host::objects::Host;
-use crate::host::segment::{Peer, Segment};
-use crate::host::sys;
-use crate::host::threads;
-use crate::host::{Error, Result};
+use crate::protocol::shared::Object;
+use crate::shm::copy::{self, Image, Way};
+use crate::shm::ferry::{Copying, Scratch, direct_to_oneself, waits_for};
+use crate::shm::keys::Table;
+use crate::shm::lock::{Lock, Owner, PATIENCE, SLOTS};
+use crate::shm::memory::Memory;
+use crate::shm::objects::Host;
+use crate::shm::segment::{Peer, Segment};
+use crate::shm::sys;
+use crate::shm::threads;
+use crate::shm::{Error, Result};
 
 use super::attributes::{QpAttributes, load};
 use super::site::place_of;
@@ -370,8 +370,8 @@ impl Remote {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::folder::{Config, Folder};
-    use crate::host::testing::TestDir;
+    use crate::shm::folder::{Config, Folder};
+    use crate::shm::testing::TestDir;
 
     #[test]
     fn nobody_writes_directly_to_others_of_a_group() {

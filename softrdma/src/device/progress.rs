@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use crate::core::requester::Work;
+use crate::protocol::requester::Work;
 
 use super::{Device, QueuePair};
 
@@ -129,7 +129,7 @@ impl Progress {
         } else if !thread.ends {
             let (shared, device) = (self.shared.clone(), self.device.clone());
             // Without a thread, requests go on whenever the program polls.
-            thread.runs = crate::host::thread::start(c"ironverbs", move || shared.run(&device)).is_ok();
+            thread.runs = crate::shm::thread::start(c"ironverbs", move || shared.run(&device)).is_ok();
             if !thread.runs {
                 self.shared.wakes.store(u64::MAX, Ordering::SeqCst);
             }

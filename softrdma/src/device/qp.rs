@@ -7,16 +7,16 @@ use std::sync::{Arc, Weak};
 
 use queue_lock::{QueueGuard, QueueLock};
 
-use crate::core::flush::{Flush, reset};
-use crate::core::qp::{self, Effect};
-use crate::core::receive::{ReceiveRequest, Sge, claim_of};
-use crate::core::request;
-use crate::core::requester::{Requester, Retry};
-use crate::core::shared::{Claim, Memory, Object, QpWord, Word};
-use crate::core::transport::{LockError, Operation, Transport, acquire};
-use crate::core::verbs::{Attr, QpState, QpType};
-use crate::host::lock::Owner;
-use crate::host::objects::{Host, Shape};
+use crate::protocol::flush::{Flush, reset};
+use crate::protocol::qp::{self, Effect};
+use crate::protocol::receive::{ReceiveRequest, Sge, claim_of};
+use crate::protocol::request;
+use crate::protocol::requester::{Requester, Retry};
+use crate::protocol::shared::{Claim, Memory, Object, QpWord, Word};
+use crate::protocol::transport::{LockError, Operation, Transport, acquire};
+use crate::protocol::verbs::{Attr, QpState, QpType};
+use crate::shm::lock::Owner;
+use crate::shm::objects::{Host, Shape};
 
 use super::attributes::QpAttributes;
 use super::peers::shortage;

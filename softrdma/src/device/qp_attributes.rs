@@ -1,7 +1,7 @@
 //! Attributes of queue pairs: sizes, what changes, and which changes are accepted.
 
-use crate::core::qp::{self, Effect};
-use crate::core::verbs::{Access, Attr, QpState, QpType};
+use crate::protocol::qp::{self, Effect};
+use crate::protocol::verbs::{Access, Attr, QpState, QpType};
 
 use super::{Error, LIMITS, Result};
 

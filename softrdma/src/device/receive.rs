@@ -3,11 +3,11 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::core::receive::{MAX_SGE, Sge, ring_capacity};
-use crate::core::shared::{Fence, Object, QpJournal, QpWord, SrqWord, Take, Word, held, slot};
-use crate::core::transport::{Transport, acquire};
-use crate::host;
-use crate::host::memory::fence_after_exchange;
+use crate::protocol::receive::{MAX_SGE, Sge, ring_capacity};
+use crate::protocol::shared::{Fence, Object, QpJournal, QpWord, SrqWord, Take, Word, held, slot};
+use crate::protocol::transport::{Transport, acquire};
+use crate::shm;
+use crate::shm::memory::fence_after_exchange;
 
 use super::books::Books;
 use super::{Device, Error, Rejected, Result};
@@ -45,7 +45,7 @@ impl Poster {
         let (head, tail_word) = match queue {
             Object::Qp(qp) => (Word::Qp(qp, QpWord::Head), Word::Qp(qp, QpWord::Tail)),
             Object::Srq(srq) => (Word::Srq(srq, SrqWord::Head), Word::Srq(srq, SrqWord::Tail)),
-            Object::Cq(_) => return Err(Error::Host(host::Error::OutOfBounds)),
+            Object::Cq(_) => return Err(Error::Host(shm::Error::OutOfBounds)),
         };
         let fence_at = if let Object::Qp(qp) = queue { Some(at(Word::Qp(qp, QpWord::Fence))?) } else { None };
         let (capacity, words) = ring(max_wr, max_sge)?;
@@ -248,8 +248,8 @@ impl Poster {
 mod tests {
     use super::super::Settings;
     use super::*;
-    use crate::host::folder::Config;
-    use crate::host::objects::Shape;
+    use crate::shm::folder::Config;
+    use crate::shm::objects::Shape;
 
     #[test]
     fn a_request_with_too_many_elements_overwrites_no_other() {

@@ -3,14 +3,14 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use crate::core::qp::receives;
-use crate::core::respond::Queues;
-use crate::core::responder::Incoming;
-use crate::core::shared::{Claim, Memory as _, Object, QpWord, SrqWord, Word};
-use crate::core::transport::{LockError, Transport as _, acquire};
-use crate::core::verbs::{Opcode, QpState, QpType, SendFlags};
-use crate::host::keys::Seen;
-use crate::host::objects::Held;
+use crate::protocol::qp::receives;
+use crate::protocol::respond::Queues;
+use crate::protocol::responder::Incoming;
+use crate::protocol::shared::{Claim, Memory as _, Object, QpWord, SrqWord, Word};
+use crate::protocol::transport::{LockError, Transport as _, acquire};
+use crate::protocol::verbs::{Opcode, QpState, QpType, SendFlags};
+use crate::shm::keys::Seen;
+use crate::shm::objects::Held;
 
 use super::attributes::{QP_WORDS, QpAttributes, SrqAttributes, load};
 use super::peers::Remote;

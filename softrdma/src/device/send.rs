@@ -11,14 +11,14 @@ use std::sync::atomic::Ordering;
 
 use queue_lock::QueueGuard;
 
-use crate::core::burst::MAX_BURST;
-use crate::core::completion::Completion;
-use crate::core::deliver::Delivered;
-use crate::core::receive::Sge;
-use crate::core::request::{ATOMIC_WRITE_BYTES, Limits, Operands, Posting, Rejected};
-use crate::core::requester::{Action, Outcome, Posted, Requester, Syndrome, Work};
-use crate::core::shared::Object;
-use crate::core::verbs::{Event, Opcode, QpState, SendFlags};
+use crate::protocol::burst::MAX_BURST;
+use crate::protocol::completion::Completion;
+use crate::protocol::deliver::Delivered;
+use crate::protocol::receive::Sge;
+use crate::protocol::request::{ATOMIC_WRITE_BYTES, Limits, Operands, Posting, Rejected};
+use crate::protocol::requester::{Action, Outcome, Posted, Requester, Syndrome, Work};
+use crate::protocol::shared::Object;
+use crate::protocol::verbs::{Event, Opcode, QpState, SendFlags};
 
 use super::QueuePair;
 use super::attempt::attempt;

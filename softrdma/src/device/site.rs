@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::host::Result;
-use crate::host::addresses::{self, is_local};
-use crate::host::ferry::{Copying, Ferry, Origin, Piece, Purpose, Registered, with_keys};
-use crate::host::folder::{Config, Folder};
-use crate::host::keys::Keys;
-use crate::host::network::Network;
-use crate::host::objects::{self, Host, LOCK_LIMIT, Objects};
-use crate::host::segment::Segment;
+use crate::shm::Result;
+use crate::shm::addresses::{self, is_local};
+use crate::shm::ferry::{Copying, Ferry, Origin, Piece, Purpose, Registered, with_keys};
+use crate::shm::folder::{Config, Folder};
+use crate::shm::keys::Keys;
+use crate::shm::network::Network;
+use crate::shm::objects::{self, Host, LOCK_LIMIT, Objects};
+use crate::shm::segment::Segment;
 
 use super::books::Books;
 use super::multicast;
@@ -243,7 +243,7 @@ impl Registered for Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::testing::TestDir;
+    use crate::shm::testing::TestDir;
 
     #[test]
     fn a_message_goes_where_the_targets_list_says() {

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use queue_lock::{QueueGuard, QueueLock};
 
-use crate::core::receive::Sge;
-use crate::core::shared::{Memory, Object, SrqWord, Word, slot};
-use crate::core::transport::Transport;
-use crate::host::lock::Owner;
-use crate::host::objects::Shape;
+use crate::protocol::receive::Sge;
+use crate::protocol::shared::{Memory, Object, SrqWord, Word, slot};
+use crate::protocol::transport::Transport;
+use crate::shm::lock::Owner;
+use crate::shm::objects::Shape;
 
 use super::attributes::SrqAttributes;
 use super::receive::{Poster, ring};

@@ -1,9 +1,9 @@
 //! Peers that have the lock of a queue here and do not go on: stopped by a signal or a debugger, frozen with
 //! their container.
 //!
-//! Others complete and receive through the same queue, so it is moved away from them ([`crate::core::fence`]),
-//! by whoever of this process waits for the lock, or from a poll when a waiting peer has asked for it. A
-//! process that does neither needs nothing that is completed; its peers wait.
+//! Others complete and receive through the same queue, so it is moved away from them
+//! ([`crate::protocol::fence`]), by whoever of this process waits for the lock, or from a poll when a waiting
+//! peer has asked for it. A process that does neither needs nothing that is completed; its peers wait.
 //!
 //! A queue pair is not moved. Only the peer that it is connected with works behind its lock; others that have
 //! an old number see so and let go. So whatever the word says, and whoever may have written it, this process
@@ -20,11 +20,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::core::shared::Object;
-use crate::core::transport::{LockError, Transport, acquire};
-use crate::host::lock::Owner;
-use crate::host::objects::{Host, LOCK_LIMIT, STUCK};
-use crate::host::sys;
+use crate::protocol::shared::Object;
+use crate::protocol::transport::{LockError, Transport, acquire};
+use crate::shm::lock::Owner;
+use crate::shm::objects::{Host, LOCK_LIMIT, STUCK};
+use crate::shm::sys;
 
 use super::Device;
 #[cfg(doc)]

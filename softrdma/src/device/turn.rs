@@ -12,11 +12,11 @@ use std::time::Instant;
 
 use queue_lock::QueueGuard;
 
-use crate::core::completion::Completion;
-use crate::core::deliver::Delivered;
-use crate::core::shared::{Memory as _, Object};
-use crate::core::transport::{LockError, Transport as _};
-use crate::host::objects::{Held, LOCK_LIMIT, Lane};
+use crate::protocol::completion::Completion;
+use crate::protocol::deliver::Delivered;
+use crate::protocol::shared::{Memory as _, Object};
+use crate::protocol::transport::{LockError, Transport as _};
+use crate::shm::objects::{Held, LOCK_LIMIT, Lane};
 
 use super::CompletionQueue;
 use super::attempt::{complete, complete_kept};

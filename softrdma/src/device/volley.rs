@@ -4,12 +4,12 @@
 //! What goes this way does exactly what [`attempt`](super::attempt::attempt) does with it; what does not is
 //! left to that.
 
-use crate::core::burst::{Burst, MAX_BURST, MAX_BYTES};
-use crate::core::responder::{GRH_BYTES, Target};
-use crate::core::shared::{Memory as _, Object, QpWord, Word};
-use crate::core::transport::{LockError, Machine as _, Progress, Transport as _, acquire};
-use crate::core::verbs::{Opcode, QpState, QpType};
-use crate::host::objects::Lane;
+use crate::protocol::burst::{Burst, MAX_BURST, MAX_BYTES};
+use crate::protocol::responder::{GRH_BYTES, Target};
+use crate::protocol::shared::{Memory as _, Object, QpWord, Word};
+use crate::protocol::transport::{LockError, Machine as _, Progress, Transport as _, acquire};
+use crate::protocol::verbs::{Opcode, QpState, QpType};
+use crate::shm::objects::Lane;
 
 use super::attributes::{QP_WORDS, load};
 use super::gathered::Gathered;

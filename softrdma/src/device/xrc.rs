@@ -8,8 +8,8 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use crate::core::shared::Object;
-use crate::core::verbs::QpType;
+use crate::protocol::shared::Object;
+use crate::protocol::verbs::QpType;
 
 use super::site::place_of;
 use super::{Device, Error, EventQueue, QueuePair, Result};
@@ -114,7 +114,7 @@ impl Device {
 }
 
 fn file_of(fd: RawFd) -> Result<(u64, u64)> {
-    let stat = crate::host::sys::stat(fd).map_err(Error::Host)?;
+    let stat = crate::shm::sys::stat(fd).map_err(Error::Host)?;
     Ok((stat.st_dev, stat.st_ino))
 }
 

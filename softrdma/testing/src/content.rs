@@ -9,7 +9,7 @@ use std::path::Path;
 pub fn segment_of(folder: &Path, slot: u16) -> File {
     let file = File::open(folder.join(format!("s{slot:04}"))).unwrap();
     let mut number = [0; 8];
-    // One more than the descriptor's number (softrdma/src/host/announcement.rs).
+    // One more than the descriptor's number (softrdma/src/shm/announcement.rs).
     file.read_exact_at(&mut number, 24).unwrap();
     // SAFETY: flock is a struct of integers, for which all zeroes is a value.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };

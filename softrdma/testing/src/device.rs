@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use softrdma::core::completion::Completion;
-use softrdma::core::receive::Sge;
-use softrdma::core::request::{Operands, Rejected};
-use softrdma::core::verbs::{Access, Attr, Event, Opcode, QpState, QpType, SendFlags, Status};
 use softrdma::device::{
     Attributes, Capabilities, Channel, CompletionQueue, Copying, CqFlags, Data, Datagram, Device, EventQueue,
     Path, QpInit, QueuePair, Region, Settings, SharedReceiveQueue, Wr,
 };
-use softrdma::host::folder::Config;
-use softrdma::host::objects::Host;
-use softrdma::host::segment::{Peer, Segment};
+use softrdma::protocol::completion::Completion;
+use softrdma::protocol::receive::Sge;
+use softrdma::protocol::request::{Operands, Rejected};
+use softrdma::protocol::verbs::{Access, Attr, Event, Opcode, QpState, QpType, SendFlags, Status};
+use softrdma::shm::folder::Config;
+use softrdma::shm::objects::Host;
+use softrdma::shm::segment::{Peer, Segment};
 
 /// The address of every device here.
 pub const GID: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0xff, 0xfe, 0, 0, 1];
@@ -84,7 +84,7 @@ impl Folder {
     /// One more process among the devices, by the parts that they are made of, and its view of the device in
     /// slot 0.
     pub fn stranger(&self) -> (Arc<Segment>, Arc<Peer>) {
-        let folder = softrdma::host::folder::Folder::open(&self.config());
+        let folder = softrdma::shm::folder::Folder::open(&self.config());
         self.stranger_in(Arc::new(folder.unwrap()))
     }
 
@@ -92,11 +92,11 @@ impl Folder {
     pub fn member(&self) -> (Arc<Segment>, Arc<Peer>) {
         // SAFETY: reads a number of the process.
         let group = Some(unsafe { libc::getegid() });
-        let folder = softrdma::host::folder::Folder::open(&Config { path: self.0.join("f"), group });
+        let folder = softrdma::shm::folder::Folder::open(&Config { path: self.0.join("f"), group });
         self.stranger_in(Arc::new(folder.unwrap()))
     }
 
-    fn stranger_in(&self, folder: Arc<softrdma::host::folder::Folder>) -> (Arc<Segment>, Arc<Peer>) {
+    fn stranger_in(&self, folder: Arc<softrdma::shm::folder::Folder>) -> (Arc<Segment>, Arc<Peer>) {
         let own = Arc::new(Segment::create(folder).unwrap());
         let peer = Arc::new(Peer::open(own.folder(), 0).unwrap());
         (own, peer)
@@ -253,7 +253,7 @@ pub fn attributes(dest_qp_num: u32) -> Attributes {
 
 /// Takes a queue pair from RESET to a state.
 pub fn bring_up(qp: &QueuePair, attributes: &Attributes, last: QpState) {
-    use softrdma::core::qp::attributes as table;
+    use softrdma::protocol::qp::attributes as table;
     let steps = [QpState::Init, QpState::Rtr, QpState::Rts];
     let mut from = QpState::Reset;
     for state in steps {

@@ -5,13 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use softrdma::core::completion::{Completion, Staged, poll};
-use softrdma::core::keys::{Key, Kind};
-use softrdma::core::receive::{Poster, RECEIVE_WORDS};
-use softrdma::core::request::Operands;
-use softrdma::core::requester::Outcome;
-use softrdma::core::shared::{Memory, Object, QpWord, Word};
-use softrdma::core::verbs::{Access, Opcode, QpState, QpType, SendFlags, WcFlags, WcOpcode};
 use softrdma::device::attempt::{attempt, complete};
 use softrdma::device::attributes::{QpAttributes, SrqAttributes};
 use softrdma::device::landing::land;
@@ -19,9 +12,16 @@ use softrdma::device::route::Initiator;
 use softrdma::device::site::Site;
 use softrdma::device::turn::Turn;
 use softrdma::device::wr::{Data, Datagram, Sge, Wr};
-use softrdma::host::folder::Config;
-use softrdma::host::keys::Entry;
-use softrdma::host::objects::{Held, Shape};
+use softrdma::protocol::completion::{Completion, Staged, poll};
+use softrdma::protocol::keys::{Key, Kind};
+use softrdma::protocol::receive::{Poster, RECEIVE_WORDS};
+use softrdma::protocol::request::Operands;
+use softrdma::protocol::requester::Outcome;
+use softrdma::protocol::shared::{Memory, Object, QpWord, Word};
+use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, SendFlags, WcFlags, WcOpcode};
+use softrdma::shm::folder::Config;
+use softrdma::shm::keys::Entry;
+use softrdma::shm::objects::{Held, Shape};
 
 pub const GID: [u8; 16] = [7; 16];
 pub const PD: u32 = 1;
@@ -190,7 +190,7 @@ impl Endpoint {
             let completion = Completion {
                 flags: WcFlags::NONE,
                 ..Completion {
-                    status: softrdma::core::verbs::Status::Success,
+                    status: softrdma::protocol::verbs::Status::Success,
                     ..Completion::flushed(1, WcOpcode::Send, self.number())
                 }
             };

@@ -3,9 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use softrdma::core::fence::Cut;
-use softrdma::core::receive::RECEIVE_WORDS;
-use softrdma::core::shared::{ATTRIBUTES, CqWord, Memory, Object, QpWord, SrqWord, Word, held, slot};
+use softrdma::protocol::fence::Cut;
+use softrdma::protocol::receive::RECEIVE_WORDS;
+use softrdma::protocol::shared::{ATTRIBUTES, CqWord, Memory, Object, QpWord, SrqWord, Word, held, slot};
 
 /// Words of one receive request here: up to two pieces of memory.
 pub const RECEIVE: u32 = 6;

@@ -3,13 +3,13 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use softrdma::core::keys::{Key, Kind};
-use softrdma::core::request::Operands;
-use softrdma::core::requester::{Outcome, Syndrome};
-use softrdma::core::verbs::{Access, Opcode, QpState, QpType, Status};
 use softrdma::device::site::Site;
 use softrdma::device::wr::Wr;
-use softrdma::host::keys::{Entry, ROOT};
+use softrdma::protocol::keys::{Key, Kind};
+use softrdma::protocol::request::Operands;
+use softrdma::protocol::requester::{Outcome, Syndrome};
+use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status};
+use softrdma::shm::keys::{Entry, ROOT};
 use softrdma_testing::endpoint::{Dir, Endpoint, PD, pair, register};
 
 use crate::fill;

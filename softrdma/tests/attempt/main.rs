@@ -7,22 +7,22 @@ mod peers;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use softrdma::core::completion::wants;
-use softrdma::core::keys::{Bind, Key, Kind};
-use softrdma::core::receive::Poster;
-use softrdma::core::request::Operands;
-use softrdma::core::requester::{Outcome, Syndrome};
-use softrdma::core::shared::{Memory as _, Object, Word};
-use softrdma::core::transport::{Transport as _, acquire};
-use softrdma::core::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma::device::attempt::attempt;
 use softrdma::device::attributes::{QpAttributes, store_wants};
 use softrdma::device::route::is_hopeless;
 use softrdma::device::site::{Site, now};
 use softrdma::device::turn::Turn;
 use softrdma::device::wr::{BindWindow, Data, Datagram, Sge, Wr};
-use softrdma::host::keys::Entry;
-use softrdma::host::memory::Memory;
+use softrdma::protocol::completion::wants;
+use softrdma::protocol::keys::{Bind, Key, Kind};
+use softrdma::protocol::receive::Poster;
+use softrdma::protocol::request::Operands;
+use softrdma::protocol::requester::{Outcome, Syndrome};
+use softrdma::protocol::shared::{Memory as _, Object, Word};
+use softrdma::protocol::transport::{Transport as _, acquire};
+use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
+use softrdma::shm::keys::Entry;
+use softrdma::shm::memory::Memory;
 use softrdma_testing::endpoint::{Dir, Endpoint, PD, pair, shared};
 
 /// Runs a test between two segments, and within one.

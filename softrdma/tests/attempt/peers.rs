@@ -2,9 +2,9 @@
 
 use std::io::{Read, Write};
 
-use softrdma::core::request::Operands;
-use softrdma::core::requester::Outcome;
-use softrdma::core::verbs::{Opcode, QpType};
+use softrdma::protocol::request::Operands;
+use softrdma::protocol::requester::Outcome;
+use softrdma::protocol::verbs::{Opcode, QpType};
 use softrdma_testing::endpoint::{Dir, Endpoint};
 
 #[test]

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use softrdma::core::request::Operands;
-use softrdma::core::shared::{CqWord, Memory, Object, SrqWord, Word};
-use softrdma::core::transport::Transport;
-use softrdma::core::verbs::{Opcode, QpState, QpType, Status};
 use softrdma::device::{Attributes, Channel, QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType, Wr};
-use softrdma::host::lock::{Lock, Owner};
-use softrdma::host::objects::Host;
+use softrdma::protocol::request::Operands;
+use softrdma::protocol::shared::{CqWord, Memory, Object, SrqWord, Word};
+use softrdma::protocol::transport::Transport;
+use softrdma::protocol::verbs::{Opcode, QpState, QpType, Status};
+use softrdma::shm::lock::{Lock, Owner};
+use softrdma::shm::objects::Host;
 use softrdma_testing::device::*;
 
 /// Longer than anything here takes that does not wait for who is stopped.
@@ -62,7 +62,7 @@ impl Server {
 }
 
 /// The process that has the lock of the server's queue.
-pub fn holder(folder_view: &Host, peer: &softrdma::host::segment::Peer, object: Object) -> Option<Owner> {
+pub fn holder(folder_view: &Host, peer: &softrdma::shm::segment::Peer, object: Object) -> Option<Owner> {
     let first = match object {
         Object::Cq(cq) => Word::Cq(cq, CqWord::Journal),
         Object::Srq(srq) => Word::Srq(srq, SrqWord::Journal),

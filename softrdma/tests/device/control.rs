@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use softrdma::core::qp::Refused;
-use softrdma::core::receive::Sge;
-use softrdma::core::request::Rejected;
-use softrdma::core::verbs::{Access, Attr, Event, Opcode, QpState, QpType, Status};
 use softrdma::device::{
     Attributes, Capabilities, Error, LIMITS, QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType,
     WindowType, XrcDomain,
 };
+use softrdma::protocol::qp::Refused;
+use softrdma::protocol::receive::Sge;
+use softrdma::protocol::request::Rejected;
+use softrdma::protocol::verbs::{Access, Attr, Event, Opcode, QpState, QpType, Status};
 use softrdma_testing::device::*;
 
 #[test]
@@ -154,7 +154,7 @@ fn changes_are_those_that_the_state_allows() {
 
 fn bring_up_from_init(qp: &QueuePair, attributes: &Attributes) {
     for (from, state) in [(QpState::Init, QpState::Rtr), (QpState::Rtr, QpState::Rts)] {
-        let (required, _) = softrdma::core::qp::attributes(qp.qp_type(), from, state).unwrap();
+        let (required, _) = softrdma::protocol::qp::attributes(qp.qp_type(), from, state).unwrap();
         qp.modify(required.and(Attr::STATE), &Attributes { state, ..*attributes }).unwrap();
     }
 }

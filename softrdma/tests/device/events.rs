@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use softrdma::core::verbs::{Attr, Event, Opcode, QpState, QpType, SendFlags, Status};
 use softrdma::device::{Attributes, Channel, QueuePair, Wr};
+use softrdma::protocol::verbs::{Attr, Event, Opcode, QpState, QpType, SendFlags, Status};
 use softrdma_testing::device::*;
 
 /// A sender, and a receiver with a channel.

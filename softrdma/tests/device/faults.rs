@@ -1,12 +1,12 @@
 //! Memory that is not there: regions are refused, requests fail, and nobody crashes.
 
-use softrdma::core::completion::{Completion, Stage};
-use softrdma::core::deliver::Deliver;
-use softrdma::core::receive::Sge;
-use softrdma::core::request::Operands;
-use softrdma::core::transport::run;
-use softrdma::core::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma::device::{Attributes, Data, Datagram, Error, SrqInit, SrqType, Wr, XrcDomain};
+use softrdma::protocol::completion::{Completion, Stage};
+use softrdma::protocol::deliver::Deliver;
+use softrdma::protocol::receive::Sge;
+use softrdma::protocol::request::Operands;
+use softrdma::protocol::transport::run;
+use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma_testing::device::*;
 
 const PAGE: u64 = 4096;

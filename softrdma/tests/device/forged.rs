@@ -4,14 +4,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use softrdma::core::shared::{CqJournal, CqWord, Memory, Object, QpJournal, QpWord, Take, Word};
-use softrdma::core::transport::{Locked, Transport};
-use softrdma::core::verbs::{Attr, QpState, QpType, Status};
 use softrdma::device::site::number;
 use softrdma::device::{Attributes, Error, QueuePair};
-use softrdma::host::keys::Table;
-use softrdma::host::objects::{Host, LOCK_LIMIT};
-use softrdma::host::segment::{Peer, Segment};
+use softrdma::protocol::shared::{CqJournal, CqWord, Memory, Object, QpJournal, QpWord, Take, Word};
+use softrdma::protocol::transport::{Locked, Transport};
+use softrdma::protocol::verbs::{Attr, QpState, QpType, Status};
+use softrdma::shm::keys::Table;
+use softrdma::shm::objects::{Host, LOCK_LIMIT};
+use softrdma::shm::segment::{Peer, Segment};
 use softrdma_testing::device::*;
 
 const QP: Object = Object::Qp(0);

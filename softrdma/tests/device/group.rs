@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use softrdma::core::completion::{Completion, Stage};
-use softrdma::core::deliver::{Deliver, Delivered};
-use softrdma::core::request::Operands;
-use softrdma::core::shared::{Memory as _, Object, Word};
-use softrdma::core::transport::run;
-use softrdma::core::verbs::{Access, Attr, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma::device::{Attributes, Data, QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType, Wr};
-use softrdma::host::atomics::Operation;
-use softrdma::host::copy::Span;
-use softrdma::host::ferry::{Failure, Local, Origin, Piece, Purpose, atomic, transfer};
-use softrdma::host::objects::Host;
-use softrdma::host::segment::{Peer, Segment};
+use softrdma::protocol::completion::{Completion, Stage};
+use softrdma::protocol::deliver::{Deliver, Delivered};
+use softrdma::protocol::request::Operands;
+use softrdma::protocol::shared::{Memory as _, Object, Word};
+use softrdma::protocol::transport::run;
+use softrdma::protocol::verbs::{Access, Attr, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
+use softrdma::shm::atomics::Operation;
+use softrdma::shm::copy::Span;
+use softrdma::shm::ferry::{Failure, Local, Origin, Piece, Purpose, atomic, transfer};
+use softrdma::shm::objects::Host;
+use softrdma::shm::segment::{Peer, Segment};
 use softrdma_testing::device::*;
 
 const LIMIT: Duration = Duration::from_secs(20);

@@ -9,20 +9,20 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use play::{Place, Play, Send, Spot, Step, Value};
-use softrdma::core::keys::Bind;
-use softrdma::core::qp::attributes as table;
-use softrdma::core::receive::Sge;
-use softrdma::core::request::{BindWindow, Operands};
-use softrdma::core::shared::{CqWord, Object, QpWord, SrqWord, Word};
-use softrdma::core::verbs::{Access, Attr, Opcode, QpState, QpType, SendFlags, Status};
 use softrdma::device::{
     Attributes, Channel, CompletionQueue, Data, Datagram, QpInit, QueuePair, SharedReceiveQueue, SrqInit,
     SrqType, WindowType, Wr,
 };
-use softrdma::host::keys;
-use softrdma::host::lock::Owner;
-use softrdma::host::objects::{Host, Objects};
-use softrdma::host::segment::{Peer, Segment};
+use softrdma::protocol::keys::Bind;
+use softrdma::protocol::qp::attributes as table;
+use softrdma::protocol::receive::Sge;
+use softrdma::protocol::request::{BindWindow, Operands};
+use softrdma::protocol::shared::{CqWord, Object, QpWord, SrqWord, Word};
+use softrdma::protocol::verbs::{Access, Attr, Opcode, QpState, QpType, SendFlags, Status};
+use softrdma::shm::keys;
+use softrdma::shm::lock::Owner;
+use softrdma::shm::objects::{Host, Objects};
+use softrdma::shm::segment::{Peer, Segment};
 use softrdma_testing::device::*;
 
 /// What memory holds that nobody may write to.

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use softrdma::core::completion::Completion;
-use softrdma::core::request::{Operands, Rejected};
-use softrdma::core::shared::Object;
-use softrdma::core::transport::{Locked, Transport as _};
-use softrdma::core::verbs::{Event, Opcode, QpState, QpType, SendFlags, Status};
 use softrdma::device::{
     Capabilities, Channel, CompletionQueue, CqFlags, Data, Datagram, QpInit, QueuePair, Wr,
 };
+use softrdma::protocol::completion::Completion;
+use softrdma::protocol::request::{Operands, Rejected};
+use softrdma::protocol::shared::Object;
+use softrdma::protocol::transport::{Locked, Transport as _};
+use softrdma::protocol::verbs::{Event, Opcode, QpState, QpType, SendFlags, Status};
 use softrdma_testing::device::*;
 
 /// Requests that each queue holds here: more than go together.

@@ -1,9 +1,9 @@
 //! Messages between queue pairs of one process.
 
-use softrdma::core::receive::Sge;
-use softrdma::core::request::{Operands, Rejected};
-use softrdma::core::verbs::{Opcode, QpState, QpType, SendFlags, Status, WcFlags, WcOpcode};
 use softrdma::device::{CompletionQueue, CqFlags, Data, Datagram, QueuePair, Wr};
+use softrdma::protocol::receive::Sge;
+use softrdma::protocol::request::{Operands, Rejected};
+use softrdma::protocol::verbs::{Opcode, QpState, QpType, SendFlags, Status, WcFlags, WcOpcode};
 use softrdma_testing::device::*;
 
 pub fn pair(qp_type: QpType) -> (Folder, Node, End, End) {

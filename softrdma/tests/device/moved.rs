@@ -3,15 +3,15 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use softrdma::core::completion::Completion;
-use softrdma::core::request::Rejected;
-use softrdma::core::shared::{
+use softrdma::device::{QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType, Wr, XrcDomain};
+use softrdma::protocol::completion::Completion;
+use softrdma::protocol::request::Rejected;
+use softrdma::protocol::shared::{
     CqJournal, CqWord, Fence, Memory, Object, QpJournal, QpWord, SrqWord, Take, Word,
 };
-use softrdma::core::transport::Transport;
-use softrdma::core::verbs::{Opcode, QpState, QpType, SendFlags, Status, WcOpcode};
-use softrdma::device::{QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType, Wr, XrcDomain};
-use softrdma::host::objects::Host;
+use softrdma::protocol::transport::Transport;
+use softrdma::protocol::verbs::{Opcode, QpState, QpType, SendFlags, Status, WcOpcode};
+use softrdma::shm::objects::Host;
 use softrdma_testing::device::*;
 
 use crate::bystander::{Server, stop};

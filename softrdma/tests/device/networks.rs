@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use softrdma::core::verbs::{Opcode, QpState, QpType, Status};
 use softrdma::device::{Attributes, Datagram, Path, Wr};
-use softrdma::host::segment::Peer;
+use softrdma::protocol::verbs::{Opcode, QpState, QpType, Status};
+use softrdma::shm::segment::Peer;
 use softrdma_testing::device::*;
 
 /// Addresses of the parent, of the child, of both.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use softrdma::core::request::Operands;
-use softrdma::core::verbs::{Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma::device::{Attributes, Channel, Datagram, QpInit, QueuePair, Wr};
+use softrdma::protocol::request::Operands;
+use softrdma::protocol::verbs::{Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma_testing::device::*;
 
 /// A parent and a child, each with an end; the child runs `child` on its own.
@@ -296,9 +296,10 @@ fn a_peer_that_is_not_connected_yet_is_waited_for() {
         let to = attributes(peer as u32);
         bring_up(&end.qp, &to, QpState::Init);
         end.receive(1, 0, 8);
-        let (required, _) = softrdma::core::qp::attributes(QpType::Rc, QpState::Init, QpState::Rtr).unwrap();
+        let (required, _) =
+            softrdma::protocol::qp::attributes(QpType::Rc, QpState::Init, QpState::Rtr).unwrap();
         let rtr = Attributes { state: QpState::Rtr, ..to };
-        end.qp.modify(required.and(softrdma::core::verbs::Attr::STATE), &rtr).unwrap();
+        end.qp.modify(required.and(softrdma::protocol::verbs::Attr::STATE), &rtr).unwrap();
         end.done(1);
     });
     let node = Node::new(&folder);
@@ -324,8 +325,8 @@ fn limit_descriptors(most: u64) {
 
 /// A change of state with all attributes that it needs.
 fn step(end: &End, from: QpState, state: QpState, to: &Attributes) -> softrdma::device::Result<()> {
-    let (required, _) = softrdma::core::qp::attributes(QpType::Rc, from, state).unwrap();
-    end.qp.modify(required.and(softrdma::core::verbs::Attr::STATE), &Attributes { state, ..*to })
+    let (required, _) = softrdma::protocol::qp::attributes(QpType::Rc, from, state).unwrap();
+    end.qp.modify(required.and(softrdma::protocol::verbs::Attr::STATE), &Attributes { state, ..*to })
 }
 
 /// An end whose completions come with an event.

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use softrdma::core::qp::attributes as table;
-use softrdma::core::request::Rejected;
-use softrdma::core::verbs::{Attr, Opcode, QpState, QpType, SendFlags, Status, WcOpcode};
 use softrdma::device::{
     Attributes, Capabilities, CompletionQueue, Data, Datagram, QpInit, QueuePair, SharedReceiveQueue,
     SrqInit, SrqType, Wr,
 };
+use softrdma::protocol::qp::attributes as table;
+use softrdma::protocol::request::Rejected;
+use softrdma::protocol::verbs::{Attr, Opcode, QpState, QpType, SendFlags, Status, WcOpcode};
 use softrdma_testing::device::*;
 
 /// Numbers from a seed.

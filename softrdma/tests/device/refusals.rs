@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use softrdma::core::receive::Sge;
-use softrdma::core::request::Rejected;
-use softrdma::core::timers::ack_timeout;
-use softrdma::core::verbs::{Attr, Event, Opcode, QpState, QpType, Status};
 use softrdma::device::{Attributes, Data, QueuePair, Wr};
+use softrdma::protocol::receive::Sge;
+use softrdma::protocol::request::Rejected;
+use softrdma::protocol::timers::ack_timeout;
+use softrdma::protocol::verbs::{Attr, Event, Opcode, QpState, QpType, Status};
 use softrdma_testing::device::*;
 
 use crate::messages::{pair, pattern};

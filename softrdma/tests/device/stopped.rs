@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use softrdma::core::completion::Armed;
-use softrdma::core::shared::{CqJournal, CqWord, Memory, Object, Word};
-use softrdma::core::transport::{Locked, Transport};
-use softrdma::core::verbs::{QpState, QpType, Status};
 use softrdma::device::{Channel, QueuePair};
-use softrdma::host::objects::{Host, LOCK_LIMIT};
+use softrdma::protocol::completion::Armed;
+use softrdma::protocol::shared::{CqJournal, CqWord, Memory, Object, Word};
+use softrdma::protocol::transport::{Locked, Transport};
+use softrdma::protocol::verbs::{QpState, QpType, Status};
+use softrdma::shm::objects::{Host, LOCK_LIMIT};
 use softrdma_testing::device::*;
 
 const MARK: u64 = 0x5ca1_ab1e;

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use softrdma::core::request::Rejected;
-use softrdma::core::verbs::{QpState, QpType, Status, WcOpcode};
 use softrdma::device::{Attributes, QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType};
+use softrdma::protocol::request::Rejected;
+use softrdma::protocol::verbs::{QpState, QpType, Status, WcOpcode};
 use softrdma_testing::device::*;
 
 /// A message of its own for each number.

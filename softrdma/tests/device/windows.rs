@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use softrdma::core::keys::Bind;
-use softrdma::core::receive::Sge;
-use softrdma::core::request::{BindWindow, Operands};
-use softrdma::core::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma::device::{WindowType, Wr};
-use softrdma::host::keys;
+use softrdma::protocol::keys::Bind;
+use softrdma::protocol::receive::Sge;
+use softrdma::protocol::request::{BindWindow, Operands};
+use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
+use softrdma::shm::keys;
 use softrdma_testing::device::*;
 
 use crate::messages::{pair, pattern};

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use bolero::TypeGenerator;
 use bolero::generator::produce;
-use softrdma::host::atomics::Operation;
-use softrdma::host::copy::Span;
-use softrdma::host::ferry::{Failure, Local, Origin, Piece, Purpose, atomic, transfer};
-use softrdma::host::lock::Owner;
-use softrdma::host::segment::Segment;
+use softrdma::shm::atomics::Operation;
+use softrdma::shm::copy::Span;
+use softrdma::shm::ferry::{Failure, Local, Origin, Piece, Purpose, atomic, transfer};
+use softrdma::shm::lock::Owner;
+use softrdma::shm::segment::Segment;
 use softrdma_testing::content::segment_of;
 
 use super::stage::{KEY, LIMIT, READ_KEY, Random, Shared, Stage, Target, ferry};

@@ -7,11 +7,11 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use softrdma::host::atomics::Operation;
-use softrdma::host::copy::Span;
-use softrdma::host::ferry::{Failure, Origin, Piece, Purpose, atomic};
-use softrdma::host::lock::{Liveness, Owner};
-use softrdma::host::segment::Peer;
+use softrdma::shm::atomics::Operation;
+use softrdma::shm::copy::Span;
+use softrdma::shm::ferry::{Failure, Origin, Piece, Purpose, atomic};
+use softrdma::shm::lock::{Liveness, Owner};
+use softrdma::shm::segment::Peer;
 use softrdma_testing::content::segment_of;
 
 use super::stage::{KEY, LIMIT, Random, Shared, Stage, child, ferry, signal, status_of};

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use softrdma::host::atomics::Operation;
-use softrdma::host::copy::{Span, Way, probe};
-use softrdma::host::error::Error;
-use softrdma::host::ferry::{Failure, Ferry, Local, Origin, Piece, Purpose, atomic, needed, transfer};
-use softrdma::host::segment::{Peer, Segment};
+use softrdma::shm::atomics::Operation;
+use softrdma::shm::copy::{Span, Way, probe};
+use softrdma::shm::error::Error;
+use softrdma::shm::ferry::{Failure, Ferry, Local, Origin, Piece, Purpose, atomic, needed, transfer};
+use softrdma::shm::segment::{Peer, Segment};
 use softrdma_testing::content::segment_of;
 use softrdma_testing::filter::forbid_direct_copies;
 
@@ -221,7 +221,7 @@ fn atomic_operations() {
                         let add = Operation::FetchAdd(1);
                         // SAFETY: the bytes are an atomic of the test.
                         let direct = unsafe {
-                            softrdma::host::atomics::execute(
+                            softrdma::shm::atomics::execute(
                                 lock,
                                 me.owner(),
                                 &me,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use softrdma::host::copy::Span;
-use softrdma::host::ferry::{Failure, Ferry, Local, Origin, Piece, Purpose, Registered, transfer};
-use softrdma::host::folder::{Config, Folder};
-use softrdma::host::segment::{Peer, Segment};
+use softrdma::shm::copy::Span;
+use softrdma::shm::ferry::{Failure, Ferry, Local, Origin, Piece, Purpose, Registered, transfer};
+use softrdma::shm::folder::{Config, Folder};
+use softrdma::shm::segment::{Peer, Segment};
 
 pub const LIMIT: Duration = Duration::from_secs(10);
 /// Key of the target's memory for every purpose.

@@ -1,14 +1,14 @@
 //! Carrying a request out at its target, as the process that posted it.
 
-use softrdma::core::keys::{Key, Kind};
-use softrdma::core::receive::ReceiveRequest;
-use softrdma::core::request::{self, Operands, Request, Sender};
-use softrdma::core::requester::Outcome;
-use softrdma::core::respond::{MoveError, Payload, Queues, Respond, Want};
-use softrdma::core::responder::{GRH_BYTES, Incoming, Remote, Target};
-use softrdma::core::shared::Object;
-use softrdma::core::transport::{LockError, Progress};
-use softrdma::core::verbs::{Access, Opcode, QpType, Status};
+use softrdma::protocol::keys::{Key, Kind};
+use softrdma::protocol::receive::ReceiveRequest;
+use softrdma::protocol::request::{self, Operands, Request, Sender};
+use softrdma::protocol::requester::Outcome;
+use softrdma::protocol::respond::{MoveError, Payload, Queues, Respond, Want};
+use softrdma::protocol::responder::{GRH_BYTES, Incoming, Remote, Target};
+use softrdma::protocol::shared::Object;
+use softrdma::protocol::transport::{LockError, Progress};
+use softrdma::protocol::verbs::{Access, Opcode, QpType, Status};
 
 use crate::ledger::{End, word};
 use crate::process::{Me, key, qp_num, state};

@@ -1,12 +1,12 @@
 //! Several requests of a send queue carried out in one burst.
 
-use softrdma::core::burst::Burst;
-use softrdma::core::completion::Completion;
-use softrdma::core::requester::{Action, Outcome, Work};
-use softrdma::core::respond::Queues;
-use softrdma::core::shared::Object;
-use softrdma::core::transport::{Machine, Progress};
-use softrdma::core::verbs::{Status, WcOpcode};
+use softrdma::protocol::burst::Burst;
+use softrdma::protocol::completion::Completion;
+use softrdma::protocol::requester::{Action, Outcome, Work};
+use softrdma::protocol::respond::Queues;
+use softrdma::protocol::shared::Object;
+use softrdma::protocol::transport::{Machine, Progress};
+use softrdma::protocol::verbs::{Status, WcOpcode};
 
 use crate::attempt::{end_of, incoming, payload, queues_now, start, target};
 use crate::ledger::End;

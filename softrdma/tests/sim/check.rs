@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use softrdma::core::completion::{Completion, overran};
-use softrdma::core::receive::next_in_claim;
-use softrdma::core::shared::{Events, Memory, Object, QpWord, SrqWord, Word, held};
-use softrdma::core::timers::ack_timeout;
-use softrdma::core::verbs::{Event, Opcode, QpState, QpType, Status};
+use softrdma::protocol::completion::{Completion, overran};
+use softrdma::protocol::receive::next_in_claim;
+use softrdma::protocol::shared::{Events, Memory, Object, QpWord, SrqWord, Word, held};
+use softrdma::protocol::timers::ack_timeout;
+use softrdma::protocol::verbs::{Event, Opcode, QpState, QpType, Status};
 
 use crate::Totals;
 use crate::ledger::{Ledger, Posted, Sent, word};
@@ -107,8 +107,8 @@ fn check_queues(world: &World, place: usize, totals: &mut Totals) {
                 }
             }
             Object::Cq(cq) => {
-                let head = segment.load(Word::Cq(cq, softrdma::core::shared::CqWord::Head));
-                let tail = segment.load(Word::Cq(cq, softrdma::core::shared::CqWord::Tail));
+                let head = segment.load(Word::Cq(cq, softrdma::protocol::shared::CqWord::Head));
+                let tail = segment.load(Word::Cq(cq, softrdma::protocol::shared::CqWord::Tail));
                 if head != tail {
                     world.violated(&format!("process {place} sleeps beside completions: a bell was lost"));
                 }
@@ -191,7 +191,7 @@ fn check_order(world: &World, place: usize) {
 }
 
 fn message_of(ledger: &Ledger, completion: &Completion) -> u64 {
-    use softrdma::core::verbs::WcFlags;
+    use softrdma::protocol::verbs::WcFlags;
     if completion.flags.has(WcFlags::WITH_IMM) {
         return u64::from(completion.imm_or_key);
     }

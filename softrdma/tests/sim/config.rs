@@ -3,11 +3,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use softrdma::core::completion::Completion;
-use softrdma::core::request::Request;
-use softrdma::core::requester::{Retry, SendQueue};
-use softrdma::core::shared::Object;
-use softrdma::core::verbs::{Access, QpType};
+use softrdma::protocol::completion::Completion;
+use softrdma::protocol::request::Request;
+use softrdma::protocol::requester::{Retry, SendQueue};
+use softrdma::protocol::shared::Object;
+use softrdma::protocol::verbs::{Access, QpType};
 use softrdma_testing::segment::Segment;
 
 use crate::ledger::End;

@@ -1,7 +1,7 @@
 //! What the programs asked for and what they saw: the book that the invariants are read from.
 
-use softrdma::core::requester::Outcome;
-use softrdma::core::verbs::{Opcode, Status};
+use softrdma::protocol::requester::Outcome;
+use softrdma::protocol::verbs::{Opcode, Status};
 
 /// A queue pair: process and index.
 pub type End = (usize, u32);

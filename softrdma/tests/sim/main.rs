@@ -15,7 +15,7 @@ mod world;
 
 use std::rc::Rc;
 
-use softrdma::core::shared::{Memory, Object, SrqWord, Word};
+use softrdma::protocol::shared::{Memory, Object, SrqWord, Word};
 
 use check::check;
 use ledger::{Ledger, Posted};

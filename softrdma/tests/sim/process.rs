@@ -2,18 +2,18 @@
 
 use std::rc::Rc;
 
-use softrdma::core::breaks::{Break, collect};
-use softrdma::core::completion::{Arm, Completion, Staged, overran, poll};
-use softrdma::core::deliver::{Deliver, Delivered};
-use softrdma::core::flush::{Flush, reset};
-use softrdma::core::keys::{Key, Kind};
-use softrdma::core::receive::{self, ReceiveRequest, Sge, claim_of};
-use softrdma::core::request::{self, Limits, Request};
-use softrdma::core::requester::{Action, Outcome, Work};
-use softrdma::core::responder::GRH_BYTES;
-use softrdma::core::shared::{Events, Memory, Object, QpWord, Word, slot};
-use softrdma::core::timers::ack_timeout;
-use softrdma::core::verbs::{Access, Event, QpState, Status, WcFlags};
+use softrdma::protocol::breaks::{Break, collect};
+use softrdma::protocol::completion::{Arm, Completion, Staged, overran, poll};
+use softrdma::protocol::deliver::{Deliver, Delivered};
+use softrdma::protocol::flush::{Flush, reset};
+use softrdma::protocol::keys::{Key, Kind};
+use softrdma::protocol::receive::{self, ReceiveRequest, Sge, claim_of};
+use softrdma::protocol::request::{self, Limits, Request};
+use softrdma::protocol::requester::{Action, Outcome, Work};
+use softrdma::protocol::responder::GRH_BYTES;
+use softrdma::protocol::shared::{Events, Memory, Object, QpWord, Word, slot};
+use softrdma::protocol::timers::ack_timeout;
+use softrdma::protocol::verbs::{Access, Event, QpState, Status, WcFlags};
 
 use crate::attempt::attempt;
 use crate::burst::burst;
@@ -500,7 +500,7 @@ fn check_content(
     index: usize,
     completion: &Completion,
 ) {
-    let written = completion.opcode == softrdma::core::verbs::WcOpcode::RecvRdmaWithImm;
+    let written = completion.opcode == softrdma::protocol::verbs::WcOpcode::RecvRdmaWithImm;
     let skipped = if completion.flags.has(WcFlags::GRH) { GRH_BYTES / 8 } else { 0 };
     let message = if completion.flags.has(WcFlags::WITH_IMM) {
         u64::from(completion.imm_or_key)

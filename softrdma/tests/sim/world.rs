@@ -10,11 +10,11 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use softrdma::core::fence::{Resolve, cut};
-use softrdma::core::repair::Repair;
-use softrdma::core::shared::{Fence, Memory, Object, QpWord, Word};
-use softrdma::core::transport::{LockError, Machine, Progress};
-use softrdma::core::verbs::QpType;
+use softrdma::protocol::fence::{Resolve, cut};
+use softrdma::protocol::repair::Repair;
+use softrdma::protocol::shared::{Fence, Memory, Object, QpWord, Word};
+use softrdma::protocol::transport::{LockError, Machine, Progress};
+use softrdma::protocol::verbs::QpType;
 use softrdma_testing::segment::{Queue, Seen};
 
 pub use crate::config::{Act, Config, Process};

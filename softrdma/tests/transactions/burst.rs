@@ -1,15 +1,15 @@
 //! Senders of bursts, and of the same messages one by one.
 
-use softrdma::core::burst::Burst;
-use softrdma::core::completion::Completion;
-use softrdma::core::keys::{Key, Kind};
-use softrdma::core::receive::{Next, ReceiveRequest, Sge, next_in_ring, post};
-use softrdma::core::requester::Outcome;
-use softrdma::core::respond::{Queues, Respond, Want};
-use softrdma::core::responder::{Incoming, Target};
-use softrdma::core::shared::{CqWord, Memory, Object, Word};
-use softrdma::core::transport::Progress;
-use softrdma::core::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
+use softrdma::protocol::burst::Burst;
+use softrdma::protocol::completion::Completion;
+use softrdma::protocol::keys::{Key, Kind};
+use softrdma::protocol::receive::{Next, ReceiveRequest, Sge, next_in_ring, post};
+use softrdma::protocol::requester::Outcome;
+use softrdma::protocol::respond::{Queues, Respond, Want};
+use softrdma::protocol::responder::{Incoming, Target};
+use softrdma::protocol::shared::{CqWord, Memory, Object, Word};
+use softrdma::protocol::transport::Progress;
+use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 
 use crate::place::{CQ, Place, QP};
 

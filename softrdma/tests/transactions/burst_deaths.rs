@@ -2,11 +2,11 @@
 
 use std::cell::{Cell, RefCell};
 
-use softrdma::core::completion::Completion;
-use softrdma::core::deliver::{Deliver, Delivered};
-use softrdma::core::responder::Incoming;
-use softrdma::core::shared::{CqWord, Memory, Object, QpWord, Word, slot};
-use softrdma::core::verbs::{Status, WcOpcode};
+use softrdma::protocol::completion::Completion;
+use softrdma::protocol::deliver::{Deliver, Delivered};
+use softrdma::protocol::responder::Incoming;
+use softrdma::protocol::shared::{CqWord, Memory, Object, QpWord, Word, slot};
+use softrdma::protocol::verbs::{Status, WcOpcode};
 
 use crate::burst::{SEND, Sender, TARGET, arrived, payload, post_long, quiet};
 use crate::place::{CQ, Place, QP};

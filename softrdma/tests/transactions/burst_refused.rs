@@ -1,15 +1,15 @@
 //! What does not go straight through in a burst: it changes nothing, and goes the other way as if there had
 //! been none.
 
-use softrdma::core::burst::{Burst, MAX_BURST};
-use softrdma::core::completion::{Completion, wants};
-use softrdma::core::deliver::Deliver;
-use softrdma::core::receive::{ReceiveRequest, Sge, post};
-use softrdma::core::requester::Outcome;
-use softrdma::core::respond::Queues;
-use softrdma::core::responder::{GRH_BYTES, Incoming, Target};
-use softrdma::core::shared::{ATTRIBUTES, CqWord, Events, Memory, Object, QpWord, Word};
-use softrdma::core::verbs::{Event, Opcode, QpState, QpType, WcOpcode};
+use softrdma::protocol::burst::{Burst, MAX_BURST};
+use softrdma::protocol::completion::{Completion, wants};
+use softrdma::protocol::deliver::Deliver;
+use softrdma::protocol::receive::{ReceiveRequest, Sge, post};
+use softrdma::protocol::requester::Outcome;
+use softrdma::protocol::respond::Queues;
+use softrdma::protocol::responder::{GRH_BYTES, Incoming, Target};
+use softrdma::protocol::shared::{ATTRIBUTES, CqWord, Events, Memory, Object, QpWord, Word};
+use softrdma::protocol::verbs::{Event, Opcode, QpState, QpType, WcOpcode};
 use softrdma_testing::segment::{ENTRY_WORDS, RECEIVE};
 
 use crate::burst::{QUEUES, SEND, Sender, TARGET, key, payload, post_long, quiet};

@@ -3,17 +3,17 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use softrdma::core::burst::Burst;
-use softrdma::core::claim::{Claim, Claimed};
-use softrdma::core::completion::Completion;
-use softrdma::core::deliver::{Deliver, Delivered};
-use softrdma::core::receive::{
+use softrdma::protocol::burst::Burst;
+use softrdma::protocol::claim::{Claim, Claimed};
+use softrdma::protocol::completion::Completion;
+use softrdma::protocol::deliver::{Deliver, Delivered};
+use softrdma::protocol::receive::{
     Next, PostError, next_in_claim, next_in_ring, post, post_or_repair, ring_capacity,
 };
-use softrdma::core::responder::Incoming;
-use softrdma::core::shared::{Memory, Object, QpWord, SrqWord, Take, Word, held};
-use softrdma::core::transport::{LockError, Locked, Machine, Operation, Progress, Transport, acquire};
-use softrdma::core::verbs::WcOpcode;
+use softrdma::protocol::responder::Incoming;
+use softrdma::protocol::shared::{Memory, Object, QpWord, SrqWord, Take, Word, held};
+use softrdma::protocol::transport::{LockError, Locked, Machine, Operation, Progress, Transport, acquire};
+use softrdma::protocol::verbs::WcOpcode;
 use softrdma_testing::pass_on;
 use softrdma_testing::segment::Segment;
 

@@ -1,12 +1,12 @@
 //! A death after any step, and a second one within the repair.
 
-use softrdma::core::breaks::collect;
-use softrdma::core::completion::Completion;
-use softrdma::core::deliver::{Deliver, Delivered};
-use softrdma::core::flush::Flush;
-use softrdma::core::receive::post;
-use softrdma::core::shared::{Memory, Object, QpWord, SrqWord, Take, Word};
-use softrdma::core::verbs::{Event, QpState, Status, WcOpcode};
+use softrdma::protocol::breaks::collect;
+use softrdma::protocol::completion::Completion;
+use softrdma::protocol::deliver::{Deliver, Delivered};
+use softrdma::protocol::flush::Flush;
+use softrdma::protocol::receive::post;
+use softrdma::protocol::shared::{Memory, Object, QpWord, SrqWord, Take, Word};
+use softrdma::protocol::verbs::{Event, QpState, Status, WcOpcode};
 
 use crate::place::{CQ, Place, QP, SRQ, request};
 

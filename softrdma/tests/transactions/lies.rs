@@ -3,17 +3,17 @@
 use std::cell::Cell;
 
 use proptest::prelude::*;
-use softrdma::core::burst::Burst;
-use softrdma::core::claim::Claim;
-use softrdma::core::completion::Completion;
-use softrdma::core::deliver::Deliver;
-use softrdma::core::flush::Flush;
-use softrdma::core::receive::{next_in_claim, next_in_ring, post};
-use softrdma::core::respond::{MoveError, Queues};
-use softrdma::core::responder::{Incoming, Target};
-use softrdma::core::shared::{CqWord, Memory, Object, QpWord, Take, Word};
-use softrdma::core::transport::{Machine, Progress, acquire, run};
-use softrdma::core::verbs::{Opcode, WcOpcode};
+use softrdma::protocol::burst::Burst;
+use softrdma::protocol::claim::Claim;
+use softrdma::protocol::completion::Completion;
+use softrdma::protocol::deliver::Deliver;
+use softrdma::protocol::flush::Flush;
+use softrdma::protocol::receive::{next_in_claim, next_in_ring, post};
+use softrdma::protocol::respond::{MoveError, Queues};
+use softrdma::protocol::responder::{Incoming, Target};
+use softrdma::protocol::shared::{CqWord, Memory, Object, QpWord, Take, Word};
+use softrdma::protocol::transport::{Machine, Progress, acquire, run};
+use softrdma::protocol::verbs::{Opcode, WcOpcode};
 use softrdma_testing::segment::Segment;
 
 use crate::bare::Bare;

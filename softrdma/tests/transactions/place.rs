@@ -3,14 +3,14 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use softrdma::core::claim::{Claim, Claimed};
-use softrdma::core::completion::{self, Completion, CqBroken, Stage, Staged, stage_room};
-use softrdma::core::deliver::{Deliver, Delivered};
-use softrdma::core::receive::{Next, ReceiveRequest, Sge, next_in_claim, next_in_ring};
-use softrdma::core::repair::Repair;
-use softrdma::core::shared::{CqWord, Memory, Object, QpWord, SrqWord, Take, Word, held};
-use softrdma::core::transport::{Machine, Progress};
-use softrdma::core::verbs::WcOpcode;
+use softrdma::protocol::claim::{Claim, Claimed};
+use softrdma::protocol::completion::{self, Completion, CqBroken, Stage, Staged, stage_room};
+use softrdma::protocol::deliver::{Deliver, Delivered};
+use softrdma::protocol::receive::{Next, ReceiveRequest, Sge, next_in_claim, next_in_ring};
+use softrdma::protocol::repair::Repair;
+use softrdma::protocol::shared::{CqWord, Memory, Object, QpWord, SrqWord, Take, Word, held};
+use softrdma::protocol::transport::{Machine, Progress};
+use softrdma::protocol::verbs::WcOpcode;
 use softrdma_testing::segment::Segment;
 
 /// One segment, its locks, and how many steps the running process still lives.

@@ -1,13 +1,13 @@
 //! Queues and bells while nobody dies.
 
-use softrdma::core::claim::{Claim, Claimed};
-use softrdma::core::completion::{Arm, Completion, remove, wants};
-use softrdma::core::deliver::{Deliver, Delivered};
-use softrdma::core::flush::{Flush, reset};
-use softrdma::core::receive::{Next, next_in_ring, post};
-use softrdma::core::shared::{CqWord, Fence, Memory, Object, QpWord, Word};
-use softrdma::core::transport::{Machine, Progress};
-use softrdma::core::verbs::WcOpcode;
+use softrdma::protocol::claim::{Claim, Claimed};
+use softrdma::protocol::completion::{Arm, Completion, remove, wants};
+use softrdma::protocol::deliver::{Deliver, Delivered};
+use softrdma::protocol::flush::{Flush, reset};
+use softrdma::protocol::receive::{Next, next_in_ring, post};
+use softrdma::protocol::shared::{CqWord, Fence, Memory, Object, QpWord, Word};
+use softrdma::protocol::transport::{Machine, Progress};
+use softrdma::protocol::verbs::WcOpcode;
 
 use crate::place::{CQ, Place, QP, SRQ, request};
 

@@ -2,17 +2,17 @@
 
 use std::cell::Cell;
 
-use softrdma::core::breaks::collect;
-use softrdma::core::completion::Completion;
-use softrdma::core::deliver::{Deliver, Delivered};
-use softrdma::core::keys::{Key, Kind};
-use softrdma::core::receive::post;
-use softrdma::core::requester::{Outcome, Syndrome};
-use softrdma::core::respond::{MoveError, Queues, Respond, Want};
-use softrdma::core::responder::{Incoming, Target};
-use softrdma::core::shared::{CqWord, Memory, Object, QpWord, Word};
-use softrdma::core::transport::{Progress, acquire, run};
-use softrdma::core::verbs::{Access, Event, Opcode, QpState, QpType, Status, WcOpcode};
+use softrdma::protocol::breaks::collect;
+use softrdma::protocol::completion::Completion;
+use softrdma::protocol::deliver::{Deliver, Delivered};
+use softrdma::protocol::keys::{Key, Kind};
+use softrdma::protocol::receive::post;
+use softrdma::protocol::requester::{Outcome, Syndrome};
+use softrdma::protocol::respond::{MoveError, Queues, Respond, Want};
+use softrdma::protocol::responder::{Incoming, Target};
+use softrdma::protocol::shared::{CqWord, Memory, Object, QpWord, Word};
+use softrdma::protocol::transport::{Progress, acquire, run};
+use softrdma::protocol::verbs::{Access, Event, Opcode, QpState, QpType, Status, WcOpcode};
 use softrdma_testing::segment::Segment;
 
 use crate::bare::Bare;

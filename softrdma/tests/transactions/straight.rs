@@ -3,12 +3,12 @@
 
 use std::cell::RefCell;
 
-use softrdma::core::burst::Burst;
-use softrdma::core::claim::{Claim, Claimed};
-use softrdma::core::deliver::{Deliver, Delivered};
-use softrdma::core::receive::{ReceiveRequest, Sge, post};
-use softrdma::core::shared::{CqWord, Memory, Object, QpWord, SrqWord, Take, Word};
-use softrdma::core::transport::{Machine, Progress};
+use softrdma::protocol::burst::Burst;
+use softrdma::protocol::claim::{Claim, Claimed};
+use softrdma::protocol::deliver::{Deliver, Delivered};
+use softrdma::protocol::receive::{ReceiveRequest, Sge, post};
+use softrdma::protocol::shared::{CqWord, Memory, Object, QpWord, SrqWord, Take, Word};
+use softrdma::protocol::transport::{Machine, Progress};
 use softrdma_testing::pass_on;
 use softrdma_testing::segment::Segment;
 

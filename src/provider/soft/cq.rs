@@ -5,9 +5,9 @@ use core::ffi::c_int;
 use std::sync::Arc;
 
 use queue_lock::QueueLock;
-use softrdma::core::completion::Completion;
-use softrdma::core::verbs::WcFlags;
 use softrdma::device::{CompletionQueue, CqFlags, Device, EventQueue};
+use softrdma::protocol::completion::Completion;
+use softrdma::protocol::verbs::WcFlags;
 
 use super::channel::{Channel, Reported};
 use super::convert::refused;

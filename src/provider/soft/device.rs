@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 
 use nix::time::ClockId;
 use softrdma::device::{Device, Settings};
-use softrdma::host::folder::Config;
-use softrdma::host::fork::ProcessMutex;
+use softrdma::shm::folder::Config;
+use softrdma::shm::fork::ProcessMutex;
 
 use super::convert::refused;
 use super::{SoftContext, gids, identity, port};

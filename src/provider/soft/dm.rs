@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use softrdma::device::{self, DeviceMemory};
-use softrdma::host::fork::{ProcessGuard, ProcessMutex};
+use softrdma::shm::fork::{ProcessGuard, ProcessMutex};
 
 use super::convert::refused;
 use super::{SoftContext, mr};

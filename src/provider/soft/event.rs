@@ -3,9 +3,9 @@
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use softrdma::core::verbs::Event;
 use softrdma::device::{Device, EventQueue};
-use softrdma::host::watch::Watch;
+use softrdma::protocol::verbs::Event;
+use softrdma::shm::watch::Watch;
 
 use super::convert::refused;
 use super::cq::Cq;

@@ -48,7 +48,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use softrdma::device::EventQueue;
-use softrdma::host::{gids, guid};
+use softrdma::shm::{gids, guid};
 
 use super::data_path::{DataPath, no_srq_ops};
 use super::verbs::*;

@@ -4,8 +4,8 @@
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_uint};
 
-use softrdma::core::verbs::Access;
 use softrdma::device::Region;
+use softrdma::protocol::verbs::Access;
 
 use super::convert::refused;
 use super::{SoftContext, dm};

@@ -5,8 +5,8 @@ use core::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use queue_lock::QueueLock;
-use softrdma::core::verbs::QpType;
 use softrdma::device::{Capabilities, Device, EventQueue, OpenedQp, QpInit, QueuePair};
+use softrdma::protocol::verbs::QpType;
 
 use super::channel::Reported;
 use super::convert::{refused, rejected, sges};

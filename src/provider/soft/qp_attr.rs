@@ -2,8 +2,8 @@
 
 use core::ffi::c_int;
 
-use softrdma::core::verbs::{Access, Attr, QpState, QpType};
 use softrdma::device::{Attributes, Capabilities, Device, Queried};
+use softrdma::protocol::verbs::{Access, Attr, QpState, QpType};
 
 use super::{ah, convert};
 use crate::abi::verbs::*;

@@ -2,11 +2,11 @@
 
 use core::ffi::c_int;
 
-use softrdma::core::keys::Bind;
-use softrdma::core::verbs::{Access, Opcode, QpType, SendFlags};
 use softrdma::device::send::Sending;
 use softrdma::device::wr::{BindWindow, Operands};
 use softrdma::device::{Data, Datagram, Wr};
+use softrdma::protocol::keys::Bind;
+use softrdma::protocol::verbs::{Access, Opcode, QpType, SendFlags};
 
 use super::ah::Ah;
 use super::convert::{rejected, sges};

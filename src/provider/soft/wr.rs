@@ -7,10 +7,10 @@
 
 use core::ffi::{c_int, c_void};
 
-use softrdma::core::receive::Sge;
-use softrdma::core::verbs::{Opcode, QpType, SendFlags};
 use softrdma::device::wr::Operands;
 use softrdma::device::{Capabilities, Data, QueuePair, Wr};
+use softrdma::protocol::receive::Sge;
+use softrdma::protocol::verbs::{Opcode, QpType, SendFlags};
 
 use super::ah::{Ah, Destination};
 use super::convert::rejected;

@@ -6,7 +6,7 @@ use std::ffi::CString;
 use ironverbs_cm::Errno;
 use ironverbs_cm::address::{Address, Gid};
 use ironverbs_cm::ports::Binding;
-use softrdma::host::folder::Folder;
+use softrdma::shm::folder::Folder;
 
 use super::{HAS_ADDRESS, LISTENS, Namespace, OWNERS, OWNERS_AT, Record, Registry};
 use super::{of_file_name, socket_name};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use ironverbs_cm::Errno;
 use ironverbs_cm::address::{Address, PortSpace};
 use ironverbs_cm::ports::Binding;
-use softrdma::host::folder::{Config, Folder};
+use softrdma::shm::folder::{Config, Folder};
 
 use crate::registry::Registry;
 use crate::registry::search::Search;

@@ -10,12 +10,12 @@ use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
 use super::*;
-use crate::core::completion::{Completion, HEAD_WORDS, Staged, poll};
-use crate::core::deliver::{Deliver, Delivered};
-use crate::core::transport::{Locked, Machine, Operation, Progress, run};
-use crate::core::verbs::{Status, WcOpcode};
-use crate::host::lock::{Acquired, Liveness, Lock, Owner};
-use crate::host::objects::{get, put};
+use crate::protocol::completion::{Completion, HEAD_WORDS, Staged, poll};
+use crate::protocol::deliver::{Deliver, Delivered};
+use crate::protocol::transport::{Locked, Machine, Operation, Progress, run};
+use crate::protocol::verbs::{Status, WcOpcode};
+use crate::shm::lock::{Acquired, Liveness, Lock, Owner};
+use crate::shm::objects::{get, put};
 
 const CAPACITY: u32 = 2;
 const ENTRY: usize = HEAD_WORDS as usize;
@@ -110,7 +110,7 @@ impl Liveness for Process {
     }
 }
 
-impl crate::core::shared::Memory for Process {
+impl crate::protocol::shared::Memory for Process {
     fn load(&self, word: Word) -> u64 {
         self.word(word).map_or(0, get)
     }

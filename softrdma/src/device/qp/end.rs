@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::core::flush::reset;
-use crate::core::shared::Object;
-use crate::core::transport::{Transport, acquire};
-use crate::core::verbs::{QpState, QpType};
 use crate::device::parked::ParkedQp;
 use crate::device::stuck::SOON;
 use crate::device::{Error, Result};
+use crate::protocol::flush::reset;
+use crate::protocol::shared::Object;
+use crate::protocol::transport::{Transport, acquire};
+use crate::protocol::verbs::{QpState, QpType};
 
 use super::QueuePair;
 

@@ -12,10 +12,10 @@ use super::{
     CHUNK, CHUNKS, DIRECTORY, ENTRY, ENTRY_WORDS, Entry, GRACE, Lookup, MAX_KEYS, PATIENCE_WITH_PEERS, PINS,
     ROOT, Table, USERS, pack, publish, read,
 };
-use crate::host::error::{Error, Result};
-use crate::host::lock::{Liveness, Owner, PATIENCE};
-use crate::host::sealed;
-use crate::host::segment::Segment;
+use crate::shm::error::{Error, Result};
+use crate::shm::lock::{Liveness, Owner, PATIENCE};
+use crate::shm::sealed;
+use crate::shm::segment::Segment;
 
 /// What the owner knows of an index.
 #[derive(Debug, Clone, Copy, Default)]

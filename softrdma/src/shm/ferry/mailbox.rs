@@ -31,7 +31,7 @@ use super::super::error::Result;
 use super::super::lock::Lock;
 use super::super::memory::Memory;
 use super::{Origin, Piece, Purpose};
-use crate::host::atomics::Operation;
+use crate::shm::atomics::Operation;
 
 /// States of the segment's ferry word: nobody asked, somebody did, there is a service.
 const NONE: u32 = 0;

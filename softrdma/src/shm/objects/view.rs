@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::host::{Host, Target, get, give_back, locked, put};
 use super::layout::*;
-use crate::core::fence::Resolve;
-use crate::core::repair::Repair;
-use crate::core::shared::{
+use crate::protocol::fence::Resolve;
+use crate::protocol::repair::Repair;
+use crate::protocol::shared::{
     Claim, CqJournal, CqWord, Fence, Memory, Object, QpJournal, QpWord, SrqJournal, SrqWord, Word,
 };
-use crate::core::transport::{LockError, Locked, Machine, Operation, Transport};
-use crate::host::lock::{Acquired, Lock, Owner};
+use crate::protocol::transport::{LockError, Locked, Machine, Operation, Transport};
+use crate::shm::lock::{Acquired, Lock, Owner};
 
 /// How often queues are looked up that were moved or resized just then.
 const TRIES: u32 = 3;

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Lookup, PINS, USERS};
-use crate::host::lock::{Liveness, Owner};
-use crate::host::memory::Memory;
-use crate::host::sync::Word;
+use crate::shm::lock::{Liveness, Owner};
+use crate::shm::memory::Memory;
+use crate::shm::sync::Word;
 
 /// An entry in use by this process: the owner waits for it before it lets the memory go.
 #[derive(Debug)]

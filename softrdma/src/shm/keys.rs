@@ -39,8 +39,8 @@ mod pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::core::keys::{Key, Kind};
-use crate::core::verbs::Access;
+use crate::protocol::keys::{Key, Kind};
+use crate::protocol::verbs::Access;
 
 use super::lock::{Liveness, Owner};
 use super::memory::Memory;

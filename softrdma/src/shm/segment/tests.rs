@@ -344,7 +344,7 @@ fn pid_namespaces() {
             own.lives(owner)
                 && outside.lives()
                 && outside.pid() == Ok(None)
-                && crate::host::copy::probe(&outside) == Ok(crate::host::copy::Way::Closed(0))
+                && crate::shm::copy::probe(&outside) == Ok(crate::shm::copy::Way::Closed(0))
         });
         status == 0
     });

@@ -2,7 +2,7 @@ use super::super::testing::{TestDir, in_child};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::host::error::Error;
+use crate::shm::error::Error;
 
 use super::*;
 use std::sync::atomic::AtomicBool;

@@ -7,20 +7,20 @@ use std::time::Duration;
 use super::layout::*;
 use super::table::RESTING;
 use super::*;
-use crate::core::claim::Claim;
-use crate::core::completion::{Armed, Completion, ENTRY_WORDS};
-use crate::core::deliver::{Deliver, Delivered};
-use crate::core::receive::{RECEIVE_WORDS, ReceiveRequest, post};
-use crate::core::shared::{
+use crate::protocol::claim::Claim;
+use crate::protocol::completion::{Armed, Completion, ENTRY_WORDS};
+use crate::protocol::deliver::{Deliver, Delivered};
+use crate::protocol::receive::{RECEIVE_WORDS, ReceiveRequest, post};
+use crate::protocol::shared::{
     ATTRIBUTES, CqWord, Fence, Memory, Object, QpJournal, QpWord, SrqWord, Take, Word,
 };
-use crate::core::transport::{LockError, Locked, Machine, Operation, Progress, Transport, acquire, run};
-use crate::core::verbs::WcOpcode;
-use crate::host::bell::Bell;
-use crate::host::error::Error;
-use crate::host::memory::Memory as Mapping;
-use crate::host::segment::{Peer, Segment};
-use crate::host::testing::{TestDir, in_child};
+use crate::protocol::transport::{LockError, Locked, Machine, Operation, Progress, Transport, acquire, run};
+use crate::protocol::verbs::WcOpcode;
+use crate::shm::bell::Bell;
+use crate::shm::error::Error;
+use crate::shm::memory::Memory as Mapping;
+use crate::shm::segment::{Peer, Segment};
+use crate::shm::testing::{TestDir, in_child};
 
 const SHAPE: Shape = Shape { capacity: 8, receive_words: 8, bell: None, alert: None };
 

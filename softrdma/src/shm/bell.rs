@@ -16,8 +16,8 @@
 //! without a writer (end of file).
 //!
 //! A ringer may die anywhere, so it rings before it publishes what the bell is for, behind the lock of the
-//! queue ([`crate::core::transport`]): a death in between is a bell for nothing. Who was woken takes and gives
-//! back that lock once before it looks, and so finds what was on its way.
+//! queue ([`crate::protocol::transport`]): a death in between is a bell for nothing. Who was woken takes and
+//! gives back that lock once before it looks, and so finds what was on its way.
 //!
 //! Alternatives, measured by `cargo bench -p softrdma`: a datagram socket bound in the folder costs more per
 //! ring and limits the length of the folder's path; an eventfd taken with `pidfd_getfd` costs least but needs

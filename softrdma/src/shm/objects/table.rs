@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::host::Host;
 use super::layout::*;
-use crate::core::fence::{Cut, cut};
-use crate::core::shared::{ATTRIBUTES, CqWord, Memory as _, Object, QpWord, SrqWord, Word, held, slot};
-use crate::host::error::{Error, Result};
-use crate::host::lock::{Liveness, Lock, Owner};
-use crate::host::memory::Memory as Mapping;
-use crate::host::segment::{Block, Segment};
+use crate::protocol::fence::{Cut, cut};
+use crate::protocol::shared::{ATTRIBUTES, CqWord, Memory as _, Object, QpWord, SrqWord, Word, held, slot};
+use crate::shm::error::{Error, Result};
+use crate::shm::lock::{Liveness, Lock, Owner};
+use crate::shm::memory::Memory as Mapping;
+use crate::shm::segment::{Block, Segment};
 
 /// Indices that rest before one is used again.
 pub(super) const RESTING: usize = 128;
@@ -251,7 +251,7 @@ impl Objects {
     }
 
     /// How often queues began and ended to be taken from their holders: odd while a
-    /// [`Fence`](crate::core::shared::Fence) is about to be set.
+    /// [`Fence`](crate::protocol::shared::Fence) is about to be set.
     #[must_use]
     pub fn moves(&self) -> u64 {
         self.moves.load(Ordering::SeqCst)

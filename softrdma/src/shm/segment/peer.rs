@@ -3,14 +3,14 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-use crate::host::copy::Image;
-use crate::host::error::{Error, Result};
-use crate::host::folder::Folder;
-use crate::host::liveness::PeerFile;
-use crate::host::lock::{Lock, Owner, SLOTS};
-use crate::host::memory::Memory;
-use crate::host::sealed::View;
-use crate::host::{addresses, announcement, handout, memfd, slot, sys};
+use crate::shm::copy::Image;
+use crate::shm::error::{Error, Result};
+use crate::shm::folder::Folder;
+use crate::shm::liveness::PeerFile;
+use crate::shm::lock::{Lock, Owner, SLOTS};
+use crate::shm::memory::Memory;
+use crate::shm::sealed::View;
+use crate::shm::{addresses, announcement, handout, memfd, slot, sys};
 
 use super::{
     AT_ADDRESSES, AT_FERRY, AT_FERRY_OFFSET, AT_MAGIC, AT_SEALED, AT_SIGNATURE, AT_STUCK, AT_VERSION,

@@ -65,8 +65,8 @@ impl Key {
 ///
 /// # Examples
 /// ```
-/// use softrdma::core::keys::{Denied, Key, Kind, check_remote};
-/// use softrdma::core::verbs::Access;
+/// use softrdma::protocol::keys::{Denied, Key, Kind, check_remote};
+/// use softrdma::protocol::verbs::Access;
 ///
 /// let (start, length, access) = (0x1000, 4096, Access::REMOTE_READ);
 /// let key = Key { kind: Kind::Region, valid: true, pd: 1, start, length, access };

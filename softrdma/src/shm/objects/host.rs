@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use super::layout::*;
 use super::table::Objects;
 use super::view::{Held, View};
-use crate::core::shared::{Memory, Object, QpWord, Word};
-use crate::core::transport::{LockError, Locked, Transport};
-use crate::host::bell::Rope;
-use crate::host::lock::{Acquired, Lock, Owner};
-use crate::host::memory::Memory as Mapping;
-use crate::host::segment::{Peer, Segment};
-use crate::host::sync;
+use crate::protocol::shared::{Memory, Object, QpWord, Word};
+use crate::protocol::transport::{LockError, Locked, Transport};
+use crate::shm::bell::Rope;
+use crate::shm::lock::{Acquired, Lock, Owner};
+use crate::shm::memory::Memory as Mapping;
+use crate::shm::segment::{Peer, Segment};
+use crate::shm::sync;
 
 /// What a [`Host`] knows of an object.
 #[derive(Debug, Clone, Copy)]
@@ -392,12 +392,12 @@ impl Host {
     ///
     /// # Errors
     /// It cannot be reached.
-    pub fn find_bell(&self, cq: u32) -> crate::host::Result<()> {
+    pub fn find_bell(&self, cq: u32) -> crate::shm::Result<()> {
         let bell = self.layout(Object::Cq(cq)).and_then(|layout| layout.shape.bell);
         bell.map_or(Ok(()), |number| self.with_bell(number, |_| {}))
     }
 
-    fn with_bell(&self, number: u32, act: impl FnOnce(&Rope)) -> crate::host::Result<()> {
+    fn with_bell(&self, number: u32, act: impl FnOnce(&Rope)) -> crate::shm::Result<()> {
         let mut ropes = self.seen.ropes.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(rope) = ropes.get(&number) {
             act(rope);
