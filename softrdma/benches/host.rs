@@ -19,7 +19,7 @@ use softrdma::protocol::shared::{Object, QpWord, Take, Word};
 use softrdma::protocol::transport::{Operation, Transport};
 use softrdma::protocol::verbs::{Access, Status, WcFlags, WcOpcode};
 use softrdma::shm::atomics;
-use softrdma::shm::bell::{Bell, Rope};
+use softrdma::shm::bell::{Bell, BellHandle};
 use softrdma::shm::copy::{Direction, Span, transfer};
 use softrdma::shm::folder::{Config, Folder};
 use softrdma::shm::keys::{self, Entry, Keys};
@@ -99,8 +99,8 @@ fn wake(turns: u32, here: (impl Fn(), impl Fn()), there: (impl Fn(), impl Fn()))
 
 fn bells(dir: &Path, me: &Arc<Segment>) {
     let (a, b) = (Bell::new(me).unwrap(), Bell::new(me).unwrap());
-    let rope = |bell: &Bell| Rope::find(me.folder(), me.owner(), bell.number()).unwrap();
-    let (to_a, to_b) = (rope(&a), rope(&b));
+    let handle = |bell: &Bell| BellHandle::find(me.folder(), me.owner(), bell.number()).unwrap();
+    let (to_a, to_b) = (handle(&a), handle(&b));
     let wait = |bell: &Bell| {
         wait_readable(bell.fd());
         bell.silence();

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use softrdma::shm::Error;
-use softrdma::shm::bell::{Bell, Rope};
+use softrdma::shm::bell::{Bell, BellHandle};
 use softrdma::shm::folder::{Config, Folder};
 use softrdma::shm::segment::{Peer, Segment};
 use softrdma_testing::child::in_child;
@@ -122,7 +122,7 @@ fn a_bell_s_name_that_changes_its_meaning_all_the_time_costs_no_descriptors() {
                 }
             });
             while found < 2000 || refused < 2000 {
-                match Rope::find(&folder, me.owner(), bell.number()) {
+                match BellHandle::find(&folder, me.owner(), bell.number()) {
                     Ok(_) => found += 1,
                     Err(e) => {
                         assert!(matches!(e, Error::Corrupt(_)), "{e}");
@@ -145,7 +145,7 @@ fn what_has_the_name_of_a_bell_and_is_none_is_not_opened() {
         let me = Segment::create(folder.clone()).unwrap();
         let bell = Bell::new(&me).unwrap();
         let name = dir.path(&dir.names("b")[0]);
-        let find = || Rope::find(&folder, me.owner(), bell.number());
+        let find = || BellHandle::find(&folder, me.owner(), bell.number());
         std::fs::hard_link(&name, dir.path("second")).unwrap();
         assert!(matches!(find(), Err(Error::Corrupt(_))), "a FIFO that has another name, too");
         std::fs::remove_file(dir.path("second")).unwrap();
@@ -169,7 +169,7 @@ fn a_descriptor_that_means_a_file_of_the_program_now_is_left_alone() {
         let folder = dir.folder();
         let me = Segment::create(folder.clone()).unwrap();
         let (bell, number) = (Bell::new(&me).unwrap(), Bell::new(&me).unwrap().number());
-        let rope = Rope::find(&folder, me.owner(), bell.number()).unwrap();
+        let handle = BellHandle::find(&folder, me.owner(), bell.number()).unwrap();
         bell.silence();
         // Everything from here on is the program's.
         // SAFETY: closes descriptors that belong to the values above, which is what is tested.
@@ -181,16 +181,16 @@ fn a_descriptor_that_means_a_file_of_the_program_now_is_left_alone() {
         };
         let files: Vec<File> = (0..40).map(open).collect();
         assert!(files.iter().any(|file| file.as_raw_fd() == bell.fd()));
-        rope.ring();
+        handle.ring();
         bell.ring();
         bell.unring(1);
         // Taking rings, which a program does all the time, goes by a look that may be 100 ms old.
         std::thread::sleep(Duration::from_millis(200));
         bell.silence();
         assert_eq!(bell.waiting(), 0);
-        assert!(Rope::find(&folder, me.owner(), number).is_err());
+        assert!(BellHandle::find(&folder, me.owner(), number).is_err());
         assert_eq!(me.alloc(1 << 20, 64), Err(Error::Gone));
-        drop((rope, bell, me, folder));
+        drop((handle, bell, me, folder));
         for (n, mut file) in files.into_iter().enumerate() {
             let mut text = String::new();
             std::io::Read::read_to_string(&mut file, &mut text).expect("it is open, and nobody closed it");

@@ -209,15 +209,15 @@ impl Drop for Bell {
 
 /// Another process's bell.
 #[derive(Debug)]
-pub struct Rope(Descriptor);
+pub struct BellHandle(Descriptor);
 
-impl Rope {
+impl BellHandle {
     /// Finds the bell. Errors: [`Error::Gone`] when it is not there, [`Error::Corrupt`] when its name means
     /// something else.
     pub fn find(folder: &Folder, owner: Owner, number: u32) -> Result<Self> {
         match sys::uncancelled(|| open_bell(folder, &slot::bell_name(owner, number))) {
             Err(Error::Os { errno: libc::ENOENT, .. }) => Err(Error::Gone),
-            other => Ok(Rope(Descriptor::new(other?)?)),
+            other => Ok(BellHandle(Descriptor::new(other?)?)),
         }
     }
 
@@ -259,15 +259,15 @@ mod tests {
         let a = Segment::create(dir.folder()).unwrap();
         let bell = Bell::new(&a).unwrap();
         assert!(!readable(bell.fd(), 0));
-        let rope = Rope::find(a.folder(), a.owner(), bell.number()).unwrap();
-        rope.ring();
-        rope.ring();
+        let handle = BellHandle::find(a.folder(), a.owner(), bell.number()).unwrap();
+        handle.ring();
+        handle.ring();
         assert!(readable(bell.fd(), 0) && readable(bell.fd(), 0));
         bell.silence();
         assert!(!readable(bell.fd(), 0));
         // More rings than it holds.
         for _ in 0..100_000 {
-            rope.ring();
+            handle.ring();
         }
         bell.silence();
         assert!(!readable(bell.fd(), 0));
@@ -276,7 +276,7 @@ mod tests {
         let other = Bell::new(&a).unwrap();
         assert_ne!(other.number(), bell.number());
         assert!(!readable(other.fd(), 0));
-        assert!(matches!(Rope::find(a.folder(), a.owner(), u32::MAX), Err(Error::Gone)));
+        assert!(matches!(BellHandle::find(a.folder(), a.owner(), u32::MAX), Err(Error::Gone)));
     }
 
     #[test]
@@ -286,16 +286,16 @@ mod tests {
         let bell = Bell::new(&a).unwrap();
         let (owner, number) = (a.owner(), bell.number());
         let status = in_child(|| {
-            Rope::find(a.folder(), owner, number).unwrap().ring();
+            BellHandle::find(a.folder(), owner, number).unwrap().ring();
             true
         });
         assert_eq!(status, 0);
         assert!(readable(bell.fd(), 1000));
-        let rope = Rope::find(a.folder(), owner, number).unwrap();
+        let handle = BellHandle::find(a.folder(), owner, number).unwrap();
         drop(bell);
         // No signal, no error.
-        rope.ring();
-        assert!(matches!(Rope::find(a.folder(), owner, number), Err(Error::Gone)));
+        handle.ring();
+        assert!(matches!(BellHandle::find(a.folder(), owner, number), Err(Error::Gone)));
     }
 
     #[test]
@@ -334,7 +334,7 @@ mod tests {
         let name = slot::bell_name(owner, 7);
         let path = folder.path();
         std::fs::hard_link(path.join("s0000"), path.join(name.to_str().unwrap())).unwrap();
-        assert!(matches!(Rope::find(folder, owner, 7), Err(Error::Corrupt(_))));
+        assert!(matches!(BellHandle::find(folder, owner, 7), Err(Error::Corrupt(_))));
         assert_eq!(in_child(|| slot::standing(folder, owner) == slot::Standing::Alive), 0);
     }
 

@@ -10,7 +10,7 @@ use super::table::Objects;
 use super::view::{Held, View};
 use crate::protocol::shared::{Memory, Object, QpWord, Word};
 use crate::protocol::transport::{LockError, Locked, Transport};
-use crate::shm::bell::Rope;
+use crate::shm::bell::BellHandle;
 use crate::shm::lock::{Acquired, Lock, Owner};
 use crate::shm::memory::Memory as Mapping;
 use crate::shm::segment::{Peer, Segment};
@@ -57,7 +57,7 @@ const HELD: Duration = Duration::from_millis(250);
 const PEERS_MOVE: Duration = Duration::from_millis(2);
 
 /// Bells of one segment whose descriptors are kept open.
-const ROPES: usize = 32;
+const HANDLES: usize = 32;
 
 /// What the owner of a segment does when a living process keeps the lock of one of its objects for so long:
 /// moves a queue ([`Objects::relocate`]), or takes the lock back ([`Host::revoke`]). `false`: it can do
@@ -91,7 +91,7 @@ pub struct Host {
 struct Seen {
     /// By kind and index.
     entries: [RwLock<Vec<Option<Known>>>; 3],
-    ropes: Mutex<HashMap<u32, Rope>>,
+    handles: Mutex<HashMap<u32, BellHandle>>,
     on_stuck: OnStuck,
     /// Completion queues whose bells were rung for who holds them, by index and lock.
     told: Mutex<HashMap<u32, Owner>>,
@@ -384,7 +384,7 @@ impl Host {
 
     /// Rings; `false` when the bell is there and cannot be reached.
     pub(super) fn ring_bell(&self, number: Option<u32>) -> bool {
-        number.is_none_or(|number| self.with_bell(number, Rope::ring).is_ok())
+        number.is_none_or(|number| self.with_bell(number, BellHandle::ring).is_ok())
     }
 
     /// Finds the bell of a completion queue before it is rung, so that it is within reach when no descriptor is
@@ -397,20 +397,20 @@ impl Host {
         bell.map_or(Ok(()), |number| self.with_bell(number, |_| {}))
     }
 
-    fn with_bell(&self, number: u32, act: impl FnOnce(&Rope)) -> crate::shm::Result<()> {
-        let mut ropes = self.seen.ropes.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some(rope) = ropes.get(&number) {
-            act(rope);
+    fn with_bell(&self, number: u32, act: impl FnOnce(&BellHandle)) -> crate::shm::Result<()> {
+        let mut handles = self.seen.handles.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(handle) = handles.get(&number) {
+            act(handle);
             return Ok(());
         }
         // One that is not found now is looked for again: descriptors may have run out.
-        let rope = Rope::find(self.me.folder(), self.owner(), number)?;
-        act(&rope);
+        let handle = BellHandle::find(self.me.folder(), self.owner(), number)?;
+        act(&handle);
         // Bells come and go, and nobody tells: those that are still there are found again.
-        if ropes.len() >= ROPES {
-            ropes.clear();
+        if handles.len() >= HANDLES {
+            handles.clear();
         }
-        ropes.insert(number, rope);
+        handles.insert(number, handle);
         Ok(())
     }
 }
