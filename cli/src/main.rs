@@ -116,7 +116,7 @@ all of these.";
 const AFTER_HELP: &str = "\
 Environment:
   IRONVERBS_SOFT          the software devices: 0 none, 1 soft0, a number that many, or names with commas
-  IRONVERBS_SOFT_COPY     ferry: payload through shared memory, also where the kernel would copy it straight
+  IRONVERBS_SOFT_COPY     bounce: payload through shared memory, also where the kernel would copy it straight
   IRONVERBS_SOFT_DIR      full path of the folder in which processes meet, in place of /dev/shm/ironverbs-UID
   IRONVERBS_SOFT_GROUP    number of a group whose members may reach each other: /dev/shm/ironverbs-group-GID
   IRONVERBS_SOFT_CONSENT  0: do not let the user's other processes copy from this one where Yama asks for it

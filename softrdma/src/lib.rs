@@ -17,7 +17,7 @@
 //!
 //! The payload of a small send travels in the completion entry, and the target's owner moves it to its buffer
 //! when it takes the completion: no system call on either side. Everything else the kernel copies between the
-//! two processes ([`shm::copy`]), and where it refuses, both sides do through shared memory ([`shm::ferry`]).
+//! two processes ([`shm::copy`]), and where it refuses, both sides do through shared memory ([`shm::bounce`]).
 //!
 //! # What is not there yet
 //!

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use softrdma::shm::Error;
-use softrdma::shm::bell::{Bell, Rope};
+use softrdma::shm::bell::{Bell, BellHandle};
 use softrdma::shm::copy::{Way, probe};
 use softrdma::shm::folder::{Config, Folder};
 use softrdma::shm::lock::{Acquired, Lock};
@@ -84,7 +84,7 @@ fn users_of_a_group_meet_and_others_do_not() {
         assert_eq!(probe(&peer), Ok(Way::Closed(libc::EPERM)));
         let lock = Lock::at(peer.memory().u64(peer.root(7).unwrap()).unwrap());
         assert_eq!(lock.lock(me.owner(), &me, LIMIT), Some(Acquired::Clean));
-        Rope::find(me.folder(), peer.owner(), u32::from_ne_bytes(number)).unwrap().ring();
+        BellHandle::find(me.folder(), peer.owner(), u32::from_ne_bytes(number)).unwrap().ring();
         std::mem::forget(me);
     });
     assert!(succeeded(second) & succeeded(first));

@@ -22,7 +22,7 @@ use softrdma::protocol::responder::{Incoming, Target};
 use softrdma::protocol::shared::{CqWord, Memory, Object, QpWord, Take, Word};
 use softrdma::protocol::transport::{LockError, Machine, Operation, Progress, Transport};
 use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
-use softrdma::shm::bell::Rope;
+use softrdma::shm::bell::BellHandle;
 use softrdma::shm::copy::probe;
 use softrdma::shm::folder::{Config, Folder};
 use softrdma::shm::keys;
@@ -176,7 +176,7 @@ fn visit(stage: &Stage, peer: Peer, key: u32, index: u32) {
     let me = &stage.me;
     let _ = keys::Table::of(&peer).lookup(key);
     drop(keys::Table::of(&peer).pin(key, me.owner(), &**me));
-    drop(Rope::find(&stage.folder, peer.owner(), index));
+    drop(BellHandle::find(&stage.folder, peer.owner(), index));
     let host = Host::of_peer(me.clone(), Arc::new(peer)).with_limit(Duration::from_millis(15));
     let completion = Completion {
         wr_id: 1,

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use softrdma::shm::bounce::{CopyService, Local, Origin, Piece, Purpose, Registered, needed, transfer};
 use softrdma::shm::copy::{Span, Way, admit_peers, probe};
-use softrdma::shm::ferry::{Ferry, Local, Origin, Piece, Purpose, Registered, needed, transfer};
 use softrdma::shm::folder::{Config, Folder};
 use softrdma::shm::segment::{Peer, Segment};
 
@@ -55,9 +55,9 @@ fn target(folder: &Arc<Folder>, slot: u16, admit: bool) -> libc::pid_t {
     let pid = child(|| {
         let admitted = admit && admit_peers();
         let mine = Arc::new(Segment::create(folder.clone()).unwrap());
-        let ferry = Ferry::new(mine);
+        let service = CopyService::new(mine);
         if needed(admitted) {
-            ferry.serve(Arc::new(All)).unwrap();
+            service.serve(Arc::new(All)).unwrap();
         }
         loop {
             std::thread::sleep(Duration::from_secs(1));

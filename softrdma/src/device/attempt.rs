@@ -17,7 +17,7 @@ use crate::protocol::shared::{Memory as Words, Object, QpWord, Word};
 use crate::protocol::transport::{LockError, Operation as Locks, Progress, Transport as _, run};
 use crate::protocol::verbs::{Access, Opcode, QpState, QpType, Status};
 use crate::shm::atomics::Operation;
-use crate::shm::ferry::{Origin, Piece, Purpose};
+use crate::shm::bounce::{Origin, Piece, Purpose};
 use crate::shm::keys::{Entry, Lookup};
 use crate::shm::objects::{Held, Lane, View};
 

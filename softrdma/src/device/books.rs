@@ -2,7 +2,7 @@
 //! receive requests are posted and which of its requests are to complete, in memory that nobody else writes.
 //!
 //! Everything in the segment is within reach of every member of the group. Who serves a peer's copy
-//! ([`crate::shm::ferry`]) or lands a payload here, is not to believe what stands there: memory is written
+//! ([`crate::shm::bounce`]) or lands a payload here, is not to believe what stands there: memory is written
 //! and read by RDMA only through a queue pair that its program set up for it, and without an RDMA right only
 //! where a receive request is posted and not completed.
 //!
@@ -23,7 +23,7 @@ use crate::protocol::qp::receives;
 use crate::protocol::receive::{Sge, Sges};
 use crate::protocol::shared::Object;
 use crate::protocol::verbs::{QpState, QpType, Status, WcFlags, WcOpcode};
-use crate::shm::ferry::{Origin, Piece, Purpose};
+use crate::shm::bounce::{Origin, Piece, Purpose};
 use crate::shm::keys::Entry;
 
 use super::attributes::{QpAttributes, SrqAttributes};

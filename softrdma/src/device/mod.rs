@@ -135,7 +135,7 @@ use progress::Progress;
 use site::Site;
 
 pub use crate::protocol::request::Rejected;
-pub use crate::shm::ferry::Copying;
+pub use crate::shm::bounce::Copying;
 pub use channel::Channel;
 pub use completion::{CompletionQueue, CqFlags};
 pub use events::EventQueue;

@@ -15,8 +15,8 @@ use crate::protocol::respond::MoveError;
 use crate::protocol::responder::GRH_BYTES;
 use crate::protocol::verbs::Access;
 use crate::shm::atomics::{self, Failure, Operation};
+use crate::shm::bounce::{self, Local, Origin, Piece, Purpose};
 use crate::shm::copy::{self, Direction, Fault, Image, Span};
-use crate::shm::ferry::{self, Local, Origin, Piece, Purpose};
 use crate::shm::keys::{Entry, InUse, Keys, Lookup, Pin, Seen};
 
 use super::peers::Remote;
@@ -24,7 +24,7 @@ use super::site::Site;
 use super::wr::{Data, Wr};
 
 /// How long another process may take with its part of a copy without getting on.
-const FERRY_LIMIT: Duration = Duration::from_secs(1);
+const BOUNCE_LIMIT: Duration = Duration::from_secs(1);
 /// How long the lock of an atomic operation is waited for, before it is tried again later.
 const ATOMIC_LIMIT: Duration = Duration::from_millis(250);
 
@@ -437,13 +437,13 @@ fn transfer(
             let local = Local::Memory(here);
             // SAFETY: as above.
             let moved =
-                unsafe { ferry::transfer(&site.segment, peer, origin, purpose, there, local, FERRY_LIMIT) };
-            moved.map_err(not_ferried)
+                unsafe { bounce::transfer(&site.segment, peer, origin, purpose, there, local, BOUNCE_LIMIT) };
+            moved.map_err(not_bounced)
         }
         None => {
             let scratch = remote.scratch().ok_or(MoveError::Gone)?;
             // SAFETY: as above.
-            unsafe { scratch.transfer(direction, here, spans) }.map_err(not_ferried)
+            unsafe { scratch.transfer(direction, here, spans) }.map_err(not_bounced)
         }
     }
 }
@@ -483,12 +483,12 @@ pub(super) fn atomic(
     }
     match remote.peer() {
         Some(peer) => {
-            ferry::atomic(segment, peer, origin, piece, operation, FERRY_LIMIT).map_err(not_ferried)
+            bounce::atomic(segment, peer, origin, piece, operation, BOUNCE_LIMIT).map_err(not_bounced)
         }
         None => {
             let scratch = remote.scratch().ok_or(MoveError::Gone)?;
             // SAFETY: as above.
-            unsafe { scratch.atomic(segment, piece.addr, operation, ATOMIC_LIMIT) }.map_err(not_ferried)
+            unsafe { scratch.atomic(segment, piece.addr, operation, ATOMIC_LIMIT) }.map_err(not_bounced)
         }
     }
 }
@@ -509,12 +509,12 @@ fn failed(remote: &Remote, fault: Fault) -> MoveError {
 }
 
 /// The same for what went through shared memory.
-fn not_ferried(failure: ferry::Failure) -> MoveError {
+fn not_bounced(failure: bounce::Failure) -> MoveError {
     match failure {
-        ferry::Failure::Local => MoveError::Sender,
-        ferry::Failure::Remote | ferry::Failure::Refused => MoveError::Target,
-        ferry::Failure::Unclear => MoveError::Unclear,
-        ferry::Failure::Busy => MoveError::Held,
-        ferry::Failure::Gone | ferry::Failure::NoAnswer | ferry::Failure::Os(_) => MoveError::Gone,
+        bounce::Failure::Local => MoveError::Sender,
+        bounce::Failure::Remote | bounce::Failure::Refused => MoveError::Target,
+        bounce::Failure::Unclear => MoveError::Unclear,
+        bounce::Failure::Busy => MoveError::Held,
+        bounce::Failure::Gone | bounce::Failure::NoAnswer | bounce::Failure::Os(_) => MoveError::Gone,
     }
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use crate::protocol::shared::Object;
+use crate::shm::bounce::{Copying, Scratch, direct_to_oneself, waits_for};
 use crate::shm::copy::{self, Image, Way};
-use crate::shm::ferry::{Copying, Scratch, direct_to_oneself, waits_for};
 use crate::shm::keys::Table;
 use crate::shm::lock::{Lock, Owner, PATIENCE, SLOTS};
 use crate::shm::memory::Memory;
@@ -208,7 +208,7 @@ impl Remote {
         };
         // Members of a group do not reach each other's memory, whatever the kernel would let root do.
         let stranger = peer.is_some() && me.folder().is_shared();
-        let closed = AtomicBool::new(closed || stranger || copying == Copying::Ferry);
+        let closed = AtomicBool::new(closed || stranger || copying == Copying::Bounce);
         let own_image = is_own.then(Image::own);
         let host = host.with_limit(LIMIT);
         let brief = host.within(PATIENCE);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::shm::Result;
 use crate::shm::addresses::{self, is_local};
-use crate::shm::ferry::{Copying, Ferry, Origin, Piece, Purpose, Registered, with_keys};
+use crate::shm::bounce::{CopyService, Copying, Origin, Piece, Purpose, Registered, with_keys};
 use crate::shm::folder::{Config, Folder};
 use crate::shm::keys::Keys;
 use crate::shm::network::Network;
@@ -58,7 +58,7 @@ pub struct Site {
     /// What it goes by besides, in a folder that it shares with other users.
     pub(super) books: Option<Arc<Books>>,
     /// This process's part of copies that the kernel refuses.
-    ferry: Ferry,
+    copy_service: CopyService,
     /// Whether the kernel is likely to refuse.
     likely: bool,
     /// The own segment, as transactions see it.
@@ -95,14 +95,25 @@ impl Site {
         let objects = Objects::new(segment.clone())?;
         let keys = Arc::new(Keys::new(segment.clone())?);
         let books = segment.folder().is_shared().then(|| Arc::new(Books::new(segment.owner().slot())));
-        let ferry = Ferry::new(segment.clone());
+        let copy_service = CopyService::new(segment.clone());
         let own = Host::own(segment.clone());
         let peers = Peers::new(segment.clone(), own.within(LOCK_LIMIT), copying);
         let network = Network::current();
         let addresses = Mutex::new(addresses::Own::new(network));
         let looked_at = AtomicU64::new(0);
-        let site =
-            Self { segment, objects, keys, books, ferry, likely, own, peers, network, addresses, looked_at };
+        let site = Self {
+            segment,
+            objects,
+            keys,
+            books,
+            copy_service,
+            likely,
+            own,
+            peers,
+            network,
+            addresses,
+            looked_at,
+        };
         site.set_gids(&[]);
         Ok(site)
     }
@@ -110,7 +121,7 @@ impl Site {
     /// Helps peers that the kernel keeps from this process's memory, when one asked for it. One load otherwise.
     #[inline]
     pub fn help_if_wanted(&self) {
-        if self.ferry.wanted() {
+        if self.copy_service.wanted() {
             self.help();
         }
     }
@@ -118,7 +129,7 @@ impl Site {
     /// Helps from now on where the kernel is likely to keep peers from this process's memory: they cannot ask
     /// while the program sleeps. For a process that has registered memory.
     pub fn help_if_likely(&self) {
-        if self.likely && !self.ferry.serving() {
+        if self.likely && !self.copy_service.serving() {
             self.help();
         }
     }
@@ -128,7 +139,7 @@ impl Site {
     pub fn help(&self) {
         // Without help a peer's request gets no answer, and is tried again.
         let (keys, books) = (self.keys.clone(), self.books.clone());
-        let _ = self.ferry.serve(Arc::new(Registry { keys, books }));
+        let _ = self.copy_service.serve(Arc::new(Registry { keys, books }));
     }
 
     /// Whether an own request may use an own piece of memory for this, where others could have written what
@@ -141,7 +152,7 @@ impl Site {
 
     /// Helps no longer.
     pub fn stop_helping(&self) {
-        self.ferry.stop();
+        self.copy_service.stop();
     }
 
     /// Makes sure that a peer is within reach as long as it lives, as [`Peers::prepare`] says, and that it can
@@ -151,7 +162,7 @@ impl Site {
     /// Descriptors or memory have run out.
     pub fn prepare(&self, qp_num: u32) -> Result<()> {
         let is_apart = self.peers.prepare(qp_num)?;
-        if is_apart && !self.ferry.serving() {
+        if is_apart && !self.copy_service.serving() {
             self.help();
         }
         Ok(())
@@ -160,7 +171,7 @@ impl Site {
     /// Makes sure that processes of other namespaces reach this one by datagrams, as far as some are there or
     /// may be expected: they say nothing before, and what finds no way is lost.
     pub fn expect_strangers(&self) {
-        if self.segment.hand_out_to_strangers() == Ok(true) && !self.ferry.serving() {
+        if self.segment.hand_out_to_strangers() == Ok(true) && !self.copy_service.serving() {
             self.help();
         }
     }

@@ -3,7 +3,7 @@
 //! Every process owns one segment, which others find by a folder that only its user (or a group that asked for
 //! it) may enter. Its queues and its memory keys stand there, and who sends to it carries the operation out
 //! itself. Nothing of this needs the receiving process to run, nor a helper process or thread, except where the
-//! kernel forbids to reach its memory ([`ferry`]) or its descriptors (`handout`).
+//! kernel forbids to reach its memory ([`bounce`]) or its descriptors (`handout`).
 //!
 //! | file | what |
 //! |---|---|
@@ -29,7 +29,7 @@
 //! | [`threads`] | how a process is reached whose first thread has ended |
 //! | [`pages`] | whether memory that is to be registered is there |
 //! | [`copy`], [`atomics`] | payload and atomic operations between the memories of two processes |
-//! | [`ferry`] | payload and atomic operations where the kernel refuses those, by way of shared memory |
+//! | [`bounce`] | payload and atomic operations where the kernel refuses those, by way of shared memory |
 //! | `sync` | what locks and keys are made of, so that a model checker can run them |
 //! | [`bell`] | waking a process that sleeps in `poll` |
 //!
@@ -55,12 +55,12 @@ pub mod alloc;
 mod announcement;
 pub mod atomics;
 pub mod bell;
+pub mod bounce;
 pub mod copy;
 mod descriptor;
 pub mod environment;
 pub mod epoll;
 pub mod error;
-pub mod ferry;
 pub mod folder;
 pub mod fork;
 pub mod gids;

@@ -15,7 +15,7 @@
 //! | 16 | 8 | the claim's signature, [`Owner::word`] |
 //! | 24 | 8 | number of the descriptor of the owner's sealed memory (`sealed`) and 1; 0 when it has none |
 //! | 128 | 64 | eight root offsets, for the tables that stand in the segment; 0 is none |
-//! | 192 | 4 | whether the owner's help with payload is wanted or there ([`super::ferry`]) |
+//! | 192 | 4 | whether the owner's help with payload is wanted or there ([`super::bounce`]) |
 //! | 200 | 8 | offset of the mailboxes for it |
 //! | 208 | 4 | a lock of the owner's queues has a holder that does not go on |
 //! | 216 | 1832 | network namespace and addresses of the owner ([`super::addresses`]) |
@@ -53,8 +53,8 @@ const AT_SIGNATURE: u64 = 16;
 pub(crate) const AT_SEALED: u64 = 24;
 const AT_ROOTS: u64 = 128;
 const ROOTS: usize = 8;
-const AT_FERRY: u64 = 192;
-const AT_FERRY_OFFSET: u64 = 200;
+const AT_SERVICE: u64 = 192;
+const AT_SERVICE_OFFSET: u64 = 200;
 const AT_STUCK: u64 = 208;
 const AT_ADDRESSES: u64 = 216;
 const _: () = assert!(AT_ADDRESSES + 8 * addresses::WORDS as u64 <= AT_ATOMICS);
@@ -342,14 +342,14 @@ impl Segment {
         atomics_lock(&self.memory, addr)
     }
 
-    /// The word that asks for the ferry.
-    pub(crate) fn ferry_state(&self) -> Result<&AtomicU32> {
-        self.memory.u32(AT_FERRY)
+    /// The word that asks for the copy service.
+    pub(crate) fn service_state(&self) -> Result<&AtomicU32> {
+        self.memory.u32(AT_SERVICE)
     }
 
-    /// Where the ferry's mailboxes are.
-    pub(crate) fn ferry_offset(&self) -> Result<&AtomicU64> {
-        self.memory.u64(AT_FERRY_OFFSET)
+    /// Where the copy service's mailboxes are.
+    pub(crate) fn service_offset(&self) -> Result<&AtomicU64> {
+        self.memory.u64(AT_SERVICE_OFFSET)
     }
 
     /// Takes the names of the segment and of its bells out of the folder, as the process is about to end: peers

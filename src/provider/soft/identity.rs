@@ -76,7 +76,7 @@ fn names(value: &OsStr) -> Option<Vec<String>> {
 pub fn copying() -> Copying {
     let value = environment::trusted("IRONVERBS_SOFT_COPY").unwrap_or_default();
     let wanted = value.to_str().and_then(Copying::from_name).unwrap_or_else(|| {
-        log::warn(format_args!("IRONVERBS_SOFT_COPY is neither auto nor ferry: auto"));
+        log::warn(format_args!("IRONVERBS_SOFT_COPY is neither auto nor bounce: auto"));
         Copying::Auto
     });
     let consents = environment::callers_rights()

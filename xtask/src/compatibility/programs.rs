@@ -63,7 +63,7 @@ const SOFT_SUITES: [Suite; 2] = [
 const SOFT_PYVERBS: (&str, &str) = ("tests/results/pyverbs-soft.txt", "RECORD=1 scripts/test soft_stock");
 
 /// The ways that payload travels between processes on the software device, as runs name them.
-const WAYS: [(&str, &str); 2] = [("cma", "one copy"), ("ferry", "two copies")];
+const WAYS: [(&str, &str); 2] = [("cma", "one copy"), ("bounce", "two copies")];
 
 /// The devices of the kernel in a process.
 const HARDWARE: &str = "tests/hardware/devices.txt";

@@ -13,7 +13,7 @@ use crate::shm::sealed::View;
 use crate::shm::{addresses, announcement, handout, memfd, slot, sys};
 
 use super::{
-    AT_ADDRESSES, AT_FERRY, AT_FERRY_OFFSET, AT_MAGIC, AT_SEALED, AT_SIGNATURE, AT_STUCK, AT_VERSION,
+    AT_ADDRESSES, AT_MAGIC, AT_SEALED, AT_SERVICE, AT_SERVICE_OFFSET, AT_SIGNATURE, AT_STUCK, AT_VERSION,
     BELIEVED, HEADER, Identity, MAGIC, Segment, VERSION, atomics_lock, is_closed, is_shortage, root,
 };
 
@@ -189,14 +189,14 @@ impl Peer {
         self.is_apart
     }
 
-    /// The word that asks for the peer's ferry.
-    pub(crate) fn ferry_state(&self) -> Result<&AtomicU32> {
-        self.memory.u32(AT_FERRY)
+    /// The word that asks for the peer's copy service.
+    pub(crate) fn service_state(&self) -> Result<&AtomicU32> {
+        self.memory.u32(AT_SERVICE)
     }
 
-    /// Where the peer says its ferry's mailboxes are.
-    pub(crate) fn ferry_offset(&self) -> Result<u64> {
-        Ok(self.memory.u64(AT_FERRY_OFFSET)?.load(Ordering::Acquire))
+    /// Where the peer says its copy service's mailboxes are.
+    pub(crate) fn service_offset(&self) -> Result<u64> {
+        Ok(self.memory.u64(AT_SERVICE_OFFSET)?.load(Ordering::Acquire))
     }
 
     /// The descriptor of the peer's memory, as long as it means it; see [`Identity::check`].

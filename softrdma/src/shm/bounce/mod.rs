@@ -2,17 +2,17 @@
 //!
 //! Two processes that may map each other's segments may still be forbidden to reach each other's memory: by
 //! Yama, a seccomp filter, another user's identity, a namespace. Then the target's part of a copy is the
-//! target's to do. A process that serves ([`Ferry::serve`]) has a thread for this, which sleeps in the kernel
-//! while there is nothing to do, and a few mailboxes in its segment, each with a ring of bytes. An initiator
-//! locks a mailbox, writes a job into it and moves the payload through the ring, in pieces, so that both copies
-//! run at the same time.
+//! target's to do. A process that serves ([`CopyService::serve`]) has a thread for this, which sleeps in the
+//! kernel while there is nothing to do, and a few mailboxes in its segment, each with a ring of bytes. An
+//! initiator locks a mailbox, writes a job into it and moves the payload through the ring, in pieces, so that
+//! both copies run at the same time.
 //!
 //! | file | what |
 //! |---|---|
 //! | `mailbox` | what stands where in the segment, and who writes it; waiting and waking |
 //! | `memory` | copies between a ring and the process's own memory that answer a bad address with an error |
 //! | `service` | the target's side |
-//! | `passage` | the initiator's side |
+//! | `transfer` | the initiator's side |
 //! | `within` | both sides in one process, where even that is refused |
 //! | `registered` | a process's keys as its service looks at them |
 //!
@@ -38,9 +38,9 @@
 
 mod mailbox;
 mod memory;
-mod passage;
 mod registered;
 mod service;
+mod transfer;
 mod within;
 
 use std::sync::atomic::Ordering;
@@ -52,8 +52,8 @@ use super::atomics::Operation;
 use super::error::{Error, Result};
 use super::segment::{Block, Peer, Segment};
 
-pub use passage::{Local, atomic, transfer};
 pub use registered::with_keys;
+pub use transfer::{Local, atomic, transfer};
 pub use within::{Scratch, direct_to_oneself};
 
 /// What the target's memory is used for, which says what right is needed.
@@ -148,14 +148,14 @@ pub enum Failure {
 }
 
 /// Whether the peer was asked for help and does not give it yet: something must make it look
-/// ([`Ferry::wanted`]).
+/// ([`CopyService::wanted`]).
 pub fn waits_for(peer: &Peer) -> bool {
-    peer.ferry_state().is_ok_and(|word| word.load(Ordering::Relaxed) == mailbox::WANTED)
+    peer.service_state().is_ok_and(|word| word.load(Ordering::Relaxed) == mailbox::WANTED)
 }
 
 /// The owner's side: whether this process serves.
 #[derive(Debug)]
-pub struct Ferry {
+pub struct CopyService {
     segment: Arc<Segment>,
     state: Mutex<State>,
 }
@@ -167,16 +167,16 @@ struct State {
     service: Option<service::Service>,
 }
 
-impl Ferry {
+impl CopyService {
     /// Does not serve yet, and costs nothing.
     pub fn new(segment: Arc<Segment>) -> Self {
-        Ferry { segment, state: Mutex::default() }
+        CopyService { segment, state: Mutex::default() }
     }
 
     /// Whether a peer asked for service that is not there: one load, for the owner's polls.
     #[inline]
     pub fn wanted(&self) -> bool {
-        self.segment.ferry_state().is_ok_and(|word| word.load(Ordering::Relaxed) == mailbox::WANTED)
+        self.segment.service_state().is_ok_and(|word| word.load(Ordering::Relaxed) == mailbox::WANTED)
             && self.segment.is_mine()
     }
 
@@ -201,9 +201,9 @@ impl Ferry {
             };
             state.block = Some(block);
             state.service = Some(service::Service::start(self.segment.clone(), block.offset, registered)?);
-            self.segment.ferry_offset()?.store(block.offset, Ordering::Release);
+            self.segment.service_offset()?.store(block.offset, Ordering::Release);
         }
-        mailbox::say_serving(self.segment.ferry_state()?);
+        mailbox::say_serving(self.segment.service_state()?);
         Ok(())
     }
 
@@ -222,7 +222,7 @@ impl Ferry {
     }
 }
 
-impl Drop for Ferry {
+impl Drop for CopyService {
     fn drop(&mut self) {
         if self.segment.is_mine() {
             self.stop();
@@ -255,16 +255,16 @@ pub enum Copying {
     /// The same without consent.
     NoConsent,
     /// With the target's help always, and without consent.
-    Ferry,
+    Bounce,
 }
 
 impl Copying {
-    /// What the environment variable `IRONVERBS_SOFT_COPY` says: nothing or `auto`, or `ferry`; `None` for
-    /// anything else.
+    /// What the environment variable `IRONVERBS_SOFT_COPY` says: nothing or `auto`, or `bounce`, which was
+    /// `ferry` once; `None` for anything else.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "" | "auto" => Some(Copying::Auto),
-            "ferry" => Some(Copying::Ferry),
+            "bounce" | "ferry" => Some(Copying::Bounce),
             _ => None,
         }
     }
@@ -274,16 +274,17 @@ impl Copying {
         match self {
             Copying::Auto => needed(super::copy::admit_peers()),
             Copying::NoConsent => needed(false),
-            Copying::Ferry => true,
+            Copying::Bounce => true,
         }
     }
 }
 
-/// Whether peers of this process will need the ferry, as far as this process can tell: the kernel refuses the
+/// Whether peers of this process will need its copy service, as far as it can tell: the kernel refuses the
 /// direct way even to one's own memory, or to whoever is not a debugger. `admitted` is the answer of
 /// [`admit_peers`](super::copy::admit_peers), which repairs Yama's `ptrace_scope` 1.
 ///
-/// A `false` may be wrong: a filter on the peer is the peer's to know, which then asks ([`Ferry::wanted`]).
+/// A `false` may be wrong: a filter on the peer is the peer's to know, which then asks
+/// ([`CopyService::wanted`]).
 pub fn needed(admitted: bool) -> bool {
     // SAFETY: the call only answers a number.
     let dumpable = unsafe { libc::prctl(libc::PR_GET_DUMPABLE) == 1 };

@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use softrdma::shm::atomics::Operation;
+use softrdma::shm::bounce::{CopyService, Failure, Local, Origin, Piece, Purpose, atomic, needed, transfer};
 use softrdma::shm::copy::{Span, Way, probe};
 use softrdma::shm::error::Error;
-use softrdma::shm::ferry::{Failure, Ferry, Local, Origin, Piece, Purpose, atomic, needed, transfer};
 use softrdma::shm::segment::{Peer, Segment};
 use softrdma_testing::content::segment_of;
 use softrdma_testing::filter::forbid_direct_copies;
 
-use stage::{Books, KEY, LIMIT, READ_KEY, Random, Shared, Stage, child, ferry, signal, status_of};
+use stage::{Books, KEY, LIMIT, READ_KEY, Random, Shared, Stage, bounce, child, signal, status_of};
 
 fn span(bytes: &mut [u8]) -> Span {
     Span { addr: bytes.as_mut_ptr() as u64, len: bytes.len() as u64 }
@@ -70,13 +70,13 @@ fn what_is_moved_arrives() {
         if random.below(2) == 0 {
             there.fill(at, &vec![0; len as usize + 1]);
             let purpose = if round % 2 == 0 { Purpose::Write } else { Purpose::Receive };
-            assert_eq!(ferry(&me, &target.peer, purpose, &pieces, &local), Ok(()));
+            assert_eq!(bounce(&me, &target.peer, purpose, &pieces, &local), Ok(()));
             assert!(there.bytes(at, len) == mine, "{len} bytes were written");
             assert_eq!(there.bytes(at + len, 1), [0]);
         } else {
             let theirs = random.bytes(len);
             there.fill(at, &theirs);
-            assert_eq!(ferry(&me, &target.peer, Purpose::Read, &pieces, &local), Ok(()));
+            assert_eq!(bounce(&me, &target.peer, Purpose::Read, &pieces, &local), Ok(()));
             assert!(mine == theirs, "{len} bytes were read");
         }
     }
@@ -92,14 +92,17 @@ fn the_shorter_list_ends_it() {
     let local = [span(&mut mine)];
     for (piece_len, moved) in [(60, 60), (200, 100)] {
         there.fill(0, &[0; 256]);
-        assert_eq!(ferry(&me, &target.peer, Purpose::Write, &[piece(there.addr, piece_len)], &local), Ok(()));
+        assert_eq!(
+            bounce(&me, &target.peer, Purpose::Write, &[piece(there.addr, piece_len)], &local),
+            Ok(())
+        );
         let seen = there.bytes(0, 256);
         assert!(seen[..moved] == vec![7; moved] && seen[moved..] == vec![0; 256 - moved]);
     }
     // Nothing to move asks nobody: neither the key nor the address matters.
     let nothing = [Piece { key: 9, addr: 1, len: 0 }];
-    assert_eq!(ferry(&me, &target.peer, Purpose::Write, &nothing, &local), Ok(()));
-    assert_eq!(ferry(&me, &target.peer, Purpose::Read, &[], &local), Ok(()));
+    assert_eq!(bounce(&me, &target.peer, Purpose::Write, &nothing, &local), Ok(()));
+    assert_eq!(bounce(&me, &target.peer, Purpose::Read, &[], &local), Ok(()));
     // Bytes of the library's own.
     let long: Vec<u8> = (0..3000u32).map(|i| (i * 7) as u8).collect();
     // SAFETY: nothing of this process is written.
@@ -133,7 +136,7 @@ fn memory_that_is_not_there() {
     let me = stage.segment();
     let run = |purpose, at: u64, mine: u64, len| {
         let local = [Span { addr: here.addr + mine, len }];
-        ferry(&me, &target.peer, purpose, &[piece(there.addr + at, len)], &local)
+        bounce(&me, &target.peer, purpose, &[piece(there.addr + at, len)], &local)
     };
     let half = there.len / 2;
     for len in [200, 100_000, 400_000] {
@@ -155,12 +158,12 @@ fn memory_that_is_not_there() {
     }
     let mine = [Span { addr: here.addr, len: 8 }];
     for addr in [8, 1 << 61] {
-        assert_eq!(ferry(&me, &target.peer, Purpose::Write, &[piece(addr, 8)], &mine), Err(Failure::Remote));
+        assert_eq!(bounce(&me, &target.peer, Purpose::Write, &[piece(addr, 8)], &mine), Err(Failure::Remote));
         let add = Operation::FetchAdd(1);
         assert_eq!(atomic(&me, &target.peer, Origin::NONE, piece(addr, 8), add, LIMIT), Err(Failure::Remote));
     }
     let beyond = [piece(u64::MAX - 3, 8)];
-    assert_eq!(ferry(&me, &target.peer, Purpose::Write, &beyond, &mine), Err(Failure::Os(libc::EPROTO)));
+    assert_eq!(bounce(&me, &target.peer, Purpose::Write, &beyond, &mine), Err(Failure::Os(libc::EPROTO)));
 }
 
 #[test]
@@ -172,7 +175,7 @@ fn keys_open_what_they_stand_for() {
     let me = stage.segment();
     let mut mine = vec![1u8; 1 << 19];
     let mut run = |purpose, key, addr, len| {
-        ferry(&me, &target.peer, purpose, &[Piece { key, addr, len }], &[span(&mut mine)])
+        bounce(&me, &target.peer, purpose, &[Piece { key, addr, len }], &[span(&mut mine)])
     };
     for purpose in [Purpose::Write, Purpose::Receive, Purpose::Read] {
         assert_eq!(run(purpose, KEY, start, len), Ok(()));
@@ -271,9 +274,9 @@ fn many_initiators_at_once() {
                                 let len = random.below(EACH);
                                 let mut out = random.bytes(len);
                                 let pieces = [piece(there.addr + at, len)];
-                                ferry(me, peer, Purpose::Write, &pieces, &[span(&mut out)]).unwrap();
+                                bounce(me, peer, Purpose::Write, &pieces, &[span(&mut out)]).unwrap();
                                 let mut back = vec![0; len as usize];
-                                ferry(me, peer, Purpose::Read, &pieces, &[span(&mut back)]).unwrap();
+                                bounce(me, peer, Purpose::Read, &pieces, &[span(&mut back)]).unwrap();
                                 assert!(out == back);
                             }
                         });
@@ -293,11 +296,11 @@ fn service_on_demand() {
     let stage = Stage::new("demand");
     let there = Shared::new(4096);
     let segment = Arc::new(stage.segment());
-    let owner = Ferry::new(segment.clone());
+    let owner = CopyService::new(segment.clone());
     let me = stage.segment();
     let peer = Peer::open(&stage.folder, 0).unwrap();
     let mut mine = vec![3u8; 100];
-    let mut run = || ferry(&me, &peer, Purpose::Write, &[piece(there.addr, 100)], &[span(&mut mine)]);
+    let mut run = || bounce(&me, &peer, Purpose::Write, &[piece(there.addr, 100)], &[span(&mut mine)]);
     assert!(!owner.wanted() && !owner.serving());
     let start = Instant::now();
     assert_eq!(run(), Err(Failure::NoAnswer));
@@ -333,7 +336,7 @@ fn a_forked_child_serves_nobody() {
     let there = Shared::new(4096);
     let segment = Arc::new(stage.segment());
     let books = Arc::new(Books { range: Span { addr: there.addr, len: 4096 }, asked: AtomicU64::new(0) });
-    let mut owner = Some(Ferry::new(segment.clone()));
+    let mut owner = Some(CopyService::new(segment.clone()));
     owner.as_ref().unwrap().serve(books.clone()).unwrap();
     let peer = Peer::open(&stage.folder, 0).unwrap();
     let inside = child(|| {
@@ -343,7 +346,7 @@ fn a_forked_child_serves_nobody() {
         mine.stop();
         // Not with the parent's name.
         let mut byte = [0u8; 8];
-        let refused = ferry(&segment, &peer, Purpose::Read, &[piece(there.addr, 8)], &[span(&mut byte)]);
+        let refused = bounce(&segment, &peer, Purpose::Read, &[piece(there.addr, 8)], &[span(&mut byte)]);
         assert_eq!(refused, Err(Failure::Os(libc::EPERM)));
         drop(mine);
         // With its own, to its parent, whose thread is another process's.
@@ -366,12 +369,12 @@ fn to_oneself() {
     let segment = Arc::new(stage.segment());
     let mut there = vec![0u8; 500_000];
     let range = span(&mut there);
-    let owner = Ferry::new(segment.clone());
+    let owner = CopyService::new(segment.clone());
     owner.serve(Arc::new(Books { range, asked: AtomicU64::new(0) })).unwrap();
     let peer = Peer::open(&stage.folder, 0).unwrap();
     let mut mine = Random(5).bytes(500_000);
     let pieces = [piece(range.addr, range.len)];
-    assert_eq!(ferry(&segment, &peer, Purpose::Write, &pieces, &[span(&mut mine)]), Ok(()));
+    assert_eq!(bounce(&segment, &peer, Purpose::Write, &pieces, &[span(&mut mine)]), Ok(()));
     assert!(there == mine);
 }
 
@@ -533,8 +536,8 @@ fn behind_a_filter() {
         forbid_direct_copies();
         assert!(needed(true));
         let segment: Arc<Segment> = Arc::new(stage.segment());
-        let ferry = Ferry::new(segment);
-        ferry.serve(Arc::new(Books { range, asked: AtomicU64::new(0) })).unwrap();
+        let service = CopyService::new(segment);
+        service.serve(Arc::new(Books { range, asked: AtomicU64::new(0) })).unwrap();
         ready.word(0).store(1, Ordering::Release);
         stage::sleep_for_ever();
     });
@@ -547,14 +550,14 @@ fn behind_a_filter() {
         assert_eq!(probe(&peer), Ok(Way::Closed(libc::EPERM)));
         let mut out = Random(99).bytes(700_000);
         let pieces = [piece(there.addr, 700_000)];
-        assert_eq!(ferry(&me, &peer, Purpose::Write, &pieces, &[span(&mut out)]), Ok(()));
+        assert_eq!(bounce(&me, &peer, Purpose::Write, &pieces, &[span(&mut out)]), Ok(()));
         assert!(there.bytes(0, 700_000) == out);
         let mut back = vec![0; 700_000];
-        assert_eq!(ferry(&me, &peer, Purpose::Read, &pieces, &[span(&mut back)]), Ok(()));
+        assert_eq!(bounce(&me, &peer, Purpose::Read, &pieces, &[span(&mut back)]), Ok(()));
         assert!(back == out);
         // A bad address is an error here too.
         assert_eq!(
-            ferry(&me, &peer, Purpose::Read, &pieces, &[Span { addr: 8, len: 8 }]),
+            bounce(&me, &peer, Purpose::Read, &pieces, &[Span { addr: 8, len: 8 }]),
             Err(Failure::Local)
         );
         there.word(0).store(4, Ordering::Relaxed);

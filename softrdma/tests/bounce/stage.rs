@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use softrdma::shm::bounce::{CopyService, Failure, Local, Origin, Piece, Purpose, Registered, transfer};
 use softrdma::shm::copy::Span;
-use softrdma::shm::ferry::{Failure, Ferry, Local, Origin, Piece, Purpose, Registered, transfer};
 use softrdma::shm::folder::{Config, Folder};
 use softrdma::shm::segment::{Peer, Segment};
 
@@ -130,7 +130,7 @@ pub struct Stage {
 
 impl Stage {
     pub fn new(name: &str) -> Self {
-        let path = PathBuf::from(format!("/dev/shm/ironverbs-test-ferry-{name}-{}", std::process::id()));
+        let path = PathBuf::from(format!("/dev/shm/ironverbs-test-bounce-{name}-{}", std::process::id()));
         let folder = Arc::new(Folder::open(&Config { path: path.clone(), group: None }).unwrap());
         Stage { path, folder }
     }
@@ -141,13 +141,13 @@ impl Stage {
     }
 
     /// A process in the next slot that serves `range` and does `then`.
-    pub fn target_that(&self, slot: u16, range: Span, then: impl FnOnce(&Ferry)) -> Target {
+    pub fn target_that(&self, slot: u16, range: Span, then: impl FnOnce(&CopyService)) -> Target {
         let ready = Shared::new(4096);
         let pid = child(|| {
-            let ferry = Ferry::new(Arc::new(Segment::create(self.folder.clone()).unwrap()));
-            ferry.serve(Arc::new(Books { range, asked: AtomicU64::new(0) })).unwrap();
+            let service = CopyService::new(Arc::new(Segment::create(self.folder.clone()).unwrap()));
+            service.serve(Arc::new(Books { range, asked: AtomicU64::new(0) })).unwrap();
             ready.word(0).store(1, Ordering::Release);
-            then(&ferry);
+            then(&service);
         });
         while ready.word(0).load(Ordering::Acquire) == 0 {
             std::thread::sleep(Duration::from_millis(1));
@@ -183,7 +183,7 @@ impl Drop for Target {
 }
 
 /// A transfer between the test's memory and pieces of a target.
-pub fn ferry(
+pub fn bounce(
     me: &Segment,
     peer: &Peer,
     purpose: Purpose,

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use bolero::TypeGenerator;
 use bolero::generator::produce;
 use softrdma::shm::atomics::Operation;
+use softrdma::shm::bounce::{Failure, Local, Origin, Piece, Purpose, atomic, transfer};
 use softrdma::shm::copy::Span;
-use softrdma::shm::ferry::{Failure, Local, Origin, Piece, Purpose, atomic, transfer};
 use softrdma::shm::lock::Owner;
 use softrdma::shm::segment::Segment;
 use softrdma_testing::content::segment_of;
 
-use super::stage::{KEY, LIMIT, READ_KEY, Random, Shared, Stage, Target, ferry};
+use super::stage::{KEY, LIMIT, READ_KEY, Random, Shared, Stage, Target, bounce};
 
 /// Words before the rings, from the start of the block.
 const WORDS: u64 = 1024;
@@ -150,7 +150,7 @@ fn lies_in_mailboxes() {
     let mut out = random.bytes(LEN);
     let local = [Span { addr: out.as_mut_ptr() as u64, len: LEN }];
     let pieces = [Piece { key: KEY, addr: there.addr + AT, len: LEN }];
-    served(Duration::from_secs(10), || ferry(me, &target.peer, Purpose::Write, &pieces, &local));
+    served(Duration::from_secs(10), || bounce(me, &target.peer, Purpose::Write, &pieces, &local));
     assert!(there.bytes(AT, LEN) == out);
     let add = Operation::FetchAdd(1);
     assert!(
@@ -160,7 +160,7 @@ fn lies_in_mailboxes() {
     assert_ne!(add, Operation::FetchAdd(2));
     assert!(scene.nothing_outside_changed(), "memory outside was written");
     let wrong = [Piece { key: KEY, addr: there.addr, len: 8 }];
-    assert_eq!(ferry(me, &target.peer, Purpose::Write, &wrong, &local), Err(Failure::Refused));
+    assert_eq!(bounce(me, &target.peer, Purpose::Write, &wrong, &local), Err(Failure::Refused));
 }
 
 /// A target that does nothing and says all the time that it does: who waits for it gives up as with one that is
@@ -249,7 +249,7 @@ fn fuzz_jobs() {
     let read = |mine: &Cell<[u8; 8]>| {
         let pieces = [Piece { key: READ_KEY, addr: there.addr + AT, len: 8 }];
         let local = [Span { addr: mine.as_ptr() as u64, len: 8 }];
-        ferry(me, &target.peer, Purpose::Read, &pieces, &local)
+        bounce(me, &target.peer, Purpose::Read, &pieces, &local)
     };
     let run = AssertUnwindSafe(|posted: &Posted| {
         let number = rounds.replace(rounds.get() + 1) + 1;

@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use softrdma::shm::atomics::Operation;
+use softrdma::shm::bounce::{Failure, Origin, Piece, Purpose, atomic};
 use softrdma::shm::copy::Span;
-use softrdma::shm::ferry::{Failure, Origin, Piece, Purpose, atomic};
 use softrdma::shm::lock::{Liveness, Owner};
 use softrdma::shm::segment::Peer;
 use softrdma_testing::content::segment_of;
 
-use super::stage::{KEY, LIMIT, Random, Shared, Stage, child, ferry, signal, status_of};
+use super::stage::{KEY, LIMIT, Random, Shared, Stage, bounce, child, signal, status_of};
 
 const LEN: u64 = 400_000;
 
@@ -41,8 +41,8 @@ fn work(stage: &Stage, target: Owner, there: Shared, count: &Shared, seed: u64) 
         let local = [Span { addr: mine.as_mut_ptr() as u64, len }];
         let pieces = [piece(there.addr + 8, len)];
         let result = match random.below(3) {
-            0 => ferry(&me, &peer, Purpose::Write, &pieces, &local),
-            1 => ferry(&me, &peer, Purpose::Read, &pieces, &local),
+            0 => bounce(&me, &peer, Purpose::Write, &pieces, &local),
+            1 => bounce(&me, &peer, Purpose::Read, &pieces, &local),
             _ => {
                 // Begun is counted before, carried out after: a death in between leaves one more at most.
                 count.word(0).fetch_add(1, Ordering::SeqCst);
@@ -95,7 +95,7 @@ fn initiators_die() {
     for _ in 0..8 {
         let start = Instant::now();
         let local = [Span { addr: out.as_mut_ptr() as u64, len: LEN }];
-        assert_eq!(ferry(&me, &target.peer, Purpose::Write, &[piece(there.addr + 8, LEN)], &local), Ok(()));
+        assert_eq!(bounce(&me, &target.peer, Purpose::Write, &[piece(there.addr + 8, LEN)], &local), Ok(()));
         assert!(start.elapsed() < Duration::from_secs(5));
         assert!(there.bytes(8, LEN) == out);
     }

@@ -42,7 +42,7 @@ impl Service {
     pub(super) fn start(segment: Arc<Segment>, offset: u64, registered: Arc<dyn Registered>) -> Result<Self> {
         let shared = Arc::new(Shared { segment, offset, registered, stop: AtomicBool::new(false) });
         let work = shared.clone();
-        let thread = thread::start(c"ironverbs-ferry", move || work.run()).map_err(|_| Error::NoMemory)?;
+        let thread = thread::start(c"ironverbs-serve", move || work.run()).map_err(|_| Error::NoMemory)?;
         Ok(Service { thread, shared })
     }
 
@@ -86,7 +86,7 @@ impl Shared {
         struct Leave<'a>(&'a Segment);
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
-                if let Ok(word) = self.0.ferry_state() {
+                if let Ok(word) = self.0.service_state() {
                     say_ended(word);
                 }
             }

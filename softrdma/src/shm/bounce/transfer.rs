@@ -65,10 +65,10 @@ pub unsafe fn transfer(
             continue;
         }
         left -= job.len;
-        let passage = Passage::begin(me, peer, &job, limit)?;
+        let transfer = Transfer::begin(me, peer, &job, limit)?;
         match action {
-            Action::Get => passage.get(&job, &mut here)?,
-            _ => passage.put(&job, &mut here)?,
+            Action::Get => transfer.get(&job, &mut here)?,
+            _ => transfer.put(&job, &mut here)?,
         }
     }
     Ok(())
@@ -88,10 +88,10 @@ pub fn atomic(
         return Err(Failure::Os(libc::EINVAL));
     }
     let job = Job::new(Action::Atomic(operation), origin, &[Piece { len: 8, ..piece }], 8);
-    let passage = Passage::begin(me, peer, &job, limit)?;
-    passage.post();
-    passage.finish()?;
-    Ok(passage.mailbox.value.load(Ordering::Relaxed))
+    let transfer = Transfer::begin(me, peer, &job, limit)?;
+    transfer.post();
+    transfer.finish()?;
+    Ok(transfer.mailbox.value.load(Ordering::Relaxed))
 }
 
 /// What is left of this process's end.
@@ -101,7 +101,7 @@ enum Here<'a> {
 }
 
 /// A mailbox that this process holds, with a job in it.
-struct Passage<'a> {
+struct Transfer<'a> {
     me: &'a Segment,
     peer: &'a Peer,
     bell: Signal<'a>,
@@ -113,7 +113,7 @@ struct Passage<'a> {
     since: Cell<Option<Instant>>,
 }
 
-impl Drop for Passage<'_> {
+impl Drop for Transfer<'_> {
     fn drop(&mut self) {
         self.mailbox.lock.unlock(self.me.owner());
     }
@@ -125,13 +125,13 @@ enum Silence {
     Limit,
 }
 
-impl<'a> Passage<'a> {
+impl<'a> Transfer<'a> {
     /// Takes a mailbox and writes the job into it, which is not posted yet.
     fn begin(me: &'a Segment, peer: &'a Peer, job: &Job, limit: Duration) -> Result<Self, Failure> {
         if !me.is_mine() {
             return Err(Failure::Os(libc::EPERM));
         }
-        let word = peer.ferry_state().map_err(|e| Failure::Os(e.errno()))?;
+        let word = peer.service_state().map_err(|e| Failure::Os(e.errno()))?;
         if !ask(word, ASKING.min(limit)) {
             return Err(if peer.lives() { Failure::NoAnswer } else { Failure::Gone });
         }
@@ -146,20 +146,20 @@ impl<'a> Passage<'a> {
             None if lock(&mailboxes.all[first]) => mailboxes.all[first],
             None => return Err(Failure::NoAnswer),
         };
-        let mut passage =
-            Passage { me, peer, bell: mailboxes.bell, mailbox, posted: 0, limit, since: Cell::new(None) };
+        let mut transfer =
+            Transfer { me, peer, bell: mailboxes.bell, mailbox, posted: 0, limit, since: Cell::new(None) };
         mailbox.turn.nobody_sleeps();
-        passage.settle()?;
-        passage.posted = next_job(mailbox.state.load(Ordering::Relaxed));
+        transfer.settle()?;
+        transfer.posted = next_job(mailbox.state.load(Ordering::Relaxed));
         mailbox.cancel.store(0, Ordering::Relaxed);
         mailbox.filled.store(0, Ordering::Relaxed);
         mailbox.emptied.store(0, Ordering::Relaxed);
         mailbox.write_job(job);
-        Ok(passage)
+        Ok(transfer)
     }
 
     fn mailboxes(peer: &'a Peer) -> Result<Mailboxes<'a>, Failure> {
-        let offset = || peer.ferry_offset().map_err(|e| Failure::Os(e.errno()));
+        let offset = || peer.service_offset().map_err(|e| Failure::Os(e.errno()));
         if let Ok(mailboxes) = Mailboxes::at(peer.memory(), offset()?) {
             return Ok(mailboxes);
         }
@@ -231,7 +231,7 @@ impl<'a> Passage<'a> {
         Ok(())
     }
 
-    /// Waits as [`Passage::wait`] does, for a job that was posted.
+    /// Waits as [`Transfer::wait`] does, for a job that was posted.
     fn wait_posted(&self, seen: u32) -> Result<(), Failure> {
         self.wait(seen).map_err(|silence| match silence {
             Silence::Gone => Failure::Gone,

@@ -33,7 +33,7 @@ use super::super::memory::Memory;
 use super::{Origin, Piece, Purpose};
 use crate::shm::atomics::Operation;
 
-/// States of the segment's ferry word: nobody asked, somebody did, there is a service.
+/// States of the segment's word for the copy service: nobody asked, somebody did, there is one.
 const NONE: u32 = 0;
 pub(super) const WANTED: u32 = 1;
 pub(super) const SERVING: u32 = 2;

@@ -1,4 +1,4 @@
-//! What payload through shared memory costs beside the direct way: `cargo bench -p softrdma --bench ferry`.
+//! What payload through shared memory costs beside the direct way: `cargo bench -p softrdma --bench bounce`.
 //!
 //! Medians of several rounds, between two processes; each needs a processor of its own for the figures to mean
 //! anything.
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use softrdma::shm::atomics::Operation;
+use softrdma::shm::bounce::{CopyService, Local, Origin, Piece, Purpose, Registered, atomic, transfer};
 use softrdma::shm::copy::{self, Direction, Span};
-use softrdma::shm::ferry::{Ferry, Local, Origin, Piece, Purpose, Registered, atomic, transfer};
 use softrdma::shm::folder::{Config, Folder};
 use softrdma::shm::segment::{Peer, Segment};
 use softrdma_testing::timing::median;
@@ -36,7 +36,7 @@ fn say(what: &str, bytes: u64, ns: f64) {
 }
 
 fn main() {
-    let dir = PathBuf::from(format!("/dev/shm/ironverbs-bench-ferry-{}", std::process::id()));
+    let dir = PathBuf::from(format!("/dev/shm/ironverbs-bench-bounce-{}", std::process::id()));
     let folder = Arc::new(Folder::open(&Config { path: dir.clone(), group: None }).unwrap());
     // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
     let there = unsafe {
@@ -52,8 +52,8 @@ fn main() {
     if child == 0 {
         // SAFETY: plain system call; the child must not outlive a failed parent.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-        let ferry = Ferry::new(Arc::new(Segment::create(folder).unwrap()));
-        ferry.serve(Arc::new(All)).unwrap();
+        let service = CopyService::new(Arc::new(Segment::create(folder).unwrap()));
+        service.serve(Arc::new(All)).unwrap();
         loop {
             std::thread::sleep(Duration::from_secs(1000));
         }
@@ -68,12 +68,12 @@ fn main() {
     let me = Segment::create(folder.clone()).unwrap();
     let mut source = vec![1u8; LEN as usize];
     let from = source.as_mut_ptr() as u64;
-    let ferry = |purpose, bytes| {
+    let bounce = |purpose, bytes| {
         let (pieces, here) = ([Piece { key: 1, addr: there, len: bytes }], [Span { addr: from, len: bytes }]);
         // SAFETY: the ranges are `source` and the child's mapping, which nobody else uses.
         unsafe { transfer(&me, &peer, Origin::NONE, purpose, &pieces, Local::Memory(&here), LIMIT) }
     };
-    while ferry(Purpose::Write, LEN).is_err() {}
+    while bounce(Purpose::Write, LEN).is_err() {}
     for (bytes, turns) in [(8, 20_000), (4096, 20_000), (65_536, 4000), (LEN, 300)] {
         for (direction, purpose, name) in
             [(Direction::Write, Purpose::Write, "write"), (Direction::Read, Purpose::Read, "read")]
@@ -84,7 +84,7 @@ fn main() {
                 unsafe { copy::transfer(&image, direction, &here, &there) }.unwrap();
             });
             say(&format!("direct {name}"), bytes, direct);
-            say(&format!("ferry {name}"), bytes, median(turns, || ferry(purpose, bytes).unwrap()));
+            say(&format!("bounce {name}"), bytes, median(turns, || bounce(purpose, bytes).unwrap()));
         }
     }
     // SAFETY: `source` is alive, and only read.
@@ -95,20 +95,20 @@ fn main() {
         unsafe { transfer(&me, &peer, Origin::NONE, Purpose::Write, &pieces, Local::Bytes(inline), LIMIT) }
             .unwrap();
     };
-    say("ferry write of own bytes", 8, median(20_000, put));
+    say("bounce write of own bytes", 8, median(20_000, put));
     let add = || assert!(atomic(&me, &peer, Origin::NONE, pieces[0], Operation::FetchAdd(1), LIMIT).is_ok());
-    say("ferry fetch and add", 8, median(20_000, add));
+    say("bounce fetch and add", 8, median(20_000, add));
     for bytes in [8, 65_536] {
         let mut took: Vec<f64> = (0..200)
             .map(|_| {
                 std::thread::sleep(Duration::from_millis(1));
                 let start = Instant::now();
-                ferry(Purpose::Write, bytes).unwrap();
+                bounce(Purpose::Write, bytes).unwrap();
                 start.elapsed().as_nanos() as f64
             })
             .collect();
         took.sort_by(f64::total_cmp);
-        say("ferry write, the service slept", bytes, took[took.len() / 2]);
+        say("bounce write, the service slept", bytes, took[took.len() / 2]);
     }
     // SAFETY: the process is our child; its status is not wanted.
     unsafe {

@@ -3,7 +3,7 @@
 //! The ring is part of a file in memory, the segment, and so the kernel copies: `pwritev` takes the program's
 //! bytes into the ring, `preadv` brings them out. A bad address of the program is `EFAULT` and no signal, no
 //! permission is needed that the process has not got, and no filter refuses these calls. `process_vm_readv` on
-//! oneself, which would do the same, is refused exactly where the ferry is needed, and takes longer.
+//! oneself, which would do the same, is refused exactly where the copy service is needed, and takes longer.
 //!
 //! A program may limit the length of the files it writes (`RLIMIT_FSIZE`) at any time, and means no memory by
 //! that. Where the kernel refuses to write the ring for this, the bytes take another way, and the signal that
