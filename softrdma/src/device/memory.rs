@@ -86,7 +86,7 @@ impl Device {
         iova: u64,
         access: Access,
     ) -> Result<Region> {
-        self.add_region(&region(pd, (addr, length, iova), access.and(Access::ON_DEMAND))?)
+        self.add_region(&region(pd, (addr, length, iova), access.union(Access::ON_DEMAND))?)
     }
 
     fn add_region(&self, entry: &Entry) -> Result<Region> {
@@ -267,7 +267,7 @@ impl Device {
 
 /// The entry of a region.
 fn region(pd: u32, (addr, length, iova): (u64, u64, u64), access: Access) -> Result<Entry> {
-    let writes = Access::REMOTE_WRITE.and(Access::REMOTE_ATOMIC);
+    let writes = Access::REMOTE_WRITE.union(Access::REMOTE_ATOMIC);
     if access.any(writes) && !access.has(Access::LOCAL_WRITE) {
         return Err(Error::Invalid("remote writes without local ones"));
     }
@@ -282,7 +282,7 @@ fn region(pd: u32, (addr, length, iova): (u64, u64, u64), access: Access) -> Res
 /// Looks at the memory as a kernel does that pins it: every page, for writing where anybody may write.
 fn check_mapped(entry: &Entry) -> Result<()> {
     let Entry { key, base } = entry;
-    let writes = Access::LOCAL_WRITE.and(Access::MW_BIND);
+    let writes = Access::LOCAL_WRITE.union(Access::MW_BIND);
     pages::check(*base, key.length, key.access.any(writes)).map_err(|missing| match missing {
         Missing::Range => Error::Invalid("range"),
         Missing::Fault => Error::Fault,

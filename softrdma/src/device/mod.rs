@@ -62,7 +62,7 @@
 //!     let path = Path { dgid: gid, is_global: true, port_num: 1, ..Path::default() };
 //!     for state in [QpState::Init, QpState::Rtr, QpState::Rts] {
 //!         let (required, _) = qp::attributes(QpType::Uc, qp.state(), state).unwrap();
-//!         qp.modify(required.and(Attr::STATE), &Attributes {
+//!         qp.modify(required.union(Attr::STATE), &Attributes {
 //!             state, path, port_num: 1, path_mtu: 5, dest_qp_num: peer.qp_num(), ..Attributes::default()
 //!         })?;
 //!     }

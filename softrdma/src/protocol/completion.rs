@@ -356,7 +356,7 @@ mod tests {
             imm_or_key: 3,
             qp_num: 0xff_ffff,
             src_qp: 5,
-            flags: WcFlags::GRH.and(WcFlags::WITH_IMM),
+            flags: WcFlags::GRH.union(WcFlags::WITH_IMM),
             timestamp: 7,
             places: 4,
         };

@@ -159,7 +159,7 @@ pub fn check_bind(
     if !region.access.has(Access::MW_BIND) || region.access.has(Access::ZERO_BASED) {
         return Err(Denied::Rights);
     }
-    let writes = Access::REMOTE_WRITE.and(Access::REMOTE_ATOMIC);
+    let writes = Access::REMOTE_WRITE.union(Access::REMOTE_ATOMIC);
     if bind.access.any(writes) && !region.access.has(Access::LOCAL_WRITE) {
         return Err(Denied::Rights);
     }
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(check(&mw1, &mr, Bind { length: 0x1000, ..bind }), Err(Denied::Range));
         assert_eq!(check(&mw1, &Key { access: Access::LOCAL_WRITE, ..mr }, bind), Err(Denied::Rights));
         assert_eq!(check(&mw1, &Key { access: Access::MW_BIND, ..mr }, bind), Err(Denied::Rights));
-        let zero = Bind { access: Access::ZERO_BASED.and(Access::REMOTE_READ), ..bind };
+        let zero = Bind { access: Access::ZERO_BASED.union(Access::REMOTE_READ), ..bind };
         assert_eq!(check(&mw1, &mr, zero), Err(Denied::Rights));
         assert_eq!(check(&mw2, &mr, zero), Ok(()));
         assert_eq!(check_bind(&mw2, Some(&mr), QpType::Ud, 1, bind), Err(Denied::Kind));

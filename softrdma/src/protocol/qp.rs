@@ -59,7 +59,7 @@ pub fn modify(qp_type: QpType, current: QpState, next: QpState, mask: Attr) -> R
     if missing != Attr::NONE {
         return Result::Err(Refused::Missing(missing));
     }
-    let extra = Attr(mask.0 & !required.and(optional).and(Attr::STATE).0);
+    let extra = Attr(mask.0 & !required.union(optional).union(Attr::STATE).0);
     if extra != Attr::NONE {
         return Result::Err(Refused::NotAllowed(extra));
     }
@@ -94,63 +94,70 @@ pub fn attributes(qp_type: QpType, current: QpState, next: QpState) -> Option<(A
 }
 
 fn port_and_rights(qp_type: QpType) -> Attr {
-    let common = Attr::PKEY_INDEX.and(Attr::PORT);
+    let common = Attr::PKEY_INDEX.union(Attr::PORT);
     match qp_type {
-        QpType::Ud => common.and(Attr::QKEY),
-        QpType::Rc | QpType::Uc | QpType::XrcSend | QpType::XrcRecv => common.and(Attr::ACCESS_FLAGS),
+        QpType::Ud => common.union(Attr::QKEY),
+        QpType::Rc | QpType::Uc | QpType::XrcSend | QpType::XrcRecv => common.union(Attr::ACCESS_FLAGS),
     }
 }
 
 fn to_ready_to_receive(qp_type: QpType) -> (Attr, Attr) {
-    let path = Attr::AV.and(Attr::PATH_MTU).and(Attr::DEST_QPN).and(Attr::RQ_PSN);
-    let responder = Attr::MAX_DEST_RD_ATOMIC.and(Attr::MIN_RNR_TIMER);
-    let optional = Attr::ALT_PATH.and(Attr::ACCESS_FLAGS).and(Attr::PKEY_INDEX);
+    let path = Attr::AV.union(Attr::PATH_MTU).union(Attr::DEST_QPN).union(Attr::RQ_PSN);
+    let responder = Attr::MAX_DEST_RD_ATOMIC.union(Attr::MIN_RNR_TIMER);
+    let optional = Attr::ALT_PATH.union(Attr::ACCESS_FLAGS).union(Attr::PKEY_INDEX);
     match qp_type {
-        QpType::Ud => (Attr::NONE, Attr::PKEY_INDEX.and(Attr::QKEY)),
+        QpType::Ud => (Attr::NONE, Attr::PKEY_INDEX.union(Attr::QKEY)),
         QpType::Uc | QpType::XrcSend => (path, optional),
-        QpType::Rc | QpType::XrcRecv => (path.and(responder), optional),
+        QpType::Rc | QpType::XrcRecv => (path.union(responder), optional),
     }
 }
 
 fn to_ready_to_send(qp_type: QpType) -> (Attr, Attr) {
-    let retries =
-        Attr::TIMEOUT.and(Attr::RETRY_CNT).and(Attr::RNR_RETRY).and(Attr::SQ_PSN).and(Attr::MAX_QP_RD_ATOMIC);
+    let retries = Attr::TIMEOUT
+        .union(Attr::RETRY_CNT)
+        .union(Attr::RNR_RETRY)
+        .union(Attr::SQ_PSN)
+        .union(Attr::MAX_QP_RD_ATOMIC);
     let required = match qp_type {
         QpType::Ud | QpType::Uc => Attr::SQ_PSN,
         QpType::Rc | QpType::XrcSend => retries,
-        QpType::XrcRecv => Attr::TIMEOUT.and(Attr::SQ_PSN),
+        QpType::XrcRecv => Attr::TIMEOUT.union(Attr::SQ_PSN),
     };
     (required, while_sending(qp_type))
 }
 
 fn while_sending(qp_type: QpType) -> Attr {
-    let connected = Attr::CUR_STATE.and(Attr::ALT_PATH).and(Attr::ACCESS_FLAGS).and(Attr::PATH_MIG_STATE);
+    let connected =
+        Attr::CUR_STATE.union(Attr::ALT_PATH).union(Attr::ACCESS_FLAGS).union(Attr::PATH_MIG_STATE);
     match qp_type {
-        QpType::Ud => Attr::CUR_STATE.and(Attr::QKEY),
+        QpType::Ud => Attr::CUR_STATE.union(Attr::QKEY),
         QpType::Uc | QpType::XrcSend => connected,
-        QpType::Rc | QpType::XrcRecv => connected.and(Attr::MIN_RNR_TIMER),
+        QpType::Rc | QpType::XrcRecv => connected.union(Attr::MIN_RNR_TIMER),
     }
 }
 
 fn while_drained(qp_type: QpType) -> Attr {
-    let connected =
-        Attr::AV.and(Attr::ALT_PATH).and(Attr::ACCESS_FLAGS).and(Attr::PKEY_INDEX).and(Attr::PATH_MIG_STATE);
-    let reliable = connected.and(Attr::PORT).and(Attr::TIMEOUT);
-    let requester = Attr::RETRY_CNT.and(Attr::RNR_RETRY).and(Attr::MAX_QP_RD_ATOMIC);
-    let responder = Attr::MAX_DEST_RD_ATOMIC.and(Attr::MIN_RNR_TIMER);
+    let connected = Attr::AV
+        .union(Attr::ALT_PATH)
+        .union(Attr::ACCESS_FLAGS)
+        .union(Attr::PKEY_INDEX)
+        .union(Attr::PATH_MIG_STATE);
+    let reliable = connected.union(Attr::PORT).union(Attr::TIMEOUT);
+    let requester = Attr::RETRY_CNT.union(Attr::RNR_RETRY).union(Attr::MAX_QP_RD_ATOMIC);
+    let responder = Attr::MAX_DEST_RD_ATOMIC.union(Attr::MIN_RNR_TIMER);
     match qp_type {
-        QpType::Ud => Attr::PKEY_INDEX.and(Attr::QKEY),
+        QpType::Ud => Attr::PKEY_INDEX.union(Attr::QKEY),
         QpType::Uc => connected,
-        QpType::Rc => reliable.and(requester).and(responder),
-        QpType::XrcSend => reliable.and(requester),
-        QpType::XrcRecv => reliable.and(responder),
+        QpType::Rc => reliable.union(requester).union(responder),
+        QpType::XrcSend => reliable.union(requester),
+        QpType::XrcRecv => reliable.union(responder),
     }
 }
 
 fn after_send_error(qp_type: QpType) -> Attr {
     match qp_type {
-        QpType::Ud => Attr::CUR_STATE.and(Attr::QKEY),
-        QpType::Uc => Attr::CUR_STATE.and(Attr::ACCESS_FLAGS),
+        QpType::Ud => Attr::CUR_STATE.union(Attr::QKEY),
+        QpType::Uc => Attr::CUR_STATE.union(Attr::ACCESS_FLAGS),
         // Reliable queue pairs go to ERR and never to SQE.
         QpType::Rc | QpType::XrcSend | QpType::XrcRecv => Attr::NONE,
     }
@@ -204,21 +211,21 @@ mod tests {
 
     #[test]
     fn attributes_are_demanded_and_refused() {
-        let init = Attr::STATE.and(Attr::PKEY_INDEX).and(Attr::PORT);
+        let init = Attr::STATE.union(Attr::PKEY_INDEX).union(Attr::PORT);
         assert_eq!(modify(QpType::Rc, Reset, Init, init), Result::Err(Refused::Missing(Attr::ACCESS_FLAGS)));
-        assert_eq!(modify(QpType::Rc, Reset, Init, init.and(Attr::ACCESS_FLAGS)), Ok(Effect::None));
+        assert_eq!(modify(QpType::Rc, Reset, Init, init.union(Attr::ACCESS_FLAGS)), Ok(Effect::None));
         assert_eq!(
-            modify(QpType::Ud, Reset, Init, init.and(Attr::QKEY).and(Attr::ACCESS_FLAGS)),
+            modify(QpType::Ud, Reset, Init, init.union(Attr::QKEY).union(Attr::ACCESS_FLAGS)),
             Result::Err(Refused::NotAllowed(Attr::ACCESS_FLAGS))
         );
         assert_eq!(
-            modify(QpType::Ud, Init, Rtr, Attr::STATE.and(Attr::CUR_STATE)),
+            modify(QpType::Ud, Init, Rtr, Attr::STATE.union(Attr::CUR_STATE)),
             Result::Err(Refused::CurState)
         );
-        assert_eq!(modify(QpType::Uc, Sqe, Rts, Attr::STATE.and(Attr::CUR_STATE)), Ok(Effect::Send));
+        assert_eq!(modify(QpType::Uc, Sqe, Rts, Attr::STATE.union(Attr::CUR_STATE)), Ok(Effect::Send));
         assert_eq!(modify(QpType::Rc, Rts, Err, Attr::STATE), Ok(Effect::Flush));
         assert_eq!(
-            modify(QpType::Rc, Rts, Err, Attr::STATE.and(Attr::QKEY)),
+            modify(QpType::Rc, Rts, Err, Attr::STATE.union(Attr::QKEY)),
             Result::Err(Refused::NotAllowed(Attr::QKEY))
         );
     }

@@ -292,7 +292,11 @@ pub(super) fn success(target: &Target, request: &Incoming, wr_id: u64) -> Comple
         opcode: if written { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv },
         vendor_err: 0,
         byte_len: (request.length + if datagram && !written { GRH_BYTES } else { 0 }) as u32,
-        imm_or_key: if flags.any(WcFlags::WITH_IMM.and(WcFlags::WITH_INV)) { request.imm_or_key } else { 0 },
+        imm_or_key: if flags.any(WcFlags::WITH_IMM.union(WcFlags::WITH_INV)) {
+            request.imm_or_key
+        } else {
+            0
+        },
         qp_num: target.qp_num,
         src_qp: request.src_qp,
         flags,
@@ -313,8 +317,8 @@ fn flags(request: &Incoming, datagram: bool) -> WcFlags {
         _ => WcFlags::NONE,
     };
     match (datagram, request.ipv4) {
-        (true, true) => imm.and(WcFlags::GRH).and(WcFlags::IPV4),
-        (true, false) => imm.and(WcFlags::GRH),
+        (true, true) => imm.union(WcFlags::GRH).union(WcFlags::IPV4),
+        (true, false) => imm.union(WcFlags::GRH),
         (false, _) => imm,
     }
 }

@@ -51,9 +51,9 @@ macro_rules! flags {
                 self.0 & flags.0 != 0
             }
 
-            /// These and those.
+            /// All flags of both.
             #[must_use]
-            pub const fn and(self, flags: Self) -> Self {
+            pub const fn union(self, flags: Self) -> Self {
                 Self(self.0 | flags.0)
             }
         }

@@ -258,7 +258,7 @@ pub fn bring_up(qp: &QueuePair, attributes: &Attributes, last: QpState) {
     let mut from = QpState::Reset;
     for state in steps {
         let (required, _) = table(qp.qp_type(), from, state).unwrap();
-        qp.modify(required.and(Attr::STATE), &Attributes { state, ..*attributes }).unwrap();
+        qp.modify(required.union(Attr::STATE), &Attributes { state, ..*attributes }).unwrap();
         if state == last {
             return;
         }

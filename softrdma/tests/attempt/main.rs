@@ -321,7 +321,8 @@ fn windows_are_bound_used_and_invalidated_from_both_sides() {
                 access: Access::NONE,
             };
             let window = b.site.keys.add(&Entry { key: fresh, base: 0 }).unwrap();
-            let access = Access::REMOTE_WRITE.and(if zero_based { Access::ZERO_BASED } else { Access::NONE });
+            let access =
+                Access::REMOTE_WRITE.union(if zero_based { Access::ZERO_BASED } else { Access::NONE });
             let bind = BindWindow {
                 window,
                 key8: (window as u8).wrapping_add(1),

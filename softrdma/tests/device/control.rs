@@ -112,11 +112,11 @@ fn changes_are_those_that_the_state_allows() {
     let end = node.end(QpType::Rc);
     let qp = &end.qp;
     let good = attributes(77);
-    let init = Attr::STATE.and(Attr::PKEY_INDEX).and(Attr::PORT).and(Attr::ACCESS_FLAGS);
+    let init = Attr::STATE.union(Attr::PKEY_INDEX).union(Attr::PORT).union(Attr::ACCESS_FLAGS);
     let to = |state| Attributes { state, ..good };
     assert_eq!(
-        qp.modify(Attr::STATE.and(Attr::PORT), &to(QpState::Init)),
-        Err(Error::Modify(Refused::Missing(Attr::PKEY_INDEX.and(Attr::ACCESS_FLAGS))))
+        qp.modify(Attr::STATE.union(Attr::PORT), &to(QpState::Init)),
+        Err(Error::Modify(Refused::Missing(Attr::PKEY_INDEX.union(Attr::ACCESS_FLAGS))))
     );
     assert!(qp.modify(init, &Attributes { port_num: 2, ..to(QpState::Init) }).is_err());
     assert_eq!(qp.state(), QpState::Reset);
@@ -136,7 +136,7 @@ fn changes_are_those_that_the_state_allows() {
     assert!(qp.modify(Attr::QKEY, &good).is_err());
     assert!(qp.modify(Attr::ALT_PATH, &good).is_err());
     let minimum = Attributes { min_rnr_timer: 9, cur_state: QpState::Rts, ..good };
-    assert_eq!(qp.modify(Attr::MIN_RNR_TIMER.and(Attr::CUR_STATE), &minimum), Ok(()));
+    assert_eq!(qp.modify(Attr::MIN_RNR_TIMER.union(Attr::CUR_STATE), &minimum), Ok(()));
     assert_eq!(qp.query().attributes.min_rnr_timer, 9);
     // ERR flushes in order; RESET forgets.
     set_state(qp, QpState::Err);
@@ -155,7 +155,7 @@ fn changes_are_those_that_the_state_allows() {
 fn bring_up_from_init(qp: &QueuePair, attributes: &Attributes) {
     for (from, state) in [(QpState::Init, QpState::Rtr), (QpState::Rtr, QpState::Rts)] {
         let (required, _) = softrdma::protocol::qp::attributes(qp.qp_type(), from, state).unwrap();
-        qp.modify(required.and(Attr::STATE), &Attributes { state, ..*attributes }).unwrap();
+        qp.modify(required.union(Attr::STATE), &Attributes { state, ..*attributes }).unwrap();
     }
 }
 

@@ -178,7 +178,7 @@ fn events_of_an_object_go_with_it() {
     let end = node.end(QpType::Rc);
     bring_up(&end.qp, &attributes(77), QpState::Rts);
     let drain = Attributes { state: QpState::Sqd, en_sqd_async_notify: true, ..Attributes::default() };
-    end.qp.modify(Attr::STATE.and(Attr::EN_SQD_ASYNC_NOTIFY), &drain).unwrap();
+    end.qp.modify(Attr::STATE.union(Attr::EN_SQD_ASYNC_NOTIFY), &drain).unwrap();
     assert!(node.has_event());
     end.qp.destroy().unwrap();
     assert!(!node.has_event());

@@ -174,7 +174,7 @@ impl Side {
         for state in [QpState::Reset, QpState::Init, QpState::Rtr, QpState::Rts] {
             let mask = table(qp.qp_type(), from, state).map_or(Attr::STATE, |(required, _)| required);
             // Whoever changed the state says another one is not reached from there.
-            let _ = qp.modify(mask.and(Attr::STATE), &Attributes { state, ..attributes });
+            let _ = qp.modify(mask.union(Attr::STATE), &Attributes { state, ..attributes });
             from = state;
         }
     }

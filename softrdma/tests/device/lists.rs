@@ -139,7 +139,7 @@ fn small_and_large_and_other_requests_keep_their_order() {
         Wr { operands: there(0), ..wr(5, Opcode::RdmaRead, &back) },
         Wr {
             data: Data::Inline(&[7; 20]),
-            flags: SendFlags::SIGNALED.and(SendFlags::INLINE),
+            flags: SendFlags::SIGNALED.union(SendFlags::INLINE),
             ..wr(6, Opcode::Send, &[])
         },
     ];

@@ -299,7 +299,7 @@ fn a_peer_that_is_not_connected_yet_is_waited_for() {
         let (required, _) =
             softrdma::protocol::qp::attributes(QpType::Rc, QpState::Init, QpState::Rtr).unwrap();
         let rtr = Attributes { state: QpState::Rtr, ..to };
-        end.qp.modify(required.and(softrdma::protocol::verbs::Attr::STATE), &rtr).unwrap();
+        end.qp.modify(required.union(softrdma::protocol::verbs::Attr::STATE), &rtr).unwrap();
         end.done(1);
     });
     let node = Node::new(&folder);
@@ -326,7 +326,7 @@ fn limit_descriptors(most: u64) {
 /// A change of state with all attributes that it needs.
 fn step(end: &End, from: QpState, state: QpState, to: &Attributes) -> softrdma::device::Result<()> {
     let (required, _) = softrdma::protocol::qp::attributes(QpType::Rc, from, state).unwrap();
-    end.qp.modify(required.and(softrdma::protocol::verbs::Attr::STATE), &Attributes { state, ..*to })
+    end.qp.modify(required.union(softrdma::protocol::verbs::Attr::STATE), &Attributes { state, ..*to })
 }
 
 /// An end whose completions come with an event.

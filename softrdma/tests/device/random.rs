@@ -143,7 +143,7 @@ impl World {
                 bring_up(&qp, &to, QpState::Rtr);
                 // The peer's requests arrive from here on.
                 let (required, _) = table(qp.qp_type(), QpState::Rtr, QpState::Rts).unwrap();
-                let risen = qp.modify(required.and(Attr::STATE), &Attributes { state: QpState::Rts, ..to });
+                let risen = qp.modify(required.union(Attr::STATE), &Attributes { state: QpState::Rts, ..to });
                 assert!(risen.is_ok() || qp.state() == QpState::Err, "{risen:?}");
             }
             5..25 => self.post_shared(),

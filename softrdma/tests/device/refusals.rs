@@ -137,7 +137,7 @@ fn one_poll_takes_what_broke_and_all_behind_it() {
 fn a_drained_send_queue_stops_and_goes_on() {
     let (_folder, node, one, other) = pair(QpType::Rc);
     let drain = Attributes { state: QpState::Sqd, en_sqd_async_notify: true, ..Attributes::default() };
-    one.qp.modify(Attr::STATE.and(Attr::EN_SQD_ASYNC_NOTIFY), &drain).unwrap();
+    one.qp.modify(Attr::STATE.union(Attr::EN_SQD_ASYNC_NOTIFY), &drain).unwrap();
     assert_eq!(node.event(), Event::SqDrained);
     one.send(1, 0, 8);
     other.receive(1, 0, 8);
@@ -148,7 +148,7 @@ fn a_drained_send_queue_stops_and_goes_on() {
     other.done(1);
     // Under way: drains when it is done.
     one.send(2, 0, 8);
-    one.qp.modify(Attr::STATE.and(Attr::EN_SQD_ASYNC_NOTIFY), &drain).unwrap();
+    one.qp.modify(Attr::STATE.union(Attr::EN_SQD_ASYNC_NOTIFY), &drain).unwrap();
     assert!(one.qp.query().sq_draining && !node.has_event());
     one.send(3, 0, 8);
     other.receive(2, 0, 8);

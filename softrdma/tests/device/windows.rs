@@ -48,7 +48,7 @@ fn windows_open_and_close() {
     let device = &node.device;
     let window = device.alloc_window(node.pd, WindowType::Two).unwrap();
     let bind = |wr_id, window: u32, key8: u8, offset, length| {
-        let access = Access::REMOTE_WRITE.and(Access::REMOTE_READ);
+        let access = Access::REMOTE_WRITE.union(Access::REMOTE_READ);
         let bind = Bind { addr: other.memory.addr(offset), length, access };
         let operands = Operands::Bind(BindWindow { window, key8, region: other.region.lkey, bind });
         other.qp.post_send(&Wr { operands, ..wr(wr_id, Opcode::BindMw, &[]) }).unwrap();

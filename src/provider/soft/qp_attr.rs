@@ -19,8 +19,8 @@ const STANDARD: c_int = (1 << 21) - 1;
 /// all of both.
 fn of_other_half(qp_type: QpType) -> Attr {
     match qp_type {
-        QpType::XrcSend => Attr::MAX_DEST_RD_ATOMIC.and(Attr::MIN_RNR_TIMER),
-        QpType::XrcRecv => Attr::MAX_QP_RD_ATOMIC.and(Attr::RETRY_CNT).and(Attr::RNR_RETRY),
+        QpType::XrcSend => Attr::MAX_DEST_RD_ATOMIC.union(Attr::MIN_RNR_TIMER),
+        QpType::XrcRecv => Attr::MAX_QP_RD_ATOMIC.union(Attr::RETRY_CNT).union(Attr::RNR_RETRY),
         QpType::Rc | QpType::Uc | QpType::Ud => Attr::NONE,
     }
 }

@@ -148,7 +148,7 @@ impl Batch {
         }
         let last = self.last()?;
         last.payload = Payload::Inline { first, length };
-        last.flags = last.flags.and(SendFlags::INLINE);
+        last.flags = last.flags.union(SendFlags::INLINE);
         Ok(())
     }
 

@@ -50,7 +50,7 @@ mod tests {
             pd: 1,
             start: 0,
             length: 100,
-            access: Access::LOCAL_WRITE.and(Access::REMOTE_READ),
+            access: Access::LOCAL_WRITE.union(Access::REMOTE_READ),
         };
         let region = keys.add(&Entry { key, base: 5000 }).unwrap();
         let kind = Kind::Window2 { qp_num: 4 };
