@@ -163,7 +163,7 @@ impl CompletionQueue {
         let capacity = capacity(cqe)?;
         let (bell, alert) = (channel.map(|channel| channel.bell()), Some(events.bell()));
         let shape = Shape { capacity, receive_words: 0, bell, alert };
-        device.finish_parked();
+        device.finish_deferred();
         let object = device.site.objects.create(Object::Cq(0), shape)?;
         let Object::Cq(index) = object else { return Err(Error::Host(shm::Error::OutOfBounds)) };
         let reader = Reader::new(device, index, 0, capacity).inspect_err(|_| {
@@ -275,7 +275,7 @@ impl CompletionQueue {
         if after.0 < After::BROKEN {
             self.device.free_if_stuck();
         } else if let Some(qp) = self.device.queue_pair(after.0 - After::BROKEN) {
-            qp.tend();
+            qp.flush_if_broken();
         }
     }
 

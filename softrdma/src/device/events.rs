@@ -185,7 +185,7 @@ impl Device {
             && qp.state() == QpState::Err
         {
             // Whoever broke it may have died before everything was flushed.
-            qp.tend();
+            qp.flush_if_broken();
         }
         for event in Event::ALL.iter().filter(|event| raised >> **event as u32 & 1 == 1) {
             self.subscribers.tell(object, *event, rung);

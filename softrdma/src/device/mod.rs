@@ -11,7 +11,7 @@
 //! | [`send`] | the send queue: what is carried out at once, what waits in a ring |
 //! | [`progress`] | requests that wait: tried again by later calls, and by a thread in time |
 //! | `stuck` | queues moved away from peers that have their locks and do not go on |
-//! | `parked` | objects that were destroyed while a peer had their lock |
+//! | `deferred` | objects that were destroyed while a peer had their lock |
 //! | [`multicast`], [`xrc`] | multicast groups; XRC domains and queue pairs opened by others |
 //! | [`wr`] | a send request, borrowed from whoever posts it |
 //! | `books` | what the own process goes by in the folder of a group |
@@ -20,7 +20,7 @@
 //! | [`attempt`](mod@attempt), [`payload`], [`attributes`] | a request at its target; its bytes; its settings |
 //! | `gathered`, [`landing`] | the bytes of a small message: from the sender's memory into the target's |
 //! | [`turn`] | own completions, before the answer of a peer that is woken |
-//! | `volley` | the quick way of small messages, many behind one pair of locks |
+//! | `fast_path` | the quick way of small messages, many behind one pair of locks |
 //!
 //! Every object may be used from any thread. Locks are taken in this order: the process's own (an object's
 //! mutex), then a queue pair's in shared memory, a shared receive queue's, a completion queue's. Against that
@@ -95,13 +95,14 @@ pub mod attributes;
 mod books;
 pub mod channel;
 pub mod completion;
+mod deferred;
 pub mod events;
+mod fast_path;
 mod frozen;
 mod gathered;
 pub mod landing;
 pub mod memory;
 pub mod multicast;
-mod parked;
 pub mod payload;
 pub mod peers;
 pub mod progress;
@@ -114,7 +115,6 @@ pub mod site;
 pub mod srq;
 mod stuck;
 pub mod turn;
-mod volley;
 pub mod wr;
 pub mod xrc;
 
@@ -315,7 +315,7 @@ pub struct Device {
     xrc_domains: Mutex<xrc::Domains>,
     windows: Mutex<memory::Windows>,
     groups: multicast::Groups,
-    parked: parked::Parked,
+    deferred: deferred::Deferred,
     watched: stuck::Watched,
     /// Queue pairs and shared receive queues by index.
     queue_pairs: RwLock<Vec<Weak<QueuePair>>>,
@@ -356,7 +356,7 @@ impl Device {
             xrc_domains: Mutex::default(),
             windows: Mutex::default(),
             groups,
-            parked: parked::Parked::default(),
+            deferred: deferred::Deferred::default(),
             watched: stuck::Watched::default(),
             queue_pairs: RwLock::default(),
             shared_queues: RwLock::default(),

@@ -155,7 +155,7 @@ impl QueuePair {
         let (capacity, receive_words) =
             if own_ring { ring(init.cap.max_recv_wr, init.cap.max_recv_sge)? } else { (0, 2) };
         let shape = Shape { capacity, receive_words, bell: None, alert: Some(init.events.bell()) };
-        device.finish_parked();
+        device.finish_deferred();
         let object = device.site.objects.create(Object::Qp(0), shape)?;
         let made = Self::assemble(device, init, object, own_ring);
         if made.is_err() {
@@ -406,14 +406,14 @@ impl QueuePair {
         poster.post(&self.device, wr_id, sges)?;
         drop(poster);
         if self.state() == QpState::Err {
-            self.tend();
+            self.flush_if_broken();
         }
         Ok(())
     }
 
     /// Flushes what is posted to a queue pair that broke.
     #[cold]
-    pub(super) fn tend(&self) {
+    pub(super) fn flush_if_broken(&self) {
         // Whoever holds it up flushes it, or the next who looks.
         let own = self.device.site.own.within(SOON);
         let mut operation = Operation::new(&own);
@@ -444,7 +444,7 @@ impl QueuePair {
     }
 
     /// The send queue failed: the queue pair goes to ERR, or to SQE. What is posted is flushed afterwards: see
-    /// [`QueuePair::tend`].
+    /// [`QueuePair::flush_if_broken`].
     #[cold]
     pub(super) fn fail(&self, next: QpState) {
         let object = Object::Qp(self.index);

@@ -13,9 +13,9 @@ use crate::shm::keys::Seen;
 use crate::shm::objects::Held;
 
 use super::attributes::{QP_WORDS, QpAttributes, SrqAttributes, load};
+use super::fast_path::FastPath;
 use super::peers::Remote;
 use super::site::{Site, place_of};
-use super::volley::Volley;
 use super::wr::Wr;
 
 /// Targets that a datagram queue pair knows at a time.
@@ -43,7 +43,7 @@ pub struct Initiator {
     pub mtu: u32,
     /// A power of two.
     pub(super) routes: Vec<Option<Box<Route>>>,
-    pub(super) volley: Volley,
+    pub(super) fast_path: FastPath,
 }
 
 impl Initiator {
@@ -63,7 +63,7 @@ impl Initiator {
             max_rd_atomic,
             mtu,
             routes,
-            volley: Volley::default(),
+            fast_path: FastPath::default(),
         }
     }
 

@@ -22,10 +22,10 @@ use crate::protocol::verbs::{Event, Opcode, QpState, SendFlags};
 
 use super::QueuePair;
 use super::attempt::attempt;
+use super::fast_path::Quick;
 use super::qp_attributes::Attributes;
 use super::route::{Initiator, is_hopeless};
 use super::turn::Turn;
-use super::volley::Quick;
 use super::wr::{Data, Datagram, Wr};
 
 /// The number of the queue pair that stands for all members of a multicast group.
@@ -439,7 +439,7 @@ impl QueuePair {
             if self.state() == QpState::Err && side.requester.state() != QpState::Err {
                 side.requester.set_state(QpState::Err);
                 // Whoever broke it may have died before everything was flushed.
-                self.tend();
+                self.flush_if_broken();
             }
             self.flush_sends(side);
             let now = self.device().now();
@@ -498,7 +498,7 @@ impl QueuePair {
                 // First the state: whoever sees the completion finds it.
                 self.fail(next);
                 self.complete(side, completion, &Turn::new(None));
-                self.tend();
+                self.flush_if_broken();
                 self.flush_sends(side);
             }
         }
@@ -541,7 +541,7 @@ impl QueuePair {
             if delivered != Ok(Delivered::Dropped) && side.requester.state() != QpState::Err {
                 side.requester.set_state(QpState::Err);
                 self.fail(QpState::Err);
-                self.tend();
+                self.flush_if_broken();
                 self.device().subscribers.raise(Object::Qp(self.index()), Event::QpFatal);
             }
         }

@@ -96,7 +96,7 @@ impl SharedReceiveQueue {
     fn make(device: &Arc<Device>, init: &SrqInit, xrc: Option<(u32, u32)>) -> Result<Self> {
         let (capacity, receive_words) = ring(init.max_wr, init.max_sge)?;
         let shape = Shape { capacity, receive_words, bell: None, alert: Some(init.events.bell()) };
-        device.finish_parked();
+        device.finish_deferred();
         let object = device.site.objects.create(Object::Srq(0), shape)?;
         let poster = Poster::new(device, object, 0, init.max_wr, init.max_sge);
         match (object, poster) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::device::parked::ParkedQp;
+use crate::device::deferred::DeferredQp;
 use crate::device::stuck::SOON;
 use crate::device::{Error, Result};
 use crate::protocol::flush::reset;
@@ -82,7 +82,7 @@ impl QueuePair {
             let _ = site.objects.free(object);
         } else {
             let srq = self.init.srq.as_ref().map(Arc::downgrade);
-            self.device.park(ParkedQp { index: self.index, qp_num: self.qp_num, is_retired, cqs, srq });
+            self.device.defer(DeferredQp { index: self.index, qp_num: self.qp_num, is_retired, cqs, srq });
         }
     }
 }

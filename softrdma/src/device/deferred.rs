@@ -17,15 +17,15 @@ use super::{CompletionQueue, Device, SharedReceiveQueue};
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Parked {
+pub(super) struct Deferred {
     any: AtomicBool,
     all: Mutex<Vec<Object>>,
-    queue_pairs: Mutex<Vec<ParkedQp>>,
+    queue_pairs: Mutex<Vec<DeferredQp>>,
 }
 
 /// A queue pair whose end is not finished.
 #[derive(Debug)]
-pub(super) struct ParkedQp {
+pub(super) struct DeferredQp {
     pub(super) index: u32,
     pub(super) qp_num: u32,
     /// Its lock was had, and it is not there for peers any more.
@@ -39,18 +39,18 @@ pub(super) struct ParkedQp {
 impl Device {
     /// Ends an object in the segment that is no queue pair.
     pub(super) fn end(&self, object: Object) {
-        self.finish_parked();
+        self.finish_deferred();
         if acquire(&self.site.own.within(SOON), object).is_ok() {
             let _ = self.site.objects.destroy(object);
             self.site.own.unlock(object);
         } else if self.site.objects.retire(object).is_ok() {
-            self.parked.all.lock().unwrap_or_else(PoisonError::into_inner).push(object);
-            self.parked.any.store(true, Ordering::Release);
+            self.deferred.all.lock().unwrap_or_else(PoisonError::into_inner).push(object);
+            self.deferred.any.store(true, Ordering::Release);
         }
     }
 
     /// Finishes the end of a queue pair later.
-    pub(super) fn park(&self, qp: ParkedQp) {
+    pub(super) fn defer(&self, qp: DeferredQp) {
         if !self.is_mine() {
             return;
         }
@@ -58,14 +58,14 @@ impl Device {
             // Nobody begins anything with it. The rest needs the lock.
             self.site.own.store(Word::Qp(qp.index, QpWord::State), QpState::Reset as u64);
         }
-        self.parked.queue_pairs.lock().unwrap_or_else(PoisonError::into_inner).push(qp);
-        self.parked.any.store(true, Ordering::Release);
+        self.deferred.queue_pairs.lock().unwrap_or_else(PoisonError::into_inner).push(qp);
+        self.deferred.any.store(true, Ordering::Release);
     }
 
     /// Gives back what can be given back by now. One load when there is nothing.
-    pub(super) fn finish_parked(&self) {
+    pub(super) fn finish_deferred(&self) {
         self.site.objects.settle_moved();
-        if self.parked.any.swap(false, Ordering::AcqRel) && self.is_mine() {
+        if self.deferred.any.swap(false, Ordering::AcqRel) && self.is_mine() {
             self.finish_all();
         }
     }
@@ -73,19 +73,19 @@ impl Device {
     #[cold]
     fn finish_all(&self) {
         let own = self.site.own.within(Duration::ZERO);
-        let mut queue_pairs = take(&self.parked.queue_pairs);
+        let mut queue_pairs = take(&self.deferred.queue_pairs);
         queue_pairs.retain_mut(|qp| !self.finish_queue_pair(&own, qp));
-        let mut all = take(&self.parked.all);
+        let mut all = take(&self.deferred.all);
         all.retain(|object| self.site.objects.try_free(*object) == Ok(false));
         if !queue_pairs.is_empty() || !all.is_empty() {
-            put_back(&self.parked.queue_pairs, queue_pairs);
-            put_back(&self.parked.all, all);
-            self.parked.any.store(true, Ordering::Release);
+            put_back(&self.deferred.queue_pairs, queue_pairs);
+            put_back(&self.deferred.all, all);
+            self.deferred.any.store(true, Ordering::Release);
         }
     }
 
     /// Whether a queue pair came to its end.
-    fn finish_queue_pair(&self, own: &Host, qp: &mut ParkedQp) -> bool {
+    fn finish_queue_pair(&self, own: &Host, qp: &mut DeferredQp) -> bool {
         let object = Object::Qp(qp.index);
         if !qp.is_retired {
             if acquire(own, object).is_err() {

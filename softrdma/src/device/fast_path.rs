@@ -20,7 +20,7 @@ use super::wr::{Datagram, Wr};
 
 /// A burst of a queue pair's, and whom it is for.
 #[derive(Debug, Default)]
-pub(super) struct Volley {
+pub(super) struct FastPath {
     burst: Burst,
     /// Where the way there is kept.
     place: usize,
@@ -85,24 +85,24 @@ impl Initiator {
         if !matches!(wr.opcode, Opcode::Send | Opcode::SendWithImm) || length > longest {
             return Quick::No;
         }
-        let is_open = self.volley.burst.is_open();
+        let is_open = self.fast_path.burst.is_open();
         let (qp_num, dgid) = self.destination(wr);
         if !is_open {
-            self.volley.place = self.place_of(qp_num);
-            let queues = self.routes[self.volley.place].as_deref().and_then(|route| route.queues.as_ref());
+            self.fast_path.place = self.place_of(qp_num);
+            let queues = self.routes[self.fast_path.place].as_deref().and_then(|route| route.queues.as_ref());
             if queues.is_none_or(|queues| queues.srq.is_some()) {
                 return Quick::No;
             }
         }
         let incoming = self.incoming(wr, length);
         // The program's memory is read before a target is held for it, if none is held yet.
-        let bytes = Gathered::new(self.volley.burst.bytes()).fill(site, wr, length, Some(self.pd));
+        let bytes = Gathered::new(self.fast_path.burst.bytes()).fill(site, wr, length, Some(self.pd));
         if bytes.is_none() {
             // Something is wrong with them, which the other way finds out.
             return Quick::No;
         }
-        let volley = &mut self.volley;
-        let Some(route) = self.routes[volley.place].as_deref() else { return Quick::No };
+        let fast_path = &mut self.fast_path;
+        let Some(route) = self.routes[fast_path.place].as_deref() else { return Quick::No };
         let view = route.remote.host.with(&route.held);
         let lane = route.queues.as_ref().and_then(|queues| Lane::new(&view, queues.qp, queues.cq));
         let Some(lane) = &lane else { return Quick::No };
@@ -111,18 +111,18 @@ impl Initiator {
                 return Quick::No;
             }
             let used = (header + length) as usize;
-            if let Err(quick) = volley.open(lane, route, dgid, used, incoming.solicited) {
+            if let Err(quick) = fast_path.open(lane, route, dgid, used, incoming.solicited) {
                 return quick;
             }
         }
-        let Some(target) = &volley.target else { return Quick::No };
+        let Some(target) = &fast_path.target else { return Quick::No };
         let lookup = |key| payload::look_again(site, &route.remote, key, &mut route.seen.borrow_mut()).ok();
-        if !volley.burst.offer(lane, target, &incoming, lookup) {
+        if !fast_path.burst.offer(lane, target, &incoming, lookup) {
             return Quick::No;
         }
-        match volley.go_on(lane, route.qp) {
+        match fast_path.go_on(lane, route.qp) {
             Ok(true) => {
-                if let Some(number) = volley.numbers.0.get_mut(volley.burst.count() as usize - 1) {
+                if let Some(number) = fast_path.numbers.0.get_mut(fast_path.burst.count() as usize - 1) {
                     *number = wr.wr_id;
                 }
                 Quick::Delivered(length as u32)
@@ -138,14 +138,14 @@ impl Initiator {
     #[inline]
     pub(super) fn is_over(&self, wr: &Wr<'_>) -> bool {
         // Datagrams go to anybody.
-        let is_other = || wr.datagram.is_some_and(|to| !self.volley.is_for(&to));
-        self.is_holding() && (self.volley.burst.is_full() || is_other())
+        let is_other = || wr.datagram.is_some_and(|to| !self.fast_path.is_for(&to));
+        self.is_holding() && (self.fast_path.burst.is_full() || is_other())
     }
 
     /// Whether a target is held for more messages.
     #[inline]
     pub(super) fn is_holding(&self) -> bool {
-        self.volley.burst.is_open()
+        self.fast_path.burst.is_open()
     }
 
     /// Gives back whom it holds for more messages.
@@ -155,33 +155,33 @@ impl Initiator {
     /// all](Initiator::kept) of the messages are there.
     #[inline]
     pub(super) fn rest(&mut self) -> Result<(), Lost> {
-        if self.volley.burst.is_open()
-            && let Some(route) = self.routes[self.volley.place].as_deref()
+        if self.fast_path.burst.is_open()
+            && let Some(route) = self.routes[self.fast_path.place].as_deref()
         {
-            return self.volley.end(route);
+            return self.fast_path.end(route);
         }
         Ok(())
     }
 
     /// How many messages of the burst that was lost are there.
     pub(super) fn kept(&self) -> u32 {
-        self.volley.kept
+        self.fast_path.kept
     }
 
     /// The number of the request of that message, counted from 0, when the burst has so many.
     pub(super) fn lost(&self, message: u32) -> Option<u64> {
-        let number = self.volley.numbers.0.get(message as usize).copied();
-        number.filter(|_| message < self.volley.sent)
+        let number = self.fast_path.numbers.0.get(message as usize).copied();
+        number.filter(|_| message < self.fast_path.sent)
     }
 
     /// Messages of the burst so far.
     #[inline]
     pub(super) fn delivered(&self) -> u32 {
-        self.volley.burst.count()
+        self.fast_path.burst.count()
     }
 }
 
-impl Volley {
+impl FastPath {
     /// Whether it is for the destination of this datagram.
     #[inline]
     fn is_for(&self, to: &Datagram<'_>) -> bool {
