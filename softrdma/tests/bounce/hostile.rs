@@ -170,7 +170,7 @@ fn a_target_that_pretends_to_get_on() {
     let stage = Stage::new("pretends");
     let scene = Scene::new(&stage);
     let Scene { there, target, me, .. } = &scene;
-    super::stage::signal(target.pid, libc::SIGSTOP);
+    super::stage::stop(target.pid);
     let (ended, limit) = (AtomicBool::new(false), Duration::from_millis(200));
     let mut mine = vec![7u8; 256 << 10];
     let local = [Span { addr: mine.as_mut_ptr() as u64, len: 256 << 10 }];

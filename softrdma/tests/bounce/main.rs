@@ -17,7 +17,7 @@ use softrdma::shm::segment::{Peer, Segment};
 use softrdma_testing::content::segment_of;
 use softrdma_testing::filter::forbid_direct_copies;
 
-use stage::{Books, KEY, LIMIT, READ_KEY, Random, Shared, Stage, bounce, child, signal, status_of};
+use stage::{Books, KEY, LIMIT, READ_KEY, Random, Shared, Stage, bounce, child, signal, status_of, stop};
 
 fn span(bytes: &mut [u8]) -> Span {
     Span { addr: bytes.as_mut_ptr() as u64, len: bytes.len() as u64 }
@@ -413,8 +413,7 @@ fn a_stopped_target() {
     let mut mine = vec![9u8; 500_000];
     let short = Duration::from_millis(60);
     for _ in 0..3 {
-        signal(target.pid, libc::SIGSTOP);
-        std::thread::sleep(Duration::from_millis(20));
+        stop(target.pid);
         for _ in 0..3 {
             let start = Instant::now();
             let pieces = [piece(there.addr + 8, 500_000)];

@@ -117,6 +117,15 @@ pub fn signal(pid: libc::pid_t, signal: i32) {
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
+/// Stops every thread of a child: the first that sees the signal stops the others, after `kill` has returned.
+pub fn stop(pid: libc::pid_t) {
+    signal(pid, libc::SIGSTOP);
+    let mut status = 0;
+    // SAFETY: the process is our child; `status` is writable.
+    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, libc::WUNTRACED) }, pid);
+    assert!(libc::WIFSTOPPED(status));
+}
+
 pub fn sleep_for_ever() -> ! {
     loop {
         std::thread::sleep(Duration::from_secs(1000));
