@@ -292,3 +292,19 @@ pub fn needed(admitted: bool) -> bool {
     let scope = scope.ok().and_then(|s| s.trim().parse::<u8>().ok()).unwrap_or(0);
     !direct_to_oneself() || !dumpable || scope >= 2 || (scope == 1 && !admitted)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_have_names_and_one_an_older_name() {
+        for name in ["", "auto"] {
+            assert_eq!(Copying::from_name(name), Some(Copying::Auto));
+        }
+        for name in ["bounce", "ferry"] {
+            assert_eq!(Copying::from_name(name), Some(Copying::Bounce));
+        }
+        assert_eq!(Copying::from_name("Bounce"), None);
+    }
+}
