@@ -2,6 +2,7 @@
 //! The functions are each provider's own, since they write its device's form of a request.
 
 use crate::abi::verbs::*;
+use crate::log::trace;
 
 /// The operations (`IBV_QP_EX_WITH_*`) of datagrams.
 pub const DATAGRAM: u64 = IBV_QP_EX_WITH_SEND as u64 | IBV_QP_EX_WITH_SEND_WITH_IMM as u64;
@@ -20,6 +21,19 @@ pub const RELIABLE: u64 = UNRELIABLE
     | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD as u64
     | IBV_QP_EX_WITH_LOCAL_INV as u64
     | IBV_QP_EX_WITH_ATOMIC_WRITE as u64;
+
+/// Says which attributes of an extended queue pair a provider refuses.
+pub fn trace_unsupported(provider: &str, attr: &ibv_qp_init_attr_ex) {
+    trace!(
+        Debug,
+        "{provider}: create_qp_ex: no support for comp_mask {:#x}, create_flags {:#x}, send_ops_flags {:#x} \
+         with type {}",
+        attr.comp_mask,
+        attr.create_flags,
+        attr.send_ops_flags,
+        attr.qp_type
+    );
+}
 
 /// Of the builders that a provider has put into the table, which are all that it has, keeps those asked for.
 pub fn keep_asked(table: &mut ibv_qp_ex, asked: u64) {

@@ -12,8 +12,8 @@ use crate::abi::uapi::Pod;
 use crate::abi::uapi::rdma_user_rxe::rxe_create_qp_resp;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
-use crate::log::trace;
 use crate::provider::object::{Handle, Object};
+use crate::provider::qp_ex::trace_unsupported;
 use crate::provider::verbs::Qps;
 use crate::provider::{domain, event_name, kernel, public_fields};
 use crate::uverbs::command::Prepared;
@@ -141,17 +141,7 @@ impl Qps for RxeContext {
     /// Creates an extended queue pair, with builders for the operations asked for. EOPNOTSUPP (`errno` set) for
     /// an attribute, a creation flag or an operation that soft-RoCE does not have.
     fn create_qp_ex(&self, attr: &mut ibv_qp_init_attr_ex) -> Result<Handle<ibv_qp>> {
-        let operations = check_attributes(attr).inspect_err(|_| {
-            trace!(
-                Debug,
-                "rxe: create_qp_ex: no support for comp_mask {:#x}, create_flags {:#x}, send_ops_flags {:#x} \
-                 with type {}",
-                attr.comp_mask,
-                attr.create_flags,
-                attr.send_ops_flags,
-                attr.qp_type
-            );
-        })?;
+        let operations = check_attributes(attr).inspect_err(|_| trace_unsupported("rxe", attr))?;
         // SAFETY: the program passes live objects or null where the mask and the type say that they count.
         let (mut request, one_thread) = unsafe {
             let has_pd = attr.comp_mask & IBV_QP_INIT_ATTR_PD as u32 != 0;

@@ -17,8 +17,8 @@ use super::xrcd::Xrcd;
 use super::{SoftContext, qp_attr};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
-use crate::log::trace;
 use crate::provider::object::{Handle, Object};
+use crate::provider::qp_ex::trace_unsupported;
 use crate::provider::verbs::Qps;
 use crate::provider::{domain, event_name, public_fields, wait};
 
@@ -145,17 +145,7 @@ impl Qps for SoftContext {
     /// Creates an extended queue pair, with builders for the operations asked for. EOPNOTSUPP (`errno` set) for
     /// an attribute, a creation flag or an operation that the device does not have.
     fn create_qp_ex(&self, attr: &mut ibv_qp_init_attr_ex) -> Result<Handle<ibv_qp>> {
-        let operations = check_attributes(attr).inspect_err(|_| {
-            trace!(
-                Debug,
-                "soft: create_qp_ex: no support for comp_mask {:#x}, create_flags {:#x}, send_ops_flags {:#x} \
-                 with type {}",
-                attr.comp_mask,
-                attr.create_flags,
-                attr.send_ops_flags,
-                attr.qp_type
-            );
-        })?;
+        let operations = check_attributes(attr).inspect_err(|_| trace_unsupported("soft", attr))?;
         let has = |bit: ibv_qp_init_attr_mask| attr.comp_mask & bit as u32 != 0;
         // SAFETY: the program passes live objects or null where the mask says that they count.
         let (pd, xrcd) = unsafe {
