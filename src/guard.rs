@@ -19,8 +19,8 @@ pub fn making<R>(body: impl FnOnce() -> Result<R>) -> Result<R> {
 }
 
 fn prepared<R>(makes: bool, body: impl FnOnce() -> Result<R>) -> Result<R> {
-    guard::guarded(|| {
-        let _reserved = reserve::begin(makes)?;
+    guard::guarded_nested(|nested| {
+        let _reserved = reserve::begin(makes, nested)?;
         body()
     })
 }

@@ -85,23 +85,20 @@ fn this_thread() -> usize {
     unsafe { libc::pthread_self() as usize }
 }
 
-/// Sets a block apart for the call that begins, unless it runs within another one of this thread. ENOMEM for
-/// a call that `makes` something when there is none.
-pub fn begin(makes: bool) -> Result<Ticket> {
+/// Sets a block apart for the call that begins, unless it runs within another one of this thread, which is
+/// looked for where it may be (`nested`). ENOMEM for a call that `makes` something when there is none.
+pub fn begin(makes: bool, nested: bool) -> Result<Ticket> {
     if !WATCHES_FORKS.load(Ordering::Relaxed) {
         watch_forks();
     }
     let me = this_thread();
-    if OWNERS.iter().any(|owner| owner.load(Ordering::Relaxed) == me) {
+    if nested && OWNERS.iter().any(|owner| owner.load(Ordering::Relaxed) == me) {
         return Ok(Ticket(None));
     }
     let most = if makes { BLOCKS - FOR_OTHERS } else { BLOCKS };
     for (place, owner) in OWNERS[..most].iter().enumerate() {
         let seen = owner.load(Ordering::Relaxed);
-        // Acquire: whoever freed memory of the block has done with it.
-        if (seen == FREE || seen == LEFT)
-            && owner.compare_exchange(seen, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
-        {
+        if (seen == FREE || seen == LEFT) && take_place(owner, seen, me) {
             if LIVE[place].load(Ordering::SeqCst) == 0 {
                 USED[place].store(0, Ordering::Relaxed);
             }
@@ -116,6 +113,18 @@ pub fn begin(makes: bool) -> Result<Ticket> {
     }
     let (place, memory) = extra(me);
     if memory { Ok(Ticket(place)) } else { Err(Errno::ENOMEM.also_set()) }
+}
+
+/// Makes this thread the owner of a block that belonged to nobody; `false` where another thread was first. A
+/// process with one thread needs no locked instruction.
+#[inline]
+fn take_place(owner: &AtomicUsize, seen: usize, me: usize) -> bool {
+    if queue_lock::single_threaded() {
+        owner.store(me, Ordering::Relaxed);
+        return true;
+    }
+    // Acquire: whoever freed memory of the block has done with it.
+    owner.compare_exchange(seen, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
 }
 
 /// Where there is no memory for that, the next call tries again. Two threads that come here at once have
@@ -175,6 +184,12 @@ fn extra(me: usize) -> (Option<usize>, bool) {
 impl Drop for Ticket {
     fn drop(&mut self) {
         let Some(place) = self.0 else { return };
+        // Only this thread gives memory of the block out: where none of it is used, nobody looks at it any
+        // more. Acquire: whoever freed the last of it has done with it.
+        if place < FIRST_EXTRA && LIVE[place].load(Ordering::Acquire) == 0 {
+            OWNERS[place].store(FREE, Ordering::Release);
+            return;
+        }
         OWNERS[place].store(LEFT, Ordering::SeqCst);
         give_up(place);
     }
@@ -403,7 +418,7 @@ mod tests {
     #[test]
     fn a_child_goes_on_where_a_thread_held_the_shared_block() {
         by_itself(|| {
-            drop(begin(false).unwrap());
+            drop(begin(false, true).unwrap());
             let small = Layout::from_size_align(100, 8).unwrap();
             let held = |wait: &dyn Fn()| in_shared(wait);
             assert!(beside_a_thread(held, || {
@@ -418,11 +433,11 @@ mod tests {
     #[test]
     fn a_childs_blocks_are_those_that_nothing_uses() {
         by_itself(|| {
-            drop(begin(false).unwrap());
+            drop(begin(false, true).unwrap());
             let layout = Layout::from_size_align(100, 8).unwrap();
             let (place, used) = (AtomicUsize::new(PLACES), AtomicPtr::new(null_mut()));
             let held = |wait: &dyn Fn()| {
-                let ticket = begin(true).unwrap();
+                let ticket = begin(true, true).unwrap();
                 let memory = allocate(layout);
                 // SAFETY: as large as the layout says.
                 unsafe { memory.write_bytes(7, 100) };
@@ -438,7 +453,7 @@ mod tests {
                 let used = used.load(Ordering::Relaxed);
                 // As many calls, one after the other, as there are blocks.
                 let untouched = (0..PLACES).all(|_| {
-                    let ticket = begin(true).unwrap();
+                    let ticket = begin(true, true).unwrap();
                     let memory = allocate(layout);
                     // SAFETY: as large as the layout says.
                     unsafe { memory.write_bytes(1, 100) };
@@ -456,7 +471,7 @@ mod tests {
     #[test]
     fn a_half_made_block_is_none_in_a_child() {
         by_itself(|| {
-            drop(begin(false).unwrap());
+            drop(begin(false, true).unwrap());
             let place = FIRST_EXTRA + EXTRA - 1;
             let held = |wait: &dyn Fn()| {
                 OWNERS[place].store(this_thread(), Ordering::Relaxed);
@@ -477,9 +492,9 @@ mod tests {
     fn a_block_is_kept_until_the_last_of_it_is_freed() {
         by_itself(|| {
             let small = Layout::from_size_align(100, 8).unwrap();
-            let ticket = begin(true).unwrap();
+            let ticket = begin(true, true).unwrap();
             let place = ticket.0.expect("no call is running on this thread");
-            assert!(begin(true).unwrap().0.is_none(), "a call within a call has its block");
+            assert!(begin(true, true).unwrap().0.is_none(), "a call within a call has its block");
             let (first, second) = (allocate(small), allocate(small));
             assert!(block_of(first) == Some(place) && block_of(second) == Some(place));
             assert_eq!(second as usize - first as usize, 112);
@@ -505,7 +520,7 @@ mod tests {
             let outcome = std::thread::scope(|s| {
                 for _ in 0..BLOCKS {
                     s.spawn(|| {
-                        let ticket = begin(true).unwrap();
+                        let ticket = begin(true, true).unwrap();
                         taken.wait();
                         done.wait();
                         drop(ticket);
@@ -523,7 +538,7 @@ mod tests {
     /// Takes a block of the C library's, leaves it with memory in use, and frees that; None where the block was
     /// another one, or was there too short or too long.
     fn uses_an_extra_block() -> Option<()> {
-        let ticket = begin(true).ok()?;
+        let ticket = begin(true, true).ok()?;
         let place = ticket.0.filter(|place| *place >= FIRST_EXTRA)?;
         let memory = allocate(Layout::from_size_align(100, 8).ok()?);
         let given = block_of(memory) == Some(place);
@@ -537,7 +552,7 @@ mod tests {
     #[test]
     fn a_block_ends() {
         by_itself(|| {
-            let ticket = begin(true).unwrap();
+            let ticket = begin(true, true).unwrap();
             let place = ticket.0.expect("no call is running on this thread");
             let page = Layout::from_size_align(LARGEST, 16).unwrap();
             let all: Vec<_> = (0..SIZE / LARGEST).map(|_| allocate(page)).collect();
@@ -551,7 +566,7 @@ mod tests {
     #[test]
     fn growing_out_of_a_block_keeps_the_content() {
         by_itself(|| {
-            let ticket = begin(false).unwrap();
+            let ticket = begin(false, true).unwrap();
             let layout = Layout::from_size_align(16, 1).unwrap();
             let memory = allocate(layout);
             // SAFETY: 16 bytes were allocated, then 8192, which come from the system.

@@ -23,17 +23,33 @@ unsafe extern "C-unwind" {
 
 /// Runs `body` for a C caller.
 pub fn guarded<R>(body: impl FnOnce() -> Result<R>) -> Result<R> {
-    uncancelled(|| catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(BROKEN.also_set())))
+    guarded_nested(|_| body())
+}
+
+/// As [`guarded`], with the word whether it may be within another guarded call of this thread. It is not where
+/// the thread could be cancelled until now.
+#[inline]
+pub fn guarded_nested<R>(body: impl FnOnce(bool) -> Result<R>) -> Result<R> {
+    while_disabled(|before| {
+        let run = AssertUnwindSafe(|| body(before == DISABLE));
+        catch_unwind(run).unwrap_or_else(|_| Err(BROKEN.also_set()))
+    })
 }
 
 /// Runs `body`, which does not panic, with cancellation of the thread disabled: for what runs without
 /// [`guarded`], on the data path. It costs a few instructions and no system call.
 #[inline]
 pub fn uncancelled<R>(body: impl FnOnce() -> R) -> R {
+    while_disabled(|_| body())
+}
+
+/// Runs `body` with cancellation disabled, and the state that it had before.
+#[inline]
+fn while_disabled<R>(body: impl FnOnce(c_int) -> R) -> R {
     let mut before: c_int = DISABLE;
     // SAFETY: changes a state of this thread and writes the old one, for which there is room.
     unsafe { pthread_setcancelstate(DISABLE, &raw mut before) };
-    let result = body();
+    let result = body(before);
     // SAFETY: as above, without a place for the old state.
     unsafe { pthread_setcancelstate(before, core::ptr::null_mut()) };
     result
@@ -59,6 +75,7 @@ mod tests {
         assert_ne!(before, DISABLE);
         assert_eq!(guarded(|| Ok(state())), Ok(DISABLE));
         assert_eq!(guarded(|| guarded(|| Ok(())).map(|()| state())), Ok(DISABLE));
+        assert_eq!(guarded_nested(|nested| guarded_nested(|inner| Ok((nested, inner)))), Ok((false, true)));
         assert_eq!(guarded(|| -> Result<()> { panic!("inside") }), Err(Errno::EIO));
         assert_eq!(state(), before);
         assert_eq!(uncancelled(|| uncancelled(state)), DISABLE);
