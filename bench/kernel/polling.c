@@ -59,7 +59,22 @@ static uint64_t poll_empty(void *argument)
 	return ticks() - start;
 }
 
-/* The same by start_poll and next_poll, with the fields that a program looks at. */
+/* What a lock among threads costs at least. */
+static uint64_t lock_bare(void *argument)
+{
+	static unsigned held;
+	uint64_t start = ticks();
+
+	(void)argument;
+	for (unsigned i = 0; i < EMPTY_POLLS; i++) {
+		if (__atomic_exchange_n(&held, 1, __ATOMIC_ACQUIRE))
+			die("a lock that nobody else has");
+		__atomic_store_n(&held, 0, __ATOMIC_RELEASE);
+	}
+	return ticks() - start;
+}
+
+/* A full queue by start_poll and next_poll, with the fields that a program looks at. */
 static uint64_t walk_full(void *argument)
 {
 	struct polling *polling = argument;
@@ -191,6 +206,7 @@ void measure_polling(struct ibv_context *context)
 		report(name, 150, poll_full, &polling, LAPS * ENTRIES);
 	}
 	report("poll empty", 150, poll_empty, &polling, EMPTY_POLLS);
+	report("bare lock", 150, lock_bare, NULL, EMPTY_POLLS);
 	measure_produced(&polling);
 	MUST(!ibv_destroy_cq(polling.cq));
 	if (is_siw)
