@@ -157,7 +157,8 @@ impl Qps for RxeContext {
         let qp = create_any(&self.file, request, &mut attr.cap, &given, |request, cap, udata| {
             uverbs::qp::create_ex2(&self.file, request, cap, udata, Prepared::none())
         })?;
-        public_fields::name_qp_ex_parts(qp, attr.pd, attr);
+        // SAFETY: just made.
+        unsafe { public_fields::name_qp_ex_parts(qp.as_ptr(), attr.pd, attr) };
         Ok(qp)
     }
 

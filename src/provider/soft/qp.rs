@@ -2,6 +2,7 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
+use core::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use queue_lock::QueueLock;
@@ -147,7 +148,10 @@ impl Qps for SoftContext {
         let mut cap = attr.cap;
         let qp = create_any(&self.engine, &self.events, &parts, &mut cap, operations, true)?;
         attr.cap = cap;
-        public_fields::name_qp_ex_parts(qp, pd.map_or(core::ptr::null_mut(), Handle::as_ptr), attr);
+        // SAFETY: just made.
+        unsafe {
+            public_fields::name_qp_ex_parts(qp.as_ptr(), pd.map_or(null_mut(), Handle::as_ptr), attr);
+        }
         Ok(qp)
     }
 
@@ -171,13 +175,10 @@ impl Qps for SoftContext {
             |opened| Qp::new(opened.queue_pair(), Some(Arc::clone(opened)), None, false, false),
             |_| {},
         )?;
-        // SAFETY: just made, and nobody else knows it yet.
-        unsafe {
-            (*qp.as_ptr()).context = context;
-            if attr.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT as u32 != 0 {
-                (*qp.as_ptr()).qp_context = attr.qp_context;
-            }
-        }
+        let has_context = attr.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT as u32 != 0;
+        let qp_context = if has_context { attr.qp_context } else { null_mut() };
+        // SAFETY: just made.
+        unsafe { public_fields::name_opened_qp(qp.as_ptr(), context, qp_context) };
         Ok(qp)
     }
 
