@@ -247,7 +247,7 @@ impl Parts {
         // SAFETY: the objects that count are live or null, and published as these.
         unsafe {
             let queue = |cq: *mut ibv_cq| Cq::from_c(cq).map(|cq| Arc::clone(&cq.queue));
-            let srq = if receives { Handle::optional(self.srq) } else { None };
+            let srq = if receives { Srq::from_c(self.srq) } else { None };
             let xrcd = if target { self.xrcd } else { None };
             let pd = match self.pd {
                 Some(pd) if !target => (*pd.as_ptr()).handle,
@@ -259,7 +259,7 @@ impl Parts {
                 pd,
                 send_cq: if target { None } else { queue(self.send_cq) },
                 recv_cq: if receives { queue(self.recv_cq) } else { None },
-                srq: srq.map(|srq| Arc::clone(&srq.object::<Srq>().queue)),
+                srq: srq.map(|srq| Arc::clone(&srq.queue)),
                 cap: qp_attr::capabilities(cap),
                 sq_sig_all: self.sq_sig_all,
                 xrcd: xrcd.map(|xrcd| Arc::clone(&xrcd.object::<Xrcd>().domain)),
