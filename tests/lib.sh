@@ -30,6 +30,21 @@ need_library() { # FILE
   [ -e "$1" ] || { echo "no library $1: build it (cargo build --release) or give --library" >&2; exit 2; }
 }
 
+# The arguments of a runner whose only option is --library DIR: `library` is that folder, `cases` what follows.
+library_and_cases() { # ARGUMENT...
+  library=${CARGO_TARGET_DIR:-$project/target}/release
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --library) library=$2; shift 2;;
+      -*) usage;;
+      *) break;;
+    esac
+  done
+  cases=("$@")
+  library=$(readlink -f "$library")
+  need_library "$library/libibverbs.so.1"
+}
+
 # The command that compiles a C program of tests; every warning is an error.
 compiler=(gcc -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread)
 
