@@ -12,7 +12,7 @@
 //! | 3 | length in bytes |
 //! | 4 | access rights |
 //! | 5 | address in the owner's memory of the first byte |
-//! | 6 | bit 32 and a sequence number: the entry of that number was invalidated by a peer ([`invalidate`]) |
+//! | 6 | bit 32 and a sequence number: a peer invalidated the entry of that number ([`Table::invalidate`]) |
 //! | 7 | in the private copy: threads of the owner that use the memory ([`InUse`]) |
 //!
 //! Only the owner is to write the words but for the last one, and every process that may open the segment can.

@@ -1,6 +1,6 @@
 //! Segments: this process's own, and how a peer's is opened.
 //!
-//! A segment is a memfd that nobody can shorten ([`memfd`](super::memfd)), and a file with the slot's name says
+//! A segment is a memfd that nobody can shorten ([`memfd`]), and a file with the slot's name says
 //! whose it is and where (`announcement`). A peer that may look at the owner's descriptors takes it there,
 //! whatever the owner does just then. Others ask the owner ([`handout`](super::handout)), whose thread for that
 //! begins when the segment is made in a folder for a group, or by a process that is closed to its like, else
