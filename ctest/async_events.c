@@ -7,9 +7,8 @@
  * Fact: Destroying an object waits for the acknowledgement of its events that were got, and for no others.
  */
 #include <fcntl.h>
-#include <pthread.h>
 
-#include "setup.h"
+#include "late.h"
 
 static void without_blocking(struct ibv_context *c)
 {
@@ -117,34 +116,20 @@ static void failures(void)
 	endpoint_close(&b);
 }
 
-static uint64_t acknowledged_at;
-static struct ibv_async_event late;
-
-static void *acknowledge_later(void *unused)
-{
-	(void)unused;
-	usleep(300000);
-	acknowledged_at = now_ms();
-	ibv_ack_async_event(&late);
-	return NULL;
-}
-
 /* Destroying waits for the event that was read and not acknowledged yet. */
 static void destroy_waits(void)
 {
 	struct endpoint e = {0};
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
-	pthread_t thread;
 
 	endpoint_open(&e, "rxe0");
 	ready(&e, &e.gid, e.qp->qp_num);
 	CALL_INT(ibv_modify_qp(e.qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY));
 	if (!take(e.context, e.qp, &late))
 		die("no event to leave");
-	pthread_create(&thread, NULL, acknowledge_later, NULL);
+	acknowledge_later();
 	CALL_INT(ibv_destroy_qp(e.qp));
-	CHECK(acknowledged_at != 0 && now_ms() >= acknowledged_at);
-	pthread_join(thread, NULL);
+	destroyed_after_acknowledgement();
 	CALL_INT(ibv_close_device(e.context));
 }
 

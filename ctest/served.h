@@ -15,19 +15,30 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The object file by whose functions a device is polled: the only answer that cannot be pretended. */
+static inline const char *served_by(const struct ibv_context *context)
+{
+	Dl_info info;
+
+	return dladdr((void *)context->ops.poll_cq, &info) ? info.dli_fname : "nobody";
+}
+
+/* A path's last name. */
+static inline const char *file_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
 static inline void note_server(const struct ibv_context *context)
 {
-	const char *path = getenv("CTEST_SERVED"), *object = "nobody", *slash;
+	const char *path = getenv("CTEST_SERVED");
 	int file = path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
-	Dl_info info;
 
 	if (file < 0)
 		return;
-	if (dladdr((void *)context->ops.poll_cq, &info)) {
-		slash = strrchr(info.dli_fname, '/');
-		object = slash ? slash + 1 : info.dli_fname;
-	}
-	dprintf(file, "%s %s\n", context->device->name, object);
+	dprintf(file, "%s %s\n", context->device->name, file_name(served_by(context)));
 	close(file);
 }
 

@@ -6,9 +6,7 @@
  *
  * Fact: The limit event of a shared receive queue comes once for each time that the limit is armed.
  */
-#include <pthread.h>
-
-#include "setup.h"
+#include "late.h"
 
 static struct endpoint to, from;
 static struct ibv_srq *srq;
@@ -82,18 +80,6 @@ static void create(uint32_t limit)
 	connect_pair(&to, &from);
 }
 
-static uint64_t acknowledged_at;
-static struct ibv_async_event late;
-
-static void *acknowledge_later(void *unused)
-{
-	(void)unused;
-	usleep(300000);
-	acknowledged_at = now_ms();
-	ibv_ack_async_event(&late);
-	return NULL;
-}
-
 int main(void)
 {
 	begin();
@@ -142,15 +128,12 @@ int main(void)
 	arm(3);
 	take(3);
 	if (readable(to.context->async_fd, 1000)) {
-		pthread_t thread;
-
 		CALL_INT(ibv_get_async_event(to.context, &late));
 		FIELD(late, event_type);
 		CALL_INT(ibv_destroy_qp(to.qp));
-		pthread_create(&thread, NULL, acknowledge_later, NULL);
+		acknowledge_later();
 		CALL_INT(ibv_destroy_srq(srq));
-		CHECK(acknowledged_at != 0 && now_ms() >= acknowledged_at);
-		pthread_join(thread, NULL);
+		destroyed_after_acknowledgement();
 	} else {
 		note("no event to leave");
 	}

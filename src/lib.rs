@@ -1,12 +1,14 @@
-//! libibverbs.so.1 in Rust: a program's verbs come in at `api`, go down through `provider` and `uverbs` to the
+//! libibverbs.so.1 in Rust: a program's calls come in at `api`, go down through `provider` and `uverbs` to the
 //! kernel.
 //!
-//! | room | what lives there |
+//! | module | what it has |
 //! |---|---|
-//! | [`abi`] | layouts only: public C structs, kernel UAPI; every room may name them |
+//! | [`abi`] | layouts only: public C structs, kernel UAPI; every module may use them |
 //! | [`api`] | the C entry points, one file per verbs object |
-//! | [`provider`] | one room per kind of device, behind one trait |
-//! | [`uverbs`] | the kernel's door: discovery, device files, commands, event channels |
+//! | [`provider`] | the kinds of devices, a folder each, behind the same traits |
+//! | [`uverbs`] | what the kernel is asked: discovery, device files, commands, event files |
+//! | [`errno`] [`log`] [`reserve`] | error numbers; the trace; memory set apart for calls |
+//! | `guard` `environment` | what lies between a C caller and Rust; variables and whether they are believed |
 //!
 //! Dependencies point down only: `api` → `provider` → `uverbs` → kernel.
 

@@ -57,8 +57,8 @@ fn open_sink() -> Option<Sink> {
 ///
 /// Errors: those of `open`; EPERM, in a folder where others may make names too, for a symbolic link that
 /// belongs neither to this user nor to root, and for a file that has more names than this one, by which the
-/// trace would end in a file that this user did not mean. Elsewhere the owner of a link says nothing: in a user
-/// namespace that of `/dev/stderr` is nobody who is known there.
+/// trace would end in a file that this user did not mean. In other folders the owner of a link does not count:
+/// in a user namespace the owner of `/dev/stderr` is unknown.
 fn open_file(path: &OsStr) -> io::Result<File> {
     // Reading too, as rdma-core: a FIFO then needs no other reader, and never gives SIGPIPE. Neither the
     // opening nor a line waits for one, and no terminal becomes the process's own.

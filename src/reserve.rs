@@ -123,7 +123,7 @@ fn take_place(owner: &AtomicUsize, seen: usize, me: usize) -> bool {
         owner.store(me, Ordering::Relaxed);
         return true;
     }
-    // Acquire: whoever freed memory of the block has done with it.
+    // Acquire: the thread that freed memory of the block no longer uses it.
     owner.compare_exchange(seen, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
 }
 
@@ -145,7 +145,7 @@ extern "C" fn in_order() {
     if stayed_behind(GATE.load(Ordering::Relaxed)) {
         GATE.store(FREE, Ordering::Relaxed);
     }
-    // Who was making or freeing a block may not have counted it.
+    // A thread that was making or freeing a block may not have counted it.
     let has_memory = |start: &AtomicPtr<u8>| !start.load(Ordering::Relaxed).is_null();
     EXTRAS_IN_USE.store(EXTRAS.iter().filter(|start| has_memory(start)).count(), Ordering::Relaxed);
     for (place, owner) in OWNERS.iter().enumerate() {
@@ -204,8 +204,8 @@ fn give_up(place: usize) {
         let _ = OWNERS[place].compare_exchange(LEFT, FREE, Ordering::SeqCst, Ordering::SeqCst);
         return;
     };
-    // Only who takes it from LEFT frees it, and looks again first: since the look above another call may have
-    // had the place, and left it with memory in use.
+    // Only the thread that takes it from LEFT frees it, and looks again first: since the look above another
+    // call may have had the place, and left it with memory in use.
     let me = this_thread();
     while LIVE[place].load(Ordering::SeqCst) == 0
         && OWNERS[place].compare_exchange(LEFT, me, Ordering::SeqCst, Ordering::SeqCst).is_ok()
@@ -236,7 +236,7 @@ fn block_of(memory: *mut u8) -> Option<usize> {
     if offset < FIRST_EXTRA * SIZE {
         return Some(offset / SIZE);
     }
-    // Whoever has memory of such a block learned of it after it was counted.
+    // A thread that has memory of such a block got it after the block was counted.
     if EXTRAS_IN_USE.load(Ordering::Relaxed) == 0 { None } else { extra_of(memory) }
 }
 

@@ -9,16 +9,40 @@ usage() {
   exit 2
 }
 
-# A folder that every user can reach, gone when the script ends.
-make_work() { # NAME
-  work=$(mktemp -d "/var/tmp/$1.XXXXXX")
+# A folder that every user can reach, gone when the script ends, also by a signal.
+make_work() { # NAME [PARENT]
+  work=$(mktemp -d "${2:-/var/tmp}/$1.XXXXXX")
   trap 'rm -rf "$work"' EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
   chmod 755 "$work"
+}
+
+# The library under test and the one that it is compared with, as programs find them: $work/ours and $work/theirs.
+copy_both() { # NAME OURS THEIRS
+  mkdir -p "$work"/{ours,theirs}
+  cp -L "$2" "$work/ours/$1"
+  cp -L "$3" "$work/theirs/$1"
 }
 
 # What is to be tested must have been built.
 need_library() { # FILE
   [ -e "$1" ] || { echo "no library $1: build it (cargo build --release) or give --library" >&2; exit 2; }
+}
+
+# The arguments of a runner whose only option is --library DIR: `library` is that folder, `cases` what follows.
+library_and_cases() { # ARGUMENT...
+  library=${CARGO_TARGET_DIR:-$project/target}/release
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --library) library=$2; shift 2;;
+      -*) usage;;
+      *) break;;
+    esac
+  done
+  cases=("$@")
+  library=$(readlink -f "$library")
+  need_library "$library/libibverbs.so.1"
 }
 
 # The command that compiles a C program of tests; every warning is an error.

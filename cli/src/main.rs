@@ -7,6 +7,7 @@
 //! | [`run`] | the environment of a program on the software device |
 //! | [`view`] | the files that a kernel device of that name would have |
 //! | [`devices`], [`doctor`] | the two reports |
+//! | [`plugins`] | provider plugins, for the doctor |
 //! | [`waits`] | waiting for children |
 
 mod devices;

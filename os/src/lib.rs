@@ -1,6 +1,6 @@
 //! What both libraries ask of Linux and of the C library, and how both answer a C caller.
 //!
-//! | module | what lives there |
+//! | module | what it has |
 //! |---|---|
 //! | [`errno`] | error numbers, and the thread's `errno` |
 //! | [`guard`] | what lies between a C caller and Rust |

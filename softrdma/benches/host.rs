@@ -17,7 +17,7 @@ use softrdma::protocol::keys::{Key, Kind};
 use softrdma::protocol::receive::{ReceiveRequest, post};
 use softrdma::protocol::shared::{Object, QpWord, Take, Word};
 use softrdma::protocol::transport::{Operation, Transport};
-use softrdma::protocol::verbs::{Access, Status, WcFlags, WcOpcode};
+use softrdma::protocol::verbs::{Access, Status, WcOpcode};
 use softrdma::shm::atomics;
 use softrdma::shm::bell::{Bell, BellHandle};
 use softrdma::shm::copy::{Direction, Span, transfer};
@@ -298,19 +298,7 @@ fn deliveries(me: &Arc<Segment>) {
     let qp = objects.create(Object::Qp(0), shape).unwrap();
     assert_eq!((qp, cq), (Object::Qp(0), Object::Cq(0)));
     let host = Host::own(me.clone());
-    let completion = Completion {
-        wr_id: 1,
-        status: Status::Success,
-        opcode: WcOpcode::Recv,
-        vendor_err: 0,
-        byte_len: 0,
-        imm_or_key: 0,
-        qp_num: 0,
-        src_qp: 0,
-        flags: WcFlags::NONE,
-        timestamp: 0,
-        places: 0,
-    };
+    let completion = Completion { status: Status::Success, ..Completion::flushed(1, WcOpcode::Recv, 0) };
     let what = "queues: post a receive, deliver by the journal, poll";
     say(&format!("{what} (Host)"), median(20_000, |_| deliver(&host, &completion)));
     let of = [Some(qp), Some(cq), None];

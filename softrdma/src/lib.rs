@@ -1,6 +1,6 @@
 //! RDMA in software, between the processes of one host.
 //!
-//! | room | what lives there |
+//! | module | what it has |
 //! |---|---|
 //! | [`protocol`] | states, requester, responder, queues and their transactions; no clock, no I/O |
 //! | [`shm`] | the transport: shared memory, locks that survive their owner, payload copies, bells |

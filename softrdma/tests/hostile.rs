@@ -21,7 +21,7 @@ use softrdma::protocol::respond::Queues;
 use softrdma::protocol::responder::{Incoming, Target};
 use softrdma::protocol::shared::{CqWord, Memory, Object, QpWord, Take, Word};
 use softrdma::protocol::transport::{LockError, Machine, Operation, Progress, Transport};
-use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
+use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status, WcOpcode};
 use softrdma::shm::bell::BellHandle;
 use softrdma::shm::copy::probe;
 use softrdma::shm::folder::{Config, Folder};
@@ -178,19 +178,7 @@ fn visit(stage: &Stage, peer: Peer, key: u32, index: u32) {
     drop(keys::Table::of(&peer).pin(key, me.owner(), &**me));
     drop(BellHandle::find(&stage.folder, peer.owner(), index));
     let host = Host::of_peer(me.clone(), Arc::new(peer)).with_limit(Duration::from_millis(15));
-    let completion = Completion {
-        wr_id: 1,
-        status: Status::Success,
-        opcode: WcOpcode::Recv,
-        vendor_err: 0,
-        byte_len: 0,
-        imm_or_key: 0,
-        qp_num: index,
-        src_qp: 0,
-        flags: WcFlags::NONE,
-        timestamp: 0,
-        places: 0,
-    };
+    let completion = Completion { status: Status::Success, ..Completion::flushed(1, WcOpcode::Recv, index) };
     for number in [index, 0, 1] {
         for object in [Object::Qp(number), Object::Srq(number), Object::Cq(number)] {
             if !host.exists(object) {

@@ -128,17 +128,12 @@ fn send(to: &impl Transport, qp: u32, sender: u32) -> bool {
     let ready = match next {
         Some((take, Next::Request(request))) => {
             let completion = Completion {
-                wr_id: request.wr_id,
                 status: Status::Success,
-                opcode: WcOpcode::Recv,
-                vendor_err: 0,
                 byte_len: length(request.wr_id),
                 imm_or_key: !(request.wr_id as u32),
-                qp_num: qp,
                 src_qp: sender,
                 flags: WcFlags::WITH_IMM,
-                timestamp: 0,
-                places: 0,
+                ..Completion::flushed(request.wr_id, WcOpcode::Recv, qp)
             };
             assert_eq!(request.length(), u64::from(length(request.wr_id)));
             let bytes = payload(request.wr_id);

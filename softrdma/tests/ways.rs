@@ -10,23 +10,7 @@ use softrdma::shm::bounce::{CopyService, Local, Origin, Piece, Purpose, Register
 use softrdma::shm::copy::{Span, Way, admit_peers, probe};
 use softrdma::shm::folder::{Config, Folder};
 use softrdma::shm::segment::{Peer, Segment};
-
-/// Runs `work` in a child that is killed with its parent.
-fn child(work: impl FnOnce() -> i32) -> libc::pid_t {
-    // SAFETY: the child uses nothing of the other threads, and never returns.
-    let pid = unsafe { libc::fork() };
-    assert!(pid >= 0);
-    if pid == 0 {
-        // SAFETY: plain system calls; the child ends without running what belongs to the parent.
-        unsafe {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            libc::alarm(300);
-            let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(99);
-            libc::_exit(status);
-        }
-    }
-    pid
-}
+use softrdma_testing::child::begin;
 
 fn status_of(pid: libc::pid_t) -> i32 {
     let mut status = 0;
@@ -52,7 +36,7 @@ impl Registered for All {
 /// A process in the next slot, which admits its peers or not, and helps them when it finds that they will need
 /// it.
 fn target(folder: &Arc<Folder>, slot: u16, admit: bool) -> libc::pid_t {
-    let pid = child(|| {
+    let pid = begin(|| {
         let admitted = admit && admit_peers();
         let mine = Arc::new(Segment::create(folder.clone()).unwrap());
         let service = CopyService::new(mine);
@@ -98,7 +82,7 @@ fn way(folder: &Arc<Folder>, slot: u16) -> i32 {
 fn answers(folder: &Arc<Folder>) -> [i32; 4] {
     let targets = [target(folder, 0, false), target(folder, 1, true)];
     let from_parent = [0, 1].map(|slot| way(folder, slot));
-    let from_sibling = [0, 1].map(|slot| status_of(child(|| way(folder, slot))));
+    let from_sibling = [0, 1].map(|slot| status_of(begin(|| way(folder, slot))));
     for pid in targets {
         // SAFETY: the process is our child; its status is not wanted.
         unsafe {
@@ -122,7 +106,7 @@ fn the_kernel_allows_what_the_table_says() {
     let path = PathBuf::from(format!("/dev/shm/ironverbs-test-ways-{}", std::process::id()));
     let config = Config { path: path.clone(), group: None };
     // In a child, which can become an unprivileged user: root may do anything under scopes 0 to 2.
-    let stage = child(|| {
+    let stage = begin(|| {
         // SAFETY: plain system calls that only change this process.
         unsafe {
             if libc::geteuid() == 0 {

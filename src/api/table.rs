@@ -61,7 +61,7 @@ pub(super) fn fill(context: NonNull<verbs_context>) {
     library(context);
 }
 
-/// The slots that are the library's own whoever fills the others, as in a context that a plugin made.
+/// Fills the slots that are the library's own also in a context that a plugin made.
 pub(super) fn library(context: NonNull<verbs_context>) {
     // The context was just made and nobody else knows it yet. No reference to the whole: of a plugin's
     // context only the end may be there, which has these in every release.

@@ -51,7 +51,8 @@ impl Private {
     }
 
     /// Lets go of the device and closes the files that the public fields `cmd_fd` and `async_fd` name (-1 for
-    /// none). As with rdma-core these count, whoever wrote them: a file that they no longer name stays open.
+    /// none). As with rdma-core the fields count, also where the program wrote them: a file that they no longer
+    /// name stays open.
     ///
     /// # Safety
     /// Both belong to the context, which is being unmade.

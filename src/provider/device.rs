@@ -241,7 +241,7 @@ impl Device {
         unsafe { (*self.raw()).ops.as_ref() }
     }
 
-    /// The name of whoever drives the device.
+    /// The name of the provider or plugin that drives the device.
     pub fn provider_name(&self) -> String {
         match (self.provider(), self.ops()) {
             (Some(provider), _) => provider.name().to_owned(),

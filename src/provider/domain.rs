@@ -141,7 +141,7 @@ pub fn alloc_parent(attr: &ibv_parent_domain_init_attr) -> Result<Handle<ibv_pd>
 /// `pd` is null or a live domain of this module.
 pub unsafe fn one_thread(pd: *mut ibv_pd) -> bool {
     // SAFETY: by the contract.
-    let object = unsafe { Handle::optional(pd).map(|pd| pd.object::<Pd>()) };
+    let object = unsafe { Pd::from_c(pd) };
     object.and_then(|pd| pd.parts.as_ref()).is_some_and(|parts| parts.td.is_some())
 }
 

@@ -15,6 +15,7 @@
 //! | [`event_name`] [`wait`] | objects that events name; waiting for acknowledgements when they go |
 //! | [`domain`] [`buffer`] [`bind`] [`mapping`] | domains, buffers, bindings of windows, mapped memory |
 //! | [`cq_ex`] [`qp_ex`] | which functions an extended queue or queue pair has |
+//! | [`posting`] | how posting a list of requests begins |
 
 pub mod bind;
 pub mod buffer;
@@ -29,6 +30,7 @@ pub mod kernel;
 pub mod mapping;
 pub mod object;
 pub mod plugin;
+pub mod posting;
 pub mod public_fields;
 pub mod qp_ex;
 pub mod rxe;

@@ -13,6 +13,32 @@ use crate::errno::{Errno, Result};
 pub unsafe trait Object: Sized {
     /// The public C struct, for example `ibv_cq`.
     type Public;
+
+    /// The object behind a pointer of the program; none for null.
+    ///
+    /// # Safety
+    /// `public` is null, or live and published as this type.
+    #[inline(always)]
+    unsafe fn from_c<'a>(public: *mut Self::Public) -> Option<&'a Self>
+    where
+        Self: 'a,
+    {
+        // SAFETY: by the contract.
+        unsafe { Handle::optional(public).map(|public| public.object::<Self>()) }
+    }
+
+    /// The object whose extended public part (`ibv_cq_ex`, `ibv_qp_ex`) holds the function that was called.
+    ///
+    /// # Safety
+    /// `extended` is live and published as this type.
+    #[inline(always)]
+    unsafe fn from_extended<'a, T>(extended: *mut T) -> &'a Self
+    where
+        Self: 'a,
+    {
+        // SAFETY: an extended part starts as the plain one does. It is not null: the function was found there.
+        unsafe { Self::from_c(extended.cast()).unwrap_unchecked() }
+    }
 }
 
 /// A live C object: the program's promise that a pointer it passed is one we gave it, of that kind, of the

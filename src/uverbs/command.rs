@@ -118,7 +118,7 @@ impl<'a, const N: usize> Command<'a, N> {
         }
     }
 
-    /// Appends an attribute; mandatory, as all are unless [`Command::optional`] follows.
+    /// Appends an attribute; mandatory, as all are but those of [`Command::optional_file`].
     fn push(&mut self, attr_id: u16, len: usize, data: u64) -> Slot {
         debug_assert!(self.count < N, "room for the attributes of every command is counted");
         let Some(attr) = self.frame.attrs.get_mut(self.count) else {

@@ -1,4 +1,4 @@
-//! The kernel's door: finding devices, opening their files, and giving commands.
+//! What the kernel is asked: finding devices, opening their files, and giving commands.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -8,8 +8,11 @@
 //! | [`destroy`] | what the destruction of every kind of object has in common |
 //! | [`device`] [`gid`] [`pd`] [`mr`] [`mw`] [`dm`] [`channel`] | the commands, one file per object |
 //! | [`cq`] [`srq`] [`qp`] [`wq`] [`rwq_ind_table`] [`post`] | more of them |
-//! | [`ah`] [`mcast`] [`xrcd`] [`flow`] [`flow_action`] [`counters`] [`event`] | the rest of them |
+//! | [`ah`] [`mcast`] [`xrcd`] [`flow`] [`flow_action`] [`counters`] [`event`] | more of them |
+//! | [`comp_cntr`] [`dmah`] | the rest of them |
 //! | [`neigh`] | link-layer address of a RoCE peer: route and neighbour tables |
+//! | `memcheck` | telling valgrind what the kernel has written |
+//! | `played` | a kernel for tests |
 //!
 //! Every function returns the error number that rdma-core 44 returns for the same failure. A failed system call
 //! leaves its number in `errno` as well; a function that reports an error found without a system call leaves

@@ -8,25 +8,18 @@
  * line names the plugins that the process has mapped; `brief` leaves it out. After each command, which may bring or take away
  * devices, they are listed again.
  */
-#include <dlfcn.h>
 #include <errno.h>
-#include <infiniband/verbs.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+
+#include "../../ctest/served.h"
 
 static char memory[4096];
 
 /* The plugin's whole path; of the library the name, because the path is what the test chooses. */
 static const char *server(const struct ibv_context *context)
 {
-	const char *name;
-	Dl_info info;
+	const char *path = served_by(context), *name = file_name(path);
 
-	if (!dladdr((void *)context->ops.poll_cq, &info))
-		return "nobody";
-	name = strrchr(info.dli_fname, '/');
-	return name && strstr(name, "/libibverbs.so") ? name + 1 : info.dli_fname;
+	return strncmp(name, "libibverbs.so", 13) == 0 ? name : path;
 }
 
 static const char *use(struct ibv_context *context)

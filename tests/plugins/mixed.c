@@ -8,7 +8,6 @@
  * any of them, and the completions are taken in turns.
  */
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <rdma/rdma_cma.h>
 
 #include "../../ctest/setup.h"
@@ -25,17 +24,6 @@ struct flow {
 	unsigned char *memory, *peer_memory; /* four blocks: sent, written from, read into; received, written, read from */
 	int completed, wanted;
 };
-
-static const char *server(const struct ibv_context *context)
-{
-	const char *name;
-	Dl_info info;
-
-	if (!dladdr((void *)context->ops.poll_cq, &info))
-		return "nobody";
-	name = strrchr(info.dli_fname, '/');
-	return name ? name + 1 : info.dli_fname;
-}
 
 static void expect_event(struct rdma_event_channel *channel, enum rdma_cm_event_type wanted, struct rdma_cm_id **id)
 {
@@ -210,9 +198,9 @@ int main(int argc, char **argv)
 	flows[0].memory = e.buffer;
 	flows[0].peer_memory = e.buffer + 4 * BLOCK;
 	connect_by_address(&connection, &flows[1], argv[2], argv[3]);
-	note("%s is served by %s", flows[0].name, server(e.context));
-	note("%s is served by %s", flows[1].name, server(connection.client->verbs));
-	note("%s is served by %s", flows[1].name, server(connection.accepted->verbs));
+	note("%s is served by %s", flows[0].name, file_name(served_by(e.context)));
+	note("%s is served by %s", flows[1].name, file_name(served_by(connection.client->verbs)));
+	note("%s is served by %s", flows[1].name, file_name(served_by(connection.accepted->verbs)));
 
 	for (int round = 0; round < ROUNDS; round++) {
 		uint64_t deadline = now_ms() + 10000;

@@ -250,17 +250,25 @@ static void *waiting(void *fd)
 	return NULL;
 }
 
+/* A thread that waits for a datagram; when this returns, it sleeps. */
+static pthread_t wait_at(int *fd, int ms)
+{
+	pthread_t thread;
+
+	waiter = 0;
+	waiting_ms = ms;
+	if (pthread_create(&thread, NULL, waiting, fd))
+		die("no thread");
+	until_it_sleeps(&waiter);
+	return thread;
+}
+
 /* A file is closed while a thread waits at it. */
 static void close_under_thread(void)
 {
 	int fd = umad_open_port(card, port);
-	pthread_t thread;
+	pthread_t thread = wait_at(&fd, 300);
 
-	waiter = 0;
-	waiting_ms = 300;
-	if (pthread_create(&thread, NULL, waiting, &fd))
-		die("no thread");
-	until_it_sleeps(&waiter);
 	CALL_INT(umad_close_port(fd));
 	pthread_join(thread, NULL);
 }
@@ -323,13 +331,8 @@ static void plug(unsigned number, bool in)
 static void unplug(void)
 {
 	int fd = umad_open_port(card, port), agent = umad_register(fd, PERF, 1, 0, NULL), again;
-	pthread_t thread;
+	pthread_t thread = wait_at(&fd, 20000);
 
-	waiter = 0;
-	waiting_ms = 20000;
-	if (pthread_create(&thread, NULL, waiting, &fd))
-		die("no thread");
-	until_it_sleeps(&waiter);
 	kernel_plug(port - 1, false);
 	pthread_join(thread, NULL);
 	CALL_COUNT(umad_poll(fd, 10));

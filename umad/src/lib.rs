@@ -1,8 +1,8 @@
 //! libibumad.so.3 in Rust: management datagrams between a program and the kernel's user_mad device files.
 //!
-//! | room | what lives there |
+//! | module | what it has |
 //! |---|---|
-//! | [`abi`] | layouts only: public C structs, kernel structs; every room may name them |
+//! | [`abi`] | layouts only: public C structs, kernel structs; every module may use them |
 //! | [`api`] | the C entry points, one file per manual page |
 //! | [`ca`] | CAs and ports as sysfs has them, and which of them is the default |
 //! | [`device_file`] | which device file is a port's, and what its kernel can do |

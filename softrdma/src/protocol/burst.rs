@@ -13,10 +13,11 @@
 //! 4. tail; journal of the queue pair: published; journal of the completion queue cleared, its lock given back;
 //!    journal of the queue pair cleared.
 //!
-//! As the head follows each message, the queue pair's journal only matters between a first word and its head,
-//! and to whoever takes the completion queue's lock from a holder that stopped: one that is not published may
-//! be about to publish. Who takes over a lock from the dead counts the entries that were published:
-//! [`Repair`](super::repair::Repair), which takes a [`Deliver`](super::deliver::Deliver) for a burst of one.
+//! As the head follows each message, the queue pair's journal matters only between a first word and its head,
+//! and when the completion queue's lock is taken from a holder that stopped: until the journal says that the
+//! entries are published, that holder may be about to publish one. After a death the published entries are
+//! counted ([`Repair`](super::repair::Repair), to which a [`Deliver`](super::deliver::Deliver) is a burst of
+//! one).
 
 use super::completion::{Armed, ENTRY_WORDS, HEAD_WORDS, STAGE_WORDS, Stage, stage_room, wanted};
 use super::deliver::{entry_word, has_room};

@@ -5,9 +5,10 @@
 //! payload moves. Requests that are held when a sender dies stay with the queue pair: the next message uses
 //! them, and a queue pair in error flushes them.
 //!
-//! Behind the queue pair's lock: an older fence cleared, a word that it asks (for who takes the shared queue
-//! from a holder that stopped), lock of the shared queue, its journal (this queue pair, this head), the copy,
-//! the claim word of the queue pair (**the moment it happened**), the head, the limit event, journal cleared.
+//! Behind the queue pair's lock: an older fence cleared, a word that it asks (read when the shared queue is
+//! taken from a holder that stopped), lock of the shared queue, its journal (this queue pair, this head), the
+//! copy, the claim word of the queue pair (**the moment it happened**), the head, the limit event, journal
+//! cleared.
 
 use super::receive::{MAX_SGE, RECEIVE_WORDS, waiting};
 use super::shared::{Claim as Held, Events, Fence, Memory, Object, QpWord, SrqJournal, SrqWord, Word, slot};

@@ -10,10 +10,10 @@
 //! 5. the receive request is taken, the queue pair goes to ERR if the completion says so, journal of the queue
 //!    pair cleared.
 //!
-//! Who takes over the completion queue's lock from the dead compares the entry with its journal and, when it
-//! was published, counts it and says so in the queue pair's journal. Who takes over the queue pair's lock
-//! visits the completion queue's lock first, so that this has been said, and then takes the request or not
-//! ([`Repair`](super::repair::Repair)).
+//! After a death ([`Repair`](super::repair::Repair)) the next holder of the completion queue's lock compares
+//! the entry with its journal; when the entry was published, it counts it and notes that in the queue pair's
+//! journal. The next holder of the queue pair's lock visits the completion queue's lock first, so that this has
+//! been noted, and then takes the request or not.
 
 use super::completion::{Armed, Completion, HEAD_WORDS, Stage, wanted, wants};
 use super::shared::{CqJournal, CqWord, Events, Memory, Object, QpJournal, QpWord, Take, Word, held, slot};
@@ -94,8 +94,8 @@ impl<'a> Deliver<'a> {
         Self { step: Step::Check, ..self }
     }
 
-    /// The queue pair goes to ERR with it: the completion, not an event, tells its owner, who takes the queue
-    /// pair's lock once when it finds the completion.
+    /// The queue pair goes to ERR with it. Its owner learns that by the completion, not by an event, and takes
+    /// the queue pair's lock once when it finds the completion.
     #[must_use]
     pub fn breaking(self) -> Self {
         Self { breaks: true, ..self }
@@ -107,7 +107,7 @@ impl<'a> Deliver<'a> {
         Self { stage, ..self }
     }
 
-    /// For who has something to do when it [is certain](Deliver::is_certain).
+    /// Stops when it [is certain](Deliver::is_certain), so that the caller can act then.
     #[must_use]
     pub(super) fn halting(self, halts: bool) -> Self {
         Self { halts, ..self }

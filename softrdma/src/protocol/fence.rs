@@ -145,7 +145,7 @@ fn judge(memory: &impl Memory, queue: Object, held: &[u32], look: &Look) -> Opti
             let happened = Claim::unpack(journals[1]) == Some(Claim { srq, count: journal.count });
             cut.fences.push((qp, Fence::Claim { srq, held: happened }));
             if happened {
-                // What follows a claim is done by whoever repairs, on the new place.
+                // What follows a claim is done by the repair, in the new place.
                 cut.words[0] = journal.pack();
             }
             Some(cut)
@@ -154,8 +154,8 @@ fn judge(memory: &impl Memory, queue: Object, held: &[u32], look: &Look) -> Opti
     }
 }
 
-/// Sets a queue pair to what its fence says, and takes the fence away. By the holder of the queue pair's lock,
-/// who has had the lock of the queue since: then the fence is there.
+/// Sets a queue pair to what its fence says, and removes the fence. Run by the holder of the queue pair's lock
+/// after it has had the lock of the queue, behind which the fence was written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settle {
     qp: u32,

@@ -2,9 +2,9 @@
 //!
 //! Flush: everything posted completes with [`Status::WrFlushErr`](super::verbs::Status::WrFlushErr).
 //!
-//! The queue pair is in ERR when this starts. Whoever moved it there runs it, and when that process dies
-//! within, whoever finds requests on a queue pair in ERR runs it again: each request is one delivery and
-//! flushed once.
+//! The queue pair is in ERR when this starts. The process that moved it there runs it. When that process dies
+//! within, the next one that finds requests on the queue pair runs it again: each request is one delivery, and
+//! is flushed once.
 
 use super::completion::Completion;
 use super::deliver::Deliver;

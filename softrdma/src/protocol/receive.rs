@@ -263,7 +263,7 @@ pub(super) fn first_in_ring(memory: &impl Memory, qp: u32, head: u32) -> Option<
     if elements == 0 {
         return Some((wr_id, Sge::default()));
     }
-    // A number of elements that cannot be true is found out by who looks at all of them.
+    // An impossible number of elements is found where all of them are read.
     let possible = elements <= MAX_SGE as u64 && 2 + 2 * elements <= u64::from(words);
     possible.then_some((wr_id, Sge { addr, length: length_key as u32, lkey: (length_key >> 32) as u32 }))
 }

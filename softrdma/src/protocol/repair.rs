@@ -1,6 +1,6 @@
 //! Repair: what to do with an object whose lock was taken over from a process that died.
 //!
-//! Each repair may itself be cut short by death at any step; whoever comes next starts it again.
+//! Each repair may itself be cut short by death at any step; the next holder of the lock starts it again.
 
 use super::burst::MAX_BURST;
 use super::claim::After;
@@ -12,8 +12,8 @@ use super::shared::{
 use super::transport::{Machine, Progress};
 use super::verbs::QpState;
 
-/// Makes an object whole: what its last owner was doing has then either happened or not. Run by whoever holds
-/// the lock now, before anything else.
+/// Makes an object whole: what its last owner was doing has then either happened or not. The holder of the lock
+/// runs it before anything else.
 #[derive(Clone, Debug)]
 pub struct Repair {
     object: Object,

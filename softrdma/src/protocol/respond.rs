@@ -5,13 +5,14 @@
 //! ([`Want::Move`]); everything else is here, so that a death at any step leaves what the parts promise:
 //!
 //! - a queue pair that breaks is alerted first, then in ERR, then its requests are flushed; one that breaks
-//!   with a completion that tells why is in ERR when that was delivered, whoever dies; a queue pair that is
-//!   found in ERR is flushed by whoever finds it;
+//!   with a completion that tells why is in ERR when that was delivered, whichever process dies; a queue pair
+//!   that is found in ERR is flushed by the process that finds it;
 //! - a payload is moved before its completion is delivered; one that was moved in part leaves no trace but the
 //!   bytes;
 //! - a small payload of a send travels in the completion entry, and is there when that is;
-//! - a key that a send invalidates is so before its completion is seen, and only when nothing but death can
-//!   keep that from coming: what met a lock that could not be had is tried again, and finds the key as it was.
+//! - a key that a send invalidates is invalid before the send's completion is seen, and is invalidated only
+//!   when nothing but death can prevent the completion: a send that met a lock which could not be had is tried
+//!   again, and finds the key as it was.
 
 use super::breaks::{Break, RaiseOnce};
 use super::claim::{Claim, Claimed};

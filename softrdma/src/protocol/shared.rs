@@ -14,14 +14,14 @@
 
 /// Memory that several processes write, one 64-bit word at a time.
 ///
-/// A store is a release, a load is an acquire: who sees a word sees everything its writer had stored before it.
+/// A store is a release, a load is an acquire: a reader of a word sees everything its writer had stored before.
 /// That alone makes the journal readable after its writer died without giving its lock back.
 ///
 /// An implementation maps a [`Word`] to an address and never leaves its mapping: [`Memory::exists`] has said
 /// yes to the object, slots are below [`Memory::capacity`], and words of a receive request are below
 /// [`Memory::receive_words`]. None of these answers may be read from memory that a peer can change meanwhile.
 pub trait Memory {
-    /// Whether machines stop after each store, for who looks on between two of them, as tests do.
+    /// Whether machines stop after each store, as tests need that look at the memory in between.
     #[inline(always)]
     fn is_stepwise(&self) -> bool {
         true
@@ -102,7 +102,7 @@ pub enum Word {
         word: u32,
     },
     /// A word of what the owner set: read by others behind the object's lock, written by the owner behind it.
-    /// What the words say is up to whoever writes them.
+    /// The meaning of the words is the writer's.
     Attribute {
         /// The object.
         object: Object,
@@ -143,13 +143,13 @@ pub enum QpWord {
     Claim,
     /// [`Events`]: asynchronous events of the queue pair.
     Events,
-    /// [`QpWord::Tail`] as it was last seen behind the lock: who takes a request need not look at what the
+    /// [`QpWord::Tail`] as it was last seen behind the lock, so that taking a request need not read what the
     /// owner writes.
     Seen,
     /// Receive requests posted so far to the own ring. Written by the owner alone, without the lock.
     Tail,
     /// [`Fence`]: what had become of a transaction when the lock of its second queue was taken from its living
-    /// holder. Written by the owner of the segment, cleared by whoever holds the queue pair.
+    /// holder. Written by the owner of the segment, cleared by the holder of the queue pair's lock.
     Fence,
 }
 

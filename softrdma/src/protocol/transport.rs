@@ -13,14 +13,14 @@ pub enum Progress<T> {
     Lock(Object),
     /// This lock back; then another step.
     Unlock(Object),
-    /// A bell for whoever sleeps on this completion queue; then another step.
+    /// A bell for the threads that sleep on this completion queue; then another step.
     ///
-    /// The bell comes before the entry is published and behind the lock: a death in between costs one bell for
-    /// nothing and never a lost one. Who is woken must take and give back the queue's lock once before it
-    /// looks.
+    /// The bell is rung before the entry is published and behind the lock, so that a death in between may ring
+    /// one for nothing and never loses one. A thread that is woken must take and give back the queue's lock
+    /// once before it looks.
     Bell(u32),
-    /// A bell for whoever waits for asynchronous events of this object; then another step. As above: it comes
-    /// before the event is there, behind the object's lock.
+    /// A bell for the threads that wait for asynchronous events of this object; then another step. As above: it
+    /// is rung before the event is there, behind the object's lock.
     Alert(Object),
     /// Finished.
     Done(T),
@@ -76,8 +76,8 @@ pub enum LockError {
     Busy,
     /// The object is not there, or went away while its lock was waited for.
     Gone,
-    /// A living process that is not the owner of the memory keeps it: neither the target nor whoever waits can
-    /// help it, and it says nothing about the target.
+    /// A living process that is not the owner of the memory keeps it: neither the target nor a waiting process
+    /// can change that, and it says nothing about the target.
     Held,
     /// It was had, and taken away while this process did not go on; whether what was under way has happened is
     /// not known.
@@ -98,14 +98,14 @@ pub trait Transport: Memory {
     /// `object` turned out to be taken away, and sets the queue pair right. `None`: all of it happened.
     ///
     /// # Errors
-    /// When that cannot be found out now. Who locks the queue pair next [repairs](Repair) it.
+    /// When that cannot be found out now. The next process to lock the queue pair [repairs](Repair) it.
     fn resolve(&self, qp: u32, object: Object) -> Result<Option<Fence>, LockError>
     where
         Self: Sized,
     {
         run(self, Resolve::new(qp, object))
     }
-    /// Lets go of it as death would: the next who locks is told [`Locked::Recovered`].
+    /// Lets go of it as death would: the next process to lock it gets [`Locked::Recovered`].
     fn abandon(&self, object: Object);
     /// Makes an object whole whose lock was taken over. What is visited is visited as it is now, whatever was
     /// known of it before.
@@ -118,9 +118,9 @@ pub trait Transport: Memory {
     {
         run(self, Repair::new(object))
     }
-    /// Wakes who sleeps on the completion queue; `false` when that is not possible now.
+    /// Wakes the threads that sleep on the completion queue; `false` when that is not possible now.
     fn bell(&self, cq: u32) -> bool;
-    /// Wakes who waits for asynchronous events of the object.
+    /// Wakes the threads that wait for asynchronous events of the object.
     fn alert(&self, object: Object);
 }
 
@@ -155,7 +155,7 @@ pub fn run<M: Machine>(transport: &impl Transport, machine: M) -> Result<M::Outc
 const HELD: usize = 3;
 
 /// The locks of one operation. Those that it still holds at its end, by an error or a panic, are abandoned, so
-/// that whoever locks next repairs what was left half done.
+/// that the next process to lock them repairs what was left half done.
 #[derive(Debug)]
 pub struct Operation<'a, T: Transport> {
     transport: &'a T,

@@ -1,4 +1,4 @@
-//! What stands in the file that a slot's name means: who has the slot, and where its segment is.
+//! What stands in the file that a slot's name means: which process has the slot, and where its segment is.
 //!
 //! Byte offsets, in native byte order:
 //!
@@ -10,7 +10,7 @@
 //! | 24 | 8 | number of the descriptor of the segment's memory (`memfd`) and 1 |
 //! | 32 | 8 | the namespaces and capabilities of the process ([`domain`]) |
 //!
-//! The file may be written, cut and replaced by everybody who may enter the folder. So nobody maps it: it is
+//! Every process that may enter the folder may write, cut and replace the file. So it is never mapped: it is
 //! read once, by system calls, and all that it says is verified.
 
 use std::os::fd::RawFd;
@@ -27,7 +27,7 @@ const VERSION: u64 = 1;
 const AT_SIGNATURE: usize = 16;
 const BYTES: usize = 64;
 
-/// The first PID namespace of a machine (the kernel's `PROC_PID_INIT_INO`): who is there sees all others.
+/// The first PID namespace of a machine (the kernel's `PROC_PID_INIT_INO`): its processes see all others.
 const FIRST_PIDS: u64 = 0xefff_fffc;
 
 /// What a file says.
@@ -86,9 +86,9 @@ pub(super) fn signature(fd: RawFd) -> Option<u64> {
     (read == Ok(8)).then(|| u64::from_ne_bytes(word))
 }
 
-/// A number for the PID and user namespace and the capabilities of this process, between which processes do not
-/// open each other's descriptors: the kernel asks who looks at a process for all capabilities that this has. 0
-/// where `/proc` does not tell.
+/// A number for the PID and user namespace and the capabilities of this process. Processes with different
+/// numbers may not open each other's descriptors, since the kernel demands all capabilities of the process
+/// whose they are. 0 where `/proc` does not tell.
 pub(super) fn domain() -> u64 {
     let number = |kind| std::fs::metadata(format!("/proc/thread-self/ns/{kind}")).map(|place| place.ino());
     match (number("pid"), number("user")) {

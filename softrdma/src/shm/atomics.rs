@@ -2,13 +2,13 @@
 //!
 //! The initiator cannot map the peer's memory, so a processor's atomic instruction is out of its reach. It
 //! takes the lock that the peer's segment has for this place, reads the eight bytes, and writes the new ones
-//! back. So the operations are atomic among each other, whoever runs them and on whatever queue pair, and no
+//! back. So the operations are atomic among each other, in whatever process and on whatever queue pair, and no
 //! more: `IBV_ATOMIC_HCA`, which is what real adapters promise. They are not atomic with the processor's own
 //! instructions in the target, nor between two processes that registered the same shared memory, as they are
 //! not between two adapters.
 //!
 //! A death within the operation leaves the memory with the old or the new value, since eight aligned bytes are
-//! one store of the kernel's copy; so whoever takes the lock over from the dead has nothing to repair.
+//! one store of the kernel's copy; so a process that takes the lock over from a dead one has nothing to repair.
 
 use std::time::Duration;
 

@@ -7,17 +7,17 @@
 //! until the owner has taken all events: it silences the bell only when it found none, and looks again
 //! afterwards.
 //!
-//! Who may write to the folder may give a bell's name to any other file, and a program may close descriptors
-//! that are not its own and open files in their place. So a name is looked at before it is opened, and a
-//! descriptor before each use but that of the program itself ([`Bell::take`]): a bell is only rung for who
-//! sleeps, and looking costs less than ringing.
+//! A process that may write to the folder may give a bell's name to any other file, and a program may close
+//! descriptors that are not its own and open files in their place. So a name is checked before it is opened,
+//! and a descriptor before each use but that of the program itself ([`Bell::take`]). A bell is rung only for a
+//! process that sleeps, and the check costs less than that.
 //!
 //! Both sides open it for writing too, so that no writer ever finds it without a reader (SIGPIPE) and no reader
 //! without a writer (end of file).
 //!
 //! A ringer may die anywhere, so it rings before it publishes what the bell is for, behind the lock of the
-//! queue ([`crate::protocol::transport`]): a death in between is a bell for nothing. Who was woken takes and
-//! gives back that lock once before it looks, and so finds what was on its way.
+//! queue ([`crate::protocol::transport`]): after a death in between the bell was rung for nothing. A process
+//! that was woken takes and gives back that lock once before it looks, and so finds what was being published.
 //!
 //! Alternatives, measured by `cargo bench -p softrdma`: a datagram socket bound in the folder costs more per
 //! ring and limits the length of the folder's path; an eventfd taken with `pidfd_getfd` costs least but needs

@@ -116,8 +116,8 @@ pub enum Fault {
     Denied,
     /// The peer is dead, or its process id is not visible from here.
     Gone,
-    /// Another program has the process id, or the peer does not let in any more who looked as long ago as the
-    /// image says. Nothing was written to it.
+    /// Another program has the process id, or the peer has moved its identity page since the image was read.
+    /// Nothing was written to it.
     Replaced,
     /// Another `errno` value, such as `ENOMEM`.
     Os(i32),
@@ -228,8 +228,8 @@ pub unsafe fn transfer(to: &Image, direction: Direction, local: &[Span], remote:
     }
 }
 
-/// One range to one range by one call, as most transfers are: whether all bytes were moved. Who gets `false`
-/// begins again by the general way, which finds out why.
+/// One range to one range by one call, as most transfers are: whether all bytes were moved. After `false` the
+/// caller begins again by the general way, which finds out why.
 ///
 /// # Safety
 /// As for [`transfer`].

@@ -13,20 +13,20 @@ use std::ffi::OsString;
 
 use nix::unistd::{getegid, geteuid, getgid, getuid};
 
-/// A variable that names code, files or devices, or says who reaches the process; None where the process has
-/// rights that its caller lacks.
+/// A variable that names code, files or devices, or says which processes reach this one; None where the process
+/// has rights that its caller lacks.
 pub fn trusted(name: &str) -> Option<OsString> {
     // The ids are asked for only where there is a variable, to save the system calls.
     env::var_os(name).filter(|_| callers_rights())
 }
 
-/// A variable that is a switch or a number, and moves nothing but what this process itself does within its own
-/// memory and its standard error: whoever called a program may set it, whatever rights the program has.
+/// A variable that is a switch or a number, and changes only what the process does within its own memory and
+/// writes to its standard error. The caller of a program may set it, whatever rights the program has.
 pub fn harmless(name: &str) -> Option<OsString> {
     env::var_os(name)
 }
 
-/// Whether the process has just the rights of who started it.
+/// Whether the process has no other rights than its caller.
 pub fn callers_rights() -> bool {
     // SAFETY: reads a word that the kernel left for the process.
     let is_secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;

@@ -13,13 +13,12 @@
 //! anybody makes in it, so there the group proves nothing, and one that everybody may write to is refused.
 //!
 //! Where everybody may rename what is another's (the parent is writable for all and not sticky, as an emptyDir
-//! of Kubernetes is), whoever does so could choose in which other folder of theirs processes meet. A folder
-//! that is made there carries its own name ([`MARK`]), where its owner alone can have put it, and nothing else
-//! is used. A group's members could put it there too, so for a group such a parent is refused.
+//! of Kubernetes is), another user could choose in which other folder of theirs processes meet. A folder that
+//! is made there carries its own name ([`MARK`]), where its owner alone can have put it, and nothing else is
+//! used. A group's members could put it there too, so for a group such a parent is refused.
 //!
 //! The folder is made under a name of its own with mode 0700, given its group and mode, and only then
-//! renamed: nobody sees it before it is closed to whom it should be closed, and what cannot be finished goes
-//! away again.
+//! renamed: nobody sees it before it is closed to others, and one that cannot be finished is removed again.
 
 use std::ffi::{CStr, CString, OsString};
 use std::fs::Permissions;
@@ -100,8 +99,8 @@ impl Folder {
     ///
     /// Errors: [`Error::Folder`] when what stands there is a symbolic link, not a folder, another user's, or
     /// open to more users than it should be, or when others may have put it there; [`Error::Os`] when it
-    /// can neither be opened nor made, for example by who is not in the group (`fchown`, `EPERM`). Nothing is
-    /// left behind then.
+    /// can neither be opened nor made, for example by a user outside of the group (`fchown`, `EPERM`). Nothing
+    /// is left behind then.
     pub fn open(config: &Config) -> Result<Self> {
         let path = &config.path;
         let name = path.file_name().ok_or(Error::Folder("its path ends with no name"))?;
@@ -237,7 +236,7 @@ impl Folder {
     }
 
     /// Looks at what a name means, without opening it: a descriptor that stands for the file and reaches
-    /// nothing of it, and its `fstat`. Whoever gives the name to another file afterwards changes nothing
+    /// nothing of it, and its `fstat`. If the name is given to another file afterwards, that changes nothing
     /// ([`Folder::open_found`]). Closing this descriptor drops no record lock, unlike that of an open file.
     pub(crate) fn look(&self, name: &CStr) -> Result<(OwnedFd, libc::stat)> {
         let found = openat(self.fd()?, name, libc::O_PATH | libc::O_NOFOLLOW, 0)?;

@@ -72,7 +72,8 @@ pub fn table_anew(network: Option<Network>) -> Vec<Gid> {
     table_within(network, Duration::ZERO)
 }
 
-/// The same for who keeps it: None where the kernel does not tell now, or the thread is in another namespace.
+/// The same, to be kept by the caller: None where the kernel does not tell now, or the thread is in another
+/// namespace.
 pub fn table_told(network: Option<Network>) -> Option<Vec<Gid>> {
     let all = if Network::current() == network { interfaces() } else { None };
     all.map(|all| from_interfaces(all, guid::interface_identifier))

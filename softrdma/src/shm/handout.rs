@@ -152,7 +152,7 @@ impl Server {
         }
     }
 
-    /// Sends the memory to who may have it, unless other users leave too much `untaken`.
+    /// Sends the memory to a client that may have it, unless other users leave too much `untaken`.
     fn answer(&self, client: OwnedFd, untaken: &mut Vec<Answer>) {
         let Some(uid) = admitted(client.as_raw_fd(), self.folder.group()) else { return };
         let is_stranger = uid != geteuid().as_raw();
@@ -221,7 +221,7 @@ fn with_message<R>(beside: &mut Beside, run: impl FnOnce(&mut libc::msghdr) -> R
     run(&mut message)
 }
 
-/// Sends a descriptor without waiting. Who does not take it has gone.
+/// Sends a descriptor without waiting. A client that does not take it has gone.
 fn send(client: RawFd, fd: RawFd) {
     with_message(&mut Beside([0; 24]), |message| {
         // SAFETY: the message has room for one header and one descriptor behind it, and all that it points to

@@ -12,16 +12,15 @@
 //! | 3 | length in bytes |
 //! | 4 | access rights |
 //! | 5 | address in the owner's memory of the first byte |
-//! | 6 | bit 32 and a sequence number: the entry of that number was invalidated by a peer ([`invalidate`]) |
+//! | 6 | bit 32 and a sequence number: a peer invalidated the entry of that number ([`Table::invalidate`]) |
 //! | 7 | in the private copy: threads of the owner that use the memory ([`InUse`]) |
 //!
-//! Only the owner is to write, but for the last word, and every process that may open the segment can. So the
-//! entries are there three times in the same form: in the segment, for peers who send by way of the owner's
-//! help and are checked by it; in the owner's sealed memory, for peers who reach its memory directly
-//! ([`Table`]); and in private memory, which is what the owner itself goes by ([`Keys::local`]). A reader
-//! copies the entry between two looks at the sequence number; when the owner died in between, the number stays
-//! odd and the reader gives up with [`Lookup::Torn`] after a bounded time: a dead process's memory is gone
-//! anyway.
+//! Only the owner is to write the words but for the last one, and every process that may open the segment can.
+//! So the entries are there three times in the same form: in the segment, for peers whose copies the owner
+//! carries out and checks; in the owner's sealed memory, for peers that copy directly ([`Table`]); and in
+//! private memory, which is what the owner itself uses ([`Keys::local`]). A reader copies the entry between two
+//! looks at the sequence number; when the owner died in between, the number stays odd and the reader gives up
+//! with [`Lookup::Torn`] after a bounded time: a dead process's memory is gone anyway.
 //!
 //! Looking up is not enough to use the memory: the owner may deregister it meanwhile. A [`Pin`] says in the
 //! owner's segment which key is in use, and [`Keys::remove`] waits for the pins of other living processes. The
@@ -70,9 +69,9 @@ const USERS: usize = 7;
 const PINS: usize = 128;
 /// Offsets from the start of the table: pins of two words, then the directory.
 const DIRECTORY: u64 = 16 * PINS as u64;
-/// How long the users of a key are waited for who are other processes: longer than a copy of a gigabyte takes.
+/// How long other processes that use a key are waited for: longer than a copy of a gigabyte takes.
 pub const PATIENCE_WITH_PEERS: Duration = Duration::from_secs(3);
-/// How long those are waited for that the kernel may be at work for when the identity page was moved.
+/// How long copies are waited for that the kernel may be carrying out when the identity page was moved.
 const GRACE: Duration = Duration::from_millis(100);
 /// Looks at an entry that changes, before it counts as torn: far longer than a change takes.
 const LOOKS: u32 = 10_000;
@@ -245,7 +244,7 @@ impl<'a> Table<'a> {
         Ok(entry)
     }
 
-    /// Looks a key up, for who asks later whether it [is unchanged](Table::is_unchanged).
+    /// Looks a key up, so that it can be asked later whether it [is unchanged](Table::is_unchanged).
     pub fn look(&self, key: u32) -> std::result::Result<Seen, Lookup> {
         // What changes in between is looked up anew the next time, too.
         let first = self.words(key).ok_or(Lookup::NoKey)?[0].load(Ordering::Acquire);
@@ -299,7 +298,7 @@ fn sealed_at(key: u32) -> Option<u64> {
     (index != 0).then(|| sealed::KEYS + ENTRY * u64::from(index))
 }
 
-/// The entry of a key as it was looked up, for who uses it again and again.
+/// The entry of a key as it was looked up, to be used repeatedly.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen {
     key: u32,

@@ -1,7 +1,7 @@
-//! Who lives: the kernel's answer, which no death can falsify.
+//! Which processes live: the kernel's answer, which no death can falsify.
 //!
 //! A process holds a record lock (`F_SETLK`) on byte 0 of its slot's file as long as it lives, and on that of
-//! its segment's memory, by which the peers go that have it. The kernel drops them at any death, and a forked
+//! its segment's memory, which peers that have it ask instead. The kernel drops them at any death, and a forked
 //! child does not inherit them. The lock is taken before the file gets its name and nobody else ever locks that
 //! byte, so a file with a free byte 0 is dead for ever.
 //!

@@ -7,20 +7,20 @@
 //! | 1 to 10 | slot of the owning process |
 //! | 11 to 63 | epoch of its claim of that slot, random, never zero |
 //!
-//! Locking is one compare-and-swap, unlocking another, plus a futex wake when bit 0 is set. Who waits longer
-//! than [`PATIENCE`] asks whether the owner lives, and takes the lock over from a dead one with the news
-//! [`Acquired::Recovered`]: what the lock protects may be half changed and must be repaired first. A new owner
-//! that dies before it has repaired leaves the word with its own name, so the next one gets the same news. Who
-//! must let go without having finished stores a word that nobody can have signed ([`Lock::abandon`]), which is
-//! taken over without asking.
+//! Locking is one compare-and-swap, unlocking another, plus a futex wake when bit 0 is set. A process that
+//! waits longer than [`PATIENCE`] asks whether the owner lives, and takes the lock over from a dead one. It
+//! gets [`Acquired::Recovered`]: what the lock protects may be half changed and must be repaired first. A new
+//! owner that dies before it has repaired leaves the word with its own name, so the next one gets the same
+//! answer. An owner that must unlock without having finished stores a word that no process has as its name
+//! ([`Lock::abandon`]), from which the lock is taken over without asking.
 //!
-//! A living owner that does not go on can be fenced off by the owner of the memory: it takes the word over
-//! ([`Lock::take_from`]), moves what the lock protects elsewhere, and leaves a word that nobody gets past
-//! ([`Lock::close`]). Whoever waits learns that the object is not here any more, and the old owner that its
-//! unlocking came too late: what it wrote meanwhile reached memory that nobody reads.
+//! A living owner that does not go on can be fenced off by the owner of the memory. That process takes the word
+//! over ([`Lock::take_from`]), moves what the lock protects elsewhere, and stores a word with which nobody can
+//! lock ([`Lock::close`]). Waiting processes learn by it that the object is not here any more, and the old
+//! owner that its unlocking came too late: what it wrote meanwhile reached memory that nobody reads.
 //!
-//! Every wait is bounded, so neither a death between unlocking and waking nor one of a woken waiter loses
-//! anything but one [`PATIENCE`]. pthread's robust mutexes are no alternative: their list pointers would stand
+//! Every wait is bounded, so a death between unlocking and waking, or of a waiter that was woken, costs no more
+//! than one [`PATIENCE`]. pthread's robust mutexes are no alternative: their list pointers would stand
 //! in memory that a hostile peer can write.
 //!
 //! The word names processes, not threads: it excludes threads of one process from each other, and cannot notice
@@ -42,7 +42,7 @@ const CONTENDED: u64 = 1;
 const ABANDONED: u64 = 2;
 /// What the lock protected was moved elsewhere, for ever.
 const MOVED: u64 = 4;
-/// The same, and whoever held the lock then does not write here any more.
+/// The same, and the process that held the lock then does not write here any more.
 const LEFT: u64 = 6;
 const EPOCH_SHIFT: u32 = 11;
 const SLOT_MASK: u64 = 0x3ff;
@@ -110,8 +110,8 @@ impl Lock {
         unsafe { &*std::ptr::from_ref(word).cast::<Lock>() }
     }
 
-    /// As [`Lock::at`], of something that is never moved. Whoever closed it all the same had no business to; it
-    /// is as after a death then.
+    /// As [`Lock::at`], of something that is never moved. A lock that is closed all the same was forged; it is
+    /// opened again, and repaired as after a death.
     #[inline]
     pub fn of_what_stays(word: &std::sync::atomic::AtomicU64) -> &Lock {
         let lock = Lock::at(word);
@@ -143,7 +143,7 @@ impl Lock {
             spin_loop();
         }
         let start = Instant::now();
-        // Who slept cannot know whether others still sleep, so it keeps the bit and wakes in its turn.
+        // A waiter that slept cannot know whether others still sleep, so it keeps the bit and wakes them later.
         let mine = me.0 | CONTENDED;
         // The word that is waited for, and since when it stands there: signals cut sleeps short.
         let (mut word, mut since) = (0, start);
@@ -245,7 +245,7 @@ impl Lock {
         revoked
     }
 
-    /// Closes a lock that was [taken](Lock::take_from): what it protected is elsewhere. All who wait are told.
+    /// Closes a lock that was [taken](Lock::take_from): what it protected is elsewhere. Wakes all that wait.
     #[cold]
     pub fn close(&self) {
         self.0.store(MOVED, Ordering::Release);
@@ -258,7 +258,7 @@ impl Lock {
         matches!(self.0.load(Ordering::Acquire), MOVED | LEFT)
     }
 
-    /// Says that whoever held the lock when it was taken writes here no more: by that process itself.
+    /// Says that the process which held the lock when it was taken writes here no more: by that process itself.
     #[cold]
     pub fn leave(&self) {
         let _ = self.0.compare_exchange(MOVED, LEFT, Ordering::Release, Ordering::Relaxed);
@@ -270,8 +270,8 @@ impl Lock {
         self.0.load(Ordering::Acquire) == LEFT
     }
 
-    /// Opens a lock that somebody closed who had no business to: the next to lock it repairs. For who knows
-    /// that what it protects is where it was.
+    /// Opens a closed lock whose object was never moved, so that the word was forged; the next to lock it
+    /// repairs.
     #[cold]
     pub fn reopen(&self) {
         for word in [MOVED, LEFT] {

@@ -1,8 +1,8 @@
 //! Files in memory that nobody can shorten: made by one process, verified by the others before they map them.
 //!
-//! A mapping of a file is worth as much as the file is long: an access behind its end is SIGBUS, and whoever
-//! may write an ordinary file may shorten it. A memfd with `F_SEAL_SHRINK` stays as long as it is, whoever has
-//! it open, and `F_SEAL_SEAL` keeps others from adding seals that hinder the owner.
+//! An access to a mapped file behind the file's end is SIGBUS, and a process that may write an ordinary file
+//! may shorten it. A memfd with `F_SEAL_SHRINK` keeps its length, whichever processes have it open, and
+//! `F_SEAL_SEAL` keeps others from adding seals that hinder the owner.
 //!
 //! It has no name. A peer that may look at the owner opens it as `/proc/PID/fd/N` ([`of_process`]); others get
 //! it from the owner ([`super::handout`]). The process id is that of the record lock on the file that has a

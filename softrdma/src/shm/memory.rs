@@ -4,8 +4,8 @@
 //! the file's end is never touched. The size comes from `fstat`, never from the content. Pages within the size
 //! of an honest file are allocated, so touching them cannot fail.
 //!
-//! A file that others may write is mapped only when its length is sealed (`memfd`): who shortened another one
-//! would end the process by SIGBUS at its next access. Others may still punch holes, in which zeroes stand from
+//! A file that others may write is mapped only when its length is sealed (`memfd`): shortening any other one
+//! would end this process by SIGBUS at its next access. Others may still punch holes, which read as zeroes from
 //! then on.
 
 use std::os::fd::RawFd;
@@ -49,8 +49,8 @@ impl Memory {
         Self::map_within(fd, libc::PROT_READ | libc::PROT_WRITE, &RESERVE)
     }
 
-    /// As [`Memory::map`], with the first of these sizes that address space is left for. Who maps without
-    /// `PROT_WRITE` only loads.
+    /// As [`Memory::map`], with the first of these sizes that address space is left for. Without `PROT_WRITE`
+    /// the caller only loads.
     pub(crate) fn map_within(fd: RawFd, protection: libc::c_int, sizes: &[usize]) -> Result<Self> {
         let mut failure = Error::NoMemory;
         for &reserved in sizes {

@@ -1,27 +1,27 @@
 //! Same-host transport: shared-memory segments, locks, payload copies and wake-ups.
 //!
 //! Every process owns one segment, which others find by a folder that only its user (or a group that asked for
-//! it) may enter. Its queues and its memory keys stand there, and who sends to it carries the operation out
-//! itself. Nothing of this needs the receiving process to run, nor a helper process or thread, except where the
-//! kernel forbids to reach its memory ([`bounce`]) or its descriptors (`handout`).
+//! it) may enter. The segment has the process's queues and memory keys. A process that sends to it carries the
+//! operation out itself: the receiving process need not run, and no helper process or thread is needed, except
+//! where the kernel forbids to reach the receiver's memory ([`bounce`]) or its descriptors (`handout`).
 //!
 //! | file | what |
 //! |---|---|
 //! | [`epoll`] | epoll sets, whatever stands in front of libc's functions |
 //! | [`environment`] | variables, and whether the process may believe them |
 //! | [`folder`] | the folder: found, made, verified |
-//! | [`slot`] | names in it: claimed by the living, taken from the dead |
-//! | `liveness` | who lives: a record lock that the kernel drops at any death |
+//! | [`slot`] | names in it: claimed by processes, removed when their process is dead |
+//! | `liveness` | whether a process lives: a record lock that the kernel drops at any death |
 //! | [`fork`] | how a forked child notices that it is another process |
 //! | `descriptor` | descriptors that the program may have closed and given to other files |
 //! | [`segment`] | the own segment, growing without ever failing at an access; a peer's segment |
 //! | `memfd` | memory that nobody can shorten, and how it is known from other files |
 //! | [`network`], [`addresses`] | the network namespace of a process; the addresses that others find it at |
 //! | [`gids`], [`guid`] | the addresses as GIDs of the software device; what tells the host from others |
-//! | [`watch`] | hears when the addresses of the machine change |
+//! | [`watch`] | tells when the addresses of the machine change |
 //! | `announcement` | what stands in a slot's file: whose it is, and where the segment is |
-//! | `handout` | how those get a segment who may not look at its owner's descriptors |
-//! | `sealed` | what peers go by who reach the process's memory directly: nobody but the owner can write it |
+//! | `handout` | how a peer gets a segment whose owner's descriptors it may not open |
+//! | `sealed` | what peers check before they copy to or from the process directly; the owner alone writes it |
 //! | [`memory`], [`alloc`] | checked access to a mapped segment; which parts of the own one are in use |
 //! | [`lock`] | locks that survive their owner's death |
 //! | [`objects`] | queue pairs, receive and completion queues in a segment, for [`crate::protocol`] |
@@ -32,18 +32,19 @@
 //! | [`bounce`] | payload and atomic operations where the kernel refuses those, by way of shared memory |
 //! | `sync` | what locks and keys are made of, so that a model checker can run them |
 //! | [`bell`] | waking a process that sleeps in `poll` |
+//! | `error`, `sys`, `thread` | errors; system calls with errors as values; threads of the library |
 //!
 //! # What is believed
-//! The kernel: who lives, how long a file is, who may enter the folder. Nothing that stands in a segment:
-//! offsets are checked against the mapping at every access, words are copied once and then checked, and names
-//! of lock owners are looked up. Where the kernel copies to stands in memory that its owner alone can write
-//! (`sealed`). Nothing is mapped that others could shorten (`memfd`). What remains: a program that closes
-//! descriptors it does not own counts as dead (`liveness`).
+//! The kernel is believed: which process lives, how long a file is, who may enter the folder. Nothing that
+//! stands in a segment is: offsets are checked against the mapping at every access, words are copied once and
+//! then checked, and names of lock owners are looked up. Where the kernel copies to stands in memory that its
+//! owner alone can write (`sealed`). Nothing is mapped that others could shorten (`memfd`). What remains: a
+//! program that closes descriptors it does not own counts as dead (`liveness`).
 //!
 //! # What is not here yet
 //! - An answer to a lock that was lost: a program that closes descriptors it does not own counts as dead, and
-//!   its locks are taken over while it still works. [`lock::Lock::unlock`] says so afterwards, and nobody
-//!   listens yet: the device should stop then.
+//!   its locks are taken over while it still works. [`lock::Lock::unlock`] returns that, and no caller looks at
+//!   it yet; the device should stop then.
 //! - Descriptors of a peer's bells, a few at a time, stay open in [`objects::Host`] after the peer took them
 //!   down.
 //! - Ends of processes without destructors (`exit`): the next process that claims a slot removes what they

@@ -1,4 +1,4 @@
-//! Memory of a process that nobody else can write or shorten: what peers go by who reach its memory directly.
+//! Memory of a process that nobody else can write or shorten: what peers check before they copy directly.
 //!
 //! A segment may be written by every process that may have it. What decides where the kernel copies to
 //! stands here instead, in a memfd that its owner mapped before it was sealed: from then on the kernel lets
@@ -124,7 +124,7 @@ impl Sealed {
         let mut page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
         let (Ok(at), Ok(word)) = (self.memory.u64(AT_PAGE), self.memory.u64(AT_WORD)) else { return };
         let fresh = Page::map(word.load(Ordering::Relaxed)).ok();
-        // First the news, so that who looks in between finds one that is there.
+        // The new address is published first, so that a peer that looks in between finds a page that is there.
         at.store(fresh.as_ref().map_or(0, |page| page.at), Ordering::SeqCst);
         *page = fresh;
     }

@@ -1,6 +1,6 @@
 //! Segments: this process's own, and how a peer's is opened.
 //!
-//! A segment is a memfd that nobody can shorten ([`memfd`](super::memfd)), and a file with the slot's name says
+//! A segment is a memfd that nobody can shorten ([`memfd`]), and a file with the slot's name says
 //! whose it is and where (`announcement`). A peer that may look at the owner's descriptors takes it there,
 //! whatever the owner does just then. Others ask the owner ([`handout`](super::handout)), whose thread for that
 //! begins when the segment is made in a folder for a group, or by a process that is closed to its like, else
@@ -181,7 +181,7 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Answers from now on who asks for the memory, as peers do that may not look at this process's
+    /// Starts the thread that hands the memory to peers that ask for it, since they may not open this process's
     /// descriptors.
     ///
     /// Errors: [`Error::NoMemory`] for a name or a thread, [`Error::Forked`], those of the system calls.
@@ -238,13 +238,14 @@ impl Segment {
         self.sealed.is_some()
     }
 
-    /// What peers go by who reach this process's memory directly; `None` where the system has no such thing.
+    /// What peers check before they copy directly to or from this process's memory; `None` where the system has
+    /// no such thing.
     pub(crate) fn sealed(&self) -> Option<&Sealed> {
         self.sealed.as_ref()
     }
 
     /// Has the kernel refuse the copies from and to this process's memory that peers have prepared and not
-    /// begun. Those who still may look again.
+    /// begun. A peer that still has the right to one looks the key up again.
     pub(crate) fn revoke_images(&self) {
         if let Some(sealed) = self.sealed.as_ref().filter(|_| self.is_mine()) {
             sealed.revoke();
@@ -454,8 +455,8 @@ impl Identity {
     }
 }
 
-/// Whoever is stopped with a lock keeps others from few other places. By the place within a page, which is the
-/// same at every address where the page is mapped.
+/// The lock of atomic operations at `addr`, one of many, so that a process which is stopped with one holds up
+/// few other places. It is chosen by the place within a page, which is the same wherever the page is mapped.
 fn atomics_lock(memory: &Memory, addr: u64) -> Result<&Lock> {
     Ok(Lock::of_what_stays(memory.u64(AT_ATOMICS + 8 * (addr / 8 % ATOMICS))?))
 }

@@ -1,17 +1,17 @@
-//! The names in the folder: who has which slot, and how leftovers go away.
+//! The names in the folder: which process has which slot, and how leftovers are removed.
 //!
 //! | name | what it is |
 //! |---|---|
-//! | `s0000` to `s1023` | who claimed this slot, and where its segment is (`announcement`) |
+//! | `s0000` to `s1023` | the process that claimed this slot, and where its segment is (`announcement`) |
 //! | `t` and 16 hex digits | the same for a process that has no slot yet |
 //! | `b`, slot, `-`, epoch, `-`, number | a bell of that claim |
 //! | `m`, slot, `-`, epoch | the socket where that claim's memory is to be had (`handout`) |
 //!
 //! A file is made under a temporary name, declared alive and filled in, and only then renamed to the first slot
-//! that is free: nobody ever sees half of one. A dead process's file is never used again, it loses its name and
-//! the slot gets a new file, so who still has the old one open is not disturbed, and a process that was taken
-//! for dead by mistake (because the program closed its descriptors) harms nobody. Each claim has a random
-//! epoch, so that a word left in shared memory by a dead claim never means a later one.
+//! that is free: nobody ever sees half of one. A dead process's file is never used again: it loses its name,
+//! and the slot gets a new file. So peers that still have the old one open are not disturbed, and a process
+//! that was taken for dead by mistake (because the program closed its descriptors) harms nobody. Each claim has
+//! a random epoch, so that a word left in shared memory by a dead claim never means a later one.
 //!
 //! Two processes that find the same dead file must not both remove the name, because the second would remove
 //! the name of a new, living one. So only the holder of the dead file's second lock byte may, after it saw that
@@ -231,7 +231,7 @@ pub(crate) enum Standing {
 
 /// How a claim stands. Not for the caller's own claim.
 pub(crate) fn standing(folder: &Folder, owner: Owner) -> Standing {
-    // Who posts or polls gets here when the holder of a lock does not give it back.
+    // Posting and polling come here when the holder of a lock does not give it back.
     sys::uncancelled(|| look_up(folder, owner))
 }
 
@@ -246,7 +246,7 @@ fn look_up(folder: &Folder, owner: Owner) -> Standing {
     let file = match open_peer(folder, &name) {
         Ok(file) => file,
         Err(Error::Os { errno: libc::ENOENT, .. }) => {
-            // A folder that was removed has no names, whoever lives.
+            // A folder that was removed has no names, also of processes that live.
             let there = sys::stat(folder.raw()).is_ok_and(|st| st.st_nlink > 0);
             return if there { Standing::Vacant } else { Standing::Alive };
         }

@@ -1,4 +1,4 @@
-//! System calls that several rooms of the transport need, with their errors as values.
+//! System calls that several modules of the transport need, with their errors as values.
 
 use std::os::fd::{BorrowedFd, RawFd};
 

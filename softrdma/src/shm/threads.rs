@@ -1,4 +1,4 @@
-//! Threads of a process, for who reaches its memory: a process lives on when its first thread ends
+//! Threads of a process, by which its memory is found: a process lives on when its first thread ends
 //! (`pthread_exit`), but the kernel does not find its memory by the process's number any more, which is that
 //! thread's. Any other thread's number does.
 

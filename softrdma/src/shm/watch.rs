@@ -66,7 +66,7 @@ impl Watch {
     }
 }
 
-/// Whether the kernel told of a change at a [`socket`] since this was asked last. Never waits.
+/// Whether the kernel told of a change at a [`socket()`] since this was asked last. Never waits.
 pub fn has_told(socket: RawFd) -> bool {
     let mut changed = false;
     loop {

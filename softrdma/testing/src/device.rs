@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use softrdma::device::{
     Attributes, Capabilities, Channel, CompletionQueue, Copying, CqFlags, Data, Datagram, Device, EventQueue,
-    Path, QpInit, QueuePair, Region, Settings, SharedReceiveQueue, Wr,
+    Path, QpInit, QueuePair, Region, Settings, SharedReceiveQueue, SrqInit, SrqType, Wr, XrcDomain,
 };
 use softrdma::protocol::completion::Completion;
 use softrdma::protocol::receive::Sge;
@@ -129,6 +129,21 @@ impl Node {
 
     pub fn cq(&self, cqe: u32, channel: Option<&Arc<Channel>>, cookie: usize) -> Arc<CompletionQueue> {
         CompletionQueue::new(&self.device, cqe, channel, &self.events, cookie, CqFlags::default()).unwrap()
+    }
+
+    /// A shared receive queue of an XRC domain, with room for four requests of one entry; its cookie is 3.
+    pub fn xrc_srq(&self, xrcd: &Arc<XrcDomain>, cq: &Arc<CompletionQueue>) -> Arc<SharedReceiveQueue> {
+        let init = SrqInit {
+            pd: self.pd,
+            srq_type: SrqType::Xrc,
+            max_wr: 4,
+            max_sge: 1,
+            xrcd: Some(xrcd.clone()),
+            cq: Some(cq.clone()),
+            events: self.events.clone(),
+            cookie: 3,
+        };
+        SharedReceiveQueue::new(&self.device, &init).unwrap()
     }
 
     pub fn init(&self, qp_type: QpType, cq: &Arc<CompletionQueue>) -> QpInit {
@@ -395,6 +410,15 @@ impl Words {
         // SAFETY: `bytes` is readable for its length.
         let n = unsafe { libc::write(self.0[side], bytes.as_ptr().cast(), bytes.len()) };
         assert_eq!(n, bytes.len() as isize);
+    }
+
+    /// Tells the other side the number of this side's queue pair, and connects this with the one that the other
+    /// side tells.
+    pub fn connect(&self, side: usize, qp: &QueuePair) -> u32 {
+        self.put(side, &[u64::from(qp.qp_num())]);
+        let [peer] = self.get(side);
+        bring_up(qp, &attributes(peer as u32), QpState::Rts);
+        peer as u32
     }
 
     /// The descriptor that becomes readable when words have come.

@@ -18,7 +18,7 @@ use softrdma::protocol::receive::{Poster, RECEIVE_WORDS};
 use softrdma::protocol::request::Operands;
 use softrdma::protocol::requester::Outcome;
 use softrdma::protocol::shared::{Memory, Object, QpWord, Word};
-use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, SendFlags, WcFlags, WcOpcode};
+use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, SendFlags, Status, WcOpcode};
 use softrdma::shm::folder::Config;
 use softrdma::shm::keys::Entry;
 use softrdma::shm::objects::{Held, Shape};
@@ -186,14 +186,9 @@ impl Endpoint {
     /// A send, and its own completion.
     pub fn send(&mut self, sges: &[Sge]) -> Outcome {
         let outcome = self.attempt(&Self::wr(Opcode::Send, sges, Operands::None));
-        if outcome == Outcome::Done(0) || matches!(outcome, Outcome::Done(_)) {
-            let completion = Completion {
-                flags: WcFlags::NONE,
-                ..Completion {
-                    status: softrdma::protocol::verbs::Status::Success,
-                    ..Completion::flushed(1, WcOpcode::Send, self.number())
-                }
-            };
+        if matches!(outcome, Outcome::Done(_)) {
+            let flushed = Completion::flushed(1, WcOpcode::Send, self.number());
+            let completion = Completion { status: Status::Success, ..flushed };
             complete(&self.site, &self.held, self.cq, &completion).expect("a completion");
         }
         outcome

@@ -87,21 +87,12 @@ impl Registered for Books {
     }
 }
 
-/// Runs `work` in a child, which is killed with its parent.
+/// Begins `work` in a child; its status is 0, or 99 after a panic.
 pub fn child(work: impl FnOnce()) -> libc::pid_t {
-    // SAFETY: the child uses nothing of the other threads, and never returns.
-    let pid = unsafe { libc::fork() };
-    assert!(pid >= 0);
-    if pid == 0 {
-        // SAFETY: plain system calls; the child ends without running what belongs to the parent.
-        unsafe {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            libc::alarm(300);
-            let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err();
-            libc::_exit(i32::from(failed));
-        }
-    }
-    pid
+    softrdma_testing::child::begin(|| {
+        work();
+        0
+    })
 }
 
 /// Waits for a child: its exit status, or the negative number of the signal that ended it.

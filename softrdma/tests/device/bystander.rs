@@ -86,9 +86,7 @@ fn stopped_in_the_midst(shared: bool, object: Object) {
     let child = Child::run(|| {
         let node = Node::new(&folder);
         let end = node.end(QpType::Rc);
-        words.put(1, &[u64::from(end.qp.qp_num())]);
-        let [peer] = words.get(1);
-        bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
+        words.connect(1, &end.qp);
         words.put(1, &[0]);
         let mut failed = None;
         for n in 0.. {

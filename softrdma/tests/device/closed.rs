@@ -122,9 +122,7 @@ fn one_that_sleeps_is_woken_to_help() {
         let cq = node.cq(64, Some(&channel), 5);
         let qp = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
         let end = node.end_of(qp, cq);
-        words.put(1, &[u64::from(end.qp.qp_num())]);
-        let [peer] = words.get(1);
-        bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
+        words.connect(1, &end.qp);
         end.receive(1, CAME, LEN);
         end.cq.arm(false).unwrap();
         words.put(1, &[0]);

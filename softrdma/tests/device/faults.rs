@@ -1,12 +1,12 @@
 //! Memory that is not there: regions are refused, requests fail, and nobody crashes.
 
-use softrdma::device::{Attributes, Data, Datagram, Error, SrqInit, SrqType, Wr, XrcDomain};
+use softrdma::device::{Attributes, Data, Datagram, Error, Wr, XrcDomain};
 use softrdma::protocol::completion::{Completion, Stage};
 use softrdma::protocol::deliver::Deliver;
 use softrdma::protocol::receive::Sge;
 use softrdma::protocol::request::Operands;
 use softrdma::protocol::transport::run;
-use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
+use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status, WcOpcode};
 use softrdma_testing::device::*;
 
 const PAGE: u64 = 4096;
@@ -257,19 +257,7 @@ fn a_hole_where_an_answer_goes_is_the_senders_error() {
 
 /// A completion with a payload, as a peer may write it whatever has been posted.
 fn forged(qp_num: u32, wr_id: u64) -> Completion {
-    Completion {
-        wr_id,
-        status: Status::Success,
-        opcode: WcOpcode::Recv,
-        vendor_err: 0,
-        byte_len: 8,
-        imm_or_key: 0,
-        qp_num,
-        src_qp: 0,
-        flags: WcFlags::NONE,
-        timestamp: 0,
-        places: 0,
-    }
+    Completion { status: Status::Success, byte_len: 8, ..Completion::flushed(wr_id, WcOpcode::Recv, qp_num) }
 }
 
 #[test]
@@ -300,17 +288,7 @@ fn a_payload_lands_in_the_domain_of_its_queue_pair_alone() {
     let other = node.device.register(stranger, memory.addr(0), 64, memory.addr(0), ALL).unwrap();
     // An XRC target has the domains of the shared receive queues that complete there.
     let domain = XrcDomain::open(&node.device, None, true, false).unwrap();
-    let shared = SrqInit {
-        pd: node.pd,
-        srq_type: SrqType::Xrc,
-        max_wr: 4,
-        max_sge: 1,
-        xrcd: Some(domain.clone()),
-        cq: Some(end.cq.clone()),
-        events: node.events.clone(),
-        cookie: 1,
-    };
-    let _shared = softrdma::device::SharedReceiveQueue::new(&node.device, &shared).unwrap();
+    let _shared = node.xrc_srq(&domain, &end.cq);
     let init = softrdma::device::QpInit { xrcd: Some(domain), ..node.init(QpType::XrcRecv, &end.cq) };
     let target = softrdma::device::QueuePair::new(&node.device, &init).unwrap();
     let gone = node.end(QpType::Rc);

@@ -1,6 +1,7 @@
 //! Lock words that say that a living process holds what it does not hold: whoever may write the segment writes
 //! them with one store. The own calls of the process go through all the same.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -80,16 +81,21 @@ fn forged_word<'a>(own: &Segment, peer: &'a Peer) -> &'a AtomicU64 {
     words.iter().skip(512).find(|word| word.load(Ordering::Relaxed) == own.owner().word()).unwrap()
 }
 
+/// A connected end whose lock is forged, and the segments by which [`forged_word`] finds its word.
+fn forged_end(folder: &Folder) -> (Node, End, Arc<Segment>, Arc<Peer>) {
+    let node = Node::new(folder);
+    let end = node.end(QpType::Rc);
+    bring_up(&end.qp, &attributes(77), QpState::Rts);
+    let (own, peer) = folder.stranger();
+    forge(&Host::of_peer(own.clone(), peer.clone()));
+    (node, end, own, peer)
+}
+
 /// Of its own threads a process knows no more than the word says: it is waited for, once.
 #[test]
 fn a_lock_that_the_process_itself_is_said_to_have_is_waited_for_once() {
     let folder = Folder::new();
-    let node = Node::new(&folder);
-    let end = node.end(QpType::Rc);
-    bring_up(&end.qp, &attributes(77), QpState::Rts);
-    let (own, peer) = folder.stranger();
-    let there = Host::of_peer(own.clone(), peer.clone());
-    forge(&there);
+    let (_node, end, own, peer) = forged_end(&folder);
     let word = forged_word(&own, &peer);
     word.store(peer.owner().word(), Ordering::Relaxed);
     assert_eq!(change(&end, QpState::Err), Err(Error::Busy));
@@ -110,12 +116,7 @@ fn busy_at_once(end: &End) {
 #[test]
 fn a_lock_that_was_kept_once_is_waited_for_again() {
     let folder = Folder::new();
-    let node = Node::new(&folder);
-    let end = node.end(QpType::Rc);
-    bring_up(&end.qp, &attributes(77), QpState::Rts);
-    let (own, peer) = folder.stranger();
-    let there = Host::of_peer(own.clone(), peer.clone());
-    forge(&there);
+    let (_node, end, own, peer) = forged_end(&folder);
     let word = forged_word(&own, &peer);
     word.store(peer.owner().word(), Ordering::Relaxed);
     assert_eq!(change(&end, QpState::Err), Err(Error::Busy));

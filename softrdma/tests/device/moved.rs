@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use softrdma::device::{QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType, Wr, XrcDomain};
+use softrdma::device::{QpInit, QueuePair, Wr, XrcDomain};
 use softrdma::protocol::completion::Completion;
 use softrdma::protocol::request::Rejected;
 use softrdma::protocol::shared::{
@@ -140,9 +140,7 @@ fn requests_of_a_list_that_are_lost_complete_with_errors() {
     let child = Child::run(|| {
         let node = Node::new(&folder);
         let end = node.end(QpType::Rc);
-        words.put(1, &[u64::from(end.qp.qp_num())]);
-        let [peer] = words.get(1);
-        bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
+        words.connect(1, &end.qp);
         end.send(100, 0, 8);
         end.done(100);
         // 1 and 4 ask for a completion.
@@ -235,9 +233,7 @@ fn who_posts_more_does_not_wait_for_a_stopped_bystander_each_time() {
     let target = Child::run(|| {
         let node = Node::new(&folder);
         let end = node.end(QpType::Rc);
-        words.put(1, &[u64::from(end.qp.qp_num())]);
-        let [peer] = words.get(1);
-        bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
+        words.connect(1, &end.qp);
         (0..8).for_each(|n| end.receive(n, 0, 64));
         words.put(1, &[0]);
         words.get::<1>(1);
@@ -305,17 +301,7 @@ fn a_queue_that_is_moved_just_now_breaks_no_connection() {
     let node = Node::new(&folder);
     let xrcd = XrcDomain::open(&node.device, None, true, false).unwrap();
     let cq = node.cq(16, None, 0);
-    let init = SrqInit {
-        pd: node.pd,
-        srq_type: SrqType::Xrc,
-        max_wr: 4,
-        max_sge: 1,
-        xrcd: Some(xrcd.clone()),
-        cq: Some(cq.clone()),
-        events: node.events.clone(),
-        cookie: 3,
-    };
-    let srq = SharedReceiveQueue::new(&node.device, &init).unwrap();
+    let srq = node.xrc_srq(&xrcd, &cq);
     let init = QpInit { xrcd: Some(xrcd), ..node.init(QpType::XrcRecv, &cq) };
     let target = QueuePair::new(&node.device, &init).unwrap();
     let other = Node::new(&folder);

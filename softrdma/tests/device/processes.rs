@@ -19,9 +19,7 @@ fn between(
     let run = |side: usize| {
         let node = Node::new(&folder);
         let end = node.end(qp_type);
-        words.put(side, &[u64::from(end.qp.qp_num())]);
-        let [peer] = words.get(side);
-        bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
+        words.connect(side, &end.qp);
         words.put(side, &[0]);
         words.get::<1>(side);
         (node, end)
@@ -174,9 +172,7 @@ fn a_sleeper_is_woken_by_another_process() {
             let cq = node.cq(16, Some(&channel), 5);
             let qp = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
             let other = node.end_of(qp, cq);
-            words.put(1, &[u64::from(other.qp.qp_num())]);
-            let [peer] = words.get(1);
-            bring_up(&other.qp, &attributes(peer as u32), QpState::Rts);
+            words.connect(1, &other.qp);
             let _ = end;
             for n in 0..100 {
                 other.receive(n, 0, 8);
@@ -273,13 +269,11 @@ fn who_follows_the_dead_is_reached() {
 
 /// Connects an end with that of the other side, which has a request to receive; the number of that.
 fn connect_by(words: &Words, side: usize, end: &End) -> u32 {
-    words.put(side, &[u64::from(end.qp.qp_num())]);
-    let [peer] = words.get(side);
-    bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
+    let peer = words.connect(side, &end.qp);
     end.receive(0, 0, 8);
     words.put(side, &[0]);
     words.get::<1>(side);
-    peer as u32
+    peer
 }
 
 #[test]
@@ -373,9 +367,7 @@ fn a_connection_has_its_descriptors_before_it_sends() {
     });
     let node = Node::new(&folder);
     let (channel, end) = with_channel(&node);
-    words.put(0, &[u64::from(end.qp.qp_num())]);
-    let [peer] = words.get(0);
-    bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
+    words.connect(0, &end.qp);
     for n in [1, 2] {
         end.receive(n, 0, 5000);
         end.cq.arm(false).unwrap();

@@ -116,20 +116,7 @@ fn xrc_names_the_queue() {
     let node = Node::new(&folder);
     let xrcd = XrcDomain::open(&node.device, None, true, false).unwrap();
     let cq = node.cq(16, None, 0);
-    let make = || {
-        let init = SrqInit {
-            pd: node.pd,
-            srq_type: SrqType::Xrc,
-            max_wr: 4,
-            max_sge: 1,
-            xrcd: Some(xrcd.clone()),
-            cq: Some(cq.clone()),
-            events: node.events.clone(),
-            cookie: 3,
-        };
-        SharedReceiveQueue::new(&node.device, &init).unwrap()
-    };
-    let queues = [make(), make()];
+    let queues = [node.xrc_srq(&xrcd, &cq), node.xrc_srq(&xrcd, &cq)];
     let sender = node.end(QpType::XrcSend);
     let init = QpInit { xrcd: Some(xrcd.clone()), ..node.init(QpType::XrcRecv, &cq) };
     let target = QueuePair::new(&node.device, &init).unwrap();

@@ -73,17 +73,12 @@ pub fn payload(number: u64) -> Vec<u8> {
 /// Message `number` of sender `src_qp`, as a completion tells it. The immediate data says who sent it.
 pub fn arrived(number: u64, sender: u32) -> Completion {
     Completion {
-        wr_id: number,
         status: Status::Success,
-        opcode: WcOpcode::Recv,
-        vendor_err: 0,
         byte_len: 96,
         imm_or_key: sender,
-        qp_num: 1,
         src_qp: 2,
         flags: WcFlags::WITH_IMM,
-        timestamp: 0,
-        places: 0,
+        ..Completion::flushed(number, WcOpcode::Recv, 1)
     }
 }
 

@@ -30,9 +30,9 @@ pub fn speaks(name: &str, versions: &RangeInclusive<u32>, device: &DeviceInfo) -
 /// Joins the context that somebody else made with `file`; an error is the kernel's, EINVAL where nobody has.
 /// `open` opens the device anew.
 ///
-/// These drivers keep nothing in a context that the kernel could tell whoever joins it (EOPNOTSUPP). What it
-/// says of the device it says when any context is made; a process that may not open the device counts on the
-/// one completion vector that every device has.
+/// These drivers keep nothing in a context that the kernel could tell to a process that joins it (EOPNOTSUPP).
+/// What the kernel says of the device it says when any context is made; a process that may not open the device
+/// assumes the one completion vector that every device has.
 pub fn join(file: &DeviceFile, open: impl FnOnce(DeviceFile) -> Result<Opened>) -> Result<GotContext> {
     file.set_imported();
     let answer = file.query_context(Prepared::none());

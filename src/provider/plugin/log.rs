@@ -20,12 +20,14 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Keeps the functions of `variadic.c` in the library: nothing in Rust calls them.
-#[used]
-static VARIADIC: (
+/// The functions of `variadic.c`.
+pub type Variadic = (
     unsafe extern "C" fn(*mut verbs_context, u32, *const c_char, ...),
     unsafe extern "C" fn(*mut c_char, usize, *const verbs_sysfs_dev, *const c_char, ...) -> c_int,
-) = (__verbs_log, ibv_read_ibdev_sysfs_file);
+);
+
+/// Nothing in Rust calls them: the shared library refers to them here, to have them linked.
+pub const VARIADIC: Variadic = (__verbs_log, ibv_read_ibdev_sysfs_file);
 
 /// Whether lines of `level` are written.
 #[unsafe(no_mangle)]

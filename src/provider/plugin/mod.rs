@@ -13,9 +13,9 @@
 //! | [`forward`] | the operations of a device, each a call of the plugin's, a file for each object |
 //! | [`log`] | the trace of plugins |
 //!
-//! A plugin is a guest: it is loaded only for a device that no native provider takes, or when
-//! `IRONVERBS_PLUGINS` asks. One that the program brings along is there already, and comes before native
-//! providers: the program may call it directly.
+//! A plugin is loaded only for a device that no native provider takes, or when `IRONVERBS_PLUGINS` asks. One
+//! that the program brings along is loaded already, and comes before native providers, since the program may
+//! call it directly.
 
 pub mod cmd;
 pub mod context;

@@ -75,7 +75,7 @@ mod tests {
             ]
         );
         assert_eq!(texts(folders(Some(Path::new("/x")), "/y", library, "m")), ["/x"]);
-        // Built without a folder of its own, and loaded by who knows whom.
+        // Built without a folder of its own, and loaded from an unknown one.
         assert_eq!(texts(folders(None, "", None, "m")).len(), 3);
     }
 

@@ -96,16 +96,6 @@ impl Cq {
         Self { public: UnsafeCell::new(public), single_threaded, glance, queue }
     }
 
-    /// The queue behind a pointer of the program.
-    ///
-    /// # Safety
-    /// `cq` is null or a live completion queue of this provider.
-    #[inline(always)]
-    pub unsafe fn from_c<'a>(cq: *mut ibv_cq) -> Option<&'a Self> {
-        // SAFETY: a live queue of this provider was published as a Cq.
-        unsafe { Handle::optional(cq).map(|cq| cq.object::<Self>()) }
-    }
-
     /// Runs `body` alone with ring and position.
     #[inline(always)]
     pub fn with_queue<R>(&self, body: impl FnOnce(&mut Queue) -> R) -> R {

@@ -10,51 +10,20 @@ use super::cq::{Cq, Queue};
 use crate::abi::verbs::*;
 use crate::errno::Errno;
 use crate::provider::cq_ex;
+use crate::provider::object::Object;
 
 /// `IBV_WC_EX_WITH_*` that soft-RoCE's completions can answer.
 pub const WC_FLAGS: u64 = IBV_WC_STANDARD_FLAGS as u64;
 
-/// Puts the functions into the program's table: the walk, the fields that every completion has, and those asked
-/// for.
-pub fn set_functions(public: &mut ibv_cq_ex, wc_flags: u64, single_threaded: bool) {
-    if single_threaded {
-        public.start_poll = Some(start_poll::<false>);
-        public.end_poll = Some(end_poll::<false>);
-    } else {
-        public.start_poll = Some(start_poll::<true>);
-        public.end_poll = Some(end_poll::<true>);
-    }
-    public.next_poll = Some(next_poll);
-    public.read_opcode = Some(read_opcode);
-    public.read_vendor_err = Some(read_vendor_err);
-    public.read_wc_flags = Some(read_wc_flags);
-
-    public.read_byte_len = Some(read_byte_len);
-    public.read_imm_data = Some(read_imm_data);
-    public.read_qp_num = Some(read_qp_num);
-    public.read_src_qp = Some(read_src_qp);
-    public.read_slid = Some(read_slid);
-    public.read_sl = Some(read_sl);
-    public.read_dlid_path_bits = Some(read_dlid_path_bits);
-    cq_ex::keep_asked(public, wc_flags);
-}
-
-/// The queue behind the table that a function was called through.
-///
-/// # Safety
-/// `current` is a live extended queue of this provider.
-#[inline(always)]
-unsafe fn object<'a>(current: *mut ibv_cq_ex) -> &'a Cq {
-    // SAFETY: an extended queue is the public part of a Cq. It is not null: the function was found through it.
-    unsafe { Cq::from_c(current.cast()).unwrap_unchecked() }
-}
+cq_ex::set_functions!();
 
 /// # Safety
-/// As [`object`], and the calling thread is between `start_poll` and `end_poll`.
+/// `current` is a live extended queue of this provider, and the calling thread is between `start_poll` and
+/// `end_poll`.
 #[inline(always)]
 unsafe fn polled<'a>(current: *mut ibv_cq_ex) -> &'a mut Queue {
     // SAFETY: `start_poll` left the lock held for this thread, and no function keeps its reference.
-    unsafe { object(current).queue.held_mut() }
+    unsafe { Cq::from_extended(current).queue.held_mut() }
 }
 
 /// The completion that the walk stands at.
@@ -93,7 +62,7 @@ unsafe extern "C" fn start_poll<const LOCKED: bool>(
     // SAFETY: the program passes the queue whose table holds this function. The lock is held from here to
     // `end_poll`, or since creation when the program promised one thread; no reference leaves this function.
     unsafe {
-        let cq = object(current);
+        let cq = Cq::from_extended(current);
         let mut idle = false;
         if LOCKED {
             if let Some(queue) = cq.queue.try_lock_alone() {
@@ -146,7 +115,7 @@ unsafe extern "C" fn end_poll<const LOCKED: bool>(current: *mut ibv_cq_ex) {
         let Queue { ring, walk, .. } = polled(current);
         ring.finish(walk);
         if LOCKED {
-            object(current).queue.release();
+            Cq::from_extended(current).queue.release();
         }
     }
 }

@@ -13,9 +13,8 @@ use crate::abi::uapi::rdma_user_rxe::rxe_create_qp_resp;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::{Handle, Object};
-use crate::provider::qp_ex::trace_unsupported;
 use crate::provider::verbs::Qps;
-use crate::provider::{domain, event_name, kernel, public_fields};
+use crate::provider::{domain, event_name, kernel, posting, public_fields, qp_ex};
 use crate::uverbs::command::Prepared;
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::qp::{CreateQp, QpCreated};
@@ -63,16 +62,6 @@ impl Qp {
             receive: receive.map(|receive| QueueLock::of_domain(receive, given.one_thread)),
         }
     }
-
-    /// The queue pair behind a pointer of the program.
-    ///
-    /// # Safety
-    /// `qp` is null or a live queue pair of this provider.
-    #[inline(always)]
-    pub unsafe fn from_c<'a>(qp: *mut ibv_qp) -> Option<&'a Self> {
-        // SAFETY: a live queue pair of this provider was published as a Qp.
-        unsafe { Handle::optional(qp).map(|qp| qp.object::<Self>()) }
-    }
 }
 
 /// Posts receive requests; EINVAL in state RESET and where a shared receive queue is used. Requests before the
@@ -82,18 +71,14 @@ pub unsafe extern "C" fn post_recv(
     list: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: the program passes a live queue pair of a context whose table holds this function.
-    let Some(object) = (unsafe { Qp::from_c(qp) }) else { return Errno::EINVAL.0 };
-    if bad_wr.is_null() {
-        return Errno::EINVAL.0;
-    }
-    // SAFETY: not null, so the program's place for the answer.
-    unsafe { *bad_wr = core::ptr::null_mut() };
+    // SAFETY: the program passes a live queue pair of a context whose table holds this function, and its
+    // place for the answer.
+    let Some(object) = (unsafe { posting::begin::<Qp, _>(qp, list, bad_wr) }) else { return Errno::EINVAL.0 };
     let Some(receive) = &object.receive else { return Errno::EINVAL.0 };
     // SAFETY: a live queue pair.
     let state = unsafe { (*qp).state };
     // InfiniBand Architecture Specification, C10-97.2.1: no receives in RESET.
-    if list.is_null() || state == IBV_QPS_RESET as ibv_qp_state_t {
+    if state == IBV_QPS_RESET as ibv_qp_state_t {
         return Errno::EINVAL.0;
     }
     // SAFETY: the program passes a valid list.
@@ -141,7 +126,8 @@ impl Qps for RxeContext {
     /// Creates an extended queue pair, with builders for the operations asked for. EOPNOTSUPP (`errno` set) for
     /// an attribute, a creation flag or an operation that soft-RoCE does not have.
     fn create_qp_ex(&self, attr: &mut ibv_qp_init_attr_ex) -> Result<Handle<ibv_qp>> {
-        let operations = check_attributes(attr).inspect_err(|_| trace_unsupported("rxe", attr))?;
+        let builders = wr::operations(attr.qp_type);
+        let operations = qp_ex::asked_builders("rxe", attr, 0, builders)?;
         // SAFETY: the program passes live objects or null where the mask and the type say that they count.
         let (mut request, one_thread) = unsafe {
             let has_pd = attr.comp_mask & IBV_QP_INIT_ATTR_PD as u32 != 0;
@@ -171,17 +157,15 @@ impl Qps for RxeContext {
         let qp = create_any(&self.file, request, &mut attr.cap, &given, |request, cap, udata| {
             uverbs::qp::create_ex2(&self.file, request, cap, udata, Prepared::none())
         })?;
-        public_fields::name_qp_ex_parts(qp, attr.pd, attr);
+        // SAFETY: just made.
+        unsafe { public_fields::name_qp_ex_parts(qp.as_ptr(), attr.pd, attr) };
         Ok(qp)
     }
 
     /// The builder side, of a queue pair made by `ibv_create_qp_ex`.
     fn qp_to_qp_ex(&self, qp: Handle<ibv_qp>) -> Option<Handle<ibv_qp_ex>> {
         // SAFETY: the handle belongs to this provider, and the public part of every Qp is an extended one.
-        unsafe {
-            // From the handle, not from the field: builders reach the whole object through this pointer.
-            if qp.object::<Qp>().extended { Handle::optional(qp.as_ptr().cast()) } else { None }
-        }
+        qp_ex::of_qp(qp, unsafe { qp.object::<Qp>() }.extended)
     }
 
     /// Moves the queue pair through its states and sets attributes.
@@ -195,28 +179,6 @@ impl Qps for RxeContext {
     fn destroy_qp(&self, qp: Handle<ibv_qp>) -> Result<()> {
         // SAFETY: queue pairs of this provider are published as Qp.
         unsafe { kernel::qp::destroy::<Qp>(&self.file, qp) }
-    }
-}
-
-/// The operations to have builders for, if builders are asked for.
-fn check_attributes(attr: &ibv_qp_init_attr_ex) -> Result<Option<u64>> {
-    const KNOWN: u32 = IBV_QP_INIT_ATTR_PD as u32
-        | IBV_QP_INIT_ATTR_CREATE_FLAGS as u32
-        | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS as u32;
-    let has = |bit: ibv_qp_init_attr_mask| attr.comp_mask & bit as u32 != 0;
-    let unsupported = Errno::EOPNOTSUPP;
-    if attr.comp_mask & !KNOWN != 0 {
-        return Err(unsupported.also_set());
-    }
-    if has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr.create_flags != 0 {
-        return Err(unsupported.also_set());
-    }
-    if !has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
-        return Ok(None);
-    }
-    match wr::operations(attr.qp_type) {
-        Some(known) if attr.send_ops_flags & !known == 0 => Ok(Some(attr.send_ops_flags)),
-        _ => Err(unsupported.also_set()),
     }
 }
 

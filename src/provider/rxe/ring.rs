@@ -355,7 +355,7 @@ impl WorkRing {
     /// pointers.
     ///
     /// # Safety
-    /// The result is used while `self` lives, by who may use that.
+    /// The result is used while `self` lives, where `self` may be used.
     #[inline(always)]
     pub unsafe fn local(&self) -> Self {
         Self { ring: self.ring }

@@ -12,6 +12,7 @@ use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
 use crate::provider::kernel::qp::ring_doorbell;
+use crate::provider::posting;
 use crate::uverbs::device_file::DeviceFile;
 
 /// The producer's side of a send queue.
@@ -109,16 +110,9 @@ pub unsafe extern "C" fn post_send(
     list: *mut ibv_send_wr,
     bad_wr: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: the program passes a live queue pair of a context whose table holds this function.
-    let Some(object) = (unsafe { Qp::from_c(qp) }) else { return Errno::EINVAL.0 };
-    if bad_wr.is_null() {
-        return Errno::EINVAL.0;
-    }
-    // SAFETY: not null, so the program's place for the answer.
-    unsafe { *bad_wr = core::ptr::null_mut() };
-    if list.is_null() {
-        return Errno::EINVAL.0;
-    }
+    // SAFETY: the program passes a live queue pair of a context whose table holds this function, and its
+    // place for the answer.
+    let Some(object) = (unsafe { posting::begin::<Qp, _>(qp, list, bad_wr) }) else { return Errno::EINVAL.0 };
     // SAFETY: the program passes a valid list.
     let posted = unsafe { object.send.lock().post(list) };
     let mut answer = 0;

@@ -14,6 +14,7 @@ use crate::abi::uapi::rdma_user_rxe::*;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::Handle;
+use crate::provider::qp_ex::inline_length;
 
 /// Bytes of a send queue entry before its scatter/gather list or inline data.
 pub const SEND_HEAD: usize = size_of::<rxe_send_wqe>();
@@ -389,13 +390,7 @@ impl Entry {
     /// # Safety
     /// The slot has `max_inline` bytes behind the head; each piece is readable.
     pub unsafe fn set_inline(self, max_inline: u32, pieces: &[ibv_data_buf]) -> Result<()> {
-        let mut total = 0usize;
-        for piece in pieces {
-            total = total
-                .checked_add(piece.length)
-                .filter(|total| *total <= max_inline as usize)
-                .ok_or(Errno::ENOSPC)?;
-        }
+        let total = inline_length(pieces, max_inline)?;
         let mut target = self.payload();
         for piece in pieces.iter().filter(|piece| piece.length != 0) {
             // SAFETY: the lengths add up to at most `max_inline`, which the slot has room for.

@@ -13,7 +13,7 @@ use super::wqe::Entry;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::kernel::qp::ring_doorbell;
-use crate::provider::object::Handle;
+use crate::provider::object::{Handle, Object};
 use crate::provider::qp_ex;
 
 /// The operations (`IBV_QP_EX_WITH_*`) that a kind of queue pair has builders for; none for a kind without.
@@ -27,49 +27,15 @@ pub fn operations(qp_type: u32) -> Option<u64> {
     }
 }
 
-/// Puts the builders that were asked for, and all setters, into the program's table.
-pub fn set_functions(public: &mut ibv_qp_ex, asked: u64) {
-    public.wr_atomic_cmp_swp = Some(wr_atomic_cmp_swp);
-    public.wr_atomic_fetch_add = Some(wr_atomic_fetch_add);
-    public.wr_bind_mw = Some(wr_bind_mw);
-    public.wr_local_inv = Some(wr_local_inv);
-    public.wr_atomic_write = Some(wr_atomic_write);
-    public.wr_flush = Some(wr_flush);
-    public.wr_rdma_read = Some(wr_rdma_read);
-    public.wr_rdma_write = Some(wr_rdma_write);
-    public.wr_rdma_write_imm = Some(wr_rdma_write_imm);
-    public.wr_send = Some(wr_send);
-    public.wr_send_imm = Some(wr_send_imm);
-    public.wr_send_inv = Some(wr_send_inv);
-    qp_ex::keep_asked(public, asked);
-
-    public.wr_set_ud_addr = Some(wr_set_ud_addr);
-    public.wr_set_inline_data = Some(wr_set_inline_data);
-    public.wr_set_inline_data_list = Some(wr_set_inline_data_list);
-    public.wr_set_sge = Some(wr_set_sge);
-    public.wr_set_sge_list = Some(wr_set_sge_list);
-    public.wr_start = Some(wr_start);
-    public.wr_complete = Some(wr_complete);
-    public.wr_abort = Some(wr_abort);
-}
-
-/// The queue pair behind the table that a function was called through.
-///
-/// # Safety
-/// `qp` is a live extended queue pair of this provider.
-#[inline(always)]
-unsafe fn object<'a>(qp: *mut ibv_qp_ex) -> &'a Qp {
-    // SAFETY: an extended queue pair is the public part of a Qp. It is not null: the function was found through
-    // it.
-    unsafe { Qp::from_c(qp.cast()).unwrap_unchecked() }
-}
+qp_ex::set_functions!(wr_flush);
 
 /// # Safety
-/// As [`object`], and the calling thread is between `wr_start` and `wr_complete` or `wr_abort`.
+/// `qp` is a live extended queue pair of this provider, and the calling thread is between `wr_start` and
+/// `wr_complete` or `wr_abort`.
 #[inline(always)]
 unsafe fn started<'a>(qp: *mut ibv_qp_ex) -> &'a mut SendQueue {
     // SAFETY: `wr_start` left the lock held for this thread, and no function keeps its reference.
-    unsafe { object(qp).send.held_mut() }
+    unsafe { Qp::from_extended(qp).send.held_mut() }
 }
 
 /// Takes a slot for a request of the given operation and lets `complete` fill in what belongs to it. `word` is
@@ -257,7 +223,7 @@ unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, num_sge: usize, sg_list
 /// Begins a batch, and takes the lock.
 unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
     // SAFETY: the program passes a live queue pair whose table holds this function.
-    let mut queue = unsafe { object(qp) }.send.lock();
+    let mut queue = unsafe { Qp::from_extended(qp) }.send.lock();
     queue.error = Ok(());
     queue.batch = queue.ring.start();
     queue.leave_held();
@@ -273,11 +239,11 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
         let done = match queue.error {
             Ok(()) => {
                 queue.ring.publish(&queue.batch);
-                ring_doorbell(qp.cast(), object(qp).imported)
+                ring_doorbell(qp.cast(), Qp::from_extended(qp).imported)
             }
             failed => failed,
         };
-        object(qp).send.release();
+        Qp::from_extended(qp).send.release();
         done.map_or_else(|errno| errno.0, |()| 0)
     }
 }
@@ -285,5 +251,5 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
 /// Drops the batch, and gives the lock back.
 unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
     // SAFETY: the program calls this once after `wr_start`, so that this thread holds the lock.
-    unsafe { object(qp).send.release() }
+    unsafe { Qp::from_extended(qp).send.release() }
 }

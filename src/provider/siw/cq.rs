@@ -128,9 +128,8 @@ unsafe fn convert(cqe: &siw_cqe, wc: *mut ibv_wc) {
 
 /// Moves up to `num_entries` completions to the program's array `wc`; how many, or -1 for a null queue.
 pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
-    // SAFETY: the program passes a live queue of a context whose table holds this function; it was published as
-    // a Cq.
-    let Some(object) = (unsafe { Handle::optional(cq).map(|cq| cq.object::<Cq>()) }) else { return -1 };
+    // SAFETY: the program passes a live queue of a context whose table holds this function.
+    let Some(object) = (unsafe { Cq::from_c(cq) }) else { return -1 };
     // A negative number asks for nothing.
     let max = num_entries.max(0) as usize;
     // SAFETY: the program passes room for `num_entries` completions.
@@ -140,9 +139,7 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
 /// Asks for an event at the next completion; always 0.
 pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
     // SAFETY: as in `poll_cq`.
-    let Some(object) = (unsafe { Handle::optional(cq).map(|cq| cq.object::<Cq>()) }) else {
-        return Errno::EINVAL.0;
-    };
+    let Some(object) = (unsafe { Cq::from_c(cq) }) else { return Errno::EINVAL.0 };
     let wanted = if solicited_only != 0 {
         SIW_NOTIFY_SOLICITED
     } else {

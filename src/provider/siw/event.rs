@@ -6,7 +6,7 @@ use super::SiwContext;
 use super::cq::Cq;
 use crate::abi::verbs::*;
 use crate::log::{self, Level, trace};
-use crate::provider::object::Handle;
+use crate::provider::object::Object;
 use crate::provider::verbs::Events;
 
 /// An error that the driver reports.
@@ -31,7 +31,7 @@ unsafe fn failure(event: &ibv_async_event) -> Option<Failure> {
     let is = |kind: ibv_event_type| event.event_type == kind as ibv_event_type_t;
     if is(IBV_EVENT_CQ_ERR) {
         // SAFETY: by the contract; an event of this type names a completion queue.
-        let number = unsafe { Handle::optional(event.element.cq)?.object::<Cq>() }.id();
+        let number = unsafe { Cq::from_c(event.element.cq)? }.id();
         return Some(Failure { object: "completion queue", number, what: "error" });
     }
     let what = if is(IBV_EVENT_QP_FATAL) {

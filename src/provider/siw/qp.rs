@@ -45,16 +45,6 @@ impl Qp {
             receive: receive.map(QueueLock::new),
         }
     }
-
-    /// The queue pair behind a pointer of the program.
-    ///
-    /// # Safety
-    /// `qp` is null or a live queue pair of this provider.
-    #[inline(always)]
-    pub unsafe fn from_c<'a>(qp: *mut ibv_qp) -> Option<&'a Self> {
-        // SAFETY: a live queue pair of this provider was published as a Qp.
-        unsafe { Handle::optional(qp).map(|qp| qp.object::<Self>()) }
-    }
 }
 
 /// Posts receive requests; 0 or a negative errno value, as rdma-core's soft-iWARP gives them. Requests before

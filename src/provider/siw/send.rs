@@ -11,6 +11,7 @@ use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::log::trace;
 use crate::provider::kernel::qp::ring_doorbell;
+use crate::provider::object::Object;
 
 /// The producer's side of a send queue.
 pub struct SendQueue {

@@ -37,11 +37,8 @@ pub unsafe extern "C" fn post_srq_recv(
     list: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: the program passes a live queue of a context whose table holds this function; it was published as
-    // an Srq.
-    let Some(object) = (unsafe { Handle::optional(srq).map(|srq| srq.object::<Srq>()) }) else {
-        return -Errno::EINVAL.0;
-    };
+    // SAFETY: the program passes a live queue of a context whose table holds this function.
+    let Some(object) = (unsafe { Srq::from_c(srq) }) else { return -Errno::EINVAL.0 };
     // SAFETY: the program passes a valid list and a place for the answer, or null.
     unsafe { object.queue.lock().post(list, bad_wr) }
 }

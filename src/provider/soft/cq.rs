@@ -37,18 +37,6 @@ unsafe impl Object for Cq {
     type Public = ibv_cq;
 }
 
-impl Cq {
-    /// The queue behind a pointer of the program.
-    ///
-    /// # Safety
-    /// `cq` is null or a live completion queue of this provider.
-    #[inline(always)]
-    pub unsafe fn from_c<'a>(cq: *mut ibv_cq) -> Option<&'a Self> {
-        // SAFETY: a live queue of this provider was published as a Cq.
-        unsafe { Handle::optional(cq).map(|cq| cq.object::<Self>()) }
-    }
-}
-
 /// The flags that programs know.
 #[inline(always)]
 pub fn flags(completion: &Completion) -> u32 {

@@ -12,6 +12,7 @@ use super::device::nanoseconds;
 use crate::abi::verbs::*;
 use crate::errno::Errno;
 use crate::provider::cq_ex;
+use crate::provider::object::Object;
 
 /// `IBV_WC_EX_WITH_*` that ask for the time of a completion.
 pub const TIMESTAMPS: u64 =
@@ -20,54 +21,19 @@ pub const TIMESTAMPS: u64 =
 /// `IBV_WC_EX_WITH_*` that completions can answer.
 pub const WC_FLAGS: u64 = IBV_WC_STANDARD_FLAGS as u64 | TIMESTAMPS;
 
-/// Puts the functions into the program's table: the walk, the fields that every completion has, and those asked
-/// for.
-pub fn set_functions(public: &mut ibv_cq_ex, wc_flags: u64, single_threaded: bool) {
-    if single_threaded {
-        public.start_poll = Some(start_poll::<false>);
-        public.end_poll = Some(end_poll::<false>);
-    } else {
-        public.start_poll = Some(start_poll::<true>);
-        public.end_poll = Some(end_poll::<true>);
-    }
-    public.next_poll = Some(next_poll);
-    public.read_opcode = Some(read_opcode);
-    public.read_vendor_err = Some(read_vendor_err);
-    public.read_wc_flags = Some(read_wc_flags);
-
-    public.read_byte_len = Some(read_byte_len);
-    public.read_imm_data = Some(read_imm_data);
-    public.read_qp_num = Some(read_qp_num);
-    public.read_src_qp = Some(read_src_qp);
-    public.read_slid = Some(read_slid);
-    public.read_sl = Some(read_sl);
-    public.read_dlid_path_bits = Some(read_dlid_path_bits);
-    public.read_completion_ts = Some(read_completion_ts);
-    public.read_completion_wallclock_ns = Some(read_completion_wallclock_ns);
-    cq_ex::keep_asked(public, wc_flags);
-}
-
-/// The queue behind the table that a function was called through.
-///
-/// # Safety
-/// `current` is a live extended queue of this provider.
-#[inline(always)]
-unsafe fn object<'a>(current: *mut ibv_cq_ex) -> &'a Cq {
-    // SAFETY: an extended queue is the public part of a Cq. It is not null: the function was found through it.
-    unsafe { Cq::from_c(current.cast()).unwrap_unchecked() }
-}
+cq_ex::set_functions!(read_completion_ts, read_completion_wallclock_ns);
 
 /// Takes the next completion and shows the two fields that programs read without a function; ENOENT (`errno`
 /// set) if there is none, with the last one still to be read.
 ///
 /// # Safety
-/// As [`object`], and the calling thread holds the lock.
+/// `current` is a live extended queue of this provider, and the calling thread holds the lock.
 #[inline(always)]
 unsafe fn take(current: *mut ibv_cq_ex) -> c_int {
     // SAFETY: by the contract, and no reference leaves this function. The public part is the program's to read,
     // ours to write.
     unsafe {
-        let cq = object(current);
+        let cq = Cq::from_extended(current);
         let place = cq.current.held_mut();
         let taken = cq.queue.poll(1, &mut |completion| {
             (*current).status = completion.status as ibv_wc_status_t;
@@ -87,7 +53,7 @@ unsafe extern "C" fn start_poll<const LOCKED: bool>(
     // SAFETY: the program passes the queue whose table holds this function. The lock is held from here to
     // `end_poll`, or since creation when the program promised one thread.
     unsafe {
-        let cq = object(current);
+        let cq = Cq::from_extended(current);
         if LOCKED {
             cq.current.lock().leave_held();
         }
@@ -111,18 +77,19 @@ unsafe extern "C" fn end_poll<const LOCKED: bool>(current: *mut ibv_cq_ex) {
     if LOCKED {
         // SAFETY: the program calls this once after a `start_poll` that gave 0, so that this thread holds the
         // lock.
-        unsafe { object(current).current.release() }
+        unsafe { Cq::from_extended(current).current.release() }
     }
 }
 
 /// What a function reads of the completion that the walk stands at; 0 before the first.
 ///
 /// # Safety
-/// As [`object`], and the calling thread is between `start_poll` and `end_poll`.
+/// `current` is a live extended queue of this provider, and the calling thread is between `start_poll` and
+/// `end_poll`.
 #[inline(always)]
 unsafe fn read<T: Default>(current: *mut ibv_cq_ex, field: impl FnOnce(&Completion) -> T) -> T {
     // SAFETY: `start_poll` left the lock held for this thread, and no function keeps its reference.
-    unsafe { object(current).current.held_mut() }.as_ref().map_or_else(T::default, field)
+    unsafe { Cq::from_extended(current).current.held_mut() }.as_ref().map_or_else(T::default, field)
 }
 
 /// Functions that read one field of the current completion each.

@@ -66,17 +66,10 @@ pub fn engine() -> Result<Arc<Engine>> {
     Ok(engine)
 }
 
-/// Has [`leave`] called when the library ends: after the program's exit handlers, and the destructors of the
-/// program and of all libraries that need this one, which may still communicate.
-#[used]
-// SAFETY: the section is a list of functions without arguments, and this is one.
-#[unsafe(link_section = ".fini_array")]
-static AT_THE_END: extern "C" fn() = leave;
-
-/// Leaves nothing behind when the program ends without closing its devices. While other threads of the program
-/// run, which may be at work in another process's memory, the names stay until somebody else looks for the
-/// dead.
-extern "C" fn leave() {
+/// Leaves nothing behind when the program ends without closing its devices; the shared library has it called
+/// when it ends itself (`libibverbs/src/lib.rs`). While other threads of the program run, which may be at work
+/// in another process's memory, the names stay until somebody else looks for the dead.
+pub extern "C" fn leave() {
     let _ = guarded(|| {
         let engine = ENGINE.try_lock().and_then(|engine| engine.upgrade());
         if let Some(engine) = engine.filter(|engine| engine.is_mine() && is_alone()) {

@@ -44,8 +44,9 @@ impl AllEvents {
 
     /// Takes an event; None if there is none any more.
     ///
-    /// The kernel tells also of what leaves the table as it is. Who came `at_once`, because the descriptor was
-    /// readable, gets the event all the same where there is no other: with a file that blocks it would wait.
+    /// The kernel also tells of changes that leave the table as it is. A call that came `at_once`, because the
+    /// descriptor was readable, gets the event all the same where there is no other: with a file that blocks it
+    /// would wait.
     pub fn next(&self, engine: &Device, at_once: bool) -> Option<AsyncEvent> {
         let changed = || {
             let (event_type, element) = (IBV_EVENT_GID_CHANGE as ibv_event_type_t, u64::from(port::NUMBER));

@@ -69,10 +69,10 @@ fn names(value: &OsStr) -> Option<Vec<String>> {
 
 /// How payload travels: `IRONVERBS_SOFT_COPY`, and `IRONVERBS_SOFT_CONSENT`.
 ///
-/// The device consents to copies by the user's other processes, where Yama's `ptrace_scope` 1 makes them ask:
-/// who wants the software device wants its messages to arrive. UCX and Open MPI do the same for their shared
-/// memory. Debuggers of the same user are let in by it too, so a program with more rights than its caller does
-/// not consent, nor does anybody with `IRONVERBS_SOFT_CONSENT=0`; payload then takes the other way.
+/// The device consents to copies by the user's other processes, where Yama's `ptrace_scope` 1 asks for it,
+/// since messages could not arrive directly without. UCX and Open MPI do the same for their shared memory.
+/// Debuggers of the same user are let in by it too, so a program with more rights than its caller does not
+/// consent, nor one with `IRONVERBS_SOFT_CONSENT=0`; payload then goes through shared memory.
 pub fn copying() -> Copying {
     let value = environment::trusted("IRONVERBS_SOFT_COPY").unwrap_or_default();
     let wanted = value.to_str().and_then(Copying::from_name).unwrap_or_else(|| {

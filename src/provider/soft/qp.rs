@@ -2,6 +2,7 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
+use core::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use queue_lock::QueueLock;
@@ -18,9 +19,8 @@ use super::{SoftContext, qp_attr};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::{Handle, Object};
-use crate::provider::qp_ex::trace_unsupported;
 use crate::provider::verbs::Qps;
-use crate::provider::{domain, event_name, public_fields, wait};
+use crate::provider::{domain, event_name, posting, public_fields, qp_ex, wait};
 
 /// A queue pair. The public part is that of an extended queue pair, which starts with a plain one.
 #[repr(C)]
@@ -53,16 +53,6 @@ unsafe impl Object for Qp {
 }
 
 impl Qp {
-    /// The queue pair behind a pointer of the program.
-    ///
-    /// # Safety
-    /// `qp` is null or a live queue pair of this provider.
-    #[inline(always)]
-    pub unsafe fn from_c<'a>(qp: *mut ibv_qp) -> Option<&'a Self> {
-        // SAFETY: a live queue pair of this provider was published as a Qp.
-        unsafe { Handle::optional(qp).map(|qp| qp.object::<Self>()) }
-    }
-
     /// # Safety
     /// `wr` is a valid request.
     #[inline(always)]
@@ -80,16 +70,9 @@ pub unsafe extern "C" fn post_recv(
     list: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: the program passes a live queue pair of a context whose table holds this function.
-    let Some(object) = (unsafe { Qp::from_c(qp) }) else { return Errno::EINVAL.0 };
-    if bad_wr.is_null() {
-        return Errno::EINVAL.0;
-    }
-    // SAFETY: not null, so the program's place for the answer.
-    unsafe { *bad_wr = core::ptr::null_mut() };
-    if list.is_null() {
-        return Errno::EINVAL.0;
-    }
+    // SAFETY: the program passes a live queue pair of a context whose table holds this function, and its
+    // place for the answer.
+    let Some(object) = (unsafe { posting::begin::<Qp, _>(qp, list, bad_wr) }) else { return Errno::EINVAL.0 };
     let mut next = list;
     // Messages and flushes take requests as they come: room alone would not end a list that goes round.
     let mut posted = 0;
@@ -145,7 +128,8 @@ impl Qps for SoftContext {
     /// Creates an extended queue pair, with builders for the operations asked for. EOPNOTSUPP (`errno` set) for
     /// an attribute, a creation flag or an operation that the device does not have.
     fn create_qp_ex(&self, attr: &mut ibv_qp_init_attr_ex) -> Result<Handle<ibv_qp>> {
-        let operations = check_attributes(attr).inspect_err(|_| trace_unsupported("soft", attr))?;
+        let builders = QpType::from_number(attr.qp_type).and_then(wr::operations);
+        let operations = qp_ex::asked_builders("soft", attr, IBV_QP_INIT_ATTR_XRCD as u32, builders)?;
         let has = |bit: ibv_qp_init_attr_mask| attr.comp_mask & bit as u32 != 0;
         // SAFETY: the program passes live objects or null where the mask says that they count.
         let (pd, xrcd) = unsafe {
@@ -164,7 +148,10 @@ impl Qps for SoftContext {
         let mut cap = attr.cap;
         let qp = create_any(&self.engine, &self.events, &parts, &mut cap, operations, true)?;
         attr.cap = cap;
-        public_fields::name_qp_ex_parts(qp, pd.map_or(core::ptr::null_mut(), Handle::as_ptr), attr);
+        // SAFETY: just made.
+        unsafe {
+            public_fields::name_qp_ex_parts(qp.as_ptr(), pd.map_or(null_mut(), Handle::as_ptr), attr);
+        }
         Ok(qp)
     }
 
@@ -188,23 +175,17 @@ impl Qps for SoftContext {
             |opened| Qp::new(opened.queue_pair(), Some(Arc::clone(opened)), None, false, false),
             |_| {},
         )?;
-        // SAFETY: just made, and nobody else knows it yet.
-        unsafe {
-            (*qp.as_ptr()).context = context;
-            if attr.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT as u32 != 0 {
-                (*qp.as_ptr()).qp_context = attr.qp_context;
-            }
-        }
+        let has_context = attr.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT as u32 != 0;
+        let qp_context = if has_context { attr.qp_context } else { null_mut() };
+        // SAFETY: just made.
+        unsafe { public_fields::name_opened_qp(qp.as_ptr(), context, qp_context) };
         Ok(qp)
     }
 
     /// The builder side, of a queue pair made by `ibv_create_qp_ex`.
     fn qp_to_qp_ex(&self, qp: Handle<ibv_qp>) -> Option<Handle<ibv_qp_ex>> {
         // SAFETY: the handle belongs to this provider, and the public part of every Qp is an extended one.
-        unsafe {
-            // From the handle, not from the field: builders reach the whole object through this pointer.
-            if qp.object::<Qp>().extended { Handle::optional(qp.as_ptr().cast()) } else { None }
-        }
+        qp_ex::of_qp(qp, unsafe { qp.object::<Qp>() }.extended)
     }
 
     /// Moves the queue pair through its states and sets attributes.
@@ -247,29 +228,6 @@ impl Qps for SoftContext {
     }
 }
 
-/// The operations to have builders for, if builders are asked for.
-fn check_attributes(attr: &ibv_qp_init_attr_ex) -> Result<Option<u64>> {
-    const KNOWN: u32 = IBV_QP_INIT_ATTR_PD as u32
-        | IBV_QP_INIT_ATTR_XRCD as u32
-        | IBV_QP_INIT_ATTR_CREATE_FLAGS as u32
-        | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS as u32;
-    let has = |bit: ibv_qp_init_attr_mask| attr.comp_mask & bit as u32 != 0;
-    let unsupported = Errno::EOPNOTSUPP;
-    if attr.comp_mask & !KNOWN != 0 {
-        return Err(unsupported.also_set());
-    }
-    if has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr.create_flags != 0 {
-        return Err(unsupported.also_set());
-    }
-    if !has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
-        return Ok(None);
-    }
-    match QpType::from_number(attr.qp_type).and_then(wr::operations) {
-        Some(known) if attr.send_ops_flags & !known == 0 => Ok(Some(attr.send_ops_flags)),
-        _ => Err(unsupported.also_set()),
-    }
-}
-
 /// What a queue pair is made of. Pointers are followed where they count for the service.
 struct Parts {
     qp_type: QpType,
@@ -289,7 +247,7 @@ impl Parts {
         // SAFETY: the objects that count are live or null, and published as these.
         unsafe {
             let queue = |cq: *mut ibv_cq| Cq::from_c(cq).map(|cq| Arc::clone(&cq.queue));
-            let srq = if receives { Handle::optional(self.srq) } else { None };
+            let srq = if receives { Srq::from_c(self.srq) } else { None };
             let xrcd = if target { self.xrcd } else { None };
             let pd = match self.pd {
                 Some(pd) if !target => (*pd.as_ptr()).handle,
@@ -301,7 +259,7 @@ impl Parts {
                 pd,
                 send_cq: if target { None } else { queue(self.send_cq) },
                 recv_cq: if receives { queue(self.recv_cq) } else { None },
-                srq: srq.map(|srq| Arc::clone(&srq.object::<Srq>().queue)),
+                srq: srq.map(|srq| Arc::clone(&srq.queue)),
                 cap: qp_attr::capabilities(cap),
                 sq_sig_all: self.sq_sig_all,
                 xrcd: xrcd.map(|xrcd| Arc::clone(&xrcd.object::<Xrcd>().domain)),

@@ -15,6 +15,7 @@ use super::qp::Qp;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::Handle;
+use crate::provider::posting;
 
 /// Flags that mean something. The one for checksums of packets, which nobody computes here, is not among them.
 const FLAGS: u32 =
@@ -33,16 +34,9 @@ pub unsafe extern "C" fn post_send(
     list: *mut ibv_send_wr,
     bad_wr: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: the program passes a live queue pair of a context whose table holds this function.
-    let Some(object) = (unsafe { Qp::from_c(qp) }) else { return Errno::EINVAL.0 };
-    if bad_wr.is_null() {
-        return Errno::EINVAL.0;
-    }
-    // SAFETY: not null, so the program's place for the answer.
-    unsafe { *bad_wr = core::ptr::null_mut() };
-    if list.is_null() {
-        return Errno::EINVAL.0;
-    }
+    // SAFETY: the program passes a live queue pair of a context whose table holds this function, and its
+    // place for the answer.
+    let Some(object) = (unsafe { posting::begin::<Qp, _>(qp, list, bad_wr) }) else { return Errno::EINVAL.0 };
     // The place of a list among the batches of other threads, none of which it may part.
     let _batch = object.builders.then(|| object.batch.lock());
     let mut sending = object.queue.sending();

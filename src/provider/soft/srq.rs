@@ -41,11 +41,8 @@ pub unsafe extern "C" fn post_srq_recv(
     list: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: the program passes a live queue of a context whose table holds this function; it was published as
-    // an Srq.
-    let Some(object) = (unsafe { Handle::optional(srq).map(|srq| srq.object::<Srq>()) }) else {
-        return Errno::EINVAL.0;
-    };
+    // SAFETY: the program passes a live queue of a context whose table holds this function.
+    let Some(object) = (unsafe { Srq::from_c(srq) }) else { return Errno::EINVAL.0 };
     let mut next = list;
     // Messages take requests as they come: room alone would not end a list that goes round.
     let mut left = LIMITS.max_srq_wr;

@@ -18,7 +18,7 @@ use super::qp::Qp;
 use super::send;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
-use crate::provider::object::Handle;
+use crate::provider::object::{Handle, Object};
 use crate::provider::qp_ex;
 
 /// Bytes of an atomic write.
@@ -35,31 +35,7 @@ pub fn operations(qp_type: QpType) -> Option<u64> {
     }
 }
 
-/// Puts the builders that were asked for, and all setters, into the program's table.
-pub fn set_functions(public: &mut ibv_qp_ex, asked: u64) {
-    public.wr_atomic_cmp_swp = Some(wr_atomic_cmp_swp);
-    public.wr_atomic_fetch_add = Some(wr_atomic_fetch_add);
-    public.wr_bind_mw = Some(wr_bind_mw);
-    public.wr_local_inv = Some(wr_local_inv);
-    public.wr_atomic_write = Some(wr_atomic_write);
-    public.wr_rdma_read = Some(wr_rdma_read);
-    public.wr_rdma_write = Some(wr_rdma_write);
-    public.wr_rdma_write_imm = Some(wr_rdma_write_imm);
-    public.wr_send = Some(wr_send);
-    public.wr_send_imm = Some(wr_send_imm);
-    public.wr_send_inv = Some(wr_send_inv);
-    qp_ex::keep_asked(public, asked);
-
-    public.wr_set_ud_addr = Some(wr_set_ud_addr);
-    public.wr_set_xrc_srqn = Some(wr_set_xrc_srqn);
-    public.wr_set_inline_data = Some(wr_set_inline_data);
-    public.wr_set_inline_data_list = Some(wr_set_inline_data_list);
-    public.wr_set_sge = Some(wr_set_sge);
-    public.wr_set_sge_list = Some(wr_set_sge_list);
-    public.wr_start = Some(wr_start);
-    public.wr_complete = Some(wr_complete);
-    public.wr_abort = Some(wr_abort);
-}
+qp_ex::set_functions!(wr_set_xrc_srqn);
 
 /// Requests between `wr_start` and `wr_complete`.
 #[derive(Default)]
@@ -133,13 +109,7 @@ impl Batch {
     /// # Safety
     /// Each piece is readable.
     unsafe fn set_inline(&mut self, max: u32, pieces: &[ibv_data_buf]) -> Result<()> {
-        let mut length = 0usize;
-        for piece in pieces {
-            length = length
-                .checked_add(piece.length)
-                .filter(|length| *length <= max as usize)
-                .ok_or(Errno::ENOSPC)?;
-        }
+        let length = qp_ex::inline_length(pieces, max)?;
         let first = self.inline.len();
         for piece in pieces.iter().filter(|piece| piece.length != 0) {
             // SAFETY: by the contract.
@@ -203,23 +173,13 @@ impl Batch {
     }
 }
 
-/// The queue pair behind the table that a function was called through.
-///
 /// # Safety
-/// `qp` is a live extended queue pair of this provider.
-#[inline(always)]
-unsafe fn object<'a>(qp: *mut ibv_qp_ex) -> &'a Qp {
-    // SAFETY: an extended queue pair is the public part of a Qp. It is not null: the function was found through
-    // it.
-    unsafe { Qp::from_c(qp.cast()).unwrap_unchecked() }
-}
-
-/// # Safety
-/// As [`object`], and the calling thread is between `wr_start` and `wr_complete` or `wr_abort`.
+/// `qp` is a live extended queue pair of this provider, and the calling thread is between `wr_start` and
+/// `wr_complete` or `wr_abort`.
 #[inline(always)]
 unsafe fn started<'a>(qp: *mut ibv_qp_ex) -> &'a mut Batch {
     // SAFETY: `wr_start` left the lock held for this thread, and no function keeps its reference.
-    unsafe { object(qp).batch.held_mut() }
+    unsafe { Qp::from_extended(qp).batch.held_mut() }
 }
 
 /// Begins a request. `word` is the immediate data or the key to invalidate. ENOSPC is kept when the queue is
@@ -360,7 +320,7 @@ unsafe extern "C" fn wr_set_xrc_srqn(qp: *mut ibv_qp_ex, remote_srqn: u32) {
 unsafe extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, addr: *mut c_void, length: usize) {
     // SAFETY: the program calls this between `wr_start` and `wr_complete`, with readable data.
     unsafe {
-        let max = object(qp).cap.max_inline_data;
+        let max = Qp::from_extended(qp).cap.max_inline_data;
         started(qp).complete(|batch| batch.set_inline(max, &[ibv_data_buf { addr, length }]));
     }
 }
@@ -373,7 +333,7 @@ unsafe extern "C" fn wr_set_inline_data_list(
 ) {
     // SAFETY: as for `wr_set_inline_data`; the list is valid for its length, and not looked at when that is 0.
     unsafe {
-        let max = object(qp).cap.max_inline_data;
+        let max = Qp::from_extended(qp).cap.max_inline_data;
         started(qp).complete(|batch| {
             let pieces = if num_buf == 0 { &[] } else { core::slice::from_raw_parts(buf_list, num_buf) };
             batch.set_inline(max, pieces)
@@ -385,7 +345,7 @@ unsafe extern "C" fn wr_set_inline_data_list(
 unsafe extern "C" fn wr_set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length: u32) {
     // SAFETY: the program calls this between `wr_start` and `wr_complete`.
     unsafe {
-        let max = object(qp).cap.max_send_sge;
+        let max = Qp::from_extended(qp).cap.max_send_sge;
         let entry = [Sge { addr, length, lkey }];
         started(qp).complete(|batch| batch.set_sges(max, if length == 0 { &[] } else { &entry }));
     }
@@ -396,7 +356,7 @@ unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, num_sge: usize, sg_list
     // SAFETY: the program calls this between `wr_start` and `wr_complete`, with a valid list; its entries are
     // the engine's, as asserted where lists are converted.
     unsafe {
-        let max = object(qp).cap.max_send_sge;
+        let max = Qp::from_extended(qp).cap.max_send_sge;
         started(qp).complete(|batch| {
             let list = super::convert::sges(sg_list, num_sge, max).ok_or(Errno::ENOSPC)?;
             batch.set_sges(max, list)
@@ -408,7 +368,7 @@ unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, num_sge: usize, sg_list
 /// room that there is now stays until the batch is posted.
 unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
     // SAFETY: the program passes a live queue pair whose table holds this function.
-    let object = unsafe { object(qp) };
+    let object = unsafe { Qp::from_extended(qp) };
     let mut batch = object.batch.lock();
     batch.begin(object.queue.send_room());
     batch.leave_held();
@@ -419,7 +379,7 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     // SAFETY: the program calls this once after `wr_start`, so that this thread holds the lock; the reference
     // ends before the release.
     unsafe {
-        let object = object(qp);
+        let object = Qp::from_extended(qp);
         let batch = started(qp);
         let done = match batch.error {
             None => batch.post(&object.queue),
@@ -433,5 +393,5 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
 /// Drops the batch, and gives the lock back.
 unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
     // SAFETY: the program calls this once after `wr_start`, so that this thread holds the lock.
-    unsafe { object(qp).batch.release() }
+    unsafe { Qp::from_extended(qp).batch.release() }
 }

@@ -81,7 +81,7 @@ pub unsafe extern "C-unwind" fn umad_recv(
         return agent;
     }
     if got == -libc::EWOULDBLOCK {
-        // Of whoever stands in for the C library's function and reports so.
+        // The answer of a library that replaces the C library's function and reports so.
         if Errno::last().0 == 0 {
             Errno::EAGAIN.set();
         }

@@ -8,7 +8,7 @@ use super::entry;
 use crate::abi::user_mad::{IB_USER_MAD_REGISTER_AGENT, ib_user_mad_reg_req};
 use crate::debug::{address, trace};
 
-/// Whoever speaks for OpenIB.
+/// The IEEE identifier (OUI) of OpenIB.
 const OPENIB_OUI: [u8; 3] = [0x00, 0x14, 0x05];
 
 /// Registers an agent. Its number, or -EPERM with the error in `errno`.

@@ -41,7 +41,7 @@ pub struct Folder<'a> {
 }
 
 impl<'a> Folder<'a> {
-    /// Opens the folder of an absolute path. It goes by the function `open`, which those who show a program
+    /// Opens the folder of an absolute path, by the function `open`, which libraries that show a program
     /// another sysfs replace.
     pub fn open(path: &CStr, purpose: For, leftovers: &'a Leftovers) -> Result<Self> {
         let fd = leftovers.opened(|| open(path, purpose.flags()))?;

@@ -112,6 +112,35 @@ impl Results {
     }
 }
 
+impl Suite {
+    /// Appends the suite's table: a row for each case, a column for each way to run it, given by its name in
+    /// the results and its title. `say` makes words of what was seen of a case and what it should end with.
+    fn write(
+        &self,
+        root: &Path,
+        text: &mut String,
+        ways: [(&str, &str); 2],
+        say: impl Fn(Option<&str>, &str) -> &'static str,
+    ) -> Result<(), String> {
+        let results = Results::read(root, self.results)?;
+        let _ = writeln!(text, "\n### {}\n\n{}\n", self.title, results.origin(self.command));
+        let _ = writeln!(text, "| program | {} | {} |\n|---|---|---|", ways[0].1, ways[1].1);
+        let table = read(root, self.table)?;
+        let mut known = BTreeSet::new();
+        for line in table.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
+            let columns: Vec<_> = line.split('|').map(str::trim).collect();
+            let [case, outcome, ..] = columns[..] else { return Err(format!("{}: {line}", self.table)) };
+            known.insert(case);
+            let seen = ways.map(|(way, _)| say(results.of(case, way), outcome));
+            let _ = writeln!(text, "| `{case}` | {} | {} |", seen[0], seen[1]);
+        }
+        match results.outcomes.keys().find(|case| !known.contains(case.as_str())) {
+            Some(lost) => Err(format!("{}: {} has no case {lost}", self.results, self.table)),
+            None => Ok(()),
+        }
+    }
+}
+
 /// The sections about programs.
 pub fn sections(root: &Path) -> Result<String, String> {
     let mut text = String::from(
@@ -124,30 +153,12 @@ pub fn sections(root: &Path) -> Result<String, String> {
          in the same words.\n",
     );
     for suite in &SUITES {
-        let results = Results::read(root, suite.results)?;
-        let _ = writeln!(text, "\n### {}\n\n{}\n", suite.title, results.origin(suite.command));
-        let _ = writeln!(text, "| program | native | by plugin |\n|---|---|---|");
-        let table = read(root, suite.table)?;
-        let mut known = BTreeSet::new();
-        for line in table.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
-            let columns: Vec<_> = line.split('|').map(str::trim).collect();
-            let [case, outcome, ..] = columns[..] else { return Err(format!("{}: {line}", suite.table)) };
-            known.insert(case);
-            let _ = write!(text, "| `{case}` |");
-            for (variant, _) in VARIANTS {
-                let seen = match (results.of(case, variant), outcome) {
-                    (None, _) => "not run",
-                    (Some("same"), "ok") => "same",
-                    (Some("same"), _) => "refuses alike",
-                    (Some(_), _) => "**differs**",
-                };
-                let _ = write!(text, " {seen} |");
-            }
-            text.push('\n');
-        }
-        if let Some(lost) = results.outcomes.keys().find(|case| !known.contains(case.as_str())) {
-            return Err(format!("{}: {} has no case {lost}", suite.results, suite.table));
-        }
+        suite.write(root, &mut text, VARIANTS, |seen, outcome| match (seen, outcome) {
+            (None, _) => "not run",
+            (Some("same"), "ok") => "same",
+            (Some("same"), _) => "refuses alike",
+            (Some(_), _) => "**differs**",
+        })?;
     }
     text.push_str(
         "\n### pyverbs\n\nThe tests of rdma-core's Python bindings. A test that passes, or is skipped \
@@ -192,26 +203,12 @@ fn software(root: &Path) -> Result<String, String> {
          kernel's copy between processes and once with two copies through shared memory.\n",
     );
     for suite in &SOFT_SUITES {
-        let results = Results::read(root, suite.results)?;
-        let _ = writeln!(text, "\n### {}\n\n{}\n", suite.title, results.origin(suite.command));
-        let _ = writeln!(text, "| program | {} | {} |\n|---|---|---|", WAYS[0].1, WAYS[1].1);
-        let table = read(root, suite.table)?;
-        let mut known = BTreeSet::new();
-        for line in table.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
-            let columns: Vec<_> = line.split('|').map(str::trim).collect();
-            let [case, outcome, ..] = columns[..] else { return Err(format!("{}: {line}", suite.table)) };
-            known.insert(case);
-            let seen = WAYS.map(|(way, _)| match (results.of(case, way), outcome) {
-                (None, _) => "not run",
-                (Some("ok"), "ok") => "works",
-                (Some("ok"), _) => "refuses, as it should",
-                (Some(_), _) => "**fails**",
-            });
-            let _ = writeln!(text, "| `{case}` | {} | {} |", seen[0], seen[1]);
-        }
-        if let Some(lost) = results.outcomes.keys().find(|case| !known.contains(case.as_str())) {
-            return Err(format!("{}: {} has no case {lost}", suite.results, suite.table));
-        }
+        suite.write(root, &mut text, WAYS, |seen, outcome| match (seen, outcome) {
+            (None, _) => "not run",
+            (Some("ok"), "ok") => "works",
+            (Some("ok"), _) => "refuses, as it should",
+            (Some(_), _) => "**fails**",
+        })?;
     }
     let (path, command) = SOFT_PYVERBS;
     let results = Results::read(root, path)?;

@@ -49,6 +49,8 @@ struct Implementation {
     refused: BTreeSet<String>,
     /// Fields that the provider's files assign: functions of queues and queue pairs.
     assigned: BTreeSet<String>,
+    /// Files of `src/provider` whose macro [`ASSIGNS`] its files use, to assign more of them.
+    assigns_by: BTreeSet<String>,
 }
 
 /// What the sources say.
@@ -65,6 +67,8 @@ pub struct Source {
     /// Slots of the tables in a context, and the functions in them (last two names of the path).
     slots: BTreeMap<String, (String, String)>,
     data_path: BTreeSet<String>,
+    /// The fields that the macro [`ASSIGNS`] of a file of `src/provider` assigns.
+    shared: BTreeMap<String, BTreeSet<String>>,
     headers: String,
 }
 
@@ -75,6 +79,8 @@ const API: &str = "src/api/";
 const PROVIDERS: &str = "src/provider/";
 /// The folder of what serves all plugins.
 const PLUGINS: &str = "plugin";
+/// The macro by which providers that have the same functions assign them.
+const ASSIGNS: &str = "set_functions";
 /// Refuses, in a slot of the data path.
 const REFUSES: &str = "no_srq_ops";
 
@@ -98,6 +104,10 @@ impl Source {
         // Methods of other traits are no operations, and other folders hold what providers share.
         for implementation in source.implementations.values_mut() {
             implementation.methods.retain(|method| source.operations.contains_key(method));
+            for file in &implementation.assigns_by {
+                let fields = source.shared.get(file).ok_or_else(|| format!("no macro {file}::{ASSIGNS}"))?;
+                implementation.assigned.extend(fields.iter().cloned());
+            }
         }
         source.implementations.retain(|_, implementation| !implementation.methods.is_empty());
         for header in ["verbs.h", "verbs_inline.h", "verbs_api.h"] {
@@ -406,6 +416,21 @@ impl<'ast> Visit<'ast> for FileReader<'_> {
             }
         }
         visit::visit_expr_assign(self, item);
+    }
+
+    fn visit_item_macro(&mut self, item: &'ast syn::ItemMacro) {
+        let (outer, last) = path_of(&item.mac.path);
+        let text = item.mac.tokens.to_string();
+        if item.ident.as_ref().is_some_and(|name| name == ASSIGNS) {
+            // public.FIELD = …
+            let fields = text.split("public .").skip(1).map(|rest| identifier(rest.trim_start()).to_owned());
+            let file = self.name.trim_start_matches(PROVIDERS).trim_end_matches(".rs").to_owned();
+            self.source.shared.entry(file).or_default().extend(fields.filter(|field| !field.is_empty()));
+        } else if let (ASSIGNS, Some(folder)) = (last.as_str(), self.provider()) {
+            let implementation = self.source.implementations.entry(folder).or_default();
+            implementation.assigned.extend(text.split(',').map(|field| field.trim().to_owned()));
+            implementation.assigns_by.insert(outer);
+        }
     }
 
     fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {

@@ -3,15 +3,15 @@
 //! The block starts with the bell (a counter, which the service sleeps on) and the word that says that it
 //! sleeps, each on a cache line of its own, then come the mailboxes and then their rings. A mailbox:
 //!
-//! | offset | size | who writes | meaning |
+//! | offset | size | writer | meaning |
 //! |---|---|---|---|
 //! | 0 | 8 | initiators | lock |
 //! | 64 | 8 | both | number of the job, and its [`Phase`] in the low 8 bits |
 //! | 72 | 8 | initiator | number and phase of a job that must not go on |
 //! | 80 | 8 | service | how the job ended |
 //! | 88 | 8 | service | value that an atomic operation found |
-//! | 128 | 8 | who fills the ring | bytes put in since the job began |
-//! | 192 | 8 | who empties it | bytes taken out |
+//! | 128 | 8 | the side that fills the ring | bytes put in since the job began |
+//! | 192 | 8 | the side that empties it | bytes taken out |
 //! | 256 | 4 | service | counts its steps; the initiator sleeps on it |
 //! | 320 | 4 | initiator | it sleeps |
 //! | 384 | 64 | initiator | the job: purpose and operation, length, pieces, two operands, what it is part of |
@@ -335,8 +335,8 @@ impl Signal<'_> {
         }
     }
 
-    /// Says that bytes went through a ring, up to number `now`. Who waits for them because the ring was full or
-    /// empty and has fallen asleep over it is woken for every half of the ring, not for every step.
+    /// Says that bytes went through a ring, up to number `now`. The other side, which may sleep because the
+    /// ring was full or empty, is woken for every half of the ring, not for every step.
     pub(super) fn moved(&self, before: u64, now: u64) {
         if before / (RING / 2) != now / (RING / 2) {
             self.raise();
@@ -395,7 +395,7 @@ impl Signal<'_> {
     }
 }
 
-/// Says that there is a service, and wakes who waits for it.
+/// Says that there is a service, and wakes the threads that wait for it.
 pub(super) fn say_serving(word: &AtomicU32) {
     word.store(SERVING, Ordering::Release);
     // SAFETY: the word is alive; waking reads nothing.
@@ -407,7 +407,7 @@ pub(super) fn say_ended(word: &AtomicU32) {
     word.store(NONE, Ordering::Release);
 }
 
-/// Asks for a service; who is the first to ask waits a moment for it.
+/// Asks for a service, and whether there is one. The first caller waits a moment for it.
 pub(super) fn ask(word: &AtomicU32, patience: Duration) -> bool {
     let seen = word.load(Ordering::Acquire);
     if seen == SERVING {

@@ -26,9 +26,9 @@
 //!
 //! # Deaths
 //! A dead initiator leaves a locked mailbox ([`super::lock`]); the next one to lock it ends the job first. The
-//! service thread never waits for an initiator: a job that does not go on costs nothing. A dead target is
-//! noticed by who waits for it. The service thread takes no lock but the one of the atomic operations, so it
-//! may be waited for with any other lock held.
+//! service thread never waits for an initiator: a job that does not go on costs nothing. An initiator that
+//! waits for a target notices its death. The service thread takes no lock but that of the atomic operations, so
+//! a thread may wait for it with any other lock held.
 //!
 //! # Atomic operations
 //! are carried out by the target's thread behind the same lock that direct ones take ([`super::atomics`]), so
@@ -120,7 +120,7 @@ pub trait Registered: Send + Sync {
     ///
     /// Where the keys are in a [`Keys`](super::keys::Keys), [`with_keys`] does it.
     ///
-    /// Called by the service thread. Whatever lock this takes must not be held by anybody who waits for a pin
+    /// Called by the service thread. A lock that this takes must not be held by a thread that waits for a pin
     /// of a key or for the service.
     fn with(&self, purpose: Purpose, origin: &Origin, piece: &Piece, access: &mut dyn FnMut()) -> bool;
 }

@@ -209,8 +209,8 @@ impl<'a> Transfer<'a> {
         self.since.set(None);
     }
 
-    /// Waits for a step of the service since `seen`. A step by which nothing got on does not lengthen the
-    /// wait: whoever writes to the mailbox can pretend any number of them.
+    /// Waits for a step of the service since `seen`. A step that moved nothing does not lengthen the wait,
+    /// since any process that may write to the mailbox can pretend steps.
     fn wait(&self, seen: u32) -> Result<(), Silence> {
         let since = match self.since.get() {
             Some(since) if since.elapsed() >= self.limit => return Err(Silence::Limit),

@@ -107,8 +107,7 @@ impl Keys {
         self.quiet(self.own(key)?, key)
     }
 
-    /// As [`Keys::local`], for who is going to use the memory: it stays in place as long as the second answer
-    /// lives.
+    /// As [`Keys::local`], for use of the memory: it stays registered as long as the second value lives.
     #[inline(always)]
     pub fn hold(&self, key: u32) -> Option<(Entry, InUse<'_>)> {
         let words = self.own(key)?;
@@ -181,7 +180,7 @@ impl Keys {
     }
 
     /// Changes the entry of `key`, which from now on has the 8 bits `key8`: binding and invalidating a window.
-    /// Who had looked up the old entry may still use it: see [`Keys::wait_unused`]. Errors:
+    /// Users that had looked up the old entry may still go by it: see [`Keys::wait_unused`]. Errors:
     /// [`Error::OutOfBounds`] when there is no such key.
     pub fn change(&self, key: u32, key8: u8, entry: &Entry) -> Result<u32> {
         let mut books = self.books();
@@ -221,8 +220,8 @@ impl Keys {
         Ok(true)
     }
 
-    /// As [`Keys::wait_unused`], for [`PATIENCE_WITH_PEERS`]; whoever uses the key then still does not reach
-    /// its memory any more, now or later. Only own threads are waited for as long as they take.
+    /// As [`Keys::wait_unused`], for [`PATIENCE_WITH_PEERS`]. A peer that still uses the key then cannot reach
+    /// its memory any more, now or later. Own threads are waited for as long as they take.
     pub fn end_use(&self, key: u32, liveness: &impl Liveness) -> Result<()> {
         let start = Instant::now();
         let unused = self.wait_for_peers(key, liveness, start, PATIENCE_WITH_PEERS)?;
@@ -234,8 +233,8 @@ impl Keys {
         Ok(())
     }
 
-    /// Keeps all from this process's memory who looked a key up before: what they have not begun to copy the
-    /// kernel refuses. They look again where they still may.
+    /// Keeps peers that looked a key up before from this process's memory: the kernel refuses the copies that
+    /// they have not begun. A peer that still has the right looks the key up again.
     #[cold]
     fn revoke(&self, key: u32, liveness: &impl Liveness) -> Result<()> {
         if !self.segment.is_mine() {

@@ -1,4 +1,4 @@
-//! Who uses the memory of a key just now: pins of other processes, and a count of own threads.
+//! The present users of a key's memory: pins of other processes, and a count of own threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -76,7 +76,8 @@ impl Drop for InUse<'_> {
     }
 }
 
-/// Counts a user of an entry. First the count, then the look: who ends the key does it the other way round.
+/// Counts a user of an entry. The entry is read after the count; a thread that ends the key changes the entry
+/// first and reads the count then.
 #[inline]
 pub(super) fn enter<W: Word>(words: &[W]) {
     words[USERS].fetch_add(1, Ordering::SeqCst);

@@ -52,8 +52,8 @@ pub const STUCK: Duration = Duration::from_millis(100);
 /// nothing of the peer.
 const HELD: Duration = Duration::from_millis(250);
 
-/// How long it is looked again for an object that a peer moves just now. For an own one it is [`STUCK`]:
-/// whoever moves it goes on when this process does.
+/// How long an object is looked for again that a peer is moving. For an own one it is [`STUCK`]: the thread
+/// that moves it goes on when this process does.
 const PEERS_MOVE: Duration = Duration::from_millis(2);
 
 /// Bells of one segment whose descriptors are kept open.
@@ -86,14 +86,14 @@ pub struct Host {
     seen: Arc<Seen>,
 }
 
-/// What is known of a segment, however long who asks waits for its locks.
+/// What is known of a segment: shared by its hosts, which differ in how long they wait for locks.
 #[derive(Debug, Default)]
 struct Seen {
     /// By kind and index.
     entries: [RwLock<Vec<Option<Known>>>; 3],
     handles: Mutex<HashMap<u32, BellHandle>>,
     on_stuck: OnStuck,
-    /// Completion queues whose bells were rung for who holds them, by index and lock.
+    /// Completion queues whose bells were rung because of a holder that does not go on: that holder, by index.
     told: Mutex<HashMap<u32, Owner>>,
 }
 
@@ -112,13 +112,13 @@ impl Host {
         Host { limit: LOCK_LIMIT, me, target, seen: Arc::default() }
     }
 
-    /// What is done about an object of the own segment whose lock a living process keeps. To be said once, by
-    /// who can.
+    /// Sets what is done about an object of the own segment whose lock a living process keeps. Only the first
+    /// call counts.
     pub fn on_stuck(&self, act: Box<Rescue>) {
         let _ = self.seen.on_stuck.0.set(act);
     }
 
-    /// The same segment for who waits at most so long. Costs no memory.
+    /// The same segment, whose locks are waited for at most so long. Allocates nothing.
     #[must_use]
     pub fn within(&self, limit: Duration) -> Self {
         Host { limit, me: self.me.clone(), target: self.target.clone(), seen: self.seen.clone() }
@@ -195,8 +195,8 @@ impl Host {
         }
     }
 
-    /// The copy of an entry, after the change that is under way. That takes a few stores, but whoever makes
-    /// them may have lost the processor, or, in another process, be stopped.
+    /// The copy of an entry, after the change that is under way. That takes a few stores, but the thread that
+    /// makes them may have lost the processor, or, in another process, be stopped.
     fn settled(&self, directory: u64, object: Object) -> Option<Layout> {
         let generation = || generation(self.memory(), directory, object);
         let mut begun = None;
@@ -242,7 +242,7 @@ impl Host {
         self.look(object)?.layout
     }
 
-    /// The copy that [`Memory::exists`] made; made now for who did not ask.
+    /// The copy that [`Memory::exists`] made, or one that is made now.
     pub(super) fn used(&self, object: Object) -> Option<Layout> {
         self.known(object).or_else(|| self.layout(object))
     }
@@ -507,8 +507,8 @@ pub(crate) fn get(from: &impl sync::Word) -> u64 {
     from.load(Ordering::Acquire)
 }
 
-/// Writes a word. Who changes the state of a queue pair then looks at what was posted to it, and who posts
-/// looks at the state afterwards: one side sees the other.
+/// Writes a word. A thread that changes the state of a queue pair looks then at what was posted to it, and one
+/// that posts looks at the state afterwards, so that one of the two sees the other.
 #[inline(always)]
 pub(crate) fn put<W: sync::Word>(to: &W, word: Word, value: u64) {
     if let Word::Qp(_, QpWord::State) = word {

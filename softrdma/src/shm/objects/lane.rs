@@ -25,7 +25,7 @@ impl<'a> Lane<'a> {
         view.is_mine().then_some(Lane { view, qp, cq })
     }
 
-    /// A completion queue alone, for who asks for no word of a queue pair. `None` as above.
+    /// A completion queue alone, where no word of a queue pair is needed. `None` as above.
     #[inline(always)]
     pub fn alone(view: &'a View<'a>, cq: u32) -> Option<Self> {
         let cq = view.near(Object::Cq(cq))?;

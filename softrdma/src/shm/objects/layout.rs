@@ -212,7 +212,7 @@ pub(super) fn spot(shape: &Shape, word: Word) -> Spot {
     }
 }
 
-/// The address of a word, by a layout. Whoever uses it checks it against the mapping.
+/// The offset of a word in the segment, by a layout. The caller checks it against the mapping.
 #[inline(always)]
 pub(super) fn place(layout: &Layout, word: Word) -> u64 {
     match spot(&layout.shape, word) {

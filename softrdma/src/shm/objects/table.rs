@@ -174,7 +174,7 @@ impl Objects {
         let ring = self.segment.alloc(8 * shape.words(object).ok_or(Error::OutOfBounds)?, 64)?;
         fill(memory, ring.offset);
         let packed = u64::from(capacity) | u64::from(words) << 32;
-        // Whoever looks without the lock waits until it is done.
+        // Peers that look without the lock wait until it is done.
         word(GENERATION)?.store(slot.0 | MOVING, Ordering::Release);
         word(RING)?.store(ring.offset, Ordering::Release);
         word(SHAPE)?.store(packed, Ordering::Release);
@@ -212,7 +212,7 @@ impl Objects {
             Some(body) => body,
             None => self.segment.alloc(ENTRY, 128)?.offset,
         };
-        // Who goes on reads what was posted and writes nothing there.
+        // A holder that goes on reads what was posted, and writes nothing there.
         let ring = if let Object::Cq(_) = object { Some(self.segment.alloc(before.len, 64)) } else { None };
         let ring = ring.transpose();
         let lock = Lock::at(memory.u64(old.body + LOCK)?);
@@ -238,7 +238,7 @@ impl Objects {
         let ring = ring.unwrap_or_default();
         let now = Layout { body, ring: ring.map_or(old.ring, |ring| ring.offset), ..old };
         self.furnish(object, [&old, &now], count, whole.as_ref());
-        // Whoever looks without the lock waits until it is done.
+        // Peers that look without the lock wait until it is done.
         self.put(old.entry + GENERATION, old.generation | MOVING);
         self.put(old.entry + RING, now.ring);
         self.put(old.entry + BODY, body);
@@ -264,8 +264,8 @@ impl Objects {
         }
     }
 
-    /// Fills the new place of a queue. Without a [`Cut`] it is as a holder leaves it that died: whoever locks
-    /// it first repairs it.
+    /// Fills the new place of a queue. Without a [`Cut`] it is as a holder that died leaves it: the first to
+    /// lock it repairs it.
     fn furnish(&self, object: Object, [old, now]: [&Layout; 2], count: u32, whole: Option<&Cut>) {
         let memory = self.segment.memory();
         let load = |word: Word| memory.u64(place(old, word)).map_or(0, |word| word.load(Ordering::Acquire));
@@ -358,8 +358,8 @@ impl Objects {
         self.places.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Changes the bell of asynchronous events. Who holds the object's lock meanwhile may still ring the one
-    /// before.
+    /// Changes the bell of asynchronous events. A process that holds the object's lock meanwhile may still ring
+    /// the old one.
     ///
     /// Errors: [`Error::OutOfBounds`] when there is no such object.
     pub fn set_alert(&self, object: Object, alert: u32) -> Result<()> {
@@ -385,8 +385,8 @@ impl Objects {
         self.free(object)
     }
 
-    /// Ends an object, whoever has its lock: peers find it gone afterwards, but its memory and its index are
-    /// kept until [`Objects::free`] or [`Objects::try_free`].
+    /// Ends an object, also while a process has its lock: peers find it gone afterwards, but its memory and its
+    /// index are kept until [`Objects::free`] or [`Objects::try_free`].
     ///
     /// Errors: as those of [`Objects::destroy`].
     pub fn retire(&self, object: Object) -> Result<()> {
@@ -406,8 +406,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Gives back what an object had that was retired. Nobody has its lock, or it was had since: whoever got it
-    /// later has found the object gone.
+    /// Gives back what a retired object had. Nobody has its lock, or the caller has had it since: a process
+    /// that gets it later finds the object gone.
     ///
     /// Errors: as those of [`Objects::destroy`].
     pub fn free(&self, object: Object) -> Result<()> {
@@ -432,7 +432,7 @@ impl Objects {
         }
         let (which, index) = kind(object);
         let body = self.kind(which).body(index).ok_or(Error::OutOfBounds)?;
-        // The place that it had last: nobody closed that but who forged it.
+        // The place that it had last: if that is closed, the word was forged.
         let lock = Lock::of_what_stays(self.segment.memory().u64(body + LOCK)?);
         let me = self.segment.owner();
         // What was left half done went with the object.

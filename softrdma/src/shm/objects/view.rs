@@ -384,7 +384,7 @@ impl Memory for View<'_> {
         }
     }
 
-    /// Also where it is elsewhere than at hand by now, as whoever locks it is told.
+    /// True also for an object that was moved since this view was made; locking it tells so.
     fn exists(&self, object: Object) -> bool {
         self.host.is_there(object, self.near(object).map(|near| near.layout))
     }

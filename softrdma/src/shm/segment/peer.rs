@@ -44,7 +44,7 @@ impl Peer {
         Self::open_after(&me.folder, slot, |domain| {
             let is_apart = domain != me.domain || domain == 0 || is_closed();
             if is_apart {
-                // Whoever does not get it tries again.
+                // A peer that does not get it tries again.
                 let _ = me.hand_out();
             }
             is_apart
@@ -153,7 +153,7 @@ impl Peer {
         Ok((pid > 0).then_some(pid))
     }
 
-    /// What it published for who reaches its memory directly; `None` where that cannot be had.
+    /// What it published for peers that copy directly; `None` where that cannot be had.
     pub(crate) fn sealed(&self) -> Option<&View> {
         self.sealed.as_ref()
     }
@@ -161,8 +161,8 @@ impl Peer {
     /// The program that its memory is to be reached as; `None` where the kernel lets nobody reach it, or not
     /// this process.
     ///
-    /// Who uses a key looks first here and then the key up: when the owner ends the key and waits for its users
-    /// no longer, copies to an image from before that fail.
+    /// To use a key, first this is read and then the key looked up: when the owner ends the key and waits for
+    /// its users no longer, copies to an image from before that fail.
     #[inline]
     pub fn image(&self) -> Option<Image> {
         self.sealed.as_ref()?.image()

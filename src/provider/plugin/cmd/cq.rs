@@ -14,8 +14,8 @@ use crate::abi::uapi::ib_user_verbs::*;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::Handle;
-use crate::provider::wait;
-use crate::uverbs::cq::{CqCreated, CqMemory, CreateCq, CreateCqEx};
+use crate::provider::{public_fields, wait};
+use crate::uverbs::cq::{CqMemory, CreateCq, CreateCqEx};
 use crate::uverbs::destroy::Destroyed;
 use crate::uverbs::{self, Udata};
 
@@ -24,16 +24,6 @@ use crate::uverbs::{self, Udata};
 unsafe fn channel_fd(channel: *mut ibv_comp_channel) -> c_int {
     // SAFETY: see the module.
     unsafe { channel.as_ref() }.map_or(-1, |channel| channel.fd)
-}
-
-/// # Safety
-/// See [the module](super).
-unsafe fn created(cq: *mut ibv_cq, created: CqCreated) {
-    // SAFETY: see the module.
-    unsafe {
-        (*cq).handle = created.handle;
-        (*cq).cqe = created.cqe as c_int;
-    }
 }
 
 /// Makes a completion queue; fills in context, handle and size. `cmd` and `resp` may be null.
@@ -56,14 +46,15 @@ pub unsafe extern "C" fn ibv_cmd_create_cq(
     value(|| unsafe {
         let cq = live(cq)?;
         let file = file(context)?;
-        (*cq).context = context;
+        public_fields::begin_cq(cq, context);
         let request = CreateCq {
             user_handle: cq.expose_provenance() as u64,
             cqe: cqe as u32,
             comp_channel: channel_fd(channel),
             comp_vector: comp_vector as u32,
         };
-        created(cq, uverbs::cq::create(file, &request, udata(cmd, cmd_size, resp, resp_size))?);
+        let created = uverbs::cq::create(file, &request, udata(cmd, cmd_size, resp, resp_size))?;
+        public_fields::answer_cq(cq, created);
         Ok(())
     })
 }
@@ -146,9 +137,10 @@ unsafe fn create_ex(
             memory: CqMemory::Drivers,
         };
         uverbs::cq::check_extensions(&extensions)?;
-        (*cq).context = context;
+        public_fields::begin_cq(cq, context);
         extensions.memory = memory(prov_attr, cmd_flags)?;
-        created(cq, uverbs::cq::create_ex(file, &request, &extensions, udata, prepared(driver)?)?);
+        let created = uverbs::cq::create_ex(file, &request, &extensions, udata, prepared(driver)?)?;
+        public_fields::answer_cq(cq, created);
         Ok(())
     }
 }

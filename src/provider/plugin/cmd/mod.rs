@@ -4,7 +4,7 @@
 //! A provider hands in the C object that it is making, and its own structures for the `write` commands: header,
 //! the core's request, then what it tells its driver; likewise the core's answer and what the driver tells it.
 //! The functions build the command in [`crate::uverbs`], pass the driver's parts through as [`Udata`], and fill
-//! in the object.
+//! in the object; what they fill in of queues and queue pairs [`crate::provider::public_fields`] says.
 //!
 //! They return 0 or an errno value, and leave in `errno` what rdma-core leaves there. `private-symbols.txt`
 //! says under which private versions each is exported. One body serves all of them where rdma-core's
@@ -41,8 +41,6 @@ mod xrcd;
 pub(super) use context::LongPortAttr;
 
 use core::ffi::c_int;
-
-use libc::{pthread_cond_t, pthread_mutex_t};
 
 use crate::abi::uapi::ib_user_verbs::{ib_uverbs_cmd_hdr, ib_uverbs_ex_cmd_hdr};
 use crate::abi::verbs::ibv_context;
@@ -143,17 +141,5 @@ unsafe fn answer<R>(resp: *mut R, value: R) {
     if !resp.is_null() {
         // SAFETY: by the contract; providers need not align their buffers more than C does.
         unsafe { resp.write_unaligned(value) }
-    }
-}
-
-/// Prepares the pair by which the destruction of an object waits for its events.
-///
-/// # Safety
-/// As the module says.
-unsafe fn init_wait(mutex: *mut pthread_mutex_t, cond: *mut pthread_cond_t) {
-    // SAFETY: by the contract; the object is new, so nobody uses the two yet.
-    unsafe {
-        libc::pthread_mutex_init(mutex, core::ptr::null());
-        libc::pthread_cond_init(cond, core::ptr::null());
     }
 }

@@ -6,14 +6,14 @@ use core::ptr::null_mut;
 
 use super::super::context::of;
 use super::ioctl::prepared;
-use super::{ExRequest, Request, answer, file, init_wait, live, only_told, udata, value};
+use super::{ExRequest, Request, answer, file, live, only_told, udata, value};
 use crate::abi::driver::{ibv_command_buffer, verbs_xrcd};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::ib_user_verbs::*;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::Handle;
-use crate::provider::wait;
+use crate::provider::{public_fields, wait};
 use crate::uverbs::destroy::Destroyed;
 use crate::uverbs::device_file::DeviceFile;
 use crate::uverbs::qp::{CreateQp, QpCreated};
@@ -85,17 +85,9 @@ unsafe fn create(
         };
         (*qp).context = context;
         let created = command(file, &request, &mut attr.cap, udata)?;
-        (*qp).handle = created.handle;
-        (*qp).qp_num = created.qp_num;
-        (*qp).qp_context = attr.qp_context;
-        (*qp).pd = attr.pd;
-        (*qp).send_cq = attr.send_cq;
-        (*qp).recv_cq = attr.recv_cq;
-        (*qp).srq = attr.srq;
-        (*qp).qp_type = attr.qp_type;
-        (*qp).state = IBV_QPS_RESET as ibv_qp_state_t;
-        (*qp).events_completed = 0;
-        init_wait(&raw mut (*qp).mutex, &raw mut (*qp).cond);
+        let state = IBV_QPS_RESET as ibv_qp_state_t;
+        public_fields::begin_qp(qp, created.handle, created.qp_num, attr.qp_type, state);
+        public_fields::name_qp_ex_parts(qp, attr.pd, attr);
         Ok(())
     }
 }
@@ -237,18 +229,9 @@ pub unsafe extern "C" fn ibv_cmd_open_qp(
             udata(cmd, cmd_size, resp, resp_size),
         )?;
         answer(resp, ib_uverbs_create_qp_resp { qp_handle: handle, qpn: attr.qp_num, ..Pod::zeroed() });
-        (*qp).handle = handle;
-        (*qp).context = context;
-        (*qp).qp_context = attr.qp_context;
-        (*qp).pd = null_mut();
-        (*qp).send_cq = null_mut();
-        (*qp).recv_cq = null_mut();
-        (*qp).srq = null_mut();
-        (*qp).qp_num = attr.qp_num;
-        (*qp).qp_type = attr.qp_type;
-        (*qp).state = IBV_QPS_UNKNOWN as ibv_qp_state_t;
-        (*qp).events_completed = 0;
-        init_wait(&raw mut (*qp).mutex, &raw mut (*qp).cond);
+        let state = IBV_QPS_UNKNOWN as ibv_qp_state_t;
+        public_fields::begin_qp(qp, handle, attr.qp_num, attr.qp_type, state);
+        public_fields::name_opened_qp(qp, context, attr.qp_context);
         Ok(())
     })
 }
@@ -268,18 +251,12 @@ pub unsafe extern "C" fn ibv_cmd_query_qp(
 ) -> c_int {
     // SAFETY: see the module.
     value(|| unsafe {
-        let (qp, attr, init_attr) = (live(qp)?, &mut *live(attr)?, live(init_attr)?);
-        let (file, udata) = (file((*qp).context)?, only_told(cmd, cmd_size));
-        let queried = uverbs::qp::query(file, (*qp).handle, attr, attr_mask, udata)?;
-        *init_attr = ibv_qp_init_attr {
-            qp_context: (*qp).qp_context,
-            send_cq: (*qp).send_cq,
-            recv_cq: (*qp).recv_cq,
-            srq: (*qp).srq,
-            cap: queried.cap,
-            qp_type: (*qp).qp_type,
-            sq_sig_all: queried.sq_sig_all,
-        };
+        let (qp, attr, init_attr) = (Handle::from_c(live(qp)?)?, &mut *live(attr)?, &mut *live(init_attr)?);
+        let (context, handle) = ((*qp.as_ptr()).context, (*qp.as_ptr()).handle);
+        let queried = uverbs::qp::query(file(context)?, handle, attr, attr_mask, only_told(cmd, cmd_size))?;
+        public_fields::answer_qp_parts(qp, init_attr);
+        init_attr.cap = queried.cap;
+        init_attr.sq_sig_all = queried.sq_sig_all;
         Ok(())
     })
 }

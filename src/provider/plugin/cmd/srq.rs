@@ -4,29 +4,25 @@ use core::ffi::c_int;
 
 use super::super::context::of;
 use super::super::layout::Generation;
-use super::{Request, file, init_wait, live, only_told, udata, value};
+use super::{Request, file, live, only_told, udata, value};
 use crate::abi::driver::{verbs_srq, verbs_xrcd};
 use crate::abi::uapi::ib_user_verbs::*;
 use crate::abi::verbs::*;
 use crate::provider::object::Handle;
-use crate::provider::wait;
+use crate::provider::{public_fields, wait};
 use crate::uverbs;
 use crate::uverbs::destroy::Destroyed;
 use crate::uverbs::srq::{CreateSrq, CreateSrqEx};
 
-/// What is the same for every kind: the fields that are set before the command, and the request.
+/// What is the same for every kind: the fields that are filled in before the command, and the request.
 ///
 /// # Safety
 /// See [the module](super).
 unsafe fn begin(srq: *mut ibv_srq, pd: *mut ibv_pd, attr: &ibv_srq_attr) -> CreateSrq {
     // SAFETY: see the module.
     let pd_handle = unsafe {
-        // Plugins since rdma-core 58 leave this to the library, and read it.
-        if of((*pd).context).is_some_and(|plugin| plugin.layout.generation >= Generation(57)) {
-            (*srq).pd = pd;
-        }
-        (*srq).context = (*pd).context;
-        init_wait(&raw mut (*srq).mutex, &raw mut (*srq).cond);
+        let names_pd = of((*pd).context).is_some_and(|plugin| plugin.layout.generation >= Generation(57));
+        public_fields::begin_srq(srq, pd, names_pd);
         (*pd).handle
     };
     CreateSrq {
