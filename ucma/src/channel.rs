@@ -102,6 +102,15 @@ impl Channel {
         self.kernel.as_ref()
     }
 
+    /// Has the set look at the kernel's file again: with an id events come to it, and the kernel wakes nobody
+    /// for them.
+    pub fn look_at_kernel(&self) {
+        if let Some(kernel) = &self.kernel {
+            let event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: Member::Kernel.to_word() };
+            epoll::control(self.set(), libc::EPOLL_CTL_MOD, kernel.descriptor(), Some(event));
+        }
+    }
+
     /// The program has another descriptor of the channel.
     pub fn copied(&mut self, fd: RawFd) {
         self.shown.push(fd);

@@ -20,8 +20,8 @@ use softrdma::shm::environment;
 
 use crate::kernel::{Kernel, Setting};
 
-/// The first number of an id or join of the software device. librdmacm has a place for numbers below 2^16 alone,
-/// and the kernel, which gives out the lowest that is free on the machine, has the lower half.
+/// The first number of an id or join of the software device. librdmacm has places for numbers below 2^16
+/// alone, and the kernel, which gives out the lowest that is free on the machine, has the lower half.
 pub const OWN: u32 = 1 << 15;
 
 /// Which addresses are left to the kernel.

@@ -40,8 +40,10 @@ pub struct Errand {
 enum What {
     /// The program's bytes.
     Pass { from: u64, length: usize },
-    /// The same with other numbers; the file is that of another channel which the numbers name.
-    Copy { bytes: Vec<u8>, _named: Option<Kernel> },
+    /// The same with other numbers.
+    Copy { bytes: Vec<u8> },
+    /// The same of an id that goes to this channel, with the file of the other one, which the command names.
+    Migrate { bytes: Vec<u8>, to: File, _from: Kernel },
     /// An id that is here, too, by its numbers here and there.
     Destroy { file: File, own: u32, was: There, there: u32, response: u64, answered: Option<u32> },
 }
@@ -58,7 +60,9 @@ impl Errand {
     pub fn run(&mut self) -> Result<(), i32> {
         match &mut self.what {
             What::Pass { from, length } => self.kernel.pass(*from, *length),
-            What::Copy { bytes, .. } => self.kernel.pass(bytes.as_ptr() as u64, bytes.len()),
+            What::Copy { bytes } | What::Migrate { bytes, .. } => {
+                self.kernel.pass(bytes.as_ptr() as u64, bytes.len())
+            }
             What::Destroy { there, answered, .. } => {
                 *answered = Some(self.kernel.destroy(*there)?);
                 Ok(())
@@ -112,6 +116,12 @@ impl Device {
         self.net.channels.get(&file)?.kernel().cloned()
     }
 
+    fn look_at_kernel(&self, file: File) {
+        if let Some(channel) = self.net.channels.get(&file) {
+            channel.look_at_kernel();
+        }
+    }
+
     /// A command that concerns the kernel alone; `None` of any other.
     pub(super) fn kernels(&mut self, file: File, from: u64, length: usize) -> Result<Option<Outcome>, i32> {
         let Some(kernel) = self.kernel(file).filter(|_| length >= size_of::<Header>()) else {
@@ -133,7 +143,7 @@ impl Device {
             let named = Program { files: &self.files, manager: &self.manager, file }.channel(named)?;
             let named = self.kernel(named).ok_or(libc::EINVAL)?;
             fd.copy_from_slice(&named.descriptor().to_ne_bytes());
-            return Ok(Some(Errand::outcome(&kernel, What::Copy { bytes, _named: Some(named) })));
+            return Ok(Some(Errand::outcome(&kernel, What::Migrate { bytes, to: file, _from: named })));
         }
         // A join is where its number is; the rest has something to do here, too.
         if matches!(number, DESTROY_ID | LEAVE | MIGRATE) || self.manager.knows(file, id).is_err() {
@@ -142,7 +152,7 @@ impl Device {
         match self.sides.get(id).map(|id| id.there) {
             Some(There::Alone(there)) => {
                 let bytes = with_id(from, length, there)?;
-                Ok(Some(Errand::outcome(&kernel, What::Copy { bytes, _named: None })))
+                Ok(Some(Errand::outcome(&kernel, What::Copy { bytes })))
             }
             Some(There::Dying) => Err(libc::ENOENT),
             _ => Ok(None),
@@ -154,6 +164,9 @@ impl Device {
     /// # Errors
     /// The kernel's; EFAULT where the answer cannot be stored.
     pub fn returned(&mut self, errand: &Errand, answer: Result<(), i32>) -> Result<(), i32> {
+        if let (What::Migrate { to, .. }, Ok(())) = (&errand.what, &answer) {
+            self.look_at_kernel(*to);
+        }
         let What::Destroy { file, own, was, response, answered, .. } = &errand.what else { return answer };
         let Some(reported) = answered else {
             self.sides.set(*own, *was);
@@ -385,6 +398,7 @@ impl Device {
         if let Some(There::Too(there) | There::Alone(there)) = self.sides.get(id).map(|id| id.there) {
             let (old, new) = (self.kernel(from).ok_or(libc::EINVAL)?, self.kernel(to).ok_or(libc::EINVAL)?);
             events_reported = new.migrate(there, &old)?;
+            self.look_at_kernel(to);
         }
         if let Ok(Answer::Reported(here)) = self.settled(to, &Command::Migrate { id, from }) {
             events_reported += here;
