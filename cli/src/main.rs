@@ -88,6 +88,10 @@ struct Run {
     /// Name of the software device; repeated or with commas for several [default: soft0]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     device: Vec<String>,
+    /// Leaves connections of rdma_cm at the addresses of these interfaces to the kernel's devices; 1: of all
+    /// that have one
+    #[arg(long, value_name = "INTERFACE", value_delimiter = ',')]
+    kernel: Vec<String>,
     /// Preload the library too, for programs that search for libraries by a path of their own (RPATH)
     #[arg(long)]
     preload: bool,
@@ -107,6 +111,7 @@ What is set for the program:
   LD_PRELOAD       libironverbs-view.so, before what is there: shows the device to programs that look into
                    /sys/class/infiniband and /dev/infiniband by themselves
   IRONVERBS_VIEW   what it shows
+  IRONVERBS_CM_KERNEL  with --kernel: what that says
 
 Without this command: IRONVERBS_SOFT=1 LD_LIBRARY_PATH=… PROGRAM is enough for most programs; perftest is one
 of them, UCX is not, nor is a program of librdmacm.

@@ -21,12 +21,15 @@ pub fn run(places: &Places, run: Run) -> Result<ExitCode> {
         preloaded.extend(places.libraries());
     }
     let preloaded: Vec<_> = preloaded.into_iter().map(PathBuf::into_os_string).collect();
-    let settings = [
+    let mut settings = vec![
         ("IRONVERBS_SOFT", devices),
         ("IRONVERBS_VIEW", view.into_os_string()),
         ("LD_LIBRARY_PATH", before(&[places.folder().as_os_str().to_owned()], trusted("LD_LIBRARY_PATH"))),
         ("LD_PRELOAD", before(&preloaded, trusted("LD_PRELOAD"))),
     ];
+    if !run.kernel.is_empty() {
+        settings.push(("IRONVERBS_CM_KERNEL", run.kernel.join(",").into()));
+    }
     if run.print {
         for (name, value) in settings {
             println!("{name}={}", value.to_string_lossy());

@@ -101,6 +101,12 @@ impl Manager {
         Manager::default()
     }
 
+    /// A manager without channels, whose ids and joins have numbers from `first` on.
+    pub fn numbered_from(first: u32) -> Manager {
+        let numbers = || Numbers { next: first, ..Numbers::default() };
+        Manager { id_numbers: numbers(), join_numbers: numbers(), ..Manager::default() }
+    }
+
     /// The device is opened.
     pub fn open(&mut self) -> File {
         self.files_opened += 1;

@@ -5,6 +5,7 @@
 //! | an eventfd | while the channel has an event |
 //! | sockets of its ids | when a peer sends, connects or goes away |
 //! | a timerfd | when the manager or a connect in progress is to be asked again |
+//! | the kernel's own file, where addresses are left to it | while that has an event |
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::unistd::{read, write};
 use softrdma::shm::epoll;
 
+use crate::kernel::Kernel;
 use crate::shim::Kept;
 use crate::sys::{checked, errno, made};
 
@@ -23,6 +25,8 @@ pub enum Member {
     Events,
     /// The timer.
     Timer,
+    /// The kernel's file.
+    Kernel,
     /// A socket of this number.
     Socket(u64),
 }
@@ -32,6 +36,7 @@ impl Member {
         match self {
             Member::Events => u64::MAX,
             Member::Timer => u64::MAX - 1,
+            Member::Kernel => u64::MAX - 2,
             Member::Socket(number) => number,
         }
     }
@@ -40,6 +45,7 @@ impl Member {
         match word {
             u64::MAX => Member::Events,
             word if word == u64::MAX - 1 => Member::Timer,
+            word if word == u64::MAX - 2 => Member::Kernel,
             number => Member::Socket(number),
         }
     }
@@ -52,6 +58,7 @@ pub struct Channel {
     shown: Vec<RawFd>,
     events: Kept,
     timer: Kept,
+    kernel: Option<Kernel>,
     readable: bool,
     armed: Option<Duration>,
 }
@@ -73,10 +80,35 @@ impl Channel {
         // SAFETY: as above.
         let timer = made(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
         let (events, timer) = (Kept::new(events)?, Kept::new(timer)?);
-        let channel = Channel { shown: vec![shown.as_raw_fd()], events, timer, readable: false, armed: None };
+        let shows = vec![shown.as_raw_fd()];
+        let channel = Channel { shown: shows, events, timer, kernel: None, readable: false, armed: None };
         channel.add(channel.events.as_raw_fd(), Member::Events)?;
         channel.add(channel.timer.as_raw_fd(), Member::Timer)?;
         Ok((channel, shown))
+    }
+
+    /// The kernel's file is behind the channel, too.
+    ///
+    /// # Errors
+    /// ENOMEM, ENOSPC.
+    pub fn with_kernel(mut self, kernel: Kernel) -> Result<Channel, i32> {
+        self.add(kernel.descriptor(), Member::Kernel)?;
+        self.kernel = Some(kernel);
+        Ok(self)
+    }
+
+    /// The kernel's file.
+    pub fn kernel(&self) -> Option<&Kernel> {
+        self.kernel.as_ref()
+    }
+
+    /// Has the set look at the kernel's file again: with an id events come to it, and the kernel wakes nobody
+    /// for them.
+    pub fn look_at_kernel(&self) {
+        if let Some(kernel) = &self.kernel {
+            let event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: Member::Kernel.to_word() };
+            epoll::control(self.set(), libc::EPOLL_CTL_MOD, kernel.descriptor(), Some(event));
+        }
     }
 
     /// The program has another descriptor of the channel.
@@ -112,12 +144,13 @@ impl Channel {
         epoll::control(self.set(), libc::EPOLL_CTL_DEL, fd, None);
     }
 
-    /// A member that is readable and not the channel's events.
+    /// A member that is readable and has more to say than that there is an event.
     pub fn next(&self) -> Option<Member> {
-        let mut found = [libc::epoll_event { events: 0, u64: 0 }; 2];
+        let mut found = [libc::epoll_event { events: 0, u64: 0 }; 3];
         let count = epoll::ready(self.set(), &mut found);
         let found = found.iter().take(usize::try_from(count).unwrap_or(0));
-        found.map(|event| Member::of_word(event.u64)).find(|member| *member != Member::Events)
+        let mut found = found.map(|event| Member::of_word(event.u64));
+        found.find(|member| !matches!(member, Member::Events | Member::Kernel))
     }
 
     /// Shows whether there is an event.

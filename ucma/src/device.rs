@@ -11,9 +11,15 @@ use ironverbs_cm::{Answer, Command, Errno, File, Manager};
 use crate::abi::decode::{self, Decoded, Form, Scratch, Surroundings};
 use crate::abi::encode;
 use crate::channel::{Channel, Member};
+use crate::kernel::Kernel;
 use crate::net::{Connected, Net, Role, Waiting};
+use crate::sides::{OWN, Rule, Sides};
 use crate::sockets::Received;
 use crate::{memory, sys};
+
+mod both;
+
+pub use both::Errand;
 
 /// When a connect whose listener has a full queue is tried again.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -30,16 +36,17 @@ const UNBORN_MAX: usize = 64;
 const AT_ONCE: usize = 256;
 
 /// What a command has to wait for.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Outcome {
     /// The command was executed.
     Done,
     /// There is no event: to be asked again when the channel is readable.
     Wait,
+    /// It is to be given to the kernel, and what that answers to [`Device::returned`].
+    Kernel(Box<Errand>),
 }
 
 /// All channels of a process.
-#[derive(Default)]
 pub struct Device {
     manager: Manager,
     net: Net,
@@ -49,6 +56,11 @@ pub struct Device {
     /// Listeners that found no descriptor for a connection, and are to be looked at again.
     starved: HashMap<File, Vec<u32>>,
     scratch: Scratch,
+    /// What is left to the kernel.
+    rule: Option<Rule>,
+    sides: Sides,
+    /// Whose event is looked for first, so that neither side holds up the other.
+    kernel_first: bool,
 }
 
 struct Program<'a> {
@@ -77,13 +89,33 @@ impl Surroundings for Program<'_> {
 }
 
 impl Device {
+    /// A device without channels, that leaves some addresses to the kernel or none.
+    pub fn new(rule: Option<Rule>) -> Device {
+        // Where no number is the kernel's, they are as the kernel's are.
+        let first = if rule.is_some() { OWN } else { 0 };
+        Device {
+            manager: Manager::numbered_from(first),
+            net: Net::default(),
+            files: HashMap::new(),
+            alarms: HashMap::new(),
+            starved: HashMap::new(),
+            scratch: Scratch::default(),
+            rule,
+            sides: Sides::default(),
+            kernel_first: false,
+        }
+    }
+
     /// The device is opened: the program's descriptor.
     ///
     /// # Errors
-    /// EMFILE, ENFILE, ENOMEM.
+    /// EMFILE, ENFILE, ENOMEM; those of the kernel's file, where addresses are left to it.
     pub fn open(&mut self, flags: i32) -> Result<RawFd, i32> {
         let (cloexec, nonblocking) = (flags & libc::O_CLOEXEC != 0, flags & libc::O_NONBLOCK != 0);
-        let (channel, shown) = Channel::new(cloexec, nonblocking)?;
+        let (mut channel, shown) = Channel::new(cloexec, nonblocking)?;
+        if let Some(kernel) = self.rule.as_ref().map(Rule::open).transpose()?.flatten() {
+            channel = channel.with_kernel(kernel)?;
+        }
         let file = self.manager.open();
         self.net.channels.insert(file, channel);
         self.files.insert(shown.as_raw_fd(), file);
@@ -100,21 +132,24 @@ impl Device {
         }
     }
 
-    /// The program is about to close a descriptor of a channel.
-    pub fn close(&mut self, fd: RawFd) {
-        let Some(file) = self.files.remove(&fd) else { return };
+    /// The program is about to close a descriptor of a channel. The kernel's file, where it was the last one:
+    /// that may sleep while it is closed.
+    pub fn close(&mut self, fd: RawFd) -> Option<Kernel> {
+        let file = self.files.remove(&fd)?;
         if !self.net.channels.get_mut(&file).is_some_and(|channel| channel.closed(fd)) {
-            return;
+            return None;
         }
         self.manager.close(file, &mut self.net);
+        self.sides.close(file);
         self.act(file);
         self.alarms.remove(&file);
         self.starved.remove(&file);
         self.net.waiting.retain(|waiting| waiting.file != file);
-        self.net.channels.remove(&file);
+        let channel = self.net.channels.remove(&file);
         if self.net.channels.is_empty() {
             self.net.rest();
         }
+        channel.and_then(|channel| channel.kernel().cloned())
     }
 
     /// The process ends.
@@ -131,11 +166,18 @@ impl Device {
             // It was a channel when the program called: who asks for events waits on in a closed one.
             return if asks_for_event(from) { Ok(Outcome::Wait) } else { Err(libc::EBADF) };
         };
+        if let Some(outcome) = self.kernels(file, from, length)? {
+            return Ok(outcome);
+        }
         // Decoding reads this memory while the manager changes.
         let mut scratch = std::mem::take(&mut self.scratch);
         let program = Program { files: &self.files, manager: &self.manager, file };
-        let done = decode::decode(from, length, &program, &mut scratch)
-            .and_then(|decoded| self.execute(file, &decoded));
+        let done = decode::decode(from, length, &program, &mut scratch).and_then(|decoded| {
+            match self.both(file, &decoded, from, length)? {
+                Some(outcome) => Ok(outcome),
+                None => self.execute(file, &decoded),
+            }
+        });
         self.scratch = scratch;
         done
     }
@@ -147,13 +189,20 @@ impl Device {
             self.feed(file, asks);
         }
         if asks {
-            if !self.manager.ready(file) {
+            let (here, there) = (self.manager.ready(file), self.kernel_has_event(file));
+            if !here && !there {
                 self.show(file);
                 return Ok(Outcome::Wait);
             }
             // An event that cannot be stored stays.
             let room = decoded.room.min(size_of::<crate::abi::layout::Event>());
             probe(decoded.response, room).inspect_err(|_| self.show(file))?;
+            if there && (self.kernel_first || !here) && self.kernel_event(file, decoded)? {
+                self.kernel_first = false;
+                self.show(file);
+                return Ok(Outcome::Done);
+            }
+            self.kernel_first = true;
         }
         let answer = self.manager.command(file, &decoded.command, sys::now(), &mut self.net);
         self.act(file);
@@ -182,6 +231,11 @@ impl Device {
             self.act(file);
             self.show(file);
         }
+        if let (Ok(()), Answer::Created(id), Command::CreateId { uid, space, qp_type }) =
+            (&stored, &answer, &decoded.command)
+        {
+            self.may_go(file, *id, (*uid, *space, *qp_type));
+        }
         stored.map(|()| Outcome::Done)
     }
 
@@ -190,7 +244,7 @@ impl Device {
         let Some(file) = self.files.get(&fd).copied() else { return false };
         self.feed(file, true);
         self.show(file);
-        self.manager.ready(file)
+        self.manager.ready(file) || self.kernel_has_event(file)
     }
 
     /// Takes what peers and the clock have brought: all of it, or until there is an event. Does not yet show
@@ -199,7 +253,7 @@ impl Device {
         for _ in 0..AT_ONCE {
             let Some(channel) = self.net.channels.get_mut(&file) else { return };
             match channel.next() {
-                None | Some(Member::Events) => return,
+                None | Some(Member::Events | Member::Kernel) => return,
                 Some(Member::Timer) => {
                     channel.woken();
                     self.expire(file);

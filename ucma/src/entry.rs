@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::device::{Device, Outcome};
 use crate::shim::{self, Shim};
+use crate::sides::Rule;
 use crate::{memory, sys};
 
 /// `IRONVERBS_UCMA_WAIT`.
@@ -54,7 +55,7 @@ pub unsafe extern "C" fn ironverbs_ucma(shim: *const Shim) -> *const Ucma {
 fn device() -> &'static Mutex<Device> {
     let mut device = DEVICE.load(Ordering::Acquire);
     if device.is_null() {
-        let fresh = Box::into_raw(Box::new(Mutex::new(Device::default())));
+        let fresh = Box::into_raw(Box::new(Mutex::new(Device::new(Rule::from_env()))));
         device = match DEVICE.compare_exchange(device, fresh, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => fresh,
             Err(other) => {
@@ -79,11 +80,20 @@ extern "C" fn open(flags: c_int) -> c_int {
 }
 
 extern "C" fn command(fd: c_int, command: *const c_void, length: usize) -> isize {
-    let write = || {
+    let done = |done: Result<(), i32>| match done {
+        Ok(()) => length.cast_signed(),
+        Err(errno) => -(errno as isize),
+    };
+    let mut errand = None;
+    let mut write = || {
         with(-(libc::EIO as isize), |device| match device.write(fd, command as u64, length) {
-            Ok(Outcome::Done) => length.cast_signed(),
+            Ok(Outcome::Done) => done(Ok(())),
             Ok(Outcome::Wait) => -WAIT,
-            Err(errno) => -(errno as isize),
+            Ok(Outcome::Kernel(found)) => {
+                errand = Some(found);
+                0
+            }
+            Err(errno) => done(Err(errno)),
         })
     };
     let mut answer = write();
@@ -97,6 +107,11 @@ extern "C" fn command(fd: c_int, command: *const c_void, length: usize) -> isize
         std::thread::sleep(Duration::from_millis(1));
         answer = write();
     }
+    // The kernel may sleep, for which nobody else waits.
+    if let Some(mut errand) = errand {
+        let answered = errand.run();
+        answer = with(-(libc::EIO as isize), |device| done(device.returned(&errand, answered)));
+    }
     answer
 }
 
@@ -108,7 +123,8 @@ extern "C" fn duplicated(fd: c_int, copy: c_int) -> c_int {
 }
 
 extern "C" fn closed(fd: c_int) {
-    with((), |device| device.close(fd));
+    // Closed here, where nobody waits for it.
+    drop(with(None, |device| device.close(fd)));
 }
 
 extern "C" fn has_event(fd: c_int) -> c_int {

@@ -9,6 +9,7 @@
 //! | [`abi`] | the bytes of commands and answers |
 //! | [`memory`] | the program's memory, which may be anything |
 //! | [`channel`] | a channel's descriptor |
+//! | [`kernel`], [`sides`] | the kernel's own file, and which ids are there |
 //! | [`net`] | the world that the connection manager (`ironverbs-cm`) asks |
 //! | [`registry`] | ports and listeners of all processes of the folder |
 //! | [`sockets`] | connections between processes |
@@ -25,11 +26,13 @@ mod abi;
 mod channel;
 mod device;
 mod entry;
+mod kernel;
 mod memory;
 mod net;
 mod registry;
 mod route;
 mod shim;
+mod sides;
 mod sockets;
 mod soft;
 mod sys;

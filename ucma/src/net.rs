@@ -118,6 +118,11 @@ impl Net {
         self.table.get_or_insert_with(|| soft::Table::new(guid))
     }
 
+    /// The name of the interface that has a local address.
+    pub fn interface_of(&mut self, address: &Address) -> Option<String> {
+        self.gids().interface_of(address)
+    }
+
     /// Makes a socket a member of its channel; its number.
     ///
     /// # Errors

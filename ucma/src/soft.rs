@@ -140,6 +140,15 @@ impl Table {
         matches!((interface(one), interface(other)), (Some(one), Some(other)) if one == other)
     }
 
+    /// The name of the interface that has a local address.
+    pub fn interface_of(&mut self, address: &Address) -> Option<String> {
+        let (gid, scope) = (address.gid()?, address.scope());
+        let entries = self.entries();
+        let entry =
+            entries.iter().find(|entry| entry.raw == gid && (scope == 0 || entry.ifindex == scope))?;
+        Some(entry.ndev.clone())
+    }
+
     /// The device as it reaches hosts that no interface leads to, other than by loopback: with its first
     /// address of the family.
     pub fn of_family(&mut self, is_v4: bool) -> Option<Device> {
