@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`mod@self`] | the device: its segment, its tables, protection domains |
-//! | [`memory`] | memory regions, memory windows, memory of the device |
+//! | [`memory`], [`dma_buf`] | memory regions, memory windows, memory of the device; parts of dma-bufs |
 //! | [`channel`], [`events`] | what a program sleeps on: completion channels and asynchronous events |
 //! | [`completion`] | completion queues: poll, arm, resize |
 //! | [`receive`], [`srq`] | receive requests: rings of queue pairs, shared receive queues |
@@ -96,6 +96,7 @@ mod books;
 pub mod channel;
 pub mod completion;
 mod deferred;
+pub mod dma_buf;
 pub mod events;
 mod fast_path;
 mod frozen;
@@ -138,6 +139,7 @@ pub use crate::protocol::request::Rejected;
 pub use crate::shm::bounce::Copying;
 pub use channel::Channel;
 pub use completion::{CompletionQueue, CqFlags};
+pub use dma_buf::DmaBuf;
 pub use events::EventQueue;
 pub use memory::{DeviceMemory, QueriedRegion, Region, WindowType};
 pub use qp::{QpInit, QueuePair};

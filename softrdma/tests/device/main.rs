@@ -18,4 +18,5 @@ mod refusals;
 mod shared;
 mod stopped;
 mod stress;
+mod unpinnable;
 mod windows;
