@@ -3,6 +3,7 @@
 mod bystander;
 mod closed;
 mod control;
+mod counters;
 mod events;
 mod faults;
 mod forged;
