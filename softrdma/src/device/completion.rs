@@ -15,6 +15,7 @@ use crate::shm::memory::Memory;
 use crate::shm::objects::{Held, Host, Shape};
 
 use super::books::{Books, Landing};
+use super::comp_counter::Receives;
 use super::landing::land;
 use super::site::place_of;
 use super::stuck::acquire_with;
@@ -76,6 +77,8 @@ pub struct CompletionQueue {
     pub(super) held: QueueLock<Held>,
     /// Protection domains of XRC shared receive queues that completed here.
     xrc_domains: Mutex<Vec<u32>>,
+    /// Those that are counted.
+    pub(super) receives: Receives,
 }
 
 /// The owner's side of the ring.
@@ -184,6 +187,7 @@ impl CompletionQueue {
             reader: QueueLock::new(reader),
             held: QueueLock::new(device.site.own.find([Some(object), None, None])),
             xrc_domains: Mutex::default(),
+            receives: Receives::new(),
         });
         // Where this fails, everything ends with what was made.
         if let Some(channel) = channel {
@@ -208,7 +212,14 @@ impl CompletionQueue {
     /// Hands out up to `max` completions, oldest first, and tells how many. Requests that wait are tried again.
     ///
     /// The queue is locked meanwhile: `take` must not poll it.
+    #[inline]
     pub fn poll(&self, max: u32, take: &mut impl FnMut(&Completion)) -> u32 {
+        if self.receives.are_counted() { self.poll_and_count(max, take) } else { self.poll_anew(max, take) }
+    }
+
+    /// As [`CompletionQueue::poll`], without what was taken before for counters.
+    #[inline(always)]
+    pub(super) fn poll_anew(&self, max: u32, take: &mut impl FnMut(&Completion)) -> u32 {
         let waits = self.device.progress.make(&self.device);
         let mut taken = 0;
         loop {
@@ -359,11 +370,12 @@ impl CompletionQueue {
         let capacity = capacity(cqe)?;
         let object = Object::Cq(self.index);
         let site = &self.device.site;
+        let kept = self.receives.kept();
         let mut reader = acquire_with(&site.own, object, || self.reader()).map_err(busy)?;
         let resized = (|| {
             let memory = site.segment.memory();
             let waiting = reader.waiting(memory);
-            if cqe < waiting {
+            if cqe < waiting + kept {
                 return Err(Error::Invalid("fewer entries than wait to be polled"));
             }
             if capacity != reader.capacity {
@@ -436,6 +448,9 @@ impl CompletionQueue {
     /// Removes the completions of a queue pair that nobody polled; `false` when the queue's lock cannot be had
     /// now. `own` is the own segment.
     pub(super) fn clean(&self, own: &Host, qp_num: u32) -> bool {
+        if self.receives.are_counted() {
+            self.forget_kept(qp_num);
+        }
         let object = Object::Cq(self.index);
         let mut reader = match acquire_with(own, object, || self.reader()) {
             Ok(reader) => reader,

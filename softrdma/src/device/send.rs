@@ -22,6 +22,7 @@ use crate::protocol::verbs::{Event, Opcode, QpState, SendFlags};
 
 use super::QueuePair;
 use super::attempt::attempt;
+use super::comp_counter::Counters;
 use super::fast_path::Quick;
 use super::qp_attributes::Attributes;
 use super::route::{Initiator, is_hopeless};
@@ -47,6 +48,8 @@ pub(super) struct SendSide {
     pub(super) tells_drained: bool,
     /// In the list of those that wait.
     listed: bool,
+    /// What counts its requests.
+    pub(super) counters: Counters,
 }
 
 impl SendSide {
@@ -58,8 +61,8 @@ impl SendSide {
     ) -> super::Result<Self> {
         let ring = Ring::new(limits)?;
         let done = room(limits.max_send_wr.min(MAX_BURST) as usize)?;
-        let (silent, tells_drained, listed) = (0, false, false);
-        Ok(Self { requester, initiator, ring, attributes, done, silent, tells_drained, listed })
+        let (silent, tells_drained, listed, counters) = (0, false, false, Counters::default());
+        Ok(Self { requester, initiator, ring, attributes, done, silent, tells_drained, listed, counters })
     }
 }
 
@@ -269,7 +272,9 @@ impl Sending<'_> {
             qp.settle(side);
         }
         if qp.state() == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts {
-            let quick = side.initiator.quick(&qp.device().site, wr);
+            // What is counted is done for good, which is not known yet of what goes the quick way.
+            let is_counted = side.counters.sends;
+            let quick = if is_counted { Quick::No } else { side.initiator.quick(&qp.device().site, wr) };
             if quick == Quick::Lost {
                 qp.lose(side);
                 if side.requester.state() != QpState::Rts {
@@ -297,12 +302,13 @@ impl Sending<'_> {
                 _ => qp.carry_out(&mut side.initiator, wr, &turn),
             };
             let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { qp.device().now() };
-            let action = side.requester.outcome(&posted(wr), outcome, now);
+            let request = posted(wr);
+            let action = side.requester.outcome(&request, outcome, now);
             if action == Action::Later {
                 side.ring.push(wr);
                 qp.wait(side);
             } else {
-                qp.act(side, action, &turn);
+                qp.act(side, &request, action, &turn);
             }
         } else {
             qp.settle(side);
@@ -395,7 +401,7 @@ impl QueuePair {
         let posted = Posted { wr_id, opcode: Opcode::Send, signaled: true, length: 0 };
         let outcome = Outcome::Refused(Syndrome::Operational);
         let action = side.requester.outcome(&posted, outcome, self.device().now());
-        self.act(side, action, &Turn::new(None));
+        self.act(side, &posted, action, &Turn::new(None));
         for message in kept + 1..kept + lost {
             let wr_id = side.initiator.lost(message).unwrap_or(0);
             let flushed = Completion::flushed(wr_id, Opcode::Send.into(), self.qp_num());
@@ -455,10 +461,11 @@ impl QueuePair {
             let turn = self.turn(&wr);
             let outcome = self.carry_out(&mut side.initiator, &wr, &turn);
             let now = self.device().now();
-            let action = side.requester.outcome(&posted(&wr), outcome, now);
+            let request = posted(&wr);
+            let action = side.requester.outcome(&request, outcome, now);
             if action != Action::Later {
                 side.ring.pop();
-                self.act(side, action, &turn);
+                self.act(side, &request, action, &turn);
             }
         }
     }
@@ -489,9 +496,12 @@ impl QueuePair {
     }
 
     /// What follows from the end of a request.
-    fn act(&self, side: &mut SendSide, action: Action, turn: &Turn<'_>) {
+    fn act(&self, side: &mut SendSide, request: &Posted, action: Action, turn: &Turn<'_>) {
+        let is_counted = side.counters.own && side.counters.count(request, &action);
         match action {
             Action::Later => {}
+            // The program learns from the counter that it is done: its place is given back.
+            Action::Complete(None) if is_counted => {}
             Action::Complete(None) => side.silent += 1,
             Action::Complete(Some(completion)) => self.complete(side, completion, turn),
             Action::Fail(completion, next) => {
@@ -518,6 +528,9 @@ impl QueuePair {
         while side.requester.flushes() {
             let Some(posted) = side.ring.front().map(|wr| posted(&wr)) else { break };
             side.ring.pop();
+            if side.counters.own {
+                side.counters.flushed(&posted);
+            }
             let completion = side.requester.flushed(&posted);
             self.complete(side, completion, &Turn::new(None));
         }

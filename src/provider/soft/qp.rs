@@ -53,6 +53,11 @@ unsafe impl Object for Qp {
 }
 
 impl Qp {
+    /// Whether another handle than this one made it.
+    pub fn is_opened(&self) -> bool {
+        self.opened.is_some()
+    }
+
     /// # Safety
     /// `wr` is a valid request.
     #[inline(always)]
