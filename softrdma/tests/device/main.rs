@@ -12,6 +12,7 @@ mod lists;
 mod messages;
 mod moved;
 mod networks;
+mod own;
 mod processes;
 mod random;
 mod refusals;
