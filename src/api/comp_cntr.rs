@@ -47,7 +47,10 @@ pub unsafe extern "C" fn ibv_create_comp_cntr(
         // SAFETY: handed on to the caller.
         let (provider, attr) =
             unsafe { (context::provider(context)?, cc_attr.as_mut().ok_or(Errno::EINVAL)?) };
-        provider.create_comp_cntr(attr)
+        let counter = provider.create_comp_cntr(attr)?;
+        // SAFETY: just made, and nobody else knows it yet.
+        unsafe { (*counter.as_ptr()).context = context };
+        Ok(counter)
     })
 }
 

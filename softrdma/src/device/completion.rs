@@ -15,6 +15,7 @@ use crate::shm::memory::Memory;
 use crate::shm::objects::{Host, Shape};
 
 use super::books::{Books, Landing};
+use super::comp_counter::Receives;
 use super::landing::land;
 use super::own::ring::{Writer, move_to, retain, ring};
 use super::own::sends::Sends;
@@ -89,6 +90,8 @@ pub struct CompletionQueue {
     pub(super) shared: Shared,
     /// Protection domains of XRC shared receive queues that completed here.
     xrc_domains: Mutex<Vec<u32>>,
+    /// Those that are counted.
+    pub(super) receives: Receives,
 }
 
 impl CompletionQueue {
@@ -139,6 +142,7 @@ impl CompletionQueue {
             sends: Sends::new(),
             shared,
             xrc_domains: Mutex::default(),
+            receives: Receives::new(),
         });
         // Where this fails, everything ends with what was made.
         if let Some(channel) = channel {
@@ -168,7 +172,14 @@ impl CompletionQueue {
     /// Hands out up to `max` completions, oldest first, and tells how many. Requests that wait are tried again.
     ///
     /// The queue is locked meanwhile: `take` must not poll it.
+    #[inline]
     pub fn poll(&self, max: u32, take: &mut impl FnMut(&Completion)) -> u32 {
+        if self.receives.are_counted() { self.poll_and_count(max, take) } else { self.poll_anew(max, take) }
+    }
+
+    /// As [`CompletionQueue::poll`], without what was taken before for counters.
+    #[inline(always)]
+    pub(super) fn poll_anew(&self, max: u32, take: &mut impl FnMut(&Completion)) -> u32 {
         let waits = self.device.progress.make(&self.device);
         let mut taken = 0;
         loop {
@@ -338,13 +349,14 @@ impl CompletionQueue {
         let capacity = capacity(cqe)?;
         let object = Object::Cq(self.index);
         let site = &self.device.site;
+        let kept = self.receives.kept();
         let mut reader = acquire_with(&site.own, object, || self.reader()).map_err(busy)?;
         let resized = (|| {
             let memory = site.segment.memory();
             let waiting = reader.waiting(memory);
             // Nobody appends meanwhile.
             let mut writer = self.own.lock();
-            if cqe < waiting.saturating_add(reader.own.len()) {
+            if cqe < waiting.saturating_add(reader.own.len()).saturating_add(kept) {
                 return Err(Error::Invalid("fewer entries than wait to be polled"));
             }
             let Reader { head, place, own, .. } = &mut *reader;
@@ -419,6 +431,9 @@ impl CompletionQueue {
     /// Removes the completions of a queue pair that nobody polled; `false` when the queue's lock cannot be had
     /// now. `own` is the own segment.
     pub(super) fn clean(&self, own: &Host, qp_num: u32) -> bool {
+        if self.receives.are_counted() {
+            self.forget_kept(qp_num);
+        }
         let object = Object::Cq(self.index);
         self.clean_own(qp_num);
         let mut reader = match acquire_with(own, object, || self.reader()) {

@@ -89,6 +89,26 @@ impl Device {
         self.add_region(&region(pd, (addr, length, iova), access.union(Access::ON_DEMAND))?)
     }
 
+    /// As [`Device::register`], for memory that the kernel reaches for no other process: frames of a device
+    /// that are mapped. It is there as long as the region. Payload for it goes through shared memory, with this
+    /// process's help, which a thread of the device gives from now on. The region has the right
+    /// [`Access::UNPINNABLE`].
+    ///
+    /// # Errors
+    /// As those of [`Device::register`], but for [`Error::Fault`].
+    pub fn register_unpinnable(
+        &self,
+        pd: u32,
+        addr: u64,
+        length: u64,
+        iova: u64,
+        access: Access,
+    ) -> Result<Region> {
+        let entry = region(pd, (addr, length, iova), access.union(Access::UNPINNABLE))?;
+        self.site.help_from_now_on();
+        self.add_region(&entry)
+    }
+
     fn add_region(&self, entry: &Entry) -> Result<Region> {
         let pd = entry.key.pd;
         self.hold_pd(pd)?;

@@ -3,9 +3,10 @@
 //! | file | what |
 //! |---|---|
 //! | [`mod@self`] | the device: its segment, its tables, protection domains |
-//! | [`memory`] | memory regions, memory windows, memory of the device |
+//! | [`memory`], [`dma_buf`] | memory regions, memory windows, memory of the device; parts of dma-bufs |
 //! | [`channel`], [`events`] | what a program sleeps on: completion channels and asynchronous events |
 //! | [`completion`] | completion queues: poll, arm, resize |
+//! | [`comp_counter`] | completion counters |
 //! | [`receive`], [`srq`] | receive requests: rings of queue pairs, shared receive queues |
 //! | [`qp`], [`qp_attributes`] | queue pairs: create, modify, query, destroy; which changes are accepted |
 //! | [`send`] | the send queue: what is carried out at once, what waits in a ring |
@@ -94,8 +95,10 @@ pub mod attempt;
 pub mod attributes;
 mod books;
 pub mod channel;
+pub mod comp_counter;
 pub mod completion;
 mod deferred;
+pub mod dma_buf;
 pub mod events;
 mod fast_path;
 mod frozen;
@@ -137,7 +140,9 @@ use site::Site;
 pub use crate::protocol::request::Rejected;
 pub use crate::shm::bounce::Copying;
 pub use channel::Channel;
+pub use comp_counter::{CompletionCounter, Counted, Operations};
 pub use completion::{CompletionQueue, CqFlags};
+pub use dma_buf::DmaBuf;
 pub use events::EventQueue;
 pub use memory::{DeviceMemory, QueriedRegion, Region, WindowType};
 pub use qp::{QpInit, QueuePair};
@@ -206,6 +211,8 @@ pub struct Limits {
     pub max_msg_sz: u32,
     /// Bytes of device memory.
     pub max_dm_size: u64,
+    /// Completion counters.
+    pub max_comp_cntr: u32,
 }
 
 /// The limits of every device.
@@ -227,6 +234,7 @@ pub const LIMITS: Limits = Limits {
     max_mcast_qp_attach: multicast::MEMBERS as u32,
     max_msg_sz: 1 << 30,
     max_dm_size: 256 << 20,
+    max_comp_cntr: 1 << 16,
 };
 
 /// Why a control operation was refused.
@@ -321,6 +329,8 @@ pub struct Device {
     queue_pairs: RwLock<Vec<Weak<QueuePair>>>,
     shared_queues: RwLock<Vec<Weak<SharedReceiveQueue>>>,
     completion_queues: RwLock<Vec<Weak<CompletionQueue>>>,
+    /// How many completion counters there are.
+    comp_counters: AtomicU32,
     /// By queue pair: places of the send queue that requests have whose completion nobody polled.
     unpolled: Box<[AtomicU32]>,
     /// By queue pair: the protection domain of its receive requests; 0 where there is no queue pair,
@@ -361,6 +371,7 @@ impl Device {
             queue_pairs: RwLock::default(),
             shared_queues: RwLock::default(),
             completion_queues: RwLock::default(),
+            comp_counters: 0.into(),
             unpolled,
             receive_pds,
             epoch: Instant::now(),

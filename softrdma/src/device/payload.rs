@@ -86,6 +86,12 @@ pub(super) fn is_in_place(entry: &Entry) -> bool {
     !entry.key.access.has(Access::ON_DEMAND)
 }
 
+/// Whether the kernel reaches the memory for other processes.
+#[inline]
+fn is_pinnable(entry: &Entry) -> bool {
+    !entry.key.access.has(Access::UNPINNABLE)
+}
+
 /// Does something with the sender's bytes where they are, a datagram's header in front. The keys were looked at
 /// before; it is the sender's error when one is gone by now.
 #[inline]
@@ -195,7 +201,7 @@ pub(super) fn answer(site: &Site, sges: &[Sge], value: u64) -> Result<(), MoveEr
 pub(super) struct Use<'a> {
     /// The entry, as it was looked up.
     pub(super) entry: Entry,
-    /// The target as it was before that.
+    /// The target as it was before that; `None` where the kernel does not reach this memory.
     image: Option<Image>,
     _kept: Kept<'a>,
 }
@@ -216,6 +222,7 @@ pub(super) fn pin<'a>(site: &'a Site, remote: &'a Remote, key: u32) -> Result<Us
     if remote.is_own() {
         let (entry, in_use) = site.keys.hold(key).ok_or(Lookup::NoKey)?;
         let entry = believed(remote, key, entry)?;
+        let image = image.filter(|_| is_pinnable(&entry));
         return Ok(Use { entry, image, _kept: Kept::Own(in_use) });
     }
     let mut tries = 0;
@@ -225,7 +232,11 @@ pub(super) fn pin<'a>(site: &'a Site, remote: &'a Remote, key: u32) -> Result<Us
                 tries += 1;
                 std::thread::yield_now();
             }
-            other => return other.map(|(entry, pin)| Use { entry, image, _kept: Kept::Peer(pin) }),
+            other => {
+                let (entry, pin) = other?;
+                let image = image.filter(|_| is_pinnable(&entry));
+                return Ok(Use { entry, image, _kept: Kept::Peer(pin) });
+            }
         }
     }
 }
@@ -326,8 +337,12 @@ fn scatter<const MOST: usize>(
         left -= len;
     }
     admit(site, remote, origin, Purpose::Receive, &there[..count])?;
-    let first = pins.iter().map_while(Option::as_ref).next();
-    let image = first.map_or_else(|| remote.direct(), |(_, pin)| pin.image);
+    let mut images = pins.iter().map_while(|pin| pin.as_ref().map(|(_, pin)| pin.image));
+    // One that the kernel does not reach, and all of them take the other way.
+    let image = match images.next() {
+        Some(first) => first.filter(|_| images.all(|image| image.is_some())),
+        None => remote.direct(),
+    };
     let held = |entry: &Entry, key| lookup(site, remote, key).as_ref() == Ok(entry);
     let unchanged = || pins.iter().map_while(Option::as_ref).all(|(key, pin)| held(&pin.entry, *key));
     transfer(site, remote, origin, Purpose::Receive, image, &unchanged, here, &there[..count])

@@ -506,6 +506,10 @@ impl QueuePair {
         self.init.send_cq.as_ref()
     }
 
+    pub(super) fn recv_cq(&self) -> Option<&Arc<CompletionQueue>> {
+        self.init.recv_cq.as_ref()
+    }
+
     /// Its XRC domain.
     pub(super) fn domain(&self) -> Option<u32> {
         self.init.xrcd.as_ref().map(|xrcd| xrcd.number())

@@ -22,6 +22,7 @@ use crate::protocol::verbs::{Event, Opcode, QpState, SendFlags};
 
 use super::QueuePair;
 use super::attempt::attempt;
+use super::comp_counter::Counters;
 use super::fast_path::Quick;
 use super::own::Order;
 use super::qp_attributes::Attributes;
@@ -47,6 +48,8 @@ pub(super) struct SendSide {
     pub(super) tells_drained: bool,
     /// In the list of those that wait.
     listed: bool,
+    /// What counts its requests.
+    pub(super) counters: Counters,
 }
 
 impl SendSide {
@@ -58,8 +61,8 @@ impl SendSide {
     ) -> super::Result<Self> {
         let ring = Ring::new(limits)?;
         let done = room(limits.max_send_wr.min(MAX_BURST) as usize)?;
-        let (silent, tells_drained, listed) = (0, false, false);
-        Ok(Self { requester, initiator, ring, attributes, done, silent, tells_drained, listed })
+        let (silent, tells_drained, listed, counters) = (0, false, false, Counters::default());
+        Ok(Self { requester, initiator, ring, attributes, done, silent, tells_drained, listed, counters })
     }
 }
 
@@ -279,7 +282,9 @@ impl Sending<'_> {
             qp.settle(side, order);
         }
         if qp.state() == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts {
-            let quick = side.initiator.quick(&qp.device().site, wr, its);
+            // What is counted is done for good, which is not known yet of what goes the quick way.
+            let is_counted = side.counters.sends;
+            let quick = if is_counted { Quick::No } else { side.initiator.quick(&qp.device().site, wr, its) };
             if quick == Quick::Lost {
                 qp.lose(side, order);
                 if side.requester.state() != QpState::Rts {
@@ -306,12 +311,13 @@ impl Sending<'_> {
                 _ => qp.carry_out(&mut side.initiator, wr, its),
             };
             let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { qp.device().now() };
-            let action = side.requester.outcome(&posted(wr), outcome, now);
+            let request = posted(wr);
+            let action = side.requester.outcome(&request, outcome, now);
             if action == Action::Later {
                 side.ring.push(wr);
                 qp.wait(side);
             } else {
-                qp.act(side, action, order);
+                qp.act(side, &request, action, order);
                 end(order);
             }
         } else {
@@ -407,7 +413,7 @@ impl QueuePair {
         let posted = Posted { wr_id, opcode: Opcode::Send, signaled: true, length: 0 };
         let outcome = Outcome::Refused(Syndrome::Operational);
         let action = side.requester.outcome(&posted, outcome, self.device().now());
-        self.act(side, action, order);
+        self.act(side, &posted, action, order);
         for message in kept + 1..kept + lost {
             let wr_id = side.initiator.lost(message).unwrap_or(0);
             let flushed = Completion::flushed(wr_id, Opcode::Send.into(), self.qp_num());
@@ -472,10 +478,11 @@ impl QueuePair {
             let order = self.order().filter(|_| self.tells(&wr));
             let outcome = self.carry_out(&mut side.initiator, &wr, order.as_ref());
             let now = self.device().now();
-            let action = side.requester.outcome(&posted(&wr), outcome, now);
+            let request = posted(&wr);
+            let action = side.requester.outcome(&request, outcome, now);
             if action != Action::Later {
                 side.ring.pop();
-                self.act(side, action, order.as_ref());
+                self.act(side, &request, action, order.as_ref());
             }
         }
     }
@@ -506,9 +513,12 @@ impl QueuePair {
     }
 
     /// What follows from the end of a request.
-    fn act(&self, side: &mut SendSide, action: Action, order: Option<&Order<'_>>) {
+    fn act(&self, side: &mut SendSide, request: &Posted, action: Action, order: Option<&Order<'_>>) {
+        let is_counted = side.counters.own && side.counters.count(request, &action);
         match action {
             Action::Later => {}
+            // The program learns from the counter that it is done: its place is given back.
+            Action::Complete(None) if is_counted => {}
             Action::Complete(None) => side.silent += 1,
             Action::Complete(Some(completion)) => self.complete(side, completion, order),
             Action::Fail(completion, next) => {
@@ -535,6 +545,9 @@ impl QueuePair {
         while side.requester.flushes() {
             let Some(posted) = side.ring.front().map(|wr| posted(&wr)) else { break };
             side.ring.pop();
+            if side.counters.own {
+                side.counters.flushed(&posted);
+            }
             let completion = side.requester.flushed(&posted);
             self.complete(side, completion, None);
         }

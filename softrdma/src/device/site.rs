@@ -129,12 +129,19 @@ impl Site {
     /// Helps from now on where the kernel is likely to keep peers from this process's memory: they cannot ask
     /// while the program sleeps. For a process that has registered memory.
     pub fn help_if_likely(&self) {
-        if self.likely && !self.copy_service.serving() {
+        if self.likely {
+            self.help_from_now_on();
+        }
+    }
+
+    /// Helps from now on, if it does not yet.
+    pub fn help_from_now_on(&self) {
+        if !self.copy_service.serving() {
             self.help();
         }
     }
 
-    /// Helps from now on.
+    /// Begins to help.
     #[cold]
     pub fn help(&self) {
         // Without help a peer's request gets no answer, and is tried again.
@@ -162,8 +169,8 @@ impl Site {
     /// Descriptors or memory have run out.
     pub fn prepare(&self, qp_num: u32) -> Result<()> {
         let is_apart = self.peers.prepare(qp_num)?;
-        if is_apart && !self.copy_service.serving() {
-            self.help();
+        if is_apart {
+            self.help_from_now_on();
         }
         Ok(())
     }
@@ -171,8 +178,8 @@ impl Site {
     /// Makes sure that processes of other namespaces reach this one by datagrams, as far as some are there or
     /// may be expected: they say nothing before, and what finds no way is lost.
     pub fn expect_strangers(&self) {
-        if self.segment.hand_out_to_strangers() == Ok(true) && !self.copy_service.serving() {
-            self.help();
+        if self.segment.hand_out_to_strangers() == Ok(true) {
+            self.help_from_now_on();
         }
     }
 

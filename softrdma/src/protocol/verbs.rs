@@ -294,6 +294,8 @@ flags! {
         FLUSH_GLOBAL = 1 << 8,
         /// Peers may flush to persistence.
         FLUSH_PERSISTENT = 1 << 9,
+        /// Of this crate alone: only the owner's own loads, stores and system calls reach the memory.
+        UNPINNABLE = 1 << 31,
     }
 }
 

@@ -38,6 +38,7 @@
 //! - It copies by way of a page of the kernel's: 64 KiB take nearly twice as long.
 
 use super::error::{Error, Result, errno};
+use super::pages;
 use super::segment::Peer;
 use super::threads;
 
@@ -341,20 +342,31 @@ unsafe fn call(
 /// changing anything; when it is, the destination failed.
 #[cold]
 fn who_failed(to: &Image, direction: Direction, here: &Cursor<'_>, there: &Cursor<'_>) -> Fault {
-    let (source_fault, other_fault, source_pid, source) = match direction {
-        // Not by the process's number: its first thread may have ended.
-        Direction::Write => (Fault::Local, Fault::Remote, threads::own(), here.address()),
-        Direction::Read => (Fault::Remote, Fault::Local, to.pid, there.address()),
-    };
     if !to.is_there() {
         return Fault::Replaced;
     }
-    let Some(addr) = source else { return other_fault };
+    match direction {
+        // As the process itself reads it, which reads frames of a device, too.
+        Direction::Write if here.address().is_some_and(|addr| !pages::are_readable(addr, 1)) => Fault::Local,
+        Direction::Write => Fault::Remote,
+        Direction::Read if there.address().is_some_and(|addr| !reads(to.pid, addr)) => Fault::Remote,
+        Direction::Read => Fault::Local,
+    }
+}
+
+/// Whether the kernel reads a byte at `addr` of the program that has this process id, or thread's number, now.
+fn reads(pid: libc::pid_t, addr: u64) -> bool {
     let mut byte = 0u8;
     let into = [libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 }];
     // SAFETY: the only byte written is `byte`.
-    let n = unsafe { call(source_pid, Direction::Read, &into, &[range(addr, 1)]) };
-    if n == 1 { other_fault } else { source_fault }
+    unsafe { call(pid, Direction::Read, &into, &[range(addr, 1)]) == 1 }
+}
+
+/// Whether the kernel would reach this process's memory at `addr` for others whom it lets in. It does not reach
+/// frames of a device, and `false` also where it lets nobody in.
+pub fn reaches_own(addr: u64) -> bool {
+    // Not by the process's number: its first thread may have ended.
+    reads(threads::own(), addr)
 }
 
 /// What [`probe`] found out.

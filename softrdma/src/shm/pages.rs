@@ -33,6 +33,12 @@ pub fn check(addr: u64, length: u64, write: bool) -> Result<(), Missing> {
     check_by(advice(), addr, length, write)
 }
 
+/// Whether every page that `length` bytes at `addr` touch can be read by this process, also where pages are no
+/// memory that the kernel could [bring in](check): frames of a device.
+pub fn are_readable(addr: u64, length: u64) -> bool {
+    check_by(Way::Futex, addr, length, false).is_ok()
+}
+
 /// How the kernel is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -124,7 +130,7 @@ fn touch(page: u64, write: bool) -> bool {
 }
 
 /// Bytes of a page: more than 4096 on some kernels.
-fn page_size() -> u64 {
+pub(crate) fn page_size() -> u64 {
     // SAFETY: reads a number of the system.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }

@@ -3,6 +3,7 @@
 mod bystander;
 mod closed;
 mod control;
+mod counters;
 mod events;
 mod faults;
 mod forged;
@@ -19,4 +20,5 @@ mod refusals;
 mod shared;
 mod stopped;
 mod stress;
+mod unpinnable;
 mod windows;

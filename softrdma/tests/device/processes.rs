@@ -9,7 +9,7 @@ use softrdma::protocol::verbs::{Opcode, QpState, QpType, Status, WcFlags, WcOpco
 use softrdma_testing::device::*;
 
 /// A parent and a child, each with an end; the child runs `child` on its own.
-fn between(
+pub fn between(
     qp_type: QpType,
     child: impl Fn(&Node, &End, &Words),
     parent: impl Fn(&Node, &End, &Words, &Child),

@@ -134,7 +134,7 @@ impl Dms for SoftContext {
         let start = memory.inner.address() + offset;
         let region = self.engine.register(number, start, length as u64, 0, rights).map_err(refused)?;
         // Not of the kind of regions that lie in memory of the program, so that no call looks for it there.
-        let mr = mr::publish(region, access, mr_type::NULL_MR, Some(Hold::new(memory)));
+        let mr = mr::publish(region, access, mr_type::NULL_MR, Some(mr::Memory::Device(Hold::new(memory))));
         // SAFETY: just made, and nobody else knows it yet.
         unsafe {
             let public = &raw mut (*mr.as_ptr()).ibv_mr;

@@ -8,6 +8,7 @@
 //! | [`convert`] | the engine's words and errors into those of verbs |
 //! | [`channel`] [`event`] | completion channels and asynchronous events |
 //! | [`cq`] [`cq_ex`] | completion queues, polled by arrays or one by one |
+//! | [`comp_cntr`] | completion counters |
 //! | [`qp`] [`qp_attr`] | queue pairs, and their attributes |
 //! | [`send`] [`wr`] | posting send requests: lists, and by calls |
 //! | [`srq`] [`xrcd`] | shared receive queues; XRC domains |
@@ -22,6 +23,7 @@
 pub mod ah;
 pub mod channel;
 pub mod command_file;
+pub mod comp_cntr;
 pub mod convert;
 pub mod cq;
 pub mod cq_ex;
@@ -138,7 +140,6 @@ impl Context for SoftContext {
 
 // What this kind of device does as every other does, or not at all.
 impl Bufs for SoftContext {}
-impl CompCntrs for SoftContext {}
 impl Counters for SoftContext {}
 impl Dmahs for SoftContext {}
 impl Flows for SoftContext {}

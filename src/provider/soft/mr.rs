@@ -4,7 +4,7 @@
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_uint};
 
-use softrdma::device::Region;
+use softrdma::device::{DmaBuf, Region};
 use softrdma::protocol::verbs::Access;
 
 use super::convert::refused;
@@ -24,6 +24,12 @@ const ENFORCED: u32 = IBV_ACCESS_LOCAL_WRITE as u32
     | IBV_ACCESS_ZERO_BASED as u32;
 /// Pages on demand.
 const ON_DEMAND: u32 = IBV_ACCESS_ON_DEMAND as u32;
+/// Rights that a region of a dma-buf can have, as on kernel devices.
+const OF_DMABUF: u32 = IBV_ACCESS_LOCAL_WRITE as u32
+    | IBV_ACCESS_REMOTE_WRITE as u32
+    | IBV_ACCESS_REMOTE_READ as u32
+    | IBV_ACCESS_REMOTE_ATOMIC as u32
+    | IBV_ACCESS_RELAXED_ORDERING as u32;
 /// Wishes that mean nothing here: pages of any kind do, and writes are not reordered.
 const WITHOUT_MEANING: u32 = IBV_ACCESS_HUGETLB as u32 | IBV_ACCESS_OPTIONAL_RANGE;
 /// `madvise`: bring pages in for reading, or for writing.
@@ -36,8 +42,16 @@ const IN_PAGE: u64 = 4095;
 #[repr(C)]
 struct Mr {
     public: UnsafeCell<verbs_mr>,
-    /// The device memory that the region lies in.
-    memory: Option<dm::Hold>,
+    /// What else the region lies in than memory of the program.
+    memory: Option<Memory>,
+}
+
+/// Memory that is there as long as a region needs it.
+pub(super) enum Memory {
+    /// Of the device.
+    Device(dm::Hold),
+    /// Of a dma-buf.
+    DmaBuf(DmaBuf),
 }
 
 // SAFETY: repr(C), and the first field is the struct that the handle names.
@@ -84,6 +98,37 @@ impl Mrs for SoftContext {
         Ok(publish(region, asked as u32, mr_type::MR, None))
     }
 
+    /// Registers `length` bytes from `offset` of the dma-buf `fd`, known by addresses from `iova`, which lies
+    /// as far into its page as `offset`. The program need not map the buffer nor keep the descriptor. The
+    /// errors are those of a kernel device (EBADF for no file, EINVAL for no dma-buf, a part that is not in the
+    /// buffer, and rights that such a region cannot have) and those of `mmap`, EACCES for one exported for
+    /// reading alone.
+    fn reg_dmabuf_mr(
+        &self,
+        pd: Handle<ibv_pd>,
+        offset: u64,
+        length: usize,
+        iova: u64,
+        fd: c_int,
+        asked: c_int,
+    ) -> Result<Handle<verbs_mr>> {
+        let asked = asked as u32;
+        if (offset ^ iova) & IN_PAGE != 0 || asked & !OF_DMABUF != 0 {
+            return Err(Errno::EINVAL.also_set());
+        }
+        let rights = access(asked)?;
+        let (writes, peers_write) =
+            (rights.has(Access::LOCAL_WRITE), rights.any(Access::REMOTE_WRITE.union(Access::REMOTE_ATOMIC)));
+        if peers_write && !writes {
+            return Err(Errno::EINVAL.also_set());
+        }
+        let memory = DmaBuf::map(fd, offset, length as u64, writes).map_err(refused)?;
+        // SAFETY: a live handle.
+        let pd = unsafe { (*pd.as_ptr()).handle };
+        let region = self.engine.register_dma_buf(pd, &memory, iova, rights).map_err(refused)?;
+        Ok(publish(region, asked, mr_type::DMABUF_MR, Some(Memory::DmaBuf(memory))))
+    }
+
     /// Changes translation, protection domain or rights, as `flags` (IBV_REREG_MR_*) say; EINVAL if they say
     /// nothing, EOPNOTSUPP for pages on demand.
     fn rereg_mr(
@@ -128,7 +173,12 @@ impl Mrs for SoftContext {
         self.engine.deregister(unsafe { (*mr.as_ptr()).ibv_mr.lkey }).map_err(refused)?;
         // SAFETY: the program gives up the handle, which was published as an Mr.
         let region = unsafe { mr.reclaim::<Mr>() };
-        drop(region.memory);
+        match region.memory {
+            Some(Memory::Device(hold)) => drop(hold),
+            // Nobody uses it any more.
+            Some(Memory::DmaBuf(memory)) => drop(memory),
+            None => {}
+        }
         Ok(())
     }
 
@@ -206,7 +256,7 @@ impl Mrs for SoftContext {
 }
 
 /// A region for the program.
-pub(super) fn publish(region: Region, access: u32, kind: u32, memory: Option<dm::Hold>) -> Handle<verbs_mr> {
+pub(super) fn publish(region: Region, access: u32, kind: u32, memory: Option<Memory>) -> Handle<verbs_mr> {
     // SAFETY: plain C data of pointers and integers; all zeros is its empty value.
     let mut public: verbs_mr = unsafe { core::mem::zeroed() };
     set_keys(&mut public, region);

@@ -63,6 +63,11 @@ impl Qp {
         unsafe { Handle::optional(qp).map(|qp| qp.object::<Self>()) }
     }
 
+    /// Whether another handle than this one made it.
+    pub fn is_opened(&self) -> bool {
+        self.opened.is_some()
+    }
+
     /// # Safety
     /// `wr` is a valid request.
     #[inline(always)]

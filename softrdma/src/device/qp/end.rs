@@ -51,6 +51,7 @@ impl QueuePair {
         side.requester.set_state(QpState::Reset);
         self.wait(&mut side);
         self.end_shared();
+        self.detach_counters(&mut side.counters);
         self.device.receive_pds[self.index as usize].store(0, Ordering::Relaxed);
         self.init.send_cq.iter().chain(&self.init.recv_cq).for_each(|cq| cq.release());
         self.init.srq.iter().for_each(|srq| srq.release());

@@ -1,0 +1,227 @@
+//! Completion counters.
+
+use std::sync::Arc;
+
+use softrdma::device::{CompletionCounter, CompletionQueue, Counted, CqFlags, Error, Operations, QueuePair};
+use softrdma::protocol::request::Rejected;
+use softrdma::protocol::verbs::{Opcode, QpState, QpType, SendFlags, Status};
+use softrdma_testing::device::*;
+
+use crate::messages::pattern;
+
+fn counter(node: &Node) -> Arc<CompletionCounter> {
+    CompletionCounter::new(&node.device, Counted::Requests).unwrap()
+}
+
+/// Two ends that are not connected yet.
+fn ends() -> (Folder, Node, End, End) {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let (one, other) = (node.end(QpType::Rc), node.end(QpType::Rc));
+    (folder, node, one, other)
+}
+
+#[test]
+fn receives_are_counted_and_still_polled() {
+    let (_folder, node, one, other) = ends();
+    let (receives, all) = (counter(&node), Operations::ALL);
+    other.qp.attach_counter(&receives, Operations::RECV).unwrap();
+    connect(&one.qp, &other.qp);
+    assert_eq!(
+        other.qp.attach_counter(&receives, all),
+        Err(Error::Invalid("not before the queue pair sends and receives"))
+    );
+    one.memory.fill(0, &pattern(100));
+    for n in 0..5 {
+        other.receive(n, 100 * n as usize, 100);
+        one.send(n, 0, 100);
+        assert_eq!(receives.done(), n + 1);
+        assert_eq!(other.memory.bytes(100 * n as usize, 100), pattern(100));
+    }
+    // Once there, the buffer is the program's.
+    other.memory.fill(0, &[0; 500]);
+    for n in 0..5 {
+        assert_eq!(other.done(n).byte_len, 100);
+    }
+    assert!(other.try_poll().is_none());
+    assert_eq!(other.memory.bytes(0, 500), [0; 500]);
+    // Polled first.
+    other.receive(9, 0, 100);
+    one.send(9, 0, 100);
+    other.done(9);
+    assert_eq!((receives.done(), receives.failed()), (6, 0));
+    assert_eq!(receives.destroy(), Err(Error::Busy));
+    other.qp.destroy().unwrap();
+    assert_eq!((receives.destroy(), receives.done()), (Ok(()), 6));
+}
+
+/// A request that asks for no completion is told by the counter, which gives its place back.
+#[test]
+fn silent_requests_that_are_counted_take_no_place() {
+    let (_folder, node, one, other) = ends();
+    let (sends, bytes) = (counter(&node), CompletionCounter::new(&node.device, Counted::Bytes).unwrap());
+    one.qp.attach_counter(&sends, Operations::SEND).unwrap();
+    one.qp.attach_counter(&bytes, Operations::RDMA_WRITE).unwrap();
+    connect(&one.qp, &other.qp);
+    let silent = |opcode, length: usize| {
+        let sges = [one.sge(0, length)];
+        let operands = softrdma::protocol::request::Operands::Remote {
+            addr: other.memory.addr(0),
+            rkey: other.region.rkey,
+            length: length as u64,
+        };
+        let operands =
+            if opcode == Opcode::Send { softrdma::protocol::request::Operands::None } else { operands };
+        one.qp.post_send(&softrdma::device::Wr { flags: SendFlags::NONE, operands, ..wr(1, opcode, &sges) })
+    };
+    for n in 0..50 {
+        other.receive(n, 0, 100);
+        assert_eq!(silent(Opcode::Send, 60), Ok(()));
+        assert_eq!(silent(Opcode::RdmaWrite, 1000), Ok(()));
+        other.done(n);
+    }
+    assert_eq!((sends.done(), bytes.done(), one.qp.send_room()), (50, 50_000, 16));
+    // Those that are not counted do.
+    let mut accepted = 0;
+    while silent(Opcode::RdmaRead, 8) == Ok(()) {
+        accepted += 1;
+    }
+    assert_eq!((accepted, silent(Opcode::RdmaRead, 8)), (16, Err(Rejected::Full)));
+    // What is kept for the program keeps its place until it is polled.
+    assert!(one.try_poll().is_none());
+}
+
+#[test]
+fn what_is_kept_for_the_program_keeps_its_place() {
+    let (_folder, node, one, other) = ends();
+    let receives = counter(&node);
+    one.qp.attach_counter(&receives, Operations::RECV).unwrap();
+    connect(&one.qp, &other.qp);
+    for n in 0..3 {
+        one.remote(n, Opcode::RdmaWrite, 0, 8, (other.memory.addr(0), other.region.rkey));
+    }
+    assert_eq!((one.qp.send_room(), receives.done(), one.qp.send_room()), (13, 0, 13));
+    one.done(0);
+    assert_eq!(one.qp.send_room(), 14);
+    // Beside what waits here there is no room in a smaller queue.
+    assert_eq!(one.cq.resize(1), Err(Error::Invalid("fewer entries than wait to be polled")));
+    one.cq.resize(2).unwrap();
+    // What is left of a queue pair goes with it.
+    set_state(&one.qp, QpState::Reset);
+    assert!(one.try_poll().is_none());
+    assert_eq!(one.qp.send_room(), 16);
+}
+
+#[test]
+fn failures_are_counted_by_themselves() {
+    let (_folder, node, one, other) = ends();
+    let (sends, receives) = (counter(&node), counter(&node));
+    one.qp.attach_counter(&sends, Operations::SEND).unwrap();
+    other.qp.attach_counter(&receives, Operations::RECV).unwrap();
+    connect(&one.qp, &other.qp);
+    for n in 0..3 {
+        other.receive(n, 0, 50);
+    }
+    one.send(1, 0, 50);
+    one.send(2, 0, 100);
+    one.done(1);
+    assert_eq!(one.poll().status, Status::RemInvReqErr);
+    one.send(3, 0, 8);
+    assert_eq!(one.poll().status, Status::WrFlushErr);
+    assert_eq!((sends.done(), sends.failed()), (1, 2));
+    assert_eq!((receives.done(), receives.failed()), (1, 2));
+    sends.set_failed(7);
+    sends.add_failed(u64::MAX);
+    assert_eq!((sends.done(), sends.failed()), (1, 6));
+}
+
+/// Where completions that have no room are lost, they are counted as far as somebody looks.
+#[test]
+fn a_queue_that_may_overrun_goes_on_counting() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let one = node.end(QpType::Rc);
+    let flags = CqFlags { ignore_overrun: true, ..CqFlags::default() };
+    let cq = CompletionQueue::new(&node.device, 4, None, &node.events, 1, flags).unwrap();
+    let qp = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
+    let other = node.end_of(qp, cq);
+    let receives = counter(&node);
+    other.qp.attach_counter(&receives, Operations::RECV).unwrap();
+    connect(&one.qp, &other.qp);
+    for n in 0..40 {
+        other.receive(n, 0, 100);
+        one.send(n, 0, 60);
+        one.done(n);
+        assert_eq!(receives.done(), n + 1);
+    }
+    for n in 0..4 {
+        other.done(n);
+    }
+    assert!(other.try_poll().is_none());
+}
+
+#[test]
+fn what_cannot_be_counted_is_refused() {
+    let (_folder, node, one, other) = ends();
+    let (first, second) = (counter(&node), counter(&node));
+    let attach = |counter, operations| one.qp.attach_counter(counter, Operations(operations));
+    assert!(matches!(attach(&first, 0), Err(Error::Invalid(_))));
+    for operations in [8, 32, 63, 64, u32::MAX] {
+        assert_eq!(attach(&first, operations), Err(Error::Unsupported));
+    }
+    let elsewhere = Folder::new();
+    let foreign = counter(&Node::new(&elsewhere));
+    assert!(matches!(attach(&foreign, 1), Err(Error::Invalid(_))));
+    assert_eq!(
+        (attach(&first, 3), attach(&second, 2), attach(&second, 20)),
+        (Ok(()), Err(Error::Busy), Ok(()))
+    );
+    assert_eq!(other.qp.attach_counter(&second, Operations::RECV), Ok(()));
+    drop((one, other));
+    assert_eq!((first.destroy(), second.destroy()), (Ok(()), Ok(())));
+}
+
+/// The count comes without a poll of the program's, from a process that sends by itself.
+#[test]
+fn a_peers_messages_are_counted() {
+    const COUNT: u64 = 500;
+    let folder = Folder::new();
+    let words = Words::new();
+    let child = Child::run(|| {
+        let node = Node::new(&folder);
+        let end = node.end(QpType::Rc);
+        words.put(1, &[u64::from(end.qp.qp_num())]);
+        let [peer] = words.get(1);
+        bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
+        words.get::<1>(1);
+        for n in 0..COUNT {
+            end.send(n, 0, if n % 3 == 0 { 5000 } else { 100 });
+            assert_eq!(end.poll().status, Status::Success);
+        }
+        words.get::<1>(1);
+    });
+    let node = Node::new(&folder);
+    let cq = node.cq(1024, None, 1);
+    let qp = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
+    let end = node.end_of(qp, cq);
+    let receives = counter(&node);
+    end.qp.attach_counter(&receives, Operations::RECV).unwrap();
+    let [peer] = words.get(0);
+    words.put(0, &[u64::from(end.qp.qp_num())]);
+    bring_up(&end.qp, &attributes(peer as u32), QpState::Rts);
+    words.put(0, &[0]);
+    let (mut posted, start) = (0, std::time::Instant::now());
+    while receives.done() < COUNT {
+        while posted < COUNT && posted < receives.done() + 16 {
+            end.receive(posted, 0, 5000);
+            posted += 1;
+        }
+        assert!(start.elapsed() < std::time::Duration::from_secs(60));
+    }
+    for n in 0..COUNT {
+        end.done(n);
+    }
+    assert_eq!((receives.done(), receives.failed()), (COUNT, 0));
+    words.put(0, &[0]);
+    assert_eq!(child.wait(), 0);
+}
