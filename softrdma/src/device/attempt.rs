@@ -6,32 +6,31 @@
 
 use std::cell::Cell;
 
-use crate::protocol::completion::{Completion, wanted, wants};
-use crate::protocol::deliver::{Deliver, Delivered};
+use crate::protocol::completion::{wanted, wants};
 use crate::protocol::keys::{Key, Kind, check_bind, check_invalidate};
 use crate::protocol::request::{BindWindow, Operands, Outline, Sender, start};
 use crate::protocol::requester::{Outcome, Syndrome};
 use crate::protocol::respond::{MoveError, Payload, Queues, Respond, Want};
 use crate::protocol::responder::{GRH_BYTES, Incoming, Remote as Memory, Target};
-use crate::protocol::shared::{Memory as Words, Object, QpWord, Word};
-use crate::protocol::transport::{LockError, Operation as Locks, Progress, Transport as _, run};
+use crate::protocol::shared::{Memory as _, Object, QpWord, Word};
+use crate::protocol::transport::{LockError, Operation as Locks, Progress, Transport as _};
 use crate::protocol::verbs::{Access, Opcode, QpState, QpType, Status};
 use crate::shm::atomics::Operation;
 use crate::shm::bounce::{Origin, Piece, Purpose};
 use crate::shm::keys::{Entry, Lookup};
-use crate::shm::objects::{Held, Lane, View};
+use crate::shm::objects::View;
 
 use super::attributes::{QP_WORDS, QpAttributes, load};
 use super::gathered::Gathered;
+use super::own::Order;
 use super::payload::{self, STAGED, Use};
 use super::peers::Remote;
 use super::route::{Initiator, Route};
 use super::site::{Site, now};
-use super::turn::Turn;
 use super::wr::{Data, Wr};
 
 /// Carries out one request now; never waits for anything but short locks.
-pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>, turn: &Turn<'_>) -> Outcome {
+pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>, order: Option<&Order<'_>>) -> Outcome {
     debug_assert!(!from.is_holding(), "a target is held");
     let sges = match wr.data {
         Data::Sges(sges) => sges,
@@ -60,13 +59,17 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>, turn: &Turn<'_>) 
         }
         _ => None,
     };
-    let call = Call { site, wr, incoming, rkey, payload, turn };
+    let call = Call { site, wr, incoming, rkey, payload, order };
     let connected = wr.datagram.is_none();
     let place = from.place_of(qp_num);
     let place = &mut from.routes[place];
     // What changed at the target since it was looked at is looked up anew: the queues once, then the queue
     // pair.
     for _ in 0..3 {
+        // Nothing has happened yet, and locks are waited for.
+        if let Some(order) = order {
+            order.end();
+        }
         let known = place.as_ref().is_some_and(|route| route.leads_to(qp_num, &dgid));
         if !known {
             let generation = place.as_ref().filter(|route| route.qp_num == qp_num).map(|r| r.generation);
@@ -117,7 +120,7 @@ struct Call<'a, 't> {
     rkey: u32,
     /// What a send brings, when that is little.
     payload: Option<&'a [u8]>,
-    turn: &'a Turn<'t>,
+    order: Option<&'a Order<'t>>,
 }
 
 impl Call<'_, '_> {
@@ -227,14 +230,16 @@ impl Call<'_, '_> {
             }
             match want {
                 Want::Transport(progress) => {
-                    match progress {
-                        Progress::Bell(_) => self.turn.keep(),
-                        // Others may wait for the own queue who have this one.
-                        Progress::Lock(_) => self.turn.give_back(),
-                        _ => {}
+                    let order = self.order.map(|order| (order, order.is_to(remote, queues.cq)));
+                    if let (Progress::Unlock(Object::Cq(_)), Some((order, true))) = (progress, order) {
+                        order.begin();
                     }
                     if !operation.proceed(&progress)? {
                         respond.unheard();
+                    }
+                    if let (Progress::Lock(Object::Cq(_)), Some((order, false))) = (progress, order) {
+                        // From here on it is a matter of moments until the target sees the message.
+                        order.begin();
                     }
                 }
                 Want::Move(payload) => {
@@ -361,48 +366,4 @@ fn bind(site: &Site, from: &Initiator, wish: &BindWindow) -> Outcome {
         return refused;
     }
     Outcome::Done(0)
-}
-
-/// Appends a completion to an own completion queue, bell included. `held` is where the queue is
-/// ([`Host::find`](crate::shm::objects::Host::find)), looked up again after it was resized.
-///
-/// # Errors
-/// When the queue's lock could not be had.
-#[inline]
-pub fn complete(site: &Site, held: &Held, cq: u32, completion: &Completion) -> Result<Delivered, LockError> {
-    let view = site.own.with(held);
-    let Some(lane) = Lane::alone(&view, cq) else { return Err(LockError::Gone) };
-    run(&lane, Deliver::append(cq, &stamped(&lane, cq, completion)))
-}
-
-/// As [`complete`], where the caller has the queue's lock, which is given back.
-///
-/// # Errors
-/// The queue was moved meanwhile.
-#[cold]
-#[inline(never)]
-pub fn complete_kept(
-    site: &Site,
-    held: &Held,
-    cq: u32,
-    completion: &Completion,
-) -> Result<Delivered, LockError> {
-    let view = site.own.with(held);
-    if !view.is_current(Object::Cq(cq)) {
-        return Err(LockError::Gone);
-    }
-    // Not by a lane: the compiler inlines that machine into `complete` only while nobody else calls it.
-    let mut operation = Locks::new(&view);
-    operation.adopt(Object::Cq(cq));
-    operation.run(Deliver::append(cq, &stamped(&view, cq, completion)).behind_lock())
-}
-
-/// With the time, in a queue that wants it.
-#[inline(always)]
-fn stamped(memory: &impl Words, cq: u32, completion: &Completion) -> Completion {
-    if wanted(memory, cq) & wants::TIMESTAMPS == 0 {
-        *completion
-    } else {
-        Completion { timestamp: now(), ..*completion }
-    }
 }

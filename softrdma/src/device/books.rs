@@ -1,5 +1,5 @@
-//! What this process goes by in a folder that it shares with other users: what its queue pairs allow, which
-//! receive requests are posted and which of its requests are to complete, in memory that nobody else writes.
+//! What this process goes by in a folder that it shares with other users: what its queue pairs allow, and which
+//! receive requests are posted, in memory that nobody else writes.
 //!
 //! Everything in the segment is within reach of every member of the group. Who serves a peer's copy
 //! ([`crate::shm::bounce`]) or lands a payload here, is not to believe what stands there: memory is written
@@ -50,16 +50,7 @@ struct QueuePair {
     state: QpState,
 }
 
-/// Whose a request is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    /// It was sent on the queue pair with this index.
-    Sent(u32),
-    /// It is posted to this queue.
-    Posted(Object),
-}
-
-/// Requests that were posted and not completed, by the numbers that they have in the segment.
+/// Receive requests that were posted and not completed, by the numbers that they have in the segment.
 #[derive(Debug, Default)]
 struct Requests {
     /// By the low half of the number.
@@ -80,7 +71,8 @@ struct Place {
 
 #[derive(Debug, Clone)]
 struct Request {
-    whose: Whose,
+    /// Where it is posted.
+    queue: Object,
     wr_id: u64,
     sges: Sges,
 }
@@ -200,18 +192,14 @@ impl Books {
         self.clear(object);
     }
 
-    /// The queue is empty: what was posted there, and for a queue pair what was sent, completes no more.
+    /// The queue is empty: what was posted there completes no more.
     pub(super) fn clear(&self, object: Object) {
-        let is_its = |whose: Whose| match whose {
-            Whose::Posted(queue) => queue == object,
-            Whose::Sent(qp) => Object::Qp(qp) == object,
-        };
         loop {
             let mut requests = self.requests();
             let Requests { places, free } = &mut *requests;
             let mut waits = false;
             for (at, place) in (0..).zip(places) {
-                if place.request.as_ref().is_some_and(|request| is_its(request.whose)) {
+                if place.request.as_ref().is_some_and(|request| request.queue == object) {
                     place.ends = true;
                     waits |= place.in_use > 0;
                     if place.in_use == 0 {
@@ -232,28 +220,21 @@ impl Books {
     /// for it.
     pub(super) fn posted(&self, queue: Object, wr_id: u64, sges: &[Sge]) -> Option<u64> {
         let sges = sges.iter().copied().collect();
-        self.requests().add(Request { whose: Whose::Posted(queue), wr_id, sges })
+        self.requests().add(Request { queue, wr_id, sges })
     }
 
     /// The elements of a request of this queue.
     pub(super) fn elements(&self, queue: Object, number: u64) -> Option<Sges> {
         let mut requests = self.requests();
-        requests.get(number).filter(|request| request.whose == Whose::Posted(queue)).map(|r| r.sges.clone())
-    }
-
-    /// The number in the segment of a request of this queue pair that is about to complete; `None` without
-    /// memory for it.
-    pub(super) fn sent(&self, qp_num: u32, wr_id: u64) -> Option<u64> {
-        let (_, index) = place_of(qp_num)?;
-        self.requests().add(Request { whose: Whose::Sent(index), wr_id, sges: Sges::default() })
+        requests.get(number).filter(|request| request.queue == queue).map(|r| r.sges.clone())
     }
 
     /// Takes a request out, when it is one of those. Whoever copies to its memory is done first.
-    fn take(&self, number: u64, is_one: impl Fn(Whose) -> bool) -> Option<Request> {
+    fn take(&self, number: u64, is_one: impl Fn(Object) -> bool) -> Option<Request> {
         loop {
             let mut requests = self.requests();
             let place = requests.place(number)?;
-            if !is_one(place.request.as_ref()?.whose) {
+            if !is_one(place.request.as_ref()?.queue) {
                 return None;
             }
             place.ends = true;
@@ -273,17 +254,13 @@ impl Books {
     pub(super) fn completed(&self, completion: &mut Completion, bytes: usize) -> Option<Option<Landing>> {
         let (_, index) = place_of(completion.qp_num).filter(|place| place.0 == self.slot)?;
         if completion.opcode < WcOpcode::Recv {
-            let request = self.take(completion.wr_id, |whose| whose == Whose::Sent(index))?;
-            completion.wr_id = request.wr_id;
-            return Some(None);
+            // The own ones are not among those that others write.
+            return None;
         }
         let queues = self.queues();
-        let receiver = |whose| match whose {
-            Whose::Posted(queue) => queues.receiver_by(index, self.slot, queue).map(|pd| (queue, pd)),
-            Whose::Sent(_) => None,
-        };
-        let request = self.take(completion.wr_id, |whose| receiver(whose).is_some())?;
-        let (_, pd) = receiver(request.whose)?;
+        let receiver = |queue| queues.receiver_by(index, self.slot, queue);
+        let request = self.take(completion.wr_id, |queue| receiver(queue).is_some())?;
+        let pd = receiver(request.queue)?;
         drop(queues);
         completion.wr_id = request.wr_id;
         let room: u64 = request.sges.iter().map(|sge| u64::from(sge.length)).sum();
@@ -327,7 +304,7 @@ impl Books {
             sge.lkey == piece.key && inside
         };
         let Some(place) = requests.place(origin.wr_id).filter(|place| !place.ends) else { return false };
-        let posted = place.request.as_ref().filter(|request| request.whose == Whose::Posted(queue));
+        let posted = place.request.as_ref().filter(|request| request.queue == queue);
         if !posted.is_some_and(|request| request.sges.iter().any(covers)) {
             return false;
         }

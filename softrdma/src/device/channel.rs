@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::protocol::completion::Armed;
@@ -15,6 +16,7 @@ use crate::protocol::shared::{CqWord, Object, Word};
 use crate::protocol::transport::{LockError, Transport, acquire};
 use crate::shm::bell::Bell;
 
+use super::own::sync::fence;
 use super::{Device, Result};
 
 /// A completion channel (`struct ibv_comp_channel`).
@@ -29,7 +31,7 @@ pub struct Channel {
 }
 
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     queues: Vec<Queue>,
     /// Queues by index whose events nobody has taken, oldest first, with their cookies.
     pending: VecDeque<(u32, usize)>,
@@ -174,6 +176,20 @@ impl Channel {
         self.state().arm(&self.device.site.own, cq, solicited_only)
     }
 
+    /// An event of a queue that is armed and whose lock cannot be had. Whoever rings for it next, because it
+    /// is not disarmed, rings for nothing.
+    #[cold]
+    pub(super) fn fire(&self, cq: u32) {
+        let mut state = self.state();
+        let State { queues, pending, .. } = &mut *state;
+        let armed = queues.iter_mut().find(|queue| queue.cq == cq && queue.armed);
+        if let Some(queue) = armed.filter(|_| pending.try_reserve(1).is_ok()) {
+            queue.armed = false;
+            pending.push_back((cq, queue.cookie));
+            self.bell.ring();
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -226,7 +242,7 @@ impl State {
         bell.unring(before - self.pending.len());
     }
 
-    fn arm(
+    pub(super) fn arm(
         &mut self,
         host: &impl Transport,
         cq: u32,
@@ -238,6 +254,8 @@ impl State {
         let before = host.load(word);
         host.store(word, Armed::request(before, solicited_only));
         host.unlock(object);
+        // First this, then the look for completions; who appends an own one does it the other way round.
+        fence(Ordering::SeqCst);
         if let Some(queue) = self.queues.iter_mut().find(|queue| queue.cq == cq) {
             if queue.armed && before == Armed::No as u64 {
                 self.pending.push_back((cq, queue.cookie));
@@ -250,4 +268,4 @@ impl State {
 
 /// Every interleaving of who sleeps and who rings (`scripts/models`).
 #[cfg(all(test, loom))]
-mod model;
+pub(super) mod model;

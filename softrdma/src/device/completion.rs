@@ -6,20 +6,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use queue_lock::{QueueGuard, QueueLock};
 
 use crate::protocol::completion::{Arm, Completion, HEAD_WORDS, remove, wants};
-use crate::protocol::shared::{CqWord, Memory as _, Object, Word, held, slot};
+use crate::protocol::shared::{Memory as _, Object, Word, slot};
 use crate::protocol::transport::{LockError, Transport, run};
 use crate::protocol::verbs::{Status, WcFlags, WcOpcode};
 use crate::shm;
 use crate::shm::lock::Owner;
 use crate::shm::memory::Memory;
-use crate::shm::objects::{Held, Host, Shape};
+use crate::shm::objects::{Host, Shape};
 
 use super::books::{Books, Landing};
 use super::comp_counter::Receives;
 use super::landing::land;
+use super::own::ring::{Writer, move_to, retain, ring};
+use super::own::sends::Sends;
+use super::own::{Next, next};
 use super::site::place_of;
 use super::stuck::acquire_with;
 use super::{Channel, Device, Error, EventQueue, LIMITS, MANY_DOMAINS, Result, busy};
+
+mod rings;
+
+use rings::{Place, Reader, Shared};
 
 /// Polls in vain after which a program that polls gives way to others now and then: some tens of microseconds.
 const PATIENT: u32 = 2000;
@@ -41,7 +48,9 @@ impl After {
     const LOOK: Self = Self(1);
     /// The same, and to give way to others.
     const YIELD: Self = Self(2);
-    const BROKEN: u32 = 3;
+    /// More waits than the queue holds.
+    const OVERRUN: Self = Self(3);
+    const BROKEN: u32 = 4;
 
     /// This queue pair is in error, or about to be: whoever broke it may also have died over it.
     #[cold]
@@ -70,83 +79,19 @@ pub struct CompletionQueue {
     channel: Option<Arc<Channel>>,
     events: Arc<EventQueue>,
     cookie: usize,
+    pub(super) flags: CqFlags,
     users: AtomicU32,
     ended: AtomicBool,
     reader: QueueLock<Reader>,
-    /// Where it stands in the segment, for completions of this process's own.
-    pub(super) held: QueueLock<Held>,
+    /// Completions of this process's own. Its lock is the last of all that are taken.
+    pub(super) own: QueueLock<Writer>,
+    pub(super) sends: Sends,
+    /// Where the ring that peers write to stands, for who does not poll.
+    pub(super) shared: Shared,
     /// Protection domains of XRC shared receive queues that completed here.
     xrc_domains: Mutex<Vec<u32>>,
     /// Those that are counted.
     pub(super) receives: Receives,
-}
-
-/// The owner's side of the ring.
-#[derive(Debug)]
-struct Reader {
-    /// Entries taken so far. The owner's own count: what stands in shared memory is for others.
-    head: u32,
-    capacity: u32,
-    /// Offsets in the segment, in bytes.
-    ring: u64,
-    stride: u64,
-    /// Words of an entry.
-    words: usize,
-    head_at: u64,
-    tail_at: u64,
-    /// Polls that found nothing since the last that found something.
-    empty_polls: u32,
-    /// As many of them after which something is to be looked after.
-    looks_at: u32,
-}
-
-impl Reader {
-    fn new(device: &Device, cq: u32, head: u32, capacity: u32) -> Result<Self> {
-        let at = |word| device.site.own.offset(word).ok_or(Error::NoMemory);
-        let ring = at(Word::Entry { cq, slot: 0, word: 0 })?;
-        let stride = at(Word::Entry { cq, slot: 1, word: 0 })? - ring;
-        let (head_at, tail_at) = (at(Word::Cq(cq, CqWord::Head))?, at(Word::Cq(cq, CqWord::Tail))?);
-        Ok(Self {
-            head,
-            capacity,
-            ring,
-            stride,
-            words: (stride / 8) as usize,
-            head_at,
-            tail_at,
-            empty_polls: 0,
-            looks_at: LOOKS,
-        })
-    }
-
-    /// Entries that wait; none when the count cannot be true.
-    fn waiting(&self, memory: &Memory) -> u32 {
-        let tail = memory.u64(self.tail_at).map_or(0, |tail| tail.load(Ordering::Acquire));
-        held(u64::from(self.head), tail, self.capacity).unwrap_or(0)
-    }
-
-    /// What is to be done after so many polls in vain.
-    #[cold]
-    fn look(&mut self) -> After {
-        if self.empty_polls < PATIENT {
-            self.looks_at = (self.empty_polls + LOOKS).min(PATIENT);
-            return After::LOOK;
-        }
-        (self.empty_polls, self.looks_at) = (PATIENT - YIELDS, PATIENT);
-        After::YIELD
-    }
-
-    /// Where the entry with this count stands.
-    fn entry(&self, count: u32) -> u64 {
-        self.ring + self.stride * u64::from(slot(count, self.capacity))
-    }
-
-    fn move_head(&mut self, memory: &Memory, head: u32) {
-        self.head = head;
-        if let Ok(word) = memory.u64(self.head_at) {
-            word.store(u64::from(head), Ordering::Release);
-        }
-    }
 }
 
 impl CompletionQueue {
@@ -169,7 +114,14 @@ impl CompletionQueue {
         device.finish_deferred();
         let object = device.site.objects.create(Object::Cq(0), shape)?;
         let Object::Cq(index) = object else { return Err(Error::Host(shm::Error::OutOfBounds)) };
-        let reader = Reader::new(device, index, 0, capacity).inspect_err(|_| {
+        let parts = || {
+            Ok((
+                Place::find(device, index, capacity)?,
+                Shared::new(device, index, capacity)?,
+                ring(capacity)?,
+            ))
+        };
+        let (place, shared, (writer, taker)) = parts().inspect_err(|_: &Error| {
             let _ = device.site.objects.destroy(object);
         })?;
         let wants =
@@ -182,10 +134,13 @@ impl CompletionQueue {
             channel: channel.cloned(),
             events: events.clone(),
             cookie,
+            flags,
             users: 0.into(),
             ended: false.into(),
-            reader: QueueLock::new(reader),
-            held: QueueLock::new(device.site.own.find([Some(object), None, None])),
+            reader: QueueLock::new(Reader::new(place, taker)),
+            own: QueueLock::new(writer),
+            sends: Sends::new(),
+            shared,
             xrc_domains: Mutex::default(),
             receives: Receives::new(),
         });
@@ -201,6 +156,11 @@ impl CompletionQueue {
     /// Its index in the segment.
     pub(super) fn index(&self) -> u32 {
         self.index
+    }
+
+    /// The channel that its events go to.
+    pub(super) fn channel(&self) -> Option<&Channel> {
+        self.channel.as_deref()
     }
 
     /// Entries that it holds, at least as many as were asked for.
@@ -242,14 +202,26 @@ impl CompletionQueue {
     fn take(&self, max: u32, waits: bool, after: &mut After, take: &mut impl FnMut(&Completion)) -> u32 {
         let mut reader = self.reader();
         let memory = self.device.site.segment.memory();
-        let mut taken = 0;
-        let mut head = reader.head;
+        let Reader { head: begun, place, own, frontier, .. } = &mut *reader;
+        let (mut taken, mut overran) = (0, false);
+        let mut head = *begun;
         // Once around at most: whoever fills a queue with what cannot be true all the time keeps nobody here.
-        while taken < max && head.wrapping_sub(reader.head) < reader.capacity {
-            let Ok(words) = memory.words(reader.entry(head), reader.words) else { break };
+        while taken < max && head.wrapping_sub(*begun) < place.capacity {
+            let Ok(words) = memory.words(place.entry(head), place.words) else { break };
             let first = words[0].load(Ordering::Acquire);
-            if first as u32 != head.wrapping_add(1) || !self.device.is_mine() {
+            let others = (&mut *frontier, &self.sends, &*own);
+            let published = |count| place.is_published(memory, count);
+            let next = next(first as u32 == head.wrapping_add(1), head, others, published);
+            if next == Next::Nothing || !self.device.is_mine() {
                 break;
+            }
+            if next == Next::Own {
+                overran |= place.overran(memory, head, own.len());
+                let Some(own) = own.pop() else { break };
+                self.device.polled(own.completion.qp_num, own.completion.places);
+                take(&own.completion);
+                taken += 1;
+                continue;
             }
             head = head.wrapping_add(1);
             // Words that cannot be true were written by somebody else than a peer's engine.
@@ -263,6 +235,11 @@ impl CompletionQueue {
         }
         if head != reader.head {
             reader.move_head(memory, head);
+        }
+        if taken > 0 {
+            if overran && !self.flags.ignore_overrun && *after == After::NOTHING {
+                *after = After::OVERRUN;
+            }
             (reader.empty_polls, reader.looks_at) = (0, LOOKS);
         } else if max > 0 {
             // A poll that tried a request again takes as long as many others.
@@ -283,7 +260,9 @@ impl CompletionQueue {
             // Whoever is to complete something here shares the processors with this program.
             std::thread::yield_now();
         }
-        if after.0 < After::BROKEN {
+        if after == After::OVERRUN {
+            self.overran();
+        } else if after.0 < After::BROKEN {
             self.device.free_if_stuck();
         } else if let Some(qp) = self.device.queue_pair(after.0 - After::BROKEN) {
             qp.flush_if_broken();
@@ -299,8 +278,10 @@ impl CompletionQueue {
         let head = head(first, words);
         let (mut completion, bytes) = Completion::unpack(&head)?;
         if completion.opcode < WcOpcode::Recv {
-            self.device.polled(completion.qp_num, completion.places);
-        } else if bytes > 0 {
+            // Peers complete what is received, and nothing else.
+            return None;
+        }
+        if bytes > 0 {
             let payload = words.get(HEAD_WORDS as usize..).filter(|payload| bytes <= 8 * payload.len())?;
             if self.place(completion.qp_num, head[6], head[2] as u32, payload, bytes).is_none() {
                 completion = not_placed(&completion);
@@ -322,9 +303,7 @@ impl CompletionQueue {
     ) -> Option<Completion> {
         let (mut completion, bytes) = Completion::unpack(&head(first, words))?;
         let landing = books.completed(&mut completion, bytes)?;
-        if completion.opcode < WcOpcode::Recv {
-            self.device.polled(completion.qp_num, completion.places);
-        } else if bytes > 0 {
+        if bytes > 0 {
             let payload = words.get(HEAD_WORDS as usize..).filter(|payload| bytes <= 8 * payload.len());
             let placed = landing.zip(payload).and_then(|(Landing { pd, sge }, payload)| {
                 land(&self.device.site, pd, sge.addr, sge.lkey, payload, bytes)
@@ -375,27 +354,29 @@ impl CompletionQueue {
         let resized = (|| {
             let memory = site.segment.memory();
             let waiting = reader.waiting(memory);
-            if cqe < waiting + kept {
+            // Nobody appends meanwhile.
+            let mut writer = self.own.lock();
+            if cqe < waiting.saturating_add(reader.own.len()).saturating_add(kept) {
                 return Err(Error::Invalid("fewer entries than wait to be polled"));
             }
-            if capacity != reader.capacity {
-                let (from, stride) = (&*reader, reader.stride);
+            let Reader { head, place, own, .. } = &mut *reader;
+            if capacity != place.capacity {
+                let (from, stride) = (*place, place.stride);
+                let fresh = ring(capacity)?;
                 site.objects.resize(object, capacity, (stride / 8) as u32, |memory, ring| {
-                    for count in (0..waiting).map(|n| from.head.wrapping_add(n)) {
+                    for count in (0..waiting).map(|n| head.wrapping_add(n)) {
                         let to = ring + stride * u64::from(slot(count, capacity));
                         copy(memory, from.entry(count), to, stride);
                     }
                 })?;
-                *reader = Reader::new(&self.device, self.index, reader.head, capacity)?;
+                move_to(&mut writer, own, fresh);
+                *place = Place::find(&self.device, self.index, capacity)?;
+                self.shared.find(&self.device, self.index, capacity)?;
             }
             Ok(())
         })();
         site.own.unlock(object);
         resized?;
-        // Who holds what is waited for here may wait for a peer to let go, from which the queue is moved by
-        // this side.
-        drop(reader);
-        *self.held.lock() = site.own.find([Some(object), None, None]);
         self.cqe.store(cqe, Ordering::Relaxed);
         Ok(cqe)
     }
@@ -410,8 +391,10 @@ impl CompletionQueue {
         }
         let (site, object) = (&self.device.site, Object::Cq(self.index));
         let is_moved = site.objects.relocate(&site.own, object, holder, reader.head) == Ok(true);
-        if is_moved && let Ok(now) = Reader::new(&self.device, self.index, reader.head, reader.capacity) {
-            *reader = now;
+        let capacity = reader.place.capacity;
+        if is_moved && let Ok(now) = Place::find(&self.device, self.index, capacity) {
+            reader.place = now;
+            let _ = self.shared.find(&self.device, self.index, capacity);
         }
         is_moved
     }
@@ -452,6 +435,7 @@ impl CompletionQueue {
             self.forget_kept(qp_num);
         }
         let object = Object::Cq(self.index);
+        self.clean_own(qp_num);
         let mut reader = match acquire_with(own, object, || self.reader()) {
             Ok(reader) => reader,
             Err(why) => return why == LockError::Gone,
@@ -466,11 +450,17 @@ impl CompletionQueue {
             self.forget_numbers(books, &reader, qp_num);
         }
         remove(own, self.index, qp_num);
-        if let Ok(word) = memory.u64(reader.head_at) {
+        if let Ok(word) = memory.u64(reader.place.head_at) {
             reader.head = word.load(Ordering::Relaxed) as u32;
         }
         own.unlock(object);
         true
+    }
+
+    /// Removes the own completions of a queue pair.
+    fn clean_own(&self, qp_num: u32) {
+        let mut reader = self.reader();
+        retain(&mut self.own.lock(), &mut reader.own, |completion| completion.qp_num != qp_num);
     }
 
     /// An XRC shared receive queue of this protection domain completes here.
@@ -489,7 +479,7 @@ impl CompletionQueue {
     fn forget_numbers(&self, books: &Books, reader: &Reader, qp_num: u32) {
         let memory = self.device.site.segment.memory();
         for count in (0..reader.waiting(memory)).map(|n| reader.head.wrapping_add(n)) {
-            let Ok(words) = memory.words(reader.entry(count), HEAD_WORDS as usize) else { return };
+            let Ok(words) = memory.words(reader.place.entry(count), HEAD_WORDS as usize) else { return };
             let head = head(words[0].load(Ordering::Acquire), words);
             if let Some((completion, _)) = Completion::unpack(&head).filter(|c| c.0.qp_num == qp_num) {
                 books.forget(&completion);

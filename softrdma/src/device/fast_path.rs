@@ -13,6 +13,7 @@ use crate::shm::objects::Lane;
 
 use super::attributes::{QP_WORDS, load};
 use super::gathered::Gathered;
+use super::own::Order;
 use super::payload;
 use super::route::{Initiator, Route};
 use super::site::Site;
@@ -65,17 +66,17 @@ pub(super) enum Quick {
 impl Initiator {
     /// Delivers a message the quick way. A burst that does not take it is [over](Initiator::is_over) before.
     #[inline]
-    pub(super) fn quick(&mut self, site: &Site, wr: &Wr<'_>) -> Quick {
+    pub(super) fn quick(&mut self, site: &Site, wr: &Wr<'_>, order: Option<&Order<'_>>) -> Quick {
         debug_assert!(!self.is_over(wr));
-        let quick = self.try_quick(site, wr);
-        if !matches!(quick, Quick::Delivered(_)) && self.rest().is_err() {
+        let quick = self.try_quick(site, wr, order);
+        if !matches!(quick, Quick::Delivered(_)) && self.rest(order).is_err() {
             return Quick::Lost;
         }
         quick
     }
 
     #[inline(always)]
-    fn try_quick(&mut self, site: &Site, wr: &Wr<'_>) -> Quick {
+    fn try_quick(&mut self, site: &Site, wr: &Wr<'_>, order: Option<&Order<'_>>) -> Quick {
         let length = wr.data.length();
         let (header, longest) = match self.qp_type {
             QpType::Rc | QpType::Uc => (0, MAX_BYTES as u64),
@@ -120,7 +121,11 @@ impl Initiator {
         if !fast_path.burst.offer(lane, target, &incoming, lookup) {
             return Quick::No;
         }
-        match fast_path.go_on(lane, route.qp) {
+        let order = order.map(|order| (order, is_to(order, route)));
+        if let Some((order, false)) = order.filter(|_| is_open) {
+            order.begin();
+        }
+        match fast_path.go_on(lane, route.qp, order) {
             Ok(true) => {
                 if let Some(number) = fast_path.numbers.0.get_mut(fast_path.burst.count() as usize - 1) {
                     *number = wr.wr_id;
@@ -154,11 +159,11 @@ impl Initiator {
     /// This process was stopped within the burst, its target did not wait for it, and [not
     /// all](Initiator::kept) of the messages are there.
     #[inline]
-    pub(super) fn rest(&mut self) -> Result<(), Lost> {
+    pub(super) fn rest(&mut self, order: Option<&Order<'_>>) -> Result<(), Lost> {
         if self.fast_path.burst.is_open()
             && let Some(route) = self.routes[self.fast_path.place].as_deref()
         {
-            return self.fast_path.end(route);
+            return self.fast_path.end(route, order);
         }
         Ok(())
     }
@@ -179,6 +184,12 @@ impl Initiator {
     pub(super) fn delivered(&self) -> u32 {
         self.fast_path.burst.count()
     }
+}
+
+/// Whether the target receives in the queue that the sender's own completions are for.
+#[inline(always)]
+fn is_to(order: &Order<'_>, route: &Route) -> bool {
+    route.queues.as_ref().is_some_and(|queues| order.is_to(&route.remote, queues.cq))
 }
 
 impl FastPath {
@@ -229,8 +240,16 @@ impl FastPath {
     /// # Errors
     /// The completion queue could not be had, or, for messages that were delivered before, had not been
     /// ([`LockError::Unclear`]). Nothing is held then, either.
+    ///
+    /// With the order of the completions, if there will be any, and [whether](is_to) they are for the same
+    /// queue.
     #[inline]
-    fn go_on(&mut self, view: &Lane<'_>, index: u32) -> Result<bool, LockError> {
+    fn go_on(
+        &mut self,
+        view: &Lane<'_>,
+        index: u32,
+        order: Option<(&Order<'_>, bool)>,
+    ) -> Result<bool, LockError> {
         let qp = Object::Qp(index);
         loop {
             match self.burst.step(view) {
@@ -243,12 +262,21 @@ impl FastPath {
                     }
                     return Ok(false);
                 }
-                Progress::Lock(object) => acquire(view, object).inspect_err(|_| {
-                    // Whoever locks the queue pair next repairs it.
-                    self.burst = Burst::default();
-                    view.abandon(qp);
-                })?,
+                Progress::Lock(object) => {
+                    acquire(view, object).inspect_err(|_| {
+                        // Whoever locks the queue pair next repairs it.
+                        self.burst = Burst::default();
+                        view.abandon(qp);
+                    })?;
+                    // From here on it is a matter of moments until the target sees the message.
+                    if let Some((order, false)) = order {
+                        order.begin();
+                    }
+                }
                 Progress::Unlock(object) => {
+                    if let Some((order, true)) = order {
+                        order.begin();
+                    }
                     if !view.unlock(object) {
                         self.fenced(view, index, object)?;
                     }
@@ -272,7 +300,7 @@ impl FastPath {
         Err(LockError::Unclear)
     }
 
-    fn end(&mut self, route: &Route) -> Result<(), Lost> {
+    fn end(&mut self, route: &Route, order: Option<&Order<'_>>) -> Result<(), Lost> {
         let view = route.remote.host.with(&route.held);
         let lane = route.queues.as_ref().and_then(|queues| Lane::new(&view, queues.qp, queues.cq));
         let Some(lane) = &lane else {
@@ -283,7 +311,7 @@ impl FastPath {
         };
         loop {
             self.burst.close();
-            match self.go_on(lane, route.qp) {
+            match self.go_on(lane, route.qp, order.map(|order| (order, is_to(order, route)))) {
                 Ok(true) => {}
                 Err(LockError::Unclear) => return Err(Lost),
                 _ => return Ok(()),

@@ -20,12 +20,12 @@
 //! | [`route`] | the way from a queue pair to those it sends to |
 //! | [`attempt`](mod@attempt), [`payload`], [`attributes`] | a request at its target; its bytes; its settings |
 //! | `gathered`, [`landing`] | the bytes of a small message: from the sender's memory into the target's |
-//! | [`turn`] | own completions, before the answer of a peer that is woken |
+//! | [`own`] | own completions, before the answer of the peer |
 //! | `fast_path` | the quick way of small messages, many behind one pair of locks |
 //!
 //! Every object may be used from any thread. Locks are taken in this order: the process's own (an object's
-//! mutex), then a queue pair's in shared memory, a shared receive queue's, a completion queue's. Against that
-//! order a lock is only tried ([`turn`]).
+//! mutex), then a queue pair's in shared memory, a shared receive queue's, a completion queue's; last that of
+//! a ring of own completions.
 //!
 //! # A message
 //!
@@ -106,6 +106,7 @@ mod gathered;
 pub mod landing;
 pub mod memory;
 pub mod multicast;
+pub mod own;
 pub mod payload;
 pub mod peers;
 pub mod progress;
@@ -117,7 +118,6 @@ pub mod send;
 pub mod site;
 pub mod srq;
 mod stuck;
-pub mod turn;
 pub mod wr;
 pub mod xrc;
 

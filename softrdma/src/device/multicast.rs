@@ -15,7 +15,6 @@ use crate::shm::slot;
 use super::attempt::attempt;
 use super::route::Initiator;
 use super::site::{self, Site};
-use super::turn::Turn;
 use super::wr::{Datagram, Wr};
 use super::{Device, Error, QueuePair, Result};
 
@@ -150,8 +149,8 @@ impl QueuePair {
     /// Sends a datagram to every member of its group but the sender.
     pub(super) fn multicast(&self, from: &mut Initiator, wr: &Wr<'_>, datagram: &Datagram<'_>) -> Outcome {
         let site = &self.device().site;
-        // Several are woken, one after the other.
-        let (turn, mut outcome) = (Turn::new(None), None);
+        // Several are told, one after the other, and may be waited for.
+        let mut outcome = None;
         for slot in slot::claimed(site.segment.folder()).unwrap_or_default() {
             let Some(remote) = site.peers.get(slot) else { continue };
             let table = match remote.peer() {
@@ -171,7 +170,7 @@ impl QueuePair {
                 let qp_num = site::number(slot, index);
                 if qp_num != self.qp_num() {
                     let wr = Wr { datagram: Some(Datagram { qp_num, ..*datagram }), ..*wr };
-                    let one = attempt(site, from, &wr, &turn);
+                    let one = attempt(site, from, &wr, None);
                     if outcome.is_none() || matches!(one, Outcome::Local(_)) {
                         outcome = Some(one);
                     }
@@ -179,7 +178,7 @@ impl QueuePair {
             });
         }
         // Nobody is in the group: the request is checked as any other, and lost.
-        outcome.unwrap_or_else(|| attempt(site, from, wr, &turn))
+        outcome.unwrap_or_else(|| attempt(site, from, wr, None))
     }
 }
 

@@ -497,6 +497,11 @@ impl QueuePair {
         &self.limits
     }
 
+    /// Whether each request has a completion.
+    pub(super) fn signals_all(&self) -> bool {
+        self.init.sq_sig_all
+    }
+
     pub(super) fn send_cq(&self) -> Option<&Arc<CompletionQueue>> {
         self.init.send_cq.as_ref()
     }

@@ -24,9 +24,9 @@ use super::QueuePair;
 use super::attempt::attempt;
 use super::comp_counter::Counters;
 use super::fast_path::Quick;
+use super::own::Order;
 use super::qp_attributes::Attributes;
 use super::route::{Initiator, is_hopeless};
-use super::turn::Turn;
 use super::wr::{Data, Datagram, Wr};
 
 /// The number of the queue pair that stands for all members of a multicast group.
@@ -223,6 +223,14 @@ impl Ring {
     }
 }
 
+/// Nothing more of this order is published or completed.
+#[inline(always)]
+fn end(order: Option<&Order<'_>>) {
+    if let Some(order) = order {
+        order.end();
+    }
+}
+
 fn posted(wr: &Wr<'_>) -> Posted {
     let signaled = wr.flags.has(SendFlags::SIGNALED);
     Posted { wr_id: wr.wr_id, opcode: wr.opcode, signaled, length: wr.data.length() }
@@ -236,6 +244,7 @@ fn posted(wr: &Wr<'_>) -> Posted {
 pub struct Sending<'a> {
     qp: &'a QueuePair,
     side: QueueGuard<'a, SendSide>,
+    order: Option<Order<'a>>,
     /// Requests that were accepted and are not posted yet.
     accepted: u32,
 }
@@ -267,16 +276,17 @@ impl Sending<'_> {
     pub fn post(&mut self, wr: &Wr<'_>) {
         debug_assert!(self.accepted > 0, "a request that was not accepted");
         self.accepted = self.accepted.saturating_sub(1);
-        let (qp, side) = (self.qp, &mut *self.side);
+        let (qp, side, order) = (self.qp, &mut *self.side, self.order.as_ref());
+        let its = order.filter(|_| qp.tells(wr));
         if side.initiator.is_over(wr) {
-            qp.settle(side);
+            qp.settle(side, order);
         }
         if qp.state() == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts {
             // What is counted is done for good, which is not known yet of what goes the quick way.
             let is_counted = side.counters.sends;
-            let quick = if is_counted { Quick::No } else { side.initiator.quick(&qp.device().site, wr) };
+            let quick = if is_counted { Quick::No } else { side.initiator.quick(&qp.device().site, wr, its) };
             if quick == Quick::Lost {
-                qp.lose(side);
+                qp.lose(side, order);
                 if side.requester.state() != QpState::Rts {
                     side.ring.push(wr);
                     qp.work(side, true);
@@ -294,12 +304,11 @@ impl Sending<'_> {
                 }
                 return;
             }
-            qp.settle(side);
-            let turn = qp.turn(wr);
+            qp.settle(side, order);
             let outcome = match quick {
                 Quick::NoAnswer => Outcome::NoAnswer,
                 Quick::Held => Outcome::Held,
-                _ => qp.carry_out(&mut side.initiator, wr, &turn),
+                _ => qp.carry_out(&mut side.initiator, wr, its),
             };
             let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { qp.device().now() };
             let request = posted(wr);
@@ -308,10 +317,11 @@ impl Sending<'_> {
                 side.ring.push(wr);
                 qp.wait(side);
             } else {
-                qp.act(side, &request, action, &turn);
+                qp.act(side, &request, action, order);
+                end(order);
             }
         } else {
-            qp.settle(side);
+            qp.settle(side, order);
             side.ring.push(wr);
             qp.work(side, true);
         }
@@ -320,14 +330,14 @@ impl Sending<'_> {
 
 impl Drop for Sending<'_> {
     fn drop(&mut self) {
-        self.qp.settle(&mut self.side);
+        self.qp.settle(&mut self.side, self.order.as_ref());
     }
 }
 
 impl QueuePair {
     /// Holds the send queue, for several requests of which all are to be posted or none.
     pub fn sending(&self) -> Sending<'_> {
-        Sending { qp: self, side: self.send_side(), accepted: 0 }
+        Sending { qp: self, side: self.send_side(), order: self.order(), accepted: 0 }
     }
 
     /// Posts a send request. Nothing of `wr` is needed afterwards, except registered memory.
@@ -364,21 +374,22 @@ impl QueuePair {
 
     /// Gives back whom the queue held for more messages, and tells of those that are done.
     #[inline]
-    fn settle(&self, side: &mut SendSide) {
-        if side.initiator.rest().is_err() {
-            self.lose(side);
+    fn settle(&self, side: &mut SendSide, order: Option<&Order<'_>>) {
+        if side.initiator.rest(order).is_err() {
+            self.lose(side, order);
         }
         for index in 0..side.done.len() {
             let (_, completion) = side.done[index];
-            self.tell(side, &completion, &Turn::new(None));
+            self.tell(side, &completion, order);
         }
         side.done.clear();
+        end(order);
     }
 
     /// Not all messages of a burst came to their target: this process was stopped within. The connection
     /// breaks; who sends datagrams or unreliably never learns what is lost.
     #[cold]
-    fn lose(&self, side: &mut SendSide) {
+    fn lose(&self, side: &mut SendSide, order: Option<&Order<'_>>) {
         if !self.qp_type().is_reliable() {
             return;
         }
@@ -386,8 +397,9 @@ impl QueuePair {
         let mut done = std::mem::take(&mut side.done);
         let kept_ones = done.partition_point(|(place, _)| *place <= kept);
         for (_, completion) in &done[..kept_ones] {
-            self.tell(side, completion, &Turn::new(None));
+            self.tell(side, completion, order);
         }
+        end(order);
         // Of the rest none succeeded, and each has a completion that says so, also where it asked for none.
         // What is before them and waits for one has its places given back by the first.
         let untold: u32 = done[kept_ones..].iter().map(|(_, completion)| completion.places).sum();
@@ -401,29 +413,34 @@ impl QueuePair {
         let posted = Posted { wr_id, opcode: Opcode::Send, signaled: true, length: 0 };
         let outcome = Outcome::Refused(Syndrome::Operational);
         let action = side.requester.outcome(&posted, outcome, self.device().now());
-        self.act(side, &posted, action, &Turn::new(None));
+        self.act(side, &posted, action, order);
         for message in kept + 1..kept + lost {
             let wr_id = side.initiator.lost(message).unwrap_or(0);
             let flushed = Completion::flushed(wr_id, Opcode::Send.into(), self.qp_num());
-            self.complete(side, flushed, &Turn::new(None));
+            self.complete(side, flushed, order);
         }
     }
 
-    /// The turn of a request's own completion.
+    /// The order of its own completions.
     #[inline]
-    fn turn(&self, wr: &Wr<'_>) -> Turn<'_> {
-        let tells = wr.flags.has(SendFlags::SIGNALED);
-        Turn::new(self.send_cq().filter(|_| tells).map(|cq| &**cq))
+    fn order(&self) -> Option<Order<'_>> {
+        self.send_cq().map(|cq| Order::new(cq))
+    }
+
+    /// Whether a request has a completion when it succeeds.
+    #[inline]
+    fn tells(&self, wr: &Wr<'_>) -> bool {
+        wr.flags.has(SendFlags::SIGNALED) || self.signals_all()
     }
 
     /// Carries a request out.
-    fn carry_out(&self, from: &mut Initiator, wr: &Wr<'_>, turn: &Turn<'_>) -> Outcome {
+    fn carry_out(&self, from: &mut Initiator, wr: &Wr<'_>, order: Option<&Order<'_>>) -> Outcome {
         match wr.datagram {
             Some(datagram) if datagram.qp_num == MULTICAST => self.multicast(from, wr, &datagram),
             _ => {
-                let outcome = attempt(&self.device().site, from, wr, turn);
+                let outcome = attempt(&self.device().site, from, wr, order);
                 if !matches!(outcome, Outcome::Done(_)) {
-                    turn.give_back();
+                    end(order);
                 }
                 if let (Operands::Bind(bind), Outcome::Done(_)) = (&wr.operands, outcome) {
                     self.device().bound(bind);
@@ -458,14 +475,14 @@ impl QueuePair {
             }
             early = false;
             let Some(wr) = side.ring.front() else { break };
-            let turn = self.turn(&wr);
-            let outcome = self.carry_out(&mut side.initiator, &wr, &turn);
+            let order = self.order().filter(|_| self.tells(&wr));
+            let outcome = self.carry_out(&mut side.initiator, &wr, order.as_ref());
             let now = self.device().now();
             let request = posted(&wr);
             let action = side.requester.outcome(&request, outcome, now);
             if action != Action::Later {
                 side.ring.pop();
-                self.act(side, &request, action, &turn);
+                self.act(side, &request, action, order.as_ref());
             }
         }
     }
@@ -496,18 +513,18 @@ impl QueuePair {
     }
 
     /// What follows from the end of a request.
-    fn act(&self, side: &mut SendSide, request: &Posted, action: Action, turn: &Turn<'_>) {
+    fn act(&self, side: &mut SendSide, request: &Posted, action: Action, order: Option<&Order<'_>>) {
         let is_counted = side.counters.own && side.counters.count(request, &action);
         match action {
             Action::Later => {}
             // The program learns from the counter that it is done: its place is given back.
             Action::Complete(None) if is_counted => {}
             Action::Complete(None) => side.silent += 1,
-            Action::Complete(Some(completion)) => self.complete(side, completion, turn),
+            Action::Complete(Some(completion)) => self.complete(side, completion, order),
             Action::Fail(completion, next) => {
                 // First the state: whoever sees the completion finds it.
                 self.fail(next);
-                self.complete(side, completion, &Turn::new(None));
+                self.complete(side, completion, order);
                 self.flush_if_broken();
                 self.flush_sends(side);
             }
@@ -532,26 +549,27 @@ impl QueuePair {
                 side.counters.flushed(&posted);
             }
             let completion = side.requester.flushed(&posted);
-            self.complete(side, completion, &Turn::new(None));
+            self.complete(side, completion, None);
         }
     }
 
-    fn complete(&self, side: &mut SendSide, completion: Completion, turn: &Turn<'_>) {
+    fn complete(&self, side: &mut SendSide, completion: Completion, order: Option<&Order<'_>>) {
         let completion = self.covering(side, completion);
-        self.tell(side, &completion, turn);
+        self.tell(side, &completion, order);
     }
 
-    fn tell(&self, side: &mut SendSide, completion: &Completion, turn: &Turn<'_>) {
+    fn tell(&self, side: &mut SendSide, completion: &Completion, order: Option<&Order<'_>>) {
         let Some(cq) = self.send_cq() else { return };
-        let delivered = cq.append(completion, turn);
-        if delivered != Ok(Delivered::Published) {
+        let delivered = cq.append(completion, order);
+        if delivered != Delivered::Published {
+            end(order);
             // Nobody polls it: its places come back with the next one.
             let places = completion.places;
             let less = |count: u32| Some(count.saturating_sub(places));
             let _ = self.unpolled().fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
             side.silent += places;
             // Lost, and with it the program's knowledge of the queue (IBA §10.2.4.3).
-            if delivered != Ok(Delivered::Dropped) && side.requester.state() != QpState::Err {
+            if delivered != Delivered::Dropped && side.requester.state() != QpState::Err {
                 side.requester.set_state(QpState::Err);
                 self.fail(QpState::Err);
                 self.flush_if_broken();

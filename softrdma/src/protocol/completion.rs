@@ -17,7 +17,7 @@ pub const ENTRY_WORDS: u32 = 32;
 /// | 3 | immediate data; queue pair in the high half |
 /// | 4 | the sender's queue pair; flags in the high half |
 /// | 5 | time |
-/// | 6 | address of the buffer; of a send request, the places in the send queue that its poll sets free |
+/// | 6 | address of the buffer |
 ///
 /// Word 0 is stored last: an entry whose count is the one that the owner waits for was published.
 pub const HEAD_WORDS: u32 = 7;
@@ -115,7 +115,7 @@ pub struct Completion {
     /// When it was published, by the publisher's clock in nanoseconds.
     pub timestamp: u64,
     /// Send requests: places of the send queue that are free once this is polled, its own and those of requests
-    /// before it that asked for no completion.
+    /// before it that asked for no completion. Not in an entry: [own](super::own) completions have none.
     pub places: u32,
 }
 
@@ -153,7 +153,7 @@ impl Completion {
             pair(self.imm_or_key, self.qp_num),
             pair(self.src_qp, self.flags.0),
             self.timestamp,
-            stage.map_or(u64::from(self.places), |stage| stage.addr),
+            stage.map_or(0, |stage| stage.addr),
         ]
     }
 
@@ -175,7 +175,7 @@ impl Completion {
             src_qp: words[4] as u32,
             flags: WcFlags((words[4] >> 32) as u32),
             timestamp: words[5],
-            places: if bytes == 0 { words[6] as u32 } else { 0 },
+            places: 0,
         };
         (bytes <= 8 * STAGE_WORDS).then_some((completion, bytes))
     }
@@ -358,11 +358,11 @@ mod tests {
             src_qp: 5,
             flags: WcFlags::GRH.union(WcFlags::WITH_IMM),
             timestamp: 7,
-            places: 4,
+            places: 0,
         };
         assert_eq!(Completion::unpack(&entry.pack(9, None)), Some((entry, 0)));
         assert_eq!(Completion::unpack(&[u64::MAX; 7]), None);
-        let entry = Completion { status: Status::Success, vendor_err: 0, places: 0, ..entry };
+        let entry = Completion { status: Status::Success, vendor_err: 0, ..entry };
         let stage = Stage { addr: 77, lkey: 8, bytes: &[1; 200] };
         let words = entry.pack(u32::MAX, Some(&stage));
         assert_eq!(Completion::unpack(&words), Some((entry, 200)));

@@ -42,7 +42,7 @@ pub struct Deliver<'a> {
     completion: Completion,
     stage: Option<Stage<'a>>,
     solicited: bool,
-    receiver: Option<(u32, Take)>,
+    receiver: (u32, Take),
     breaks: bool,
     /// It stops when it is certain.
     halts: bool,
@@ -77,21 +77,18 @@ impl<'a> Deliver<'a> {
     /// the caller holds.
     #[must_use]
     pub fn receive(qp: u32, take: Take, cq: u32, completion: &Completion, solicited: bool) -> Self {
-        Self::new(Some((qp, take)), cq, completion, solicited)
-    }
-
-    /// Appends a completion of the own process (send side): the entry alone. No lock is held by the caller.
-    #[must_use]
-    #[inline(always)]
-    pub fn append(cq: u32, completion: &Completion) -> Self {
-        Self::new(None, cq, completion, false)
-    }
-
-    /// Behind the lock of the completion queue, which the caller holds: it is given back at the end.
-    #[must_use]
-    pub fn behind_lock(self) -> Self {
-        debug_assert!(self.receiver.is_none(), "a receiver's journal comes before the lock");
-        Self { step: Step::Check, ..self }
+        Self {
+            cq,
+            completion: *completion,
+            stage: None,
+            solicited,
+            receiver: (qp, take),
+            breaks: false,
+            halts: false,
+            tail: 0,
+            outcome: Delivered::Published,
+            step: Step::Arm,
+        }
     }
 
     /// The queue pair goes to ERR with it. Its owner learns that by the completion, not by an event, and takes
@@ -118,22 +115,6 @@ impl<'a> Deliver<'a> {
     #[inline(always)]
     pub fn solicited(self, solicited: bool) -> Self {
         Self { solicited, ..self }
-    }
-
-    #[inline(always)]
-    fn new(receiver: Option<(u32, Take)>, cq: u32, completion: &Completion, solicited: bool) -> Self {
-        Self {
-            cq,
-            completion: *completion,
-            stage: None,
-            solicited,
-            receiver,
-            breaks: false,
-            halts: false,
-            tail: 0,
-            outcome: Delivered::Published,
-            step: Step::Arm,
-        }
     }
 
     /// Whether the completion queue is locked and takes the entry, or does not mind: from here on only the
@@ -192,9 +173,8 @@ pub(super) fn entry_word(bytes: &[u8], word: u32) -> u64 {
 impl Deliver<'_> {
     #[inline(always)]
     fn arm(&mut self, memory: &impl Memory) -> Progress<Delivered> {
-        if let Some((qp, take)) = self.receiver {
-            memory.store(Word::Qp(qp, QpWord::Journal), self.journal(take, false));
-        }
+        let (qp, take) = self.receiver;
+        memory.store(Word::Qp(qp, QpWord::Journal), self.journal(take, false));
         then!(self, memory, Step::Lock, self.lock())
     }
 
@@ -232,8 +212,7 @@ impl Deliver<'_> {
 
     #[inline(always)]
     fn record(&mut self, memory: &impl Memory) -> Progress<Delivered> {
-        let qp = self.receiver.map_or(CqJournal::NOBODY, |(qp, _)| qp);
-        let journal = CqJournal { qp, tail: self.tail.wrapping_add(1) };
+        let journal = CqJournal { qp: self.receiver.0, tail: self.tail.wrapping_add(1) };
         memory.store(self.cq_word(CqWord::Journal), journal.pack());
         then!(self, memory, Step::Entry(1), self.entry(memory, 1))
     }
@@ -287,9 +266,8 @@ impl Deliver<'_> {
 
     #[inline(always)]
     fn mark(&mut self, memory: &impl Memory) -> Progress<Delivered> {
-        if let Some((qp, take)) = self.receiver {
-            memory.store(Word::Qp(qp, QpWord::Journal), self.journal(take.after(1), true));
-        }
+        let (qp, take) = self.receiver;
+        memory.store(Word::Qp(qp, QpWord::Journal), self.journal(take.after(1), true));
         then!(self, memory, Step::Clear, self.clear(memory))
     }
 
@@ -301,15 +279,14 @@ impl Deliver<'_> {
 
     #[inline(always)]
     fn unlock(&mut self) -> Progress<Delivered> {
-        self.step = if self.receiver.is_some() { Step::Take } else { Step::Done };
+        self.step = Step::Take;
         Progress::Unlock(Object::Cq(self.cq))
     }
 
     #[inline(always)]
     fn take(&mut self, memory: &impl Memory) -> Progress<Delivered> {
-        if let Some((qp, take)) = self.receiver {
-            take_request(memory, qp, take.after(1));
-        }
+        let (qp, take) = self.receiver;
+        take_request(memory, qp, take.after(1));
         if self.breaks {
             self.step = Step::Break;
             return Progress::Continue;
@@ -319,9 +296,7 @@ impl Deliver<'_> {
 
     #[inline(always)]
     fn finish(&mut self, memory: &impl Memory) -> Progress<Delivered> {
-        if let Some((qp, _)) = self.receiver {
-            memory.store(Word::Qp(qp, QpWord::Journal), 0);
-        }
+        memory.store(Word::Qp(self.receiver.0, QpWord::Journal), 0);
         then!(self, memory, Step::Done, Progress::Done(self.outcome))
     }
 }
@@ -357,9 +332,7 @@ impl Machine for Deliver<'_> {
             Step::Take => return self.take(memory),
             Step::Break => {
                 self.step = Step::Finish;
-                if let Some((qp, _)) = self.receiver {
-                    memory.store(Word::Qp(qp, QpWord::State), QpState::Err as u64);
-                }
+                memory.store(Word::Qp(self.receiver.0, QpWord::State), QpState::Err as u64);
             }
             Step::Finish => return self.finish(memory),
             Step::Done => return Progress::Done(self.outcome),

@@ -14,6 +14,7 @@
 //! | [`fence`] | a queue moved away from a holder that lives and does not go on |
 //! | [`repair`] | what to do when the owner of a lock died within one |
 //! | [`receive`], [`completion`] | entries of the rings and the owner's side: post, poll, arm |
+//! | [`own`] | completions of the own process, beside those that peers write |
 #![forbid(unsafe_code)]
 
 pub mod breaks;
@@ -24,6 +25,7 @@ pub mod deliver;
 pub mod fence;
 pub mod flush;
 pub mod keys;
+pub mod own;
 pub mod qp;
 pub mod receive;
 pub mod repair;

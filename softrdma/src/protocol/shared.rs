@@ -197,7 +197,7 @@ impl SrqWord {
 pub enum CqWord {
     /// [`CqJournal`]: the delivery or burst under way.
     Journal,
-    /// Entries published so far, those of a burst under way not counted. The owner does not look at it: an
+    /// Entries published so far, those of a burst under way not counted. The owner does not poll by it: an
     /// entry says itself whether it was published.
     Tail,
     /// [`Armed`](super::completion::Armed) by number: what the next bell waits for.
@@ -214,6 +214,9 @@ pub enum CqWord {
 impl CqWord {
     /// How many words there are.
     pub const COUNT: u32 = 6;
+    /// All of them, by number.
+    pub const ALL: [Self; Self::COUNT as usize] =
+        [Self::Journal, Self::Tail, Self::Armed, Self::Events, Self::Seen, Self::Head];
     /// As [`QpWord::is_owners`].
     #[must_use]
     pub const fn is_owners(self) -> bool {
@@ -397,16 +400,13 @@ impl SrqJournal {
 /// the first entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CqJournal {
-    /// The queue pair whose delivery is under way, or [`CqJournal::NOBODY`].
+    /// The queue pair whose delivery is under way.
     pub qp: u32,
     /// The tail once the first entry is published; more may follow in a burst.
     pub tail: u32,
 }
 
 impl CqJournal {
-    /// A completion of the own process, which uses up no receive request.
-    pub const NOBODY: u32 = INDEX_MASK as u32;
-
     /// The word for this journal.
     #[must_use]
     pub fn pack(self) -> u64 {

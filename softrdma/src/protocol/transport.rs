@@ -176,13 +176,6 @@ impl<'a, T: Transport> Operation<'a, T> {
         Self { behalf, ..Self::new(transport) }
     }
 
-    /// Takes over a lock that the caller holds, for a machine that does not take it.
-    pub fn adopt(&mut self, object: Object) {
-        if let Some(place) = self.held.iter_mut().find(|held| held.is_none()) {
-            *place = Some(object);
-        }
-    }
-
     /// Takes a lock, and repairs the object when it must.
     ///
     /// # Errors

@@ -5,12 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use softrdma::device::attempt::{attempt, complete};
+use softrdma::device::attempt::attempt;
 use softrdma::device::attributes::{QpAttributes, SrqAttributes};
 use softrdma::device::landing::land;
 use softrdma::device::route::Initiator;
 use softrdma::device::site::Site;
-use softrdma::device::turn::Turn;
 use softrdma::device::wr::{Data, Datagram, Sge, Wr};
 use softrdma::protocol::completion::{Completion, Staged, poll};
 use softrdma::protocol::keys::{Key, Kind};
@@ -18,7 +17,7 @@ use softrdma::protocol::receive::{Poster, RECEIVE_WORDS};
 use softrdma::protocol::request::Operands;
 use softrdma::protocol::requester::Outcome;
 use softrdma::protocol::shared::{Memory, Object, QpWord, Word};
-use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, SendFlags, Status, WcOpcode};
+use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, SendFlags};
 use softrdma::shm::folder::Config;
 use softrdma::shm::keys::Entry;
 use softrdma::shm::objects::{Held, Shape};
@@ -180,18 +179,12 @@ impl Endpoint {
     }
 
     pub fn attempt(&mut self, wr: &Wr<'_>) -> Outcome {
-        attempt(&self.site, &mut self.initiator, wr, &Turn::new(None))
+        attempt(&self.site, &mut self.initiator, wr, None)
     }
 
-    /// A send, and its own completion.
+    /// A send. Its own completion is its device's affair.
     pub fn send(&mut self, sges: &[Sge]) -> Outcome {
-        let outcome = self.attempt(&Self::wr(Opcode::Send, sges, Operands::None));
-        if matches!(outcome, Outcome::Done(_)) {
-            let flushed = Completion::flushed(1, WcOpcode::Send, self.number());
-            let completion = Completion { status: Status::Success, ..flushed };
-            complete(&self.site, &self.held, self.cq, &completion).expect("a completion");
-        }
-        outcome
+        self.attempt(&Self::wr(Opcode::Send, sges, Operands::None))
     }
 
     pub fn datagram<'a>(to: u32, grh: &'a [u8; 40], sges: &'a [Sge]) -> Wr<'a> {

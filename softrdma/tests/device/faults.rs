@@ -5,6 +5,7 @@ use softrdma::protocol::completion::{Completion, Stage};
 use softrdma::protocol::deliver::Deliver;
 use softrdma::protocol::receive::Sge;
 use softrdma::protocol::request::Operands;
+use softrdma::protocol::shared::Take;
 use softrdma::protocol::transport::run;
 use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status, WcOpcode};
 use softrdma_testing::device::*;
@@ -260,6 +261,10 @@ fn forged(qp_num: u32, wr_id: u64) -> Completion {
     Completion { status: Status::Success, byte_len: 8, ..Completion::flushed(wr_id, WcOpcode::Recv, qp_num) }
 }
 
+fn delivery(completion: &Completion) -> Deliver<'static> {
+    Deliver::receive(0, Take::Claim, 0, completion, false)
+}
+
 #[test]
 fn a_payload_that_claims_to_be_for_memory_that_may_not_be_there_is_moved_by_the_kernel() {
     let folder = Folder::new();
@@ -271,7 +276,7 @@ fn a_payload_that_claims_to_be_for_memory_that_may_not_be_there_is_moved_by_the_
         let addr = here.pages.0 + page * PAGE;
         let stage = Stage { addr, lkey: here.lkey, bytes: &[9; 8] };
         let completion = forged(here.end.qp.qp_num(), page);
-        run(&view, Deliver::append(0, &completion).with(Some(stage))).unwrap();
+        run(&view, delivery(&completion).with(Some(stage))).unwrap();
         assert_eq!(here.end.poll().status, status);
     }
     // SAFETY: a word of a mapping that nobody else uses now.
@@ -299,7 +304,7 @@ fn a_payload_lands_in_the_domain_of_its_queue_pair_alone() {
     let mut lands = |qp_num: u32, addr: u64, lkey: u32| {
         number += 1;
         let stage = Stage { addr, lkey, bytes: &[number as u8; 8] };
-        run(&view, Deliver::append(0, &forged(qp_num, number)).with(Some(stage))).unwrap();
+        run(&view, delivery(&forged(qp_num, number)).with(Some(stage))).unwrap();
         let completion = end.poll();
         assert_eq!(completion.wr_id, number);
         completion.status == Status::Success

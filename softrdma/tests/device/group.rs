@@ -7,7 +7,7 @@ use softrdma::device::{Attributes, Data, QpInit, QueuePair, SharedReceiveQueue, 
 use softrdma::protocol::completion::{Completion, Stage};
 use softrdma::protocol::deliver::{Deliver, Delivered};
 use softrdma::protocol::request::Operands;
-use softrdma::protocol::shared::{Memory as _, Object, Word};
+use softrdma::protocol::shared::{Memory as _, Object, Take, Word};
 use softrdma::protocol::transport::run;
 use softrdma::protocol::verbs::{Access, Attr, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma::shm::atomics::Operation;
@@ -246,7 +246,7 @@ fn whatever_jobs_say_they_reach_what_is_open_and_nothing_else() {
 fn forge(stage: &Scene, completion: &Completion, payload: Option<(u64, u32, &[u8])>) {
     let segment = stage.segment();
     let payload = payload.map(|(addr, lkey, bytes)| Stage { addr, lkey, bytes });
-    let deliver = Deliver::append(0, completion).with(payload);
+    let deliver = Deliver::receive(0, Take::Claim, 0, completion, false).with(payload);
     assert_eq!(run(&segment, deliver), Ok(Delivered::Published));
 }
 

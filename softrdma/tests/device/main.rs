@@ -13,6 +13,7 @@ mod lists;
 mod messages;
 mod moved;
 mod networks;
+mod own;
 mod processes;
 mod random;
 mod refusals;

@@ -60,6 +60,8 @@ pub struct Process {
     /// One for each thread.
     pub bells: Vec<Cell<bool>>,
     pub alerts: RefCell<Vec<Object>>,
+    /// Own completions of each completion queue that wait, and what they come after.
+    pub own: Vec<RefCell<VecDeque<(u32, Completion)>>>,
     pub polled: RefCell<Vec<Completion>>,
     /// Memory that peers write, by message.
     pub written: RefCell<HashMap<u64, Vec<u64>>>,

@@ -44,6 +44,7 @@ pub fn new_process(random: &Random, small_queues: bool) -> Process {
         asked: Cell::new(false),
         bells: (0..threads).map(|_| Cell::new(false)).collect(),
         alerts: RefCell::default(),
+        own: (0..threads).map(|_| RefCell::default()).collect(),
         polled: RefCell::default(),
         written: RefCell::new(HashMap::new()),
         results: RefCell::new(HashMap::new()),

@@ -2,16 +2,16 @@
 
 use std::rc::Rc;
 
-use softrdma::protocol::breaks::{Break, collect};
-use softrdma::protocol::completion::{Arm, Completion, Staged, overran, poll};
-use softrdma::protocol::deliver::{Deliver, Delivered};
+use softrdma::protocol::breaks::{Break, RaiseOnce, collect};
+use softrdma::protocol::completion::{Arm, Completion, CqBroken, Staged, overran, poll};
 use softrdma::protocol::flush::{Flush, reset};
 use softrdma::protocol::keys::{Key, Kind};
+use softrdma::protocol::own::{Wake, comes_first, has_room};
 use softrdma::protocol::receive::{self, ReceiveRequest, Sge, claim_of};
 use softrdma::protocol::request::{self, Limits, Request};
 use softrdma::protocol::requester::{Action, Outcome, Work};
 use softrdma::protocol::responder::GRH_BYTES;
-use softrdma::protocol::shared::{Events, Memory, Object, QpWord, Word, slot};
+use softrdma::protocol::shared::{CqWord, Events, Memory, Object, QpWord, Word, slot};
 use softrdma::protocol::timers::ack_timeout;
 use softrdma::protocol::verbs::{Access, Event, QpState, Status, WcFlags};
 
@@ -280,12 +280,61 @@ async fn flush_receives(world: &World, me: Me, end: (usize, u32)) {
 pub async fn append(world: &World, me: Me, qp: u32, completion: &Completion) {
     let cq = world.processes[me.0].configs[qp as usize].send_cq;
     world.note(me.0, "completes", || format!("{:?}", (completion.wr_id, completion.status)));
-    if world.carry(me, me.0, Deliver::append(cq, completion)).await == Delivered::Overrun {
+    if !append_own(world, me, cq, completion).await {
         if !world.small_queues {
             world.violated("a large completion queue overran");
         }
         break_whole(world, me, (me.0, qp), Some(Event::QpFatal)).await;
     }
+}
+
+/// Appends a completion where nobody else writes; `false`: the queue overran.
+async fn append_own(world: &World, me: Me, cq: u32, completion: &Completion) -> bool {
+    let process = &world.processes[me.0];
+    let (segment, object) = (&process.segment, Object::Cq(cq));
+    let load = |word| segment.load(Word::Cq(cq, word));
+    let takes = || {
+        let own = process.own[cq as usize].borrow().len() as u32;
+        has_room(own, load(CqWord::Head), load(CqWord::Tail), segment.capacity(object))
+            && !overran(segment, cq)
+    };
+    let push = || process.own[cq as usize].borrow_mut().push_back((load(CqWord::Tail) as u32, *completion));
+    if takes() {
+        push();
+    } else {
+        world.acquire(me, me.0, object).await;
+        let is_there = takes();
+        if is_there {
+            push();
+        } else {
+            world.carry(me, me.0, RaiseOnce::new(object, Event::CqErr)).await;
+        }
+        world.release(me, me.0, object);
+        if !is_there {
+            return false;
+        }
+    }
+    world.pause().await;
+    let any = completion.status != Status::Success;
+    if Wake::is_due(load(CqWord::Armed), any) {
+        world.pause().await;
+        world.carry(me, me.0, Wake::new(cq, any)).await;
+    }
+    true
+}
+
+/// The next completion of a queue, of either ring.
+fn next(world: &World, place: usize, cq: u32, staged: &mut Staged) -> Result<Option<Completion>, CqBroken> {
+    let process = &world.processes[place];
+    let mut own = process.own[cq as usize].borrow_mut();
+    let head = process.segment.load(Word::Cq(cq, CqWord::Head)) as u32;
+    if own.front().is_none_or(|(after, _)| !comes_first(*after, head))
+        && let Some(completion) = poll(&process.segment, cq, staged)?
+    {
+        return Ok(Some(completion));
+    }
+    *staged = Staged::default();
+    Ok(own.pop_front().map(|(_, completion)| completion))
 }
 
 /// Works one send queue; what it waits for, or `None` when there was nothing to do.
@@ -425,7 +474,7 @@ async fn drain(world: &World, me: Me) -> bool {
                 world.pause().await;
                 break;
             }
-            match poll(&process.segment, cq, &mut staged) {
+            match next(world, me.0, cq, &mut staged) {
                 Ok(Some(completion)) => {
                     any = true;
                     land(world, &staged);

@@ -3,13 +3,13 @@
 use std::cell::{Cell, RefCell};
 
 use softrdma::protocol::completion::Completion;
-use softrdma::protocol::deliver::{Deliver, Delivered};
+use softrdma::protocol::deliver::Delivered;
 use softrdma::protocol::responder::Incoming;
 use softrdma::protocol::shared::{CqWord, Memory, Object, QpWord, Word, slot};
 use softrdma::protocol::verbs::{Status, WcOpcode};
 
 use crate::burst::{SEND, Sender, TARGET, arrived, payload, post_long, quiet};
-use crate::place::{CQ, Place, QP};
+use crate::place::{CQ, Place, QP, of_other};
 
 /// What a process does after the death of a sender.
 #[derive(Clone, Copy, Debug)]
@@ -110,8 +110,8 @@ impl Course {
                 self.place.unlock(object)
             }),
             Act::Append => {
-                let own = Completion::flushed(1, WcOpcode::Send, 3);
-                assert_eq!(self.place.carry(Deliver::append(CQ, &own))?, Delivered::Published);
+                let other = Completion::flushed(1, WcOpcode::Recv, 3);
+                assert_eq!(self.place.carry(of_other(&other))?, Delivered::Published);
                 Some(())
             }
             Act::Burst => {

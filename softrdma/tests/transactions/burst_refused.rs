@@ -3,7 +3,6 @@
 
 use softrdma::protocol::burst::{Burst, MAX_BURST};
 use softrdma::protocol::completion::{Completion, wants};
-use softrdma::protocol::deliver::Deliver;
 use softrdma::protocol::receive::{ReceiveRequest, Sge, post};
 use softrdma::protocol::requester::Outcome;
 use softrdma::protocol::respond::Queues;
@@ -13,7 +12,7 @@ use softrdma::protocol::verbs::{Event, Opcode, QpState, QpType, WcOpcode};
 use softrdma_testing::segment::{ENTRY_WORDS, RECEIVE};
 
 use crate::burst::{QUEUES, SEND, Sender, TARGET, key, payload, post_long, quiet};
-use crate::place::{CQ, Place, QP};
+use crate::place::{CQ, Place, QP, of_other};
 
 /// Every word of the queue pair and its completion queue, but for what was last seen of the owner's counts.
 fn words(place: &Place) -> Vec<(Word, u64)> {
@@ -105,8 +104,8 @@ impl<'a> Refusal<'a> {
 fn appended(count: u64) -> impl Fn(&Place) {
     move |place| {
         for _ in 0..count {
-            let own = Completion::flushed(1, WcOpcode::Send, 3);
-            place.carry(Deliver::append(CQ, &own)).expect("nobody dies");
+            let other = Completion::flushed(1, WcOpcode::Recv, 3);
+            place.carry(of_other(&other)).expect("nobody dies");
         }
     }
 }

@@ -25,6 +25,8 @@ pub struct Place {
 }
 
 pub const QP: u32 = 0;
+/// Another queue pair that completes in the same queue.
+pub const OTHER: u32 = 1;
 pub const CQ: u32 = 0;
 pub const SRQ: u32 = 0;
 
@@ -36,6 +38,7 @@ impl Place {
     /// With so many receive requests and completions.
     pub fn with_rings(receives: u32, completions: u32) -> Self {
         let mut segment = Segment::default();
+        segment.add_qp(receives);
         segment.add_qp(receives);
         segment.add_cq(completions);
         segment.add_srq(4);
@@ -151,6 +154,11 @@ impl Place {
         };
         std::iter::from_fn(&mut next).collect()
     }
+}
+
+/// A completion of the other queue pair.
+pub fn of_other(completion: &Completion) -> Deliver<'static> {
+    Deliver::receive(OTHER, Take::Claim, CQ, completion, false)
 }
 
 pub fn poll(memory: &impl Memory, cq: u32) -> Result<Option<Completion>, CqBroken> {

@@ -2,14 +2,14 @@
 
 use softrdma::protocol::claim::{Claim, Claimed};
 use softrdma::protocol::completion::{Arm, Completion, remove, wants};
-use softrdma::protocol::deliver::{Deliver, Delivered};
+use softrdma::protocol::deliver::Delivered;
 use softrdma::protocol::flush::{Flush, reset};
 use softrdma::protocol::receive::{Next, next_in_ring, post};
 use softrdma::protocol::shared::{CqWord, Fence, Memory, Object, QpWord, Word};
 use softrdma::protocol::transport::{Machine, Progress};
 use softrdma::protocol::verbs::WcOpcode;
 
-use crate::place::{CQ, Place, QP, SRQ, request};
+use crate::place::{CQ, Place, QP, SRQ, of_other, request};
 
 #[test]
 fn a_reset_forgets_and_hands_back_what_was_shared() {
@@ -89,13 +89,13 @@ fn a_request_for_a_bell_is_not_forgotten_by_a_delivery() {
 fn a_full_completion_queue_overruns_once_and_for_all() {
     let place = Place::new();
     place.next_process(u32::MAX);
-    let entry = Completion::flushed(1, WcOpcode::Send, 1);
+    let entry = Completion::flushed(1, WcOpcode::Recv, 1);
     for _ in 0..4 {
-        assert_eq!(place.carry(Deliver::append(CQ, &entry)), Some(Delivered::Published));
+        assert_eq!(place.carry(of_other(&entry)), Some(Delivered::Published));
     }
-    assert_eq!(place.carry(Deliver::append(CQ, &entry)), Some(Delivered::Overrun));
+    assert_eq!(place.carry(of_other(&entry)), Some(Delivered::Overrun));
     assert_eq!(place.completions().len(), 4);
-    assert_eq!(place.carry(Deliver::append(CQ, &entry)), Some(Delivered::Overrun));
+    assert_eq!(place.carry(of_other(&entry)), Some(Delivered::Overrun));
     assert_eq!(place.completions().len(), 0);
 }
 
@@ -105,13 +105,13 @@ fn a_queue_that_does_not_mind_goes_on_after_an_overrun() {
     place.next_process(u32::MAX);
     place.segment.store(Word::Attribute { object: Object::Cq(CQ), word: 0 }, wants::IGNORE_OVERRUN);
     for wr_id in 0..6 {
-        let entry = Completion::flushed(wr_id, WcOpcode::Send, 1);
+        let entry = Completion::flushed(wr_id, WcOpcode::Recv, 1);
         let expected = if wr_id < 4 { Delivered::Published } else { Delivered::Dropped };
-        assert_eq!(place.carry(Deliver::append(CQ, &entry)), Some(expected));
+        assert_eq!(place.carry(of_other(&entry)), Some(expected));
     }
     assert_eq!(place.completions().len(), 4);
-    let entry = Completion::flushed(6, WcOpcode::Send, 1);
-    assert_eq!(place.carry(Deliver::append(CQ, &entry)), Some(Delivered::Published));
+    let entry = Completion::flushed(6, WcOpcode::Recv, 1);
+    assert_eq!(place.carry(of_other(&entry)), Some(Delivered::Published));
     assert_eq!(place.completions(), [entry]);
 }
 
@@ -120,19 +120,19 @@ fn completions_of_a_queue_pair_can_be_taken_out() {
     for (before, waiting) in (0..9).flat_map(|before| (0..16).map(move |waiting| (before, waiting))) {
         let place = Place::new();
         place.next_process(u32::MAX);
-        let entry = |wr_id, qp_num| Completion::flushed(wr_id, WcOpcode::Send, qp_num);
+        let entry = |wr_id, qp_num| Completion::flushed(wr_id, WcOpcode::Recv, qp_num);
         for wr_id in 0..before {
-            place.carry(Deliver::append(CQ, &entry(wr_id, 1))).expect("nobody dies");
+            place.carry(of_other(&entry(wr_id, 1))).expect("nobody dies");
             assert_eq!(place.completions().len(), 1);
         }
         // Four entries, of queue pair 1 or 2 by the bits of a number.
         let all: Vec<_> = (0..4).map(|n| entry(n, 1 + (waiting >> n & 1))).collect();
         for entry in &all {
-            place.carry(Deliver::append(CQ, entry)).expect("nobody dies");
+            place.carry(of_other(entry)).expect("nobody dies");
         }
         let rest: Vec<_> = all.iter().filter(|entry| entry.qp_num == 2).copied().collect();
         assert_eq!(remove(&place.segment, CQ, 1) as usize, 4 - rest.len());
-        place.carry(Deliver::append(CQ, &entry(9, 3))).filter(|_| rest.len() < 4);
+        place.carry(of_other(&entry(9, 3))).filter(|_| rest.len() < 4);
         let left = place.completions();
         assert_eq!(left[..rest.len()], rest);
         assert_eq!(left.len(), (rest.len() + 1).min(4));

@@ -10,7 +10,7 @@ use softrdma::protocol::receive::post;
 use softrdma::protocol::requester::{Outcome, Syndrome};
 use softrdma::protocol::respond::{MoveError, Queues, Respond, Want};
 use softrdma::protocol::responder::{Incoming, Target};
-use softrdma::protocol::shared::{CqWord, Memory, Object, QpWord, Word};
+use softrdma::protocol::shared::{CqWord, Memory, Object, QpWord, Take, Word};
 use softrdma::protocol::transport::{Progress, acquire, run};
 use softrdma::protocol::verbs::{Access, Event, Opcode, QpState, QpType, Status, WcOpcode};
 use softrdma_testing::segment::Segment;
@@ -91,7 +91,8 @@ fn meet(opcode: Opcode, moved: Result<(), MoveError>, full: bool) -> (Outcome, Q
     }
     if full {
         for _ in 0..4 {
-            let append = Deliver::append(1, &Completion::flushed(1, WcOpcode::Send, 1));
+            let append =
+                Deliver::receive(0, Take::Claim, 1, &Completion::flushed(1, WcOpcode::Recv, 1), false);
             assert_eq!(run(&place, append), Ok(Delivered::Published));
         }
     }

@@ -103,10 +103,8 @@ fn a_delivery_stores_the_same_in_few_calls() {
                 let mut calls = 0;
                 // The queue takes four.
                 for number in 0..6 {
-                    let deliver = match number {
-                        0 | 1 => Deliver::receive(QP, Take::Head(number), CQ, &arrived(0, 1), false),
-                        _ => Deliver::append(CQ, &arrived(u64::from(number), 1)),
-                    };
+                    let entry = arrived(u64::from(number), 1);
+                    let deliver = Deliver::receive(QP, Take::Head(number), CQ, &entry, false);
                     let (some, done) =
                         noted.carry(&mut if breaks && number == 1 { deliver.breaking() } else { deliver });
                     calls += some;

@@ -2,7 +2,6 @@
 //! interleaving, on the queue's real lock and words: a wake-up that is lost ends the model as a deadlock.
 
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use loom::sync::atomic::AtomicU64;
@@ -12,6 +11,7 @@ use loom::thread;
 use super::*;
 use crate::protocol::completion::{Completion, HEAD_WORDS, Staged, poll};
 use crate::protocol::deliver::{Deliver, Delivered};
+use crate::protocol::shared::Take;
 use crate::protocol::transport::{Locked, Machine, Operation, Progress, run};
 use crate::protocol::verbs::{Status, WcOpcode};
 use crate::shm::lock::{Acquired, Liveness, Lock, Owner};
@@ -25,7 +25,7 @@ const DEAD: u16 = 9;
 const COOKIE: usize = 7;
 
 /// A completion queue and the bell of its channel.
-struct Shared {
+pub(in crate::device) struct Shared {
     lock: Lock,
     words: [AtomicU64; CqWord::COUNT as usize],
     entries: [[AtomicU64; ENTRY]; CAPACITY as usize],
@@ -34,7 +34,7 @@ struct Shared {
 }
 
 impl Shared {
-    fn new() -> Arc<Self> {
+    pub(in crate::device) fn new() -> Arc<Self> {
         Arc::new(Self {
             lock: Lock::default(),
             words: Default::default(),
@@ -73,7 +73,7 @@ impl Rings for Shared {
 }
 
 /// The queue as one process sees it.
-struct Process {
+pub(in crate::device) struct Process {
     shared: Arc<Shared>,
     me: Owner,
     /// So many bells are not heard: no descriptor is left for them.
@@ -81,7 +81,7 @@ struct Process {
 }
 
 impl Process {
-    fn new(shared: &Arc<Shared>, slot: u16) -> Self {
+    pub(in crate::device) fn new(shared: &Arc<Shared>, slot: u16) -> Self {
         Self { shared: shared.clone(), me: Owner::new(slot, 7).unwrap(), deaf: Cell::new(0) }
     }
 
@@ -94,12 +94,12 @@ impl Process {
         }
     }
 
-    fn deliver(&self, wr_id: u64) {
-        assert_eq!(run(self, Deliver::append(0, &completion(wr_id))), Ok(Delivered::Published));
+    pub(in crate::device) fn deliver(&self, wr_id: u64) {
+        assert_eq!(run(self, delivery(wr_id)), Ok(Delivered::Published));
     }
 
     /// Looks for completions without the lock.
-    fn poll(&self) -> Option<u64> {
+    pub(in crate::device) fn poll(&self) -> Option<u64> {
         poll(self, 0, &mut Staged::default()).unwrap().map(|completion| completion.wr_id)
     }
 }
@@ -115,7 +115,10 @@ impl crate::protocol::shared::Memory for Process {
         self.word(word).map_or(0, get)
     }
     fn store(&self, word: Word, value: u64) {
-        put(self.word(word).unwrap(), word, value);
+        // What becomes of the receive request is nobody's affair here.
+        if !matches!(word, Word::Qp(..)) {
+            put(self.word(word).unwrap(), word, value);
+        }
     }
     /// As a view of the segment does.
     fn store_all(&self, first: Word, values: &[u64]) {
@@ -162,8 +165,9 @@ impl Transport for Process {
     fn alert(&self, _: Object) {}
 }
 
-fn completion(wr_id: u64) -> Completion {
-    Completion { status: Status::Success, ..Completion::flushed(wr_id, WcOpcode::Send, 5) }
+fn delivery(wr_id: u64) -> Deliver<'static> {
+    let completion = Completion { status: Status::Success, ..Completion::flushed(wr_id, WcOpcode::Recv, 5) };
+    Deliver::receive(0, Take::Claim, 0, &completion, false)
 }
 
 fn sender(shared: &Arc<Shared>, slot: u16) -> thread::JoinHandle<()> {
@@ -171,7 +175,7 @@ fn sender(shared: &Arc<Shared>, slot: u16) -> thread::JoinHandle<()> {
     thread::spawn(move || process.deliver(slot.into()))
 }
 
-fn consumer(shared: &Arc<Shared>) -> (Process, State) {
+pub(in crate::device) fn consumer(shared: &Arc<Shared>) -> (Process, State) {
     // What a fresh queue has: nothing was published in any place.
     for (slot, entry) in (0..).zip(&shared.entries) {
         put(&entry[0], Word::Entry { cq: 0, slot, word: 0 }, u64::from(slot.wrapping_sub(CAPACITY)));
@@ -182,7 +186,7 @@ fn consumer(shared: &Arc<Shared>) -> (Process, State) {
 }
 
 /// Sleeps until there is an event.
-fn sleep(me: &Process, state: &mut State) {
+pub(in crate::device) fn sleep(me: &Process, state: &mut State) {
     loop {
         me.shared.take();
         match state.next(me, &*me.shared) {
@@ -195,7 +199,7 @@ fn sleep(me: &Process, state: &mut State) {
 }
 
 /// Nobody is at work any more: there is a byte for each event, and an event for each byte.
-fn settled(me: &Process, state: &mut State) -> usize {
+pub(in crate::device) fn settled(me: &Process, state: &mut State) -> usize {
     let mut events = 0;
     while me.shared.waiting() > 0 {
         me.shared.take();
@@ -268,7 +272,7 @@ fn who_arms_again_before_it_takes_the_event_keeps_both() {
 /// A process that dies after so many steps, or, at odd numbers, before it does what the last one asked for;
 /// whether it came to its end before.
 fn dies_after(process: &Process, halves: u32) -> bool {
-    let mut machine = Deliver::append(0, &completion(DEAD.into()));
+    let mut machine = delivery(DEAD.into());
     let mut operation = Operation::new(process);
     let mut is_done = false;
     for half in (0..halves).step_by(2) {

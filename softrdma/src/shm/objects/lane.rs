@@ -25,30 +25,11 @@ impl<'a> Lane<'a> {
         view.is_mine().then_some(Lane { view, qp, cq })
     }
 
-    /// A completion queue alone, where no word of a queue pair is needed. `None` as above.
-    #[inline(always)]
-    pub fn alone(view: &'a View<'a>, cq: u32) -> Option<Self> {
-        let cq = view.near(Object::Cq(cq))?;
-        view.is_mine().then_some(Lane { view, qp: cq, cq })
-    }
-
     /// As [`View::is_current`].
     #[inline(always)]
     #[must_use]
     pub fn is_current(&self, object: Object) -> bool {
         self.near(object).is_current()
-    }
-
-    /// Takes the completion queue's lock when nobody has it; whether it was had.
-    #[must_use]
-    pub fn try_lock_cq(&self) -> bool {
-        let lock = self.cq.lock();
-        let is_had = lock.try_lock(self.view.me());
-        if is_had && !self.cq.is_current() {
-            lock.unlock(self.view.me());
-            return false;
-        }
-        is_had
     }
 
     #[inline(always)]

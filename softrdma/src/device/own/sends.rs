@@ -1,0 +1,155 @@
+//! Send requests under way: from before a message is published to its target until the own completion is there.
+//!
+//! What the target does in between may be in the completion queue before the own completion, and no adapter
+//! shows it so. Who polls while a request is under way does not hand out what was published since it began,
+//! which may be the answer: [`Frontier`].
+//!
+//! One request or the other is under way all the time where many threads send. So they are counted by turns, of
+//! two kinds: whoever is kept waiting has those that begin from now on counted as the other kind, and waits for
+//! the end of those that began before.
+
+use std::sync::atomic::Ordering;
+
+use super::sync::{AtomicBool, AtomicU32, AtomicU64, fence};
+
+/// The requests under way that complete in one queue.
+#[derive(Debug)]
+pub(in crate::device) struct Sends {
+    /// How many: of the one kind in the low half, of the other in the high half.
+    count: AtomicU64,
+    /// The kind of those that begin.
+    kind: AtomicU32,
+    /// Somebody who polled was kept from an entry.
+    kept: AtomicBool,
+}
+
+/// The share of a request in the count: 1 in the half of its kind.
+pub(in crate::device) type Share = u64;
+
+/// The shares of both kinds.
+const SHARES: [Share; 2] = [1, 1 << 32];
+
+impl Sends {
+    pub(in crate::device) fn new() -> Self {
+        Self { count: AtomicU64::new(0), kind: AtomicU32::new(0), kept: AtomicBool::new(false) }
+    }
+
+    /// One begins; nothing is published yet.
+    #[inline(always)]
+    pub(in crate::device) fn begin(&self) -> Share {
+        let share = SHARES[(self.kind.load(Ordering::Acquire) & 1) as usize];
+        if one_thread() {
+            // A signal handler that comes in between leaves the count as it was.
+            self.count.store(self.count.load(Ordering::Relaxed).wrapping_add(share), Ordering::Relaxed);
+        } else {
+            self.count.fetch_add(share, Ordering::Relaxed);
+        }
+        share
+    }
+
+    /// It ends; the own completion is in its ring, or there is none.
+    #[inline(always)]
+    pub(in crate::device) fn end(&self, share: Share) {
+        if one_thread() {
+            self.count.store(self.count.load(Ordering::Relaxed).wrapping_sub(share), Ordering::Release);
+        } else {
+            self.count.fetch_sub(share, Ordering::Release);
+        }
+    }
+
+    /// Whether none of this kind is under way.
+    fn is_over(&self, kind: u32) -> bool {
+        let count = self.count.load(Ordering::Acquire);
+        (if kind & 1 == 0 { count as u32 } else { (count >> 32) as u32 }) == 0
+    }
+
+    /// Whether who polled last was kept from an entry, and may sleep over it. Behind a fence after the end of a
+    /// request.
+    pub(in crate::device) fn kept(&self) -> bool {
+        self.kept.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(not(loom))]
+#[inline(always)]
+fn one_thread() -> bool {
+    queue_lock::single_threaded()
+}
+
+#[cfg(loom)]
+fn one_thread() -> bool {
+    false
+}
+
+/// The side of who polls, one at a time.
+#[derive(Debug, Default)]
+pub(in crate::device) struct Frontier {
+    /// Entries below this count were published before any request that is under way began.
+    free: u32,
+    /// Entries below this count are free when no request of this kind is under way.
+    waits: Option<(u32, u32)>,
+    /// [`Sends::kept`] is set.
+    keeps: bool,
+}
+
+impl Frontier {
+    /// Whether the entry with the count `head`, which was found published, is not the answer to a request that
+    /// is under way. Own completions are to be looked for afterwards. `published` says the same of others.
+    #[inline(always)]
+    pub(in crate::device) fn frees(
+        &mut self,
+        sends: &Sends,
+        head: u32,
+        published: impl Fn(u32) -> bool,
+    ) -> bool {
+        // Whoever answered had seen the message, and who sees the answer sees that the request began.
+        if sends.count.load(Ordering::Acquire) == 0 && !self.keeps {
+            return true;
+        }
+        self.look(sends, head, &published)
+    }
+
+    #[cold]
+    fn look(&mut self, sends: &Sends, head: u32, published: &dyn Fn(u32) -> bool) -> bool {
+        let mut frees = self.look_once(sends, head, published);
+        if !frees {
+            // First this, then another look; whoever ends a request does it the other way round.
+            sends.kept.store(true, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            frees = self.look_once(sends, head, published);
+            self.keeps = true;
+        }
+        if frees && self.keeps {
+            self.keeps = false;
+            sends.kept.store(false, Ordering::Relaxed);
+        }
+        frees
+    }
+
+    fn look_once(&mut self, sends: &Sends, head: u32, published: &dyn Fn(u32) -> bool) -> bool {
+        if sends.count.load(Ordering::Acquire) == 0 {
+            return true;
+        }
+        if let Some((_, free)) = self.waits.take_if(|(kind, _)| sends.is_over(*kind)) {
+            self.free = free;
+        }
+        if (self.free.wrapping_sub(head) as i32) > 0 {
+            return true;
+        }
+        let kind = sends.kind.load(Ordering::Relaxed) & 1;
+        // Some that begin look at the kind just before it changes.
+        if self.waits.is_some() || !sends.is_over(1 - kind) {
+            return false;
+        }
+        let mut free = head;
+        while free.wrapping_sub(head) < MOST && published(free) {
+            free = free.wrapping_add(1);
+        }
+        sends.kind.store(1 - kind, Ordering::Release);
+        self.waits = Some((kind, free));
+        false
+    }
+}
+
+/// So many entries are set free at once.
+const MOST: u32 = 64;
