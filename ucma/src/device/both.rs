@@ -5,6 +5,8 @@
 //! does. These commands may sleep in the kernel, so they are given to it without the device's lock
 //! ([`Errand`]). What both sides take part in is short and done at once.
 
+use core::mem::offset_of;
+
 use ironverbs_cm::address::{Address, Family};
 use ironverbs_cm::{Answer, Command, File};
 use zerocopy::IntoBytes;
@@ -82,14 +84,26 @@ enum Side {
 /// Where a command's body has the id.
 fn place_of_id(number: u32) -> Option<usize> {
     Some(match number {
-        4 | 7 | 9 | 10 | 15 | 20 | 21 | 23 | 24 => 0,
-        1 | 5 | 11 | 14 | 17 | 18 | 19 => 8,
-        16 => 44,
-        22 => 16,
-        2 => 36,
-        3 => 56,
-        6 => 272,
-        8 => 280,
+        1 | 17 => offset_of!(layout::DestroyId, id),
+        2 => offset_of!(layout::BindIp, id),
+        3 => offset_of!(layout::ResolveIp, id),
+        4 => offset_of!(layout::ResolveRoute, id),
+        5 | 19 => offset_of!(layout::Query, id),
+        6 => offset_of!(layout::Connect, id),
+        7 => offset_of!(layout::Listen, id),
+        8 => offset_of!(layout::Accept, id),
+        9 => offset_of!(layout::Reject, id),
+        10 => offset_of!(layout::Disconnect, id),
+        11 => offset_of!(layout::InitQpAttr, id),
+        14 => offset_of!(layout::SetOption, id),
+        15 => offset_of!(layout::Notify, id),
+        16 => offset_of!(layout::JoinIp, id),
+        18 => offset_of!(layout::Migrate, id),
+        20 => offset_of!(layout::Bind, id),
+        21 => offset_of!(layout::ResolveAddr, id),
+        22 => offset_of!(layout::Join, id),
+        23 => offset_of!(layout::ResolveIbService, id),
+        24 => offset_of!(layout::WriteEvent, id),
         _ => return None,
     })
 }
@@ -137,9 +151,9 @@ impl Device {
                 return Ok(Some(Errand::outcome(&kernel, What::Pass { from, length })));
             }
             let mut bytes = with_id(from, length, id)?;
-            let at = size_of::<Header>() + core::mem::offset_of!(layout::Migrate, fd);
+            let at = size_of::<Header>() + offset_of!(layout::Migrate, fd);
             let fd = bytes.get_mut(at..at + 4).ok_or(libc::EINVAL)?;
-            let named = word(body.wrapping_add(12)).ok_or(libc::EFAULT)?;
+            let named = u32::from_ne_bytes(fd.try_into().map_err(|_| libc::EINVAL)?);
             let named = Program { files: &self.files, manager: &self.manager, file }.channel(named)?;
             let named = self.kernel(named).ok_or(libc::EINVAL)?;
             fd.copy_from_slice(&named.descriptor().to_ne_bytes());
