@@ -136,14 +136,18 @@ impl Frontier {
         if (self.free.wrapping_sub(head) as i32) > 0 {
             return true;
         }
-        let kind = sends.kind.load(Ordering::Relaxed) & 1;
-        // Some that begin look at the kind just before it changes.
-        if self.waits.is_some() || !sends.is_over(1 - kind) {
+        if self.waits.is_some() {
             return false;
         }
         let mut free = head;
         while free.wrapping_sub(head) < MOST && published(free) {
             free = free.wrapping_add(1);
+        }
+        let kind = sends.kind.load(Ordering::Relaxed) & 1;
+        // Some that begin look at the kind just before it changes. After the look at the entries: an answer to
+        // one of those may be among them.
+        if !sends.is_over(1 - kind) {
+            return false;
         }
         sends.kind.store(1 - kind, Ordering::Release);
         self.waits = Some((kind, free));
@@ -153,3 +157,39 @@ impl Frontier {
 
 /// So many entries are set free at once.
 const MOST: u32 = 64;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// As [`Frontier::frees`], where so many entries were published.
+    fn frees(frontier: &mut Frontier, sends: &Sends, head: u32, tail: u32) -> bool {
+        frontier.frees(sends, head, |count| (count.wrapping_sub(tail) as i32) < 0)
+    }
+
+    /// The thread of the second lost the processor between its look at the kind and its share in the count.
+    #[test]
+    fn a_request_that_begins_as_the_kind_before_the_last_keeps_its_answer_waiting() {
+        let (sends, mut frontier) = (Sends::new(), Frontier::default());
+        let first = sends.begin();
+        assert!(!frees(&mut frontier, &sends, 0, 1));
+        // Now those of the other kind begin.
+        let second = sends.begin();
+        assert_ne!(first, second);
+        sends.end(first);
+        assert!(frees(&mut frontier, &sends, 0, 1));
+        // Entry 2 is the answer to a request that begins, and is answered, while it is looked what is there.
+        let has_begun = std::cell::Cell::new(false);
+        let begins_late = |count: u32| {
+            if count == 2 && !has_begun.replace(true) {
+                sends.count.fetch_add(first, Ordering::Relaxed);
+            }
+            count <= 2
+        };
+        assert!(!frontier.frees(&sends, 1, begins_late));
+        sends.end(second);
+        assert!(!frees(&mut frontier, &sends, 2, 3), "the answer to a request that is under way");
+        sends.end(first);
+        assert!(frees(&mut frontier, &sends, 2, 3));
+    }
+}
