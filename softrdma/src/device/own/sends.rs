@@ -84,8 +84,9 @@ fn one_thread() -> bool {
 /// The side of who polls, one at a time.
 #[derive(Debug, Default)]
 pub(in crate::device) struct Frontier {
-    /// Entries below this count were published before any request that is under way began.
-    free: u32,
+    /// Entries below this count, [`MOST`] of them at most, were published before any request that is under way
+    /// began.
+    free: Option<u32>,
     /// Entries below this count are free when no request of this kind is under way.
     waits: Option<(u32, u32)>,
     /// [`Sends::kept`] is set.
@@ -131,11 +132,13 @@ impl Frontier {
             return true;
         }
         if let Some((_, free)) = self.waits.take_if(|(kind, _)| sends.is_over(*kind)) {
-            self.free = free;
+            self.free = Some(free);
         }
-        if (self.free.wrapping_sub(head) as i32) > 0 {
+        // Not by the sign: a count that was passed long ago comes before this one again.
+        if self.free.is_some_and(|free| (1..=MOST).contains(&free.wrapping_sub(head))) {
             return true;
         }
+        self.free = None;
         if self.waits.is_some() {
             return false;
         }
@@ -165,6 +168,20 @@ mod tests {
     /// As [`Frontier::frees`], where so many entries were published.
     fn frees(frontier: &mut Frontier, sends: &Sends, head: u32, tail: u32) -> bool {
         frontier.frees(sends, head, |count| (count.wrapping_sub(tail) as i32) < 0)
+    }
+
+    #[test]
+    fn what_is_published_while_a_request_is_under_way_waits_for_its_end_at_every_count() {
+        for head in [0, 1, 64, u32::MAX / 2, u32::MAX / 2 + 1, u32::MAX / 2 + 2, 3 << 30, u32::MAX - 5] {
+            let (sends, mut frontier) = (Sends::new(), Frontier::default());
+            // Entries that nobody waited for.
+            assert!(frees(&mut frontier, &sends, head.wrapping_sub(1), head));
+            let share = sends.begin();
+            assert!(!frees(&mut frontier, &sends, head, head.wrapping_add(1)), "{head:#x}");
+            assert!(!frees(&mut frontier, &sends, head, head.wrapping_add(1)), "{head:#x}");
+            sends.end(share);
+            assert!(frees(&mut frontier, &sends, head, head.wrapping_add(1)), "{head:#x}");
+        }
     }
 
     /// The thread of the second lost the processor between its look at the kind and its share in the count.
