@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use softrdma::device::{CompletionCounter, Counted, Operations, QueuePair};
-use softrdma::protocol::verbs::{QpState, QpType, Status, WcOpcode};
+use softrdma::device::{Channel, CompletionCounter, Counted, Operations, QueuePair};
+use softrdma::protocol::verbs::{Opcode, QpState, QpType, Status, WcOpcode};
 use softrdma_testing::child::in_child;
 use softrdma_testing::device::*;
 
@@ -86,4 +86,46 @@ fn queue_pairs_that_end_while_others_complete_upset_no_order() {
     });
     assert_eq!(poll(&cq), None, "nothing is left of those that ended");
     assert_eq!(end.qp.send_room(), 16);
+}
+
+/// What was kept from being polled, and is taken away, wakes nobody by later requests.
+#[test]
+fn nobody_is_woken_for_what_was_kept_back_of_a_queue_pair_that_ended() {
+    let folder = Folder::new();
+    let (node, far) = (Node::new(&folder), Node::new(&folder));
+    let channel = Channel::new(&node.device).unwrap();
+    let cq = node.cq(16, Some(&channel), 1);
+    let new = || {
+        let qp = QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap();
+        let (end, other) = (node.end_of(qp, cq.clone()), far.end(QpType::Rc));
+        connect(&end.qp, &other.qp);
+        (end, other)
+    };
+    let ((end, other), (second, its)) = (new(), new());
+    let send = |wr_id| {
+        other.receive(wr_id, 0, 8);
+        end.send(wr_id, 0, 8);
+        other.done(wr_id);
+    };
+    // The first of all goes another way, which has no lists.
+    send(0);
+    end.done(0);
+    other.receive(1, 0, 8);
+    second.receive(2, 0, 8);
+    let sges = [end.sge(0, 8)];
+    let mut sending = end.qp.sending();
+    let request = wr(1, Opcode::Send, &sges);
+    sending.accept(&request).unwrap();
+    sending.post(&request);
+    other.done(1);
+    its.send(2, 0, 8);
+    its.done(2);
+    assert_eq!(poll(&cq), None, "it may be the answer to the first");
+    second.qp.destroy().unwrap();
+    drop(sending);
+    end.done(1);
+    cq.arm(true).unwrap();
+    send(3);
+    assert!(!readable(channel.fd(), 0), "asked for what is solicited");
+    end.done(3);
 }

@@ -110,6 +110,12 @@ impl Frontier {
         self.look(sends, head, &published)
     }
 
+    /// No entry waits any more: what was kept back has gone.
+    pub(in crate::device) fn forget(&mut self, sends: &Sends) {
+        self.keeps = false;
+        sends.kept.store(false, Ordering::Relaxed);
+    }
+
     #[cold]
     fn look(&mut self, sends: &Sends, head: u32, published: &dyn Fn(u32) -> bool) -> bool {
         let mut frees = self.look_once(sends, head, published);
