@@ -453,6 +453,10 @@ impl CompletionQueue {
         if let Ok(word) = memory.u64(reader.place.head_at) {
             reader.head = word.load(Ordering::Relaxed) as u32;
         }
+        // Behind the lock, so that nobody publishes more.
+        if reader.waiting(memory) == 0 {
+            reader.frontier.forget(&self.sends);
+        }
         own.unlock(object);
         true
     }

@@ -65,10 +65,17 @@ pub(super) enum Quick {
 
 impl Initiator {
     /// Delivers a message the quick way. A burst that does not take it is [over](Initiator::is_over) before.
+    /// `its` is the order where it has a completion, `order` that of the burst.
     #[inline]
-    pub(super) fn quick(&mut self, site: &Site, wr: &Wr<'_>, order: Option<&Order<'_>>) -> Quick {
+    pub(super) fn quick(
+        &mut self,
+        site: &Site,
+        wr: &Wr<'_>,
+        its: Option<&Order<'_>>,
+        order: Option<&Order<'_>>,
+    ) -> Quick {
         debug_assert!(!self.is_over(wr));
-        let quick = self.try_quick(site, wr, order);
+        let quick = self.try_quick(site, wr, its);
         if !matches!(quick, Quick::Delivered(_)) && self.rest(order).is_err() {
             return Quick::Lost;
         }

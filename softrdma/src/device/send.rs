@@ -283,8 +283,8 @@ impl Sending<'_> {
         }
         if qp.state() == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts {
             // What is counted is done for good, which is not known yet of what goes the quick way.
-            let is_counted = side.counters.sends;
-            let quick = if is_counted { Quick::No } else { side.initiator.quick(&qp.device().site, wr, its) };
+            let (site, is_counted) = (&qp.device().site, side.counters.sends);
+            let quick = if is_counted { Quick::No } else { side.initiator.quick(site, wr, its, order) };
             if quick == Quick::Lost {
                 qp.lose(side, order);
                 if side.requester.state() != QpState::Rts {

@@ -14,6 +14,7 @@ mod messages;
 mod moved;
 mod networks;
 mod own;
+mod own_more;
 mod processes;
 mod random;
 mod refusals;

@@ -126,10 +126,19 @@ impl Taker {
         if tail == head {
             return None;
         }
-        if (self.ring.disorder.load(Ordering::Relaxed).wrapping_sub(head) as i32) > 0 {
-            return Some(self.earliest(head, tail));
-        }
-        Some(self.after_of(head))
+        Some(match self.disordered(head, tail) {
+            0 => self.after_of(head),
+            count => self.earliest(head, count),
+        })
+    }
+
+    /// So many of the oldest entries are looked at: up to the last that comes earlier than one in front of it.
+    #[inline(always)]
+    fn disordered(&self, head: u32, tail: u32) -> u32 {
+        let count = self.ring.disorder.load(Ordering::Relaxed).wrapping_sub(head);
+        // Where it was passed, it is not within the ring; by its sign, it would be in front of this one again
+        // after 2³¹ entries.
+        if count > self.ring.places.len() as u32 { 0 } else { count.min(tail.wrapping_sub(head)) }
     }
 
     /// [`Own::after`] of an entry that waits.
@@ -140,8 +149,8 @@ impl Taker {
     }
 
     #[cold]
-    fn earliest(&self, head: u32, tail: u32) -> u32 {
-        let waiting = (0..tail.wrapping_sub(head)).map(|n| self.after_of(head.wrapping_add(n)));
+    fn earliest(&self, head: u32, count: u32) -> u32 {
+        let waiting = (0..count).map(|n| self.after_of(head.wrapping_add(n)));
         let earlier = |one: u32, other: u32| if (other.wrapping_sub(one) as i32) < 0 { other } else { one };
         waiting.reduce(earlier).unwrap_or(0)
     }
@@ -220,6 +229,28 @@ mod tests {
         }
         [9, 8].into_iter().for_each(&mut push);
         assert_eq!(taker.after(), Some(8));
+    }
+
+    #[test]
+    fn no_more_entries_are_looked_at_than_are_out_of_order() {
+        let looks = |taker: &Taker| {
+            let [head, tail] =
+                [&taker.ring.head, &taker.ring.tail].map(|count| count.load(Ordering::Relaxed));
+            taker.disordered(head, tail)
+        };
+        for begin in [0, 7, 1 << 31, (1 << 31) + 1, 3 << 30, u32::MAX - 12] {
+            let (mut writer, mut taker) = ring(8).unwrap();
+            taker.ring.head.store(begin, Ordering::Relaxed);
+            taker.ring.tail.store(begin, Ordering::Relaxed);
+            let mut push = |after| assert!(writer.push(&Own { after, ..own(1) }));
+            [1, 2, 3].into_iter().for_each(&mut push);
+            assert_eq!(looks(&taker), 0, "{begin:#x}");
+            [2, 4, 5].into_iter().for_each(&mut push);
+            for left in [4, 3, 2, 1, 0, 0] {
+                assert_eq!(looks(&taker), left, "{begin:#x}");
+                taker.pop();
+            }
+        }
     }
 
     #[test]

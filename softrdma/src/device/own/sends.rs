@@ -84,8 +84,9 @@ fn one_thread() -> bool {
 /// The side of who polls, one at a time.
 #[derive(Debug, Default)]
 pub(in crate::device) struct Frontier {
-    /// Entries below this count were published before any request that is under way began.
-    free: u32,
+    /// Entries below this count, [`MOST`] of them at most, were published before any request that is under way
+    /// began.
+    free: Option<u32>,
     /// Entries below this count are free when no request of this kind is under way.
     waits: Option<(u32, u32)>,
     /// [`Sends::kept`] is set.
@@ -107,6 +108,12 @@ impl Frontier {
             return true;
         }
         self.look(sends, head, &published)
+    }
+
+    /// No entry waits any more: what was kept back has gone.
+    pub(in crate::device) fn forget(&mut self, sends: &Sends) {
+        self.keeps = false;
+        sends.kept.store(false, Ordering::Relaxed);
     }
 
     #[cold]
@@ -131,19 +138,25 @@ impl Frontier {
             return true;
         }
         if let Some((_, free)) = self.waits.take_if(|(kind, _)| sends.is_over(*kind)) {
-            self.free = free;
+            self.free = Some(free);
         }
-        if (self.free.wrapping_sub(head) as i32) > 0 {
+        // Not by the sign: a count that was passed long ago comes before this one again.
+        if self.free.is_some_and(|free| (1..=MOST).contains(&free.wrapping_sub(head))) {
             return true;
         }
-        let kind = sends.kind.load(Ordering::Relaxed) & 1;
-        // Some that begin look at the kind just before it changes.
-        if self.waits.is_some() || !sends.is_over(1 - kind) {
+        self.free = None;
+        if self.waits.is_some() {
             return false;
         }
         let mut free = head;
         while free.wrapping_sub(head) < MOST && published(free) {
             free = free.wrapping_add(1);
+        }
+        let kind = sends.kind.load(Ordering::Relaxed) & 1;
+        // Some that begin look at the kind just before it changes. After the look at the entries: an answer to
+        // one of those may be among them.
+        if !sends.is_over(1 - kind) {
+            return false;
         }
         sends.kind.store(1 - kind, Ordering::Release);
         self.waits = Some((kind, free));
@@ -153,3 +166,53 @@ impl Frontier {
 
 /// So many entries are set free at once.
 const MOST: u32 = 64;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// As [`Frontier::frees`], where so many entries were published.
+    fn frees(frontier: &mut Frontier, sends: &Sends, head: u32, tail: u32) -> bool {
+        frontier.frees(sends, head, |count| (count.wrapping_sub(tail) as i32) < 0)
+    }
+
+    #[test]
+    fn what_is_published_while_a_request_is_under_way_waits_for_its_end_at_every_count() {
+        for head in [0, 1, 64, u32::MAX / 2, u32::MAX / 2 + 1, u32::MAX / 2 + 2, 3 << 30, u32::MAX - 5] {
+            let (sends, mut frontier) = (Sends::new(), Frontier::default());
+            // Entries that nobody waited for.
+            assert!(frees(&mut frontier, &sends, head.wrapping_sub(1), head));
+            let share = sends.begin();
+            assert!(!frees(&mut frontier, &sends, head, head.wrapping_add(1)), "{head:#x}");
+            assert!(!frees(&mut frontier, &sends, head, head.wrapping_add(1)), "{head:#x}");
+            sends.end(share);
+            assert!(frees(&mut frontier, &sends, head, head.wrapping_add(1)), "{head:#x}");
+        }
+    }
+
+    /// The thread of the second lost the processor between its look at the kind and its share in the count.
+    #[test]
+    fn a_request_that_begins_as_the_kind_before_the_last_keeps_its_answer_waiting() {
+        let (sends, mut frontier) = (Sends::new(), Frontier::default());
+        let first = sends.begin();
+        assert!(!frees(&mut frontier, &sends, 0, 1));
+        // Now those of the other kind begin.
+        let second = sends.begin();
+        assert_ne!(first, second);
+        sends.end(first);
+        assert!(frees(&mut frontier, &sends, 0, 1));
+        // Entry 2 is the answer to a request that begins, and is answered, while it is looked what is there.
+        let has_begun = std::cell::Cell::new(false);
+        let begins_late = |count: u32| {
+            if count == 2 && !has_begun.replace(true) {
+                sends.count.fetch_add(first, Ordering::Relaxed);
+            }
+            count <= 2
+        };
+        assert!(!frontier.frees(&sends, 1, begins_late));
+        sends.end(second);
+        assert!(!frees(&mut frontier, &sends, 2, 3), "the answer to a request that is under way");
+        sends.end(first);
+        assert!(frees(&mut frontier, &sends, 2, 3));
+    }
+}
