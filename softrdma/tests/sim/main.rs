@@ -11,6 +11,7 @@ mod ledger;
 mod plan;
 mod process;
 mod random;
+mod seen;
 mod world;
 
 use std::rc::Rc;
