@@ -45,6 +45,12 @@ impl Kernel {
         Kept::new(fd).map(|file| Kernel(Arc::new(file)))
     }
 
+    /// Another file in its place, which takes what is written.
+    #[cfg(test)]
+    pub fn instead(file: std::os::fd::OwnedFd) -> Kernel {
+        Kernel(Arc::new(Kept::new(file).unwrap()))
+    }
+
     /// Its descriptor.
     pub fn descriptor(&self) -> RawFd {
         self.0.as_raw_fd()

@@ -278,10 +278,7 @@ impl Device {
                 Ok(done(()))
             }
             (Command::Bind { address, .. }, There::Not) => match self.side(&kernel, address) {
-                Side::Soft => {
-                    self.sides.forget(id);
-                    Ok(None)
-                }
+                Side::Soft => self.stays(file, &kernel, id, &decoded.command).map(done),
                 Side::Kernel => self.goes(&kernel, id, |there| kernel.bind(there, address)).map(done),
                 Side::Both => self.bind_both(file, &kernel, id, address).map(done),
             },
@@ -291,11 +288,7 @@ impl Device {
                     Some,
                 );
                 if own.is_none_or(|own| self.side(&kernel, &own) == Side::Soft) {
-                    if let There::Too(there) = there {
-                        let _ = kernel.destroy(there);
-                    }
-                    self.sides.forget(id);
-                    return Ok(None);
+                    return self.stays(file, &kernel, id, &decoded.command).map(done);
                 }
                 let resolve = |there| Copied::with_id(from, length, there)?.pass(&kernel);
                 match there {
@@ -363,6 +356,19 @@ impl Device {
             let _ = kernel.destroy(there);
             self.sides.set(id, There::Not);
         })
+    }
+
+    /// An id is the software device's alone from now on, where that executes this command; else all is as it
+    /// was, as far as the kernel is concerned.
+    fn stays(&mut self, file: File, kernel: &Kernel, id: u32, command: &Command<'_>) -> Result<(), i32> {
+        // What came before the command counts before it.
+        self.feed(file, false);
+        self.settled(file, command)?;
+        if let Some(There::Too(there)) = self.sides.get(id).map(|id| id.there) {
+            let _ = kernel.destroy(there);
+        }
+        self.sides.forget(id);
+        Ok(())
     }
 
     /// Binds an id to any address on both sides, with one port.

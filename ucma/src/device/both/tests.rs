@@ -1,11 +1,75 @@
-//! Commands as they are copied for the kernel.
+//! A device with a kernel that takes every command and answers with zeros.
+
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use ironverbs_cm::address::Address;
+use zerocopy::{FromZeros, Immutable};
 
 use super::*;
+use crate::abi::addresses;
 
+const CREATE_ID: u32 = 0;
 const REJECT: u32 = 9;
 const DISCONNECT: u32 = 10;
+const BIND: u32 = 20;
 /// The number that the kernel gives in these tests.
 const THERE: u32 = 5;
+
+struct Host {
+    device: Device,
+    /// The other ends of the kernel's files, by the channels' descriptors.
+    kernels: Vec<(i32, UnixStream)>,
+}
+
+impl Host {
+    fn new() -> Host {
+        Host { device: Device::new(Some(Rule::Devices)), kernels: Vec::new() }
+    }
+
+    fn open(&mut self) -> (i32, File) {
+        // No interface is the kernel's, where that is asked for later.
+        let rule = self.device.rule.take();
+        let fd = self.device.open(libc::O_CLOEXEC | libc::O_NONBLOCK).unwrap();
+        self.device.rule = rule.and(Some(Rule::Interfaces(Vec::new())));
+        let (kernel, end) = UnixStream::pair().unwrap();
+        end.set_nonblocking(true).unwrap();
+        let file = self.device.files[&fd];
+        let channel = self.device.net.channels.remove(&file).unwrap();
+        let channel = channel.with_kernel(Kernel::instead(OwnedFd::from(kernel))).unwrap();
+        self.device.net.channels.insert(file, channel);
+        self.kernels.push((fd, end));
+        (fd, file)
+    }
+
+    fn close(&mut self, fd: i32) {
+        drop(self.device.close(fd));
+        // SAFETY: the channel's descriptor, which this test has from `open`.
+        assert_eq!(unsafe { libc::close(fd) }, 0);
+    }
+
+    fn write<B: IntoBytes + Immutable>(&mut self, fd: i32, number: u32, body: &B) -> Result<Outcome, i32> {
+        let header = Header { command: number, input: size_of::<B>() as u16, output: u16::MAX };
+        let bytes = [header.as_bytes(), body.as_bytes()].concat();
+        self.device.write(fd, bytes.as_ptr() as u64, bytes.len())
+    }
+
+    fn create(&mut self, fd: i32, uid: u64) -> u32 {
+        let mut made = layout::Created::new_zeroed();
+        let response = (&raw mut made).expose_provenance() as u64;
+        let body = layout::CreateId { uid, response, ps: 0x106, qp_type: 2, reserved: [0; 5] };
+        assert!(matches!(self.write(fd, CREATE_ID, &body), Ok(Outcome::Done)));
+        made.id
+    }
+
+    /// How many bytes the kernel got by a channel.
+    fn passed(&self, fd: i32) -> usize {
+        let (_, end) = self.kernels.iter().find(|(of, _)| *of == fd).unwrap();
+        let mut bytes = [0; 4096];
+        (&*end).read(&mut bytes).unwrap_or(0)
+    }
+}
 
 fn command(number: u32, input: u16, body: &[u8]) -> Vec<u8> {
     [Header { command: number, input, output: 0 }.as_bytes(), body].concat()
@@ -43,4 +107,30 @@ fn a_copy_has_nothing_that_the_kernel_does_not_read() {
     let copy = Copied::with_id(from, 300, THERE).unwrap();
     assert_eq!((copy.length, &copy.bytes[..12]), (300, &command(DISCONNECT, 4, &THERE.to_ne_bytes())[..]));
     assert_eq!(Copied::with_id(from + 8, 300, THERE).unwrap_err(), libc::EFAULT);
+}
+
+#[test]
+fn an_id_stays_what_it_is_where_the_software_device_refuses() {
+    let mut host = Host::new();
+    let (fd, _) = host.open();
+    let bind = |id, address: &str| {
+        let (address, addr_size) = addresses::write(&Address::ip(address.parse().unwrap(), 7471));
+        layout::Bind { id, addr_size, reserved: 0, address }
+    };
+    let id = host.create(fd, 7);
+    // Nobody's address.
+    let refused = host.write(fd, BIND, &bind(id, "203.0.113.9"));
+    assert!(matches!(refused, Err(libc::EADDRNOTAVAIL)), "{refused:?}");
+    assert_eq!(host.device.sides.get(id).map(|id| id.there), Some(There::Not));
+    // The same of one that is there, too.
+    host.device.sides.set(id, There::Too(THERE));
+    let (source, src_size) = addresses::write(&Address::ip("203.0.113.9".parse().unwrap(), 0));
+    let (destination, dst_size) = addresses::write(&Address::ip("127.0.0.1".parse().unwrap(), 7471));
+    let resolve =
+        layout::ResolveAddr { id, timeout_ms: 100, src_size, dst_size, reserved: 0, source, destination };
+    let refused = host.write(fd, 21, &resolve);
+    assert!(matches!(refused, Err(libc::EADDRNOTAVAIL)), "{refused:?}");
+    assert_eq!(host.device.sides.get(id).map(|id| id.there), Some(There::Too(THERE)));
+    assert_eq!(host.passed(fd), 0);
+    host.close(fd);
 }
