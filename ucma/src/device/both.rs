@@ -207,11 +207,17 @@ impl Device {
             self.look_at_kernel(*to);
         }
         let What::Destroy { file, own, was, response, answered, .. } = &errand.what else { return answer };
+        // Another thread may have closed the channel meanwhile, and the number be a new id's.
+        let is_there = self.sides.get(*own).is_some_and(|id| id.file == *file && id.there == There::Dying);
         let Some(reported) = answered else {
-            self.sides.set(*own, *was);
+            if is_there {
+                self.sides.set(*own, *was);
+            }
             return answer;
         };
-        self.sides.forget(*own);
+        if is_there {
+            self.sides.forget(*own);
+        }
         let command = Command::DestroyId { id: *own };
         let here = match self.settled(*file, &command) {
             Ok(Answer::Reported(here)) => here,

@@ -63,6 +63,15 @@ impl Host {
         made.id
     }
 
+    /// A command of a destruction that the kernel has not got yet.
+    fn destroy(&mut self, fd: i32, id: u32, answer: &mut layout::Reported) -> Box<Errand> {
+        let response = std::ptr::from_mut(answer).expose_provenance() as u64;
+        match self.write(fd, DESTROY_ID, &layout::DestroyId { response, id, reserved: 0 }) {
+            Ok(Outcome::Kernel(errand)) => errand,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// How many bytes the kernel got by a channel.
     fn passed(&self, fd: i32) -> usize {
         let (_, end) = self.kernels.iter().find(|(of, _)| *of == fd).unwrap();
@@ -133,4 +142,24 @@ fn an_id_stays_what_it_is_where_the_software_device_refuses() {
     assert_eq!(host.device.sides.get(id).map(|id| id.there), Some(There::Too(THERE)));
     assert_eq!(host.passed(fd), 0);
     host.close(fd);
+}
+
+#[test]
+fn a_number_that_is_given_out_again_is_another_ids() {
+    let mut host = Host::new();
+    for fails in [false, true] {
+        let ((fd, _), mut answer) = (host.open(), layout::Reported::new_zeroed());
+        let id = host.create(fd, 7);
+        host.device.sides.set(id, There::Alone(THERE));
+        let mut errand = host.destroy(fd, id, &mut answer);
+        // Another thread closes the channel while the kernel sleeps, and a third one opens one.
+        host.close(fd);
+        let (other, file) = host.open();
+        assert_eq!(host.create(other, 8), id);
+        let answered = if fails { Err(libc::EINTR) } else { errand.run() };
+        assert_eq!(host.device.returned(&errand, answered), answered);
+        let new = host.device.sides.get(id).expect("the new id");
+        assert_eq!((new.file, new.uid, new.there), (file, 8, There::Not));
+        host.close(other);
+    }
 }
