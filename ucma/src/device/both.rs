@@ -215,7 +215,9 @@ impl Device {
             }
             return answer;
         };
+        let mut unseen = 0;
         if is_there {
+            unseen = self.sides.get(*own).map_or(0, |id| id.unseen);
             self.sides.forget(*own);
         }
         let command = Command::DestroyId { id: *own };
@@ -223,7 +225,7 @@ impl Device {
             Ok(Answer::Reported(here)) => here,
             _ => 0,
         };
-        let events_reported = reported.wrapping_add(here);
+        let events_reported = reported.wrapping_add(here).saturating_sub(unseen);
         // SAFETY: the program named the place for the answer.
         unsafe { memory::write(*response, layout::Reported { events_reported }.as_bytes()) }
     }
@@ -453,6 +455,7 @@ impl Device {
         }
         if let Some(id) = self.sides.get(id) {
             id.file = to;
+            events_reported = events_reported.saturating_sub(id.unseen);
         }
         // SAFETY: the program named the place for the answer.
         unsafe { memory::write(decoded.response, layout::Reported { events_reported }.as_bytes()) }
@@ -462,7 +465,7 @@ impl Device {
     pub(super) fn may_go(&mut self, file: File, number: u32, (uid, space, qp_type): (u64, u16, u8)) {
         if self.kernel(file).is_some() {
             let (settings, bound, there) = (Vec::new(), Address::Unspecified, There::Not);
-            self.sides.made(number, Id { file, uid, space, qp_type, settings, bound, there });
+            self.sides.made(number, Id { file, uid, space, qp_type, settings, bound, there, unseen: 0 });
         }
     }
 
@@ -480,8 +483,10 @@ impl Device {
             Err(errno) => return Err(errno),
         };
         if event.event == REQUEST && event.id >= OWN {
-            // So many ids has the machine that the program has no number for it: it is refused.
+            // So many ids has the machine that the program has no number for it: it is refused. The program
+            // will wait for as many events as its listener's end says, and never sees this one.
             let _ = kernel.destroy(event.id);
+            self.sides.unseen(file, event.uid);
             return Ok(false);
         }
         if event.event != REQUEST && !JOINS.contains(&event.event) {

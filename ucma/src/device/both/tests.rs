@@ -163,3 +163,23 @@ fn a_number_that_is_given_out_again_is_another_ids() {
         host.close(other);
     }
 }
+
+#[test]
+fn a_request_that_is_refused_for_its_number_is_none_that_the_program_waits_for() {
+    let mut host = Host::new();
+    let (fd, file) = host.open();
+    let id = host.create(fd, 7);
+    host.device.sides.set(id, There::Alone(THERE));
+    host.device.sides.unseen(file, 8);
+    host.device.sides.unseen(file, 7);
+    let mut answer = layout::Reported { events_reported: u32::MAX };
+    let mut errand = host.destroy(fd, id, &mut answer);
+    errand.run().unwrap();
+    // As a kernel that counted two.
+    if let What::Destroy { answered, .. } = &mut errand.what {
+        *answered = Some(2);
+    }
+    assert_eq!(host.device.returned(&errand, Ok(())), Ok(()));
+    assert_eq!(answer.events_reported, 1);
+    host.close(fd);
+}
