@@ -9,11 +9,13 @@ use zerocopy::{FromZeros, Immutable};
 
 use super::*;
 use crate::abi::addresses;
+use crate::abi::decode::GET_EVENT;
 
 const CREATE_ID: u32 = 0;
 const REJECT: u32 = 9;
 const DISCONNECT: u32 = 10;
 const BIND: u32 = 20;
+const WRITE_EVENT: u32 = 24;
 /// The number that the kernel gives in these tests.
 const THERE: u32 = 5;
 
@@ -182,4 +184,32 @@ fn a_request_that_is_refused_for_its_number_is_none_that_the_program_waits_for()
     assert_eq!(host.device.returned(&errand, Ok(())), Ok(()));
     assert_eq!(answer.events_reported, 1);
     host.close(fd);
+}
+
+#[test]
+fn each_channel_takes_events_of_both_sides_in_turn() {
+    let mut host = Host::new();
+    let ((one, _), (other, _)) = (host.open(), host.open());
+    for (fd, uid) in [(one, 7), (other, 8)] {
+        let id = host.create(fd, uid);
+        let happens = layout::WriteEvent { id, event: 18, ..layout::WriteEvent::new_zeroed() };
+        for _ in 0..2 {
+            assert!(matches!(host.write(fd, WRITE_EVENT, &happens), Ok(Outcome::Done)));
+        }
+    }
+    // The kernel has events of the one channel on and on.
+    std::io::Write::write_all(&mut &host.kernels[0].1, &[0]).unwrap();
+    let mut seen = Vec::new();
+    for fd in [other, one, other, one] {
+        let mut event = layout::Event::new_zeroed();
+        let response = (&raw mut event).expose_provenance() as u64;
+        let asked = host.write(fd, GET_EVENT, &layout::GetEvent { response });
+        assert!(matches!(asked, Ok(Outcome::Done)), "{asked:?}");
+        seen.push(event.uid);
+    }
+    // The kernel's are zeros.
+    assert_eq!(seen, [8, 7, 8, 0]);
+    assert!(host.device.kernel_has_event(host.device.files[&one]));
+    host.close(one);
+    host.close(other);
 }
