@@ -168,11 +168,14 @@ impl Kernel {
     }
 
     /// Whether a device of the kernel has this local address: whether an id can be bound to it.
-    pub fn has(&self, address: &Address) -> bool {
-        let Ok(id) = self.create(0, PortSpace::Tcp as u16, 0) else { return false };
+    ///
+    /// # Errors
+    /// What the kernel says where it makes no id: EACCES after the program changed its user, ENOMEM.
+    pub fn has(&self, address: &Address) -> Result<bool, i32> {
+        let id = self.create(0, PortSpace::Tcp as u16, 0)?;
         let bound = self.bind(id, &address.with_port(0));
         let _ = self.destroy(id);
-        bound.is_ok()
+        Ok(bound.is_ok())
     }
 }
 

@@ -285,7 +285,7 @@ impl Device {
                 }
                 Ok(done(()))
             }
-            (Command::Bind { address, .. }, There::Not) => match self.side(&kernel, address) {
+            (Command::Bind { address, .. }, There::Not) => match self.side(&kernel, address)? {
                 Side::Soft => self.stays(file, &kernel, id, &decoded.command).map(done),
                 Side::Kernel => self.goes(&kernel, id, |there| kernel.bind(there, address)).map(done),
                 Side::Both => self.bind_both(file, &kernel, id, address).map(done),
@@ -295,7 +295,8 @@ impl Device {
                     || (!destination.is_any()).then(|| route::source(None, destination).ok()).flatten(),
                     Some,
                 );
-                if own.is_none_or(|own| self.side(&kernel, &own) == Side::Soft) {
+                let side = own.map_or(Ok(Side::Soft), |own| self.side(&kernel, &own))?;
+                if side == Side::Soft {
                     return self.stays(file, &kernel, id, &decoded.command).map(done);
                 }
                 let resolve = |there| Copied::with_id(from, length, there)?.pass(&kernel);
@@ -319,20 +320,20 @@ impl Device {
     }
 
     /// To whom an address leads.
-    fn side(&mut self, kernel: &Kernel, address: &Address) -> Side {
-        match (&self.rule, address) {
+    ///
+    /// Errors: those of [`Kernel::has`].
+    fn side(&mut self, kernel: &Kernel, address: &Address) -> Result<Side, i32> {
+        let is_kernels = match (&self.rule, address) {
             // Loopback is no address of a device of the kernel, and a native one is a GID, which both may have.
-            (None, _) | (_, Address::Ib(_) | Address::Unspecified) => Side::Soft,
-            _ if address.is_zero() => Side::Both,
-            _ if address.is_loopback() => Side::Soft,
-            (Some(Rule::Devices), _) if kernel.has(address) => Side::Kernel,
-            (Some(Rule::Interfaces(names)), _)
-                if self.net.interface_of(address).is_some_and(|name| names.contains(&name)) =>
-            {
-                Side::Kernel
+            (None, _) | (_, Address::Ib(_) | Address::Unspecified) => false,
+            _ if address.is_zero() => return Ok(Side::Both),
+            _ if address.is_loopback() => false,
+            (Some(Rule::Devices), _) => kernel.has(address)?,
+            (Some(Rule::Interfaces(names)), _) => {
+                self.net.interface_of(address).is_some_and(|name| names.contains(&name))
             }
-            _ => Side::Soft,
-        }
+        };
+        Ok(if is_kernels { Side::Kernel } else { Side::Soft })
     }
 
     /// An id at the kernel with what the program made and set.

@@ -31,17 +31,22 @@ impl Host {
     }
 
     fn open(&mut self) -> (i32, File) {
+        let (kernel, end) = UnixStream::pair().unwrap();
+        end.set_nonblocking(true).unwrap();
+        let (fd, file) = self.open_with(OwnedFd::from(kernel));
+        self.kernels.push((fd, end));
+        (fd, file)
+    }
+
+    fn open_with(&mut self, kernel: OwnedFd) -> (i32, File) {
         // No interface is the kernel's, where that is asked for later.
         let rule = self.device.rule.take();
         let fd = self.device.open(libc::O_CLOEXEC | libc::O_NONBLOCK).unwrap();
         self.device.rule = rule.and(Some(Rule::Interfaces(Vec::new())));
-        let (kernel, end) = UnixStream::pair().unwrap();
-        end.set_nonblocking(true).unwrap();
         let file = self.device.files[&fd];
         let channel = self.device.net.channels.remove(&file).unwrap();
-        let channel = channel.with_kernel(Kernel::instead(OwnedFd::from(kernel))).unwrap();
+        let channel = channel.with_kernel(Kernel::instead(kernel)).unwrap();
         self.device.net.channels.insert(file, channel);
-        self.kernels.push((fd, end));
         (fd, file)
     }
 
@@ -80,6 +85,11 @@ impl Host {
         let mut bytes = [0; 4096];
         (&*end).read(&mut bytes).unwrap_or(0)
     }
+}
+
+fn bind(id: u32, address: &str) -> layout::Bind {
+    let (address, addr_size) = addresses::write(&Address::ip(address.parse().unwrap(), 7471));
+    layout::Bind { id, addr_size, reserved: 0, address }
 }
 
 fn command(number: u32, input: u16, body: &[u8]) -> Vec<u8> {
@@ -124,10 +134,6 @@ fn a_copy_has_nothing_that_the_kernel_does_not_read() {
 fn an_id_stays_what_it_is_where_the_software_device_refuses() {
     let mut host = Host::new();
     let (fd, _) = host.open();
-    let bind = |id, address: &str| {
-        let (address, addr_size) = addresses::write(&Address::ip(address.parse().unwrap(), 7471));
-        layout::Bind { id, addr_size, reserved: 0, address }
-    };
     let id = host.create(fd, 7);
     // Nobody's address.
     let refused = host.write(fd, BIND, &bind(id, "203.0.113.9"));
@@ -212,4 +218,18 @@ fn each_channel_takes_events_of_both_sides_in_turn() {
     assert!(host.device.kernel_has_event(host.device.files[&one]));
     host.close(one);
     host.close(other);
+}
+
+/// As one of which the program has another user by now.
+#[test]
+fn a_kernel_that_refuses_leaves_no_address_to_the_software_device() {
+    let mut host = Host::new();
+    let (read_only, _end) = std::io::pipe().unwrap();
+    let (fd, _) = host.open_with(OwnedFd::from(read_only));
+    host.device.rule = Some(Rule::Devices);
+    let id = host.create(fd, 7);
+    let refused = host.write(fd, BIND, &bind(id, "203.0.113.9"));
+    assert!(matches!(refused, Err(libc::EBADF)), "{refused:?}");
+    assert_eq!(host.device.sides.get(id).map(|id| id.there), Some(There::Not));
+    host.close(fd);
 }
