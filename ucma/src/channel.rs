@@ -59,6 +59,8 @@ pub struct Channel {
     events: Kept,
     timer: Kept,
     kernel: Option<Kernel>,
+    /// Whose event is looked for first, so that neither side holds up the other.
+    pub kernel_first: bool,
     readable: bool,
     armed: Option<Duration>,
 }
@@ -81,7 +83,8 @@ impl Channel {
         let timer = made(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
         let (events, timer) = (Kept::new(events)?, Kept::new(timer)?);
         let shows = vec![shown.as_raw_fd()];
-        let channel = Channel { shown: shows, events, timer, kernel: None, readable: false, armed: None };
+        let (kernel_first, readable, armed) = (false, false, None);
+        let channel = Channel { shown: shows, events, timer, kernel: None, kernel_first, readable, armed };
         channel.add(channel.events.as_raw_fd(), Member::Events)?;
         channel.add(channel.timer.as_raw_fd(), Member::Timer)?;
         Ok((channel, shown))

@@ -59,8 +59,6 @@ pub struct Device {
     /// What is left to the kernel.
     rule: Option<Rule>,
     sides: Sides,
-    /// Whose event is looked for first, so that neither side holds up the other.
-    kernel_first: bool,
 }
 
 struct Program<'a> {
@@ -102,7 +100,6 @@ impl Device {
             scratch: Scratch::default(),
             rule,
             sides: Sides::default(),
-            kernel_first: false,
         }
     }
 
@@ -197,12 +194,15 @@ impl Device {
             // An event that cannot be stored stays.
             let room = decoded.room.min(size_of::<crate::abi::layout::Event>());
             probe(decoded.response, room).inspect_err(|_| self.show(file))?;
-            if there && (self.kernel_first || !here) && self.kernel_event(file, decoded)? {
-                self.kernel_first = false;
+            let first = self.net.channels.get(&file).is_some_and(|channel| channel.kernel_first);
+            let kernels = there && (first || !here) && self.kernel_event(file, decoded)?;
+            if let Some(channel) = self.net.channels.get_mut(&file) {
+                channel.kernel_first = !kernels;
+            }
+            if kernels {
                 self.show(file);
                 return Ok(Outcome::Done);
             }
-            self.kernel_first = true;
         }
         let answer = self.manager.command(file, &decoded.command, sys::now(), &mut self.net);
         self.act(file);

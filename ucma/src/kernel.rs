@@ -45,6 +45,12 @@ impl Kernel {
         Kept::new(fd).map(|file| Kernel(Arc::new(file)))
     }
 
+    /// Another file in its place, which takes what is written.
+    #[cfg(test)]
+    pub fn instead(file: std::os::fd::OwnedFd) -> Kernel {
+        Kernel(Arc::new(Kept::new(file).unwrap()))
+    }
+
     /// Its descriptor.
     pub fn descriptor(&self) -> RawFd {
         self.0.as_raw_fd()
@@ -162,11 +168,14 @@ impl Kernel {
     }
 
     /// Whether a device of the kernel has this local address: whether an id can be bound to it.
-    pub fn has(&self, address: &Address) -> bool {
-        let Ok(id) = self.create(0, PortSpace::Tcp as u16, 0) else { return false };
+    ///
+    /// # Errors
+    /// What the kernel says where it makes no id: EACCES after the program changed its user, ENOMEM.
+    pub fn has(&self, address: &Address) -> Result<bool, i32> {
+        let id = self.create(0, PortSpace::Tcp as u16, 0)?;
         let bound = self.bind(id, &address.with_port(0));
         let _ = self.destroy(id);
-        bound.is_ok()
+        Ok(bound.is_ok())
     }
 }
 

@@ -89,6 +89,8 @@ pub struct Id {
     pub bound: Address,
     /// Where it is at the kernel.
     pub there: There,
+    /// How many of its events the kernel delivered and the program does not get.
+    pub unseen: u32,
 }
 
 /// All such ids of a process.
@@ -136,6 +138,15 @@ impl Sides {
         }
     }
 
+    /// An event of the channel's id with this uid, which the kernel delivered, does not go to the program.
+    pub fn unseen(&mut self, file: File, uid: u64) {
+        let mut ids = self.ids.values_mut();
+        let its = |id: &&mut Id| id.file == file && id.uid == uid && id.there != There::Not;
+        if let Some(id) = ids.find(its) {
+            id.unseen += 1;
+        }
+    }
+
     /// The number by which the program knows an id of the kernel.
     pub fn own(&self, kernel: u32) -> u32 {
         self.own.get(&kernel).copied().unwrap_or(kernel)
@@ -164,6 +175,7 @@ mod tests {
             settings: Vec::new(),
             bound: Address::Unspecified,
             there: There::Not,
+            unseen: 0,
         };
         let mut sides = Sides::default();
         sides.made(OWN, id.clone());

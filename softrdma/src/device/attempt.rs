@@ -339,6 +339,7 @@ fn bind(site: &Site, from: &Initiator, wish: &BindWindow) -> Outcome {
     if checked.is_err() {
         return refused;
     }
+    let rights = region.as_ref().map_or(Access::NONE, |region| region.key.access);
     let kind = match window.key.kind {
         Kind::Window2 { .. } => Kind::Window2 { qp_num: from.qp_num },
         other => other,
@@ -350,7 +351,8 @@ fn bind(site: &Site, from: &Initiator, wish: &BindWindow) -> Outcome {
         pd: window.key.pd,
         start,
         length: wish.bind.length,
-        access: wish.bind.access,
+        // The kernel reaches the window's memory where it reaches the region's.
+        access: wish.bind.access.union(Access(rights.0 & Access::UNPINNABLE.0)),
     };
     let base = region.map_or(0, |region| region.translate(wish.bind.addr));
     if window.key.valid {

@@ -79,7 +79,7 @@ impl DmaBuf {
     fn check(mut self, write: bool) -> Result<Self> {
         let (start, bytes) = (self.address(), self.length);
         self.is_pinnable = pages::check(start, bytes, write).is_ok() && copy::reaches_own(start);
-        if !self.is_pinnable && !pages::are_readable(start, bytes) {
+        if !self.is_pinnable && pages::check_own(start, bytes, false).is_err() {
             return Err(Error::Fault);
         }
         Ok(self)

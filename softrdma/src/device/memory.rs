@@ -135,11 +135,13 @@ impl Device {
         access: Option<Access>,
     ) -> Result<Region> {
         let before = self.region(lkey)?;
-        let Key { start, length, .. } = before.key;
+        let Key { start, length, access: had, .. } = before.key;
+        // What kind of memory it is does not change with the rights.
+        let kept = if translation.is_none() { Access(had.0 & Access::UNPINNABLE.0) } else { Access::NONE };
         let after = region(
             pd.unwrap_or(before.key.pd),
             translation.unwrap_or((before.base, length, start)),
-            access.unwrap_or(before.key.access),
+            access.unwrap_or(Access(had.0 & !Access::UNPINNABLE.0)).union(kept),
         )?;
         if self.is_bound(lkey) {
             return Err(Error::Busy);
@@ -303,7 +305,8 @@ fn region(pd: u32, (addr, length, iova): (u64, u64, u64), access: Access) -> Res
 fn check_mapped(entry: &Entry) -> Result<()> {
     let Entry { key, base } = entry;
     let writes = Access::LOCAL_WRITE.union(Access::MW_BIND);
-    pages::check(*base, key.length, key.access.any(writes)).map_err(|missing| match missing {
+    let check = if key.access.has(Access::UNPINNABLE) { pages::check_own } else { pages::check };
+    check(*base, key.length, key.access.any(writes)).map_err(|missing| match missing {
         Missing::Range => Error::Invalid("range"),
         Missing::Fault => Error::Fault,
         Missing::NoMemory => Error::NoMemory,

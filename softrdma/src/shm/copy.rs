@@ -347,7 +347,9 @@ fn who_failed(to: &Image, direction: Direction, here: &Cursor<'_>, there: &Curso
     }
     match direction {
         // As the process itself reads it, which reads frames of a device, too.
-        Direction::Write if here.address().is_some_and(|addr| !pages::are_readable(addr, 1)) => Fault::Local,
+        Direction::Write if here.address().is_some_and(|addr| pages::check_own(addr, 1, false).is_err()) => {
+            Fault::Local
+        }
         Direction::Write => Fault::Remote,
         Direction::Read if there.address().is_some_and(|addr| !reads(to.pid, addr)) => Fault::Remote,
         Direction::Read => Fault::Local,

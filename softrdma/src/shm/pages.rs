@@ -33,10 +33,13 @@ pub fn check(addr: u64, length: u64, write: bool) -> Result<(), Missing> {
     check_by(advice(), addr, length, write)
 }
 
-/// Whether every page that `length` bytes at `addr` touch can be read by this process, also where pages are no
-/// memory that the kernel could [bring in](check): frames of a device.
-pub fn are_readable(addr: u64, length: u64) -> bool {
-    check_by(Way::Futex, addr, length, false).is_ok()
+/// As [`check`], by this process's own access, also where pages are no memory that the kernel could bring in:
+/// frames of a device.
+///
+/// # Errors
+/// As those of [`check`].
+pub fn check_own(addr: u64, length: u64, write: bool) -> Result<(), Missing> {
+    check_by(Way::Futex, addr, length, write)
 }
 
 /// How the kernel is asked.

@@ -1,7 +1,8 @@
 //! Memory that the kernel reaches for its owner alone.
 
-use softrdma::device::{Copying, Wr};
-use softrdma::protocol::request::Operands;
+use softrdma::device::{Copying, Error, WindowType, Wr};
+use softrdma::protocol::keys::Bind;
+use softrdma::protocol::request::{BindWindow, Operands};
 use softrdma::protocol::verbs::{Access, Opcode, QpType, Status};
 use softrdma::shm::copy::reaches_own;
 use softrdma_testing::device::*;
@@ -122,4 +123,33 @@ fn peers_write_to_it() {
             words.get::<1>(0);
         },
     );
+}
+
+#[test]
+fn it_stays_so_with_other_rights_and_by_a_window() {
+    const ASKED: Access = Access::REMOTE_READ.union(Access::MW_BIND);
+    let (_folder, node, one, other) = pair(QpType::Rc);
+    let (device, pd) = (&node.device, node.pd);
+    let frames = device.register_unpinnable(pd, frames(), 64, 1 << 40, ASKED).unwrap();
+    let is_read = |wr_id, rkey| {
+        one.memory.fill(0, &[0xa5; 64]);
+        one.remote(wr_id, Opcode::RdmaRead, 0, 64, (1 << 40, rkey));
+        one.done(wr_id);
+        one.memory.bytes(0, 64) != [0xa5; 64]
+    };
+    let window = device.alloc_window(pd, WindowType::Two).unwrap();
+    let bind = Bind { addr: 1 << 40, length: 64, access: Access::REMOTE_READ };
+    let operands = Operands::Bind(BindWindow { window, key8: 7, region: frames.lkey, bind });
+    other.qp.post_send(&Wr { operands, ..wr(1, Opcode::BindMw, &[]) }).unwrap();
+    other.done(1);
+    assert!(is_read(2, window & !0xff | 7));
+    assert_eq!(device.free_window(window & !0xff | 7), Ok(()));
+
+    let change = |access| device.reregister(frames.lkey, None, None, Some(access));
+    assert_eq!(change(Access::REMOTE_READ), Ok(frames));
+    assert!(is_read(3, frames.rkey));
+    // They are there to be read alone.
+    assert_eq!(change(Access::LOCAL_WRITE), Err(Error::Fault));
+    assert!(is_read(4, frames.rkey));
+    assert_eq!(device.deregister(frames.lkey), Ok(()));
 }

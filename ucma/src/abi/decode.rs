@@ -111,6 +111,18 @@ fn shape(number: u32) -> Result<(usize, Form), i32> {
     })
 }
 
+/// Bytes of a command's body that Linux reads: the whole struct whatever `in` says, except where the struct has
+/// grown.
+///
+/// # Errors
+/// EINVAL for a number that is not known, and for less than the struct had at first; ENOSYS.
+pub fn size_read(number: u32, input: usize) -> Result<usize, i32> {
+    let (size, _) = shape(number)?;
+    let grown = matches!(number, 6 | 8);
+    let given = if grown { input.min(size) } else { size };
+    if grown && given < size - ECE_SIZE { Err(libc::EINVAL) } else { Ok(given) }
+}
+
 /// Reads the command of `length` bytes that a program writes from the address `from`.
 ///
 /// # Errors
@@ -150,12 +162,7 @@ pub fn decode<'a>(
     if room < least {
         return Err(libc::ENOSPC);
     }
-    // Linux reads the whole struct whatever `in` says, except where the struct has grown.
-    let grown = matches!(number, 6 | 8);
-    let given = if grown { usize::from(header.input).min(size) } else { size };
-    if grown && given < size - ECE_SIZE {
-        return Err(libc::EINVAL);
-    }
+    let given = size_read(number, header.input.into())?;
     let Scratch { body, param, value } = scratch;
     body.clear();
     body.resize(size, 0);

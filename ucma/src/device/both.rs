@@ -9,10 +9,10 @@ use core::mem::offset_of;
 
 use ironverbs_cm::address::{Address, Family};
 use ironverbs_cm::{Answer, Command, File};
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use super::{Device, Outcome, Program};
-use crate::abi::decode::{Decoded, Surroundings};
+use crate::abi::decode::{self, Decoded, Surroundings};
 use crate::abi::layout::{self, Header};
 use crate::kernel::Kernel;
 use crate::sides::{Id, OWN, Rule, There};
@@ -26,7 +26,7 @@ const MIGRATE: u32 = 18;
 const REQUEST: u32 = 4;
 /// Events whose number is that of a join.
 const JOINS: [u32; 2] = [12, 13];
-/// The most bytes of a command that is copied: more than any command has.
+/// The most bytes of a command that is copied, with its header: more than any command has.
 const LONGEST: usize = 512;
 /// How often a port that the kernel chose is asked for again, where it is taken at the software device.
 const PORTS: u32 = 16;
@@ -43,9 +43,9 @@ enum What {
     /// The program's bytes.
     Pass { from: u64, length: usize },
     /// The same with other numbers.
-    Copy { bytes: Vec<u8> },
+    Copy { copy: Copied },
     /// The same of an id that goes to this channel, with the file of the other one, which the command names.
-    Migrate { bytes: Vec<u8>, to: File, _from: Kernel },
+    Migrate { copy: Copied, to: File, _from: Kernel },
     /// An id that is here, too, by its numbers here and there.
     Destroy { file: File, own: u32, was: There, there: u32, response: u64, answered: Option<u32> },
 }
@@ -62,9 +62,7 @@ impl Errand {
     pub fn run(&mut self) -> Result<(), i32> {
         match &mut self.what {
             What::Pass { from, length } => self.kernel.pass(*from, *length),
-            What::Copy { bytes } | What::Migrate { bytes, .. } => {
-                self.kernel.pass(bytes.as_ptr() as u64, bytes.len())
-            }
+            What::Copy { copy } | What::Migrate { copy, .. } => copy.pass(&self.kernel),
             What::Destroy { there, answered, .. } => {
                 *answered = Some(self.kernel.destroy(*there)?);
                 Ok(())
@@ -114,14 +112,42 @@ fn word(from: u64) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes))
 }
 
-/// The program's command with another id.
-fn with_id(from: u64, length: usize, id: u32) -> Result<Vec<u8>, i32> {
-    let mut bytes = vec![0; length.min(LONGEST)];
-    memory::read(from, &mut bytes)?;
-    let number = bytes.first_chunk().map_or(u32::MAX, |word| u32::from_ne_bytes(*word));
-    let at = size_of::<Header>() + place_of_id(number).unwrap_or(LONGEST);
-    bytes.get_mut(at..at + 4).ok_or(libc::EINVAL)?.copy_from_slice(&id.to_ne_bytes());
-    Ok(bytes)
+/// A copy of a command, which is there as far as any kernel reads.
+#[derive(Debug)]
+struct Copied {
+    bytes: Box<[u8; LONGEST]>,
+    /// What the program said that it writes.
+    length: usize,
+}
+
+impl Copied {
+    /// The program's command with another id. All of the command's struct is copied, which the kernel reads
+    /// whatever the two lengths say; and what is behind it, which a later kernel may read, where that is there.
+    fn with_id(from: u64, length: usize, id: u32) -> Result<Copied, i32> {
+        const BODY: usize = size_of::<Header>();
+        let mut bytes = Box::new([0; LONGEST]);
+        memory::read(from, &mut bytes[..BODY])?;
+        let header = Header::read_from_bytes(&bytes[..BODY]).map_err(|_| libc::EINVAL)?;
+        let size = decode::size_read(header.command, header.input.into())?;
+        let body = from.wrapping_add(BODY as u64);
+        let more = size.max(header.input.into()).min(LONGEST - BODY);
+        if memory::read(body, &mut bytes[BODY..BODY + more]).is_err() {
+            memory::read(body, &mut bytes[BODY..BODY + size])?;
+        }
+        let mut copy = Copied { bytes, length: length.min(BODY + usize::from(u16::MAX)) };
+        copy.place(place_of_id(header.command).ok_or(libc::EINVAL)?)?.copy_from_slice(&id.to_ne_bytes());
+        Ok(copy)
+    }
+
+    /// A word of the body.
+    fn place(&mut self, at: usize) -> Result<&mut [u8], i32> {
+        let at = size_of::<Header>() + at;
+        self.bytes.get_mut(at..at + 4).ok_or(libc::EINVAL)
+    }
+
+    fn pass(&self, kernel: &Kernel) -> Result<(), i32> {
+        kernel.pass(self.bytes.as_ptr() as u64, self.length)
+    }
 }
 
 impl Device {
@@ -150,14 +176,13 @@ impl Device {
             if number != MIGRATE {
                 return Ok(Some(Errand::outcome(&kernel, What::Pass { from, length })));
             }
-            let mut bytes = with_id(from, length, id)?;
-            let at = size_of::<Header>() + offset_of!(layout::Migrate, fd);
-            let fd = bytes.get_mut(at..at + 4).ok_or(libc::EINVAL)?;
-            let named = u32::from_ne_bytes(fd.try_into().map_err(|_| libc::EINVAL)?);
+            let mut copy = Copied::with_id(from, length, id)?;
+            let fd = copy.place(offset_of!(layout::Migrate, fd))?;
+            let named = u32::from_ne_bytes(fd.as_ref().try_into().map_err(|_| libc::EINVAL)?);
             let named = Program { files: &self.files, manager: &self.manager, file }.channel(named)?;
             let named = self.kernel(named).ok_or(libc::EINVAL)?;
             fd.copy_from_slice(&named.descriptor().to_ne_bytes());
-            return Ok(Some(Errand::outcome(&kernel, What::Migrate { bytes, to: file, _from: named })));
+            return Ok(Some(Errand::outcome(&kernel, What::Migrate { copy, to: file, _from: named })));
         }
         // A join is where its number is; the rest has something to do here, too.
         if matches!(number, DESTROY_ID | LEAVE | MIGRATE) || self.manager.knows(file, id).is_err() {
@@ -165,8 +190,8 @@ impl Device {
         }
         match self.sides.get(id).map(|id| id.there) {
             Some(There::Alone(there)) => {
-                let bytes = with_id(from, length, there)?;
-                Ok(Some(Errand::outcome(&kernel, What::Copy { bytes })))
+                let copy = Copied::with_id(from, length, there)?;
+                Ok(Some(Errand::outcome(&kernel, What::Copy { copy })))
             }
             Some(There::Dying) => Err(libc::ENOENT),
             _ => Ok(None),
@@ -182,17 +207,25 @@ impl Device {
             self.look_at_kernel(*to);
         }
         let What::Destroy { file, own, was, response, answered, .. } = &errand.what else { return answer };
+        // Another thread may have closed the channel meanwhile, and the number be a new id's.
+        let is_there = self.sides.get(*own).is_some_and(|id| id.file == *file && id.there == There::Dying);
         let Some(reported) = answered else {
-            self.sides.set(*own, *was);
+            if is_there {
+                self.sides.set(*own, *was);
+            }
             return answer;
         };
-        self.sides.forget(*own);
+        let mut unseen = 0;
+        if is_there {
+            unseen = self.sides.get(*own).map_or(0, |id| id.unseen);
+            self.sides.forget(*own);
+        }
         let command = Command::DestroyId { id: *own };
         let here = match self.settled(*file, &command) {
             Ok(Answer::Reported(here)) => here,
             _ => 0,
         };
-        let events_reported = reported.wrapping_add(here);
+        let events_reported = reported.wrapping_add(here).saturating_sub(unseen);
         // SAFETY: the program named the place for the answer.
         unsafe { memory::write(*response, layout::Reported { events_reported }.as_bytes()) }
     }
@@ -252,11 +285,8 @@ impl Device {
                 }
                 Ok(done(()))
             }
-            (Command::Bind { address, .. }, There::Not) => match self.side(&kernel, address) {
-                Side::Soft => {
-                    self.sides.forget(id);
-                    Ok(None)
-                }
+            (Command::Bind { address, .. }, There::Not) => match self.side(&kernel, address)? {
+                Side::Soft => self.stays(file, &kernel, id, &decoded.command).map(done),
                 Side::Kernel => self.goes(&kernel, id, |there| kernel.bind(there, address)).map(done),
                 Side::Both => self.bind_both(file, &kernel, id, address).map(done),
             },
@@ -265,17 +295,11 @@ impl Device {
                     || (!destination.is_any()).then(|| route::source(None, destination).ok()).flatten(),
                     Some,
                 );
-                if own.is_none_or(|own| self.side(&kernel, &own) == Side::Soft) {
-                    if let There::Too(there) = there {
-                        let _ = kernel.destroy(there);
-                    }
-                    self.sides.forget(id);
-                    return Ok(None);
+                let side = own.map_or(Ok(Side::Soft), |own| self.side(&kernel, &own))?;
+                if side == Side::Soft {
+                    return self.stays(file, &kernel, id, &decoded.command).map(done);
                 }
-                let resolve = |there| {
-                    let bytes = with_id(from, length, there)?;
-                    kernel.pass(bytes.as_ptr() as u64, bytes.len())
-                };
+                let resolve = |there| Copied::with_id(from, length, there)?.pass(&kernel);
                 match there {
                     There::Too(there) => {
                         resolve(there)?;
@@ -296,20 +320,20 @@ impl Device {
     }
 
     /// To whom an address leads.
-    fn side(&mut self, kernel: &Kernel, address: &Address) -> Side {
-        match (&self.rule, address) {
+    ///
+    /// Errors: those of [`Kernel::has`].
+    fn side(&mut self, kernel: &Kernel, address: &Address) -> Result<Side, i32> {
+        let is_kernels = match (&self.rule, address) {
             // Loopback is no address of a device of the kernel, and a native one is a GID, which both may have.
-            (None, _) | (_, Address::Ib(_) | Address::Unspecified) => Side::Soft,
-            _ if address.is_zero() => Side::Both,
-            _ if address.is_loopback() => Side::Soft,
-            (Some(Rule::Devices), _) if kernel.has(address) => Side::Kernel,
-            (Some(Rule::Interfaces(names)), _)
-                if self.net.interface_of(address).is_some_and(|name| names.contains(&name)) =>
-            {
-                Side::Kernel
+            (None, _) | (_, Address::Ib(_) | Address::Unspecified) => false,
+            _ if address.is_zero() => return Ok(Side::Both),
+            _ if address.is_loopback() => false,
+            (Some(Rule::Devices), _) => kernel.has(address)?,
+            (Some(Rule::Interfaces(names)), _) => {
+                self.net.interface_of(address).is_some_and(|name| names.contains(&name))
             }
-            _ => Side::Soft,
-        }
+        };
+        Ok(if is_kernels { Side::Kernel } else { Side::Soft })
     }
 
     /// An id at the kernel with what the program made and set.
@@ -341,6 +365,19 @@ impl Device {
             let _ = kernel.destroy(there);
             self.sides.set(id, There::Not);
         })
+    }
+
+    /// An id is the software device's alone from now on, where that executes this command; else all is as it
+    /// was, as far as the kernel is concerned.
+    fn stays(&mut self, file: File, kernel: &Kernel, id: u32, command: &Command<'_>) -> Result<(), i32> {
+        // What came before the command counts before it.
+        self.feed(file, false);
+        self.settled(file, command)?;
+        if let Some(There::Too(there)) = self.sides.get(id).map(|id| id.there) {
+            let _ = kernel.destroy(there);
+        }
+        self.sides.forget(id);
+        Ok(())
     }
 
     /// Binds an id to any address on both sides, with one port.
@@ -419,6 +456,7 @@ impl Device {
         }
         if let Some(id) = self.sides.get(id) {
             id.file = to;
+            events_reported = events_reported.saturating_sub(id.unseen);
         }
         // SAFETY: the program named the place for the answer.
         unsafe { memory::write(decoded.response, layout::Reported { events_reported }.as_bytes()) }
@@ -428,7 +466,7 @@ impl Device {
     pub(super) fn may_go(&mut self, file: File, number: u32, (uid, space, qp_type): (u64, u16, u8)) {
         if self.kernel(file).is_some() {
             let (settings, bound, there) = (Vec::new(), Address::Unspecified, There::Not);
-            self.sides.made(number, Id { file, uid, space, qp_type, settings, bound, there });
+            self.sides.made(number, Id { file, uid, space, qp_type, settings, bound, there, unseen: 0 });
         }
     }
 
@@ -446,8 +484,10 @@ impl Device {
             Err(errno) => return Err(errno),
         };
         if event.event == REQUEST && event.id >= OWN {
-            // So many ids has the machine that the program has no number for it: it is refused.
+            // So many ids has the machine that the program has no number for it: it is refused. The program
+            // will wait for as many events as its listener's end says, and never sees this one.
             let _ = kernel.destroy(event.id);
+            self.sides.unseen(file, event.uid);
             return Ok(false);
         }
         if event.event != REQUEST && !JOINS.contains(&event.event) {
@@ -458,3 +498,6 @@ impl Device {
         unsafe { memory::write(decoded.response, &event.as_bytes()[..room]) }.map(|()| true)
     }
 }
+
+#[cfg(test)]
+mod tests;
