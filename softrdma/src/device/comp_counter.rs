@@ -302,6 +302,10 @@ impl CompletionQueue {
     /// As [`CompletionQueue::poll`], where receive requests are counted.
     #[cold]
     pub(super) fn poll_and_count(&self, max: u32, take: &mut impl FnMut(&Completion)) -> u32 {
+        // What is kept is the parent's.
+        if !self.device.is_mine() {
+            return 0;
+        }
         let mut counting = self.receives.counting.lock();
         let mut taken = 0;
         while taken < max

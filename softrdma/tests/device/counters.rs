@@ -225,3 +225,19 @@ fn a_peers_messages_are_counted() {
     words.put(0, &[0]);
     assert_eq!(child.wait(), 0);
 }
+
+#[test]
+fn a_forked_child_sees_nothing_of_what_was_counted_for_its_parent() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let (one, other) = (node.end(QpType::Rc), node.end(QpType::Rc));
+    let receives = CompletionCounter::new(&node.device, Counted::Requests).unwrap();
+    other.qp.attach_counter(&receives, Operations::RECV).unwrap();
+    connect(&one.qp, &other.qp);
+    other.receive(1, 0, 8);
+    one.send(1, 0, 8);
+    // Taken for the counter, and kept for the program.
+    assert_eq!(receives.done(), 1);
+    assert_eq!(softrdma_testing::child::in_child(|| assert!(other.try_poll().is_none())), 0);
+    other.done(1);
+}
