@@ -79,17 +79,23 @@ static struct connection connection(const char *what, const char *from, const ch
 	return c;
 }
 
+/* The server disconnects in its turn, and both ids go. */
+static void finish_server(const char *what, struct connection *c)
+{
+	rdma_disconnect(c->server);
+	if (take(c->client->channel, RDMA_CM_EVENT_DISCONNECTED) != c->client)
+		die("%s: the event is another id's", what);
+	id_close(c->client);
+	id_close(c->server);
+}
+
 static void finish(const char *what, struct connection *c)
 {
 	if (rdma_disconnect(c->client))
 		die("%s: disconnect: %s", what, errno_name(errno));
 	if (take(c->server->channel, RDMA_CM_EVENT_DISCONNECTED) != c->server)
 		die("%s: the event is another id's", what);
-	rdma_disconnect(c->server);
-	if (take(c->client->channel, RDMA_CM_EVENT_DISCONNECTED) != c->client)
-		die("%s: the event is another id's", what);
-	id_close(c->client);
-	id_close(c->server);
+	finish_server(what, c);
 }
 
 /* An event that nobody has taken goes with its id, and its new channel is heard of. */
@@ -99,11 +105,7 @@ static void unread(const char *what, struct connection *c, struct rdma_event_cha
 		die("%s: disconnect and migrate: %s", what, errno_name(errno));
 	if (take(to, RDMA_CM_EVENT_DISCONNECTED) != c->server)
 		die("%s: the event is another id's", what);
-	rdma_disconnect(c->server);
-	if (take(c->client->channel, RDMA_CM_EVENT_DISCONNECTED) != c->client)
-		die("%s: the event is another id's", what);
-	id_close(c->client);
-	id_close(c->server);
+	finish_server(what, c);
 }
 
 static void both(const char *what, int port)

@@ -244,6 +244,12 @@ static void mthca_answer(struct request *request)
 	}
 }
 
-static const struct driver mthca = {.provider = "mthca", .answer = mthca_answer};
+static void mthca_forget(uint32_t command, uint8_t *in, size_t size)
+{
+	if (command == IB_USER_VERBS_CMD_RESIZE_CQ && size >= sizeof(struct mthca_resize_cq))
+		memset(&((struct mthca_resize_cq *)in)->reserved, 0, 4); /* as the plugin's stack left it */
+}
+
+static const struct driver mthca = {.provider = "mthca", .answer = mthca_answer, .forget = mthca_forget};
 
 const struct driver *const mlx_drivers[] = {&mlx5, &mlx4, &mthca, NULL};
