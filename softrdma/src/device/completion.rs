@@ -13,9 +13,11 @@ use crate::shm;
 use crate::shm::lock::Owner;
 use crate::shm::memory::Memory;
 use crate::shm::objects::{Held, Host, Shape};
+use crate::shm::processors;
 
 use super::books::{Books, Landing};
 use super::comp_counter::Receives;
+use super::idle::{Finders, Idle};
 use super::landing::land;
 use super::site::place_of;
 use super::stuck::acquire_with;
@@ -41,7 +43,9 @@ impl After {
     const LOOK: Self = Self(1);
     /// The same, and to give way to others.
     const YIELD: Self = Self(2);
-    const BROKEN: u32 = 3;
+    /// The same for longer.
+    const SLEEP: Self = Self(3);
+    const BROKEN: u32 = 4;
 
     /// This queue pair is in error, or about to be: whoever broke it may also have died over it.
     #[cold]
@@ -98,6 +102,7 @@ struct Reader {
     empty_polls: u32,
     /// As many of them after which something is to be looked after.
     looks_at: u32,
+    idle: Idle,
 }
 
 impl Reader {
@@ -116,6 +121,7 @@ impl Reader {
             tail_at,
             empty_polls: 0,
             looks_at: LOOKS,
+            idle: Idle::default(),
         })
     }
 
@@ -127,13 +133,14 @@ impl Reader {
 
     /// What is to be done after so many polls in vain.
     #[cold]
-    fn look(&mut self) -> After {
+    fn look(&mut self, finders: &Finders) -> After {
         if self.empty_polls < PATIENT {
             self.looks_at = (self.empty_polls + LOOKS).min(PATIENT);
+            self.idle.begin();
             return After::LOOK;
         }
         (self.empty_polls, self.looks_at) = (PATIENT - YIELDS, PATIENT);
-        After::YIELD
+        if self.idle.is_long_now(finders) { After::SLEEP } else { After::YIELD }
     }
 
     /// Where the entry with this count stands.
@@ -264,13 +271,14 @@ impl CompletionQueue {
         if head != reader.head {
             reader.move_head(memory, head);
             (reader.empty_polls, reader.looks_at) = (0, LOOKS);
+            self.device.finders.note();
         } else if max > 0 {
             // A poll that tried a request again takes as long as many others.
             reader.empty_polls += if waits { TRIED } else { 1 };
             // A line that is looked at all the time is taken from whoever writes it.
             std::hint::spin_loop();
             if reader.empty_polls >= reader.looks_at {
-                *after = reader.look();
+                *after = reader.look(&self.device.finders);
             }
         }
         taken
@@ -282,6 +290,8 @@ impl CompletionQueue {
         if after == After::YIELD {
             // Whoever is to complete something here shares the processors with this program.
             std::thread::yield_now();
+        } else if after == After::SLEEP {
+            processors::give_way();
         }
         if after.0 < After::BROKEN {
             self.device.free_if_stuck();

@@ -103,6 +103,7 @@ pub mod events;
 mod fast_path;
 mod frozen;
 mod gathered;
+mod idle;
 pub mod landing;
 pub mod memory;
 pub mod multicast;
@@ -325,6 +326,7 @@ pub struct Device {
     groups: multicast::Groups,
     deferred: deferred::Deferred,
     watched: stuck::Watched,
+    finders: idle::Finders,
     /// Queue pairs and shared receive queues by index.
     queue_pairs: RwLock<Vec<Weak<QueuePair>>>,
     shared_queues: RwLock<Vec<Weak<SharedReceiveQueue>>>,
@@ -368,6 +370,7 @@ impl Device {
             groups,
             deferred: deferred::Deferred::default(),
             watched: stuck::Watched::default(),
+            finders: idle::Finders::new(),
             queue_pairs: RwLock::default(),
             shared_queues: RwLock::default(),
             completion_queues: RwLock::default(),

@@ -75,6 +75,7 @@ pub mod memory;
 pub mod network;
 pub mod objects;
 pub mod pages;
+pub(crate) mod processors;
 mod sealed;
 pub mod segment;
 pub mod slot;

@@ -9,6 +9,7 @@ mod faults;
 mod forged;
 mod group;
 mod hostile;
+mod idle;
 mod lists;
 mod messages;
 mod moved;

@@ -1,0 +1,143 @@
+//! Pollers to which nothing comes, on a machine that has fewer processors than busy threads.
+//!
+//! Such a thread takes a processor from the one that it waits for. After some tens of microseconds it gives way
+//! at every 64th poll (`sched_yield`), which lets a thread in that waits for the same processor, but none that
+//! waits for another. So after a millisecond, and while processors are short, it sleeps for a moment instead.
+//!
+//! A thread that polls several queues finds nothing in some while it works for others: it does not sleep as
+//! long as it finds something anywhere. Who finds what is counted only while processors are short.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use crate::shm::processors;
+
+/// Nanoseconds of polls in vain, and of counting, before a thread sleeps.
+const LONG: u64 = 1_000_000;
+/// Numbers to which threads are spread. Two that meet in one are each taken for finding what the other does.
+const THREADS: usize = 64;
+
+/// How often which thread found something in completion queues of the device.
+#[derive(Debug)]
+pub(super) struct Finders {
+    /// Processors are short, so it is counted.
+    counted: AtomicBool,
+    found: [Count; THREADS],
+}
+
+/// A line of its own, as each is written by a thread of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Count(AtomicU32);
+
+impl Finders {
+    pub(super) fn new() -> Self {
+        Self { counted: false.into(), found: std::array::from_fn(|_| Count::default()) }
+    }
+
+    /// The calling thread found something.
+    #[inline(always)]
+    pub(super) fn note(&self) {
+        if self.counted.load(Ordering::Relaxed) {
+            self.count();
+        }
+    }
+
+    #[cold]
+    fn count(&self) {
+        self.of_this_thread().fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn of_this_thread(&self) -> &AtomicU32 {
+        // SAFETY: answers a number, and has no other effect.
+        let thread = unsafe { libc::pthread_self() } as u64;
+        // Threads stand at like distances; the product's upper bits differ for them (Fibonacci hashing).
+        &self.found[(thread.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % THREADS].0
+    }
+}
+
+/// How long nothing came to one completion queue.
+#[derive(Debug, Default)]
+pub(super) struct Idle {
+    /// Since when (`CLOCK_MONOTONIC`, nanoseconds); 0: something came.
+    since: u64,
+    /// What the polling thread had found anywhere then.
+    found: u32,
+}
+
+impl Idle {
+    /// Something came a short while ago.
+    pub(super) fn begin(&mut self) {
+        self.since = 0;
+    }
+
+    /// Whether the calling thread, which has polled the queue in vain for long, should sleep; to be asked every
+    /// now and then while it does. `now` is the time in nanoseconds, `short` says whether processors are.
+    pub(super) fn is_long(&mut self, finders: &Finders, now: u64, short: impl FnOnce(u64) -> bool) -> bool {
+        if self.since == 0 {
+            self.since = now;
+        }
+        if now.saturating_sub(self.since) < LONG {
+            return false;
+        }
+        let (short, found) = (short(now), finders.of_this_thread().load(Ordering::Relaxed));
+        let counted = finders.counted.swap(short, Ordering::Relaxed);
+        if short && counted && found == self.found {
+            return true;
+        }
+        (self.since, self.found) = (now, found);
+        false
+    }
+
+    /// As [`Idle::is_long`], at this time and on this machine.
+    pub(super) fn is_long_now(&mut self, finders: &Finders) -> bool {
+        self.is_long(finders, super::site::now(), processors::are_short)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use super::*;
+
+    /// How many of `looks`, each a tenth of [`LONG`] after the one before, say that the thread should sleep.
+    fn sleeps(
+        idle: &mut Idle,
+        finders: &Finders,
+        looks: Range<u64>,
+        short: bool,
+        between: impl Fn(),
+    ) -> usize {
+        let says = |look| {
+            between();
+            idle.is_long(finders, (look + 1) * LONG / 10, |_| short)
+        };
+        looks.map(says).filter(|sleeps| *sleeps).count()
+    }
+
+    #[test]
+    fn nobody_sleeps_while_there_are_processors() {
+        let (mut idle, finders) = (Idle::default(), Finders::new());
+        assert_eq!(sleeps(&mut idle, &finders, 0..1000, false, || ()), 0);
+    }
+
+    #[test]
+    fn who_finds_nothing_sleeps_after_two_milliseconds() {
+        let (mut idle, finders) = (Idle::default(), Finders::new());
+        // The first millisecond is that of the queue, in the second it is counted what the thread finds.
+        assert_eq!(sleeps(&mut idle, &finders, 0..20, true, || ()), 0);
+        assert_eq!(sleeps(&mut idle, &finders, 20..50, true, || ()), 30);
+        idle.begin();
+        assert_eq!(sleeps(&mut idle, &finders, 50..60, true, || ()), 0);
+    }
+
+    #[test]
+    fn who_finds_something_elsewhere_does_not_sleep() {
+        let (mut idle, finders) = (Idle::default(), Finders::new());
+        assert_eq!(sleeps(&mut idle, &finders, 0..1000, true, || finders.note()), 0);
+        // What another thread finds does not count; that it may share a number is left to chance once in 64.
+        let others = || std::thread::scope(|scope| drop(scope.spawn(|| finders.note())));
+        let slept = (0..8).any(|_| sleeps(&mut Idle::default(), &finders, 0..40, true, others) > 0);
+        assert!(slept);
+    }
+}
