@@ -11,6 +11,7 @@
 //! | [`qp`], [`qp_attributes`] | queue pairs: create, modify, query, destroy; which changes are accepted |
 //! | [`send`] | the send queue: what is carried out at once, what waits in a ring |
 //! | [`progress`] | requests that wait: tried again by later calls, and by a thread in time |
+//! | `idle` | threads that poll in vain while others want the processors |
 //! | `stuck` | queues moved away from peers that have their locks and do not go on |
 //! | `deferred` | objects that were destroyed while a peer had their lock |
 //! | [`multicast`], [`xrc`] | multicast groups; XRC domains and queue pairs opened by others |

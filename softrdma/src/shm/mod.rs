@@ -32,6 +32,7 @@
 //! | [`bounce`] | payload and atomic operations where the kernel refuses those, by way of shared memory |
 //! | `sync` | what locks and keys are made of, so that a model checker can run them |
 //! | [`bell`] | waking a process that sleeps in `poll` |
+//! | `processors` | whether threads wait for a processor; giving one of them this thread's for a moment |
 //! | `error`, `sys`, `thread` | errors; system calls with errors as values; threads of the library |
 //!
 //! # What is believed
