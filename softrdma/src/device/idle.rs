@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::shm::processors;
 
+use super::Result;
+
 /// Nanoseconds of polls in vain, and of counting, before a thread sleeps.
 const LONG: u64 = 1_000_000;
 /// Numbers to which threads are spread. Two that meet in one are each taken for finding what the other does.
@@ -21,7 +23,7 @@ const THREADS: usize = 64;
 pub(super) struct Finders {
     /// Processors are short, so it is counted.
     counted: AtomicBool,
-    found: [Count; THREADS],
+    found: Box<[Count]>,
 }
 
 /// A line of its own, as each is written by a thread of its own.
@@ -30,8 +32,11 @@ pub(super) struct Finders {
 struct Count(AtomicU32);
 
 impl Finders {
-    pub(super) fn new() -> Self {
-        Self { counted: false.into(), found: std::array::from_fn(|_| Count::default()) }
+    pub(super) fn new() -> Result<Self> {
+        let mut found = Vec::new();
+        found.try_reserve_exact(THREADS)?;
+        found.resize_with(THREADS, Count::default);
+        Ok(Self { counted: false.into(), found: found.into() })
     }
 
     /// The calling thread found something.
@@ -117,13 +122,13 @@ mod tests {
 
     #[test]
     fn nobody_sleeps_while_there_are_processors() {
-        let (mut idle, finders) = (Idle::default(), Finders::new());
+        let (mut idle, finders) = (Idle::default(), Finders::new().unwrap());
         assert_eq!(sleeps(&mut idle, &finders, 0..1000, false, || ()), 0);
     }
 
     #[test]
     fn who_finds_nothing_sleeps_after_two_milliseconds() {
-        let (mut idle, finders) = (Idle::default(), Finders::new());
+        let (mut idle, finders) = (Idle::default(), Finders::new().unwrap());
         // The first millisecond is that of the queue, in the second it is counted what the thread finds.
         assert_eq!(sleeps(&mut idle, &finders, 0..20, true, || ()), 0);
         assert_eq!(sleeps(&mut idle, &finders, 20..50, true, || ()), 30);
@@ -133,7 +138,7 @@ mod tests {
 
     #[test]
     fn who_finds_something_elsewhere_does_not_sleep() {
-        let (mut idle, finders) = (Idle::default(), Finders::new());
+        let (mut idle, finders) = (Idle::default(), Finders::new().unwrap());
         assert_eq!(sleeps(&mut idle, &finders, 0..1000, true, || finders.note()), 0);
         // What another thread finds does not count; that it may share a number is left to chance once in 64.
         let others = || std::thread::scope(|scope| drop(scope.spawn(|| finders.note())));

@@ -360,7 +360,7 @@ impl Device {
     pub fn open(settings: &Settings) -> Result<Arc<Self>> {
         let site = Site::open_with(&settings.folder, settings.copying)?;
         let groups = multicast::Groups::new();
-        let (unpolled, receive_pds) = (counters()?, counters()?);
+        let (unpolled, receive_pds, finders) = (counters()?, counters()?, idle::Finders::new()?);
         let device = Arc::new_cyclic(|device| Self {
             site,
             progress: Progress::new(device.clone()),
@@ -371,7 +371,7 @@ impl Device {
             groups,
             deferred: deferred::Deferred::default(),
             watched: stuck::Watched::default(),
-            finders: idle::Finders::new(),
+            finders,
             queue_pairs: RwLock::default(),
             shared_queues: RwLock::default(),
             completion_queues: RwLock::default(),
