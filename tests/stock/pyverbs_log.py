@@ -9,18 +9,21 @@ OUTCOME = re.compile(
 SUMMARY = re.compile(r"^(?:={70}|-{70})$.*?^Ran \d+ tests? .*?$", re.M | re.S)
 
 
-def outcomes(text):
-    """Yields each test's name with its outcome: what unittest said, with a skip's reason; or died."""
+def each_outcome(text):
+    """Yields a test's name with its outcome, for each time that one ran: what unittest said, with a skip's reason;
+    or died."""
     text = SUMMARY.sub("", text)
     heads = list(HEAD.finditer(text))
-    found = {}
     for i, head in enumerate(heads):
         end = heads[i + 1].start() if i + 1 < len(heads) else len(text)
         outcome = OUTCOME.findall(text[head.start() : end])
         name = head[2] if head[2].endswith(head[1]) else f"{head[2]}.{head[1]}"
-        # A test that died is said to be so on a line of its own, whatever it had said before.
-        found[name] = outcome[-1] if outcome else "died"
-    yield from found.items()
+        yield name, outcome[-1] if outcome else "died"
+
+
+def outcomes(text):
+    """Yields each test's name with its last outcome: one that died is named again, whatever it had said before."""
+    yield from dict(each_outcome(text)).items()
 
 
 def came_to_its_end(text):
