@@ -127,7 +127,7 @@ static inline void unsupported_objects(struct room *r)
 			MADE("alloc_null_mr", ibv_alloc_null_mr(pd));
 		break;
 	case 23:
-		/* From 59 on rdma-core asks the kernel, and this library answers as 44: docs/differences.md. */
+		/* From 59 on rdma-core passes on how the kernel refuses, and this library answers as 44: docs/differences.md. */
 		if (pd && !NEWER)
 			RESULT("advise_mr", ibv_advise_mr(pd, rnd(4), bits(), &sge, rnd(2)));
 		break;

@@ -4,7 +4,8 @@ use core::cell::UnsafeCell;
 use core::ffi::c_int;
 
 use crate::abi::driver::{mr_init_mask, mr_type, verbs_mr};
-use crate::abi::verbs::{ibv_mr, ibv_mr_init_attr, ibv_pd};
+use crate::abi::uapi::ib_user_verbs::ib_uverbs_sge;
+use crate::abi::verbs::{ibv_mr, ibv_mr_init_attr, ibv_pd, ibv_sge};
 use crate::errno::{Errno, Result};
 use crate::provider::object::{Handle, Object};
 use crate::uverbs::device_file::DeviceFile;
@@ -43,6 +44,35 @@ pub fn register(
     public.mr_type = mr_type::MR;
     public.access = access as u32;
     Ok(Handle::publish(Box::new(Mr { public: UnsafeCell::new(public) })))
+}
+
+/// Passes advice (`IBV_ADVISE_MR_ADVICE_*`, `IBV_ADVISE_MR_FLAG_*`) about ranges of regions on to the driver.
+/// EOPNOTSUPP, with `errno` as it was, for an empty list, and where the kernel or the driver takes no advice.
+pub fn advise(
+    file: &DeviceFile,
+    pd: Handle<ibv_pd>,
+    advice: u32,
+    flags: u32,
+    ranges: &[ibv_sge],
+) -> Result<()> {
+    const _: () = assert!(size_of::<ibv_sge>() == size_of::<ib_uverbs_sge>());
+    const _: () = assert!(align_of::<ibv_sge>() == align_of::<ib_uverbs_sge>());
+    if ranges.is_empty() {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    // SAFETY: a live handle.
+    let pd = unsafe { (*pd.as_ptr()).handle };
+    // SAFETY: the two entries have one layout of integers without padding, as kernel and program share them.
+    let entries =
+        unsafe { core::slice::from_raw_parts(ranges.as_ptr().cast::<ib_uverbs_sge>(), ranges.len()) };
+    let before = Errno::last();
+    uverbs::mr::advise(file, pd, advice, flags, entries).map_err(|errno| match errno {
+        Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT | Errno::ENOTTY => {
+            before.set();
+            Errno::EOPNOTSUPP
+        }
+        refused => refused,
+    })
 }
 
 /// The region of this number that somebody else registered through the same file: its keys and length. Where it
