@@ -62,6 +62,7 @@ bench: deps build
 	@bench/kernel/run --library $(LIBRARY) --write
 	@bench/devinfo-syscalls
 	@bench/soft/run
+	@bench/soft/sizes --write
 
 headers:
 	$(CARGO) run --quiet -p xtask -- headers
