@@ -2,42 +2,60 @@
 //!
 //! Made by `pthread_create` itself: a thread of Rust's standard library allocates where it starts, and there
 //! a lack of memory ends the process.
+//!
+//! UCX and libfabric write over the C library's `munmap`, `mmap` and the like while the program runs, to hear of
+//! memory that goes. A thread that is just then within one of these comes back to half an instruction. The
+//! allocator calls them where a thread first allocates, so a thread does that before whoever starts it goes on.
 
 use std::ffi::{CStr, c_void};
+use std::hint::black_box;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use nix::sys::signal::{SigSet, SigmaskHow};
 
 const STACK: usize = 256 << 10;
+/// How long it is waited for a thread's beginning: it may need what whoever starts it holds, the loader's lock
+/// within a constructor.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A thread that was started; it runs on when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Thread {
     id: libc::pthread_t,
-    ended: Arc<AtomicBool>,
+    state: Arc<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// It has come to its work.
+    began: Mutex<bool>,
+    begins: Condvar,
+    ended: AtomicBool,
 }
 
 /// What a thread is started with.
 struct Start {
     work: Box<dyn FnOnce() + Send>,
-    ended: Arc<AtomicBool>,
+    state: Arc<State>,
 }
 
 /// Starts a thread that gets none of the program's signals and keeps the library loaded. Its name tells whose
 /// it is.
 pub(crate) fn start(name: &CStr, work: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
     stay_loaded();
-    let ended = Arc::new(AtomicBool::new(false));
-    let start = Box::into_raw(Box::new(Start { work: Box::new(work), ended: ended.clone() }));
+    let state = Arc::<State>::default();
+    let start = Box::into_raw(Box::new(Start { work: Box::new(work), state: state.clone() }));
     match without_signals(|| create(start)) {
         Ok(id) => {
             // SAFETY: a thread that was not joined, and a C string.
             unsafe { libc::pthread_setname_np(id, name.as_ptr()) };
-            Ok(Thread { id, ended })
+            state.await_beginning();
+            Ok(Thread { id, state })
         }
         Err(error) => {
             // SAFETY: no thread was made that would take it.
@@ -70,11 +88,34 @@ fn create(start: *mut Start) -> io::Result<libc::pthread_t> {
 
 extern "C" fn run(start: *mut c_void) -> *mut c_void {
     // SAFETY: `start` gave up what this points to.
-    let Start { work, ended } = *unsafe { Box::from_raw(start.cast::<Start>()) };
+    let Start { work, state } = *unsafe { Box::from_raw(start.cast::<Start>()) };
+    prepare_allocator();
+    state.begin();
     // A panic was reported when it happened.
     let _ = catch_unwind(AssertUnwindSafe(work));
-    ended.store(true, Ordering::Release);
+    state.ended.store(true, Ordering::Release);
     std::ptr::null_mut()
+}
+
+/// Has the allocator map what it keeps for the calling thread.
+fn prepare_allocator() {
+    let mut memory = Vec::<u64>::new();
+    // Where there is none, the thread finds that out when it needs some.
+    let _ = memory.try_reserve_exact(1);
+    black_box(memory);
+}
+
+impl State {
+    fn begin(&self) {
+        *self.began.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.begins.notify_one();
+    }
+
+    fn await_beginning(&self) {
+        let began = self.began.lock().unwrap_or_else(PoisonError::into_inner);
+        // A thread that takes longer comes to its work later.
+        drop(self.begins.wait_timeout_while(began, PATIENCE, |began| !*began));
+    }
 }
 
 impl Thread {
@@ -84,7 +125,7 @@ impl Thread {
         // SAFETY: a thread that was neither joined nor detached; its handle is given up, part by part.
         unsafe {
             libc::pthread_join(this.id, std::ptr::null_mut());
-            std::ptr::drop_in_place(&raw mut this.ended);
+            std::ptr::drop_in_place(&raw mut this.state);
         }
     }
 
@@ -96,7 +137,7 @@ impl Thread {
 
     /// Whether its work is done.
     pub(crate) fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
+        self.state.ended.load(Ordering::Acquire)
     }
 }
 

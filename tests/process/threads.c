@@ -1,0 +1,84 @@
+/*
+ * threads.c - the library's own threads have had the allocator map what it keeps for them when the call returns that
+ * starts them. UCX and libfabric write over the C library's munmap after it, and a thread that is within munmap
+ * just then executes half an instruction.
+ */
+#include <malloc.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../ctest/setup.h"
+
+static int checks, failed;
+
+/* Parts of the allocator, one for each thread that has allocated, up to a limit far above what is here. */
+static int parts(void)
+{
+	char *text = NULL;
+	size_t length;
+	FILE *stream = open_memstream(&text, &length);
+	int count = 0;
+
+	if (!stream || malloc_info(0, stream) || fclose(stream))
+		die("malloc_info");
+	for (const char *at = text; (at = strstr(at, "<heap nr=")); at++)
+		count++;
+	free(text);
+	return count;
+}
+
+/* Nothing is mapped later that a call has begun. */
+static void check(const char *call)
+{
+	int now = parts(), later;
+
+	usleep(100000);
+	later = parts();
+	checks++;
+	if (now != later) {
+		failed++;
+		printf("FAIL %s: %d parts of the allocator, %d later\n", call, now, later);
+	}
+}
+
+int main(void)
+{
+	cpu_set_t one;
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct endpoint end = {.type = IBV_QPT_RC};
+	struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND};
+	union ibv_gid gid;
+	int before = parts();
+
+	alarm(60);
+	/* On one processor a new thread does not run until its creator waits. */
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	if (sched_setaffinity(0, sizeof(one), &one))
+		die("one processor: %s", errno_name(errno));
+	context = open_device("rxe0");
+	check("open");
+	pd = ibv_alloc_pd(context);
+	cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+	if (!pd || !cq || ibv_query_gid(context, PORT, GID_INDEX, &gid))
+		die("objects");
+	end.qp = ibv_create_qp(pd, &(struct ibv_qp_init_attr){
+		.send_cq = cq, .recv_cq = cq, .cap = {4, 4, 1, 1, 0}, .qp_type = IBV_QPT_RC});
+	if (!end.qp)
+		die("queue pair");
+	ready(&end, &gid, end.qp->qp_num);
+	check("connecting");
+	/* Nothing is there to receive it: it waits, and a thread tries it again. */
+	if (ibv_post_send(end.qp, &wr, &bad))
+		die("post");
+	check("a request that waits");
+	if (parts() == before) {
+		printf("FAIL no thread has allocated\n");
+		return 1;
+	}
+	printf("%d checks, %d failed\n", checks, failed);
+	return failed != 0;
+}
