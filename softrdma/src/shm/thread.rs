@@ -3,8 +3,8 @@
 //! Made by `pthread_create` itself: a thread of Rust's standard library allocates where it starts, and there
 //! a lack of memory ends the process.
 //!
-//! UCX and libfabric write over the C library's `munmap`, `mmap` and the like while the program runs, to hear of
-//! memory that goes. A thread that is just then within one of these comes back to half an instruction. The
+//! UCX and libfabric write over the C library's `munmap`, `mmap` and the like while the program runs, to hear
+//! of memory that goes. A thread that is just then within one of these comes back to half an instruction. The
 //! allocator calls them where a thread first allocates, so a thread does that before whoever starts it goes on.
 
 use std::ffi::{CStr, c_void};
