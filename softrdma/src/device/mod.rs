@@ -98,6 +98,7 @@ pub mod channel;
 pub mod comp_counter;
 pub mod completion;
 mod deferred;
+mod direct;
 pub mod dma_buf;
 pub mod events;
 mod fast_path;
@@ -324,6 +325,8 @@ pub struct Device {
     windows: Mutex<memory::Windows>,
     groups: multicast::Groups,
     deferred: deferred::Deferred,
+    /// Direct rings that no queue pair has.
+    rings: direct::Rings,
     watched: stuck::Watched,
     /// Queue pairs and shared receive queues by index.
     queue_pairs: RwLock<Vec<Weak<QueuePair>>>,
@@ -367,6 +370,7 @@ impl Device {
             windows: Mutex::default(),
             groups,
             deferred: deferred::Deferred::default(),
+            rings: direct::Rings::default(),
             watched: stuck::Watched::default(),
             queue_pairs: RwLock::default(),
             shared_queues: RwLock::default(),
