@@ -25,8 +25,8 @@ impl Mrs for RxeContext {
             .inspect_err(|errno| explain::reg_mr(&self.file, *errno, addr, length, access))
     }
 
-    /// Advice (`IBV_ADVISE_MR_ADVICE_*`) about ranges of regions, which the driver takes from Linux 6.16 on.
-    /// EOPNOTSUPP before, and for an empty list.
+    /// Advice (`IBV_ADVISE_MR_ADVICE_*`) about ranges of regions. EOPNOTSUPP for an empty list, and where the
+    /// driver takes none: that of Linux 6.1 does not, that of 7.2 does.
     fn advise_mr(
         &self,
         pd: Handle<ibv_pd>,
