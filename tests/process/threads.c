@@ -48,6 +48,7 @@ int main(void)
 	struct ibv_context *context;
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
+	static char memory[4096];
 	struct endpoint end = {.type = IBV_QPT_RC};
 	struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND};
 	union ibv_gid gid;
@@ -62,8 +63,12 @@ int main(void)
 	context = open_device("rxe0");
 	check("open");
 	pd = ibv_alloc_pd(context);
+	/* The first region starts the thread that copies where the kernel does not: in that one programs died. */
+	if (!pd || !ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE))
+		die("region: %s", errno_name(errno));
+	check("registering");
 	cq = ibv_create_cq(context, 16, NULL, NULL, 0);
-	if (!pd || !cq || ibv_query_gid(context, PORT, GID_INDEX, &gid))
+	if (!cq || ibv_query_gid(context, PORT, GID_INDEX, &gid))
 		die("objects");
 	end.qp = ibv_create_qp(pd, &(struct ibv_qp_init_attr){
 		.send_cq = cq, .recv_cq = cq, .cap = {4, 4, 1, 1, 0}, .qp_type = IBV_QPT_RC});
