@@ -43,7 +43,7 @@ impl After {
     const LOOK: Self = Self(1);
     /// The same, and to give way to others.
     const YIELD: Self = Self(2);
-    /// The same for longer.
+    /// The same, and to sleep for a moment: nothing came for long, and others want the processors.
     const SLEEP: Self = Self(3);
     const BROKEN: u32 = 4;
 

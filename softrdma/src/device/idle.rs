@@ -2,7 +2,7 @@
 //!
 //! Such a thread takes a processor from the one that it waits for. After some tens of microseconds it gives way
 //! at every 64th poll (`sched_yield`), which lets a thread in that waits for the same processor, but none that
-//! waits for another. So after a millisecond, and while processors are short, it sleeps for a moment instead.
+//! waits for another. So after two milliseconds, while processors are short, it sleeps for a moment instead.
 //!
 //! A thread that polls several queues finds nothing in some while it works for others: it does not sleep as
 //! long as it finds something anywhere. Who finds what is counted only while processors are short.
