@@ -16,12 +16,15 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ucma.h"
@@ -312,6 +315,40 @@ static int interrupts(const sigset_t *blocked)
 	return 0;
 }
 
+static uint64_t microseconds(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_nsec / 1000;
+}
+
+/*
+ * Looks for an event for a moment: peers answer within some tens of microseconds, and to be woken takes as long again.
+ * Others get the processor between the looks. Where they keep it, the machine has other work, and the next waits sleep
+ * at once.
+ */
+static void look(struct pollfd *channel)
+{
+	enum { LOOKS = 100, KEPT = 500, REST = 100 }; /* microseconds, microseconds, waits */
+	static unsigned int rest;
+	const struct timespec none = { 0, 0 };
+	unsigned int left = __atomic_load_n(&rest, __ATOMIC_RELAXED);
+	uint64_t begun = microseconds(), before, now = begun;
+
+	if (left != 0) {
+		__atomic_store_n(&rest, left - 1, __ATOMIC_RELAXED);
+		return;
+	}
+	while (now < begun + LOOKS && syscall(SYS_ppoll, channel, 1, &none, NULL, 0) == 0) {
+		before = now;
+		sched_yield();
+		now = microseconds();
+		if (now >= before + KEPT)
+			__atomic_store_n(&rest, REST, __ATOMIC_RELAXED);
+	}
+}
+
 /*
  * A command, which waits here for an event if it has to: as the kernel's write() a place where a thread may be cancelled.
  *
@@ -344,6 +381,7 @@ static ssize_t command(int fd, const void *body, size_t length)
 			answer = -EAGAIN;
 			break;
 		}
+		look(&channel);
 		/* A signal that came since the command began ends the wait, too. */
 		pthread_setcancelstate(outside.cancel, &state);
 		failure = function(&channel, closed ? 0 : 1, NULL, &outside.signals) < 0 ? errno : 0;
