@@ -325,8 +325,8 @@ static uint64_t microseconds(void)
 
 /*
  * Looks for an event for a moment: peers answer within some tens of microseconds, and to be woken takes as long again.
- * Others get the processor between the looks. Where they keep it, the machine has other work, and the next waits sleep
- * at once.
+ * Others get the processor between the looks. Where they keep it, the machine has other work, and the process's next
+ * waits sleep at once. So do threads of other policies, which give the processor away for longer, or to nobody.
  */
 static void look(struct pollfd *channel)
 {
@@ -334,12 +334,15 @@ static void look(struct pollfd *channel)
 	static unsigned int rest;
 	const struct timespec none = { 0, 0 };
 	unsigned int left = __atomic_load_n(&rest, __ATOMIC_RELAXED);
-	uint64_t begun = microseconds(), before, now = begun;
+	uint64_t begun, before, now;
 
 	if (left != 0) {
 		__atomic_store_n(&rest, left - 1, __ATOMIC_RELAXED);
 		return;
 	}
+	if (sched_getscheduler(0) != SCHED_OTHER)
+		return;
+	begun = now = microseconds();
 	while (now < begun + LOOKS && syscall(SYS_ppoll, channel, 1, &none, NULL, 0) == 0) {
 		before = now;
 		sched_yield();
@@ -360,7 +363,7 @@ static ssize_t command(int fd, const void *body, size_t length)
 	BEHIND(int, ppoll, (struct pollfd *, nfds_t, const struct timespec *, const sigset_t *));
 	struct pollfd channel = { .fd = fd, .events = POLLIN };
 	unsigned int turn = __atomic_load_n(&turns[fd], __ATOMIC_ACQUIRE);
-	int flags = (int)syscall(SYS_fcntl, fd, F_GETFL), closed = 0, now, before = errno, state, failure;
+	int flags = (int)syscall(SYS_fcntl, fd, F_GETFL), closed = 0, looked = 0, now, before = errno, state, failure;
 	struct outside outside;
 	ssize_t answer;
 
@@ -381,7 +384,10 @@ static ssize_t command(int fd, const void *body, size_t length)
 			answer = -EAGAIN;
 			break;
 		}
-		look(&channel);
+		/* Peers who wake the channel on and on have it look no more. */
+		if (!looked)
+			look(&channel);
+		looked = 1;
 		/* A signal that came since the command began ends the wait, too. */
 		pthread_setcancelstate(outside.cancel, &state);
 		failure = function(&channel, closed ? 0 : 1, NULL, &outside.signals) < 0 ? errno : 0;

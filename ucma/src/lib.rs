@@ -7,7 +7,7 @@
 //! | [`shim`] | what the shim offers; descriptors that the program shall not close |
 //! | [`device`] | the device of a process: commands in, events out |
 //! | [`abi`] | the bytes of commands and answers |
-//! | [`memory`] | the program's memory, which may be anything |
+//! | [`memory`], [`stack`] | the program's memory, which may be anything |
 //! | [`channel`] | a channel's descriptor |
 //! | [`kernel`], [`sides`] | the kernel's own file, and which ids are there |
 //! | [`net`] | the world that the connection manager (`ironverbs-cm`) asks |
@@ -35,4 +35,5 @@ mod shim;
 mod sides;
 mod sockets;
 mod soft;
+mod stack;
 mod sys;

@@ -1,6 +1,6 @@
 //! The program's memory, which may be anything: an address that is not there is EFAULT, and no fault.
 //!
-//! What librdmacm hands over stands in its frames on the calling thread's stack, which is there. All else the
+//! What librdmacm hands over stands in its frames on the calling thread's stack and is copied directly. All else the
 //! kernel copies (`process_vm_readv`), to this very process. Where it is forbidden to ask for that, as by the
 //! seccomp filter of old container runtimes, the bytes take a way through a file in memory.
 
@@ -8,10 +8,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// How far above the frames of this crate those of its callers are looked for, in bytes.
-const FRAMES: usize = 16 << 10;
-/// Stacks that are longer end somewhere else than it seems.
-const STACK: usize = 16 << 20;
+use crate::stack;
 
 /// This process's number, 0 before it was asked for.
 static OWN: AtomicI32 = AtomicI32::new(0);
@@ -33,30 +30,15 @@ pub fn forked() {
     OWN.store(0, Ordering::Relaxed);
 }
 
-/// Whether these bytes are a part of the calling thread's stack, above the caller's frame.
-#[inline(never)]
-fn are_on_stack(at: u64, length: usize) -> bool {
-    let mark = 0_u8;
-    let here = (&raw const mark).addr();
-    // At its end a stack has the thread's own data, by the C library, or bytes for the program, by the kernel.
-    // SAFETY: both answer a number.
-    let (own, given) = unsafe { (libc::pthread_self() as usize, libc::getauxval(libc::AT_RANDOM) as usize) };
-    let end = [own, given].into_iter().filter(|end| *end > here && *end - here <= STACK).min();
-    let at = usize::try_from(at).ok().filter(|at| *at > here);
-    let to = at.and_then(|at| at.checked_add(length)).filter(|to| *to - here <= FRAMES);
-    matches!((to, end), (Some(to), Some(end)) if to <= end)
-}
-
 /// Copies `to.len()` bytes from the address `from`.
 ///
 /// # Errors
 /// EFAULT where not all of them are there; another number where the kernel lets nothing be copied.
 pub fn read(from: u64, to: &mut [u8]) -> Result<(), i32> {
     let length = to.len();
-    if are_on_stack(from, length) {
+    if stack::holds(from, length) {
         let from = std::ptr::with_exposed_provenance::<u8>(from as usize);
-        // SAFETY: the stack is mapped from this frame to its end and can be read; `to` is memory of this length
-        // that nobody else uses.
+        // SAFETY: by `holds` these bytes can be read; `to` is memory of this length that nobody else uses.
         unsafe { std::ptr::copy(from, to.as_mut_ptr(), length) };
         return Ok(());
     }
@@ -89,10 +71,9 @@ pub fn read(from: u64, to: &mut [u8]) -> Result<(), i32> {
 /// Nothing of what may be written at `to` is in use by this crate: it is what a program named for an answer.
 pub unsafe fn write(to: u64, from: &[u8]) -> Result<(), i32> {
     let length = from.len();
-    if are_on_stack(to, length) {
+    if stack::holds(to, length) {
         let to = std::ptr::with_exposed_provenance_mut::<u8>(to as usize);
-        // SAFETY: the stack is mapped from this frame to its end and can be written; these bytes of it are the
-        // program's by the contract.
+        // SAFETY: by `holds` these bytes can be written; they are the program's by the contract.
         unsafe { std::ptr::copy(from.as_ptr(), to, length) };
         return Ok(());
     }
@@ -152,34 +133,6 @@ mod tests {
         assert_eq!(unsafe { write(to.as_mut_ptr() as u64, &[9; 16]) }, Ok(()));
         assert_eq!(to, [9; 16]);
         assert_eq!(read(1, &mut []), Ok(()));
-    }
-
-    #[test]
-    fn frames_of_callers_are_on_the_stack() {
-        let frame = [0_u8; 64];
-        let (at, heap, far) = (frame.as_ptr() as u64, vec![0_u8; 64], FRAMES as u64);
-        assert!(are_on_stack(at, 64) && are_on_stack(at + 63, 1));
-        for bad in [0, at - far, at + far, heap.as_ptr() as u64, u64::MAX - 32, 0xffff_8000_0000_0000] {
-            assert!(!are_on_stack(bad, 64), "{bad:#x}");
-        }
-        for length in [FRAMES, usize::MAX] {
-            assert!(!are_on_stack(at, length), "{length}");
-        }
-        assert!(!are_on_stack(&raw const OWN as u64, 4));
-    }
-
-    #[test]
-    fn nothing_is_on_the_stack_beyond_its_end() {
-        // Near the end of its stack a thread has frames of this test's alone, and then its own data.
-        let near = || {
-            // SAFETY: answers a number.
-            let end = unsafe { libc::pthread_self() } as u64;
-            let mark = 0_u8;
-            assert!(end - (&raw const mark as u64) < FRAMES as u64, "the frames take more than was thought");
-            assert!(are_on_stack(end - 8, 8));
-            assert!(!are_on_stack(end - 8, 9) && !are_on_stack(end, 1));
-        };
-        std::thread::spawn(near).join().unwrap();
     }
 
     #[test]
