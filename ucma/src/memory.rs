@@ -1,8 +1,8 @@
 //! The program's memory, which may be anything: an address that is not there is EFAULT, and no fault.
 //!
-//! What librdmacm hands over stands in its frames on the calling thread's stack and is copied directly. All else the
-//! kernel copies (`process_vm_readv`), to this very process. Where it is forbidden to ask for that, as by the
-//! seccomp filter of old container runtimes, the bytes take a way through a file in memory.
+//! What librdmacm hands over stands in its frames on the calling thread's stack and is copied directly. All
+//! else the kernel copies (`process_vm_readv`), to this very process. Where it is forbidden to ask for that, as
+//! by the seccomp filter of old container runtimes, the bytes take a way through a file in memory.
 
 use std::io;
 use std::os::fd::RawFd;

@@ -5,17 +5,17 @@ use std::ops::Range;
 
 /// How far above a frame of this crate those of its callers are looked for, in bytes.
 const FRAMES: usize = 16 << 10;
-/// As long as the first thread's stack is believed to be. What else a program runs on is mapped, or allocated,
-/// further below its end.
+/// How long the first thread's stack is believed to be, in bytes. What else a program runs on is mapped, or
+/// allocated, further below its end.
 const FIRST: usize = 16 << 20;
 
 thread_local! {
-    /// Empty before it was looked for, and where it cannot be had.
+    /// Its lowest address and its end; the end is 0 before it was looked for, and 1 where it cannot be had.
     static STACK: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
-/// Whether these bytes are a part of the calling thread's stack, above the caller's frame and near it. Such a part
-/// is mapped, can be read and can be written, unless the program took these rights from its own stack.
+/// Whether these bytes are a part of the calling thread's stack, above the caller's frame and near it. Such a
+/// part is mapped, can be read and can be written, unless the program took these rights from its own stack.
 ///
 /// A thread may run on another stack than its own (a coroutine, a signal's handler): then they are not.
 #[inline(never)]
