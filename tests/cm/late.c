@@ -1,6 +1,6 @@
 /*
- * late.c - preloaded: a connection ends a third of a second after it was asked for, that of an rsocket or of an id
- * with its queue pair.
+ * late.c - preloaded: a connection ends a second after it was asked for, that of an rsocket or of an id with its
+ * queue pair.
  */
 #include <dlfcn.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@ struct rdma_cm_id;
 
 static void *late(const char *name)
 {
-	usleep(300000);
+	sleep(1);
 	return dlsym(RTLD_NEXT, name);
 }
 
