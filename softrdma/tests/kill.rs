@@ -1,7 +1,7 @@
 //! Processes that are killed anywhere: senders deliver into the queues of a receiver, are ended by SIGKILL at
-//! random moments, and new ones take over what they left half done. Messages go singly and in bursts. The
-//! receiver must see every receive request completed exactly once and in order, with its payload, and the
-//! folder must be empty at the end.
+//! random moments, some of them stopped before, and new ones take over what they left half done. Messages go
+//! singly and in bursts. The receiver must see every receive request completed exactly once and in order, with
+//! its payload, and the folder must be empty at the end.
 //!
 //! `KILLS` sets the number of kills (500).
 
@@ -31,6 +31,8 @@ use softrdma_testing::pass_on;
 
 const RING: u32 = 64;
 const SENDERS: usize = 3;
+/// Longer than a queue is waited for that another sender has.
+const STOP: Duration = Duration::from_millis(400);
 
 /// What all processes of the test count together.
 #[repr(C)]
@@ -113,15 +115,19 @@ fn payload(wr_id: u64) -> Vec<u8> {
 }
 
 /// Delivers one message; `false` when the receiver is not ready.
-fn send(to: &impl Transport, qp: u32, sender: u32) -> bool {
+///
+/// # Errors
+/// [`LockError::Held`]: a sender that lives has a queue and does not go on. What was begun is left to who has
+/// the queue pair's lock next, as at a death.
+fn send(to: &impl Transport, qp: u32, sender: u32) -> Result<bool, LockError> {
     let mut operation = Operation::new(to);
-    operation.lock(Object::Qp(qp)).unwrap();
+    operation.lock(Object::Qp(qp))?;
     let next = if qp < OWN_RINGS {
         let head = to.load(Word::Qp(qp, QpWord::Head)) as u32;
         Some((Take::Head(head), next_in_ring(to, qp)))
     } else {
         if next_in_claim(to, qp).is_none() {
-            assert_ne!(operation.run(Claim::new(qp, SRQ)), Ok(Claimed::Broken));
+            assert_ne!(operation.run(Claim::new(qp, SRQ))?, Claimed::Broken);
         }
         next_in_claim(to, qp).map(|(_, next)| (Take::Claim, next))
     };
@@ -141,21 +147,23 @@ fn send(to: &impl Transport, qp: u32, sender: u32) -> bool {
             let stage = Stage { addr: first.addr, lkey: first.lkey, bytes: &bytes };
             let stage = (!bytes.is_empty()).then_some(stage);
             let deliver = Deliver::receive(qp, take, cq_of(qp), &completion, false).with(stage);
-            let done = operation.run(deliver);
-            assert_eq!(done, Ok(Delivered::Published));
+            assert_eq!(operation.run(deliver)?, Delivered::Published);
             true
         }
         Some((_, Next::Broken)) => panic!("a damaged receive request"),
         _ => false,
     };
     operation.unlock(Object::Qp(qp));
-    ready
+    Ok(ready)
 }
 
 /// Delivers up to so many messages in a burst, and tells how many went.
-fn burst(to: &impl Transport, qp: u32, sender: u32, count: u64) -> u64 {
+///
+/// # Errors
+/// As those of [`send`].
+fn burst(to: &impl Transport, qp: u32, sender: u32, count: u64) -> Result<u64, LockError> {
     let mut operation = Operation::new(to);
-    operation.lock(Object::Qp(qp)).unwrap();
+    operation.lock(Object::Qp(qp))?;
     let target = Target {
         qp_num: qp,
         qp_type: QpType::Rc,
@@ -196,34 +204,43 @@ fn burst(to: &impl Transport, qp: u32, sender: u32, count: u64) -> u64 {
             timestamp: 0,
         };
         let lookup = |lkey| (lkey == 1).then_some(key);
-        if !burst.offer(to, &target, &request, lookup) || !go_on(&mut operation, to, &mut burst) {
+        if !burst.offer(to, &target, &request, lookup) || !go_on(&mut operation, to, &mut burst)? {
             break;
         }
         delivered += 1;
     }
     burst.close();
-    assert!(!go_on(&mut operation, to, &mut burst));
+    assert!(!go_on(&mut operation, to, &mut burst)?);
     operation.unlock(Object::Qp(qp));
-    delivered
+    Ok(delivered)
 }
 
 /// Goes on until a message is delivered or the burst is closed.
-fn go_on<T: Transport>(operation: &mut Operation<'_, T>, to: &T, burst: &mut Burst) -> bool {
+fn go_on<T: Transport>(
+    operation: &mut Operation<'_, T>,
+    to: &T,
+    burst: &mut Burst,
+) -> Result<bool, LockError> {
     loop {
         match burst.step(to) {
-            Progress::Done(delivered) => return delivered,
-            progress => assert_eq!(operation.proceed(&progress), Ok(true)),
+            Progress::Done(delivered) => return Ok(delivered),
+            progress => assert!(operation.proceed(&progress)?),
         }
     }
 }
 
 /// Delivers some messages: in a burst, or one by itself.
 fn deliver(to: &impl Transport, qp: u32, sender: u32, count: u64, counters: &Counters) {
-    let in_burst = if count > 0 { burst(to, qp, sender, count) } else { 0 };
-    counters.in_bursts.fetch_add(in_burst, Ordering::Relaxed);
-    // What does not go in a burst goes the other way.
-    let singly = u64::from(in_burst == 0 && send(to, qp, sender));
-    counters.delivered.fetch_add(in_burst + singly, Ordering::Relaxed);
+    let moved: Result<u64, LockError> = (|| {
+        let in_burst = if count > 0 { burst(to, qp, sender, count)? } else { 0 };
+        counters.in_bursts.fetch_add(in_burst, Ordering::Relaxed);
+        // What does not go in a burst goes the other way.
+        Ok(in_burst + u64::from(in_burst == 0 && send(to, qp, sender)?))
+    })();
+    match moved {
+        Ok(moved) => _ = counters.delivered.fetch_add(moved, Ordering::Relaxed),
+        Err(why) => assert_eq!(why, LockError::Held),
+    }
 }
 
 /// A sender's life: claims a slot, uses its own segment, delivers, gives the slot back, and again.
@@ -336,7 +353,7 @@ impl Receiver {
         }
         // Finish the shared queue: what is posted or held completes, each once.
         for qp in OWN_RINGS..QPS {
-            while send(&to, qp, 0) {}
+            while send(&to, qp, 0).unwrap() {}
         }
         self.drain();
         assert_eq!(self.seen.len() as u64, self.posted[OWN_RINGS as usize], "shared queue: requests lost");
@@ -410,6 +427,11 @@ fn senders_are_killed_anywhere() {
             bell.silence();
         }
         let which = random.below(SENDERS as u64) as usize;
+        if kill % 64 == 63 {
+            // SAFETY: the process is our child.
+            unsafe { libc::kill(senders[which], libc::SIGSTOP) };
+            std::thread::sleep(STOP);
+        }
         let mut status = 0;
         // SAFETY: the process is our child; `status` is writable.
         unsafe {
