@@ -5,7 +5,7 @@ use core::ffi::c_int;
 
 use queue_lock::QueueLock;
 
-use super::recv::ReceiveQueue;
+use super::recv::{self, ReceiveQueue};
 use super::send::SendQueue;
 use super::{RxeContext, explain, wr};
 use crate::abi::uapi::Pod;
@@ -82,14 +82,7 @@ pub unsafe extern "C" fn post_recv(
         return Errno::EINVAL.0;
     }
     // SAFETY: the program passes a valid list.
-    match unsafe { receive.lock().post(list) } {
-        Ok(()) => 0,
-        Err((errno, at)) => {
-            // SAFETY: as above.
-            unsafe { *bad_wr = at };
-            errno.0
-        }
-    }
+    unsafe { recv::post(receive, list, bad_wr) }
 }
 
 impl Qps for RxeContext {

@@ -1,5 +1,9 @@
 //! Receive queues, of a queue pair or shared.
 
+use core::ffi::c_int;
+
+use queue_lock::QueueLock;
+
 use super::explain;
 use super::mapping::Mapped;
 use super::ring::WorkRing;
@@ -28,6 +32,28 @@ impl ReceiveQueue {
         let resized = Self::map(file, place, self.max_sge)?;
         *self = resized;
         Ok(())
+    }
+
+    /// Posts a single request of [few](wqe::FEW) scatter/gather entries, as most are, without a call, so that
+    /// no registers are saved for it. `false` for any other list, and where the queue does not take the
+    /// request: nothing happened.
+    ///
+    /// # Safety
+    /// `list` is null or a list of valid requests.
+    #[inline(always)]
+    pub unsafe fn post_one(&mut self, list: *mut ibv_recv_wr) -> bool {
+        // SAFETY: used in this call alone, which has the queue to itself.
+        let mut ring = unsafe { self.ring.local() };
+        // SAFETY: by the contract.
+        let Some(wr) = (unsafe { list.as_ref() }) else { return false };
+        let is_short = wr.next.is_null() && wr.num_sge as u32 <= self.max_sge.min(wqe::FEW);
+        let mut batch = ring.start();
+        let Some(slot) = (if is_short { ring.slot(&mut batch) } else { None }) else { return false };
+        // SAFETY: as in `post`.
+        unsafe { wqe::write_short_recv(slot, wr) };
+        ring.accept(&mut batch);
+        ring.publish(&batch);
+        true
     }
 
     /// Posts a list of requests and tells the driver of all of them at once. ENOMEM when the queue is full,
@@ -68,5 +94,52 @@ impl ReceiveQueue {
         }
         ring.publish(&batch);
         outcome
+    }
+}
+
+/// Posts a list of requests to a queue; 0 or an errno value, with the request that failed in `bad_wr`, unless
+/// that is null.
+///
+/// # Safety
+/// `list` is null or a list of valid requests, `bad_wr` null or the program's place for the answer.
+#[inline(always)]
+pub unsafe fn post(
+    queue: &QueueLock<ReceiveQueue>,
+    list: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    let Some(mut held) = queue.try_lock() else {
+        // SAFETY: by the contract.
+        return unsafe { post_any(queue, list, bad_wr) };
+    };
+    // SAFETY: by the contract.
+    if unsafe { held.post_one(list) } {
+        return 0;
+    }
+    drop(held);
+    // SAFETY: by the contract.
+    unsafe { post_any(queue, list, bad_wr) }
+}
+
+/// As [`post`], for lists of any length and where the lock is to be waited for.
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+unsafe extern "C" fn post_any(
+    queue: &QueueLock<ReceiveQueue>,
+    list: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: by the contract.
+    match unsafe { queue.lock().post(list) } {
+        Ok(()) => 0,
+        Err((errno, at)) => {
+            // SAFETY: by the contract.
+            if let Some(bad_wr) = unsafe { bad_wr.as_mut() } {
+                *bad_wr = at;
+            }
+            errno.0
+        }
     }
 }

@@ -109,8 +109,6 @@ impl Ring {
 /// The consumer's side of a completion queue.
 pub struct CompletionRing {
     ring: Ring,
-    /// The fastest copy that this machine has.
-    take: TakeRun,
 }
 
 /// A walk over completions one by one, which gives slots back to the producer only when told to.
@@ -130,14 +128,18 @@ pub struct Ready {
     pub count: usize,
 }
 
-/// [`CompletionRing::take_run`] with one kind of copy.
-type TakeRun = unsafe fn(Ring, Ready, *mut u8);
-
 macro_rules! take_run {
     ($(#[$attribute:meta])* $name:ident, $copy:path) => {
+        /// Moves completions to `target`, in one run or, around the end of the ring, in two, and gives their
+        /// slots back with one store.
+        ///
+        /// # Safety
+        /// `ready` came from this ring, which nobody took from since. As many entries of 48 bytes are writable
+        /// at `target`, outside the ring.
         $(#[$attribute])*
-        unsafe fn $name(ring: Ring, ready: Ready, target: *mut u8) {
-            let Ready { start, count } = ready;
+        pub unsafe fn $name(&mut self, ready: Ready, target: *mut u8) {
+            // A copy, so that it can stay in registers whatever is written through pointers meanwhile.
+            let (ring, Ready { start, count }) = (self.ring, ready);
             let to_end = ring.mask as usize + 1 - start as usize;
             // SAFETY: `start` and `count` are at most the mask: slots `start .. start + first` end at the
             // ring's last slot at the latest, and slots `0 .. count - first` end before `start`; each slot
@@ -154,13 +156,6 @@ macro_rules! take_run {
         }
     };
 }
-take_run!(take_run_baseline, copy::baseline_run);
-take_run!(
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2")]
-    take_run_avx2,
-    copy::avx2_run
-);
 
 impl CompletionRing {
     /// Checks the ring at `base`.
@@ -171,11 +166,7 @@ impl CompletionRing {
     pub unsafe fn over(base: NonNull<u8>, length: usize) -> Result<Self, Malformed> {
         // SAFETY: handed on to the caller.
         let ring = unsafe { Ring::over(base, length, ENTRY) }?;
-        #[cfg(target_arch = "x86_64")]
-        if copy::avx2() {
-            return Ok(Self { ring, take: take_run_avx2 });
-        }
-        Ok(Self { ring, take: take_run_baseline })
+        Ok(Self { ring })
     }
 
     /// The completions that are there, up to `max`. The producer index is read once.
@@ -204,17 +195,19 @@ impl CompletionRing {
         }
     }
 
-    /// Moves completions to `target`, in one run or, around the end of the ring, in two, and gives their slots
-    /// back with one store.
-    ///
-    /// # Safety
-    /// `ready` came from this ring, which nobody took from since. As many entries of 48 bytes are writable at
-    /// `target`, outside the ring.
-    #[inline(always)]
-    pub unsafe fn take_run(&mut self, ready: Ready, target: *mut u8) {
-        // SAFETY: handed on to the caller; the function was chosen for this machine.
-        unsafe { (self.take)(self.ring, ready, target) };
-    }
+    take_run!(
+        #[inline(always)]
+        take_run,
+        copy::baseline_run
+    );
+    take_run!(
+        /// On a machine with [AVX2](copy::avx2).
+        #[cfg(target_arch = "x86_64")]
+        #[inline]
+        #[target_feature(enable = "avx2")]
+        take_run_avx2,
+        copy::avx2_run
+    );
 
     /// Starts a walk at the oldest completion; nothing if there is none.
     #[inline(always)]

@@ -5,7 +5,7 @@ use core::ffi::c_int;
 
 use queue_lock::QueueLock;
 
-use super::recv::ReceiveQueue;
+use super::recv::{self, ReceiveQueue};
 use super::{RxeContext, explain};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::rdma_user_rxe::{mminfo, rxe_create_srq_resp, rxe_modify_srq_cmd};
@@ -38,17 +38,8 @@ pub unsafe extern "C" fn post_srq_recv(
 ) -> c_int {
     // SAFETY: the program passes a live queue of a context whose table holds this function.
     let Some(object) = (unsafe { Srq::from_c(srq) }) else { return Errno::EINVAL.0 };
-    // SAFETY: the program passes a valid list or null.
-    match unsafe { object.queue.lock().post(list) } {
-        Ok(()) => 0,
-        Err((errno, at)) => {
-            // SAFETY: the program's place for the answer.
-            if let Some(bad_wr) = unsafe { bad_wr.as_mut() } {
-                *bad_wr = at;
-            }
-            errno.0
-        }
-    }
+    // SAFETY: the program passes a valid list or null, and its place for the answer or null.
+    unsafe { recv::post(&object.queue, list, bad_wr) }
 }
 
 impl Srqs for RxeContext {

@@ -258,6 +258,45 @@ fn receives_are_for_every_state_but_reset() {
     assert_eq!(fixture.receive.get(ring::PRODUCER), 3);
 }
 
+#[test]
+fn a_short_request_by_itself_is_written_as_one_of_a_list() {
+    const SHIFT: u32 = 7;
+    let (short, listed) = (Ring::new(SHIFT), Ring::new(SHIFT));
+    let of = |ring: &Ring| ReceiveQueue::map(&ring.device, &ring.place(), 6).unwrap();
+    let (mut one, mut any) = (of(&short), of(&listed));
+    let mut sges: [ibv_sge; 6] = core::array::from_fn(|i| ibv_sge {
+        addr: i as u64,
+        length: u32::MAX / 4 - i as u32,
+        lkey: !(i as u32),
+    });
+    let mut wr = ibv_recv_wr { wr_id: 9, next: null_mut(), sg_list: sges.as_mut_ptr(), num_sge: 0 };
+    for count in 0..=wqe::FEW {
+        (wr.wr_id, wr.num_sge) = (u64::from(count), count as c_int);
+        // SAFETY: a valid request.
+        assert!(unsafe { one.post_one(&raw mut wr) } && unsafe { any.post(&raw mut wr) }.is_ok());
+        let slot = count % SLOTS;
+        let bytes = |ring: &Ring| ring.words(slot, core::array::from_fn::<_, 24, _>(|word| 4 * word));
+        assert_eq!(bytes(&short), bytes(&listed), "{count}");
+        assert_eq!(short.get(ring::PRODUCER), (count + 1) % SLOTS);
+        short.put(ring::CONSUMER, (count + 1) % SLOTS);
+        listed.put(ring::CONSUMER, (count + 1) % SLOTS);
+    }
+    let before = short.get(ring::PRODUCER);
+    let mut second = wr;
+    for (next, num_sge) in [(&raw mut second, 1), (null_mut(), wqe::FEW as c_int + 1), (null_mut(), -1)] {
+        (wr.next, wr.num_sge) = (next, num_sge);
+        // SAFETY: a valid list.
+        assert!(!unsafe { one.post_one(&raw mut wr) }, "more than one request, or a long one");
+    }
+    short.put(ring::CONSUMER, (before + 1) % SLOTS);
+    (wr.next, wr.num_sge) = (null_mut(), 1);
+    for list in [&raw mut wr, null_mut()] {
+        // SAFETY: as above, or null.
+        assert!(!unsafe { one.post_one(list) }, "no room, no request");
+    }
+    assert_eq!(short.get(ring::PRODUCER), before);
+}
+
 /// Calls a function of the program's table.
 macro_rules! call {
     ($fixture:expr, $function:ident $(, $arg:expr)*) => {

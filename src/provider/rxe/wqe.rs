@@ -212,15 +212,49 @@ pub unsafe fn write_send(
 /// `wr`, for which `sg_list` is valid.
 #[inline(always)]
 pub unsafe fn write_recv(slot: NonNull<u8>, wr: &ibv_recv_wr) {
-    let wqe = slot.cast::<rxe_recv_wqe>().as_ptr();
     // SAFETY: the slot holds head and list, and the list has `num_sge` entries.
     unsafe {
-        let length = copy_list(wr.sg_list, wqe.add(1).cast(), wr.num_sge as usize);
-        wqe.write(rxe_recv_wqe {
-            wr_id: wr.wr_id,
-            dma: rxe_dma_info { length, resid: length, num_sge: wr.num_sge as u32, ..Pod::zeroed() },
-            ..Pod::zeroed()
-        });
+        let target = slot.cast::<rxe_recv_wqe>().as_ptr().add(1).cast();
+        write_recv_head(slot, wr, copy_list(wr.sg_list, target, wr.num_sge as usize));
+    }
+}
+
+/// Scatter/gather entries that are written without a loop.
+pub const FEW: u32 = 4;
+
+/// As [`write_recv`], for a request of at most [`FEW`] entries.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub unsafe fn write_short_recv(slot: NonNull<u8>, wr: &ibv_recv_wr) {
+    let count = wr.num_sge as u32;
+    let mut length = 0u32;
+    // SAFETY: the slot holds head and list, and the list has `num_sge` entries.
+    unsafe {
+        let target = slot.cast::<rxe_recv_wqe>().as_ptr().add(1).cast::<ibv_sge>();
+        for i in 0..FEW {
+            if i == count {
+                break;
+            }
+            let entry = wr.sg_list.add(i as usize).read();
+            length = length.wrapping_add(entry.length);
+            target.add(i as usize).write(entry);
+        }
+        write_recv_head(slot, wr, length);
+    }
+}
+
+/// Writes all of a receive request but its list.
+///
+/// # Safety
+/// `slot` is aligned to 8 and writable for the head of an entry.
+#[inline(always)]
+unsafe fn write_recv_head(slot: NonNull<u8>, wr: &ibv_recv_wr, length: u32) {
+    let dma = rxe_dma_info { length, resid: length, num_sge: wr.num_sge as u32, ..Pod::zeroed() };
+    // SAFETY: by the contract.
+    unsafe {
+        slot.cast::<rxe_recv_wqe>().as_ptr().write(rxe_recv_wqe { wr_id: wr.wr_id, dma, ..Pod::zeroed() });
     }
 }
 
