@@ -8,7 +8,7 @@ use queue_lock::QueueLock;
 
 use super::mapping::Mapped;
 use super::ring::{CompletionRing, ENTRY, Glance, Ready, Walk};
-use super::{RxeContext, copy, cq_ex, explain};
+use super::{RxeContext, cq_ex, explain};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::ib_user_verbs::ib_uverbs_wc;
 use crate::abi::uapi::rdma_user_rxe::{rxe_create_cq_resp, rxe_resize_cq_resp};
@@ -194,7 +194,7 @@ type PollRun = unsafe extern "C" fn(cq: &Cq, wc: *mut ibv_wc, ready: Ready) -> c
 
 fn fastest_run() -> PollRun {
     #[cfg(target_arch = "x86_64")]
-    if copy::avx2() {
+    if super::copy::avx2() {
         return poll_run_avx2;
     }
     poll_run
@@ -219,7 +219,7 @@ unsafe extern "C" fn poll_run(cq: &Cq, wc: *mut ibv_wc, ready: Ready) -> c_int {
 const FEW: usize = 12;
 
 /// # Safety
-/// As [`PollRun`], on a machine with [AVX2](copy::avx2).
+/// As [`PollRun`], on a machine with [AVX2](super::copy::avx2).
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe extern "C" fn poll_run_avx2(cq: &Cq, wc: *mut ibv_wc, ready: Ready) -> c_int {
