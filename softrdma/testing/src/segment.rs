@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use softrdma::protocol::direct::ring_words;
 use softrdma::protocol::fence::Cut;
 use softrdma::protocol::receive::RECEIVE_WORDS;
 use softrdma::protocol::shared::{ATTRIBUTES, CqWord, Memory, Object, QpWord, SrqWord, Word, held, slot};
@@ -12,6 +13,9 @@ pub const RECEIVE: u32 = 6;
 
 /// Words of one completion entry: room for some payload, not for the longest.
 pub const ENTRY_WORDS: u32 = 19;
+
+/// Slots of the direct ring of a queue pair: as few as are possible.
+pub const DIRECT_SLOTS: u32 = 4;
 
 /// One place of a queue.
 pub struct Queue {
@@ -46,6 +50,7 @@ fn zeroed(count: u32) -> Vec<Cell<u64>> {
 pub struct Segment {
     qps: Vec<Rc<Queue>>,
     claimed: Vec<Vec<Cell<u64>>>,
+    direct: Vec<Vec<Cell<u64>>>,
     srqs: Vec<RefCell<Rc<Queue>>>,
     cqs: Vec<RefCell<Rc<Queue>>>,
 }
@@ -54,6 +59,7 @@ impl Segment {
     pub fn add_qp(&mut self, capacity: u32) -> u32 {
         self.qps.push(Queue::new(QpWord::COUNT, capacity, RECEIVE).into());
         self.claimed.push(zeroed(RECEIVE_WORDS));
+        self.direct.push(zeroed(ring_words(DIRECT_SLOTS)));
         self.qps.len() as u32 - 1
     }
 
@@ -113,7 +119,7 @@ impl Segment {
             lie(&queue.words);
             lie(&queue.ring.borrow());
         }
-        self.claimed.iter().for_each(|words| lie(words));
+        self.claimed.iter().chain(&self.direct).for_each(|words| lie(words));
     }
 
     /// Where a queue is now.
@@ -167,6 +173,7 @@ impl Segment {
             Word::Srq(_, word) => return act(&queue.words[word as usize]),
             Word::Cq(_, word) => return act(&queue.words[word as usize]),
             Word::Claimed { qp, word } => return act(&self.claimed[qp as usize][word as usize]),
+            Word::Direct { qp, word } => return act(&self.direct[qp as usize][word as usize]),
             Word::Attribute { word, .. } => return act(&queue.attributes[word as usize]),
             Word::Receive { slot, word, .. } | Word::Entry { slot, word, .. } => (slot, word),
         };
@@ -176,7 +183,7 @@ impl Segment {
 
 fn object_of(word: Word) -> Object {
     match word {
-        Word::Qp(qp, _) | Word::Claimed { qp, .. } => Object::Qp(qp),
+        Word::Qp(qp, _) | Word::Claimed { qp, .. } | Word::Direct { qp, .. } => Object::Qp(qp),
         Word::Srq(srq, _) => Object::Srq(srq),
         Word::Cq(cq, _) | Word::Entry { cq, .. } => Object::Cq(cq),
         Word::Attribute { object, .. } | Word::Receive { queue: object, .. } => object,
