@@ -1,6 +1,6 @@
 //! Completion queues.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use queue_lock::{QueueGuard, QueueLock};
@@ -17,6 +17,7 @@ use crate::shm::processors;
 
 use super::books::{Books, Landing};
 use super::comp_counter::Receives;
+use super::direct::Source;
 use super::idle::{Finders, Idle};
 use super::landing::land;
 use super::site::place_of;
@@ -35,10 +36,10 @@ const TRIED: u32 = 32;
 /// What a poll leaves to be done when it does not hold the queue any more: a number that is below
 /// [`After::BROKEN`], or that and the index of a queue pair that broke.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct After(u32);
+pub(super) struct After(u32);
 
 impl After {
-    const NOTHING: Self = Self(0);
+    pub(super) const NOTHING: Self = Self(0);
     /// To look whether a peer keeps others from completing something.
     const LOOK: Self = Self(1);
     /// The same, and to give way to others.
@@ -83,26 +84,31 @@ pub struct CompletionQueue {
     xrc_domains: Mutex<Vec<u32>>,
     /// Those that are counted.
     pub(super) receives: Receives,
+    /// Requests of all queues that complete here, as many as they can have at a time.
+    pub(super) promised: AtomicU64,
 }
 
 /// The owner's side of the ring.
 #[derive(Debug)]
-struct Reader {
+pub(super) struct Reader {
     /// Entries taken so far. The owner's own count: what stands in shared memory is for others.
-    head: u32,
-    capacity: u32,
+    pub(super) head: u32,
+    pub(super) capacity: u32,
     /// Offsets in the segment, in bytes.
     ring: u64,
     stride: u64,
     /// Words of an entry.
-    words: usize,
+    pub(super) words: usize,
     head_at: u64,
-    tail_at: u64,
+    pub(super) tail_at: u64,
     /// Polls that found nothing since the last that found something.
     empty_polls: u32,
     /// As many of them after which something is to be looked after.
     looks_at: u32,
     idle: Idle,
+    /// Direct rings of queue pairs that complete here, and the one to look at first.
+    pub(super) direct: Vec<Source>,
+    pub(super) first: usize,
 }
 
 impl Reader {
@@ -122,6 +128,8 @@ impl Reader {
             empty_polls: 0,
             looks_at: LOOKS,
             idle: Idle::default(),
+            direct: Vec::new(),
+            first: 0,
         })
     }
 
@@ -143,8 +151,43 @@ impl Reader {
         if self.idle.is_long_now(finders) { After::SLEEP } else { After::YIELD }
     }
 
+    /// The queue is elsewhere now.
+    fn follow(&mut self, now: Self) {
+        let direct = std::mem::take(&mut self.direct);
+        *self = Self { direct, ..now };
+    }
+
+    /// A poll has taken all entries up to this one, or found nothing.
+    #[inline(always)]
+    pub(super) fn took(
+        &mut self,
+        memory: &Memory,
+        head: u32,
+        is_empty: bool,
+        waits: bool,
+        finders: &Finders,
+        after: &mut After,
+    ) {
+        if head != self.head {
+            self.move_head(memory, head);
+        }
+        if is_empty {
+            // A poll that tried a request again takes as long as many others.
+            self.empty_polls += if waits { TRIED } else { 1 };
+            // A line that is looked at all the time is taken from whoever writes it.
+            std::hint::spin_loop();
+            if self.empty_polls >= self.looks_at {
+                *after = self.look(finders);
+            }
+        } else {
+            (self.empty_polls, self.looks_at) = (0, LOOKS);
+            finders.note();
+        }
+    }
+
     /// Where the entry with this count stands.
-    fn entry(&self, count: u32) -> u64 {
+    #[inline(always)]
+    pub(super) fn entry(&self, count: u32) -> u64 {
         self.ring + self.stride * u64::from(slot(count, self.capacity))
     }
 
@@ -195,6 +238,7 @@ impl CompletionQueue {
             held: QueueLock::new(device.site.own.find([Some(object), None, None])),
             xrc_domains: Mutex::default(),
             receives: Receives::new(),
+            promised: 0.into(),
         });
         // Where this fails, everything ends with what was made.
         if let Some(channel) = channel {
@@ -248,6 +292,9 @@ impl CompletionQueue {
     #[inline(always)]
     fn take(&self, max: u32, waits: bool, after: &mut After, take: &mut impl FnMut(&Completion)) -> u32 {
         let mut reader = self.reader();
+        if !reader.direct.is_empty() {
+            return self.take_both(reader, max, waits, after, take);
+        }
         let memory = self.device.site.segment.memory();
         let mut taken = 0;
         let mut head = reader.head;
@@ -268,18 +315,9 @@ impl CompletionQueue {
                 break;
             }
         }
-        if head != reader.head {
-            reader.move_head(memory, head);
-            (reader.empty_polls, reader.looks_at) = (0, LOOKS);
-            self.device.finders.note();
-        } else if max > 0 {
-            // A poll that tried a request again takes as long as many others.
-            reader.empty_polls += if waits { TRIED } else { 1 };
-            // A line that is looked at all the time is taken from whoever writes it.
-            std::hint::spin_loop();
-            if reader.empty_polls >= reader.looks_at {
-                *after = reader.look(&self.device.finders);
-            }
+        if max > 0 {
+            let is_empty = head == reader.head;
+            reader.took(memory, head, is_empty, waits, &self.device.finders, after);
         }
         taken
     }
@@ -302,7 +340,7 @@ impl CompletionQueue {
 
     /// The completion in an entry whose first word was published. Payload that came with it goes to its buffer.
     #[inline(always)]
-    fn read(&self, first: u64, words: &[AtomicU64], after: &mut After) -> Option<Completion> {
+    pub(super) fn read(&self, first: u64, words: &[AtomicU64], after: &mut After) -> Option<Completion> {
         if let Some(books) = &self.device.site.books {
             return self.read_numbered(books, first, words, after);
         }
@@ -369,7 +407,10 @@ impl CompletionQueue {
             Some(channel) => channel.arm(self.index, solicited_only),
             None => run(&self.device.site.own, Arm::new(self.index, solicited_only)),
         }
-        .map_err(busy)
+        .map_err(busy)?;
+        // Who sends by a direct ring looks at this afterwards, and who polls now at the ring.
+        fence(Ordering::SeqCst);
+        Ok(())
     }
 
     /// Changes the number of entries to at least `cqe`; the number it then has.
@@ -385,7 +426,7 @@ impl CompletionQueue {
         let resized = (|| {
             let memory = site.segment.memory();
             let waiting = reader.waiting(memory);
-            if cqe < waiting + kept {
+            if cqe < waiting + reader.waiting_directly(memory) + kept {
                 return Err(Error::Invalid("fewer entries than wait to be polled"));
             }
             if capacity != reader.capacity {
@@ -396,7 +437,8 @@ impl CompletionQueue {
                         copy(memory, from.entry(count), to, stride);
                     }
                 })?;
-                *reader = Reader::new(&self.device, self.index, reader.head, capacity)?;
+                let now = Reader::new(&self.device, self.index, reader.head, capacity)?;
+                reader.follow(now);
             }
             Ok(())
         })();
@@ -421,7 +463,7 @@ impl CompletionQueue {
         let (site, object) = (&self.device.site, Object::Cq(self.index));
         let is_moved = site.objects.relocate(&site.own, object, holder, reader.head) == Ok(true);
         if is_moved && let Ok(now) = Reader::new(&self.device, self.index, reader.head, reader.capacity) {
-            *reader = now;
+            reader.follow(now);
         }
         is_moved
     }
@@ -445,14 +487,16 @@ impl CompletionQueue {
         Ok(())
     }
 
-    /// One more queue completes here.
-    pub(super) fn hold(&self) {
+    /// One more queue completes here, with so many requests at a time.
+    pub(super) fn hold(&self, requests: u32) {
         self.users.fetch_add(1, Ordering::AcqRel);
+        self.promised.fetch_add(u64::from(requests), Ordering::AcqRel);
     }
 
     /// Takes back one [`CompletionQueue::hold`].
-    pub(super) fn release(&self) {
+    pub(super) fn release(&self, requests: u32) {
         self.users.fetch_sub(1, Ordering::AcqRel);
+        self.promised.fetch_sub(u64::from(requests), Ordering::AcqRel);
     }
 
     /// Removes the completions of a queue pair that nobody polled; `false` when the queue's lock cannot be had
@@ -507,7 +551,7 @@ impl CompletionQueue {
         }
     }
 
-    fn reader(&self) -> QueueGuard<'_, Reader> {
+    pub(super) fn reader(&self) -> QueueGuard<'_, Reader> {
         self.reader.lock()
     }
 }
@@ -530,7 +574,7 @@ fn head(first: u64, words: &[AtomicU64]) -> [u64; HEAD_WORDS as usize] {
 }
 
 /// The completion of a payload whose buffer is not there any more.
-fn not_placed(completion: &Completion) -> Completion {
+pub(super) fn not_placed(completion: &Completion) -> Completion {
     Completion { status: Status::LocProtErr, byte_len: 0, flags: WcFlags::NONE, ..*completion }
 }
 

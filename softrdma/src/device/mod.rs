@@ -99,6 +99,7 @@ pub mod channel;
 pub mod comp_counter;
 pub mod completion;
 mod deferred;
+mod direct;
 pub mod dma_buf;
 pub mod events;
 mod fast_path;
@@ -326,6 +327,8 @@ pub struct Device {
     windows: Mutex<memory::Windows>,
     groups: multicast::Groups,
     deferred: deferred::Deferred,
+    /// Direct rings that no queue pair has.
+    rings: direct::Rings,
     watched: stuck::Watched,
     finders: idle::Finders,
     /// Queue pairs and shared receive queues by index.
@@ -370,6 +373,7 @@ impl Device {
             windows: Mutex::default(),
             groups,
             deferred: deferred::Deferred::default(),
+            rings: direct::Rings::default(),
             watched: stuck::Watched::default(),
             finders,
             queue_pairs: RwLock::default(),

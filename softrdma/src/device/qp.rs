@@ -1,5 +1,6 @@
 //! Queue pairs.
 
+mod direct;
 mod end;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -19,6 +20,7 @@ use crate::shm::lock::Owner;
 use crate::shm::objects::{Host, Shape};
 
 use super::attributes::QpAttributes;
+use super::direct::Direct;
 use super::peers::shortage;
 use super::qp_attributes::{Attributes, Capabilities, Queried};
 use super::receive::{Poster, ring};
@@ -75,6 +77,10 @@ pub struct QueuePair {
     state_at: u64,
     send: QueueLock<SendSide>,
     receive: Option<QueueLock<Poster>>,
+    /// Receive requests that it can have at a time.
+    receives: u32,
+    /// Its direct ring. Changed behind its lock.
+    direct: QueueLock<Option<Arc<Direct>>>,
     /// The slot of the process whose messages it takes, or [`NOBODY`] or [`ANYBODY`].
     partner: AtomicU32,
     /// Multicast groups that it is in.
@@ -100,7 +106,7 @@ impl QueuePair {
             device.release_pd(init.pd);
         }
         let made = made?;
-        init.send_cq.iter().chain(&init.recv_cq).for_each(|cq| cq.hold());
+        made.promises().for_each(|(cq, requests)| cq.hold(requests));
         init.srq.iter().for_each(|srq| srq.hold());
         init.xrcd.iter().for_each(|xrcd| xrcd.hold());
         // Where this fails, everything ends with what was made.
@@ -199,6 +205,8 @@ impl QueuePair {
             state_at,
             send: QueueLock::new(side),
             receive: receive.map(QueueLock::new),
+            receives: init.srq.as_ref().map_or(init.cap.max_recv_wr, |srq| srq.max_wr()),
+            direct: QueueLock::new(None),
             partner: NOBODY.into(),
             groups: 0.into(),
             handles: 1.into(),
@@ -273,6 +281,11 @@ impl QueuePair {
         }
         let effect = checked?;
         side.attributes = side.attributes.merged(mask, attributes);
+        match next {
+            QpState::Reset => self.end_direct(),
+            QpState::Rtr if current == QpState::Init => self.open_direct(side.attributes.dest_qp_num),
+            _ => {}
+        }
         self.publish(&side.attributes, mask.has(Attr::STATE).then_some(next));
         let (mut held, mut is_whole) = (None, true);
         let set_state = |state: QpState| own.store(Word::Qp(self.index, QpWord::State), state as u64);
@@ -357,6 +370,7 @@ impl QueuePair {
             cq: self.init.recv_cq.as_ref().map(|cq| cq.index()),
             srq: srq.map(|srq| srq.index()),
             xrcd: self.domain().unwrap_or(0),
+            direct: self.direct_place(),
         };
         let partner = match (state, self.init.qp_type) {
             (None, _) => None,
@@ -431,6 +445,7 @@ impl QueuePair {
 
     /// Flushes the receive side, behind the queue pair's lock.
     fn flush_receives(&self, operation: &mut Operation<'_, Host>) -> std::result::Result<(), LockError> {
+        self.close_direct();
         let own = &self.device.site.own;
         let shared = self.init.srq.is_some() || self.init.qp_type == QpType::XrcRecv;
         let cq = match &self.init.recv_cq {
@@ -455,6 +470,7 @@ impl QueuePair {
                 own.store(Word::Qp(self.index, QpWord::State), next as u64);
             }
             if next == QpState::Err {
+                self.close_direct();
                 self.broke();
             }
             own.unlock(object);
@@ -475,6 +491,14 @@ impl QueuePair {
         let (send, recv) = (self.init.send_cq.as_ref(), self.init.recv_cq.as_ref());
         let is_send = move |cq: &Arc<CompletionQueue>| send.is_some_and(|send| Arc::ptr_eq(send, cq));
         send.into_iter().chain(recv.filter(|recv| !is_send(recv)))
+    }
+
+    /// The queues where it completes, and with how many requests at a time.
+    fn promises(&self) -> impl Iterator<Item = (&Arc<CompletionQueue>, u32)> {
+        let init = &self.init;
+        let receives = self.receives;
+        let send = init.send_cq.iter().map(|cq| (cq, init.cap.max_send_wr));
+        send.chain(init.recv_cq.iter().map(move |cq| (cq, receives)))
     }
 
     /// Removes completions that nobody polled; those queues where that was not possible are left.

@@ -1,5 +1,6 @@
 //! Receive requests in rings that peers read: the owner's side.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use crate::shm;
 use crate::shm::memory::fence_after_exchange;
 
 use super::books::Books;
+use super::direct::{Direct, Promise};
 use super::{Device, Error, Rejected, Result};
 
 /// The owner's side of a receive ring.
@@ -30,6 +32,8 @@ pub(super) struct Poster {
     tail_at: u64,
     /// Queue pairs: where the fence stands.
     fence_at: Option<u64>,
+    /// Queue pairs with a direct ring.
+    promise: Option<Promise>,
 }
 
 /// Entries and words per entry of a ring for requests of this size.
@@ -61,6 +65,7 @@ impl Poster {
             head_at: at(head)?,
             tail_at: at(tail_word)?,
             fence_at,
+            promise: None,
         };
         Ok(poster.with_capacity(device, capacity))
     }
@@ -70,6 +75,32 @@ impl Poster {
         let mut poster = Self { capacity, ..self };
         poster.seen = poster.tail.wrapping_sub(poster.waiting(device));
         poster
+    }
+
+    /// Where its requests are: offset in the segment, bytes of each, entries.
+    pub(super) fn requests(&self) -> (u64, u64, u32) {
+        (self.ring, self.stride, self.capacity)
+    }
+
+    /// Tells of requests by this ring from now on, and of those that wait now; whether that can be done.
+    pub(super) fn open_direct(&mut self, device: &Device, direct: &Arc<Direct>) -> bool {
+        let Some(mut promise) = Promise::new(device, direct) else { return false };
+        let memory = device.site.segment.memory();
+        for count in (0..self.waiting(device)).rev().map(|back| self.tail.wrapping_sub(back + 1)) {
+            let word =
+                |n: u64| memory.u64(self.entry(count) + 8 * n).map_or(0, |w| w.load(Ordering::Relaxed));
+            let (elements, addr, length_key) = (word(1), word(2), word(3));
+            let sge = Sge { addr, length: length_key as u32, lkey: (length_key >> 32) as u32 };
+            promise.posted(device, (elements > 0).then_some(&sge));
+        }
+        self.promise = Some(promise);
+        true
+    }
+
+    /// Tells of requests as before.
+    pub(super) fn end_direct(&mut self) {
+        self.promise = None;
+        self.seen = self.tail.wrapping_sub(self.capacity);
     }
 
     /// Looks where the queue is now, which was moved with its ring left where it was.
@@ -110,9 +141,15 @@ impl Poster {
         self.behind(self.head(device))
     }
 
-    /// Requests taken so far. A burst whose completion queue was moved away from it goes on counting what
-    /// reaches nobody, until its sender finds out: so long the fence says how many there are.
+    /// Requests taken so far.
     fn head(&self, device: &Device) -> u32 {
+        let head = self.shared_head(device);
+        self.promise.as_ref().map_or(head, |promise| promise.taken(device, head))
+    }
+
+    /// The same, by what stands at the queue. A burst whose completion queue was moved away from it goes on
+    /// counting what reaches nobody, until its sender finds out: so long the fence says how many there are.
+    fn shared_head(&self, device: &Device) -> u32 {
         let memory = device.site.segment.memory();
         let load = |at| memory.u64(at).map_or(0, |word| word.load(Ordering::Acquire));
         let Some(fence_at) = self.fence_at else { return load(self.head_at) as u32 };
@@ -139,6 +176,12 @@ impl Poster {
     /// Whether fewer than so many are posted and not taken.
     pub(super) fn has_room(&mut self, device: &Device, most: u32) -> bool {
         if self.behind(self.seen) < most {
+            return true;
+        }
+        if let Some(completed) = self.promise.as_ref().map(Promise::completed)
+            && self.behind(completed) < most
+        {
+            self.seen = completed;
             return true;
         }
         let waiting = self.waiting(device);
@@ -177,15 +220,22 @@ impl Poster {
                 own.unlock(self.queue);
                 self.max_wr
             }
+            Err(_) if self.is_ahead(device) => self.max_wr,
             Err(_) => self.max_wr + 1,
         };
         self.has_room(device, most)
     }
 
+    /// Whether the completion was polled already that its sender has not counted.
+    fn is_ahead(&self, device: &Device) -> bool {
+        self.promise.as_ref().is_some_and(|promise| promise.is_ahead(device, self.shared_head(device)))
+    }
+
     /// Puts a request into the ring, as long as there is a free entry. One that was in shared memory meanwhile
     /// may have more elements than an entry.
     pub(super) fn put(&mut self, device: &Device, wr_id: u64, sges: &[Sge]) -> Option<()> {
-        if !self.has_room(device, self.capacity) || sges.len() > self.max_sge.max(1) as usize {
+        let is_free = self.promise.as_ref().is_none_or(|promise| promise.is_free(self.tail, self.capacity));
+        if !is_free || !self.has_room(device, self.capacity) || sges.len() > self.max_sge.max(1) as usize {
             return None;
         }
         match &device.site.books {
@@ -237,6 +287,9 @@ impl Poster {
             // state afterwards. One side sees the other.
             word.swap(tail, Ordering::SeqCst);
             fence_after_exchange();
+            if let Some(promise) = &mut self.promise {
+                promise.posted(device, sges.first());
+            }
         } else {
             word.store(tail, Ordering::Release);
         }

@@ -1,12 +1,12 @@
 //! Direct rings: small messages between two connected queue pairs without a lock.
 //!
-//! A ring lies in the target's memory. The one queue pair that the target is connected to writes messages there,
-//! and the target's owner takes them when it polls: only then a message meets its receive request. As nobody
-//! else uses up requests of a connected queue pair, message and request have the same number, counted from the
-//! queue pair's first. A message that does not go this way, and uses up a request, goes as all others do
-//! ([`respond`](super::respond), [`burst`](super::burst)) with the next number at the head of the queue pair:
-//! the sender stores its count there first, behind the lock ([`Sender::settled`]). So who polls can put both kinds
-//! in order ([`Receiver::look`]).
+//! A ring lies in the target's memory. The one queue pair that the target is connected to writes messages
+//! there, and the target's owner takes them when it polls: only then a message meets its receive request.
+//! As nobody else uses up requests of a connected queue pair, message and request have the same number,
+//! counted from the queue pair's first. A message that does not go this way, and uses up a request, goes as
+//! all others do ([`respond`](super::respond), [`burst`](super::burst)) with the next number at the head of
+//! the queue pair: the sender stores its count there first, behind the lock ([`Sender::settled`]). So who
+//! polls can put both kinds in order ([`Receiver::look`]).
 //!
 //! | word | meaning | written by |
 //! |---|---|---|
@@ -15,19 +15,23 @@
 //! | [`DirectWord::Credit`] | requests posted; bytes that each which waits takes in the high half | the owner |
 //! | [`DirectWord::Key`] | the key of the memory of all that wait; 0 for several | the owner |
 //! | [`DirectWord::Taken`] | slots taken, now and then | the owner |
-//! | slots | word 0: count of the slot in bits 31..0, bytes 39..32, flags from 40; word 1: number of the message, immediate data in the high half; then payload, which goes on behind word 0 of the slots that follow | the sender |
+//! | slots | below | the sender |
 //!
-//! A message is there when word 0 of its first slot is, which is stored last. Nothing else is, so a sender that
-//! dies leaves nothing to repair: the message is there or not.
+//! Word 0 of a slot: its count in bits 31..0, bytes of the message 39..32, flags from 40 on. Word 1: number
+//! of the message, immediate data in the high half. Then payload, which goes on behind word 0 of the slots
+//! that follow.
 //!
-//! **The end.** The owner closes a ring behind the queue pair's lock ([`Receiver::close`]): it says so, and then
-//! looks how far the messages go. The sender stores its message and then looks whether the ring was closed. One
-//! sees the other. Where the sender sees it, the end that is stored there tells, behind the lock, whether the
-//! message came before it ([`Sender::came_through`]).
+//! A message is there when word 0 of its first slot is, which is stored last. Nothing else is, so a sender
+//! that dies leaves nothing to repair: the message is there or not.
+//!
+//! **The end.** The owner closes a ring behind the queue pair's lock ([`Receiver::close`]): it says so, and
+//! then looks how far the messages go. The sender stores its message and then looks whether the ring was
+//! closed. One sees the other. Where the sender sees it, the end that is stored there tells, behind the
+//! lock, whether the message came before it ([`Sender::came_through`]).
 //!
 //! **What the owner promises** in [`DirectWord::Credit`] is all that the sender looks at: a request that is
-//! posted, and so many bytes in its first piece of memory by the key in [`DirectWord::Key`], which the sender
-//! looks up. Whatever that does not promise goes the other way, which finds the errors.
+//! posted, and so many bytes in its first piece of memory by the key in [`DirectWord::Key`], which the
+//! sender looks up. Whatever that does not promise goes the other way, which finds the errors.
 
 use super::shared::{Memory, Word, slot};
 use super::transport::{Machine, Progress, then};
@@ -156,9 +160,9 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Goes on in this ring, whose slots are a power of two, at least [`MIN_SLOTS`], where whoever wrote there
-    /// before ended. Behind the queue pair's lock; `head` is how many requests were taken by what stands there.
-    /// `None` when the ring is closed.
+    /// Goes on in this ring, whose slots are a power of two, at least [`MIN_SLOTS`], where whoever wrote
+    /// there before ended. Behind the queue pair's lock; `head` is how many requests were taken by what
+    /// stands there. `None` when the ring is closed.
     pub fn attach(memory: &impl Memory, qp: u32, slots: u32, head: u32) -> Option<Self> {
         if End::unpack(memory.load(at(qp, DirectWord::End))) != End::Open || slots < MIN_SLOTS {
             return None;
@@ -182,8 +186,8 @@ impl Sender {
         Some(Self { qp, slots, count: messages.count, taken, number })
     }
 
-    /// Whether a message of so many bytes goes this way now: the key of the memory that it goes to, which its
-    /// sender is to look at if there are bytes.
+    /// Whether a message of so many bytes goes this way now: the key of the memory that it goes to, which
+    /// its sender is to look at if there are bytes.
     #[inline(always)]
     pub fn has_room(&mut self, memory: &impl Memory, bytes: u32) -> Option<u32> {
         let credit = memory.load(at(self.qp, DirectWord::Credit));
@@ -207,8 +211,9 @@ impl Sender {
         memory.load(at(self.qp, DirectWord::End)) == 0
     }
 
-    /// How many requests of the queue pair are taken by what it sent: to be stored at the head of the queue pair
-    /// behind its lock before a message goes the other way, and to be [told](Sender::went_on) afterwards.
+    /// How many requests of the queue pair are taken by what it sent: to be stored at the head of the queue
+    /// pair behind its lock before a message goes the other way, and to be [told](Sender::went_on)
+    /// afterwards.
     #[must_use]
     pub fn settled(&self) -> u32 {
         self.number
@@ -231,8 +236,8 @@ impl Sender {
     }
 }
 
-/// A message on its way, for which [there is room](Sender::has_room): `true` when it is there; `false` when the
-/// ring was closed at the same time, which [`Sender::came_through`] clears up.
+/// A message on its way, for which [there is room](Sender::has_room): `true` when it is there; `false` when
+/// the ring was closed at the same time, which [`Sender::came_through`] clears up.
 #[derive(Debug)]
 pub struct Send<'s, 'a> {
     sender: &'s mut Sender,
@@ -391,9 +396,17 @@ impl Receiver {
         self.next
     }
 
-    /// The message whose turn it is. `others_wait`: there are completions in the completion queue, looked at
-    /// after the last call that found nothing; as long as there are, those of this queue pair with smaller
-    /// numbers may be among them.
+    /// The word of the ring that says whether another message is there, and its lower half when one is: a look at
+    /// it saves others in vain.
+    #[must_use]
+    pub fn watched(&self) -> (u32, u32) {
+        let Messages { slots, count, .. } = self.messages;
+        (HEADER_WORDS + SLOT_WORDS * slot(count, slots), count.wrapping_add(1))
+    }
+
+    /// The message whose turn it is. `others_wait`: there are completions in the completion queue, looked
+    /// at after the last call that found nothing; as long as there are, those of this queue pair with
+    /// smaller numbers may be among them.
     #[inline(always)]
     pub fn look(&mut self, memory: &impl Memory, others_wait: impl FnOnce() -> bool) -> Option<Arrived> {
         let found = self.messages.peek(memory)?;
@@ -451,9 +464,9 @@ impl Receiver {
         waiting
     }
 
-    /// Closes the ring: whatever comes from now on is not there. Behind the queue pair's lock, and with nobody
-    /// polling. Tells how many requests of the queue pair are taken then, where it took `head` by what stands
-    /// there. Doing it again changes nothing.
+    /// Closes the ring: whatever comes from now on is not there. Behind the queue pair's lock, and with
+    /// nobody polling. Tells how many requests of the queue pair are taken then, where it took `head` by
+    /// what stands there. Doing it again changes nothing.
     pub fn close(&mut self, memory: &impl Memory, head: u32) -> u32 {
         let Messages { qp, slots, .. } = self.messages;
         if self.end.is_none() {
@@ -478,8 +491,8 @@ impl Receiver {
         number
     }
 
-    /// How many requests of a queue pair are taken by the messages of a ring, at least, where it took `head` by
-    /// what stands there. For its owner, while another thread polls.
+    /// How many requests of a queue pair are taken by the messages of a ring, at least, where it took
+    /// `head` by what stands there. For its owner, while another thread polls.
     #[must_use]
     pub fn taken(memory: &impl Memory, qp: u32, slots: u32, head: u32) -> u32 {
         let count = memory.load(at(qp, DirectWord::Taken)) as u32;
@@ -502,10 +515,11 @@ impl Receiver {
     }
 }
 
-/// What the requests have in common that were posted and are not completed: the least that fits, and the key.
+/// What the requests have in common that were posted and are not completed: the least that fits, and the
+/// key.
 ///
-/// It is known for those up to some count and for those behind it, so that what was true of requests that are
-/// completed is forgotten.
+/// It is known for those up to some count and for those behind it, so that what was true of requests that
+/// are completed is forgotten.
 #[derive(Clone, Copy, Debug)]
 pub struct Credit {
     older: Common,
@@ -545,9 +559,9 @@ impl Credit {
         Self { older: Common::NONE, newer: Common::NONE, since: tail, tail, key: 0 }
     }
 
-    /// A request was posted whose first piece of memory has so many bytes, by this key; 0 bytes when there is no
-    /// such memory. So many requests are completed. Stores what is promised from now on, after the request
-    /// itself.
+    /// A request was posted whose first piece of memory has so many bytes, by this key; 0 bytes when there
+    /// is no such memory. So many requests are completed. Stores what is promised from now on, after the
+    /// request itself.
     #[inline(always)]
     pub fn posted(&mut self, memory: &impl Memory, qp: u32, bytes: u32, key: u32, completed: u32) {
         if reached(completed, self.since) {

@@ -32,6 +32,8 @@ struct Book {
 pub struct Keys {
     segment: Arc<Segment>,
     table: u64,
+    /// How often entries changed.
+    changes: AtomicU64,
     /// The entries once more, where no peer writes.
     private: Box<[OnceLock<Box<[AtomicU64]>>]>,
     books: Mutex<Books>,
@@ -65,7 +67,13 @@ impl Keys {
         let mut private = Vec::new();
         private.try_reserve_exact(CHUNKS as usize)?;
         private.resize_with(CHUNKS as usize, OnceLock::new);
-        Ok(Keys { segment, table, private: private.into_boxed_slice(), books: Mutex::new(books) })
+        Ok(Keys {
+            segment,
+            table,
+            changes: AtomicU64::new(0),
+            private: private.into_boxed_slice(),
+            books: Mutex::new(books),
+        })
     }
 
     pub(super) fn books(&self) -> MutexGuard<'_, Books> {
@@ -91,6 +99,8 @@ impl Keys {
         for entry in [Some(private), sealed, Some(shared)].into_iter().flatten() {
             publish(entry, content, *sequence);
         }
+        // Afterwards: who looks this up first, and then an entry, has it no older than this.
+        self.changes.fetch_add(1, Ordering::AcqRel);
         Ok(())
     }
 
@@ -99,6 +109,13 @@ impl Keys {
     fn own(&self, key: u32) -> Option<&[AtomicU64]> {
         let words = self.private.get(((key >> 8) / CHUNK) as usize)?.get()?;
         Some(&words[((key >> 8) % CHUNK) as usize * ENTRY_WORDS..][..ENTRY_WORDS])
+    }
+
+    /// A number that is another one after each change of a key: what was looked up before still holds while it is
+    /// the same.
+    #[inline(always)]
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// The entry of an own key, by the owner's own books: without a lock, and whatever peers write.

@@ -34,7 +34,9 @@
 //! | `host` | a segment, own or a peer's, as transactions see it |
 //! | `view` | the same for one operation, with its objects looked up before |
 //! | `lane` | the same for one queue pair and its completion queue |
+//! | `direct` | the words of a direct ring |
 
+mod direct;
 mod host;
 mod lane;
 mod layout;
@@ -43,6 +45,7 @@ mod table;
 mod tests;
 mod view;
 
+pub use direct::DirectRing;
 pub use host::{Host, LOCK_LIMIT, STUCK};
 #[cfg(all(test, loom))]
 pub(crate) use host::{get, put};

@@ -1,0 +1,316 @@
+//! The owner's side of direct rings: a poll of a completion queue takes from both.
+//!
+//! Messages in a ring and completions in the shared queue are handed out in this order:
+//!
+//! - of one queue pair, by the numbers of their receive requests;
+//! - a message comes after everything that stood in the shared queue when it was first seen, so that an answer
+//!   comes after the own completion of what it answers, and none of both kinds waits for ever.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use queue_lock::QueueGuard;
+
+use crate::device::completion::{After, Reader, not_placed};
+use crate::device::landing::land;
+use crate::device::site::Site;
+use crate::device::{CompletionQueue, Device};
+use crate::protocol::completion::{Completion, STAGE_WORDS};
+use crate::protocol::direct::{Arrived, Receiver};
+use crate::protocol::shared::{Memory as _, held, slot};
+use crate::protocol::verbs::{Status, WcFlags, WcOpcode};
+use crate::shm::memory::Memory;
+use crate::shm::objects::DirectRing;
+
+use super::{Direct, MOST};
+
+/// Words of payload of a short message.
+const SHORT: usize = 6;
+
+/// A ring that messages are taken from.
+#[derive(Debug)]
+pub(in crate::device) struct Source {
+    direct: Arc<Direct>,
+    qp_num: u32,
+    src_qp: u32,
+    receiver: Receiver,
+    /// The receive requests: offset in the segment, bytes of each, entries.
+    requests: (u64, u64, u32),
+    /// Where the next message is seen in the segment, and by what.
+    watched: (u64, u32),
+    /// The count up to which the shared queue is to be polled before the message that comes next.
+    after: Option<u32>,
+}
+
+impl Source {
+    /// That of a queue pair with this number, connected to that one, whose receive requests stand there.
+    pub(in crate::device) fn new(
+        direct: &Arc<Direct>,
+        qp_num: u32,
+        src_qp: u32,
+        requests: (u64, u64, u32),
+    ) -> Self {
+        let receiver = Receiver::new(direct.qp, direct.place.slots, direct.completed());
+        let direct = direct.clone();
+        let mut source = Self { direct, qp_num, src_qp, receiver, requests, watched: (0, 0), after: None };
+        source.watch();
+        source
+    }
+
+    /// Looks for the next message where it comes.
+    #[inline(always)]
+    fn watch(&mut self) {
+        let (word, stamp) = self.receiver.watched();
+        self.watched = (self.direct.place.at + 8 * u64::from(word), stamp);
+    }
+
+    /// Whether there may be a message.
+    #[inline(always)]
+    fn is_there(&self, memory: &Memory) -> bool {
+        let word = memory.u64(self.watched.0);
+        word.is_ok_and(|word| word.load(Ordering::Relaxed) as u32 == self.watched.1)
+    }
+
+    #[inline(always)]
+    fn ring<'a>(&self, memory: &'a Memory) -> Option<DirectRing<'a>> {
+        DirectRing::at(memory, self.direct.place.at, self.direct.place.slots)
+    }
+
+    /// The message whose turn it is, if `head` completions of the shared queue were taken.
+    #[inline(always)]
+    fn turn(
+        &mut self,
+        memory: &Memory,
+        head: u32,
+        others_wait: impl Fn() -> bool,
+        tail: impl FnOnce() -> u32,
+    ) -> Option<Arrived> {
+        if !self.is_there(memory) {
+            return None;
+        }
+        let ring = self.ring(memory)?;
+        let found = self.receiver.look(&ring, &others_wait)?;
+        if others_wait() {
+            let after = *self.after.get_or_insert_with(tail);
+            if (head.wrapping_sub(after) as i32) < 0 {
+                return None;
+            }
+        }
+        self.after = None;
+        Some(found)
+    }
+
+    /// Moves the payload of a message to the buffer of its request; its completion.
+    #[inline(always)]
+    fn complete(&mut self, site: &Site, memory: &Memory, message: &Arrived) -> Option<Completion> {
+        let ring = self.ring(memory)?;
+        let (requests, stride, capacity) = self.requests;
+        let request = requests + stride * u64::from(slot(message.number, capacity));
+        let word = |n: u64| memory.u64(request + 8 * n).map_or(0, |word| word.load(Ordering::Relaxed));
+        let (imm_or_key, flags) = message.imm.map_or((0, WcFlags::NONE), |imm| (imm, WcFlags::WITH_IMM));
+        let mut completion = Completion {
+            wr_id: word(0),
+            status: Status::Success,
+            opcode: WcOpcode::Recv,
+            vendor_err: 0,
+            byte_len: message.bytes,
+            imm_or_key,
+            qp_num: self.qp_num,
+            src_qp: self.src_qp,
+            flags,
+            timestamp: 0,
+            places: 0,
+        };
+        if message.bytes > 0 {
+            let length_key = if word(1) > 0 { word(3) } else { 0 };
+            let (addr, length, lkey) = (word(2), length_key as u32, (length_key >> 32) as u32);
+            let is_placed = message.bytes <= length
+                && if message.bytes as usize <= 8 * SHORT {
+                    self.place::<SHORT>(site, &ring, message, addr, lkey)
+                } else {
+                    self.place::<STAGE_WORDS>(site, &ring, message, addr, lkey)
+                };
+            if !is_placed {
+                completion = not_placed(&completion);
+            }
+        }
+        self.receiver.take(&ring, message);
+        self.watch();
+        self.tell();
+        Some(completion)
+    }
+
+    #[inline(always)]
+    fn place<const WORDS: usize>(
+        &self,
+        site: &Site,
+        ring: &DirectRing<'_>,
+        message: &Arrived,
+        addr: u64,
+        lkey: u32,
+    ) -> bool {
+        let words = message.bytes.div_ceil(8);
+        let load = |n: usize| {
+            let word = n as u32;
+            if word < words { self.receiver.payload(ring, message, word) } else { 0 }
+        };
+        let payload: [AtomicU64; WORDS] = std::array::from_fn(|n| AtomicU64::new(load(n)));
+        land(site, self.direct.pd, addr, lkey, &payload, message.bytes as usize).is_some()
+    }
+
+    /// Who posts receive requests learns how many are completed.
+    #[inline(always)]
+    fn tell(&self) {
+        self.direct.completed.store(self.receiver.completed(), Ordering::Release);
+        if self.receiver.is_over() {
+            self.direct.is_over.store(true, Ordering::Release);
+        }
+    }
+}
+
+impl Reader {
+    /// The message whose turn it is among all rings, and the place of its ring.
+    #[inline(always)]
+    fn turn(&mut self, memory: &Memory, head: u32, entry: &AtomicU64) -> Option<(usize, Arrived)> {
+        let others_wait = || entry.load(Ordering::Acquire) as u32 == head.wrapping_add(1);
+        let (tail_at, capacity) = (self.tail_at, self.capacity);
+        // What cannot be true is not waited for.
+        let tail = || {
+            let tail = memory.u64(tail_at).map_or(0, |tail| tail.load(Ordering::Acquire));
+            held(u64::from(head), tail, capacity).map_or(head, |held| head.wrapping_add(held))
+        };
+        let count = self.direct.len();
+        for n in 0..count {
+            let place = if self.first + n < count { self.first + n } else { self.first + n - count };
+            if let Some(found) = self.direct.get_mut(place)?.turn(memory, head, others_wait, tail) {
+                self.first = if place + 1 < count { place + 1 } else { 0 };
+                return Some((place, found));
+            }
+        }
+        None
+    }
+
+    /// The message that comes before this completion of the same queue pair, by the numbers of their
+    /// requests.
+    #[inline(always)]
+    fn before(&mut self, memory: &Memory, first: u64, words: &[AtomicU64]) -> Option<(usize, Arrived)> {
+        if ((first >> 40) as u8) < WcOpcode::Recv as u8 {
+            return None;
+        }
+        let qp_num = (words.get(3)?.load(Ordering::Relaxed) >> 32) as u32;
+        let place = self.direct.iter().position(|source| source.qp_num == qp_num)?;
+        let source = self.direct.get_mut(place)?;
+        let found = source.receiver.look(&source.ring(memory)?, || true)?;
+        source.after = None;
+        Some((place, found))
+    }
+
+    /// A completion of a receive request was taken from the shared queue.
+    fn passed(&mut self, qp_num: u32) {
+        if let Some(source) = self.direct.iter_mut().find(|source| source.qp_num == qp_num) {
+            source.receiver.passed();
+            source.tell();
+        }
+    }
+
+    /// Messages that wait in rings.
+    pub(in crate::device) fn waiting_directly(&self, memory: &Memory) -> u32 {
+        let waiting = |source: &Source| source.ring(memory).map_or(0, |ring| source.receiver.waiting(&ring));
+        self.direct.iter().map(waiting).sum()
+    }
+}
+
+impl CompletionQueue {
+    /// As [`CompletionQueue::take`] where there are rings.
+    pub(in crate::device) fn take_both(
+        &self,
+        mut reader: QueueGuard<'_, Reader>,
+        max: u32,
+        waits: bool,
+        after: &mut After,
+        take: &mut impl FnMut(&Completion),
+    ) -> u32 {
+        let site = &self.device.site;
+        let memory = site.segment.memory();
+        let mut taken = 0;
+        let mut head = reader.head;
+        // Whoever fills the queues all the time with what cannot be true keeps nobody here.
+        let mut left = reader.capacity;
+        while taken < max && left > 0 {
+            left -= 1;
+            let Ok(words) = memory.words(reader.entry(head), reader.words) else { break };
+            if let Some((place, message)) = reader.turn(memory, head, &words[0]) {
+                if !self.device.is_mine() {
+                    break;
+                }
+                let Some(completion) = reader.direct[place].complete(site, memory, &message) else { break };
+                take(&completion);
+                taken += 1;
+                continue;
+            }
+            let first = words[0].load(Ordering::Acquire);
+            if first as u32 != head.wrapping_add(1) || !self.device.is_mine() {
+                break;
+            }
+            if let Some((place, message)) = reader.before(memory, first, words) {
+                let Some(completion) = reader.direct[place].complete(site, memory, &message) else { break };
+                take(&completion);
+                taken += 1;
+                continue;
+            }
+            head = head.wrapping_add(1);
+            let Some(completion) = self.read(first, words, after) else { continue };
+            if completion.opcode >= WcOpcode::Recv {
+                reader.passed(completion.qp_num);
+            }
+            take(&completion);
+            taken += 1;
+            if *after != After::NOTHING {
+                break;
+            }
+        }
+        if max > 0 {
+            let is_empty = taken == 0 && head == reader.head;
+            reader.took(memory, head, is_empty, waits, &self.device.finders, after);
+        }
+        taken
+    }
+
+    /// Takes messages from this ring, too; `false` where that is not possible.
+    pub(in crate::device) fn add_direct(&self, source: Source) -> bool {
+        let mut reader = self.reader();
+        if reader.direct.len() >= MOST || reader.direct.try_reserve(1).is_err() {
+            return false;
+        }
+        reader.direct.push(source);
+        true
+    }
+
+    /// Closes the ring of a queue pair, behind that one's lock; how many of its receive requests are taken
+    /// then, where it took `head` by what stands there. `None` when it has no ring.
+    pub(in crate::device) fn close_direct(&self, direct: &Direct, head: u32) -> Option<u32> {
+        let memory = self.device.site.segment.memory();
+        let mut reader = self.reader();
+        let source = reader.direct.iter_mut().find(|source| std::ptr::eq(&*source.direct, direct))?;
+        let ring = source.ring(memory)?;
+        let taken = source.receiver.close(&ring, head);
+        source.tell();
+        Some(taken)
+    }
+
+    /// Closes the ring of a queue pair, and forgets the messages that nobody polled.
+    pub(in crate::device) fn remove_direct(&self, direct: &Direct) {
+        let _ = self.close_direct(direct, 0);
+        let mut reader = self.reader();
+        reader.direct.retain(|source| !std::ptr::eq(&*source.direct, direct));
+        reader.first = 0;
+    }
+
+    /// Whether messages may wait for this queue in rings, without anybody noticing but who polls.
+    pub(in crate::device) fn takes_direct(&self, device: &Device) -> bool {
+        let own = &device.site.own;
+        let wants = crate::protocol::completion::wanted(own, self.index());
+        let capacity = own.capacity(crate::protocol::shared::Object::Cq(self.index()));
+        wants == 0 && self.promised.load(Ordering::Acquire) <= u64::from(capacity)
+    }
+}

@@ -1,0 +1,236 @@
+//! The initiator's side of a direct ring.
+//!
+//! The first message of a connection goes another way, and finds the ring behind the queue pair's lock
+//! ([`enter`]). From then on a message needs no lock. One that does not go this way says first, behind the
+//! lock, how many requests were taken so; [`left`] notes that it is known afterwards where it stands.
+
+use std::sync::Arc;
+
+use crate::device::attributes::Place;
+use crate::device::gathered::Gathered;
+use crate::device::payload;
+use crate::device::peers::Remote;
+use crate::device::route::{Initiator, Route};
+use crate::device::site::Site;
+use crate::device::wr::Wr;
+use crate::protocol::completion::{Armed, Notify};
+use crate::protocol::direct::{MAX_DIRECT, Message, Send, Sender};
+use crate::protocol::keys::check_local;
+use crate::protocol::shared::{CqWord, Memory, Object, QpWord, Word};
+use crate::protocol::transport::{LockError, Machine as _, Progress, Transport, acquire, run};
+use crate::protocol::verbs::{Access, Opcode, QpState, QpType, SendFlags, Status};
+use crate::shm::objects::Lane;
+use crate::shm::segment::Segment;
+
+/// How often a completion queue is looked for that was moved just then.
+const TRIES: u32 = 3;
+
+/// A peer's ring that a queue pair writes.
+#[derive(Debug)]
+pub(in crate::device) struct Outlet {
+    place: Place,
+    sender: Sender,
+    knows: Knows,
+    remote: Arc<Remote>,
+    segment: Arc<Segment>,
+}
+
+/// What is known of how many requests are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Knows {
+    /// The number of the next message.
+    All,
+    /// That it stands at the head of the queue pair.
+    Head,
+    /// That it will stand there once the queue pair was locked, and repaired if it must.
+    Nothing,
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::device) enum Sent {
+    /// It does not go this way, and nothing happened.
+    No,
+    /// It is there. `true`: the peer may sleep, and is to be [woken](Initiator::wake).
+    Done(bool),
+    /// Whether it is there nobody knows.
+    Unclear,
+}
+
+impl Outlet {
+    /// Goes on in the ring that the target tells of. Behind its lock.
+    #[cold]
+    fn find(site: &Site, route: &Route, qp_num: u32, head: u32) -> Option<Self> {
+        let attributes = route.attributes.filter(|known| known.qp_type == QpType::Rc)?;
+        let place =
+            attributes.direct.filter(|_| attributes.dest_qp_num == qp_num && attributes.srq.is_none())?;
+        let (remote, segment) = (route.remote.clone(), site.segment.clone());
+        if !segment.is_mine() {
+            return None;
+        }
+        if remote.host.direct_ring(place.at, place.slots).is_none() {
+            remote.host.look_again();
+        }
+        let ring = remote.host.direct_ring(place.at, place.slots)?;
+        let sender = Sender::attach(&ring, route.qp, place.slots, head)?;
+        if !ring.sign(segment.owner(), &*segment) {
+            return None;
+        }
+        Some(Self { place, sender, knows: Knows::All, remote, segment })
+    }
+
+    /// Whether it is the ring that the target tells of, and takes messages. Behind the target's lock.
+    fn is_of(&self, route: &Route) -> bool {
+        let place = route.attributes.and_then(|attributes| attributes.direct);
+        let ring = self.remote.host.direct_ring(self.place.at, self.place.slots);
+        place == Some(self.place) && ring.is_some_and(|ring| self.sender.is_open(&ring))
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        if self.segment.is_mine()
+            && let Some(ring) = self.remote.host.direct_ring(self.place.at, self.place.slots)
+        {
+            ring.leave(self.segment.owner());
+        }
+    }
+}
+
+/// Before messages go another way, behind the lock of the queue pair: says how many requests were taken.
+#[inline]
+pub(in crate::device) fn enter(
+    outlet: &mut Option<Outlet>,
+    site: &Site,
+    route: &Route,
+    qp_num: u32,
+    memory: &impl Memory,
+) {
+    let head = Word::Qp(route.qp, QpWord::Head);
+    if outlet.as_ref().is_some_and(|outlet| !outlet.is_of(route)) {
+        // Its owner closed it, and stored how far it goes.
+        *outlet = None;
+    }
+    if outlet.is_none() && route.attributes.is_some_and(|attributes| attributes.direct.is_some()) {
+        *outlet = Outlet::find(site, route, qp_num, memory.load(head) as u32);
+    }
+    if let Some(outlet) = outlet {
+        if outlet.knows == Knows::All {
+            memory.store(head, u64::from(outlet.sender.settled()));
+        }
+        outlet.knows = Knows::Nothing;
+    }
+}
+
+/// After messages went another way, and the lock was given back.
+#[inline]
+pub(in crate::device) fn left(outlet: &mut Option<Outlet>) {
+    if let Some(outlet) = outlet {
+        outlet.knows = Knows::Head;
+    }
+}
+
+impl Initiator {
+    /// Sends a message by the direct ring, if it goes that way.
+    #[inline]
+    pub(in crate::device) fn send_directly(&mut self, site: &Site, wr: &Wr<'_>) -> Sent {
+        let Some(outlet) = &mut self.outlet else { return Sent::No };
+        let length = wr.data.length();
+        let imm = match wr.opcode {
+            Opcode::Send => None,
+            Opcode::SendWithImm => Some(wr.imm_or_key),
+            _ => return Sent::No,
+        };
+        if length > MAX_DIRECT as u64 {
+            return Sent::No;
+        }
+        let Some(route) = self.routes[0].as_deref() else { return Sent::No };
+        let Some(ring) = route.remote.host.direct_ring(outlet.place.at, outlet.place.slots) else {
+            return Sent::No;
+        };
+        let (Some(queues), Some(attributes)) = (&route.queues, &route.attributes) else { return Sent::No };
+        let view = route.remote.host.with(&route.held);
+        match outlet.knows {
+            Knows::All => {}
+            Knows::Head => {
+                outlet.sender.went_on(view.load(Word::Qp(route.qp, QpWord::Head)) as u32);
+                outlet.knows = Knows::All;
+            }
+            Knows::Nothing => return Sent::No,
+        }
+        // In RTR the first message raises an event.
+        let state = view.load(Word::Qp(route.qp, QpWord::State));
+        if state != QpState::Rts as u64 && state != QpState::Sqd as u64 {
+            return Sent::No;
+        }
+        let Some(key) = outlet.sender.has_room(&ring, length as u32) else { return Sent::No };
+        if !route.remote.lives() {
+            return Sent::No;
+        }
+        if length > 0 {
+            let key = payload::look_again(site, &route.remote, key, &mut route.seen.borrow_mut());
+            let is_good = key.is_ok_and(|key| {
+                check_local(Some(&key), attributes.receive_pd, key.start, 0, true).is_ok()
+                    && !key.access.has(Access::ON_DEMAND)
+            });
+            if !is_good {
+                return Sent::No;
+            }
+        }
+        let bytes = Gathered::new(self.fast_path.bytes()).fill(site, wr, length, Some(self.pd));
+        let Some(bytes) = bytes else { return Sent::No };
+        let solicited = wr.flags.has(SendFlags::SOLICITED);
+        let message = Message { bytes, imm, solicited };
+        match Send::new(&mut outlet.sender, message).step(&ring) {
+            Progress::Done(true) => {}
+            _ => return Sent::Unclear,
+        }
+        let is_armed = match Lane::alone(&view, queues.cq) {
+            Some(lane) if lane.is_current(Object::Cq(queues.cq)) => {
+                Armed::rings(lane.load(Word::Cq(queues.cq, CqWord::Armed)), Status::Success, solicited)
+            }
+            _ => true,
+        };
+        Sent::Done(is_armed)
+    }
+
+    /// Wakes the peer for a message that is in its direct ring, if it sleeps.
+    #[cold]
+    pub(in crate::device) fn wake(&self, solicited: bool) {
+        let Some(route) = self.routes[0].as_deref() else { return };
+        let Some(cq) = route.queues.map(|queues| queues.cq) else { return };
+        let host = &route.remote.host;
+        for _ in 0..TRIES {
+            let held = host.find([None, None, Some(Object::Cq(cq))]);
+            let view = host.with(&held);
+            match run(&view, Notify::new(cq, solicited)) {
+                Ok(()) => return,
+                Err(LockError::Gone) => {}
+                Err(_) => {
+                    // Once too often rather than not at all.
+                    view.bell(cq);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether the message is there that was [unclear](Sent::Unclear): the ring was closed. `None` when
+    /// nobody knows.
+    #[cold]
+    pub(in crate::device) fn came_through(&mut self) -> Option<bool> {
+        let outlet = self.outlet.take()?;
+        let route = self.routes[0].as_deref()?;
+        let ring = route.remote.host.direct_ring(outlet.place.at, outlet.place.slots)?;
+        let (view, qp) = (route.remote.host.with(&route.held), Object::Qp(route.qp));
+        match acquire(&view, qp) {
+            Ok(()) => {}
+            // The queue pair has ended, and its ring with it.
+            Err(LockError::Gone) => return outlet.sender.came_through(&ring),
+            Err(_) => return None,
+        }
+        let came = outlet.sender.came_through(&ring);
+        view.unlock(qp);
+        came
+    }
+}
