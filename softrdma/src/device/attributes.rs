@@ -44,13 +44,15 @@ pub struct Place {
 }
 
 impl Place {
-    fn pack(self) -> u64 {
-        self.at | u64::from(self.slots.trailing_zeros())
+    /// In 32 bits; 0 for a place that is too far.
+    fn pack(self) -> u32 {
+        let at = u32::try_from(self.at >> 6).unwrap_or(u32::MAX);
+        if at >> 28 == 0 { at | self.slots.trailing_zeros() << 28 } else { 0 }
     }
 
-    /// What stands in a word; rings of more than 1024 slots are no rings of ours.
-    fn unpack(word: u64) -> Option<Self> {
-        let (at, bits) = (word & !63, word & 63);
+    /// What stands in 32 bits; rings of more than 1024 slots are no rings of ours.
+    fn unpack(word: u32) -> Option<Self> {
+        let (at, bits) = (u64::from(word << 4 >> 4) << 6, word >> 28);
         (at != 0 && bits <= 10).then_some(Self { at, slots: 1 << bits })
     }
 }
@@ -64,7 +66,7 @@ fn pair(low: u32, high: u32) -> u64 {
 }
 
 /// Words of a queue pair's attributes.
-pub const QP_WORDS: usize = 6;
+pub const QP_WORDS: usize = 5;
 
 impl QpAttributes {
     /// The words.
@@ -78,8 +80,7 @@ impl QpAttributes {
             pair(self.pd, self.receive_pd),
             pair(self.dest_qp_num, self.qkey),
             some(self.cq) | some(self.srq) << 32,
-            u64::from(self.xrcd),
-            self.direct.map_or(0, Place::pack),
+            pair(self.xrcd, self.direct.map_or(0, Place::pack)),
         ]
     }
 
@@ -98,7 +99,7 @@ impl QpAttributes {
             cq: (words[3] as u32).checked_sub(1),
             srq: ((words[3] >> 32) as u32).checked_sub(1),
             xrcd: words[4] as u32,
-            direct: Place::unpack(words[5]),
+            direct: Place::unpack((words[4] >> 32) as u32),
         })
     }
 

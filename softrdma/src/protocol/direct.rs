@@ -396,8 +396,8 @@ impl Receiver {
         self.next
     }
 
-    /// The word of the ring that says whether another message is there, and its lower half when one is: a look at
-    /// it saves others in vain.
+    /// The word of the ring that says whether another message is there, and its lower half when one is: a look
+    /// at it saves others in vain.
     #[must_use]
     pub fn watched(&self) -> (u32, u32) {
         let Messages { slots, count, .. } = self.messages;

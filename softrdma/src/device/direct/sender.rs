@@ -107,7 +107,7 @@ pub(in crate::device) fn enter(
     memory: &impl Memory,
 ) {
     let head = Word::Qp(route.qp, QpWord::Head);
-    if outlet.as_ref().is_some_and(|outlet| !outlet.is_of(route)) {
+    if outlet.as_ref().is_some_and(|outlet| outlet.knows == Knows::All && !outlet.is_of(route)) {
         // Its owner closed it, and stored how far it goes.
         *outlet = None;
     }
@@ -163,7 +163,13 @@ impl Initiator {
         if state != QpState::Rts as u64 && state != QpState::Sqd as u64 {
             return Sent::No;
         }
-        let Some(key) = outlet.sender.has_room(&ring, length as u32) else { return Sent::No };
+        let Some(key) = outlet.sender.has_room(&ring, length as u32) else {
+            if !outlet.sender.is_open(&ring) {
+                // Perhaps there is another by now.
+                self.outlet = None;
+            }
+            return Sent::No;
+        };
         if !route.remote.lives() {
             return Sent::No;
         }

@@ -111,8 +111,8 @@ impl Keys {
         Some(&words[((key >> 8) % CHUNK) as usize * ENTRY_WORDS..][..ENTRY_WORDS])
     }
 
-    /// A number that is another one after each change of a key: what was looked up before still holds while it is
-    /// the same.
+    /// A number that is another one after each change of a key: what was looked up before still holds while it
+    /// is the same.
     #[inline(always)]
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
