@@ -426,7 +426,7 @@ impl CompletionQueue {
         let resized = (|| {
             let memory = site.segment.memory();
             let waiting = reader.waiting(memory);
-            if cqe < waiting + reader.waiting_directly(memory) + kept {
+            if cqe < waiting + reader.waiting_directly() + kept {
                 return Err(Error::Invalid("fewer entries than wait to be polled"));
             }
             if capacity != reader.capacity {

@@ -9,6 +9,7 @@ use crate::protocol::shared::{Fence, Object, QpJournal, QpWord, SrqWord, Take, W
 use crate::protocol::transport::{Transport, acquire};
 use crate::shm;
 use crate::shm::memory::fence_after_exchange;
+use crate::shm::objects::HeldWords;
 
 use super::books::Books;
 use super::direct::{Direct, Promise};
@@ -77,14 +78,16 @@ impl Poster {
         poster
     }
 
-    /// Where its requests are: offset in the segment, bytes of each, entries.
-    pub(super) fn requests(&self) -> (u64, u64, u32) {
-        (self.ring, self.stride, self.capacity)
+    /// Its requests: where they are, words of each, entries.
+    pub(super) fn requests(&self, device: &Device) -> Option<(HeldWords, usize, u32)> {
+        let stride = (self.stride / 8) as usize;
+        let words = device.site.own.hold(self.ring, stride * self.capacity as usize)?;
+        Some((words, stride, self.capacity))
     }
 
-    /// Tells of requests by this ring from now on, and of those that wait now; whether that can be done.
-    pub(super) fn open_direct(&mut self, device: &Device, direct: &Arc<Direct>) -> bool {
-        let Some(mut promise) = Promise::new(device, direct) else { return false };
+    /// Tells of requests by this ring from now on, and of those that wait now.
+    pub(super) fn open_direct(&mut self, device: &Device, direct: &Arc<Direct>) {
+        let mut promise = Promise::new(direct);
         let memory = device.site.segment.memory();
         for count in (0..self.waiting(device)).rev().map(|back| self.tail.wrapping_sub(back + 1)) {
             let word =
@@ -94,7 +97,6 @@ impl Poster {
             promise.posted(device, (elements > 0).then_some(&sge));
         }
         self.promise = Some(promise);
-        true
     }
 
     /// Tells of requests as before.
@@ -144,7 +146,7 @@ impl Poster {
     /// Requests taken so far.
     fn head(&self, device: &Device) -> u32 {
         let head = self.shared_head(device);
-        self.promise.as_ref().map_or(head, |promise| promise.taken(device, head))
+        self.promise.as_ref().map_or(head, |promise| promise.taken(head))
     }
 
     /// The same, by what stands at the queue. A burst whose completion queue was moved away from it goes on
@@ -228,7 +230,7 @@ impl Poster {
 
     /// Whether the completion was polled already that its sender has not counted.
     fn is_ahead(&self, device: &Device) -> bool {
-        self.promise.as_ref().is_some_and(|promise| promise.is_ahead(device, self.shared_head(device)))
+        self.promise.as_ref().is_some_and(|promise| promise.is_ahead(self.shared_head(device)))
     }
 
     /// Puts a request into the ring, as long as there is a free entry. One that was in shared memory meanwhile

@@ -22,7 +22,7 @@ use crate::protocol::keys::check_local;
 use crate::protocol::receive::Sge;
 use crate::protocol::shared::{Memory as _, Word};
 use crate::shm::lock::{Liveness as _, Owner};
-use crate::shm::objects::DirectRing;
+use crate::shm::objects::{DirectRing, HeldWords};
 use crate::shm::segment::Segment;
 
 use super::Device;
@@ -81,6 +81,7 @@ impl Rings {
 #[derive(Debug)]
 pub(super) struct Direct {
     pub(super) place: Place,
+    ring: HeldWords,
     qp: u32,
     pd: u32,
     /// Receive requests of the queue pair that are completed, as far as was polled.
@@ -93,7 +94,11 @@ impl Direct {
     /// A ring for a queue pair of which so many receive requests are completed.
     pub(super) fn new(device: &Device, qp: u32, pd: u32, head: u32) -> Option<Arc<Self>> {
         let place = device.rings.take(&device.site.segment)?;
-        Some(Arc::new(Self { place, qp, pd, completed: head.into(), is_over: false.into() }))
+        let Some(ring) = device.site.own.hold_ring(place.at, place.slots) else {
+            device.rings.give_back(place);
+            return None;
+        };
+        Some(Arc::new(Self { place, ring, qp, pd, completed: head.into(), is_over: false.into() }))
     }
 
     /// Its memory may serve another queue pair.
@@ -105,8 +110,9 @@ impl Direct {
         self.completed.load(Ordering::Acquire)
     }
 
-    fn ring<'a>(&self, device: &'a Device) -> Option<DirectRing<'a>> {
-        DirectRing::at(device.site.segment.memory(), self.place.at, self.place.slots)
+    #[inline(always)]
+    fn ring(&self) -> DirectRing<'_> {
+        DirectRing::of(&self.ring)
     }
 }
 
@@ -131,9 +137,9 @@ struct Known {
 
 impl Promise {
     /// Nothing yet: no request waits.
-    pub(super) fn new(device: &Device, direct: &Arc<Direct>) -> Option<Self> {
-        let credit = Credit::new(&direct.ring(device)?, direct.qp, direct.completed());
-        Some(Self { direct: direct.clone(), credit, known: None })
+    pub(super) fn new(direct: &Arc<Direct>) -> Self {
+        let credit = Credit::new(&direct.ring(), direct.qp, direct.completed());
+        Self { direct: direct.clone(), credit, known: None }
     }
 
     /// Whether the memory of the request with this count may be looked at no more, so that another of a
@@ -152,19 +158,19 @@ impl Promise {
     /// Whether more was polled than is known to be taken, where `head` are by what stands at the queue
     /// pair.
     #[cold]
-    pub(super) fn is_ahead(&self, device: &Device, head: u32) -> bool {
-        (self.direct.completed().wrapping_sub(self.seen_taken(device, head)) as i32) > 0
+    pub(super) fn is_ahead(&self, head: u32) -> bool {
+        (self.direct.completed().wrapping_sub(self.seen_taken(head)) as i32) > 0
     }
 
-    fn seen_taken(&self, device: &Device, head: u32) -> u32 {
+    fn seen_taken(&self, head: u32) -> u32 {
         let Direct { qp, place, .. } = &*self.direct;
-        self.direct.ring(device).map_or(head, |ring| Receiver::taken(&ring, *qp, place.slots, head))
+        Receiver::taken(&self.direct.ring(), *qp, place.slots, head)
     }
 
     /// Requests that are taken, where `head` are by what stands at the queue pair.
     #[cold]
-    pub(super) fn taken(&self, device: &Device, head: u32) -> u32 {
-        let taken = self.seen_taken(device, head);
+    pub(super) fn taken(&self, head: u32) -> u32 {
+        let taken = self.seen_taken(head);
         let completed = self.direct.completed();
         if (completed.wrapping_sub(taken) as i32) > 0 { completed } else { taken }
     }
@@ -173,9 +179,8 @@ impl Promise {
     #[inline]
     pub(super) fn posted(&mut self, device: &Device, first: Option<&Sge>) {
         let first = first.filter(|sge| sge.length > 0).filter(|sge| self.is_good(device, sge));
-        let Some(ring) = self.direct.ring(device) else { return };
         let (bytes, key) = first.map_or((0, 0), |sge| (sge.length, sge.lkey));
-        self.credit.posted(&ring, self.direct.qp, bytes, key, self.direct.completed());
+        self.credit.posted(&self.direct.ring(), self.direct.qp, bytes, key, self.direct.completed());
     }
 
     /// Whether a message may go to this memory as long as its key is as it is.

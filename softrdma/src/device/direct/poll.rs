@@ -20,7 +20,7 @@ use crate::protocol::direct::{Arrived, Receiver};
 use crate::protocol::shared::{Memory as _, held, slot};
 use crate::protocol::verbs::{Status, WcFlags, WcOpcode};
 use crate::shm::memory::Memory;
-use crate::shm::objects::DirectRing;
+use crate::shm::objects::{DirectRing, HeldWords};
 
 use super::{Direct, MOST};
 
@@ -33,11 +33,12 @@ pub(in crate::device) struct Source {
     direct: Arc<Direct>,
     qp_num: u32,
     src_qp: u32,
+    ring: HeldWords,
     receiver: Receiver,
-    /// The receive requests: offset in the segment, bytes of each, entries.
-    requests: (u64, u64, u32),
-    /// Where the next message is seen in the segment, and by what.
-    watched: (u64, u32),
+    /// The receive requests: words of each, entries.
+    requests: (HeldWords, usize, u32),
+    /// The word of the ring where the next message is seen, and by what.
+    watched: (u32, u32),
     /// The count up to which the shared queue is to be polled before the message that comes next.
     after: Option<u32>,
 }
@@ -48,48 +49,33 @@ impl Source {
         direct: &Arc<Direct>,
         qp_num: u32,
         src_qp: u32,
-        requests: (u64, u64, u32),
+        requests: (HeldWords, usize, u32),
     ) -> Self {
         let receiver = Receiver::new(direct.qp, direct.place.slots, direct.completed());
-        let direct = direct.clone();
-        let mut source = Self { direct, qp_num, src_qp, receiver, requests, watched: (0, 0), after: None };
-        source.watch();
-        source
-    }
-
-    /// Looks for the next message where it comes.
-    #[inline(always)]
-    fn watch(&mut self) {
-        let (word, stamp) = self.receiver.watched();
-        self.watched = (self.direct.place.at + 8 * u64::from(word), stamp);
+        let (ring, direct) = (direct.ring.clone(), direct.clone());
+        let watched = receiver.watched();
+        Self { direct, qp_num, src_qp, ring, receiver, requests, watched, after: None }
     }
 
     /// Whether there may be a message.
     #[inline(always)]
-    fn is_there(&self, memory: &Memory) -> bool {
-        let word = memory.u64(self.watched.0);
-        word.is_ok_and(|word| word.load(Ordering::Relaxed) as u32 == self.watched.1)
-    }
-
-    #[inline(always)]
-    fn ring<'a>(&self, memory: &'a Memory) -> Option<DirectRing<'a>> {
-        DirectRing::at(memory, self.direct.place.at, self.direct.place.slots)
+    fn is_there(&self) -> bool {
+        let word = self.ring.get().get(self.watched.0 as usize);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) as u32 == self.watched.1)
     }
 
     /// The message whose turn it is, if `head` completions of the shared queue were taken.
     #[inline(always)]
     fn turn(
         &mut self,
-        memory: &Memory,
         head: u32,
         others_wait: impl Fn() -> bool,
         tail: impl FnOnce() -> u32,
     ) -> Option<Arrived> {
-        if !self.is_there(memory) {
+        if !self.is_there() {
             return None;
         }
-        let ring = self.ring(memory)?;
-        let found = self.receiver.look(&ring, &others_wait)?;
+        let found = self.receiver.look(&DirectRing::of(&self.ring), &others_wait)?;
         if others_wait() {
             let after = *self.after.get_or_insert_with(tail);
             if (head.wrapping_sub(after) as i32) < 0 {
@@ -102,11 +88,12 @@ impl Source {
 
     /// Moves the payload of a message to the buffer of its request; its completion.
     #[inline(always)]
-    fn complete(&mut self, site: &Site, memory: &Memory, message: &Arrived) -> Option<Completion> {
-        let ring = self.ring(memory)?;
-        let (requests, stride, capacity) = self.requests;
-        let request = requests + stride * u64::from(slot(message.number, capacity));
-        let word = |n: u64| memory.u64(request + 8 * n).map_or(0, |word| word.load(Ordering::Relaxed));
+    fn complete(&mut self, site: &Site, message: &Arrived) -> Option<Completion> {
+        let ring = DirectRing::of(&self.ring);
+        let (requests, stride, capacity) = &self.requests;
+        let request = requests.get().get(stride * slot(message.number, *capacity) as usize..)?;
+        let request: &[AtomicU64; 4] = request.first_chunk()?;
+        let word = |n: usize| request[n].load(Ordering::Relaxed);
         let (imm_or_key, flags) = message.imm.map_or((0, WcFlags::NONE), |imm| (imm, WcFlags::WITH_IMM));
         let mut completion = Completion {
             wr_id: word(0),
@@ -135,7 +122,7 @@ impl Source {
             }
         }
         self.receiver.take(&ring, message);
-        self.watch();
+        self.watched = self.receiver.watched();
         self.tell();
         Some(completion)
     }
@@ -182,7 +169,7 @@ impl Reader {
         let count = self.direct.len();
         for n in 0..count {
             let place = if self.first + n < count { self.first + n } else { self.first + n - count };
-            if let Some(found) = self.direct.get_mut(place)?.turn(memory, head, others_wait, tail) {
+            if let Some(found) = self.direct.get_mut(place)?.turn(head, others_wait, tail) {
                 self.first = if place + 1 < count { place + 1 } else { 0 };
                 return Some((place, found));
             }
@@ -193,14 +180,14 @@ impl Reader {
     /// The message that comes before this completion of the same queue pair, by the numbers of their
     /// requests.
     #[inline(always)]
-    fn before(&mut self, memory: &Memory, first: u64, words: &[AtomicU64]) -> Option<(usize, Arrived)> {
+    fn before(&mut self, first: u64, words: &[AtomicU64]) -> Option<(usize, Arrived)> {
         if ((first >> 40) as u8) < WcOpcode::Recv as u8 {
             return None;
         }
         let qp_num = (words.get(3)?.load(Ordering::Relaxed) >> 32) as u32;
         let place = self.direct.iter().position(|source| source.qp_num == qp_num)?;
         let source = self.direct.get_mut(place)?;
-        let found = source.receiver.look(&source.ring(memory)?, || true)?;
+        let found = source.receiver.look(&DirectRing::of(&source.ring), || true)?;
         source.after = None;
         Some((place, found))
     }
@@ -214,8 +201,8 @@ impl Reader {
     }
 
     /// Messages that wait in rings.
-    pub(in crate::device) fn waiting_directly(&self, memory: &Memory) -> u32 {
-        let waiting = |source: &Source| source.ring(memory).map_or(0, |ring| source.receiver.waiting(&ring));
+    pub(in crate::device) fn waiting_directly(&self) -> u32 {
+        let waiting = |source: &Source| source.receiver.waiting(&DirectRing::of(&source.ring));
         self.direct.iter().map(waiting).sum()
     }
 }
@@ -243,7 +230,7 @@ impl CompletionQueue {
                 if !self.device.is_mine() {
                     break;
                 }
-                let Some(completion) = reader.direct[place].complete(site, memory, &message) else { break };
+                let Some(completion) = reader.direct[place].complete(site, &message) else { break };
                 take(&completion);
                 taken += 1;
                 continue;
@@ -252,8 +239,8 @@ impl CompletionQueue {
             if first as u32 != head.wrapping_add(1) || !self.device.is_mine() {
                 break;
             }
-            if let Some((place, message)) = reader.before(memory, first, words) {
-                let Some(completion) = reader.direct[place].complete(site, memory, &message) else { break };
+            if let Some((place, message)) = reader.before(first, words) {
+                let Some(completion) = reader.direct[place].complete(site, &message) else { break };
                 take(&completion);
                 taken += 1;
                 continue;
@@ -289,11 +276,9 @@ impl CompletionQueue {
     /// Closes the ring of a queue pair, behind that one's lock; how many of its receive requests are taken
     /// then, where it took `head` by what stands there. `None` when it has no ring.
     pub(in crate::device) fn close_direct(&self, direct: &Direct, head: u32) -> Option<u32> {
-        let memory = self.device.site.segment.memory();
         let mut reader = self.reader();
         let source = reader.direct.iter_mut().find(|source| std::ptr::eq(&*source.direct, direct))?;
-        let ring = source.ring(memory)?;
-        let taken = source.receiver.close(&ring, head);
+        let taken = source.receiver.close(&DirectRing::of(&source.ring), head);
         source.tell();
         Some(taken)
     }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use crate::device::attributes::Place;
 use crate::device::gathered::Gathered;
 use crate::device::payload;
-use crate::device::peers::Remote;
 use crate::device::route::{Initiator, Route};
 use crate::device::site::Site;
 use crate::device::wr::Wr;
@@ -19,7 +18,7 @@ use crate::protocol::keys::check_local;
 use crate::protocol::shared::{CqWord, Memory, Object, QpWord, Word};
 use crate::protocol::transport::{LockError, Machine as _, Progress, Transport, acquire, run};
 use crate::protocol::verbs::{Access, Opcode, QpState, QpType, SendFlags, Status};
-use crate::shm::objects::Lane;
+use crate::shm::objects::{DirectRing, HeldWords, Lane};
 use crate::shm::segment::Segment;
 
 /// How often a completion queue is looked for that was moved just then.
@@ -29,9 +28,9 @@ const TRIES: u32 = 3;
 #[derive(Debug)]
 pub(in crate::device) struct Outlet {
     place: Place,
+    ring: HeldWords,
     sender: Sender,
     knows: Knows,
-    remote: Arc<Remote>,
     segment: Arc<Segment>,
 }
 
@@ -64,35 +63,34 @@ impl Outlet {
         let attributes = route.attributes.filter(|known| known.qp_type == QpType::Rc)?;
         let place =
             attributes.direct.filter(|_| attributes.dest_qp_num == qp_num && attributes.srq.is_none())?;
-        let (remote, segment) = (route.remote.clone(), site.segment.clone());
+        let (host, segment) = (&route.remote.host, site.segment.clone());
         if !segment.is_mine() {
             return None;
         }
-        if remote.host.direct_ring(place.at, place.slots).is_none() {
-            remote.host.look_again();
-        }
-        let ring = remote.host.direct_ring(place.at, place.slots)?;
+        let hold = || host.hold_ring(place.at, place.slots);
+        let words = hold().or_else(|| {
+            host.look_again();
+            hold()
+        })?;
+        let ring = DirectRing::of(&words);
         let sender = Sender::attach(&ring, route.qp, place.slots, head)?;
         if !ring.sign(segment.owner(), &*segment) {
             return None;
         }
-        Some(Self { place, sender, knows: Knows::All, remote, segment })
+        Some(Self { place, ring: words, sender, knows: Knows::All, segment })
     }
 
     /// Whether it is the ring that the target tells of, and takes messages. Behind the target's lock.
     fn is_of(&self, route: &Route) -> bool {
         let place = route.attributes.and_then(|attributes| attributes.direct);
-        let ring = self.remote.host.direct_ring(self.place.at, self.place.slots);
-        place == Some(self.place) && ring.is_some_and(|ring| self.sender.is_open(&ring))
+        place == Some(self.place) && self.sender.is_open(&DirectRing::of(&self.ring))
     }
 }
 
 impl Drop for Outlet {
     fn drop(&mut self) {
-        if self.segment.is_mine()
-            && let Some(ring) = self.remote.host.direct_ring(self.place.at, self.place.slots)
-        {
-            ring.leave(self.segment.owner());
+        if self.segment.is_mine() {
+            DirectRing::of(&self.ring).leave(self.segment.owner());
         }
     }
 }
@@ -145,9 +143,7 @@ impl Initiator {
             return Sent::No;
         }
         let Some(route) = self.routes[0].as_deref() else { return Sent::No };
-        let Some(ring) = route.remote.host.direct_ring(outlet.place.at, outlet.place.slots) else {
-            return Sent::No;
-        };
+        let ring = DirectRing::of(&outlet.ring);
         let (Some(queues), Some(attributes)) = (&route.queues, &route.attributes) else { return Sent::No };
         let view = route.remote.host.with(&route.held);
         match outlet.knows {
@@ -227,7 +223,7 @@ impl Initiator {
     pub(in crate::device) fn came_through(&mut self) -> Option<bool> {
         let outlet = self.outlet.take()?;
         let route = self.routes[0].as_deref()?;
-        let ring = route.remote.host.direct_ring(outlet.place.at, outlet.place.slots)?;
+        let ring = DirectRing::of(&outlet.ring);
         let (view, qp) = (route.remote.host.with(&route.held), Object::Qp(route.qp));
         match acquire(&view, qp) {
             Ok(()) => {}

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::host::{Host, Target};
+use super::words::HeldWords;
 use crate::protocol::direct::{DirectWord, ring_words};
 use crate::protocol::shared::{Memory, Object, Word};
 use crate::shm::lock::{Liveness, Owner};
@@ -14,9 +15,14 @@ pub struct DirectRing<'a>(&'a [AtomicU64]);
 
 impl<'a> DirectRing<'a> {
     /// The ring of so many slots at this offset; `None` when that is not all in the mapping.
-    #[inline(always)]
     pub fn at(memory: &'a Mapping, offset: u64, slots: u32) -> Option<Self> {
         memory.words(offset, ring_words(slots) as usize).ok().map(Self)
+    }
+
+    /// The ring that [`Host::hold_ring`] found.
+    #[inline(always)]
+    pub fn of(words: &'a HeldWords) -> Self {
+        Self(words.get())
     }
 
     /// Signs as its writer, unless another living process does; whether that was done.
@@ -44,10 +50,10 @@ impl<'a> DirectRing<'a> {
 }
 
 impl Host {
-    /// The direct ring of so many slots at this offset of the segment, as far as the segment is mapped.
-    #[inline(always)]
-    pub fn direct_ring(&self, offset: u64, slots: u32) -> Option<DirectRing<'_>> {
-        DirectRing::at(self.memory(), offset, slots)
+    /// The direct ring of so many slots at this offset of the segment; `None` when it is not all in what is
+    /// mapped of it.
+    pub fn hold_ring(&self, offset: u64, slots: u32) -> Option<HeldWords> {
+        self.hold(offset, ring_words(slots) as usize)
     }
 
     /// Maps what a peer's segment has grown by.
