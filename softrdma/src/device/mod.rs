@@ -106,6 +106,7 @@ mod fast_path;
 mod frozen;
 mod gathered;
 mod idle;
+mod known;
 pub mod landing;
 pub mod memory;
 pub mod multicast;

@@ -425,6 +425,15 @@ impl Receiver {
         (!others_wait()).then_some(found)
     }
 
+    /// Where the payload of a message stands, if that is in one piece: its first word in the ring, and words.
+    #[must_use]
+    #[inline(always)]
+    pub fn piece(&self, message: &Arrived) -> Option<(u32, u32)> {
+        let words = message.bytes.div_ceil(8);
+        let first = HEADER_WORDS + SLOT_WORDS * slot(message.count, self.messages.slots) + SLOT_WORDS - FIRST;
+        (words <= FIRST).then_some((first, words))
+    }
+
     /// A word of the payload of a message.
     #[must_use]
     #[inline(always)]

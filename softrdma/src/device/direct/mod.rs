@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::protocol::direct::{Credit, DirectWord, Receiver, ring_words};
-use crate::protocol::keys::check_local;
 use crate::protocol::receive::Sge;
 use crate::protocol::shared::{Memory as _, Word};
 use crate::shm::lock::{Liveness as _, Owner};
@@ -27,7 +26,7 @@ use crate::shm::segment::Segment;
 
 use super::Device;
 use super::attributes::Place;
-use super::payload::is_in_place;
+use super::known::Known;
 
 pub(super) use poll::Source;
 pub(super) use sender::{Outlet, Sent, enter, left};
@@ -122,24 +121,14 @@ pub(super) struct Promise {
     direct: Arc<Direct>,
     credit: Credit,
     /// The key that was looked up last.
-    known: Option<Known>,
-}
-
-/// Memory that messages may go to.
-#[derive(Debug, Clone, Copy)]
-struct Known {
-    lkey: u32,
-    start: u64,
-    length: u64,
-    /// How often keys had changed.
-    changes: u64,
+    known: Known,
 }
 
 impl Promise {
     /// Nothing yet: no request waits.
     pub(super) fn new(direct: &Arc<Direct>) -> Self {
         let credit = Credit::new(&direct.ring(), direct.qp, direct.completed());
-        Self { direct: direct.clone(), credit, known: None }
+        Self { direct: direct.clone(), credit, known: Known::default() }
     }
 
     /// Whether the memory of the request with this count may be looked at no more, so that another of a
@@ -184,28 +173,9 @@ impl Promise {
     }
 
     /// Whether a message may go to this memory as long as its key is as it is.
-    #[inline]
+    #[inline(always)]
     fn is_good(&mut self, device: &Device, sge: &Sge) -> bool {
-        let keys = &device.site.keys;
-        let is_known = self.known.is_some_and(|known| {
-            let offset = sge.addr.wrapping_sub(known.start);
-            known.lkey == sge.lkey
-                && known.changes == keys.changes()
-                && offset <= known.length
-                && u64::from(sge.length) <= known.length - offset
-        });
-        is_known || self.look(device, sge)
-    }
-
-    #[cold]
-    fn look(&mut self, device: &Device, sge: &Sge) -> bool {
-        // What changes in between is looked up anew the next time, too.
-        let changes = device.site.keys.changes();
-        let Some(entry) = device.site.keys.local(sge.lkey) else { return false };
-        let is_good = check_local(Some(&entry.key), self.direct.pd, sge.addr, sge.length, true).is_ok()
-            && is_in_place(&entry);
-        let (start, length) = (entry.key.start, entry.key.length);
-        self.known = is_good.then_some(Known { lkey: sge.lkey, start, length, changes });
-        is_good
+        let (keys, pd) = (&device.site.keys, self.direct.pd);
+        self.known.find(keys, pd, sge.lkey, sge.addr, sge.length, true).is_some()
     }
 }

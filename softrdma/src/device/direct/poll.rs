@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use queue_lock::QueueGuard;
 
 use crate::device::completion::{After, Reader, not_placed};
-use crate::device::landing::land;
+use crate::device::known::Known;
+use crate::device::landing::{land, land_again};
 use crate::device::site::Site;
 use crate::device::{CompletionQueue, Device};
 use crate::protocol::completion::{Completion, STAGE_WORDS};
@@ -23,9 +24,6 @@ use crate::shm::memory::Memory;
 use crate::shm::objects::{DirectRing, HeldWords};
 
 use super::{Direct, MOST};
-
-/// Words of payload of a short message.
-const SHORT: usize = 6;
 
 /// A ring that messages are taken from.
 #[derive(Debug)]
@@ -41,6 +39,8 @@ pub(in crate::device) struct Source {
     watched: (u32, u32),
     /// The count up to which the shared queue is to be polled before the message that comes next.
     after: Option<u32>,
+    /// The key of the memory that messages went to last.
+    known: Known,
 }
 
 impl Source {
@@ -54,7 +54,17 @@ impl Source {
         let receiver = Receiver::new(direct.qp, direct.place.slots, direct.completed());
         let (ring, direct) = (direct.ring.clone(), direct.clone());
         let watched = receiver.watched();
-        Self { direct, qp_num, src_qp, ring, receiver, requests, watched, after: None }
+        Self {
+            direct,
+            qp_num,
+            src_qp,
+            ring,
+            receiver,
+            requests,
+            watched,
+            after: None,
+            known: Known::default(),
+        }
     }
 
     /// Whether there may be a message.
@@ -112,10 +122,13 @@ impl Source {
             let length_key = if word(1) > 0 { word(3) } else { 0 };
             let (addr, length, lkey) = (word(2), length_key as u32, (length_key >> 32) as u32);
             let is_placed = message.bytes <= length
-                && if message.bytes as usize <= 8 * SHORT {
-                    self.place::<SHORT>(site, &ring, message, addr, lkey)
-                } else {
-                    self.place::<STAGE_WORDS>(site, &ring, message, addr, lkey)
+                && match self.receiver.piece(message) {
+                    Some((first, words)) => {
+                        let (payload, bytes) = (ring.words(first, words), message.bytes as usize);
+                        let (known, pd) = (&mut self.known, self.direct.pd);
+                        land_again(site, known, pd, (addr, lkey), payload, bytes).is_some()
+                    }
+                    None => self.place(site, &ring, message, addr, lkey),
                 };
             if !is_placed {
                 completion = not_placed(&completion);
@@ -127,21 +140,15 @@ impl Source {
         Some(completion)
     }
 
-    #[inline(always)]
-    fn place<const WORDS: usize>(
-        &self,
-        site: &Site,
-        ring: &DirectRing<'_>,
-        message: &Arrived,
-        addr: u64,
-        lkey: u32,
-    ) -> bool {
+    /// Moves a payload that stands in several slots.
+    #[inline(never)]
+    fn place(&self, site: &Site, ring: &DirectRing<'_>, message: &Arrived, addr: u64, lkey: u32) -> bool {
         let words = message.bytes.div_ceil(8);
         let load = |n: usize| {
             let word = n as u32;
             if word < words { self.receiver.payload(ring, message, word) } else { 0 }
         };
-        let payload: [AtomicU64; WORDS] = std::array::from_fn(|n| AtomicU64::new(load(n)));
+        let payload: [AtomicU64; STAGE_WORDS] = std::array::from_fn(|n| AtomicU64::new(load(n)));
         land(site, self.direct.pd, addr, lkey, &payload, message.bytes as usize).is_some()
     }
 

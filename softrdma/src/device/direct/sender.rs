@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use crate::device::attributes::Place;
 use crate::device::gathered::Gathered;
+use crate::device::known::Known;
 use crate::device::payload;
 use crate::device::route::{Initiator, Route};
 use crate::device::site::Site;
-use crate::device::wr::Wr;
+use crate::device::wr::{Data, Wr};
 use crate::protocol::completion::{Armed, Notify};
 use crate::protocol::direct::{MAX_DIRECT, Message, Send, Sender};
 use crate::protocol::keys::check_local;
@@ -31,6 +32,8 @@ pub(in crate::device) struct Outlet {
     ring: HeldWords,
     sender: Sender,
     knows: Knows,
+    /// The key of the memory that was sent last.
+    known: Known,
     segment: Arc<Segment>,
 }
 
@@ -77,7 +80,7 @@ impl Outlet {
         if !ring.sign(segment.owner(), &*segment) {
             return None;
         }
-        Some(Self { place, ring: words, sender, knows: Knows::All, segment })
+        Some(Self { place, ring: words, sender, knows: Knows::All, known: Known::default(), segment })
     }
 
     /// Whether it is the ring that the target tells of, and takes messages. Behind the target's lock.
@@ -179,7 +182,11 @@ impl Initiator {
                 return Sent::No;
             }
         }
-        let bytes = Gathered::new(self.fast_path.bytes()).fill(site, wr, length, Some(self.pd));
+        let gathered = Gathered::new(self.fast_path.bytes());
+        let bytes = match wr.data {
+            Data::Sges([sge]) if length > 0 => gathered.fill_again(site, &mut outlet.known, self.pd, sge),
+            _ => gathered.fill(site, wr, length, Some(self.pd)),
+        };
         let Some(bytes) = bytes else { return Sent::No };
         let solicited = wr.flags.has(SendFlags::SOLICITED);
         let message = Message { bytes, imm, solicited };

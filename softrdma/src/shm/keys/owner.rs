@@ -138,6 +138,19 @@ impl Keys {
         Some((self.quiet(words, key)?, in_use))
     }
 
+    /// Counts a user of an own key as [`Keys::hold`] does, for who knows its entry from before: if
+    /// [`Keys::changes`] afterwards is what it was then, the memory stays registered as long as the value
+    /// lives. `None` where there never was such a key.
+    #[inline(always)]
+    pub fn enter(&self, key: u32) -> Option<InUse<'_>> {
+        if single_threaded() {
+            return Some(InUse(None));
+        }
+        let words = self.own(key)?;
+        enter(words);
+        Some(InUse(Some(&words[USERS])))
+    }
+
     #[inline(always)]
     fn quiet(&self, words: &[AtomicU64], key: u32) -> Option<Entry> {
         match read(words, key) {

@@ -41,6 +41,12 @@ impl<'a> DirectRing<'a> {
         }
     }
 
+    /// So many words from this one on; none when they are not all there.
+    #[inline(always)]
+    pub fn words(&self, first: u32, count: u32) -> &'a [AtomicU64] {
+        self.0.get(first as usize..).and_then(|words| words.get(..count as usize)).unwrap_or(&[])
+    }
+
     /// A word of it.
     #[inline(always)]
     fn word(&self, word: Word) -> Option<&'a AtomicU64> {
