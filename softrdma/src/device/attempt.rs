@@ -22,7 +22,7 @@ use crate::shm::keys::{Entry, Lookup};
 use crate::shm::objects::{Held, Lane, View};
 
 use super::attributes::{QP_WORDS, QpAttributes, load};
-use super::direct::{Outlet, enter, left};
+use super::direct::{Outlet, enter, is_settled, left};
 use super::gathered::Gathered;
 use super::payload::{self, STAGED, Use};
 use super::peers::Remote;
@@ -164,7 +164,9 @@ impl Call<'_, '_> {
             }
             return Ok(None);
         }
-        enter(outlet, self.site, route, qp_num, &view);
+        if self.incoming.needs_receive() || !is_settled(outlet) {
+            enter(outlet, self.site, route, qp_num, &view);
+        }
         let outcome = match (route.attributes, route.queues) {
             (Some(attributes), Some(queues)) => {
                 let pd = route.xrc.map(|xrc| xrc.pd);

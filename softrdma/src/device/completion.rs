@@ -157,34 +157,6 @@ impl Reader {
         *self = Self { direct, ..now };
     }
 
-    /// A poll has taken all entries up to this one, or found nothing.
-    #[inline(always)]
-    pub(super) fn took(
-        &mut self,
-        memory: &Memory,
-        head: u32,
-        is_empty: bool,
-        waits: bool,
-        finders: &Finders,
-        after: &mut After,
-    ) {
-        if head != self.head {
-            self.move_head(memory, head);
-        }
-        if is_empty {
-            // A poll that tried a request again takes as long as many others.
-            self.empty_polls += if waits { TRIED } else { 1 };
-            // A line that is looked at all the time is taken from whoever writes it.
-            std::hint::spin_loop();
-            if self.empty_polls >= self.looks_at {
-                *after = self.look(finders);
-            }
-        } else {
-            (self.empty_polls, self.looks_at) = (0, LOOKS);
-            finders.note();
-        }
-    }
-
     /// Where the entry with this count stands.
     #[inline(always)]
     pub(super) fn entry(&self, count: u32) -> u64 {
@@ -292,22 +264,31 @@ impl CompletionQueue {
     #[inline(always)]
     fn take(&self, max: u32, waits: bool, after: &mut After, take: &mut impl FnMut(&Completion)) -> u32 {
         let mut reader = self.reader();
-        if !reader.direct.is_empty() {
-            return self.take_both(reader, max, waits, after, take);
-        }
         let memory = self.device.site.segment.memory();
-        let mut taken = 0;
-        let mut head = reader.head;
+        let (mut taken, mut head) = (0, reader.head);
         // Once around at most: whoever fills a queue with what cannot be true all the time keeps nobody here.
-        while taken < max && head.wrapping_sub(reader.head) < reader.capacity {
+        let mut left = reader.capacity;
+        while taken < max && left > 0 {
+            left -= 1;
             let Ok(words) = memory.words(reader.entry(head), reader.words) else { break };
+            if reader.has_message() && reader.take_message(&self.device, head, &words[0], take) {
+                taken += 1;
+                continue;
+            }
             let first = words[0].load(Ordering::Acquire);
             if first as u32 != head.wrapping_add(1) || !self.device.is_mine() {
                 break;
             }
+            if !reader.direct.is_empty() && reader.take_before(&self.device, first, words, take) {
+                taken += 1;
+                continue;
+            }
             head = head.wrapping_add(1);
             // Words that cannot be true were written by somebody else than a peer's engine.
             let Some(completion) = self.read(first, words, after) else { continue };
+            if completion.opcode >= WcOpcode::Recv {
+                reader.passed(completion.qp_num);
+            }
             take(&completion);
             taken += 1;
             if *after != After::NOTHING {
@@ -315,9 +296,21 @@ impl CompletionQueue {
                 break;
             }
         }
-        if max > 0 {
-            let is_empty = head == reader.head;
-            reader.took(memory, head, is_empty, waits, &self.device.finders, after);
+        let is_found = taken > 0 || head != reader.head;
+        if head != reader.head {
+            reader.move_head(memory, head);
+        }
+        if is_found {
+            (reader.empty_polls, reader.looks_at) = (0, LOOKS);
+            self.device.finders.note();
+        } else if max > 0 {
+            // A poll that tried a request again takes as long as many others.
+            reader.empty_polls += if waits { TRIED } else { 1 };
+            // A line that is looked at all the time is taken from whoever writes it.
+            std::hint::spin_loop();
+            if reader.empty_polls >= reader.looks_at {
+                *after = reader.look(&self.device.finders);
+            }
         }
         taken
     }

@@ -118,7 +118,9 @@ impl Initiator {
             if let Err(quick) = fast_path.open(lane, route, dgid, used, incoming.solicited) {
                 return quick;
             }
-            enter(&mut self.outlet, site, route, self.qp_num, lane);
+            if self.qp_type == QpType::Rc {
+                enter(&mut self.outlet, site, route, self.qp_num, lane);
+            }
             if let Some(queues) = &route.queues {
                 fast_path.burst.open(lane, queues);
             }

@@ -176,10 +176,14 @@ impl Poster {
     }
 
     /// Whether fewer than so many are posted and not taken.
+    #[inline(always)]
     pub(super) fn has_room(&mut self, device: &Device, most: u32) -> bool {
-        if self.behind(self.seen) < most {
-            return true;
-        }
+        self.behind(self.seen) < most || self.has_room_now(device, most)
+    }
+
+    /// The same, by how many were taken by now.
+    #[inline(never)]
+    fn has_room_now(&mut self, device: &Device, most: u32) -> bool {
         if let Some(completed) = self.promise.as_ref().map(Promise::completed)
             && self.behind(completed) < most
         {
@@ -208,7 +212,7 @@ impl Poster {
         if !self.has_room(device, self.max_wr) && !self.has_room_after_all(device) {
             return Err(Rejected::Full);
         }
-        self.put(device, wr_id, sges).ok_or(Rejected::Full)
+        self.put_at(device, wr_id, sges).ok_or(Rejected::Full)
     }
 
     /// A completion is seen before its request is taken, and a sender may have died in between: whoever holds
@@ -236,8 +240,18 @@ impl Poster {
     /// Puts a request into the ring, as long as there is a free entry. One that was in shared memory meanwhile
     /// may have more elements than an entry.
     pub(super) fn put(&mut self, device: &Device, wr_id: u64, sges: &[Sge]) -> Option<()> {
+        if !self.has_room(device, self.capacity) || sges.len() > self.max_sge.max(1) as usize {
+            return None;
+        }
+        self.put_at(device, wr_id, sges)
+    }
+
+    /// As [`Poster::put`], where fewer requests are posted and not taken than there are entries, for a request
+    /// of no more elements than an entry has.
+    #[inline(always)]
+    fn put_at(&mut self, device: &Device, wr_id: u64, sges: &[Sge]) -> Option<()> {
         let is_free = self.promise.as_ref().is_none_or(|promise| promise.is_free(self.tail, self.capacity));
-        if !is_free || !self.has_room(device, self.capacity) || sges.len() > self.max_sge.max(1) as usize {
+        if !is_free {
             return None;
         }
         match &device.site.books {

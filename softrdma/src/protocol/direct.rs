@@ -538,6 +538,7 @@ pub struct Credit {
     tail: u32,
     /// What was stored last.
     key: u32,
+    least: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -565,7 +566,7 @@ impl Credit {
     #[must_use]
     pub fn new(memory: &impl Memory, qp: u32, tail: u32) -> Self {
         memory.store(at(qp, DirectWord::Credit), u64::from(tail));
-        Self { older: Common::NONE, newer: Common::NONE, since: tail, tail, key: 0 }
+        Self { older: Common::NONE, newer: Common::NONE, since: tail, tail, key: 0, least: 0 }
     }
 
     /// A request was posted whose first piece of memory has so many bytes, by this key; 0 bytes when there
@@ -573,23 +574,35 @@ impl Credit {
     /// request itself.
     #[inline(always)]
     pub fn posted(&mut self, memory: &impl Memory, qp: u32, bytes: u32, key: u32, completed: u32) {
+        let now = Common { least: bytes.min(MAX_DIRECT as u32), key: (bytes > 0).then_some(key) };
+        if now == self.older && now == self.newer {
+            // All that wait are like this one, so that all before it are older ones.
+            self.since = self.tail;
+        } else {
+            self.add(memory, qp, now, completed);
+        }
+        self.tail = self.tail.wrapping_add(1);
+        memory.store(at(qp, DirectWord::Credit), u64::from(self.tail) | u64::from(self.least) << 32);
+    }
+
+    /// A request is about to be posted that is not as all others are.
+    #[inline(never)]
+    fn add(&mut self, memory: &impl Memory, qp: u32, now: Common, completed: u32) {
         if reached(completed, self.since) {
             (self.older, self.newer, self.since) = (self.newer, Common::NONE, self.tail);
         }
         if reached(completed, self.since) {
             self.older = Common::NONE;
         }
-        self.tail = self.tail.wrapping_add(1);
-        let key = (bytes > 0).then_some(key);
-        self.newer = self.newer.and(Common { least: bytes.min(MAX_DIRECT as u32), key });
+        self.newer = self.newer.and(now);
         let Common { least, key } = self.older.and(self.newer);
         let key = key.unwrap_or(0);
+        self.least = least;
         // Before the request can be used.
         if key != self.key {
             self.key = key;
             memory.store(at(qp, DirectWord::Key), u64::from(key));
         }
-        memory.store(at(qp, DirectWord::Credit), u64::from(self.tail) | u64::from(least) << 32);
     }
 }
 

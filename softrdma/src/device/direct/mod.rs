@@ -29,7 +29,7 @@ use super::attributes::Place;
 use super::known::Known;
 
 pub(super) use poll::Source;
-pub(super) use sender::{Outlet, Sent, enter, left};
+pub(super) use sender::{Outlet, Sent, enter, is_settled, left};
 
 /// Slots of a ring.
 const SLOTS: u32 = 64;

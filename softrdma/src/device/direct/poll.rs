@@ -9,9 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use queue_lock::QueueGuard;
-
-use crate::device::completion::{After, Reader, not_placed};
+use crate::device::completion::{Reader, not_placed};
 use crate::device::known::Known;
 use crate::device::landing::{land, land_again};
 use crate::device::site::Site;
@@ -163,6 +161,54 @@ impl Source {
 }
 
 impl Reader {
+    /// Whether there may be a message in a ring.
+    #[inline(always)]
+    pub(in crate::device) fn has_message(&self) -> bool {
+        self.direct.iter().any(Source::is_there)
+    }
+
+    /// Hands out the message whose turn it is when `head` completions of the shared queue were taken, of which
+    /// the next comes to `entry`; whether there was one.
+    #[inline(never)]
+    pub(in crate::device) fn take_message(
+        &mut self,
+        device: &Device,
+        head: u32,
+        entry: &AtomicU64,
+        take: &mut impl FnMut(&Completion),
+    ) -> bool {
+        let memory = device.site.segment.memory();
+        let found = self.turn(memory, head, entry).filter(|_| device.is_mine());
+        found.is_some_and(|(place, message)| self.hand_out(device, place, &message, take))
+    }
+
+    /// Hands out a message that comes before the completion with these words; whether there was one.
+    #[inline(always)]
+    pub(in crate::device) fn take_before(
+        &mut self,
+        device: &Device,
+        first: u64,
+        words: &[AtomicU64],
+        take: &mut impl FnMut(&Completion),
+    ) -> bool {
+        let is_receive = (first >> 40) as u8 >= WcOpcode::Recv as u8;
+        is_receive
+            && self.before(words).is_some_and(|(place, message)| self.hand_out(device, place, &message, take))
+    }
+
+    #[inline(always)]
+    fn hand_out(
+        &mut self,
+        device: &Device,
+        place: usize,
+        message: &Arrived,
+        take: &mut impl FnMut(&Completion),
+    ) -> bool {
+        let source = self.direct.get_mut(place);
+        let completion = source.and_then(|source| source.complete(&device.site, message));
+        completion.inspect(|completion| take(completion)).is_some()
+    }
+
     /// The message whose turn it is among all rings, and the place of its ring.
     #[inline(always)]
     fn turn(&mut self, memory: &Memory, head: u32, entry: &AtomicU64) -> Option<(usize, Arrived)> {
@@ -186,11 +232,8 @@ impl Reader {
 
     /// The message that comes before this completion of the same queue pair, by the numbers of their
     /// requests.
-    #[inline(always)]
-    fn before(&mut self, first: u64, words: &[AtomicU64]) -> Option<(usize, Arrived)> {
-        if ((first >> 40) as u8) < WcOpcode::Recv as u8 {
-            return None;
-        }
+    #[inline(never)]
+    fn before(&mut self, words: &[AtomicU64]) -> Option<(usize, Arrived)> {
         let qp_num = (words.get(3)?.load(Ordering::Relaxed) >> 32) as u32;
         let place = self.direct.iter().position(|source| source.qp_num == qp_num)?;
         let source = self.direct.get_mut(place)?;
@@ -200,7 +243,8 @@ impl Reader {
     }
 
     /// A completion of a receive request was taken from the shared queue.
-    fn passed(&mut self, qp_num: u32) {
+    #[inline(always)]
+    pub(in crate::device) fn passed(&mut self, qp_num: u32) {
         if let Some(source) = self.direct.iter_mut().find(|source| source.qp_num == qp_num) {
             source.receiver.passed();
             source.tell();
@@ -215,61 +259,6 @@ impl Reader {
 }
 
 impl CompletionQueue {
-    /// As [`CompletionQueue::take`] where there are rings.
-    pub(in crate::device) fn take_both(
-        &self,
-        mut reader: QueueGuard<'_, Reader>,
-        max: u32,
-        waits: bool,
-        after: &mut After,
-        take: &mut impl FnMut(&Completion),
-    ) -> u32 {
-        let site = &self.device.site;
-        let memory = site.segment.memory();
-        let mut taken = 0;
-        let mut head = reader.head;
-        // Whoever fills the queues all the time with what cannot be true keeps nobody here.
-        let mut left = reader.capacity;
-        while taken < max && left > 0 {
-            left -= 1;
-            let Ok(words) = memory.words(reader.entry(head), reader.words) else { break };
-            if let Some((place, message)) = reader.turn(memory, head, &words[0]) {
-                if !self.device.is_mine() {
-                    break;
-                }
-                let Some(completion) = reader.direct[place].complete(site, &message) else { break };
-                take(&completion);
-                taken += 1;
-                continue;
-            }
-            let first = words[0].load(Ordering::Acquire);
-            if first as u32 != head.wrapping_add(1) || !self.device.is_mine() {
-                break;
-            }
-            if let Some((place, message)) = reader.before(first, words) {
-                let Some(completion) = reader.direct[place].complete(site, &message) else { break };
-                take(&completion);
-                taken += 1;
-                continue;
-            }
-            head = head.wrapping_add(1);
-            let Some(completion) = self.read(first, words, after) else { continue };
-            if completion.opcode >= WcOpcode::Recv {
-                reader.passed(completion.qp_num);
-            }
-            take(&completion);
-            taken += 1;
-            if *after != After::NOTHING {
-                break;
-            }
-        }
-        if max > 0 {
-            let is_empty = taken == 0 && head == reader.head;
-            reader.took(memory, head, is_empty, waits, &self.device.finders, after);
-        }
-        taken
-    }
-
     /// Takes messages from this ring, too; `false` where that is not possible.
     pub(in crate::device) fn add_direct(&self, source: Source) -> bool {
         let mut reader = self.reader();

@@ -5,17 +5,22 @@ use crate::device::send::{SendSide, posted};
 use crate::device::turn::Turn;
 use crate::device::wr::Wr;
 use crate::protocol::requester::{Outcome, Syndrome};
-use crate::protocol::verbs::SendFlags;
+use crate::protocol::verbs::{Opcode, SendFlags};
 
 use super::Sent;
 
 impl QueuePair {
     /// Carries a request out by the direct ring; `false` when it does not go that way, and nothing happened.
-    #[inline]
+    #[inline(always)]
     pub(in crate::device) fn post_directly(&self, side: &mut SendSide, wr: &Wr<'_>) -> bool {
-        if side.initiator.outlet.is_none() || side.initiator.is_holding() {
-            return false;
-        }
+        matches!(wr.opcode, Opcode::Send | Opcode::SendWithImm)
+            && side.initiator.outlet.is_some()
+            && !side.initiator.is_holding()
+            && self.try_directly(side, wr)
+    }
+
+    #[inline(never)]
+    fn try_directly(&self, side: &mut SendSide, wr: &Wr<'_>) -> bool {
         match side.initiator.send_directly(&self.device().site, wr) {
             Sent::Done(is_armed) => self.sent(side, wr, is_armed),
             Sent::Unclear => match side.initiator.came_through() {
