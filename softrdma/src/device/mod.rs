@@ -21,6 +21,7 @@
 //! | [`route`] | the way from a queue pair to those it sends to |
 //! | [`attempt`](mod@attempt), [`payload`], [`attributes`] | a request at its target; its bytes; its settings |
 //! | `gathered`, [`landing`] | the bytes of a small message: from the sender's memory into the target's |
+//! | `known` | a key of the own process that is asked for again and again |
 //! | [`turn`] | own completions, before the answer of a peer that is woken |
 //! | `fast_path` | the quick way of small messages, many behind one pair of locks |
 //!

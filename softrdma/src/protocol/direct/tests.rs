@@ -155,6 +155,33 @@ fn what_waits_says_what_all_requests_have_in_common() {
 }
 
 #[test]
+fn one_unlike_many_before_it_is_noticed_and_forgotten() {
+    let head = u32::MAX - 3;
+    let mut pair = pair(head);
+    let seen = |pair: &Pair| {
+        let word = |word| pair.words.load(at(QP, word));
+        let count = (word(DirectWord::Credit) as u32).wrapping_sub(head);
+        (count, word(DirectWord::Credit) >> 32, word(DirectWord::Key))
+    };
+    for n in 1..=8 {
+        pair.post(200, 5);
+        assert_eq!(seen(&pair), (n, MAX_DIRECT as u64, 5));
+        if n > 2 {
+            pair.receiver.passed();
+        }
+    }
+    pair.post(64, 6);
+    assert_eq!(seen(&pair), (9, 64, 0), "two by the other key wait");
+    pair.receiver.passed();
+    pair.receiver.passed();
+    pair.post(200, 5);
+    assert_eq!(seen(&pair), (10, 64, 0), "that one waits");
+    pair.receiver.passed();
+    pair.post(200, 5);
+    assert_eq!(seen(&pair), (11, MAX_DIRECT as u64, 5), "it is completed");
+}
+
+#[test]
 fn a_full_ring_takes_what_fits() {
     let mut pair = pair(0);
     (0..40).for_each(|_| pair.post(200, 5));
