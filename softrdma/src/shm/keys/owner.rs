@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use queue_lock::single_threaded;
 
-use super::pin::{InUse, enter, in_use};
+use super::pin::{InUse, changes, count_change, enter, in_use};
 use super::{
     CHUNK, CHUNKS, DIRECTORY, ENTRY, ENTRY_WORDS, Entry, GRACE, Lookup, MAX_KEYS, PATIENCE_WITH_PEERS, PINS,
     ROOT, Table, USERS, pack, publish, read,
@@ -99,8 +99,7 @@ impl Keys {
         for entry in [Some(private), sealed, Some(shared)].into_iter().flatten() {
             publish(entry, content, *sequence);
         }
-        // Afterwards: who looks this up first, and then an entry, has it no older than this.
-        self.changes.fetch_add(1, Ordering::AcqRel);
+        count_change(&self.changes);
         Ok(())
     }
 
@@ -115,7 +114,7 @@ impl Keys {
     /// is the same.
     #[inline(always)]
     pub fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
+        changes(&self.changes)
     }
 
     /// The entry of an own key, by the owner's own books: without a lock, and whatever peers write.
