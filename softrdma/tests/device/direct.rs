@@ -1,0 +1,90 @@
+//! Small messages of a connection, which need no lock of their target, among requests that do.
+
+use softrdma::protocol::request::Operands;
+use softrdma::protocol::verbs::{Opcode, QpState, QpType, Status, WcOpcode};
+use softrdma_testing::device::*;
+
+use crate::messages::pair;
+
+/// Bytes of a receive request's memory, and of a message that does not go by a direct ring.
+const LONG: usize = 1024;
+
+#[test]
+fn a_connection_that_breaks_flushes_what_no_message_took() {
+    // As many reads between the messages and what breaks it, so that it is told or known how many came before.
+    for reads in 0..3 {
+        let (_folder, _node, one, other) = pair(QpType::Rc);
+        let remote = (other.memory.addr(0), other.region.rkey);
+        let read = || {
+            for _ in 0..reads {
+                one.remote(50, Opcode::RdmaRead, 64, 8, remote);
+                one.done(50);
+            }
+        };
+        (0..8).for_each(|n| other.receive(n, 64 * n as usize, 64));
+        for n in 0..5 {
+            one.memory.fill(0, &[n as u8 + 1; 8]);
+            one.send(n, 0, 8);
+            one.done(n);
+            if n == 2 {
+                read();
+            }
+        }
+        read();
+        one.remote(60, Opcode::RdmaRead, 64, 8, (remote.0, remote.1 ^ 1));
+        let broken = one.poll();
+        assert_eq!((broken.wr_id, broken.status), (60, Status::RemAccessErr), "{reads} reads");
+        assert_eq!((one.qp.state(), other.qp.state()), (QpState::Err, QpState::Err));
+        for n in 0..5 {
+            assert_eq!(other.done(n).byte_len, 8, "{reads} reads");
+            assert_eq!(other.memory.bytes(64 * n as usize, 8), [n as u8 + 1; 8], "{reads} reads");
+        }
+        for n in 5..8 {
+            let flushed = other.poll();
+            assert_eq!((flushed.wr_id, flushed.status), (n, Status::WrFlushErr), "{reads} reads");
+        }
+        assert_eq!(other.try_poll(), None);
+    }
+}
+
+#[test]
+fn requests_that_take_a_receive_request_and_others_come_in_order() {
+    let (_folder, _node, one, other) = pair(QpType::Rc);
+    let to = (other.memory.addr(16 * LONG), other.region.rkey);
+    for round in 0..4 {
+        // 0: a read, which takes no receive request; 1: a write with immediate data; others: a message.
+        let requests = [8, 8, 0, 0, 8, 1, 8, 0, LONG, 0, 0, 200, 8, 1, 1, 8, LONG, 8];
+        let taking: Vec<_> = requests.into_iter().filter(|what| *what > 0).collect();
+        for n in 0..taking.len() {
+            other.receive(n as u64, LONG * n, LONG);
+        }
+        let mut count = 0;
+        for what in requests {
+            one.memory.fill(0, &[count + 1 + round; LONG]);
+            let sges = [one.sge(0, 8)];
+            let operands = Operands::Remote { addr: to.0, rkey: to.1, length: 8 };
+            match what {
+                0 => one.remote(50, Opcode::RdmaRead, LONG, 8, to),
+                1 => {
+                    let write = wr(50, Opcode::RdmaWriteWithImm, &sges);
+                    let write = softrdma::device::Wr { operands, imm_or_key: u32::from(count), ..write };
+                    one.qp.post_send(&write).unwrap();
+                }
+                length => one.send(50, 0, length),
+            }
+            one.done(50);
+            count += u8::from(what > 0);
+        }
+        for (n, what) in taking.into_iter().enumerate() {
+            let done = other.done(n as u64);
+            if what == 1 {
+                let expected = (WcOpcode::RecvRdmaWithImm, n as u32);
+                assert_eq!((done.opcode, done.imm_or_key), expected, "round {round}");
+            } else {
+                assert_eq!((done.opcode, done.byte_len as usize), (WcOpcode::Recv, what), "round {round}");
+                assert_eq!(other.memory.bytes(LONG * n, what), vec![n as u8 + 1 + round; what]);
+            }
+        }
+        assert_eq!(other.try_poll(), None);
+    }
+}
