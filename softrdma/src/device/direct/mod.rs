@@ -105,6 +105,7 @@ impl Direct {
         device.rings.give_back(self.place);
     }
 
+    #[inline(always)]
     pub(super) fn completed(&self) -> u32 {
         self.completed.load(Ordering::Acquire)
     }
@@ -133,7 +134,7 @@ impl Promise {
 
     /// Whether the memory of the request with this count may be looked at no more, so that another of a
     /// queue of so many entries may have it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_free(&self, tail: u32, capacity: u32) -> bool {
         tail.wrapping_sub(self.direct.completed()) < capacity || self.direct.is_over.load(Ordering::Acquire)
     }
@@ -165,11 +166,14 @@ impl Promise {
     }
 
     /// A request was posted.
-    #[inline]
+    #[inline(always)]
     pub(super) fn posted(&mut self, device: &Device, first: Option<&Sge>) {
-        let first = first.filter(|sge| sge.length > 0).filter(|sge| self.is_good(device, sge));
-        let (bytes, key) = first.map_or((0, 0), |sge| (sge.length, sge.lkey));
-        self.credit.posted(&self.direct.ring(), self.direct.qp, bytes, key, self.direct.completed());
+        let (bytes, key) = match first {
+            Some(sge) if sge.length > 0 && self.is_good(device, sge) => (sge.length, sge.lkey),
+            _ => (0, 0),
+        };
+        let direct = &*self.direct;
+        self.credit.posted(&direct.ring(), direct.qp, bytes, key, || direct.completed());
     }
 
     /// Whether a message may go to this memory as long as its key is as it is.

@@ -15,6 +15,8 @@ pub struct Credit {
     /// The first request of the newer ones, and that behind them.
     since: u32,
     tail: u32,
+    /// What [a request](alike) like all that wait says; [`UNLIKE`] where they differ.
+    alike: u64,
     /// What was stored last.
     key: u32,
     least: u32,
@@ -27,10 +29,18 @@ struct Common {
     key: Option<u32>,
 }
 
+/// Of a request with so much room, by this key.
+#[inline(always)]
+fn alike(least: u32, key: u32) -> u64 {
+    u64::from(least) | u64::from(key) << 32
+}
+
+/// What no request says: it has more than [`MAX_DIRECT`] bytes.
+const UNLIKE: u64 = u64::MAX;
+
 impl Common {
     const NONE: Self = Self { least: MAX_DIRECT as u32, key: None };
 
-    #[inline(always)]
     fn and(self, other: Self) -> Self {
         let key = match (self.key, other.key) {
             (None, key) | (key, None) => key,
@@ -45,20 +55,25 @@ impl Credit {
     #[must_use]
     pub fn new(memory: &impl Memory, qp: u32, tail: u32) -> Self {
         memory.store(at(qp, DirectWord::Credit), u64::from(tail));
-        Self { older: Common::NONE, newer: Common::NONE, since: tail, tail, key: 0, least: 0 }
+        let (older, newer) = (Common::NONE, Common::NONE);
+        Self { older, newer, since: tail, tail, alike: UNLIKE, key: 0, least: 0 }
     }
 
     /// A request was posted whose first piece of memory has so many bytes, by this key; 0 bytes when there
     /// is no such memory. So many requests are completed. Stores what is promised from now on, after the
-    /// request itself.
+    /// request itself: where it is like all others that wait, their count alone.
     #[inline(always)]
-    pub fn posted(&mut self, memory: &impl Memory, qp: u32, bytes: u32, key: u32, completed: u32) {
-        let now = Common { least: bytes.min(MAX_DIRECT as u32), key: (bytes > 0).then_some(key) };
-        if now == self.older && now == self.newer {
-            // All that wait are like this one, so that all before it are older ones.
-            self.since = self.tail;
-        } else {
-            self.add(memory, qp, now, completed);
+    pub fn posted(
+        &mut self,
+        memory: &impl Memory,
+        qp: u32,
+        bytes: u32,
+        key: u32,
+        completed: impl FnOnce() -> u32,
+    ) {
+        let least = bytes.min(MAX_DIRECT as u32);
+        if alike(least, key) != self.alike {
+            self.add(memory, qp, Common { least, key: (bytes > 0).then_some(key) }, completed());
         }
         self.tail = self.tail.wrapping_add(1);
         memory.store(at(qp, DirectWord::Credit), u64::from(self.tail) | u64::from(self.least) << 32);
@@ -67,6 +82,10 @@ impl Credit {
     /// A request is about to be posted that is not as all others are.
     #[inline(never)]
     fn add(&mut self, memory: &impl Memory, qp: u32, now: Common, completed: u32) {
+        if self.alike != UNLIKE {
+            // All that wait are like the newer ones, also those that were not noted.
+            (self.older, self.newer, self.since) = (self.newer, Common::NONE, self.tail);
+        }
         if reached(completed, self.since) {
             (self.older, self.newer, self.since) = (self.newer, Common::NONE, self.tail);
         }
@@ -74,8 +93,9 @@ impl Credit {
             self.older = Common::NONE;
         }
         self.newer = self.newer.and(now);
-        let Common { least, key } = self.older.and(self.newer);
-        let key = key.unwrap_or(0);
+        let common = self.older.and(self.newer);
+        let (least, key) = (common.least, common.key.unwrap_or(0));
+        self.alike = if common == self.newer && self.newer == now { alike(least, key) } else { UNLIKE };
         self.least = least;
         // Before the request can be used.
         if key != self.key {

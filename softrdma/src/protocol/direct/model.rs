@@ -81,8 +81,8 @@ fn a_message_is_there_whole_or_not_at_all() {
     loom::model(|| {
         let words = Words::new();
         let mut credit = Credit::new(&words, QP, 0);
-        credit.posted(&words, QP, 8, 5, 0);
-        credit.posted(&words, QP, 8, 5, 0);
+        credit.posted(&words, QP, 8, 5, || 0);
+        credit.posted(&words, QP, 8, 5, || 0);
         let sender = {
             let words = words.clone();
             thread::spawn(move || {
@@ -109,8 +109,8 @@ fn both_sides_agree_on_what_came_before_the_end() {
     loom::model(|| {
         let words = Words::new();
         let mut credit = Credit::new(&words, QP, 0);
-        credit.posted(&words, QP, 8, 5, 0);
-        credit.posted(&words, QP, 8, 5, 0);
+        credit.posted(&words, QP, 8, 5, || 0);
+        credit.posted(&words, QP, 8, 5, || 0);
         let sender = {
             let words = words.clone();
             thread::spawn(move || {
@@ -146,7 +146,7 @@ fn who_goes_to_sleep_finds_the_message_or_is_seen() {
     loom::model(|| {
         let words = Words::new();
         let mut credit = Credit::new(&words, QP, 0);
-        credit.posted(&words, QP, 8, 5, 0);
+        credit.posted(&words, QP, 8, 5, || 0);
         let sender = {
             let words = words.clone();
             thread::spawn(move || {
@@ -167,7 +167,7 @@ fn a_slot_is_written_again_only_once_it_was_taken() {
     loom::model(|| {
         let words = Words::new();
         let mut credit = Credit::new(&words, QP, 0);
-        (0..MIN_SLOTS + 1).for_each(|_| credit.posted(&words, QP, 8, 5, 0));
+        (0..MIN_SLOTS + 1).for_each(|_| credit.posted(&words, QP, 8, 5, || 0));
         let mut sender = Sender::attach(&words, QP, MIN_SLOTS, 0).unwrap();
         for fill in 0..MIN_SLOTS as u8 {
             assert_eq!(send(&mut sender, &words, fill + 1), Some(true));

@@ -63,7 +63,8 @@ fn pair(head: u32) -> Pair {
 
 impl Pair {
     fn post(&mut self, bytes: u32, key: u32) {
-        self.credit.posted(&self.words, QP, bytes, key, self.receiver.completed());
+        let completed = self.receiver.completed();
+        self.credit.posted(&self.words, QP, bytes, key, || completed);
     }
 
     /// Sends so many bytes, all alike; `None` when they do not go this way.
@@ -275,6 +276,36 @@ fn what_nobody_honest_wrote_is_not_taken() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 5 } else { 300 }))]
+
+    /// What is promised holds for each request that waits, whatever was posted and completed before it.
+    #[test]
+    fn a_promise_holds_for_all_that_wait(
+        head in any::<u32>(),
+        acts in prop::collection::vec((any::<bool>(), 0..3usize, 5..7u32, 1..6usize), 0..100),
+    ) {
+        let mut pair = pair(head);
+        let (mut waiting, mut tail) = (VecDeque::new(), head);
+        for (posts, length, key, count) in acts {
+            let bytes = [0, 64, 300][length];
+            for _ in 0..count {
+                if posts {
+                    pair.post(bytes, if bytes > 0 { key } else { 0 });
+                    tail = tail.wrapping_add(1);
+                    waiting.push_back((bytes, key));
+                } else if waiting.pop_front().is_some() {
+                    pair.receiver.passed();
+                }
+                let word = |word| pair.words.load(at(QP, word));
+                let (credit, promised) = (word(DirectWord::Credit), word(DirectWord::Key) as u32);
+                let least = (credit >> 32) as u32;
+                prop_assert_eq!(credit as u32, tail);
+                for (bytes, key) in &waiting {
+                    prop_assert!(least <= *bytes, "{least} {bytes}");
+                    prop_assert!(least == 0 || promised == 0 || promised == *key, "{promised} {key}");
+                }
+            }
+        }
+    }
 
     /// Whatever is sent and taken in whatever order comes once, in order and whole.
     #[test]
