@@ -87,7 +87,7 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>, turn: &Turn<'_>) 
             }
             return Outcome::NoAnswer;
         }
-        match call.carry_out(route, &mut from.outlet, from.qp_num) {
+        match call.carry_out(route, &mut from.outlet) {
             Ok(Some(outcome)) => return outcome,
             Ok(None) => {}
             Err(LockError::Busy) => return Outcome::NoAnswer,
@@ -127,7 +127,6 @@ impl Call<'_, '_> {
         &self,
         route: &mut Route,
         outlet: &mut Option<Outlet>,
-        qp_num: u32,
     ) -> Result<Option<Outcome>, LockError> {
         let remote = &*route.remote;
         let view = remote.host.with(&route.held);
@@ -164,8 +163,9 @@ impl Call<'_, '_> {
             }
             return Ok(None);
         }
-        if self.incoming.needs_receive() || !is_settled(outlet) {
-            enter(outlet, self.site, route, qp_num, &view);
+        let settled = is_settled(outlet, route, self.incoming.needs_receive());
+        if !settled {
+            enter(outlet, self.site, route, self.incoming.src_qp, &view);
         }
         let outcome = match (route.attributes, route.queues) {
             (Some(attributes), Some(queues)) => {
@@ -181,7 +181,9 @@ impl Call<'_, '_> {
             _ if operation.give_back(qp).is_err() => return Ok(Some(outcome)),
             _ => {}
         }
-        left(outlet);
+        if !settled {
+            left(outlet);
+        }
         Ok(Some(outcome))
     }
 

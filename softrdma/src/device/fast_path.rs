@@ -71,9 +71,11 @@ impl Initiator {
     pub(super) fn quick(&mut self, site: &Site, wr: &Wr<'_>) -> Quick {
         debug_assert!(!self.is_over(wr));
         let quick = self.try_quick(site, wr);
-        self.note_left();
-        if !matches!(quick, Quick::Delivered(_)) && self.rest().is_err() {
-            return Quick::Lost;
+        if !matches!(quick, Quick::Delivered(_)) {
+            self.note_left();
+            if self.is_holding() && self.rest().is_err() {
+                return Quick::Lost;
+            }
         }
         quick
     }
@@ -153,7 +155,7 @@ impl Initiator {
     }
 
     /// Whether a target is held for more messages.
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_holding(&self) -> bool {
         self.fast_path.burst.is_open()
     }

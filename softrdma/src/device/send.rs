@@ -366,8 +366,15 @@ impl QueuePair {
     }
 
     /// Gives back whom the queue held for more messages, and tells of those that are done.
-    #[inline]
+    #[inline(always)]
     fn settle(&self, side: &mut SendSide) {
+        if side.initiator.is_holding() || !side.done.is_empty() {
+            self.settle_now(side);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_now(&self, side: &mut SendSide) {
         if side.initiator.rest().is_err() {
             self.lose(side);
         }

@@ -98,11 +98,19 @@ impl Drop for Outlet {
     }
 }
 
-/// Whether it stands at the head of the queue pair how many requests were taken: what uses up none need not
-/// [say](enter) so. If it breaks the queue pair, nothing goes by the ring afterwards.
+/// Whether what goes another way need not [say](enter) how many requests were taken. `takes`: it uses one up.
+///
+/// Where the target has no ring, nobody took one without its lock. And where the count stands at the head of
+/// the queue pair, it goes on standing there: besides this peer only the owner changes the head, and that
+/// closes the ring before. What uses up no request leaves it as it is, however it ends: taken from a holder
+/// that was stopped, or repaired after it. If it breaks the queue pair, what it flushes begins at that head,
+/// and nothing goes by the ring afterwards.
 #[inline(always)]
-pub(in crate::device) fn is_settled(outlet: &Option<Outlet>) -> bool {
-    outlet.as_ref().is_some_and(|outlet| outlet.knows == Knows::Head)
+pub(in crate::device) fn is_settled(outlet: &Option<Outlet>, route: &Route, takes: bool) -> bool {
+    match outlet {
+        Some(outlet) => !takes && outlet.knows == Knows::Head,
+        None => route.attributes.is_none_or(|attributes| attributes.direct.is_none()),
+    }
 }
 
 /// Before messages go another way, behind the lock of the queue pair: says how many requests were taken.
