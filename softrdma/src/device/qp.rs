@@ -17,7 +17,7 @@ use crate::protocol::shared::{Claim, Memory, Object, QpWord, Word};
 use crate::protocol::transport::{LockError, Operation, Transport, acquire};
 use crate::protocol::verbs::{Attr, QpState, QpType};
 use crate::shm::lock::Owner;
-use crate::shm::objects::{Host, Shape};
+use crate::shm::objects::{HeldWords, Host, Shape};
 
 use super::attributes::QpAttributes;
 use super::direct::Direct;
@@ -74,7 +74,7 @@ pub struct QueuePair {
     init: QpInit,
     limits: request::Limits,
     /// Where its state stands in the segment.
-    state_at: u64,
+    state_word: HeldWords,
     send: QueueLock<SendSide>,
     receive: Option<QueueLock<Poster>>,
     /// Receive requests that it can have at a time.
@@ -179,7 +179,9 @@ impl QueuePair {
         let receive = own_ring
             .then(|| Poster::new(device, object, 0, init.cap.max_recv_wr, init.cap.max_recv_sge))
             .transpose()?;
-        let state_at = device.site.own.offset(Word::Qp(index, QpWord::State)).ok_or(Error::NoMemory)?;
+        let own = &device.site.own;
+        let state_word = own.offset(Word::Qp(index, QpWord::State)).and_then(|at| own.hold(at, 1));
+        let state_word = state_word.ok_or(Error::NoMemory)?;
         let limits = request::Limits {
             max_send_wr: init.cap.max_send_wr,
             max_send_sge: init.cap.max_send_sge,
@@ -202,7 +204,7 @@ impl QueuePair {
             qp_num,
             init: init.clone(),
             limits,
-            state_at,
+            state_word,
             send: QueueLock::new(side),
             receive: receive.map(QueueLock::new),
             receives: init.srq.as_ref().map_or(init.cap.max_recv_wr, |srq| srq.max_wr()),
@@ -237,7 +239,7 @@ impl QueuePair {
     /// Its state, which peers change to ERR.
     #[must_use]
     pub fn state(&self) -> QpState {
-        let word = self.device.site.segment.memory().u64(self.state_at);
+        let word = self.state_word.get().first();
         let number = word.map_or(QpState::Err as u64, |word| word.load(Ordering::Acquire));
         QpState::from_number(number as u32).unwrap_or(QpState::Err)
     }

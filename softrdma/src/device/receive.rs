@@ -26,11 +26,13 @@ pub(super) struct Poster {
     max_wr: u32,
     max_sge: u32,
     capacity: u32,
+    /// The ring, and the word of it that says how many were posted.
+    requests: HeldWords,
+    tail_word: HeldWords,
     /// Offsets in the segment, in bytes.
     ring: u64,
     stride: u64,
     head_at: u64,
-    tail_at: u64,
     /// Queue pairs: where the fence stands.
     fence_at: Option<u64>,
     /// Queue pairs with a direct ring.
@@ -54,6 +56,8 @@ impl Poster {
         };
         let fence_at = if let Object::Qp(qp) = queue { Some(at(Word::Qp(qp, QpWord::Fence))?) } else { None };
         let (capacity, words) = ring(max_wr, max_sge)?;
+        let hold = |at, words| device.site.own.hold(at, words).ok_or(Error::NoMemory);
+        let (ring, tail_word) = (at(Word::Receive { queue, slot: 0, word: 0 })?, hold(at(tail_word)?, 1)?);
         let poster = Self {
             queue,
             tail,
@@ -61,28 +65,34 @@ impl Poster {
             max_wr,
             max_sge,
             capacity,
-            ring: at(Word::Receive { queue, slot: 0, word: 0 })?,
+            requests: hold(ring, words as usize * capacity as usize)?,
+            tail_word,
+            ring,
             stride: 8 * u64::from(words),
             head_at: at(head)?,
-            tail_at: at(tail_word)?,
             fence_at,
             promise: None,
         };
-        Ok(poster.with_capacity(device, capacity))
+        poster.with_capacity(device, capacity)
     }
 
     /// In a ring of more entries than its requests need.
-    pub(super) fn with_capacity(self, device: &Device, capacity: u32) -> Self {
-        let mut poster = Self { capacity, ..self };
+    pub(super) fn with_capacity(self, device: &Device, capacity: u32) -> Result<Self> {
+        let requests = device.site.own.hold(self.ring, self.words() * capacity as usize);
+        let mut poster = Self { capacity, requests: requests.ok_or(Error::NoMemory)?, ..self };
         poster.seen = poster.tail.wrapping_sub(poster.waiting(device));
-        poster
+        Ok(poster)
+    }
+
+    /// Words of a request in the ring.
+    #[inline(always)]
+    fn words(&self) -> usize {
+        (self.stride / 8) as usize
     }
 
     /// Its requests: where they are, words of each, entries.
-    pub(super) fn requests(&self, device: &Device) -> Option<(HeldWords, usize, u32)> {
-        let stride = (self.stride / 8) as usize;
-        let words = device.site.own.hold(self.ring, stride * self.capacity as usize)?;
-        Some((words, stride, self.capacity))
+    pub(super) fn requests(&self) -> (HeldWords, usize, u32) {
+        (self.requests.clone(), self.words(), self.capacity)
     }
 
     /// Tells of requests by this ring from now on, and of those that wait now.
@@ -108,7 +118,7 @@ impl Poster {
     /// Looks where the queue is now, which was moved with its ring left where it was.
     pub(super) fn follow(&mut self, device: &Device) -> Result<()> {
         let now = Self::new(device, self.queue, self.tail, self.max_wr, self.max_sge)?;
-        (self.head_at, self.tail_at) = (now.head_at, now.tail_at);
+        (self.head_at, self.tail_word) = (now.head_at, now.tail_word);
         Ok(())
     }
 
@@ -282,8 +292,8 @@ impl Poster {
     /// Stores a request, for which there is room.
     #[inline(always)]
     fn store(&mut self, device: &Device, wr_id: u64, sges: &[Sge]) -> Option<()> {
-        let memory = device.site.segment.memory();
-        let words = memory.words(self.entry(self.tail), 2 + 2 * sges.len()).ok()?;
+        let first = self.words() * slot(self.tail, self.capacity) as usize;
+        let words = self.requests.get().get(first..)?.get(..2 + 2 * sges.len())?;
         let mut words = words.iter();
         let mut store = |value: u64| {
             if let Some(word) = words.next() {
@@ -297,7 +307,7 @@ impl Poster {
             store(u64::from(sge.length) | u64::from(sge.lkey) << 32);
         }
         self.tail = self.tail.wrapping_add(1);
-        let (word, tail) = (memory.u64(self.tail_at).ok()?, u64::from(self.tail));
+        let (word, tail) = (self.tail_word.get().first()?, u64::from(self.tail));
         if let Object::Qp(_) = self.queue {
             // Who breaks a queue pair sets its state and then flushes what is posted; who posts looks at the
             // state afterwards. One side sees the other.

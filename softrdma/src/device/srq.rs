@@ -241,7 +241,7 @@ impl SharedReceiveQueue {
             }
         })?;
         *poster = Poster::new(&self.device, object, tail, max_wr, poster.max_sge())?
-            .with_capacity(&self.device, capacity);
+            .with_capacity(&self.device, capacity)?;
         Ok(())
     }
 

@@ -28,7 +28,7 @@ use super::Device;
 use super::attributes::Place;
 use super::known::Known;
 
-pub(super) use poll::Source;
+pub(super) use poll::{Source, Sources};
 pub(super) use sender::{Outlet, Sent, enter, is_settled, left};
 
 /// Slots of a ring.

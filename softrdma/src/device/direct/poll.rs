@@ -9,16 +9,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::device::completion::{Reader, not_placed};
+use crate::device::completion::{Entries, not_placed};
 use crate::device::known::Known;
 use crate::device::landing::{land, land_again};
 use crate::device::site::Site;
 use crate::device::{CompletionQueue, Device};
 use crate::protocol::completion::{Completion, STAGE_WORDS};
 use crate::protocol::direct::{Arrived, Receiver};
-use crate::protocol::shared::{Memory as _, held, slot};
+use crate::protocol::shared::{Memory as _, slot};
 use crate::protocol::verbs::{Status, WcFlags, WcOpcode};
-use crate::shm::memory::Memory;
 use crate::shm::objects::{DirectRing, HeldWords};
 
 use super::{Direct, MOST};
@@ -160,40 +159,55 @@ impl Source {
     }
 }
 
-impl Reader {
-    /// Whether there may be a message in a ring.
+/// The rings that messages are taken from when a completion queue is polled.
+#[derive(Debug, Default)]
+pub(in crate::device) struct Sources {
+    all: Vec<Source>,
+    /// The one to look at first.
+    first: usize,
+}
+
+impl Sources {
     #[inline(always)]
-    pub(in crate::device) fn has_message(&self) -> bool {
-        self.direct.iter().any(Source::is_there)
+    pub(in crate::device) fn is_empty(&self) -> bool {
+        self.all.is_empty()
     }
 
-    /// Hands out the message whose turn it is when `head` completions of the shared queue were taken, of which
-    /// the next comes to `entry`; whether there was one.
+    /// Whether there may be a message in a ring.
+    #[inline(always)]
+    pub(in crate::device) fn may_have_message(&self) -> bool {
+        self.all.iter().any(Source::is_there)
+    }
+
+    /// Hands out the message whose turn it is when `head` completions of the shared queue were taken, which has
+    /// these entries; whether there was one.
     #[inline(never)]
     pub(in crate::device) fn take_message(
         &mut self,
         device: &Device,
+        entries: &Entries,
         head: u32,
-        entry: &AtomicU64,
         take: &mut impl FnMut(&Completion),
     ) -> bool {
-        let memory = device.site.segment.memory();
-        let found = self.turn(memory, head, entry).filter(|_| device.is_mine());
-        found.is_some_and(|(place, message)| self.hand_out(device, place, &message, take))
+        match self.turn(entries, head) {
+            Some((place, message)) if device.is_mine() => self.hand_out(device, place, &message, take),
+            _ => false,
+        }
     }
 
-    /// Hands out a message that comes before the completion with these words; whether there was one.
-    #[inline(always)]
+    /// Hands out a message that comes before the completion of a receive request with these words; whether
+    /// there was one.
+    #[inline(never)]
     pub(in crate::device) fn take_before(
         &mut self,
         device: &Device,
-        first: u64,
         words: &[AtomicU64],
         take: &mut impl FnMut(&Completion),
     ) -> bool {
-        let is_receive = (first >> 40) as u8 >= WcOpcode::Recv as u8;
-        is_receive
-            && self.before(words).is_some_and(|(place, message)| self.hand_out(device, place, &message, take))
+        match self.before(words) {
+            Some((place, message)) => self.hand_out(device, place, &message, take),
+            None => false,
+        }
     }
 
     #[inline(always)]
@@ -204,25 +218,23 @@ impl Reader {
         message: &Arrived,
         take: &mut impl FnMut(&Completion),
     ) -> bool {
-        let source = self.direct.get_mut(place);
-        let completion = source.and_then(|source| source.complete(&device.site, message));
-        completion.inspect(|completion| take(completion)).is_some()
+        let Some(source) = self.all.get_mut(place) else { return false };
+        let Some(completion) = source.complete(&device.site, message) else { return false };
+        take(&completion);
+        true
     }
 
     /// The message whose turn it is among all rings, and the place of its ring.
     #[inline(always)]
-    fn turn(&mut self, memory: &Memory, head: u32, entry: &AtomicU64) -> Option<(usize, Arrived)> {
-        let others_wait = || entry.load(Ordering::Acquire) as u32 == head.wrapping_add(1);
-        let (tail_at, capacity) = (self.tail_at, self.capacity);
+    fn turn(&mut self, entries: &Entries, head: u32) -> Option<(usize, Arrived)> {
+        let next = entries.word(head)?;
+        let others_wait = || next.load(Ordering::Acquire) as u32 == head.wrapping_add(1);
         // What cannot be true is not waited for.
-        let tail = || {
-            let tail = memory.u64(tail_at).map_or(0, |tail| tail.load(Ordering::Acquire));
-            held(u64::from(head), tail, capacity).map_or(head, |held| head.wrapping_add(held))
-        };
-        let count = self.direct.len();
+        let tail = || head.wrapping_add(entries.waiting(head).unwrap_or(0));
+        let count = self.all.len();
         for n in 0..count {
             let place = if self.first + n < count { self.first + n } else { self.first + n - count };
-            if let Some(found) = self.direct.get_mut(place)?.turn(head, others_wait, tail) {
+            if let Some(found) = self.all.get_mut(place)?.turn(head, others_wait, tail) {
                 self.first = if place + 1 < count { place + 1 } else { 0 };
                 return Some((place, found));
             }
@@ -232,29 +244,29 @@ impl Reader {
 
     /// The message that comes before this completion of the same queue pair, by the numbers of their
     /// requests.
-    #[inline(never)]
+    #[inline(always)]
     fn before(&mut self, words: &[AtomicU64]) -> Option<(usize, Arrived)> {
         let qp_num = (words.get(3)?.load(Ordering::Relaxed) >> 32) as u32;
-        let place = self.direct.iter().position(|source| source.qp_num == qp_num)?;
-        let source = self.direct.get_mut(place)?;
+        let place = self.all.iter().position(|source| source.qp_num == qp_num)?;
+        let source = self.all.get_mut(place)?;
         let found = source.receiver.look(&DirectRing::of(&source.ring), || true)?;
         source.after = None;
         Some((place, found))
     }
 
     /// A completion of a receive request was taken from the shared queue.
-    #[inline(always)]
+    #[inline(never)]
     pub(in crate::device) fn passed(&mut self, qp_num: u32) {
-        if let Some(source) = self.direct.iter_mut().find(|source| source.qp_num == qp_num) {
+        if let Some(source) = self.all.iter_mut().find(|source| source.qp_num == qp_num) {
             source.receiver.passed();
             source.tell();
         }
     }
 
     /// Messages that wait in rings.
-    pub(in crate::device) fn waiting_directly(&self) -> u32 {
+    pub(in crate::device) fn waiting(&self) -> u32 {
         let waiting = |source: &Source| source.receiver.waiting(&DirectRing::of(&source.ring));
-        self.direct.iter().map(waiting).sum()
+        self.all.iter().map(waiting).sum()
     }
 }
 
@@ -262,10 +274,11 @@ impl CompletionQueue {
     /// Takes messages from this ring, too; `false` where that is not possible.
     pub(in crate::device) fn add_direct(&self, source: Source) -> bool {
         let mut reader = self.reader();
-        if reader.direct.len() >= MOST || reader.direct.try_reserve(1).is_err() {
+        let sources = &mut reader.direct.all;
+        if sources.len() >= MOST || sources.try_reserve(1).is_err() {
             return false;
         }
-        reader.direct.push(source);
+        sources.push(source);
         true
     }
 
@@ -273,7 +286,7 @@ impl CompletionQueue {
     /// then, where it took `head` by what stands there. `None` when it has no ring.
     pub(in crate::device) fn close_direct(&self, direct: &Direct, head: u32) -> Option<u32> {
         let mut reader = self.reader();
-        let source = reader.direct.iter_mut().find(|source| std::ptr::eq(&*source.direct, direct))?;
+        let source = reader.direct.all.iter_mut().find(|source| std::ptr::eq(&*source.direct, direct))?;
         let taken = source.receiver.close(&DirectRing::of(&source.ring), head);
         source.tell();
         Some(taken)
@@ -283,8 +296,8 @@ impl CompletionQueue {
     pub(in crate::device) fn remove_direct(&self, direct: &Direct) {
         let _ = self.close_direct(direct, 0);
         let mut reader = self.reader();
-        reader.direct.retain(|source| !std::ptr::eq(&*source.direct, direct));
-        reader.first = 0;
+        reader.direct.all.retain(|source| !std::ptr::eq(&*source.direct, direct));
+        reader.direct.first = 0;
     }
 
     /// Whether messages may wait for this queue in rings, without anybody noticing but who polls.

@@ -20,9 +20,7 @@ impl QueuePair {
         let head = device.site.own.load(Word::Qp(self.index, QpWord::Head)) as u32;
         let Some(direct) = Direct::new(device, self.index, init.pd, head) else { return };
         let mut poster = receive.lock();
-        let requests = poster.requests(device);
-        let source = requests.map(|requests| Source::new(&direct, self.qp_num, dest_qp_num, requests));
-        if source.is_some_and(|source| cq.add_direct(source)) {
+        if cq.add_direct(Source::new(&direct, self.qp_num, dest_qp_num, poster.requests())) {
             poster.open_direct(device, &direct);
             *self.direct.lock() = Some(direct);
         } else {
