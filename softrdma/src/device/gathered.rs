@@ -68,7 +68,7 @@ impl<'a> Gathered<'a> {
         let _in_use = site.keys.enter(sge.lkey)?;
         let entry = known.find(&site.keys, pd, sge.lkey, sge.addr, sge.length, false)?;
         self.take_from(entry.translate(sge.addr), sge.length)?;
-        self.bytes.get(..self.len).map(|bytes| &*bytes)
+        self.bytes.get(..self.len)
     }
 
     fn take(&mut self, bytes: &[u8]) {
