@@ -1,5 +1,6 @@
 //! Small messages of a connection, which need no lock of their target, among requests that do.
 
+use softrdma::device::QueuePair;
 use softrdma::protocol::request::Operands;
 use softrdma::protocol::verbs::{Opcode, QpState, QpType, Status, WcOpcode};
 use softrdma_testing::device::*;
@@ -87,4 +88,38 @@ fn requests_that_take_a_receive_request_and_others_come_in_order() {
         }
         assert_eq!(other.try_poll(), None);
     }
+}
+
+#[test]
+fn a_handle_that_outlives_its_queue_pair_takes_no_ring_from_who_has_the_number_now() {
+    let (_folder, node, mut one, other) = pair(QpType::Rc);
+    let exchange = |one: &End, first: u64| {
+        // The first message of a connection finds the ring.
+        for n in first..first + 2 {
+            one.memory.fill(0, &[n as u8 + 1; 8]);
+            other.receive(n, 64 * n as usize, 64);
+            one.send(n, 0, 8);
+            one.done(n);
+            assert_eq!(other.done(n).byte_len, 8);
+            assert_eq!(other.memory.bytes(64 * n as usize, 8), [n as u8 + 1; 8]);
+        }
+    };
+    exchange(&one, 0);
+    let old = one.qp.clone();
+    old.destroy().unwrap();
+    // Its number is used again.
+    one.qp = loop {
+        let next = QueuePair::new(&node.device, &node.init(QpType::Rc, &one.cq)).unwrap();
+        if next.qp_num() == old.qp_num() {
+            break next;
+        }
+        next.destroy().unwrap();
+    };
+    bring_up(&one.qp, &attributes(other.qp.qp_num()), QpState::Rts);
+    exchange(&one, 2);
+    drop(old);
+    // The ring that is still written serves nobody else.
+    set_state(&other.qp, QpState::Reset);
+    bring_up(&other.qp, &attributes(one.qp.qp_num()), QpState::Rts);
+    exchange(&one, 4);
 }
