@@ -1,10 +1,7 @@
 //! The owner's side of direct rings: a poll of a completion queue takes from both.
 //!
-//! Messages in a ring and completions in the shared queue are handed out in this order:
-//!
-//! - of one queue pair, by the numbers of their receive requests;
-//! - a message comes after everything that stood in the shared queue when it was first seen, so that an answer
-//!   comes after the own completion of what it answers, and none of both kinds waits for ever.
+//! Messages in a ring and completions in the shared queue are handed out in the order of [`Receiver::turn`] and
+//! [`Receiver::before`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,8 +12,9 @@ use crate::device::landing::{land, land_again};
 use crate::device::site::Site;
 use crate::device::{CompletionQueue, Device};
 use crate::protocol::completion::{Completion, STAGE_WORDS};
-use crate::protocol::direct::{Arrived, Receiver};
+use crate::protocol::direct::{Arrived, Close, Receiver};
 use crate::protocol::shared::{Memory as _, slot};
+use crate::protocol::transport::{Machine as _, Progress};
 use crate::protocol::verbs::{Status, WcFlags, WcOpcode};
 use crate::shm::objects::{DirectRing, HeldWords};
 
@@ -34,8 +32,6 @@ pub(in crate::device) struct Source {
     requests: (HeldWords, usize, u32),
     /// The word of the ring where the next message is seen, and by what.
     watched: (u32, u32),
-    /// The count up to which the shared queue is to be polled before the message that comes next.
-    after: Option<u32>,
     /// The key of the memory that messages went to last.
     known: Known,
 }
@@ -51,17 +47,7 @@ impl Source {
         let receiver = Receiver::new(direct.qp, direct.place.slots, direct.completed());
         let (ring, direct) = (direct.ring.clone(), direct.clone());
         let watched = receiver.watched();
-        Self {
-            direct,
-            qp_num,
-            src_qp,
-            ring,
-            receiver,
-            requests,
-            watched,
-            after: None,
-            known: Known::default(),
-        }
+        Self { direct, qp_num, src_qp, ring, receiver, requests, watched, known: Known::default() }
     }
 
     /// Whether there may be a message.
@@ -82,15 +68,7 @@ impl Source {
         if !self.is_there() {
             return None;
         }
-        let found = self.receiver.look(&DirectRing::of(&self.ring), &others_wait)?;
-        if others_wait() {
-            let after = *self.after.get_or_insert_with(tail);
-            if (head.wrapping_sub(after) as i32) < 0 {
-                return None;
-            }
-        }
-        self.after = None;
-        Some(found)
+        self.receiver.turn(&DirectRing::of(&self.ring), head, others_wait, tail)
     }
 
     /// Moves the payload of a message to the buffer of its request; its completion.
@@ -249,8 +227,7 @@ impl Sources {
         let qp_num = (words.get(3)?.load(Ordering::Relaxed) >> 32) as u32;
         let place = self.all.iter().position(|source| source.qp_num == qp_num)?;
         let source = self.all.get_mut(place)?;
-        let found = source.receiver.look(&DirectRing::of(&source.ring), || true)?;
-        source.after = None;
+        let found = source.receiver.before(&DirectRing::of(&source.ring))?;
         Some((place, found))
     }
 
@@ -287,9 +264,9 @@ impl CompletionQueue {
     pub(in crate::device) fn close_direct(&self, direct: &Direct, head: u32) -> Option<u32> {
         let mut reader = self.reader();
         let source = reader.direct.all.iter_mut().find(|source| std::ptr::eq(&*source.direct, direct))?;
-        let taken = source.receiver.close(&DirectRing::of(&source.ring), head);
+        let closed = Close::new(&mut source.receiver, head).step(&DirectRing::of(&source.ring));
         source.tell();
-        Some(taken)
+        if let Progress::Done(taken) = closed { Some(taken) } else { None }
     }
 
     /// Closes the ring of a queue pair, and forgets the messages that nobody polled.

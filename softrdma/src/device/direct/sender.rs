@@ -14,7 +14,7 @@ use crate::device::route::{Initiator, Route};
 use crate::device::site::Site;
 use crate::device::wr::{Data, Wr};
 use crate::protocol::completion::{Armed, Notify};
-use crate::protocol::direct::{MAX_DIRECT, Message, Send, Sender};
+use crate::protocol::direct::{MAX_DIRECT, Message, Send, Sender, Way};
 use crate::protocol::keys::check_local;
 use crate::protocol::shared::{CqWord, Memory, Object, QpWord, Word};
 use crate::protocol::transport::{LockError, Machine as _, Progress, Transport, acquire, run};
@@ -30,22 +30,10 @@ const TRIES: u32 = 3;
 pub(in crate::device) struct Outlet {
     place: Place,
     ring: HeldWords,
-    sender: Sender,
-    knows: Knows,
+    way: Way,
     /// The key of the memory that was sent last.
     known: Known,
     segment: Arc<Segment>,
-}
-
-/// What is known of how many requests are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Knows {
-    /// The number of the next message.
-    All,
-    /// That it stands at the head of the queue pair.
-    Head,
-    /// That it will stand there once the queue pair was locked, and repaired if it must.
-    Nothing,
 }
 
 /// What became of a message.
@@ -80,13 +68,13 @@ impl Outlet {
         if !ring.sign(segment.owner(), &*segment) {
             return None;
         }
-        Some(Self { place, ring: words, sender, knows: Knows::All, known: Known::default(), segment })
+        Some(Self { place, ring: words, way: Way::new(sender), known: Known::default(), segment })
     }
 
     /// Whether it is the ring that the target tells of, and takes messages. Behind the target's lock.
     fn is_of(&self, route: &Route) -> bool {
         let place = route.attributes.and_then(|attributes| attributes.direct);
-        place == Some(self.place) && self.sender.is_open(&DirectRing::of(&self.ring))
+        place == Some(self.place) && self.way.is_open(&DirectRing::of(&self.ring))
     }
 }
 
@@ -98,17 +86,12 @@ impl Drop for Outlet {
     }
 }
 
-/// Whether what goes another way need not [say](enter) how many requests were taken. `takes`: it uses one up.
-///
-/// Where the target has no ring, nobody took one without its lock. And where the count stands at the head of
-/// the queue pair, it goes on standing there: besides this peer only the owner changes the head, and that
-/// closes the ring before. What uses up no request leaves it as it is, however it ends: taken from a holder
-/// that was stopped, or repaired after it. If it breaks the queue pair, what it flushes begins at that head,
-/// and nothing goes by the ring afterwards.
+/// Whether what goes another way need not [say](enter) how many requests were taken: [`Way::is_settled`], or
+/// the target has no ring, and nobody took one without its lock.
 #[inline(always)]
 pub(in crate::device) fn is_settled(outlet: &Option<Outlet>, route: &Route, takes: bool) -> bool {
     match outlet {
-        Some(outlet) => !takes && outlet.knows == Knows::Head,
+        Some(outlet) => outlet.way.is_settled(takes),
         None => route.attributes.is_none_or(|attributes| attributes.direct.is_none()),
     }
 }
@@ -122,19 +105,16 @@ pub(in crate::device) fn enter(
     qp_num: u32,
     memory: &impl Memory,
 ) {
-    let head = Word::Qp(route.qp, QpWord::Head);
-    if outlet.as_ref().is_some_and(|outlet| outlet.knows == Knows::All && !outlet.is_of(route)) {
+    if outlet.as_ref().is_some_and(|outlet| !outlet.is_of(route)) {
         // Its owner closed it, and stored how far it goes.
         *outlet = None;
     }
     if outlet.is_none() && route.attributes.is_some_and(|attributes| attributes.direct.is_some()) {
-        *outlet = Outlet::find(site, route, qp_num, memory.load(head) as u32);
+        let head = memory.load(Word::Qp(route.qp, QpWord::Head)) as u32;
+        *outlet = Outlet::find(site, route, qp_num, head);
     }
     if let Some(outlet) = outlet {
-        if outlet.knows == Knows::All {
-            memory.store(head, u64::from(outlet.sender.settled()));
-        }
-        outlet.knows = Knows::Nothing;
+        outlet.way.enter(memory);
     }
 }
 
@@ -142,7 +122,7 @@ pub(in crate::device) fn enter(
 #[inline]
 pub(in crate::device) fn left(outlet: &mut Option<Outlet>) {
     if let Some(outlet) = outlet {
-        outlet.knows = Knows::Head;
+        outlet.way.left();
     }
 }
 
@@ -160,21 +140,14 @@ impl Initiator {
         let ring = DirectRing::of(&outlet.ring);
         let (Some(queues), Some(attributes)) = (&route.queues, &route.attributes) else { return Sent::No };
         let view = route.remote.host.with(&route.held);
-        match outlet.knows {
-            Knows::All => {}
-            Knows::Head => {
-                outlet.sender.went_on(view.load(Word::Qp(route.qp, QpWord::Head)) as u32);
-                outlet.knows = Knows::All;
-            }
-            Knows::Nothing => return Sent::No,
-        }
+        let Some(sender) = outlet.way.sender(&view) else { return Sent::No };
         // In RTR the first message raises an event.
         let state = view.load(Word::Qp(route.qp, QpWord::State));
         if state != QpState::Rts as u64 && state != QpState::Sqd as u64 {
             return Sent::No;
         }
-        let Some(key) = outlet.sender.has_room(&ring, length as u32) else {
-            if !outlet.sender.is_open(&ring) {
+        let Some(key) = sender.has_room(&ring, length as u32) else {
+            if !sender.is_open(&ring) {
                 // Perhaps there is another by now.
                 self.outlet = None;
             }
@@ -201,7 +174,7 @@ impl Initiator {
         let Some(bytes) = bytes else { return Sent::No };
         let solicited = wr.flags.has(SendFlags::SOLICITED);
         let message = Message { bytes, imm, solicited };
-        match Send::new(&mut outlet.sender, message).step(&ring) {
+        match Send::new(sender, message).step(&ring) {
             Progress::Done(true) => {}
             _ => return Sent::Unclear,
         }
@@ -246,10 +219,10 @@ impl Initiator {
         match acquire(&view, qp) {
             Ok(()) => {}
             // The queue pair has ended, and its ring with it.
-            Err(LockError::Gone) => return outlet.sender.came_through(&ring),
+            Err(LockError::Gone) => return outlet.way.came_through(&ring),
             Err(_) => return None,
         }
-        let came = outlet.sender.came_through(&ring);
+        let came = outlet.way.came_through(&ring);
         view.unlock(qp);
         came
     }

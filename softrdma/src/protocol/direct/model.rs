@@ -6,6 +6,7 @@ use loom::thread;
 
 use super::*;
 use crate::protocol::shared::Object;
+use crate::protocol::transport::{Machine as _, Progress};
 
 const QP: u32 = 0;
 
@@ -120,7 +121,10 @@ fn both_sides_agree_on_what_came_before_the_end() {
             })
         };
         let mut receiver = Receiver::new(QP, MIN_SLOTS, 0);
-        let taken = receiver.close(&words, 0);
+        let taken = match Close::new(&mut receiver, 0).step(&words) {
+            Progress::Done(taken) => taken,
+            other => panic!("{other:?}"),
+        };
         let Some((sender, sent)) = sender.join().unwrap() else {
             assert_eq!(taken, 0);
             return;

@@ -3,6 +3,7 @@ use std::collections::VecDeque;
 
 use super::*;
 use crate::protocol::shared::Object;
+use crate::protocol::transport::{Machine as _, Progress};
 use proptest::prelude::*;
 
 const QP: u32 = 3;
@@ -43,6 +44,13 @@ impl Memory for Words {
     }
     fn entry_words(&self, _: u32) -> u32 {
         0
+    }
+}
+
+fn close(pair: &mut Pair, head: u32) -> u32 {
+    match Close::new(&mut pair.receiver, head).step(&pair.words) {
+        Progress::Done(taken) => taken,
+        other => panic!("{other:?}"),
     }
 }
 
@@ -203,8 +211,8 @@ fn messages_of_both_ways_come_in_order() {
     (0..9).for_each(|_| pair.post(64, 5));
     assert_eq!(pair.send(1, 1), Some(true));
     // One goes the other way.
-    assert_eq!(pair.sender.settled(), 1);
-    pair.sender.went_on(2);
+    assert_eq!(pair.sender.number, 1);
+    pair.sender.number = 2;
     assert_eq!(pair.send(1, 2), Some(true));
     assert_eq!(pair.take(), Some((0, 1, 1)));
     assert_eq!(pair.receiver.look(&pair.words, || true), None, "not before the one in between");
@@ -213,7 +221,7 @@ fn messages_of_both_ways_come_in_order() {
     assert_eq!(found.number, 2);
     pair.receiver.take(&pair.words, &found);
     // One that was lost is not waited for once nothing is left that it could be among.
-    pair.sender.went_on(4);
+    pair.sender.number = 4;
     assert_eq!(pair.send(1, 3), Some(true));
     assert_eq!(pair.receiver.look(&pair.words, || true), None);
     assert_eq!(pair.take(), Some((4, 1, 3)));
@@ -228,7 +236,7 @@ fn who_comes_later_goes_on_where_the_one_before_ended() {
     assert_eq!(pair.take(), Some((7, 1, 1)));
     assert_eq!(Sender::attach(&pair.words, QP, SLOTS, 7), Some(pair.sender));
     pair.sender = Sender::attach(&pair.words, QP, SLOTS, 12).unwrap();
-    assert_eq!(pair.sender.settled(), 12, "more went the other way");
+    assert_eq!(pair.sender.number, 12, "more went the other way");
     assert_eq!(Sender::attach(&pair.words, QP, MIN_SLOTS / 2, 7), None);
 }
 
@@ -238,14 +246,14 @@ fn a_closed_ring_ends_with_the_last_message_that_came_before() {
     (0..9).for_each(|_| pair.post(64, 5));
     assert_eq!((pair.send(64, 1), pair.send(1, 2)), (Some(true), Some(true)));
     assert_eq!(pair.sender.came_through(&pair.words), Some(true));
-    assert_eq!(pair.receiver.close(&pair.words, 0), 2);
+    assert_eq!(close(&mut pair, 0), 2);
     assert_eq!(pair.sender.came_through(&pair.words), Some(true));
     assert_eq!(pair.send(1, 3), None, "it is closed");
     // As a sender that looked before.
     let message = Message { bytes: &[1], imm: Some(1), solicited: false };
     assert_eq!(Send::new(&mut pair.sender, message).step(&pair.words), Progress::Done(false));
     assert_eq!(pair.sender.came_through(&pair.words), Some(false));
-    assert_eq!(pair.receiver.close(&pair.words, 2), 2, "closed before");
+    assert_eq!(close(&mut pair, 2), 2, "closed before");
     assert_eq!((pair.take(), pair.receiver.is_over()), (Some((0, 64, 1)), false));
     assert_eq!((pair.take(), pair.receiver.is_over()), (Some((1, 1, 2)), true));
     assert_eq!((pair.take(), pair.receiver.waiting(&pair.words)), (None, 0));
@@ -270,7 +278,7 @@ fn what_nobody_honest_wrote_is_not_taken() {
         pair.words.store(slot_word(QP, SLOTS, 0, 1), second);
         pair.words.store(slot_word(QP, SLOTS, 0, 0), first);
         assert_eq!(pair.receiver.look(&pair.words, || false), None, "{first:#x} {second:#x}");
-        assert_eq!(pair.receiver.close(&pair.words, 5), 5);
+        assert_eq!(close(&mut pair, 5), 5);
     }
 }
 
@@ -332,7 +340,7 @@ proptest! {
                 3 if number != posted => {
                     // The other way.
                     number = number.wrapping_add(1);
-                    pair.sender.went_on(number);
+                    pair.sender.number = number;
                     settled = number;
                     under_way.push_back(None);
                 }
@@ -346,11 +354,11 @@ proptest! {
                 },
             }
         }
-        prop_assert_eq!(pair.sender.settled(), number);
+        prop_assert_eq!(pair.sender.number, number);
         // Who comes after it, and who closes the ring, know as much by what was stored last.
         let next = Sender::attach(&pair.words, QP, SLOTS, settled).unwrap();
         prop_assert_eq!((next.count, next.number), (pair.sender.count, number));
-        let end = pair.receiver.close(&pair.words, settled);
+        let end = close(&mut pair, settled);
         prop_assert_eq!(end, number);
     }
 }
