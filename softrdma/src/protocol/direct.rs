@@ -57,8 +57,9 @@ pub const HEADER_WORDS: u32 = 16;
 pub const SLOT_WORDS: u32 = 8;
 /// Most bytes of a message.
 pub const MAX_DIRECT: usize = super::burst::MAX_BYTES;
-/// Slots of the longest message, which is the least that a ring has, by powers of two.
-pub const MIN_SLOTS: u32 = slots_of(MAX_DIRECT as u32).next_power_of_two();
+/// Fewest slots of a ring, by powers of two: what is written of one message leaves the one before it whole,
+/// from which the next sender learns how many there were ([`Sender::attach`]).
+pub const MIN_SLOTS: u32 = (2 * slots_of(MAX_DIRECT as u32)).next_power_of_two();
 /// Words of payload in a message's first slot, and in each that follows.
 const FIRST: u32 = SLOT_WORDS - 2;
 const MORE: u32 = SLOT_WORDS - 1;

@@ -5,7 +5,7 @@ use super::{
     at, reached, slot_word, slots_of,
 };
 use crate::protocol::deliver::entry_word;
-use crate::protocol::shared::{Memory, slot};
+use crate::protocol::shared::Memory;
 use crate::protocol::transport::{Machine, Progress, then};
 
 /// A message as its sender has it.
@@ -46,11 +46,11 @@ impl Sender {
         while left > 0 && messages.next(memory).is_some() {
             left -= 1;
         }
-        // Also those that were taken: the last message is there until the next is.
-        for place in 0..slots {
-            let count = memory.load(slot_word(qp, slots, place, 0)) as u32;
-            let begins = Messages { count: count.wrapping_sub(1), ..messages };
-            if let Some(found) = begins.peek(memory).filter(|found| slot(found.count, slots) == place)
+        // The last message says its number also where it was taken. Nothing else does: in the slots behind it
+        // may stand what a sender had begun that died.
+        for back in 1..=slots_of(MAX_DIRECT as u32) {
+            let last = Messages { count: messages.count.wrapping_sub(back), ..messages };
+            if let Some(found) = last.peek(memory).filter(|found| slots_of(found.bytes) == back)
                 && reached(found.number.wrapping_add(1), number)
             {
                 number = found.number.wrapping_add(1);

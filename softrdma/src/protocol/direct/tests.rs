@@ -54,6 +54,30 @@ fn close(pair: &mut Pair, head: u32) -> u32 {
     }
 }
 
+/// The same, where machines stop after each step.
+struct Stepwise<'a>(&'a Words);
+
+impl Memory for Stepwise<'_> {
+    fn load(&self, word: Word) -> u64 {
+        self.0.load(word)
+    }
+    fn store(&self, word: Word, value: u64) {
+        self.0.store(word, value);
+    }
+    fn exists(&self, _: Object) -> bool {
+        true
+    }
+    fn capacity(&self, _: Object) -> u32 {
+        0
+    }
+    fn receive_words(&self, _: Object) -> u32 {
+        0
+    }
+    fn entry_words(&self, _: u32) -> u32 {
+        0
+    }
+}
+
 /// Both ends of a ring.
 struct Pair {
     words: Words,
@@ -105,7 +129,7 @@ impl Pair {
 #[test]
 fn slots_have_room_for_every_length() {
     assert_eq!((slots_of(0), slots_of(48), slots_of(49), slots_of(104), slots_of(105)), (1, 1, 2, 2, 3));
-    assert!(slots_of(MAX_DIRECT as u32) <= MIN_SLOTS && MIN_SLOTS <= SLOTS && MAX_DIRECT < 256);
+    assert!(2 * slots_of(MAX_DIRECT as u32) <= MIN_SLOTS && MIN_SLOTS <= SLOTS && MAX_DIRECT < 256);
     let mut seen = std::collections::HashSet::new();
     for word in 0..MAX_DIRECT.div_ceil(8) as u32 {
         let (slot, word) = payload_at(word);
@@ -238,6 +262,36 @@ fn who_comes_later_goes_on_where_the_one_before_ended() {
     pair.sender = Sender::attach(&pair.words, QP, SLOTS, 12).unwrap();
     assert_eq!(pair.sender.number, 12, "more went the other way");
     assert_eq!(Sender::attach(&pair.words, QP, MIN_SLOTS / 2, 7), None);
+}
+
+#[test]
+fn what_a_sender_left_half_written_counts_for_nothing() {
+    // Rings that went round, of which all was taken; the last message takes one slot or several.
+    for (last, begun) in [(1, 1), (MAX_DIRECT, 1), (1, MAX_DIRECT), (MAX_DIRECT, MAX_DIRECT)] {
+        let mut pair = pair(7);
+        (0..20).for_each(|_| pair.post(200, 5));
+        for n in 0..9 {
+            assert_eq!(pair.send(1, n), Some(true));
+            assert_eq!(pair.take(), Some((7 + u32::from(n), 1, n)));
+        }
+        assert_eq!(pair.send(last, 9), Some(true));
+        assert_eq!(pair.take(), Some((16, last, 9)));
+        // As one that died before its message was there.
+        let bytes = vec![1; begun];
+        let message = Message { bytes: &bytes, imm: None, solicited: false };
+        let mut dies = pair.sender;
+        assert_eq!(dies.has_room(&pair.words, begun as u32), Some(5));
+        let words = Stepwise(&pair.words);
+        assert_eq!(Send::new(&mut dies, message).step(&words), Progress::Continue);
+        pair.sender = Sender::attach(&pair.words, QP, SLOTS, 7).unwrap();
+        assert_eq!(pair.sender.number, 17, "{last} {begun}");
+        assert_eq!(pair.take(), None);
+        for n in 10..14 {
+            assert_eq!(pair.send(1, n), Some(true));
+            assert_eq!(pair.take(), Some((7 + u32::from(n), 1, n)), "{last} {begun}");
+        }
+        assert_eq!(pair.take(), None);
+    }
 }
 
 #[test]
