@@ -421,7 +421,7 @@ impl QueuePair {
 
     /// The turn of a request's own completion.
     #[inline]
-    fn turn(&self, wr: &Wr<'_>) -> Turn<'_> {
+    pub(super) fn turn(&self, wr: &Wr<'_>) -> Turn<'_> {
         let tells = wr.flags.has(SendFlags::SIGNALED);
         Turn::new(self.send_cq().filter(|_| tells).map(|cq| &**cq))
     }

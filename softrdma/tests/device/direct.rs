@@ -1,9 +1,10 @@
 //! Small messages of a connection, which need no lock of their target, among requests that do.
 
-use softrdma::device::QueuePair;
+use softrdma::device::{Channel, QueuePair};
 use softrdma::protocol::request::Operands;
 use softrdma::protocol::verbs::{Opcode, QpState, QpType, Status, WcOpcode};
 use softrdma_testing::device::*;
+use softrdma_testing::filter::die_at_bells;
 
 use crate::messages::pair;
 
@@ -122,4 +123,40 @@ fn a_handle_that_outlives_its_queue_pair_takes_no_ring_from_who_has_the_number_n
     set_state(&other.qp, QpState::Reset);
     bring_up(&other.qp, &attributes(one.qp.qp_num()), QpState::Rts);
     exchange(&one, 4);
+}
+
+#[test]
+fn who_sleeps_is_told_of_each_message_whose_sender_died() {
+    let (folder, words) = (Folder::new(), Words::new());
+    let child = Child::run(|| {
+        let node = Node::new(&folder);
+        let end = node.end(QpType::Rc);
+        words.connect(1, &end.qp);
+        words.get::<1>(1);
+        for n in 0..3 {
+            end.send(n, 0, 8);
+            end.done(n);
+        }
+        words.get::<1>(1);
+        die_at_bells();
+        end.send(3, 0, 8);
+    });
+    let node = Node::new(&folder);
+    let channel = Channel::new(&node.device).unwrap();
+    let cq = node.cq(64, Some(&channel), 1);
+    let end = node.end_of(QueuePair::new(&node.device, &node.init(QpType::Rc, &cq)).unwrap(), cq);
+    words.connect(0, &end.qp);
+    (0..4).for_each(|n| end.receive(n, 0, 64));
+    words.put(0, &[0]);
+    for n in 0..3 {
+        end.done(n);
+    }
+    end.cq.arm(false).unwrap();
+    assert_eq!(end.try_poll(), None);
+    words.put(0, &[0]);
+    let status = child.wait();
+    assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSYS, "it does not ring");
+    let is_told = readable(channel.fd(), 0);
+    let found = end.try_poll();
+    assert!(is_told || found.is_none(), "it sleeps beside {found:?}");
 }

@@ -33,15 +33,17 @@ impl QueuePair {
         true
     }
 
-    /// The message is there. The peer is woken behind the own completion, so that an answer comes after that.
+    /// The message is there. The peer is woken before anybody learns that it was sent: who dies in between has
+    /// told nobody.
     #[inline]
     fn sent(&self, side: &mut SendSide, wr: &Wr<'_>, is_armed: bool) {
+        let turn = if is_armed { self.turn(wr) } else { Turn::new(None) };
+        if is_armed {
+            side.initiator.wake(wr.flags.has(SendFlags::SOLICITED), &turn);
+        }
         let request = posted(wr);
         let action = side.requester.outcome(&request, Outcome::Done(request.length as u32), 0);
-        self.act(side, &request, action, &Turn::new(None));
-        if is_armed {
-            side.initiator.wake(wr.flags.has(SendFlags::SOLICITED));
-        }
+        self.act(side, &request, action, &turn);
     }
 
     /// Nobody knows whether the message came to its target: the connection breaks.

@@ -12,14 +12,15 @@ use crate::device::known::Known;
 use crate::device::payload;
 use crate::device::route::{Initiator, Route};
 use crate::device::site::Site;
+use crate::device::turn::Turn;
 use crate::device::wr::{Data, Wr};
 use crate::protocol::completion::{Armed, Notify};
 use crate::protocol::direct::{MAX_DIRECT, Message, Send, Sender, Way};
 use crate::protocol::keys::check_local;
 use crate::protocol::shared::{CqWord, Memory, Object, QpWord, Word};
-use crate::protocol::transport::{LockError, Machine as _, Progress, Transport, acquire, run};
+use crate::protocol::transport::{LockError, Machine as _, Operation, Progress, Transport, acquire};
 use crate::protocol::verbs::{Access, Opcode, QpState, QpType, SendFlags, Status};
-use crate::shm::objects::{DirectRing, HeldWords, Lane};
+use crate::shm::objects::{DirectRing, HeldWords, Lane, View};
 use crate::shm::segment::Segment;
 
 /// How often a completion queue is looked for that was moved just then.
@@ -41,7 +42,7 @@ pub(in crate::device) struct Outlet {
 pub(in crate::device) enum Sent {
     /// It does not go this way, and nothing happened.
     No,
-    /// It is there. `true`: the peer may sleep, and is to be [woken](Initiator::wake).
+    /// It is there. `true`: the peer may have gone to sleep meanwhile, and is to be [woken](Initiator::wake).
     Done(bool),
     /// Whether it is there nobody knows.
     Unclear,
@@ -126,6 +127,24 @@ pub(in crate::device) fn left(outlet: &mut Option<Outlet>) {
     }
 }
 
+/// Rings where that is asked for, with the own completion queue kept from then on.
+fn notify(view: &View<'_>, mut notify: Notify, turn: &Turn<'_>) -> Result<(), LockError> {
+    let mut operation = Operation::new(view);
+    loop {
+        let progress = notify.step(view);
+        match progress {
+            Progress::Done(()) => return Ok(()),
+            Progress::Bell(_) => turn.keep(),
+            // Others may wait for the own queue who have this one.
+            Progress::Lock(_) => turn.give_back(),
+            _ => {}
+        }
+        if !operation.proceed(&progress)? {
+            notify.unheard();
+        }
+    }
+}
+
 impl Initiator {
     /// Sends a message by the direct ring, if it goes that way.
     #[inline]
@@ -156,6 +175,18 @@ impl Initiator {
         if !route.remote.lives() {
             return Sent::No;
         }
+        let (solicited, lane) = (wr.flags.has(SendFlags::SOLICITED), Lane::alone(&view, queues.cq));
+        let is_armed = || match &lane {
+            Some(lane) if lane.is_current(Object::Cq(queues.cq)) => {
+                Armed::rings(lane.load(Word::Cq(queues.cq, CqWord::Armed)), Status::Success, solicited)
+            }
+            _ => true,
+        };
+        // For who sleeps the bell is rung before the message is there, as the other way does: a death in
+        // between leaves nothing that nobody is told of.
+        if is_armed() {
+            return Sent::No;
+        }
         if length > 0 {
             let key = payload::look_again(site, &route.remote, key, &mut route.seen.borrow_mut());
             let is_good = key.is_ok_and(|key| {
@@ -172,31 +203,24 @@ impl Initiator {
             _ => gathered.fill(site, wr, length, Some(self.pd)),
         };
         let Some(bytes) = bytes else { return Sent::No };
-        let solicited = wr.flags.has(SendFlags::SOLICITED);
-        let message = Message { bytes, imm, solicited };
-        match Send::new(sender, message).step(&ring) {
+        match Send::new(sender, Message { bytes, imm, solicited }).step(&ring) {
             Progress::Done(true) => {}
             _ => return Sent::Unclear,
         }
-        let is_armed = match Lane::alone(&view, queues.cq) {
-            Some(lane) if lane.is_current(Object::Cq(queues.cq)) => {
-                Armed::rings(lane.load(Word::Cq(queues.cq, CqWord::Armed)), Status::Success, solicited)
-            }
-            _ => true,
-        };
-        Sent::Done(is_armed)
+        Sent::Done(is_armed())
     }
 
-    /// Wakes the peer for a message that is in its direct ring, if it sleeps.
+    /// Wakes the peer for a message that is in its direct ring, if it went to sleep meanwhile. The own
+    /// completion comes in its turn.
     #[cold]
-    pub(in crate::device) fn wake(&self, solicited: bool) {
+    pub(in crate::device) fn wake(&self, solicited: bool, turn: &Turn<'_>) {
         let Some(route) = self.routes[0].as_deref() else { return };
         let Some(cq) = route.queues.map(|queues| queues.cq) else { return };
         let host = &route.remote.host;
         for _ in 0..TRIES {
             let held = host.find([None, None, Some(Object::Cq(cq))]);
             let view = host.with(&held);
-            match run(&view, Notify::new(cq, solicited)) {
+            match notify(&view, Notify::new(cq, solicited), turn) {
                 Ok(()) => return,
                 Err(LockError::Gone) => {}
                 Err(_) => {
@@ -209,7 +233,7 @@ impl Initiator {
     }
 
     /// Whether the message is there that was [unclear](Sent::Unclear): the ring was closed. `None` when
-    /// nobody knows.
+    /// nobody knows. For a target that died it is not: the other way finds out.
     #[cold]
     pub(in crate::device) fn came_through(&mut self) -> Option<bool> {
         let outlet = self.outlet.take()?;
@@ -224,6 +248,6 @@ impl Initiator {
         }
         let came = outlet.way.came_through(&ring);
         view.unlock(qp);
-        came
+        came.or_else(|| (!route.remote.lives()).then_some(false))
     }
 }
