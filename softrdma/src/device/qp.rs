@@ -419,8 +419,11 @@ impl QueuePair {
         if !qp::may_post_receive(self.state()) {
             return Err(Rejected::State);
         }
-        poster.post(&self.device, wr_id, sges)?;
+        let posted = poster.post(&self.device, wr_id, sges);
         drop(poster);
+        if let Err(why) = posted {
+            self.post_after_all(receive, wr_id, sges, why)?;
+        }
         if self.state() == QpState::Err {
             self.flush_if_broken();
         }

@@ -179,6 +179,14 @@ impl Poster {
         }
     }
 
+    /// Where the next request has no place only because nobody polled what a direct ring brought: how many were
+    /// taken by what stands at the queue.
+    #[cold]
+    pub(super) fn head_where_held_up(&self, device: &Device) -> Option<u32> {
+        let is_free = self.promise.as_ref().is_none_or(|promise| promise.is_free(self.tail, self.capacity));
+        (!is_free).then(|| self.shared_head(device))
+    }
+
     /// How many requests were posted since that head. One that cannot be true was damaged: nothing fits any
     /// more.
     fn behind(&self, head: u32) -> u32 {

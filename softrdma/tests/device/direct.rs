@@ -1,7 +1,7 @@
 //! Small messages of a connection, which need no lock of their target, among requests that do.
 
-use softrdma::device::{Channel, QueuePair};
-use softrdma::protocol::request::Operands;
+use softrdma::device::{Channel, QpInit, QueuePair};
+use softrdma::protocol::request::{Operands, Rejected};
 use softrdma::protocol::verbs::{Opcode, QpState, QpType, Status, WcOpcode};
 use softrdma_testing::device::*;
 use softrdma_testing::filter::die_at_bells;
@@ -159,4 +159,40 @@ fn who_sleeps_is_told_of_each_message_whose_sender_died() {
     let is_told = readable(channel.fd(), 0);
     let found = end.try_poll();
     assert!(is_told || found.is_none(), "it sleeps beside {found:?}");
+}
+
+#[test]
+fn requests_are_posted_while_nobody_polls_as_many_by_either_way() {
+    const COUNT: usize = 15;
+    // By the ring; by the locks.
+    for length in [8, LONG] {
+        let folder = Folder::new();
+        let node = Node::new(&folder);
+        let one = node.end(QpType::Rc);
+        let (sends, receives) = (node.cq(64, None, 1), node.cq(512, None, 2));
+        let mut init = QpInit { recv_cq: Some(receives.clone()), ..node.init(QpType::Rc, &sends) };
+        init.cap.max_recv_wr = COUNT as u32;
+        let other = node.end_of(QueuePair::new(&node.device, &init).unwrap(), receives);
+        connect(&one.qp, &other.qp);
+        let rounds = 12;
+        for round in 0..rounds {
+            for n in 0..COUNT {
+                let n = round * COUNT + n;
+                assert_eq!(other.try_receive(n as u64, 8 * n, LONG), Ok(()), "{length} bytes, {n}");
+            }
+            let full = other.try_receive(0, 0, LONG);
+            assert_eq!(full, Err(Rejected::Full), "{length} bytes, round {round}");
+            for n in 0..COUNT {
+                one.memory.fill(0, &((round * COUNT + n) as u64).to_ne_bytes());
+                one.send(1, 0, length);
+                one.done(1);
+            }
+        }
+        for n in 0..rounds * COUNT {
+            assert_eq!(other.done(n as u64).byte_len as usize, length);
+            // What came later begins behind it.
+            assert_eq!(other.memory.word(8 * n), n as u64);
+        }
+        assert_eq!(other.try_poll(), None);
+    }
 }

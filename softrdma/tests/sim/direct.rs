@@ -3,6 +3,7 @@
 //! What is the device's own, and not the protocol's, is as little as goes: whose ring it is, which memory
 //! serves again, and who copies.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use softrdma::protocol::completion::{Armed, Completion, Notify};
@@ -26,6 +27,14 @@ use crate::world::World;
 pub struct Inlet {
     ring: Rc<Ring>,
     receiver: Receiver,
+    /// Messages that were taken out before their turn.
+    early: VecDeque<(Arrived, Completion)>,
+}
+
+impl Inlet {
+    fn waiting(&self) -> u32 {
+        self.receiver.waiting(&*self.ring) + self.early.len() as u32
+    }
 }
 
 /// What the owner promises.
@@ -73,7 +82,7 @@ pub fn open(world: &World, end: End) {
     let receiver = Receiver::new(end.1, DIRECT_SLOTS, head);
     let credit = Credit::new(&*ring, end.1, head);
     let own = &process.direct[end.1 as usize];
-    *own.inlet.borrow_mut() = Some(Inlet { ring: ring.clone(), receiver });
+    *own.inlet.borrow_mut() = Some(Inlet { ring: ring.clone(), receiver, early: VecDeque::new() });
     *own.promise.borrow_mut() = Some(Promise { ring: ring.clone(), credit });
     own.completed.set(head);
     process.segment.set_ring(end.1, Some(ring));
@@ -97,7 +106,7 @@ pub fn completed(world: &World, end: End) -> Option<u32> {
 /// Messages that wait in the ring of a queue pair, and who wrote there.
 pub fn waiting(world: &World, end: End) -> (u32, u64) {
     let inlet = world.processes[end.0].direct[end.1 as usize].inlet.borrow();
-    inlet.as_ref().map_or((0, 0), |Inlet { ring, receiver }| (receiver.waiting(&**ring), ring.load(writer())))
+    inlet.as_ref().map_or((0, 0), |inlet| (inlet.waiting(), inlet.ring.load(writer())))
 }
 
 /// The owner's side of a ring, once no other thread has it.
@@ -151,7 +160,7 @@ pub async fn end(world: &World, end: End) {
     process.segment.set_ring(end.1, None);
     if let Some(inlet) = have(world, end).await {
         own.is_had.set(false);
-        let forgotten = inlet.receiver.waiting(&*inlet.ring);
+        let forgotten = inlet.waiting();
         world.rings.add(|rings| rings.forgotten += u64::from(forgotten));
         process.resting.borrow_mut().push(inlet.ring);
     }
@@ -160,11 +169,50 @@ pub async fn end(world: &World, end: End) {
 /// The next completion of a queue that is a message's from a ring; `None` when that of the queue itself is
 /// next.
 pub async fn poll(world: &World, me: Me, cq: u32) -> Option<Completion> {
+    if world.random.once_in(20) {
+        take_early(world, me, cq).await;
+    }
     while is_had(world, me, cq) {
         world.pause().await;
     }
     let (end, mut inlet, found) = next(world, me, cq)?;
+    let completion = match inlet.early.pop_front() {
+        Some((message, completion)) => {
+            inlet.receiver.handed_out(&message, inlet.early.front().map(|(next, _)| *next));
+            completion
+        }
+        None => {
+            let completion = deliver(world, end, &inlet, &found).await;
+            inlet.receiver.take(&Flawed::new(world, &*inlet.ring), &found);
+            completion
+        }
+    };
+    give_back(world, end, inlet);
+    world.rings.add(|rings| rings.received += 1);
+    world.note(me.0, "takes", || format!("{end:?} {found:?}"));
+    Some(completion)
+}
+
+/// Takes messages out of a ring before their turn, as for who posts more requests than it polls completions.
+async fn take_early(world: &World, me: Me, cq: u32) {
     let process = &world.processes[me.0];
+    let mut with_ring = (0..process.configs.len() as u32).filter(|qp| {
+        process.configs[*qp as usize].recv_cq == cq && process.direct[*qp as usize].inlet.borrow().is_some()
+    });
+    let Some(end) = with_ring.next().map(|qp| (me.0, qp)) else { return };
+    let Some(mut inlet) = have(world, end).await else { return };
+    while let Some(found) = inlet.receiver.early(&*inlet.ring) {
+        let completion = deliver(world, end, &inlet, &found).await;
+        inlet.receiver.take_out(&Flawed::new(world, &*inlet.ring), &found);
+        inlet.early.push_back((found, completion));
+        world.rings.add(|rings| rings.early += 1);
+    }
+    give_back(world, end, inlet);
+}
+
+/// Moves the payload of a message to its request; the completion.
+async fn deliver(world: &World, end: End, inlet: &Inlet, found: &Arrived) -> Completion {
+    let process = &world.processes[end.0];
     let request = |word| {
         let queue = Object::Qp(end.1);
         let slot = slot(found.number, process.segment.capacity(queue));
@@ -176,28 +224,23 @@ pub async fn poll(world: &World, me: Me, cq: u32) -> Option<Completion> {
         world.violated("a message came that was not promised room");
     }
     for n in 0..words {
-        let word = inlet.receiver.payload(&*inlet.ring, &found, n);
+        let word = inlet.receiver.payload(&*inlet.ring, found, n);
         let at = addr + 8 * u64::from(n);
         world.ledger.borrow_mut().receives[(at / 1024) as usize].buffer[(at % 1024 / 8) as usize] = word;
         if world.random.once_in(4) {
             world.pause().await;
         }
     }
-    let ring = inlet.ring.clone();
-    inlet.receiver.take(&Flawed::new(world, &*ring), &found);
-    give_back(world, end, inlet);
-    world.rings.add(|rings| rings.received += 1);
-    world.note(me.0, "takes", || format!("{end:?} {found:?}"));
     let (imm_or_key, flags) = found.imm.map_or((0, WcFlags::NONE), |imm| (imm, WcFlags::WITH_IMM));
     let peer = process.configs[end.1 as usize].peer;
-    Some(Completion {
+    Completion {
         status: Status::Success,
         byte_len: found.bytes,
         imm_or_key,
         src_qp: qp_num(peer),
         flags,
         ..Completion::flushed(wr_id, WcOpcode::Recv, qp_num(end))
-    })
+    }
 }
 
 /// The message that is next, and the side of its ring.
@@ -227,7 +270,7 @@ fn next(world: &World, me: Me, cq: u32) -> Option<(End, Inlet, Arrived)> {
         let first = world.random.below(u64::from(count.max(1))) as u32;
         for qp in (0..count).map(|n| (first + n) % count).filter(of_queue) {
             let mut inlet = process.direct[qp as usize].inlet.borrow_mut();
-            let Some(Inlet { ring, receiver }) = &mut *inlet else { continue };
+            let Some(Inlet { ring, receiver, .. }) = &mut *inlet else { continue };
             if let Some(found) = receiver.turn(&**ring, head as u32, others_wait, tail) {
                 drop(inlet);
                 return take(qp, found);
@@ -238,7 +281,7 @@ fn next(world: &World, me: Me, cq: u32) -> Option<(End, Inlet, Arrived)> {
         let number = (entry(3) >> 32) as u32;
         let qp = (0..count).find(|qp| qp_num((me.0, *qp)) == number)?;
         let mut inlet = process.direct[qp as usize].inlet.borrow_mut();
-        let Inlet { ring, receiver } = inlet.as_mut()?;
+        let Inlet { ring, receiver, .. } = inlet.as_mut()?;
         let found = receiver.before(&**ring)?;
         drop(inlet);
         world.rings.add(|rings| rings.before += 1);

@@ -8,6 +8,8 @@ pub struct Counts {
     /// Messages by a ring, and those that were taken from one.
     pub sent: u64,
     pub received: u64,
+    /// Those that were taken out before their turn.
+    pub early: u64,
     /// Those that came before a completion of their queue pair by their numbers.
     pub before: u64,
     /// Receivers that slept.
@@ -34,12 +36,12 @@ impl Counts {
     }
 
     /// All of them.
-    pub fn all_mut(&mut self) -> [&mut u64; 13] {
-        let Self { sent, received, before, woken, attached, anew, unclear, .. } = self;
+    pub fn all_mut(&mut self) -> [&mut u64; 14] {
+        let Self { sent, received, early, before, woken, attached, anew, unclear, .. } = self;
         let Self { came, unknown, forgotten, reused, reset, destroyed, .. } = self;
         [
-            sent, received, before, woken, attached, anew, unclear, came, unknown, forgotten, reused, reset,
-            destroyed,
+            sent, received, early, before, woken, attached, anew, unclear, came, unknown, forgotten, reused,
+            reset, destroyed,
         ]
     }
 }

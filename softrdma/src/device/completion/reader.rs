@@ -101,6 +101,11 @@ impl Reader {
         self.entries.waiting(self.head).unwrap_or(0)
     }
 
+    /// Whether as many completions wait as there are entries, with those of messages in direct rings.
+    pub(in crate::device) fn is_full(&self) -> bool {
+        self.waiting() + self.direct.waiting() >= self.capacity
+    }
+
     /// A poll was in vain, and tried requests again that wait or not: what is to be done.
     #[inline(always)]
     pub(super) fn found_nothing(&mut self, waits: bool, finders: &Finders) -> After {

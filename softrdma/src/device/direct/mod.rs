@@ -85,6 +85,8 @@ pub(super) struct Direct {
     pd: u32,
     /// Receive requests of the queue pair that are completed, as far as was polled.
     completed: AtomicU32,
+    /// As many whose memory nobody looks at any more, when that was found out last.
+    freed: AtomicU32,
     /// It is closed, and all of its messages were taken.
     is_over: AtomicBool,
 }
@@ -97,7 +99,15 @@ impl Direct {
             device.rings.give_back(place);
             return None;
         };
-        Some(Arc::new(Self { place, ring, qp, pd, completed: head.into(), is_over: false.into() }))
+        Some(Arc::new(Self {
+            place,
+            ring,
+            qp,
+            pd,
+            completed: head.into(),
+            freed: head.into(),
+            is_over: false.into(),
+        }))
     }
 
     /// Its memory may serve another queue pair.
@@ -108,6 +118,13 @@ impl Direct {
     #[inline(always)]
     pub(super) fn completed(&self) -> u32 {
         self.completed.load(Ordering::Acquire)
+    }
+
+    /// All requests before these two counts are completed, or taken with what their messages brought.
+    fn free(&self, one: u32, other: u32) {
+        let later = |a: u32, b: u32| if (b.wrapping_sub(a) as i32) > 0 { b } else { a };
+        let freed = self.freed.load(Ordering::Relaxed);
+        self.freed.store(later(later(one, other), freed), Ordering::Release);
     }
 
     #[inline(always)]
@@ -136,7 +153,13 @@ impl Promise {
     /// queue of so many entries may have it.
     #[inline(always)]
     pub(super) fn is_free(&self, tail: u32, capacity: u32) -> bool {
-        tail.wrapping_sub(self.direct.completed()) < capacity || self.direct.is_over.load(Ordering::Acquire)
+        tail.wrapping_sub(self.direct.completed()) < capacity || self.is_freed(tail, capacity)
+    }
+
+    #[cold]
+    fn is_freed(&self, tail: u32, capacity: u32) -> bool {
+        tail.wrapping_sub(self.direct.freed.load(Ordering::Acquire)) < capacity
+            || self.direct.is_over.load(Ordering::Acquire)
     }
 
     /// Requests that are completed, as far as was polled.
@@ -160,9 +183,9 @@ impl Promise {
     /// Requests that are taken, where `head` are by what stands at the queue pair.
     #[cold]
     pub(super) fn taken(&self, head: u32) -> u32 {
-        let taken = self.seen_taken(head);
-        let completed = self.direct.completed();
-        if (completed.wrapping_sub(taken) as i32) > 0 { completed } else { taken }
+        let later = |a: u32, b: u32| if (b.wrapping_sub(a) as i32) > 0 { b } else { a };
+        let known = [self.direct.completed(), self.direct.freed.load(Ordering::Acquire)];
+        known.into_iter().fold(self.seen_taken(head), later)
     }
 
     /// A request was posted.

@@ -3,6 +3,7 @@
 //! Messages in a ring and completions in the shared queue are handed out in the order of [`Receiver::turn`] and
 //! [`Receiver::before`].
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,6 +29,8 @@ pub(in crate::device) struct Source {
     src_qp: u32,
     ring: HeldWords,
     receiver: Receiver,
+    /// Messages that were taken out of the ring before their turn, and their completions.
+    early: VecDeque<(Arrived, Completion)>,
     /// The receive requests: words of each, entries.
     requests: (HeldWords, usize, u32),
     /// The word of the ring where the next message is seen, and by what.
@@ -47,12 +50,18 @@ impl Source {
         let receiver = Receiver::new(direct.qp, direct.place.slots, direct.completed());
         let (ring, direct) = (direct.ring.clone(), direct.clone());
         let watched = receiver.watched();
-        Self { direct, qp_num, src_qp, ring, receiver, requests, watched, known: Known::default() }
+        let (early, known) = (VecDeque::new(), Known::default());
+        Self { direct, qp_num, src_qp, ring, receiver, early, requests, watched, known }
     }
 
     /// Whether there may be a message.
     #[inline(always)]
     fn is_there(&self) -> bool {
+        self.is_in_ring() || !self.early.is_empty()
+    }
+
+    #[inline(always)]
+    fn is_in_ring(&self) -> bool {
         let word = self.ring.get().get(self.watched.0 as usize);
         word.is_some_and(|word| word.load(Ordering::Relaxed) as u32 == self.watched.1)
     }
@@ -71,9 +80,50 @@ impl Source {
         self.receiver.turn(&DirectRing::of(&self.ring), head, others_wait, tail)
     }
 
-    /// Moves the payload of a message to the buffer of its request; its completion.
+    /// The completion of the message whose turn it is, with its payload where it belongs.
     #[inline(always)]
     fn complete(&mut self, site: &Site, message: &Arrived) -> Option<Completion> {
+        if !self.early.is_empty() {
+            return self.complete_early();
+        }
+        let completion = self.deliver(site, message)?;
+        self.receiver.take(&DirectRing::of(&self.ring), message);
+        self.watched = self.receiver.watched();
+        self.tell();
+        Some(completion)
+    }
+
+    #[cold]
+    fn complete_early(&mut self) -> Option<Completion> {
+        let (message, completion) = self.early.pop_front()?;
+        self.receiver.handed_out(&message, self.early.front().map(|(next, _)| *next));
+        self.tell();
+        Some(completion)
+    }
+
+    /// Takes the messages that are in the ring out of it before their turn; the number behind them. `None`
+    /// where there is no memory for all of them.
+    #[cold]
+    #[inline(never)]
+    fn take_early(&mut self, site: &Site) -> Option<u32> {
+        // As many as there can be at a time: others may come meanwhile.
+        let mut left = self.direct.place.slots;
+        while left > 0
+            && let Some(message) = self.receiver.early(&DirectRing::of(&self.ring))
+        {
+            self.early.try_reserve(1).ok()?;
+            let completion = self.deliver(site, &message)?;
+            self.early.push_back((message, completion));
+            self.receiver.take_out(&DirectRing::of(&self.ring), &message);
+            self.watched = self.receiver.watched();
+            left -= 1;
+        }
+        Some(self.receiver.behind())
+    }
+
+    /// Moves the payload of a message to the buffer of its request; its completion.
+    #[inline(always)]
+    fn deliver(&mut self, site: &Site, message: &Arrived) -> Option<Completion> {
         let ring = DirectRing::of(&self.ring);
         let (requests, stride, capacity) = &self.requests;
         let request = requests.get().get(stride * slot(message.number, *capacity) as usize..)?;
@@ -109,9 +159,6 @@ impl Source {
                 completion = not_placed(&completion);
             }
         }
-        self.receiver.take(&ring, message);
-        self.watched = self.receiver.watched();
-        self.tell();
         Some(completion)
     }
 
@@ -240,9 +287,11 @@ impl Sources {
         }
     }
 
-    /// Messages that wait in rings.
+    /// Messages that nobody polled.
     pub(in crate::device) fn waiting(&self) -> u32 {
-        let waiting = |source: &Source| source.receiver.waiting(&DirectRing::of(&source.ring));
+        let waiting = |source: &Source| {
+            source.receiver.waiting(&DirectRing::of(&source.ring)) + source.early.len() as u32
+        };
         self.all.iter().map(waiting).sum()
     }
 }
@@ -267,6 +316,22 @@ impl CompletionQueue {
         let closed = Close::new(&mut source.receiver, head).step(&DirectRing::of(&source.ring));
         source.tell();
         if let Progress::Done(taken) = closed { Some(taken) } else { None }
+    }
+
+    /// Takes the messages that wait in the ring of a queue pair out of it, so that the memory of their requests
+    /// may be another's. `head` requests were taken by what stood at the queue pair before: they went the other
+    /// way, or are in the ring. Not where as many wait as the queue has entries: there is an end to what a
+    /// program may leave unpolled.
+    #[cold]
+    pub(in crate::device) fn free_direct(&self, direct: &Direct, head: u32) {
+        let mut reader = self.reader();
+        if reader.is_full() {
+            return;
+        }
+        let source = reader.direct.all.iter_mut().find(|source| std::ptr::eq(&*source.direct, direct));
+        if let Some(behind) = source.and_then(|source| source.take_early(&self.device.site)) {
+            direct.free(head, behind);
+        }
     }
 
     /// Closes the ring of a queue pair, and forgets the messages that nobody polled.

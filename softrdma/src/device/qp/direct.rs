@@ -1,7 +1,12 @@
 //! The direct ring of a queue pair: opened with the connection, closed with its end.
 
+use queue_lock::QueueLock;
+
+use crate::device::Rejected;
 use crate::device::attributes::Place;
 use crate::device::direct::{Direct, Source};
+use crate::device::receive::Poster;
+use crate::protocol::receive::Sge;
 use crate::protocol::shared::{Memory as _, QpWord, Word};
 use crate::protocol::verbs::QpType;
 
@@ -57,6 +62,25 @@ impl QueuePair {
         self.init.recv_cq.iter().for_each(|cq| cq.remove_direct(&direct));
         self.receive.iter().for_each(|receive| receive.lock().end_direct());
         Some(direct)
+    }
+
+    /// Posts a receive request that was refused: where messages wait in the ring, they are taken out, so that
+    /// the memory of their requests is free, as that of requests is whose completions wait in the queue.
+    #[cold]
+    pub(super) fn post_after_all(
+        &self,
+        receive: &QueueLock<Poster>,
+        wr_id: u64,
+        sges: &[Sge],
+        why: Rejected,
+    ) -> Result<(), Rejected> {
+        let direct = self.direct.lock().clone();
+        let (Rejected::Full, Some(direct), Some(cq)) = (why, direct, &self.init.recv_cq) else {
+            return Err(why);
+        };
+        let head = receive.lock().head_where_held_up(&self.device).ok_or(why)?;
+        cq.free_direct(&direct, head);
+        receive.lock().post(&self.device, wr_id, sges)
     }
 
     /// Where the ring is.

@@ -17,6 +17,10 @@ pub struct Receiver {
     end: Option<u32>,
     /// Number of the request that completes next.
     next: u32,
+    /// The first message that was taken out before its turn and is not handed out.
+    ahead: Option<Arrived>,
+    /// The number behind the last message that was taken out so.
+    behind: u32,
     /// The count up to which the completion queue is to be polled before the message that comes next.
     after: Option<u32>,
 }
@@ -26,7 +30,8 @@ impl Receiver {
     /// completions polled. `slots` is a power of two, at least [`MIN_SLOTS`].
     #[must_use]
     pub fn new(qp: u32, slots: u32, head: u32) -> Self {
-        Self { messages: Messages { qp, slots, count: 0 }, told: 0, end: None, next: head, after: None }
+        let messages = Messages { qp, slots, count: 0 };
+        Self { messages, told: 0, end: None, next: head, ahead: None, behind: head, after: None }
     }
 
     /// Requests that are completed, as far as was polled.
@@ -84,10 +89,10 @@ impl Receiver {
         memory: &impl Memory,
         others_wait: impl FnOnce() -> bool,
     ) -> Option<Arrived> {
-        let found = self.messages.peek(memory)?;
-        if self.end == Some(self.messages.count) {
-            return None;
-        }
+        let found = match self.ahead {
+            Some(found) => found,
+            None => self.messages.peek(memory).filter(|_| self.end != Some(self.messages.count))?,
+        };
         if found.number == self.next {
             return Some(found);
         }
@@ -98,6 +103,46 @@ impl Receiver {
         }
         // What was completed in between was lost when the completion queue overran.
         (!others_wait()).then_some(found)
+    }
+
+    /// The next message of the ring, whoever's turn it is: to be moved to its request and [taken
+    /// out](Receiver::take_out).
+    pub fn early(&mut self, memory: &impl Memory) -> Option<Arrived> {
+        let found = self.messages.peek(memory).filter(|_| self.end != Some(self.messages.count))?;
+        if !reached(found.number, self.next) || !reached(found.number, self.behind) {
+            self.end = Some(self.messages.count);
+            return None;
+        }
+        Some(found)
+    }
+
+    /// A message that came [early](Receiver::early) was taken out of the ring.
+    pub fn take_out(&mut self, memory: &impl Memory, message: &Arrived) {
+        self.ahead = self.ahead.or(Some(*message));
+        self.behind = message.number.wrapping_add(1);
+        self.go_on(memory, message);
+    }
+
+    /// The number behind the last message that was taken out, or completed.
+    #[must_use]
+    pub fn behind(&self) -> u32 {
+        if reached(self.behind, self.next) { self.behind } else { self.next }
+    }
+
+    /// The first of those that were taken out was handed out in its turn; the next one of them.
+    pub fn handed_out(&mut self, first: &Arrived, next: Option<Arrived>) {
+        self.next = first.number.wrapping_add(1);
+        self.ahead = next;
+    }
+
+    #[inline(always)]
+    fn go_on(&mut self, memory: &impl Memory, message: &Arrived) {
+        self.messages.count = message.count.wrapping_add(slots_of(message.bytes));
+        let Messages { qp, slots, count } = self.messages;
+        if count.wrapping_sub(self.told) >= slots / 4 {
+            self.told = count;
+            memory.store(at(qp, DirectWord::Taken), u64::from(count));
+        }
     }
 
     /// Where the payload of a message stands, if that is in one piece: its first word in the ring, and words.
@@ -118,16 +163,11 @@ impl Receiver {
         memory.load(slot_word(qp, all, message.count.wrapping_add(slots), word))
     }
 
-    /// The message was taken, and its request is completed.
+    /// The message was taken in its turn, and its request is completed.
     #[inline(always)]
     pub fn take(&mut self, memory: &impl Memory, message: &Arrived) {
         self.next = message.number.wrapping_add(1);
-        self.messages.count = message.count.wrapping_add(slots_of(message.bytes));
-        let Messages { qp, slots, count } = self.messages;
-        if count.wrapping_sub(self.told) >= slots / 4 {
-            self.told = count;
-            memory.store(at(qp, DirectWord::Taken), u64::from(count));
-        }
+        self.go_on(memory, message);
     }
 
     /// A completion of the queue pair was polled that came the other way.
@@ -204,7 +244,8 @@ impl<'r> Close<'r> {
     fn count(&mut self, memory: &impl Memory) -> Progress<u32> {
         let receiver = &mut *self.receiver;
         let Messages { qp, slots, .. } = receiver.messages;
-        let mut number = if reached(receiver.next, self.head) { receiver.next } else { self.head };
+        let behind = receiver.behind();
+        let mut number = if reached(behind, self.head) { behind } else { self.head };
         let (mut messages, mut left) = (receiver.messages, slots);
         while left > 0
             && receiver.end != Some(messages.count)
