@@ -69,11 +69,15 @@ fn check_queues(world: &World, place: usize, totals: &mut Totals) {
                 let journal = segment.load(Word::Qp(qp, QpWord::Journal));
                 // What went by a direct ring need not have been said.
                 let completed = direct::completed(world, (place, qp)).map(u64::from);
-                let (waits, writer) = direct::waiting(world, (place, qp));
+                let (waits, left) = direct::waiting(world, (place, qp));
                 totals.unheard += u64::from(waits);
-                // Whoever went to sleep while it was sent is not told of the last message of the dead, of which
-                // nobody was told that it was sent.
-                if waits > 1 || waits == 1 && direct::is_signed(world, writer) {
+                // Whoever went to sleep while it was sent is not told of a message whose sender died in that
+                // moment, and of which nobody was told that it was sent.
+                let is_untold = |message: &u64| {
+                    let sent = &ledger.sent[*message as usize];
+                    sent.status.is_none() && (sent.dropped || !world.alive(sent.from.0))
+                };
+                if waits as usize != left.len() || !left.iter().all(is_untold) {
                     world.violated(&format!("process {place} sleeps beside messages: a bell was lost"));
                 }
                 let waiting = held(

@@ -60,7 +60,7 @@ fn signature(world: &World, end: End) -> u64 {
 }
 
 /// Whether who signed so lives.
-pub fn is_signed(world: &World, word: u64) -> bool {
+fn is_signed(world: &World, word: u64) -> bool {
     let end = ((word >> 16 & 0xffff) as usize, word as u32 & 0xffff);
     word != 0 && world.alive(end.0) && signature(world, end) == word
 }
@@ -103,10 +103,17 @@ pub fn completed(world: &World, end: End) -> Option<u32> {
     own.promise.borrow().as_ref().map(|_| own.completed.get())
 }
 
-/// Messages that wait in the ring of a queue pair, and who wrote there.
-pub fn waiting(world: &World, end: End) -> (u32, u64) {
+/// How many messages wait for a queue pair, and the numbers of those in its ring.
+pub fn waiting(world: &World, end: End) -> (u32, Vec<u64>) {
     let inlet = world.processes[end.0].direct[end.1 as usize].inlet.borrow();
-    inlet.as_ref().map_or((0, 0), |inlet| (inlet.waiting(), inlet.ring.load(writer())))
+    let Some(inlet) = &*inlet else { return (0, Vec::new()) };
+    let (mut receiver, ring) = (inlet.receiver, Ring::default());
+    let left = std::iter::from_fn(|| {
+        let found = receiver.early(&*inlet.ring)?;
+        receiver.take_out(&ring, &found);
+        Some(receiver.payload(&*inlet.ring, &found, 0))
+    });
+    (inlet.waiting(), left.collect())
 }
 
 /// The owner's side of a ring, once no other thread has it.
