@@ -4,6 +4,7 @@
 //! ([`enter`]). From then on a message needs no lock. One that does not go this way says first, behind the
 //! lock, how many requests were taken so; [`left`] notes that it is known afterwards where it stands.
 
+use std::hint::spin_loop;
 use std::sync::Arc;
 
 use crate::device::attributes::Place;
@@ -17,14 +18,16 @@ use crate::device::wr::{Data, Wr};
 use crate::protocol::completion::{Armed, Notify};
 use crate::protocol::direct::{MAX_DIRECT, Message, Send, Sender, Way};
 use crate::protocol::keys::check_local;
-use crate::protocol::shared::{CqWord, Memory, Object, QpWord, Word};
+use crate::protocol::shared::{CqWord, Events, Memory, Object, QpWord, Word};
 use crate::protocol::transport::{LockError, Machine as _, Operation, Progress, Transport, acquire};
-use crate::protocol::verbs::{Access, Opcode, QpState, QpType, SendFlags, Status};
+use crate::protocol::verbs::{Access, Event, Opcode, QpState, QpType, SendFlags, Status};
 use crate::shm::objects::{DirectRing, HeldWords, Lane, View};
 use crate::shm::segment::Segment;
 
 /// How often a completion queue is looked for that was moved just then.
 const TRIES: u32 = 3;
+/// Looks for room in a full ring before a message goes another way: some microseconds.
+const LOOKS: u32 = 150;
 
 /// A peer's ring that a queue pair writes.
 #[derive(Debug)]
@@ -34,6 +37,8 @@ pub(in crate::device) struct Outlet {
     way: Way,
     /// The key of the memory that was sent last.
     known: Known,
+    /// How many slots were taken when room was looked for in vain: its owner does not poll.
+    in_vain: Option<u32>,
     segment: Arc<Segment>,
 }
 
@@ -69,7 +74,8 @@ impl Outlet {
         if !ring.sign(segment.owner(), &*segment) {
             return None;
         }
-        Some(Self { place, ring: words, way: Way::new(sender), known: Known::default(), segment })
+        let (way, known) = (Way::new(sender), Known::default());
+        Some(Self { place, ring: words, way, known, in_vain: None, segment })
     }
 
     /// Whether it is the ring that the target tells of, and takes messages. Behind the target's lock.
@@ -77,6 +83,26 @@ impl Outlet {
         let place = route.attributes.and_then(|attributes| attributes.direct);
         place == Some(self.place) && self.way.is_open(&DirectRing::of(&self.ring))
     }
+}
+
+/// Waits for room in a ring that is full, as long as its owner takes messages: all that follow would go another
+/// way, too, and cost both sides more. `in_vain`: as in [`Outlet`].
+#[inline(never)]
+fn await_room(
+    sender: &mut Sender,
+    ring: &DirectRing<'_>,
+    bytes: u32,
+    in_vain: &mut Option<u32>,
+) -> Option<u32> {
+    let taken = sender.full_at(bytes).filter(|taken| *in_vain != Some(*taken))?;
+    for _ in 0..LOOKS {
+        spin_loop();
+        if let Some(key) = sender.has_room(ring, bytes) {
+            return Some(key);
+        }
+    }
+    *in_vain = Some(taken);
+    None
 }
 
 impl Drop for Outlet {
@@ -160,12 +186,20 @@ impl Initiator {
         let (Some(queues), Some(attributes)) = (&route.queues, &route.attributes) else { return Sent::No };
         let view = route.remote.host.with(&route.held);
         let Some(sender) = outlet.way.sender(&view) else { return Sent::No };
-        // In RTR the first message raises an event.
         let state = view.load(Word::Qp(route.qp, QpWord::State));
-        if state != QpState::Rts as u64 && state != QpState::Sqd as u64 {
+        // In RTR the first message raises an event.
+        let was_raised = || Events(view.load(Word::Qp(route.qp, QpWord::Events))).was_raised(Event::CommEst);
+        let is_ready = state == QpState::Rts as u64
+            || state == QpState::Sqd as u64
+            || (state == QpState::Rtr as u64 && was_raised());
+        if !is_ready {
             return Sent::No;
         }
-        let Some(key) = sender.has_room(&ring, length as u32) else {
+        let key = match sender.has_room(&ring, length as u32) {
+            None if !route.remote.is_own() => await_room(sender, &ring, length as u32, &mut outlet.in_vain),
+            key => key,
+        };
+        let Some(key) = key else {
             if !sender.is_open(&ring) {
                 // Perhaps there is another by now.
                 self.outlet = None;

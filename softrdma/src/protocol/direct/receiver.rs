@@ -139,7 +139,7 @@ impl Receiver {
     fn go_on(&mut self, memory: &impl Memory, message: &Arrived) {
         self.messages.count = message.count.wrapping_add(slots_of(message.bytes));
         let Messages { qp, slots, count } = self.messages;
-        if count.wrapping_sub(self.told) >= slots / 4 {
+        if count.wrapping_sub(self.told) >= slots / 8 {
             self.told = count;
             memory.store(at(qp, DirectWord::Taken), u64::from(count));
         }

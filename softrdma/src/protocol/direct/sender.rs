@@ -30,6 +30,9 @@ pub struct Sender {
     taken: u32,
     /// Number of the next message.
     pub(super) number: u32,
+    /// [`DirectWord::Credit`] and [`DirectWord::Key`], likewise: the owner writes there with every request.
+    credit: u64,
+    key: u32,
 }
 
 impl Sender {
@@ -56,16 +59,20 @@ impl Sender {
                 number = found.number.wrapping_add(1);
             }
         }
-        Some(Self { qp, slots, count: messages.count, taken, number })
+        let credit = u64::from(number);
+        Some(Self { qp, slots, count: messages.count, taken, number, credit, key: 0 })
     }
 
     /// Whether a message of so many bytes goes this way now: the key of the memory that it goes to, which
     /// its sender is to look at if there are bytes.
     #[inline(always)]
     pub fn has_room(&mut self, memory: &impl Memory, bytes: u32) -> Option<u32> {
-        let credit = memory.load(at(self.qp, DirectWord::Credit));
-        if reached(self.number, credit as u32) || bytes > (credit >> 32) as u32 || bytes > MAX_DIRECT as u32 {
-            return None;
+        if !self.is_promised(bytes) {
+            self.credit = memory.load(at(self.qp, DirectWord::Credit));
+            self.key = memory.load(at(self.qp, DirectWord::Key)) as u32;
+            if !self.is_promised(bytes) {
+                return None;
+            }
         }
         let end = self.count.wrapping_add(slots_of(bytes));
         if end.wrapping_sub(self.taken) > self.slots {
@@ -75,7 +82,23 @@ impl Sender {
             }
         }
         let is_open = memory.load(at(self.qp, DirectWord::End)) == 0;
-        is_open.then(|| memory.load(at(self.qp, DirectWord::Key)) as u32)
+        is_open.then_some(self.key)
+    }
+
+    /// Whether a request for so many bytes was promised to the next message. A promise stays true: it is of the
+    /// requests that were there.
+    #[inline(always)]
+    fn is_promised(&self, bytes: u32) -> bool {
+        let (tail, least) = (self.credit as u32, (self.credit >> 32) as u32);
+        !reached(self.number, tail) && bytes <= least && bytes <= MAX_DIRECT as u32
+    }
+
+    /// How many slots are taken, as was last seen, where those that are not leave no room for a message of so
+    /// many bytes to which a request was promised; `None` where something else is missing.
+    #[must_use]
+    pub fn full_at(&self, bytes: u32) -> Option<u32> {
+        let end = self.count.wrapping_add(slots_of(bytes));
+        (self.is_promised(bytes) && end.wrapping_sub(self.taken) > self.slots).then_some(self.taken)
     }
 
     /// Whether the ring is not closed: where it is, its owner has stored how many requests were taken.
