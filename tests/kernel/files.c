@@ -263,6 +263,19 @@ void *mmap(void *address, size_t size, int protection, int flags, int fd, off_t 
 	abort();
 }
 
+void *hardware_pages(unsigned number, size_t *size);
+
+/* The device's pages that are mapped, by number; NULL behind the last. */
+void *hardware_pages(unsigned number, size_t *size)
+{
+	for (unsigned i = 0; i < sizeof mappings / sizeof *mappings; i++)
+		if (mappings[i].size && !number--) {
+			*size = mappings[i].size;
+			return mappings[i].start;
+		}
+	return NULL;
+}
+
 void *mmap64(void *address, size_t size, int protection, int flags, int fd, off_t offset)
 {
 	return mmap(address, size, protection, flags, fd, offset);

@@ -91,6 +91,16 @@ enum object_kind {
 	OBJECT_XRCD, OBJECT_DM, OBJECT_COUNTERS, OBJECT_ACTION, OBJECT_OF_DRIVER, OBJECT_KINDS
 };
 
+/* What a driver was told of a queue. Who plays the device finds it by hardware_rings. */
+struct rings {
+	void *ring, *record;    /* entries; doorbell record */
+	void *send_ring;        /* of a queue pair: blocks to send */
+	uint32_t entries;       /* of a completion queue or shared receive queue */
+	uint32_t produced;      /* completions so far */
+	uint32_t uidx;          /* how completions name the queue */
+	uint32_t sends, receives, shift; /* blocks of 64 bytes; receive requests, of 1 << shift bytes */
+};
+
 struct object {
 	enum object_kind kind;
 	uint32_t handle;        /* different for all objects of a device */
@@ -103,6 +113,7 @@ struct object {
 	uint32_t type, state;   /* of a queue pair or work queue */
 	struct ib_uverbs_qp_cap cap;
 	uint64_t memory;        /* the driver's: where the program has its ring */
+	struct rings rings;     /* the same for a device whose queues somebody plays */
 };
 struct object *object_of(struct device *device, enum object_kind kind, uint32_t handle);
 struct object *new_object(struct device *device, enum object_kind kind, uint64_t user_handle);

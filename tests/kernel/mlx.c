@@ -29,8 +29,51 @@ static void mlx5_context(struct request *request)
 	});
 }
 
+/* Where the program has its queues. */
+static void mlx5_rings(struct request *request)
+{
+	const struct mlx5_ib_create_cq *cq = request->driver_in;
+	const struct mlx5_ib_create_srq *srq = request->driver_in;
+	const struct mlx5_ib_create_qp *qp = request->driver_in;
+	struct object *object = request->object;
+
+	if (object->kind == OBJECT_CQ && request->driver_in_size >= sizeof *cq)
+		object->rings = (struct rings){.ring = (void *)(uintptr_t)cq->buf_addr, .record = (void *)(uintptr_t)cq->db_addr,
+			.entries = object->cap.max_send_wr + 1};
+	else if (object->kind == OBJECT_SRQ && request->driver_in_size >= sizeof *srq)
+		object->rings = (struct rings){.ring = (void *)(uintptr_t)srq->buf_addr, .record = (void *)(uintptr_t)srq->db_addr,
+			.uidx = srq->uidx};
+	else if (object->kind == OBJECT_QP && request->driver_in_size >= 48)
+		object->rings = (struct rings){.ring = (void *)(uintptr_t)qp->buf_addr, .record = (void *)(uintptr_t)qp->db_addr,
+			.send_ring = (void *)(uintptr_t)(qp->sq_buf_addr ? qp->sq_buf_addr :
+							  qp->buf_addr + ((uint64_t)qp->rq_wqe_count << qp->rq_wqe_shift)),
+			.uidx = qp->uidx, .sends = qp->sq_wqe_count, .receives = qp->rq_wqe_count, .shift = qp->rq_wqe_shift};
+}
+
+/* The device ends the old ring with a completion of its own, and goes on in the new one. */
+static void mlx5_resize(struct request *request)
+{
+	const struct mlx5_ib_resize_cq *in = request->driver_in;
+	struct rings *rings = &request->object->rings;
+	uint8_t *end = (uint8_t *)rings->ring + (size_t)(rings->produced & (rings->entries - 1)) * 64;
+
+	memset(end, 0, 63);
+	__atomic_store_n(end + 63, 5 << 4 | !!(rings->produced & rings->entries), __ATOMIC_RELEASE);
+	rings->produced++;
+	rings->ring = (void *)(uintptr_t)in->buf_addr;
+	rings->entries = ((const struct ib_uverbs_resize_cq *)request->in)->cqe + 1;
+}
+
 static void mlx5_answer(struct request *request)
 {
+	if (request->object && request->driver_in_size)
+		switch (request->command & IB_USER_VERBS_CMD_COMMAND_MASK) {
+		case IB_USER_VERBS_CMD_CREATE_CQ:
+		case IB_USER_VERBS_CMD_CREATE_SRQ:
+		case IB_USER_VERBS_CMD_CREATE_XSRQ:
+		case IB_USER_VERBS_CMD_CREATE_QP: mlx5_rings(request); break;
+		case IB_USER_VERBS_CMD_RESIZE_CQ: mlx5_resize(request); break;
+		}
 	switch (request->command & IB_USER_VERBS_CMD_COMMAND_MASK) {
 	case IB_USER_VERBS_CMD_GET_CONTEXT: mlx5_context(request); break;
 	case IB_USER_VERBS_CMD_QUERY_DEVICE:

@@ -20,6 +20,7 @@ void hardware_fail(int error, unsigned after);
 void hardware_report(int fd, const char *kind, uint64_t element, uint32_t type);
 void hardware_complete(int fd, uint32_t cq);
 void hardware_plug(const char *device, bool in);
+struct rings *hardware_rings(int fd, const char *kind, uint32_t handle);
 
 /* One of the next requests fails: the first for 1. No error takes that back. */
 void hardware_fail(int error, unsigned after)
@@ -99,6 +100,18 @@ void hardware_complete(int fd, uint32_t cq)
 	object->completions++;
 	if (write(file->reports, &event, sizeof event) != sizeof event)
 		abort();
+}
+
+/* Where a queue is, for who plays the device. */
+struct rings *hardware_rings(int fd, const char *kind, uint32_t handle)
+{
+	enum object_kind wanted = *kind == 'c' ? OBJECT_CQ : *kind == 's' ? OBJECT_SRQ : OBJECT_QP;
+	struct file *file = file_of(fd);
+	struct object *object = file ? object_of(file->device, wanted, handle) : NULL;
+
+	if (!object)
+		abort();
+	return &object->rings;
 }
 
 /* Takes a device out, or puts it in again as a new one. What is open of it answers EIO from then on. */
