@@ -247,6 +247,9 @@ pub(super) fn finish_open(device: DeviceRef, opening: Opening) -> Result<Handle<
         }
         Opening::Plugin(context) => {
             table::library(context::verbs(context));
+            if context::private(context).context().plugin().is_some_and(|plugin| plugin.mlx5().is_some()) {
+                table::queues(context::verbs(context));
+            }
             // A device that the kernel's list does not name has no command file either.
             if device.found().is_some() {
                 match context::private(context).context().open_async_events() {

@@ -61,6 +61,18 @@ pub(super) fn fill(context: NonNull<verbs_context>) {
     library(context);
 }
 
+/// Fills the slots by which programs would make queues at a plugin without the library, which drives them.
+pub(super) fn queues(context: NonNull<verbs_context>) {
+    let verbs = context.as_ptr();
+    // SAFETY: as in `library`: the context was just made, and has these slots in every release.
+    unsafe {
+        (*verbs).context.ops.bind_mw = Some(mw::bind_mw);
+        (*verbs).create_srq_ex = Some(srq::create_srq_ex);
+        (*verbs).create_qp_ex = Some(qp::create_qp_ex);
+        (*verbs).alloc_null_mr = Some(mr::alloc_null_mr);
+    }
+}
+
 /// Fills the slots that are the library's own also in a context that a plugin made.
 pub(super) fn library(context: NonNull<verbs_context>) {
     // The context was just made and nobody else knows it yet. No reference to the whole: of a plugin's

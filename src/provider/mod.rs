@@ -10,6 +10,7 @@
 //! | [`discovery`] [`device`] [`context`] | who drives a device; device and context as C knows them |
 //! | [`verbs`] [`data_path`] | what a context does: operations of each object; functions for each message |
 //! | [`rxe`] [`siw`] [`soft`] [`plugin`] | the kinds of devices |
+//! | [`mlx5`] | a data path of the library's for what a plugin makes |
 //! | [`kernel`] | what drivers in Linux' own style have in common |
 //! | [`object`] [`public_fields`] | C handles and Rust objects; what C programs see in queues and queue pairs |
 //! | [`event_name`] [`wait`] | objects that events name; waiting for acknowledgements when they go |
@@ -28,6 +29,7 @@ pub mod domain;
 pub mod event_name;
 pub mod kernel;
 pub mod mapping;
+pub mod mlx5;
 pub mod object;
 pub mod plugin;
 pub mod posting;

@@ -13,6 +13,7 @@ pub mod ib_user_ioctl_cmds;
 pub mod ib_user_ioctl_verbs;
 pub mod ib_user_sa;
 pub mod ib_user_verbs;
+pub mod mlx5_abi;
 pub mod rdma_netlink;
 pub mod rdma_user_ioctl_cmds;
 pub mod rdma_user_rxe;

@@ -10,6 +10,8 @@ use core::mem::{align_of, offset_of};
 use core::ptr::NonNull;
 use std::os::fd::{FromRawFd, OwnedFd};
 
+use once_cell::race::OnceBox;
+
 use super::dummy::DUMMY;
 use super::elf;
 use super::layout::{self, Generation, Layout};
@@ -21,6 +23,7 @@ use crate::errno::{Errno, Result};
 use crate::log;
 use crate::provider::context::{self, Private};
 use crate::provider::device::DeviceRef;
+use crate::provider::mlx5::{self, Mlx5};
 use crate::provider::object::Handle;
 use crate::uverbs::device_file::DeviceFile;
 
@@ -35,6 +38,8 @@ pub struct PluginContext {
     /// No slot is ever NULL. Written by the plugin's calls of [`verbs_set_ops`], which it makes while nobody
     /// else uses the context.
     table: UnsafeCell<verbs_context_ops>,
+    /// libmlx5's context, where its queues are the library's.
+    mlx5: OnceBox<Mlx5>,
 }
 
 // SAFETY: the pointer is that of the context that owns this, and the table is written as its comment says.
@@ -56,6 +61,32 @@ impl PluginContext {
         // SAFETY: the device is counted by the context, and its operations are a plugin's static data.
         let ops = unsafe { (*(*self.context).device.cast::<verbs_device>()).ops };
         elf::exports(ops.cast(), c"mlx5dv_reg_dmabuf_mr")
+    }
+
+    /// What is kept of libmlx5's context, where its queues are the library's.
+    pub fn mlx5(&self) -> Option<&Mlx5> {
+        self.mlx5.get()
+    }
+
+    /// The context as programs know it.
+    pub fn c_context(&self) -> *mut ibv_context {
+        self.context
+    }
+
+    /// The plugin has opened the device: takes its queues over where the environment asks for that.
+    pub(super) fn opened(&self) {
+        // SAFETY: the device is counted by the context, and nobody else knows the context yet.
+        unsafe {
+            let ops = (*(*self.context).device.cast::<verbs_device>()).ops;
+            let Some(mlx5) = NonNull::new(ops.cast_mut()).and_then(|ops| Mlx5::of(self, ops)) else { return };
+            let slots = &mut (*self.context).ops;
+            slots.poll_cq = Some(mlx5::cq::poll_cq);
+            slots.req_notify_cq = Some(mlx5::cq::req_notify_cq);
+            slots.post_send = Some(mlx5::qp::post_send);
+            slots.post_recv = Some(mlx5::qp::post_recv);
+            slots.post_srq_recv = Some(mlx5::qp::post_srq_recv);
+            let _ = self.mlx5.set(mlx5);
+        }
     }
 
     /// Where [`verbs_set_ops`] writes.
@@ -121,6 +152,7 @@ unsafe fn initialise(
             layout,
             qp_mask: QpMask::new(layout.qp_masks, driver_id),
             table: UnsafeCell::new(DUMMY),
+            mlx5: OnceBox::new(),
         };
         Private::new(Box::new(plugin), device).attach(public);
     }

@@ -3,6 +3,7 @@
 
 use core::ffi::{CStr, c_void};
 use core::mem::MaybeUninit;
+use core::ptr::NonNull;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -71,5 +72,20 @@ pub fn exports(address: *const c_void, name: &CStr) -> bool {
         let found = !symbol.is_null() && path_of(symbol) == Some(path);
         libc::dlclose(object);
         found
+    }
+}
+
+/// The function or variable that the shared object which holds an address exports under `name` and `version`.
+pub fn exported(address: *const c_void, name: &CStr, version: &CStr) -> Option<NonNull<c_void>> {
+    let path = path_of(address)?;
+    // SAFETY: C strings; the object is loaded already, so nothing of it runs, and stays so.
+    unsafe {
+        let object = libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        if object.is_null() {
+            return None;
+        }
+        let symbol = libc::dlvsym(object, name.as_ptr(), version.as_ptr());
+        libc::dlclose(object);
+        NonNull::new(symbol).filter(|symbol| path_of(symbol.as_ptr()) == Some(path))
     }
 }

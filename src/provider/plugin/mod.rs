@@ -20,7 +20,7 @@
 pub mod cmd;
 pub mod context;
 pub mod dummy;
-mod elf;
+pub(super) mod elf;
 pub mod forward;
 pub mod layout;
 pub mod loader;
@@ -79,7 +79,11 @@ pub unsafe fn open(device: &DeviceRef, private_data: *mut c_void) -> Result<Hand
         None => -1,
     };
     // SAFETY: the plugin's own device, which is counted; the plugin owns the command file from here.
-    made(unsafe { alloc_context(device.as_c(), cmd_fd, private_data) })
+    let context = made(unsafe { alloc_context(device.as_c(), cmd_fd, private_data) })?;
+    if let Some(plugin) = super::context::private(context).context().plugin() {
+        plugin.opened();
+    }
+    Ok(context)
 }
 
 /// Has the plugin open its device over the command file of another process, which it owns from here.

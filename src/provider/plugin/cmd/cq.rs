@@ -4,7 +4,7 @@ use core::ffi::c_int;
 use core::ptr::null_mut;
 
 use super::ioctl::prepared;
-use super::{ExRequest, Request, answer, file, live, only_told, udata, value};
+use super::{ExRequest, Request, answer, file, live, mlx5, only_told, udata, value};
 use crate::abi::driver::{
     CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX, CREATE_CQ_CMD_FLAGS_WITH_MEM_DMABUF, CREATE_CQ_CMD_FLAGS_WITH_MEM_VA,
     ibv_command_buffer, verbs_cq,
@@ -13,6 +13,8 @@ use crate::abi::uapi::Pod;
 use crate::abi::uapi::ib_user_verbs::*;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
+use crate::provider::mlx5::creation;
+use crate::provider::mlx5::taking::cq_gone;
 use crate::provider::object::Handle;
 use crate::provider::{public_fields, wait};
 use crate::uverbs::cq::{CqMemory, CreateCq, CreateCqEx};
@@ -139,6 +141,14 @@ unsafe fn create_ex(
         uverbs::cq::check_extensions(&extensions)?;
         public_fields::begin_cq(cq, context);
         extensions.memory = memory(prov_attr, cmd_flags)?;
+        let changed = match extensions.memory {
+            CqMemory::Drivers if mlx5(context).is_some() => creation::create_cq(&*attr, udata.input),
+            _ => None,
+        };
+        let udata = match &changed {
+            Some(changed) => Udata { input: changed.bytes(), output: udata.output },
+            None => udata,
+        };
         let created = uverbs::cq::create_ex(file, &request, &extensions, udata, prepared(driver)?)?;
         public_fields::answer_cq(cq, created);
         Ok(())
@@ -329,6 +339,14 @@ pub unsafe extern "C" fn ibv_cmd_resize_cq(
     value(|| unsafe {
         let cq = live(cq)?;
         let udata = udata(cmd, cmd_size, resp, resp_size);
+        let changed = match mlx5((*cq).context) {
+            Some(_) => creation::resize_cq(cqe as u32, udata.input),
+            None => None,
+        };
+        let udata = match &changed {
+            Some(changed) => Udata { input: changed.bytes(), output: udata.output },
+            None => udata,
+        };
         let cqe = uverbs::cq::resize(file((*cq).context)?, (*cq).handle, cqe as u32, udata)?;
         answer(resp, ib_uverbs_resize_cq_resp { cqe, ..Pod::zeroed() });
         (*cq).cqe = cqe as c_int;
@@ -371,6 +389,9 @@ pub unsafe extern "C" fn ibv_cmd_destroy_cq(cq: *mut ibv_cq) -> c_int {
         let (context, handle) = ((*cq.as_ptr()).context, (*cq.as_ptr()).handle);
         if let Destroyed::Reported(report) = uverbs::cq::destroy(file(context)?, handle)? {
             wait::for_cq_events(cq, report.comp_events_reported, report.async_events_reported);
+        }
+        if mlx5(context).is_some() {
+            cq_gone(cq.as_ptr());
         }
         Ok(())
     })

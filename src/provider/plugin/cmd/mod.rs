@@ -46,6 +46,7 @@ use crate::abi::uapi::ib_user_verbs::{ib_uverbs_cmd_hdr, ib_uverbs_ex_cmd_hdr};
 use crate::abi::verbs::ibv_context;
 use crate::errno::{Errno, Result};
 use crate::guard::guarded;
+use crate::provider::mlx5::Mlx5;
 use crate::uverbs::Udata;
 use crate::uverbs::device_file::DeviceFile;
 
@@ -79,6 +80,15 @@ fn value(body: impl FnOnce() -> Result<()>) -> c_int {
 unsafe fn file<'a>(context: *mut ibv_context) -> Result<&'a DeviceFile> {
     // SAFETY: by the contract.
     unsafe { crate::provider::context::provider(context) }?.kernel()
+}
+
+/// What is kept of a context of libmlx5's whose queues are the library's.
+///
+/// # Safety
+/// As the module says.
+unsafe fn mlx5<'a>(context: *mut ibv_context) -> Option<&'a Mlx5> {
+    // SAFETY: by the contract.
+    unsafe { super::context::of(context) }?.mlx5()
 }
 
 /// A pointer that is not null.

@@ -6,12 +6,13 @@ use core::ptr::null_mut;
 
 use super::super::context::of;
 use super::ioctl::prepared;
-use super::{ExRequest, Request, answer, file, live, only_told, udata, value};
+use super::{ExRequest, Request, answer, file, live, mlx5, only_told, udata, value};
 use crate::abi::driver::{ibv_command_buffer, verbs_xrcd};
 use crate::abi::uapi::Pod;
 use crate::abi::uapi::ib_user_verbs::*;
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
+use crate::provider::mlx5::creation;
 use crate::provider::object::Handle;
 use crate::provider::{public_fields, wait};
 use crate::uverbs::destroy::Destroyed;
@@ -84,10 +85,16 @@ unsafe fn create(
             source_qpn: if has(IBV_QP_INIT_ATTR_CREATE_FLAGS) { attr.source_qpn } else { 0 },
         };
         (*qp).context = context;
+        let (told, asked) = (udata.input, attr.cap);
         let created = command(file, &request, &mut attr.cap, udata)?;
         let state = IBV_QPS_RESET as ibv_qp_state_t;
         public_fields::begin_qp(qp, created.handle, created.qp_num, attr.qp_type, state);
         public_fields::name_qp_ex_parts(qp, attr.pd, attr);
+        if let Some(mlx5) = mlx5(context).filter(|_| !has(IBV_QP_INIT_ATTR_RX_HASH) && !xrc_target)
+            && let Some(made) = creation::qp_created(asked, told)
+        {
+            mlx5.note_qp(qp, &made);
+        }
         Ok(())
     }
 }
@@ -277,7 +284,9 @@ pub unsafe extern "C" fn ibv_cmd_modify_qp(
     value(|| unsafe {
         let (qp, attr) = (live(qp)?, live(attr)?);
         let (file, udata) = (file((*qp).context)?, only_told(cmd, cmd_size));
-        uverbs::qp::modify(file, (*qp).handle, &*attr, attr_mask, udata)
+        uverbs::qp::modify(file, (*qp).handle, &*attr, attr_mask, udata)?;
+        modified(qp, &*attr, attr_mask);
+        Ok(())
     })
 }
 
@@ -308,8 +317,23 @@ pub unsafe extern "C" fn ibv_cmd_modify_qp_ex(
         let (file, udata) = (file((*qp).context)?, udata(cmd, cmd_size, resp, resp_size));
         let report = uverbs::qp::modify_ex(file, (*qp).handle, &*attr, attr_mask, udata)?;
         answer(resp, report);
+        modified(qp, &*attr, attr_mask);
         Ok(())
     })
+}
+
+/// The kernel has moved a queue pair: where it is reset, what its completion queues hold of it goes.
+///
+/// # Safety
+/// See [the module](super).
+unsafe fn modified(qp: *mut ibv_qp, attr: &ibv_qp_attr, attr_mask: c_int) {
+    let reset = attr_mask & IBV_QP_STATE as c_int != 0 && attr.qp_state == IBV_QPS_RESET as ibv_qp_state_t;
+    // SAFETY: see the module.
+    unsafe {
+        if reset && let Some(mlx5) = mlx5((*qp).context) {
+            mlx5.purge_qp(qp);
+        }
+    }
 }
 
 /// Destroys a queue pair in the kernel, then waits until its events have been acknowledged.
@@ -324,6 +348,9 @@ pub unsafe extern "C" fn ibv_cmd_destroy_qp(qp: *mut ibv_qp) -> c_int {
         let (context, handle) = ((*qp.as_ptr()).context, (*qp.as_ptr()).handle);
         if let Destroyed::Reported(report) = uverbs::qp::destroy(file(context)?, handle)? {
             wait::for_qp_events(qp, report.events_reported);
+        }
+        if let Some(mlx5) = mlx5(context) {
+            mlx5.qp_gone(qp.as_ptr());
         }
         Ok(())
     })

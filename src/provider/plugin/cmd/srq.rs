@@ -4,10 +4,11 @@ use core::ffi::c_int;
 
 use super::super::context::of;
 use super::super::layout::Generation;
-use super::{Request, file, live, only_told, udata, value};
+use super::{Request, file, live, mlx5, only_told, udata, value};
 use crate::abi::driver::{verbs_srq, verbs_xrcd};
 use crate::abi::uapi::ib_user_verbs::*;
 use crate::abi::verbs::*;
+use crate::provider::mlx5::creation;
 use crate::provider::object::Handle;
 use crate::provider::{public_fields, wait};
 use crate::uverbs;
@@ -54,7 +55,12 @@ pub unsafe extern "C" fn ibv_cmd_create_srq(
         let (pd, srq, attr) = (live(pd)?, live(srq)?, &mut *live(attr)?);
         let file = file((*pd).context)?;
         let request = begin(srq, pd, &attr.attr);
-        let created = uverbs::srq::create(file, &request, udata(cmd, cmd_size, resp, resp_size))?;
+        let udata = udata(cmd, cmd_size, resp, resp_size);
+        let told = udata.input;
+        let created = uverbs::srq::create(file, &request, udata)?;
+        if mlx5((*pd).context).is_some() {
+            creation::srq_created(request.max_wr, told);
+        }
         (*srq).handle = created.handle;
         attr.attr.max_wr = created.max_wr;
         attr.attr.max_sge = created.max_sge;
@@ -104,8 +110,12 @@ pub unsafe extern "C" fn ibv_cmd_create_srq_ex(
         if has(IBV_SRQ_INIT_ATTR_TM) {
             extensions.max_num_tags = attr.tm_cap.max_num_tags;
         }
-        let created =
-            uverbs::srq::create_ex(file, &request, &extensions, udata(cmd, cmd_size, resp, resp_size))?;
+        let udata = udata(cmd, cmd_size, resp, resp_size);
+        let told = udata.input;
+        let created = uverbs::srq::create_ex(file, &request, &extensions, udata)?;
+        if mlx5((*srq).srq.context).is_some() {
+            creation::srq_created(request.max_wr, told);
+        }
         (*srq).srq.handle = created.handle;
         (*srq).srq_type = kind;
         if xrc {
@@ -173,6 +183,9 @@ pub unsafe extern "C" fn ibv_cmd_destroy_srq(srq: *mut ibv_srq) -> c_int {
         let (context, handle) = ((*srq.as_ptr()).context, (*srq.as_ptr()).handle);
         if let Destroyed::Reported(report) = uverbs::srq::destroy(file(context)?, handle)? {
             wait::for_srq_events(srq, report.events_reported);
+        }
+        if let Some(mlx5) = mlx5(context) {
+            mlx5.srq_gone(srq.as_ptr());
         }
         Ok(())
     })

@@ -2,8 +2,10 @@
 
 use core::ffi::c_int;
 
-use super::{ExRequest, answer, file, heard, live, only_told, udata, value};
+use super::{ExRequest, answer, file, heard, live, mlx5, only_told, udata, value};
+use crate::abi::uapi::Pod;
 use crate::abi::uapi::ib_user_verbs::*;
+use crate::abi::uapi::mlx5_abi::mlx5_ib_create_wq;
 use crate::abi::verbs::*;
 use crate::errno::Errno;
 use crate::provider::object::Handle;
@@ -50,7 +52,12 @@ pub unsafe extern "C" fn ibv_cmd_create_wq(
             max_sge: attr.max_sge,
             create_flags: attr.create_flags,
         };
-        let created = uverbs::wq::create(file, &request, udata(cmd, cmd_size, resp, resp_size))?;
+        let udata = udata(cmd, cmd_size, resp, resp_size);
+        let told = udata.input;
+        let created = uverbs::wq::create(file, &request, udata)?;
+        if let (Some(mlx5), Some(told)) = (mlx5(context), mlx5_ib_create_wq::read_from(told)) {
+            mlx5.note_wq(wq, told.user_index);
+        }
         (*wq).handle = created.handle;
         (*wq).wq_num = created.wq_num;
         attr.max_wr = created.max_wr;
@@ -94,6 +101,9 @@ pub unsafe extern "C" fn ibv_cmd_destroy_wq(wq: *mut ibv_wq) -> c_int {
         let (context, handle) = ((*wq.as_ptr()).context, (*wq.as_ptr()).handle);
         if let Destroyed::Reported(events) = uverbs::wq::destroy(file(context)?, handle)? {
             wait::for_wq_events(wq, events);
+        }
+        if let Some(mlx5) = mlx5(context) {
+            mlx5.wq_gone(wq.as_ptr());
         }
         Ok(())
     })

@@ -8,7 +8,11 @@ use crate::provider::verbs::Ahs;
 
 impl Ahs for PluginContext {
     fn create_ah(&self, pd: Handle<ibv_pd>, attr: &mut ibv_ah_attr) -> Result<Handle<ibv_ah>> {
-        made(call!(self.create_ah(pd.as_ptr(), attr)))
+        let ah = made(call!(self.create_ah(pd.as_ptr(), attr)))?;
+        if let Some(mlx5) = self.mlx5() {
+            mlx5.learn_address(ah);
+        }
+        Ok(ah)
     }
 
     fn destroy_ah(&self, ah: Handle<ibv_ah>) -> Result<()> {

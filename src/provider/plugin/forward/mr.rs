@@ -57,7 +57,12 @@ impl Mrs for PluginContext {
     }
 
     fn alloc_null_mr(&self, pd: Handle<ibv_pd>) -> Result<Handle<verbs_mr>> {
-        region(call!(self.alloc_null_mr(pd.as_ptr())))
+        let mr = region(call!(self.alloc_null_mr(pd.as_ptr())))?;
+        if let Some(mlx5) = self.mlx5() {
+            // SAFETY: just made.
+            mlx5.set_null_key(unsafe { (*mr.as_ptr().cast::<ibv_mr>()).lkey });
+        }
+        Ok(mr)
     }
 
     fn advise_mr(

@@ -5,6 +5,8 @@ use core::ffi::c_uint;
 use super::{PluginContext, call, done, made};
 use crate::abi::verbs::*;
 use crate::errno::Result;
+use crate::provider::bind;
+use crate::provider::mlx5::qp::{Qp, post_send};
 use crate::provider::object::Handle;
 use crate::provider::verbs::Mws;
 
@@ -17,7 +19,13 @@ impl Mws for PluginContext {
         done(call!(self.dealloc_mw(mw.as_ptr())))
     }
 
-    fn bind_mw(&self, qp: Handle<ibv_qp>, mw: Handle<ibv_mw>, bind: &ibv_mw_bind) -> Result<()> {
-        done(call!(self.bind_mw(qp.as_ptr(), mw.as_ptr(), core::ptr::from_ref(bind).cast_mut())))
+    fn bind_mw(&self, qp: Handle<ibv_qp>, mw: Handle<ibv_mw>, info: &ibv_mw_bind) -> Result<()> {
+        // SAFETY: the program's live queue pair.
+        if self.mlx5().is_some() && unsafe { Qp::of(qp.as_ptr()) }.is_some_and(|object| object.send.is_some())
+        {
+            // SAFETY: a queue pair of ours.
+            return unsafe { bind::post(post_send, qp, mw, info) };
+        }
+        done(call!(self.bind_mw(qp.as_ptr(), mw.as_ptr(), core::ptr::from_ref(info).cast_mut())))
     }
 }
