@@ -258,7 +258,11 @@ fn who_comes_later_goes_on_where_the_one_before_ended() {
     (0..20).for_each(|_| pair.post(200, 5));
     assert_eq!((pair.send(1, 1), pair.send(100, 2), pair.send(1, 3)), (Some(true), Some(true), Some(true)));
     assert_eq!(pair.take(), Some((7, 1, 1)));
-    assert_eq!(Sender::attach(&pair.words, QP, SLOTS, 7), Some(pair.sender));
+    pair.sender = Sender::attach(&pair.words, QP, SLOTS, 7).unwrap();
+    assert_eq!(pair.send(1, 4), Some(true));
+    for expected in [(8, 100, 2), (9, 1, 3), (10, 1, 4)] {
+        assert_eq!(pair.take(), Some(expected));
+    }
     pair.sender = Sender::attach(&pair.words, QP, SLOTS, 12).unwrap();
     assert_eq!(pair.sender.number, 12, "more went the other way");
     assert_eq!(Sender::attach(&pair.words, QP, MIN_SLOTS / 2, 7), None);
