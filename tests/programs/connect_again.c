@@ -3,8 +3,8 @@
  * it is refused.
  *
  * With its connection manager, perftest's client connects a second time at the moment when the server begins to listen for
- * that. iWARP refuses it at once where the server is late, and perftest then crashes in its own second try. And soft-iWARP
- * forgets who comes between its socket's listening and its own: RDMA_CM_EVENT_UNREACHABLE after ten seconds.
+ * that. iWARP refuses it at once where the server is late, and perftest then crashes in its own second try. On a busy machine
+ * soft-iWARP also gave no answer at that moment (RDMA_CM_EVENT_UNREACHABLE after ten seconds).
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
