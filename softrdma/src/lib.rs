@@ -15,9 +15,14 @@
 //! ([`protocol::repair`]), and what was under way has then happened or not. A process that is stopped within is
 //! fenced off from the queues that others use, too ([`protocol::fence`]).
 //!
-//! The payload of a small send travels in the completion entry, and the target's owner moves it to its buffer
-//! when it takes the completion: no system call on either side. Everything else the kernel copies between the
-//! two processes ([`shm::copy`]), and where it refuses, both sides do through shared memory ([`shm::bounce`]).
+//! A small send of a connection takes no lock: the initiator writes it to a ring in the target's segment, which
+//! the target's owner looks at when it polls ([`protocol::direct`]). One that its target may sleep for, and the
+//! first of a connection, goes as all others do.
+//!
+//! The payload of other small sends travels in the completion entry, and the target's owner moves it to its
+//! buffer when it takes the completion: no system call on either side. Everything else the kernel copies
+//! between the two processes ([`shm::copy`]), and where it refuses, both sides do through shared memory
+//! ([`shm::bounce`]).
 //!
 //! # What is not there yet
 //!
@@ -26,6 +31,9 @@
 //! - Persistent flush, tag matching, TSO, raw packets and Ethernet queue pairs.
 //! - A request of a shared receive queue that a message had taken whose sender died within stays with its queue
 //!   pair until the next message there, its error or its reset, as on hardware; it is not put back by itself.
+//! - A sender that dies in the moment in which its message is in a direct ring, while the receiver asks for an
+//!   event and finds nothing in that same moment, wakes nobody: whoever polls next finds the message. Nobody
+//!   was told that it was sent.
 //! - A process that is stopped (`SIGSTOP`) while it has the lock of another's completion queue or shared
 //!   receive queue keeps nobody else from it: the queue is moved away ([`protocol::fence`]). What it holds for
 //!   longer, until it goes on or dies: its own queue pair, whose reset or change waits and fails; a datagram

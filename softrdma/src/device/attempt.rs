@@ -22,6 +22,7 @@ use crate::shm::keys::{Entry, Lookup};
 use crate::shm::objects::{Held, Lane, View};
 
 use super::attributes::{QP_WORDS, QpAttributes, load};
+use super::direct::{Outlet, enter, is_settled, left};
 use super::gathered::Gathered;
 use super::payload::{self, STAGED, Use};
 use super::peers::Remote;
@@ -86,7 +87,7 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>, turn: &Turn<'_>) 
             }
             return Outcome::NoAnswer;
         }
-        match call.carry_out(route) {
+        match call.carry_out(route, &mut from.outlet) {
             Ok(Some(outcome)) => return outcome,
             Ok(None) => {}
             Err(LockError::Busy) => return Outcome::NoAnswer,
@@ -122,7 +123,11 @@ struct Call<'a, 't> {
 
 impl Call<'_, '_> {
     /// `Ok(None)`: the target's queues were looked up anew; try again.
-    fn carry_out(&self, route: &mut Route) -> Result<Option<Outcome>, LockError> {
+    fn carry_out(
+        &self,
+        route: &mut Route,
+        outlet: &mut Option<Outlet>,
+    ) -> Result<Option<Outcome>, LockError> {
         let remote = &*route.remote;
         let view = remote.host.with(&route.held);
         let qp = Object::Qp(route.qp);
@@ -158,6 +163,10 @@ impl Call<'_, '_> {
             }
             return Ok(None);
         }
+        let settled = is_settled(outlet, route, self.incoming.needs_receive());
+        if !settled {
+            enter(outlet, self.site, route, self.incoming.src_qp, &view);
+        }
         let outcome = match (route.attributes, route.queues) {
             (Some(attributes), Some(queues)) => {
                 let pd = route.xrc.map(|xrc| xrc.pd);
@@ -169,7 +178,11 @@ impl Call<'_, '_> {
             // Without the lock, the queue pair may be another one's by now, or have been reset, before it
             // happened.
             Outcome::Done(_) => operation.give_back(qp)?,
-            _ => operation.unlock(qp),
+            _ if operation.give_back(qp).is_err() => return Ok(Some(outcome)),
+            _ => {}
+        }
+        if !settled {
+            left(outlet);
         }
         Ok(Some(outcome))
     }

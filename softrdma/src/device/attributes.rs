@@ -30,6 +30,31 @@ pub struct QpAttributes {
     pub srq: Option<u32>,
     /// XRC domain.
     pub xrcd: u32,
+    /// Where its direct ring is.
+    pub direct: Option<Place>,
+}
+
+/// Where a direct ring is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// Offset in the segment, in bytes, a multiple of 64.
+    pub at: u64,
+    /// Slots: a power of two.
+    pub slots: u32,
+}
+
+impl Place {
+    /// In 32 bits; 0 for a place that is too far.
+    fn pack(self) -> u32 {
+        let at = u32::try_from(self.at >> 6).unwrap_or(u32::MAX);
+        if at >> 28 == 0 { at | self.slots.trailing_zeros() << 28 } else { 0 }
+    }
+
+    /// What stands in 32 bits; rings of more than 1024 slots are no rings of ours.
+    fn unpack(word: u32) -> Option<Self> {
+        let (at, bits) = (u64::from(word << 4 >> 4) << 6, word >> 28);
+        (at != 0 && bits <= 10).then_some(Self { at, slots: 1 << bits })
+    }
 }
 
 fn some(index: Option<u32>) -> u64 {
@@ -55,7 +80,7 @@ impl QpAttributes {
             pair(self.pd, self.receive_pd),
             pair(self.dest_qp_num, self.qkey),
             some(self.cq) | some(self.srq) << 32,
-            u64::from(self.xrcd),
+            pair(self.xrcd, self.direct.map_or(0, Place::pack)),
         ]
     }
 
@@ -74,6 +99,7 @@ impl QpAttributes {
             cq: (words[3] as u32).checked_sub(1),
             srq: ((words[3] >> 32) as u32).checked_sub(1),
             xrcd: words[4] as u32,
+            direct: Place::unpack((words[4] >> 32) as u32),
         })
     }
 
@@ -174,9 +200,11 @@ mod tests {
             cq: Some(0),
             srq: None,
             xrcd: 9,
+            direct: None,
         };
         assert_eq!(QpAttributes::unpack(&attributes.pack()), Some(attributes));
-        let other = QpAttributes { cq: None, srq: Some(0xff_ffff), ..attributes };
+        let direct = Some(Place { at: 1 << 30 | 64, slots: 64 });
+        let other = QpAttributes { cq: None, srq: Some(0xff_ffff), direct, ..attributes };
         assert_eq!(QpAttributes::unpack(&other.pack()), Some(other));
         assert_eq!(QpAttributes::unpack(&[0xff; QP_WORDS]), None);
         for xrc in [None, Some((0, 7))] {

@@ -1,12 +1,14 @@
 //! Completion queues.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+mod reader;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use queue_lock::{QueueGuard, QueueLock};
 
 use crate::protocol::completion::{Arm, Completion, HEAD_WORDS, remove, wants};
-use crate::protocol::shared::{CqWord, Memory as _, Object, Word, held, slot};
+use crate::protocol::shared::{Memory as _, Object, Word, slot};
 use crate::protocol::transport::{LockError, Transport, run};
 use crate::protocol::verbs::{Status, WcFlags, WcOpcode};
 use crate::shm;
@@ -17,11 +19,12 @@ use crate::shm::processors;
 
 use super::books::{Books, Landing};
 use super::comp_counter::Receives;
-use super::idle::{Finders, Idle};
 use super::landing::land;
 use super::site::place_of;
 use super::stuck::acquire_with;
 use super::{Channel, Device, Error, EventQueue, LIMITS, MANY_DOMAINS, Result, busy};
+
+pub(super) use reader::{Entries, Reader};
 
 /// Polls in vain after which a program that polls gives way to others now and then: some tens of microseconds.
 const PATIENT: u32 = 2000;
@@ -31,6 +34,9 @@ const YIELDS: u32 = 64;
 const LOOKS: u32 = 32;
 /// Polls that one counts for which tried requests again that wait.
 const TRIED: u32 = 32;
+/// Every so many completions that stand in a queue it is looked whether messages wait in direct rings. A power
+/// of two.
+const TURN: u32 = 4;
 
 /// What a poll leaves to be done when it does not hold the queue any more: a number that is below
 /// [`After::BROKEN`], or that and the index of a queue pair that broke.
@@ -83,77 +89,8 @@ pub struct CompletionQueue {
     xrc_domains: Mutex<Vec<u32>>,
     /// Those that are counted.
     pub(super) receives: Receives,
-}
-
-/// The owner's side of the ring.
-#[derive(Debug)]
-struct Reader {
-    /// Entries taken so far. The owner's own count: what stands in shared memory is for others.
-    head: u32,
-    capacity: u32,
-    /// Offsets in the segment, in bytes.
-    ring: u64,
-    stride: u64,
-    /// Words of an entry.
-    words: usize,
-    head_at: u64,
-    tail_at: u64,
-    /// Polls that found nothing since the last that found something.
-    empty_polls: u32,
-    /// As many of them after which something is to be looked after.
-    looks_at: u32,
-    idle: Idle,
-}
-
-impl Reader {
-    fn new(device: &Device, cq: u32, head: u32, capacity: u32) -> Result<Self> {
-        let at = |word| device.site.own.offset(word).ok_or(Error::NoMemory);
-        let ring = at(Word::Entry { cq, slot: 0, word: 0 })?;
-        let stride = at(Word::Entry { cq, slot: 1, word: 0 })? - ring;
-        let (head_at, tail_at) = (at(Word::Cq(cq, CqWord::Head))?, at(Word::Cq(cq, CqWord::Tail))?);
-        Ok(Self {
-            head,
-            capacity,
-            ring,
-            stride,
-            words: (stride / 8) as usize,
-            head_at,
-            tail_at,
-            empty_polls: 0,
-            looks_at: LOOKS,
-            idle: Idle::default(),
-        })
-    }
-
-    /// Entries that wait; none when the count cannot be true.
-    fn waiting(&self, memory: &Memory) -> u32 {
-        let tail = memory.u64(self.tail_at).map_or(0, |tail| tail.load(Ordering::Acquire));
-        held(u64::from(self.head), tail, self.capacity).unwrap_or(0)
-    }
-
-    /// What is to be done after so many polls in vain.
-    #[cold]
-    fn look(&mut self, finders: &Finders) -> After {
-        if self.empty_polls < PATIENT {
-            self.looks_at = (self.empty_polls + LOOKS).min(PATIENT);
-            self.idle.begin();
-            return After::LOOK;
-        }
-        (self.empty_polls, self.looks_at) = (PATIENT - YIELDS, PATIENT);
-        if self.idle.is_long_now(finders) { After::SLEEP } else { After::YIELD }
-    }
-
-    /// Where the entry with this count stands.
-    fn entry(&self, count: u32) -> u64 {
-        self.ring + self.stride * u64::from(slot(count, self.capacity))
-    }
-
-    fn move_head(&mut self, memory: &Memory, head: u32) {
-        self.head = head;
-        if let Ok(word) = memory.u64(self.head_at) {
-            word.store(u64::from(head), Ordering::Release);
-        }
-    }
+    /// Requests of all queues that complete here, as many as they can have at a time.
+    pub(super) promised: AtomicU64,
 }
 
 impl CompletionQueue {
@@ -195,6 +132,7 @@ impl CompletionQueue {
             held: QueueLock::new(device.site.own.find([Some(object), None, None])),
             xrc_domains: Mutex::default(),
             receives: Receives::new(),
+            promised: 0.into(),
         });
         // Where this fails, everything ends with what was made.
         if let Some(channel) = channel {
@@ -247,40 +185,61 @@ impl CompletionQueue {
 
     #[inline(always)]
     fn take(&self, max: u32, waits: bool, after: &mut After, take: &mut impl FnMut(&Completion)) -> u32 {
-        let mut reader = self.reader();
-        let memory = self.device.site.segment.memory();
-        let mut taken = 0;
-        let mut head = reader.head;
+        let mut guard = self.reader();
+        let reader = &mut *guard;
+        let (mut taken, mut head) = (0, reader.head);
+        let mut first = reader.entries.first(head);
+        let mut has_message = !is_next(first, head) && reader.direct.may_have_message();
+        if max == 0 || !(has_message || is_next(first, head)) {
+            if max > 0 {
+                *after = reader.found_nothing(waits, &self.device.finders);
+            }
+            return 0;
+        }
         // Once around at most: whoever fills a queue with what cannot be true all the time keeps nobody here.
-        while taken < max && head.wrapping_sub(reader.head) < reader.capacity {
-            let Ok(words) = memory.words(reader.entry(head), reader.words) else { break };
-            let first = words[0].load(Ordering::Acquire);
-            if first as u32 != head.wrapping_add(1) || !self.device.is_mine() {
+        for _ in 0..reader.capacity {
+            let direct = &mut reader.direct;
+            // What stands in the queue does not keep messages waiting for ever.
+            has_message |= head.is_multiple_of(TURN) && direct.may_have_message();
+            if has_message && direct.take_message(&self.device, &reader.entries, head, take) {
+                taken += 1;
+            } else if !is_next(first, head) || !self.device.is_mine() {
+                break;
+            } else {
+                let Some(words) = reader.entries.at(head) else { break };
+                let may_be_late = !direct.is_empty() && (first >> 40) as u8 >= WcOpcode::Recv as u8;
+                if may_be_late && direct.take_before(&self.device, words, take) {
+                    taken += 1;
+                } else {
+                    head = head.wrapping_add(1);
+                    // Words that cannot be true were written by somebody else than a peer's engine.
+                    if let Some(completion) = self.read(first, words, after) {
+                        if may_be_late {
+                            direct.passed(completion.qp_num);
+                        }
+                        take(&completion);
+                        taken += 1;
+                    }
+                    if *after != After::NOTHING {
+                        // Whoever sees to a queue pair that broke may need the queue.
+                        break;
+                    }
+                }
+            }
+            if taken == max {
                 break;
             }
-            head = head.wrapping_add(1);
-            // Words that cannot be true were written by somebody else than a peer's engine.
-            let Some(completion) = self.read(first, words, after) else { continue };
-            take(&completion);
-            taken += 1;
-            if *after != After::NOTHING {
-                // Whoever sees to a queue pair that broke may need the queue.
-                break;
-            }
+            first = reader.entries.first(head);
+            has_message = !is_next(first, head) && reader.direct.may_have_message();
         }
         if head != reader.head {
-            reader.move_head(memory, head);
-            (reader.empty_polls, reader.looks_at) = (0, LOOKS);
-            self.device.finders.note();
-        } else if max > 0 {
-            // A poll that tried a request again takes as long as many others.
-            reader.empty_polls += if waits { TRIED } else { 1 };
-            // A line that is looked at all the time is taken from whoever writes it.
-            std::hint::spin_loop();
-            if reader.empty_polls >= reader.looks_at {
-                *after = reader.look(&self.device.finders);
-            }
+            reader.move_head(head);
+        } else if taken == 0 {
+            *after = reader.found_nothing(waits, &self.device.finders);
+            return 0;
         }
+        (reader.empty_polls, reader.looks_at) = (0, LOOKS);
+        self.device.finders.note();
         taken
     }
 
@@ -306,7 +265,7 @@ impl CompletionQueue {
         if let Some(books) = &self.device.site.books {
             return self.read_numbered(books, first, words, after);
         }
-        let head = head(first, words);
+        let head = head(first, words)?;
         let (mut completion, bytes) = Completion::unpack(&head)?;
         if completion.opcode < WcOpcode::Recv {
             self.device.polled(completion.qp_num, completion.places);
@@ -330,7 +289,7 @@ impl CompletionQueue {
         words: &[AtomicU64],
         after: &mut After,
     ) -> Option<Completion> {
-        let (mut completion, bytes) = Completion::unpack(&head(first, words))?;
+        let (mut completion, bytes) = Completion::unpack(&head(first, words)?)?;
         let landing = books.completed(&mut completion, bytes)?;
         if completion.opcode < WcOpcode::Recv {
             self.device.polled(completion.qp_num, completion.places);
@@ -369,7 +328,10 @@ impl CompletionQueue {
             Some(channel) => channel.arm(self.index, solicited_only),
             None => run(&self.device.site.own, Arm::new(self.index, solicited_only)),
         }
-        .map_err(busy)
+        .map_err(busy)?;
+        // Who sends by a direct ring looks at this afterwards, and who polls now at the ring.
+        fence(Ordering::SeqCst);
+        Ok(())
     }
 
     /// Changes the number of entries to at least `cqe`; the number it then has.
@@ -383,9 +345,8 @@ impl CompletionQueue {
         let kept = self.receives.kept();
         let mut reader = acquire_with(&site.own, object, || self.reader()).map_err(busy)?;
         let resized = (|| {
-            let memory = site.segment.memory();
-            let waiting = reader.waiting(memory);
-            if cqe < waiting + kept {
+            let waiting = reader.waiting();
+            if cqe < waiting + reader.direct.waiting() + kept {
                 return Err(Error::Invalid("fewer entries than wait to be polled"));
             }
             if capacity != reader.capacity {
@@ -396,7 +357,8 @@ impl CompletionQueue {
                         copy(memory, from.entry(count), to, stride);
                     }
                 })?;
-                *reader = Reader::new(&self.device, self.index, reader.head, capacity)?;
+                let now = Reader::new(&self.device, self.index, reader.head, capacity)?;
+                reader.follow(now);
             }
             Ok(())
         })();
@@ -421,7 +383,7 @@ impl CompletionQueue {
         let (site, object) = (&self.device.site, Object::Cq(self.index));
         let is_moved = site.objects.relocate(&site.own, object, holder, reader.head) == Ok(true);
         if is_moved && let Ok(now) = Reader::new(&self.device, self.index, reader.head, reader.capacity) {
-            *reader = now;
+            reader.follow(now);
         }
         is_moved
     }
@@ -445,14 +407,16 @@ impl CompletionQueue {
         Ok(())
     }
 
-    /// One more queue completes here.
-    pub(super) fn hold(&self) {
+    /// One more queue completes here, with so many requests at a time.
+    pub(super) fn hold(&self, requests: u32) {
         self.users.fetch_add(1, Ordering::AcqRel);
+        self.promised.fetch_add(u64::from(requests), Ordering::AcqRel);
     }
 
     /// Takes back one [`CompletionQueue::hold`].
-    pub(super) fn release(&self) {
+    pub(super) fn release(&self, requests: u32) {
         self.users.fetch_sub(1, Ordering::AcqRel);
+        self.promised.fetch_sub(u64::from(requests), Ordering::AcqRel);
     }
 
     /// Removes the completions of a queue pair that nobody polled; `false` when the queue's lock cannot be had
@@ -471,14 +435,11 @@ impl CompletionQueue {
             own.unlock(object);
             return true;
         }
-        let memory = self.device.site.segment.memory();
         if let Some(books) = &self.device.site.books {
             self.forget_numbers(books, &reader, qp_num);
         }
         remove(own, self.index, qp_num);
-        if let Ok(word) = memory.u64(reader.head_at) {
-            reader.head = word.load(Ordering::Relaxed) as u32;
-        }
+        reader.look_at_head();
         own.unlock(object);
         true
     }
@@ -497,17 +458,16 @@ impl CompletionQueue {
 
     /// The completions of a queue pair are about to be removed, and their requests with them.
     fn forget_numbers(&self, books: &Books, reader: &Reader, qp_num: u32) {
-        let memory = self.device.site.segment.memory();
-        for count in (0..reader.waiting(memory)).map(|n| reader.head.wrapping_add(n)) {
-            let Ok(words) = memory.words(reader.entry(count), HEAD_WORDS as usize) else { return };
-            let head = head(words[0].load(Ordering::Acquire), words);
+        for count in (0..reader.waiting()).map(|n| reader.head.wrapping_add(n)) {
+            let Some(words) = reader.entries.at(count) else { return };
+            let Some(head) = head(reader.entries.first(count), words) else { return };
             if let Some((completion, _)) = Completion::unpack(&head).filter(|c| c.0.qp_num == qp_num) {
                 books.forget(&completion);
             }
         }
     }
 
-    fn reader(&self) -> QueueGuard<'_, Reader> {
+    pub(super) fn reader(&self) -> QueueGuard<'_, Reader> {
         self.reader.lock()
     }
 }
@@ -519,18 +479,25 @@ impl Drop for CompletionQueue {
     }
 }
 
-/// The first words of an entry, copied. The first was read before.
+/// Whether the first word of an entry says that it is there once so many were taken.
 #[inline(always)]
-fn head(first: u64, words: &[AtomicU64]) -> [u64; HEAD_WORDS as usize] {
+fn is_next(first: u64, head: u32) -> bool {
+    first as u32 == head.wrapping_add(1)
+}
+
+/// The first words of an entry, copied, if it has so many. The first was read before.
+#[inline(always)]
+fn head(first: u64, words: &[AtomicU64]) -> Option<[u64; HEAD_WORDS as usize]> {
+    let words: &[AtomicU64; HEAD_WORDS as usize] = words.first_chunk()?;
     let mut head = [first; HEAD_WORDS as usize];
     for (value, word) in head.iter_mut().zip(words).skip(1) {
         *value = word.load(Ordering::Relaxed);
     }
-    head
+    Some(head)
 }
 
 /// The completion of a payload whose buffer is not there any more.
-fn not_placed(completion: &Completion) -> Completion {
+pub(super) fn not_placed(completion: &Completion) -> Completion {
     Completion { status: Status::LocProtErr, byte_len: 0, flags: WcFlags::NONE, ..*completion }
 }
 

@@ -12,6 +12,7 @@ use crate::protocol::verbs::{Opcode, QpState, QpType};
 use crate::shm::objects::Lane;
 
 use super::attributes::{QP_WORDS, load};
+use super::direct::{enter, left};
 use super::gathered::Gathered;
 use super::payload;
 use super::route::{Initiator, Route};
@@ -31,6 +32,8 @@ pub(super) struct FastPath {
     /// Messages of it, and those that are there, when not all of them are.
     sent: u32,
     kept: u32,
+    /// The target was given back in order.
+    is_left: bool,
 }
 
 #[derive(Debug)]
@@ -68,8 +71,11 @@ impl Initiator {
     pub(super) fn quick(&mut self, site: &Site, wr: &Wr<'_>) -> Quick {
         debug_assert!(!self.is_over(wr));
         let quick = self.try_quick(site, wr);
-        if !matches!(quick, Quick::Delivered(_)) && self.rest().is_err() {
-            return Quick::Lost;
+        if !matches!(quick, Quick::Delivered(_)) {
+            self.note_left();
+            if self.is_holding() && self.rest().is_err() {
+                return Quick::Lost;
+            }
         }
         quick
     }
@@ -114,6 +120,12 @@ impl Initiator {
             if let Err(quick) = fast_path.open(lane, route, dgid, used, incoming.solicited) {
                 return quick;
             }
+            if self.qp_type == QpType::Rc {
+                enter(&mut self.outlet, site, route, self.qp_num, lane);
+            }
+            if let Some(queues) = &route.queues {
+                fast_path.burst.open(lane, queues);
+            }
         }
         let Some(target) = &fast_path.target else { return Quick::No };
         let lookup = |key| payload::look_again(site, &route.remote, key, &mut route.seen.borrow_mut()).ok();
@@ -143,7 +155,7 @@ impl Initiator {
     }
 
     /// Whether a target is held for more messages.
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_holding(&self) -> bool {
         self.fast_path.burst.is_open()
     }
@@ -158,9 +170,19 @@ impl Initiator {
         if self.fast_path.burst.is_open()
             && let Some(route) = self.routes[self.fast_path.place].as_deref()
         {
-            return self.fast_path.end(route);
+            let ended = self.fast_path.end(route);
+            self.note_left();
+            return ended;
         }
         Ok(())
+    }
+
+    /// What was taken the quick way stands at the head of the target, if that was given back.
+    #[inline]
+    fn note_left(&mut self) {
+        if std::mem::take(&mut self.fast_path.is_left) {
+            left(&mut self.outlet);
+        }
     }
 
     /// How many messages of the burst that was lost are there.
@@ -182,6 +204,13 @@ impl Initiator {
 }
 
 impl FastPath {
+    /// Where the bytes of a message go, while it is not held for any.
+    #[inline]
+    pub(super) fn bytes(&mut self) -> &mut [u8; MAX_BYTES] {
+        debug_assert!(!self.burst.is_open());
+        self.burst.bytes()
+    }
+
     /// Whether it is for the destination of this datagram.
     #[inline]
     fn is_for(&self, to: &Datagram<'_>) -> bool {
@@ -220,7 +249,7 @@ impl FastPath {
         let state = QpState::from_number(view.load(Word::Qp(route.qp, QpWord::State)) as u32);
         self.target = Some(attributes.target(route.qp_num, state.unwrap_or(QpState::Err)));
         self.dgid = dgid;
-        self.burst.open(view, queues);
+        self.is_left = false;
         Ok(())
     }
 
@@ -236,7 +265,8 @@ impl FastPath {
             match self.burst.step(view) {
                 Progress::Done(true) => return Ok(true),
                 Progress::Done(false) => {
-                    if !view.unlock(qp) && self.burst.count() > 0 {
+                    self.is_left = view.unlock(qp);
+                    if !self.is_left && self.burst.count() > 0 {
                         // It was taken away: whether the messages came before that is not known.
                         (self.sent, self.kept) = (self.burst.count(), 0);
                         return Err(LockError::Unclear);

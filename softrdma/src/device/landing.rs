@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::protocol::keys::check_local;
 use crate::shm::keys::Entry;
 
+use super::known::Known;
 use super::payload::{STAGED, is_in_place, write};
 use super::site::Site;
 
@@ -19,12 +20,44 @@ pub fn land(site: &Site, pd: u32, addr: u64, lkey: u32, payload: &[AtomicU64], b
     if !is_in_place(&entry) {
         return land_anywhere(site, &entry, addr, payload, bytes);
     }
-    let mut to = std::ptr::with_exposed_provenance_mut::<u8>(entry.translate(addr) as usize);
+    // SAFETY: as in `write`, and there are so many words.
+    unsafe { copy(entry.translate(addr), payload, bytes) };
+    Some(())
+}
+
+/// As [`land`], for who asks for the same key again and again: `known` is what it found the last time.
+#[inline(always)]
+pub(super) fn land_again(
+    site: &Site,
+    known: &mut Known,
+    pd: u32,
+    (addr, lkey): (u64, u32),
+    payload: &[AtomicU64],
+    bytes: usize,
+) -> Option<()> {
+    let _in_use = site.keys.enter(lkey)?;
+    let Some(entry) = known.find(&site.keys, pd, lkey, addr, u32::try_from(bytes).ok()?, true) else {
+        return land(site, pd, addr, lkey, payload, bytes);
+    };
+    let payload = payload.get(..bytes.div_ceil(8))?;
+    // SAFETY: as in `write`, and there are so many words.
+    unsafe { copy(entry.translate(addr), payload, bytes) };
+    Some(())
+}
+
+/// Copies so many bytes.
+///
+/// # Safety
+/// There are so many words of payload; the address is that of as many bytes of registered memory, in use by the
+/// caller, that the device may write.
+#[inline(always)]
+unsafe fn copy(to: u64, payload: &[AtomicU64], bytes: usize) {
+    let mut to = std::ptr::with_exposed_provenance_mut::<u8>(to as usize);
     let mut left = bytes;
     for word in payload {
         let word = word.load(Ordering::Relaxed).to_ne_bytes();
         let count = left.min(word.len());
-        // SAFETY: as in `write`, for all of the bytes together; `to` is where the next of them goes.
+        // SAFETY: `to` is where the next `left` bytes go, by what the caller promises.
         unsafe {
             if count == word.len() {
                 to.cast::<[u8; 8]>().write(word);
@@ -35,7 +68,6 @@ pub fn land(site: &Site, pd: u32, addr: u64, lkey: u32, payload: &[AtomicU64], b
         }
         left -= count;
     }
-    Some(())
 }
 
 /// As [`land`], where the memory may not be there.

@@ -21,6 +21,7 @@
 //! | [`route`] | the way from a queue pair to those it sends to |
 //! | [`attempt`](mod@attempt), [`payload`], [`attributes`] | a request at its target; its bytes; its settings |
 //! | `gathered`, [`landing`] | the bytes of a small message: from the sender's memory into the target's |
+//! | `known` | a key of the own process that is asked for again and again |
 //! | [`turn`] | own completions, before the answer of a peer that is woken |
 //! | `fast_path` | the quick way of small messages, many behind one pair of locks |
 //!
@@ -99,12 +100,14 @@ pub mod channel;
 pub mod comp_counter;
 pub mod completion;
 mod deferred;
+mod direct;
 pub mod dma_buf;
 pub mod events;
 mod fast_path;
 mod frozen;
 mod gathered;
 mod idle;
+mod known;
 pub mod landing;
 pub mod memory;
 pub mod multicast;
@@ -326,6 +329,8 @@ pub struct Device {
     windows: Mutex<memory::Windows>,
     groups: multicast::Groups,
     deferred: deferred::Deferred,
+    /// Direct rings that no queue pair has.
+    rings: direct::Rings,
     watched: stuck::Watched,
     finders: idle::Finders,
     /// Queue pairs and shared receive queues by index.
@@ -370,6 +375,7 @@ impl Device {
             windows: Mutex::default(),
             groups,
             deferred: deferred::Deferred::default(),
+            rings: direct::Rings::default(),
             watched: stuck::Watched::default(),
             finders,
             queue_pairs: RwLock::default(),

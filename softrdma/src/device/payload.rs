@@ -250,7 +250,7 @@ pub(super) fn lookup(site: &Site, remote: &Remote, key: u32) -> Result<Entry, Lo
 }
 
 /// As [`lookup`], for who does so again and again: `seen` is what it found the last time.
-#[inline]
+#[inline(always)]
 pub(super) fn look_again(
     site: &Site,
     remote: &Remote,

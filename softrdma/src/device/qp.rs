@@ -1,5 +1,6 @@
 //! Queue pairs.
 
+mod direct;
 mod end;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -16,9 +17,10 @@ use crate::protocol::shared::{Claim, Memory, Object, QpWord, Word};
 use crate::protocol::transport::{LockError, Operation, Transport, acquire};
 use crate::protocol::verbs::{Attr, QpState, QpType};
 use crate::shm::lock::Owner;
-use crate::shm::objects::{Host, Shape};
+use crate::shm::objects::{HeldWords, Host, Shape};
 
 use super::attributes::QpAttributes;
+use super::direct::Direct;
 use super::peers::shortage;
 use super::qp_attributes::{Attributes, Capabilities, Queried};
 use super::receive::{Poster, ring};
@@ -72,9 +74,13 @@ pub struct QueuePair {
     init: QpInit,
     limits: request::Limits,
     /// Where its state stands in the segment.
-    state_at: u64,
+    state_word: HeldWords,
     send: QueueLock<SendSide>,
     receive: Option<QueueLock<Poster>>,
+    /// Receive requests that it can have at a time.
+    receives: u32,
+    /// Its direct ring. Changed behind its lock.
+    direct: QueueLock<Option<Arc<Direct>>>,
     /// The slot of the process whose messages it takes, or [`NOBODY`] or [`ANYBODY`].
     partner: AtomicU32,
     /// Multicast groups that it is in.
@@ -100,7 +106,7 @@ impl QueuePair {
             device.release_pd(init.pd);
         }
         let made = made?;
-        init.send_cq.iter().chain(&init.recv_cq).for_each(|cq| cq.hold());
+        made.promises().for_each(|(cq, requests)| cq.hold(requests));
         init.srq.iter().for_each(|srq| srq.hold());
         init.xrcd.iter().for_each(|xrcd| xrcd.hold());
         // Where this fails, everything ends with what was made.
@@ -173,7 +179,9 @@ impl QueuePair {
         let receive = own_ring
             .then(|| Poster::new(device, object, 0, init.cap.max_recv_wr, init.cap.max_recv_sge))
             .transpose()?;
-        let state_at = device.site.own.offset(Word::Qp(index, QpWord::State)).ok_or(Error::NoMemory)?;
+        let own = &device.site.own;
+        let state_word = own.offset(Word::Qp(index, QpWord::State)).and_then(|at| own.hold(at, 1));
+        let state_word = state_word.ok_or(Error::NoMemory)?;
         let limits = request::Limits {
             max_send_wr: init.cap.max_send_wr,
             max_send_sge: init.cap.max_send_sge,
@@ -196,9 +204,11 @@ impl QueuePair {
             qp_num,
             init: init.clone(),
             limits,
-            state_at,
+            state_word,
             send: QueueLock::new(side),
             receive: receive.map(QueueLock::new),
+            receives: init.srq.as_ref().map_or(init.cap.max_recv_wr, |srq| srq.max_wr()),
+            direct: QueueLock::new(None),
             partner: NOBODY.into(),
             groups: 0.into(),
             handles: 1.into(),
@@ -229,7 +239,7 @@ impl QueuePair {
     /// Its state, which peers change to ERR.
     #[must_use]
     pub fn state(&self) -> QpState {
-        let word = self.device.site.segment.memory().u64(self.state_at);
+        let word = self.state_word.get().first();
         let number = word.map_or(QpState::Err as u64, |word| word.load(Ordering::Acquire));
         QpState::from_number(number as u32).unwrap_or(QpState::Err)
     }
@@ -273,6 +283,11 @@ impl QueuePair {
         }
         let effect = checked?;
         side.attributes = side.attributes.merged(mask, attributes);
+        match next {
+            QpState::Reset => self.end_direct(),
+            QpState::Rtr if current == QpState::Init => self.open_direct(side.attributes.dest_qp_num),
+            _ => {}
+        }
         self.publish(&side.attributes, mask.has(Attr::STATE).then_some(next));
         let (mut held, mut is_whole) = (None, true);
         let set_state = |state: QpState| own.store(Word::Qp(self.index, QpWord::State), state as u64);
@@ -357,6 +372,7 @@ impl QueuePair {
             cq: self.init.recv_cq.as_ref().map(|cq| cq.index()),
             srq: srq.map(|srq| srq.index()),
             xrcd: self.domain().unwrap_or(0),
+            direct: self.direct_place(),
         };
         let partner = match (state, self.init.qp_type) {
             (None, _) => None,
@@ -403,8 +419,11 @@ impl QueuePair {
         if !qp::may_post_receive(self.state()) {
             return Err(Rejected::State);
         }
-        poster.post(&self.device, wr_id, sges)?;
+        let posted = poster.post(&self.device, wr_id, sges);
         drop(poster);
+        if let Err(why) = posted {
+            self.post_after_all(receive, wr_id, sges, why)?;
+        }
         if self.state() == QpState::Err {
             self.flush_if_broken();
         }
@@ -431,6 +450,7 @@ impl QueuePair {
 
     /// Flushes the receive side, behind the queue pair's lock.
     fn flush_receives(&self, operation: &mut Operation<'_, Host>) -> std::result::Result<(), LockError> {
+        self.close_direct();
         let own = &self.device.site.own;
         let shared = self.init.srq.is_some() || self.init.qp_type == QpType::XrcRecv;
         let cq = match &self.init.recv_cq {
@@ -455,6 +475,7 @@ impl QueuePair {
                 own.store(Word::Qp(self.index, QpWord::State), next as u64);
             }
             if next == QpState::Err {
+                self.close_direct();
                 self.broke();
             }
             own.unlock(object);
@@ -475,6 +496,14 @@ impl QueuePair {
         let (send, recv) = (self.init.send_cq.as_ref(), self.init.recv_cq.as_ref());
         let is_send = move |cq: &Arc<CompletionQueue>| send.is_some_and(|send| Arc::ptr_eq(send, cq));
         send.into_iter().chain(recv.filter(|recv| !is_send(recv)))
+    }
+
+    /// The queues where it completes, and with how many requests at a time.
+    fn promises(&self) -> impl Iterator<Item = (&Arc<CompletionQueue>, u32)> {
+        let init = &self.init;
+        let receives = self.receives;
+        let send = init.send_cq.iter().map(|cq| (cq, init.cap.max_send_wr));
+        send.chain(init.recv_cq.iter().map(move |cq| (cq, receives)))
     }
 
     /// Removes completions that nobody polled; those queues where that was not possible are left.

@@ -1,5 +1,6 @@
 //! Receive requests in rings that peers read: the owner's side.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -8,8 +9,10 @@ use crate::protocol::shared::{Fence, Object, QpJournal, QpWord, SrqWord, Take, W
 use crate::protocol::transport::{Transport, acquire};
 use crate::shm;
 use crate::shm::memory::fence_after_exchange;
+use crate::shm::objects::HeldWords;
 
 use super::books::Books;
+use super::direct::{Direct, Promise};
 use super::{Device, Error, Rejected, Result};
 
 /// The owner's side of a receive ring.
@@ -23,13 +26,17 @@ pub(super) struct Poster {
     max_wr: u32,
     max_sge: u32,
     capacity: u32,
+    /// The ring, and the word of it that says how many were posted.
+    requests: HeldWords,
+    tail_word: HeldWords,
     /// Offsets in the segment, in bytes.
     ring: u64,
     stride: u64,
     head_at: u64,
-    tail_at: u64,
     /// Queue pairs: where the fence stands.
     fence_at: Option<u64>,
+    /// Queue pairs with a direct ring.
+    promise: Option<Promise>,
 }
 
 /// Entries and words per entry of a ring for requests of this size.
@@ -49,6 +56,8 @@ impl Poster {
         };
         let fence_at = if let Object::Qp(qp) = queue { Some(at(Word::Qp(qp, QpWord::Fence))?) } else { None };
         let (capacity, words) = ring(max_wr, max_sge)?;
+        let hold = |at, words| device.site.own.hold(at, words).ok_or(Error::NoMemory);
+        let (ring, tail_word) = (at(Word::Receive { queue, slot: 0, word: 0 })?, hold(at(tail_word)?, 1)?);
         let poster = Self {
             queue,
             tail,
@@ -56,26 +65,60 @@ impl Poster {
             max_wr,
             max_sge,
             capacity,
-            ring: at(Word::Receive { queue, slot: 0, word: 0 })?,
+            requests: hold(ring, words as usize * capacity as usize)?,
+            tail_word,
+            ring,
             stride: 8 * u64::from(words),
             head_at: at(head)?,
-            tail_at: at(tail_word)?,
             fence_at,
+            promise: None,
         };
-        Ok(poster.with_capacity(device, capacity))
+        poster.with_capacity(device, capacity)
     }
 
     /// In a ring of more entries than its requests need.
-    pub(super) fn with_capacity(self, device: &Device, capacity: u32) -> Self {
-        let mut poster = Self { capacity, ..self };
+    pub(super) fn with_capacity(self, device: &Device, capacity: u32) -> Result<Self> {
+        let requests = device.site.own.hold(self.ring, self.words() * capacity as usize);
+        let mut poster = Self { capacity, requests: requests.ok_or(Error::NoMemory)?, ..self };
         poster.seen = poster.tail.wrapping_sub(poster.waiting(device));
-        poster
+        Ok(poster)
+    }
+
+    /// Words of a request in the ring.
+    #[inline(always)]
+    fn words(&self) -> usize {
+        (self.stride / 8) as usize
+    }
+
+    /// Its requests: where they are, words of each, entries.
+    pub(super) fn requests(&self) -> (HeldWords, usize, u32) {
+        (self.requests.clone(), self.words(), self.capacity)
+    }
+
+    /// Tells of requests by this ring from now on, and of those that wait now.
+    pub(super) fn open_direct(&mut self, device: &Device, direct: &Arc<Direct>) {
+        let mut promise = Promise::new(direct);
+        let memory = device.site.segment.memory();
+        for count in (0..self.waiting(device)).rev().map(|back| self.tail.wrapping_sub(back + 1)) {
+            let word =
+                |n: u64| memory.u64(self.entry(count) + 8 * n).map_or(0, |w| w.load(Ordering::Relaxed));
+            let (elements, addr, length_key) = (word(1), word(2), word(3));
+            let sge = Sge { addr, length: length_key as u32, lkey: (length_key >> 32) as u32 };
+            promise.posted(device, (elements > 0).then_some(&sge));
+        }
+        self.promise = Some(promise);
+    }
+
+    /// Tells of requests as before.
+    pub(super) fn end_direct(&mut self) {
+        self.promise = None;
+        self.seen = self.tail.wrapping_sub(self.capacity);
     }
 
     /// Looks where the queue is now, which was moved with its ring left where it was.
     pub(super) fn follow(&mut self, device: &Device) -> Result<()> {
         let now = Self::new(device, self.queue, self.tail, self.max_wr, self.max_sge)?;
-        (self.head_at, self.tail_at) = (now.head_at, now.tail_at);
+        (self.head_at, self.tail_word) = (now.head_at, now.tail_word);
         Ok(())
     }
 
@@ -110,9 +153,15 @@ impl Poster {
         self.behind(self.head(device))
     }
 
-    /// Requests taken so far. A burst whose completion queue was moved away from it goes on counting what
-    /// reaches nobody, until its sender finds out: so long the fence says how many there are.
+    /// Requests taken so far.
     fn head(&self, device: &Device) -> u32 {
+        let head = self.shared_head(device);
+        self.promise.as_ref().map_or(head, |promise| promise.taken(head))
+    }
+
+    /// The same, by what stands at the queue. A burst whose completion queue was moved away from it goes on
+    /// counting what reaches nobody, until its sender finds out: so long the fence says how many there are.
+    fn shared_head(&self, device: &Device) -> u32 {
         let memory = device.site.segment.memory();
         let load = |at| memory.u64(at).map_or(0, |word| word.load(Ordering::Acquire));
         let Some(fence_at) = self.fence_at else { return load(self.head_at) as u32 };
@@ -130,6 +179,14 @@ impl Poster {
         }
     }
 
+    /// Where the next request has no place only because nobody polled what a direct ring brought: how many were
+    /// taken by what stands at the queue.
+    #[cold]
+    pub(super) fn head_where_held_up(&self, device: &Device) -> Option<u32> {
+        let is_free = self.promise.as_ref().is_none_or(|promise| promise.is_free(self.tail, self.capacity));
+        (!is_free).then(|| self.shared_head(device))
+    }
+
     /// How many requests were posted since that head. One that cannot be true was damaged: nothing fits any
     /// more.
     fn behind(&self, head: u32) -> u32 {
@@ -137,8 +194,18 @@ impl Poster {
     }
 
     /// Whether fewer than so many are posted and not taken.
+    #[inline(always)]
     pub(super) fn has_room(&mut self, device: &Device, most: u32) -> bool {
-        if self.behind(self.seen) < most {
+        self.behind(self.seen) < most || self.has_room_now(device, most)
+    }
+
+    /// The same, by how many were taken by now.
+    #[inline(never)]
+    fn has_room_now(&mut self, device: &Device, most: u32) -> bool {
+        if let Some(completed) = self.promise.as_ref().map(Promise::completed)
+            && self.behind(completed) < most
+        {
+            self.seen = completed;
             return true;
         }
         let waiting = self.waiting(device);
@@ -163,7 +230,7 @@ impl Poster {
         if !self.has_room(device, self.max_wr) && !self.has_room_after_all(device) {
             return Err(Rejected::Full);
         }
-        self.put(device, wr_id, sges).ok_or(Rejected::Full)
+        self.put_at(device, wr_id, sges).ok_or(Rejected::Full)
     }
 
     /// A completion is seen before its request is taken, and a sender may have died in between: whoever holds
@@ -177,15 +244,32 @@ impl Poster {
                 own.unlock(self.queue);
                 self.max_wr
             }
+            Err(_) if self.is_ahead(device) => self.max_wr,
             Err(_) => self.max_wr + 1,
         };
         self.has_room(device, most)
+    }
+
+    /// Whether the completion was polled already that its sender has not counted.
+    fn is_ahead(&self, device: &Device) -> bool {
+        self.promise.as_ref().is_some_and(|promise| promise.is_ahead(self.shared_head(device)))
     }
 
     /// Puts a request into the ring, as long as there is a free entry. One that was in shared memory meanwhile
     /// may have more elements than an entry.
     pub(super) fn put(&mut self, device: &Device, wr_id: u64, sges: &[Sge]) -> Option<()> {
         if !self.has_room(device, self.capacity) || sges.len() > self.max_sge.max(1) as usize {
+            return None;
+        }
+        self.put_at(device, wr_id, sges)
+    }
+
+    /// As [`Poster::put`], where fewer requests are posted and not taken than there are entries, for a request
+    /// of no more elements than an entry has.
+    #[inline(always)]
+    fn put_at(&mut self, device: &Device, wr_id: u64, sges: &[Sge]) -> Option<()> {
+        let is_free = self.promise.as_ref().is_none_or(|promise| promise.is_free(self.tail, self.capacity));
+        if !is_free {
             return None;
         }
         match &device.site.books {
@@ -216,8 +300,8 @@ impl Poster {
     /// Stores a request, for which there is room.
     #[inline(always)]
     fn store(&mut self, device: &Device, wr_id: u64, sges: &[Sge]) -> Option<()> {
-        let memory = device.site.segment.memory();
-        let words = memory.words(self.entry(self.tail), 2 + 2 * sges.len()).ok()?;
+        let first = self.words() * slot(self.tail, self.capacity) as usize;
+        let words = self.requests.get().get(first..)?.get(..2 + 2 * sges.len())?;
         let mut words = words.iter();
         let mut store = |value: u64| {
             if let Some(word) = words.next() {
@@ -231,12 +315,15 @@ impl Poster {
             store(u64::from(sge.length) | u64::from(sge.lkey) << 32);
         }
         self.tail = self.tail.wrapping_add(1);
-        let (word, tail) = (memory.u64(self.tail_at).ok()?, u64::from(self.tail));
+        let (word, tail) = (self.tail_word.get().first()?, u64::from(self.tail));
         if let Object::Qp(_) = self.queue {
             // Who breaks a queue pair sets its state and then flushes what is posted; who posts looks at the
             // state afterwards. One side sees the other.
             word.swap(tail, Ordering::SeqCst);
             fence_after_exchange();
+            if let Some(promise) = &mut self.promise {
+                promise.posted(device, sges.first());
+            }
         } else {
             word.store(tail, Ordering::Release);
         }

@@ -13,6 +13,7 @@ use crate::shm::keys::Seen;
 use crate::shm::objects::Held;
 
 use super::attributes::{QP_WORDS, QpAttributes, SrqAttributes, load};
+use super::direct::Outlet;
 use super::fast_path::FastPath;
 use super::peers::Remote;
 use super::site::{Site, place_of};
@@ -44,6 +45,8 @@ pub struct Initiator {
     /// A power of two.
     pub(super) routes: Vec<Option<Box<Route>>>,
     pub(super) fast_path: FastPath,
+    /// Connected queue pairs: the direct ring of the peer.
+    pub(super) outlet: Option<Outlet>,
 }
 
 impl Initiator {
@@ -64,6 +67,7 @@ impl Initiator {
             mtu,
             routes,
             fast_path: FastPath::default(),
+            outlet: None,
         }
     }
 
@@ -104,6 +108,7 @@ impl Initiator {
 
     /// Forgets whom it talked to: on RESET, and on RTR after the attributes were set.
     pub fn reconnect(&mut self) {
+        self.outlet = None;
         self.routes.fill_with(|| None);
     }
 }

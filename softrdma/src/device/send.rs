@@ -223,7 +223,7 @@ impl Ring {
     }
 }
 
-fn posted(wr: &Wr<'_>) -> Posted {
+pub(super) fn posted(wr: &Wr<'_>) -> Posted {
     let signaled = wr.flags.has(SendFlags::SIGNALED);
     Posted { wr_id: wr.wr_id, opcode: wr.opcode, signaled, length: wr.data.length() }
 }
@@ -274,6 +274,9 @@ impl Sending<'_> {
         if qp.state() == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts {
             // What is counted is done for good, which is not known yet of what goes the quick way.
             let is_counted = side.counters.sends;
+            if !is_counted && qp.post_directly(side, wr) {
+                return;
+            }
             let quick = if is_counted { Quick::No } else { side.initiator.quick(&qp.device().site, wr) };
             if quick == Quick::Lost {
                 qp.lose(side);
@@ -363,8 +366,15 @@ impl QueuePair {
     }
 
     /// Gives back whom the queue held for more messages, and tells of those that are done.
-    #[inline]
+    #[inline(always)]
     fn settle(&self, side: &mut SendSide) {
+        if side.initiator.is_holding() || !side.done.is_empty() {
+            self.settle_now(side);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_now(&self, side: &mut SendSide) {
         if side.initiator.rest().is_err() {
             self.lose(side);
         }
@@ -411,7 +421,7 @@ impl QueuePair {
 
     /// The turn of a request's own completion.
     #[inline]
-    fn turn(&self, wr: &Wr<'_>) -> Turn<'_> {
+    pub(super) fn turn(&self, wr: &Wr<'_>) -> Turn<'_> {
         let tells = wr.flags.has(SendFlags::SIGNALED);
         Turn::new(self.send_cq().filter(|_| tells).map(|cq| &**cq))
     }
@@ -496,7 +506,7 @@ impl QueuePair {
     }
 
     /// What follows from the end of a request.
-    fn act(&self, side: &mut SendSide, request: &Posted, action: Action, turn: &Turn<'_>) {
+    pub(super) fn act(&self, side: &mut SendSide, request: &Posted, action: Action, turn: &Turn<'_>) {
         let is_counted = side.counters.own && side.counters.count(request, &action);
         match action {
             Action::Later => {}

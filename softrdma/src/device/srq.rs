@@ -82,7 +82,7 @@ impl SharedReceiveQueue {
         let made = Arc::new(made);
         if xrc.is_some() {
             if let Some(cq) = &made.init.cq {
-                cq.hold();
+                cq.hold(init.max_wr);
                 cq.serve(init.pd);
             }
             made.init.xrcd.iter().for_each(|xrcd| xrcd.hold());
@@ -241,7 +241,7 @@ impl SharedReceiveQueue {
             }
         })?;
         *poster = Poster::new(&self.device, object, tail, max_wr, poster.max_sge())?
-            .with_capacity(&self.device, capacity);
+            .with_capacity(&self.device, capacity)?;
         Ok(())
     }
 
@@ -284,7 +284,7 @@ impl SharedReceiveQueue {
             self.device.end(object);
             self.device.release_pd(self.init.pd);
             if self.init.srq_type == SrqType::Xrc {
-                self.init.cq.iter().for_each(|cq| cq.release());
+                self.init.cq.iter().for_each(|cq| cq.release(self.init.max_wr));
                 self.init.xrcd.iter().for_each(|xrcd| xrcd.release());
             }
         }

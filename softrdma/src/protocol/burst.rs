@@ -129,6 +129,7 @@ impl Burst {
 
     /// Whether the queue pair is held for it.
     #[must_use]
+    #[inline(always)]
     pub fn is_open(&self) -> bool {
         self.step != Step::Closed
     }

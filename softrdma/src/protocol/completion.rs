@@ -260,6 +260,69 @@ impl Machine for Arm {
     }
 }
 
+/// Rings the bell of a completion queue for a success that does not stand in it, where it waits for one. Behind
+/// the queue's lock, which it takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Notify {
+    cq: u32,
+    solicited: bool,
+    step: NotifyStep,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum NotifyStep {
+    Lock,
+    Bell,
+    Disarm,
+    Unlock,
+    Done,
+}
+
+impl Notify {
+    /// For a message that its sender marked as solicited or not.
+    #[must_use]
+    pub fn new(cq: u32, solicited: bool) -> Self {
+        Self { cq, solicited, step: NotifyStep::Lock }
+    }
+}
+
+impl Machine for Notify {
+    type Outcome = ();
+
+    fn step(&mut self, memory: &impl Memory) -> Progress<()> {
+        match self.step {
+            NotifyStep::Lock => {
+                self.step = NotifyStep::Bell;
+                Progress::Lock(Object::Cq(self.cq))
+            }
+            NotifyStep::Bell => {
+                let armed = memory.load(Word::Cq(self.cq, CqWord::Armed));
+                if Armed::rings(armed, Status::Success, self.solicited) {
+                    self.step = NotifyStep::Disarm;
+                    return Progress::Bell(self.cq);
+                }
+                self.step = NotifyStep::Unlock;
+                Progress::Continue
+            }
+            NotifyStep::Disarm => {
+                self.step = NotifyStep::Unlock;
+                memory.store(Word::Cq(self.cq, CqWord::Armed), Armed::No as u64);
+                Progress::Continue
+            }
+            NotifyStep::Unlock => {
+                self.step = NotifyStep::Done;
+                Progress::Unlock(Object::Cq(self.cq))
+            }
+            NotifyStep::Done => Progress::Done(()),
+        }
+    }
+
+    fn unheard(&mut self) {
+        // It stays armed, so that the next entry rings.
+        self.step = NotifyStep::Unlock;
+    }
+}
+
 /// A completion queue that cannot be believed: its words were damaged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CqBroken;

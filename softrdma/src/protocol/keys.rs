@@ -51,6 +51,7 @@ pub enum Denied {
 }
 
 impl Key {
+    #[inline(always)]
     pub(crate) fn covers(&self, addr: u64, length: u64) -> bool {
         addr.checked_sub(self.start)
             .is_some_and(|offset| offset <= self.length && length <= self.length - offset)

@@ -11,6 +11,7 @@
 //! | [`keys`], [`timers`] | checks of memory keys and windows; encoded times |
 //! | [`deliver`], [`claim`], [`flush`], [`breaks`] | the transactions: complete, take, flush, break |
 //! | [`burst`] | many small messages of one sender in one transaction |
+//! | [`direct`] | small messages of a connected queue pair without a lock |
 //! | [`fence`] | a queue moved away from a holder that lives and does not go on |
 //! | [`repair`] | what to do when the owner of a lock died within one |
 //! | [`receive`], [`completion`] | entries of the rings and the owner's side: post, poll, arm |
@@ -21,6 +22,7 @@ pub mod burst;
 pub mod claim;
 pub mod completion;
 pub mod deliver;
+pub mod direct;
 pub mod fence;
 pub mod flush;
 pub mod keys;

@@ -30,6 +30,11 @@ pub trait Memory {
     fn load(&self, word: Word) -> u64;
     /// Writes one word.
     fn store(&self, word: Word, value: u64);
+    /// Writes one word, before whatever this process reads afterwards.
+    #[inline]
+    fn exchange(&self, word: Word, value: u64) {
+        self.store(word, value);
+    }
     /// Reads words that follow one another, in any order, of a request, an entry or attributes.
     #[inline]
     fn load_all(&self, first: Word, values: &mut [u64]) {
@@ -101,6 +106,13 @@ pub enum Word {
         /// Word of the entry, below [`Memory::entry_words`].
         word: u32,
     },
+    /// A word of the direct ring of a queue pair ([`direct`](super::direct)).
+    Direct {
+        /// The queue pair.
+        qp: u32,
+        /// Word of it, below [`ring_words`](super::direct::ring_words).
+        word: u32,
+    },
     /// A word of what the owner set: read by others behind the object's lock, written by the owner behind it.
     /// The meaning of the words is the writer's.
     Attribute {
@@ -119,6 +131,7 @@ impl Word {
             Self::Receive { word, .. }
             | Self::Claimed { word, .. }
             | Self::Entry { word, .. }
+            | Self::Direct { word, .. }
             | Self::Attribute { word, .. } => *word += count,
             Self::Qp(..) | Self::Srq(..) | Self::Cq(..) => {}
         }

@@ -88,6 +88,7 @@ pub struct Entry {
 
 impl Entry {
     /// Where `addr`, as users of the key name it, is in the owner's memory.
+    #[inline(always)]
     pub fn translate(&self, addr: u64) -> u64 {
         self.base.wrapping_add(addr.wrapping_sub(self.key.start))
     }

@@ -310,7 +310,11 @@ impl End {
     }
 
     pub fn receive(&self, wr_id: u64, offset: usize, length: usize) {
-        self.qp.post_receive(wr_id, &[self.sge(offset, length)]).unwrap();
+        self.try_receive(wr_id, offset, length).unwrap();
+    }
+
+    pub fn try_receive(&self, wr_id: u64, offset: usize, length: usize) -> Result<(), Rejected> {
+        self.qp.post_receive(wr_id, &[self.sge(offset, length)])
     }
 
     pub fn try_send(&self, wr_id: u64, offset: usize, length: usize) -> Result<(), Rejected> {

@@ -87,6 +87,7 @@ impl Endpoint {
             cq: Some(cq),
             srq,
             xrcd: 0,
+            direct: None,
         };
         let memory = vec![0u8; 1 << 16].into_boxed_slice();
         let access = Access(0x31f);

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use softrdma::protocol::direct::{MIN_SLOTS, ring_words};
 use softrdma::protocol::fence::Cut;
 use softrdma::protocol::receive::RECEIVE_WORDS;
 use softrdma::protocol::shared::{ATTRIBUTES, CqWord, Memory, Object, QpWord, SrqWord, Word, held, slot};
@@ -12,6 +13,56 @@ pub const RECEIVE: u32 = 6;
 
 /// Words of one completion entry: room for some payload, not for the longest.
 pub const ENTRY_WORDS: u32 = 19;
+
+/// Slots of the direct ring of a queue pair: as few as are possible.
+pub const DIRECT_SLOTS: u32 = MIN_SLOTS;
+
+/// A direct ring: whatever queue pair a word is of, it is of this ring's.
+pub struct Ring(Vec<Cell<u64>>);
+
+impl Ring {
+    fn word(&self, word: Word) -> &Cell<u64> {
+        let Word::Direct { word, .. } = word else { panic!("{word:?} is not in a direct ring") };
+        &self.0[word as usize]
+    }
+
+    /// All zero again.
+    pub fn clear(&self) {
+        self.0.iter().for_each(|word| word.set(0));
+    }
+}
+
+impl Default for Ring {
+    fn default() -> Self {
+        Self(zeroed(ring_words(DIRECT_SLOTS)))
+    }
+}
+
+impl Memory for Ring {
+    fn load(&self, word: Word) -> u64 {
+        self.word(word).get()
+    }
+
+    fn store(&self, word: Word, value: u64) {
+        self.word(word).set(value);
+    }
+
+    fn exists(&self, _: Object) -> bool {
+        true
+    }
+
+    fn capacity(&self, _: Object) -> u32 {
+        0
+    }
+
+    fn receive_words(&self, _: Object) -> u32 {
+        0
+    }
+
+    fn entry_words(&self, _: u32) -> u32 {
+        0
+    }
+}
 
 /// One place of a queue.
 pub struct Queue {
@@ -46,6 +97,7 @@ fn zeroed(count: u32) -> Vec<Cell<u64>> {
 pub struct Segment {
     qps: Vec<Rc<Queue>>,
     claimed: Vec<Vec<Cell<u64>>>,
+    direct: Vec<RefCell<Option<Rc<Ring>>>>,
     srqs: Vec<RefCell<Rc<Queue>>>,
     cqs: Vec<RefCell<Rc<Queue>>>,
 }
@@ -54,6 +106,7 @@ impl Segment {
     pub fn add_qp(&mut self, capacity: u32) -> u32 {
         self.qps.push(Queue::new(QpWord::COUNT, capacity, RECEIVE).into());
         self.claimed.push(zeroed(RECEIVE_WORDS));
+        self.direct.push(RefCell::new(Some(Rc::default())));
         self.qps.len() as u32 - 1
     }
 
@@ -114,6 +167,17 @@ impl Segment {
             lie(&queue.ring.borrow());
         }
         self.claimed.iter().for_each(|words| lie(words));
+        self.direct.iter().flat_map(|ring| ring.borrow().clone()).for_each(|ring| lie(&ring.0));
+    }
+
+    /// The direct ring of a queue pair, which its owner changes behind the lock.
+    pub fn ring(&self, qp: u32) -> Option<Rc<Ring>> {
+        self.direct[qp as usize].borrow().clone()
+    }
+
+    /// The queue pair has this ring from now on, or none.
+    pub fn set_ring(&self, qp: u32, ring: Option<Rc<Ring>>) {
+        *self.direct[qp as usize].borrow_mut() = ring;
     }
 
     /// Where a queue is now.
@@ -167,6 +231,10 @@ impl Segment {
             Word::Srq(_, word) => return act(&queue.words[word as usize]),
             Word::Cq(_, word) => return act(&queue.words[word as usize]),
             Word::Claimed { qp, word } => return act(&self.claimed[qp as usize][word as usize]),
+            Word::Direct { qp, .. } => {
+                let ring = self.ring(qp).expect("a direct ring");
+                return act(ring.word(word));
+            }
             Word::Attribute { word, .. } => return act(&queue.attributes[word as usize]),
             Word::Receive { slot, word, .. } | Word::Entry { slot, word, .. } => (slot, word),
         };
@@ -176,7 +244,7 @@ impl Segment {
 
 fn object_of(word: Word) -> Object {
     match word {
-        Word::Qp(qp, _) | Word::Claimed { qp, .. } => Object::Qp(qp),
+        Word::Qp(qp, _) | Word::Claimed { qp, .. } | Word::Direct { qp, .. } => Object::Qp(qp),
         Word::Srq(srq, _) => Object::Srq(srq),
         Word::Cq(cq, _) | Word::Entry { cq, .. } => Object::Cq(cq),
         Word::Attribute { object, .. } | Word::Receive { queue: object, .. } => object,

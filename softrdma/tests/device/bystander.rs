@@ -45,7 +45,9 @@ impl Server {
         let channel = Channel::new(&node.device).unwrap();
         let cq = node.cq(64, Some(&channel), 1);
         let end = || {
-            let init = QpInit { srq: srq.clone(), ..node.init(QpType::Rc, &cq) };
+            let mut init = QpInit { srq: srq.clone(), ..node.init(QpType::Rc, &cq) };
+            // More than the queue has room for, so that its clients take its lock for each message.
+            init.cap.max_send_wr = 64;
             node.end_of(QueuePair::new(&node.device, &init).unwrap(), cq.clone())
         };
         let (a, b) = (end(), end());

@@ -4,6 +4,7 @@ mod bystander;
 mod closed;
 mod control;
 mod counters;
+mod direct;
 mod events;
 mod faults;
 mod forged;

@@ -10,6 +10,7 @@ use softrdma::protocol::shared::Object;
 use softrdma::protocol::transport::{LockError, Progress};
 use softrdma::protocol::verbs::{Access, Opcode, QpType, Status};
 
+use crate::direct;
 use crate::ledger::{End, word};
 use crate::process::{Me, key, qp_num, state};
 use crate::world::World;
@@ -29,13 +30,19 @@ pub fn start(world: &World, from: End, request: &Request) -> Result<(), Status> 
     request::start(&request.outline(), &sender, key)
 }
 
+/// Books that a request is tried.
+pub fn begin(world: &World, request: &Request) {
+    world.ledger.borrow_mut().sent[request.wr_id as usize].begun = world.now.get();
+}
+
 /// Carries a request out at its target.
 pub async fn attempt(world: &World, me: Me, qp: u32, request: &Request) -> Outcome {
+    begin(world, request);
     if let Err(status) = start(world, (me.0, qp), request) {
         return Outcome::Local(status);
     }
     let end = end_of(world, me, qp, request);
-    if !world.alive(end.0) {
+    if !world.alive(end.0) || world.is_gone(end) {
         return Outcome::NoAnswer;
     }
     let mut outcome = Outcome::NoAnswer;
@@ -46,9 +53,21 @@ pub async fn attempt(world: &World, me: Me, qp: u32, request: &Request) -> Outco
             break;
         }
         world.acquire(me, end.0, Object::Qp(end.1)).await;
+        if world.is_gone(end) {
+            world.release(me, end.0, Object::Qp(end.1));
+            break;
+        }
+        let takes = incoming(world, (me.0, qp), request).needs_receive();
+        let is_settled = direct::is_settled(world, (me.0, qp), end, takes);
+        if !is_settled {
+            direct::enter(world, (me.0, qp), end).await;
+        }
         match respond(world, me, qp, end, request, known).await {
             Ok(done) => {
                 world.release(me, end.0, Object::Qp(end.1));
+                if !is_settled {
+                    direct::left(world, (me.0, qp));
+                }
                 outcome = done;
                 break;
             }

@@ -6,9 +6,10 @@ use softrdma::protocol::requester::{Action, Outcome, Work};
 use softrdma::protocol::respond::Queues;
 use softrdma::protocol::shared::Object;
 use softrdma::protocol::transport::{Machine, Progress};
-use softrdma::protocol::verbs::{Status, WcOpcode};
+use softrdma::protocol::verbs::{QpType, Status, WcOpcode};
 
-use crate::attempt::{end_of, incoming, payload, queues_now, start, target};
+use crate::attempt::{begin, end_of, incoming, payload, queues_now, start, target};
+use crate::direct;
 use crate::ledger::End;
 use crate::process::{Me, append, break_whole, key, qp_num, record};
 use crate::world::World;
@@ -19,7 +20,7 @@ pub async fn burst(world: &World, me: Me, qp: u32) -> bool {
     let Some(end) = queue.borrow().request().map(|request| end_of(world, me, qp, request)) else {
         return false;
     };
-    if !world.alive(end.0) {
+    if !world.alive(end.0) || world.is_gone(end) {
         return false;
     }
     let known = queues_now(world, end)[0];
@@ -30,6 +31,13 @@ pub async fn burst(world: &World, me: Me, qp: u32) -> bool {
         return false;
     }
     world.acquire(me, end.0, Object::Qp(end.1)).await;
+    if world.is_gone(end) {
+        world.release(me, end.0, Object::Qp(end.1));
+        return false;
+    }
+    if config.qp_type == QpType::Rc {
+        direct::enter(world, (me.0, qp), end).await;
+    }
     let mut burst = Burst::default();
     burst.open(segment, &Queues { qp: end.1, cq: config.recv_cq, srq: config.srq });
     let mut completions = Vec::new();
@@ -52,6 +60,7 @@ pub async fn burst(world: &World, me: Me, qp: u32) -> bool {
         };
         if !done {
             world.release(me, end.0, Object::Qp(end.1));
+            direct::left(world, (me.0, qp));
             break;
         }
         if goes_on {
@@ -88,6 +97,7 @@ fn offer(world: &World, me: Me, qp: u32, end: End, burst: &mut Burst) -> bool {
     {
         return false;
     }
+    begin(world, request);
     let config = &world.processes[end.0].configs[end.1 as usize];
     let bytes = payload(config.qp_type, request);
     burst.bytes()[..bytes.len()].copy_from_slice(&bytes);

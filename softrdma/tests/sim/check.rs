@@ -9,6 +9,7 @@ use softrdma::protocol::timers::ack_timeout;
 use softrdma::protocol::verbs::{Event, Opcode, QpState, QpType, Status};
 
 use crate::Totals;
+use crate::direct;
 use crate::ledger::{Ledger, Posted, Sent, word};
 use crate::process::{RECEIVE_ID, qp_num};
 use crate::world::{Act, World};
@@ -26,6 +27,7 @@ pub fn check(world: &World, totals: &mut Totals) {
     totals.moved += world.moved.get();
     totals.lost += world.lost.get();
     totals.kept += world.kept.get();
+    totals.rings.add(&world.rings.counts());
     totals.found.iter_mut().zip(&world.found).for_each(|(total, found)| *total += found.get());
     for (lock, owner) in world.held() {
         if world.alive(owner) {
@@ -65,8 +67,21 @@ fn check_queues(world: &World, place: usize, totals: &mut Totals) {
         match object {
             Object::Qp(qp) => {
                 let journal = segment.load(Word::Qp(qp, QpWord::Journal));
+                // What went by a direct ring need not have been said.
+                let completed = direct::completed(world, (place, qp)).map(u64::from);
+                let (waits, left) = direct::waiting(world, (place, qp));
+                totals.unheard += u64::from(waits);
+                // Whoever went to sleep while it was sent is not told of a message whose sender died in that
+                // moment, and of which nobody was told that it was sent.
+                let is_untold = |message: &u64| {
+                    let sent = &ledger.sent[*message as usize];
+                    sent.status.is_none() && (sent.dropped || !world.alive(sent.from.0))
+                };
+                if waits as usize != left.len() || !left.iter().all(is_untold) {
+                    world.violated(&format!("process {place} sleeps beside messages: a bell was lost"));
+                }
                 let waiting = held(
-                    segment.load(Word::Qp(qp, QpWord::Head)),
+                    completed.unwrap_or_else(|| segment.load(Word::Qp(qp, QpWord::Head))),
                     segment.load(Word::Qp(qp, QpWord::Tail)),
                     segment.capacity(object),
                 );
@@ -157,14 +172,15 @@ fn check_order(world: &World, place: usize) {
         let failed = receives.iter().any(|completion| completion.status != Status::Success);
         let state = process.segment.load(Word::Qp(qp, QpWord::State));
         // Datagram queue pairs are reset.
-        if failed && config.qp_type != QpType::Ud && state != QpState::Err as u64 {
+        if failed && !world.was_reset((place, qp)) && state != QpState::Err as u64 {
             world.violated(&format!(
                 "queue pair {qp} of process {place} has failed receives and is not in error"
             ));
         }
         let mut broken = false;
         for completion in &sends {
-            if broken && completion.status == Status::Success && config.qp_type.is_reliable() {
+            let reliable = config.qp_type.is_reliable() && !world.was_reset((place, qp));
+            if broken && completion.status == Status::Success && reliable {
                 world.violated("a request succeeds after one that failed");
             }
             broken |= completion.status != Status::Success;
@@ -180,6 +196,9 @@ fn check_order(world: &World, place: usize) {
             let missed = ledger.sent.iter().zip(0..).any(|(sent, number)| {
                 qp_num(sent.from) == completion.src_qp
                     && sent.receives()
+                    && !sent.dropped
+                    && !is_forgotten(world, sent)
+                    && !(world.was_reset(sent.from) && sent.status.is_some_and(|s| s != Status::Success))
                     && before.is_none_or(|before| number > before)
                     && number < message
             });
@@ -188,6 +207,11 @@ fn check_order(world: &World, place: usize) {
             }
         }
     }
+}
+
+/// Whether a request may have gone with the reset of its target, or met it.
+fn is_forgotten(world: &World, sent: &Sent) -> bool {
+    world.processes[sent.to.0].direct[sent.to.1 as usize].reset.get().is_some_and(|reset| sent.begun <= reset)
 }
 
 fn message_of(ledger: &Ledger, completion: &Completion) -> u64 {
@@ -224,6 +248,8 @@ fn check_messages(world: &World, totals: &mut Totals) {
             && world.alive(sent.to.0)
             && !overrun(sent.to.0)
             && !undone
+            && !sent.dropped
+            && !is_forgotten(world, sent)
         {
             fail("invalidated its key and was never received");
         }
@@ -237,6 +263,7 @@ fn check_messages(world: &World, totals: &mut Totals) {
                 && !overrun(sent.from.0)
                 && !sent.dropped
                 && config.qp_type.is_reliable()
+                && !world.was_reset(sent.from)
                 && ledger.sent[..message as usize].iter().any(failed)
             {
                 fail("was posted after one that failed, and is not flushed");
@@ -268,7 +295,7 @@ fn check_messages(world: &World, totals: &mut Totals) {
         }
         let receives = sent.receives();
         let reliable = config.qp_type.is_reliable();
-        if status != Status::Success && sent.received > 0 {
+        if status != Status::Success && sent.received > 0 && !sent.unknown {
             fail("failed and was received");
         }
         if status == Status::Success
@@ -277,6 +304,7 @@ fn check_messages(world: &World, totals: &mut Totals) {
             && world.alive(sent.to.0)
             && sent.received != 1
             && !overrun(sent.to.0)
+            && !is_forgotten(world, sent)
         {
             fail("succeeded and was never received");
         }

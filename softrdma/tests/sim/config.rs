@@ -2,14 +2,16 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::rc::Rc;
 
 use softrdma::protocol::completion::Completion;
 use softrdma::protocol::request::Request;
 use softrdma::protocol::requester::{Retry, SendQueue};
 use softrdma::protocol::shared::Object;
 use softrdma::protocol::verbs::{Access, QpType};
-use softrdma_testing::segment::Segment;
+use softrdma_testing::segment::{Ring, Segment};
 
+use crate::direct::{Inlet, Outlet, Promise};
 use crate::ledger::End;
 
 /// What a queue pair was set to; does not change.
@@ -36,12 +38,34 @@ pub enum Act {
     Post(u32, Request),
     /// Moves a queue pair into ERR.
     Break(u32),
-    /// Resets a datagram queue pair and makes it ready again.
+    /// Resets a queue pair and makes it ready again.
     Reset(u32),
+    /// Ends a queue pair.
+    Destroy(u32),
     /// Drains a send queue for a while.
     Drain(u32),
     /// Gives a shared receive queue or completion queue twice the room, or half.
     Resize(Object),
+}
+
+/// What belongs to a queue pair because of direct rings, and of resets.
+#[derive(Default)]
+pub struct Direct {
+    /// The owner's side of its ring, while nobody has it.
+    pub inlet: RefCell<Option<Inlet>>,
+    /// A thread has the owner's side.
+    pub is_had: Cell<bool>,
+    /// It has said that it closes the ring, and not yet where.
+    pub closes: Cell<bool>,
+    pub promise: RefCell<Option<Promise>>,
+    /// Receive requests that are completed.
+    pub completed: Cell<u32>,
+    /// The peer's ring that it writes.
+    pub outlet: RefCell<Option<Outlet>>,
+    /// How often its sender died and began anew.
+    pub life: Cell<u32>,
+    /// When it was reset last; the latest time there is: it was destroyed.
+    pub reset: Cell<Option<u64>>,
 }
 
 /// One simulated process.
@@ -49,6 +73,9 @@ pub struct Process {
     pub segment: Segment,
     pub configs: Vec<Config>,
     pub sends: Vec<RefCell<SendQueue>>,
+    pub direct: Vec<Direct>,
+    /// Direct rings that no queue pair has.
+    pub resting: RefCell<Vec<Rc<Ring>>>,
     /// The thread that polls each completion queue.
     pub pollers: Vec<usize>,
     pub acts: Vec<RefCell<VecDeque<(u64, Act)>>>,

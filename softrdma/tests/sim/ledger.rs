@@ -25,6 +25,10 @@ pub struct Sent {
     pub unanswered_since: Option<u64>,
     /// Missing answers since the last answer.
     pub unanswered: u32,
+    /// Whether it came nobody knows but its target, which died.
+    pub unknown: bool,
+    /// When the last attempt began.
+    pub begun: u64,
     /// What the last attempt met.
     pub waits: Option<Outcome>,
 }

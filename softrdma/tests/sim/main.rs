@@ -7,10 +7,14 @@ mod attempt;
 mod burst;
 mod check;
 mod config;
+mod direct;
+mod fault;
 mod ledger;
 mod plan;
 mod process;
 mod random;
+mod reset;
+mod rings;
 mod world;
 
 use std::rc::Rc;
@@ -18,10 +22,12 @@ use std::rc::Rc;
 use softrdma::protocol::shared::{Memory, Object, SrqWord, Word};
 
 use check::check;
+use fault::Fault;
 use ledger::{Ledger, Posted};
 use plan::{connect, is_scarce, new_death, new_process, new_stop, plan};
 use process::post_receive;
 use random::Random;
+use rings::Counts;
 use world::{Process, World};
 
 fn number(name: &str) -> Option<u64> {
@@ -38,12 +44,25 @@ fn invariants_hold() {
     let mut totals = Totals::default();
     let count = seeds.end - seeds.start;
     for seed in seeds {
-        run(seed, &mut totals);
+        run(seed, &mut totals, None);
     }
     let seconds = begun.elapsed().as_secs_f64();
     println!("{count} seeds in {seconds:.1} s: {totals:?}");
     if count >= 1000 {
-        totals.check();
+        totals.check(count);
+    }
+}
+
+/// Each fault breaks an invariant sooner or later.
+#[test]
+fn faults_are_found() {
+    for fault in Fault::ALL {
+        let found = (0..20_000).find(|seed| {
+            let run = || run(*seed, &mut Totals::default(), Some(fault));
+            std::panic::catch_unwind(run).is_err()
+        });
+        assert!(found.is_some(), "{fault:?} is not found");
+        println!("{fault:?} is found by seed {}", found.unwrap_or(0));
     }
 }
 
@@ -75,10 +94,17 @@ struct Totals {
     found: [u64; 5],
     lost: u64,
     kept: u64,
+    rings: Counts,
+    /// Messages in direct rings whose senders died before they could ring.
+    unheard: u64,
 }
 
 impl Totals {
-    fn check(&self) {
+    fn check(&self, seeds: u64) {
+        let mut rings = self.rings;
+        // A death between two stores, seen by another process in that moment.
+        rings.unknown += u64::from(seeds < 50_000);
+        let rings = rings.all_mut().map(|count| *count);
         let all = [
             self.succeeded,
             self.received,
@@ -103,24 +129,26 @@ impl Totals {
             self.lost,
             self.kept,
         ];
-        let all = all.iter().chain(&self.found);
+        let all = all.iter().chain(&self.found).chain(&rings);
         assert!(all.into_iter().all(|&count| count > 0), "something never happened: {self:?}");
     }
 }
 
-fn run(seed: u64, totals: &mut Totals) {
+fn run(seed: u64, totals: &mut Totals, fault: Option<Fault>) {
     let random = Random::new(seed);
     let small_queues = random.once_in(12);
+    // Connections that send, so that much goes by direct rings.
+    let sends = !small_queues && random.once_in(3);
     let count = 2 + random.below(3) as usize;
     let mut processes: Vec<_> = (0..count).map(|_| new_process(&random, small_queues)).collect();
-    for _ in 0..1 + random.below(5) {
-        connect(&random, &mut processes, small_queues);
+    for _ in 0..1 + random.below(if sends { 2 } else { 5 }) {
+        connect(&random, &mut processes, small_queues, sends);
     }
     let mut ledger = Ledger::default();
     // Everything at once, or with pauses.
     let span = random.pick(&[2_000, 20_000, 200_000]);
-    for _ in 0..random.below(60) {
-        plan(&random, &processes, &mut ledger, span);
+    for _ in 0..random.below(if sends { 100 } else { 60 }) {
+        plan(&random, &processes, &mut ledger, span, sends);
     }
     let mut deaths = match random.below(4) {
         0 => Vec::new(),
@@ -132,7 +160,9 @@ fn run(seed: u64, totals: &mut Totals) {
     }
     sort_acts(&processes);
 
-    let world = Rc::new(World::new(seed, random, processes, ledger, small_queues));
+    let mut world = World::new(seed, random, processes, ledger, small_queues);
+    (world.sends, world.fault) = (sends, fault);
+    let world = Rc::new(world);
     prepost(&world);
     for (index, process) in world.processes.iter().enumerate() {
         for thread in 0..process.acts.len() {
@@ -166,6 +196,11 @@ fn prepost(world: &World) {
                 Object::Srq(srq) => (Posted::Shared(place, srq), false),
                 Object::Cq(_) => continue,
             };
+            if let Object::Qp(qp) = object
+                && !world.random.once_in(8)
+            {
+                direct::open(world, (place, qp));
+            }
             if capacity == 0 || starved {
                 continue;
             }

@@ -10,18 +10,21 @@ use softrdma::protocol::shared::{Memory, Object, QpWord, Word};
 use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, SendFlags};
 use softrdma_testing::segment::Segment;
 
+use crate::config::Direct;
 use crate::ledger::{End, Ledger, Sent};
 use crate::process::{BAD_KEY, BUFFER_WORDS, GOOD_KEY, qp_num};
 use crate::random::Random;
-use crate::world::{Act, Config, Death, Process};
+use crate::world::{Act, Config, Death, Process, When};
 
 pub fn new_death(random: &Random, process: usize) -> Death {
-    Death { process, stop: None, after: random.below(1500), within: !random.once_in(4) }
+    let when = random.pick(&[When::Now, When::Within, When::Within, When::Closing]);
+    Death { process, stop: None, after: random.below(1500), when }
 }
 
 pub fn new_stop(random: &Random, process: usize) -> Death {
     let time = random.pick(&[1_000, 20_000, 400_000]);
-    Death { process, stop: Some(time), after: random.below(1500), within: !random.once_in(8) }
+    let when = if random.once_in(8) { When::Now } else { When::Within };
+    Death { process, stop: Some(time), after: random.below(1500), when }
 }
 
 pub fn new_process(random: &Random, small_queues: bool) -> Process {
@@ -37,6 +40,8 @@ pub fn new_process(random: &Random, small_queues: bool) -> Process {
         segment,
         configs: Vec::new(),
         sends: Vec::new(),
+        direct: Vec::new(),
+        resting: RefCell::default(),
         pollers,
         acts: (0..threads).map(|_| RefCell::default()).collect(),
         alive: Cell::new(true),
@@ -65,13 +70,21 @@ fn add_qp(random: &Random, processes: &mut [Process], place: usize, config: Conf
     queue.set_state(state);
     queue.set_retry(config.retry);
     process.sends.push(RefCell::new(queue));
+    process.direct.push(Direct::default());
+    process.segment.set_ring(qp, None);
     process.configs.push(config);
     qp
 }
 
-fn new_config(random: &Random, process: &mut Process, qp_type: QpType, small_queues: bool) -> Config {
+fn new_config(
+    random: &Random,
+    process: &mut Process,
+    qp_type: QpType,
+    small_queues: bool,
+    sends: bool,
+) -> Config {
     let cqs = process.pollers.len() as u64;
-    let shared = qp_type == QpType::XrcRecv || qp_type != QpType::XrcSend && random.once_in(3);
+    let shared = qp_type == QpType::XrcRecv || qp_type != QpType::XrcSend && !sends && random.once_in(3);
     let srq = shared.then(|| {
         let srqs = process.segment.objects().iter().filter(|object| matches!(object, Object::Srq(_))).count();
         if srqs > 0 && !random.once_in(3) {
@@ -107,18 +120,19 @@ pub fn is_scarce(srq: u32) -> bool {
     srq % 2 == 1
 }
 
-pub fn connect(random: &Random, processes: &mut [Process], small_queues: bool) {
+pub fn connect(random: &Random, processes: &mut [Process], small_queues: bool, sends: bool) {
     let one = random.below(processes.len() as u64) as usize;
     let other = random.below(processes.len() as u64) as usize;
     let (from, to) = match random.below(8) {
+        _ if sends => (QpType::Rc, QpType::Rc),
         0..=3 => (QpType::Rc, QpType::Rc),
         4 => (QpType::Uc, QpType::Uc),
         5 => (QpType::XrcSend, QpType::XrcRecv),
         _ => (QpType::Ud, QpType::Ud),
     };
-    let mut config = new_config(random, &mut processes[one], from, small_queues);
+    let mut config = new_config(random, &mut processes[one], from, small_queues, sends);
     let state = if to == QpType::XrcRecv || random.once_in(4) { QpState::Rtr } else { QpState::Rts };
-    let mut peer_config = new_config(random, &mut processes[other], to, small_queues);
+    let mut peer_config = new_config(random, &mut processes[other], to, small_queues, sends);
     if peer_config.starved || peer_config.srq.is_some_and(is_scarce) {
         config.retry.rnr_retry = config.retry.rnr_retry.min(RNR_FOR_EVER - 1);
     }
@@ -132,7 +146,7 @@ pub fn connect(random: &Random, processes: &mut [Process], small_queues: bool) {
 }
 
 /// Plans one act of some process.
-pub fn plan(random: &Random, processes: &[Process], ledger: &mut Ledger, span: u64) {
+pub fn plan(random: &Random, processes: &[Process], ledger: &mut Ledger, span: u64, all_send: bool) {
     let ends: Vec<End> = processes
         .iter()
         .enumerate()
@@ -145,10 +159,13 @@ pub fn plan(random: &Random, processes: &[Process], ledger: &mut Ledger, span: u
     assert_eq!(sends, softrdma::protocol::requester::Work::Nothing);
     let at = random.below(span);
     let push = |act| processes[from.0].acts[config.thread].borrow_mut().push_back((at, act));
-    push(match random.below(40) {
+    push(match random.below(if all_send { 80 } else { 40 }) {
         0 => Act::Break(from.1),
         1 if ready => Act::Drain(from.1),
-        2 if config.qp_type == QpType::Ud => Act::Reset(from.1),
+        2 if matches!(config.qp_type, QpType::Ud | QpType::Rc) && ready => {
+            let ends = config.qp_type == QpType::Rc && random.once_in(3);
+            if ends { Act::Destroy(from.1) } else { Act::Reset(from.1) }
+        }
         3 | 4 => Act::Resize(match config.srq.filter(|_| random.once_in(2)) {
             Some(srq) => Object::Srq(srq),
             None => Object::Cq(config.recv_cq),
@@ -167,6 +184,7 @@ pub fn plan(random: &Random, processes: &[Process], ledger: &mut Ledger, span: u
             // Alone, or a list, more often than not of sends.
             let (more, sends) =
                 if random.once_in(3) { (1 + random.below(3), random.below(4) > 0) } else { (0, false) };
+            let sends = sends || all_send && !random.once_in(4);
             for _ in 0..more {
                 push(Act::Post(from.1, new_request(random, config, from, to, sends, ledger)));
             }
@@ -204,11 +222,14 @@ fn new_request(
             Opcode::AtomicWrite,
         ]),
     };
-    let bad = random.below(60);
+    // Most of a connection's end it.
+    let bad = random.below(if sends { 600 } else { 60 });
     let words = match opcode {
         Opcode::CmpAndSwp | Opcode::FetchAndAdd | Opcode::AtomicWrite => 1,
         // Longer than any receive buffer.
         _ if bad == 0 => BUFFER_WORDS + 1,
+        // Two slots of a direct ring.
+        Opcode::Send | Opcode::SendWithImm if random.once_in(6) => 7 + random.below(3),
         _ => 1 + random.below(5),
     };
     let rkey = if bad == 1 { BAD_KEY } else { GOOD_KEY };
@@ -234,6 +255,8 @@ fn new_request(
         not_ready: 0,
         unanswered_since: None,
         unanswered: 0,
+        unknown: false,
+        begun: 0,
         waits: None,
     });
     Request {

@@ -5,19 +5,21 @@ use std::rc::Rc;
 use softrdma::protocol::breaks::{Break, collect};
 use softrdma::protocol::completion::{Arm, Completion, Staged, overran, poll};
 use softrdma::protocol::deliver::{Deliver, Delivered};
-use softrdma::protocol::flush::{Flush, reset};
+use softrdma::protocol::flush::Flush;
 use softrdma::protocol::keys::{Key, Kind};
 use softrdma::protocol::receive::{self, ReceiveRequest, Sge, claim_of};
 use softrdma::protocol::request::{self, Limits, Request};
 use softrdma::protocol::requester::{Action, Outcome, Work};
 use softrdma::protocol::responder::GRH_BYTES;
-use softrdma::protocol::shared::{Events, Memory, Object, QpWord, Word, slot};
+use softrdma::protocol::shared::{Events, Memory, Object, QpWord, Word};
 use softrdma::protocol::timers::ack_timeout;
 use softrdma::protocol::verbs::{Access, Event, QpState, Status, WcFlags};
 
 use crate::attempt::attempt;
 use crate::burst::burst;
+use crate::direct;
 use crate::ledger::{Posted, Receive, word};
+use crate::reset;
 use crate::world::{Act, World};
 
 /// A key that every process knows.
@@ -28,6 +30,9 @@ pub const BAD_KEY: u32 = 666;
 pub const RECEIVE_ID: u64 = 1 << 63;
 /// Words that a receive buffer has.
 pub const BUFFER_WORDS: u64 = 10;
+
+/// How often a thread looks in vain before it sleeps, where that pays.
+const SPINS: u32 = 8;
 
 /// Limits of every send queue.
 pub const LIMITS: Limits = Limits { max_send_wr: 4, max_send_sge: 2, max_inline: 16 };
@@ -56,6 +61,7 @@ pub fn state(world: &World, end: (usize, u32)) -> QpState {
 pub async fn thread(world: Rc<World>, me: Me) {
     let world = &*world;
     let process = &world.processes[me.0];
+    let mut spins = 0;
     loop {
         let mut busy = alerts(world, me).await;
         busy |= free_stuck(world, me).await;
@@ -89,6 +95,13 @@ pub async fn thread(world: Rc<World>, me: Me) {
         }
         busy |= drain(world, me).await;
         if busy {
+            spins = 0;
+            continue;
+        }
+        // Who sends much looks for a while before it sleeps.
+        if world.sends && spins < SPINS {
+            spins += 1;
+            world.sleep(Some(world.now.get() + 100 + world.random.below(900))).await;
             continue;
         }
         // As a program that sleeps: ask for a bell, look once more, sleep.
@@ -151,6 +164,13 @@ async fn alerts(world: &World, me: Me) -> bool {
 async fn perform(world: &World, me: Me, act: Act) -> bool {
     let process = &world.processes[me.0];
     match act {
+        Act::Post(qp, request) if world.is_gone((me.0, qp)) => {
+            world.ledger.borrow_mut().sent[request.wr_id as usize].dropped = true;
+            true
+        }
+        Act::Break(qp) | Act::Drain(qp) | Act::Reset(qp) | Act::Destroy(qp) if world.is_gone((me.0, qp)) => {
+            true
+        }
         Act::Post(qp, request) => {
             let config = &process.configs[qp as usize];
             let queued = process.sends[qp as usize].borrow().len();
@@ -176,7 +196,11 @@ async fn perform(world: &World, me: Me, act: Act) -> bool {
             true
         }
         Act::Reset(qp) => {
-            reset_whole(world, me, qp).await;
+            reset::reset(world, me, qp).await;
+            true
+        }
+        Act::Destroy(qp) => {
+            reset::destroy(world, me, qp).await;
             true
         }
         Act::Resize(object) => {
@@ -228,48 +252,8 @@ pub async fn break_whole(world: &World, me: Me, end: (usize, u32), event: Option
     world.release(me, end.0, Object::Qp(end.1));
 }
 
-/// RESET, and back to RTS with fresh receive requests.
-async fn reset_whole(world: &World, me: Me, qp: u32) {
-    let process = &world.processes[me.0];
-    let segment = &process.segment;
-    let object = Object::Qp(qp);
-    world.acquire(me, me.0, object).await;
-    let count = |word| segment.load(Word::Qp(qp, word)) as u32;
-    let (mut head, tail) = (count(QpWord::Head), count(QpWord::Tail));
-    let mut forgotten = 0;
-    while head != tail {
-        let slot = slot(head, segment.capacity(object));
-        let wr_id = segment.load(Word::Receive { queue: object, slot, word: 0 });
-        world.ledger.borrow_mut().receives[(wr_id & !RECEIVE_ID) as usize].forgotten = true;
-        head = head.wrapping_add(1);
-        forgotten += 1;
-    }
-    let held = reset(segment, qp);
-    {
-        let mut queue = process.sends[qp as usize].borrow_mut();
-        queue.set_state(QpState::Err);
-        while let Some(completion) = queue.flush() {
-            // Gone without a completion.
-            world.ledger.borrow_mut().sent[completion.wr_id as usize].dropped = true;
-        }
-        queue.set_state(QpState::Reset);
-        queue.set_state(QpState::Rts);
-    }
-    world.pause().await;
-    segment.store(Word::Qp(qp, QpWord::State), QpState::Rts as u64);
-    world.release(me, me.0, object);
-    world.note(me.0, "resets", || format!("{qp}"));
-    if let Some((claim, request)) = held
-        && receive::post(segment, Object::Srq(claim.srq), &request).is_err()
-    {
-        world.violated("a request that was held has no room in its shared queue");
-    }
-    for _ in 0..forgotten {
-        post_receive(world, me.0, Posted::Ring((me.0, qp)));
-    }
-}
-
 async fn flush_receives(world: &World, me: Me, end: (usize, u32)) {
+    direct::close(world, end).await;
     let process = &world.processes[end.0];
     let config = &process.configs[end.1 as usize];
     let flush = Flush::new(&process.segment, end.1, qp_num(end), config.recv_cq, config.srq.is_some());
@@ -333,11 +317,24 @@ async fn work(world: &World, me: Me, qp: u32) -> Option<Work> {
         Work::Wait(_) => return Some(work),
         Work::Attempt => 0,
     };
-    if time == 0 && !world.random.once_in(3) && burst(world, me, qp).await {
+    let request = queue.borrow().request().cloned()?;
+    let mut sent = None;
+    if time == 0 && world.ledger.borrow().sent[request.wr_id as usize].waits.is_none() {
+        let Some(outcome) = reset::mortal(world, me, qp, direct::send(world, me, qp, &request)).await else {
+            return Some(Work::Attempt);
+        };
+        sent = outcome;
+    }
+    if sent.is_none() && time == 0 && !world.random.once_in(3) && burst(world, me, qp).await {
         return Some(Work::Attempt);
     }
-    let request = queue.borrow().request().cloned()?;
-    let outcome = attempt(world, me, qp, &request).await;
+    let outcome = match sent {
+        Some(outcome) => outcome,
+        None => match reset::mortal(world, me, qp, attempt(world, me, qp, &request)).await {
+            Some(outcome) => outcome,
+            None => return Some(Work::Attempt),
+        },
+    };
     let now = world.now.get();
     let early = now < time;
     record(world, &request, outcome, early);
@@ -425,10 +422,19 @@ async fn drain(world: &World, me: Me) -> bool {
                 world.pause().await;
                 break;
             }
+            if let Some(completion) = direct::poll(world, me, cq).await {
+                any = true;
+                seen(world, me.0, &completion);
+                world.pause().await;
+                continue;
+            }
             match poll(&process.segment, cq, &mut staged) {
                 Ok(Some(completion)) => {
                     any = true;
                     land(world, &staged);
+                    if completion.wr_id & RECEIVE_ID != 0 {
+                        direct::passed(world, &completion, me.0);
+                    }
                     let told = !matches!(completion.status, Status::Success | Status::WrFlushErr);
                     if told && completion.wr_id & RECEIVE_ID != 0 {
                         // It broke the queue pair, or is about to.
@@ -540,21 +546,32 @@ pub fn post_receive(world: &World, process: usize, queue: Posted) {
         Posted::Shared(_, srq) => Object::Srq(srq),
     };
     if let Posted::Ring(end) = queue
-        && state(world, end) == QpState::Err
+        && matches!(state(world, end), QpState::Err | QpState::Reset)
     {
         return;
     }
     let index = ledger.receives.len() as u64;
-    let split = world.random.below(BUFFER_WORDS) as u32 * 8;
+    let all = world.sends && !world.random.once_in(12);
+    let split = if all { BUFFER_WORDS } else { world.random.below(BUFFER_WORDS) } as u32 * 8;
     let sge =
         |from: u32, to: u32| Sge { addr: index * 1024 + u64::from(from), length: to - from, lkey: GOOD_KEY };
     let end = BUFFER_WORDS as u32 * 8;
     let request = ReceiveRequest { wr_id: RECEIVE_ID | index, sges: [sge(0, split), sge(split, end)].into() };
-    match receive::post(&world.processes[process].segment, object, &request) {
+    let segment = &world.processes[process].segment;
+    let mut poster = receive::Poster::new(segment, object);
+    if let Posted::Ring(end) = queue {
+        direct::completed(world, end).into_iter().for_each(|completed| poster.taken(completed));
+    }
+    match poster.post(segment, request.wr_id, &request.sges) {
         Ok(()) => {
+            if let Posted::Ring(end) = queue {
+                direct::posted(world, end, &request.sges[0]);
+            }
             let buffer = vec![0; BUFFER_WORDS as usize];
             ledger.receives.push(Receive { queue, buffer, status: None, forgotten: false });
         }
+        // Posted for one that was polled before the reset.
+        Err(_) if matches!(queue, Posted::Ring(end) if world.was_reset(end)) => {}
         Err(error) => world.violated(&format!("a receive request cannot be posted: {error:?}")),
     }
 }

@@ -3,6 +3,8 @@
 //! A thread of a process is a future that gives way between any two steps of a transaction. Death is dropping
 //! the futures of a process: nothing of it runs any more, its locks stay taken.
 
+mod death;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
@@ -18,8 +20,12 @@ use softrdma::protocol::verbs::QpType;
 use softrdma_testing::segment::{Queue, Seen};
 
 pub use crate::config::{Act, Config, Process};
-use crate::ledger::Ledger;
+use crate::fault::Fault;
+use crate::ledger::{End, Ledger};
 use crate::random::Random;
+use crate::rings::Rings;
+
+pub use death::{Death, When};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Wake {
@@ -34,37 +40,6 @@ struct Thread {
     future: Option<Pin<Box<dyn Future<Output = ()>>>>,
     wake: Wake,
     stalled_until: u64,
-}
-
-/// A death to come, or a stop.
-pub struct Death {
-    pub process: usize,
-    /// It is stopped for so long, and lives.
-    pub stop: Option<u64>,
-    /// Not before so many steps.
-    pub after: u64,
-    /// Within a transaction on the segment of somebody else, if there is one soon.
-    pub within: bool,
-}
-
-impl Death {
-    fn due(&self, world: &World, steps: u64) -> bool {
-        if steps < self.after {
-            return false;
-        }
-        if !self.within || steps > self.after + 3000 {
-            return true;
-        }
-        let locks = world.locks.borrow();
-        let busy = locks.iter().any(|((place, _), owner)| owner.0 == self.process && *place != self.process);
-        let shared = locks.iter().any(|((place, object), owner)| {
-            owner.0 == self.process && *place != self.process && world.is_shared(*place, *object)
-        });
-        if self.stop.is_some() {
-            return shared && world.random.once_in(8);
-        }
-        busy && world.random.once_in(12)
-    }
 }
 
 /// A thread, a process, and a queue of that whose lock the thread took.
@@ -82,6 +57,8 @@ pub struct World {
     pub ledger: RefCell<Ledger>,
     /// Completion queues are small enough to overrun.
     pub small_queues: bool,
+    /// Nearly all requests are sends of connections.
+    pub sends: bool,
     pub recoveries: Cell<u64>,
     /// Payloads that came in completion entries.
     pub staged: Cell<u64>,
@@ -104,6 +81,9 @@ pub struct World {
     pub lost: Cell<u64>,
     /// Datagrams that met a queue pair kept by a process that was stopped.
     pub kept: Cell<u64>,
+    /// What happened in direct rings, and what is wrong there.
+    pub rings: Rings,
+    pub fault: Option<Fault>,
     threads: RefCell<Vec<Thread>>,
     wakes: RefCell<Vec<(usize, Option<usize>)>>,
     sleep: Cell<Option<Wake>>,
@@ -134,6 +114,7 @@ impl World {
             processes,
             ledger: RefCell::new(ledger),
             small_queues,
+            sends: false,
             recoveries: Cell::new(0),
             staged: Cell::new(0),
             bursts: Cell::new(0),
@@ -146,6 +127,8 @@ impl World {
             found: Default::default(),
             lost: Cell::new(0),
             kept: Cell::new(0),
+            rings: Rings::default(),
+            fault: None,
             undone: RefCell::default(),
             places: RefCell::default(),
             fenced: RefCell::default(),
@@ -171,8 +154,26 @@ impl World {
         trace.push_back((self.now.get(), process, what, detail()));
     }
 
-    /// Ends the test with the seed and what happened last.
+    /// Whether a queue pair was destroyed.
+    pub fn is_gone(&self, end: End) -> bool {
+        self.processes[end.0].direct[end.1 as usize].reset.get() == Some(u64::MAX)
+    }
+
+    /// Whether a queue pair was reset or destroyed.
+    pub fn was_reset(&self, end: End) -> bool {
+        self.processes[end.0].direct[end.1 as usize].reset.get().is_some()
+    }
+
+    /// Whether this is wrong.
+    pub fn has(&self, fault: Fault) -> bool {
+        self.fault == Some(fault)
+    }
+
+    /// Ends the test with the seed and what happened last; silently where that is expected.
     pub fn violated(&self, invariant: &str) -> ! {
+        if self.fault.is_some() {
+            std::panic::resume_unwind(Box::new(invariant.to_string()));
+        }
         eprintln!("seed {}: {invariant}", self.seed);
         for (now, process, what, detail) in self.trace.borrow().iter() {
             eprintln!("  {now:>9} ns  process {process}  {what}  {detail}");
@@ -259,17 +260,6 @@ impl World {
         self.threads.borrow_mut().clear();
     }
 
-    fn strike(&self, death: &Death) -> bool {
-        let Some(time) = death.stop else { return self.die(death.process) };
-        let process = &self.processes[death.process];
-        if process.alive.get() {
-            self.note(death.process, "stops", String::new);
-            process.stopped_until.set(self.now.get() + time);
-            self.stops.set(self.stops.get() + 1);
-        }
-        true
-    }
-
     /// Whether others than its owner and one peer take the lock of an object.
     fn is_shared(&self, place: usize, object: Object) -> bool {
         let Object::Qp(qp) = object else { return true };
@@ -289,17 +279,6 @@ impl World {
 
     fn is_stopped(&self, process: usize) -> bool {
         self.processes.get(process).is_some_and(|process| process.stopped_until.get() > self.now.get())
-    }
-
-    /// Kills a process between two of its steps.
-    fn die(&self, process: usize) -> bool {
-        self.note(process, "dies", String::new);
-        self.processes[process].alive.set(false);
-        let mut threads = self.threads.borrow_mut();
-        for thread in threads.iter_mut().filter(|thread| thread.process == process) {
-            thread.future = None;
-        }
-        true
     }
 
     /// Gives way to the others.

@@ -50,10 +50,12 @@ impl QueuePair {
         side.ring.clear();
         side.requester.set_state(QpState::Reset);
         self.wait(&mut side);
+        // Before its number may be another's, which would go on writing to the peer's ring.
+        side.initiator.reconnect();
         self.end_shared();
         self.detach_counters(&mut side.counters);
         self.device.receive_pds[self.index as usize].store(0, Ordering::Relaxed);
-        self.init.send_cq.iter().chain(&self.init.recv_cq).for_each(|cq| cq.release());
+        self.promises().for_each(|(cq, requests)| cq.release(requests));
         self.init.srq.iter().for_each(|srq| srq.release());
         self.init.xrcd.iter().for_each(|xrcd| xrcd.release());
         if self.init.qp_type != QpType::XrcRecv {
@@ -68,12 +70,14 @@ impl QueuePair {
         // What a stopped peer holds is ended later.
         let is_retired = acquire(&site.own.within(SOON), object).is_ok();
         let cqs = if is_retired {
+            self.end_direct();
             let held = reset(&site.own, self.index);
             let _ = site.objects.retire(object);
             site.own.unlock(object);
             self.put_back(held);
             self.forget_completions()
         } else {
+            self.abandon_direct();
             self.cqs().map(Arc::downgrade).collect()
         };
         if let Some(books) = &site.books {

@@ -1,6 +1,6 @@
 //! Every interleaving of one owner and one user (`scripts/models`).
 
-use super::pin::{enter, in_use};
+use super::pin::{changes, count_change, enter, in_use};
 use super::*;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU64};
@@ -87,4 +87,62 @@ fn a_thread_that_holds_the_entry_is_waited_for() {
         words[USERS].fetch_sub(1, Ordering::Release);
     };
     removed_or_waited_for(|words| enter(&words[..8]), |words| words[USERS].load(Ordering::Acquire) > 0, end);
+}
+
+/// As `device::known` uses it: the entry is looked up once, and gone by as long as no change was counted.
+#[test]
+fn who_goes_by_an_entry_that_it_knows_is_waited_for() {
+    loom::model(|| {
+        // The entry, and how often it changed.
+        let words = words::<9>();
+        let memory = Arc::new(AtomicBool::new(true));
+        publish(&words[..8], entry(1), 2);
+        let user = {
+            let (words, memory) = (words.clone(), memory.clone());
+            thread::spawn(move || {
+                let uses = |goes_by: &dyn Fn() -> bool| {
+                    enter(&words[..8]);
+                    if goes_by() {
+                        assert!(memory.load(Ordering::Relaxed), "memory in use was let go");
+                    }
+                    words[USERS].fetch_sub(1, Ordering::Release);
+                };
+                let known = std::cell::Cell::new((0, false));
+                uses(&|| {
+                    let before = changes(&words[8]);
+                    known.set((before, whole(read(&words[..8], 0)).is_some()));
+                    known.get().1
+                });
+                let (before, is_known) = known.get();
+                uses(&|| is_known && changes(&words[8]) == before);
+            })
+        };
+        publish(&words[..8], [0; 6], 4);
+        count_change(&words[8]);
+        AtomicU64::fence(Ordering::SeqCst);
+        if words[USERS].load(Ordering::Acquire) == 0 {
+            memory.store(false, Ordering::Relaxed);
+        }
+        user.join().unwrap();
+    });
+}
+
+/// Who sees that a change was counted finds the entry as it is since then, and so need not look again.
+#[test]
+fn what_was_looked_up_after_a_change_is_no_older() {
+    loom::model(|| {
+        let words = words::<9>();
+        publish(&words[..8], entry(1), 2);
+        let owner = {
+            let words = words.clone();
+            thread::spawn(move || {
+                publish(&words[..8], entry(2), 4);
+                count_change(&words[8]);
+            })
+        };
+        let counted = changes(&words[8]);
+        let found = whole(read(&words[..8], 0));
+        assert!(counted == 0 || found == Some(2), "{counted} {found:?}");
+        owner.join().unwrap();
+    });
 }

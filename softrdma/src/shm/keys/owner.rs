@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use queue_lock::single_threaded;
 
-use super::pin::{InUse, enter, in_use};
+use super::pin::{InUse, changes, count_change, enter, in_use};
 use super::{
     CHUNK, CHUNKS, DIRECTORY, ENTRY, ENTRY_WORDS, Entry, GRACE, Lookup, MAX_KEYS, PATIENCE_WITH_PEERS, PINS,
     ROOT, Table, USERS, pack, publish, read,
@@ -32,6 +32,8 @@ struct Book {
 pub struct Keys {
     segment: Arc<Segment>,
     table: u64,
+    /// How often entries changed.
+    changes: AtomicU64,
     /// The entries once more, where no peer writes.
     private: Box<[OnceLock<Box<[AtomicU64]>>]>,
     books: Mutex<Books>,
@@ -65,7 +67,13 @@ impl Keys {
         let mut private = Vec::new();
         private.try_reserve_exact(CHUNKS as usize)?;
         private.resize_with(CHUNKS as usize, OnceLock::new);
-        Ok(Keys { segment, table, private: private.into_boxed_slice(), books: Mutex::new(books) })
+        Ok(Keys {
+            segment,
+            table,
+            changes: AtomicU64::new(0),
+            private: private.into_boxed_slice(),
+            books: Mutex::new(books),
+        })
     }
 
     pub(super) fn books(&self) -> MutexGuard<'_, Books> {
@@ -91,6 +99,7 @@ impl Keys {
         for entry in [Some(private), sealed, Some(shared)].into_iter().flatten() {
             publish(entry, content, *sequence);
         }
+        count_change(&self.changes);
         Ok(())
     }
 
@@ -99,6 +108,13 @@ impl Keys {
     fn own(&self, key: u32) -> Option<&[AtomicU64]> {
         let words = self.private.get(((key >> 8) / CHUNK) as usize)?.get()?;
         Some(&words[((key >> 8) % CHUNK) as usize * ENTRY_WORDS..][..ENTRY_WORDS])
+    }
+
+    /// A number that is another one after each change of a key: what was looked up before still holds while it
+    /// is the same.
+    #[inline(always)]
+    pub fn changes(&self) -> u64 {
+        changes(&self.changes)
     }
 
     /// The entry of an own key, by the owner's own books: without a lock, and whatever peers write.
@@ -119,6 +135,19 @@ impl Keys {
             InUse(Some(&words[USERS]))
         };
         Some((self.quiet(words, key)?, in_use))
+    }
+
+    /// Counts a user of an own key as [`Keys::hold`] does, for who knows its entry from before: if
+    /// [`Keys::changes`] afterwards is what it was then, the memory stays registered as long as the value
+    /// lives. `None` where there never was such a key.
+    #[inline(always)]
+    pub fn enter(&self, key: u32) -> Option<InUse<'_>> {
+        if single_threaded() {
+            return Some(InUse(None));
+        }
+        let words = self.own(key)?;
+        enter(words);
+        Some(InUse(Some(&words[USERS])))
     }
 
     #[inline(always)]

@@ -83,3 +83,17 @@ pub(super) fn enter<W: Word>(words: &[W]) {
     words[USERS].fetch_add(1, Ordering::SeqCst);
     W::fence_after_exchange();
 }
+
+/// Counts a change of an entry, after that was published and before its users are looked for. Who sees the
+/// count before it has read the entry has it no older than that; who has counted as a user, and then does not
+/// see the count, is seen.
+#[inline]
+pub(super) fn count_change<W: Word>(changes: &W) {
+    changes.fetch_add(1, Ordering::AcqRel);
+}
+
+/// How many changes [were counted](count_change).
+#[inline(always)]
+pub(super) fn changes<W: Word>(changes: &W) -> u64 {
+    changes.load(Ordering::Acquire)
+}

@@ -34,6 +34,7 @@ pub(super) enum Target {
 }
 
 impl Target {
+    #[inline(always)]
     pub(super) fn memory(&self) -> &Mapping {
         match self {
             Target::Own(me) => me.memory(),
@@ -130,8 +131,13 @@ impl Host {
         Host { limit, ..self }
     }
 
+    #[inline(always)]
     pub(super) fn memory(&self) -> &Mapping {
         self.target.memory()
+    }
+
+    pub(super) fn target(&self) -> &Target {
+        &self.target
     }
 
     pub(super) fn owner(&self) -> Owner {

@@ -208,6 +208,8 @@ pub(super) fn spot(shape: &Shape, word: Word) -> Spot {
         Word::Cq(_, w) => body(WORDS + 8 * w as u64),
         Word::Receive { slot, word, .. } | Word::Entry { slot, word, .. } => ring(slot, word),
         Word::Claimed { word, .. } => ring(shape.capacity, word),
+        // Elsewhere: nothing is found there.
+        Word::Direct { .. } => Spot::Ring(usize::MAX >> 4),
         Word::Attribute { word, .. } => body(ATTRIBUTES_AT + 8 * u64::from(word & (ATTRIBUTES - 1))),
     }
 }
@@ -224,7 +226,7 @@ pub(super) fn place(layout: &Layout, word: Word) -> u64 {
 #[inline(always)]
 pub(super) fn object_of(word: Word) -> Object {
     match word {
-        Word::Qp(i, _) | Word::Claimed { qp: i, .. } => Object::Qp(i),
+        Word::Qp(i, _) | Word::Claimed { qp: i, .. } | Word::Direct { qp: i, .. } => Object::Qp(i),
         Word::Srq(i, _) => Object::Srq(i),
         Word::Cq(i, _) | Word::Entry { cq: i, .. } => Object::Cq(i),
         Word::Receive { queue, .. } => queue,

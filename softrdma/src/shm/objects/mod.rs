@@ -34,7 +34,10 @@
 //! | `host` | a segment, own or a peer's, as transactions see it |
 //! | `view` | the same for one operation, with its objects looked up before |
 //! | `lane` | the same for one queue pair and its completion queue |
+//! | `words` | words that were looked up before |
+//! | `direct` | the words of a direct ring |
 
+mod direct;
 mod host;
 mod lane;
 mod layout;
@@ -42,7 +45,9 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod view;
+mod words;
 
+pub use direct::DirectRing;
 pub use host::{Host, LOCK_LIMIT, STUCK};
 #[cfg(all(test, loom))]
 pub(crate) use host::{get, put};
@@ -50,3 +55,4 @@ pub use lane::Lane;
 pub use layout::{MAX_CAPACITY, MAX_NUMBERED, MAX_OBJECTS, Shape};
 pub use table::Objects;
 pub use view::{Held, View};
+pub use words::HeldWords;

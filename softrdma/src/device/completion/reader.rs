@@ -1,0 +1,156 @@
+//! The owner's side of a completion queue: where its entries are, and how far they were taken.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::device::direct::Sources;
+use crate::device::idle::{Finders, Idle};
+use crate::device::{Device, Error, Result};
+use crate::protocol::shared::{CqWord, Word, held, slot};
+use crate::shm::objects::HeldWords;
+
+use super::{After, LOOKS, PATIENT, TRIED, YIELDS};
+
+/// The entries of a queue, found once.
+#[derive(Debug)]
+pub(in crate::device) struct Entries {
+    ring: HeldWords,
+    /// Words of an entry.
+    words: usize,
+    capacity: u32,
+    /// Entries written so far, as others say.
+    tail: HeldWords,
+}
+
+impl Entries {
+    /// The first word of the entry with this count, which says whether it is there.
+    #[inline(always)]
+    pub(in crate::device) fn word(&self, count: u32) -> Option<&AtomicU64> {
+        self.ring.get().get(self.words * slot(count, self.capacity) as usize)
+    }
+
+    /// What that word says.
+    #[inline(always)]
+    pub(super) fn first(&self, count: u32) -> u64 {
+        self.word(count).map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    /// The words of the entry with this count.
+    #[inline(always)]
+    pub(in crate::device) fn at(&self, count: u32) -> Option<&[AtomicU64]> {
+        let first = self.words * slot(count, self.capacity) as usize;
+        self.ring.get().get(first..first + self.words)
+    }
+
+    /// Entries that wait behind so many that were taken; `None` when the count cannot be true.
+    pub(in crate::device) fn waiting(&self, head: u32) -> Option<u32> {
+        let tail = self.tail.get().first().map_or(0, |tail| tail.load(Ordering::Acquire));
+        held(u64::from(head), tail, self.capacity)
+    }
+}
+
+/// The owner's side of the ring.
+#[derive(Debug)]
+pub(in crate::device) struct Reader {
+    /// Entries taken so far. The owner's own count: what stands in shared memory is for others.
+    pub(super) head: u32,
+    pub(super) capacity: u32,
+    pub(super) entries: Entries,
+    head_word: HeldWords,
+    /// Offsets in the segment, in bytes.
+    ring: u64,
+    pub(super) stride: u64,
+    /// Polls that found nothing since the last that found something.
+    pub(super) empty_polls: u32,
+    /// As many of them after which something is to be looked after.
+    pub(super) looks_at: u32,
+    idle: Idle,
+    /// Direct rings of queue pairs that complete here.
+    pub(in crate::device) direct: Sources,
+}
+
+impl Reader {
+    pub(super) fn new(device: &Device, cq: u32, head: u32, capacity: u32) -> Result<Self> {
+        let own = &device.site.own;
+        let at = |word| own.offset(word).ok_or(Error::NoMemory);
+        let hold = |at, words| own.hold(at, words).ok_or(Error::NoMemory);
+        let ring = at(Word::Entry { cq, slot: 0, word: 0 })?;
+        let stride = at(Word::Entry { cq, slot: 1, word: 0 })? - ring;
+        let words = (stride / 8) as usize;
+        let entries = Entries {
+            ring: hold(ring, words * capacity as usize)?,
+            words,
+            capacity,
+            tail: hold(at(Word::Cq(cq, CqWord::Tail))?, 1)?,
+        };
+        Ok(Self {
+            head,
+            capacity,
+            entries,
+            head_word: hold(at(Word::Cq(cq, CqWord::Head))?, 1)?,
+            ring,
+            stride,
+            empty_polls: 0,
+            looks_at: LOOKS,
+            idle: Idle::default(),
+            direct: Sources::default(),
+        })
+    }
+
+    /// Entries that wait; none when the count cannot be true.
+    pub(super) fn waiting(&self) -> u32 {
+        self.entries.waiting(self.head).unwrap_or(0)
+    }
+
+    /// Whether as many completions wait as there are entries, with those of messages in direct rings.
+    pub(in crate::device) fn is_full(&self) -> bool {
+        self.waiting() + self.direct.waiting() >= self.capacity
+    }
+
+    /// A poll was in vain, and tried requests again that wait or not: what is to be done.
+    #[inline(always)]
+    pub(super) fn found_nothing(&mut self, waits: bool, finders: &Finders) -> After {
+        // A poll that tried a request again takes as long as many others.
+        self.empty_polls += if waits { TRIED } else { 1 };
+        // A line that is looked at all the time is taken from whoever writes it.
+        std::hint::spin_loop();
+        if self.empty_polls >= self.looks_at { self.look(finders) } else { After::NOTHING }
+    }
+
+    /// What is to be done after so many polls in vain.
+    #[cold]
+    fn look(&mut self, finders: &Finders) -> After {
+        if self.empty_polls < PATIENT {
+            self.looks_at = (self.empty_polls + LOOKS).min(PATIENT);
+            self.idle.begin();
+            return After::LOOK;
+        }
+        (self.empty_polls, self.looks_at) = (PATIENT - YIELDS, PATIENT);
+        if self.idle.is_long_now(finders) { After::SLEEP } else { After::YIELD }
+    }
+
+    /// The queue is elsewhere now.
+    pub(super) fn follow(&mut self, now: Self) {
+        let direct = std::mem::take(&mut self.direct);
+        *self = Self { direct, ..now };
+    }
+
+    /// Where the entry with this count stands, in bytes from the start of the segment.
+    pub(super) fn entry(&self, count: u32) -> u64 {
+        self.ring + self.stride * u64::from(slot(count, self.capacity))
+    }
+
+    #[inline(always)]
+    pub(super) fn move_head(&mut self, head: u32) {
+        self.head = head;
+        if let Some(word) = self.head_word.get().first() {
+            word.store(u64::from(head), Ordering::Release);
+        }
+    }
+
+    /// How many entries were taken, where others took some out.
+    pub(super) fn look_at_head(&mut self) {
+        if let Some(word) = self.head_word.get().first() {
+            self.head = word.load(Ordering::Relaxed) as u32;
+        }
+    }
+}

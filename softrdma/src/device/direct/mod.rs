@@ -1,0 +1,208 @@
+//! Direct rings of connected queue pairs ([`protocol::direct`](crate::protocol::direct)).
+//!
+//! | file | what |
+//! |---|---|
+//! | this | the memory of rings, and the owner's part of one |
+//! | `poll` | messages taken from rings and completions from the shared queue, in order |
+//! | `sender`, `post` | the initiator's side |
+//!
+//! A queue pair gets a ring when it goes to RTR, where its completion queue has room for all that may
+//! complete there: what waits in a ring does not overrun a queue. It stays until the queue pair is reset or
+//! ends; in ERR it is closed, and what is in it is handed out before what was flushed.
+
+mod poll;
+mod post;
+mod sender;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::protocol::direct::{Credit, DirectWord, Receiver, ring_words};
+use crate::protocol::receive::Sge;
+use crate::protocol::shared::{Memory as _, Word};
+use crate::shm::lock::{Liveness as _, Owner};
+use crate::shm::objects::{DirectRing, HeldWords};
+use crate::shm::segment::Segment;
+
+use super::Device;
+use super::attributes::Place;
+use super::known::Known;
+
+pub(super) use poll::{Source, Sources};
+pub(super) use sender::{Outlet, Sent, enter, is_settled, left};
+
+/// Slots of a ring.
+const SLOTS: u32 = 64;
+/// Most rings of a completion queue: a poll looks at each.
+pub(super) const MOST: usize = 8;
+/// Most rings that wait for their writers to leave.
+const RESTING: usize = 256;
+
+/// Rings that no queue pair has. What was a ring is never anything else, as its writer may have been
+/// stopped when it was about to write; and it serves again only when that has left it, or died.
+#[derive(Debug, Default)]
+pub(super) struct Rings(Mutex<Vec<u64>>);
+
+impl Rings {
+    /// A ring, all zero.
+    fn take(&self, segment: &Segment) -> Option<Place> {
+        let mut resting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // For the day when all are given back.
+        resting.try_reserve(RESTING + 1).ok()?;
+        let (memory, bytes) = (segment.memory(), 8 * u64::from(ring_words(SLOTS)));
+        let is_left = |at: u64| {
+            let ring = DirectRing::at(memory, at, SLOTS);
+            let writer = ring.map(|ring| ring.load(Word::Direct { qp: 0, word: DirectWord::Writer as u32 }));
+            writer.is_some_and(|word| Owner::from_word(word).is_none_or(|writer| !segment.lives(writer)))
+        };
+        let at = match resting.iter().position(|at| is_left(*at)) {
+            Some(place) => {
+                let at = resting.swap_remove(place);
+                memory.clear(at, bytes).ok()?;
+                at
+            }
+            None if resting.len() < RESTING => segment.alloc(bytes, 64).ok()?.offset,
+            None => return None,
+        };
+        Some(Place { at, slots: SLOTS })
+    }
+
+    /// Gives a ring back that is closed.
+    fn give_back(&self, place: Place) {
+        let mut resting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if resting.len() < resting.capacity() {
+            resting.push(place.at);
+        }
+    }
+}
+
+/// The ring of a queue pair.
+#[derive(Debug)]
+pub(super) struct Direct {
+    pub(super) place: Place,
+    ring: HeldWords,
+    qp: u32,
+    pd: u32,
+    /// Receive requests of the queue pair that are completed, as far as was polled.
+    completed: AtomicU32,
+    /// As many whose memory nobody looks at any more, when that was found out last.
+    freed: AtomicU32,
+    /// It is closed, and all of its messages were taken.
+    is_over: AtomicBool,
+}
+
+impl Direct {
+    /// A ring for a queue pair of which so many receive requests are completed.
+    pub(super) fn new(device: &Device, qp: u32, pd: u32, head: u32) -> Option<Arc<Self>> {
+        let place = device.rings.take(&device.site.segment)?;
+        let Some(ring) = device.site.own.hold_ring(place.at, place.slots) else {
+            device.rings.give_back(place);
+            return None;
+        };
+        Some(Arc::new(Self {
+            place,
+            ring,
+            qp,
+            pd,
+            completed: head.into(),
+            freed: head.into(),
+            is_over: false.into(),
+        }))
+    }
+
+    /// Its memory may serve another queue pair.
+    pub(super) fn give_back(&self, device: &Device) {
+        device.rings.give_back(self.place);
+    }
+
+    #[inline(always)]
+    pub(super) fn completed(&self) -> u32 {
+        self.completed.load(Ordering::Acquire)
+    }
+
+    /// All requests before these two counts are completed, or taken with what their messages brought.
+    fn free(&self, one: u32, other: u32) {
+        let later = |a: u32, b: u32| if (b.wrapping_sub(a) as i32) > 0 { b } else { a };
+        let freed = self.freed.load(Ordering::Relaxed);
+        self.freed.store(later(later(one, other), freed), Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn ring(&self) -> DirectRing<'_> {
+        DirectRing::of(&self.ring)
+    }
+}
+
+/// What the owner promises to the sender, behind the lock of the receive requests.
+#[derive(Debug)]
+pub(super) struct Promise {
+    direct: Arc<Direct>,
+    credit: Credit,
+    /// The key that was looked up last.
+    known: Known,
+}
+
+impl Promise {
+    /// Nothing yet: no request waits.
+    pub(super) fn new(direct: &Arc<Direct>) -> Self {
+        let credit = Credit::new(&direct.ring(), direct.qp, direct.completed());
+        Self { direct: direct.clone(), credit, known: Known::default() }
+    }
+
+    /// Whether the memory of the request with this count may be looked at no more, so that another of a
+    /// queue of so many entries may have it.
+    #[inline(always)]
+    pub(super) fn is_free(&self, tail: u32, capacity: u32) -> bool {
+        tail.wrapping_sub(self.direct.completed()) < capacity || self.is_freed(tail, capacity)
+    }
+
+    #[cold]
+    fn is_freed(&self, tail: u32, capacity: u32) -> bool {
+        tail.wrapping_sub(self.direct.freed.load(Ordering::Acquire)) < capacity
+            || self.direct.is_over.load(Ordering::Acquire)
+    }
+
+    /// Requests that are completed, as far as was polled.
+    #[inline]
+    pub(super) fn completed(&self) -> u32 {
+        self.direct.completed()
+    }
+
+    /// Whether more was polled than is known to be taken, where `head` are by what stands at the queue
+    /// pair.
+    #[cold]
+    pub(super) fn is_ahead(&self, head: u32) -> bool {
+        (self.direct.completed().wrapping_sub(self.seen_taken(head)) as i32) > 0
+    }
+
+    fn seen_taken(&self, head: u32) -> u32 {
+        let Direct { qp, place, .. } = &*self.direct;
+        Receiver::taken(&self.direct.ring(), *qp, place.slots, head)
+    }
+
+    /// Requests that are taken, where `head` are by what stands at the queue pair.
+    #[cold]
+    pub(super) fn taken(&self, head: u32) -> u32 {
+        let later = |a: u32, b: u32| if (b.wrapping_sub(a) as i32) > 0 { b } else { a };
+        let known = [self.direct.completed(), self.direct.freed.load(Ordering::Acquire)];
+        known.into_iter().fold(self.seen_taken(head), later)
+    }
+
+    /// A request was posted.
+    #[inline(always)]
+    pub(super) fn posted(&mut self, device: &Device, first: Option<&Sge>) {
+        let (bytes, key) = match first {
+            Some(sge) if sge.length > 0 && self.is_good(device, sge) => (sge.length, sge.lkey),
+            _ => (0, 0),
+        };
+        let direct = &*self.direct;
+        self.credit.posted(&direct.ring(), direct.qp, bytes, key, || direct.completed());
+    }
+
+    /// Whether a message may go to this memory as long as its key is as it is.
+    #[inline(always)]
+    fn is_good(&mut self, device: &Device, sge: &Sge) -> bool {
+        let (keys, pd) = (&device.site.keys, self.direct.pd);
+        self.known.find(keys, pd, sge.lkey, sge.addr, sge.length, true).is_some()
+    }
+}

@@ -1,0 +1,352 @@
+//! The owner's side of direct rings: a poll of a completion queue takes from both.
+//!
+//! Messages in a ring and completions in the shared queue are handed out in the order of [`Receiver::turn`] and
+//! [`Receiver::before`].
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::device::completion::{Entries, not_placed};
+use crate::device::known::Known;
+use crate::device::landing::{land, land_again};
+use crate::device::site::Site;
+use crate::device::{CompletionQueue, Device};
+use crate::protocol::completion::{Completion, STAGE_WORDS};
+use crate::protocol::direct::{Arrived, Close, Receiver};
+use crate::protocol::shared::{Memory as _, slot};
+use crate::protocol::transport::{Machine as _, Progress};
+use crate::protocol::verbs::{Status, WcFlags, WcOpcode};
+use crate::shm::objects::{DirectRing, HeldWords};
+
+use super::{Direct, MOST};
+
+/// A ring that messages are taken from.
+#[derive(Debug)]
+pub(in crate::device) struct Source {
+    direct: Arc<Direct>,
+    qp_num: u32,
+    src_qp: u32,
+    ring: HeldWords,
+    receiver: Receiver,
+    /// Messages that were taken out of the ring before their turn, and their completions.
+    early: VecDeque<(Arrived, Completion)>,
+    /// The receive requests: words of each, entries.
+    requests: (HeldWords, usize, u32),
+    /// The word of the ring where the next message is seen, and by what.
+    watched: (u32, u32),
+    /// The key of the memory that messages went to last.
+    known: Known,
+}
+
+impl Source {
+    /// That of a queue pair with this number, connected to that one, whose receive requests stand there.
+    pub(in crate::device) fn new(
+        direct: &Arc<Direct>,
+        qp_num: u32,
+        src_qp: u32,
+        requests: (HeldWords, usize, u32),
+    ) -> Self {
+        let receiver = Receiver::new(direct.qp, direct.place.slots, direct.completed());
+        let (ring, direct) = (direct.ring.clone(), direct.clone());
+        let watched = receiver.watched();
+        let (early, known) = (VecDeque::new(), Known::default());
+        Self { direct, qp_num, src_qp, ring, receiver, early, requests, watched, known }
+    }
+
+    /// Whether there may be a message.
+    #[inline(always)]
+    fn is_there(&self) -> bool {
+        self.is_in_ring() || !self.early.is_empty()
+    }
+
+    #[inline(always)]
+    fn is_in_ring(&self) -> bool {
+        let word = self.ring.get().get(self.watched.0 as usize);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) as u32 == self.watched.1)
+    }
+
+    /// The message whose turn it is, if `head` completions of the shared queue were taken.
+    #[inline(always)]
+    fn turn(
+        &mut self,
+        head: u32,
+        others_wait: impl Fn() -> bool,
+        tail: impl FnOnce() -> u32,
+    ) -> Option<Arrived> {
+        if !self.is_there() {
+            return None;
+        }
+        self.receiver.turn(&DirectRing::of(&self.ring), head, others_wait, tail)
+    }
+
+    /// The completion of the message whose turn it is, with its payload where it belongs.
+    #[inline(always)]
+    fn complete(&mut self, site: &Site, message: &Arrived) -> Option<Completion> {
+        if !self.early.is_empty() {
+            return self.complete_early();
+        }
+        let completion = self.deliver(site, message)?;
+        self.receiver.take(&DirectRing::of(&self.ring), message);
+        self.watched = self.receiver.watched();
+        self.tell();
+        Some(completion)
+    }
+
+    #[cold]
+    fn complete_early(&mut self) -> Option<Completion> {
+        let (message, completion) = self.early.pop_front()?;
+        self.receiver.handed_out(&message, self.early.front().map(|(next, _)| *next));
+        self.tell();
+        Some(completion)
+    }
+
+    /// Takes the messages that are in the ring out of it before their turn; the number behind them. `None`
+    /// where there is no memory for all of them.
+    #[cold]
+    #[inline(never)]
+    fn take_early(&mut self, site: &Site) -> Option<u32> {
+        // As many as there can be at a time: others may come meanwhile.
+        let mut left = self.direct.place.slots;
+        while left > 0
+            && let Some(message) = self.receiver.early(&DirectRing::of(&self.ring))
+        {
+            self.early.try_reserve(1).ok()?;
+            let completion = self.deliver(site, &message)?;
+            self.early.push_back((message, completion));
+            self.receiver.take_out(&DirectRing::of(&self.ring), &message);
+            self.watched = self.receiver.watched();
+            left -= 1;
+        }
+        Some(self.receiver.behind())
+    }
+
+    /// Moves the payload of a message to the buffer of its request; its completion.
+    #[inline(always)]
+    fn deliver(&mut self, site: &Site, message: &Arrived) -> Option<Completion> {
+        let ring = DirectRing::of(&self.ring);
+        let (requests, stride, capacity) = &self.requests;
+        let request = requests.get().get(stride * slot(message.number, *capacity) as usize..)?;
+        let request: &[AtomicU64; 4] = request.first_chunk()?;
+        let word = |n: usize| request[n].load(Ordering::Relaxed);
+        let (imm_or_key, flags) = message.imm.map_or((0, WcFlags::NONE), |imm| (imm, WcFlags::WITH_IMM));
+        let mut completion = Completion {
+            wr_id: word(0),
+            status: Status::Success,
+            opcode: WcOpcode::Recv,
+            vendor_err: 0,
+            byte_len: message.bytes,
+            imm_or_key,
+            qp_num: self.qp_num,
+            src_qp: self.src_qp,
+            flags,
+            timestamp: 0,
+            places: 0,
+        };
+        if message.bytes > 0 {
+            let length_key = if word(1) > 0 { word(3) } else { 0 };
+            let (addr, length, lkey) = (word(2), length_key as u32, (length_key >> 32) as u32);
+            let is_placed = message.bytes <= length
+                && match self.receiver.piece(message) {
+                    Some((first, words)) => {
+                        let (payload, bytes) = (ring.words(first, words), message.bytes as usize);
+                        let (known, pd) = (&mut self.known, self.direct.pd);
+                        land_again(site, known, pd, (addr, lkey), payload, bytes).is_some()
+                    }
+                    None => self.place(site, &ring, message, addr, lkey),
+                };
+            if !is_placed {
+                completion = not_placed(&completion);
+            }
+        }
+        Some(completion)
+    }
+
+    /// Moves a payload that stands in several slots.
+    #[inline(never)]
+    fn place(&self, site: &Site, ring: &DirectRing<'_>, message: &Arrived, addr: u64, lkey: u32) -> bool {
+        let words = message.bytes.div_ceil(8);
+        let load = |n: usize| {
+            let word = n as u32;
+            if word < words { self.receiver.payload(ring, message, word) } else { 0 }
+        };
+        let payload: [AtomicU64; STAGE_WORDS] = std::array::from_fn(|n| AtomicU64::new(load(n)));
+        land(site, self.direct.pd, addr, lkey, &payload, message.bytes as usize).is_some()
+    }
+
+    /// Who posts receive requests learns how many are completed.
+    #[inline(always)]
+    fn tell(&self) {
+        self.direct.completed.store(self.receiver.completed(), Ordering::Release);
+        if self.receiver.is_over() {
+            self.direct.is_over.store(true, Ordering::Release);
+        }
+    }
+}
+
+/// The rings that messages are taken from when a completion queue is polled.
+#[derive(Debug, Default)]
+pub(in crate::device) struct Sources {
+    all: Vec<Source>,
+    /// The one to look at first.
+    first: usize,
+}
+
+impl Sources {
+    #[inline(always)]
+    pub(in crate::device) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Whether there may be a message in a ring.
+    #[inline(always)]
+    pub(in crate::device) fn may_have_message(&self) -> bool {
+        self.all.iter().any(Source::is_there)
+    }
+
+    /// Hands out the message whose turn it is when `head` completions of the shared queue were taken, which has
+    /// these entries; whether there was one.
+    #[inline(never)]
+    pub(in crate::device) fn take_message(
+        &mut self,
+        device: &Device,
+        entries: &Entries,
+        head: u32,
+        take: &mut impl FnMut(&Completion),
+    ) -> bool {
+        match self.turn(entries, head) {
+            Some((place, message)) if device.is_mine() => self.hand_out(device, place, &message, take),
+            _ => false,
+        }
+    }
+
+    /// Hands out a message that comes before the completion of a receive request with these words; whether
+    /// there was one.
+    #[inline(never)]
+    pub(in crate::device) fn take_before(
+        &mut self,
+        device: &Device,
+        words: &[AtomicU64],
+        take: &mut impl FnMut(&Completion),
+    ) -> bool {
+        match self.before(words) {
+            Some((place, message)) => self.hand_out(device, place, &message, take),
+            None => false,
+        }
+    }
+
+    #[inline(always)]
+    fn hand_out(
+        &mut self,
+        device: &Device,
+        place: usize,
+        message: &Arrived,
+        take: &mut impl FnMut(&Completion),
+    ) -> bool {
+        let Some(source) = self.all.get_mut(place) else { return false };
+        let Some(completion) = source.complete(&device.site, message) else { return false };
+        take(&completion);
+        true
+    }
+
+    /// The message whose turn it is among all rings, and the place of its ring.
+    #[inline(always)]
+    fn turn(&mut self, entries: &Entries, head: u32) -> Option<(usize, Arrived)> {
+        let next = entries.word(head)?;
+        let others_wait = || next.load(Ordering::Acquire) as u32 == head.wrapping_add(1);
+        // What cannot be true is not waited for.
+        let tail = || head.wrapping_add(entries.waiting(head).unwrap_or(0));
+        let count = self.all.len();
+        for n in 0..count {
+            let place = if self.first + n < count { self.first + n } else { self.first + n - count };
+            if let Some(found) = self.all.get_mut(place)?.turn(head, others_wait, tail) {
+                self.first = if place + 1 < count { place + 1 } else { 0 };
+                return Some((place, found));
+            }
+        }
+        None
+    }
+
+    /// The message that comes before this completion of the same queue pair, by the numbers of their
+    /// requests.
+    #[inline(always)]
+    fn before(&mut self, words: &[AtomicU64]) -> Option<(usize, Arrived)> {
+        let qp_num = (words.get(3)?.load(Ordering::Relaxed) >> 32) as u32;
+        let place = self.all.iter().position(|source| source.qp_num == qp_num)?;
+        let source = self.all.get_mut(place)?;
+        let found = source.receiver.before(&DirectRing::of(&source.ring))?;
+        Some((place, found))
+    }
+
+    /// A completion of a receive request was taken from the shared queue.
+    #[inline(never)]
+    pub(in crate::device) fn passed(&mut self, qp_num: u32) {
+        if let Some(source) = self.all.iter_mut().find(|source| source.qp_num == qp_num) {
+            source.receiver.passed();
+            source.tell();
+        }
+    }
+
+    /// Messages that nobody polled.
+    pub(in crate::device) fn waiting(&self) -> u32 {
+        let waiting = |source: &Source| {
+            source.receiver.waiting(&DirectRing::of(&source.ring)) + source.early.len() as u32
+        };
+        self.all.iter().map(waiting).sum()
+    }
+}
+
+impl CompletionQueue {
+    /// Takes messages from this ring, too; `false` where that is not possible.
+    pub(in crate::device) fn add_direct(&self, source: Source) -> bool {
+        let mut reader = self.reader();
+        let sources = &mut reader.direct.all;
+        if sources.len() >= MOST || sources.try_reserve(1).is_err() {
+            return false;
+        }
+        sources.push(source);
+        true
+    }
+
+    /// Closes the ring of a queue pair, behind that one's lock; how many of its receive requests are taken
+    /// then, where it took `head` by what stands there. `None` when it has no ring.
+    pub(in crate::device) fn close_direct(&self, direct: &Direct, head: u32) -> Option<u32> {
+        let mut reader = self.reader();
+        let source = reader.direct.all.iter_mut().find(|source| std::ptr::eq(&*source.direct, direct))?;
+        let closed = Close::new(&mut source.receiver, head).step(&DirectRing::of(&source.ring));
+        source.tell();
+        if let Progress::Done(taken) = closed { Some(taken) } else { None }
+    }
+
+    /// Takes the messages that wait in the ring of a queue pair out of it, so that the memory of their requests
+    /// may be another's. `head` requests were taken by what stood at the queue pair before: they went the other
+    /// way, or are in the ring. Not where as many wait as the queue has entries: there is an end to what a
+    /// program may leave unpolled.
+    #[cold]
+    pub(in crate::device) fn free_direct(&self, direct: &Direct, head: u32) {
+        let mut reader = self.reader();
+        if reader.is_full() {
+            return;
+        }
+        let source = reader.direct.all.iter_mut().find(|source| std::ptr::eq(&*source.direct, direct));
+        if let Some(behind) = source.and_then(|source| source.take_early(&self.device.site)) {
+            direct.free(head, behind);
+        }
+    }
+
+    /// Closes the ring of a queue pair, and forgets the messages that nobody polled.
+    pub(in crate::device) fn remove_direct(&self, direct: &Direct) {
+        let _ = self.close_direct(direct, 0);
+        let mut reader = self.reader();
+        reader.direct.all.retain(|source| !std::ptr::eq(&*source.direct, direct));
+        reader.direct.first = 0;
+    }
+
+    /// Whether messages may wait for this queue in rings, without anybody noticing but who polls.
+    pub(in crate::device) fn takes_direct(&self, device: &Device) -> bool {
+        let own = &device.site.own;
+        let wants = crate::protocol::completion::wanted(own, self.index());
+        let capacity = own.capacity(crate::protocol::shared::Object::Cq(self.index()));
+        wants == 0 && self.promised.load(Ordering::Acquire) <= u64::from(capacity)
+    }
+}

@@ -1,0 +1,57 @@
+//! Posting a request whose message goes by a direct ring.
+
+use crate::device::QueuePair;
+use crate::device::send::{SendSide, posted};
+use crate::device::turn::Turn;
+use crate::device::wr::Wr;
+use crate::protocol::requester::{Outcome, Syndrome};
+use crate::protocol::verbs::{Opcode, SendFlags};
+
+use super::Sent;
+
+impl QueuePair {
+    /// Carries a request out by the direct ring; `false` when it does not go that way, and nothing happened.
+    #[inline(always)]
+    pub(in crate::device) fn post_directly(&self, side: &mut SendSide, wr: &Wr<'_>) -> bool {
+        matches!(wr.opcode, Opcode::Send | Opcode::SendWithImm)
+            && side.initiator.outlet.is_some()
+            && !side.initiator.is_holding()
+            && self.try_directly(side, wr)
+    }
+
+    #[inline(never)]
+    fn try_directly(&self, side: &mut SendSide, wr: &Wr<'_>) -> bool {
+        match side.initiator.send_directly(&self.device().site, wr) {
+            Sent::Done(is_armed) => self.sent(side, wr, is_armed),
+            Sent::Unclear => match side.initiator.came_through() {
+                Some(true) => self.sent(side, wr, true),
+                Some(false) => return false,
+                None => self.lose_one(side, wr),
+            },
+            Sent::No => return false,
+        }
+        true
+    }
+
+    /// The message is there. The peer is woken before anybody learns that it was sent: who dies in between has
+    /// told nobody.
+    #[inline]
+    fn sent(&self, side: &mut SendSide, wr: &Wr<'_>, is_armed: bool) {
+        let turn = if is_armed { self.turn(wr) } else { Turn::new(None) };
+        if is_armed {
+            side.initiator.wake(wr.flags.has(SendFlags::SOLICITED), &turn);
+        }
+        let request = posted(wr);
+        let action = side.requester.outcome(&request, Outcome::Done(request.length as u32), 0);
+        self.act(side, &request, action, &turn);
+    }
+
+    /// Nobody knows whether the message came to its target: the connection breaks.
+    #[cold]
+    fn lose_one(&self, side: &mut SendSide, wr: &Wr<'_>) {
+        let request = posted(wr);
+        let outcome = Outcome::Refused(Syndrome::Operational);
+        let action = side.requester.outcome(&request, outcome, self.device().now());
+        self.act(side, &request, action, &Turn::new(None));
+    }
+}

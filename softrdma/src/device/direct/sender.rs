@@ -1,0 +1,287 @@
+//! The initiator's side of a direct ring.
+//!
+//! The first message of a connection goes another way, and finds the ring behind the queue pair's lock
+//! ([`enter`]). From then on a message needs no lock. One that does not go this way says first, behind the
+//! lock, how many requests were taken so; [`left`] notes that it is known afterwards where it stands.
+
+use std::hint::spin_loop;
+use std::sync::Arc;
+
+use crate::device::attributes::Place;
+use crate::device::gathered::Gathered;
+use crate::device::known::Known;
+use crate::device::payload;
+use crate::device::route::{Initiator, Route};
+use crate::device::site::Site;
+use crate::device::turn::Turn;
+use crate::device::wr::{Data, Wr};
+use crate::protocol::completion::{Armed, Notify};
+use crate::protocol::direct::{MAX_DIRECT, Message, Send, Sender, Way};
+use crate::protocol::keys::check_local;
+use crate::protocol::shared::{CqWord, Events, Memory, Object, QpWord, Word};
+use crate::protocol::transport::{LockError, Machine as _, Operation, Progress, Transport, acquire};
+use crate::protocol::verbs::{Access, Event, Opcode, QpState, QpType, SendFlags, Status};
+use crate::shm::objects::{DirectRing, HeldWords, Lane, View};
+use crate::shm::segment::Segment;
+
+/// How often a completion queue is looked for that was moved just then.
+const TRIES: u32 = 3;
+/// Looks for room in a full ring before a message goes another way: some microseconds.
+const LOOKS: u32 = 150;
+
+/// A peer's ring that a queue pair writes.
+#[derive(Debug)]
+pub(in crate::device) struct Outlet {
+    place: Place,
+    ring: HeldWords,
+    way: Way,
+    /// The key of the memory that was sent last.
+    known: Known,
+    /// How many slots were taken when room was looked for in vain: its owner does not poll.
+    in_vain: Option<u32>,
+    segment: Arc<Segment>,
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::device) enum Sent {
+    /// It does not go this way, and nothing happened.
+    No,
+    /// It is there. `true`: the peer may have gone to sleep meanwhile, and is to be [woken](Initiator::wake).
+    Done(bool),
+    /// Whether it is there nobody knows.
+    Unclear,
+}
+
+impl Outlet {
+    /// Goes on in the ring that the target tells of. Behind its lock.
+    #[cold]
+    fn find(site: &Site, route: &Route, qp_num: u32, head: u32) -> Option<Self> {
+        let attributes = route.attributes.filter(|known| known.qp_type == QpType::Rc)?;
+        let place =
+            attributes.direct.filter(|_| attributes.dest_qp_num == qp_num && attributes.srq.is_none())?;
+        let (host, segment) = (&route.remote.host, site.segment.clone());
+        if !segment.is_mine() {
+            return None;
+        }
+        let hold = || host.hold_ring(place.at, place.slots);
+        let words = hold().or_else(|| {
+            host.look_again();
+            hold()
+        })?;
+        let ring = DirectRing::of(&words);
+        let sender = Sender::attach(&ring, route.qp, place.slots, head)?;
+        if !ring.sign(segment.owner(), &*segment) {
+            return None;
+        }
+        let (way, known) = (Way::new(sender), Known::default());
+        Some(Self { place, ring: words, way, known, in_vain: None, segment })
+    }
+
+    /// Whether it is the ring that the target tells of, and takes messages. Behind the target's lock.
+    fn is_of(&self, route: &Route) -> bool {
+        let place = route.attributes.and_then(|attributes| attributes.direct);
+        place == Some(self.place) && self.way.is_open(&DirectRing::of(&self.ring))
+    }
+}
+
+/// Waits for room in a ring that is full, as long as its owner takes messages: all that follow would go another
+/// way, too, and cost both sides more. `in_vain`: as in [`Outlet`].
+#[inline(never)]
+fn await_room(
+    sender: &mut Sender,
+    ring: &DirectRing<'_>,
+    bytes: u32,
+    in_vain: &mut Option<u32>,
+) -> Option<u32> {
+    let taken = sender.full_at(bytes).filter(|taken| *in_vain != Some(*taken))?;
+    for _ in 0..LOOKS {
+        spin_loop();
+        if let Some(key) = sender.has_room(ring, bytes) {
+            return Some(key);
+        }
+    }
+    *in_vain = Some(taken);
+    None
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        if self.segment.is_mine() {
+            DirectRing::of(&self.ring).leave(self.segment.owner());
+        }
+    }
+}
+
+/// Whether what goes another way need not [say](enter) how many requests were taken: [`Way::is_settled`], or
+/// the target has no ring, and nobody took one without its lock.
+#[inline(always)]
+pub(in crate::device) fn is_settled(outlet: &Option<Outlet>, route: &Route, takes: bool) -> bool {
+    match outlet {
+        Some(outlet) => outlet.way.is_settled(takes),
+        None => route.attributes.is_none_or(|attributes| attributes.direct.is_none()),
+    }
+}
+
+/// Before messages go another way, behind the lock of the queue pair: says how many requests were taken.
+#[inline(never)]
+pub(in crate::device) fn enter(
+    outlet: &mut Option<Outlet>,
+    site: &Site,
+    route: &Route,
+    qp_num: u32,
+    memory: &impl Memory,
+) {
+    if outlet.as_ref().is_some_and(|outlet| !outlet.is_of(route)) {
+        // Its owner closed it, and stored how far it goes.
+        *outlet = None;
+    }
+    if outlet.is_none() && route.attributes.is_some_and(|attributes| attributes.direct.is_some()) {
+        let head = memory.load(Word::Qp(route.qp, QpWord::Head)) as u32;
+        *outlet = Outlet::find(site, route, qp_num, head);
+    }
+    if let Some(outlet) = outlet {
+        outlet.way.enter(memory);
+    }
+}
+
+/// After messages went another way, and the lock was given back.
+#[inline]
+pub(in crate::device) fn left(outlet: &mut Option<Outlet>) {
+    if let Some(outlet) = outlet {
+        outlet.way.left();
+    }
+}
+
+/// Rings where that is asked for, with the own completion queue kept from then on.
+fn notify(view: &View<'_>, mut notify: Notify, turn: &Turn<'_>) -> Result<(), LockError> {
+    let mut operation = Operation::new(view);
+    loop {
+        let progress = notify.step(view);
+        match progress {
+            Progress::Done(()) => return Ok(()),
+            Progress::Bell(_) => turn.keep(),
+            // Others may wait for the own queue who have this one.
+            Progress::Lock(_) => turn.give_back(),
+            _ => {}
+        }
+        if !operation.proceed(&progress)? {
+            notify.unheard();
+        }
+    }
+}
+
+impl Initiator {
+    /// Sends a message by the direct ring, if it goes that way.
+    #[inline]
+    pub(in crate::device) fn send_directly(&mut self, site: &Site, wr: &Wr<'_>) -> Sent {
+        let Some(outlet) = &mut self.outlet else { return Sent::No };
+        let imm = (wr.opcode == Opcode::SendWithImm).then_some(wr.imm_or_key);
+        let length = wr.data.length();
+        if length > MAX_DIRECT as u64 {
+            return Sent::No;
+        }
+        let Some(route) = self.routes[0].as_deref() else { return Sent::No };
+        let ring = DirectRing::of(&outlet.ring);
+        let (Some(queues), Some(attributes)) = (&route.queues, &route.attributes) else { return Sent::No };
+        let view = route.remote.host.with(&route.held);
+        let Some(sender) = outlet.way.sender(&view) else { return Sent::No };
+        let state = view.load(Word::Qp(route.qp, QpWord::State));
+        // In RTR the first message raises an event.
+        let was_raised = || Events(view.load(Word::Qp(route.qp, QpWord::Events))).was_raised(Event::CommEst);
+        let is_ready = state == QpState::Rts as u64
+            || state == QpState::Sqd as u64
+            || (state == QpState::Rtr as u64 && was_raised());
+        if !is_ready {
+            return Sent::No;
+        }
+        let key = match sender.has_room(&ring, length as u32) {
+            None if !route.remote.is_own() => await_room(sender, &ring, length as u32, &mut outlet.in_vain),
+            key => key,
+        };
+        let Some(key) = key else {
+            if !sender.is_open(&ring) {
+                // Perhaps there is another by now.
+                self.outlet = None;
+            }
+            return Sent::No;
+        };
+        if !route.remote.lives() {
+            return Sent::No;
+        }
+        let (solicited, lane) = (wr.flags.has(SendFlags::SOLICITED), Lane::alone(&view, queues.cq));
+        let is_armed = || match &lane {
+            Some(lane) if lane.is_current(Object::Cq(queues.cq)) => {
+                Armed::rings(lane.load(Word::Cq(queues.cq, CqWord::Armed)), Status::Success, solicited)
+            }
+            _ => true,
+        };
+        // For who sleeps the bell is rung before the message is there, as the other way does: a death in
+        // between leaves nothing that nobody is told of.
+        if is_armed() {
+            return Sent::No;
+        }
+        if length > 0 {
+            let key = payload::look_again(site, &route.remote, key, &mut route.seen.borrow_mut());
+            let is_good = key.is_ok_and(|key| {
+                check_local(Some(&key), attributes.receive_pd, key.start, 0, true).is_ok()
+                    && !key.access.has(Access::ON_DEMAND)
+            });
+            if !is_good {
+                return Sent::No;
+            }
+        }
+        let gathered = Gathered::new(self.fast_path.bytes());
+        let bytes = match wr.data {
+            Data::Sges([sge]) if length > 0 => gathered.fill_again(site, &mut outlet.known, self.pd, sge),
+            _ => gathered.fill(site, wr, length, Some(self.pd)),
+        };
+        let Some(bytes) = bytes else { return Sent::No };
+        match Send::new(sender, Message { bytes, imm, solicited }).step(&ring) {
+            Progress::Done(true) => {}
+            _ => return Sent::Unclear,
+        }
+        Sent::Done(is_armed())
+    }
+
+    /// Wakes the peer for a message that is in its direct ring, if it went to sleep meanwhile. The own
+    /// completion comes in its turn.
+    #[cold]
+    pub(in crate::device) fn wake(&self, solicited: bool, turn: &Turn<'_>) {
+        let Some(route) = self.routes[0].as_deref() else { return };
+        let Some(cq) = route.queues.map(|queues| queues.cq) else { return };
+        let host = &route.remote.host;
+        for _ in 0..TRIES {
+            let held = host.find([None, None, Some(Object::Cq(cq))]);
+            let view = host.with(&held);
+            match notify(&view, Notify::new(cq, solicited), turn) {
+                Ok(()) => return,
+                Err(LockError::Gone) => {}
+                Err(_) => {
+                    // Once too often rather than not at all.
+                    view.bell(cq);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether the message is there that was [unclear](Sent::Unclear): the ring was closed. `None` when
+    /// nobody knows. For a target that died it is not: the other way finds out.
+    #[cold]
+    pub(in crate::device) fn came_through(&mut self) -> Option<bool> {
+        let outlet = self.outlet.take()?;
+        let route = self.routes[0].as_deref()?;
+        let ring = DirectRing::of(&outlet.ring);
+        let (view, qp) = (route.remote.host.with(&route.held), Object::Qp(route.qp));
+        match acquire(&view, qp) {
+            Ok(()) => {}
+            // The queue pair has ended, and its ring with it.
+            Err(LockError::Gone) => return outlet.way.came_through(&ring),
+            Err(_) => return None,
+        }
+        let came = outlet.way.came_through(&ring);
+        view.unlock(qp);
+        came.or_else(|| (!route.remote.lives()).then_some(false))
+    }
+}

@@ -1,0 +1,90 @@
+//! The direct ring of a queue pair: opened with the connection, closed with its end.
+
+use queue_lock::QueueLock;
+
+use crate::device::Rejected;
+use crate::device::attributes::Place;
+use crate::device::direct::{Direct, Source};
+use crate::device::receive::Poster;
+use crate::protocol::receive::Sge;
+use crate::protocol::shared::{Memory as _, QpWord, Word};
+use crate::protocol::verbs::QpType;
+
+use super::QueuePair;
+
+impl QueuePair {
+    /// A ring for messages of the peer with this number, where one is possible. Behind the queue pair's lock,
+    /// and before the peer learns that it is connected.
+    pub(super) fn open_direct(&self, dest_qp_num: u32) {
+        let (device, init) = (&*self.device, &self.init);
+        let (Some(cq), Some(receive)) = (&init.recv_cq, &self.receive) else { return };
+        if init.qp_type != QpType::Rc || device.site.books.is_some() || !cq.takes_direct(device) {
+            return;
+        }
+        self.end_direct();
+        let head = device.site.own.load(Word::Qp(self.index, QpWord::Head)) as u32;
+        let Some(direct) = Direct::new(device, self.index, init.pd, head) else { return };
+        let mut poster = receive.lock();
+        if cq.add_direct(Source::new(&direct, self.qp_num, dest_qp_num, poster.requests())) {
+            poster.open_direct(device, &direct);
+            *self.direct.lock() = Some(direct);
+        } else {
+            direct.give_back(device);
+        }
+    }
+
+    /// The queue pair breaks: what comes from now on is not there. Behind the queue pair's lock.
+    pub(super) fn close_direct(&self) {
+        let own = &self.device.site.own;
+        let head = Word::Qp(self.index, QpWord::Head);
+        if let (Some(direct), Some(cq)) = (&*self.direct.lock(), &self.init.recv_cq)
+            && let Some(taken) = cq.close_direct(direct, own.load(head) as u32)
+        {
+            own.store(head, u64::from(taken));
+        }
+    }
+
+    /// The connection is over, and its messages with it. Behind the queue pair's lock.
+    pub(super) fn end_direct(&self) {
+        if let Some(direct) = self.forget_direct() {
+            direct.give_back(&self.device);
+        }
+    }
+
+    /// As [`QueuePair::end_direct`], where the queue pair's lock cannot be had: the peer may still find the
+    /// ring, so that it serves nobody else.
+    pub(super) fn abandon_direct(&self) {
+        let _ = self.forget_direct();
+    }
+
+    fn forget_direct(&self) -> Option<std::sync::Arc<Direct>> {
+        let direct = self.direct.lock().take()?;
+        self.init.recv_cq.iter().for_each(|cq| cq.remove_direct(&direct));
+        self.receive.iter().for_each(|receive| receive.lock().end_direct());
+        Some(direct)
+    }
+
+    /// Posts a receive request that was refused: where messages wait in the ring, they are taken out, so that
+    /// the memory of their requests is free, as that of requests is whose completions wait in the queue.
+    #[cold]
+    pub(super) fn post_after_all(
+        &self,
+        receive: &QueueLock<Poster>,
+        wr_id: u64,
+        sges: &[Sge],
+        why: Rejected,
+    ) -> Result<(), Rejected> {
+        let direct = self.direct.lock().clone();
+        let (Rejected::Full, Some(direct), Some(cq)) = (why, direct, &self.init.recv_cq) else {
+            return Err(why);
+        };
+        let head = receive.lock().head_where_held_up(&self.device).ok_or(why)?;
+        cq.free_direct(&direct, head);
+        receive.lock().post(&self.device, wr_id, sges)
+    }
+
+    /// Where the ring is.
+    pub(super) fn direct_place(&self) -> Option<Place> {
+        self.direct.lock().as_ref().map(|direct| direct.place)
+    }
+}

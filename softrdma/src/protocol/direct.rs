@@ -1,0 +1,202 @@
+//! Direct rings: small messages between two connected queue pairs without a lock.
+//!
+//! A ring lies in the target's memory. The one queue pair that the target is connected to writes messages
+//! there, and the target's owner takes them when it polls: only then a message meets its receive request.
+//! As nobody else uses up requests of a connected queue pair, message and request have the same number,
+//! counted from the queue pair's first. A message that does not go this way, and uses up a request, goes as
+//! all others do ([`respond`](super::respond), [`burst`](super::burst)) with the next number at the head of
+//! the queue pair: the sender stores its count there first, behind the lock ([`Way::enter`]). So who polls can
+//! put both kinds in order ([`Receiver::turn`], [`Receiver::before`]).
+//!
+//! | word | meaning | written by |
+//! |---|---|---|
+//! | [`DirectWord::Writer`] | the process that writes here, 0 when none does | the sender |
+//! | [`DirectWord::End`] | [`End`] | the owner |
+//! | [`DirectWord::Credit`] | requests posted; bytes that each which waits takes in the high half | the owner |
+//! | [`DirectWord::Key`] | the key of the memory of all that wait; 0 for several | the owner |
+//! | [`DirectWord::Taken`] | slots taken, now and then | the owner |
+//! | slots | below | the sender |
+//!
+//! Word 0 of a slot: its count in bits 31..0, bytes of the message 39..32, flags from 40 on. Word 1: number
+//! of the message, immediate data in the high half. Then payload, which goes on behind word 0 of the slots
+//! that follow.
+//!
+//! A message is there when word 0 of its first slot is, which is stored last. Nothing else is, so a sender
+//! that dies leaves nothing to repair: the message is there or not.
+//!
+//! **The end.** The owner closes a ring behind the queue pair's lock ([`Close`]): it says so, and then looks
+//! how far the messages go. The sender stores its message and then looks whether the ring was closed. One
+//! sees the other. Where the sender sees it, the end that is stored there tells, behind the lock, whether the
+//! message came before it ([`Sender::came_through`]).
+//!
+//! **What the owner promises** in [`DirectWord::Credit`] is all that the sender looks at: a request that is
+//! posted, and so many bytes in its first piece of memory by the key in [`DirectWord::Key`], which the
+//! sender looks up. Whatever that does not promise goes the other way, which finds the errors.
+//!
+//! | file | what |
+//! |---|---|
+//! | this | the words of a ring, and the messages that are there |
+//! | `sender`, `way` | the sender, and what it knows of how many requests are taken |
+//! | `receiver`, `credit` | the owner, and what it promises |
+
+mod credit;
+mod receiver;
+mod sender;
+mod way;
+
+use super::shared::{Memory, Word, slot};
+
+pub use credit::Credit;
+pub use receiver::{Close, Receiver};
+pub use sender::{Message, Send, Sender};
+pub use way::Way;
+
+/// Words in front of the slots: a cache line that hardly changes, and one that the owner writes.
+pub const HEADER_WORDS: u32 = 16;
+/// Words of a slot: a cache line.
+pub const SLOT_WORDS: u32 = 8;
+/// Most bytes of a message.
+pub const MAX_DIRECT: usize = super::burst::MAX_BYTES;
+/// Fewest slots of a ring, by powers of two: what is written of one message leaves the one before it whole,
+/// from which the next sender learns how many there were ([`Sender::attach`]).
+pub const MIN_SLOTS: u32 = (2 * slots_of(MAX_DIRECT as u32)).next_power_of_two();
+/// Words of payload in a message's first slot, and in each that follows.
+const FIRST: u32 = SLOT_WORDS - 2;
+const MORE: u32 = SLOT_WORDS - 1;
+
+/// Flags of a slot.
+const IMM: u64 = 1 << 40;
+const SOLICITED: u64 = 1 << 41;
+/// It goes on with the message of a slot before it.
+const MIDST: u64 = 1 << 42;
+/// A message begins there.
+const START: u64 = 1 << 43;
+
+/// A word in front of the slots.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum DirectWord {
+    /// Who writes messages: a process as it signs locks.
+    Writer = 0,
+    /// [`End`].
+    End = 1,
+    /// Requests posted, and bytes that each takes.
+    Credit = 8,
+    /// The key of their memory.
+    Key = 9,
+    /// Slots taken.
+    Taken = 10,
+}
+
+/// Words of a ring of so many slots.
+#[must_use]
+pub const fn ring_words(slots: u32) -> u32 {
+    HEADER_WORDS + SLOT_WORDS * slots
+}
+
+/// Slots of a message of so many bytes.
+const fn slots_of(bytes: u32) -> u32 {
+    let words = bytes.div_ceil(8);
+    if words <= FIRST { 1 } else { 1 + (words - FIRST).div_ceil(MORE) }
+}
+
+fn at(qp: u32, word: DirectWord) -> Word {
+    Word::Direct { qp, word: word as u32 }
+}
+
+/// Word of the slot with this count.
+#[inline(always)]
+fn slot_word(qp: u32, slots: u32, count: u32, word: u32) -> Word {
+    Word::Direct { qp, word: HEADER_WORDS + SLOT_WORDS * slot(count, slots) + word }
+}
+
+/// Where a word of payload stands: slots behind the first, and word of that slot.
+#[inline(always)]
+fn payload_at(word: u32) -> (u32, u32) {
+    if word < FIRST { (0, 2 + word) } else { (1 + (word - FIRST) / MORE, 1 + (word - FIRST) % MORE) }
+}
+
+/// Whether count `a` is not behind count `b`.
+#[inline(always)]
+fn reached(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) >= 0
+}
+
+/// Whether the ring takes messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// It does.
+    Open,
+    /// Not any more, and its owner looks just now how far they go.
+    Closing,
+    /// Those up to this slot are there, the slot itself not among them.
+    At(u32),
+}
+
+impl End {
+    fn pack(self) -> u64 {
+        match self {
+            Self::Open => 0,
+            Self::Closing => 1 << 63,
+            Self::At(count) => 3 << 62 | u64::from(count),
+        }
+    }
+
+    fn unpack(word: u64) -> Self {
+        match word >> 62 {
+            0 => Self::Open,
+            3 => Self::At(word as u32),
+            _ => Self::Closing,
+        }
+    }
+}
+
+/// A message that is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrived {
+    /// Its number, and that of its receive request.
+    pub number: u32,
+    /// Bytes of payload, at most [`MAX_DIRECT`].
+    pub bytes: u32,
+    /// Immediate data.
+    pub imm: Option<u32>,
+    /// Its first slot.
+    count: u32,
+}
+
+/// The messages of a ring from one slot on.
+#[derive(Clone, Copy, Debug)]
+struct Messages {
+    qp: u32,
+    slots: u32,
+    count: u32,
+}
+
+impl Messages {
+    /// The next one; `None` also where the slot cannot be true.
+    #[inline(always)]
+    fn peek(&self, memory: &impl Memory) -> Option<Arrived> {
+        let first = memory.load(slot_word(self.qp, self.slots, self.count, 0));
+        if first as u32 != self.count.wrapping_add(1) {
+            return None;
+        }
+        let bytes = (first >> 32) as u32 & 0xff;
+        if first & (START | MIDST) != START || bytes > MAX_DIRECT as u32 {
+            return None;
+        }
+        let second = memory.load(slot_word(self.qp, self.slots, self.count, 1));
+        let imm = (first & IMM != 0).then_some((second >> 32) as u32);
+        Some(Arrived { number: second as u32, bytes, imm, count: self.count })
+    }
+
+    fn next(&mut self, memory: &impl Memory) -> Option<Arrived> {
+        let found = self.peek(memory)?;
+        self.count = self.count.wrapping_add(slots_of(found.bytes));
+        Some(found)
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model;
+#[cfg(all(test, not(loom)))]
+mod tests;

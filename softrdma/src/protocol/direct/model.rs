@@ -1,0 +1,195 @@
+//! Every interleaving of a sender and the owner (`scripts/models`).
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering, fence};
+use loom::thread;
+
+use super::*;
+use crate::protocol::shared::Object;
+use crate::protocol::transport::{Machine as _, Progress};
+
+const QP: u32 = 0;
+
+/// The words of a ring, and what the bell of the completion queue waits for.
+#[derive(Clone)]
+struct Words(Arc<Vec<AtomicU64>>, Arc<AtomicU64>);
+
+impl Words {
+    fn new() -> Self {
+        let words = (0..ring_words(MIN_SLOTS)).map(|_| AtomicU64::new(0)).collect();
+        Self(Arc::new(words), Arc::new(AtomicU64::new(0)))
+    }
+
+    fn word(&self, word: Word) -> &AtomicU64 {
+        let Word::Direct { qp: QP, word } = word else { panic!("{word:?}") };
+        &self.0[word as usize]
+    }
+}
+
+impl Memory for Words {
+    fn is_stepwise(&self) -> bool {
+        false
+    }
+    fn load(&self, word: Word) -> u64 {
+        self.word(word).load(Ordering::Acquire)
+    }
+    fn store(&self, word: Word, value: u64) {
+        self.word(word).store(value, Ordering::Release);
+    }
+    fn exchange(&self, word: Word, value: u64) {
+        self.word(word).swap(value, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+    fn store_all(&self, first: Word, values: &[u64]) {
+        for (value, count) in values.iter().zip(0..) {
+            self.word(first.after(count)).store(*value, Ordering::Relaxed);
+        }
+    }
+    fn exists(&self, _: Object) -> bool {
+        true
+    }
+    fn capacity(&self, _: Object) -> u32 {
+        0
+    }
+    fn receive_words(&self, _: Object) -> u32 {
+        0
+    }
+    fn entry_words(&self, _: u32) -> u32 {
+        0
+    }
+}
+
+fn send(sender: &mut Sender, words: &Words, fill: u8) -> Option<bool> {
+    sender.has_room(words, 8)?;
+    let message = Message { bytes: &[fill; 8], imm: None, solicited: false };
+    match Send::new(sender, message).step(words) {
+        Progress::Done(is_there) => Some(is_there),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn take(receiver: &mut Receiver, words: &Words, expected: u32) -> bool {
+    let Some(found) = receiver.look(words, || false) else { return false };
+    assert_eq!(found.number, expected);
+    let payload = receiver.payload(words, &found, 0);
+    assert_eq!(payload, u64::from_ne_bytes([expected as u8 + 1; 8]));
+    receiver.take(words, &found);
+    true
+}
+
+#[test]
+fn a_message_is_there_whole_or_not_at_all() {
+    loom::model(|| {
+        let words = Words::new();
+        let mut credit = Credit::new(&words, QP, 0);
+        credit.posted(&words, QP, 8, 5, || 0);
+        credit.posted(&words, QP, 8, 5, || 0);
+        let sender = {
+            let words = words.clone();
+            thread::spawn(move || {
+                let mut sender = Sender::attach(&words, QP, MIN_SLOTS, 0).unwrap();
+                assert_eq!(send(&mut sender, &words, 1), Some(true));
+                assert_eq!(send(&mut sender, &words, 2), Some(true));
+            })
+        };
+        let mut receiver = Receiver::new(QP, MIN_SLOTS, 0);
+        let mut taken = 0;
+        for _ in 0..2 {
+            taken += u32::from(take(&mut receiver, &words, taken));
+        }
+        sender.join().unwrap();
+        while taken < 2 {
+            assert!(take(&mut receiver, &words, taken));
+            taken += 1;
+        }
+    });
+}
+
+#[test]
+fn both_sides_agree_on_what_came_before_the_end() {
+    loom::model(|| {
+        let words = Words::new();
+        let mut credit = Credit::new(&words, QP, 0);
+        credit.posted(&words, QP, 8, 5, || 0);
+        credit.posted(&words, QP, 8, 5, || 0);
+        let sender = {
+            let words = words.clone();
+            thread::spawn(move || {
+                let mut sender = Sender::attach(&words, QP, MIN_SLOTS, 0)?;
+                let sent = [send(&mut sender, &words, 1), send(&mut sender, &words, 2)];
+                Some((sender, sent))
+            })
+        };
+        let mut receiver = Receiver::new(QP, MIN_SLOTS, 0);
+        let taken = match Close::new(&mut receiver, 0).step(&words) {
+            Progress::Done(taken) => taken,
+            other => panic!("{other:?}"),
+        };
+        let Some((sender, sent)) = sender.join().unwrap() else {
+            assert_eq!(taken, 0);
+            return;
+        };
+        let last = sent.iter().position(|sent| *sent != Some(true)).unwrap_or(2);
+        let through = match sent.get(last) {
+            // What came at the same time is cleared up behind the lock, that is afterwards.
+            Some(Some(false)) => last as u32 + u32::from(sender.came_through(&words).unwrap()),
+            _ => last as u32,
+        };
+        assert!(sent[last..].iter().skip(1).all(|sent| sent.is_none()));
+        assert_eq!(taken, through);
+        let mut count = 0;
+        while take(&mut receiver, &words, count) {
+            count += 1;
+        }
+        assert_eq!(count, taken);
+    });
+}
+
+#[test]
+fn who_goes_to_sleep_finds_the_message_or_is_seen() {
+    loom::model(|| {
+        let words = Words::new();
+        let mut credit = Credit::new(&words, QP, 0);
+        credit.posted(&words, QP, 8, 5, || 0);
+        let sender = {
+            let words = words.clone();
+            thread::spawn(move || {
+                let mut sender = Sender::attach(&words, QP, MIN_SLOTS, 0).unwrap();
+                assert_eq!(send(&mut sender, &words, 1), Some(true));
+                words.1.load(Ordering::Acquire) == 1
+            })
+        };
+        words.1.store(1, Ordering::Release);
+        fence(Ordering::SeqCst);
+        let found = take(&mut Receiver::new(QP, MIN_SLOTS, 0), &words, 0);
+        assert!(sender.join().unwrap() || found);
+    });
+}
+
+#[test]
+fn a_slot_is_written_again_only_once_it_was_taken() {
+    loom::model(|| {
+        let words = Words::new();
+        let mut credit = Credit::new(&words, QP, 0);
+        (0..MIN_SLOTS + 1).for_each(|_| credit.posted(&words, QP, 8, 5, || 0));
+        let mut sender = Sender::attach(&words, QP, MIN_SLOTS, 0).unwrap();
+        for fill in 0..MIN_SLOTS as u8 {
+            assert_eq!(send(&mut sender, &words, fill + 1), Some(true));
+        }
+        let owner = {
+            let words = words.clone();
+            thread::spawn(move || {
+                let mut receiver = Receiver::new(QP, MIN_SLOTS, 0);
+                assert!(take(&mut receiver, &words, 0));
+                assert!(take(&mut receiver, &words, 1));
+                receiver
+            })
+        };
+        let sent = send(&mut sender, &words, MIN_SLOTS as u8 + 1);
+        assert!(matches!(sent, None | Some(true)));
+        let mut receiver = owner.join().unwrap();
+        let most = MIN_SLOTS + u32::from(sent.is_some());
+        assert!((2..most).all(|number| take(&mut receiver, &words, number)));
+        assert!(!take(&mut receiver, &words, most));
+    });
+}

@@ -1,0 +1,207 @@
+//! The sender of a direct ring.
+
+use super::{
+    DirectWord, End, FIRST, IMM, MAX_DIRECT, MIDST, MIN_SLOTS, MORE, Messages, SLOT_WORDS, SOLICITED, START,
+    at, reached, slot_word, slots_of,
+};
+use crate::protocol::deliver::entry_word;
+use crate::protocol::shared::Memory;
+use crate::protocol::transport::{Machine, Progress, then};
+
+/// A message as its sender has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message<'a> {
+    /// At most [`MAX_DIRECT`].
+    pub bytes: &'a [u8],
+    /// Immediate data.
+    pub imm: Option<u32>,
+    /// Whether a receiver that waits for solicited completions is woken.
+    pub solicited: bool,
+}
+
+/// The sender's side: it alone knows how far it has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sender {
+    pub(super) qp: u32,
+    slots: u32,
+    /// Slots written so far.
+    pub(super) count: u32,
+    /// Slots taken, as far as was seen when it mattered.
+    taken: u32,
+    /// Number of the next message.
+    pub(super) number: u32,
+    /// [`DirectWord::Credit`] and [`DirectWord::Key`], likewise: the owner writes there with every request.
+    credit: u64,
+    key: u32,
+}
+
+impl Sender {
+    /// Goes on in this ring, whose slots are a power of two, at least [`MIN_SLOTS`], where whoever wrote
+    /// there before ended. Behind the queue pair's lock; `head` is how many requests were taken by what
+    /// stands there. `None` when the ring is closed.
+    pub fn attach(memory: &impl Memory, qp: u32, slots: u32, head: u32) -> Option<Self> {
+        if End::unpack(memory.load(at(qp, DirectWord::End))) != End::Open || slots < MIN_SLOTS {
+            return None;
+        }
+        let taken = memory.load(at(qp, DirectWord::Taken)) as u32;
+        let mut messages = Messages { qp, slots, count: taken };
+        let (mut number, mut left) = (head, slots);
+        while left > 0 && messages.next(memory).is_some() {
+            left -= 1;
+        }
+        // The last message says its number also where it was taken. Nothing else does: in the slots behind it
+        // may stand what a sender had begun that died.
+        for back in 1..=slots_of(MAX_DIRECT as u32) {
+            let last = Messages { count: messages.count.wrapping_sub(back), ..messages };
+            if let Some(found) = last.peek(memory).filter(|found| slots_of(found.bytes) == back)
+                && reached(found.number.wrapping_add(1), number)
+            {
+                number = found.number.wrapping_add(1);
+            }
+        }
+        let credit = u64::from(number);
+        Some(Self { qp, slots, count: messages.count, taken, number, credit, key: 0 })
+    }
+
+    /// Whether a message of so many bytes goes this way now: the key of the memory that it goes to, which
+    /// its sender is to look at if there are bytes.
+    #[inline(always)]
+    pub fn has_room(&mut self, memory: &impl Memory, bytes: u32) -> Option<u32> {
+        if !self.is_promised(bytes) {
+            self.credit = memory.load(at(self.qp, DirectWord::Credit));
+            self.key = memory.load(at(self.qp, DirectWord::Key)) as u32;
+            if !self.is_promised(bytes) {
+                return None;
+            }
+        }
+        let end = self.count.wrapping_add(slots_of(bytes));
+        if end.wrapping_sub(self.taken) > self.slots {
+            self.taken = memory.load(at(self.qp, DirectWord::Taken)) as u32;
+            if end.wrapping_sub(self.taken) > self.slots {
+                return None;
+            }
+        }
+        let is_open = memory.load(at(self.qp, DirectWord::End)) == 0;
+        is_open.then_some(self.key)
+    }
+
+    /// Whether a request for so many bytes was promised to the next message. A promise stays true: it is of the
+    /// requests that were there.
+    #[inline(always)]
+    fn is_promised(&self, bytes: u32) -> bool {
+        let (tail, least) = (self.credit as u32, (self.credit >> 32) as u32);
+        !reached(self.number, tail) && bytes <= least && bytes <= MAX_DIRECT as u32
+    }
+
+    /// How many slots are taken, as was last seen, where those that are not leave no room for a message of so
+    /// many bytes to which a request was promised; `None` where something else is missing.
+    #[must_use]
+    pub fn full_at(&self, bytes: u32) -> Option<u32> {
+        let end = self.count.wrapping_add(slots_of(bytes));
+        (self.is_promised(bytes) && end.wrapping_sub(self.taken) > self.slots).then_some(self.taken)
+    }
+
+    /// Whether the ring is not closed: where it is, its owner has stored how many requests were taken.
+    #[must_use]
+    pub fn is_open(&self, memory: &impl Memory) -> bool {
+        memory.load(at(self.qp, DirectWord::End)) == 0
+    }
+
+    /// Whether its last message came before the end of the ring. Behind the queue pair's lock; `None` when
+    /// nobody knows, since the owner died over it.
+    #[must_use]
+    pub fn came_through(&self, memory: &impl Memory) -> Option<bool> {
+        match End::unpack(memory.load(at(self.qp, DirectWord::End))) {
+            End::Open => Some(true),
+            End::Closing => None,
+            End::At(end) => Some(reached(end, self.count)),
+        }
+    }
+}
+
+/// A message on its way, for which [there is room](Sender::has_room): `true` when it is there; `false` when
+/// the ring was closed at the same time, which [`Sender::came_through`] clears up.
+#[derive(Debug)]
+pub struct Send<'s, 'a> {
+    sender: &'s mut Sender,
+    message: Message<'a>,
+    step: SendStep,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum SendStep {
+    Write,
+    Publish,
+    Look,
+}
+
+impl<'s, 'a> Send<'s, 'a> {
+    /// The message.
+    #[inline(always)]
+    pub fn new(sender: &'s mut Sender, message: Message<'a>) -> Self {
+        Self { sender, message, step: SendStep::Write }
+    }
+
+    #[inline(always)]
+    fn write(&mut self, memory: &impl Memory) -> Progress<bool> {
+        let Sender { qp, slots, count, number, .. } = *self.sender;
+        let bytes = self.message.bytes;
+        let mut first = [0; SLOT_WORDS as usize - 1];
+        first[0] = u64::from(number) | u64::from(self.message.imm.unwrap_or(0)) << 32;
+        let words = (bytes.len().div_ceil(8) as u32).min(FIRST);
+        for word in 0..words {
+            first[1 + word as usize] = entry_word(bytes, word);
+        }
+        memory.store_all(slot_word(qp, slots, count, 1), &first[..1 + words as usize]);
+        if bytes.len() > 8 * FIRST as usize {
+            self.write_more(memory);
+        }
+        then!(self, memory, SendStep::Publish, self.publish(memory))
+    }
+
+    /// The slots behind the first.
+    #[inline(never)]
+    fn write_more(&self, memory: &impl Memory) {
+        let Sender { qp, slots, count, .. } = *self.sender;
+        let bytes = self.message.bytes;
+        for more in 1..slots_of(bytes.len() as u32) {
+            let count = count.wrapping_add(more);
+            let mut words = [0; SLOT_WORDS as usize];
+            words[0] = u64::from(count.wrapping_add(1)) | MIDST;
+            for word in 0..MORE {
+                words[1 + word as usize] = entry_word(bytes, FIRST + MORE * (more - 1) + word);
+            }
+            memory.store_all(slot_word(qp, slots, count, 0), &words);
+        }
+    }
+
+    #[inline(always)]
+    fn publish(&mut self, memory: &impl Memory) -> Progress<bool> {
+        let Message { bytes, imm, solicited } = self.message;
+        let sender = &mut *self.sender;
+        let flags = if imm.is_some() { IMM } else { 0 } | if solicited { SOLICITED } else { 0 };
+        let first = u64::from(sender.count.wrapping_add(1)) | (bytes.len() as u64) << 32 | START | flags;
+        memory.exchange(slot_word(sender.qp, sender.slots, sender.count, 0), first);
+        sender.count = sender.count.wrapping_add(slots_of(bytes.len() as u32));
+        sender.number = sender.number.wrapping_add(1);
+        then!(self, memory, SendStep::Look, self.look(memory))
+    }
+
+    #[inline(always)]
+    fn look(&self, memory: &impl Memory) -> Progress<bool> {
+        Progress::Done(memory.load(at(self.sender.qp, DirectWord::End)) == 0)
+    }
+}
+
+impl Machine for Send<'_, '_> {
+    type Outcome = bool;
+
+    #[inline(always)]
+    fn step(&mut self, memory: &impl Memory) -> Progress<bool> {
+        match self.step {
+            SendStep::Write => self.write(memory),
+            SendStep::Publish => self.publish(memory),
+            SendStep::Look => self.look(memory),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The words of a direct ring.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::host::{Host, Target};
+use super::words::HeldWords;
+use crate::protocol::direct::{DirectWord, ring_words};
+use crate::protocol::shared::{Memory, Object, Word};
+use crate::shm::lock::{Liveness, Owner};
+use crate::shm::memory::{Memory as Mapping, fence_after_exchange};
+
+/// A direct ring in a segment: whatever queue pair a word is of, it is of this ring's.
+#[derive(Debug, Clone, Copy)]
+pub struct DirectRing<'a>(&'a [AtomicU64]);
+
+impl<'a> DirectRing<'a> {
+    /// The ring of so many slots at this offset; `None` when that is not all in the mapping.
+    pub fn at(memory: &'a Mapping, offset: u64, slots: u32) -> Option<Self> {
+        memory.words(offset, ring_words(slots) as usize).ok().map(Self)
+    }
+
+    /// The ring that [`Host::hold_ring`] found.
+    #[inline(always)]
+    pub fn of(words: &'a HeldWords) -> Self {
+        Self(words.get())
+    }
+
+    /// Signs as its writer, unless another living process does; whether that was done.
+    pub fn sign(&self, me: Owner, liveness: &impl Liveness) -> bool {
+        let Some(writer) = self.0.get(DirectWord::Writer as usize) else { return false };
+        let word = writer.load(Ordering::Acquire);
+        let other = Owner::from_word(word).filter(|writer| *writer != me && liveness.lives(*writer));
+        other.is_none()
+            && writer.compare_exchange(word, me.word(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Takes [`DirectRing::sign`] back: this process writes there no more.
+    pub fn leave(&self, me: Owner) {
+        if let Some(writer) = self.0.get(DirectWord::Writer as usize) {
+            let _ = writer.compare_exchange(me.word(), 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
+    /// So many words from this one on; none when they are not all there.
+    #[inline(always)]
+    pub fn words(&self, first: u32, count: u32) -> &'a [AtomicU64] {
+        self.0.get(first as usize..).and_then(|words| words.get(..count as usize)).unwrap_or(&[])
+    }
+
+    /// A word of it.
+    #[inline(always)]
+    fn word(&self, word: Word) -> Option<&'a AtomicU64> {
+        let Word::Direct { word, .. } = word else { return None };
+        self.0.get(word as usize)
+    }
+}
+
+impl Host {
+    /// The direct ring of so many slots at this offset of the segment; `None` when it is not all in what is
+    /// mapped of it.
+    pub fn hold_ring(&self, offset: u64, slots: u32) -> Option<HeldWords> {
+        self.hold(offset, ring_words(slots) as usize)
+    }
+
+    /// Maps what a peer's segment has grown by.
+    pub fn look_again(&self) {
+        if let Target::Peer(peer) = self.target() {
+            let _ = peer.refresh();
+        }
+    }
+}
+
+impl Memory for DirectRing<'_> {
+    #[inline(always)]
+    fn is_stepwise(&self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn load(&self, word: Word) -> u64 {
+        self.word(word).map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    #[inline(always)]
+    fn store(&self, word: Word, value: u64) {
+        if let Some(word) = self.word(word) {
+            word.store(value, Ordering::Release);
+        }
+    }
+
+    #[inline(always)]
+    fn exchange(&self, word: Word, value: u64) {
+        if let Some(word) = self.word(word) {
+            word.swap(value, Ordering::SeqCst);
+            fence_after_exchange();
+        }
+    }
+
+    #[inline(always)]
+    fn store_all(&self, first: Word, values: &[u64]) {
+        let Word::Direct { word, .. } = first else { return };
+        let words = self.0.get(word as usize..).and_then(|words| words.get(..values.len()));
+        for (word, value) in words.unwrap_or(&[]).iter().zip(values) {
+            word.store(*value, Ordering::Relaxed);
+        }
+    }
+
+    fn exists(&self, _: Object) -> bool {
+        true
+    }
+
+    fn capacity(&self, _: Object) -> u32 {
+        0
+    }
+
+    fn receive_words(&self, _: Object) -> u32 {
+        0
+    }
+
+    fn entry_words(&self, _: u32) -> u32 {
+        0
+    }
+}

@@ -1,0 +1,43 @@
+//! Words of a segment that are found once.
+
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+
+use super::host::{Host, Target};
+
+/// Words that follow one another in a segment: their bounds were checked against the mapping when they were
+/// found, and are not looked at again. What they say is anybody's all the same.
+#[derive(Debug, Clone)]
+pub struct HeldWords {
+    /// Keeps the mapping that the words are in.
+    _of: Target,
+    words: NonNull<[AtomicU64]>,
+}
+
+// SAFETY: the words are in a mapping that belongs to the process, not to a thread; all access goes through
+// atomics.
+unsafe impl Send for HeldWords {}
+// SAFETY: as above.
+unsafe impl Sync for HeldWords {}
+
+impl HeldWords {
+    /// The words.
+    #[inline(always)]
+    #[must_use]
+    pub fn get(&self) -> &[AtomicU64] {
+        // SAFETY: `Host::hold` found the words in the mapping of `_of`, which is there as long as `self`, and
+        // never becomes shorter.
+        unsafe { self.words.as_ref() }
+    }
+}
+
+impl Host {
+    /// So many words from this offset of the segment on, a multiple of 8; `None` when they are not all in what
+    /// is mapped of it.
+    #[must_use]
+    pub fn hold(&self, offset: u64, count: usize) -> Option<HeldWords> {
+        let of = self.target().clone();
+        let words = of.memory().words(offset, count).ok()?.into();
+        Some(HeldWords { _of: of, words })
+    }
+}
