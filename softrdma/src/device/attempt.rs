@@ -163,7 +163,9 @@ impl Call<'_, '_> {
             }
             return Ok(None);
         }
-        let settled = is_settled(outlet, route, self.incoming.needs_receive());
+        // Only a reliable connection has a ring, whatever the target says whom it is connected to.
+        let settled =
+            self.incoming.qp_type != QpType::Rc || is_settled(outlet, route, self.incoming.needs_receive());
         if !settled {
             enter(outlet, self.site, route, self.incoming.src_qp, &view);
         }

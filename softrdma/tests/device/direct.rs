@@ -196,3 +196,40 @@ fn requests_are_posted_while_nobody_polls_as_many_by_either_way() {
         assert_eq!(other.try_poll(), None);
     }
 }
+
+#[test]
+fn datagrams_go_to_whom_they_are_for_whatever_ring_was_found() {
+    let (_folder, node, a, b) = pair(QpType::Ud);
+    // Queue pairs that say they are connected to the datagram queue pair, one in each place where it keeps
+    // ways.
+    let claims: Vec<_> = (0..70).map(|_| node.end(QpType::Rc)).collect();
+    for t in &claims {
+        bring_up(&t.qp, &attributes(a.qp.qp_num()), QpState::Rts);
+        t.receive(1, 0, 64);
+        t.receive(2, 64, 64);
+    }
+    for t in &claims {
+        a.datagram(1, t.qp.qp_num(), 0, 8);
+        a.done(1);
+        b.receive(3, 0, 128);
+        a.datagram(2, b.qp.qp_num(), 0, 8);
+        a.done(2);
+        assert_eq!(t.try_poll(), None);
+        b.done(3);
+    }
+}
+
+#[test]
+fn an_unreliable_queue_pair_does_not_reach_a_reliable_one_by_a_ring() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let (u, t) = (node.end(QpType::Uc), node.end(QpType::Rc));
+    bring_up(&u.qp, &attributes(t.qp.qp_num()), QpState::Rts);
+    bring_up(&t.qp, &attributes(u.qp.qp_num()), QpState::Rts);
+    (0..4).for_each(|n| t.receive(n, 256 * n as usize, 64));
+    for n in 0..3 {
+        u.send(n, 0, 8);
+        u.done(n);
+    }
+    assert_eq!(t.try_poll(), None);
+}
