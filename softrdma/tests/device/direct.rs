@@ -233,3 +233,25 @@ fn an_unreliable_queue_pair_does_not_reach_a_reliable_one_by_a_ring() {
     }
     assert_eq!(t.try_poll(), None);
 }
+
+#[test]
+fn a_forked_child_that_ends_a_queue_pair_leaves_the_parents_messages() {
+    let (_folder, _node, one, other) = pair(QpType::Rc);
+    (0..8).for_each(|n| other.receive(n, 64 * n as usize, 64));
+    let send = |n: u64| {
+        one.memory.fill(0, &[n as u8 + 1; 8]);
+        one.send(n, 0, 8);
+        one.done(n);
+    };
+    (0..3).for_each(send);
+    let child = Child::run(|| {
+        let _ = other.qp.destroy();
+    });
+    assert_eq!(child.wait(), 0);
+    (3..8).for_each(send);
+    for n in 0..8 {
+        assert_eq!(other.done(n).byte_len, 8);
+        assert_eq!(other.memory.bytes(64 * n as usize, 8), [n as u8 + 1; 8], "{n}");
+    }
+    assert_eq!(other.try_poll(), None);
+}

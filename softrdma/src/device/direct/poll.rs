@@ -309,8 +309,12 @@ impl CompletionQueue {
     }
 
     /// Closes the ring of a queue pair, behind that one's lock; how many of its receive requests are taken
-    /// then, where it took `head` by what stands there. `None` when it has no ring.
+    /// then, where it took `head` by what stands there. `None` when it has no ring, and in a forked child: the
+    /// ring is its parent's.
     pub(in crate::device) fn close_direct(&self, direct: &Direct, head: u32) -> Option<u32> {
+        if !self.device.is_mine() {
+            return None;
+        }
         let mut reader = self.reader();
         let source = reader.direct.all.iter_mut().find(|source| std::ptr::eq(&*source.direct, direct))?;
         let closed = Close::new(&mut source.receiver, head).step(&DirectRing::of(&source.ring));
