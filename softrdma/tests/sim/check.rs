@@ -169,25 +169,30 @@ fn check_order(world: &World, place: usize) {
                 "receive completions of queue pair {qp} of process {place} are out of order"
             ));
         }
-        let failed = receives.iter().any(|completion| completion.status != Status::Success);
+        let since_reset = polled[process.direct[qp as usize].polled.get()..].iter();
+        let failed = since_reset
+            .filter(|completion| completion.qp_num == qp_num((place, qp)))
+            .any(|completion| completion.wr_id & RECEIVE_ID != 0 && completion.status != Status::Success);
         let state = process.segment.load(Word::Qp(qp, QpWord::State));
-        // Datagram queue pairs are reset.
-        if failed && !world.was_reset((place, qp)) && state != QpState::Err as u64 {
+        if failed && !world.is_gone((place, qp)) && state != QpState::Err as u64 {
             world.violated(&format!(
                 "queue pair {qp} of process {place} has failed receives and is not in error"
             ));
         }
-        let mut broken = false;
+        // How often the send queue had begun anew when a request failed.
+        let mut broken = None;
         for completion in &sends {
-            let reliable = config.qp_type.is_reliable() && !world.was_reset((place, qp));
-            if broken && completion.status == Status::Success && reliable {
+            let life = ledger.sent[completion.wr_id as usize].life;
+            if completion.status != Status::Success {
+                broken = Some(life);
+            } else if broken == Some(life) && config.qp_type.is_reliable() {
                 world.violated("a request succeeds after one that failed");
             }
-            broken |= completion.status != Status::Success;
         }
         let mut last = HashMap::new();
         for completion in receives.iter().filter(|completion| completion.status == Status::Success) {
             let message = message_of(&ledger, completion);
+            let life = ledger.sent[message as usize].life;
             let before = last.insert(completion.src_qp, message);
             if before.is_some_and(|before| before > message) {
                 world.violated(&format!("message {message} overtakes another"));
@@ -198,7 +203,7 @@ fn check_order(world: &World, place: usize) {
                     && sent.receives()
                     && !sent.dropped
                     && !is_forgotten(world, sent)
-                    && !(world.was_reset(sent.from) && sent.status.is_some_and(|s| s != Status::Success))
+                    && !(sent.life != life && sent.status.is_some_and(|s| s != Status::Success))
                     && before.is_none_or(|before| number > before)
                     && number < message
             });
@@ -256,14 +261,15 @@ fn check_messages(world: &World, totals: &mut Totals) {
         let Some(status) = sent.status else {
             check_unseen(world, sent, message, overrun(sent.from.0));
             let failed = |before: &Sent| {
-                before.from == sent.from && before.status.is_some_and(|status| status != Status::Success)
+                before.from == sent.from
+                    && before.life == sent.life
+                    && before.status.is_some_and(|status| status != Status::Success)
             };
             // Whatever was posted after a request that failed is flushed, signalled or not.
             if world.alive(sent.from.0)
                 && !overrun(sent.from.0)
                 && !sent.dropped
                 && config.qp_type.is_reliable()
-                && !world.was_reset(sent.from)
                 && ledger.sent[..message as usize].iter().any(failed)
             {
                 fail("was posted after one that failed, and is not flushed");

@@ -27,6 +27,8 @@ pub struct Sent {
     pub unanswered: u32,
     /// Whether it came nobody knows but its target, which died.
     pub unknown: bool,
+    /// How often its send queue had begun anew when it was posted.
+    pub life: u32,
     /// When the last attempt began.
     pub begun: u64,
     /// What the last attempt met.

@@ -256,6 +256,7 @@ fn new_request(
         unanswered_since: None,
         unanswered: 0,
         unknown: false,
+        life: 0,
         begun: 0,
         waits: None,
     });

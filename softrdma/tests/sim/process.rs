@@ -177,6 +177,8 @@ async fn perform(world: &World, me: Me, act: Act) -> bool {
             match request::accept(&request, config.qp_type, state(world, (me.0, qp)), &LIMITS, queued) {
                 Ok(()) => {
                     world.note(me.0, "posts", || format!("{} {:?} on {qp}", request.wr_id, request.opcode));
+                    let life = process.direct[qp as usize].anew.get();
+                    world.ledger.borrow_mut().sent[request.wr_id as usize].life = life;
                     process.sends[qp as usize].borrow_mut().push(request);
                     true
                 }

@@ -64,6 +64,7 @@ async fn clear(world: &World, me: Me, qp: u32) {
         remove(&process.segment, cq, qp_num(end));
         world.release(me, me.0, Object::Cq(cq));
     }
+    process.direct[qp as usize].polled.set(process.polled.borrow().len());
     for receive in &mut world.ledger.borrow_mut().receives {
         receive.forgotten |= receive.queue == Posted::Ring(end) && receive.status.is_none();
     }
@@ -91,6 +92,8 @@ fn forget_sends(world: &World, me: Me, qp: u32) {
     queue.set_state(QpState::Err);
     while queue.flush().is_some() {}
     queue.set_state(QpState::Reset);
+    let anew = &process.direct[qp as usize].anew;
+    anew.set(anew.get() + 1);
     let acts = process.acts[me.1].borrow();
     let is_planned = |number: u64| {
         acts.iter().any(|(_, act)| matches!(act, Act::Post(_, request) if request.wr_id == number))
