@@ -56,18 +56,18 @@ impl Registry {
             let best = registry.best(records, service, to, false, near);
             (best, best == Search::Nobody && registry.has_newcomer(records))
         };
-        let (mut best, newcomer) = match self.locked(folder, |registry, records| Ok(look(registry, records)))
-        {
-            // Who is about to change something does so in one step for each record.
-            Err(Errno::EBUSY) => {
-                let mut records = std::mem::take(&mut self.records);
-                let found =
-                    self.living(folder, false, &mut records).map(|count| look(self, &records[..count]));
-                self.records = records;
-                found?
-            }
-            other => other?,
-        };
+        let (mut best, mut newcomer) =
+            match self.locked(folder, |registry, records| Ok(look(registry, records))) {
+                // Who is about to change something does so in one step for each record.
+                Err(Errno::EBUSY) => {
+                    let mut records = std::mem::take(&mut self.records);
+                    let found =
+                        self.living(folder, false, &mut records).map(|count| look(self, &records[..count]));
+                    self.records = records;
+                    found?
+                }
+                other => other?,
+            };
         if public && !matches!(best, Search::Listener(_)) {
             self.elsewhere(folder, |other, records| {
                 match (other.best(records, service, to, true, near), best) {
@@ -76,6 +76,10 @@ impl Registry {
                     }
                     _ => {}
                 }
+                // A server that listens a second time has shown its addresses before.
+                let gid = to.gid().unwrap_or_default();
+                newcomer |=
+                    records.iter().any(|record| record.is_address(&gid)) && other.has_newcomer(records);
                 matches!(best, Search::Listener(_))
             });
         }
@@ -92,7 +96,7 @@ impl Registry {
         known
     }
 
-    /// Whether another process of this network namespace has the file open that neither listens nor has
+    /// Whether another process of the file's network namespace has it open that neither listens nor has
     /// resolved an address: a server, perhaps, that has told its clients the port and is about to bind it.
     fn has_newcomer(&self, records: &[Record]) -> bool {
         let at_work = |record: &&Record| {

@@ -184,6 +184,10 @@ fn other_networks_are_looked_at_and_swept() {
     ));
     assert_eq!(client.find(&folder, SERVICE, &to("10.9.0.1"), false, &|_| true), Ok(Search::Nobody));
     assert_eq!(client.find(&folder, SERVICE, &to("10.9.0.2"), true, &|_| true), Ok(Search::Nobody));
+    server.release(5);
+    let mut find = |text| client.find(&folder, SERVICE, &to(text), true, &|_| true);
+    assert_eq!(find("10.9.0.1"), Ok(Search::Soon), "it may be about to listen again");
+    assert_eq!(find("10.9.0.2"), Ok(Search::Nobody), "that is another host");
     drop(Registry::open(&folder).unwrap());
     assert!(place.names().contains(&"cm-77-99".to_owned()), "it lives");
     drop(server);
