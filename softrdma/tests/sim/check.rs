@@ -169,10 +169,11 @@ fn check_order(world: &World, place: usize) {
                 "receive completions of queue pair {qp} of process {place} are out of order"
             ));
         }
-        let since_reset = polled[process.direct[qp as usize].polled.get()..].iter();
-        let failed = since_reset
-            .filter(|completion| completion.qp_num == qp_num((place, qp)))
-            .any(|completion| completion.wr_id & RECEIVE_ID != 0 && completion.status != Status::Success);
+        // A completion that another thread took just before the reset may be seen after it.
+        let before_reset = process.direct[qp as usize].receives.get() as u64;
+        let failed = receives.iter().any(|completion| {
+            completion.wr_id & !RECEIVE_ID >= before_reset && completion.status != Status::Success
+        });
         let state = process.segment.load(Word::Qp(qp, QpWord::State));
         if failed && !world.is_gone((place, qp)) && state != QpState::Err as u64 {
             world.violated(&format!(

@@ -66,8 +66,8 @@ pub struct Direct {
     pub life: Cell<u32>,
     /// How often its send queue began anew: by a reset, or as its sender died.
     pub anew: Cell<u32>,
-    /// Completions that its process had polled when it was reset last.
-    pub polled: Cell<usize>,
+    /// Receive requests that the program had posted anywhere when it was reset last.
+    pub receives: Cell<usize>,
     /// When it was reset last; the latest time there is: it was destroyed.
     pub reset: Cell<Option<u64>>,
 }

@@ -64,7 +64,7 @@ async fn clear(world: &World, me: Me, qp: u32) {
         remove(&process.segment, cq, qp_num(end));
         world.release(me, me.0, Object::Cq(cq));
     }
-    process.direct[qp as usize].polled.set(process.polled.borrow().len());
+    process.direct[qp as usize].receives.set(world.ledger.borrow().receives.len());
     for receive in &mut world.ledger.borrow_mut().receives {
         receive.forgotten |= receive.queue == Posted::Ring(end) && receive.status.is_none();
     }
