@@ -66,11 +66,10 @@ const MORE: u32 = SLOT_WORDS - 1;
 
 /// Flags of a slot.
 const IMM: u64 = 1 << 40;
-const SOLICITED: u64 = 1 << 41;
 /// It goes on with the message of a slot before it.
-const MIDST: u64 = 1 << 42;
+const MIDST: u64 = 1 << 41;
 /// A message begins there.
-const START: u64 = 1 << 43;
+const START: u64 = 1 << 42;
 
 /// A word in front of the slots.
 #[repr(u32)]

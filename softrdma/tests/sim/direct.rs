@@ -455,7 +455,7 @@ async fn try_send(world: &World, me: Me, qp: u32, request: &Request, outlet: &mu
     world.pause().await;
     let bytes = payload(config.qp_type, request);
     let imm = (request.opcode == Opcode::SendWithImm).then_some(request.imm_or_key);
-    let mut send = Send::new(sender, Message { bytes: &bytes, imm, solicited: false });
+    let mut send = Send::new(sender, Message { bytes: &bytes, imm });
     loop {
         match send.step(&memory) {
             Progress::Done(true) => return Sent::Done,

@@ -237,7 +237,7 @@ impl Initiator {
             _ => gathered.fill(site, wr, length, Some(self.pd)),
         };
         let Some(bytes) = bytes else { return Sent::No };
-        match Send::new(sender, Message { bytes, imm, solicited }).step(&ring) {
+        match Send::new(sender, Message { bytes, imm }).step(&ring) {
             Progress::Done(true) => {}
             _ => return Sent::Unclear,
         }

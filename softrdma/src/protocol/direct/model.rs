@@ -59,9 +59,17 @@ impl Memory for Words {
     }
 }
 
+/// A ring whose owner has promised so many requests.
+fn with_requests(count: u32) -> Words {
+    let words = Words::new();
+    let mut credit = Credit::new(&words, QP, 0);
+    (0..count).for_each(|_| credit.posted(&words, QP, 8, 5, || 0));
+    words
+}
+
 fn send(sender: &mut Sender, words: &Words, fill: u8) -> Option<bool> {
     sender.has_room(words, 8)?;
-    let message = Message { bytes: &[fill; 8], imm: None, solicited: false };
+    let message = Message { bytes: &[fill; 8], imm: None };
     match Send::new(sender, message).step(words) {
         Progress::Done(is_there) => Some(is_there),
         other => panic!("{other:?}"),
@@ -80,10 +88,7 @@ fn take(receiver: &mut Receiver, words: &Words, expected: u32) -> bool {
 #[test]
 fn a_message_is_there_whole_or_not_at_all() {
     loom::model(|| {
-        let words = Words::new();
-        let mut credit = Credit::new(&words, QP, 0);
-        credit.posted(&words, QP, 8, 5, || 0);
-        credit.posted(&words, QP, 8, 5, || 0);
+        let words = with_requests(2);
         let sender = {
             let words = words.clone();
             thread::spawn(move || {
@@ -108,10 +113,7 @@ fn a_message_is_there_whole_or_not_at_all() {
 #[test]
 fn both_sides_agree_on_what_came_before_the_end() {
     loom::model(|| {
-        let words = Words::new();
-        let mut credit = Credit::new(&words, QP, 0);
-        credit.posted(&words, QP, 8, 5, || 0);
-        credit.posted(&words, QP, 8, 5, || 0);
+        let words = with_requests(2);
         let sender = {
             let words = words.clone();
             thread::spawn(move || {
@@ -148,9 +150,7 @@ fn both_sides_agree_on_what_came_before_the_end() {
 #[test]
 fn who_goes_to_sleep_finds_the_message_or_is_seen() {
     loom::model(|| {
-        let words = Words::new();
-        let mut credit = Credit::new(&words, QP, 0);
-        credit.posted(&words, QP, 8, 5, || 0);
+        let words = with_requests(1);
         let sender = {
             let words = words.clone();
             thread::spawn(move || {
@@ -169,9 +169,7 @@ fn who_goes_to_sleep_finds_the_message_or_is_seen() {
 #[test]
 fn a_slot_is_written_again_only_once_it_was_taken() {
     loom::model(|| {
-        let words = Words::new();
-        let mut credit = Credit::new(&words, QP, 0);
-        (0..MIN_SLOTS + 1).for_each(|_| credit.posted(&words, QP, 8, 5, || 0));
+        let words = with_requests(MIN_SLOTS + 1);
         let mut sender = Sender::attach(&words, QP, MIN_SLOTS, 0).unwrap();
         for fill in 0..MIN_SLOTS as u8 {
             assert_eq!(send(&mut sender, &words, fill + 1), Some(true));

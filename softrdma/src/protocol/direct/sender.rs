@@ -1,8 +1,8 @@
 //! The sender of a direct ring.
 
 use super::{
-    DirectWord, End, FIRST, IMM, MAX_DIRECT, MIDST, MIN_SLOTS, MORE, Messages, SLOT_WORDS, SOLICITED, START,
-    at, reached, slot_word, slots_of,
+    DirectWord, End, FIRST, IMM, MAX_DIRECT, MIDST, MIN_SLOTS, MORE, Messages, SLOT_WORDS, START, at,
+    reached, slot_word, slots_of,
 };
 use crate::protocol::deliver::entry_word;
 use crate::protocol::shared::Memory;
@@ -15,8 +15,6 @@ pub struct Message<'a> {
     pub bytes: &'a [u8],
     /// Immediate data.
     pub imm: Option<u32>,
-    /// Whether a receiver that waits for solicited completions is woken.
-    pub solicited: bool,
 }
 
 /// The sender's side: it alone knows how far it has come.
@@ -177,9 +175,9 @@ impl<'s, 'a> Send<'s, 'a> {
 
     #[inline(always)]
     fn publish(&mut self, memory: &impl Memory) -> Progress<bool> {
-        let Message { bytes, imm, solicited } = self.message;
+        let Message { bytes, imm } = self.message;
         let sender = &mut *self.sender;
-        let flags = if imm.is_some() { IMM } else { 0 } | if solicited { SOLICITED } else { 0 };
+        let flags = if imm.is_some() { IMM } else { 0 };
         let first = u64::from(sender.count.wrapping_add(1)) | (bytes.len() as u64) << 32 | START | flags;
         memory.exchange(slot_word(sender.qp, sender.slots, sender.count, 0), first);
         sender.count = sender.count.wrapping_add(slots_of(bytes.len() as u32));

@@ -104,7 +104,7 @@ impl Pair {
         let key = self.sender.has_room(&self.words, bytes as u32)?;
         assert!(bytes == 0 || key == 5);
         let bytes = vec![fill; bytes];
-        let message = Message { bytes: &bytes, imm: Some(fill.into()), solicited: false };
+        let message = Message { bytes: &bytes, imm: Some(fill.into()) };
         match Send::new(&mut self.sender, message).step(&self.words) {
             Progress::Done(is_there) => Some(is_there),
             other => panic!("{other:?}"),
@@ -282,7 +282,7 @@ fn what_a_sender_left_half_written_counts_for_nothing() {
         assert_eq!(pair.take(), Some((16, last, 9)));
         // As one that died before its message was there.
         let bytes = vec![1; begun];
-        let message = Message { bytes: &bytes, imm: None, solicited: false };
+        let message = Message { bytes: &bytes, imm: None };
         let mut dies = pair.sender;
         assert_eq!(dies.has_room(&pair.words, begun as u32), Some(5));
         let words = Stepwise(&pair.words);
@@ -308,7 +308,7 @@ fn a_closed_ring_ends_with_the_last_message_that_came_before() {
     assert_eq!(pair.sender.came_through(&pair.words), Some(true));
     assert_eq!(pair.send(1, 3), None, "it is closed");
     // As a sender that looked before.
-    let message = Message { bytes: &[1], imm: Some(1), solicited: false };
+    let message = Message { bytes: &[1], imm: Some(1) };
     assert_eq!(Send::new(&mut pair.sender, message).step(&pair.words), Progress::Done(false));
     assert_eq!(pair.sender.came_through(&pair.words), Some(false));
     assert_eq!(close(&mut pair, 2), 2, "closed before");
