@@ -122,7 +122,6 @@ impl Direct {
 
     /// All requests before these two counts are completed, or taken with what their messages brought.
     fn free(&self, one: u32, other: u32) {
-        let later = |a: u32, b: u32| if (b.wrapping_sub(a) as i32) > 0 { b } else { a };
         let freed = self.freed.load(Ordering::Relaxed);
         self.freed.store(later(later(one, other), freed), Ordering::Release);
     }
@@ -131,6 +130,11 @@ impl Direct {
     fn ring(&self) -> DirectRing<'_> {
         DirectRing::of(&self.ring)
     }
+}
+
+/// The later of two counts.
+fn later(a: u32, b: u32) -> u32 {
+    if (b.wrapping_sub(a) as i32) > 0 { b } else { a }
 }
 
 /// What the owner promises to the sender, behind the lock of the receive requests.
@@ -183,7 +187,6 @@ impl Promise {
     /// Requests that are taken, where `head` are by what stands at the queue pair.
     #[cold]
     pub(super) fn taken(&self, head: u32) -> u32 {
-        let later = |a: u32, b: u32| if (b.wrapping_sub(a) as i32) > 0 { b } else { a };
         let known = [self.direct.completed(), self.direct.freed.load(Ordering::Acquire)];
         known.into_iter().fold(self.seen_taken(head), later)
     }
