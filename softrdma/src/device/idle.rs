@@ -140,9 +140,24 @@ mod tests {
     fn who_finds_something_elsewhere_does_not_sleep() {
         let (mut idle, finders) = (Idle::default(), Finders::new().unwrap());
         assert_eq!(sleeps(&mut idle, &finders, 0..1000, true, || finders.note()), 0);
-        // What another thread finds does not count; that it may share a number is left to chance once in 64.
-        let others = || std::thread::scope(|scope| drop(scope.spawn(|| finders.note())));
-        let slept = (0..8).any(|_| sleeps(&mut Idle::default(), &finders, 0..40, true, others) > 0);
-        assert!(slept);
+        let own = finders.of_this_thread();
+        let other = &finders.found.iter().find(|count| !std::ptr::eq(&count.0, own)).unwrap().0;
+        let others = || drop(other.fetch_add(1, Ordering::Relaxed));
+        assert!(sleeps(&mut Idle::default(), &finders, 0..40, true, others) > 0);
+    }
+
+    #[test]
+    fn threads_are_spread() {
+        let (finders, all) = (Finders::new().unwrap(), std::sync::Barrier::new(16));
+        std::thread::scope(|scope| {
+            let count = || {
+                finders.count();
+                // So that none takes the place of one that ended.
+                all.wait();
+            };
+            (0..16).for_each(|_| drop(scope.spawn(count)));
+        });
+        let most = finders.found.iter().map(|count| count.0.load(Ordering::Relaxed)).max().unwrap();
+        assert!(most <= 8, "{most} of 16 threads share a number");
     }
 }
