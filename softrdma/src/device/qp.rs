@@ -285,7 +285,10 @@ impl QueuePair {
         side.attributes = side.attributes.merged(mask, attributes);
         match next {
             QpState::Reset => self.end_direct(),
-            QpState::Rtr if current == QpState::Init => self.open_direct(side.attributes.dest_qp_num),
+            // A message of a ring is told by how many receives were completed, among which stale ones would count.
+            QpState::Rtr if current == QpState::Init && !side.has_stale => {
+                self.open_direct(side.attributes.dest_qp_num);
+            }
             _ => {}
         }
         self.publish(&side.attributes, mask.has(Attr::STATE).then_some(next));
@@ -335,7 +338,7 @@ impl QueuePair {
             side.ring.clear();
             (side.silent, side.tells_drained) = (0, false);
             // What a stopped peer keeps from being removed is polled, as if the reset had come a little later.
-            let _ = self.forget_completions();
+            side.has_stale = !self.forget_completions().is_empty();
             if let Some(books) = &self.device.site.books {
                 books.clear(Object::Qp(self.index));
             }

@@ -46,6 +46,8 @@ pub(super) struct SendSide {
     pub(super) silent: u32,
     /// SQ_DRAINED is to be raised once the queue has drained.
     pub(super) tells_drained: bool,
+    /// The last reset could not remove all completions of before.
+    pub(super) has_stale: bool,
     /// In the list of those that wait.
     listed: bool,
     /// What counts its requests.
@@ -61,8 +63,20 @@ impl SendSide {
     ) -> super::Result<Self> {
         let ring = Ring::new(limits)?;
         let done = room(limits.max_send_wr.min(MAX_BURST) as usize)?;
-        let (silent, tells_drained, listed, counters) = (0, false, false, Counters::default());
-        Ok(Self { requester, initiator, ring, attributes, done, silent, tells_drained, listed, counters })
+        let (silent, tells_drained, has_stale, listed) = (0, false, false, false);
+        let counters = Counters::default();
+        Ok(Self {
+            requester,
+            initiator,
+            ring,
+            attributes,
+            done,
+            silent,
+            tells_drained,
+            has_stale,
+            listed,
+            counters,
+        })
     }
 }
 

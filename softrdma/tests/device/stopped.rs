@@ -87,6 +87,33 @@ fn completions_that_could_not_be_removed_are_gone_before_the_number_is_used_agai
 }
 
 #[test]
+fn completions_that_a_reset_could_not_remove_count_for_no_later_message() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let there = folder.view();
+    let end = node.end(QpType::Rc);
+    bring_up(&end.qp, &attributes(77), QpState::Rts);
+    set_state(&end.qp, QpState::Err);
+    (1..3).for_each(|n| end.receive(n, 0, 8));
+    keep(&there);
+    set_state(&end.qp, QpState::Reset);
+    give_back(&there);
+    let peer = node.end(QpType::Rc);
+    connect(&peer.qp, &end.qp);
+    (11..15).for_each(|n| end.receive(n, 0, 8));
+    // Two that look for a ring, and two that would go by one.
+    for n in 1..5 {
+        peer.send(n, 0, 8);
+        peer.done(n);
+    }
+    let polled: Vec<_> =
+        std::iter::from_fn(|| end.try_poll()).map(|done| (done.wr_id, done.status)).collect();
+    let stale = (1..3).map(|n| (n, Status::WrFlushErr));
+    let expected: Vec<_> = stale.chain((11..15).map(|n| (n, Status::Success))).collect();
+    assert_eq!(polled, expected);
+}
+
+#[test]
 fn a_queue_pair_breaks_though_its_receives_cannot_be_flushed_now() {
     let folder = Folder::new();
     let node = Node::new(&folder);
