@@ -25,6 +25,18 @@ fn give_back(there: &Host) {
     assert!(there.unlock(Object::Cq(0)));
 }
 
+/// A queue pair whose receive requests 1 and 2 were flushed, and what a peer sees of it.
+fn flushed() -> (Folder, Node, Host, End) {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let there = folder.view();
+    let end = node.end(QpType::Rc);
+    bring_up(&end.qp, &attributes(77), QpState::Rts);
+    set_state(&end.qp, QpState::Err);
+    (1..3).for_each(|n| end.receive(n, 0, 8));
+    (folder, node, there, end)
+}
+
 #[test]
 fn what_a_stopped_peer_still_writes_to_is_not_used_again() {
     let folder = Folder::new();
@@ -68,14 +80,7 @@ fn what_a_stopped_peer_still_writes_to_is_not_used_again() {
 
 #[test]
 fn completions_that_could_not_be_removed_are_gone_before_the_number_is_used_again() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
-    let there = folder.view();
-    let end = node.end(QpType::Rc);
-    bring_up(&end.qp, &attributes(77), QpState::Rts);
-    set_state(&end.qp, QpState::Err);
-    end.receive(1, 0, 8);
-    end.receive(2, 0, 8);
+    let (_folder, node, there, end) = flushed();
     assert_eq!(end.poll().wr_id, 1);
     assert_eq!(there.lock(Object::Cq(0)), Ok(Locked::Clean));
     end.qp.destroy().unwrap();
@@ -88,13 +93,7 @@ fn completions_that_could_not_be_removed_are_gone_before_the_number_is_used_agai
 
 #[test]
 fn completions_that_a_reset_could_not_remove_count_for_no_later_message() {
-    let folder = Folder::new();
-    let node = Node::new(&folder);
-    let there = folder.view();
-    let end = node.end(QpType::Rc);
-    bring_up(&end.qp, &attributes(77), QpState::Rts);
-    set_state(&end.qp, QpState::Err);
-    (1..3).for_each(|n| end.receive(n, 0, 8));
+    let (_folder, node, there, end) = flushed();
     keep(&there);
     set_state(&end.qp, QpState::Reset);
     give_back(&there);
