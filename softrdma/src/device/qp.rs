@@ -285,7 +285,7 @@ impl QueuePair {
         side.attributes = side.attributes.merged(mask, attributes);
         match next {
             QpState::Reset => self.end_direct(),
-            // A message of a ring is told by how many receives were completed, among which stale ones would count.
+            // Stale completions would count as those of the ring's messages.
             QpState::Rtr if current == QpState::Init && !side.has_stale => {
                 self.open_direct(side.attributes.dest_qp_num);
             }

@@ -46,7 +46,7 @@ pub(super) struct SendSide {
     pub(super) silent: u32,
     /// SQ_DRAINED is to be raised once the queue has drained.
     pub(super) tells_drained: bool,
-    /// The last reset could not remove all completions of before.
+    /// The last reset could not remove all completions of before: they are still to be polled.
     pub(super) has_stale: bool,
     /// In the list of those that wait.
     listed: bool,

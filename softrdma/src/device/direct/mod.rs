@@ -7,8 +7,10 @@
 //! | `sender`, `post` | the initiator's side |
 //!
 //! A queue pair gets a ring when it goes to RTR, where its completion queue has room for all that may
-//! complete there: what waits in a ring does not overrun a queue. It stays until the queue pair is reset or
-//! ends; in ERR it is closed, and what is in it is handed out before what was flushed.
+//! complete there: what waits in a ring does not overrun a queue. It gets none where a reset left completions
+//! there, since messages are put in order by how many receive requests were completed. The ring stays until
+//! the queue pair is reset or ends; in ERR it is closed, and what is in it is handed out before what was
+//! flushed.
 
 mod poll;
 mod post;
