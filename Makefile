@@ -45,7 +45,8 @@ run-kernel:
 	@scripts/build-perftest
 	@guest/run --library $(BUILT) --timeout 300 scripts/demo-kernel $(TARGET)/perftest
 
-# tests/layers.txt says what each set of layers has; LAYERS='symbols abi' runs these alone.
+# tests/layers.txt says what each set of layers has, tests/triggers.txt what a change triggers; LAYERS='symbols abi' runs
+# these alone, FULL=1 all that a change could trigger here, SHARE=2/6 a sixth of the longer ones.
 LAYERS ?=
 
 test: deps

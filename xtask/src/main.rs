@@ -5,31 +5,25 @@
 //!
 //! `cargo run -p xtask -- compatibility` writes `docs/compatibility.md`, with `--check` likewise. It fails as
 //! well when an exported symbol, or a verb that is an inline function, is reached by no test.
-//!
-//! `cargo run -p xtask -- layers` writes the table of test layers into docs/testing.md, with `--check`
-//! likewise.
 
 mod c_source;
 mod compatibility;
 mod headers;
-mod layers;
 
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo run -p xtask -- headers|compatibility|layers [--check]";
+const USAGE: &str = "usage: cargo run -p xtask -- headers|compatibility [--check]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the checkout");
+    let root = checkout();
     let outcome = match arguments[..] {
         ["headers"] => headers::write(root),
         ["headers", "--check"] => headers::check(root),
         ["compatibility"] => compatibility::write(root),
         ["compatibility", "--check"] => compatibility::check(root),
-        ["layers"] => layers::write(root),
-        ["layers", "--check"] => layers::check(root),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {
@@ -41,5 +35,24 @@ fn main() -> ExitCode {
             eprintln!("xtask: {message}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn checkout() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the checkout")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{checkout, compatibility, headers};
+
+    #[test]
+    fn the_committed_headers_are_what_the_types_generate() {
+        headers::check(checkout()).unwrap();
+    }
+
+    #[test]
+    fn the_compatibility_page_is_what_sources_and_test_runs_say() {
+        compatibility::check(checkout()).unwrap();
     }
 }
