@@ -94,7 +94,7 @@ def read(project):
     with open(os.path.join(project, TABLE), encoding="utf-8") as opened:
         layers = parse(opened.read())
     for layer in layers.values():
-        programs = (word for word in layer.run.split() if "/" in word and not re.search(r"[$=\"]", word))
+        programs = (word for word in layer.run.split() if re.fullmatch(r"[\w-]+(/[\w-]+)+", word))
         for program in list(programs)[:1]:
             if not os.path.exists(os.path.join(project, program)):
                 raise TableError(f"{TABLE}: {layer.name}: no {program}")
