@@ -41,7 +41,8 @@ impl Task {
     /// Whether it sleeps, until a signal at most; one that has ended does not.
     pub fn is_asleep(&self) -> bool {
         // The state follows the name, which may hold anything, in brackets.
-        self.file("stat").is_some_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" S")))
+        self.file("stat")
+            .is_some_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" S")))
     }
 
     /// How often it gave up its processor to wait, so far; 0 of one that has ended.

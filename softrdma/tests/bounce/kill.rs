@@ -145,9 +145,8 @@ fn targets_die() {
             })
             .collect();
         // Every other time they are at work for certain.
-        let at_work = |(i, pid): (u64, &libc::pid_t)| {
-            name(&count, i).load(Ordering::Acquire) != 0 || has_ended(*pid)
-        };
+        let at_work =
+            |(i, pid): (u64, &libc::pid_t)| name(&count, i).load(Ordering::Acquire) != 0 || has_ended(*pid);
         until(|| n % 2 == 1 || (0..).zip(&initiators).all(at_work));
         std::thread::sleep(Duration::from_micros(random.below(8000)));
         let start = Instant::now();
