@@ -20,7 +20,9 @@ use softrdma::protocol::receive::{Next, ReceiveRequest, Sge, next_in_claim, next
 use softrdma::protocol::respond::Queues;
 use softrdma::protocol::responder::{Incoming, Target};
 use softrdma::protocol::shared::{Memory, Object, QpWord, Take, Word};
-use softrdma::protocol::transport::{LockError, Locked, Machine, Operation, Progress, Transport, run};
+use softrdma::protocol::transport::{
+    LockError, Locked, Machine, Operation, Progress, Transport, acquire, run,
+};
 use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma::shm::bell::Bell;
 use softrdma::shm::folder::{Config, Folder};
@@ -454,34 +456,32 @@ fn senders_are_killed_anywhere() {
     // Queues first, whose locks are not waited for as long as that of a queue pair.
     let queues = [Object::Cq(0), Object::Cq(1), Object::Srq(SRQ)];
     let all: Vec<_> = queues.into_iter().chain((0..QPS).map(Object::Qp)).collect();
-    let has_lock = |place: usize, objects: &[Object]| {
+    let lock_of = |place: usize, objects: &[Object]| {
         let it = Owner::from_word(counters.names[place].load(Ordering::Acquire));
-        it.is_some() && objects.iter().any(|object| host.holder(*object) == it)
+        objects.iter().copied().find(|object| it.is_some() && host.holder(*object) == it)
     };
+    // One more sender, who looks whether a queue is to be had.
+    let other = Arc::new(Segment::create(folder.clone()).unwrap());
+    let peer = Arc::new(Peer::open(&folder, me.owner().slot()).unwrap());
+    let other = Host::of_peer(other, peer);
     for kill in 0..kills {
         let which = random.below(SENDERS as u64) as usize;
         let pause = Duration::from_micros(random.below(20_000));
         receiver.work_until(&bell, pause, || true);
-        // Some with a lock, which another one takes over then; some of these are stopped with that of a queue,
-        // before they die, until others have given it up.
-        let (with_a_lock, for_long, since) = (kill % 16 == 15, kill % 64 == 63, Instant::now());
+        // Some with a lock, which another one takes over then; some of these are stopped with that of a queue
+        // until others have given it up.
+        let (with_a_lock, for_long) = (kill % 16 == 15, kill % 64 == 63);
         let objects = if for_long { &queues } else { &all[..] };
+        let since = Instant::now();
         while with_a_lock {
-            assert!(since.elapsed() < GUARD, "no sender is met with a lock that others need");
-            let begun = || counters.names[which].load(Ordering::Acquire) != 0;
-            receiver.work_until(&bell, Duration::from_micros(random.below(200)), begun);
-            let _ = (0..1000).any(|_| has_lock(which, objects));
+            let pause = Duration::from_micros(random.below(200));
+            receiver.work_until(&bell, pause, || lock_of(which, objects).is_some());
             stop(senders[which]);
-            let given_up = || counters.given_up.load(Ordering::Relaxed);
-            let before = given_up();
-            // The others need not come to this queue, since nobody posts meanwhile.
-            let given_up = |_| {
-                std::thread::sleep(Duration::from_millis(100));
-                given_up() > before
-            };
-            if has_lock(which, objects) && (!for_long || (0..20).any(given_up)) {
+            if let Some(object) = lock_of(which, objects) {
+                assert!(!for_long || acquire(&other, object) == Err(LockError::Held));
                 break;
             }
+            assert!(since.elapsed() < GUARD, "no sender is stopped with a lock");
             // SAFETY: the process is our child.
             unsafe { libc::kill(senders[which], libc::SIGCONT) };
         }
@@ -507,6 +507,7 @@ fn senders_are_killed_anywhere() {
         assert!(libc::WIFSIGNALED(status), "a sender failed");
     }
     receiver.settle(counters);
+    drop(other);
     slot::sweep(&folder).unwrap();
     let names = || std::fs::read_dir(&dir.0).unwrap().map(|e| e.unwrap().file_name()).collect::<Vec<_>>();
     assert_eq!(names().len(), 2, "besides the receiver's segment and bell: {:?}", names());
