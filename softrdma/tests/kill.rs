@@ -472,14 +472,15 @@ fn senders_are_killed_anywhere() {
         // until others have given it up.
         let (with_a_lock, for_long) = (kill % 16 == 15, kill % 64 == 63);
         let objects = if for_long { &queues } else { &all[..] };
-        let since = Instant::now();
-        while with_a_lock {
+        let (mut is_met, since) = (!with_a_lock, Instant::now());
+        while !is_met {
             let pause = Duration::from_micros(random.below(200));
             receiver.work_until(&bell, pause, || lock_of(which, objects).is_some());
             stop(senders[which]);
             if let Some(object) = lock_of(which, objects) {
                 assert!(!for_long || acquire(&other, object) == Err(LockError::Held));
-                break;
+                is_met = true;
+                continue;
             }
             assert!(since.elapsed() < GUARD, "no sender is stopped with a lock");
             // SAFETY: the process is our child.

@@ -94,14 +94,15 @@ fn initiators_die() {
         let initiator = random.below(3);
         let victim = running[initiator as usize];
         // Every other one has a mailbox, at a random point of what it does with it.
-        while n % 2 == 0 {
+        let mut is_met = n % 2 == 1;
+        while !is_met {
             until(|| has_mailbox(initiator) || has_ended(victim));
             (0..random.below(4096)).for_each(|_| std::hint::spin_loop());
             stop(victim);
-            if has_mailbox(initiator) {
-                break;
+            is_met = has_mailbox(initiator);
+            if !is_met {
+                signal(victim, libc::SIGCONT);
             }
-            signal(victim, libc::SIGCONT);
         }
         left_behind += u64::from(has_mailbox(initiator));
         signal(victim, libc::SIGKILL);
