@@ -1,5 +1,21 @@
 //! What tests of several rooms share.
 
+/// Begins `work` in a thread, and waits until that sleeps, or has ended.
+pub fn asleep<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> std::thread::JoinHandle<T> {
+    let (tell, told) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        // SAFETY: answers a number.
+        let _ = tell.send(unsafe { libc::gettid() });
+        work()
+    });
+    let stat = format!("/proc/self/task/{}/stat", told.recv().expect("it says its number first"));
+    // The state follows the name in brackets; the file goes when the thread ends.
+    while !thread.is_finished() && std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") S ")) {
+        std::thread::sleep(std::time::Duration::from_micros(100));
+    }
+    thread
+}
+
 /// Runs `test` in a forked child, which has five minutes for it; the status that it answers, or -1 when the
 /// child ended otherwise. The child may allocate, which glibc allows in a child of a process with threads.
 pub fn in_child(test: impl FnOnce() -> i32) -> i32 {

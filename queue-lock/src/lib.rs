@@ -316,12 +316,21 @@ mod tests {
     fn a_lock_left_held_keeps_others_out_until_released() {
         let lock = Arc::new(QueueLock::new(1u32));
         lock.lock().leave_held();
+        let (tell, told) = std::sync::mpsc::channel();
         let waiter = {
             let lock = Arc::clone(&lock);
-            std::thread::spawn(move || *lock.lock())
+            std::thread::spawn(move || {
+                // SAFETY: answers a number.
+                tell.send(unsafe { libc::gettid() }).unwrap();
+                *lock.lock()
+            })
         };
-        // Long enough for the waiter to give up spinning, and to sleep.
-        std::thread::sleep(Duration::from_millis(50));
+        // The waiter has given up spinning, and sleeps.
+        let stat = format!("/proc/self/task/{}/stat", told.recv().unwrap());
+        while !std::fs::read_to_string(&stat).unwrap().contains(") S ") {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        assert!(!waiter.is_finished());
         // SAFETY: this thread left the lock held just above, and drops the reference before releasing.
         unsafe {
             *lock.held_mut() = 2;

@@ -22,7 +22,7 @@ use softrdma_testing::device::*;
 const PLACE: u64 = 0x1100_1000_0000;
 const LENGTH: usize = 1 << 20;
 const CANARY: u8 = 0xc5;
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Name, whether it needs root, and what it does.
 type Test = (&'static str, bool, fn());

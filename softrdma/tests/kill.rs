@@ -20,10 +20,13 @@ use softrdma::protocol::receive::{Next, ReceiveRequest, Sge, next_in_claim, next
 use softrdma::protocol::respond::Queues;
 use softrdma::protocol::responder::{Incoming, Target};
 use softrdma::protocol::shared::{Memory, Object, QpWord, Take, Word};
-use softrdma::protocol::transport::{LockError, Locked, Machine, Operation, Progress, Transport, run};
+use softrdma::protocol::transport::{
+    LockError, Locked, Machine, Operation, Progress, Transport, acquire, run,
+};
 use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma::shm::bell::Bell;
 use softrdma::shm::folder::{Config, Folder};
+use softrdma::shm::lock::Owner;
 use softrdma::shm::objects::{Host, Objects, Shape};
 use softrdma::shm::segment::{Peer, Segment};
 use softrdma::shm::slot;
@@ -31,9 +34,8 @@ use softrdma_testing::pass_on;
 
 const RING: u32 = 64;
 const SENDERS: usize = 3;
-/// Longer than a queue is waited for that another sender has.
-const STOP: Duration = Duration::from_millis(400);
-
+/// Ends a wait for what never comes. Nothing takes that long on any machine.
+const GUARD: Duration = Duration::from_secs(300);
 /// What all processes of the test count together.
 #[repr(C)]
 struct Counters {
@@ -42,6 +44,10 @@ struct Counters {
     in_bursts: AtomicU64,
     recovered: AtomicU64,
     claims: AtomicU64,
+    /// Deliveries that were given up because another sender has the queue and does not go on.
+    given_up: AtomicU64,
+    /// As whom each sender works.
+    names: [AtomicU64; SENDERS],
 }
 
 fn counters() -> &'static Counters {
@@ -239,16 +245,20 @@ fn deliver(to: &impl Transport, qp: u32, sender: u32, count: u64, counters: &Cou
     })();
     match moved {
         Ok(moved) => _ = counters.delivered.fetch_add(moved, Ordering::Relaxed),
-        Err(why) => assert_eq!(why, LockError::Held),
+        Err(why) => {
+            assert_eq!(why, LockError::Held);
+            counters.given_up.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
 /// A sender's life: claims a slot, uses its own segment, delivers, gives the slot back, and again.
-fn sender(folder: &Arc<Folder>, receiver: u16, number: u32, counters: &Counters) -> ! {
+fn sender(folder: &Arc<Folder>, receiver: u16, place: usize, number: u32, counters: &Counters) -> ! {
     let mut random = Random(u64::from(number) * 2654435761 + 1);
     loop {
         let me = Arc::new(Segment::create(folder.clone()).unwrap());
         counters.claims.fetch_add(1, Ordering::Relaxed);
+        counters.names[place].store(me.owner().word(), Ordering::Release);
         let bell = Bell::new(&me).unwrap();
         let objects = Objects::new(me.clone()).unwrap();
         let peer = Arc::new(Peer::open(folder, receiver).unwrap());
@@ -336,6 +346,17 @@ impl Receiver {
         }
     }
 
+    /// Receives for this time, and until something is so.
+    fn work_until(&mut self, bell: &Bell, time: Duration, is_so: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while begun.elapsed() < time || !is_so() {
+            assert!(begun.elapsed() < GUARD, "the senders do not get on");
+            self.drain();
+            self.fill();
+            bell.silence();
+        }
+    }
+
     /// After the last sender died: everything is whole, and what was posted has completed or is still there.
     fn settle(&mut self, counters: &Counters) {
         let host = self.host.clone();
@@ -368,6 +389,17 @@ impl Drop for Dir {
     }
 }
 
+/// Stops a child.
+fn stop(pid: libc::pid_t) {
+    let mut status = 0;
+    // SAFETY: the process is our child; `status` is writable.
+    unsafe {
+        libc::kill(pid, libc::SIGSTOP);
+        assert_eq!(libc::waitpid(pid, &raw mut status, libc::WUNTRACED), pid);
+    }
+    assert!(libc::WIFSTOPPED(status), "a sender failed");
+}
+
 #[test]
 fn senders_are_killed_anywhere() {
     let kills: u32 = std::env::var("KILLS").ok().map_or(500, |k| k.parse().expect("KILLS is no number"));
@@ -398,39 +430,61 @@ fn senders_are_killed_anywhere() {
         drains: 0,
     };
     receiver.fill();
+    let host = receiver.host.clone();
 
     let start = Instant::now();
     let mut random =
         Random(0x9e37_79b9_7f4a_7c15 ^ start.elapsed().as_nanos() as u64 ^ u64::from(std::process::id()));
     let mut number = 0;
-    let mut spawn = || {
+    let mut spawn = |place: usize| {
         number += 1;
+        counters.names[place].store(0, Ordering::Relaxed);
         // SAFETY: the child uses nothing of the other threads, and never returns.
         let pid = unsafe { libc::fork() };
         assert!(pid >= 0);
         if pid == 0 {
             // SAFETY: plain system call; the child must not outlive a failed test.
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-            let life = || sender(&folder, me.owner().slot(), number, counters);
+            let life = || sender(&folder, me.owner().slot(), place, number, counters);
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(life));
             // SAFETY: ends the process without running what belongs to the parent.
             unsafe { libc::_exit(1) };
         }
         pid
     };
-    let mut senders: Vec<libc::pid_t> = (0..SENDERS).map(|_| spawn()).collect();
+    let mut senders: Vec<libc::pid_t> = (0..SENDERS).map(&mut spawn).collect();
+    // Queues first, whose locks are not waited for as long as that of a queue pair.
+    let queues = [Object::Cq(0), Object::Cq(1), Object::Srq(SRQ)];
+    let all: Vec<_> = queues.into_iter().chain((0..QPS).map(Object::Qp)).collect();
+    let lock_of = |place: usize, objects: &[Object]| {
+        let it = Owner::from_word(counters.names[place].load(Ordering::Acquire));
+        objects.iter().copied().find(|object| it.is_some() && host.holder(*object) == it)
+    };
+    // One more sender, who looks whether a queue is to be had.
+    let other = Arc::new(Segment::create(folder.clone()).unwrap());
+    let peer = Arc::new(Peer::open(&folder, me.owner().slot()).unwrap());
+    let other = Host::of_peer(other, peer);
     for kill in 0..kills {
-        let until = Instant::now() + Duration::from_micros(random.below(20_000));
-        while Instant::now() < until {
-            receiver.drain();
-            receiver.fill();
-            bell.silence();
-        }
         let which = random.below(SENDERS as u64) as usize;
-        if kill % 64 == 63 {
+        let pause = Duration::from_micros(random.below(20_000));
+        receiver.work_until(&bell, pause, || true);
+        // Some with a lock, which another one takes over then; some of these are stopped with that of a queue
+        // until others have given it up.
+        let (with_a_lock, for_long) = (kill % 16 == 15, kill % 64 == 63);
+        let objects = if for_long { &queues } else { &all[..] };
+        let (mut is_met, since) = (!with_a_lock, Instant::now());
+        while !is_met {
+            let pause = Duration::from_micros(random.below(200));
+            receiver.work_until(&bell, pause, || lock_of(which, objects).is_some());
+            stop(senders[which]);
+            if let Some(object) = lock_of(which, objects) {
+                assert!(!for_long || acquire(&other, object) == Err(LockError::Held));
+                is_met = true;
+                continue;
+            }
+            assert!(since.elapsed() < GUARD, "no sender is stopped with a lock");
             // SAFETY: the process is our child.
-            unsafe { libc::kill(senders[which], libc::SIGSTOP) };
-            std::thread::sleep(STOP);
+            unsafe { libc::kill(senders[which], libc::SIGCONT) };
         }
         let mut status = 0;
         // SAFETY: the process is our child; `status` is writable.
@@ -439,8 +493,11 @@ fn senders_are_killed_anywhere() {
             assert_eq!(libc::waitpid(senders[which], &mut status, 0), senders[which]);
         }
         assert!(libc::WIFSIGNALED(status), "a sender failed before kill {kill}");
-        senders[which] = spawn();
+        senders[which] = spawn(which);
     }
+    // On a busy machine the senders have not come so far yet.
+    let enough = || counters.in_bursts.load(Ordering::Relaxed) > u64::from(kills);
+    receiver.work_until(&bell, Duration::ZERO, enough);
     for pid in senders {
         let mut status = 0;
         // SAFETY: as above.
@@ -451,20 +508,21 @@ fn senders_are_killed_anywhere() {
         assert!(libc::WIFSIGNALED(status), "a sender failed");
     }
     receiver.settle(counters);
+    drop(other);
     slot::sweep(&folder).unwrap();
     let names = || std::fs::read_dir(&dir.0).unwrap().map(|e| e.unwrap().file_name()).collect::<Vec<_>>();
     assert_eq!(names().len(), 2, "besides the receiver's segment and bell: {:?}", names());
-    drop((receiver.host, objects, bell, me));
+    drop((receiver.host, host, objects, bell, me));
     assert!(names().is_empty(), "{:?}", names());
     let recovered = counters.recovered.load(Ordering::Relaxed);
     let in_bursts = counters.in_bursts.load(Ordering::Relaxed);
     println!(
         "{kills} kills in {:.1} s: {} completions, {in_bursts} of them in bursts, {} claims, {recovered} \
-         locks taken \
-         over from the dead",
+         locks taken over from the dead, {} deliveries given up",
         start.elapsed().as_secs_f64(),
         receiver.completions,
         counters.claims.load(Ordering::Relaxed),
+        counters.given_up.load(Ordering::Relaxed),
     );
     // Otherwise the kills did not hit what they are for.
     assert!(u64::from(kills) < 100 || recovered > u64::from(kills) / 50);

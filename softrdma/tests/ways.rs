@@ -2,6 +2,7 @@
 //! about the running kernel, and that it goes through shared memory where it cannot: `tests/yama/run` runs this
 //! under each setting of `kernel.yama.ptrace_scope`.
 
+use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +37,7 @@ impl Registered for All {
 /// A process in the next slot, which admits its peers or not, and helps them when it finds that they will need
 /// it.
 fn target(folder: &Arc<Folder>, slot: u16, admit: bool) -> libc::pid_t {
+    let (mut told, mut tell) = std::io::pipe().unwrap();
     let pid = begin(|| {
         let admitted = admit && admit_peers();
         let mine = Arc::new(Segment::create(folder.clone()).unwrap());
@@ -43,13 +45,14 @@ fn target(folder: &Arc<Folder>, slot: u16, admit: bool) -> libc::pid_t {
         if needed(admitted) {
             service.serve(Arc::new(All)).unwrap();
         }
+        tell.write_all(&[0]).unwrap();
         loop {
             std::thread::sleep(Duration::from_secs(1));
         }
     });
-    while Peer::open(folder, slot).is_err() {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    drop(tell);
+    told.read_exact(&mut [0]).unwrap();
+    assert!(Peer::open(folder, slot).is_ok());
     pid
 }
 
@@ -62,17 +65,12 @@ fn way(folder: &Arc<Folder>, slot: u16) -> i32 {
             let mut word = 0u64;
             let here = [Span { addr: (&raw mut word) as u64, len: 8 }];
             let there = [Piece { key: 1, addr: (&raw const PAYLOAD) as u64, len: 8 }];
-            let limit = Duration::from_secs(20);
-            // It may still be starting.
-            let moved = (0..1000).find(|_| {
-                std::thread::sleep(Duration::from_millis(1));
-                // SAFETY: the only bytes written are `word`.
-                unsafe {
-                    transfer(&me, &peer, Origin::NONE, Purpose::Read, &there, Local::Memory(&here), limit)
-                }
-                .is_ok()
-            });
-            assert!(moved.is_some() && word == PAYLOAD, "neither way is open");
+            let limit = Duration::from_secs(300);
+            // SAFETY: the only bytes written are `word`.
+            let moved = unsafe {
+                transfer(&me, &peer, Origin::NONE, Purpose::Read, &there, Local::Memory(&here), limit)
+            };
+            assert_eq!((moved, word), (Ok(()), PAYLOAD), "neither way is open");
             errno
         }
     }

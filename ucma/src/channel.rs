@@ -225,7 +225,7 @@ mod tests {
         channel.wake_at(Some(Duration::ZERO));
         let mut poll = libc::pollfd { fd: shown.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one struct is writable.
-        assert_eq!(unsafe { libc::poll(&raw mut poll, 1, 1000) }, 1);
+        assert_eq!(unsafe { libc::poll(&raw mut poll, 1, 300_000) }, 1);
         assert_eq!(channel.next(), Some(Member::Timer));
         channel.woken();
         assert!(!readable(shown.as_raw_fd()) && channel.next().is_none());

@@ -303,7 +303,7 @@ mod tests {
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::scope(|s| {
             s.spawn(|| tell.send(site.network()));
-            let network = told.recv_timeout(std::time::Duration::from_secs(10));
+            let network = told.recv_timeout(std::time::Duration::from_secs(300));
             drop(held);
             assert_eq!(network, Ok(Network::current()));
         });

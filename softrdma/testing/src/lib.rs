@@ -9,6 +9,7 @@
 //! | [`child`] | a test in a process of its own |
 //! | [`content`] | another process's memory, as one that means harm opens it |
 //! | [`filter`] | a filter of system calls, as containers have it |
+//! | [`thread`] | whether a thread sleeps, and how often it has |
 //! | [`timing`] | what a call costs |
 //! | [`pass_on!`] | memory that stands before another one |
 #![allow(missing_docs, clippy::len_without_is_empty, clippy::new_without_default)] // What tests need, no more.
@@ -20,4 +21,5 @@ pub mod endpoint;
 pub mod filter;
 mod pass_on;
 pub mod segment;
+pub mod thread;
 pub mod timing;

@@ -16,6 +16,7 @@ use softrdma::shm::error::Error;
 use softrdma::shm::segment::{Peer, Segment};
 use softrdma_testing::content::segment_of;
 use softrdma_testing::filter::forbid_direct_copies;
+use softrdma_testing::thread::{Task, until};
 
 use stage::{Books, KEY, LIMIT, READ_KEY, Random, Shared, Stage, bounce, child, signal, status_of, stop};
 
@@ -127,11 +128,13 @@ fn memory_that_is_not_there() {
     let stage = Stage::new("fault");
     let (there, here) = (Shared::new(1 << 20), Shared::new(1 << 20));
     // Registered, and closed from the middle on.
+    let closed = Shared::new(4096);
     let target = stage.target_that(0, Span { addr: 0, len: 1 << 62 }, |_| {
         there.close(there.len / 2, there.len / 2);
+        closed.word(0).store(1, Ordering::Release);
         stage::sleep_for_ever();
     });
-    std::thread::sleep(Duration::from_millis(50));
+    until(|| closed.word(0).load(Ordering::Acquire) == 1);
     here.close(here.len / 2, here.len / 2);
     let me = stage.segment();
     let run = |purpose, at: u64, mine: u64, len| {
@@ -304,7 +307,7 @@ fn service_on_demand() {
     assert!(!owner.wanted() && !owner.serving());
     let start = Instant::now();
     assert_eq!(run(), Err(Failure::NoAnswer));
-    assert!(start.elapsed() < Duration::from_secs(1));
+    assert!(start.elapsed() < LIMIT / 2, "it was waited for as long as a service may take");
     assert!(owner.wanted());
     let books = || Arc::new(Books { range: Span { addr: there.addr, len: 4096 }, asked: AtomicU64::new(0) });
     owner.serve(books()).unwrap();
@@ -396,10 +399,18 @@ fn idle_service_costs_nothing() {
     let me = stage.segment();
     let add = || atomic(&me, &target.peer, Origin::NONE, piece(there.addr, 8), Operation::FetchAdd(1), LIMIT);
     assert_eq!(add(), Ok(0));
-    std::thread::sleep(Duration::from_millis(20));
-    let before = cpu_time(target.pid);
-    std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(cpu_time(target.pid), before);
+    // It has answered before it goes to sleep, when it gets a processor.
+    let state = || {
+        let tasks = Task::all_of(target.pid);
+        let sleeps = tasks.iter().map(Task::sleeps).collect::<Vec<_>>();
+        (tasks.iter().all(Task::is_asleep), sleeps, cpu_time(target.pid))
+    };
+    let is_idle = |_| {
+        let before = state();
+        std::thread::sleep(Duration::from_millis(500));
+        before.0 && state() == before
+    };
+    assert!((0..20).any(is_idle), "it is never idle");
     assert_eq!(add(), Ok(1));
 }
 
@@ -415,7 +426,6 @@ fn a_stopped_target() {
     for _ in 0..3 {
         stop(target.pid);
         for _ in 0..3 {
-            let start = Instant::now();
             let pieces = [piece(there.addr + 8, 500_000)];
             // SAFETY: `mine` is only read.
             let written = unsafe {
@@ -433,15 +443,18 @@ fn a_stopped_target() {
             let added =
                 atomic(&me, &target.peer, Origin::NONE, piece(there.addr, 8), Operation::FetchAdd(1), short);
             assert_eq!(added, Err(Failure::NoAnswer));
-            assert!(start.elapsed() < Duration::from_secs(5), "a call waited for the target");
         }
+        // It is stopped still: no call has waited for it.
+        let is_untouched = || there.bytes(8, 500_000).iter().all(|b| *b == 0);
+        assert!(is_untouched());
         signal(target.pid, libc::SIGCONT);
-        std::thread::sleep(Duration::from_millis(20));
-        assert!(there.bytes(0, 500_008).iter().all(|b| *b == 0));
+        // It works on all mailboxes in turn, and has slept when it found nothing in any.
         assert_eq!(
             atomic(&me, &target.peer, Origin::NONE, piece(there.addr, 8), Operation::FetchAdd(1), LIMIT),
             Ok(0)
         );
+        until(|| Task::all_of(target.pid).iter().all(Task::is_asleep));
+        assert!(is_untouched() && there.word(0).load(Ordering::Relaxed) == 1);
         there.word(0).store(0, Ordering::Relaxed);
     }
 }
@@ -465,9 +478,7 @@ fn what_a_program_opens_while_a_job_is_under_way_is_not_written_to() {
     let (there, step) = (Shared::new(1 << 20), Shared::new(4096));
     let path = stage.path.join("data");
     let target = stage.target_that(0, Span { addr: there.addr, len: there.len }, |_| {
-        while step.word(0).load(Ordering::Acquire) == 0 {
-            std::thread::yield_now();
-        }
+        until(|| step.word(0).load(Ordering::Acquire) != 0);
         let file = std::fs::File::create(&path).unwrap();
         // SAFETY: the process plays a program that closes what is not its own.
         assert!(unsafe { libc::dup2(file.as_raw_fd(), segment_number()) } >= 0);
@@ -504,22 +515,15 @@ fn what_a_program_opens_while_a_job_is_under_way_is_not_written_to() {
     head.iter().zip(0..).for_each(|(word, n)| put(mailbox + 384 + 8 * n, *word));
     put(mailbox + 64, 5 << 8 | 1);
     ring(1);
-    let until = |what: &dyn Fn() -> bool| {
-        let limit = Instant::now() + LIMIT;
-        while !what() {
-            assert!(Instant::now() < limit);
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    };
     // The ring is full.
-    until(&|| get(mailbox + 128) == 128 << 10);
+    until(|| get(mailbox + 128) == 128 << 10);
     step.word(0).store(1, Ordering::Release);
-    until(&|| step.word(0).load(Ordering::Acquire) == 2);
+    until(|| step.word(0).load(Ordering::Acquire) == 2);
     put(mailbox + 192, 128 << 10);
     ring(2);
-    // It goes on, or has ended.
-    until(&|| get(mailbox + 128) > 128 << 10 || get(mailbox + 64) & 0xff == 3);
-    std::thread::sleep(Duration::from_millis(20));
+    // It goes on, or has ended, and has nothing more to do.
+    until(|| get(mailbox + 128) > 128 << 10 || get(mailbox + 64) & 0xff == 3);
+    until(|| Task::all_of(target.pid).iter().all(Task::is_asleep));
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 0, "the program's file was written to");
     drop(target);
 }
@@ -540,9 +544,7 @@ fn behind_a_filter() {
         ready.word(0).store(1, Ordering::Release);
         stage::sleep_for_ever();
     });
-    while ready.word(0).load(Ordering::Acquire) == 0 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    until(|| ready.word(0).load(Ordering::Acquire) != 0);
     let initiator = child(|| {
         forbid_direct_copies();
         let (me, peer) = (stage.segment(), Peer::open(&stage.folder, 0).unwrap());

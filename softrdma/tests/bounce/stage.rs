@@ -9,8 +9,10 @@ use softrdma::shm::bounce::{CopyService, Failure, Local, Origin, Piece, Purpose,
 use softrdma::shm::copy::Span;
 use softrdma::shm::folder::{Config, Folder};
 use softrdma::shm::segment::{Peer, Segment};
+use softrdma_testing::thread::until;
 
-pub const LIMIT: Duration = Duration::from_secs(10);
+/// As long as an honest target that lives may take: nobody here waits for so long.
+pub const LIMIT: Duration = Duration::from_secs(300);
 /// Key of the target's memory for every purpose.
 pub const KEY: u32 = 0x101;
 /// Key of the same memory that only opens it for being read.
@@ -108,6 +110,17 @@ pub fn signal(pid: libc::pid_t, signal: i32) {
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
+/// Whether a child has ended, which somebody else waits for.
+pub fn has_ended(pid: libc::pid_t) -> bool {
+    // SAFETY: all zeros are a `siginfo_t`, and there is room for one.
+    unsafe {
+        let mut info = std::mem::zeroed::<libc::siginfo_t>();
+        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        assert_eq!(libc::waitid(libc::P_PID, pid as libc::id_t, &raw mut info, flags), 0);
+        info.si_pid() != 0
+    }
+}
+
 /// Stops every thread of a child: the first that sees the signal stops the others, after `kill` has returned.
 pub fn stop(pid: libc::pid_t) {
     signal(pid, libc::SIGSTOP);
@@ -149,9 +162,7 @@ impl Stage {
             ready.word(0).store(1, Ordering::Release);
             then(&service);
         });
-        while ready.word(0).load(Ordering::Acquire) == 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        until(|| ready.word(0).load(Ordering::Acquire) != 0);
         Target { pid, peer: Peer::open(&self.folder, slot).unwrap() }
     }
 
@@ -190,8 +201,20 @@ pub fn bounce(
     pieces: &[Piece],
     local: &[Span],
 ) -> Result<(), Failure> {
+    bounce_within(LIMIT, me, peer, purpose, pieces, local)
+}
+
+/// As [`bounce`], with this limit.
+pub fn bounce_within(
+    limit: Duration,
+    me: &Segment,
+    peer: &Peer,
+    purpose: Purpose,
+    pieces: &[Piece],
+    local: &[Span],
+) -> Result<(), Failure> {
     // SAFETY: the tests give memory to transfers that they look at through volatile accesses or afterwards.
-    unsafe { transfer(me, peer, Origin::NONE, purpose, pieces, Local::Memory(local), LIMIT) }
+    unsafe { transfer(me, peer, Origin::NONE, purpose, pieces, Local::Memory(local), limit) }
 }
 
 /// Small random numbers (xorshift).

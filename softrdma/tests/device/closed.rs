@@ -5,6 +5,7 @@ use softrdma::protocol::request::Operands;
 use softrdma::protocol::verbs::{Opcode, QpState, QpType, Status};
 use softrdma_testing::device::*;
 use softrdma_testing::filter::forbid_direct_copies;
+use softrdma_testing::thread::Task;
 
 const LEN: usize = 15_000;
 /// Where the memory of each side has what.
@@ -26,7 +27,7 @@ fn both_ways(side: usize, folder: &Folder, words: &Words) {
     let end = node.end(QpType::Rc);
     words.put(side, &[u64::from(end.qp.qp_num()), end.memory.addr(0), u64::from(end.region.rkey)]);
     let [peer, there, rkey] = words.get(side);
-    bring_up(&end.qp, &Attributes { timeout: 16, ..attributes(peer as u32) }, QpState::Rts);
+    bring_up(&end.qp, &Attributes { timeout: 20, ..attributes(peer as u32) }, QpState::Rts);
     end.receive(1, CAME, LEN);
     words.put(side, &[0]);
     words.get::<1>(side);
@@ -106,10 +107,9 @@ fn one_that_sleeps_is_woken_to_help() {
         let end = node.end(QpType::Rc);
         words.put(0, &[u64::from(end.qp.qp_num())]);
         let [peer] = words.get(0);
-        bring_up(&end.qp, &Attributes { timeout: 16, ..attributes(peer as u32) }, QpState::Rts);
-        words.get::<1>(0);
-        // Long enough for the other side to fall asleep.
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        bring_up(&end.qp, &Attributes { timeout: 20, ..attributes(peer as u32) }, QpState::Rts);
+        let [sleeper] = words.get(0);
+        Task::first_of(sleeper as i32).wait_asleep();
         end.memory.fill(SENT, &data(7));
         end.send(2, SENT, LEN);
         end.done(2);
@@ -125,7 +125,7 @@ fn one_that_sleeps_is_woken_to_help() {
         words.connect(1, &end.qp);
         end.receive(1, CAME, LEN);
         end.cq.arm(false).unwrap();
-        words.put(1, &[0]);
+        words.put(1, &[u64::from(std::process::id())]);
         assert_eq!(channel.next().unwrap(), 5);
         end.done(1);
         assert!(end.memory.bytes(CAME, LEN) == data(7));

@@ -1,11 +1,11 @@
 //! Completion channels and asynchronous events.
 
 use std::io::ErrorKind;
-use std::time::Duration;
 
 use softrdma::device::{Attributes, Channel, QueuePair, Wr};
 use softrdma::protocol::verbs::{Attr, Event, Opcode, QpState, QpType, SendFlags, Status};
 use softrdma_testing::device::*;
+use softrdma_testing::thread::asleep;
 
 /// A sender, and a receiver with a channel.
 fn with_channel() -> (Folder, Node, End, End, std::sync::Arc<Channel>) {
@@ -86,11 +86,10 @@ fn a_sleeper_is_woken() {
     for _ in 0..10 {
         other.cq.arm(false).unwrap();
         std::thread::scope(|s| {
-            s.spawn(|| {
-                std::thread::sleep(Duration::from_millis(1));
-                send(&one, false);
-            });
-            assert_eq!(channel.next().unwrap(), 42);
+            let (sleeper, _) = asleep(s, || channel.next().unwrap());
+            assert!(!sleeper.is_finished());
+            send(&one, false);
+            assert_eq!(sleeper.join().unwrap(), 42);
         });
         other.poll();
     }
@@ -197,11 +196,10 @@ fn who_sleeps_is_woken_by_what_it_sent_before() {
         one.cq.arm(false).unwrap();
         one.send(wr_id, 0, 8);
         std::thread::scope(|s| {
-            s.spawn(|| {
-                std::thread::sleep(Duration::from_millis(3));
-                other.receive(wr_id, 0, 8);
-            });
-            assert_eq!(channel.next().unwrap(), 42);
+            let (sleeper, _) = asleep(s, || channel.next().unwrap());
+            assert!(!sleeper.is_finished());
+            other.receive(wr_id, 0, 8);
+            assert_eq!(sleeper.join().unwrap(), 42);
         });
         one.done(wr_id);
     }

@@ -356,7 +356,7 @@ fn holes_between_processes() {
         let rkey = rkey as u32;
         words.put(0, &[u64::from(end.qp.qp_num())]);
         words.get::<1>(0);
-        bring_up(&end.qp, &Attributes { timeout: 16, ..attributes(peer as u32) }, QpState::Rts);
+        bring_up(&end.qp, &Attributes { timeout: 20, ..attributes(peer as u32) }, QpState::Rts);
         let operands = match opcode {
             Opcode::Send => Operands::None,
             Opcode::FetchAndAdd => Operands::Atomic { addr, rkey, compare_add: 1, swap: 0 },

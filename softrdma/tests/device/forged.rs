@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use softrdma::device::site::number;
 use softrdma::device::{Attributes, Error, QueuePair};
@@ -11,9 +11,11 @@ use softrdma::protocol::shared::{CqJournal, CqWord, Memory, Object, QpJournal, Q
 use softrdma::protocol::transport::{Locked, Transport};
 use softrdma::protocol::verbs::{Attr, QpState, QpType, Status};
 use softrdma::shm::keys::Table;
-use softrdma::shm::objects::{Host, LOCK_LIMIT};
+use softrdma::shm::lock::PATIENCE;
+use softrdma::shm::objects::{Host, LOCK_LIMIT, STUCK};
 use softrdma::shm::segment::{Peer, Segment};
 use softrdma_testing::device::*;
+use softrdma_testing::thread::{asleep, sleeps, until};
 
 const QP: Object = Object::Qp(0);
 
@@ -105,11 +107,15 @@ fn a_lock_that_the_process_itself_is_said_to_have_is_waited_for_once() {
 }
 
 fn busy_at_once(end: &End) {
-    let begun = Instant::now();
+    let before = sleeps();
     for _ in 0..8 {
         assert_eq!(change(end, QpState::Err), Err(Error::Busy));
     }
-    assert!(begun.elapsed() < LOCK_LIMIT, "each of eight calls waited");
+    let slept = sleeps() - before;
+    println!("eight calls slept {slept} times");
+    // Who waits asks after each PATIENCE whether the holder lives.
+    let once = (LOCK_LIMIT.as_millis() / PATIENCE.as_millis()) as u64;
+    assert!(slept < once / 2, "each of eight calls waited: {slept} sleeps");
 }
 
 /// Who let go after all is waited for as anybody is when it has the lock again.
@@ -124,11 +130,12 @@ fn a_lock_that_was_kept_once_is_waited_for_again() {
     set_state(&end.qp, QpState::Err);
     word.store(peer.owner().word(), Ordering::Relaxed);
     std::thread::scope(|s| {
-        s.spawn(|| {
-            std::thread::sleep(Duration::from_millis(500));
-            word.store(0, Ordering::Relaxed);
-        });
-        assert_eq!(change(&end, QpState::Reset), Ok(()));
+        let (changes, task) = asleep(s, || change(&end, QpState::Reset));
+        // Longer than it would be waited for if it had not been had meanwhile.
+        let many = task.sleeps() + 2 * (STUCK.as_millis() / PATIENCE.as_millis()) as u64;
+        until(|| task.sleeps() >= many || changes.is_finished());
+        word.store(0, Ordering::Relaxed);
+        assert_eq!(changes.join().unwrap(), Ok(()));
     });
 }
 

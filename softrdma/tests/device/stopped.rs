@@ -1,7 +1,7 @@
 //! Peers that have a lock and do not go on: stopped by a signal or a debugger. Each of these tests waits for
 //! longer than a lock is waited for.
 
-use std::time::Duration;
+use std::time::Instant;
 
 use softrdma::device::{Channel, QueuePair};
 use softrdma::protocol::completion::Armed;
@@ -10,6 +10,7 @@ use softrdma::protocol::transport::{Locked, Transport};
 use softrdma::protocol::verbs::{QpState, QpType, Status};
 use softrdma::shm::objects::{Host, LOCK_LIMIT};
 use softrdma_testing::device::*;
+use softrdma_testing::thread::{asleep, until};
 
 const MARK: u64 = 0x5ca1_ab1e;
 
@@ -146,14 +147,17 @@ fn a_sleeper_that_could_not_look_looks_again() {
     // Who completes something is stopped between these two.
     assert!(there.bell(0));
     std::thread::scope(|s| {
-        let sleeper = s.spawn(|| channel.next().unwrap());
-        std::thread::sleep(LOCK_LIMIT + Duration::from_secs(1));
+        let (sleeper, task) = asleep(s, || channel.next().unwrap());
+        // It waits for the lock, and has begun to look anew when it has been awake after that time.
+        std::thread::sleep(LOCK_LIMIT);
+        let many = task.sleeps() + 2;
+        until(|| task.sleeps() >= many || sleeper.is_finished());
+        assert!(!sleeper.is_finished());
         there.store(Word::Cq(0, CqWord::Armed), Armed::No as u64);
         give_back(&there);
-        let woken = (0..50).any(|_| {
-            std::thread::sleep(Duration::from_millis(100));
-            sleeper.is_finished()
-        });
+        let begun = Instant::now();
+        until(|| sleeper.is_finished() || begun.elapsed() >= GUARD);
+        let woken = sleeper.is_finished();
         if !woken {
             end.cq.arm(false).unwrap();
             end.receive(1, 0, 8);

@@ -1,6 +1,7 @@
 //! Memory and windows that are given back while others use them.
 
-use std::time::Duration;
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
 
 use softrdma::device::{WindowType, Wr};
 use softrdma::protocol::keys::Bind;
@@ -9,6 +10,7 @@ use softrdma::protocol::request::{BindWindow, Operands};
 use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma::shm::keys;
 use softrdma_testing::device::*;
+use softrdma_testing::thread::asleep;
 
 use crate::messages::{pair, pattern};
 
@@ -80,6 +82,12 @@ fn windows_open_and_close() {
     assert_eq!(device.free_window(rkey), Ok(()));
 }
 
+/// A thread that has `begun` to wait for a peer does so still after this time, unless its patience was over.
+fn waits<T>(thread: &ScopedJoinHandle<'_, T>, begun: Instant, time: Duration) {
+    std::thread::sleep(time);
+    assert!(!thread.is_finished() || begun.elapsed() >= keys::PATIENCE_WITH_PEERS);
+}
+
 #[test]
 fn whoever_uses_a_window_is_waited_for() {
     let (folder, node, _one, other) = pair(QpType::Rc);
@@ -98,13 +106,13 @@ fn whoever_uses_a_window_is_waited_for() {
     let rkey = bind(1, window, 0x41);
     let used = use_it(rkey);
     std::thread::scope(|s| {
-        let closes = s.spawn(|| {
+        let begun = Instant::now();
+        let (closes, _) = asleep(s, || {
             let close = Wr { operands: Operands::Key(rkey), ..wr(2, Opcode::LocalInv, &[]) };
             other.qp.post_send(&close).unwrap();
             other.done(2);
         });
-        std::thread::sleep(Duration::from_millis(500));
-        assert!(!closes.is_finished());
+        waits(&closes, begun, Duration::from_millis(500));
         drop(used);
         closes.join().unwrap();
     });
@@ -112,9 +120,9 @@ fn whoever_uses_a_window_is_waited_for() {
     let used = use_it(rkey);
     assert!(table.invalidate(rkey));
     std::thread::scope(|s| {
-        let ends = s.spawn(|| assert_eq!(device.deregister(other.region.lkey), Ok(())));
-        std::thread::sleep(Duration::from_millis(100));
-        assert!(!ends.is_finished());
+        let begun = Instant::now();
+        let (ends, _) = asleep(s, || assert_eq!(device.deregister(other.region.lkey), Ok(())));
+        waits(&ends, begun, Duration::from_millis(100));
         drop(used);
     });
 }

@@ -207,17 +207,20 @@ fn who_may() {
     let status = in_child(|| unsafe {
         let drop_to = |id: u32| libc::setresgid(id, id, id) == 0 && libc::setresuid(id, id, id) == 0;
         let target = |dumpable: libc::c_ulong| {
+            let mut ready = [0; 2];
+            assert_eq!(libc::pipe(ready.as_mut_ptr()), 0);
             let pid = libc::fork();
             if pid == 0 {
                 libc::prctl(libc::PR_SET_DUMPABLE, dumpable);
                 // The first target belongs to root, whom the others cannot end.
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                libc::alarm(10);
+                libc::alarm(300);
+                libc::write(ready[1], [0u8].as_ptr().cast(), 1);
                 libc::pause();
                 libc::_exit(0);
             }
-            // The child needs a moment to change itself.
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            // It has changed itself.
+            assert_eq!(libc::read(ready[0], [0u8].as_mut_ptr().cast(), 1), 1);
             pid
         };
         let roots = target(1);

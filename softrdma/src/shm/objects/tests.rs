@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use softrdma_testing::thread::asleep;
 
 use super::layout::*;
 use super::table::RESTING;
@@ -343,8 +345,8 @@ fn an_object_that_went_away_leaves_no_lock_behind() {
         let view = peer.with(&held);
         assert_eq!(own.lock(qp), Ok(Locked::Clean));
         std::thread::scope(|s| {
-            let waiter = s.spawn(|| if views { view.lock(qp) } else { peer.lock(qp) });
-            std::thread::sleep(Duration::from_millis(30));
+            let (waiter, _) = asleep(s, || if views { view.lock(qp) } else { peer.lock(qp) });
+            assert!(!waiter.is_finished());
             objects.destroy(qp).unwrap();
             own.unlock(qp);
             assert_eq!(waiter.join().unwrap(), Err(LockError::Gone));
@@ -400,15 +402,25 @@ fn an_own_object_is_found_when_its_change_is_done() {
     let (objects, own, _, _, cq) = pair(&dir);
     let entry = own.offset(Word::Cq(0, CqWord::Journal)).unwrap() - WORDS;
     let word = own.memory().u64(entry + GENERATION).unwrap();
-    let before = word.fetch_or(MOVING, Ordering::AcqRel);
-    std::thread::scope(|s| {
-        s.spawn(|| {
+    // Who makes the change here may lose it for longer than anybody waits for that, and then tries again.
+    let is_found = |_| {
+        let before = word.fetch_or(MOVING, Ordering::AcqRel);
+        let begun = Instant::now();
+        std::thread::scope(|s| {
+            let seeker = s.spawn(|| acquire(&own, cq));
             std::thread::sleep(STUCK / 4);
+            let waits = !seeker.is_finished();
             word.store(before + MOVE, Ordering::Release);
-        });
-        assert_eq!(acquire(&own, cq), Ok(()));
-    });
-    own.unlock(cq);
+            let in_time = begun.elapsed() < STUCK;
+            let found = seeker.join().unwrap();
+            assert!(waits && found == Ok(()) || !in_time && found == Err(LockError::Gone), "{found:?}");
+            if found.is_ok() {
+                own.unlock(cq);
+            }
+            in_time
+        })
+    };
+    assert!((0..1000).any(is_found));
     drop(objects);
 }
 

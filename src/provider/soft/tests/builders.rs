@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::provider::soft::device::nanoseconds;
+use crate::testing::asleep;
 
 #[test]
 fn builders_post_their_batch_at_once_and_walks_read_its_completions() {
@@ -127,12 +128,11 @@ fn a_list_of_another_thread_waits_for_the_end_of_a_batch() {
         table.wr_start.unwrap()(qpx);
         let (qp, post_send, piece) =
             (pair.a.expose_provenance(), room.ops().post_send.unwrap(), room.piece(0, 4));
-        let other = std::thread::spawn(move || {
+        let other = asleep(move || {
             let (mut piece, mut bad) = (piece, null_mut());
             let mut wr = send_wr(12, IBV_WR_SEND, &mut piece);
             post_send(core::ptr::with_exposed_provenance_mut(qp), &mut wr, &mut bad)
         });
-        std::thread::sleep(std::time::Duration::from_millis(50));
         assert!(!other.is_finished() && room.poll(pair.cq).is_none());
         (*qpx).wr_id = 11;
         (*qpx).wr_flags = IBV_SEND_SIGNALED as u32;

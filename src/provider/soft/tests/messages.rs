@@ -112,7 +112,7 @@ fn go_round(room: &Room, qp: *mut ibv_qp, list: &mut [ibv_send_wr]) -> (c_int, *
     let mut bad = null_mut();
     // SAFETY: plain system call, which ends a test that would never end; a live queue pair and a valid list.
     let answer = unsafe {
-        libc::alarm(60);
+        libc::alarm(300);
         let answer = room.ops().post_send.unwrap()(qp, first, &mut bad);
         libc::alarm(0);
         answer
@@ -174,7 +174,7 @@ fn a_list_that_goes_round_ends_when_the_receive_queue_is_full() {
         // SAFETY: plain system call, which ends a test that would never end; a live queue pair and a valid
         // list.
         unsafe {
-            libc::alarm(60);
+            libc::alarm(300);
             let answer = room.ops().post_recv.unwrap()(qp, &mut wr, &mut bad);
             libc::alarm(0);
             assert_eq!((answer, bad), (libc::ENOMEM, &raw mut wr));

@@ -1,6 +1,7 @@
 //! Queues that are shared or that tell of themselves: events, shared receive queues, XRC.
 
 use super::*;
+use crate::testing::asleep;
 
 #[test]
 fn an_event_says_which_queue_has_something() {
@@ -83,8 +84,7 @@ fn a_shared_queue_tells_when_it_runs_low_and_destroying_it_waits_for_the_program
         assert_eq!(api::srq::ibv_destroy_srq(srq), libc::EBUSY);
         drop(pair);
         let queue = srq as usize;
-        let destroyer = std::thread::spawn(move || api::srq::ibv_destroy_srq(queue as *mut ibv_srq));
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        let destroyer = asleep(move || api::srq::ibv_destroy_srq(queue as *mut ibv_srq));
         assert!(!destroyer.is_finished());
         api::event::ibv_ack_async_event(&mut event);
         assert_eq!(destroyer.join().unwrap(), 0);
