@@ -136,7 +136,7 @@ static struct ibv_cq *waited_for;
 static void *acknowledge_later(void *unused)
 {
 	(void)unused;
-	wait_until_main_sleeps();
+	wait_until_asleep(getpid(), 'S');
 	acknowledged_at = now_ms();
 	ibv_ack_cq_events(waited_for, 2);
 	return NULL;

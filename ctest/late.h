@@ -15,7 +15,7 @@ static pthread_t late_thread;
 static void *acknowledge_late(void *unused)
 {
 	(void)unused;
-	wait_until_main_sleeps();
+	wait_until_asleep(getpid(), 'S');
 	acknowledged_at = now_ms();
 	ibv_ack_async_event(&late);
 	return NULL;
