@@ -23,11 +23,11 @@ static void without_blocking(struct ibv_context *c)
 	fcntl(c->async_fd, F_SETFL, flags);
 }
 
-/* The next event of a queue pair, if there is one. */
-static bool take(struct ibv_context *c, struct ibv_qp *qp, struct ibv_async_event *event)
+/* The next event of a queue pair, where there is one. */
+static bool take(struct ibv_context *c, struct ibv_qp *qp, struct ibv_async_event *event, enum comes_on where)
 {
 	FILL(*event);
-	if (!readable(c->async_fd, 300)) {
+	if (!event_comes(c->async_fd, where, 300)) {
 		note("    no event");
 		return false;
 	}
@@ -47,7 +47,7 @@ static void drained(void)
 	endpoint_open(&e, "rxe0");
 	ready(&e, &e.gid, e.qp->qp_num);
 	CALL_INT(ibv_modify_qp(e.qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY));
-	if (take(e.context, e.qp, &event)) {
+	if (take(e.context, e.qp, &event, EVERYWHERE)) {
 		FIELD(*e.qp, events_completed);
 		CALL_VOID(ibv_ack_async_event(&event));
 		FIELD(*e.qp, events_completed);
@@ -72,7 +72,7 @@ static void established(void)
 	CALL_INT(post_send(&a, 1, 0, 64));
 	expect_wc("received in RTR", b.recv_cq, b.qp, NULL);
 	expect_wc("sent", a.send_cq, a.qp, NULL);
-	if (take(b.context, b.qp, &event))
+	if (take(b.context, b.qp, &event, ON_SOFT))
 		CALL_VOID(ibv_ack_async_event(&event));
 	CALL_INT(modify_to_rts(&b));
 	endpoint_close(&a);
@@ -82,7 +82,7 @@ static void established(void)
 /* What each kind of failure tells asynchronously. */
 static void failures(void)
 {
-	struct endpoint a = {.rnr_retry = 1, .timeout = 8, .retry_cnt = 1}, b = {0};
+	struct endpoint a = {.rnr_retry = 1}, b = {0};
 	struct ibv_async_event event;
 	struct ibv_sge sge;
 	struct ibv_send_wr wr = {.sg_list = &sge,
@@ -106,9 +106,9 @@ static void failures(void)
 		CALL_INT(ibv_post_send(a.qp, &wr, &bad));
 		expect_wc("failed", a.send_cq, a.qp, NULL);
 		sge.lkey = a.mr->lkey;
-		if (take(a.context, a.qp, &event))
+		if (take(a.context, a.qp, &event, NOWHERE))
 			CALL_VOID(ibv_ack_async_event(&event));
-		if (take(b.context, b.qp, &event))
+		if (take(b.context, b.qp, &event, i == 0 ? ON_SOFT : NOWHERE))
 			CALL_VOID(ibv_ack_async_event(&event));
 		reconnect_pair(&a, &b);
 	}
@@ -125,7 +125,7 @@ static void destroy_waits(void)
 	endpoint_open(&e, "rxe0");
 	ready(&e, &e.gid, e.qp->qp_num);
 	CALL_INT(ibv_modify_qp(e.qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY));
-	if (!take(e.context, e.qp, &late))
+	if (!take(e.context, e.qp, &late, EVERYWHERE))
 		die("no event to leave");
 	acknowledge_later();
 	CALL_INT(ibv_destroy_qp(e.qp));
@@ -142,7 +142,7 @@ static void unread(void)
 	endpoint_open(&e, "rxe0");
 	ready(&e, &e.gid, e.qp->qp_num);
 	CALL_INT(ibv_modify_qp(e.qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY));
-	CHECK(readable(e.context->async_fd, 1000));
+	CHECK(comes(e.context->async_fd));
 	CALL_INT(ibv_destroy_qp(e.qp));
 	CHECK(!readable(e.context->async_fd, 0));
 	CALL_INT(ibv_close_device(e.context));
@@ -157,6 +157,7 @@ static void last_receive(void)
 	struct endpoint e = {.srq = ibv_create_srq(pd, &init)}, peer = {0};
 	struct ibv_sge sge = {0, 64, 0}; /* no such region */
 	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+	enum comes_on where = ON_SOFT;
 	struct ibv_async_event event;
 
 	endpoint_open_on(&e, c, pd);
@@ -165,10 +166,12 @@ static void last_receive(void)
 	CALL_INT(ibv_post_srq_recv(e.srq, &wr, &bad));
 	CALL_INT(post_send(&peer, 1, 0, 64));
 	expect_wc("failed", peer.send_cq, peer.qp, NULL);
-	while (take(c, e.qp, &event))
+	while (take(c, e.qp, &event, where)) {
 		CALL_VOID(ibv_ack_async_event(&event));
+		where = NOWHERE;
+	}
 	CALL_INT(modify_to_error(e.qp));
-	while (take(c, e.qp, &event))
+	while (take(c, e.qp, &event, NOWHERE))
 		CALL_VOID(ibv_ack_async_event(&event));
 	CALL_INT(ibv_destroy_qp(e.qp));
 	CALL_INT(ibv_destroy_srq(e.srq));

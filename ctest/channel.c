@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 
-#include "setup.h"
+#include "asleep.h"
 
 static struct endpoint a, b = {.with_channel = true};
 static int next_send_flags;
@@ -34,7 +34,7 @@ static void take_event(void)
 	struct ibv_cq *cq = NULL;
 	void *context = NULL;
 
-	CHECK(readable(b.channel->fd, 3000));
+	CHECK(comes(b.channel->fd));
 	CALL_INT(ibv_get_cq_event(b.channel, &cq, &context));
 	CHECK(cq == b.recv_cq);
 	CHECK(context == &b);
@@ -88,7 +88,7 @@ static void solicited_only(void)
 	CALL_INT(ibv_req_notify_cq(b.recv_cq, 0));
 	CALL_INT(ibv_req_notify_cq(b.recv_cq, 1));
 	send_one(7);
-	note("event after narrowing: %s", readable(b.channel->fd, 200) ? "yes" : "no");
+	note("event after narrowing: %s", comes(b.channel->fd) ? "yes" : "no");
 	if (readable(b.channel->fd, 0)) {
 		take_event();
 		CALL_VOID(ibv_ack_cq_events(b.recv_cq, 1));
@@ -97,7 +97,7 @@ static void solicited_only(void)
 	CALL_VOID(ibv_ack_cq_events(b.recv_cq, 1));
 	/* A completion that is already there when notification is asked for. */
 	send_one(8);
-	usleep(20000);
+	wait_for_receives(&a, &b);
 	CALL_INT(ibv_req_notify_cq(b.recv_cq, 0));
 	note("event for what was there: %s", readable(b.channel->fd, 100) ? "yes" : "no");
 	drain();
@@ -136,7 +136,7 @@ static struct ibv_cq *waited_for;
 static void *acknowledge_later(void *unused)
 {
 	(void)unused;
-	usleep(300000);
+	wait_until_asleep(getpid(), 'S');
 	acknowledged_at = now_ms();
 	ibv_ack_cq_events(waited_for, 2);
 	return NULL;

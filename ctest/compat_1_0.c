@@ -134,13 +134,13 @@ static int to_rts(struct old_qp *qp)
 static void poll_one(const char *what, struct old_cq *cq)
 {
 	struct ibv_wc wc;
-	uint64_t deadline = now_ms() + 3000;
+	uint64_t hang = now_ms() + HANG_MS;
 	int n;
 
 	FILL(wc);
 	do
 		n = c->ops.poll_cq(cq, 1, &wc);
-	while (n == 0 && now_ms() < deadline);
+	while (n == 0 && now_ms() < hang);
 	transcript_calls++;
 	note("%s: poll = %d", what, n);
 	if (n == 1) {
@@ -245,7 +245,7 @@ static void connected(void)
 
 	struct old_cq *event_cq = NULL;
 	void *event_context = NULL;
-	CHECK(readable(channel->fd, 3000));
+	CHECK(comes(channel->fd));
 	CALL_INT(old_get_cq_event(channel, &event_cq, &event_context));
 	CHECK(event_cq == recv_cq && event_context == &tag_recv);
 	poll_one("received", recv_cq);
@@ -269,7 +269,7 @@ static void connected(void)
 			die("post");
 		usleep(5000);
 	}
-	CHECK(readable(today->async_fd, 3000));
+	CHECK(comes(today->async_fd));
 	struct ibv_async_event event;
 	FILL(event);
 	CALL_INT(old_get_async_event(c, &event));

@@ -132,12 +132,12 @@ static void batches(void)
 
 	for (int round = 0; round < 12; round++) { /* the ring's end falls into different places of a batch */
 		int got = 0;
-		uint64_t deadline = now_ms() + 3000;
+		uint64_t hang = now_ms() + HANG_MS;
 
 		send_some(5, 1000 + round * 10);
 		wait_for(e.send_cq, 5, "sent");
-		usleep(1000);
-		while (got < 5 && now_ms() < deadline) {
+		wait_for_receives(&e, &e);
+		while (got < 5 && now_ms() < hang) {
 			int n = ibv_poll_cq(e.recv_cq, 8, wc);
 
 			for (int i = 0; i < n; i++)
@@ -148,7 +148,7 @@ static void batches(void)
 	}
 	send_some(5, 2000);
 	wait_for(e.send_cq, 5, "sent");
-	usleep(10000);
+	wait_for_receives(&e, &e);
 	FILL(wc);
 	CALL_COUNT(ibv_poll_cq(e.recv_cq, 3, wc)); /* no more than asked for */
 	CHECK(wc[2].wr_id == 2002 && wc[3].wr_id == 0xa5a5a5a5a5a5a5a5);
@@ -170,10 +170,10 @@ static void overflow(void)
 	FIELD(*e.recv_cq, cqe);
 	int room = e.recv_cq->cqe;
 	send_some(room + 1, 3000);
-	if (readable(e.context->async_fd, 3000)) {
+	if (comes(e.context->async_fd)) {
 		CALL_INT(ibv_get_async_event(e.context, &event));
 		/* The queue pair fails, too; soft-RoCE does not say so, and nothing says what comes first. */
-		while (event.event_type == IBV_EVENT_QP_FATAL && readable(e.context->async_fd, 3000)) {
+		while (event.event_type == IBV_EVENT_QP_FATAL && comes(e.context->async_fd)) {
 			ibv_ack_async_event(&event);
 			ibv_get_async_event(e.context, &event);
 		}

@@ -138,7 +138,7 @@ static void polling(void)
 	for (int round = 0; round < 5; round++) { /* around the ring's end */
 		for (int i = 0; i < 3; i++)
 			post_with_imm(10 * round + i, 0x1000 + i);
-		usleep(50000);
+		wait_for_receives(&e, &e);
 		note("receives");
 		if (!CALL_INT(ibv_start_poll(recv, &poll))) {
 			print_current(recv);
@@ -153,7 +153,7 @@ static void polling(void)
 		CALL_INT(ibv_start_poll(recv, &poll));
 		note("sends, one by one");
 		for (int i = 0; i < 3; i++)
-			if (!CALL_INT(ibv_start_poll(send, &poll))) {
+			if (!FOUND_INT(ibv_start_poll(send, &poll))) {
 				print_current(send);
 				CALL_VOID(ibv_end_poll(send));
 			}
@@ -162,9 +162,8 @@ static void polling(void)
 	/* An extended queue polled the ordinary way, and the two mixed. */
 	post_with_imm(70, 7);
 	post_with_imm(71, 8);
-	usleep(50000);
 	expect_wc("ordinary poll", e.recv_cq, e.qp, e.qp);
-	if (!CALL_INT(ibv_start_poll(recv, &poll))) {
+	if (!FOUND_INT(ibv_start_poll(recv, &poll))) {
 		print_current(recv);
 		CALL_VOID(ibv_end_poll(recv));
 	}
@@ -175,9 +174,8 @@ static void polling(void)
 	CALL_INT(post_recv(&e, 80, 0, 64));
 	CALL_INT(post_recv(&e, 81, 0, 64));
 	CALL_INT(modify_to_error(e.qp));
-	usleep(50000);
 	for (int i = 0; i < 2; i++)
-		if (!CALL_INT(ibv_start_poll(recv, &poll))) {
+		if (!FOUND_INT(ibv_start_poll(recv, &poll))) {
 			note("    wr_id %" PRIu64 " status %u vendor_err %u qp_num %s", recv->wr_id, recv->status,
 			     ibv_wc_read_vendor_err(recv), ibv_wc_read_qp_num(recv) == e.qp->qp_num ? "own" : "other");
 			CALL_VOID(ibv_end_poll(recv));

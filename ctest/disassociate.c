@@ -4,7 +4,9 @@
  * Proves: what the device list and every kind of call answer between the removal and the close; that freeing objects
  * and closing work; that a new device under the same name works afterwards.
  */
-#include "setup.h"
+#include <sys/wait.h>
+
+#include "asleep.h"
 
 static void run(const char *command)
 {
@@ -39,12 +41,12 @@ int main(void)
 	begin();
 	run("ip link add g0 type veth peer name g1 && ip addr add 10.78.0.1/24 dev g0 && ip link set g0 up && "
 	    "ip link set g1 up && rdma link add rxe_gone type rxe netdev g0");
-	sleep(1);
 	int before = count_devices();
 	struct endpoint e = {.with_channel = true};
 	struct ibv_context *c = open_device("rxe_gone");
-	for (int i = 0; i < 30 && (ibv_query_gid(c, PORT, GID_INDEX, &gid) || !gid.raw[15]); i++)
-		usleep(100000);
+	for (uint64_t hang = now_ms() + HANG_MS; ibv_query_gid(c, PORT, GID_INDEX, &gid) || !gid.raw[15]; usleep(10000))
+		if (now_ms() > hang)
+			die("the address does not come");
 	endpoint_open_on(&e, c, NULL);
 	struct ibv_srq_init_attr srq_init = {.attr = {4, 1, 0}};
 	struct ibv_srq *srq = ibv_create_srq(e.pd, &srq_init);
@@ -60,8 +62,14 @@ int main(void)
 		ibv_ack_async_event(&event);
 	}
 	/* soft-RoCE cannot take a device from its users: the removal waits in the kernel until the last one closes. */
-	run("rdma link delete rxe_gone > /dev/null 2>&1 &");
-	sleep(1);
+	pid_t removal = fork();
+	if (!removal) {
+		execlp("rdma", "rdma", "link", "delete", "rxe_gone", (char *)NULL);
+		_exit(1);
+	}
+	for (uint64_t hang = now_ms() + HANG_MS; count_devices() == before && now_ms() < hang;)
+		usleep(10000);
+	wait_until_asleep(removal, 'D');
 	note("devices: %d fewer", before - count_devices());
 
 	bool fatal = false;
@@ -127,9 +135,9 @@ int main(void)
 	CALL_INT(ibv_close_device(c));
 
 	/* The same name again is a new device. */
-	for (int i = 0; i < 50 && system("rdma link add rxe_gone type rxe netdev g0 2> /dev/null"); i++)
-		usleep(100000);
-	sleep(1);
+	if (waitpid(removal, NULL, 0) != removal)
+		die("removal");
+	run("rdma link add rxe_gone type rxe netdev g0");
 	CHECK(count_devices() == before);
 	c = open_device("rxe_gone");
 	CALL_INT(ibv_query_device(c, &attr));

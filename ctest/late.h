@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-#include "setup.h"
+#include "asleep.h"
 
 static struct ibv_async_event late;
 static uint64_t acknowledged_at;
@@ -15,13 +15,13 @@ static pthread_t late_thread;
 static void *acknowledge_late(void *unused)
 {
 	(void)unused;
-	usleep(300000);
+	wait_until_asleep(getpid(), 'S');
 	acknowledged_at = now_ms();
 	ibv_ack_async_event(&late);
 	return NULL;
 }
 
-/* `late` is acknowledged in 300 ms, while the calling thread destroys its object. */
+/* `late` is acknowledged once the calling thread, which is the main one, sleeps in the destruction of its object. */
 static inline void acknowledge_later(void)
 {
 	if (pthread_create(&late_thread, NULL, acknowledge_late, NULL))

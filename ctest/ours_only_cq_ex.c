@@ -31,21 +31,21 @@ static void polling(uint32_t comp_mask, uint32_t flags)
 			CALL_INT(post_send(&e, i, 1024, 10 + i));
 			expect_wc("sent", e.send_cq, e.qp, NULL);
 		}
-		usleep(20000);
+		wait_for_receives(&e, &e);
 		if (CALL_INT(ibv_start_poll(cq, &poll)))
 			continue;
 		do {
 			note("    wr_id %" PRIu64 " status %u byte_len %u", cq->wr_id, cq->status, ibv_wc_read_byte_len(cq));
 		} while (!CALL_INT(ibv_next_poll(cq)));
 		if (round % 2) { /* one more comes while the poll goes on */
-			uint64_t deadline = now_ms() + 3000;
+			uint64_t hang = now_ms() + HANG_MS;
 			int ret;
 
 			CALL_INT(post_recv(&e, 10 * round + 5, 0, 64));
 			CALL_INT(post_send(&e, 5, 1024, 20));
 			do
 				ret = ibv_next_poll(cq);
-			while (ret == ENOENT && now_ms() < deadline);
+			while (ret == ENOENT && now_ms() < hang);
 			note("    then %d wr_id %" PRIu64, ret, cq->wr_id);
 			CALL_INT(ibv_next_poll(cq));
 			expect_wc("sent", e.send_cq, e.qp, NULL);

@@ -156,7 +156,7 @@ static void traffic(const char *name, struct ibv_pd *pd, enum ibv_qp_type type, 
 				   *bad_send;
 		struct ibv_poll_cq_attr poll = {0};
 		struct ibv_wc wc;
-		uint64_t deadline = now_ms() + 3000;
+		uint64_t hang = now_ms() + HANG_MS;
 		int ret;
 
 		memset(e.buffer, 0, 256);
@@ -184,7 +184,7 @@ static void traffic(const char *name, struct ibv_pd *pd, enum ibv_qp_type type, 
 		}
 		if (!next_wc(e.send_cq, &wc) || wc.status != IBV_WC_SUCCESS)
 			die("send completion");
-		while ((ret = ibv_start_poll(cq, &poll)) == ENOENT && now_ms() < deadline)
+		while ((ret = ibv_start_poll(cq, &poll)) == ENOENT && now_ms() < hang)
 			;
 		if (ret)
 			die("poll = %d", ret);

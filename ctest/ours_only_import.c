@@ -164,7 +164,7 @@ static void traffic(struct endpoint *plain, struct endpoint *other, const struct
 	CALL_INT(post_recv(other, 1, 8192, 256));
 	CALL_INT(post_send(plain, 2, 0, 256));
 	expect_wc("sent", plain->send_cq, plain->qp, other->qp);
-	CHECK(readable(other->channel->fd, 3000));
+	CHECK(comes(other->channel->fd));
 	CALL_INT(ibv_get_cq_event(other->channel, &cq, &cq_context));
 	CHECK(cq == other->recv_cq && cq_context == other);
 	CALL_VOID(ibv_ack_cq_events(cq, 1));
@@ -206,7 +206,7 @@ static void work(void)
 	CALL_INT(post_send(&peer, 3, 0, 32));
 	if (!next_wc(peer.send_cq, &wc) || !next_wc(shared.recv_cq, &wc))
 		die("no completion");
-	CHECK(readable(imported->async_fd, 3000) && !readable(c->async_fd, 0));
+	CHECK(comes(imported->async_fd) && !readable(c->async_fd, 0));
 	FILL(event);
 	CALL_INT(ibv_get_async_event(imported, &event));
 	FIELD(event, event_type);

@@ -240,7 +240,7 @@ static void wait_until_drained(struct ibv_qp *qp)
 	struct ibv_qp_attr attr;
 	struct ibv_qp_init_attr init;
 
-	for (int tries = 0; tries < 1000; tries++) {
+	for (uint64_t hang = now_ms() + HANG_MS; now_ms() < hang;) {
 		/* With this mask the library leaves the state in the struct alone. */
 		if (ibv_query_qp(qp, &attr, IBV_QP_CUR_STATE, &init) || attr.qp_state != IBV_QPS_SQD || !attr.sq_draining)
 			return;

@@ -21,6 +21,21 @@ static inline bool on_siw(void)
 	return getenv("CTEST_SIW") != NULL;
 }
 
+/* Whether the program runs on the software device, which does more than soft-RoCE. */
+static inline bool on_soft(void)
+{
+	return getenv("IRONVERBS_SOFT") != NULL;
+}
+
+/* The devices on which an event comes. */
+enum comes_on { NOWHERE, ON_RXE, ON_SOFT, EVERYWHERE };
+
+/* Whether an event comes. Where it must, it is waited for; elsewhere it may have come within the time, which is wrong. */
+static inline bool event_comes(int fd, enum comes_on where, int absent_ms)
+{
+	return readable(fd, where & (on_soft() ? ON_SOFT : ON_RXE) ? HANG_MS : absent_ms);
+}
+
 static inline int gid_index(void)
 {
 	return on_siw() ? 0 : GID_INDEX;
@@ -266,10 +281,10 @@ static inline void open_pair(struct endpoint *a, struct endpoint *b, const char 
 	connect_pair(a, b);
 }
 
-/* The next completion, or false when none came in three seconds. */
+/* The next completion, which must come; false when it did not. */
 static inline bool next_wc(struct ibv_cq *cq, struct ibv_wc *wc)
 {
-	uint64_t deadline = now_ms() + 3000;
+	uint64_t hang = now_ms() + HANG_MS;
 
 	do {
 		int n;
@@ -282,23 +297,43 @@ static inline bool next_wc(struct ibv_cq *cq, struct ibv_wc *wc)
 			note("ibv_poll_cq = %d", n);
 			return false;
 		}
-	} while (now_ms() < deadline);
+	} while (now_ms() < hang);
 	return false;
 }
 
 /* Wait for one completion and print it. */
+static inline bool expect_this_wc(const char *what, struct ibv_cq *cq, const struct ibv_qp *qp, const struct ibv_qp *peer,
+				  struct ibv_wc *wc)
+{
+	transcript_calls++;
+	printf("%s\n", what);
+	if (!next_wc(cq, wc)) {
+		note("    no completion");
+		return false;
+	}
+	print_wc(wc, qp, peer);
+	return true;
+}
+
 static inline bool expect_wc(const char *what, struct ibv_cq *cq, const struct ibv_qp *qp, const struct ibv_qp *peer)
 {
 	struct ibv_wc wc;
 
+	return expect_this_wc(what, cq, qp, peer, &wc);
+}
+
+/* Say of a completion that must not come what expect_wc says of one. */
+static inline void expect_no_wc(const char *what, struct ibv_cq *cq, const struct ibv_qp *qp, const struct ibv_qp *peer)
+{
+	struct ibv_wc wc;
+
+	usleep(20000);
 	transcript_calls++;
 	printf("%s\n", what);
-	if (!next_wc(cq, &wc)) {
+	if (ibv_poll_cq(cq, 1, &wc) > 0)
+		print_wc(&wc, qp, peer);
+	else
 		note("    no completion");
-		return false;
-	}
-	print_wc(&wc, qp, peer);
-	return true;
 }
 
 /* Say that nothing has completed. */
@@ -309,6 +344,19 @@ static inline void expect_empty(const char *what, struct ibv_cq *cq)
 	usleep(20000);
 	transcript_calls++;
 	note("%s: poll = %d", what, ibv_poll_cq(cq, 1, &wc));
+}
+
+/* Say whether something has completed, which soft-RoCE fails to complete and the software device must. */
+static inline void expect_on_soft(const char *what, struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+
+	if (!on_soft()) {
+		expect_empty(what, cq);
+		return;
+	}
+	transcript_calls++;
+	note("%s: poll = %d", what, next_wc(cq, &wc));
 }
 
 /* A receive of length bytes at offset of the endpoint's buffer. */
@@ -334,6 +382,28 @@ static inline int post_send(struct endpoint *e, uint64_t wr_id, size_t offset, u
 	return ibv_post_send(e->qp, &wr, &bad);
 }
 
+/*
+ * Wait until all that `from` has sent over its reliable connection has completed in `to`'s queue: what follows it there, an
+ * unsignaled write of a new number to the end of `to`'s buffer, has arrived then.
+ */
+static inline void wait_for_receives(struct endpoint *from, struct endpoint *to)
+{
+	static uint64_t number;
+	uint64_t *source = (uint64_t *)(from->buffer + from->length) - 1, hang = now_ms() + HANG_MS;
+	volatile uint64_t *target = (volatile uint64_t *)(to->buffer + to->length) - 2;
+	struct ibv_sge sge = {(uintptr_t)source, 8, from->mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE}, *bad;
+
+	*source = ++number;
+	wr.wr.rdma.remote_addr = (uintptr_t)target;
+	wr.wr.rdma.rkey = to->mr->rkey;
+	if (ibv_post_send(from->qp, &wr, &bad))
+		die("the last write");
+	while (*target != number)
+		if (now_ms() > hang)
+			die("the last write does not arrive");
+}
+
 /* Bytes that depend on the place and on a seed, so that data moved wrongly is seen. */
 static inline void pattern(unsigned char *p, size_t length, unsigned seed)
 {
@@ -344,6 +414,16 @@ static inline void pattern(unsigned char *p, size_t length, unsigned seed)
 static inline void check_data(const unsigned char *got, const unsigned char *want, size_t length)
 {
 	printf("    data %s\n", memcmp(got, want, length) ? "differs" : "ok");
+}
+
+/* The same of data of which nothing tells when it has come. */
+static inline void check_data_that_comes(const unsigned char *got, const unsigned char *want, size_t length)
+{
+	uint64_t hang = now_ms() + HANG_MS;
+
+	while (memcmp(got, want, length) && now_ms() < hang)
+		usleep(1000);
+	check_data(got, want, length);
 }
 
 #endif

@@ -269,7 +269,7 @@ static void counting(struct ibv_context *c)
 	CALL_INT(post(&a, IBV_WR_SEND, 200, &b, 0));
 	CALL_INT(post(&a, IBV_WR_SEND, 10, &b, 0));
 	CALL_INT(post(&a, IBV_WR_RDMA_WRITE, 10, &b, 0));
-	for (unsigned n = 0; n < 100 && polled(b.recv_cq) == 0; n++)
+	for (uint64_t hang = now_ms() + HANG_MS; polled(b.recv_cq) == 0 && now_ms() < hang;)
 		usleep(1000);
 	show("sends", sends);
 	show("writes", writes);

@@ -43,11 +43,11 @@ static void *poster(void *unused)
 
 static void *poller(void *unused)
 {
-	uint64_t deadline = now_ms() + 20000;
+	uint64_t hang = now_ms() + HANG_MS;
 	struct ibv_wc wc[7];
 
 	(void)unused;
-	while (atomic_load(&completed) < MESSAGES && now_ms() < deadline) {
+	while (atomic_load(&completed) < MESSAGES && now_ms() < hang) {
 		int n = ibv_poll_cq(a.send_cq, 7, wc);
 
 		for (int i = 0; i < n; i++) {

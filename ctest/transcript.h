@@ -155,6 +155,9 @@ static inline uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
+/* What must come is waited for so long that no loaded machine exceeds it: the limit is there for a hang to end. */
+#define HANG_MS 60000
+
 /* Whether a descriptor becomes readable within the time. */
 static inline bool readable(int fd, int timeout_ms)
 {
@@ -162,5 +165,28 @@ static inline bool readable(int fd, int timeout_ms)
 
 	return poll(&p, 1, timeout_ms) == 1 && (p.revents & POLLIN);
 }
+
+/* Whether a descriptor has become readable, as it must. */
+static inline bool comes(int fd)
+{
+	return readable(fd, HANG_MS);
+}
+
+/* CALL_COUNT and CALL_INT of a call that is repeated until it finds what must come. */
+#define FOUND_COUNT(call) REPEATED(call, 0, answer_ < 0)
+#define FOUND_INT(call) REPEATED(call, ENOENT, answer_ != 0)
+#define REPEATED(call, nothing, failed)                                                                        \
+	({                                                                                                     \
+		uint64_t hang_ = now_ms() + HANG_MS;                                                           \
+		long long answer_;                                                                             \
+		int answer_errno_;                                                                             \
+		do {                                                                                           \
+			errno = 0;                                                                             \
+			answer_ = (long long)(call);                                                           \
+			answer_errno_ = errno;                                                                 \
+		} while (answer_ == (nothing) && now_ms() < hang_);                                            \
+		say_int(#call, answer_, answer_errno_, failed);                                                \
+		answer_;                                                                                       \
+	})
 
 #endif
