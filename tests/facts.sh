@@ -35,19 +35,25 @@ record_facts() { # FILE SUITE VERSION RUNNER FOUND
 
 # Whether facts are those that the suite has today.
 check_facts() { # FILE SUITE VERSION RUNNER FOUND
-  local name=${1#"$project/"} kept=''
-  [ ! -e "$1" ] || kept=$(facts_version "$1")
-  if [ -s "$5" ] && facts "$1" > "$work/kept-facts" && cmp -s "$work/kept-facts" "$5"; then
-    echo "ok $name has what rdma-core $3 of $2 has$(suite_moved "$kept" "$3")"
+  local version=''
+  [ ! -e "$1" ] || version=$(facts_version "$1")
+  facts "$1" > "$work/kept-facts" || true
+  check_kept "${1#"$project/"}" "$work/kept-facts" "$version" "$2" "$3" "$4 --suites" "$4 --record $2" "$5"
+}
+check_kept() { # NAME KEPT ITS-VERSION SUITE VERSION ALONE RECORD FOUND
+  local since=''
+  if [ "$3" != "$5" ]; then
+    since=" (kept from ${3:-nothing})"
+    ! dpkg --compare-versions "$5" gt "${3:-0}" || since=" ($4 has a newer version than the ${3:-nothing} that is kept)"
+  fi
+  if [ -s "$8" ] && cmp -s "$2" "$8"; then
+    echo "ok $1 is what rdma-core $5 of $4 has$since"
     pass
   else
-    fail "$name of rdma-core ${kept:-?} is not what rdma-core $3 of $2 has$(suite_moved "$kept" "$3")" "$4 --suites"
-    echo "  to be written by: $4 --record $2"
-    diff "$work/kept-facts" "$5" | head -n 20 | sed 's/^/  /' || true
+    fail "$1 is not what rdma-core $5 of $4 has$since" "$6"
+    echo "  written by: $7"
+    diff "$2" "$8" | head -n 20 | sed 's/^/  /' || true
   fi
-}
-suite_moved() { # KEPT TODAY: what to say of the two
-  [ "$1" = "$2" ] || echo "; the suite has a newer version than the kept $1"
 }
 
 # What stands beside the facts is the system's own package.
