@@ -1,13 +1,17 @@
 # Turns a list of facts into a program, both C and C++, that prints what the headers it is compiled with make of every fact.
 # C++ alone tells an enum from the integer that C takes for the same type.
 #
-# Lines of later.txt begin with the release that brought the name; those up to `release` count.
+# Lines of later.txt begin with the release that brought the name; those up to `release` are compiled, and the program prints
+# those up to the release that is its argument.
 
 BEGIN {
 	print "#include <stddef.h>"
 	print "#include <stdio.h>"
+	print "#include <stdlib.h>"
 	print ""
-	print "#define NUMBER(label, value) printf(label \" %llu\\n\", (unsigned long long)(value))"
+	print "static int release, since;"
+	print "#define FACT(...) (void)(since > release || printf(__VA_ARGS__))"
+	print "#define NUMBER(label, value) FACT(label \" %llu\\n\", (unsigned long long)(value))"
 	print "#ifdef __cplusplus"
 	print "#include <type_traits>"
 	print "#define _Alignof(type) alignof(type)"
@@ -22,15 +26,20 @@ BEGIN {
 
 /^#/ || NF == 0 { next }
 
+{ since = 0 }
+
 $1 ~ /^[0-9]+$/ {
 	if ($1 + 0 > release + 0)
 		next
+	since = $1
 	sub(/^[0-9]+ +/, "")
 }
 
 $1 == "include" { print "#include <" $2 ">"; next }
 
-!begun { begun = 1; print "\nint main(void)\n{" }
+!begun { begun = 1; print "\nint main(int argc, char **argv)\n{\n\trelease = argc > 1 ? atoi(argv[1]) : 0;" }
+
+since != printed { printf "\tsince = %d;\n", since; printed = since }
 
 # The rest of the line from word n on.
 function tail(n,    i, text) {
@@ -78,7 +87,7 @@ $1 == "function" { printf "\tTYPE(\"%s\", %s, %s);\n", $2, $2, tail(3); next }
 
 $1 == "type" { printf "\tNUMBER(\"%s size\", sizeof(%s));\n", $2, $2; next }
 
-$1 == "text" { printf "\tprintf(\"%s %%s\\n\", %s);\n", $2, $2; next }
+$1 == "text" { printf "\tFACT(\"%s %%s\\n\", %s);\n", $2, $2; next }
 
 $1 == "macro" {
 	printf "#ifdef %s\n\tNUMBER(\"macro %s\", 1);\n#else\n\tNUMBER(\"macro %s\", 0);\n#endif\n", $2, $2, $2
