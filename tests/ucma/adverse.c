@@ -189,7 +189,7 @@ static int sleep_within_command(clockid_t clock, int flags, const struct timespe
 		int mine = __atomic_add_fetch(&sleeps, 1, __ATOMIC_ACQ_REL);
 
 		asked_for += (double)length->tv_sec + (double)length->tv_nsec / 1e9;
-		for (int tries = 0; tries < 10 * LONG_MS && __atomic_load_n(&answers, __ATOMIC_ACQUIRE) < mine; tries++)
+		for (int tries = 0; tries < 2 * LONG_MS && __atomic_load_n(&answers, __ATOMIC_ACQUIRE) < mine; tries++)
 			syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &(struct timespec){ 0, 100000 }, NULL);
 	}
 	return (int)syscall(SYS_clock_nanosleep, clock, flags, length, left);
