@@ -2,6 +2,7 @@
  * channel.c - how events reach a program: waiting, signals, other descriptors of the channel, poll and
  * epoll, threads, and what must be acknowledged before an identifier can go.
  */
+#include "../../tests/asleep.h"
 #include "cm.h"
 #include <pthread.h>
 #include <signal.h>
@@ -10,27 +11,46 @@
 
 static struct rdma_event_channel *channel;
 
+static volatile sig_atomic_t handled;
+
 static void on_signal(int number)
 {
 	(void)number;
+	handled++;
 }
 
 struct waiter {
+	volatile pid_t thread;
 	int result, error;
-	uint64_t waited;
+	volatile bool back;
 	struct rdma_cm_event *event;
 };
 
 static void *wait_for_event(void *arg)
 {
 	struct waiter *w = arg;
-	uint64_t since = now_ms();
 
+	w->thread = gettid();
 	errno = 0;
 	w->result = rdma_get_cm_event(channel, &w->event);
 	w->error = errno;
-	w->waited = now_ms() - since;
+	w->back = true;
 	return NULL;
+}
+
+/* Whether the thread waits, once it does or has come back. */
+static bool waits(const struct waiter *w)
+{
+	return until_asleep(&w->thread, is_for_file) && !w->back;
+}
+
+static pthread_t begin_to_wait(struct waiter *w)
+{
+	pthread_t thread;
+
+	memset(w, 0, sizeof(*w));
+	pthread_create(&thread, NULL, wait_for_event, w);
+	return thread;
 }
 
 static void resolve(struct rdma_cm_id *id)
@@ -43,22 +63,23 @@ static void waiting(void)
 {
 	struct rdma_cm_id *id = make_id(channel, "id", RDMA_PS_TCP);
 	struct sigaction action = {.sa_handler = on_signal};
-	struct waiter w = {0};
+	struct waiter w;
 	pthread_t thread;
+	bool waited;
 
 	note("--- a thread waits until an event comes");
-	pthread_create(&thread, NULL, wait_for_event, &w);
-	usleep(200000);
+	thread = begin_to_wait(&w);
+	waited = waits(&w);
 	resolve(id);
 	pthread_join(thread, NULL);
-	CHECK(w.result == 0 && w.waited >= 150);
+	CHECK(w.result == 0 && waited);
 	show_event(w.event);
 	rdma_ack_cm_event(w.event);
 
 	note("--- a signal without SA_RESTART ends the wait");
 	sigaction(SIGUSR1, &action, NULL);
-	pthread_create(&thread, NULL, wait_for_event, &w);
-	usleep(200000);
+	thread = begin_to_wait(&w);
+	waits(&w);
 	pthread_kill(thread, SIGUSR1);
 	pthread_join(thread, NULL);
 	note("    rdma_get_cm_event = %d, errno %s", w.result, errno_name(w.error));
@@ -68,13 +89,14 @@ static void waiting(void)
 	sigaction(SIGUSR1, &action, NULL);
 	rdma_destroy_id(id);
 	id = make_id(channel, "id", RDMA_PS_TCP);
-	pthread_create(&thread, NULL, wait_for_event, &w);
-	usleep(200000);
+	thread = begin_to_wait(&w);
+	waits(&w);
+	handled = 0;
 	pthread_kill(thread, SIGUSR1);
-	usleep(200000);
+	waited = waits(&w) && handled == 1;
 	resolve(id);
 	pthread_join(thread, NULL);
-	CHECK(w.result == 0 && w.waited >= 350);
+	CHECK(w.result == 0 && waited);
 	show_event(w.event);
 	rdma_ack_cm_event(w.event);
 
@@ -85,8 +107,9 @@ static void waiting(void)
 	pthread_t threads[2];
 
 	for (int i = 0; i < 2; i++)
-		pthread_create(&threads[i], NULL, wait_for_event, &both[i]);
-	usleep(200000);
+		threads[i] = begin_to_wait(&both[i]);
+	for (int i = 0; i < 2; i++)
+		waits(&both[i]);
 	for (int i = 0; i < 2; i++)
 		resolve(ids[i]);
 	for (int i = 0; i < 2; i++)
@@ -100,8 +123,8 @@ static void waiting(void)
 	note("--- a waiting thread is cancelled");
 	void *ended = NULL;
 
-	pthread_create(&thread, NULL, wait_for_event, &w);
-	usleep(200000);
+	thread = begin_to_wait(&w);
+	waits(&w);
 	pthread_cancel(thread);
 	pthread_join(thread, &ended);
 	CHECK(ended == PTHREAD_CANCELED);
@@ -149,10 +172,12 @@ static void polling(void)
 }
 
 static struct rdma_cm_id *to_destroy;
+static volatile pid_t destroyer;
 static volatile int destroyed;
 
 static void *destroy(void *arg)
 {
+	destroyer = gettid();
 	destroyed = rdma_destroy_id(to_destroy) ? -1 : 1;
 	return arg;
 }
@@ -167,7 +192,7 @@ static void acknowledging(void)
 	resolve(to_destroy);
 	event = await_event(channel, LONG_MS);
 	pthread_create(&thread, NULL, destroy, NULL);
-	usleep(300000);
+	until_asleep(&destroyer, is_futex);
 	CHECK(destroyed == 0);
 	CALL_INT(rdma_ack_cm_event(event));
 	pthread_join(thread, NULL);

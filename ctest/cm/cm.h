@@ -18,8 +18,8 @@
 
 #define HERE "10.77.0.1"
 #define THERE "10.77.0.2"
-#define LONG_MS 10000 /* for what must come */
-#define SHORT_MS 300  /* for what must not */
+#define LONG_MS 100000 /* for what must come */
+#define SHORT_MS 300   /* for what must not */
 
 /* An address of "a.b.c.d", "x::y" or "x::y%interface"; valid for 32 further calls. */
 static inline struct sockaddr *at(const char *text, int port)

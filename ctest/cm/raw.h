@@ -212,7 +212,7 @@ static inline int raw_event(int fd)
 	struct raw_command c;
 	int result;
 
-	if (!readable(fd, 20000))
+	if (!readable(fd, 100000))
 		return -ETIME;
 	raw_fill(&c, RDMA_USER_CM_CMD_GET_EVENT, 0);
 	result = raw_write(fd, &c, 8 + sizeof(c.u.event));

@@ -160,7 +160,7 @@ static void event(const char *what, int fd, int out, bool connection)
 	struct raw_command c;
 	int result;
 
-	if (!readable(fd, 20000)) {
+	if (!readable(fd, 100000)) {
 		note("    %s: no event", what);
 		return;
 	}

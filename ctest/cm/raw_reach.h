@@ -62,7 +62,7 @@ static uint32_t reach(enum state state, uint16_t space, int *fd)
 			raw_must("refused", raw_event(client_fd), space == PS_UDP ? 7 : 8);
 			return client;
 		}
-		if (!readable(server_fd, 20000))
+		if (!readable(server_fd, 100000))
 			die("no request");
 		if (state == CONNECTING)
 			return client;

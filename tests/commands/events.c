@@ -10,6 +10,8 @@
  */
 #include "recorder.h"
 
+#include "../asleep.h"
+
 static struct ibv_context *c;
 static struct ibv_cq cq;
 static struct ibv_qp qp;
@@ -26,18 +28,26 @@ static struct {
 	struct ibv_async_event event;
 	unsigned completions; /* of a queue, acknowledged at last */
 	volatile bool last;   /* the last acknowledgement has begun */
+	volatile bool back;   /* the object is destroyed */
 } late;
+
+/* Until the process's first thread waits for the next acknowledgement, which it does not where it is back. */
+static void until_it_waits(void)
+{
+	while (!late.back && !is_asleep(getpid(), is_futex))
+		usleep(200);
+}
 
 static void *acknowledge_later(void *unused)
 {
 	(void)unused;
 	for (int i = 0; i < 2; i++) {
-		usleep(20000);
+		until_it_waits();
 		late.last = i == 1 && !late.completions;
 		ibv_ack_async_event(&late.event);
 	}
 	if (late.completions) {
-		usleep(20000);
+		until_it_waits();
 		late.last = true;
 		ibv_ack_cq_events(&cq, late.completions);
 	}
@@ -63,6 +73,7 @@ static void destruction(const char *object, int (*destroy)(void *), void *argume
 		exit(1);
 	result = destroy(argument);
 	printf("  = %d after the last acknowledgement: %s\n", result, late.last ? "yes" : "no");
+	late.back = true;
 	pthread_join(thread, NULL);
 	kernel.reported = 0;
 	counters();

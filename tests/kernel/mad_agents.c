@@ -8,12 +8,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t change = PTHREAD_COND_INITIALIZER;
 static uint32_t next_tid = 1;
+/* How long waits have taken: a slow machine makes them no longer, and what is answered in time always is. */
+static uint64_t passed;
 
 /* Answers under way. */
 static struct arrival {
@@ -34,12 +33,9 @@ void mad_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
-static uint64_t now(void)
+uint64_t mad_now(void)
 {
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec * 1000ull + time.tv_nsec / 1000000;
+	return passed;
 }
 
 /* --- registration ------------------------------------------------------------------------------------------ */
@@ -208,7 +204,7 @@ static void transmit(struct mad_port *port, const struct mad_agent *agent, const
 	arrival = malloc(sizeof *arrival + length);
 	if (!arrival)
 		abort();
-	*arrival = (struct arrival){.port = port, .when = now() + answer.delay, .hdr = answer.hdr, .length = length};
+	*arrival = (struct arrival){.port = port, .when = passed + answer.delay, .hdr = answer.hdr, .length = length};
 	memcpy(arrival->mad, answer.mad, length);
 	while (*last)
 		last = &(*last)->next;
@@ -219,7 +215,7 @@ static void transmit(struct mad_port *port, const struct mad_agent *agent, const
  * do. */
 static uint64_t work(void)
 {
-	uint64_t time = now(), next = UINT64_MAX;
+	uint64_t time = passed, next = UINT64_MAX;
 
 	for (struct arrival **at = &arrivals; *at;) {
 		struct arrival *arrival = *at;
@@ -258,42 +254,18 @@ static uint64_t work(void)
 	return next;
 }
 
-static void *run_clock(void *unused)
+bool mad_let_time_pass(uint64_t end)
 {
-	(void)unused;
-	mad_lock();
-	for (;;) {
-		uint64_t next = work();
+	uint64_t next = work();
 
-		if (next == UINT64_MAX) {
-			pthread_cond_wait(&change, &lock);
-		} else {
-			struct timespec time;
-			uint64_t wait = next - now();
-
-			clock_gettime(CLOCK_REALTIME, &time);
-			wait = wait > 1000000 ? 1 : wait;   /* it was just now */
-			time.tv_nsec += wait % 1000 * 1000000;
-			time.tv_sec += wait / 1000 + time.tv_nsec / 1000000000;
-			time.tv_nsec %= 1000000000;
-			pthread_cond_timedwait(&change, &lock, &time);
-		}
+	next = next < end ? next : end;
+	if (next == UINT64_MAX)
+		return false;
+	if (next > passed) {
+		passed = next;
+		work();
 	}
-	return NULL;
-}
-
-static void look_at_clock(void)
-{
-	static pid_t owner;
-	pthread_t thread;
-
-	if (owner != getpid()) {
-		owner = getpid();
-		if (pthread_create(&thread, NULL, run_clock, NULL))
-			abort();
-		pthread_detach(thread);
-	}
-	pthread_cond_signal(&change);
+	return true;
 }
 
 /* A second request with the transaction id of one that waits. */
@@ -337,13 +309,11 @@ int mad_send(struct mad_file *file, const struct ib_user_mad_hdr *hdr, const uin
 	} else {
 		struct mad_sent **last = &file->sent;
 
-		sent->until = now() + hdr->timeout_ms;
+		sent->until = passed + hdr->timeout_ms;
 		while (*last)
 			last = &(*last)->next;
 		*last = sent;
 		transmit(file->port, agent, hdr, sent->mad, sent->length, 0); /* an answer frees it */
 	}
-	if (file->sent || arrivals)
-		look_at_clock();
 	return 0;
 }

@@ -28,6 +28,7 @@ void hardware_mad_answer(const char *call, long result, int error);
 void hardware_mad_answer_then(const char *call, long result, int error);
 void hardware_mad_receive(unsigned number, const void *hdr, const void *mad, size_t length);
 void hardware_mad_plug(unsigned number, bool in);
+void hardware_mad_pass(unsigned ms);
 
 static void note_bytes(const void *bytes, size_t size)
 {
@@ -367,6 +368,56 @@ static int take(struct mad_file *file, uint8_t *to, size_t *size)
 	return 0;
 }
 
+/* Whether time has passed for a wait until `end`. Without one that lets it pass there would be nothing to wait for. */
+static bool let_time_pass(uint64_t end)
+{
+	bool ends;
+
+	mad_lock();
+	ends = mad_let_time_pass(end);
+	mad_unlock();
+	return ends;
+}
+
+/* As the kernel's file, one that another thread closes is there for who waits at it. */
+static int wait_beside(struct pollfd *list, nfds_t count, uint64_t end)
+{
+	struct pollfd kept[count];
+	int ready;
+
+	for (nfds_t i = 0; i < count; i++) {
+		kept[i] = list[i];
+		if (is_mad_file(list[i].fd))
+			kept[i].fd = SYSTEM_CALL(SYS_fcntl, list[i].fd, F_DUPFD_CLOEXEC, 512);
+	}
+	/* The length of a look says nothing of how much time passes here. */
+	do
+		ready = SYSTEM_CALL(SYS_poll, kept, count, end == UINT64_MAX ? -1 : 10);
+	while (!ready && mad_now() < end);
+	for (nfds_t i = 0; i < count; i++) {
+		list[i].revents = kept[i].revents;
+		if (kept[i].fd != list[i].fd)
+			SYSTEM_CALL(SYS_close, kept[i].fd);
+	}
+	return ready;
+}
+
+static int wait_for(struct pollfd *list, nfds_t count, int timeout)
+{
+	uint64_t end = timeout < 0 ? UINT64_MAX : mad_now() + timeout;
+	bool is_first = SYSTEM_CALL(SYS_gettid) == SYSTEM_CALL(SYS_getpid);
+	int ready = SYSTEM_CALL(SYS_poll, list, count, 0);
+
+	if (!ready && !is_first && mad_now() < end)
+		return wait_beside(list, count, end);
+	while (!ready && mad_now() < end) {
+		int rest = let_time_pass(end) ? 0 : -1;
+
+		ready = SYSTEM_CALL(SYS_poll, list, count, rest);
+	}
+	return ready;
+}
+
 ssize_t mad_read(int fd, void *bytes, size_t size)
 {
 	struct mad_file *file;
@@ -382,7 +433,7 @@ ssize_t mad_read(int fd, void *bytes, size_t size)
 
 		while (!file->packets && !file->dead && size >= header_size(file) && !(file->flags & O_NONBLOCK)) {
 			mad_unlock();
-			SYSTEM_CALL(SYS_poll, &(struct pollfd){fd, POLLIN, 0}, 1, -1);
+			wait_for(&(struct pollfd){fd, POLLIN, 0}, 1, -1);
 			mad_lock();
 		}
 		error = size < header_size(file) ? EINVAL : file->dead ? EIO : !file->packets ? EAGAIN :
@@ -404,7 +455,7 @@ int poll(struct pollfd *list, nfds_t count, int timeout)
 		any |= is_mad_file(list[i].fd);
 	if (any && answered("poll", &value))
 		return value;
-	value = SYSTEM_CALL(SYS_poll, list, count, timeout);
+	value = any ? wait_for(list, count, timeout) : SYSTEM_CALL(SYS_poll, list, count, timeout);
 	for (nfds_t i = 0; any && i < count; i++) {
 		struct mad_file *file = mad_file(list[i].fd);
 
@@ -421,6 +472,14 @@ void hardware_mad_receive(unsigned number, const void *hdr, const void *mad, siz
 	mad_lock();
 	mad_arrive(port_of(number), hdr, mad, length);
 	mad_unlock();
+}
+
+void hardware_mad_pass(unsigned ms)
+{
+	uint64_t end = mad_now() + ms;
+
+	while (mad_now() < end)
+		let_time_pass(end);
 }
 
 static void move(const char *class, const char *name, bool in)

@@ -62,7 +62,7 @@ struct mad_sent {
 	struct mad_sent *next;
 	struct ib_user_mad_hdr hdr;
 	unsigned agent, tries;
-	uint64_t until;         /* milliseconds of the monotonic clock */
+	uint64_t until;         /* by mad_now() */
 	size_t length;
 	uint8_t mad[];
 };
@@ -99,6 +99,12 @@ bool mad_class_has_rmpp(uint8_t class);
 /* These are called with the lock held; results are 0 or an error number. */
 void mad_lock(void);
 void mad_unlock(void);
+/*
+ * Milliseconds that have passed, which they do where the process's first thread waits, and where the program says so. Of these two
+ * the second lets them pass until something comes or until `end`; false where there is neither. Under the lock.
+ */
+uint64_t mad_now(void);
+bool mad_let_time_pass(uint64_t end);
 int mad_register(struct mad_file *file, struct mad_agent wanted, uint32_t *id);
 int mad_unregister(struct mad_file *file, uint32_t id);
 int mad_send(struct mad_file *file, const struct ib_user_mad_hdr *hdr, const uint8_t *mad, size_t length);

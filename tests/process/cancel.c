@@ -7,6 +7,7 @@
  *
  * Also built with FRAMES, frames of C++ above the verbs: cancelling runs their destructors and passes their catch (...).
  */
+#include "../asleep.h"
 #include "../soft/peer.h"
 
 static struct endpoint a, b;
@@ -80,22 +81,10 @@ static void *work(void *argument)
 	return NULL;
 }
 
-/* Wait until the thread sleeps in the kernel. */
-static void asleep(pid_t tid)
+/* Until the thread waits in its verb, or has ended. */
+static void asleep(const struct worker *w)
 {
-	char path[64], line[256];
-	int quiet = 0;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
-	while (quiet < 20) {
-		FILE *f = fopen(path, "r");
-		char state = f && fgets(line, sizeof(line), f) && strrchr(line, ')') ? strrchr(line, ')')[2] : '?';
-
-		if (f)
-			fclose(f);
-		quiet = state == 'S' ? quiet + 1 : 0;
-		usleep(1000);
-	}
+	until_asleep(&w->tid, is_wait);
 }
 
 static void start(struct worker *w)
@@ -185,7 +174,7 @@ static void waiting(int (*verb)(void), const char *what, void (*cause)(void), vo
 		cancelled.pending = pending;
 		start(&cancelled);
 		if (!pending) {
-			asleep(cancelled.tid);
+			asleep(&cancelled);
 			pthread_cancel(cancelled.thread);
 		}
 		was_cancelled(&cancelled, what);
@@ -210,9 +199,9 @@ static void completion_events(void)
 	disabled.verb = get_cq_event;
 	disabled.disabled = true;
 	start(&disabled);
-	asleep(disabled.tid);
+	asleep(&disabled);
 	pthread_cancel(disabled.thread);
-	asleep(disabled.tid);
+	asleep(&disabled);
 	EXPECT(!disabled.finished, "who disabled cancellation waits on");
 	send_one();
 	was_cancelled(&disabled, "cancelled once it allows it");
@@ -251,10 +240,10 @@ static void destroying(int (*verb)(void), void (*acknowledge)(void), const char 
 
 	w.verb = verb;
 	start(&w);
-	asleep(w.tid);
+	asleep(&w);
 	EXPECT(!w.finished, what);
 	pthread_cancel(w.thread);
-	asleep(w.tid);
+	asleep(&w);
 	EXPECT(!w.finished && !w.cleaned, what);
 	acknowledge();
 	was_cancelled(&w, what);
@@ -399,7 +388,7 @@ static void first_message(void)
 
 int main(void)
 {
-	alarm(120);
+	alarm(280); /* ends a hang */
 	/* First, so that the pending thread is the first that opens anything. */
 	struct worker w = {};
 	w.verb = control_verbs;

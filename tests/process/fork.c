@@ -131,7 +131,7 @@ static void child(void)
 	struct endpoint a = {0}, b = {0};
 	struct ibv_wc wc;
 
-	alarm(20); /* ends a child that hangs */
+	alarm(250); /* ends a child that hangs */
 	counted = false;
 	open_pair(&a, &b, "rxe0", "rxe0");
 	if (post_recv(&b, 1, 0, 8192) || post_send(&a, 2, 0, 8192) || !next_wc(b.recv_cq, &wc) || wc.status)

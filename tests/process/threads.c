@@ -3,12 +3,14 @@
  * starts them. UCX and libfabric write over the C library's munmap after it, and a thread that is within munmap
  * just then executes half an instruction.
  */
+#include <dirent.h>
 #include <malloc.h>
 #include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "../../ctest/setup.h"
+#include "../asleep.h"
 
 static int checks, failed;
 
@@ -28,12 +30,45 @@ static int parts(void)
 	return count;
 }
 
-/* Nothing is mapped later that a call has begun. */
-static void check(const char *call)
+static int is_any(long call)
+{
+	return call >= 0;
+}
+
+/* How often the library's threads have gone to sleep; -1 while one of them does not sleep. */
+static long sleeps(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *entry;
+	long count = 0;
+
+	while (tasks && (entry = readdir(tasks))) {
+		pid_t task = atoi(entry->d_name);
+		char status[4096], *line;
+
+		if (!task || task == getpid())
+			continue;
+		line = task_line(task, "status", status, sizeof(status)) > 0 ? strstr(status, "\nvoluntary_ctxt_switches:") : NULL;
+		if (!line || !is_asleep(task, is_any)) {
+			count = -1;
+			break;
+		}
+		count += atol(strchr(line, ':') + 1);
+	}
+	if (!tasks)
+		die("no tasks");
+	closedir(tasks);
+	return count;
+}
+
+/* Nothing is mapped later that a call has begun: when its threads sleep, and have done so this often. */
+static void check(const char *call, long often)
 {
 	int now = parts(), later;
 
 	usleep(100000);
+	while (sleeps() < often)
+		usleep(1000);
 	later = parts();
 	checks++;
 	if (now != later) {
@@ -54,19 +89,19 @@ int main(void)
 	union ibv_gid gid;
 	int before = parts();
 
-	alarm(60);
+	alarm(280); /* ends a hang */
 	/* On one processor a new thread does not run until its creator waits. */
 	CPU_ZERO(&one);
 	CPU_SET(sched_getcpu(), &one);
 	if (sched_setaffinity(0, sizeof(one), &one))
 		die("one processor: %s", errno_name(errno));
 	context = open_device("rxe0");
-	check("open");
+	check("open", 0);
 	pd = ibv_alloc_pd(context);
 	/* The first region starts the thread that copies where the kernel does not: in that one programs died. */
 	if (!pd || !ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE))
 		die("region: %s", errno_name(errno));
-	check("registering");
+	check("registering", 0);
 	cq = ibv_create_cq(context, 16, NULL, NULL, 0);
 	if (!cq || ibv_query_gid(context, PORT, GID_INDEX, &gid))
 		die("objects");
@@ -75,11 +110,11 @@ int main(void)
 	if (!end.qp)
 		die("queue pair");
 	ready(&end, &gid, end.qp->qp_num);
-	check("connecting");
+	check("connecting", 0);
 	/* Nothing is there to receive it: it waits, and a thread tries it again. */
 	if (ibv_post_send(end.qp, &wr, &bad))
 		die("post");
-	check("a request that waits");
+	check("a request that waits", 20);
 	if (parts() == before) {
 		printf("FAIL no thread has allocated\n");
 		return 1;

@@ -9,6 +9,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "../asleep.h"
+
 static struct ibv_device **(*get_device_list)(int *);
 static void (*free_device_list)(struct ibv_device **);
 static struct ibv_context *(*open_device)(struct ibv_device *);
@@ -18,11 +20,14 @@ static int (*destroy_cq)(struct ibv_cq *);
 static struct ibv_comp_channel *(*create_channel)(struct ibv_context *);
 static int (*get_cq_event)(struct ibv_comp_channel *, struct ibv_cq **, void **);
 
+static volatile pid_t waiting;
+
 static void *wait_for_event(void *channel)
 {
 	struct ibv_cq *cq;
 	void *context;
 
+	waiting = gettid();
 	get_cq_event(channel, &cq, &context); /* until it is cancelled */
 	return NULL;
 }
@@ -31,7 +36,7 @@ int main(void)
 {
 	void *library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL), *end;
 
-	alarm(60);
+	alarm(280); /* ends a hang */
 	if (!library) {
 		printf("FAIL %s\n", dlerror());
 		return 1;
@@ -58,7 +63,10 @@ int main(void)
 		return 1;
 	}
 	free_device_list(list);
-	usleep(20000);
+	if (!until_asleep(&waiting, is_for_file)) {
+		printf("FAIL the thread does not wait\n");
+		return 1;
+	}
 	if (dlclose(library)) {
 		printf("FAIL dlclose: %s\n", dlerror());
 		return 1;

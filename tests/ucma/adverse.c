@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -73,7 +72,7 @@ static void leaves(int signal)
 		siglongjmp(out, 1);
 }
 
-/* Whether a child comes to a good end in time. */
+/* Whether a child comes to a good end. */
 static int ends(void (*body)(void))
 {
 	pid_t child = fork();
@@ -83,7 +82,7 @@ static int ends(void (*body)(void))
 		body();
 		_exit(1);
 	}
-	for (int waited = 0; waited < 20000; waited += 10) {
+	for (int waited = 0; waited < LONG_MS; waited += 10) {
 		if (waitpid(child, &status, WNOHANG) == child)
 			return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 		usleep(10000);
@@ -175,20 +174,56 @@ static int hold_ports(const char *folder)
 	return fd >= 0 && fcntl(fd, F_OFD_SETLK, &lock) == 0 ? fd : -1;
 }
 
-static double longest;
+/*
+ * A command that waits for others sleeps between its tries, here in the place of the C library's function. Whoever `sleeper` names
+ * has another thread give a command in each of its sleeps, which ends with it: what that command waits for does not come while the
+ * sleep lasts.
+ */
+static volatile pid_t sleeper;
+static int sleeps, answers, unanswered;
+static double asked_for; /* seconds */
 
-/* How long a command takes that asks for nothing of others. */
-static void *asks_on(void *stop)
+static int sleep_within_command(clockid_t clock, int flags, const struct timespec *length, struct timespec *left)
 {
-	while (!__atomic_load_n((int *)stop, __ATOMIC_RELAXED)) {
-		double before = now();
+	if (gettid() == sleeper) {
+		int mine = __atomic_add_fetch(&sleeps, 1, __ATOMIC_ACQ_REL);
 
-		query();
-		if (now() - before > longest)
-			longest = now() - before;
-		usleep(1000);
+		asked_for += (double)length->tv_sec + (double)length->tv_nsec / 1e9;
+		/* The limit is there so that a hang ends. */
+		for (int tries = 0; __atomic_load_n(&answers, __ATOMIC_ACQUIRE) < mine; tries++) {
+			if (tries == LONG_MS) {
+				unanswered++;
+				break;
+			}
+			syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &(struct timespec){ 0, 1000000 }, NULL);
+		}
 	}
-	return NULL;
+	return (int)syscall(SYS_clock_nanosleep, clock, flags, length, left);
+}
+
+int clock_nanosleep(clockid_t clock, int flags, const struct timespec *length, struct timespec *left)
+{
+	return sleep_within_command(clock, flags, length, left) ? errno : 0;
+}
+
+int nanosleep(const struct timespec *length, struct timespec *left)
+{
+	return sleep_within_command(CLOCK_MONOTONIC, 0, length, left);
+}
+
+/* In each sleep a command that asks for nothing of others. */
+static void *asks_meanwhile(void *stop)
+{
+	int good = 1;
+
+	while (!__atomic_load_n((int *)stop, __ATOMIC_ACQUIRE))
+		if (__atomic_load_n(&sleeps, __ATOMIC_ACQUIRE) > answers) {
+			good &= query() == 24;
+			__atomic_add_fetch(&answers, 1, __ATOMIC_RELEASE);
+		} else {
+			usleep(100);
+		}
+	return good ? stop : NULL;
 }
 
 static void stopped_neighbour(const char *folder)
@@ -198,119 +233,121 @@ static void stopped_neighbour(const char *folder)
 	int64_t listener = create_id(server, 1), id;
 	struct event event;
 	pthread_t thread;
+	void *good;
 	double before;
 
 	begin_alone();
 	client = channel;
 	id = create_id(client, 2);
 	CHECK(bind_id(server, (uint32_t)listener, 0, PORT) == 144 && simple(server, 7, (uint32_t)listener, 2, 10) == 16);
-	CHECK(resolve(client, (uint32_t)id, LOCALHOST, PORT) == 280 && next(client, &event, 2000) && event.kind == 0);
-	CHECK(simple(client, 4, (uint32_t)id, 2, 2000) == 16 && next(client, &event, 2000) && event.kind == 2);
+	CHECK(resolve(client, (uint32_t)id, LOCALHOST, PORT) == 280 && next(client, &event, LONG_MS) && event.kind == 0);
+	CHECK(simple(client, 4, (uint32_t)id, 2, 2000) == 16 && next(client, &event, LONG_MS) && event.kind == 2);
 	held = hold_ports(folder);
 	CHECK(held >= 0);
-	/* Who connects reads, and waits for nobody. */
+	pthread_create(&thread, NULL, asks_meanwhile, &stop);
+	sleeper = gettid();
+	/* Who connects reads, and waits for nobody: the ports are held until long after. */
 	PUT(&made, 272, uint32_t, (uint32_t)id);
 	PUT(&made, 271, uint8_t, 1);
-	before = now();
 	CHECK(give(client, &made) == 296);
-	CHECK(now() - before < 0.5);
-	CHECK(next(server, &event, 1000) && event.kind == 4);
-	/* Who binds waits for a while, and with him nobody else. */
-	pthread_create(&thread, NULL, asks_on, &stop);
+	CHECK(sleeps == 0);
+	CHECK(next(server, &event, LONG_MS) && event.kind == 4);
+	/* Who binds waits for a while, and with him nobody else. A slow machine makes the while longer, not what is asked for. */
 	id = create_id(client, 3);
 	before = now();
 	FAILS(bind_id(client, (uint32_t)id, LOCALHOST, PORT + 1), EBUSY);
-	CHECK(now() - before > 1 && now() - before < 8);
-	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
-	pthread_join(thread, NULL);
-	CHECK(longest < 0.5);
+	CHECK(now() - before > 1 && asked_for < 8);
+	sleeper = 0;
+	__atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
+	pthread_join(thread, &good);
+	CHECK(good && sleeps > 0 && unanswered == 0);
 	freed = close(held);
 	CHECK(freed == 0 && bind_id(client, (uint32_t)id, LOCALHOST, PORT + 1) == 144);
 	close(server);
 	close(client);
 }
 
-static void *wakes(void *argument)
-{
-	while (!__atomic_load_n((int *)argument, __ATOMIC_RELAXED)) {
-		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
-
-		if (connect(fd, (const struct sockaddr *)&listener_at, sizeof(listener_at)) == 0)
-			send(fd, "noise", 5, MSG_NOSIGNAL);
-		close(fd);
-	}
-	return NULL;
-}
-
-/* What the calling thread has done: processor time in seconds, and how often it went to sleep. */
-struct work {
-	double time;
-	long sleeps;
-};
-
-static struct work work(void)
-{
-	struct rusage usage;
-	struct timespec time;
-
-	getrusage(RUSAGE_THREAD, &usage);
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-	return (struct work){ (double)time.tv_sec + (double)time.tv_nsec * 1e-9, usage.ru_nvcsw };
-}
-
-static struct work at_first_signal;
-
 static void once(int signal)
 {
 	(void)signal;
-	if (rounds++ == 0)
-		at_first_signal = work();
+	rounds++;
 }
 
-/*
- * A signal that comes while a peer wakes the channel for nothing ends a wait all the same; the second one comes late.
- * A handler that ran before the wait ends none, with the kernel neither: where the processor was taken away between the timer's
- * start and the wait, the thread has hardly worked by then and never slept, and the round does not count.
- */
+enum { WAITS = 40 };
+
+/* The wait that the first thread is in, and the last one that ended. */
+static int begun, ended;
+/* Waits in which a signal came, and those that slept on after its handler had run. */
+static int interrupted, late;
+
+static void wake(int fd, int step)
+{
+	if (step == 0)
+		connect(fd, (const struct sockaddr *)&listener_at, sizeof(listener_at));
+	else if (step == 1)
+		send(fd, "noise", 5, MSG_NOSIGNAL);
+	else
+		close(fd);
+}
+
+/* Wakes the waiting thread for nothing, on and on. Each of its waits gets one signal, before or after one of the steps of that. */
+static void *wakes(void *unused)
+{
+	for (int nth = 1; nth <= WAITS; nth++) {
+		int first_step = nth / 2 % 8;
+
+		while (__atomic_load_n(&begun, __ATOMIC_ACQUIRE) < nth)
+			usleep(100);
+		/* A handler that ran before the wait ends none, with the kernel neither. */
+		while (__atomic_load_n(&ended, __ATOMIC_ACQUIRE) < nth && !is_asleep(getpid(), is_poll))
+			usleep(100);
+		for (int step = 0; __atomic_load_n(&ended, __ATOMIC_ACQUIRE) < nth;) {
+			int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+
+			for (int part = 0; part < 3; part++, step++) {
+				if (step == first_step) {
+					interrupted += __atomic_load_n(&ended, __ATOMIC_ACQUIRE) < nth;
+					tgkill(getpid(), getpid(), SIGALRM);
+				}
+				wake(fd, part);
+			}
+			/* The handler has run, and the thread sleeps: another signal ends what the first one has not. */
+			if (rounds > 0 && is_asleep(getpid(), is_poll) && __atomic_load_n(&ended, __ATOMIC_ACQUIRE) < nth) {
+				late++;
+				tgkill(getpid(), getpid(), SIGALRM);
+			}
+		}
+	}
+	return unused;
+}
+
+/* A signal that comes while a peer wakes the channel for nothing ends a wait all the same. */
 static void interrupted_while_woken(const char *folder)
 {
 	struct sigaction action = { .sa_handler = once };
-	struct itimerval timer = { { 1, 0 }, { 0, 10000 } }, none = { { 0, 0 }, { 0, 0 } };
 	struct event event;
-	int stop = 0, late = 0, in_wait = 0;
 	pthread_t thread;
-	sigset_t alarm_only, before;
 
 	channel = open(DEVICE, O_RDWR | O_CLOEXEC);
 	number = (uint32_t)create_id(channel, 1);
 	CHECK(bind_id(channel, number, LOCALHOST, PORT) == 144 && simple(channel, 7, number, 2, 10) == 16);
 	find_listener(folder, &listener_at);
 	sigaction(SIGALRM, &action, NULL);
-	sigemptyset(&alarm_only);
-	sigaddset(&alarm_only, SIGALRM);
-	sigprocmask(SIG_BLOCK, &alarm_only, &before);
-	pthread_create(&thread, NULL, wakes, &stop);
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	for (int round = 0; round < 400 && in_wait < 40 && late < 3; round++) {
+	pthread_create(&thread, NULL, wakes, NULL);
+	for (int nth = 1; nth <= WAITS; nth++) {
 		struct pollfd asked = { channel, POLLIN, 0 };
-		struct work begun = work();
 
 		rounds = 0;
-		setitimer(ITIMER_REAL, &timer, NULL);
-		if (round % 2)
-			FAILS(get_event(channel, &event), EINTR);
-		else
+		__atomic_store_n(&begun, nth, __ATOMIC_RELEASE);
+		if (nth % 2)
 			FAILS(poll(&asked, 1, -1), EINTR);
-		setitimer(ITIMER_REAL, &none, NULL);
-		if (at_first_signal.sleeps > begun.sleeps || at_first_signal.time - begun.time > 200e-6) {
-			in_wait++;
-			late += rounds > 1;
-		}
+		else
+			FAILS(get_event(channel, &event), EINTR);
+		__atomic_store_n(&ended, nth, __ATOMIC_RELEASE);
 	}
-	CHECK(late == 0);
-	CHECK(in_wait >= 10);
-	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
 	pthread_join(thread, NULL);
+	CHECK(late == 0);
+	CHECK(interrupted == WAITS);
 	close(channel);
 }
 

@@ -18,13 +18,6 @@
 
 #define LOCALHOST 0x7f000001
 
-/* Machines with ppoll() alone have no other number. */
-#ifdef SYS_poll
-#define POLL SYS_poll
-#else
-#define POLL SYS_ppoll
-#endif
-
 static int opened(int flags)
 {
 	return open(DEVICE, O_RDWR | O_CLOEXEC | flags);
@@ -144,7 +137,7 @@ static void unanswered(void)
 	FAILS(give(fd, &made), EFAULT);
 	CHECK(!readable(fd, 20));
 	PUT(&made, 0, uint64_t, (uintptr_t)&id);
-	CHECK(give(fd, &made) == 56 && readable(fd, 1000) && get_event(fd, &event) == 16 && event.kind == 12);
+	CHECK(give(fd, &made) == 56 && readable(fd, LONG_MS) && get_event(fd, &event) == 16 && event.kind == 12);
 	close(fd);
 }
 
@@ -280,87 +273,76 @@ static void children(void)
 	close(fd);
 }
 
-static void nothing(int signal)
+static volatile sig_atomic_t handled;
+
+static void handler(int signal)
 {
 	(void)signal;
+	handled++;
 }
 
 static void handle(int flags)
 {
-	struct sigaction action = { .sa_handler = nothing, .sa_flags = flags };
+	struct sigaction action = { .sa_handler = handler, .sa_flags = flags };
 
-	sigaction(SIGALRM, &action, NULL);
+	sigaction(SIGUSR1, &action, NULL);
 }
 
-static void alarm_in(int milliseconds)
-{
-	struct itimerval timer = { { 0, 0 }, { 0, milliseconds * 1000 } };
-
-	setitimer(ITIMER_REAL, &timer, NULL);
-}
+/* A thread that waits for an event; 0 before it runs. */
+static volatile pid_t waiter;
+static volatile int came_back;
 
 static void *waits(void *fd)
 {
 	struct event event;
+	ssize_t answer;
 
-	return (void *)(intptr_t)get_event(*(int *)fd, &event);
+	waiter = gettid();
+	answer = get_event(*(int *)fd, &event);
+	came_back = 1;
+	return (void *)(intptr_t)(answer == 16 && event.kind == 0 ? 0 : answer < 0 ? errno : -1);
 }
 
-static void *resolves_later(void *fd)
+/* When this returns, it sleeps in the call. */
+static pthread_t begin_to_wait(int *fd)
 {
-	usleep(100000);
-	resolve(*(int *)fd, 0, LOCALHOST, 7471);
-	return NULL;
+	pthread_t thread;
+
+	waiter = came_back = 0;
+	pthread_create(&thread, NULL, waits, fd);
+	until_asleep(&waiter, is_poll);
+	return thread;
 }
 
 static void waiting(void)
 {
 	int fd = opened(0);
-	struct event event;
 	pthread_t thread;
 	void *answer;
 
 	create_id(fd, 3);
 	handle(0);
-	alarm_in(50);
-	FAILS(get_event(fd, &event), EINTR);
+	thread = begin_to_wait(&fd);
+	pthread_kill(thread, SIGUSR1);
+	pthread_join(thread, &answer);
+	CHECK((intptr_t)answer == EINTR && handled == 1);
 	handle(SA_RESTART);
-	alarm_in(50);
-	pthread_create(&thread, NULL, resolves_later, &fd);
-	CHECK(get_event(fd, &event) == 16 && event.kind == 0);
-	pthread_join(thread, NULL);
-	signal(SIGALRM, SIG_DFL);
-	pthread_create(&thread, NULL, waits, &fd);
-	usleep(50000);
+	thread = begin_to_wait(&fd);
+	pthread_kill(thread, SIGUSR1);
+	/* It goes on to wait, and the event still comes. */
+	until_asleep(&waiter, is_poll);
+	CHECK(handled == 2 && !came_back);
+	resolve(fd, 0, LOCALHOST, 7471);
+	pthread_join(thread, &answer);
+	CHECK((intptr_t)answer == 0);
+	signal(SIGUSR1, SIG_DFL);
+	thread = begin_to_wait(&fd);
 	pthread_cancel(thread);
 	pthread_join(thread, &answer);
 	CHECK(answer == PTHREAD_CANCELED);
 	/* The channel works on. */
 	CHECK(create_id(fd, 4) == 1);
 	close(fd);
-}
-
-static pid_t waiter;
-
-static void *waits_named(void *fd)
-{
-	__atomic_store_n(&waiter, gettid(), __ATOMIC_RELEASE);
-	return waits(fd);
-}
-
-/* Whether a thread is in poll(); -1 where that is not known. */
-static int polls(pid_t thread)
-{
-	char path[64], call[32] = "";
-	int file, known;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", thread);
-	file = open(path, O_RDONLY);
-	known = file >= 0 && read(file, call, sizeof(call) - 1) > 0;
-	if (file >= 0)
-		close(file);
-	/* "running" is 0. */
-	return known ? atoi(call) == SYS_ppoll || atoi(call) == POLL : -1;
 }
 
 /*
@@ -380,10 +362,7 @@ static void closing(const char *folder)
 		bind_id(fd, (uint32_t)id, 0, 0);
 		simple(fd, 7, (uint32_t)id, 2, 10);
 		find_listener(folder, &address);
-		waiter = 0;
-		pthread_create(&thread, NULL, waits_named, &fd);
-		while (__atomic_load_n(&waiter, __ATOMIC_ACQUIRE) == 0 || polls(waiter) == 0)
-			usleep(500);
+		thread = begin_to_wait(&fd);
 		if (connect(peer, (struct sockaddr *)&address, sizeof(address)) != 0)
 			returned++;
 		close(fd);
@@ -391,8 +370,8 @@ static void closing(const char *folder)
 		next = opened(0);
 		create_id(next, 4);
 		resolve(next, 0, LOCALHOST, 7471);
-		usleep(5000);
-		returned += pthread_tryjoin_np(thread, NULL) != EBUSY;
+		until_asleep(&waiter, is_poll);
+		returned += came_back;
 		pthread_cancel(thread);
 		pthread_join(thread, NULL);
 		close(peer);

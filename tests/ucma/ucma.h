@@ -15,7 +15,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "../asleep.h"
+
 #define DEVICE "/dev/infiniband/rdma_cm"
+/* For what must come: so that a hang ends. */
+#define LONG_MS 120000
 
 static int passed, failed;
 

@@ -14,9 +14,10 @@
 enum { WOKEN = 20 };
 
 static int channel, looks, policy;
+static volatile pid_t waiter;
 static volatile sig_atomic_t handled;
 
-/* In the place of the C library's: takes as long as a look may, so that each look calls it once. */
+/* In the place of the C library's: takes as long as a look may, or longer, so that each look calls it once. */
 int sched_yield(void)
 {
 	__atomic_add_fetch(&looks, 1, __ATOMIC_RELAXED);
@@ -36,6 +37,7 @@ static void *await(void *answered)
 	struct event event;
 
 	CHECK(sched_setscheduler(0, policy, &param) == 0);
+	waiter = gettid();
 	__atomic_store_n((int *)answered, get_event(channel, &event) > 0 ? 1 : -1, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -48,12 +50,15 @@ static int looks_of(int of_policy)
 	int answered = 0;
 
 	policy = of_policy;
-	looks = handled = 0;
+	looks = handled = waiter = 0;
 	CHECK(id >= 0 && pthread_create(&thread, NULL, await, &answered) == 0);
+	/* Each finds it asleep in its wait, and so does the event. */
+	until_asleep(&waiter, is_poll);
 	for (int nth = 1; nth <= WOKEN; nth++) {
 		CHECK(pthread_kill(thread, SIGUSR1) == 0);
 		while (handled < nth)
 			usleep(1000);
+		until_asleep(&waiter, is_poll);
 	}
 	CHECK(__atomic_load_n(&answered, __ATOMIC_ACQUIRE) == 0);
 	CHECK(resolve(channel, (uint32_t)id, LOCALHOST, 7200) > 0);

@@ -8,10 +8,9 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/syscall.h>
 
 static int descriptor, disabled;
-static pid_t thread_id;
+static volatile pid_t thread_id;
 static bool cleaned;
 static uint8_t umad[64 + 256];
 
@@ -30,9 +29,9 @@ static void call(int which)
 
 	switch (which) {
 	case RECV: umad_recv(descriptor, umad, &length, -1); break;
-	case RECV_LIMITED: umad_recv(descriptor, umad, &length, 20000); break;
+	case RECV_LIMITED: umad_recv(descriptor, umad, &length, 600000); break;
 	case POLL: umad_poll(descriptor, -1); break;
-	case POLL_LIMITED: umad_poll(descriptor, 20000); break;
+	case POLL_LIMITED: umad_poll(descriptor, 600000); break;
 	default: umad_send(descriptor, 0, umad, 256, 0, 0);
 	}
 }
@@ -41,7 +40,7 @@ static void *run(void *which)
 {
 	int before;
 
-	__atomic_store_n(&thread_id, syscall(SYS_gettid), __ATOMIC_RELEASE);
+	thread_id = gettid();
 	pthread_cleanup_push(clean, NULL);
 	if (disabled)
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
@@ -71,11 +70,11 @@ static void cancel(int which)
 	cleaned = false;
 	if (pthread_create(&thread, NULL, run, &which))
 		die("no thread");
-	until_it_sleeps(&thread_id);
+	until_it_waits(&thread_id);
 	pthread_cancel(thread);
 	if (disabled) {
 		/* It goes on waiting until the call ends by itself. */
-		usleep(20000);
+		until_it_waits(&thread_id);
 		close(ends[which != SEND]);
 	}
 	pthread_join(thread, &result);

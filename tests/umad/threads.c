@@ -81,7 +81,7 @@ static const struct waiter {
 
 static int cleaned;
 /* The thread that is about to wait, once it runs. */
-static _Atomic pid_t waiting;
+static volatile pid_t waiting;
 
 static void clean(void *unused)
 {
@@ -102,33 +102,6 @@ static void *wait_for_cancel(void *waiter)
 	return NULL;
 }
 
-/* Whether a thread of this process sleeps. */
-static bool sleeps(pid_t thread)
-{
-	char path[64], state = 0;
-	FILE *stat;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
-	stat = fopen(path, "r");
-	if (!stat || fscanf(stat, "%*d (%*[^)]) %c", &state) != 1)
-		die("no state of thread %d", thread);
-	fclose(stat);
-	return state == 'S';
-}
-
-/* Until the thread has slept for so long that it is in the call. */
-static void wait_until_it_waits(void)
-{
-	int asleep = 0;
-
-	for (int looks = 0; asleep < 5 && looks < 1000; looks++) {
-		usleep(10000);
-		asleep = waiting && sleeps(waiting) ? asleep + 1 : 0;
-	}
-	if (asleep < 5)
-		die("the thread does not wait");
-}
-
 /* As OpenSM ends its receiver. What comes afterwards is there for others. */
 static void cancelled(const struct waiter *w)
 {
@@ -140,7 +113,8 @@ static void cancelled(const struct waiter *w)
 	waiting = 0;
 	if (pthread_create(&thread, NULL, wait_for_cancel, (void *)w))
 		die("no thread");
-	wait_until_it_waits();
+	if (!until_asleep(&waiting, is_for_file))
+		die("the thread does not wait");
 	pthread_cancel(thread);
 	pthread_join(thread, &how);
 	note("%s: cancelled %d, cleaned %d", w->name, how == PTHREAD_CANCELED, cleaned);
@@ -176,27 +150,52 @@ static void pending(void)
 	end_file();
 }
 
-static void on_signal(int number) { (void)number; }
+static volatile sig_atomic_t handled;
+
+static void on_signal(int number)
+{
+	(void)number;
+	handled++;
+}
+
+/* Signals for the first thread: so many waits of its have begun, and each gets one once the thread waits. */
+static volatile int begun, signals;
+
+static void *interrupt(void *unused)
+{
+	for (int sent = 0; sent < signals; sent++) {
+		while (begun == sent || !is_asleep(getpid(), is_poll))
+			usleep(200);
+		tgkill(getpid(), getpid(), SIGUSR1);
+		/* Not another one for the same wait. */
+		while (begun == sent + 1 && is_asleep(getpid(), is_poll))
+			usleep(200);
+	}
+	return unused;
+}
 
 /* A signal ends the wait, whether or not its handler wants calls to go on. */
 static void interrupted(void)
 {
 	struct sigaction action = {.sa_handler = on_signal};
-	struct timespec before, after;
+	pthread_t thread;
 
 	make_file(SOCK_NONBLOCK);
+	signals = 8;
+	if (pthread_create(&thread, NULL, interrupt, NULL))
+		die("no thread");
 	for (int restart = 0; restart < 2; restart++)
-		for (int timeout = -1; timeout < 6000; timeout += 5001) {
+		for (int timeout = -1; timeout < 1000000; timeout += 600001) {
 			action.sa_flags = restart ? SA_RESTART : 0;
-			sigaction(SIGALRM, &action, NULL);
-			ualarm(50000, 0);
-			clock_gettime(CLOCK_MONOTONIC, &before);
+			sigaction(SIGUSR1, &action, NULL);
+			begun++;
 			CALL_COUNT(receive(timeout));
-			clock_gettime(CLOCK_MONOTONIC, &after);
-			note("soon %d", after.tv_sec - before.tv_sec < 3);
-			ualarm(50000, 0);
+			note("signals %d", handled);
+			begun++;
 			CALL_COUNT(umad_poll(file[0], timeout));
+			note("signals %d", handled);
 		}
+	pthread_join(thread, NULL);
 	end_file();
 }
 
@@ -245,8 +244,8 @@ static void child(void)
 	fflush(stdout);
 	pid = fork();
 	if (!pid)
-		_exit(receive(5000) == 9 ? 5 : 1);
-	usleep(50000);
+		_exit(receive(60000) == 9 ? 5 : 1);
+	until_asleep(&pid, is_for_file);
 	arrives(9);
 	waitpid(pid, &status, 0);
 	note("child has it %d", WIFEXITED(status) && WEXITSTATUS(status) == 5);
@@ -258,7 +257,7 @@ static int taken;
 
 static void *take_many(void *unused)
 {
-	while (receive(1000) == 1)
+	while (receive(-1) == 1)
 		__atomic_add_fetch(&taken, 1, __ATOMIC_RELAXED);
 	return unused;
 }
@@ -290,6 +289,9 @@ static void at_once(void)
 			die("no thread");
 	for (unsigned i = 0; i < ROUNDS; i++)
 		arrives(1);
+	/* One ends each of them. */
+	for (unsigned i = 0; i < SENDERS; i++)
+		arrives(2);
 	for (unsigned i = 0; i < 2 * SENDERS; i++)
 		pthread_join(threads[i], NULL);
 	note("taken %d", taken);
@@ -299,7 +301,7 @@ static void at_once(void)
 int main(void)
 {
 	setvbuf(stdout, NULL, _IONBF, 0);
-	alarm(60);
+	alarm(280);
 	for (unsigned i = 0; i < sizeof waiters / sizeof *waiters; i++)
 		cancelled(waiters + i);
 	umad_debug(1);

@@ -11,7 +11,6 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 static const char *card, *server_card;
@@ -241,11 +240,11 @@ static void strange(int fd, int agent)
 }
 
 static int waiting_ms;
-static pid_t waiter;
+static volatile pid_t waiter;
 
 static void *waiting(void *fd)
 {
-	__atomic_store_n(&waiter, syscall(SYS_gettid), __ATOMIC_RELEASE);
+	waiter = gettid();
 	take(*(int *)fd, 256, waiting_ms);
 	return NULL;
 }
@@ -259,7 +258,7 @@ static pthread_t wait_at(int *fd, int ms)
 	waiting_ms = ms;
 	if (pthread_create(&thread, NULL, waiting, fd))
 		die("no thread");
-	until_it_sleeps(&waiter);
+	until_it_waits(&waiter);
 	return thread;
 }
 
@@ -267,9 +266,12 @@ static pthread_t wait_at(int *fd, int ms)
 static void close_under_thread(void)
 {
 	int fd = umad_open_port(card, port);
-	pthread_t thread = wait_at(&fd, 300);
+	int ms = played ? 300 : 3000;
+	pthread_t thread = wait_at(&fd, ms);
 
 	CALL_INT(umad_close_port(fd));
+	if (played)
+		kernel_pass(ms);
 	pthread_join(thread, NULL);
 }
 
@@ -297,7 +299,7 @@ static void manager(void)
 		die("no pipe");
 	child = fork();
 	if (!child) {
-		alarm(20);
+		alarm(100);
 		close(first);
 		if (write(begins[1], &byte, 1) != 1)
 			_exit(2);
@@ -305,7 +307,7 @@ static void manager(void)
 	}
 	if (read(begins[0], &byte, 1) != 1)
 		die("no child");
-	until_it_sleeps(&child);
+	until_it_waits(&child);
 	close(begins[0]);
 	close(begins[1]);
 	note("child waits %d", waitpid(child, &status, WNOHANG) == 0);
@@ -317,21 +319,40 @@ static void manager(void)
 	close(first);
 }
 
-/* Takes the first soft-RoCE device of the guest out, and puts it in again. */
+/* How many GIDs the first soft-RoCE device of the guest has, where its port is up and its file of user_mad there; else 0. */
+static int gids(void)
+{
+	FILE *said = popen("cd /sys/class/infiniband/rxe0/ports/1 2> /dev/null && grep -q ACTIVE state && "
+			   "umad=$(grep -lx rxe0 /sys/class/infiniband_mad/umad*/ibdev) && umad=${umad%/ibdev} && "
+			   "[ -c /dev/infiniband/${umad##*/} ] && cat gids/* 2> /dev/null | grep -c '[1-9a-f]'", "r");
+	int found = 0;
+
+	if (!said || fscanf(said, "%d", &found) != 1)
+		found = 0;
+	if (said)
+		pclose(said);
+	return found;
+}
+
+/* Takes that device out, and puts it in again. */
 static void plug(unsigned number, bool in)
 {
+	static int before;
+
 	(void)number;
 	fflush(stdout);
+	before = in ? before : gids();
 	if (system(in ? "rdma link add rxe0 type rxe netdev v0" : "rdma link delete rxe0"))
 		die("rdma link");
-	usleep(in ? 1000000 : 0);
+	while (in && gids() != before)
+		usleep(10000);
 }
 
 /* The device goes away, and comes again. */
 static void unplug(void)
 {
 	int fd = umad_open_port(card, port), agent = umad_register(fd, PERF, 1, 0, NULL), again;
-	pthread_t thread = wait_at(&fd, 20000);
+	pthread_t thread = wait_at(&fd, 100000);
 
 	kernel_plug(port - 1, false);
 	pthread_join(thread, NULL);

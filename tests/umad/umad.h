@@ -10,12 +10,14 @@
 #include <infiniband/umad_str.h>
 
 #include "../../ctest/transcript.h"
+#include "../asleep.h"
 
 /* In the preloaded kernel; NULL on a real one. */
 static void (*kernel_answer)(const char *call, long result, int error);
 static __attribute__((unused)) void (*kernel_answer_then)(const char *call, long result, int error);
 static void (*kernel_receive)(unsigned number, const void *hdr, const void *mad, size_t length);
 static void (*kernel_plug)(unsigned number, bool in);
+static __attribute__((unused)) void (*kernel_pass)(unsigned ms);
 
 static inline void find_kernel(void)
 {
@@ -23,29 +25,14 @@ static inline void find_kernel(void)
 	kernel_answer_then = dlsym(RTLD_DEFAULT, "hardware_mad_answer_then");
 	kernel_receive = dlsym(RTLD_DEFAULT, "hardware_mad_receive");
 	kernel_plug = dlsym(RTLD_DEFAULT, "hardware_mad_plug");
+	kernel_pass = dlsym(RTLD_DEFAULT, "hardware_mad_pass");
 }
 
 /* Waits until the process or thread, once its number is there, waits in the kernel. */
-static inline void until_it_sleeps(const pid_t *task)
+static inline void until_it_waits(const volatile pid_t *task)
 {
-	char path[64], state[512] = "";
-
-	for (unsigned i = 0; i < 2000; i++) {
-		int number = __atomic_load_n(task, __ATOMIC_ACQUIRE);
-		FILE *file;
-		char *name_end = NULL;
-
-		usleep(5000);
-		snprintf(path, sizeof path, "/proc/%d/stat", number);
-		file = number ? fopen(path, "r") : NULL;
-		if (file) {
-			name_end = fgets(state, sizeof state, file) ? strrchr(state, ')') : NULL;
-			fclose(file);
-		}
-		if (name_end && name_end[2] == 'S')
-			return;
-	}
-	die("task %d does not wait: %s", *task, state);
+	if (!until_asleep(task, is_wait))
+		die("task %d has ended", (int)*task);
 }
 
 static inline void bytes(const char *name, const void *start, size_t size)
