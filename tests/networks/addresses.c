@@ -14,8 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
+#include <sys/syscall.h>
 #include <arpa/inet.h>
+#include <unistd.h>
+
+/* In milliseconds: ends a wait for what never comes. */
+#define HANG 300000
 
 static struct ibv_context *context;
 
@@ -87,7 +91,7 @@ static void follow(void)
 		ibv_ack_async_event(&event);
 	CHECK(errno == EAGAIN && !readable(0));
 	order("del 10.88.0.77/24");
-	CHECK(readable(5000) == 1);
+	CHECK(readable(HANG) == 1);
 	take_change();
 	CHECK(index_of("::ffff:10.88.0.77") == -1 && index_of("::ffff:127.0.0.1") == 62);
 	// What comes and goes meanwhile leaves nothing to tell of, or no more than that something was.
@@ -100,19 +104,57 @@ static void follow(void)
 	CHECK(errno == EAGAIN && index_of("fd88::77") == -1);
 	// A link that goes down takes its addresses along.
 	order("link down");
-	CHECK(readable(5000) == 1);
+	CHECK(readable(HANG) == 1);
 	take_change();
 	CHECK(index_of("::ffff:10.88.0.1") == -1 && index_of("::ffff:127.0.0.1") == 1);
 	order("link up");
-	CHECK(readable(5000) == 1);
+	CHECK(readable(HANG) == 1);
 	take_change();
 	CHECK(index_of("::ffff:10.88.0.1") == 1);
 }
 
 static volatile int taken;
+static volatile pid_t in_verb; /* the thread that calls ibv_get_async_event next, and nothing else that sleeps */
+
+// A field of the thread's in /proc; empty when it has ended.
+static void field(const char *file, const char *name, char *value, size_t size)
+{
+	char path[64], line[512];
+	snprintf(path, sizeof path, "/proc/self/task/%d/%s", (int)in_verb, file);
+	FILE *open = fopen(path, "r");
+	*value = 0;
+	while (open && fgets(line, sizeof line, open))
+		if (!strncmp(line, name, strlen(name)))
+			snprintf(value, size, "%.*s", (int)size - 1, line + strlen(name));
+	if (open)
+		fclose(open);
+}
+
+// How often the thread went to sleep.
+static long sleeps(void)
+{
+	char value[64];
+	field("status", "voluntary_ctxt_switches:", value, sizeof value);
+	return atol(value);
+}
+
+// Waits until the thread sleeps, having gone to sleep more often than this; false when its call is over.
+static int sleeps_again(long before)
+{
+	char state[64];
+	for (;;) {
+		if (taken)
+			return 0;
+		field("status", "State:\t", state, sizeof state);
+		if (in_verb && *state == 'S' && sleeps() > before)
+			return 1;
+		usleep(1000);
+	}
+}
 
 static void *sleep_in_verb(void *unused)
 {
+	in_verb = (pid_t)syscall(SYS_gettid);
 	take_change();
 	taken = 1;
 	return unused;
@@ -124,13 +166,15 @@ static void noise(void)
 	CHECK(!readable(0));
 	// The file blocks, as it does unless the program says otherwise.
 	order("link mtu 1400");
-	CHECK(readable(5000) == 1);
+	CHECK(readable(HANG) == 1);
 	take_change();
 	CHECK(!readable(200));
 	CHECK(!pthread_create(&sleeper, NULL, sleep_in_verb, NULL));
-	CHECK(!poll(NULL, 0, 200));
+	CHECK(sleeps_again(0));
+	// It is woken, and goes on sleeping.
+	long before = sleeps();
 	order("link mtu 1300");
-	CHECK(!poll(NULL, 0, 200) && !taken);
+	CHECK(sleeps_again(before));
 	order("add 10.88.0.79/24");
 	CHECK(!pthread_join(sleeper, NULL) && taken && index_of("::ffff:10.88.0.79") > 0);
 }
@@ -143,20 +187,44 @@ static void handle(int signal)
 	handled++;
 }
 
+static pthread_t waiting;
+
+// Signals to who sleeps in the verb, each when it sleeps again.
+static void *signal_sleeper(void *orders)
+{
+	CHECK(sleeps_again(0));
+	for (int sent = 0; orders && sent < 3; sent++) {
+		long before = sleeps();
+		CHECK(!pthread_kill(waiting, SIGALRM));
+		CHECK(sleeps_again(before) && handled == sent + 1);
+	}
+	if (orders)
+		order(orders);
+	else
+		CHECK(!pthread_kill(waiting, SIGALRM));
+	return NULL;
+}
+
 static void signals(void)
 {
 	struct ibv_async_event event;
-	struct itimerval soon = {.it_value = {.tv_usec = 100000}, .it_interval = {.tv_usec = 100000}};
 	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
-	CHECK(!sigaction(SIGALRM, &action, NULL) && !setitimer(ITIMER_REAL, &soon, NULL));
-	order("add 10.88.0.78/24 later");
+	pthread_t sender;
+	waiting = pthread_self();
+	CHECK(!sigaction(SIGALRM, &action, NULL));
+	in_verb = getpid();
+	CHECK(!pthread_create(&sender, NULL, signal_sleeper, "add 10.88.0.78/24"));
 	take_change();
-	CHECK(handled >= 3);
+	taken = 1;
+	CHECK(!pthread_join(sender, NULL) && handled == 3);
 	while (readable(0) == 1)
 		take_change();
 	action.sa_flags = 0;
 	CHECK(!sigaction(SIGALRM, &action, NULL));
+	taken = 0;
+	CHECK(!pthread_create(&sender, NULL, signal_sleeper, NULL));
 	CHECK(ibv_get_async_event(context, &event) == -1 && errno == EINTR);
+	CHECK(!pthread_join(sender, NULL));
 }
 
 int main(int argc, char **argv)

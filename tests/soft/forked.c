@@ -77,7 +77,7 @@ static void child_with_a_device(void)
 static void orphan(void)
 {
 	int sockets[2], status;
-	pid_t pid;
+	pid_t pid, parent;
 	char byte;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets))
@@ -88,10 +88,12 @@ static void orphan(void)
 		struct endpoint e = {0};
 
 		endpoint_open(&e, "rxe0");
+		parent = getpid();
 		if (fork() == 0) {
 			struct endpoint own = {0};
 
-			usleep(100000); /* until the parent is gone */
+			while (getppid() == parent)
+				usleep(1000);
 			endpoint_open(&own, "rxe0");
 			ready(&own, &own.gid, own.qp->qp_num);
 			if (post_recv(&own, 1, 0, 64) || post_send(&own, 2, 64, 64))
@@ -119,7 +121,7 @@ int main(void)
 {
 	pid_t pid;
 
-	alarm(60);
+	alarm(HANG_S);
 	open_pair(&a, &b, "rxe0", "rxe0");
 	works("before");
 	if (!(pid = fork()))

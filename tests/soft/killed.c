@@ -11,7 +11,7 @@
 
 static void side(int socket, bool asleep)
 {
-	alarm(20);
+	alarm(HANG_S);
 	open_side();
 	if (!connect_side(socket))
 		_exit(0); /* killed before */
@@ -31,6 +31,24 @@ static pid_t start(int socket, int other, bool asleep)
 		side(socket, asleep);
 	}
 	return pid;
+}
+
+/* Whether one of the two has ended; it is still to be waited for. */
+static bool one_has_ended(void)
+{
+	siginfo_t info = {0};
+
+	return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid;
+}
+
+/* Until both are connected, and some messages more have arrived. */
+static void wait_for_load(void)
+{
+	while (shared->loading < 2 && !one_has_ended())
+		usleep(1000);
+	uint64_t enough = shared->received + rnd(500);
+	while (shared->received < enough && !one_has_ended())
+		usleep(100);
 }
 
 /* Files that a process has left; a device that is opened and closed takes them away. */
@@ -79,9 +97,10 @@ int main(int argc, char **argv)
 		survivor = start(sockets[1], sockets[0], round % 2);
 		close(sockets[0]);
 		close(sockets[1]);
-		for (int i = 0; !early && shared->loading < 2 && i < 5000; i++)
-			usleep(1000);
-		usleep(rnd(early ? 8000 : 12000));
+		if (early)
+			usleep(rnd(8000));
+		else
+			wait_for_load();
 		shared->gone_at = killed = now_ms();
 		kill(victim, SIGKILL);
 		waitpid(victim, &status, 0);
@@ -95,12 +114,21 @@ int main(int argc, char **argv)
 				round % 2 ? "events" : "polling", status);
 			failed++;
 		}
+		if (!early && shared->loading < 2) {
+			fprintf(stderr, "round %d: nobody was under load\n", round);
+			failed++;
+		}
 		loaded += shared->loading == 2;
 		slowest = now_ms() - killed > slowest ? now_ms() - killed : slowest;
 	}
 	failed += leftovers();
-	printf("%d rounds in %lu ms, %d killed under load, %lu requests posted, %lu messages received, slowest survivor %lu ms\n",
-	       rounds, now_ms() - started, loaded, shared->posted, shared->received, slowest);
+	printf("%d rounds in %lu ms, %d killed under load, %lu requests posted, %lu messages received, %lu sleeps, "
+	       "slowest survivor %lu ms\n",
+	       rounds, now_ms() - started, loaded, shared->posted, shared->received, shared->slept, slowest);
+	if (rounds >= 20 && !shared->slept) {
+		fprintf(stderr, "no survivor slept\n");
+		failed++;
+	}
 	printf("%d failed\n", failed);
 	return failed ? 1 : 0;
 }

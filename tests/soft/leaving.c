@@ -71,7 +71,7 @@ int main(void)
 		fail("setup");
 	pid = fork();
 	close(sockets[!pid]);
-	alarm(60);
+	alarm(HANG_S);
 	endpoint_open(&e, "rxe0");
 	own.gid = e.gid;
 	own.qp_num[0] = e.qp->qp_num;
@@ -93,13 +93,14 @@ int main(void)
 	waitpid(pid, &status, 0);
 	if (status)
 		fail("the other process ended with status %#x", status);
-	endpoint_close(&e);
 	snprintf(folder, sizeof(folder), "/dev/shm/ironverbs-%u", geteuid());
+	if (!names(folder))
+		fail("no names in %s while the device is open", folder);
+	endpoint_close(&e);
 	/* The own names go with the device's own thread, if that is at work just now. */
-	for (int i = 0; i < 100 && names(folder); i++)
-		usleep(10000);
-	if (names(folder))
-		fail("%d names are left in %s", names(folder), folder);
+	for (uint64_t hang = now_ms() + 500 * HANG_S; names(folder); usleep(10000))
+		if (now_ms() > hang)
+			fail("%d names are left in %s", names(folder), folder);
 	printf("nothing is left\n");
 	return 0;
 }

@@ -11,6 +11,8 @@
 
 #include "../../ctest/setup.h"
 
+#define HANG_S 900 /* seconds after which a process that hangs is ended; nothing is judged by that */
+
 /* What one side has to know of the other. */
 struct peer {
 	union ibv_gid gid;

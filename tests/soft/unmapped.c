@@ -9,6 +9,7 @@
 
 #define PAGE 4096
 #define LENGTH (64 * PAGE)
+#define UNDER_WAY 3 /* memory goes during this write or a later one */
 
 static struct endpoint e;
 static struct peer peer;
@@ -87,9 +88,13 @@ static void initiator(int socket)
 
 	/* All of it goes while writes run. */
 	meet(socket);
-	while (post(IBV_WR_RDMA_WRITE, 16 * PAGE, 16 * PAGE, &wc) && wc.status == IBV_WC_SUCCESS)
-		writes++;
-	check(wc.status == IBV_WC_REM_ACCESS_ERR && writes, "write while memory goes", &wc);
+	for (;; writes++) {
+		if (writes < UNDER_WAY)
+			e.buffer[0] = (unsigned char)(writes + 1);
+		if (!post(IBV_WR_RDMA_WRITE, 16 * PAGE, 16 * PAGE, &wc) || wc.status != IBV_WC_SUCCESS)
+			break;
+	}
+	check(wc.status == IBV_WC_REM_ACCESS_ERR && writes >= UNDER_WAY - 1, "write while memory goes", &wc);
 	connect_again(socket);
 
 	/* A buffer that waits for a message. */
@@ -116,7 +121,8 @@ static void target(int socket, unsigned char *memory, struct ibv_mr *mr)
 		meet(socket);
 	}
 	meet(socket);
-	usleep(20000);
+	while (*(volatile unsigned char *)(memory + 16 * PAGE) < UNDER_WAY)
+		usleep(100);
 	munmap(memory + 12 * PAGE, LENGTH - 12 * PAGE);
 	connect_again(socket);
 	sge = (struct ibv_sge){(uintptr_t)memory + 32 * PAGE, PAGE, mr->lkey};
@@ -138,7 +144,7 @@ int main(void)
 		fail("socket pair");
 	pid = fork();
 	close(sockets[!pid]);
-	alarm(60);
+	alarm(HANG_S);
 	endpoint_open(&e, "rxe0");
 	memory = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	mr = ibv_reg_mr(e.pd, memory, LENGTH,
