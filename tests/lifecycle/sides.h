@@ -67,7 +67,7 @@ static inline void wait_for_messages(const char *when, uint64_t count)
 
 	while (shared->received < received + count) {
 		if (a_side_ended())
-			fail("%s: a side has ended, %d connected, %lu messages received", when, shared->loading, shared->received);
+			fail("%s: a side has ended, %d connected, %lu messages", when, shared->loading, shared->received);
 		usleep(1000);
 	}
 }
