@@ -139,6 +139,5 @@ int main(int argc, char **argv)
 						      {"shared", shared_by_contexts},
 						      {NULL, NULL}};
 
-	alarm(50);
 	return run_case(cases, argc, argv);
 }

@@ -3,7 +3,9 @@
  */
 #include "sides.h"
 
-/* A child that ends by itself, within its time-out and without an error. */
+#include <sys/prctl.h>
+
+/* A child that ends by itself, without an error. */
 static void in_child(const char *what, void (*does)(void))
 {
 	pid_t pid = fork();
@@ -12,7 +14,7 @@ static void in_child(const char *what, void (*does)(void))
 	if (pid < 0)
 		fail("fork");
 	if (!pid) {
-		alarm(15);
+		alarm(GUARD);
 		does();
 		_exit(0);
 	}
@@ -38,16 +40,25 @@ static void starts_a_program(void)
 	_exit(1);
 }
 
+static bool completes(struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+	int n;
+
+	while (!(n = ibv_poll_cq(cq, 1, &wc)))
+		;
+	return n == 1 && !wc.status;
+}
+
 /* A device of its own, and a message to itself. */
 static void uses_verbs(void)
 {
 	struct endpoint a = {0}, b = {0};
-	struct ibv_wc wc;
 
 	open_pair(&a, &b, "rxe0", "rxe0");
 	pattern(a.buffer, 5000, 9);
-	if (post_recv(&b, 1, 0, 5000) || post_send(&a, 2, 0, 5000) || !next_wc(a.send_cq, &wc) || wc.status ||
-	    !next_wc(b.recv_cq, &wc) || wc.status || memcmp(a.buffer, b.buffer, 5000))
+	if (post_recv(&b, 1, 0, 5000) || post_send(&a, 2, 0, 5000) || !completes(a.send_cq) || !completes(b.recv_cq) ||
+	    memcmp(a.buffer, b.buffer, 5000))
 		fail("the child's own message");
 	endpoint_close(&a);
 	endpoint_close(&b);
@@ -110,22 +121,33 @@ static void quiet_phases(void)
 }
 
 /* During traffic, from another thread than that which communicates. */
+#define TIMES 6
+
+static volatile int *begun; /* how often children were begun, in shared memory */
+
 static void *forks_beside_load(void *unused)
 {
 	until_loaded();
-	for (int i = 0; i < 6; i++)
+	for (int i = 0; i < TIMES; i++) {
+		++*begun;
 		children();
+	}
 	return unused;
 }
 
 static void in_traffic(void)
 {
 	beside_load = forks_beside_load;
+	begun = mmap(NULL, sizeof(*begun), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (begun == MAP_FAILED)
+		fail("memory");
 	for (int asleep = 0; asleep < 2; asleep++) {
+		*begun = 0;
 		start_sides(side_with_thread, plain_side, asleep);
 		wait_for_load();
-		for (int i = 0; i < 10; i++) {
-			usleep(20000);
+		for (int i = 1; i <= TIMES; i++) {
+			while (*begun < i && !a_side_ended())
+				usleep(1000);
 			traffic_goes_on("while children come and go");
 		}
 		both_end_well();
@@ -138,25 +160,27 @@ static void parent_ends(int socket, bool asleep)
 	open_side();
 	if (fork())
 		_exit(0);
-	alarm(30);
+	alarm(GUARD);
 	memset(&s, 0, sizeof(s));
 	plain_side(socket, asleep);
-	shared->gone_at = 1; /* says that the child has come to its end */
 }
 
 static void orphan(void)
 {
+	int status;
+
+	/* The orphan is this process's child then, which sees how it ends. */
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
+		fail("orphans");
 	start_sides(parent_ends, plain_side, true);
 	side_ended(0, 0);
-	while (shared->loading < 2 && !waitpid(sides[1], NULL, WNOHANG))
+	while (shared->loading < 2 && !a_side_ended())
 		usleep(1000);
 	traffic_goes_on("with an orphan");
 	shared->enough = 1;
 	side_ended(1, 0);
-	for (int i = 0; i < 10000 && !shared->gone_at; i++)
-		usleep(1000);
-	if (!shared->gone_at)
-		fail("the orphan did not come to its end");
+	if (wait(&status) < 0 || status)
+		fail("the orphan ended with status %#x", status);
 }
 
 /* Another thread is opening the first device when the process forks; the child opens it, too. */

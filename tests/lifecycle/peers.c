@@ -8,58 +8,156 @@
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 
 #define GROUP 54321
 
-/* --- exec: the old peers reach nothing of the new program. */
+/* Stops a side; false when it has ended before, whose status that is. */
+static bool stop(int which, int *status)
+{
+	if (kill(sides[which], SIGSTOP) || waitpid(sides[which], status, WUNTRACED) != sides[which])
+		fail("stopping");
+	return WIFSTOPPED(*status);
+}
+
+/*
+ * --- exec: the old peers reach nothing of the new program.
+ *
+ * The survivor is stopped when it is about to copy to the subject by process_vm_writev, has looked at all that it looks at
+ * before, and goes on once the new program has memory where the regions were. Where payload travels by shared memory it is
+ * stopped anywhere.
+ */
+
+#define ROUNDS 6
+#define MOST 60      /* rounds, where the kernel has put something else there */
+#define COPIES 10000 /* messages, of which at least one is copied */
 
 static char self[512];
+static int from_program[2], to_program[2];
+
+static volatile struct {
+	int stop_at_copy; /* the survivor stops there */
+	int exec;         /* the subject may */
+} *agreed;
+
+static bool is_survivor;
+
+/* Found here first, also by the library under test. */
+ssize_t process_vm_writev(pid_t pid, const struct iovec *ours, unsigned long our_count, const struct iovec *theirs,
+			  unsigned long their_count, unsigned long flags)
+{
+	if (is_survivor && pid == sides[0] && __atomic_exchange_n(&agreed->stop_at_copy, 0, __ATOMIC_SEQ_CST))
+		raise(SIGSTOP);
+	return syscall(SYS_process_vm_writev, pid, ours, our_count, theirs, their_count, flags);
+}
 
 static void *becomes_another(void *unused)
 {
-	char address[32];
+	char address[32], in[16], out[16];
 
-	until_loaded();
-	usleep(rnd(20000));
+	while (!agreed->exec)
+		usleep(1000);
 	snprintf(address, sizeof(address), "%p", (void *)s.memory);
-	shared->gone_at = now_ms();
-	execl(self, self, "--after-exec", address, (char *)NULL);
+	snprintf(in, sizeof(in), "%d", to_program[0]);
+	snprintf(out, sizeof(out), "%d", from_program[1]);
+	execl(self, self, "--after-exec", address, in, out, (char *)NULL);
 	fail("exec: %s", errno_name(errno));
 	return unused;
 }
 
-/* The new program has other memory where the regions were. */
-static int after_exec(const char *address)
+/* The new program has other memory where the regions were, and looks at it once the survivor has ended. */
+static int after_exec(const char *address, int in, int out)
 {
 	size_t length = PAIRS * PER_PAIR;
 	void *wanted = (void *)strtoull(address, NULL, 0);
 	unsigned char *memory = mmap(wanted, length, PROT_READ | PROT_WRITE,
 				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_POPULATE, -1, 0);
-	uint64_t until = now_ms() + 500;
+	char has = memory != MAP_FAILED, over;
 
-	if (memory == MAP_FAILED)
-		return 0; /* the kernel has put the new program there: this round shows nothing */
-	while (now_ms() < until)
-		usleep(1000);
-	for (size_t i = 0; i < length; i++)
+	if (write(out, &has, 1) != 1 || read(in, &over, 1) != 1)
+		fail("pipe");
+	for (size_t i = 0; has && i < length; i++)
 		if (memory[i])
 			fail("byte %zu of the new program's memory was written by a peer of the old one", i);
 	return 0;
 }
 
+static void exec_survivor(int socket, bool asleep)
+{
+	is_survivor = true;
+	plain_side(socket, asleep);
+}
+
+/* The survivor is about to copy. */
+static void stop_at_copy(void)
+{
+	uint64_t received = shared->received;
+	int status;
+	pid_t pid;
+
+	agreed->stop_at_copy = 1;
+	while (!(pid = waitpid(sides[1], &status, WUNTRACED | WNOHANG))) {
+		if (shared->received > received + COPIES)
+			fail("%d messages, and no copy to the subject: this shows nothing", COPIES);
+		usleep(1000);
+	}
+	if (pid < 0 || !WIFSTOPPED(status))
+		fail("the survivor ended with status %#x", status);
+}
+
+/* Whether the new program had memory there. */
+static bool exec_once(bool is_copied, bool asleep)
+{
+	char has, over = 0;
+	int status;
+
+	agreed->exec = 0;
+	start_sides(side_with_thread, exec_survivor, asleep);
+	wait_for_load();
+	if (is_copied)
+		stop_at_copy();
+	else if (!stop(1, &status))
+		fail("the survivor ended with status %#x", status);
+	shared->gone_at = now_ms();
+	agreed->exec = 1;
+	if (read(from_program[0], &has, 1) != 1)
+		fail("pipe");
+	shared->gone_at = now_ms(); /* for who was stopped */
+	kill(sides[1], SIGCONT);
+	side_ended(1, 0);
+	if (write(to_program[1], &over, 1) != 1)
+		fail("pipe");
+	side_ended(0, 0);
+	return has;
+}
+
 static void exec_case(void)
 {
+	const char *way = getenv("IRONVERBS_SOFT_COPY");
+	int shown = 0;
+
+	agreed = mmap(NULL, sizeof(*agreed), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (agreed == MAP_FAILED || pipe(from_program) || pipe(to_program))
+		fail("memory or pipes");
 	beside_load = becomes_another;
-	for (int i = 0; i < 6; i++) {
-		start_sides(side_with_thread, plain_side, i % 2);
-		side_ended(0, 0);
-		side_ended(1, 0);
-	}
+	for (int i = 0; i < MOST && shown < ROUNDS; i++)
+		shown += exec_once(!way || strcmp(way, "bounce"), i % 2);
+	if (shown < ROUNDS)
+		fail("%d times of %d the new program could have memory where the regions were", shown, MOST);
 }
 
 /* --- The first thread ends, the process lives. */
 
 static int first_threads_socket;
+static volatile int *has_ended; /* that thread, in shared memory */
+
+static void *sees_it_end(void *first)
+{
+	if (pthread_join(*(pthread_t *)first, NULL))
+		fail("the first thread");
+	*has_ended = 1;
+	return NULL;
+}
 
 static void *goes_on(void *unused)
 {
@@ -70,11 +168,13 @@ static void *goes_on(void *unused)
 
 static void first_thread_ends(int socket, bool asleep)
 {
+	static pthread_t first;
 	pthread_t thread;
 
 	(void)asleep;
 	first_threads_socket = socket;
-	if (pthread_create(&thread, NULL, goes_on, NULL))
+	first = pthread_self();
+	if (pthread_create(&thread, NULL, goes_on, NULL) || pthread_create(&thread, NULL, sees_it_end, &first))
 		fail("thread");
 	until_loaded();
 	pthread_exit(NULL);
@@ -82,10 +182,15 @@ static void first_thread_ends(int socket, bool asleep)
 
 static void first_thread(void)
 {
+	has_ended = mmap(NULL, sizeof(*has_ended), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (has_ended == MAP_FAILED)
+		fail("memory");
 	start_sides(first_thread_ends, plain_side, true);
 	wait_for_load();
-	/* Longer than what is known of a peer is believed. */
-	for (int i = 0; i < 20; i++) {
+	while (!*has_ended && !a_side_ended())
+		usleep(1000);
+	/* Longer than what is known of a peer is believed, 100 ms. */
+	for (int i = 0; i < 6; i++) {
 		usleep(50000);
 		traffic_goes_on("without a first thread");
 	}
@@ -94,26 +199,66 @@ static void first_thread(void)
 
 /* --- SIGSTOP and SIGCONT. */
 
-static void stop_and_go(bool asleep)
+#define TOO_LONG 500 /* ms. A peer that does not go on within a copy is waited for twice as long. */
+#define TRIES 20
+
+/* The longest time for which a side was stopped, and the status of one that has failed. */
+static uint64_t stop_and_go_once(bool asleep, int *failed)
 {
+	uint64_t longest = 0;
+	int status, running = 2;
+
 	start_sides(plain_side, plain_side, asleep);
 	wait_for_load();
-	for (int i = 0; i < 12 && !shared->finished; i++) {
-		int which = (int)rnd(2), status;
+	for (int i = 0; i < 12 && !shared->finished && !a_side_ended(); i++) {
+		int which = (int)rnd(2);
+		uint64_t begun = now_ms(), received;
 
 		/* Whoever has a lock is waited for; a connection may break over it, as when a machine does not answer. */
-		shared->gone_at = now_ms();
-		if (kill(sides[which], SIGSTOP) || waitpid(sides[which], &status, WUNTRACED) != sides[which])
-			fail("stopping");
-		if (!WIFSTOPPED(status))
-			fail("side %d ended with %#x", which, status);
+		shared->gone_at = begun;
+		if (!stop(which, &status)) {
+			*failed = status;
+			running--;
+			break;
+		}
 		usleep(rnd(250000));
 		kill(sides[which], SIGCONT);
-		usleep(rnd(50000));
+		if (now_ms() - begun > longest)
+			longest = now_ms() - begun;
+		received = shared->received + rnd(200);
+		while (shared->received < received && !shared->finished && !a_side_ended())
+			usleep(1000);
 	}
 	shared->enough = 1;
-	side_ended(0, 0);
-	side_ended(1, 0);
+	for (; running; running--) {
+		pid_t ended;
+
+		/* The other one has no end then. */
+		if (*failed)
+			kill(sides[0], SIGKILL), kill(sides[1], SIGKILL);
+		ended = wait(&status);
+		if (ended < 0)
+			fail("waiting");
+		if (status && !*failed)
+			*failed = status;
+	}
+	return longest;
+}
+
+static void stop_and_go(bool asleep)
+{
+	for (int i = 0; i < TRIES; i++) {
+		int status = 0;
+		uint64_t longest = stop_and_go_once(asleep, &status);
+
+		if (!status)
+			return;
+		/* This process has not had a processor in time to let the other one go on, so it was not what is to be shown. */
+		if (longest <= TOO_LONG)
+			fail("a side ended with status %#x", status);
+		printf("a side was stopped for %lu ms instead of 250: again\n", longest);
+	}
+	fail("%d times a side was stopped for too long", TRIES);
 }
 
 static void stopped(void)
@@ -157,7 +302,7 @@ static void enter(int namespaces)
 	pid = fork();
 	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		alarm(30);
+		alarm(GUARD);
 		return;
 	}
 	waitpid(pid, &status, 0);
@@ -298,8 +443,8 @@ int main(int argc, char **argv)
 						      {"clock", clock_of_the_day},
 						      {NULL, NULL}};
 
-	if (argc == 3 && !strcmp(argv[1], "--after-exec"))
-		return after_exec(argv[2]);
+	if (argc == 5 && !strcmp(argv[1], "--after-exec"))
+		return after_exec(argv[2], atoi(argv[3]), atoi(argv[4]));
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
 		fail("/proc/self/exe");
 	return run_case(cases, argc, argv);

@@ -3,14 +3,60 @@
  */
 #include "sides.h"
 
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
 /* --- pthread_cancel of a thread that waits. */
 
 static struct ibv_comp_channel *quiet;
+static volatile int call_of_waiter; /* a file that says in which system call it is */
+
+static void open_call(void)
+{
+	int fd = open("/proc/thread-self/syscall", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		fail("/proc/thread-self/syscall: %s", errno_name(errno));
+	call_of_waiter = fd;
+}
+
+static bool waits_for_file(long call)
+{
+#ifdef SYS_poll
+	if (call == SYS_poll)
+		return true;
+#endif
+	return call == SYS_ppoll || call == SYS_read;
+}
+
+/* Until the waiter sleeps in its call, or is gone. */
+static void until_asleep(void)
+{
+	char call[128];
+	ssize_t length;
+
+	while (call_of_waiter < 0)
+		usleep(100);
+	for (;;) {
+		length = pread(call_of_waiter, call, sizeof(call) - 1, 0);
+		if (length <= 0)
+			return;
+		call[length] = '\0';
+		/* "running", or the number and the arguments. */
+		if (*call >= '0' && *call <= '9' && waits_for_file(strtol(call, NULL, 10)))
+			return;
+		usleep(100);
+	}
+}
 
 static void *waits_for_completions(void *context)
 {
 	struct ibv_cq *cq;
 
+	open_call();
 	ibv_get_cq_event(quiet, &cq, &context);
 	return NULL;
 }
@@ -19,6 +65,7 @@ static void *waits_for_events(void *unused)
 {
 	struct ibv_async_event event;
 
+	open_call();
 	ibv_get_async_event(s.context, &event);
 	return unused;
 }
@@ -32,12 +79,16 @@ static void *cancels(void *unused)
 		pthread_t waiter;
 		void *result;
 
+		call_of_waiter = -1;
 		if (pthread_create(&waiter, NULL, waits, NULL))
 			fail("thread");
-		/* Mostly it sleeps by then; that it has just begun is as well. */
-		usleep(rnd(5000));
+		/* It sleeps by then, or has just begun. */
+		if (i % 2)
+			until_asleep();
 		if (pthread_cancel(waiter) || pthread_join(waiter, &result) || result != PTHREAD_CANCELED)
 			fail("the waiter was not cancelled");
+		if (call_of_waiter >= 0)
+			close(call_of_waiter);
 	}
 	if (ibv_destroy_comp_channel(quiet))
 		fail("the channel cannot be destroyed");
@@ -78,19 +129,112 @@ static void cancelled_events(void)
 	cancelled(waits_for_events);
 }
 
-/* --- Two clients of one completion queue, and one of them is stopped in the middle of a transaction. */
+/*
+ * --- Two clients of one completion queue, and one of them is stopped in the middle of a transaction.
+ *
+ * A client rings the bell of an armed queue behind the queue's lock, by `write`: there it stops itself. That it has the lock
+ * is seen by the server, which waits for it: for a word with the client's slot.
+ */
 
 #define CLIENTS 2
-#define STOPPED 1 /* this one */
-#define BROKEN 2  /* how it ends when its connection broke */
+#define OTHER 0
+#define STOPPED 1   /* this one */
+#define SERVER CLIENTS
+#define BROKEN 2    /* how it ends when its connection broke */
 #define SMALL 64
 #define QUEUE 256
+#define ARMED 10000 /* times that the server arms the queue without waiting for its lock: nobody holds it */
+#define ANYWHERE 30 /* stops there */
+
+enum place { BEFORE_BELL = 1, AFTER_BELL };
 
 static struct {
 	volatile uint64_t received[CLIENTS];
 	volatile uint64_t notified; /* requests for notification that the server made */
+	volatile int slot;          /* that of the client which is stopped */
+	volatile uint64_t waits;    /* of the server, for a lock that this client has */
+	volatile int stop;          /* where the client is to stop itself, once */
 	volatile int over;
 } *counts;
+
+static int me = -1; /* a client or the server */
+static pid_t server, clients[CLIENTS];
+
+static void stop_at(enum place place)
+{
+	int expected = place;
+
+	if (__atomic_compare_exchange_n(&counts->stop, &expected, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		raise(SIGSTOP);
+}
+
+/* This and the next are found here first, also by the library under test. */
+ssize_t write(int fd, const void *bytes, size_t length)
+{
+	static ssize_t (*c_library)(int, const void *, size_t);
+	bool is_bell = false;
+	struct stat file;
+	ssize_t written;
+
+	if (!c_library)
+		*(void **)&c_library = dlsym(RTLD_NEXT, "write");
+	if (me == STOPPED && length == 1)
+		is_bell = !fstat(fd, &file) && S_ISFIFO(file.st_mode);
+	if (is_bell)
+		stop_at(BEFORE_BELL);
+	written = c_library(fd, bytes, length);
+	if (is_bell)
+		stop_at(AFTER_BELL);
+	return written;
+}
+
+/* Bits 1 to 10 of a lock's word are the slot of who has it. */
+static int slot_of(uint64_t word)
+{
+	return (int)(word >> 1 & 0x3ff);
+}
+
+long syscall(long number, ...)
+{
+	static long (*c_library)(long, ...);
+	va_list args;
+	long a[6];
+
+	va_start(args, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(args, long);
+	va_end(args);
+	if (!c_library)
+		*(void **)&c_library = dlsym(RTLD_NEXT, "syscall");
+	if (me == SERVER && number == SYS_futex && (int)a[1] == FUTEX_WAIT && a[0] % 8 == 0) {
+		uint64_t word = *(volatile uint64_t *)a[0];
+
+		if (word >> 11 && slot_of(word) == counts->slot)
+			__atomic_fetch_add(&counts->waits, 1, __ATOMIC_SEQ_CST);
+	}
+	return c_library(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+/* The slot of a process is the number of the file that it has a record lock of. */
+static int find_slot(pid_t pid)
+{
+	for (int slot = 0; slot < 1024; slot++) {
+		struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+		char path[512];
+		int fd;
+
+		snprintf(path, sizeof(path), "%s/s%04d", getenv("IRONVERBS_SOFT_DIR"), slot);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		if (fd < 0 && errno == ENOENT)
+			continue;
+		if (fd < 0 || fcntl(fd, F_GETLK, &lock))
+			fail("%s: %s", path, errno_name(errno));
+		close(fd);
+		if (lock.l_type != F_UNLCK && lock.l_pid == pid)
+			return slot;
+	}
+	fail("no slot of process %d", pid);
+}
 
 static void serve(int sockets[CLIENTS])
 {
@@ -175,27 +319,34 @@ static void talk(int number, int socket)
 	}
 }
 
-static bool more_from(int client, uint64_t ms)
+/* The two that nobody stops are there. */
+static void others_live(const char *when)
 {
-	uint64_t received = counts->received[client] + 20, deadline = now_ms() + ms;
+	for (int i = 0; i < 2; i++) {
+		pid_t pid = i ? clients[OTHER] : server;
+		siginfo_t info = {0};
 
-	while (counts->received[client] < received)
-		if (now_ms() > deadline)
-			return false;
-		else
-			usleep(500);
-	return true;
+		if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid)
+			fail("the %s ended %s", i ? "other client" : "server", when);
+	}
 }
 
-static void stopped_third(void)
+static void more_from(int client, const char *when)
 {
-	int sockets[CLIENTS][2], status;
-	bool held = false, broken = false;
-	pid_t server, clients[CLIENTS];
-	uint64_t until;
+	uint64_t received = counts->received[client] + 20;
 
-	counts = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	seed = now_ms();
+	while (counts->received[client] < received) {
+		others_live(when);
+		usleep(500);
+	}
+}
+
+static void start_clients(void)
+{
+	int sockets[CLIENTS][2];
+
+	memset((void *)counts, 0, sizeof(*counts));
+	counts->slot = -1;
 	for (int i = 0; i < CLIENTS; i++)
 		if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets[i]))
 			fail("socket pair");
@@ -204,54 +355,115 @@ static void stopped_third(void)
 	if (!server) {
 		int own[CLIENTS] = {sockets[0][0], sockets[1][0]};
 
-		alarm(60);
+		alarm(GUARD);
+		me = SERVER;
 		serve(own);
 		_exit(0);
 	}
 	for (int i = 0; i < CLIENTS; i++) {
 		clients[i] = fork();
 		if (!clients[i]) {
-			alarm(60);
+			alarm(GUARD);
+			me = i;
 			talk(i, sockets[i][1]);
 			_exit(0);
 		}
 	}
-	if (!more_from(0, 20000) || !more_from(1, 20000))
-		fail("no traffic");
-	/* Until it was stopped where the other one notices, or where it costs its own connection; the other one goes on. */
-	until = now_ms() + 8000;
-	while (!held && !broken && now_ms() < until) {
-		if (kill(clients[STOPPED], SIGSTOP) || waitpid(clients[STOPPED], &status, WUNTRACED) != clients[STOPPED])
-			fail("stopping");
-		broken = WIFEXITED(status) && WEXITSTATUS(status) == BROKEN;
-		if (!broken && !WIFSTOPPED(status))
-			fail("the stopped client ended with status %#x", status);
-		if (!broken && !more_from(0, 300)) {
-			uint64_t stopped_at = now_ms();
+	for (int i = 0; i < CLIENTS; i++) {
+		close(sockets[i][0]);
+		close(sockets[i][1]);
+	}
+	for (int i = 0; i < CLIENTS; i++)
+		more_from(i, "before anybody was stopped");
+	counts->slot = find_slot(clients[STOPPED]);
+}
 
-			held = true;
-			if (!more_from(0, 12000))
-				fail("nothing arrives from a client while another one is stopped");
-			printf("the other client went on after %lu ms\n", now_ms() - stopped_at + 300);
-			/* Still so after what the library waits for at most. */
-			while (now_ms() < stopped_at + 12000)
-				if (!more_from(0, 3000))
-					fail("nothing arrives any more from a client while another one is stopped");
-		}
+/* Whether the client is stopped now; it has lost its connection otherwise. */
+static bool is_stopped(void)
+{
+	int status;
+
+	if (waitpid(clients[STOPPED], &status, WUNTRACED) != clients[STOPPED])
+		fail("waiting");
+	if (!WIFSTOPPED(status) && !(WIFEXITED(status) && WEXITSTATUS(status) == BROKEN))
+		fail("the stopped client ended with status %#x", status);
+	return WIFSTOPPED(status);
+}
+
+static void end_clients(bool broken)
+{
+	int status;
+
+	more_from(OTHER, "after another one was stopped");
+	counts->over = 1;
+	for (int i = 0; i < 2; i++)
+		if (waitpid(i ? clients[OTHER] : server, &status, 0) < 0 || status)
+			fail("the %s ended with status %#x", i ? "other client" : "server", status);
+	if (!broken && (waitpid(clients[STOPPED], &status, 0) < 0 || (status && WEXITSTATUS(status) != BROKEN)))
+		fail("the stopped client ended with status %#x", status);
+	printf("%lu and %lu messages%s\n", counts->received[OTHER], counts->received[STOPPED],
+	       broken || status ? ", the stopped one lost its connection" : "");
+}
+
+/* The client is stopped while it has the lock, for so long. */
+static void stopped_with_lock(enum place place, uint64_t ms)
+{
+	uint64_t waits, notified, stopped_at;
+
+	start_clients();
+	counts->stop = place;
+	if (!is_stopped())
+		fail("the connection broke before its client was stopped");
+	stopped_at = now_ms();
+	waits = counts->waits;
+	notified = counts->notified;
+	/* What it waits for now the stopped client has, and cannot have taken since. */
+	while (counts->waits == waits) {
+		if (counts->notified > notified + ARMED)
+			fail("the stopped client does not hold the queue, which was armed %d times", ARMED);
+		others_live("while a client is stopped that holds the queue");
+		usleep(500);
+	}
+	do
+		more_from(OTHER, "while a client is stopped that holds the queue");
+	while (now_ms() < stopped_at + ms);
+	notified = counts->notified;
+	while (counts->notified < notified + 20) {
+		others_live("while a client is stopped that holds the queue");
+		usleep(500);
+	}
+	kill(clients[STOPPED], SIGCONT);
+	end_clients(false);
+}
+
+/* Anywhere else, again and again, until it costs the client its connection. */
+static void stopped_anywhere(void)
+{
+	bool broken = false;
+
+	start_clients();
+	for (int i = 0; i < ANYWHERE && !broken; i++) {
+		if (kill(clients[STOPPED], SIGSTOP))
+			fail("stopping");
+		broken = !is_stopped();
+		more_from(OTHER, "while another one is stopped");
 		if (!broken)
 			kill(clients[STOPPED], SIGCONT);
 		usleep(rnd(3000));
 	}
-	if (!more_from(0, 5000))
-		fail("nothing arrives from a client after another one was stopped");
-	counts->over = 1;
-	for (int i = 0; i < 2; i++)
-		if (waitpid(i ? clients[0] : server, &status, 0) < 0 || status)
-			fail("the %s ended with status %#x", i ? "other client" : "server", status);
-	if (!broken && (waitpid(clients[STOPPED], &status, 0) < 0 || (status && WEXITSTATUS(status) != BROKEN)))
-		fail("the stopped client ended with status %#x", status);
-	printf("%lu and %lu messages%s%s\n", counts->received[0], counts->received[1],
-	       held ? ", stopped within a transaction" : "", broken ? ", the stopped one lost its connection" : "");
+	end_clients(broken);
+}
+
+static void stopped_third(void)
+{
+	counts = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (counts == MAP_FAILED)
+		fail("memory");
+	seed = now_ms();
+	/* Longer than the library waits for anybody at most, 10 s. */
+	stopped_with_lock(BEFORE_BELL, 12000);
+	stopped_with_lock(AFTER_BELL, 0);
+	stopped_anywhere();
 }
 
 int main(int argc, char **argv)
