@@ -1,7 +1,8 @@
 //! The protocol under a deterministic scheduler: processes that die at any step, and the invariants afterwards.
 //!
 //! Each run follows from one number. `SEEDS=100000 cargo test -p softrdma --release --test sim` runs that many;
-//! `FIRST_SEED=5000` begins there, `SEED=17 …` runs that one alone. A run that breaks an invariant prints its seed and what happened last.
+//! `FIRST_SEED=5000` begins there, `SEED=17 …` runs that one alone. A run that breaks an invariant prints its
+//! seed and what happened last.
 
 mod attempt;
 mod burst;
