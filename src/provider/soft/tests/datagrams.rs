@@ -81,3 +81,59 @@ fn a_group_is_left_by_the_lid_that_it_was_joined_with() {
         assert_eq!(detach(pair.b, &group, 0), libc::EINVAL);
     }
 }
+
+#[test]
+fn a_sender_in_the_group_gets_its_own_unless_it_was_made_not_to() {
+    const BLOCKS: u32 = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB as u32;
+    let room = Room::new();
+    let cq = room.cq();
+    let create = |qp_type, create_flags| {
+        let base = room.init(qp_type, cq);
+        // SAFETY: live objects; attributes are plain C data.
+        unsafe {
+            let mut attr: ibv_qp_init_attr_ex = zeroed();
+            (attr.qp_type, attr.cap, attr.send_cq, attr.recv_cq) = (base.qp_type, base.cap, cq, cq);
+            attr.comp_mask = IBV_QP_INIT_ATTR_PD as u32 | IBV_QP_INIT_ATTR_CREATE_FLAGS as u32;
+            (attr.pd, attr.create_flags) = (room.pd, create_flags);
+            room.verbs().create_qp_ex.unwrap()(room.context, &mut attr)
+        }
+    };
+    // Connected queue pairs have no groups, and the other flags are of packets on a wire.
+    for (qp_type, flags) in [(IBV_QPT_RC, BLOCKS), (IBV_QPT_UC, BLOCKS)]
+        .into_iter()
+        .chain((0..32).map(|bit| (IBV_QPT_UD, 1 << bit)).filter(|(_, flag)| *flag != BLOCKS))
+        .chain([(IBV_QPT_UD, BLOCKS | IBV_QP_CREATE_SCATTER_FCS as u32)])
+    {
+        assert!(create(qp_type, flags).is_null());
+        assert_eq!(Errno::last(), Errno::EOPNOTSUPP);
+    }
+    let mut group = ibv_gid { raw: [7; 16] };
+    // SAFETY: every view of the GID union is 16 plain bytes.
+    unsafe { group.raw[0] = 0xff };
+    let mut address = room.address();
+    address.grh.dgid = group;
+    let ah = room.ah(&mut address);
+    for flags in [0, BLOCKS] {
+        let pair = room.connected(room.cq(), create(IBV_QPT_UD, flags), create(IBV_QPT_UD, BLOCKS));
+        // SAFETY: live objects of this test.
+        unsafe {
+            for (qp, wr_id) in [(pair.a, 1), (pair.b, 2)] {
+                assert_eq!(api::mcast::ibv_attach_mcast(qp, &group, 0), 0);
+                room.receive(qp, wr_id, room.piece(1024 * wr_id as usize, 200));
+            }
+            let mut piece = room.piece(0, 5);
+            let mut wr = send_wr(3, IBV_WR_SEND, &mut piece);
+            wr.wr.ud = ibv_send_wr_wr_ud { ah, remote_qpn: 0xff_ffff, remote_qkey: QKEY };
+            assert_eq!(room.send(pair.a, &mut wr), 0);
+            let mut seen: Vec<u64> = std::iter::from_fn(|| room.poll(cq)).map(|wc| wc.wr_id).collect();
+            seen.sort_unstable();
+            assert_eq!(seen, if flags == BLOCKS { vec![2, 3] } else { vec![1, 2, 3] });
+            for qp in [pair.a, pair.b] {
+                assert_eq!(api::mcast::ibv_detach_mcast(qp, &group, 0), 0);
+            }
+        }
+    }
+    // SAFETY: live, and given up.
+    assert_eq!(unsafe { api::ah::ibv_destroy_ah(ah) }, 0);
+    destroy_cq(cq);
+}
