@@ -6,9 +6,9 @@
  * came. Nothing is made up here: the folder's files and links are all there is.
  *
  * A path is walked as the kernel would walk it, name by name, so that `..` never leads out of the view into the folders
- * around it: above the three folders a path is the kernel's again. Of links, two kinds have a meaning: to /dev/null, which a device
- * file is here, and those that stand for the kernel's own files, which the kernel is asked for. Whatever else somebody
- * put there is not shown.
+ * around it: above the three folders a path is the kernel's again. Of links, three kinds have a meaning: to /dev/null, which a
+ * device file is here, to a file of the kernel that has nothing to read (EINVAL), as that of an empty place in a table has, and
+ * those that stand for the kernel's own files, which the kernel is asked for. Whatever else somebody put there is not shown.
  *
  * Calls that name a file by its full path are seen, whatever width of file offset they were compiled for; who goes into a
  * folder of the view's sysfs finds names there relative to it. Not seen are paths relative to a folder of the kernel,
@@ -48,6 +48,9 @@ static const char channels[] = "/dev/infiniband/rdma_cm";
 /* What stands above them: real folders of the kernel, so that `..` there may be taken by the letter. */
 static const char *const above[] = { "", "/sys", "/sys/class", "/sys/class/misc", "/dev" };
 
+/* What links in the view may lead to: what takes and gives nothing, and what can be opened and not read. */
+static const char *const targets[] = { "/dev/null", "/proc/self/ns/net" };
+
 static char view[PATH_MAX];
 static size_t view_length;
 static pthread_once_t looked = PTHREAD_ONCE_INIT;
@@ -84,6 +87,14 @@ static int is_under(const char *path, const char *folder)
 	size_t length = strlen(folder);
 
 	return strncmp(path, folder, length) == 0 && (path[length] == '\0' || path[length] == '/');
+}
+
+static int is_target(const char *link, size_t length)
+{
+	for (size_t at = 0; at < sizeof(targets) / sizeof(targets[0]); at++)
+		if (strlen(targets[at]) == length && memcmp(targets[at], link, length) == 0)
+			return 1;
+	return 0;
 }
 
 /* Whether a path without `.`, `..` and doubled slashes is one of the folders that are shown, or below one. */
@@ -171,8 +182,8 @@ enum thing {
  */
 static __attribute__((noinline)) enum thing look_at(const char *place, char *path, size_t length)
 {
-	static const char device[] = "/dev/null";
-	char target[sizeof(device)];
+	/* With room for more than the longest of the targets. */
+	char target[32];
 	ssize_t target_length;
 	int folder;
 
@@ -180,8 +191,7 @@ static __attribute__((noinline)) enum thing look_at(const char *place, char *pat
 		return is_above(path) ? FOLDER : ELSEWHERE;
 	target_length = syscall(SYS_readlinkat, AT_FDCWD, place, target, sizeof(target));
 	if (target_length >= 0)
-		return target_length == sizeof(device) - 1 && memcmp(target, device, sizeof(device) - 1) == 0 ? FILE_HERE :
-													       ELSEWHERE;
+		return is_target(target, (size_t)target_length) ? FILE_HERE : ELSEWHERE;
 	if (errno != EINVAL) /* it is not there, or nobody may look */
 		return ELSEWHERE;
 	memcpy(path + length, "/", 2);

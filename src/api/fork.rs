@@ -2,7 +2,8 @@
 //! are kept out of child processes, so that copy-on-write never moves them away from under the parent's
 //! registrations.
 //!
-//! Kernels since 5.12 copy registered pages at fork time instead; there, nothing of this is needed.
+//! Kernels since 5.12 copy registered pages at fork time instead; there, nothing of this is needed. Nor does the
+//! software device need it, whose regions do not come here ([`Mrs::pins`](crate::provider::verbs::Mrs::pins)).
 
 use core::ffi::{c_int, c_void};
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use super::entry;
 use crate::abi::verbs::*;
 use crate::environment;
 use crate::errno::{Errno, Result};
+use crate::provider::discovery::are_all_software;
 use crate::uverbs::discovery;
 
 /// Ranges of pages in use by registrations; `None` until a program asks for protection.
@@ -258,11 +260,17 @@ pub extern "C" fn ibv_fork_init() -> c_int {
     entry::value(initialise)
 }
 
-/// IBV_FORK_UNNEEDED where the kernel copies registered pages at fork, else whether protection is on.
+/// IBV_FORK_UNNEEDED where the kernel copies registered pages at fork, or no device that there is needs it, else
+/// whether protection is on.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_is_fork_initialized() -> ibv_fork_status_t {
     let status = || {
+        let before = Errno::last();
         Ok(if discovery::copy_on_fork() {
+            IBV_FORK_UNNEEDED
+        } else if are_all_software() {
+            // A kernel without RDMA has no answer, which is no error here.
+            before.set();
             IBV_FORK_UNNEEDED
         } else if ENABLED.load(Ordering::Acquire) {
             IBV_FORK_ENABLED

@@ -24,6 +24,11 @@ pub fn devices() -> Result<Vec<DeviceInfo>> {
     Ok(devices)
 }
 
+/// Whether the library itself plays every device that there is.
+pub fn are_all_software() -> bool {
+    devices().is_ok_and(|devices| !devices.is_empty() && devices.iter().all(|device| device.software))
+}
+
 /// The devices as their providers drive them, and those that nobody takes.
 ///
 /// Drivers that the program itself brought along come first, then native providers, unless the environment

@@ -57,7 +57,7 @@
 //!     };
 //!     QueuePair::new(&device, &QpInit {
 //!         qp_type: QpType::Uc, pd, send_cq: Some(cq.clone()), recv_cq: Some(cq.clone()), srq: None, cap,
-//!         sq_sig_all: true, xrcd: None, events: events.clone(), cookie: 0,
+//!         sq_sig_all: true, blocks_own_multicast: false, xrcd: None, events: events.clone(), cookie: 0,
 //!     })
 //! };
 //! let (one, other) = (create()?, create()?);

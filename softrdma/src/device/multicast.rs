@@ -147,11 +147,13 @@ fn members(memory: &Memory, table: u64, gid: &[u8; 16], mut tell: impl FnMut(u32
 }
 
 impl QueuePair {
-    /// Sends a datagram to every member of its group but the sender.
+    /// Sends a datagram to every member of its group, to the sender too where it is one, unless it was made
+    /// not to get its own.
     pub(super) fn multicast(&self, from: &mut Initiator, wr: &Wr<'_>, datagram: &Datagram<'_>) -> Outcome {
         let site = &self.device().site;
         // Several are woken, one after the other.
         let (turn, mut outcome) = (Turn::new(None), None);
+        // The sender has no lock of its own that a member's side needs: it is reached as by its number.
         for slot in slot::claimed(site.segment.folder()).unwrap_or_default() {
             let Some(remote) = site.peers.get(slot) else { continue };
             let table = match remote.peer() {
@@ -169,7 +171,7 @@ impl QueuePair {
                     return;
                 }
                 let qp_num = site::number(slot, index);
-                if qp_num != self.qp_num() {
+                if qp_num != self.qp_num() || !self.blocks_own_multicast() {
                     let wr = Wr { datagram: Some(Datagram { qp_num, ..*datagram }), ..*wr };
                     let one = attempt(site, from, &wr, &turn);
                     if outcome.is_none() || matches!(one, Outcome::Local(_)) {

@@ -56,6 +56,8 @@ pub struct QpInit {
     pub cap: Capabilities,
     /// Every send request asks for a completion.
     pub sq_sig_all: bool,
+    /// Datagrams: what it sends to a group that it is in does not come back to it.
+    pub blocks_own_multicast: bool,
     /// XRC target: the domain.
     pub xrcd: Option<Arc<XrcDomain>>,
     /// Where its asynchronous events go.
@@ -531,6 +533,10 @@ impl QueuePair {
 
     pub(super) fn send_cq(&self) -> Option<&Arc<CompletionQueue>> {
         self.init.send_cq.as_ref()
+    }
+
+    pub(super) fn blocks_own_multicast(&self) -> bool {
+        self.init.blocks_own_multicast
     }
 
     pub(super) fn recv_cq(&self) -> Option<&Arc<CompletionQueue>> {

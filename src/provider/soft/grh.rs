@@ -14,6 +14,8 @@ const IPV4_CHECKSUM: usize = IPV4_AT + 10;
 const IPV6_LENGTH: usize = 4;
 /// UDP header, base and datagram transport headers, and checksum around the payload.
 const AROUND_PAYLOAD: u32 = 8 + 12 + 8 + 4;
+/// The header of immediate data.
+const IMMEDIATE: u32 = 4;
 /// Lifetime of a packet whose sender does not say.
 const DEFAULT_HOPS: u8 = 64;
 
@@ -55,12 +57,13 @@ impl Header {
         Self { bytes, ipv4 }
     }
 
-    /// The header of a datagram with that much payload.
+    /// The header of a datagram with that much payload, and with or without immediate data.
     #[inline]
-    pub fn of(&self, payload: u32) -> [u8; BYTES] {
+    pub fn of(&self, payload: u32, has_immediate: bool) -> [u8; BYTES] {
         let mut bytes = self.bytes;
+        let immediate = if has_immediate { IMMEDIATE } else { 0 };
         // Payload travels in words. What is too long for the field is too long for the queue pair as well.
-        let length = (payload.next_multiple_of(4) + AROUND_PAYLOAD) as u16;
+        let length = (payload.next_multiple_of(4) + AROUND_PAYLOAD + immediate) as u16;
         if self.ipv4 {
             let whole = length.wrapping_add((BYTES - IPV4_AT) as u16);
             bytes[IPV4_LENGTH..IPV4_LENGTH + 2].copy_from_slice(&whole.to_be_bytes());
@@ -105,7 +108,7 @@ mod tests {
 
     #[test]
     fn an_ipv4_header_stands_in_the_second_half() {
-        let header = Header::new(&V4_SOURCE, &to(V4_PEER)).of(5);
+        let header = Header::new(&V4_SOURCE, &to(V4_PEER)).of(5, false);
         assert_eq!(header[..20], [0; 20]);
         // 20 bytes of header, 8 of UDP, 20 of transport, 8 of padded payload, 4 of checksum.
         assert_eq!(header[20..30], [0x45, 8, 0, 60, 0, 0, 0x40, 0, 64, 17]);
@@ -120,7 +123,7 @@ mod tests {
         for (source, destination) in
             [(link_local, link_local), (V4_SOURCE, link_local), (link_local, V4_PEER)]
         {
-            let header = Header::new(&source, &to(destination)).of(0);
+            let header = Header::new(&source, &to(destination)).of(0, false);
             assert_eq!(header[..8], [0x60, 0x81, 0x23, 0x45, 0, 32, 17, 64]);
             assert_eq!(header[8..24], source);
             assert_eq!(header[24..], destination);

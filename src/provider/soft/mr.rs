@@ -68,6 +68,11 @@ pub fn access(asked: u32) -> Result<Access> {
 }
 
 impl Mrs for SoftContext {
+    /// Payload goes to addresses of the process, whichever pages are there.
+    fn pins(&self) -> bool {
+        false
+    }
+
     /// Registers `length` bytes at `addr`, known to peers by addresses from `iova`, which lies as far into its
     /// page as `addr`. As on a kernel device, EINVAL for a region that touches no page. With pages on demand,
     /// all `usize::MAX` bytes from address 0 are the whole address space, known by its own addresses.

@@ -150,8 +150,9 @@ impl Batch {
                 Payload::Sges { first, count } => Data::Sges(&self.sges[first..first + count]),
                 Payload::Inline { first, length } => Data::Inline(&self.inline[first..first + length]),
             };
-            let header =
-                built.datagram.as_ref().map(|(destination, ..)| destination.header.of(data.length() as u32));
+            let header = built.datagram.as_ref().map(|(destination, ..)| {
+                destination.header.of(data.length() as u32, built.opcode == Opcode::SendWithImm)
+            });
             let datagram = match (&built.datagram, &header) {
                 (Some((destination, qp_num, qkey)), Some(header)) => {
                     Some(send::datagram(header, destination.dgid, *qp_num, *qkey))
