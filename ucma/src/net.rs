@@ -13,7 +13,7 @@ use crate::channel::{Channel, Member};
 use crate::registry::Registry;
 use crate::registry::search::Search;
 use crate::sockets::Socket;
-use crate::{route, soft, sys};
+use crate::{route, shim, soft, sys};
 
 /// What a socket is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,8 +92,10 @@ pub struct Net {
 impl Net {
     /// The folder and the ports, from when they are needed first.
     fn meeting(&mut self) -> Result<&mut (Folder, Registry), Errno> {
-        let open =
-            || Config::from_env().and_then(|config| Folder::open(&config)).map_err(|why| Errno(why.errno()));
+        let open = || {
+            let folder = Config::from_env().and_then(|config| Folder::open(&config));
+            folder.map(|folder| folder.out_of_the_way(shim::floor())).map_err(|why| Errno(why.errno()))
+        };
         match &mut self.meeting {
             // The program may have closed descriptors that it did not open.
             Some((folder, registry)) => {

@@ -34,7 +34,7 @@ use ironverbs_cm::ports::{self, Binding};
 use nix::unistd::dup;
 use softrdma::shm::folder::Folder;
 
-use crate::shim::Kept;
+use crate::shim::{self, Kept};
 use crate::sys;
 use namespace::{Namespace, socket_name};
 use owner::Own;
@@ -79,6 +79,7 @@ impl Registry {
         // Whoever leaves a namespace last removes its folder.
         for _ in 0..ATTEMPTS {
             let folder = main.folder(&namespace.name()).map_err(|why| why.errno())?;
+            let folder = folder.out_of_the_way(shim::floor());
             match Own::new(&folder) {
                 Ok(owner) => {
                     let mut registry =
@@ -111,7 +112,8 @@ impl Registry {
     /// As for [`Registry::open`].
     pub fn refresh(&mut self, main: &Folder) -> Result<(), i32> {
         if self.folder.descriptor() < 0 {
-            self.folder = main.existing_folder(&self.namespace.name()).map_err(|why| why.errno())?;
+            let folder = main.existing_folder(&self.namespace.name()).map_err(|why| why.errno())?;
+            self.folder = folder.out_of_the_way(shim::floor());
         }
         Ok(())
     }

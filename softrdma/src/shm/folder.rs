@@ -22,12 +22,12 @@
 
 use std::ffi::{CStr, CString, OsString};
 use std::fs::Permissions;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, RenameFlags, readlinkat};
+use nix::fcntl::{AT_FDCWD, AtFlags, FcntlArg, OFlag, RenameFlags, fcntl, readlinkat};
 use nix::sys::stat::{Mode, fchmod, mkdirat};
 use nix::time::ClockId;
 use nix::unistd::{Gid, UnlinkatFlags, fchown, fchownat, geteuid, symlinkat, unlinkat};
@@ -127,6 +127,19 @@ impl Folder {
             ));
         }
         Ok(Folder { fd: Descriptor::new(fd)?, path: path.clone(), group: config.group, may_be_renamed })
+    }
+
+    /// The same by a descriptor of this number or a higher one, where one is free: a program may count on low
+    /// ones.
+    #[must_use]
+    pub fn out_of_the_way(self, floor: RawFd) -> Self {
+        let copy = self.fd().ok().and_then(|fd| fcntl(fd, FcntlArg::F_DUPFD_CLOEXEC(floor)).ok());
+        // SAFETY: the call just made the descriptor, which nobody else knows.
+        let copy = copy.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+        match copy.map(Descriptor::new) {
+            Some(Ok(fd)) => Folder { fd, ..self },
+            _ => self,
+        }
     }
 
     /// Whether everybody may give its path to another folder: then nothing is to be reached by that path.
