@@ -31,11 +31,9 @@ use std::ffi::CStr;
 use ironverbs_cm::Errno;
 use ironverbs_cm::address::Gid;
 use ironverbs_cm::ports::{self, Binding};
-use nix::unistd::dup;
 use softrdma::shm::folder::Folder;
 
-use crate::shim::{self, Kept};
-use crate::sys;
+use crate::{shim, sys};
 use namespace::{Namespace, socket_name};
 use owner::Own;
 use port::{Port, Record};
@@ -43,10 +41,9 @@ use port::{Port, Record};
 mod namespace;
 mod owner;
 mod port;
+mod room;
 pub mod search;
 
-/// As many descriptors as are open at once: a folder, and what is read of it.
-const SPARES: usize = 2;
 /// How often a port is asked for that others want at the same time.
 const ATTEMPTS: u32 = 100;
 
@@ -58,8 +55,6 @@ pub struct Registry {
     owner: Own,
     /// The own records by the ids' numbers.
     own: HashMap<u32, Held>,
-    /// Descriptors that are given up where the program has left none.
-    spares: Vec<Kept>,
 }
 
 /// What an id has.
@@ -82,9 +77,7 @@ impl Registry {
             let folder = folder.out_of_the_way(shim::floor());
             match Own::new(&folder) {
                 Ok(owner) => {
-                    let mut registry =
-                        Registry { namespace, folder, owner, own: HashMap::new(), spares: Vec::new() };
-                    registry.save();
+                    let registry = Registry { namespace, folder, owner, own: HashMap::new() };
                     registry.sweep(main);
                     return Ok(registry);
                 }
@@ -286,22 +279,9 @@ impl Registry {
         Ok(records)
     }
 
-    /// Does something that needs a descriptor for a moment, also where the program has left none.
-    fn with_room<R>(&mut self, body: impl Fn(&Registry) -> Result<R, Errno>) -> Result<R, Errno> {
-        match body(self) {
-            Err(Errno(libc::EMFILE | libc::ENFILE)) if !self.spares.is_empty() => {
-                self.spares.clear();
-                let done = body(self);
-                self.save();
-                done
-            }
-            done => done,
-        }
-    }
-
-    fn save(&mut self) {
-        let copy = || dup(&self.owner.file).ok().and_then(|fd| Kept::new(fd).ok());
-        self.spares = std::iter::from_fn(copy).take(SPARES).collect();
+    /// Does something that needs descriptors for a moment, also where the program has left none.
+    fn with_room<R: Send>(&self, body: impl Fn(&Registry) -> Result<R, Errno> + Sync) -> Result<R, Errno> {
+        room::with_room(self.folder.descriptor(), || body(self))
     }
 }
 

@@ -48,9 +48,9 @@ impl Registry {
     /// requests come to a listener at another address, too: of the same interface.
     ///
     /// # Errors
-    /// Those of reading the folder.
+    /// Those of reading the folder, for which a descriptor must be free, as for the connection then.
     pub fn find(
-        &mut self,
+        &self,
         main: &Folder,
         service: u64,
         to: &Address,
@@ -58,10 +58,8 @@ impl Registry {
         near: &dyn Fn(&Address) -> bool,
     ) -> Result<Search, Errno> {
         let wanted = Wanted { service, to, near };
-        let (mut best, mut newcomer) = self.with_room(|registry| {
-            let best = registry.best(registry.namespace, &registry.folder, wanted, false)?;
-            Ok((best, best == Search::Nobody && registry.has_newcomer(&registry.folder)))
-        })?;
+        let mut best = self.best(self.namespace, &self.folder, wanted, false)?;
+        let mut newcomer = best == Search::Nobody && self.has_newcomer(&self.folder);
         if public && !matches!(best, Search::Listener(_)) {
             let gid = to.gid().unwrap_or_default();
             self.elsewhere(main, |namespace, folder| {
