@@ -425,15 +425,8 @@ fn is_marked(fd: &OwnedFd, name: &CStr) -> bool {
     usize::try_from(n).is_ok_and(|n| target.get(..n) == Some(name.to_bytes()))
 }
 
-/// Marks a folder that was just made. Where everybody may rename, it may be another one of this user by now, to
-/// which nothing must be done.
+/// Marks a folder that was just made.
 fn mark(fd: &OwnedFd, name: &CStr) -> Result<()> {
-    let st = sys::stat(fd.as_raw_fd())?;
-    let exchanged = Error::Folder("somebody exchanged it while it was made");
-    if st.st_uid != geteuid().as_raw() || st.st_mode & 0o077 != 0 {
-        return Err(exchanged);
-    }
-    each_name(fd.as_fd(), |_| Err(exchanged))?;
     symlinkat(name, fd, MARK).map_err(|_| Error::last("symlinkat"))
 }
 
@@ -445,6 +438,8 @@ fn make(parent: &OwnedFd, name: &CStr, config: &Config, may_be_renamed: bool) ->
     let mut marked = None;
     let made = (|| {
         let fd = open_at(at, &temporary, libc::O_RDONLY | libc::O_NOFOLLOW)?;
+        // Where others may rename, it may be another one of this user by now, to which nothing must be done.
+        making::check_private(&fd)?;
         if may_be_renamed {
             mark(&fd, name)?;
         }

@@ -297,9 +297,8 @@ pub fn sweep(folder: &Folder) -> Result<u32> {
                 open_peer(folder, name).and_then(|file| file.owner()).is_ok_and(|owner| owner.is_none())
             }
             Name::Bell(owner) | Name::Socket(owner) => standing(folder, owner) != Standing::Alive,
-            // Of one that is in use the maker makes another.
             Name::Private => {
-                removed += u32::from(folder.remove_folder(name).is_ok());
+                removed += u32::from(folder.sweep_private(name, is_made_privately));
                 false
             }
             Name::Foreign => false,
@@ -311,6 +310,11 @@ pub fn sweep(folder: &Folder) -> Result<u32> {
         Ok(())
     })?;
     Ok(removed)
+}
+
+/// Whether what has this name is made by [`Folder::place`]: bells, sockets, and the connection manager's folders.
+fn is_made_privately(name: &CStr) -> bool {
+    matches!(parse(name), Name::Bell(_) | Name::Socket(_)) || name.to_bytes().starts_with(b"cm-")
 }
 
 #[cfg(test)]

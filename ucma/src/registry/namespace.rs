@@ -107,7 +107,10 @@ pub fn sweep(folder: &Folder) {
             Some(Name::Socket(owner)) if dead.contains(&owner) => {
                 let _ = folder.remove(name);
             }
-            _ => {}
+            Some(_) => {}
+            None => {
+                folder.sweep_private(name, |inside| parse(inside).is_some());
+            }
         }
     }
     // The processes themselves last: as long as they have a name, somebody looks for the rest.

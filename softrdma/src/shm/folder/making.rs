@@ -8,8 +8,8 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use nix::fcntl::RenameFlags;
-use nix::sys::stat::{Mode, mkdirat};
+use nix::fcntl::{AtFlags, RenameFlags};
+use nix::sys::stat::{Mode, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
 use super::{Folder, each_name, give, open_at, verify};
@@ -17,7 +17,7 @@ use crate::shm::descriptor::Descriptor;
 use crate::shm::error::{Error, Result};
 use crate::shm::sys;
 
-/// How often a private folder may be swept away before something is in it.
+/// How often a private folder may be swept away before it has given up what is in it.
 const ATTEMPTS: u32 = 32;
 
 /// Name of a private folder: of no use to anybody but the process that made it.
@@ -49,10 +49,10 @@ impl Folder {
                     let _ = private.fd().map(|at| unlinkat(at, name, kind));
                 }
             }
-            let swept = sys::stat(private.raw()).is_ok_and(|stat| stat.st_nlink == 0);
             let _ = self.remove_folder(&temporary);
             match made {
-                Err(Error::Os { errno: libc::ENOENT, .. }) if swept => {}
+                // Somebody swept it away.
+                Err(Error::Os { errno: libc::ENOENT, .. }) => {}
                 made => return made,
             }
         }
@@ -72,6 +72,31 @@ impl Folder {
         })?;
         let path = self.path.join(name.to_str().unwrap_or_default());
         Ok((name, Folder { fd, path, group: self.group, may_be_renamed: true }))
+    }
+
+    /// Removes a private folder here, whose maker makes another where it lives; tells whether it is gone. What
+    /// the dead left in one goes, too, where it is of a kind and, as `is_made` says, of a name that are made so:
+    /// who may write here may have given the name to any folder of this user's.
+    pub fn sweep_private(&self, name: &CStr, is_made: impl Fn(&CStr) -> bool) -> bool {
+        if !is_private(name) {
+            return false;
+        }
+        let emptied = || {
+            let fd = open_at(self.fd()?, name, libc::O_RDONLY | libc::O_NOFOLLOW)?;
+            each_name(fd.as_fd(), |inside| {
+                let kind = fstatat(&fd, inside, AtFlags::AT_SYMLINK_NOFOLLOW)
+                    .map_or(0, |stat| stat.st_mode & libc::S_IFMT);
+                let _ = match kind {
+                    libc::S_IFIFO | libc::S_IFSOCK if is_made(inside) => {
+                        unlinkat(&fd, inside, UnlinkatFlags::NoRemoveDir)
+                    }
+                    libc::S_IFDIR if is_made(inside) => unlinkat(&fd, inside, UnlinkatFlags::RemoveDir),
+                    _ => Ok(()),
+                };
+                Ok(())
+            })
+        };
+        self.remove_folder(name).is_ok() || emptied().is_ok() && self.remove_folder(name).is_ok()
     }
 
     /// A folder in this one, for the same users; made where there is none.
@@ -121,7 +146,7 @@ impl Folder {
 }
 
 /// Whether a folder is this user's alone, and new as far as that can be seen.
-fn check_private(fd: &OwnedFd) -> Result<()> {
+pub(super) fn check_private(fd: &OwnedFd) -> Result<()> {
     let exchanged = Error::Folder("somebody exchanged it while it was made");
     let stat = sys::stat(fd.as_raw_fd())?;
     if stat.st_uid != geteuid().as_raw() || stat.st_mode & 0o077 != 0 {
@@ -183,6 +208,27 @@ mod tests {
         assert!(check("a", 0o750).is_err());
         std::fs::write(dir.path().join("a/b"), "").unwrap();
         assert!(check("a", 0o700).is_err(), "somebody's own, with files");
+    }
+
+    #[test]
+    fn what_a_maker_left_that_was_killed_goes_and_nothing_else() {
+        let dir = TestDir::new("making");
+        let folder = shared(&dir);
+        let fill = |name: &str, inside: &str| {
+            let at = folder.path().join(name);
+            std::fs::create_dir(&at).unwrap();
+            mkfifoat(nix::fcntl::AT_FDCWD, &at.join(inside), Mode::S_IRWXU).unwrap();
+            at
+        };
+        let is_made = |name: &CStr| name.to_bytes().starts_with(b"b");
+        let (left, in_use) = (fill("w0123456789abcdef", "b"), fill("w0123456789abcdee", "other"));
+        std::fs::create_dir(left.join("b2")).unwrap();
+        std::fs::write(in_use.join("b3"), "").unwrap();
+        assert!(folder.sweep_private(c"w0123456789abcdef", is_made) && !left.exists());
+        assert!(!folder.sweep_private(c"w0123456789abcdee", is_made));
+        assert_eq!(std::fs::read_dir(in_use).unwrap().count(), 2, "neither a file nor a foreign name goes");
+        fill("v", "b");
+        assert!(!folder.sweep_private(c"v", is_made), "no private folder's name");
     }
 
     #[test]
