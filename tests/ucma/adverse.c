@@ -158,7 +158,7 @@ static int stop_within_bind(int nth, pid_t *child, pid_t *heir)
 {
 	int status, told[2];
 
-	CHECK(pipe(told) == 0);
+	HOLDS(pipe(told) == 0);
 	*child = fork();
 	if (*child == 0) {
 		begin_alone();
@@ -174,11 +174,11 @@ static int stop_within_bind(int nth, pid_t *child, pid_t *heir)
 		for (;;)
 			pause();
 	}
-	CHECK(read(told[0], heir, sizeof(*heir)) == sizeof(*heir));
+	HOLDS(read(told[0], heir, sizeof(*heir)) == sizeof(*heir));
 	close(told[0]);
 	close(told[1]);
-	CHECK(waitpid(*child, &status, 0) == *child && WIFSTOPPED(status));
-	CHECK(ptrace(PTRACE_SETOPTIONS, *child, NULL, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) == 0);
+	HOLDS(waitpid(*child, &status, 0) == *child && WIFSTOPPED(status));
+	HOLDS(ptrace(PTRACE_SETOPTIONS, *child, NULL, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) == 0);
 	/* Each call stops twice: before it and behind it. */
 	for (int stops = 0; stops < 2 * nth - 1;) {
 		ptrace(PTRACE_SYSCALL, *child, NULL, NULL);
@@ -205,7 +205,7 @@ static int binds(uint16_t port)
 	int bound = bind_id(channel, (uint32_t)id, LOCALHOST, port) == 144;
 	int refused = errno;
 
-	CHECK(destroy_id(id) == 24);
+	HOLDS(destroy_id(id) == 24);
 	errno = refused;
 	return bound;
 }
@@ -235,24 +235,24 @@ static void stopped_neighbour(void)
 		int64_t id = create_id(channel, 2);
 
 		within = stop_within_bind(nth, &child, &heir);
-		CHECK(binds(PORT + 21));
+		HOLDS(binds(PORT + 21));
 		/* It has the port already, or not yet. */
-		CHECK(binds(PORT + 20) || errno == EADDRNOTAVAIL);
-		CHECK(resolve(channel, (uint32_t)id, LOCALHOST, PORT) == 280 && next(channel, &event, LONG_MS) && event.kind == 0);
-		CHECK(simple(channel, 4, (uint32_t)id, 2, 2000) == 16 && next(channel, &event, LONG_MS) && event.kind == 2);
+		HOLDS(binds(PORT + 20) || errno == EADDRNOTAVAIL);
+		HOLDS(resolve(channel, (uint32_t)id, LOCALHOST, PORT) == 280 && next(channel, &event, LONG_MS) && event.kind == 0);
+		HOLDS(simple(channel, 4, (uint32_t)id, 2, 2000) == 16 && next(channel, &event, LONG_MS) && event.kind == 2);
 		PUT(&made, 272, uint32_t, (uint32_t)id);
 		PUT(&made, 271, uint8_t, 1);
-		CHECK(give(channel, &made) == 296);
-		CHECK(next(server, &event, LONG_MS) && event.kind == 4);
+		HOLDS(give(channel, &made) == 296);
+		HOLDS(next(server, &event, LONG_MS) && event.kind == 4);
 		kill(child, SIGKILL);
-		CHECK(waitpid(child, NULL, 0) == child);
-		CHECK(binds(PORT + 21));
-		CHECK(binds(PORT + 20) || errno == EADDRNOTAVAIL);
+		HOLDS(waitpid(child, NULL, 0) == child);
+		HOLDS(binds(PORT + 21));
+		HOLDS(binds(PORT + 20) || errno == EADDRNOTAVAIL);
 		kill(heir, SIGKILL);
-		CHECK(waitpid(heir, NULL, 0) == heir);
-		CHECK(binds(PORT + 20));
-		CHECK(ends(comes));
-		CHECK(destroy_id(id) == 24);
+		HOLDS(waitpid(heir, NULL, 0) == heir);
+		HOLDS(binds(PORT + 20));
+		HOLDS(ends(comes));
+		HOLDS(destroy_id(id) == 24);
 	}
 	/* A bind has some system calls. */
 	CHECK(nth > 10);

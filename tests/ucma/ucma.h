@@ -35,6 +35,8 @@ static __attribute__((unused)) void check_at(int line, const char *what, int hol
 	}
 }
 #define CHECK(condition) check_at(__LINE__, #condition, (condition))
+/* The same of what there may be any number of: what holds is not counted. */
+#define HOLDS(condition) do { if (!(condition)) check_at(__LINE__, #condition, 0); } while (0)
 /* That a call fails with this errno value. */
 #define FAILS(call, value) (errno = 0, CHECK((call) == -1 && errno == (value)))
 

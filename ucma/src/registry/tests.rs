@@ -189,7 +189,7 @@ fn a_bind_costs_the_same_among_many() {
 fn a_listener_is_found_and_talked_to_until_it_is_gone() {
     let (place, folder) = Place::new();
     let mut server = Registry::open(&folder).unwrap();
-    let mut client = Registry::open(&folder).unwrap();
+    let client = Registry::open(&folder).unwrap();
     let binding = at("192.0.2.2", 7471);
     server.reserve(5, &binding, true).unwrap();
     assert_eq!(client.find(&folder, SERVICE, &binding.source, true, &|_| true), Ok(Search::Soon));
@@ -237,7 +237,7 @@ fn who_is_at_work_is_not_waited_for() {
     let mut client = Registry::open(&folder).unwrap();
     let nowhere = at("192.0.2.9", 7471);
     client.reserve(9, &nowhere, true).unwrap();
-    let mut find = || client.find(&folder, SERVICE, &nowhere.source, true, &|_| true).unwrap();
+    let find = || client.find(&folder, SERVICE, &nowhere.source, true, &|_| true).unwrap();
     assert_eq!(find(), Search::Nobody, "alone, with the port itself");
     let mut listener = Registry::open(&folder).unwrap();
     assert_eq!(find(), Search::Soon, "it may be about to listen");
@@ -271,7 +271,7 @@ fn other_networks_are_looked_at_and_swept() {
     // As if its process were in another one.
     let own = place.names().remove(0);
     std::fs::rename(place.0.join(own), place.0.join("cm-77-99")).unwrap();
-    let mut client = Registry::open(&folder).unwrap();
+    let client = Registry::open(&folder).unwrap();
     let to = |text: &str| Address::ip(text.parse().unwrap(), 7471);
     assert!(client.knows(&folder, &gid) && !client.knows(&folder, &[3; 16]));
     assert!(matches!(
@@ -281,7 +281,7 @@ fn other_networks_are_looked_at_and_swept() {
     assert_eq!(client.find(&folder, SERVICE, &to("10.9.0.1"), false, &|_| true), Ok(Search::Nobody));
     assert_eq!(client.find(&folder, SERVICE, &to("10.9.0.2"), true, &|_| true), Ok(Search::Nobody));
     server.release(5);
-    let mut find = |text| client.find(&folder, SERVICE, &to(text), true, &|_| true);
+    let find = |text| client.find(&folder, SERVICE, &to(text), true, &|_| true);
     assert_eq!(find("10.9.0.1"), Ok(Search::Soon), "it may be about to listen again");
     assert_eq!(find("10.9.0.2"), Ok(Search::Nobody), "that is another host");
     drop(Registry::open(&folder).unwrap());
