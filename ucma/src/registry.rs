@@ -4,7 +4,7 @@
 //! | name | what it is |
 //! |---|---|
 //! | `cm-`, two numbers | the folder of a network namespace ([`namespace`]) |
-//! | `o`, process | there: a process, with the addresses that it has ([`owner`]) |
+//! | `o`, process | there: a process, with the addresses that it has ([`owner`]); `n` until it is complete |
 //! | `l`, process, `-`, number | there: the socket where an id listens |
 //! | `p`, port space, `-`, port | there: the folder of a port, as long as somebody has it ([`port`]) |
 //! | process, `-`, number | there: what an id of the process has, as the target of a symbolic link |

@@ -207,7 +207,7 @@ impl Folder {
     /// Gives a file another name, which nothing has yet.
     ///
     /// Errors: `EEXIST` where something has it, `ENOENT` where the file has lost its own.
-    pub(crate) fn rename(&self, from: &CStr, to: &CStr) -> Result<()> {
+    pub fn rename(&self, from: &CStr, to: &CStr) -> Result<()> {
         rename(self.fd()?, from, to)
     }
 

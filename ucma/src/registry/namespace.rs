@@ -44,6 +44,8 @@ impl Namespace {
 pub enum Name {
     /// A process.
     Owner(u64),
+    /// A process that begins.
+    Unborn(u64),
     /// A socket of this process.
     Socket(u64),
     /// The folder of a port.
@@ -53,6 +55,11 @@ pub enum Name {
 /// The name of a process.
 pub fn owner_name(owner: u64) -> CString {
     CString::new(format!("o{owner:016x}")).unwrap_or_default()
+}
+
+/// The name that a process's file has until it says that the process lives.
+pub fn unborn_name(owner: u64) -> CString {
+    CString::new(format!("n{owner:016x}")).unwrap_or_default()
 }
 
 /// The name of a socket of a process.
@@ -66,6 +73,7 @@ pub fn parse(name: &CStr) -> Option<Name> {
     let number = |text: &str| u64::from_str_radix(text, 16).ok();
     let (found, made) = match text.split_at_checked(1)? {
         ("o", rest) => (Name::Owner(number(rest)?), owner_name(number(rest)?)),
+        ("n", rest) => (Name::Unborn(number(rest)?), unborn_name(number(rest)?)),
         ("l", rest) => {
             let (owner, socket) = rest.split_once('-')?;
             (Name::Socket(number(owner)?), socket_name(number(owner)?, number(socket)?))
@@ -87,7 +95,8 @@ pub fn sweep(folder: &Folder) {
     let owners: HashSet<u64> = found().filter_map(owner_of).collect();
     let dead: HashSet<u64> = owners.into_iter().filter(|owner| !owner::lives(folder, *owner)).collect();
     let lives_here = found().any(|name| matches!(name, Name::Owner(owner) if !dead.contains(&owner)));
-    if dead.is_empty() && lives_here {
+    let is_complete = |name: &CString| !matches!(parse(name), None | Some(Name::Unborn(_)));
+    if dead.is_empty() && lives_here && names.iter().all(is_complete) {
         return;
     }
     // Of many records few processes are asked for.
@@ -107,6 +116,10 @@ pub fn sweep(folder: &Folder) {
             Some(Name::Socket(owner)) if dead.contains(&owner) => {
                 let _ = folder.remove(name);
             }
+            // One that lives and has no lock yet begins once more.
+            Some(Name::Unborn(_)) if !owner::holds(folder, name) => {
+                let _ = folder.remove(name);
+            }
             Some(_) => {}
             None => {
                 folder.sweep_private(name, |inside| parse(inside).is_some());
@@ -122,7 +135,7 @@ pub fn sweep(folder: &Folder) {
 fn owner_of(name: Name) -> Option<u64> {
     match name {
         Name::Owner(owner) | Name::Socket(owner) => Some(owner),
-        Name::Port(_) => None,
+        Name::Port(_) | Name::Unborn(_) => None,
     }
 }
 
@@ -136,6 +149,7 @@ mod tests {
     fn names_are_understood() {
         let port = Port { space: PortSpace::Tcp, number: 7471 };
         assert_eq!(parse(&owner_name(7)), Some(Name::Owner(7)));
+        assert_eq!(parse(&unborn_name(7)), Some(Name::Unborn(7)));
         assert_eq!(parse(&socket_name(7, 9)), Some(Name::Socket(7)));
         assert_eq!(parse(&port.name()), Some(Name::Port(port)));
         let foreign =

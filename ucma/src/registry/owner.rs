@@ -2,20 +2,20 @@
 //! addresses that it has and whether it is at work.
 //!
 //! That it lives, the kernel says: it holds a lock of the file's first byte for as long as it, or a child that
-//! inherited its channels, has the file open. Nobody else ever takes that lock.
+//! inherited its channels, has the file open. Nobody else ever takes that lock. The file has another name until it
+//! is locked, so that whoever finds one without the lock under a process's name knows that it is dead for ever.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd};
 
 use ironverbs_cm::Errno;
 use ironverbs_cm::address::Gid;
 use nix::fcntl::{FcntlArg, fcntl};
-use nix::sys::stat::fstat;
 use nix::sys::uio::{pread, pwrite};
 use softrdma::shm::folder::Folder;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-use super::namespace::owner_name;
+use super::namespace::{owner_name, unborn_name};
 use crate::shim::Kept;
 use crate::sys;
 
@@ -32,7 +32,7 @@ struct Content {
 
 /// As many as a device of the software has.
 const GIDS: usize = 64;
-/// How often a file may be taken for one of the dead before its process declares itself alive.
+/// How often a file may be removed before its process has declared itself alive.
 const ATTEMPTS: u32 = 100;
 
 /// The file of this process.
@@ -51,16 +51,21 @@ impl Own {
     pub fn new(folder: &Folder) -> Result<Own, Errno> {
         for _ in 0..ATTEMPTS {
             let number = sys::random() | 1;
-            let name = owner_name(number);
-            let file = folder.create(&name).map_err(|why| Errno(why.errno()))?;
+            let (unborn, name) = (unborn_name(number), owner_name(number));
+            let file = folder.create(&unborn).map_err(|why| Errno(why.errno()))?;
             let ready = write(&file, &Content::new_zeroed())
                 .and_then(|()| lock(&file))
-                .and_then(|()| Kept::new(file).map_err(Errno));
+                .and_then(|()| Kept::new(file).map_err(Errno))
+                .and_then(|file| match folder.rename(&unborn, &name) {
+                    Ok(()) => Ok(Some(file)),
+                    // Until it was locked, somebody took it for one of the dead.
+                    Err(why) if why.errno() == libc::ENOENT => Ok(None),
+                    Err(why) => Err(Errno(why.errno())),
+                });
             let file = ready.inspect_err(|_| {
-                let _ = folder.remove(&name);
+                let _ = folder.remove(&unborn);
             })?;
-            // Until it was locked, others may have taken it for one of the dead.
-            if fstat(&file).is_ok_and(|stat| stat.st_nlink > 0) {
+            if let Some(file) = file {
                 return Ok(Own { file, number, at_work: false });
             }
         }
@@ -129,7 +134,12 @@ pub fn look(folder: &Folder, owner: u64) -> Option<Shown> {
 
 /// Whether a process lives; also where that cannot be found out.
 pub fn lives(folder: &Folder, owner: u64) -> bool {
-    match folder.open_to_read(&owner_name(owner)) {
+    holds(folder, &owner_name(owner))
+}
+
+/// Whether somebody holds the lock of a file; also where that cannot be found out.
+pub fn holds(folder: &Folder, name: &CStr) -> bool {
+    match folder.open_to_read(name) {
         Ok(file) => is_locked(&file),
         Err(why) => ![libc::ENOENT, libc::ELOOP].contains(&why.errno()),
     }
