@@ -5,18 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use crate::device::{Device, Outcome};
+use crate::memory;
 use crate::shim::{self, Shim};
 use crate::sides::Rule;
-use crate::{memory, sys};
 
 /// `IRONVERBS_UCMA_WAIT`.
 const WAIT: isize = 4096;
-
-/// How long a command that found the ports locked is tried.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// `struct ironverbs_ucma`.
 #[repr(C)]
@@ -85,28 +81,15 @@ extern "C" fn command(fd: c_int, command: *const c_void, length: usize) -> isize
         Err(errno) => -(errno as isize),
     };
     let mut errand = None;
-    let mut write = || {
-        with(-(libc::EIO as isize), |device| match device.write(fd, command as u64, length) {
-            Ok(Outcome::Done) => done(Ok(())),
-            Ok(Outcome::Wait) => -WAIT,
-            Ok(Outcome::Kernel(found)) => {
-                errand = Some(found);
-                0
-            }
-            Err(errno) => done(Err(errno)),
-        })
-    };
-    let mut answer = write();
-    // Another process changes ports, which it does at once or is stopped. The device is free meanwhile.
-    let mut until = None;
-    while answer == -(libc::EBUSY as isize) {
-        let now = sys::now();
-        if now >= *until.get_or_insert(now + PATIENCE) {
-            break;
+    let mut answer = with(-(libc::EIO as isize), |device| match device.write(fd, command as u64, length) {
+        Ok(Outcome::Done) => done(Ok(())),
+        Ok(Outcome::Wait) => -WAIT,
+        Ok(Outcome::Kernel(found)) => {
+            errand = Some(found);
+            0
         }
-        std::thread::sleep(Duration::from_millis(1));
-        answer = write();
-    }
+        Err(errno) => done(Err(errno)),
+    });
     // The kernel may sleep, for which nobody else waits.
     if let Some(mut errand) = errand {
         let answered = errand.run();

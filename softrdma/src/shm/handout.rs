@@ -73,7 +73,7 @@ impl Handout {
     /// Errors: those of the system calls; [`Error::NoMemory`] where no thread can be had.
     pub(super) fn start(folder: &Arc<Folder>, owner: Owner, memory: &Arc<Descriptor>) -> Result<Self> {
         let name = slot::socket_name(owner);
-        let socket = listen(folder, &name)?;
+        let socket = folder.place(&name, listen)?;
         let server = || -> Result<_> {
             let (socket, memory) = (Descriptor::new(socket)?, Arc::downgrade(memory));
             let server = Arc::new(Server { socket, memory, folder: folder.clone(), name: name.clone() });
