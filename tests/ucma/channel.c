@@ -164,6 +164,36 @@ static void events(void)
 	close(fd);
 }
 
+/* Each event is an edge for who waits for edges, whether others are unread or not; nothing else is one. */
+static void edges(void)
+{
+	int fd = opened(O_NONBLOCK), other = opened(O_NONBLOCK), set = epoll_create1(0);
+	struct epoll_event member = { .events = EPOLLIN | EPOLLET };
+	struct command migrate = command(18, 16, 4);
+	struct event event;
+	uint32_t reported;
+	int64_t id, moved = create_id(other, 9);
+
+	CHECK(epoll_ctl(set, EPOLL_CTL_ADD, fd, &member) == 0 && epoll_wait(set, &member, 1, 0) == 0);
+	for (uint64_t uid = 1; uid <= 4; uid++) {
+		CHECK((id = create_id(fd, uid)) >= 0 && resolve(fd, (uint32_t)id, LOCALHOST, 7471) == 280);
+		CHECK(epoll_wait(set, &member, 1, 0) == 1 && epoll_wait(set, &member, 1, 0) == 0);
+	}
+	CHECK(get_event(fd, &event) == 16 && event.uid == 1 && epoll_wait(set, &member, 1, 0) == 0);
+	/* With the id its event comes to the channel. */
+	CHECK(resolve(other, (uint32_t)moved, LOCALHOST, 7471) == 280);
+	PUT(&migrate, 0, uint64_t, (uintptr_t)&reported);
+	PUT(&migrate, 8, uint32_t, (uint32_t)moved);
+	PUT(&migrate, 12, uint32_t, (uint32_t)other);
+	CHECK(give(fd, &migrate) == 24 && epoll_wait(set, &member, 1, 0) == 1 && epoll_wait(set, &member, 1, 0) == 0);
+	for (uint64_t uid = 2; uid <= 4; uid++)
+		CHECK(get_event(fd, &event) == 16 && event.uid == uid);
+	CHECK(get_event(fd, &event) == 16 && event.uid == 9 && !readable(fd, 0) && epoll_wait(set, &member, 1, 0) == 0);
+	close(set);
+	close(other);
+	close(fd);
+}
+
 /* A peer that connects and goes on to say nothing makes no event: poll() sleeps on, whichever function it is. */
 static void quiet(const char *folder)
 {
@@ -390,6 +420,7 @@ int main(int argc, char **argv)
 	refused();
 	unanswered();
 	events();
+	edges();
 	quiet(argv[1]);
 	waiting();
 	closing(argv[1]);

@@ -62,6 +62,8 @@ pub struct Channel {
     /// Whose event is looked for first, so that neither side holds up the other.
     pub kernel_first: bool,
     readable: bool,
+    /// Events that were shown, of all that ever came.
+    arrivals: u64,
     armed: Option<Duration>,
 }
 
@@ -83,8 +85,16 @@ impl Channel {
         let timer = made(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
         let (events, timer) = (Kept::new(events)?, Kept::new(timer)?);
         let shows = vec![shown.as_raw_fd()];
-        let (kernel_first, readable, armed) = (false, false, None);
-        let channel = Channel { shown: shows, events, timer, kernel: None, kernel_first, readable, armed };
+        let channel = Channel {
+            shown: shows,
+            events,
+            timer,
+            kernel: None,
+            kernel_first: false,
+            readable: false,
+            arrivals: 0,
+            armed: None,
+        };
         channel.add(channel.events.as_raw_fd(), Member::Events)?;
         channel.add(channel.timer.as_raw_fd(), Member::Timer)?;
         Ok((channel, shown))
@@ -156,9 +166,11 @@ impl Channel {
         found.find(|member| !matches!(member, Member::Events | Member::Kernel))
     }
 
-    /// Shows whether there is an event.
-    pub fn show(&mut self, ready: bool) {
-        if self.readable == ready {
+    /// Shows whether there is an event, of `arrivals` that ever came: what came since the last call is an edge
+    /// for who waits with `EPOLLET`, also where the channel is readable already.
+    pub fn show(&mut self, ready: bool, arrivals: u64) {
+        let came = std::mem::replace(&mut self.arrivals, arrivals) != arrivals;
+        if self.readable == ready && !(ready && came) {
             return;
         }
         let mut word = 1_u64.to_ne_bytes();
@@ -210,11 +222,34 @@ mod tests {
     fn a_channel_is_readable_while_it_has_an_event() {
         let (mut channel, shown) = Channel::new(true, false).unwrap();
         assert!(!readable(shown.as_raw_fd()));
-        channel.show(true);
-        channel.show(true);
+        channel.show(true, 1);
+        channel.show(true, 2);
         assert!(readable(shown.as_raw_fd()) && channel.next().is_none());
-        channel.show(false);
+        channel.show(false, 2);
         assert!(!readable(shown.as_raw_fd()));
+    }
+
+    #[test]
+    fn each_event_is_an_edge_and_nothing_else_is() {
+        let (mut channel, shown) = Channel::new(true, false).unwrap();
+        let watch = made(epoll::create(libc::EPOLL_CLOEXEC)).unwrap();
+        let event = libc::epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: 1 };
+        epoll::control(watch.as_raw_fd(), libc::EPOLL_CTL_ADD, shown.as_raw_fd(), Some(event));
+        let edge = || epoll::ready(watch.as_raw_fd(), &mut [event; 1]) == 1;
+        assert!(!edge());
+        for (ready, arrivals, is_one) in [
+            (true, 1, true),
+            (true, 1, false),
+            (true, 2, true),
+            (true, 4, true),
+            (false, 4, false),
+            // It came and was taken at once.
+            (false, 5, false),
+            (true, 6, true),
+        ] {
+            channel.show(ready, arrivals);
+            assert_eq!((edge(), edge()), (is_one, false), "{arrivals}");
+        }
     }
 
     #[test]

@@ -399,9 +399,9 @@ impl Device {
     }
 
     fn show(&mut self, file: File) {
-        let ready = self.manager.ready(file);
+        let (ready, arrivals) = (self.manager.ready(file), self.manager.arrivals(file));
         if let Some(channel) = self.net.channels.get_mut(&file) {
-            channel.show(ready);
+            channel.show(ready, arrivals);
         }
     }
 }
