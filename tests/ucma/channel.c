@@ -247,6 +247,83 @@ static void copies(void)
 		CHECK(fcntl(number, F_GETFD) == -1);
 }
 
+/* As a program closes that calls the kernel itself. */
+static int bare_close(int fd)
+{
+	return (int)syscall(SYS_close, fd);
+}
+
+/* Whether a number is that of a file in memory, for every function that a channel answers otherwise; it is closed then. */
+static int is_file(int fd, int made)
+{
+	struct pollfd asked = { fd, POLLIN, 0 };
+	struct stat st;
+	int copy;
+
+	if (made != fd || write(fd, "0123456789", 10) != 10 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size != 10)
+		return 0;
+	if (poll(&asked, 1, 0) != 1 || asked.revents != POLLIN || (copy = dup(fd)) < 0)
+		return 0;
+	return write(copy, "0123456789", 10) == 10 && close(copy) == 0 && close(fd) == 0 && fcntl(fd, F_GETFD) == -1;
+}
+
+static int memory(void)
+{
+	return memfd_create("file", MFD_CLOEXEC);
+}
+
+/* A number of the library's own that is a socket's, or -1. */
+static int kept_socket(void)
+{
+	struct stat st;
+
+	for (int number = 3; number < 4096; number++)
+		if (fstat(number, &st) == 0 && S_ISSOCK(st.st_mode))
+			return number;
+	return -1;
+}
+
+/* Descriptors that are closed past the shim: what has their number next is what it is, and their channel is closed. */
+static void past(void)
+{
+	int fd = opened(O_NONBLOCK), copy, set = -1, kept, null = open("/dev/null", O_WRONLY);
+	struct command migrate = command(18, 16, 4);
+	struct epoll_event member;
+	struct event event;
+	FILE *stream = fdopen(fd, "r+");
+	uint32_t reported;
+	int64_t id = create_id(fd, 1);
+
+	/* It ends at once, with all that is not the program's. */
+	CHECK(id == 0 && bind_id(fd, 0, 0, 0) == 144 && simple(fd, 7, 0, 2, 0) == 16 && kept_socket() >= 0);
+	CHECK(fclose(stream) == 0 && kept_socket() == -1 && is_file(fd, memory()));
+	/* Nobody is told of this one. */
+	CHECK(opened(O_NONBLOCK) == fd && create_id(fd, 1) == 0 && bare_close(fd) == 0);
+	FAILS(write(fd, "0123456789", 10), EBADF);
+	CHECK(is_file(fd, memory()));
+	CHECK(opened(O_NONBLOCK) == fd && create_id(fd, 1) == 0 && bare_close(fd) == 0 && dup(null) == fd);
+	CHECK(write(fd, "0123456789", 10) == 10 && close(fd) == 0);
+	/* The next channel by its number has none of its ids. */
+	CHECK(opened(O_NONBLOCK) == fd && create_id(fd, 1) == 0 && bare_close(fd) == 0 && opened(O_NONBLOCK) == fd);
+	CHECK(create_id(fd, 1) == 0);
+	/* A copy goes on, whatever set of the program's has the number of the first. */
+	CHECK((copy = dup(fd)) > fd && bare_close(fd) == 0 && (set = epoll_create1(0)) == fd);
+	CHECK(bind_id(copy, 0, 0, 0) == 144 && simple(copy, 7, 0, 2, 0) == 16 && create_id(copy, 2) == 1);
+	CHECK(resolve(copy, 1, LOCALHOST, 7471) == 280);
+	CHECK(get_event(copy, &event) == 16 && event.uid == 2 && epoll_wait(set, &member, 1, 0) == 0);
+	/* No channel that another one could take ids from. */
+	PUT(&migrate, 0, uint64_t, (uintptr_t)&reported);
+	PUT(&migrate, 12, uint32_t, (uint32_t)set);
+	FAILS(give(copy, &migrate), EINVAL);
+	/* What the program puts in the place of the library's own stays. */
+	kept = kept_socket();
+	FAILS(close(kept), EBADF);
+	CHECK(bare_close(kept) == 0 && fcntl(null, F_DUPFD, kept) == kept && close(copy) == 0);
+	CHECK(write(kept, "0123456789", 10) == 10 && close(kept) == 0 && kept_socket() == -1);
+	close(set);
+	close(null);
+}
+
 static int status_of(pid_t child)
 {
 	int status = -1;
@@ -277,6 +354,10 @@ static void children(void)
 			_exit(3);
 		_exit(0);
 	}
+	CHECK(status_of(child) == 0);
+	child = fork();
+	if (child == 0)
+		_exit(bare_close(fd) != 0 || !is_file(fd, memory()));
 	CHECK(status_of(child) == 0);
 	child = vfork();
 	if (child == 0) {
@@ -375,6 +456,30 @@ static void waiting(void)
 	close(fd);
 }
 
+/* The number of the channel that a thread waits in is another file's, for which it does not wait. */
+static void waiting_past(void)
+{
+	int fd = opened(0), ends[2];
+	pthread_t thread;
+
+	create_id(fd, 3);
+	handle(SA_RESTART);
+	thread = begin_to_wait(&fd);
+	CHECK(pipe(ends) == 0 && write(ends[1], "", 1) == 1 && syscall(SYS_dup2, ends[0], fd) == fd);
+	handled = 0;
+	pthread_kill(thread, SIGUSR1);
+	while (!handled)
+		usleep(1000);
+	until_asleep(&waiter, is_poll);
+	CHECK(!came_back);
+	signal(SIGUSR1, SIG_DFL);
+	pthread_cancel(thread);
+	pthread_join(thread, NULL);
+	close(ends[0]);
+	close(ends[1]);
+	close(fd);
+}
+
 /*
  * Another thread closes the channel that one waits in, when something has just woken it that is no event. As in the
  * kernel, whose file lives on for who waits there, no error comes of it.
@@ -425,6 +530,8 @@ int main(int argc, char **argv)
 	waiting();
 	closing(argv[1]);
 	children();
+	past();
 	copies();
+	waiting_past();
 	return end();
 }

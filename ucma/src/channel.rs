@@ -18,6 +18,9 @@ use crate::kernel::Kernel;
 use crate::shim::Kept;
 use crate::sys::{checked, errno, made};
 
+/// What the set tells of its own events: `IRONVERBS_UCMA_MEMBER`.
+const EVENTS: u64 = u64::MAX;
+
 /// What a member of the set stands for, as the epoll set tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Member {
@@ -34,18 +37,18 @@ pub enum Member {
 impl Member {
     fn to_word(self) -> u64 {
         match self {
-            Member::Events => u64::MAX,
-            Member::Timer => u64::MAX - 1,
-            Member::Kernel => u64::MAX - 2,
+            Member::Events => EVENTS,
+            Member::Timer => EVENTS - 1,
+            Member::Kernel => EVENTS - 2,
             Member::Socket(number) => number,
         }
     }
 
     fn of_word(word: u64) -> Member {
         match word {
-            u64::MAX => Member::Events,
-            word if word == u64::MAX - 1 => Member::Timer,
-            word if word == u64::MAX - 2 => Member::Kernel,
+            EVENTS => Member::Events,
+            word if word == EVENTS - 1 => Member::Timer,
+            word if word == EVENTS - 2 => Member::Kernel,
             number => Member::Socket(number),
         }
     }
@@ -54,7 +57,8 @@ impl Member {
 /// One epoll set, and the program's descriptors of it.
 #[derive(Debug)]
 pub struct Channel {
-    /// At least one as long as the channel lives.
+    /// At least one as long as the channel lives. Some may be other files by now: what the program closes past the
+    /// shim nobody tells.
     shown: Vec<RawFd>,
     events: Kept,
     timer: Kept,
@@ -95,7 +99,7 @@ impl Channel {
             arrivals: 0,
             armed: None,
         };
-        channel.add(channel.events.as_raw_fd(), Member::Events)?;
+        add(shown.as_raw_fd(), channel.events.as_raw_fd(), Member::Events)?;
         channel.add(channel.timer.as_raw_fd(), Member::Timer)?;
         Ok((channel, shown))
     }
@@ -130,26 +134,35 @@ impl Channel {
     }
 
     /// The program is about to close a descriptor of the channel; whether it was the last one. That one is good
-    /// for as long as this value is.
+    /// for as long as this value is, unless it was closed past the shim.
     pub fn closed(&mut self, fd: RawFd) -> bool {
-        if self.shown.len() > 1 {
-            self.shown.retain(|known| *known != fd);
-            return false;
-        }
-        true
+        let last = !self.shown.iter().any(|other| *other != fd && self.is(*other));
+        self.shown.retain(|known| (*known == fd) == last);
+        last
+    }
+
+    /// The descriptor that the set has for its own events: a set in which it is a member is this one.
+    pub fn own_member(&self) -> RawFd {
+        self.events.as_raw_fd()
+    }
+
+    /// Whether a descriptor is one of the channel, and no other file that has its number by now. What the set
+    /// tells of its member stays as it is.
+    pub fn is(&self, fd: RawFd) -> bool {
+        let event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: EVENTS };
+        epoll::control(fd, libc::EPOLL_CTL_MOD, self.own_member(), Some(event)) == 0
     }
 
     fn set(&self) -> RawFd {
-        self.shown.first().copied().unwrap_or(-1)
+        self.shown.iter().copied().find(|fd| self.is(*fd)).unwrap_or(-1)
     }
 
     /// Makes a descriptor a member of the set.
     ///
     /// # Errors
-    /// ENOMEM, ENOSPC.
+    /// ENOMEM, ENOSPC; EBADF where the program has closed the channel past the shim.
     pub fn add(&self, fd: RawFd, member: Member) -> Result<(), i32> {
-        let event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: member.to_word() };
-        checked(epoll::control(self.set(), libc::EPOLL_CTL_ADD, fd, Some(event))).map(drop)
+        add(self.set(), fd, member)
     }
 
     /// Takes a member out; nothing where it is none.
@@ -206,6 +219,11 @@ impl Channel {
         let _ = read(&self.timer, &mut [0; 8]);
         self.armed = None;
     }
+}
+
+fn add(set: RawFd, fd: RawFd, member: Member) -> Result<(), i32> {
+    let event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: member.to_word() };
+    checked(epoll::control(set, libc::EPOLL_CTL_ADD, fd, Some(event))).map(drop)
 }
 
 #[cfg(test)]
