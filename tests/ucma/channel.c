@@ -3,6 +3,7 @@
  * and with which errno commands fail that nobody should write. Run by tests/ucma/run.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -56,6 +57,54 @@ static void files(void)
 	CHECK(close(other) == 0 && close(fd) == 0);
 	CHECK((other = opened(O_NONBLOCK)) == fd && create_id(other, 1) >= 0 && (fcntl(other, F_GETFL) & O_NONBLOCK));
 	close(other);
+}
+
+/* Where there is no memory, the kernel says so, whatever is asked of a channel. */
+static void addresses(void)
+{
+	extern int __poll_chk(struct pollfd *, nfds_t, int, size_t);
+	extern int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t);
+	int (*fxstatat)(int, int, const char *, struct stat *, int);
+	struct timespec none = { 0, 0 };
+	char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *const bad[] = { (void *)8, pages + 4096, pages + 4092, (void *)(~0UL - 7), (void *)(1UL << 63) };
+	struct pollfd *last = (struct pollfd *)(pages + 4096) - 1;
+	volatile nfds_t too_many = ~0UL;
+	int fd = opened(0);
+	struct stat st;
+	struct statx stx;
+
+	CHECK(mprotect(pages + 4096, 4096, PROT_NONE) == 0);
+	*(void **)&fxstatat = dlsym(RTLD_DEFAULT, "__fxstatat");
+	CHECK(fxstatat && fxstatat(1, fd, "", &st, AT_EMPTY_PATH) == 0 && S_ISCHR(st.st_mode) && st.st_rdev != 0);
+	for (size_t at = 0; at < sizeof(bad) / sizeof(bad[0]); at++) {
+		FAILS(poll(bad[at], 1, 0), EFAULT);
+		FAILS(ppoll(bad[at], 1, &none, NULL), EFAULT);
+		FAILS(__poll_chk(bad[at], 1, 0, 8), EFAULT);
+		FAILS(__ppoll_chk(bad[at], 1, &none, NULL, 8), EFAULT);
+		FAILS(fstat(fd, bad[at]), EFAULT);
+		FAILS(fstatat(fd, "", bad[at], AT_EMPTY_PATH), EFAULT);
+		FAILS(statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, bad[at]), EFAULT);
+		FAILS(fxstatat(1, fd, "", bad[at], AT_EMPTY_PATH), EFAULT);
+		/* Here there is a path, without more. */
+		if (bad[at] == pages + 4092)
+			continue;
+		FAILS(fstatat(fd, bad[at], &st, AT_EMPTY_PATH), EFAULT);
+		FAILS(statx(fd, bad[at], AT_EMPTY_PATH, STATX_TYPE, &stx), EFAULT);
+		FAILS(fxstatat(1, fd, bad[at], &st, AT_EMPTY_PATH), EFAULT);
+	}
+	/* The channel is there, and what follows is not; what is there is enough. */
+	*last = (struct pollfd){ fd, POLLIN, 0 };
+	FAILS(poll(last, 2, 0), EFAULT);
+	CHECK(poll(last, 1, 0) == 0);
+	FAILS(ppoll(last, 1, &none, bad[0]), EFAULT);
+	FAILS(poll(last, too_many, 0), EINVAL);
+	*pages = '\0';
+	CHECK(fstatat(fd, pages, &st, AT_EMPTY_PATH) == 0 && S_ISCHR(st.st_mode));
+	CHECK(mprotect(pages, 4096, PROT_READ) == 0);
+	FAILS(poll(last, 1, 0), EFAULT);
+	munmap(pages, 8192);
+	close(fd);
 }
 
 /* In the order in which Linux checks. */
@@ -522,6 +571,7 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		return 2;
 	files();
+	addresses();
 	refused();
 	unanswered();
 	events();
