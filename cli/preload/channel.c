@@ -2,7 +2,7 @@
  * Channels of the connection manager: the descriptors that a program got for /dev/infiniband/rdma_cm.
  *
  * A channel is an epoll descriptor, so poll(), O_NONBLOCK and dup() mean what they mean for the kernel's file.
- * What it lacks is written here: commands by write(), the kind of file that fstat() says, and an end at the
+ * What it lacks is written here: commands by write() and writev(), the kind of file that fstat() says, and an end at the
  * last close(). Every other descriptor costs a look at one word as long as the process has no channel, and a
  * look into a table then.
  *
@@ -29,11 +29,13 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "ucma.h"
 #include "behind.h"
+#include "readable.h"
 
 enum kind {
 	OTHER,
@@ -481,6 +483,76 @@ EXPORT ssize_t write(int fd, const void *body, size_t length)
 		return -1;
 	}
 	return function ? function(fd, body, length) : syscall(SYS_write, fd, body, length);
+}
+
+/* The most bytes that the kernel takes at once; what is beyond it leaves off. */
+#define BYTES_MAX ((size_t)(INT_MAX & -IRONVERBS_PAGE))
+
+/* What the kernel says of segments before it takes any of them: their bytes, or -1 and `errno`. */
+static ssize_t bytes_of(const struct iovec *segments, int count)
+{
+	size_t bytes = 0;
+
+	if (count < 0 || count > IOV_MAX) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (count > 0 && !ironverbs_is_readable(segments, (size_t)count * sizeof(*segments))) {
+		errno = EFAULT;
+		return -1;
+	}
+	for (int at = 0; at < count; at++) {
+		if ((ssize_t)segments[at].iov_len < 0) {
+			errno = EINVAL;
+			return -1;
+		}
+	}
+	for (int at = 0; at < count; at++) {
+		size_t left = BYTES_MAX - bytes, length = segments[at].iov_len < left ? segments[at].iov_len : left;
+
+		/* The upper half of all addresses is the kernel's. */
+		if ((intptr_t)segments[at].iov_base < 0 || (intptr_t)((uintptr_t)segments[at].iov_base + length) < 0) {
+			errno = EFAULT;
+			return -1;
+		}
+		bytes += length;
+	}
+	return (ssize_t)bytes;
+}
+
+/*
+ * The kernel has one function for this file, which takes a command, and calls it for each segment; one that fails ends
+ * the rest. Of empty segments it leaves out those behind another one.
+ */
+EXPORT ssize_t writev(int fd, const struct iovec *segments, int count)
+{
+	BEHIND(ssize_t, writev, (int, const struct iovec *, int));
+	size_t done = 0, left;
+	ssize_t bytes, answer;
+	int before = errno;
+
+	if (!ironverbs_is_channel(fd))
+		return function ? function(fd, segments, count) : syscall(SYS_writev, fd, segments, count);
+	if (read_only[fd]) {
+		errno = EBADF;
+		return -1;
+	}
+	bytes = bytes_of(segments, count);
+	for (int at = 0; bytes > 0 && done < (size_t)bytes; at++) {
+		left = (size_t)bytes - done;
+		left = segments[at].iov_len < left ? segments[at].iov_len : left;
+		if (left == 0 && at > 0)
+			continue;
+		answer = command(fd, segments[at].iov_base, left);
+		if (answer < 0 && done == 0)
+			return -1;
+		if (answer < 0)
+			break;
+		done += (size_t)answer;
+	}
+	if (bytes >= 0)
+		errno = before;
+	return bytes < 0 ? -1 : (ssize_t)done;
 }
 
 /* Before a descriptor is closed, or becomes another file's. 0, or the errno value with which that fails. */

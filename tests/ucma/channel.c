@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 #include "ucma.h"
@@ -164,6 +165,91 @@ static void refused(void)
 	close(other);
 	close(fd);
 	munmap(gone, 4096);
+}
+
+/* Each segment of a writev() is a command. */
+static void segments(void)
+{
+	int fd = opened(O_NONBLOCK), only = open(DEVICE, O_RDONLY);
+	struct command made[2], event_command = command(12, 8, sizeof(struct event));
+	struct event event;
+	uint32_t ids[2] = { 99, 99 };
+	struct iovec parts[5];
+	/* The compiler knows what no program should ask for. */
+	ssize_t (*volatile give_all)(int, const struct iovec *, int) = writev;
+
+	for (int at = 0; at < 2; at++) {
+		made[at] = command(0, 24, 4);
+		PUT(&made[at], 0, uint64_t, 5 + at);
+		PUT(&made[at], 8, uint64_t, (uintptr_t)&ids[at]);
+		PUT(&made[at], 16, uint16_t, 0x0106);
+		PUT(&made[at], 18, uint8_t, 2);
+	}
+	PUT(&event_command, 0, uint64_t, (uintptr_t)&event);
+	parts[0] = (struct iovec){ &made[0], 32 };
+	parts[1] = (struct iovec){ NULL, 0 };
+	parts[2] = (struct iovec){ &made[1], 32 };
+	CHECK(give_all(fd, parts, 3) == 64 && ids[0] == 0 && ids[1] == 1);
+	/* What came before the one that fails is done. */
+	parts[1] = (struct iovec){ &event_command, 16 };
+	CHECK(give_all(fd, parts, 3) == 32 && ids[0] == 2 && ids[1] == 1);
+	FAILS(give_all(fd, parts + 1, 2), EAGAIN);
+	/* A command lies in one segment. */
+	parts[0] = (struct iovec){ &made[0], 8 };
+	parts[1] = (struct iovec){ made[0].body, 24 };
+	FAILS(give_all(fd, parts, 2), EINVAL);
+	parts[0] = (struct iovec){ NULL, 0 };
+	parts[1] = (struct iovec){ &made[0], 32 };
+	FAILS(give_all(fd, parts, 2), EINVAL);
+	CHECK(give_all(fd, parts, 1) == 0 && give_all(fd, parts, 0) == 0);
+	CHECK(create_id(fd, 9) == 3);
+	/* What the kernel refuses before it looks into any. */
+	FAILS(give_all(fd, parts, -1), EINVAL);
+	FAILS(give_all(fd, parts, 1025), EINVAL);
+	FAILS(give_all(fd, (void *)8, 1), EFAULT);
+	parts[0] = (struct iovec){ &made[0], 32 };
+	parts[1] = (struct iovec){ &made[1], ~0UL };
+	FAILS(give_all(fd, parts, 2), EINVAL);
+	parts[1] = (struct iovec){ (void *)~0UL, 0 };
+	FAILS(give_all(fd, parts, 2), EFAULT);
+	CHECK(create_id(fd, 9) == 4);
+	/* And what is found when its turn comes. */
+	parts[1] = (struct iovec){ (void *)8, 32 };
+	CHECK(give_all(fd, parts, 2) == 32 && ids[0] == 5);
+	FAILS(give_all(fd, parts + 1, 1), EFAULT);
+	/* The kernel leaves off what is too long; a command is as long as it says itself. */
+	parts[0] = (struct iovec){ &made[0], 1UL << 40 };
+	CHECK(give_all(fd, parts, 1) == 0x7ffff000 && ids[0] == 6);
+	FAILS(give_all(only, parts, 1), EBADF);
+	close(only);
+	close(fd);
+	CHECK((fd = memfd_create("file", 0)) >= 0);
+	parts[0] = parts[1] = (struct iovec){ &made[0], 8 };
+	CHECK(give_all(fd, parts, 2) == 16 && close(fd) == 0);
+}
+
+/* A channel that goes through a socket is a file for what waits on it, and takes no commands. */
+static void passed_on(void)
+{
+	char room[CMSG_SPACE(sizeof(int))] = { 0 }, byte = 0;
+	struct iovec part = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room) };
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+	int fd = opened(O_NONBLOCK), ends[2], other = -1;
+	int64_t id = create_id(fd, 1);
+	struct event event;
+
+	*header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int)) };
+	memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+	CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0 && sendmsg(ends[0], &message, 0) == 1);
+	CHECK(recvmsg(ends[1], &message, 0) == 1 && message.msg_controllen >= CMSG_LEN(sizeof(int)));
+	memcpy(&other, CMSG_DATA(header), sizeof(other));
+	FAILS(create_id(other, 1), EINVAL);
+	CHECK(resolve(fd, (uint32_t)id, LOCALHOST, 7471) == 280 && readable(other, 0) && get_event(fd, &event) == 16);
+	CHECK(!readable(other, 0) && close(other) == 0 && create_id(fd, 2) == 1);
+	close(ends[0]);
+	close(ends[1]);
+	close(fd);
 }
 
 /* A join whose number nobody learns is none, and no event comes of it. */
@@ -573,6 +659,8 @@ int main(int argc, char **argv)
 	files();
 	addresses();
 	refused();
+	segments();
+	passed_on();
 	unanswered();
 	events();
 	edges();
