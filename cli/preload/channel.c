@@ -304,8 +304,8 @@ int ironverbs_is_channel(int fd)
 	turn = __atomic_load_n(&turns[fd], __ATOMIC_ACQUIRE);
 	if (!is_still_channel(fd)) {
 		is = 0;
-		/* A number that is nobody's may become a channel's at any time. */
-		if (errno != EBADF && is_owner() && __atomic_load_n(&turns[fd], __ATOMIC_ACQUIRE) == turn)
+		/* It is another file. One that is nobody's may become a channel's at any time. */
+		if ((errno == EINVAL || errno == ENOENT) && is_owner() && __atomic_load_n(&turns[fd], __ATOMIC_ACQUIRE) == turn)
 			forget(fd, kind);
 	}
 	errno = before;
@@ -538,7 +538,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *segments, int count)
 		return -1;
 	}
 	bytes = bytes_of(segments, count);
-	for (int at = 0; bytes > 0 && done < (size_t)bytes; at++) {
+	for (int at = 0; at < count && bytes > 0 && done < (size_t)bytes; at++) {
 		left = (size_t)bytes - done;
 		left = segments[at].iov_len < left ? segments[at].iov_len : left;
 		if (left == 0 && at > 0)
