@@ -57,8 +57,8 @@ impl Member {
 /// One epoll set, and the program's descriptors of it.
 #[derive(Debug)]
 pub struct Channel {
-    /// At least one as long as the channel lives. Some may be other files by now: what the program closes past the
-    /// shim nobody tells.
+    /// At least one as long as the channel lives, and the one first that was used last. Some may be other files by
+    /// now: what the program closes past the shim nobody tells.
     shown: Vec<RawFd>,
     events: Kept,
     timer: Kept,
@@ -153,6 +153,13 @@ impl Channel {
         epoll::control(fd, libc::EPOLL_CTL_MOD, self.own_member(), Some(event)) == 0
     }
 
+    /// The program uses this descriptor, of which the shim has seen that it is the channel's.
+    pub fn used(&mut self, fd: RawFd) {
+        if let Some(at) = self.shown.iter().position(|known| *known == fd) {
+            self.shown.swap(0, at);
+        }
+    }
+
     fn set(&self) -> RawFd {
         self.shown.iter().copied().find(|fd| self.is(*fd)).unwrap_or(-1)
     }
@@ -170,10 +177,12 @@ impl Channel {
         epoll::control(self.set(), libc::EPOLL_CTL_DEL, fd, None);
     }
 
-    /// A member that is readable and has more to say than that there is an event.
+    /// A member that is readable and has more to say than that there is an event. For a call of the program on this
+    /// channel alone, see [`Channel::used`].
     pub fn next(&self) -> Option<Member> {
         let mut found = [libc::epoll_event { events: 0, u64: 0 }; 3];
-        let count = epoll::ready(self.set(), &mut found);
+        let set = self.shown.first().copied().unwrap_or(-1);
+        let count = epoll::ready(set, &mut found);
         let found = found.iter().take(usize::try_from(count).unwrap_or(0));
         let mut found = found.map(|event| Member::of_word(event.u64));
         found.find(|member| !matches!(member, Member::Events | Member::Kernel))

@@ -174,6 +174,7 @@ impl Device {
             // It was a channel when the program called: who asks for events waits on in a closed one.
             return if asks_for_event(from) { Ok(Outcome::Wait) } else { Err(libc::EBADF) };
         };
+        self.used(file, fd);
         if let Some(outcome) = self.kernels(file, from, length)? {
             return Ok(outcome);
         }
@@ -188,6 +189,12 @@ impl Device {
         });
         self.scratch = scratch;
         done
+    }
+
+    fn used(&mut self, file: File, fd: RawFd) {
+        if let Some(channel) = self.net.channels.get_mut(&file) {
+            channel.used(fd);
+        }
     }
 
     fn program(&self, file: File) -> Program<'_> {
@@ -257,6 +264,7 @@ impl Device {
     /// Whether a channel has an event, after what peers and the clock have brought.
     pub fn has_event(&mut self, fd: RawFd) -> bool {
         let Some(file) = self.files.get(&fd).copied() else { return false };
+        self.used(file, fd);
         self.feed(file, true);
         self.show(file);
         self.manager.ready(file) || self.kernel_has_event(file)
