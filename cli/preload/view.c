@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "behind.h"
+#include "readable.h"
 #include "ucma.h"
 
 static const char *const folders[] = {
@@ -156,7 +157,8 @@ static size_t room_for(const char *path)
 	const char *at = path, *name;
 	size_t length = 0, name_length, room;
 
-	if (path == NULL || path[0] != '/')
+	/* What cannot be read is for the kernel to refuse. */
+	if (path == NULL || !ironverbs_is_path(path) || path[0] != '/')
 		return 0;
 	while (!is_shown(front)) {
 		name_length = next_name(&at, &name);
@@ -368,7 +370,7 @@ STAT(stat64, stat64)
 STAT(lstat, stat)
 STAT(lstat64, stat64)
 
-/* Whether a channel of the connection manager is asked for by its descriptor alone. */
+/* Whether a channel of the connection manager was asked for by its descriptor alone, in a call that found it: the path can be read. */
 static int is_itself(int folder, const char *path, int flags)
 {
 	return (flags & AT_EMPTY_PATH) && ironverbs_is_channel(folder) && (path == NULL || *path == '\0');
@@ -378,11 +380,14 @@ static int is_itself(int folder, const char *path, int flags)
 #define fstat_stat64 fstat64
 
 #define FSTATAT(name, buffer)                                                 \
+	static int name##_behind(int folder, const char *path, struct buffer *out, int flags) \
+	GO_ON(int, name, -1, (int, const char *, struct buffer *, int), (folder, path, out, flags)) \
+                                                                              \
 	EXPORT int name(int folder, const char *path, struct buffer *out, int flags) \
 	{                                                                     \
-		if (is_itself(folder, path, flags))                           \
-			return fstat_##buffer(folder, out);                   \
-		GO_ON(int, name, -1, (int, const char *, struct buffer *, int), (folder, path, out, flags)) \
+		int answer = name##_behind(folder, path, out, flags);         \
+                                                                              \
+		return answer == 0 && is_itself(folder, path, flags) ? fstat_##buffer(folder, out) : answer; \
 	}
 FSTATAT(fstatat, stat)
 FSTATAT(fstatat64, stat64)
@@ -411,10 +416,21 @@ XSTAT(__xstat64, stat64)
 XSTAT(__lxstat, stat)
 XSTAT(__lxstat64, stat64)
 
+#define fxstat_stat __fxstat
+#define fxstat_stat64 __fxstat64
+extern int __fxstat(int version, int fd, struct stat *out), __fxstat64(int version, int fd, struct stat64 *out);
+
 #define FXSTATAT(name, buffer)                                                \
+	static int name##_behind(int version, int folder, const char *path, struct buffer *out, int flags) \
+	GO_ON(int, name, -1, (int, int, const char *, struct buffer *, int), (version, folder, path, out, flags)) \
+                                                                              \
 	EXPORT int name(int version, int folder, const char *path, struct buffer *out, int flags); \
 	EXPORT int name(int version, int folder, const char *path, struct buffer *out, int flags) \
-	GO_ON(int, name, -1, (int, int, const char *, struct buffer *, int), (version, folder, path, out, flags))
+	{                                                                     \
+		int answer = name##_behind(version, folder, path, out, flags); \
+                                                                              \
+		return answer == 0 && is_itself(folder, path, flags) ? fxstat_##buffer(version, folder, out) : answer; \
+	}
 FXSTATAT(__fxstatat, stat)
 FXSTATAT(__fxstatat64, stat64)
 

@@ -17,7 +17,7 @@ const WAIT: isize = 4096;
 /// `struct ironverbs_ucma`.
 #[repr(C)]
 pub struct Ucma {
-    open: extern "C" fn(c_int) -> c_int,
+    open: unsafe extern "C" fn(c_int, *mut c_int) -> c_int,
     command: extern "C" fn(c_int, *const c_void, usize) -> isize,
     duplicated: extern "C" fn(c_int, c_int) -> c_int,
     closed: extern "C" fn(c_int),
@@ -71,8 +71,17 @@ fn with<R>(after_panic: R, body: impl FnOnce(&mut Device) -> R) -> R {
     catch_unwind(body).unwrap_or(after_panic)
 }
 
-extern "C" fn open(flags: c_int) -> c_int {
-    with(-libc::EIO, |device| device.open(flags).unwrap_or_else(|errno| -errno))
+/// # Safety
+/// `member` can be written.
+unsafe extern "C" fn open(flags: c_int, member: *mut c_int) -> c_int {
+    match with(Err(libc::EIO), |device| device.open(flags)) {
+        Ok((fd, own)) => {
+            // SAFETY: by the contract.
+            unsafe { member.write(own) };
+            fd
+        }
+        Err(errno) => -errno,
+    }
 }
 
 extern "C" fn command(fd: c_int, command: *const c_void, length: usize) -> isize {
