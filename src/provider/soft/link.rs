@@ -5,7 +5,7 @@
 //! message's destination is this one, or leads nowhere.
 
 use std::ffi::OsStr;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use softrdma::device::LID;
 
@@ -23,19 +23,24 @@ pub enum LinkLayer {
     Infiniband,
 }
 
+/// All devices of the process share one port; completions are looked at without their device.
+static IS_INFINIBAND: AtomicBool = AtomicBool::new(false);
+
 impl LinkLayer {
-    /// That of this process's port: what `IRONVERBS_SOFT_LINK_LAYER` said when it was first asked for.
+    /// That of this process's port: what the environment said when a device was last opened.
+    #[inline(always)]
     pub fn of_port() -> Self {
-        static ASKED: OnceLock<LinkLayer> = OnceLock::new();
-        *ASKED.get_or_init(|| {
-            let value = environment::trusted("IRONVERBS_SOFT_LINK_LAYER").unwrap_or_default();
-            Self::from_name(&value).unwrap_or_else(|| {
-                log::warn(format_args!(
-                    "IRONVERBS_SOFT_LINK_LAYER is neither ethernet nor infiniband: ethernet"
-                ));
-                LinkLayer::Ethernet
-            })
-        })
+        if IS_INFINIBAND.load(Ordering::Relaxed) { LinkLayer::Infiniband } else { LinkLayer::Ethernet }
+    }
+
+    /// A device is opened: looks what `IRONVERBS_SOFT_LINK_LAYER` says.
+    pub fn choose() {
+        let value = environment::trusted("IRONVERBS_SOFT_LINK_LAYER").unwrap_or_default();
+        let layer = Self::from_name(&value).unwrap_or_else(|| {
+            log::warn(format_args!("IRONVERBS_SOFT_LINK_LAYER is neither ethernet nor infiniband: ethernet"));
+            LinkLayer::Ethernet
+        });
+        IS_INFINIBAND.store(layer == LinkLayer::Infiniband, Ordering::Relaxed);
     }
 
     fn from_name(name: &OsStr) -> Option<Self> {

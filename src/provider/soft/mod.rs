@@ -94,6 +94,7 @@ impl Provider for Soft {
 
 fn open(device: &DeviceInfo, cmd_fd: OwnedFd) -> Result<Opened> {
     let engine = device::engine()?;
+    link::LinkLayer::choose();
     let all_events = event::AllEvents::new(&engine)?;
     let events = all_events.queue.clone();
     let guid = device.node_guid().unwrap_or_default();
