@@ -6,16 +6,21 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
+use clap::ValueEnum;
 use softrdma::shm::environment::trusted;
 
 use crate::places::Places;
 use crate::waits::Waits;
 use crate::{Result, Run, plain};
 
+const LINK_LAYER: &str = "IRONVERBS_SOFT_LINK_LAYER";
+
 /// Replaces this process by the program.
 pub fn run(places: &Places, run: Run) -> Result<ExitCode> {
     let devices = devices(&run.device, trusted("IRONVERBS_SOFT"));
-    let view = view(places, &devices)?;
+    let link_layer: Option<OsString> =
+        run.link_layer.and_then(|layer| Some(layer.to_possible_value()?.get_name().into()));
+    let view = view(places, &devices, link_layer.as_deref())?;
     let mut preloaded = vec![places.shim()];
     if run.preload {
         preloaded.extend(places.libraries());
@@ -27,6 +32,7 @@ pub fn run(places: &Places, run: Run) -> Result<ExitCode> {
         ("LD_LIBRARY_PATH", before(&[places.folder().as_os_str().to_owned()], trusted("LD_LIBRARY_PATH"))),
         ("LD_PRELOAD", before(&preloaded, trusted("LD_PRELOAD"))),
     ];
+    settings.extend(link_layer.map(|layer| (LINK_LAYER, layer)));
     if !run.kernel.is_empty() {
         settings.push(("IRONVERBS_CM_KERNEL", run.kernel.join(",").into()));
     }
@@ -65,7 +71,7 @@ fn before(first: &[OsString], list: Option<OsString>) -> OsString {
 
 /// Has the view written by a child: this process is going to be another program, and should not have had the
 /// device open.
-fn view(places: &Places, devices: &OsStr) -> Result<PathBuf> {
+fn view(places: &Places, devices: &OsStr, link_layer: Option<&OsStr>) -> Result<PathBuf> {
     let itself = env::current_exe().map_err(|why| format!("this program cannot be started again: {why}"))?;
     let _waits = Waits::begin();
     let output = Command::new(itself)
@@ -73,6 +79,7 @@ fn view(places: &Places, devices: &OsStr) -> Result<PathBuf> {
         .arg(places.folder())
         .arg("view")
         .env("IRONVERBS_SOFT", devices)
+        .envs(link_layer.map(|layer| (LINK_LAYER, layer)))
         .env_remove("LD_PRELOAD")
         .stdin(Stdio::null())
         .stderr(Stdio::piped())

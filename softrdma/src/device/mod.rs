@@ -151,7 +151,7 @@ pub use dma_buf::DmaBuf;
 pub use events::EventQueue;
 pub use memory::{DeviceMemory, QueriedRegion, Region, WindowType};
 pub use qp::{QpInit, QueuePair};
-pub use qp_attributes::{Attributes, Capabilities, Path, Queried};
+pub use qp_attributes::{Attributes, Capabilities, LID, Path, Queried};
 pub use send::Sending;
 pub use srq::{SharedReceiveQueue, SrqInit, SrqType};
 pub use wr::{Data, Datagram, Wr};

@@ -326,7 +326,7 @@ impl QueuePair {
         side.requester.set_retry(retry);
         let initiator = &mut side.initiator;
         initiator.dest_qp_num = attributes.dest_qp_num;
-        initiator.dgid = attributes.path.dgid;
+        initiator.dgid = attributes.path.destination();
         initiator.qkey = attributes.qkey;
         initiator.max_rd_atomic = attributes.max_rd_atomic;
         if mask.has(Attr::STATE) && matches!(next, QpState::Reset | QpState::Rtr) || mask.has(Attr::AV) {

@@ -15,6 +15,7 @@ use crate::shm::segment::Segment;
 use super::books::Books;
 use super::multicast;
 use super::peers::{Peers, Remote};
+use super::qp_attributes::EVERYBODY;
 
 /// Bits of a queue pair's or shared receive queue's number that tell the object; those above tell the process.
 const INDEX_BITS: u32 = 14;
@@ -216,8 +217,11 @@ impl Site {
 
     /// Whether a message to this address may go to that process: within a network namespace, to each address
     /// that one of the two has or had; else to those that it says to have or have had, and never to those that
-    /// mean something in one namespace alone.
+    /// mean something in one namespace alone. The address of everybody is its own, too.
     pub(crate) fn reaches(&self, remote: &Remote, gid: &[u8; 16]) -> bool {
+        if *gid == EVERYBODY {
+            return true;
+        }
         let own = self.addresses();
         let Some(table) = remote.peer().map(|peer| peer.addresses()) else {
             return own.has(gid) || multicast::is_group(gid);

@@ -3,7 +3,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | [`identity`] [`port`] [`gid`] | which devices there are; their port; its table of addresses |
+//! | [`identity`] [`port`] [`link`] [`gid`] | which devices there are; their port, its link layer, its table of addresses |
 //! | [`device`] [`command_file`] | the process's engine, what the device says of itself; a context's file |
 //! | [`convert`] | the engine's words and errors into those of verbs |
 //! | [`channel`] [`event`] | completion channels and asynchronous events |
@@ -33,6 +33,7 @@ pub mod event;
 pub mod gid;
 pub mod grh;
 pub mod identity;
+pub mod link;
 pub mod mcast;
 pub mod mr;
 pub mod mw;
@@ -93,6 +94,7 @@ impl Provider for Soft {
 
 fn open(device: &DeviceInfo, cmd_fd: OwnedFd) -> Result<Opened> {
     let engine = device::engine()?;
+    link::LinkLayer::choose();
     let all_events = event::AllEvents::new(&engine)?;
     let events = all_events.queue.clone();
     let guid = device.node_guid().unwrap_or_default();

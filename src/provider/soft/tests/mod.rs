@@ -5,6 +5,7 @@ mod builders;
 mod datagrams;
 mod device;
 mod fuzz;
+mod lids;
 mod memory;
 mod messages;
 mod pair;
@@ -126,6 +127,7 @@ impl Room {
         gid
     }
 
+    /// The way to this process, by GID.
     fn address(&self) -> ibv_ah_attr {
         // SAFETY: plain C data; all zeros is its empty value.
         let mut attr: ibv_ah_attr = unsafe { zeroed() };
