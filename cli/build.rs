@@ -4,7 +4,7 @@
 use std::env;
 use std::path::PathBuf;
 
-const SOURCES: [&str; 3] = ["preload/view.c", "preload/channel.c", "preload/wait.c"];
+const SOURCES: [&str; 4] = ["preload/view.c", "preload/channel.c", "preload/wait.c", "preload/second.c"];
 const HEADERS: [&str; 2] = ["preload/behind.h", "preload/ucma.h"];
 
 fn main() {
