@@ -4,7 +4,8 @@
 use std::env;
 use std::path::PathBuf;
 
-const SOURCES: [&str; 4] = ["preload/view.c", "preload/channel.c", "preload/wait.c", "preload/readable.c"];
+const SOURCES: [&str; 5] =
+    ["preload/view.c", "preload/channel.c", "preload/wait.c", "preload/readable.c", "preload/second.c"];
 const HEADERS: [&str; 3] = ["preload/behind.h", "preload/ucma.h", "preload/readable.h"];
 
 fn main() {

@@ -103,9 +103,12 @@ struct Run {
     /// that have one
     #[arg(long, value_name = "INTERFACE", value_delimiter = ',')]
     kernel: Vec<String>,
-    /// Preload the library too, for programs that search for libraries by a path of their own (RPATH)
+    /// Preload libibumad.so.3 too, for programs that search for it by a path of their own (RPATH)
     #[arg(long)]
     preload: bool,
+    /// Do not preload libibverbs.so.1: what brings a libibverbs of its own keeps it
+    #[arg(long, conflicts_with = "preload")]
+    no_preload: bool,
     /// Only print what would be set, one NAME=VALUE in a line
     #[arg(long)]
     print: bool,
@@ -120,7 +123,8 @@ What is set for the program:
   IRONVERBS_SOFT   the devices' names, unless it is set already
   LD_LIBRARY_PATH  the folder of the library, before what is there
   LD_PRELOAD       libironverbs-view.so, before what is there: shows the device to programs that look into
-                   /sys/class/infiniband and /dev/infiniband by themselves
+                   /sys/class/infiniband and /dev/infiniband by themselves; and behind it the library, which
+                   then comes before any libibverbs that a program or a wheel brings along
   IRONVERBS_VIEW   what it shows
   IRONVERBS_CM_KERNEL  with --kernel: what that says
   IRONVERBS_SOFT_LINK_LAYER  with --link-layer: what that says
