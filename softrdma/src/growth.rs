@@ -90,7 +90,13 @@ pub trait TryFill<T> {
     /// Makes the list at least so long, with what `make` gives.
     fn try_fill(&mut self, len: usize, make: impl FnMut() -> T) -> Result<(), TryReserveError>;
 
-    /// The same, within room that was reserved. Without room, which is a defect, the list stays as it is.
+    /// Adds copies of these at the end.
+    fn try_append(&mut self, values: &[T]) -> Result<(), TryReserveError>
+    where
+        T: Copy;
+
+    /// As [`TryFill::try_fill`], within room that was reserved. Without room, which is a defect, the list stays
+    /// as it is.
     fn fill_reserved(&mut self, len: usize, make: impl FnMut() -> T);
 
     /// Puts an element before the one at `at`, within room that was reserved. Without room, which is a defect,
@@ -103,6 +109,16 @@ impl<T> TryFill<T> for Vec<T> {
     fn try_fill(&mut self, len: usize, make: impl FnMut() -> T) -> Result<(), TryReserveError> {
         self.try_reserve(len.saturating_sub(self.len()))?;
         self.fill_reserved(len, make);
+        Ok(())
+    }
+
+    #[inline]
+    fn try_append(&mut self, values: &[T]) -> Result<(), TryReserveError>
+    where
+        T: Copy,
+    {
+        self.try_reserve(values.len())?;
+        self.extend_from_slice(values);
         Ok(())
     }
 
@@ -262,7 +278,8 @@ mod tests {
         let mut list = try_room(3).unwrap();
         list.push_reserved(1);
         list.try_push(2).unwrap();
-        list.try_extend([3, 4]).unwrap();
+        list.try_extend([3]).unwrap();
+        list.try_append(&[4]).unwrap();
         list.try_fill(6, || 5).unwrap();
         list.try_fill(2, || 6).unwrap();
         assert_eq!(list, [1, 2, 3, 4, 5, 5]);

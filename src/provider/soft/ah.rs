@@ -3,6 +3,7 @@
 use core::cell::UnsafeCell;
 
 use softrdma::device::Device;
+use softrdma::growth::small_box;
 
 use super::convert::refused;
 use super::{SoftContext, gid, grh};
@@ -64,7 +65,7 @@ impl Ahs for SoftContext {
         let dgid = unsafe { attr.grh.dgid.raw };
         let destination = Destination { dgid, header: grh::Header::new(&source, attr) };
         let public = ibv_ah { context: core::ptr::null_mut(), pd: pd.as_ptr(), handle: 0 };
-        Ok(Handle::publish(Box::new(Ah { public: UnsafeCell::new(public), destination, pd: number })))
+        Ok(Handle::publish(small_box(Ah { public: UnsafeCell::new(public), destination, pd: number })))
     }
 
     /// Frees an address handle.
