@@ -481,6 +481,7 @@ impl Drop for CompletionQueue {
     fn drop(&mut self) {
         self.users.store(0, Ordering::Release);
         let _ = self.destroy();
+        super::forget(&self.device.completion_queues, self.index, self);
     }
 }
 

@@ -579,6 +579,15 @@ fn remember<T>(table: &RwLock<Vec<Weak<T>>>, index: u32, object: &Arc<T>) -> Res
     Ok(())
 }
 
+/// Forgets an object that ends: its memory is not kept for a name that leads to nothing.
+fn forget<T>(table: &RwLock<Vec<Weak<T>>>, index: u32, object: &T) {
+    let mut table = table.write().unwrap_or_else(PoisonError::into_inner);
+    // Its index may be another's by now.
+    if let Some(place) = table.get_mut(index as usize).filter(|known| std::ptr::eq(known.as_ptr(), object)) {
+        *place = Weak::new();
+    }
+}
+
 /// A lock in shared memory could not be had.
 fn busy(e: LockError) -> Error {
     match e {

@@ -310,5 +310,6 @@ impl Drop for SharedReceiveQueue {
     fn drop(&mut self) {
         self.users.store(0, Ordering::Release);
         let _ = self.destroy();
+        super::forget(&self.device.shared_queues, self.index, self);
     }
 }

@@ -98,5 +98,6 @@ impl Drop for QueuePair {
             self.device.unsubscribe(Object::Qp(self.index), &self.init.events, self.init.cookie);
             self.end();
         }
+        crate::device::forget(&self.device.queue_pairs, self.index, self);
     }
 }
