@@ -1,12 +1,15 @@
 /*
  * long.c - a process whose memory ends anywhere in a long run.
  *
- *   long [KIND...]   thousands of objects of each kind are made and stay, and each allocation on the way fails once by
- *                    itself, and once with all that follow; then all are destroyed while there is no memory at all
+ *   long [KIND...]   thousands of objects of each kind are made and stay, and each allocation on the way fails: in one
+ *                    process with all that follow, in another with the next, in a third by itself. Then all are destroyed
+ *                    while there is no memory at all
  *
  * What short runs do not reach are tables that grow when they are full: each allocation of a verb fails in turn before the
  * verb's object is there for good, so that none of these is left out. A verb that fails says ENOMEM and has changed nothing:
- * the next try succeeds. Each kind has a process of its own, in which messages pass afterwards, and nothing is left over.
+ * the next try succeeds. Each process has one kind, messages pass there afterwards, and nothing is left over. Other
+ * processes fail other allocations, since what has grown once does not grow again; the next one is what is asked for where
+ * memory cannot be made larger in its place.
  */
 #include <dlfcn.h>
 #include <sys/resource.h>
@@ -341,34 +344,29 @@ static const struct kind KINDS[] = {
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* The object, after each allocation on the way to it has failed. */
-static void *make_in_spite(const struct kind *kind, int n)
+/* The object, after each allocation on the way to it has failed, with those after it. */
+static void *make_in_spite(const struct kind *kind, int n, long width)
 {
 	for (long from = 0; from < 3000; from++) {
-		bool reached = false;
+		fail_calls(from, width);
+		errno = 0;
+		void *made = kind->make(n);
+		int error = errno;
+		bool reached = atomic_load(&calls) > from;
+		fail_calls(-1, 0);
 
-		for (int all = 0; all < 2; all++) {
-			fail_calls(from, all ? ALL : 1);
-			errno = 0;
-			void *made = kind->make(n);
-			int error = errno;
-			bool failing = atomic_load(&calls) > from;
-			fail_calls(-1, 0);
-
-			tried++;
-			refused += !made;
-			reached |= failing;
-			if (!made && (!failing || error != ENOMEM)) {
-				wrong("number %d, allocation %ld%s: error %d", n, from, all ? " and on" : "", error);
-				return NULL;
-			}
-			/* What was not made is made in another try, what cannot be made twice is there. */
-			if (made && (!kind->undo || (!reached && all)))
-				return made;
-			if (made && kind->undo(made)) {
-				wrong("number %d, allocation %ld: not destroyed", n, from);
-				return NULL;
-			}
+		tried++;
+		refused += !made;
+		if (!made && (!reached || error != ENOMEM)) {
+			wrong("number %d, allocation %ld: error %d", n, from, error);
+			return NULL;
+		}
+		/* What was not made is made in another try, what cannot be made twice is there. */
+		if (made && (!kind->undo || !reached))
+			return made;
+		if (made && kind->undo(made)) {
+			wrong("number %d, allocation %ld: not destroyed", n, from);
+			return NULL;
 		}
 	}
 	wrong("number %d: no end", n);
@@ -383,7 +381,7 @@ static bool message(void)
 	       next_wc(b.recv_cq, &wc) && !wc.status;
 }
 
-static void run_kind(const struct kind *kind)
+static void run_kind(const struct kind *kind, long width)
 {
 	struct ibv_xrcd_init_attr domain = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
 	struct ibv_srq_init_attr shared = {.attr = {2, 1, 0}};
@@ -414,7 +412,7 @@ static void run_kind(const struct kind *kind)
 		long kept;
 		int made = 0;
 
-		while (made < kind->count && (objects[made] = make_in_spite(kind, made)))
+		while (made < kind->count && (objects[made] = make_in_spite(kind, made, width)))
 			made++;
 		if (kind->after)
 			kind->after(kind->count);
@@ -448,36 +446,39 @@ static bool is_asked_for(const char *name, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	long sums[3] = {0}, kinds = 0;
+	static const long WIDTHS[] = {ALL, 2, 1};
+	long sums[3] = {0}, processes = 0;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	for (size_t i = 0; i < COUNT(KINDS); i++) {
+	for (size_t i = 0; i < COUNT(KINDS) * COUNT(WIDTHS); i++) {
+		const struct kind *kind = &KINDS[i / COUNT(WIDTHS)];
+		long width = WIDTHS[i % COUNT(WIDTHS)];
 		int told[2], status;
 		long counts[3] = {0};
 		pid_t child;
 
-		if (!is_asked_for(KINDS[i].name, argc, argv))
+		if (!is_asked_for(kind->name, argc, argv))
 			continue;
 		if (pipe(told))
 			fail("a pipe");
 		if (!(child = fork())) {
 			alarm(250); /* ends a hang */
-			kind_name = KINDS[i].name;
-			run_kind(&KINDS[i]);
+			kind_name = kind->name;
+			run_kind(kind, width);
 			counts[0] = tried, counts[1] = refused, counts[2] = failed;
 			_exit(write(told[1], counts, sizeof(counts)) != sizeof(counts));
 		}
 		close(told[1]);
 		waitpid(child, &status, 0);
 		if (read(told[0], counts, sizeof(counts)) != sizeof(counts) || status) {
-			printf("FAIL %s: the process ended with %#x\n", KINDS[i].name, (unsigned)status);
+			printf("FAIL %s, %ld at a time: the process ended with %#x\n", kind->name, width, (unsigned)status);
 			counts[2]++;
 		}
 		close(told[0]);
-		kinds++;
+		processes++;
 		for (int n = 0; n < 3; n++)
 			sums[n] += counts[n];
 	}
-	printf("%ld kinds, %ld tries, %ld refused, %ld failed\n", kinds, sums[0], sums[1], sums[2]);
-	return sums[2] != 0 || !kinds;
+	printf("%ld processes, %ld tries, %ld refused, %ld failed\n", processes, sums[0], sums[1], sums[2]);
+	return sums[2] != 0 || !processes;
 }
