@@ -54,10 +54,11 @@ impl<T> Later<T> {
 
     /// Tries each once, and keeps those that did not come to their end; whether there are any.
     fn try_each(&self, mut is_over: impl FnMut(&mut T) -> bool) -> bool {
-        let mut stays = false;
-        for _ in 0..self.list().len() {
+        let (mut stays, count) = (false, self.list().len());
+        for _ in 0..count {
             // Not behind the lock of the list: others are ended meanwhile.
-            let Some(mut one) = self.list().pop_front() else { break };
+            let first = self.list().pop_front();
+            let Some(mut one) = first else { break };
             if !is_over(&mut one) {
                 self.add(one);
                 stays = true;
