@@ -101,7 +101,9 @@ impl Ranges {
     fn join(&mut self, start: usize, end: usize) {
         let first = self.map.range(..start).next_back().map_or(start, |(&before, _)| before);
         let mut at = first;
-        while let Some((&start, &(border, count))) = self.map.range(at..=end).next() {
+        while at <= end
+            && let Some((&start, &(border, count))) = self.map.range(at..=end).next()
+        {
             match self.map.get(&border) {
                 Some(&(to, same)) if border <= end && same == count => {
                     self.map.remove(&border);

@@ -81,6 +81,12 @@ impl Batch {
         Ok(batch)
     }
 
+    /// How many requests, elements and bytes there are.
+    #[cfg(test)]
+    pub fn lengths(&self) -> (usize, usize, usize) {
+        (self.requests.len(), self.sges.len(), self.inline.len())
+    }
+
     fn begin(&mut self, room: u32) {
         self.requests.clear();
         self.sges.clear();
