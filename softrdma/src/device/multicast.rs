@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
+use crate::growth::TryPush;
 use crate::protocol::requester::Outcome;
 use crate::protocol::verbs::QpType;
 use crate::shm::memory::Memory;
@@ -100,7 +101,7 @@ impl Device {
         let place = match table.members.iter().position(Option::is_none) {
             Some(place) => place,
             None if table.members.len() < MEMBERS => {
-                table.members.push(None);
+                table.members.try_push(None)?;
                 table.members.len() - 1
             }
             None => return Err(Error::NoMemory),

@@ -35,6 +35,7 @@ use nix::unistd::{Gid, UnlinkatFlags, fchown, fchownat, geteuid, symlinkat, unli
 use super::descriptor::Descriptor;
 use super::error::{Error, Result, errno};
 use super::sys;
+use crate::growth::{TryPush, try_collect};
 
 pub(crate) mod making;
 
@@ -324,9 +325,8 @@ impl Folder {
     pub fn names(&self) -> Result<Vec<CString>> {
         let mut names = Vec::new();
         self.each_name(|name| {
-            names.try_reserve(1)?;
-            names.push(name.to_owned());
-            Ok(())
+            let bytes = try_collect(name.to_bytes_with_nul().iter().copied())?;
+            Ok(names.try_push(CString::from_vec_with_nul(bytes).unwrap_or_default())?)
         })?;
         Ok(names)
     }

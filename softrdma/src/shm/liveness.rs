@@ -24,6 +24,7 @@ use nix::unistd::getpid;
 use super::error::{Error, Result, errno};
 use super::fork::{self, ProcessMutex};
 use super::sys;
+use crate::growth::TryPush;
 
 const ALIVE: i64 = 0;
 const REAPER: i64 = 1;
@@ -108,8 +109,7 @@ pub(crate) struct OwnFiles;
 impl OwnFiles {
     /// Remembers a file, before it is declared.
     pub(crate) fn add(fd: RawFd) -> Result<()> {
-        OWN_FILES.lock()?.push(OwnFile::new(fd, false)?);
-        Ok(())
+        Ok(OWN_FILES.lock()?.try_push(OwnFile::new(fd, false)?)?)
     }
 
     /// Forgets a file.
@@ -135,7 +135,7 @@ impl OwnFiles {
             }
             !over
         });
-        list.push(file);
+        let _ = list.try_push(file);
     }
 
     /// Whether the file is this process's own.

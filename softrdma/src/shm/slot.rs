@@ -30,6 +30,7 @@ use super::fork::{ProcessGuard, ProcessMutex};
 use super::liveness::{self, OwnFiles, PeerFile};
 use super::lock::{Owner, SLOTS};
 use super::sys;
+use crate::growth::TryPush;
 
 /// How often a new file may lose its name to a sweeper that saw it before its declaration.
 const ATTEMPTS: u32 = 32;
@@ -270,8 +271,7 @@ pub fn claimed(folder: &Folder) -> Result<Vec<u16>> {
     let mut slots = Vec::new();
     folder.each_name(|name| {
         if let Name::Slot(slot) = parse(name) {
-            slots.try_reserve(1)?;
-            slots.push(slot);
+            slots.try_push(slot)?;
         }
         Ok(())
     })?;

@@ -3,6 +3,7 @@
 use core::cell::UnsafeCell;
 
 use softrdma::device::Device;
+use softrdma::growth::small_box;
 
 use super::convert::{self, refused};
 use super::link::LinkLayer;
@@ -71,7 +72,7 @@ impl Ahs for SoftContext {
         };
         let destination = Destination { dgid: convert::path(attr).destination(), header };
         let public = ibv_ah { context: core::ptr::null_mut(), pd: pd.as_ptr(), handle: 0 };
-        Ok(Handle::publish(Box::new(Ah { public: UnsafeCell::new(public), destination, pd: number })))
+        Ok(Handle::publish(small_box(Ah { public: UnsafeCell::new(public), destination, pd: number })))
     }
 
     /// Frees an address handle.

@@ -20,6 +20,8 @@
 //! The data path copies nothing but payload: scatter/gather lists go to the engine as the program wrote them,
 //! completions from the engine into the program's array.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
+
 pub mod ah;
 pub mod channel;
 pub mod command_file;
@@ -51,6 +53,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use softrdma::device::EventQueue;
+use softrdma::growth::small_box;
 use softrdma::shm::{gids, guid};
 
 use super::data_path::{DataPath, no_srq_ops};
@@ -99,7 +102,7 @@ fn open(device: &DeviceInfo, cmd_fd: OwnedFd) -> Result<Opened> {
     let events = all_events.queue.clone();
     let guid = device.node_guid().unwrap_or_default();
     Ok(Opened {
-        context: Box::new(SoftContext { events, all_events, guid, cmd_fd, engine }),
+        context: small_box(SoftContext { events, all_events, guid, cmd_fd, engine }),
         num_comp_vectors: COMPLETION_VECTORS,
         core_support: CORE_SUPPORT,
     })

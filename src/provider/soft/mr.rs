@@ -5,6 +5,7 @@ use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_uint};
 
 use softrdma::device::{DmaBuf, Region};
+use softrdma::growth::small_box;
 use softrdma::protocol::verbs::Access;
 
 use super::convert::refused;
@@ -267,7 +268,7 @@ pub(super) fn publish(region: Region, access: u32, kind: u32, memory: Option<Mem
     set_keys(&mut public, region);
     public.mr_type = kind;
     public.access = access;
-    Handle::publish(Box::new(Mr { public: UnsafeCell::new(public), memory }))
+    Handle::publish(small_box(Mr { public: UnsafeCell::new(public), memory }))
 }
 
 fn set_keys(public: &mut verbs_mr, region: Region) {

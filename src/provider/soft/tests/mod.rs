@@ -34,7 +34,7 @@ const RIGHTS: c_int = (IBV_ACCESS_LOCAL_WRITE as u32
 
 fn device() -> DeviceRef {
     let info = DeviceInfo::software("soft_test", "uverbs-soft_test", 7).expect("a short name");
-    DeviceRef::native(Found::new(info), &Soft)
+    DeviceRef::native(Found::new(info).unwrap(), &Soft).unwrap()
 }
 
 /// An open device with a protection domain and a registered buffer.
