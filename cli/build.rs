@@ -4,8 +4,8 @@
 use std::env;
 use std::path::PathBuf;
 
-const SOURCES: [&str; 3] = ["preload/view.c", "preload/channel.c", "preload/wait.c"];
-const HEADERS: [&str; 2] = ["preload/behind.h", "preload/ucma.h"];
+const SOURCES: [&str; 4] = ["preload/view.c", "preload/folder.c", "preload/channel.c", "preload/wait.c"];
+const HEADERS: [&str; 3] = ["preload/behind.h", "preload/folder.h", "preload/ucma.h"];
 
 fn main() {
     for file in SOURCES.iter().chain(&HEADERS) {
