@@ -5,7 +5,6 @@
 //! be at work in another process's memory, and so may one that pauses, or waits for a word that processes share.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -56,9 +55,7 @@ fn does(thread: &Path) -> Others {
         Ok(call) if call.starts_with("running") => Others::Run,
         Ok(call) if waits(&call) => Others::AtRest,
         // It has ended.
-        Err(why) if why.kind() == ErrorKind::NotFound || why.raw_os_error() == Some(libc::ESRCH) => {
-            Others::AtRest
-        }
+        Err(_) if !thread.exists() => Others::AtRest,
         _ => Others::Unknown,
     }
 }
@@ -131,7 +128,11 @@ mod tests {
         use std::sync::atomic::{AtomicBool, Ordering};
         let ends = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| while !ends.load(Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !ends.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
             assert!(others() >= Others::Run && others_after_a_moment() >= Others::Run);
             ends.store(true, Ordering::Relaxed);
         });
