@@ -69,7 +69,8 @@ impl Place {
         Ok(Place { folder, is_safe })
     }
 
-    /// The path for this process's own work: its descriptor, where the folder's own could lead elsewhere by now.
+    /// The path for this process's own work: its descriptor, where the folder's own could lead elsewhere by
+    /// now.
     fn reached_by(&self) -> PathBuf {
         if self.is_safe {
             return self.folder.path().to_owned();
@@ -78,8 +79,9 @@ impl Place {
     }
 }
 
-/// The software device's folder, but never one that a group shares: nobody else is to say what a program sees here.
-/// Where others could put another folder in its place, the user's usual one, if that is better or the only one.
+/// The software device's folder, but never one that a group shares: nobody else is to say what a program sees
+/// here. Where others could put another folder in its place, the user's usual one, if that is better or the
+/// only one.
 fn private_folder() -> Result<Place> {
     let group = trusted("IRONVERBS_SOFT_GROUP").filter(|group| !group.is_empty());
     let dir = trusted("IRONVERBS_SOFT_DIR").filter(|dir| !dir.is_empty() && group.is_none());

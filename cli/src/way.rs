@@ -1,7 +1,7 @@
 //! Whether others can exchange what a path leads by.
 //!
-//! Who may write to a folder can rename what is in it, unless the folder is sticky: then its owner and that of the thing
-//! alone can. `preload/folder.c` judges the folder of the view by the same rule, in every program.
+//! Who may write to a folder can rename what is in it, unless the folder is sticky: then its owner and that of
+//! the thing alone can. `preload/folder.c` judges the folder of the view by the same rule, in every program.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,8 +13,8 @@ use nix::libc::{S_ISVTX, S_IWGRP, S_IWOTH, stat};
 use nix::sys::stat::{Mode, fstat};
 use nix::unistd::geteuid;
 
-/// Whether nobody but root and the user can put another folder in the place of the one that a full path leads to, and a
-/// descriptor stands for. The path has no links: one is an error, as is another folder by now.
+/// Whether nobody but root and the user can put another folder in the place of the one that a full path leads
+/// to, and a descriptor stands for. The path has no links: one is an error, as is another folder by now.
 pub fn is_safe(path: &Path, folder: &impl AsRawFd) -> io::Result<bool> {
     let flags = OFlag::O_PATH | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW | OFlag::O_DIRECTORY;
     let mut at = open("/", flags, Mode::empty())?;

@@ -404,8 +404,8 @@ impl Device {
         self.leave_if(|| true)
     }
 
-    /// The same, unless a thread of the program may be at work with it: `are_at_rest` is asked while each thread that
-    /// comes is refused, which it is no longer where the answer is no.
+    /// The same, unless a thread of the program may be at work with it: `are_at_rest` is asked while each
+    /// thread that comes is refused, which it is no longer where the answer is no.
     pub fn leave_if(&self, are_at_rest: impl FnOnce() -> bool) -> bool {
         if !self.is_mine() || !self.progress.stop() {
             return false;

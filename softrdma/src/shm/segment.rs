@@ -357,8 +357,8 @@ impl Segment {
     /// find nobody any more, as after its death. From here on the segment is nobody's, as in a forked child:
     /// for peers it is a dead process's, whose locks they may take over.
     ///
-    /// Not where a thread of this process may be at work in another's memory, by the answer of `are_at_rest`: it is
-    /// asked when no thread can begin to, and where it says no, all is as before. Whether it has left.
+    /// Not where a thread of this process may be at work in another's memory, by the answer of `are_at_rest`:
+    /// it is asked when no thread can begin to, and where it says no, all is as before. Whether it has left.
     pub fn leave_if(&self, are_at_rest: impl FnOnce() -> bool) -> bool {
         let Some(file) = self.file.as_ref().filter(|_| self.is_mine()) else { return false };
         let token = self.token.swap(LEFT, Ordering::SeqCst);

@@ -1,8 +1,9 @@
 //! What the other threads of a process do that is about to end.
 //!
-//! The kernel says in which system call each sleeps. One that waits there for a file, another process or thread, or a
-//! signal is at no work of the engine's, and finds at its next call into it that the process has left. One that runs may
-//! be at work in another process's memory, and so may one that pauses, or waits for a word that processes share.
+//! The kernel says in which system call each sleeps. One that waits there for a file, another process or
+//! thread, or a signal is at no work of the engine's, and finds at its next call into it that the process has
+//! left. One that runs may be at work in another process's memory, and so may one that pauses, or waits for a
+//! word that processes share.
 
 use std::fs;
 use std::path::Path;
@@ -29,8 +30,8 @@ pub fn others() -> Others {
     others.map(|thread| does(&thread.path())).max().unwrap_or(Others::AtRest)
 }
 
-/// The same, when those that run have had some time to come to rest: threads that the end of the program's work has
-/// woken mostly sleep again soon.
+/// The same, when those that run have had some time to come to rest: threads that the end of the program's work
+/// has woken mostly sleep again soon.
 pub fn others_after_a_moment() -> Others {
     /// Of processor time: one that runs on has used it up, and one that waits for a processor has it yet.
     const MOMENT: Duration = Duration::from_millis(5);
