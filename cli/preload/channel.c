@@ -2,9 +2,12 @@
  * Channels of the connection manager: the descriptors that a program got for /dev/infiniband/rdma_cm.
  *
  * A channel is an epoll descriptor, so poll(), O_NONBLOCK and dup() mean what they mean for the kernel's file.
- * What it lacks is written here: commands by write(), the kind of file that fstat() says, and an end at the
+ * What it lacks is written here: commands by write() and writev(), the kind of file that fstat() says, and an end at the
  * last close(). Every other descriptor costs a look at one word as long as the process has no channel, and a
  * look into a table then.
+ *
+ * A program may close a descriptor past these functions: by fclose() of the C library's own, by the bare system call. Its
+ * number is another file's then, so a number that is marked is looked at before it is taken for what it was.
  *
  * A child of fork() has the descriptors and none of the ids: the kernel, too, takes no commands from it
  * (EACCES). A child of vfork() shares this memory, where it must change nothing.
@@ -20,15 +23,19 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "ucma.h"
 #include "behind.h"
+#include "readable.h"
 
 enum kind {
 	OTHER,
@@ -47,6 +54,8 @@ enum kind {
 static unsigned char kinds[PLACES];
 /* Which one it is of those that had the number one after the other. */
 static unsigned int turns[PLACES];
+/* By what the file is known: a channel by the member of its epoll set that no other set has, another by what fstat() says. */
+static unsigned int signs[PLACES];
 /* Channels that were opened for reading alone: they take no commands. */
 static unsigned char read_only[PLACES];
 /* Places that are not OTHER; one above the highest that ever was so. */
@@ -64,7 +73,7 @@ static enum kind kind_of(int fd)
 	return (enum kind)__atomic_load_n(&kinds[fd], __ATOMIC_ACQUIRE);
 }
 
-static int mark(int fd, enum kind kind)
+static int mark(int fd, enum kind kind, unsigned int sign)
 {
 	unsigned int highest = __atomic_load_n(&above_all, __ATOMIC_RELAXED);
 
@@ -74,6 +83,7 @@ static int mark(int fd, enum kind kind)
 	       !__atomic_compare_exchange_n(&above_all, &highest, (unsigned int)fd + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 	read_only[fd] = 0;
+	__atomic_store_n(&signs[fd], sign, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&turns[fd], 1, __ATOMIC_RELEASE);
 	if (__atomic_exchange_n(&kinds[fd], (unsigned char)kind, __ATOMIC_ACQ_REL) == OTHER)
 		__atomic_fetch_add(&marked, 1, __ATOMIC_RELAXED);
@@ -86,15 +96,40 @@ static void unmark(int fd)
 		__atomic_fetch_sub(&marked, 1, __ATOMIC_RELAXED);
 }
 
+/* Whether a number that is marked as a channel's is still that channel's, and no other file's by now; `errno` says why not. */
+static int is_still_channel(int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = IRONVERBS_UCMA_MEMBER };
+
+	/* Changes nothing: no other set has this member. */
+	return syscall(SYS_epoll_ctl, fd, EPOLL_CTL_MOD, __atomic_load_n(&signs[fd], __ATOMIC_RELAXED), &event) == 0;
+}
+
+/* By what a file is known that is no channel. Those of the kernel that have no inode of their own, such as timers, are all alike. */
+static unsigned int sign_of(int fd)
+{
+	struct stat st;
+	int before = errno;
+
+	if (syscall(SYS_fstat, fd, &st) != 0)
+		st.st_dev = st.st_ino = 0;
+	errno = before;
+	return (unsigned int)(st.st_ino ^ st.st_ino >> 32 ^ st.st_dev << 20);
+}
+
 static int keep(int fd)
 {
-	return mark(fd, KEPT);
+	return mark(fd, KEPT, sign_of(fd));
 }
 
 static void release(int fd)
 {
+	unsigned int sign = __atomic_load_n(&signs[fd], __ATOMIC_RELAXED);
+
 	unmark(fd);
-	syscall(SYS_close, fd);
+	/* Whatever the program has in its place is the program's. */
+	if (sign_of(fd) == sign)
+		syscall(SYS_close, fd);
 }
 
 /* Whether this is no child of vfork(), which uses its parent's memory and has descriptors of its own. */
@@ -126,7 +161,7 @@ static void forget_inherited(void)
 	unsigned int end = __atomic_load_n(&above_all, __ATOMIC_RELAXED);
 
 	for (unsigned int fd = 0; fd < end; fd++)
-		if (kinds[fd] == INHERITED_CHANNEL)
+		if (kinds[fd] == INHERITED_CHANNEL && is_still_channel((int)fd))
 			return;
 	for (unsigned int fd = 0; fd < end; fd++)
 		if (kinds[fd] == INHERITED_KEPT)
@@ -213,7 +248,7 @@ static void leave(const struct outside *before)
 
 int ironverbs_open_channel(int flags)
 {
-	int before = errno, fd = -ENODEV, full;
+	int before = errno, fd = -ENODEV, full, member = -1;
 	struct outside outside;
 
 	/* A device file is there, and it is no folder. */
@@ -230,8 +265,8 @@ int ironverbs_open_channel(int flags)
 	pthread_once(&loaded, load);
 	if (ucma != NULL) {
 		owner = (pid_t)syscall(SYS_getpid);
-		fd = ucma->open(flags);
-		full = fd < 0 ? 0 : mark(fd, CHANNEL);
+		fd = ucma->open(flags, &member);
+		full = fd < 0 ? 0 : mark(fd, CHANNEL, (unsigned int)member);
 		if (fd >= 0 && !full)
 			read_only[fd] = (flags & O_ACCMODE) == O_RDONLY;
 		if (full) {
@@ -245,11 +280,36 @@ int ironverbs_open_channel(int flags)
 	return fd < 0 ? -1 : fd;
 }
 
+/* What had this number is closed: the program did that, or is about to. */
+static void forget(int fd, enum kind kind)
+{
+	struct outside outside = enter();
+
+	unmark(fd);
+	if (kind == CHANNEL)
+		ucma->closed(fd);
+	else if (kind == INHERITED_CHANNEL)
+		forget_inherited();
+	leave(&outside);
+}
+
 int ironverbs_is_channel(int fd)
 {
 	enum kind kind = kind_of(fd);
+	int before = errno, is = 1;
+	unsigned int turn;
 
-	return kind == CHANNEL || kind == INHERITED_CHANNEL;
+	if (kind != CHANNEL && kind != INHERITED_CHANNEL)
+		return 0;
+	turn = __atomic_load_n(&turns[fd], __ATOMIC_ACQUIRE);
+	if (!is_still_channel(fd)) {
+		is = 0;
+		/* It is another file. One that is nobody's may become a channel's at any time. */
+		if ((errno == EINVAL || errno == ENOENT) && is_owner() && __atomic_load_n(&turns[fd], __ATOMIC_ACQUIRE) == turn)
+			forget(fd, kind);
+	}
+	errno = before;
+	return is;
 }
 
 int ironverbs_has_channels(void)
@@ -352,6 +412,12 @@ static void look(struct pollfd *channel)
 	}
 }
 
+/* Whether the program has another file by this number now, or none, than the channel that had it in its turn. */
+static int is_over(int fd, unsigned int turn)
+{
+	return kind_of(fd) != CHANNEL || __atomic_load_n(&turns[fd], __ATOMIC_ACQUIRE) != turn || !is_still_channel(fd);
+}
+
 /*
  * A command, which waits here for an event if it has to: as the kernel's write() a place where a thread may be cancelled.
  *
@@ -377,7 +443,7 @@ static ssize_t command(int fd, const void *body, size_t length)
 		answer = closed ? -IRONVERBS_UCMA_WAIT : ucma->command(fd, body, length);
 		if (answer != -IRONVERBS_UCMA_WAIT)
 			break;
-		closed |= kind_of(fd) != CHANNEL || __atomic_load_n(&turns[fd], __ATOMIC_ACQUIRE) != turn;
+		closed |= is_over(fd, turn);
 		now = closed ? -1 : (int)syscall(SYS_fcntl, fd, F_GETFL);
 		flags = now < 0 ? flags : now;
 		if (function == NULL || flags & O_NONBLOCK) {
@@ -399,7 +465,7 @@ static ssize_t command(int fd, const void *body, size_t length)
 			answer = -failure;
 			break;
 		}
-		closed |= kind_of(fd) != CHANNEL || __atomic_load_n(&turns[fd], __ATOMIC_ACQUIRE) != turn;
+		closed |= is_over(fd, turn);
 	}
 	leave(&outside);
 	errno = answer < 0 ? (int)-answer : before;
@@ -419,25 +485,88 @@ EXPORT ssize_t write(int fd, const void *body, size_t length)
 	return function ? function(fd, body, length) : syscall(SYS_write, fd, body, length);
 }
 
+/* The most bytes that the kernel takes at once; what is beyond it leaves off. */
+#define BYTES_MAX ((size_t)(INT_MAX & -IRONVERBS_PAGE))
+
+/* What the kernel says of segments before it takes any of them: their bytes, or -1 and `errno`. */
+static ssize_t bytes_of(const struct iovec *segments, int count)
+{
+	size_t bytes = 0;
+
+	if (count < 0 || count > IOV_MAX) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (count > 0 && !ironverbs_is_readable(segments, (size_t)count * sizeof(*segments))) {
+		errno = EFAULT;
+		return -1;
+	}
+	for (int at = 0; at < count; at++) {
+		if ((ssize_t)segments[at].iov_len < 0) {
+			errno = EINVAL;
+			return -1;
+		}
+	}
+	for (int at = 0; at < count; at++) {
+		size_t left = BYTES_MAX - bytes, length = segments[at].iov_len < left ? segments[at].iov_len : left;
+
+		/* The upper half of all addresses is the kernel's. */
+		if ((intptr_t)segments[at].iov_base < 0 || (intptr_t)((uintptr_t)segments[at].iov_base + length) < 0) {
+			errno = EFAULT;
+			return -1;
+		}
+		bytes += length;
+	}
+	return (ssize_t)bytes;
+}
+
+/*
+ * The kernel has one function for this file, which takes a command, and calls it for each segment; one that fails ends
+ * the rest. Of empty segments it leaves out those behind another one.
+ */
+EXPORT ssize_t writev(int fd, const struct iovec *segments, int count)
+{
+	BEHIND(ssize_t, writev, (int, const struct iovec *, int));
+	size_t done = 0, left;
+	ssize_t bytes, answer;
+	int before = errno;
+
+	if (!ironverbs_is_channel(fd))
+		return function ? function(fd, segments, count) : syscall(SYS_writev, fd, segments, count);
+	if (read_only[fd]) {
+		errno = EBADF;
+		return -1;
+	}
+	bytes = bytes_of(segments, count);
+	for (int at = 0; at < count && bytes > 0 && done < (size_t)bytes; at++) {
+		left = (size_t)bytes - done;
+		left = segments[at].iov_len < left ? segments[at].iov_len : left;
+		if (left == 0 && at > 0)
+			continue;
+		answer = command(fd, segments[at].iov_base, left);
+		if (answer < 0 && done == 0)
+			return -1;
+		if (answer < 0)
+			break;
+		done += (size_t)answer;
+	}
+	if (bytes >= 0)
+		errno = before;
+	return bytes < 0 ? -1 : (ssize_t)done;
+}
+
 /* Before a descriptor is closed, or becomes another file's. 0, or the errno value with which that fails. */
 static int before_close(int fd)
 {
 	enum kind kind = kind_of(fd);
-	struct outside outside;
 	int before = errno;
 
 	/* What a child of vfork() closes stays open in its parent. */
 	if (kind == OTHER || !is_owner())
 		return 0;
-	if (kind == KEPT)
+	if (kind == KEPT && sign_of(fd) == __atomic_load_n(&signs[fd], __ATOMIC_RELAXED))
 		return EBADF;
-	outside = enter();
-	unmark(fd);
-	if (kind == CHANNEL)
-		ucma->closed(fd);
-	else if (kind == INHERITED_CHANNEL)
-		forget_inherited();
-	leave(&outside);
+	forget(fd, kind);
 	errno = before;
 	return 0;
 }
@@ -452,6 +581,18 @@ EXPORT int close(int fd)
 		return -1;
 	}
 	return function ? function(fd) : (int)syscall(SYS_close, fd);
+}
+
+/* The C library closes the file's descriptor by a function of its own. */
+EXPORT int fclose(FILE *file)
+{
+	BEHIND(int, fclose, (FILE *));
+	int before = errno;
+
+	if (ironverbs_has_channels() && ironverbs_is_channel(fileno(file)))
+		before_close(fileno(file));
+	errno = before;
+	return function ? function(file) : EOF;
 }
 
 /* What the program has in a range of descriptors, and none of the library's own. */
@@ -502,7 +643,7 @@ static int after_copy(int fd, int copy)
 	if (copy < 0 || !ironverbs_is_channel(fd) || !is_owner())
 		return copy;
 	outside = enter();
-	failure = mark(copy, kind);
+	failure = mark(copy, kind, __atomic_load_n(&signs[fd], __ATOMIC_RELAXED));
 	if (!failure)
 		read_only[copy] = read_only[fd];
 	if (!failure && kind == CHANNEL)

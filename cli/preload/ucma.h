@@ -11,10 +11,13 @@
 #include <sys/types.h>
 
 /* Changes with what stands below. */
-#define IRONVERBS_UCMA_VERSION 1
+#define IRONVERBS_UCMA_VERSION 2
 
 /* What a command answers that has to wait for an event: no errno value. */
 #define IRONVERBS_UCMA_WAIT 4096
+
+/* What the epoll set of a channel tells of the member that `open` names: it is readable (EPOLLIN), and this. */
+#define IRONVERBS_UCMA_MEMBER UINT64_MAX
 
 /* What the library may ask of the shim. */
 struct ironverbs_shim {
@@ -26,13 +29,13 @@ struct ironverbs_shim {
 
 /* What the shim asks of the library. Negative answers are errno values. None is called for a descriptor that was inherited. */
 struct ironverbs_ucma {
-	/* A new channel: its descriptor. */
-	int (*open)(int flags);
+	/* A new channel: its descriptor, and a member of its epoll set that no other set has, by which the channel is known. */
+	int (*open)(int flags, int *member);
 	/* A command that is written to the channel: its length, or -IRONVERBS_UCMA_WAIT. */
 	ssize_t (*command)(int fd, const void *command, size_t length);
 	/* Another descriptor of the channel. */
 	int (*duplicated)(int fd, int copy);
-	/* A descriptor of the channel is about to be closed; with the last one the channel ends. */
+	/* A descriptor of the channel is about to be closed, or was; with the last one the channel ends. */
 	void (*closed)(int fd);
 	/* Does what peers and the clock ask for; whether the channel has an event then. */
 	int (*has_event)(int fd);

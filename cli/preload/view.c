@@ -6,9 +6,9 @@
  * came. Nothing is made up here: the folder's files and links are all there is.
  *
  * A path is walked as the kernel would walk it, name by name, so that `..` never leads out of the view into the folders
- * around it: above the three folders a path is the kernel's again. Of links, two kinds have a meaning: to /dev/null, which a device
- * file is here, and those that stand for the kernel's own files, which the kernel is asked for. Whatever else somebody
- * put there is not shown.
+ * around it: above the three folders a path is the kernel's again. Of links, three kinds have a meaning: to /dev/null, which a
+ * device file is here, to a file of the kernel that has nothing to read (EINVAL), as that of an empty place in a table has, and
+ * those that stand for the kernel's own files, which the kernel is asked for. Whatever else somebody put there is not shown.
  *
  * Where others may exchange the folder, each call opens it anew, looks whether it is the one that it was, and goes by that
  * descriptor: what stays open could be closed by the program, or be found in its way.
@@ -37,6 +37,7 @@
 
 #include "behind.h"
 #include "folder.h"
+#include "readable.h"
 #include "ucma.h"
 
 static const char *const folders[] = {
@@ -51,6 +52,9 @@ static const char channels[] = "/dev/infiniband/rdma_cm";
 
 /* What stands above them: real folders of the kernel, so that `..` there may be taken by the letter. */
 static const char *const above[] = { "", "/sys", "/sys/class", "/sys/class/misc", "/dev" };
+
+/* What links in the view may lead to: what takes and gives nothing, and what can be opened and not read. */
+static const char *const targets[] = { "/dev/null", "/proc/self/ns/net" };
 
 /* The folder's name, and what stands before a path that it shows: this name, or a descriptor, written in the same length at all times. */
 static char view_folder[PATH_MAX], view[PATH_MAX];
@@ -127,6 +131,14 @@ static int is_under(const char *path, const char *folder)
 	return strncmp(path, folder, length) == 0 && (path[length] == '\0' || path[length] == '/');
 }
 
+static int is_target(const char *link, size_t length)
+{
+	for (size_t at = 0; at < sizeof(targets) / sizeof(targets[0]); at++)
+		if (strlen(targets[at]) == length && memcmp(targets[at], link, length) == 0)
+			return 1;
+	return 0;
+}
+
 /* Whether a path without `.`, `..` and doubled slashes is one of the folders that are shown, or below one. */
 static int is_shown(const char *path)
 {
@@ -186,7 +198,8 @@ static size_t room_for(const char *path)
 	const char *at = path, *name;
 	size_t length = 0, name_length, room;
 
-	if (path == NULL || path[0] != '/')
+	/* What cannot be read is for the kernel to refuse. */
+	if (path == NULL || !ironverbs_is_path(path) || path[0] != '/')
 		return 0;
 	while (!is_shown(front)) {
 		name_length = next_name(&at, &name);
@@ -212,8 +225,8 @@ enum thing {
  */
 static __attribute__((noinline)) enum thing look_at(const char *place, char *path, size_t length)
 {
-	static const char device[] = "/dev/null";
-	char target[sizeof(device)];
+	/* With room for more than the longest of the targets. */
+	char target[32];
 	ssize_t target_length;
 	int folder;
 
@@ -221,8 +234,7 @@ static __attribute__((noinline)) enum thing look_at(const char *place, char *pat
 		return is_above(path) ? FOLDER : ELSEWHERE;
 	target_length = syscall(SYS_readlinkat, AT_FDCWD, place, target, sizeof(target));
 	if (target_length >= 0)
-		return target_length == sizeof(device) - 1 && memcmp(target, device, sizeof(device) - 1) == 0 ? FILE_HERE :
-													       ELSEWHERE;
+		return is_target(target, (size_t)target_length) ? FILE_HERE : ELSEWHERE;
 	if (errno != EINVAL) /* it is not there, or nobody may look */
 		return ELSEWHERE;
 	memcpy(path + length, "/", 2);
@@ -354,7 +366,7 @@ __attribute__((constructor)) static void look_up_all(void)
 
 static char *as_seen(char *answer, const char *seen, char *out)
 {
-	if (answer == NULL || strcmp(answer, "/dev/null") == 0)
+	if (answer == NULL || strcmp(answer, targets[0]) == 0)
 		return answer;
 	if (out != NULL)
 		return strcpy(out, seen);
@@ -441,7 +453,7 @@ STAT(stat64, stat64)
 STAT(lstat, stat)
 STAT(lstat64, stat64)
 
-/* Whether a channel of the connection manager is asked for by its descriptor alone. */
+/* Whether a channel of the connection manager was asked for by its descriptor alone, in a call that found it: the path can be read. */
 static int is_itself(int folder, const char *path, int flags)
 {
 	return (flags & AT_EMPTY_PATH) && ironverbs_is_channel(folder) && (path == NULL || *path == '\0');
@@ -451,11 +463,14 @@ static int is_itself(int folder, const char *path, int flags)
 #define fstat_stat64 fstat64
 
 #define FSTATAT(name, buffer)                                                 \
+	static int name##_behind(int folder, const char *path, struct buffer *out, int flags) \
+	GO_ON(int, name, -1, (int, const char *, struct buffer *, int), (folder, path, out, flags)) \
+                                                                              \
 	EXPORT int name(int folder, const char *path, struct buffer *out, int flags) \
 	{                                                                     \
-		if (is_itself(folder, path, flags))                           \
-			return fstat_##buffer(folder, out);                   \
-		GO_ON(int, name, -1, (int, const char *, struct buffer *, int), (folder, path, out, flags)) \
+		int answer = name##_behind(folder, path, out, flags);         \
+                                                                              \
+		return answer == 0 && is_itself(folder, path, flags) ? fstat_##buffer(folder, out) : answer; \
 	}
 FSTATAT(fstatat, stat)
 FSTATAT(fstatat64, stat64)
@@ -484,10 +499,21 @@ XSTAT(__xstat64, stat64)
 XSTAT(__lxstat, stat)
 XSTAT(__lxstat64, stat64)
 
+#define fxstat_stat __fxstat
+#define fxstat_stat64 __fxstat64
+extern int __fxstat(int version, int fd, struct stat *out), __fxstat64(int version, int fd, struct stat64 *out);
+
 #define FXSTATAT(name, buffer)                                                \
+	static int name##_behind(int version, int folder, const char *path, struct buffer *out, int flags) \
+	GO_ON(int, name, -1, (int, int, const char *, struct buffer *, int), (version, folder, path, out, flags)) \
+                                                                              \
 	EXPORT int name(int version, int folder, const char *path, struct buffer *out, int flags); \
 	EXPORT int name(int version, int folder, const char *path, struct buffer *out, int flags) \
-	GO_ON(int, name, -1, (int, int, const char *, struct buffer *, int), (version, folder, path, out, flags))
+	{                                                                     \
+		int answer = name##_behind(version, folder, path, out, flags); \
+                                                                              \
+		return answer == 0 && is_itself(folder, path, flags) ? fxstat_##buffer(version, folder, out) : answer; \
+	}
 FXSTATAT(__fxstatat, stat)
 FXSTATAT(__fxstatat64, stat64)
 

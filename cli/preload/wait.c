@@ -10,9 +10,11 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <time.h>
 
 #include "behind.h"
+#include "readable.h"
 #include "ucma.h"
 
 /* Takes back what is no event; how many descriptors have something to say then. */
@@ -66,11 +68,22 @@ static struct timespec after(struct timespec length)
 
 static int has_channel(const struct pollfd *fds, nfds_t count)
 {
+	/* As far as they can be read: the rest is for the kernel to refuse. */
+	uintptr_t readable = 0;
+
 	if (!ironverbs_has_channels())
 		return 0;
-	for (nfds_t at = 0; at < count; at++)
+	for (nfds_t at = 0; at < count; at++) {
+		uintptr_t end = (uintptr_t)(fds + at + 1);
+
+		if (at == 0 || end > readable) {
+			if (!ironverbs_is_readable(fds + at, sizeof(*fds)))
+				return 0;
+			readable = ((end - 1) | (IRONVERBS_PAGE - 1)) + 1;
+		}
 		if (ironverbs_is_channel(fds[at].fd))
 			return 1;
+	}
 	return 0;
 }
 
@@ -104,6 +117,12 @@ static int wait_for(struct pollfd *fds, nfds_t count, const struct timespec *tim
 	return ready;
 }
 
+/* What is no time, or cannot be read, is for those behind this to refuse. */
+static int is_time(const struct timespec *time)
+{
+	return ironverbs_is_readable(time, sizeof(*time)) && time->tv_sec >= 0 && time->tv_nsec >= 0 && time->tv_nsec < 1000000000;
+}
+
 EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
 {
 	BEHIND(int, poll, (struct pollfd *, nfds_t, int));
@@ -118,8 +137,7 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeou
 {
 	BEHIND(int, ppoll, (struct pollfd *, nfds_t, const struct timespec *, const sigset_t *));
 
-	/* A time that cannot be is for the kernel to refuse. */
-	if (has_channel(fds, count) && (timeout == NULL || (timeout->tv_sec >= 0 && timeout->tv_nsec >= 0 && timeout->tv_nsec < 1000000000)))
+	if (has_channel(fds, count) && (timeout == NULL || is_time(timeout)))
 		return wait_for(fds, count, timeout, mask);
 	return function ? function(fds, count, timeout, mask) : -1;
 }

@@ -84,19 +84,33 @@ enum Shell {
     Zsh,
 }
 
+/// The link layers that the software device can show.
+#[derive(Clone, Copy, ValueEnum)]
+enum LinkLayer {
+    Ethernet,
+    Infiniband,
+}
+
 /// How to run a program.
 #[derive(clap::Args)]
 struct Run {
     /// Name of the software device; repeated or with commas for several [default: soft0]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     device: Vec<String>,
+    /// What the port of the device says that it is: InfiniBand is for programs that name peers by LIDs
+    /// [default: ethernet]
+    #[arg(long, value_name = "LAYER")]
+    link_layer: Option<LinkLayer>,
     /// Leaves connections of rdma_cm at the addresses of these interfaces to the kernel's devices; 1: of all
     /// that have one
     #[arg(long, value_name = "INTERFACE", value_delimiter = ',')]
     kernel: Vec<String>,
-    /// Preload the library too, for programs that search for libraries by a path of their own (RPATH)
+    /// Preload libibumad.so.3 too, for programs that search for it by a path of their own (RPATH)
     #[arg(long)]
     preload: bool,
+    /// Do not preload libibverbs.so.1: what brings a libibverbs of its own keeps it
+    #[arg(long, conflicts_with = "preload")]
+    no_preload: bool,
     /// Only print what would be set, one NAME=VALUE in a line
     #[arg(long)]
     print: bool,
@@ -111,9 +125,11 @@ What is set for the program:
   IRONVERBS_SOFT   the devices' names, unless it is set already
   LD_LIBRARY_PATH  the folder of the library, before what is there
   LD_PRELOAD       libironverbs-view.so, before what is there: shows the device to programs that look into
-                   /sys/class/infiniband and /dev/infiniband by themselves
+                   /sys/class/infiniband and /dev/infiniband by themselves; and behind it the library, which
+                   then comes before any libibverbs that a program or a wheel brings along
   IRONVERBS_VIEW   what it shows
   IRONVERBS_CM_KERNEL  with --kernel: what that says
+  IRONVERBS_SOFT_LINK_LAYER  with --link-layer: what that says
 
 Without this command: IRONVERBS_SOFT=1 LD_LIBRARY_PATH=… PROGRAM is enough for most programs; perftest is one
 of them, UCX is not, nor is a program of librdmacm.
@@ -127,6 +143,7 @@ Environment:
   IRONVERBS_SOFT_COPY     bounce: payload through shared memory, also where the kernel would copy it straight
   IRONVERBS_SOFT_DIR      full path of the folder in which processes meet, in place of /dev/shm/ironverbs-UID
   IRONVERBS_SOFT_GROUP    number of a group whose members may reach each other: /dev/shm/ironverbs-group-GID
+  IRONVERBS_SOFT_LINK_LAYER  infiniband: the port has a LID, and peers may be named by it; else ethernet
   IRONVERBS_SOFT_CONSENT  0: do not let the user's other processes copy from this one where Yama asks for it
 
 Processes reach each other that use the same folder, also from network namespaces of their own.";

@@ -3,30 +3,40 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
+use clap::ValueEnum;
 use softrdma::shm::environment::trusted;
 
 use crate::places::Places;
 use crate::waits::Waits;
 use crate::{Result, Run, plain};
 
+const LINK_LAYER: &str = "IRONVERBS_SOFT_LINK_LAYER";
+
 /// Replaces this process by the program.
 pub fn run(places: &Places, run: Run) -> Result<ExitCode> {
     let devices = devices(&run.device, trusted("IRONVERBS_SOFT"));
-    let view = view(places, &devices)?;
+    let link_layer: Option<OsString> =
+        run.link_layer.and_then(|layer| Some(layer.to_possible_value()?.get_name().into()));
+    let view = view(places, &devices, link_layer.as_deref())?;
     let mut preloaded = vec![places.shim()];
     if run.preload {
         preloaded.extend(places.libraries());
     }
     let preloaded: Vec<_> = preloaded.into_iter().map(PathBuf::into_os_string).collect();
+    let mut preloaded = before(&preloaded, trusted("LD_PRELOAD"));
+    if !run.no_preload {
+        preloaded = with_library(preloaded, &places.library());
+    }
     let mut settings = vec![
         ("IRONVERBS_SOFT", devices),
         ("IRONVERBS_VIEW", view.into_os_string()),
         ("LD_LIBRARY_PATH", before(&[places.folder().as_os_str().to_owned()], trusted("LD_LIBRARY_PATH"))),
-        ("LD_PRELOAD", before(&preloaded, trusted("LD_PRELOAD"))),
+        ("LD_PRELOAD", preloaded),
     ];
+    settings.extend(link_layer.map(|layer| (LINK_LAYER, layer)));
     if !run.kernel.is_empty() {
         settings.push(("IRONVERBS_CM_KERNEL", run.kernel.join(",").into()));
     }
@@ -63,9 +73,24 @@ fn before(first: &[OsString], list: Option<OsString>) -> OsString {
     OsString::from_vec(all.join(&b':'))
 }
 
+/// The list of what is preloaded with the library at its end, behind what the user preloads; as it is
+/// where there is a libibverbs in it.
+///
+/// The functions of a preloaded library come first for everything in the process, also for what brings a
+/// libibverbs of its own: by a path of its own (RPATH), or under a name of its own, as wheels do.
+fn with_library(mut list: OsString, library: &Path) -> OsString {
+    let is_one =
+        |path: &[u8]| path.rsplit(|byte| *byte == b'/').next().unwrap_or(path).starts_with(b"libibverbs");
+    if !list.as_encoded_bytes().split(|byte| b": ".contains(byte)).any(is_one) {
+        list.push(":");
+        list.push(library);
+    }
+    list
+}
+
 /// Has the view written by a child: this process is going to be another program, and should not have had the
 /// device open.
-fn view(places: &Places, devices: &OsStr) -> Result<PathBuf> {
+fn view(places: &Places, devices: &OsStr, link_layer: Option<&OsStr>) -> Result<PathBuf> {
     let itself = env::current_exe().map_err(|why| format!("this program cannot be started again: {why}"))?;
     let _waits = Waits::begin();
     let output = Command::new(itself)
@@ -73,6 +98,7 @@ fn view(places: &Places, devices: &OsStr) -> Result<PathBuf> {
         .arg(places.folder())
         .arg("view")
         .env("IRONVERBS_SOFT", devices)
+        .envs(link_layer.map(|layer| (LINK_LAYER, layer)))
         .env_remove("LD_PRELOAD")
         .stdin(Stdio::null())
         .stderr(Stdio::piped())
@@ -112,5 +138,16 @@ mod tests {
         assert_eq!(before(&first, Some("/a:/b".into())), "/lib:/a:/b");
         // Run inside of run.
         assert_eq!(before(&first, Some("/lib:/a".into())), "/lib:/a");
+    }
+
+    #[test]
+    fn the_library_is_preloaded_last_and_once() {
+        let with = |list: &str| with_library(list.into(), Path::new("/l/libibverbs.so.1"));
+        assert_eq!(with("/shim"), "/shim:/l/libibverbs.so.1");
+        assert_eq!(with("/shim:/libfirst.so"), "/shim:/libfirst.so:/l/libibverbs.so.1");
+        for list in ["/shim:/l/libibverbs.so.1:/a", "/shim:/other/libibverbs.so", "/shim:/a /libibverbs-1.so"]
+        {
+            assert_eq!(with(list), list);
+        }
     }
 }

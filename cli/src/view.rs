@@ -102,12 +102,17 @@ fn tree_name(devices: &[Device]) -> String {
     for device in devices {
         device.name.hash(&mut hasher);
     }
+    trusted("IRONVERBS_SOFT_LINK_LAYER").hash(&mut hasher);
     fs::read_link("/proc/self/ns/net").unwrap_or_default().hash(&mut hasher);
     format!("view-{:016x}", hasher.finish())
 }
 
 /// `IBV_PORT_IP_BASED_GIDS`.
 const IP_BASED_GIDS: u32 = 1 << 26;
+
+/// Where the kernel has a file for each place of a table, what it has for an empty one can be opened, and says
+/// EINVAL when it is read. So does this one, and every process has it.
+const UNREADABLE: &str = "/proc/self/ns/net";
 
 /// A tree of files that other processes may be reading.
 struct Tree {
@@ -182,24 +187,24 @@ impl Tree {
         for (index, pkey) in port.pkeys.iter().enumerate() {
             self.file(&format!("{folder}/pkeys/{index}"), &format!("{pkey:#06x}"))?;
         }
-        let (kinds, ndevs) = (format!("{folder}/gid_attrs/types"), format!("{folder}/gid_attrs/ndevs"));
-        let (mut with_kind, mut with_ndev) = (BTreeSet::new(), BTreeSet::new());
         for index in 0..u32::try_from(attr.gid_tbl_len).unwrap_or(0) {
             let entry = port.gids.iter().find(|entry| entry.gid_index == index);
             self.file(
                 &format!("{folder}/gids/{index}"),
                 &groups(&entry.map_or([0; 16], |entry| entry.raw())),
             )?;
-            let Some(entry) = entry else { continue };
-            self.file(&format!("{kinds}/{index}"), entry.kind())?;
-            with_kind.insert(OsString::from(index.to_string()));
-            if let Some(name) = entry.ndev() {
-                self.file(&format!("{ndevs}/{index}"), &name)?;
-                with_ndev.insert(OsString::from(index.to_string()));
+            for (attribute, value) in [
+                ("types", entry.map(|entry| entry.kind().to_owned())),
+                ("ndevs", entry.and_then(GidText::ndev)),
+            ] {
+                let file = format!("{folder}/gid_attrs/{attribute}/{index}");
+                match value {
+                    Some(value) => self.file(&file, &value)?,
+                    None => self.link(&file, Path::new(UNREADABLE))?,
+                }
             }
         }
-        self.only(&kinds, &with_kind)?;
-        self.only(&ndevs, &with_ndev)
+        Ok(())
     }
 
     /// Links to what the kernel has in its folder of the same name, in place of those that were right before.
@@ -270,6 +275,8 @@ fn groups(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
     use ironverbs::abi::verbs::ibv_gid;
     use std::os::unix::fs::PermissionsExt;
@@ -324,12 +331,18 @@ mod tests {
         assert_eq!(read(&format!("{port}/gid_attrs/types/1")), "RoCE v2\n");
         assert_eq!(read(&format!("{port}/gid_attrs/ndevs/1")), "lo\n");
         assert_eq!(read(&format!("{port}/gids/3")), "0000:0000:0000:0000:0000:0000:0000:0000\n");
-        assert!(!root.join(format!("{port}/gid_attrs/types/2")).exists());
+        for empty in ["types/2", "types/3", "ndevs/2", "ndevs/3"] {
+            let file = File::open(root.join(format!("{port}/gid_attrs/{empty}")));
+            let read = file.and_then(|mut file| file.read(&mut [0; 16]));
+            assert_eq!(read.map_err(|why| why.raw_os_error()), Err(Some(libc::EINVAL)), "{empty}");
+        }
+        assert!(!root.join(format!("{port}/gid_attrs/types/4")).exists());
         assert_eq!(read("sys/class/infiniband_verbs/uverbs-soft0/ibdev"), "soft0\n");
         assert_eq!(fs::read_link(root.join("dev/infiniband/uverbs-soft0")).unwrap(), Path::new("/dev/null"));
 
         tree.write(&[soft0(&[[0xfe; 16]])]).unwrap();
-        assert!(!root.join(format!("{port}/gid_attrs/types/1")).exists());
+        let emptied = fs::read(root.join(format!("{port}/gid_attrs/types/1")));
+        assert_eq!(emptied.map_err(|why| why.raw_os_error()), Err(Some(libc::EINVAL)));
         assert_eq!(read(&format!("{port}/gids/0")), "fefe:fefe:fefe:fefe:fefe:fefe:fefe:fefe\n");
         assert!(
             fs::read_dir(&root)

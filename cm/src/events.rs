@@ -38,6 +38,7 @@ impl Manager {
 
     pub(crate) fn push(&mut self, file: File, unread: Unread) {
         if let Some(channel) = self.files.get_mut(&file) {
+            channel.arrivals += 1;
             channel.unread.push_back(unread);
         }
     }

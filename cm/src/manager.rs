@@ -6,7 +6,7 @@
 //!    [`Manager::close`].
 //! 2. After each call of any method that may change something, the caller executes what
 //!    [`Manager::next_action`] gives until that is empty, and sets the channel's descriptor readable exactly
-//!    while [`Manager::ready`].
+//!    while [`Manager::ready`], and anew where [`Manager::arrivals`] rose.
 //! 3. What links and listening places report goes to [`Manager::accepted`], [`Manager::message`],
 //!    [`Manager::refused`], [`Manager::unreachable`], [`Manager::ended`]; time to [`Manager::expired`].
 //!
@@ -50,6 +50,8 @@ fn done((): ()) -> Answer {
 pub(crate) struct Channel {
     /// Events that GET_EVENT has not delivered yet, in their order.
     pub unread: VecDeque<Unread>,
+    /// How many events have come to it.
+    pub arrivals: u64,
     /// What the caller was last asked for by [`Action::Timer`].
     pub alarm: Option<Duration>,
 }
@@ -195,6 +197,12 @@ impl Manager {
     /// Whether the channel's descriptor is to be readable: an event waits. Of a file that is not open false.
     pub fn ready(&self, file: File) -> bool {
         self.files.get(&file).is_some_and(|c| !c.unread.is_empty())
+    }
+
+    /// How many events have come to a channel since it was opened, those of ids that migrated to it among them:
+    /// each wakes who waits for edges, whether others are unread or not. Of a file that is not open 0.
+    pub fn arrivals(&self, file: File) -> u64 {
+        self.files.get(&file).map_or(0, |c| c.arrivals)
     }
 
     /// The next thing to be done outside, until there is none.

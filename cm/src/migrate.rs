@@ -21,6 +21,7 @@ impl Manager {
             let mut mine: std::collections::VecDeque<_> = mine;
             moved.extend(mine.iter().filter_map(|u| u.request));
             if let Some(channel) = self.files.get_mut(&to) {
+                channel.arrivals += mine.len() as u64;
                 channel.unread.append(&mut mine);
             }
         }

@@ -1,7 +1,7 @@
 //! Ports: who may have which, by the kernel's rules.
 //!
 //! A port is reserved per network namespace and port space. These are pure functions over the list of
-//! reservations of a namespace, which the caller keeps, under a lock that all processes share:
+//! reservations of a namespace, which the caller keeps:
 //!
 //! | when | call |
 //! |---|---|

@@ -1,6 +1,7 @@
 //! Error numbers, and the one place that reads and writes the thread's `errno`.
 
 use core::fmt;
+use std::collections::TryReserveError;
 
 /// A positive error number of `errno.h`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,6 +63,13 @@ impl Errno {
     pub fn also_set(self) -> Self {
         self.set();
         self
+    }
+}
+
+/// A collection has no memory to grow.
+impl From<TryReserveError> for Errno {
+    fn from(_: TryReserveError) -> Self {
+        Self::ENOMEM.also_set()
     }
 }
 

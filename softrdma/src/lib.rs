@@ -5,6 +5,7 @@
 //! | [`protocol`] | states, requester, responder, queues and their transactions; no clock, no I/O |
 //! | [`shm`] | the transport: shared memory, locks that survive their owner, payload copies, bells |
 //! | [`device`] | the engine: a device and the objects of the verbs on it |
+//! | [`growth`] | collections that fail where memory runs out |
 //!
 //! # How a message travels
 //!
@@ -52,6 +53,9 @@
 //!   have holes by design, and there the kernel copies.
 //! - The simulator does not bind windows or invalidate; unit tests cover those rules.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
+
 pub mod device;
+pub mod growth;
 pub mod protocol;
 pub mod shm;

@@ -6,6 +6,7 @@ use core::mem::size_of;
 
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::geteuid;
+use softrdma::growth::{TryPush, try_collect, try_room};
 use softrdma::shm::fork::ProcessMutex;
 
 use super::{entry, fork, table};
@@ -70,7 +71,12 @@ fn refresh(known: &mut Vec<DeviceRef>) -> Result<()> {
             device.info().ok().and_then(|known| found.iter().position(|info| info.same_device(known)));
         place.map(|place| found.remove(place)).is_some()
     });
-    let (mut fresh, left) = discovery::claim(found.into_iter().map(Found::new).collect());
+    let mut unclaimed = try_room(found.len())?;
+    for info in found {
+        unclaimed.push_reserved(Found::new(info)?);
+    }
+    let (mut fresh, left) = discovery::claim(unclaimed)?;
+    fresh.try_reserve(known.len())?;
     if log::enabled(log::Level::Info) {
         for device in &fresh {
             let name = device.info().map_or("", |info| info.ibdev_name.as_str());
@@ -85,7 +91,7 @@ fn refresh(known: &mut Vec<DeviceRef>) -> Result<()> {
             trace!(Info, "{name}: no provider drives it");
         }
     }
-    fresh.append(known);
+    fresh.try_extend(known.drain(..))?;
     *known = fresh;
     Ok(())
 }
@@ -97,7 +103,7 @@ pub(super) fn list() -> Result<Vec<DeviceRef>> {
         read_settings();
     }
     refresh(&mut known.devices)?;
-    Ok(known.devices.clone())
+    Ok(try_collect(known.devices.iter().cloned())?)
 }
 
 /// A NULL-terminated array of the devices there are, for [`ibv_free_device_list`]; `num` (or NULL) gets their

@@ -2,19 +2,22 @@
 //! are kept out of child processes, so that copy-on-write never moves them away from under the parent's
 //! registrations.
 //!
-//! Kernels since 5.12 copy registered pages at fork time instead; there, nothing of this is needed.
+//! Kernels since 5.12 copy registered pages at fork time instead; there, nothing of this is needed. Nor does the
+//! software device need it, whose regions do not come here ([`Mrs::pins`](crate::provider::verbs::Mrs::pins)).
 
 use core::ffi::{c_int, c_void};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use softrdma::growth::try_room;
 use softrdma::shm::fork::{self, ProcessGuard, ProcessMutex};
 
 use super::entry;
 use crate::abi::verbs::*;
 use crate::environment;
 use crate::errno::{Errno, Result};
+use crate::provider::discovery::are_all_software;
 use crate::uverbs::discovery;
 
 /// Ranges of pages in use by registrations; `None` until a program asks for protection.
@@ -60,54 +63,82 @@ impl Ranges {
     fn split(&mut self, at: usize) {
         let Some((&start, &(end, count))) = self.map.range(..at).next_back() else { return };
         if at < end {
-            self.map.insert(start, (at, count));
-            self.map.insert(at, (end, count));
+            self.insert(at, end, count);
+            if let Some(range) = self.map.get_mut(&start) {
+                range.0 = at;
+            }
         }
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "nodes are small, and a call makes two, or looked for memory"
+    )]
+    fn insert(&mut self, start: usize, end: usize, count: u32) {
+        self.map.insert(start, (end, count));
+    }
+
+    /// The first part of `start..end` that is in no range.
+    fn gap(&self, start: usize, end: usize) -> Option<(usize, usize)> {
+        let mut at = start;
+        for (&from, &(to, _)) in self.map.range(start..end) {
+            if at < from {
+                return Some((at, from));
+            }
+            at = to;
+        }
+        (at < end).then_some((at, end))
+    }
+
+    /// Its parts that are in no range.
+    fn gaps(&self, start: usize, end: usize) -> impl Iterator<Item = (usize, usize)> {
+        let next = move |&(_, at): &(usize, usize)| self.gap(at, end);
+        core::iter::successors(self.gap(start, end), next)
     }
 
     /// Joins neighbours of one count around `start..end`, so that the map stays as small as the registrations
     /// are few.
     fn join(&mut self, start: usize, end: usize) {
         let first = self.map.range(..start).next_back().map_or(start, |(&before, _)| before);
-        let starts: Vec<usize> = self.map.range(first..=end).map(|(&start, _)| start).collect();
-        for pair in starts.windows(2).rev() {
-            let (left, right) = (self.map[&pair[0]], self.map[&pair[1]]);
-            if left.0 == pair[1] && left.1 == right.1 {
-                self.map.insert(pair[0], (right.0, left.1));
-                self.map.remove(&pair[1]);
+        let mut at = first;
+        while at <= end
+            && let Some((&start, &(border, count))) = self.map.range(at..=end).next()
+        {
+            match self.map.get(&border) {
+                Some(&(to, same)) if border <= end && same == count => {
+                    self.map.remove(&border);
+                    if let Some(range) = self.map.get_mut(&start) {
+                        range.0 = to;
+                    }
+                    at = start;
+                }
+                _ => at = border,
             }
         }
     }
 
     /// One registration more of `start..end`; on an error nothing has changed.
     fn protect(&mut self, start: usize, end: usize, kernel: &mut impl Advise) -> Result<()> {
+        // More than what is there for a call; whether there is memory is all that is asked.
+        drop(try_room::<[usize; 8]>(self.gaps(start, end).count())?);
         self.split(start);
         self.split(end);
-        let mut gaps = Vec::new();
-        let mut at = start;
-        for (&from, &(to, _)) in self.map.range(start..end) {
-            if at < from {
-                gaps.push((at, from));
-            }
-            at = to;
-        }
-        if at < end {
-            gaps.push((at, end));
-        }
-        for (done, &(from, to)) in gaps.iter().enumerate() {
-            if let Err(errno) = kernel.advise(from, to, libc::MADV_DONTFORK) {
-                // The kernel has done the part of the range before the place that it refused.
-                for &(from, to) in &gaps[..=done] {
-                    let _ = kernel.advise(from, to, libc::MADV_DOFORK);
-                }
-                self.join(start, end);
-                return Err(errno.also_set());
-            }
+        let mut keep = |(from, to)| Some((to, kernel.advise(from, to, libc::MADV_DONTFORK).err()?));
+        let refused = self.gaps(start, end).find_map(&mut keep);
+        if let Some((end_of_refused, errno)) = refused {
+            // The kernel has done the part of the range before the place that it refused.
+            self.gaps(start, end_of_refused).for_each(|(from, to)| {
+                let _ = kernel.advise(from, to, libc::MADV_DOFORK);
+            });
+            self.join(start, end);
+            return Err(errno.also_set());
         }
         for (_, (_, count)) in self.map.range_mut(start..end) {
             *count += 1;
         }
-        self.map.extend(gaps.into_iter().map(|(from, to)| (from, (to, 1))));
+        while let Some((from, to)) = self.gap(start, end) {
+            self.insert(from, to, 1);
+        }
         self.join(start, end);
         Ok(())
     }
@@ -117,14 +148,13 @@ impl Ranges {
     fn release(&mut self, start: usize, end: usize, kernel: &mut impl Advise) {
         self.split(start);
         self.split(end);
-        let mut unused = Vec::new();
-        for (&from, (to, count)) in self.map.range_mut(start..end) {
-            *count -= 1;
-            if *count == 0 {
-                unused.push((from, *to));
+        let mut at = start;
+        while let Some((&from, (to, count))) = self.map.range_mut(at..end).next() {
+            (*count, at) = (*count - 1, *to);
+            if *count > 0 {
+                continue;
             }
-        }
-        for (from, to) in unused {
+            let to = *to;
             self.map.remove(&from);
             if kernel.advise(from, to, libc::MADV_DOFORK).is_err() {
                 // Part of the range may be unmapped: do what is left, page by page.
@@ -258,11 +288,17 @@ pub extern "C" fn ibv_fork_init() -> c_int {
     entry::value(initialise)
 }
 
-/// IBV_FORK_UNNEEDED where the kernel copies registered pages at fork, else whether protection is on.
+/// IBV_FORK_UNNEEDED where the kernel copies registered pages at fork, or no device that there is needs it, else
+/// whether protection is on.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_is_fork_initialized() -> ibv_fork_status_t {
     let status = || {
+        let before = Errno::last();
         Ok(if discovery::copy_on_fork() {
+            IBV_FORK_UNNEEDED
+        } else if are_all_software() {
+            // A kernel without RDMA has no answer, which is no error here.
+            before.set();
             IBV_FORK_UNNEEDED
         } else if ENABLED.load(Ordering::Acquire) {
             IBV_FORK_ENABLED

@@ -1,6 +1,8 @@
 //! The C entry points, one file per verbs object. [`entry`] holds the conventions by which they report failure;
 //! the tables in [`table`] lead the inline functions of `verbs.h` to the same places.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
+
 pub mod ah;
 pub mod buf;
 pub mod channel;

@@ -34,7 +34,7 @@ unsafe fn register(
         access &= !(IBV_ACCESS_OPTIONAL_RANGE as c_uint);
     }
     // Pages on demand are never pinned, so a fork cannot move them away from under the device.
-    let pinned = access & IBV_ACCESS_ON_DEMAND as c_uint == 0;
+    let pinned = private.context().pins() && access & IBV_ACCESS_ON_DEMAND as c_uint == 0;
     if pinned {
         fork::dont_fork(addr as usize, length)?;
     }
@@ -158,8 +158,9 @@ pub unsafe extern "C" fn ibv_reg_mr_ex(pd: *mut ibv_pd, mr_init_attr: *mut ibv_m
         };
         let mut attr = resolved(pd, asked)?;
         let private = context::private(context);
-        let pinned =
-            attr.access & IBV_ACCESS_ON_DEMAND as c_int == 0 && attr.comp_mask & mr_init_mask::FD == 0;
+        let pinned = private.context().pins()
+            && attr.access & IBV_ACCESS_ON_DEMAND as c_int == 0
+            && attr.comp_mask & mr_init_mask::FD == 0;
         if pinned {
             fork::dont_fork(attr.addr as usize, attr.length)?;
         }
@@ -286,13 +287,14 @@ pub unsafe extern "C" fn ibv_rereg_mr(
             {
                 return Err(Errno::EINVAL);
             }
-            if translation && fork::dont_fork(addr as usize, length).is_err() {
+            let pinned = translation && provider.pins();
+            if pinned && fork::dont_fork(addr as usize, length).is_err() {
                 return Ok(IBV_REREG_MR_ERR_DONT_FORK_NEW as c_int);
             }
             // SAFETY: the caller passes null or a live protection domain.
             let new_pd = unsafe { Handle::optional(pd) };
             if let Err(errno) = provider.rereg_mr(mr, flags, new_pd, addr as usize, length, access) {
-                if translation && fork::do_fork(addr as usize, length).is_err() {
+                if pinned && fork::do_fork(addr as usize, length).is_err() {
                     return Ok(IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW as c_int);
                 }
                 errno.set();
@@ -309,7 +311,7 @@ pub unsafe extern "C" fn ibv_rereg_mr(
                     (*mr).length = length;
                 }
             }
-            if translation && fork::do_fork(old_addr as usize, old_length).is_err() {
+            if pinned && fork::do_fork(old_addr as usize, old_length).is_err() {
                 return Ok(IBV_REREG_MR_ERR_DO_FORK_OLD as c_int);
             }
             Ok(0)
@@ -333,7 +335,7 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
             ((*mr).ibv_mr.addr, (*mr).ibv_mr.length, (*mr).mr_type, (*mr).access)
         };
         provider.dereg_mr(mr)?;
-        if kind == mr_type::MR && access & IBV_ACCESS_ON_DEMAND as c_uint == 0 {
+        if provider.pins() && kind == mr_type::MR && access & IBV_ACCESS_ON_DEMAND as c_uint == 0 {
             let _ = fork::do_fork(addr as usize, length);
         }
         Ok(())

@@ -1,10 +1,14 @@
 //! The C side of an opened device: `struct verbs_context`, whose tables programs call through, with the
 //! provider behind.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
+
 use core::mem::offset_of;
 use core::ptr::NonNull;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
+
+use softrdma::growth::small_box;
 
 use super::device::DeviceRef;
 use super::object::Handle;
@@ -24,7 +28,7 @@ pub struct Private {
 impl Private {
     /// Our side of a context that is being made.
     pub fn new(context: Box<dyn Context>, device: DeviceRef) -> Box<Self> {
-        Box::new(Self { context, async_fd: OnceLock::new(), device })
+        small_box(Self { context, async_fd: OnceLock::new(), device })
     }
 
     /// Hangs our side on its context.
@@ -102,7 +106,7 @@ pub fn create(device: DeviceRef, opened: Opened, async_fd: OwnedFd) -> Handle<ib
     let data_path = opened.context.data_path();
     // SAFETY: verbs_context is plain C data: integers, pointers, optional functions and a mutex that is
     // initialised below; all zeros is its empty value.
-    let mut verbs: Box<verbs_context> = Box::new(unsafe { core::mem::zeroed() });
+    let mut verbs: Box<verbs_context> = small_box(unsafe { core::mem::zeroed() });
     verbs.sz = size_of::<verbs_context>();
     verbs.context.device = device.as_c();
     verbs.context.cmd_fd = opened.context.cmd_fd();

@@ -4,11 +4,15 @@
 //! does, with its own fields around it. What the library remembers hangs on its `sysfs` in both cases, and
 //! nothing on a device that a plugin's own library made without it (`sysfs` is NULL).
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
+
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_void};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+use softrdma::growth::try_box;
 
 use super::object::{Handle, Object};
 use super::{Opening, Provider, plugin};
@@ -36,7 +40,7 @@ pub struct Found {
 
 impl Found {
     /// What discovery found, not claimed by anybody.
-    pub fn new(info: DeviceInfo) -> Box<Self> {
+    pub fn new(info: DeviceInfo) -> Result<Box<Self>> {
         // SAFETY: plain C data: integers, characters and pointers; all zeros is its empty value.
         let mut sysfs: verbs_sysfs_dev = unsafe { core::mem::zeroed() };
         copy_text(&mut sysfs.sysfs_name, &info.sysfs_name);
@@ -54,7 +58,7 @@ impl Found {
             sysfs.node_guid = guid;
             sysfs.flags |= VSYSFS_READ_NODE_GUID;
         }
-        Box::new(Self { sysfs: UnsafeCell::new(sysfs), info, native: None })
+        Ok(try_box(Self { sysfs: UnsafeCell::new(sysfs), info, native: None })?)
     }
 
     /// The plugins' form.
@@ -78,14 +82,14 @@ unsafe impl Send for DeviceRef {}
 unsafe impl Sync for DeviceRef {}
 
 impl DeviceRef {
-    /// A device of a native provider with its first reference.
-    pub fn native(mut found: Box<Found>, provider: &'static dyn Provider) -> Self {
+    /// A device of a native provider with its first reference; ENOMEM without memory for it.
+    pub fn native(mut found: Box<Found>, provider: &'static dyn Provider) -> Result<Self> {
         found.native = Some(provider);
         // SAFETY: plain C data: integers, characters and pointers; all zeros is its empty value.
-        let device: Box<verbs_device> = Box::new(unsafe { core::mem::zeroed() });
+        let device: Box<verbs_device> = try_box(unsafe { core::mem::zeroed() })?;
         // SAFETY: zeroed and live; without operations the drop below gives it back to the allocator it came
         // from.
-        unsafe { Self::claimed(NonNull::from(Box::leak(device)), found, core::ptr::null()) }
+        Ok(unsafe { Self::claimed(NonNull::from(Box::leak(device)), found, core::ptr::null()) })
     }
 
     /// A device that a provider has allocated, with its first reference.

@@ -1,7 +1,11 @@
 //! Which devices there are, and which provider drives each.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
+
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::os::fd::RawFd;
+
+use softrdma::growth::{TryPush, try_collect};
 
 use super::device::{DeviceRef, Found};
 use super::{Provider, plugin, rxe, siw, soft};
@@ -20,8 +24,13 @@ pub fn devices() -> Result<Vec<DeviceInfo>> {
     if devices.is_empty() {
         return of_the_kernel;
     }
-    devices.extend(of_the_kernel.unwrap_or_default());
+    devices.try_extend(of_the_kernel.unwrap_or_default())?;
     Ok(devices)
+}
+
+/// Whether the library itself plays every device that there is.
+pub fn are_all_software() -> bool {
+    devices().is_ok_and(|devices| !devices.is_empty() && devices.iter().all(|device| device.software))
 }
 
 /// The devices as their providers drive them, and those that nobody takes.
@@ -30,7 +39,7 @@ pub fn devices() -> Result<Vec<DeviceInfo>> {
 /// prefers plugins. A software device is a native provider's alone. Plugins are loaded when nobody else takes a
 /// device. The order of the devices and of what is said about them is rdma-core's, which tries them from the
 /// last to the first, and in the first list shows what needed no loading behind the rest.
-pub fn claim(found: Vec<Box<Found>>) -> (Vec<DeviceRef>, Vec<Box<Found>>) {
+pub fn claim(found: Vec<Box<Found>>) -> Result<(Vec<DeviceRef>, Vec<Box<Found>>)> {
     /// Whether a device was ever left after the program's own drivers: then rdma-core loads all others.
     static SEARCHED: AtomicBool = AtomicBool::new(false);
 
@@ -39,13 +48,13 @@ pub fn claim(found: Vec<Box<Found>>) -> (Vec<DeviceRef>, Vec<Box<Found>>) {
     for (place, found) in found.into_iter().enumerate().rev() {
         let native = NATIVE.iter().copied().find(|provider| provider.takes(found.info()));
         if let Some(native) = native.filter(|_| found.info().software) {
-            claimed.push((false, place, DeviceRef::native(found, native)));
+            claimed.try_push((false, place, DeviceRef::native(found, native)?))?;
             continue;
         }
         let wants_plugin = native.is_none_or(|native| plugin::preferred(native.name()));
         match plugin::matching::claim(if wants_plugin { &all } else { &linked }, found) {
-            Ok(device) => claimed.push((true, place, device)),
-            Err(found) => waiting.push((place, found, native, wants_plugin)),
+            Ok(device) => claimed.try_push((true, place, device))?,
+            Err(found) => waiting.try_push((place, found, native, wants_plugin))?,
         }
     }
     let first_search = !waiting.is_empty() && !SEARCHED.swap(true, Ordering::Relaxed);
@@ -55,13 +64,15 @@ pub fn claim(found: Vec<Box<Found>>) -> (Vec<DeviceRef>, Vec<Box<Found>>) {
     for (place, found, native, wants_plugin) in waiting {
         let drivers: &[_] = if wants_plugin { &all } else { &[] };
         match (plugin::matching::claim(drivers, found), native) {
-            (Ok(device), _) => claimed.push((false, place, device)),
-            (Err(found), Some(native)) => claimed.push((false, place, DeviceRef::native(found, native))),
-            (Err(found), None) => left.push(found),
+            (Ok(device), _) => claimed.try_push((false, place, device))?,
+            (Err(found), Some(native)) => {
+                claimed.try_push((false, place, DeviceRef::native(found, native)?))?;
+            }
+            (Err(found), None) => left.try_push(found)?,
         }
     }
-    claimed.sort_by_key(|(linked, place, _)| (first_search && *linked, *place));
-    (claimed.into_iter().map(|(.., device)| device).collect(), left)
+    claimed.sort_unstable_by_key(|(linked, place, _)| (first_search && *linked, *place));
+    Ok((try_collect(claimed.into_iter().map(|(.., device)| device))?, left))
 }
 
 /// The device whose command file this is, where that is no character device of the kernel.

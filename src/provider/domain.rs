@@ -6,8 +6,12 @@
 //! it their locked instructions. The queues themselves lie in memory of the device, so a parent domain's
 //! allocators have nothing to allocate here.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
+
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
+
+use softrdma::growth::small_box;
 
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
@@ -28,7 +32,7 @@ struct Pd {
 impl Pd {
     fn publish(public: ibv_pd, parts: Option<Parts>, imported: bool) -> Handle<ibv_pd> {
         let public = UnsafeCell::new(public);
-        Handle::publish(Box::new(Self { public, parents: AtomicU32::new(0), parts, imported }))
+        Handle::publish(small_box(Self { public, parents: AtomicU32::new(0), parts, imported }))
     }
 }
 
@@ -102,7 +106,7 @@ pub fn alloc_td(attr: &ibv_td_init_attr) -> Result<Handle<ibv_td>> {
         return Err(Errno::EINVAL);
     }
     let public = UnsafeCell::new(ibv_td { context: core::ptr::null_mut() });
-    Ok(Handle::publish(Box::new(Td { public, parents: AtomicU32::new(0) })))
+    Ok(Handle::publish(small_box(Td { public, parents: AtomicU32::new(0) })))
 }
 
 /// Frees a thread domain; EBUSY while a parent domain names it.

@@ -1,5 +1,11 @@
 //! Objects whose address is the device's name for them in events.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
+
+use core::mem::MaybeUninit;
+
+use softrdma::growth::small_box;
+
 use crate::errno::Result;
 use crate::provider::object::{Handle, Object};
 
@@ -11,7 +17,7 @@ pub fn create<C, O: Object>(
     finish: impl FnOnce(&C) -> Result<O>,
     undo: impl FnOnce(&C),
 ) -> Result<Handle<O::Public>> {
-    let mut place = Box::<O>::new_uninit();
+    let mut place = small_box(MaybeUninit::<O>::uninit());
     let created = command(place.as_ptr().expose_provenance() as u64)?;
     match finish(&created) {
         Ok(object) => {

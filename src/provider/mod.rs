@@ -41,6 +41,8 @@ pub mod wait;
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
+use softrdma::growth::small_box;
+
 use crate::abi::verbs::ibv_context;
 use crate::errno::{Errno, Result};
 use crate::uverbs::device_file::{DeviceFile, GotContext};
@@ -86,7 +88,7 @@ impl Opened {
     /// A device whose driver has just made its side of the context.
     pub fn new(context: impl Context + 'static, got: &GotContext) -> Self {
         Self {
-            context: Box::new(context),
+            context: small_box(context),
             num_comp_vectors: got.num_comp_vectors,
             core_support: got.core_support,
         }

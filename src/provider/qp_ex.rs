@@ -79,12 +79,14 @@ pub fn keep_asked(table: &mut ibv_qp_ex, asked: u64) {
 
 /// The operations (`IBV_QP_EX_WITH_*`) that an extended queue pair is to have builders for; none where the
 /// program asks for no builders. EOPNOTSUPP (`errno` set) for an attribute that `also_known`
-/// (`IBV_QP_INIT_ATTR_*`) does not name beside those that every provider has, for creation flags, and for an
-/// operation that is not among `builders`, those of this type of queue pair. `provider` is for the trace.
+/// (`IBV_QP_INIT_ATTR_*`) does not name beside those that every provider has, for a creation flag that is not
+/// among `flags` (`IBV_QP_CREATE_*`), and for an operation that is not among `builders`, both those of this type
+/// of queue pair. `provider` is for the trace.
 pub fn asked_builders(
     provider: &str,
     attr: &ibv_qp_init_attr_ex,
     also_known: u32,
+    flags: u32,
     builders: Option<u64>,
 ) -> Result<Option<u64>> {
     let known = also_known
@@ -94,7 +96,7 @@ pub fn asked_builders(
     let has = |bit: ibv_qp_init_attr_mask| attr.comp_mask & bit as u32 != 0;
     let asked = has(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS).then_some(attr.send_ops_flags);
     if attr.comp_mask & !known != 0
-        || (has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr.create_flags != 0)
+        || (has(IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr.create_flags & !flags != 0)
         || asked.is_some_and(|asked| builders.is_none_or(|builders| asked & !builders != 0))
     {
         trace!(

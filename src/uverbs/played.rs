@@ -130,6 +130,14 @@ pub struct Answer {
     bytes: Vec<u8>,
 }
 
+#[cfg(test)]
+impl Answer {
+    /// The command is done, and all that it says is this byte.
+    pub fn filled_with(byte: u8) -> Self {
+        Answer { outcome: 0, words: [0; 2], bytes: vec![byte] }
+    }
+}
+
 /// Answers to one command after the other.
 #[derive(Clone, Debug, TypeGenerator)]
 pub struct Answers(#[generator(few(12))] pub Vec<Answer>);

@@ -64,11 +64,11 @@ static unsigned int chance(unsigned int below)
 	return (seed >> 20) % below;
 }
 
-/* Files that a process has left; who comes takes them away. The registry of ports stays. */
+/* Files that a process has left; who comes takes them away. */
 static int leftovers(void)
 {
 	FILE *list = popen("newcomer > /dev/null 2>&1;"
-			   "find \"${IRONVERBS_SOFT_DIR:-/dev/shm}\" -mindepth 1 ! -type d ! -path '*/view-*' ! -regex '.*/cm-[0-9a-f]*-[0-9a-f]*'", "r");
+			   "find \"${IRONVERBS_SOFT_DIR:-/dev/shm}\" -mindepth 1 '(' ! -type d -o -name 'cm-*' ')' ! -path '*/view-*'", "r");
 	char line[512];
 	int count = 0;
 

@@ -82,6 +82,7 @@ int main(int argc, char **argv)
 	for (int i = 0; devices && i < count; i++) {
 		const char *name = ibv_get_device_name(devices[i]);
 		struct ibv_context *context;
+		struct ibv_port_attr port;
 
 		printf("device %s\n", name);
 		if (strncmp(devices[i]->dev_name, "uverbs-", 7) != 0)
@@ -91,7 +92,9 @@ int main(int argc, char **argv)
 			printf("not opened: %s\n", strerror(errno));
 			continue;
 		}
-		printf("opened %s, %d threads\n", name, threads());
+		if (ibv_query_port(context, 1, &port))
+			return 2;
+		printf("opened %s, %d threads, link layer %d\n", name, threads(), port.link_layer);
 		if (ibv_close_device(context))
 			return 2;
 	}

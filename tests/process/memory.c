@@ -7,74 +7,9 @@
  * A verb either does what it is for, or fails with ENOMEM and leaves nothing behind: what is allocated is as much as before,
  * the next try without a limit succeeds, and everything can be destroyed.
  */
-#include <stdatomic.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 
-#include "../soft/peer.h"
-
-/* This program's functions come before the C library's, for the library as well. */
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *old, size_t size);
-void *__libc_memalign(size_t alignment, size_t size);
-void __libc_free(void *memory);
-
-static atomic_long calls, fail_from = -1, fail_to, used;
-
-static bool fails(void)
-{
-	long from = atomic_load_explicit(&fail_from, memory_order_relaxed);
-
-	if (from < 0)
-		return false;
-	long call = atomic_fetch_add(&calls, 1);
-	if (call < from || call >= atomic_load(&fail_to))
-		return false;
-	errno = ENOMEM;
-	return true;
-}
-
-static void *counted(void *memory)
-{
-	if (memory)
-		atomic_fetch_add(&used, 1);
-	return memory;
-}
-
-void *malloc(size_t size) { return fails() ? NULL : counted(__libc_malloc(size)); }
-void *calloc(size_t count, size_t size) { return fails() ? NULL : counted(__libc_calloc(count, size)); }
-void *realloc(void *old, size_t size)
-{
-	if (fails())
-		return NULL;
-	return old ? __libc_realloc(old, size) : counted(__libc_realloc(old, size));
-}
-void *memalign(size_t alignment, size_t size) { return fails() ? NULL : counted(__libc_memalign(alignment, size)); }
-void *aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
-int posix_memalign(void **place, size_t alignment, size_t size)
-{
-	void *memory = memalign(alignment, size);
-
-	if (!memory)
-		return ENOMEM;
-	*place = memory;
-	return 0;
-}
-void free(void *memory)
-{
-	if (memory)
-		atomic_fetch_sub(&used, 1);
-	__libc_free(memory);
-}
-void *mmap(void *at, size_t length, int protection, int flags, int fd, off_t offset)
-{
-	if (fails())
-		return MAP_FAILED;
-	return (void *)syscall(SYS_mmap, at, length, protection, flags, fd, offset);
-}
-void *mmap64(void *at, size_t length, int protection, int flags, int fd, off_t offset)
-	__attribute__((alias("mmap")));
+#include "failing.h"
 
 static int failed;
 
@@ -269,14 +204,12 @@ static const struct verb VERBS[] = {
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* What ended the verb: 0 or an error; what it made is undone, with memory still short where `undo_short`. */
-static int once(const struct verb *verb, long from, long to, bool undo_short)
+static int once(const struct verb *verb, long from, long width, bool undo_short)
 {
 	void *made = NULL;
 	int error;
 
-	atomic_store(&calls, 0);
-	atomic_store(&fail_to, to);
-	atomic_store(&fail_from, from);
+	fail_calls(from, width);
 	errno = 0;
 	if (verb->make) {
 		made = verb->make();
@@ -300,7 +233,7 @@ static long refused, tried;
 static void sweep(const struct verb *verb, long width, bool undo_short)
 {
 	for (long from = 0; from < 3000; from++) {
-		int error = once(verb, from, from + width, undo_short);
+		int error = once(verb, from, width, undo_short);
 		bool reached = atomic_load(&calls) > from;
 
 		tried++;
@@ -363,8 +296,7 @@ static void first_opening(long width)
 			struct ibv_context *first = NULL;
 
 			alarm(250); /* ends a child that hangs */
-			atomic_store(&fail_to, from + width);
-			atomic_store(&fail_from, from);
+			fail_calls(from, width);
 			errno = 0;
 			all = ibv_get_device_list(NULL);
 			if (all && all[0]) {

@@ -1,7 +1,7 @@
 /*
  * What goes on around commands and must not disturb them: signal handlers that give commands themselves, never
  * return or come in between, children that share memory, numbers of descriptors, and a process of the folder that is stopped while it
- * changes ports. Run by tests/ucma/run.
+ * binds. Run by tests/ucma/run.
  *
  *   adverse FOLDER
  */
@@ -10,6 +10,8 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -24,14 +26,6 @@ static uint32_t number;
 static volatile sig_atomic_t rounds, is_inside;
 static sigjmp_buf out;
 static struct sockaddr_un listener_at;
-
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
 
 /* The addresses of the id. */
 static ssize_t query(void)
@@ -156,115 +150,114 @@ static int next(int fd, struct event *event, int timeout)
 	return poll(&asked, 1, timeout) == 1 && get_event(fd, event) == 16;
 }
 
-/* The folder's file of ports, locked as by a process that changes it and is stopped then. */
-static int hold_ports(const char *folder)
-{
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1LL << 40, .l_len = 1 };
-	DIR *names = opendir(folder);
-	struct dirent *entry;
-	char path[400] = "";
-	int fd;
-
-	while (names && (entry = readdir(names)))
-		if (strncmp(entry->d_name, "cm-", 3) == 0 && entry->d_type == DT_REG)
-			snprintf(path, sizeof(path), "%.100s/%.255s", folder, entry->d_name);
-	if (names)
-		closedir(names);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	return fd >= 0 && fcntl(fd, F_OFD_SETLK, &lock) == 0 ? fd : -1;
-}
-
 /*
- * A command that waits for others sleeps between its tries, here in the place of the C library's function. Whoever `sleeper` names
- * has another thread give a command in each of its sleeps, which ends with it: what that command waits for does not come while the
- * sleep lasts.
+ * A child binds, and is stopped before its nth system call there (or 0: it has fewer); another process, a child of that, has its
+ * channel, too.
  */
-static volatile pid_t sleeper;
-static int sleeps, answers, unanswered;
-static double asked_for; /* seconds */
-
-static int sleep_within_command(clockid_t clock, int flags, const struct timespec *length, struct timespec *left)
+static int stop_within_bind(int nth, pid_t *child, pid_t *heir)
 {
-	if (gettid() == sleeper) {
-		int mine = __atomic_add_fetch(&sleeps, 1, __ATOMIC_ACQ_REL);
+	int status, told[2];
 
-		asked_for += (double)length->tv_sec + (double)length->tv_nsec / 1e9;
-		/* The limit is there so that a hang ends. */
-		for (int tries = 0; __atomic_load_n(&answers, __ATOMIC_ACQUIRE) < mine; tries++) {
-			if (tries == LONG_MS) {
-				unanswered++;
-				break;
-			}
-			syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &(struct timespec){ 0, 1000000 }, NULL);
-		}
+	HOLDS(pipe(told) == 0);
+	*child = fork();
+	if (*child == 0) {
+		begin_alone();
+		*heir = fork();
+		if (*heir == 0)
+			for (;;)
+				pause();
+		if (write(told[1], heir, sizeof(*heir)) != sizeof(*heir) || ptrace(PTRACE_TRACEME, 0, NULL, NULL))
+			_exit(1);
+		raise(SIGSTOP);
+		bind_id(channel, number, LOCALHOST, PORT + 20);
+		raise(SIGSTOP);
+		for (;;)
+			pause();
 	}
-	return (int)syscall(SYS_clock_nanosleep, clock, flags, length, left);
+	HOLDS(read(told[0], heir, sizeof(*heir)) == sizeof(*heir));
+	close(told[0]);
+	close(told[1]);
+	HOLDS(waitpid(*child, &status, 0) == *child && WIFSTOPPED(status));
+	HOLDS(ptrace(PTRACE_SETOPTIONS, *child, NULL, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) == 0);
+	/* Each call stops twice: before it and behind it. */
+	for (int stops = 0; stops < 2 * nth - 1;) {
+		ptrace(PTRACE_SYSCALL, *child, NULL, NULL);
+		if (waitpid(*child, &status, 0) != *child || !WIFSTOPPED(status) || WSTOPSIG(status) == SIGSTOP)
+			return 0;
+		stops += WSTOPSIG(status) == (SIGTRAP | 0x80);
+	}
+	return 1;
 }
 
-int clock_nanosleep(clockid_t clock, int flags, const struct timespec *length, struct timespec *left)
+static ssize_t destroy_id(int64_t id)
 {
-	return sleep_within_command(clock, flags, length, left) ? errno : 0;
+	struct command made = command(1, 16, 4);
+	uint32_t events;
+
+	PUT(&made, 0, uint64_t, (uint64_t)(uintptr_t)&events);
+	PUT(&made, 8, uint32_t, (uint32_t)id);
+	return give(channel, &made);
 }
 
-int nanosleep(const struct timespec *length, struct timespec *left)
+static int binds(uint16_t port)
 {
-	return sleep_within_command(CLOCK_MONOTONIC, 0, length, left);
+	int64_t id = create_id(channel, 3);
+	int bound = bind_id(channel, (uint32_t)id, LOCALHOST, port) == 144;
+	int refused = errno;
+
+	HOLDS(destroy_id(id) == 24);
+	errno = refused;
+	return bound;
 }
 
-/* In each sleep a command that asks for nothing of others. */
-static void *asks_meanwhile(void *stop)
+/* A process that comes removes what dead ones left, so that the next one has as many system calls. */
+static void comes(void)
 {
-	int good = 1;
-
-	while (!__atomic_load_n((int *)stop, __ATOMIC_ACQUIRE))
-		if (__atomic_load_n(&sleeps, __ATOMIC_ACQUIRE) > answers) {
-			good &= query() == 24;
-			__atomic_add_fetch(&answers, 1, __ATOMIC_RELEASE);
-		} else {
-			usleep(100);
-		}
-	return good ? stop : NULL;
-}
-
-static void stopped_neighbour(const char *folder)
-{
-	int server = open(DEVICE, O_RDWR | O_CLOEXEC | O_NONBLOCK), client, held, stop = 0, freed;
-	struct command made = command(6, 288, 0);
-	int64_t listener = create_id(server, 1), id;
-	struct event event;
-	pthread_t thread;
-	void *good;
-	double before;
-
 	begin_alone();
-	client = channel;
-	id = create_id(client, 2);
+	_exit(!binds(PORT + 22));
+}
+
+/* Whoever is stopped in the middle of a bind, or dies there and leaves its channel to a child, stops nobody else. */
+static void stopped_neighbour(void)
+{
+	int server, nth = 1, within = 1;
+	struct event event;
+	int64_t listener;
+
+	CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+	begin_alone();
+	server = open(DEVICE, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	listener = create_id(server, 1);
 	CHECK(bind_id(server, (uint32_t)listener, 0, PORT) == 144 && simple(server, 7, (uint32_t)listener, 2, 10) == 16);
-	CHECK(resolve(client, (uint32_t)id, LOCALHOST, PORT) == 280 && next(client, &event, LONG_MS) && event.kind == 0);
-	CHECK(simple(client, 4, (uint32_t)id, 2, 2000) == 16 && next(client, &event, LONG_MS) && event.kind == 2);
-	held = hold_ports(folder);
-	CHECK(held >= 0);
-	pthread_create(&thread, NULL, asks_meanwhile, &stop);
-	sleeper = gettid();
-	/* Who connects reads, and waits for nobody: the ports are held until long after. */
-	PUT(&made, 272, uint32_t, (uint32_t)id);
-	PUT(&made, 271, uint8_t, 1);
-	CHECK(give(client, &made) == 296);
-	CHECK(sleeps == 0);
-	CHECK(next(server, &event, LONG_MS) && event.kind == 4);
-	/* Who binds waits for a while, and with him nobody else. A slow machine makes the while longer, not what is asked for. */
-	id = create_id(client, 3);
-	before = now();
-	FAILS(bind_id(client, (uint32_t)id, LOCALHOST, PORT + 1), EBUSY);
-	CHECK(now() - before > 1 && asked_for < 8);
-	sleeper = 0;
-	__atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
-	pthread_join(thread, &good);
-	CHECK(good && sleeps > 0 && unanswered == 0);
-	freed = close(held);
-	CHECK(freed == 0 && bind_id(client, (uint32_t)id, LOCALHOST, PORT + 1) == 144);
+	for (; within; nth++) {
+		struct command made = command(6, 288, 0);
+		pid_t child, heir;
+		int64_t id = create_id(channel, 2);
+
+		within = stop_within_bind(nth, &child, &heir);
+		HOLDS(binds(PORT + 21));
+		/* It has the port already, or not yet. */
+		HOLDS(binds(PORT + 20) || errno == EADDRNOTAVAIL);
+		HOLDS(resolve(channel, (uint32_t)id, LOCALHOST, PORT) == 280 && next(channel, &event, LONG_MS) && event.kind == 0);
+		HOLDS(simple(channel, 4, (uint32_t)id, 2, 2000) == 16 && next(channel, &event, LONG_MS) && event.kind == 2);
+		PUT(&made, 272, uint32_t, (uint32_t)id);
+		PUT(&made, 271, uint8_t, 1);
+		HOLDS(give(channel, &made) == 296);
+		HOLDS(next(server, &event, LONG_MS) && event.kind == 4);
+		kill(child, SIGKILL);
+		HOLDS(waitpid(child, NULL, 0) == child);
+		HOLDS(binds(PORT + 21));
+		HOLDS(binds(PORT + 20) || errno == EADDRNOTAVAIL);
+		kill(heir, SIGKILL);
+		HOLDS(waitpid(heir, NULL, 0) == heir);
+		HOLDS(binds(PORT + 20));
+		HOLDS(ends(comes));
+		HOLDS(destroy_id(id) == 24);
+	}
+	/* A bind has some system calls. */
+	CHECK(nth > 10);
 	close(server);
-	close(client);
+	close(channel);
 }
 
 static void once(int signal)
@@ -365,8 +358,7 @@ static void numbers(void)
 		      simple(channel, 7, (uint32_t)id, 2, 10) == 16);
 	}
 	after = dup(1);
-	/* The folder is open besides. */
-	CHECK(after <= before + 2);
+	CHECK(after <= before + 1);
 	CHECK(dup2(1, 40) == 40 && close(40) == 0);
 	close(after);
 	close(channel);
@@ -380,8 +372,8 @@ int main(int argc, char **argv)
 	CHECK(ends(in_handlers));
 	CHECK(ends(out_of_handlers));
 	borrowed_memory();
-	interrupted_while_woken(argv[1]);
 	numbers();
-	stopped_neighbour(argv[1]);
+	interrupted_while_woken(argv[1]);
+	stopped_neighbour();
 	return end();
 }

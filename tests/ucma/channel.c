@@ -3,6 +3,7 @@
  * and with which errno commands fail that nobody should write. Run by tests/ucma/run.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 #include "ucma.h"
@@ -56,6 +58,54 @@ static void files(void)
 	CHECK(close(other) == 0 && close(fd) == 0);
 	CHECK((other = opened(O_NONBLOCK)) == fd && create_id(other, 1) >= 0 && (fcntl(other, F_GETFL) & O_NONBLOCK));
 	close(other);
+}
+
+/* Where there is no memory, the kernel says so, whatever is asked of a channel. */
+static void addresses(void)
+{
+	extern int __poll_chk(struct pollfd *, nfds_t, int, size_t);
+	extern int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t);
+	int (*fxstatat)(int, int, const char *, struct stat *, int);
+	struct timespec none = { 0, 0 };
+	char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *const bad[] = { (void *)8, pages + 4096, pages + 4092, (void *)(~0UL - 7), (void *)(1UL << 63) };
+	struct pollfd *last = (struct pollfd *)(pages + 4096) - 1;
+	volatile nfds_t too_many = ~0UL;
+	int fd = opened(0);
+	struct stat st;
+	struct statx stx;
+
+	CHECK(mprotect(pages + 4096, 4096, PROT_NONE) == 0);
+	*(void **)&fxstatat = dlsym(RTLD_DEFAULT, "__fxstatat");
+	CHECK(fxstatat && fxstatat(1, fd, "", &st, AT_EMPTY_PATH) == 0 && S_ISCHR(st.st_mode) && st.st_rdev != 0);
+	for (size_t at = 0; at < sizeof(bad) / sizeof(bad[0]); at++) {
+		FAILS(poll(bad[at], 1, 0), EFAULT);
+		FAILS(ppoll(bad[at], 1, &none, NULL), EFAULT);
+		FAILS(__poll_chk(bad[at], 1, 0, 8), EFAULT);
+		FAILS(__ppoll_chk(bad[at], 1, &none, NULL, 8), EFAULT);
+		FAILS(fstat(fd, bad[at]), EFAULT);
+		FAILS(fstatat(fd, "", bad[at], AT_EMPTY_PATH), EFAULT);
+		FAILS(statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, bad[at]), EFAULT);
+		FAILS(fxstatat(1, fd, "", bad[at], AT_EMPTY_PATH), EFAULT);
+		/* Here there is a path, without more. */
+		if (bad[at] == pages + 4092)
+			continue;
+		FAILS(fstatat(fd, bad[at], &st, AT_EMPTY_PATH), EFAULT);
+		FAILS(statx(fd, bad[at], AT_EMPTY_PATH, STATX_TYPE, &stx), EFAULT);
+		FAILS(fxstatat(1, fd, bad[at], &st, AT_EMPTY_PATH), EFAULT);
+	}
+	/* The channel is there, and what follows is not; what is there is enough. */
+	*last = (struct pollfd){ fd, POLLIN, 0 };
+	FAILS(poll(last, 2, 0), EFAULT);
+	CHECK(poll(last, 1, 0) == 0);
+	FAILS(ppoll(last, 1, &none, bad[0]), EFAULT);
+	FAILS(poll(last, too_many, 0), EINVAL);
+	*pages = '\0';
+	CHECK(fstatat(fd, pages, &st, AT_EMPTY_PATH) == 0 && S_ISCHR(st.st_mode));
+	CHECK(mprotect(pages, 4096, PROT_READ) == 0);
+	FAILS(poll(last, 1, 0), EFAULT);
+	munmap(pages, 8192);
+	close(fd);
 }
 
 /* In the order in which Linux checks. */
@@ -117,6 +167,91 @@ static void refused(void)
 	munmap(gone, 4096);
 }
 
+/* Each segment of a writev() is a command. */
+static void segments(void)
+{
+	int fd = opened(O_NONBLOCK), only = open(DEVICE, O_RDONLY);
+	struct command made[2], event_command = command(12, 8, sizeof(struct event));
+	struct event event;
+	uint32_t ids[2] = { 99, 99 };
+	struct iovec parts[5];
+	/* The compiler knows what no program should ask for. */
+	ssize_t (*volatile give_all)(int, const struct iovec *, int) = writev;
+
+	for (int at = 0; at < 2; at++) {
+		made[at] = command(0, 24, 4);
+		PUT(&made[at], 0, uint64_t, 5 + at);
+		PUT(&made[at], 8, uint64_t, (uintptr_t)&ids[at]);
+		PUT(&made[at], 16, uint16_t, 0x0106);
+		PUT(&made[at], 18, uint8_t, 2);
+	}
+	PUT(&event_command, 0, uint64_t, (uintptr_t)&event);
+	parts[0] = (struct iovec){ &made[0], 32 };
+	parts[1] = (struct iovec){ NULL, 0 };
+	parts[2] = (struct iovec){ &made[1], 32 };
+	CHECK(give_all(fd, parts, 3) == 64 && ids[0] == 0 && ids[1] == 1);
+	/* What came before the one that fails is done. */
+	parts[1] = (struct iovec){ &event_command, 16 };
+	CHECK(give_all(fd, parts, 3) == 32 && ids[0] == 2 && ids[1] == 1);
+	FAILS(give_all(fd, parts + 1, 2), EAGAIN);
+	/* A command lies in one segment. */
+	parts[0] = (struct iovec){ &made[0], 8 };
+	parts[1] = (struct iovec){ made[0].body, 24 };
+	FAILS(give_all(fd, parts, 2), EINVAL);
+	parts[0] = (struct iovec){ NULL, 0 };
+	parts[1] = (struct iovec){ &made[0], 32 };
+	FAILS(give_all(fd, parts, 2), EINVAL);
+	CHECK(give_all(fd, parts, 1) == 0 && give_all(fd, parts, 0) == 0);
+	CHECK(create_id(fd, 9) == 3);
+	/* What the kernel refuses before it looks into any. */
+	FAILS(give_all(fd, parts, -1), EINVAL);
+	FAILS(give_all(fd, parts, 1025), EINVAL);
+	FAILS(give_all(fd, (void *)8, 1), EFAULT);
+	parts[0] = (struct iovec){ &made[0], 32 };
+	parts[1] = (struct iovec){ &made[1], ~0UL };
+	FAILS(give_all(fd, parts, 2), EINVAL);
+	parts[1] = (struct iovec){ (void *)~0UL, 0 };
+	FAILS(give_all(fd, parts, 2), EFAULT);
+	CHECK(create_id(fd, 9) == 4);
+	/* And what is found when its turn comes. */
+	parts[1] = (struct iovec){ (void *)8, 32 };
+	CHECK(give_all(fd, parts, 2) == 32 && ids[0] == 5);
+	FAILS(give_all(fd, parts + 1, 1), EFAULT);
+	/* The kernel leaves off what is too long; a command is as long as it says itself. */
+	parts[0] = (struct iovec){ &made[0], 1UL << 40 };
+	CHECK(give_all(fd, parts, 1) == 0x7ffff000 && ids[0] == 6);
+	FAILS(give_all(only, parts, 1), EBADF);
+	close(only);
+	close(fd);
+	CHECK((fd = memfd_create("file", 0)) >= 0);
+	parts[0] = parts[1] = (struct iovec){ &made[0], 8 };
+	CHECK(give_all(fd, parts, 2) == 16 && close(fd) == 0);
+}
+
+/* A channel that goes through a socket is a file for what waits on it, and takes no commands. */
+static void passed_on(void)
+{
+	char room[CMSG_SPACE(sizeof(int))] = { 0 }, byte = 0;
+	struct iovec part = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room) };
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+	int fd = opened(O_NONBLOCK), ends[2], other = -1;
+	int64_t id = create_id(fd, 1);
+	struct event event;
+
+	*header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int)) };
+	memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+	CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0 && sendmsg(ends[0], &message, 0) == 1);
+	CHECK(recvmsg(ends[1], &message, 0) == 1 && message.msg_controllen >= CMSG_LEN(sizeof(int)));
+	memcpy(&other, CMSG_DATA(header), sizeof(other));
+	FAILS(create_id(other, 1), EINVAL);
+	CHECK(resolve(fd, (uint32_t)id, LOCALHOST, 7471) == 280 && readable(other, 0) && get_event(fd, &event) == 16);
+	CHECK(!readable(other, 0) && close(other) == 0 && create_id(fd, 2) == 1);
+	close(ends[0]);
+	close(ends[1]);
+	close(fd);
+}
+
 /* A join whose number nobody learns is none, and no event comes of it. */
 static void unanswered(void)
 {
@@ -161,6 +296,36 @@ static void events(void)
 	CHECK(get_event(fd, &event) == 16 && event.uid == 42 && event.id == (uint32_t)id && event.kind == 0 && event.status == 0);
 	CHECK(!readable(fd, 20));
 	close(set);
+	close(fd);
+}
+
+/* Each event is an edge for who waits for edges, whether others are unread or not; nothing else is one. */
+static void edges(void)
+{
+	int fd = opened(O_NONBLOCK), other = opened(O_NONBLOCK), set = epoll_create1(0);
+	struct epoll_event member = { .events = EPOLLIN | EPOLLET };
+	struct command migrate = command(18, 16, 4);
+	struct event event;
+	uint32_t reported;
+	int64_t id, moved = create_id(other, 9);
+
+	CHECK(epoll_ctl(set, EPOLL_CTL_ADD, fd, &member) == 0 && epoll_wait(set, &member, 1, 0) == 0);
+	for (uint64_t uid = 1; uid <= 4; uid++) {
+		CHECK((id = create_id(fd, uid)) >= 0 && resolve(fd, (uint32_t)id, LOCALHOST, 7471) == 280);
+		CHECK(epoll_wait(set, &member, 1, 0) == 1 && epoll_wait(set, &member, 1, 0) == 0);
+	}
+	CHECK(get_event(fd, &event) == 16 && event.uid == 1 && epoll_wait(set, &member, 1, 0) == 0);
+	/* With the id its event comes to the channel. */
+	CHECK(resolve(other, (uint32_t)moved, LOCALHOST, 7471) == 280);
+	PUT(&migrate, 0, uint64_t, (uintptr_t)&reported);
+	PUT(&migrate, 8, uint32_t, (uint32_t)moved);
+	PUT(&migrate, 12, uint32_t, (uint32_t)other);
+	CHECK(give(fd, &migrate) == 24 && epoll_wait(set, &member, 1, 0) == 1 && epoll_wait(set, &member, 1, 0) == 0);
+	for (uint64_t uid = 2; uid <= 4; uid++)
+		CHECK(get_event(fd, &event) == 16 && event.uid == uid);
+	CHECK(get_event(fd, &event) == 16 && event.uid == 9 && !readable(fd, 0) && epoll_wait(set, &member, 1, 0) == 0);
+	close(set);
+	close(other);
 	close(fd);
 }
 
@@ -217,6 +382,83 @@ static void copies(void)
 		CHECK(fcntl(number, F_GETFD) == -1);
 }
 
+/* As a program closes that calls the kernel itself. */
+static int bare_close(int fd)
+{
+	return (int)syscall(SYS_close, fd);
+}
+
+/* Whether a number is that of a file in memory, for every function that a channel answers otherwise; it is closed then. */
+static int is_file(int fd, int made)
+{
+	struct pollfd asked = { fd, POLLIN, 0 };
+	struct stat st;
+	int copy;
+
+	if (made != fd || write(fd, "0123456789", 10) != 10 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size != 10)
+		return 0;
+	if (poll(&asked, 1, 0) != 1 || asked.revents != POLLIN || (copy = dup(fd)) < 0)
+		return 0;
+	return write(copy, "0123456789", 10) == 10 && close(copy) == 0 && close(fd) == 0 && fcntl(fd, F_GETFD) == -1;
+}
+
+static int memory(void)
+{
+	return memfd_create("file", MFD_CLOEXEC);
+}
+
+/* A number of the library's own that is a socket's, or -1. */
+static int kept_socket(void)
+{
+	struct stat st;
+
+	for (int number = 3; number < 4096; number++)
+		if (fstat(number, &st) == 0 && S_ISSOCK(st.st_mode))
+			return number;
+	return -1;
+}
+
+/* Descriptors that are closed past the shim: what has their number next is what it is, and their channel is closed. */
+static void past(void)
+{
+	int fd = opened(O_NONBLOCK), copy, set = -1, kept, null = open("/dev/null", O_WRONLY);
+	struct command migrate = command(18, 16, 4);
+	struct epoll_event member;
+	struct event event;
+	FILE *stream = fdopen(fd, "r+");
+	uint32_t reported;
+	int64_t id = create_id(fd, 1);
+
+	/* It ends at once, with all that is not the program's. */
+	CHECK(id == 0 && bind_id(fd, 0, 0, 0) == 144 && simple(fd, 7, 0, 2, 0) == 16 && kept_socket() >= 0);
+	CHECK(fclose(stream) == 0 && kept_socket() == -1 && is_file(fd, memory()));
+	/* Nobody is told of this one. */
+	CHECK(opened(O_NONBLOCK) == fd && create_id(fd, 1) == 0 && bare_close(fd) == 0);
+	FAILS(write(fd, "0123456789", 10), EBADF);
+	CHECK(is_file(fd, memory()));
+	CHECK(opened(O_NONBLOCK) == fd && create_id(fd, 1) == 0 && bare_close(fd) == 0 && dup(null) == fd);
+	CHECK(write(fd, "0123456789", 10) == 10 && close(fd) == 0);
+	/* The next channel by its number has none of its ids. */
+	CHECK(opened(O_NONBLOCK) == fd && create_id(fd, 1) == 0 && bare_close(fd) == 0 && opened(O_NONBLOCK) == fd);
+	CHECK(create_id(fd, 1) == 0);
+	/* A copy goes on, whatever set of the program's has the number of the first. */
+	CHECK((copy = dup(fd)) > fd && bare_close(fd) == 0 && (set = epoll_create1(0)) == fd);
+	CHECK(bind_id(copy, 0, 0, 0) == 144 && simple(copy, 7, 0, 2, 0) == 16 && create_id(copy, 2) == 1);
+	CHECK(resolve(copy, 1, LOCALHOST, 7471) == 280);
+	CHECK(get_event(copy, &event) == 16 && event.uid == 2 && epoll_wait(set, &member, 1, 0) == 0);
+	/* No channel that another one could take ids from. */
+	PUT(&migrate, 0, uint64_t, (uintptr_t)&reported);
+	PUT(&migrate, 12, uint32_t, (uint32_t)set);
+	FAILS(give(copy, &migrate), EINVAL);
+	/* What the program puts in the place of the library's own stays. */
+	kept = kept_socket();
+	FAILS(close(kept), EBADF);
+	CHECK(bare_close(kept) == 0 && fcntl(null, F_DUPFD, kept) == kept && close(copy) == 0);
+	CHECK(write(kept, "0123456789", 10) == 10 && close(kept) == 0 && kept_socket() == -1);
+	close(set);
+	close(null);
+}
+
 static int status_of(pid_t child)
 {
 	int status = -1;
@@ -247,6 +489,10 @@ static void children(void)
 			_exit(3);
 		_exit(0);
 	}
+	CHECK(status_of(child) == 0);
+	child = fork();
+	if (child == 0)
+		_exit(bare_close(fd) != 0 || !is_file(fd, memory()));
 	CHECK(status_of(child) == 0);
 	child = vfork();
 	if (child == 0) {
@@ -345,6 +591,30 @@ static void waiting(void)
 	close(fd);
 }
 
+/* The number of the channel that a thread waits in is another file's, for which it does not wait. */
+static void waiting_past(void)
+{
+	int fd = opened(0), ends[2];
+	pthread_t thread;
+
+	create_id(fd, 3);
+	handle(SA_RESTART);
+	thread = begin_to_wait(&fd);
+	CHECK(pipe(ends) == 0 && write(ends[1], "", 1) == 1 && syscall(SYS_dup2, ends[0], fd) == fd);
+	handled = 0;
+	pthread_kill(thread, SIGUSR1);
+	while (!handled)
+		usleep(1000);
+	until_asleep(&waiter, is_poll);
+	CHECK(!came_back);
+	signal(SIGUSR1, SIG_DFL);
+	pthread_cancel(thread);
+	pthread_join(thread, NULL);
+	close(ends[0]);
+	close(ends[1]);
+	close(fd);
+}
+
 /*
  * Another thread closes the channel that one waits in, when something has just woken it that is no event. As in the
  * kernel, whose file lives on for who waits there, no error comes of it.
@@ -387,13 +657,19 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		return 2;
 	files();
+	addresses();
 	refused();
+	segments();
+	passed_on();
 	unanswered();
 	events();
+	edges();
 	quiet(argv[1]);
 	waiting();
 	closing(argv[1]);
 	children();
+	past();
 	copies();
+	waiting_past();
 	return end();
 }

@@ -2,9 +2,10 @@
 #ifndef UCMA_TEST_H
 #define UCMA_TEST_H
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
+#include <libgen.h>
 #include <netinet/in.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -34,6 +35,8 @@ static __attribute__((unused)) void check_at(int line, const char *what, int hol
 	}
 }
 #define CHECK(condition) check_at(__LINE__, #condition, (condition))
+/* The same of what there may be any number of: what holds is not counted. */
+#define HOLDS(condition) do { if (!(condition)) check_at(__LINE__, #condition, 0); } while (0)
 /* That a call fails with this errno value. */
 #define FAILS(call, value) (errno = 0, CHECK((call) == -1 && errno == (value)))
 
@@ -126,18 +129,21 @@ static __attribute__((unused)) ssize_t get_event(int fd, struct event *event)
 	return give(fd, &made);
 }
 
-/* The only socket of a listener in the folder. */
+/* The only socket of a listener: in the folder of the network namespace, which is in this one. */
 static __attribute__((unused)) void find_listener(const char *folder, struct sockaddr_un *address)
 {
-	DIR *names = opendir(folder);
-	struct dirent *entry;
+	glob_t found;
+	char pattern[300];
 
+	snprintf(pattern, sizeof(pattern), "%.200s/cm-*/l*", folder);
 	address->sun_family = AF_UNIX;
-	while (names && (entry = readdir(names)))
-		if (strncmp(entry->d_name, "cm-", 3) == 0 && entry->d_type == DT_SOCK)
-			snprintf(address->sun_path, sizeof(address->sun_path), "%.50s/%.50s", folder, entry->d_name);
-	if (names)
-		closedir(names);
+	if (glob(pattern, 0, NULL, &found) == 0) {
+		/* Its path may be too long for an address. */
+		int directory = open(dirname(strdup(found.gl_pathv[0])), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		snprintf(address->sun_path, sizeof(address->sun_path), "/proc/self/fd/%d/%.50s", directory, basename(found.gl_pathv[0]));
+	}
+	globfree(&found);
 }
 
 static __attribute__((unused)) int end(void)

@@ -1,7 +1,7 @@
 /*
  * Names a file by every function of the C library that the shim of `ironverbs run` stands before: files of the view, of the
- * machine, of neither, by paths that try to leave the view, by planted links, and by paths that are too long. Prints what
- * failed, and counts. The functions' names come on standard input; tests/view/run makes the view.
+ * machine, of neither, by paths that try to leave the view, by planted links, by paths that are too long, and by memory that is
+ * not there. Prints what failed, and counts. The functions' names come on standard input; tests/view/run makes the view.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -12,9 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
+
+#define PAGE 4096
 
 enum kind { FILES, FOLDERS, LINKS };
 
@@ -173,6 +176,44 @@ static void examine(const char *name)
 		result(name, !call(name, paths[at]) && (errno == ENAMETOOLONG || errno == ENOENT), "finds a path that is too long");
 }
 
+/* Two pages and none behind them. */
+static char *pages(void)
+{
+	char *memory = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED || mprotect(memory + 2 * PAGE, PAGE, PROT_NONE) != 0)
+		exit(2);
+	return memory;
+}
+
+/* Paths where memory ends, and where there is none. */
+static void examine_memory(const char *name)
+{
+	static const char *const begun[] = { "", "/", "/sys/class/infiniband/", "relative/" };
+	static char *memory;
+	const char *viewed = cases[0].paths[kind_of(name)];
+	char *end;
+
+	if (!memory)
+		memory = pages();
+	end = memory + 2 * PAGE;
+	strcpy(end - strlen(viewed) - 1, viewed);
+	result(name, call(name, end - strlen(viewed) - 1), "reads behind the end of a path");
+	strcpy(end - PAGE - strlen(viewed) / 2, viewed);
+	result(name, call(name, end - PAGE - strlen(viewed) / 2), "does not see a path in two pages");
+	/* Of the C library these read the path themselves, and die of it. */
+	if (strstr(name, "realpath") || IS("canonicalize_file_name") || IS("opendir") || strstr(name, "scandir"))
+		return;
+	for (size_t at = 0; at < sizeof(begun) / sizeof(begun[0]); at++) {
+		strcpy(end - strlen(begun[at]) - 1, begun[at]);
+		memmove(end - strlen(begun[at]), end - strlen(begun[at]) - 1, strlen(begun[at]));
+		result(name, !call(name, end - strlen(begun[at])) && errno == EFAULT, "takes a path without an end");
+	}
+	result(name, !call(name, (const char *)8) && errno == EFAULT, "takes an address that is nobody's");
+	result(name, !call(name, (const char *)~7UL) && errno == EFAULT, "takes an address that is the kernel's");
+	result(name, !call(name, (const char *)(1UL << 63)) && errno == EFAULT, "takes what is no address");
+}
+
 int main(void)
 {
 	char line[128];
@@ -181,6 +222,7 @@ int main(void)
 	while (fgets(line, sizeof(line), stdin)) {
 		line[strcspn(line, "\n")] = '\0';
 		examine(line);
+		examine_memory(line);
 	}
 	printf("%d passed, %d failed\n", passed, failed);
 	return failed || !passed;

@@ -18,6 +18,9 @@ use crate::kernel::Kernel;
 use crate::shim::Kept;
 use crate::sys::{checked, errno, made};
 
+/// What the set tells of its own events: `IRONVERBS_UCMA_MEMBER`.
+const EVENTS: u64 = u64::MAX;
+
 /// What a member of the set stands for, as the epoll set tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Member {
@@ -34,18 +37,18 @@ pub enum Member {
 impl Member {
     fn to_word(self) -> u64 {
         match self {
-            Member::Events => u64::MAX,
-            Member::Timer => u64::MAX - 1,
-            Member::Kernel => u64::MAX - 2,
+            Member::Events => EVENTS,
+            Member::Timer => EVENTS - 1,
+            Member::Kernel => EVENTS - 2,
             Member::Socket(number) => number,
         }
     }
 
     fn of_word(word: u64) -> Member {
         match word {
-            u64::MAX => Member::Events,
-            word if word == u64::MAX - 1 => Member::Timer,
-            word if word == u64::MAX - 2 => Member::Kernel,
+            EVENTS => Member::Events,
+            word if word == EVENTS - 1 => Member::Timer,
+            word if word == EVENTS - 2 => Member::Kernel,
             number => Member::Socket(number),
         }
     }
@@ -54,7 +57,8 @@ impl Member {
 /// One epoll set, and the program's descriptors of it.
 #[derive(Debug)]
 pub struct Channel {
-    /// At least one as long as the channel lives.
+    /// At least one as long as the channel lives, and the one first that was used last. Some may be other files by
+    /// now: what the program closes past the shim nobody tells.
     shown: Vec<RawFd>,
     events: Kept,
     timer: Kept,
@@ -62,6 +66,8 @@ pub struct Channel {
     /// Whose event is looked for first, so that neither side holds up the other.
     pub kernel_first: bool,
     readable: bool,
+    /// Events that were shown, of all that ever came.
+    arrivals: u64,
     armed: Option<Duration>,
 }
 
@@ -83,9 +89,17 @@ impl Channel {
         let timer = made(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
         let (events, timer) = (Kept::new(events)?, Kept::new(timer)?);
         let shows = vec![shown.as_raw_fd()];
-        let (kernel_first, readable, armed) = (false, false, None);
-        let channel = Channel { shown: shows, events, timer, kernel: None, kernel_first, readable, armed };
-        channel.add(channel.events.as_raw_fd(), Member::Events)?;
+        let channel = Channel {
+            shown: shows,
+            events,
+            timer,
+            kernel: None,
+            kernel_first: false,
+            readable: false,
+            arrivals: 0,
+            armed: None,
+        };
+        add(shown.as_raw_fd(), channel.events.as_raw_fd(), Member::Events)?;
         channel.add(channel.timer.as_raw_fd(), Member::Timer)?;
         Ok((channel, shown))
     }
@@ -120,26 +134,42 @@ impl Channel {
     }
 
     /// The program is about to close a descriptor of the channel; whether it was the last one. That one is good
-    /// for as long as this value is.
+    /// for as long as this value is, unless it was closed past the shim.
     pub fn closed(&mut self, fd: RawFd) -> bool {
-        if self.shown.len() > 1 {
-            self.shown.retain(|known| *known != fd);
-            return false;
+        let last = !self.shown.iter().any(|other| *other != fd && self.is(*other));
+        self.shown.retain(|known| (*known == fd) == last);
+        last
+    }
+
+    /// The descriptor that the set has for its own events: a set in which it is a member is this one.
+    pub fn own_member(&self) -> RawFd {
+        self.events.as_raw_fd()
+    }
+
+    /// Whether a descriptor is one of the channel, and no other file that has its number by now. What the set
+    /// tells of its member stays as it is.
+    pub fn is(&self, fd: RawFd) -> bool {
+        let event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: EVENTS };
+        epoll::control(fd, libc::EPOLL_CTL_MOD, self.own_member(), Some(event)) == 0
+    }
+
+    /// The program uses this descriptor, of which the shim has seen that it is the channel's.
+    pub fn used(&mut self, fd: RawFd) {
+        if let Some(at) = self.shown.iter().position(|known| *known == fd) {
+            self.shown.swap(0, at);
         }
-        true
     }
 
     fn set(&self) -> RawFd {
-        self.shown.first().copied().unwrap_or(-1)
+        self.shown.iter().copied().find(|fd| self.is(*fd)).unwrap_or(-1)
     }
 
     /// Makes a descriptor a member of the set.
     ///
     /// # Errors
-    /// ENOMEM, ENOSPC.
+    /// ENOMEM, ENOSPC; EBADF where the program has closed the channel past the shim.
     pub fn add(&self, fd: RawFd, member: Member) -> Result<(), i32> {
-        let event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: member.to_word() };
-        checked(epoll::control(self.set(), libc::EPOLL_CTL_ADD, fd, Some(event))).map(drop)
+        add(self.set(), fd, member)
     }
 
     /// Takes a member out; nothing where it is none.
@@ -147,18 +177,22 @@ impl Channel {
         epoll::control(self.set(), libc::EPOLL_CTL_DEL, fd, None);
     }
 
-    /// A member that is readable and has more to say than that there is an event.
+    /// A member that is readable and has more to say than that there is an event. For a call of the program on this
+    /// channel alone, see [`Channel::used`].
     pub fn next(&self) -> Option<Member> {
         let mut found = [libc::epoll_event { events: 0, u64: 0 }; 3];
-        let count = epoll::ready(self.set(), &mut found);
+        let set = self.shown.first().copied().unwrap_or(-1);
+        let count = epoll::ready(set, &mut found);
         let found = found.iter().take(usize::try_from(count).unwrap_or(0));
         let mut found = found.map(|event| Member::of_word(event.u64));
         found.find(|member| !matches!(member, Member::Events | Member::Kernel))
     }
 
-    /// Shows whether there is an event.
-    pub fn show(&mut self, ready: bool) {
-        if self.readable == ready {
+    /// Shows whether there is an event, of `arrivals` that ever came: what came since the last call is an edge
+    /// for who waits with `EPOLLET`, also where the channel is readable already.
+    pub fn show(&mut self, ready: bool, arrivals: u64) {
+        let came = std::mem::replace(&mut self.arrivals, arrivals) != arrivals;
+        if self.readable == ready && !(ready && came) {
             return;
         }
         let mut word = 1_u64.to_ne_bytes();
@@ -196,6 +230,11 @@ impl Channel {
     }
 }
 
+fn add(set: RawFd, fd: RawFd, member: Member) -> Result<(), i32> {
+    let event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: member.to_word() };
+    checked(epoll::control(set, libc::EPOLL_CTL_ADD, fd, Some(event))).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,11 +249,34 @@ mod tests {
     fn a_channel_is_readable_while_it_has_an_event() {
         let (mut channel, shown) = Channel::new(true, false).unwrap();
         assert!(!readable(shown.as_raw_fd()));
-        channel.show(true);
-        channel.show(true);
+        channel.show(true, 1);
+        channel.show(true, 2);
         assert!(readable(shown.as_raw_fd()) && channel.next().is_none());
-        channel.show(false);
+        channel.show(false, 2);
         assert!(!readable(shown.as_raw_fd()));
+    }
+
+    #[test]
+    fn each_event_is_an_edge_and_nothing_else_is() {
+        let (mut channel, shown) = Channel::new(true, false).unwrap();
+        let watch = made(epoll::create(libc::EPOLL_CLOEXEC)).unwrap();
+        let event = libc::epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: 1 };
+        epoll::control(watch.as_raw_fd(), libc::EPOLL_CTL_ADD, shown.as_raw_fd(), Some(event));
+        let edge = || epoll::ready(watch.as_raw_fd(), &mut [event; 1]) == 1;
+        assert!(!edge());
+        for (ready, arrivals, is_one) in [
+            (true, 1, true),
+            (true, 1, false),
+            (true, 2, true),
+            (true, 4, true),
+            (false, 4, false),
+            // It came and was taken at once.
+            (false, 5, false),
+            (true, 6, true),
+        ] {
+            channel.show(ready, arrivals);
+            assert_eq!((edge(), edge()), (is_one, false), "{arrivals}");
+        }
     }
 
     #[test]

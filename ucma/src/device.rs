@@ -63,6 +63,7 @@ pub struct Device {
 
 struct Program<'a> {
     files: &'a HashMap<RawFd, File>,
+    channels: &'a HashMap<File, Channel>,
     manager: &'a Manager,
     file: File,
 }
@@ -79,9 +80,9 @@ impl Surroundings for Program<'_> {
     fn channel(&self, fd: u32) -> Result<File, i32> {
         let fd = RawFd::try_from(fd).map_err(|_| libc::ENOENT)?;
         match self.files.get(&fd) {
-            Some(file) => Ok(*file),
-            None if sys::is_open(fd) => Err(libc::EINVAL),
-            None => Err(libc::ENOENT),
+            Some(file) if self.channels.get(file).is_some_and(|channel| channel.is(fd)) => Ok(*file),
+            _ if sys::is_open(fd) => Err(libc::EINVAL),
+            _ => Err(libc::ENOENT),
         }
     }
 }
@@ -103,24 +104,32 @@ impl Device {
         }
     }
 
-    /// The device is opened: the program's descriptor.
+    /// The device is opened: the program's descriptor, and that of a member which only this set has
+    /// ([`Channel::own_member`]).
     ///
     /// # Errors
     /// EMFILE, ENFILE, ENOMEM; those of the kernel's file, where addresses are left to it.
-    pub fn open(&mut self, flags: i32) -> Result<RawFd, i32> {
+    pub fn open(&mut self, flags: i32) -> Result<(RawFd, RawFd), i32> {
         let (cloexec, nonblocking) = (flags & libc::O_CLOEXEC != 0, flags & libc::O_NONBLOCK != 0);
         let (mut channel, shown) = Channel::new(cloexec, nonblocking)?;
         if let Some(kernel) = self.rule.as_ref().map(Rule::open).transpose()?.flatten() {
             channel = channel.with_kernel(kernel)?;
         }
-        let file = self.manager.open();
+        self.was_closed(shown.as_raw_fd());
+        let (file, member) = (self.manager.open(), channel.own_member());
         self.net.channels.insert(file, channel);
         self.files.insert(shown.as_raw_fd(), file);
-        Ok(shown.into_raw_fd())
+        Ok((shown.into_raw_fd(), member))
+    }
+
+    /// The kernel has just given out a number: what had it before was closed past the shim, if it is known still.
+    fn was_closed(&mut self, fd: RawFd) {
+        drop(self.close(fd));
     }
 
     /// The program has another descriptor of a channel.
     pub fn copied(&mut self, fd: RawFd, copy: RawFd) {
+        self.was_closed(copy);
         if let Some(file) = self.files.get(&fd).copied()
             && let Some(channel) = self.net.channels.get_mut(&file)
         {
@@ -136,6 +145,8 @@ impl Device {
         if !self.net.channels.get_mut(&file).is_some_and(|channel| channel.closed(fd)) {
             return None;
         }
+        // Of numbers that were closed past the shim.
+        self.files.retain(|_, known| *known != file);
         self.manager.close(file, &mut self.net);
         self.sides.close(file);
         self.act(file);
@@ -163,12 +174,13 @@ impl Device {
             // It was a channel when the program called: who asks for events waits on in a closed one.
             return if asks_for_event(from) { Ok(Outcome::Wait) } else { Err(libc::EBADF) };
         };
+        self.used(file, fd);
         if let Some(outcome) = self.kernels(file, from, length)? {
             return Ok(outcome);
         }
         // Decoding reads this memory while the manager changes.
         let mut scratch = std::mem::take(&mut self.scratch);
-        let program = Program { files: &self.files, manager: &self.manager, file };
+        let program = self.program(file);
         let done = decode::decode(from, length, &program, &mut scratch).and_then(|decoded| {
             match self.both(file, &decoded, from, length)? {
                 Some(outcome) => Ok(outcome),
@@ -177,6 +189,16 @@ impl Device {
         });
         self.scratch = scratch;
         done
+    }
+
+    fn used(&mut self, file: File, fd: RawFd) {
+        if let Some(channel) = self.net.channels.get_mut(&file) {
+            channel.used(fd);
+        }
+    }
+
+    fn program(&self, file: File) -> Program<'_> {
+        Program { files: &self.files, channels: &self.net.channels, manager: &self.manager, file }
     }
 
     fn execute(&mut self, file: File, decoded: &Decoded<'_>) -> Result<Outcome, i32> {
@@ -242,6 +264,7 @@ impl Device {
     /// Whether a channel has an event, after what peers and the clock have brought.
     pub fn has_event(&mut self, fd: RawFd) -> bool {
         let Some(file) = self.files.get(&fd).copied() else { return false };
+        self.used(file, fd);
         self.feed(file, true);
         self.show(file);
         self.manager.ready(file) || self.kernel_has_event(file)
@@ -399,9 +422,9 @@ impl Device {
     }
 
     fn show(&mut self, file: File) {
-        let ready = self.manager.ready(file);
+        let (ready, arrivals) = (self.manager.ready(file), self.manager.arrivals(file));
         if let Some(channel) = self.net.channels.get_mut(&file) {
-            channel.show(ready);
+            channel.show(ready, arrivals);
         }
     }
 }

@@ -5,23 +5,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use crate::device::{Device, Outcome};
+use crate::memory;
 use crate::shim::{self, Shim};
 use crate::sides::Rule;
-use crate::{memory, sys};
 
 /// `IRONVERBS_UCMA_WAIT`.
 const WAIT: isize = 4096;
 
-/// How long a command that found the ports locked is tried.
-const PATIENCE: Duration = Duration::from_secs(2);
-
 /// `struct ironverbs_ucma`.
 #[repr(C)]
 pub struct Ucma {
-    open: extern "C" fn(c_int) -> c_int,
+    open: unsafe extern "C" fn(c_int, *mut c_int) -> c_int,
     command: extern "C" fn(c_int, *const c_void, usize) -> isize,
     duplicated: extern "C" fn(c_int, c_int) -> c_int,
     closed: extern "C" fn(c_int),
@@ -75,8 +71,17 @@ fn with<R>(after_panic: R, body: impl FnOnce(&mut Device) -> R) -> R {
     catch_unwind(body).unwrap_or(after_panic)
 }
 
-extern "C" fn open(flags: c_int) -> c_int {
-    with(-libc::EIO, |device| device.open(flags).unwrap_or_else(|errno| -errno))
+/// # Safety
+/// `member` can be written.
+unsafe extern "C" fn open(flags: c_int, member: *mut c_int) -> c_int {
+    match with(Err(libc::EIO), |device| device.open(flags)) {
+        Ok((fd, own)) => {
+            // SAFETY: by the contract.
+            unsafe { member.write(own) };
+            fd
+        }
+        Err(errno) => -errno,
+    }
 }
 
 extern "C" fn command(fd: c_int, command: *const c_void, length: usize) -> isize {
@@ -85,28 +90,15 @@ extern "C" fn command(fd: c_int, command: *const c_void, length: usize) -> isize
         Err(errno) => -(errno as isize),
     };
     let mut errand = None;
-    let mut write = || {
-        with(-(libc::EIO as isize), |device| match device.write(fd, command as u64, length) {
-            Ok(Outcome::Done) => done(Ok(())),
-            Ok(Outcome::Wait) => -WAIT,
-            Ok(Outcome::Kernel(found)) => {
-                errand = Some(found);
-                0
-            }
-            Err(errno) => done(Err(errno)),
-        })
-    };
-    let mut answer = write();
-    // Another process changes ports, which it does at once or is stopped. The device is free meanwhile.
-    let mut until = None;
-    while answer == -(libc::EBUSY as isize) {
-        let now = sys::now();
-        if now >= *until.get_or_insert(now + PATIENCE) {
-            break;
+    let mut answer = with(-(libc::EIO as isize), |device| match device.write(fd, command as u64, length) {
+        Ok(Outcome::Done) => done(Ok(())),
+        Ok(Outcome::Wait) => -WAIT,
+        Ok(Outcome::Kernel(found)) => {
+            errand = Some(found);
+            0
         }
-        std::thread::sleep(Duration::from_millis(1));
-        answer = write();
-    }
+        Err(errno) => done(Err(errno)),
+    });
     // The kernel may sleep, for which nobody else waits.
     if let Some(mut errand) = errand {
         let answered = errand.run();

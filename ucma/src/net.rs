@@ -13,7 +13,7 @@ use crate::channel::{Channel, Member};
 use crate::registry::Registry;
 use crate::registry::search::Search;
 use crate::sockets::Socket;
-use crate::{route, soft, sys};
+use crate::{route, shim, soft, sys};
 
 /// What a socket is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,12 +92,18 @@ pub struct Net {
 impl Net {
     /// The folder and the ports, from when they are needed first.
     fn meeting(&mut self) -> Result<&mut (Folder, Registry), Errno> {
-        let open =
-            || Config::from_env().and_then(|config| Folder::open(&config)).map_err(|why| Errno(why.errno()));
+        let open = || {
+            let folder = Config::from_env().and_then(|config| Folder::open(&config));
+            folder.map(|folder| folder.out_of_the_way(shim::floor())).map_err(|why| Errno(why.errno()))
+        };
         match &mut self.meeting {
-            // The program may have closed its descriptor, which it did not open.
-            Some((folder, _)) if folder.descriptor() < 0 => *folder = open()?,
-            Some(_) => {}
+            // The program may have closed descriptors that it did not open.
+            Some((folder, registry)) => {
+                if folder.descriptor() < 0 {
+                    *folder = open()?;
+                }
+                registry.refresh(folder).map_err(Errno)?;
+            }
             None => {
                 let folder = open()?;
                 let registry = Registry::open(&folder).map_err(Errno)?;
@@ -109,7 +115,10 @@ impl Net {
 
     /// The last channel is closed: nothing stays open.
     pub fn rest(&mut self) {
-        (self.meeting, self.table) = (None, None);
+        if let Some((folder, mut registry)) = self.meeting.take() {
+            registry.end(&folder);
+        }
+        self.table = None;
     }
 
     /// The GIDs, from when they are needed first.
@@ -215,7 +224,7 @@ impl Net {
             Ok(Search::Soon) => return Connected::Soon(message),
             Err(_) => return Connected::Later(message),
         };
-        match Socket::connect(folder, &found.name()) {
+        match registry.reach(folder, &found, Socket::connect) {
             Ok(socket) => {
                 socket.send(&message[..]);
                 match self.join(socket, Role::Linked(link), file) {
@@ -298,10 +307,10 @@ impl Net {
     /// Removes what others could see of this process.
     pub fn end(&mut self) {
         if let Some((folder, registry)) = &mut self.meeting {
-            for (id, (_, name)) in self.listeners.drain() {
-                registry.forget(folder, name);
-                registry.release(id);
+            for (_, name) in self.listeners.drain().map(|(_, listener)| listener) {
+                registry.forget(name);
             }
+            registry.end(folder);
         }
     }
 }
@@ -352,10 +361,10 @@ impl World for Net {
     }
 
     fn reserve(&mut self, id: u32, wanted: &Binding) -> Result<u16, Errno> {
-        let (folder, registry) = self.meeting()?;
+        let (_, registry) = self.meeting()?;
         let port = wanted.source.port();
         let low = port == 0 || port >= 1024 || sys::may_bind_low_ports();
-        registry.reserve(folder, id, wanted, low)
+        registry.reserve(id, wanted, low)
     }
 
     fn update(&mut self, id: u32, binding: &Binding) {
@@ -366,15 +375,13 @@ impl World for Net {
 
     fn listen(&mut self, id: u32, file: File, binding: &Binding) -> Result<(), Errno> {
         let gids = (!binding.source.is_loopback()).then(|| self.gids().public_gids());
-        let (folder, registry) = self.meeting()?;
+        let (_, registry) = self.meeting()?;
         if let Some(gids) = gids {
-            // Whatever else fails, processes in this network namespace find the listener.
-            if let Err(Errno::EBUSY) = registry.publish(folder, &gids) {
-                return Err(Errno::EBUSY);
-            }
+            // Where this fails, processes in this network namespace find the listener all the same.
+            let _ = registry.publish(&gids);
         }
         let mut socket = None;
-        let name = registry.listen(folder, id, binding, |name| {
+        let name = registry.listen(id, binding, |folder, name| {
             socket = Some(Socket::listen(folder, name)?);
             Ok(())
         })?;
@@ -390,9 +397,9 @@ impl World for Net {
             self.leave(number);
         }
         let listened = self.listeners.remove(&id);
-        if let Some((folder, registry)) = &mut self.meeting {
+        if let Some((_, registry)) = &mut self.meeting {
             if let Some((_, name)) = listened {
-                registry.forget(folder, name);
+                registry.forget(name);
             }
             registry.release(id);
         }

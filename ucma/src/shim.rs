@@ -20,7 +20,7 @@ pub struct Shim {
 }
 
 /// `IRONVERBS_UCMA_VERSION`.
-pub const VERSION: c_uint = 1;
+pub const VERSION: c_uint = 2;
 
 static SHIM: OnceLock<Shim> = OnceLock::new();
 
@@ -56,11 +56,16 @@ impl Kept {
 /// The lowest number that this library's own descriptors have where there are enough.
 const FLOOR: libc::rlim_t = 1024;
 
+/// The lowest number for this library's own descriptors.
+pub fn floor() -> RawFd {
+    let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
+    RawFd::try_from(FLOOR.min(limit / 2)).unwrap_or(0)
+}
+
 /// Gives a descriptor a high number, where one is free: the kernel's device takes no number of the program's
 /// but the channel's, and programs choose some for `dup2`, or have `FD_SETSIZE` of them for `select`.
 fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
-    let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
-    let floor = RawFd::try_from(FLOOR.min(limit / 2)).unwrap_or(0);
+    let floor = floor();
     if fd.as_raw_fd() >= floor {
         return fd;
     }

@@ -10,6 +10,7 @@ use nix::sys::socket::{
     self, Backlog, MsgFlags, Shutdown, SockFlag, UnixAddr, accept4, bind, connect, recv, send, shutdown,
 };
 use nix::unistd::geteuid;
+use softrdma::shm::error::Error;
 use softrdma::shm::folder::Folder;
 
 use crate::shim::Kept;
@@ -43,12 +44,16 @@ impl Socket {
     /// Those of the system.
     pub fn listen(folder: &Folder, name: &CStr) -> Result<Socket, i32> {
         let socket = Socket::new()?;
-        bind(socket.fd(), &address(folder, name)?).map_err(|_| errno())?;
-        let listens = folder
-            .adopt_socket(name)
-            .map_err(|why| why.errno())
-            .and_then(|()| socket::listen(&socket.0, Backlog::MAXCONN).map_err(|_| errno()));
-        if let Err(errno) = listens {
+        let bound = folder.place(name, |folder, name| {
+            let at = address(folder, name).map_err(|errno| Error::Os { call: "bind", errno })?;
+            bind(socket.fd(), &at).map_err(|_| Error::Os { call: "bind", errno: errno() })?;
+            folder.adopt_socket(name).inspect_err(|_| {
+                let _ = folder.remove(name);
+            })
+        });
+        bound.map_err(|why| why.errno())?;
+        if socket::listen(&socket.0, Backlog::MAXCONN).is_err() {
+            let errno = errno();
             let _ = folder.remove(name);
             return Err(errno);
         }

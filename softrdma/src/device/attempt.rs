@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 
+use crate::growth::try_box;
 use crate::protocol::completion::{Completion, wanted, wants};
 use crate::protocol::deliver::{Deliver, Delivered};
 use crate::protocol::keys::{Key, Kind, check_bind, check_invalidate};
@@ -76,7 +77,8 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>, turn: &Turn<'_>) 
             if connected && generation.is_some() && generation != found.as_ref().map(|r| r.generation) {
                 return Outcome::NoAnswer;
             }
-            *place = found.map(Box::new);
+            // Without memory for it the request is tried again.
+            *place = found.and_then(|route| try_box(route).ok());
         }
         let Some(route) = place else { return Outcome::NoAnswer };
         if !route.remote.lives() {

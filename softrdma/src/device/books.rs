@@ -17,6 +17,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
+use crate::growth::{TryInsert, TryPush};
 use crate::protocol::completion::Completion;
 use crate::protocol::keys::{check_local, check_remote};
 use crate::protocol::qp::receives;
@@ -26,6 +27,7 @@ use crate::protocol::verbs::{QpState, QpType, Status, WcFlags, WcOpcode};
 use crate::shm::bounce::{Origin, Piece, Purpose};
 use crate::shm::keys::Entry;
 
+use super::Result;
 use super::attributes::{QpAttributes, SrqAttributes};
 use super::site::place_of;
 
@@ -93,7 +95,7 @@ impl Requests {
                 // Room for the day that all are free, so that freeing never needs memory.
                 self.places.try_reserve(1).ok()?;
                 self.free.try_reserve(self.places.len() + 1).ok()?;
-                self.places.push(Place::default());
+                self.places.push_reserved(Place::default());
                 u32::try_from(self.places.len() - 1).ok()?
             }
         };
@@ -157,20 +159,31 @@ impl Books {
         self.queues.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, change: impl FnOnce(&mut Queues)) {
-        change(&mut self.queues.write().unwrap_or_else(PoisonError::into_inner));
+    fn change<T>(&self, change: impl FnOnce(&mut Queues) -> T) -> T {
+        change(&mut self.queues.write().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn requests(&self) -> MutexGuard<'_, Requests> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A queue pair was made, in RESET.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`](super::Error::NoMemory).
+    pub(super) fn add_queue_pair(&self, index: u32, attributes: QpAttributes) -> Result<()> {
+        let made = QueuePair { attributes, state: QpState::Reset };
+        self.change(|queues| queues.queue_pairs.try_set(index, made))?;
+        Ok(())
+    }
+
     /// A queue pair is as its program set it; without a state, the state is as it was. Copies that it allowed
     /// before are over when this returns.
     pub(super) fn set_queue_pair(&self, index: u32, attributes: QpAttributes, state: Option<QpState>) {
         self.change(|queues| {
-            let before = queues.queue_pairs.get(&index).map_or(QpState::Reset, |qp| qp.state);
-            queues.queue_pairs.insert(index, QueuePair { attributes, state: state.unwrap_or(before) });
+            if let Some(qp) = queues.queue_pairs.get_mut(&index) {
+                *qp = QueuePair { attributes, state: state.unwrap_or(qp.state) };
+            }
         });
     }
 
@@ -184,10 +197,12 @@ impl Books {
     }
 
     /// A shared receive queue was made.
-    pub(super) fn set_shared(&self, index: u32, attributes: SrqAttributes) {
-        self.change(|queues| {
-            queues.shared.insert(index, attributes);
-        });
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`](super::Error::NoMemory).
+    pub(super) fn add_shared(&self, index: u32, attributes: SrqAttributes) -> Result<()> {
+        self.change(|queues| queues.shared.try_set(index, attributes))?;
+        Ok(())
     }
 
     /// The queue is gone, and with it its requests.
@@ -216,7 +231,7 @@ impl Books {
                     waits |= place.in_use > 0;
                     if place.in_use == 0 {
                         place.request = None;
-                        free.push(at);
+                        free.push_reserved(at);
                     }
                 }
             }
@@ -231,7 +246,7 @@ impl Books {
     /// The number in the segment of a request that is about to be posted to a queue; `None` without memory
     /// for it.
     pub(super) fn posted(&self, queue: Object, wr_id: u64, sges: &[Sge]) -> Option<u64> {
-        let sges = sges.iter().copied().collect();
+        let sges = Sges::try_of(sges).ok()?;
         self.requests().add(Request { whose: Whose::Posted(queue), wr_id, sges })
     }
 
@@ -259,7 +274,7 @@ impl Books {
             place.ends = true;
             if place.in_use == 0 {
                 let taken = place.request.take();
-                requests.free.push(number as u32);
+                requests.free.push_reserved(number as u32);
                 return taken;
             }
             drop(requests);

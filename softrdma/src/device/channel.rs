@@ -10,12 +10,13 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::growth::{TryPush, try_arc};
 use crate::protocol::completion::Armed;
 use crate::protocol::shared::{CqWord, Object, Word};
 use crate::protocol::transport::{LockError, Transport, acquire};
 use crate::shm::bell::Bell;
 
-use super::{Device, Result};
+use super::{Device, Result, busy};
 
 /// A completion channel (`struct ibv_comp_channel`).
 ///
@@ -111,7 +112,7 @@ impl Channel {
     /// [`Error::Host`](super::Error::Host) without descriptors left.
     pub fn new(device: &Arc<Device>) -> Result<Arc<Self>> {
         let bell = Bell::new(&device.site.segment)?;
-        Ok(Arc::new(Self { device: device.clone(), bell, state: Mutex::default() }))
+        Ok(try_arc(Self { device: device.clone(), bell, state: Mutex::default() })?)
     }
 
     /// The descriptor that is readable while an event waits. The channel closes it when it is dropped.
@@ -170,7 +171,7 @@ impl Channel {
     }
 
     /// Arms a queue of this channel. An event that nobody has taken stays.
-    pub(super) fn arm(&self, cq: u32, solicited_only: bool) -> std::result::Result<(), LockError> {
+    pub(super) fn arm(&self, cq: u32, solicited_only: bool) -> Result<()> {
         self.state().arm(&self.device.site.own, cq, solicited_only)
     }
 
@@ -181,9 +182,7 @@ impl Channel {
 
 impl State {
     fn add(&mut self, cq: u32, cookie: usize) -> Result<()> {
-        self.queues.try_reserve(1)?;
-        self.queues.push(Queue { cq, cookie, armed: false });
-        Ok(())
+        Ok(self.queues.try_push(Queue { cq, cookie, armed: false })?)
     }
 
     /// The oldest event, for who has taken a ring; and whether it could be looked everywhere.
@@ -208,11 +207,9 @@ impl State {
             }
             let fired = host.load(Word::Cq(queue.cq, CqWord::Armed)) == Armed::No as u64;
             host.unlock(Object::Cq(queue.cq));
-            if fired && self.pending.try_reserve(1).is_err() {
-                found_all = false;
-            } else if fired {
-                queue.armed = false;
-                self.pending.push_back((queue.cq, queue.cookie));
+            if fired {
+                queue.armed = self.pending.try_push((queue.cq, queue.cookie)).is_err();
+                found_all &= !queue.armed;
             }
         }
         found_all
@@ -226,21 +223,18 @@ impl State {
         bell.unring(before - self.pending.len());
     }
 
-    fn arm(
-        &mut self,
-        host: &impl Transport,
-        cq: u32,
-        solicited_only: bool,
-    ) -> std::result::Result<(), LockError> {
+    fn arm(&mut self, host: &impl Transport, cq: u32, solicited_only: bool) -> Result<()> {
+        // For the event that there may be.
+        self.pending.try_reserve(1)?;
         let object = Object::Cq(cq);
-        acquire(host, object)?;
+        acquire(host, object).map_err(busy)?;
         let word = Word::Cq(cq, CqWord::Armed);
         let before = host.load(word);
         host.store(word, Armed::request(before, solicited_only));
         host.unlock(object);
         if let Some(queue) = self.queues.iter_mut().find(|queue| queue.cq == cq) {
             if queue.armed && before == Armed::No as u64 {
-                self.pending.push_back((cq, queue.cookie));
+                self.pending.push_reserved((cq, queue.cookie));
             }
             queue.armed = true;
         }

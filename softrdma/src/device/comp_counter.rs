@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use queue_lock::QueueLock;
 
+use crate::growth::{TryInsert, TryPush, try_arc};
 use crate::protocol::completion::{Completion, wanted, wants};
 use crate::protocol::requester::{Action, Posted};
 use crate::protocol::verbs::{Opcode, QpState, QpType, Status, WcOpcode};
@@ -86,7 +87,8 @@ impl CompletionCounter {
             .map_err(|_| Error::NoMemory)?;
         let zero = || AtomicU64::new(0);
         let (done, failed, users, queues) = (zero(), zero(), 0.into(), Mutex::default());
-        Ok(Arc::new(Self { device: device.clone(), counted, done, failed, users, queues }))
+        // Where this fails, it is dropped, and counted no more.
+        Ok(try_arc(Self { device: device.clone(), counted, done, failed, users, queues })?)
     }
 
     /// Whether it may go.
@@ -232,10 +234,10 @@ impl QueuePair {
             let mut queues = counter.queues();
             queues.try_reserve(1)?;
             cq.count_receives(self.qp_num(), counter)?;
-            queues.push((self.qp_num(), Arc::downgrade(cq)));
+            queues.push_reserved((self.qp_num(), Arc::downgrade(cq)));
         }
         counter.users.fetch_add(1, Ordering::AcqRel);
-        counters.all.push((operations, counter.clone()));
+        counters.all.push_reserved((operations, counter.clone()));
         counters.sends |= operations.any(Operations::SEND);
         counters.own |= operations.0 & !Operations::RECV.0 != 0;
         Ok(())
@@ -348,7 +350,7 @@ impl CompletionQueue {
                 if let Some((_, index)) = place {
                     self.device.unpolled(index).fetch_add(completion.places, Ordering::Relaxed);
                 }
-                counting.kept.push_back(*completion);
+                counting.kept.push_reserved(*completion);
             }
         });
     }
@@ -356,8 +358,7 @@ impl CompletionQueue {
     /// Has the receive requests of a queue pair counted from now on.
     fn count_receives(&self, qp_num: u32, counter: &Arc<CompletionCounter>) -> Result<()> {
         let mut counting = self.receives.counting.lock();
-        counting.counters.try_reserve(1)?;
-        counting.counters.insert(qp_num, counter.clone());
+        counting.counters.try_set(qp_num, counter.clone())?;
         self.receives.is_used.store(true, Ordering::Relaxed);
         Ok(())
     }

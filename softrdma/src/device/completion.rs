@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use queue_lock::{QueueGuard, QueueLock};
 
+use crate::growth::{TryPush, try_arc};
 use crate::protocol::completion::{Arm, Completion, HEAD_WORDS, remove, wants};
 use crate::protocol::shared::{Memory as _, Object, Word, slot};
 use crate::protocol::transport::{LockError, Transport, run};
@@ -119,7 +120,8 @@ impl CompletionQueue {
         let wants =
             flag(flags.timestamps, wants::TIMESTAMPS) | flag(flags.ignore_overrun, wants::IGNORE_OVERRUN);
         device.site.own.store(Word::Attribute { object, word: 0 }, wants);
-        let made = Arc::new(Self {
+        // Where this fails, everything ends with what was made.
+        let made = try_arc(Self {
             device: device.clone(),
             index,
             cqe: cqe.into(),
@@ -133,8 +135,8 @@ impl CompletionQueue {
             xrc_domains: Mutex::default(),
             receives: Receives::new(),
             promised: 0.into(),
-        });
-        // Where this fails, everything ends with what was made.
+        })?;
+        device.deferred.make_room(object)?;
         if let Some(channel) = channel {
             channel.add(index, cookie)?;
         }
@@ -322,13 +324,12 @@ impl CompletionQueue {
     /// Asks for an event when the next completion comes, or the next that is solicited or an error.
     ///
     /// # Errors
-    /// [`Error::Host`] when the queue's lock cannot be had.
+    /// [`Error::Host`] when the queue's lock cannot be had; [`Error::NoMemory`] for an event that waits.
     pub fn arm(&self, solicited_only: bool) -> Result<()> {
         match &self.channel {
-            Some(channel) => channel.arm(self.index, solicited_only),
-            None => run(&self.device.site.own, Arm::new(self.index, solicited_only)),
+            Some(channel) => channel.arm(self.index, solicited_only)?,
+            None => run(&self.device.site.own, Arm::new(self.index, solicited_only)).map_err(busy)?,
         }
-        .map_err(busy)?;
         // Who sends by a direct ring looks at this afterwards, and who polls now at the ring.
         fence(Ordering::SeqCst);
         Ok(())
@@ -445,11 +446,15 @@ impl CompletionQueue {
     }
 
     /// An XRC shared receive queue of this protection domain completes here.
-    pub(super) fn serve(&self, pd: u32) {
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub(super) fn serve(&self, pd: u32) -> Result<()> {
         let mut domains = self.xrc_domains();
         if !domains.contains(&pd) {
-            domains.push(pd);
+            domains.try_push(pd)?;
         }
+        Ok(())
     }
 
     fn xrc_domains(&self) -> MutexGuard<'_, Vec<u32>> {
@@ -476,6 +481,7 @@ impl Drop for CompletionQueue {
     fn drop(&mut self) {
         self.users.store(0, Ordering::Release);
         let _ = self.destroy();
+        super::forget(&self.device.completion_queues, self.index, self);
     }
 }
 

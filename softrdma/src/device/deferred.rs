@@ -2,10 +2,12 @@
 //! It may still write where their rings are, so those are given back, and their numbers used again, only when
 //! the lock was had.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use crate::growth::TryPush;
 use crate::protocol::flush::reset;
 use crate::protocol::shared::{Memory, Object, QpWord, Word};
 use crate::protocol::transport::{Transport, acquire};
@@ -13,14 +15,57 @@ use crate::protocol::verbs::QpState;
 use crate::shm::objects::Host;
 
 use super::stuck::SOON;
-use super::{CompletionQueue, Device, SharedReceiveQueue};
+use super::{CompletionQueue, Device, Result, SharedReceiveQueue};
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
     any: AtomicBool,
-    all: Mutex<Vec<Object>>,
-    queue_pairs: Mutex<Vec<DeferredQp>>,
+    completion_queues: Later<Object>,
+    shared_queues: Later<Object>,
+    queue_pairs: Later<DeferredQp>,
+}
+
+/// What is tried again, the longest untried first. There is room for all objects at once, so that ending one
+/// needs no memory.
+#[derive(Debug)]
+struct Later<T>(Mutex<VecDeque<T>>);
+
+impl<T> Default for Later<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Later<T> {
+    fn list(&self) -> MutexGuard<'_, VecDeque<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn make_room(&self, index: u32) -> Result<()> {
+        let mut list = self.list();
+        let more = (index as usize + 1).saturating_sub(list.len());
+        Ok(list.try_reserve(more)?)
+    }
+
+    fn add(&self, one: T) {
+        self.list().push_reserved(one);
+    }
+
+    /// Tries each once, and keeps those that did not come to their end; whether there are any.
+    fn try_each(&self, mut is_over: impl FnMut(&mut T) -> bool) -> bool {
+        let (mut stays, count) = (false, self.list().len());
+        for _ in 0..count {
+            // Not behind the lock of the list: others are ended meanwhile.
+            let first = self.list().pop_front();
+            let Some(mut one) = first else { break };
+            if !is_over(&mut one) {
+                self.add(one);
+                stays = true;
+            }
+        }
+        stays
+    }
 }
 
 /// A queue pair whose end is not finished.
@@ -31,9 +76,23 @@ pub(super) struct DeferredQp {
     /// Its lock was had, and it is not there for peers any more.
     pub(super) is_retired: bool,
     /// Where completions of it may be left.
-    pub(super) cqs: Vec<Weak<CompletionQueue>>,
+    pub(super) cqs: [Option<Weak<CompletionQueue>>; 2],
     /// Where a request goes back to that it held.
     pub(super) srq: Option<Weak<SharedReceiveQueue>>,
+}
+
+impl Deferred {
+    /// Memory for the day when all objects of this one's kind with its index and below end later.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`](super::Error::NoMemory).
+    pub(super) fn make_room(&self, object: Object) -> Result<()> {
+        match object {
+            Object::Qp(index) => self.queue_pairs.make_room(index),
+            Object::Cq(index) => self.completion_queues.make_room(index),
+            Object::Srq(index) => self.shared_queues.make_room(index),
+        }
+    }
 }
 
 impl Device {
@@ -44,7 +103,11 @@ impl Device {
             let _ = self.site.objects.destroy(object);
             self.site.own.unlock(object);
         } else if self.site.objects.retire(object).is_ok() {
-            self.deferred.all.lock().unwrap_or_else(PoisonError::into_inner).push(object);
+            match object {
+                Object::Cq(_) => self.deferred.completion_queues.add(object),
+                Object::Srq(_) => self.deferred.shared_queues.add(object),
+                Object::Qp(_) => {}
+            }
             self.deferred.any.store(true, Ordering::Release);
         }
     }
@@ -58,7 +121,7 @@ impl Device {
             // Nobody begins anything with it. The rest needs the lock.
             self.site.own.store(Word::Qp(qp.index, QpWord::State), QpState::Reset as u64);
         }
-        self.deferred.queue_pairs.lock().unwrap_or_else(PoisonError::into_inner).push(qp);
+        self.deferred.queue_pairs.add(qp);
         self.deferred.any.store(true, Ordering::Release);
     }
 
@@ -73,13 +136,11 @@ impl Device {
     #[cold]
     fn finish_all(&self) {
         let own = self.site.own.within(Duration::ZERO);
-        let mut queue_pairs = take(&self.deferred.queue_pairs);
-        queue_pairs.retain_mut(|qp| !self.finish_queue_pair(&own, qp));
-        let mut all = take(&self.deferred.all);
-        all.retain(|object| self.site.objects.try_free(*object) == Ok(false));
-        if !queue_pairs.is_empty() || !all.is_empty() {
-            put_back(&self.deferred.queue_pairs, queue_pairs);
-            put_back(&self.deferred.all, all);
+        let is_free = |object: &mut Object| self.site.objects.try_free(*object) != Ok(false);
+        let mut stays = self.deferred.queue_pairs.try_each(|qp| self.finish_queue_pair(&own, qp));
+        stays |= self.deferred.completion_queues.try_each(is_free);
+        stays |= self.deferred.shared_queues.try_each(is_free);
+        if stays {
             self.deferred.any.store(true, Ordering::Release);
         }
     }
@@ -101,15 +162,11 @@ impl Device {
                 srq.put_back(request.wr_id, &request.sges);
             }
         }
-        qp.cqs.retain(|cq| cq.upgrade().is_some_and(|cq| !cq.clean(own, qp.qp_num)));
-        qp.cqs.is_empty() && self.site.objects.free(object).is_ok()
+        for left in &mut qp.cqs {
+            let is_left =
+                |cq: &Weak<CompletionQueue>| cq.upgrade().is_some_and(|cq| !cq.clean(own, qp.qp_num));
+            *left = left.take().filter(is_left);
+        }
+        qp.cqs.iter().all(Option::is_none) && self.site.objects.free(object).is_ok()
     }
-}
-
-fn take<T>(list: &Mutex<Vec<T>>) -> Vec<T> {
-    std::mem::take(&mut *list.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-fn put_back<T>(list: &Mutex<Vec<T>>, rest: Vec<T>) {
-    list.lock().unwrap_or_else(PoisonError::into_inner).extend(rest);
 }

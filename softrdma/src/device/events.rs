@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::growth::{TryInsert, TryPush, try_arc, try_collect};
 use crate::protocol::breaks::collect;
 use crate::protocol::shared::Object;
 use crate::protocol::transport::{LockError, Transport, acquire};
@@ -73,10 +74,9 @@ impl Subscribers {
             if let Some(queue) = subscriber.queue.upgrade() {
                 let mut state = queue.state();
                 // Without memory the event is lost: whoever raises it cannot fail.
-                if state.pending.try_reserve(1).is_err() {
+                if state.pending.try_push(Waiting { event, object, cookie: subscriber.cookie }).is_err() {
                     continue;
                 }
-                state.pending.push_back(Waiting { event, object, cookie: subscriber.cookie });
                 if !std::ptr::eq(&*queue, rung) {
                     // Whoever counts both finds them equal.
                     queue.bell.ring();
@@ -88,15 +88,12 @@ impl Subscribers {
     pub(super) fn add(&self, object: Object, queue: &Arc<EventQueue>, cookie: usize) -> Result<()> {
         let subscriber = Subscriber { queue: Arc::downgrade(queue), cookie };
         let mut all = self.all();
-        all.try_reserve(1)?;
-        let subscribers = all.entry(object).or_default();
-        let room = subscribers.try_reserve(1);
-        if room.is_ok() {
-            subscribers.push(subscriber);
-        } else if subscribers.is_empty() {
+        let subscribers = all.try_entry(object)?.or_default();
+        let added = subscribers.try_push(subscriber);
+        if subscribers.is_empty() {
             all.remove(&object);
         }
-        Ok(room?)
+        Ok(added?)
     }
 
     /// Forgets one subscriber, and its events of the object that nobody has taken. The number of the bell that
@@ -135,11 +132,8 @@ impl Subscribers {
     /// breaks queue pairs.
     fn of(&self, queue: &EventQueue) -> Result<Vec<Object>> {
         let all = self.all();
-        let mut found = Vec::new();
-        found.try_reserve(all.len())?;
-        found.extend(
-            all.iter().filter(|(_, subscribers)| is_first(subscribers, queue)).map(|(object, _)| *object),
-        );
+        let its = all.iter().filter(|(_, subscribers)| is_first(subscribers, queue));
+        let mut found = try_collect(its.map(|(object, _)| *object))?;
         found.sort_unstable_by_key(|object| match *object {
             Object::Cq(index) => (0, index),
             Object::Srq(index) => (1, index),
@@ -201,7 +195,7 @@ impl EventQueue {
     /// [`Error::Host`](super::Error::Host) without descriptors left.
     pub fn new(device: &Arc<Device>) -> Result<Arc<Self>> {
         let bell = Bell::new(&device.site.segment)?;
-        Ok(Arc::new(Self { device: device.clone(), bell, state: Mutex::default() }))
+        Ok(try_arc(Self { device: device.clone(), bell, state: Mutex::default() })?)
     }
 
     /// The descriptor that is readable while an event waits. The queue closes it when it is dropped.

@@ -9,6 +9,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use crate::growth::try_filled;
 use crate::shm::processors;
 
 use super::Result;
@@ -33,10 +34,7 @@ struct Count(AtomicU32);
 
 impl Finders {
     pub(super) fn new() -> Result<Self> {
-        let mut found = Vec::new();
-        found.try_reserve_exact(THREADS)?;
-        found.resize_with(THREADS, Count::default);
-        Ok(Self { counted: false.into(), found: found.into() })
+        Ok(Self { counted: false.into(), found: try_filled(THREADS, Count::default)? })
     }
 
     /// The calling thread found something.

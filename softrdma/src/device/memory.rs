@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::growth::{TryInsert, try_collect};
 use crate::protocol::keys::{Key, Kind};
 use crate::protocol::request::BindWindow;
 use crate::protocol::verbs::Access;
@@ -208,12 +209,7 @@ impl Device {
     /// invalidated, or whose users did not come to an end in time.
     fn wait_for_windows(&self, lkey: u32) -> Result<()> {
         let on_region = |window: &&Window| window.region == Some(lkey);
-        let mut keys = Vec::new();
-        {
-            let windows = self.windows();
-            keys.try_reserve(windows.0.values().filter(on_region).count())?;
-            keys.extend(windows.0.values().filter(on_region).map(|window| window.rkey));
-        }
+        let keys = try_collect(self.windows().0.values().filter(on_region).map(|window| window.rkey))?;
         keys.into_iter().try_for_each(|key| self.end_use(key))
     }
 
@@ -228,16 +224,12 @@ impl Device {
             WindowType::Two => Kind::Window2 { qp_num: 0 },
         };
         let key = Key { kind, valid: false, pd, start: 0, length: 0, access: Access::NONE };
-        match self.site.keys.add(&Entry { key, base: 0 }) {
-            Ok(rkey) => {
-                self.windows().0.insert(rkey >> 8, Window { rkey, pd, region: None });
-                Ok(rkey)
-            }
-            Err(e) => {
-                self.release_pd(pd);
-                Err(e.into())
-            }
-        }
+        let mut windows = self.windows();
+        let room = windows.0.try_reserve(1).map_err(Error::from);
+        let added = room.and_then(|()| Ok(self.site.keys.add(&Entry { key, base: 0 })?));
+        let rkey = added.inspect_err(|_| self.release_pd(pd))?;
+        windows.0.set_reserved(rkey >> 8, Window { rkey, pd, region: None });
+        Ok(rkey)
     }
 
     /// Ends a window, bound or not. Of its key the index counts, not the 8 bits that change.

@@ -57,7 +57,7 @@
 //!     };
 //!     QueuePair::new(&device, &QpInit {
 //!         qp_type: QpType::Uc, pd, send_cq: Some(cq.clone()), recv_cq: Some(cq.clone()), srq: None, cap,
-//!         sq_sig_all: true, xrcd: None, events: events.clone(), cookie: 0,
+//!         sq_sig_all: true, blocks_own_multicast: false, xrcd: None, events: events.clone(), cookie: 0,
 //!     })
 //! };
 //! let (one, other) = (create()?, create()?);
@@ -132,6 +132,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Instant;
 
+use crate::growth::{TryFill, TryInsert, TryPush, try_arc_cyclic, try_filled};
 use crate::protocol::shared::Object;
 use crate::protocol::transport::LockError;
 use crate::shm;
@@ -151,7 +152,7 @@ pub use dma_buf::DmaBuf;
 pub use events::EventQueue;
 pub use memory::{DeviceMemory, QueriedRegion, Region, WindowType};
 pub use qp::{QpInit, QueuePair};
-pub use qp_attributes::{Attributes, Capabilities, Path, Queried};
+pub use qp_attributes::{Attributes, Capabilities, LID, Path, Queried};
 pub use send::Sending;
 pub use srq::{SharedReceiveQueue, SrqInit, SrqType};
 pub use wr::{Data, Datagram, Wr};
@@ -366,7 +367,7 @@ impl Device {
         let site = Site::open_with(&settings.folder, settings.copying)?;
         let groups = multicast::Groups::new();
         let (unpolled, receive_pds, finders) = (counters()?, counters()?, idle::Finders::new()?);
-        let device = Arc::new_cyclic(|device| Self {
+        let device = try_arc_cyclic(|device| Self {
             site,
             progress: Progress::new(device.clone()),
             subscribers: Subscribers::default(),
@@ -385,7 +386,7 @@ impl Device {
             unpolled,
             receive_pds,
             epoch: Instant::now(),
-        });
+        })?;
         device.watch();
         Ok(device)
     }
@@ -462,8 +463,8 @@ impl Device {
             domains.last = (domains.last + 1) % MANY_DOMAINS;
             domains.last = domains.last.max(1);
             let pd = domains.last;
-            if let std::collections::hash_map::Entry::Vacant(place) = domains.users.entry(pd) {
-                place.insert(0);
+            if !domains.users.contains_key(&pd) {
+                domains.users.set_reserved(pd, 0);
                 return Ok(pd);
             }
         }
@@ -529,18 +530,23 @@ impl Device {
     }
 
     /// The queues that several peers may use at a time.
-    fn queues(&self) -> Vec<Object> {
-        fn live<T>(table: &RwLock<Vec<Weak<T>>>) -> Vec<u32> {
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    fn queues(&self) -> Result<Vec<Object>> {
+        fn add<T>(
+            all: &mut Vec<Object>,
+            table: &RwLock<Vec<Weak<T>>>,
+            kind: fn(u32) -> Object,
+        ) -> Result<()> {
             let table = table.read().unwrap_or_else(PoisonError::into_inner);
-            table
-                .iter()
-                .zip(0..)
-                .filter(|(queue, _)| queue.strong_count() > 0)
-                .map(|(_, index)| index)
-                .collect()
+            let live = table.iter().zip(0..).filter(|(queue, _)| queue.strong_count() > 0);
+            Ok(all.try_extend(live.map(|(_, index)| kind(index)))?)
         }
-        let cqs = live(&self.completion_queues).into_iter().map(Object::Cq);
-        cqs.chain(live(&self.shared_queues).into_iter().map(Object::Srq)).collect()
+        let mut all = Vec::new();
+        add(&mut all, &self.completion_queues, Object::Cq)?;
+        add(&mut all, &self.shared_queues, Object::Srq)?;
+        Ok(all)
     }
 
     /// Places of a queue pair's send queue whose completion nobody polled.
@@ -566,24 +572,25 @@ impl Device {
 
 /// A counter for each queue pair, all 0.
 fn counters() -> Result<Box<[AtomicU32]>> {
-    let count = site::MAX_NUMBERED as usize;
-    let mut counters = Vec::new();
-    counters.try_reserve_exact(count)?;
-    counters.resize_with(count, || AtomicU32::new(0));
-    Ok(counters.into_boxed_slice())
+    Ok(try_filled(site::MAX_NUMBERED as usize, || AtomicU32::new(0))?)
 }
 
 /// Remembers an object by its index.
 fn remember<T>(table: &RwLock<Vec<Weak<T>>>, index: u32, object: &Arc<T>) -> Result<()> {
     let mut table = table.write().unwrap_or_else(PoisonError::into_inner);
     let index = index as usize;
-    if table.len() <= index {
-        let more = index + 1 - table.len();
-        table.try_reserve(more)?;
-        table.resize_with(index + 1, Weak::new);
-    }
+    table.try_fill(index + 1, Weak::new)?;
     table[index] = Arc::downgrade(object);
     Ok(())
+}
+
+/// Forgets an object that ends: its memory is not kept for a name that leads to nothing.
+fn forget<T>(table: &RwLock<Vec<Weak<T>>>, index: u32, object: &T) {
+    let mut table = table.write().unwrap_or_else(PoisonError::into_inner);
+    // Its index may be another's by now.
+    if let Some(place) = table.get_mut(index as usize).filter(|known| std::ptr::eq(known.as_ptr(), object)) {
+        *place = Weak::new();
+    }
 }
 
 /// A lock in shared memory could not be had.

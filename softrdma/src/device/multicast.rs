@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
+use crate::growth::TryPush;
 use crate::protocol::requester::Outcome;
 use crate::protocol::verbs::QpType;
 use crate::shm::memory::Memory;
@@ -100,7 +101,7 @@ impl Device {
         let place = match table.members.iter().position(Option::is_none) {
             Some(place) => place,
             None if table.members.len() < MEMBERS => {
-                table.members.push(None);
+                table.members.try_push(None)?;
                 table.members.len() - 1
             }
             None => return Err(Error::NoMemory),
@@ -147,11 +148,13 @@ fn members(memory: &Memory, table: u64, gid: &[u8; 16], mut tell: impl FnMut(u32
 }
 
 impl QueuePair {
-    /// Sends a datagram to every member of its group but the sender.
+    /// Sends a datagram to every member of its group, to the sender too where it is one, unless it was made
+    /// not to get its own.
     pub(super) fn multicast(&self, from: &mut Initiator, wr: &Wr<'_>, datagram: &Datagram<'_>) -> Outcome {
         let site = &self.device().site;
         // Several are woken, one after the other.
         let (turn, mut outcome) = (Turn::new(None), None);
+        // The sender has no lock of its own that a member's side needs: it is reached as by its number.
         for slot in slot::claimed(site.segment.folder()).unwrap_or_default() {
             let Some(remote) = site.peers.get(slot) else { continue };
             let table = match remote.peer() {
@@ -169,7 +172,7 @@ impl QueuePair {
                     return;
                 }
                 let qp_num = site::number(slot, index);
-                if qp_num != self.qp_num() {
+                if qp_num != self.qp_num() || !self.blocks_own_multicast() {
                     let wr = Wr { datagram: Some(Datagram { qp_num, ..*datagram }), ..*wr };
                     let one = attempt(site, from, &wr, &turn);
                     if outcome.is_none() || matches!(one, Outcome::Local(_)) {

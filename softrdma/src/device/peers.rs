@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
+use crate::growth::{TryAdd, TryFill, TryPush, try_arc};
 use crate::protocol::shared::Object;
 use crate::shm::bounce::{Copying, Scratch, direct_to_oneself, waits_for};
 use crate::shm::copy::{self, Image, Way};
@@ -131,11 +132,7 @@ impl Peers {
         }
         {
             let mut slots = self.slots.write().unwrap_or_else(|e| e.into_inner());
-            if slots.len() <= usize::from(slot) {
-                let more = usize::from(slot) + 1 - slots.len();
-                slots.try_reserve(more)?;
-                slots.resize(usize::from(slot) + 1, None);
-            }
+            slots.try_fill(usize::from(slot) + 1, || None)?;
             let place = &mut slots[usize::from(slot)];
             if let Some(remote) = place
                 && remote.lives()
@@ -147,7 +144,8 @@ impl Peers {
         }
         // Others are not kept waiting meanwhile: one that must be asked for its memory may be stopped.
         let remote = self.unless_silent(slot, || {
-            sys::uncancelled(|| Remote::open(&self.me, &self.own, slot, self.copying)).map(Arc::new)
+            let remote = sys::uncancelled(|| Remote::open(&self.me, &self.own, slot, self.copying))?;
+            Ok(try_arc(remote)?)
         })?;
         let mut slots = self.slots.write().unwrap_or_else(|e| e.into_inner());
         let place = &mut slots[usize::from(slot)];
@@ -173,9 +171,7 @@ impl Peers {
         let opened = open();
         let then = sys::coarse_now();
         if opened.is_err() && then.saturating_sub(now) >= SLOW {
-            let mut silent = list();
-            silent.try_reserve(1)?;
-            silent.push((slot, then + SILENT));
+            list().try_push((slot, then + SILENT))?;
         }
         opened
     }
@@ -192,7 +188,7 @@ pub(super) fn shortage(answer: Result<()>) -> Result<()> {
 impl Remote {
     fn open(me: &Arc<Segment>, own: &Host, slot: u16, copying: Copying) -> Result<Self> {
         let is_own = slot == me.owner().slot();
-        let peer = if is_own { None } else { Some(Arc::new(Peer::open_for(me, slot)?)) };
+        let peer = if is_own { None } else { Some(try_arc(Peer::open_for(me, slot)?)?) };
         let (host, way) = match &peer {
             None => (own.within(LIMIT), None),
             Some(peer) => (Host::of_peer(me.clone(), peer.clone()), Some(copy::probe(peer)?)),
@@ -309,8 +305,9 @@ impl Remote {
     /// Whether it was asked for help with payload and has not noticed, and it was not tried before to wake it
     /// by this completion queue.
     pub(super) fn overhears(&self, cq: u32) -> bool {
+        // Where there is no memory for it, it is woken once too often.
         self.peer.as_ref().is_some_and(|peer| waits_for(peer))
-            && self.woken.lock().unwrap_or_else(PoisonError::into_inner).insert(cq)
+            && self.woken.lock().unwrap_or_else(PoisonError::into_inner).try_add(cq).unwrap_or(true)
     }
 
     /// Whether the lock of this datagram queue pair is kept for all that is known. One load when none is.
@@ -324,10 +321,10 @@ impl Remote {
     pub(super) fn set_kept(&self, qp: u32, is_kept: bool) {
         let mut kept = self.kept();
         // Without memory for it, it is waited for once more.
-        if !is_kept {
+        if is_kept {
+            let _ = kept.try_add(qp);
+        } else {
             kept.remove(&qp);
-        } else if kept.try_reserve(1).is_ok() {
-            kept.insert(qp);
         }
         self.kept_count.store(kept.len(), Ordering::Relaxed);
     }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use crate::growth::{TryPush, small_arc};
 use crate::protocol::requester::Work;
 
 use super::{Device, QueuePair};
@@ -65,7 +66,7 @@ impl Progress {
             thread: Mutex::default(),
             bell: Condvar::new(),
         };
-        Self { shared: Arc::new(shared), device }
+        Self { shared: small_arc(shared), device }
     }
 
     /// Tries some of the requests that wait, and tells whether there were any.
@@ -92,7 +93,7 @@ impl Progress {
     /// A queue pair's send queue is no longer empty. Its time is when it is to be tried at the latest.
     pub(super) fn add(&self, qp: &Arc<QueuePair>) {
         let mut waiting = self.shared.waiting();
-        waiting.push(qp.clone());
+        waiting.push_reserved(qp.clone());
         self.shared.count.store(waiting.len(), Ordering::Relaxed);
     }
 

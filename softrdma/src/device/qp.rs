@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 
 use queue_lock::{QueueGuard, QueueLock};
 
+use crate::growth::try_arc_cyclic;
 use crate::protocol::flush::{Flush, reset};
 use crate::protocol::qp::{self, Effect};
 use crate::protocol::receive::{ReceiveRequest, Sge, claim_of};
@@ -56,6 +57,8 @@ pub struct QpInit {
     pub cap: Capabilities,
     /// Every send request asks for a completion.
     pub sq_sig_all: bool,
+    /// Datagrams: what it sends to a group that it is in does not come back to it.
+    pub blocks_own_multicast: bool,
     /// XRC target: the domain.
     pub xrcd: Option<Arc<XrcDomain>>,
     /// Where its asynchronous events go.
@@ -110,7 +113,11 @@ impl QueuePair {
         init.srq.iter().for_each(|srq| srq.hold());
         init.xrcd.iter().for_each(|xrcd| xrcd.hold());
         // Where this fails, everything ends with what was made.
+        let shown = made.shown(&made.send_side().attributes);
+        device.site.books.iter().try_for_each(|books| books.add_queue_pair(made.index, shown))?;
+        made.publish(shown, Some(QpState::Reset));
         device.progress.make_room(made.index)?;
+        device.deferred.make_room(Object::Qp(made.index))?;
         if init.qp_type == QpType::Ud {
             // Nobody says before who sends.
             device.site.expect_strangers();
@@ -194,10 +201,10 @@ impl QueuePair {
         };
         device.receive_pds[index as usize].store(receive_pd, Ordering::Relaxed);
         let requester = Requester::new(qp_num, init.qp_type, init.sq_sig_all);
-        let initiator = Initiator::new(qp_num, init.qp_type, init.pd);
+        let initiator = Initiator::new(qp_num, init.qp_type, init.pd)?;
         let attributes = Attributes { cap: init.cap, ..Attributes::default() };
         let side = SendSide::new(requester, initiator, &limits, attributes)?;
-        let made = Arc::new_cyclic(|me| Self {
+        Ok(try_arc_cyclic(|me| Self {
             device: device.clone(),
             me: me.clone(),
             index,
@@ -213,9 +220,7 @@ impl QueuePair {
             groups: 0.into(),
             handles: 1.into(),
             closed: false.into(),
-        });
-        made.publish(&attributes, Some(QpState::Reset));
-        Ok(made)
+        })?)
     }
 
     /// Its number.
@@ -291,7 +296,7 @@ impl QueuePair {
             }
             _ => {}
         }
-        self.publish(&side.attributes, mask.has(Attr::STATE).then_some(next));
+        self.publish(self.shown(&side.attributes), mask.has(Attr::STATE).then_some(next));
         let (mut held, mut is_whole) = (None, true);
         let set_state = |state: QpState| own.store(Word::Qp(self.index, QpWord::State), state as u64);
         match effect {
@@ -324,7 +329,7 @@ impl QueuePair {
         side.requester.set_retry(retry);
         let initiator = &mut side.initiator;
         initiator.dest_qp_num = attributes.dest_qp_num;
-        initiator.dgid = attributes.path.dgid;
+        initiator.dgid = attributes.path.destination();
         initiator.qkey = attributes.qkey;
         initiator.max_rd_atomic = attributes.max_rd_atomic;
         if mask.has(Attr::STATE) && matches!(next, QpState::Reset | QpState::Rtr) || mask.has(Attr::AV) {
@@ -338,7 +343,7 @@ impl QueuePair {
             side.ring.clear();
             (side.silent, side.tells_drained) = (0, false);
             // What a stopped peer keeps from being removed is polled, as if the reset had come a little later.
-            side.has_stale = !self.forget_completions().is_empty();
+            side.has_stale = self.forget_completions().iter().any(Option::is_some);
             if let Some(books) = &self.device.site.books {
                 books.clear(Object::Qp(self.index));
             }
@@ -360,10 +365,10 @@ impl QueuePair {
         }
     }
 
-    /// Stores what peers need to know. Behind the lock, or before anybody knows the queue pair.
-    fn publish(&self, attributes: &Attributes, state: Option<QpState>) {
+    /// What peers need to know.
+    fn shown(&self, attributes: &Attributes) -> QpAttributes {
         let (pd, srq) = (self.init.pd, self.init.srq.as_ref());
-        let attributes = QpAttributes {
+        QpAttributes {
             qp_type: self.init.qp_type,
             pd,
             receive_pd: srq.map_or(pd, |srq| srq.pd()),
@@ -376,7 +381,11 @@ impl QueuePair {
             srq: srq.map(|srq| srq.index()),
             xrcd: self.domain().unwrap_or(0),
             direct: self.direct_place(),
-        };
+        }
+    }
+
+    /// Stores what peers need to know. Behind the lock, or before anybody knows the queue pair.
+    fn publish(&self, attributes: QpAttributes, state: Option<QpState>) {
         let partner = match (state, self.init.qp_type) {
             (None, _) => None,
             // Whatever comes is dropped.
@@ -496,9 +505,13 @@ impl QueuePair {
 
     /// The queues where it completes, each once.
     fn cqs(&self) -> impl Iterator<Item = &Arc<CompletionQueue>> {
+        self.each_cq().into_iter().flatten()
+    }
+
+    fn each_cq(&self) -> [Option<&Arc<CompletionQueue>>; 2] {
         let (send, recv) = (self.init.send_cq.as_ref(), self.init.recv_cq.as_ref());
-        let is_send = move |cq: &Arc<CompletionQueue>| send.is_some_and(|send| Arc::ptr_eq(send, cq));
-        send.into_iter().chain(recv.filter(|recv| !is_send(recv)))
+        let is_send = |cq: &Arc<CompletionQueue>| send.is_some_and(|send| Arc::ptr_eq(send, cq));
+        [send, recv.filter(|recv| !is_send(recv))]
     }
 
     /// The queues where it completes, and with how many requests at a time.
@@ -510,9 +523,9 @@ impl QueuePair {
     }
 
     /// Removes completions that nobody polled; those queues where that was not possible are left.
-    fn forget_completions(&self) -> Vec<Weak<CompletionQueue>> {
+    fn forget_completions(&self) -> [Option<Weak<CompletionQueue>>; 2] {
         let own = &self.device.site.own;
-        let left = self.cqs().filter(|cq| !cq.clean(own, self.qp_num)).map(Arc::downgrade).collect();
+        let left = self.each_cq().map(|cq| cq.filter(|cq| !cq.clean(own, self.qp_num)).map(Arc::downgrade));
         self.unpolled().store(0, Ordering::Relaxed);
         left
     }
@@ -531,6 +544,10 @@ impl QueuePair {
 
     pub(super) fn send_cq(&self) -> Option<&Arc<CompletionQueue>> {
         self.init.send_cq.as_ref()
+    }
+
+    pub(super) fn blocks_own_multicast(&self) -> bool {
+        self.init.blocks_own_multicast
     }
 
     pub(super) fn recv_cq(&self) -> Option<&Arc<CompletionQueue>> {

@@ -68,6 +68,26 @@ pub struct Path {
     pub port_num: u8,
 }
 
+/// The LID of every process of a folder, for whoever names peers as on InfiniBand: all are one port.
+pub const LID: u16 = 1;
+
+/// The address of every process of a folder: the one that has the queue pair of a number is found by that.
+pub(super) const EVERYBODY: [u8; 16] = [0; 16];
+/// An address that leads nowhere (RFC 6666).
+const NOBODY: [u8; 16] = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+impl Path {
+    /// The address that it leads to: by GID where it has a GRH, else by LID.
+    #[must_use]
+    pub fn destination(&self) -> [u8; 16] {
+        match (self.is_global, self.dlid) {
+            (true, _) => self.dgid,
+            (false, LID) => EVERYBODY,
+            (false, _) => NOBODY,
+        }
+    }
+}
+
 /// Attributes of a queue pair that change (`struct ibv_qp_attr`). Numbers are as in the C struct, unchecked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributes {
@@ -186,7 +206,8 @@ impl Attributes {
         if mask.has(Attr::PORT) && self.port_num != 1 {
             return invalid("port_num");
         }
-        if mask.has(Attr::AV) && (self.path.port_num != 1 || !self.path.is_global) {
+        let is_nowhere = !self.path.is_global && self.path.dlid == 0;
+        if mask.has(Attr::AV) && (self.path.port_num != 1 || is_nowhere) {
             return invalid("ah_attr");
         }
         if mask.has(Attr::ALT_PATH) {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use crate::growth::try_collect;
 use crate::protocol::qp::receives;
 use crate::protocol::respond::Queues;
 use crate::protocol::responder::Incoming;
@@ -51,12 +52,14 @@ pub struct Initiator {
 
 impl Initiator {
     /// That of a fresh queue pair.
-    #[must_use]
-    pub fn new(qp_num: u32, qp_type: QpType, pd: u32) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`](super::Error::NoMemory).
+    pub fn new(qp_num: u32, qp_type: QpType, pd: u32) -> super::Result<Self> {
         let count = if qp_type == QpType::Ud { ROUTES } else { 1 };
-        let routes = (0..count).map(|_| None).collect();
+        let routes = try_collect((0..count).map(|_| None))?;
         let (dest_qp_num, dgid, qkey, max_rd_atomic, mtu) = (0, [0; 16], 0, 0, 4096);
-        Self {
+        Ok(Self {
             qp_num,
             qp_type,
             pd,
@@ -68,7 +71,7 @@ impl Initiator {
             routes,
             fast_path: FastPath::default(),
             outlet: None,
-        }
+        })
     }
 
     /// The queue pair that a request is for, and the address that it is reached at.

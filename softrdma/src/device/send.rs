@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 
 use queue_lock::QueueGuard;
 
+use crate::growth::{TryFill, TryPush, try_room};
 use crate::protocol::burst::MAX_BURST;
 use crate::protocol::completion::Completion;
 use crate::protocol::deliver::Delivered;
@@ -62,7 +63,7 @@ impl SendSide {
         attributes: Attributes,
     ) -> super::Result<Self> {
         let ring = Ring::new(limits)?;
-        let done = room(limits.max_send_wr.min(MAX_BURST) as usize)?;
+        let done = try_room(limits.max_send_wr.min(MAX_BURST) as usize)?;
         let (silent, tells_drained, has_stale, listed) = (0, false, false, false);
         let counters = Counters::default();
         Ok(Self {
@@ -78,13 +79,6 @@ impl SendSide {
             counters,
         })
     }
-}
-
-/// An empty list for so many elements.
-fn room<T>(count: usize) -> super::Result<Vec<T>> {
-    let mut list = Vec::new();
-    list.try_reserve_exact(count)?;
-    Ok(list)
 }
 
 /// A request without its data.
@@ -129,9 +123,9 @@ impl Ring {
         let (sges_each, inline_each) =
             (limits.max_send_sge as usize, limits.max_inline.max(ATOMIC_WRITE_BYTES) as usize);
         Ok(Self {
-            slots: room(capacity)?,
-            sges: room(capacity * sges_each)?,
-            inline: room(capacity * inline_each)?,
+            slots: try_room(capacity)?,
+            sges: try_room(capacity * sges_each)?,
+            inline: try_room(capacity * inline_each)?,
             capacity,
             sges_each,
             inline_each,
@@ -161,8 +155,8 @@ impl Ring {
         let (mut sges, mut inline) = (0, None);
         if place == self.slots.len() {
             // The first time that this place is used.
-            self.sges.resize((place + 1) * self.sges_each, Sge::default());
-            self.inline.resize((place + 1) * self.inline_each, 0);
+            self.sges.fill_reserved((place + 1) * self.sges_each, Sge::default);
+            self.inline.fill_reserved((place + 1) * self.inline_each, || 0);
         }
         let bytes = &mut self.inline[place * self.inline_each..][..self.inline_each];
         match wr.data {
@@ -207,7 +201,7 @@ impl Ring {
             }),
         };
         if place == self.slots.len() {
-            self.slots.push(slot);
+            self.slots.push_reserved(slot);
         } else {
             self.slots[place] = slot;
         }
@@ -305,7 +299,7 @@ impl Sending<'_> {
                 match action {
                     Action::Complete(Some(completion)) => {
                         let completion = qp.covering(side, completion);
-                        side.done.push((side.initiator.delivered(), completion));
+                        side.done.push_reserved((side.initiator.delivered(), completion));
                     }
                     _ => side.silent += 1,
                 }

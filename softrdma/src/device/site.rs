@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::growth::try_arc;
 use crate::shm::Result;
 use crate::shm::addresses::{self, is_local};
 use crate::shm::bounce::{CopyService, Copying, Origin, Piece, Purpose, Registered, with_keys};
@@ -15,6 +16,7 @@ use crate::shm::segment::Segment;
 use super::books::Books;
 use super::multicast;
 use super::peers::{Peers, Remote};
+use super::qp_attributes::EVERYBODY;
 
 /// Bits of a queue pair's or shared receive queue's number that tell the object; those above tell the process.
 const INDEX_BITS: u32 = 14;
@@ -90,11 +92,12 @@ impl Site {
     pub fn open_with(config: &Config, copying: Copying) -> Result<Self> {
         // Before others see the process and find out what they may.
         let likely = copying.prepare() || config.group.is_some();
-        let segment = Arc::new(Segment::create(Arc::new(Folder::open(config)?))?);
+        let segment = try_arc(Segment::create(try_arc(Folder::open(config)?)?)?)?;
         let likely = likely || !segment.is_reachable();
         let objects = Objects::new(segment.clone())?;
-        let keys = Arc::new(Keys::new(segment.clone())?);
-        let books = segment.folder().is_shared().then(|| Arc::new(Books::new(segment.owner().slot())));
+        let keys = try_arc(Keys::new(segment.clone())?)?;
+        let books =
+            segment.folder().is_shared().then(|| try_arc(Books::new(segment.owner().slot()))).transpose()?;
         let copy_service = CopyService::new(segment.clone());
         let own = Host::own(segment.clone());
         let peers = Peers::new(segment.clone(), own.within(LOCK_LIMIT), copying);
@@ -146,7 +149,9 @@ impl Site {
     pub fn help(&self) {
         // Without help a peer's request gets no answer, and is tried again.
         let (keys, books) = (self.keys.clone(), self.books.clone());
-        let _ = self.copy_service.serve(Arc::new(Registry { keys, books }));
+        if let Ok(registry) = try_arc(Registry { keys, books }) {
+            let _ = self.copy_service.serve(registry);
+        }
     }
 
     /// Whether an own request may use an own piece of memory for this, where others could have written what
@@ -216,8 +221,11 @@ impl Site {
 
     /// Whether a message to this address may go to that process: within a network namespace, to each address
     /// that one of the two has or had; else to those that it says to have or have had, and never to those that
-    /// mean something in one namespace alone.
+    /// mean something in one namespace alone. The address of everybody is its own, too.
     pub(crate) fn reaches(&self, remote: &Remote, gid: &[u8; 16]) -> bool {
+        if *gid == EVERYBODY {
+            return true;
+        }
         let own = self.addresses();
         let Some(table) = remote.peer().map(|peer| peer.addresses()) else {
             return own.has(gid) || multicast::is_group(gid);

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use queue_lock::{QueueGuard, QueueLock};
 
+use crate::growth::try_arc;
 use crate::protocol::receive::Sge;
 use crate::protocol::shared::{Memory, Object, SrqWord, Word, slot};
 use crate::protocol::transport::Transport;
@@ -77,17 +78,18 @@ impl SharedReceiveQueue {
             (SrqType::Xrc, Some(cq), Some(xrcd)) => Some((cq.index(), xrcd.number())),
             (SrqType::Xrc, _, _) => return Err(Error::Invalid("XRC without domain or completion queue")),
         };
+        if let (Some(_), Some(cq)) = (xrc, &init.cq) {
+            cq.serve(init.pd)?;
+        }
         device.hold_pd(init.pd)?;
         let made = Self::make(device, init, xrc).inspect_err(|_| device.release_pd(init.pd))?;
-        let made = Arc::new(made);
         if xrc.is_some() {
-            if let Some(cq) = &made.init.cq {
-                cq.hold(init.max_wr);
-                cq.serve(init.pd);
-            }
+            made.init.cq.iter().for_each(|cq| cq.hold(init.max_wr));
             made.init.xrcd.iter().for_each(|xrcd| xrcd.hold());
         }
         // Where this fails, everything ends with what was made.
+        let made = try_arc(made)?;
+        device.deferred.make_room(Object::Srq(made.index))?;
         super::remember(&device.shared_queues, made.index, &made)?;
         device.subscribers.add(Object::Srq(made.index), &init.events, init.cookie)?;
         Ok(made)
@@ -99,12 +101,10 @@ impl SharedReceiveQueue {
         device.finish_deferred();
         let object = device.site.objects.create(Object::Srq(0), shape)?;
         let poster = Poster::new(device, object, 0, init.max_wr, init.max_sge);
+        let attributes = SrqAttributes { pd: init.pd, xrc };
+        let add = |index| device.site.books.iter().try_for_each(|books| books.add_shared(index, attributes));
         match (object, poster) {
-            (Object::Srq(index), Ok(poster)) if index < MAX_NUMBERED => {
-                let attributes = SrqAttributes { pd: init.pd, xrc };
-                if let Some(books) = &device.site.books {
-                    books.set_shared(index, attributes);
-                }
+            (Object::Srq(index), Ok(poster)) if index < MAX_NUMBERED && add(index).is_ok() => {
                 attributes.store(&device.site.own, index);
                 Ok(Self {
                     device: device.clone(),
@@ -310,5 +310,6 @@ impl Drop for SharedReceiveQueue {
     fn drop(&mut self) {
         self.users.store(0, Ordering::Release);
         let _ = self.destroy();
+        super::forget(&self.device.shared_queues, self.index, self);
     }
 }

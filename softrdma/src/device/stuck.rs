@@ -20,6 +20,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::growth::{TryInsert, small_box};
 use crate::protocol::shared::Object;
 use crate::protocol::transport::{LockError, Transport, acquire};
 use crate::shm::lock::Owner;
@@ -64,7 +65,9 @@ impl Watched {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         all.retain(|_, (_, _, last)| now - *last < FORGOTTEN);
-        let seen = all.entry(object).or_insert((holder, now, now));
+        // Without memory for it, it is seen for the first time.
+        let Ok(place) = all.try_entry(object) else { return Duration::ZERO };
+        let seen = place.or_insert((holder, now, now));
         if seen.0 != holder {
             *seen = (holder, now, now);
         }
@@ -76,7 +79,8 @@ impl Watched {
     fn is_overdue(&self, object: Object, holder: Owner, waited: Duration) -> bool {
         let mut overdue = self.overdue.lock().unwrap_or_else(PoisonError::into_inner);
         if waited >= LOCK_LIMIT {
-            overdue.insert(object, holder);
+            let _ = overdue.try_set(object, holder);
+            return true;
         }
         overdue.get(&object) == Some(&holder)
     }
@@ -114,7 +118,7 @@ impl Device {
     /// Sees to it that queues are moved from holders that do not go on.
     pub(super) fn watch(self: &Arc<Self>) {
         let device = Arc::downgrade(self);
-        self.site.own.on_stuck(Box::new(move |object, holder, waited| {
+        self.site.own.on_stuck(small_box(move |object, holder, waited| {
             device.upgrade().is_none_or(|device| {
                 device.free_from(object, holder, waited) || !device.watched.is_overdue(object, holder, waited)
             })
@@ -169,7 +173,8 @@ impl Device {
     /// whether it has none any more.
     fn has_no_queue(&self, holder: Owner) -> bool {
         let has = |object: &Object| self.site.own.holder(*object) == Some(holder);
-        self.queues().into_iter().filter(has).filter(|object| !self.move_away(*object, holder)).count() == 0
+        let Ok(queues) = self.queues() else { return false };
+        queues.into_iter().filter(has).filter(|object| !self.move_away(*object, holder)).count() == 0
     }
 
     /// Whether a process may have a lock here for long: it is kept from running, it copies, or nothing is known
@@ -182,15 +187,18 @@ impl Device {
         if pid.is_some_and(|pid| sys::uncancelled(|| may_be_frozen(pid))) {
             return true;
         }
-        let threads = pid.and_then(|pid| {
-            sys::uncancelled(|| {
-                let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
-                Some(threads.flatten().map(|thread| state(&thread.path().join("stat"))).collect::<Vec<_>>())
-            })
-        });
         // Stopped, or in the kernel, where those of a container seem to be that was frozen by cgroup v1.
         let kept = |state: &Option<u8>| matches!(state, Some(b'T' | b't' | b'D'));
-        threads.is_none_or(|states| states.iter().any(kept) || states.iter().all(Option::is_none))
+        let (mut is_kept, mut is_seen) = (false, false);
+        sys::uncancelled(|| {
+            let threads = pid.and_then(|pid| std::fs::read_dir(format!("/proc/{pid}/task")).ok());
+            for thread in threads.into_iter().flatten().flatten() {
+                let state = state(&thread.path().join("stat"));
+                is_kept |= kept(&state);
+                is_seen |= state.is_some();
+            }
+        });
+        is_kept || !is_seen
     }
 
     /// Whether the kernel says that a process is stopped; `false` where that cannot be seen.
@@ -217,7 +225,8 @@ impl Device {
     fn free_stuck(&self) {
         let own = self.site.own.within(STUCK);
         let me = self.site.segment.owner();
-        for object in self.queues() {
+        // Without memory for the list, peers ask again.
+        for object in self.queues().unwrap_or_default() {
             if own.holder(object).is_some_and(|holder| holder != me) && acquire(&own, object).is_ok() {
                 own.unlock(object);
             }

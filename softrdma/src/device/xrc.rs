@@ -8,6 +8,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
+use crate::growth::{TryInsert, try_arc};
 use crate::protocol::shared::Object;
 use crate::protocol::verbs::QpType;
 
@@ -55,11 +56,11 @@ impl XrcDomain {
             }
         };
         if let Some(file) = file {
-            domains.files.try_reserve(1)?;
-            domains.files.entry(file).or_insert((number, 0)).1 += 1;
+            domains.files.try_entry(file)?.or_insert((number, 0)).1 += 1;
         }
         drop(domains);
-        Ok(Arc::new(Self { device: device.clone(), number, file, users: 0.into(), closed: false.into() }))
+        // Where this fails, it is dropped, and closed by that.
+        Ok(try_arc(Self { device: device.clone(), number, file, users: 0.into(), closed: false.into() })?)
     }
 
     /// The number of the domain in this process.
@@ -148,12 +149,13 @@ impl OpenedQp {
             return Err(none);
         }
         if let Err(e) = device.subscribers.add(Object::Qp(index), events, cookie) {
-            qp.destroy()?;
+            qp.close_once()?;
             return Err(e);
         }
         domain.hold();
         let (domain, events) = (domain.clone(), events.clone());
-        Ok(Arc::new(Self { qp, domain, events, cookie, closed: false.into() }))
+        // Where this fails, it is dropped, and closed by that.
+        Ok(try_arc(Self { qp, domain, events, cookie, closed: false.into() })?)
     }
 
     /// The queue pair: modify and query go through it.

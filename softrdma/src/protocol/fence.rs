@@ -66,6 +66,7 @@ struct Look {
     journals: Vec<[u64; 3]>,
 }
 
+#[expect(clippy::disallowed_methods, reason = "few, and gone when the queue was moved")]
 fn look(memory: &impl Memory, queue: Object, held: &[u32]) -> Look {
     let words: Vec<u64> = match queue {
         Object::Cq(cq) => [CqWord::Journal, CqWord::Tail, CqWord::Armed, CqWord::Events, CqWord::Seen]
@@ -90,6 +91,7 @@ fn look(memory: &impl Memory, queue: Object, held: &[u32]) -> Look {
     Look { words, entries, journals: held.iter().map(of).collect() }
 }
 
+#[expect(clippy::disallowed_methods, reason = "as above")]
 fn judge(memory: &impl Memory, queue: Object, held: &[u32], look: &Look) -> Option<Cut> {
     let mut cut = Cut { words: look.words.clone(), fences: Vec::new() };
     let journal = cut.words.first_mut().map(std::mem::take)?;

@@ -1,7 +1,10 @@
 //! Receive requests in a ring: written by the owner, read by whoever delivers into them.
 
+use std::collections::TryReserveError;
+
 use super::shared::{Claim, Memory, Object, QpWord, SrqWord, Word, held, slot};
 use super::transport::{Transport, acquire};
+use crate::growth::try_collect;
 
 /// Most scatter/gather elements of a request.
 pub const MAX_SGE: usize = 32;
@@ -41,7 +44,23 @@ impl core::ops::Deref for Sges {
     }
 }
 
+impl Sges {
+    /// A copy to be kept.
+    ///
+    /// # Errors
+    /// There is no memory for many.
+    pub fn try_of(elements: &[Sge]) -> Result<Self, TryReserveError> {
+        let mut all = Self { count: elements.len(), ..Self::default() };
+        match all.few.get_mut(..elements.len()) {
+            Some(few) => few.copy_from_slice(elements),
+            None => all.many = try_collect(elements.iter().copied())?,
+        }
+        Ok(all)
+    }
+}
+
 impl FromIterator<Sge> for Sges {
+    #[expect(clippy::disallowed_methods, reason = "at most MAX_SGE, for as long as a message takes")]
     fn from_iter<T: IntoIterator<Item = Sge>>(elements: T) -> Self {
         let mut all = Self::default();
         for sge in elements {
@@ -59,6 +78,7 @@ impl FromIterator<Sge> for Sges {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "as above")]
 impl<const N: usize> From<[Sge; N]> for Sges {
     fn from(elements: [Sge; N]) -> Self {
         elements.into_iter().collect()
@@ -313,6 +333,7 @@ fn decode(words: u32, load: impl Fn(u32) -> u64) -> Next {
     if elements > MAX_SGE as u64 || 2 + 2 * elements > u64::from(words) {
         return Next::Broken;
     }
+    #[expect(clippy::disallowed_methods, reason = "as above")]
     let sges = (0..elements as u32)
         .map(|element| {
             let addr = load(2 + 2 * element);

@@ -20,6 +20,7 @@ use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::network::Network;
+use crate::growth::TryPush;
 
 /// Addresses in a table: all that a device has, and some that it had.
 pub const PLACES: usize = 74;
@@ -134,7 +135,7 @@ impl Own {
         self.last += 1;
         let place = Place { address: *address, state: self.last, is_there: true };
         let index = if self.places.len() < PLACES && self.places.try_reserve(1).is_ok() {
-            self.places.push(place);
+            self.places.push_reserved(place);
             self.places.len() - 1
         } else {
             let gone = self.places.iter().enumerate().filter(|(_, place)| !place.is_there);

@@ -4,7 +4,9 @@
 //! nothing here needs repair, and no peer can damage it. Freed ranges are reused, never given back to the
 //! kernel: a peer that still looks at one reads stale bytes, but finds memory there.
 
-use std::collections::BTreeMap;
+use std::collections::TryReserveError;
+
+use crate::growth::TryFill;
 
 /// Ranges start and end at multiples of this, a cache line.
 pub const GRAIN: u64 = 64;
@@ -12,8 +14,11 @@ pub const GRAIN: u64 = 64;
 /// The books of one segment.
 #[derive(Debug, Default)]
 pub struct Allocator {
-    /// Free ranges by their offset; neighbours are always merged.
-    free: BTreeMap<u64, u64>,
+    /// Free ranges, offset and length, in order; neighbours are always merged. There is room for one more than
+    /// there are ranges in use, which is the most that they can be: giving back needs no memory.
+    free: Vec<(u64, u64)>,
+    /// Ranges in use.
+    used: usize,
     /// End of what the books cover.
     end: u64,
 }
@@ -21,7 +26,14 @@ pub struct Allocator {
 impl Allocator {
     /// Books that cover nothing but a used range of `start` bytes.
     pub fn new(start: u64) -> Self {
-        Allocator { free: BTreeMap::new(), end: start.next_multiple_of(GRAIN) }
+        Allocator { free: Vec::new(), used: 0, end: start.next_multiple_of(GRAIN) }
+    }
+
+    /// Memory for the books of one more range in use, to be had before [`Allocator::take`] and
+    /// [`Allocator::extend`].
+    pub fn make_room(&mut self) -> Result<(), TryReserveError> {
+        // A range that is taken out of the middle of a free one leaves two.
+        self.free.try_reserve((self.used + 2).saturating_sub(self.free.len()))
     }
 
     /// End of the range the books cover.
@@ -34,19 +46,25 @@ impl Allocator {
     pub fn take(&mut self, len: u64, align: u64) -> Option<(u64, u64)> {
         let len = len.max(1).checked_next_multiple_of(GRAIN)?;
         let align = align.max(GRAIN);
-        let (&at, &size) = self
+        let (place, (at, size)) = self
             .free
             .iter()
-            .filter(|&(&at, &size)| size >= len && size - len >= at.next_multiple_of(align) - at)
-            .min_by_key(|&(_, &size)| size)?;
+            .copied()
+            .enumerate()
+            .filter(|&(_, (at, size))| size >= len && size - len >= at.next_multiple_of(align) - at)
+            .min_by_key(|&(_, (_, size))| size)?;
         let start = at.next_multiple_of(align);
-        self.free.remove(&at);
-        if start > at {
-            self.free.insert(at, start - at);
+        let before = (start > at).then_some((at, start - at));
+        let behind = (at + size > start + len).then_some((start + len, at + size - (start + len)));
+        match (before, behind) {
+            (Some(before), Some(behind)) => {
+                self.free[place] = before;
+                self.free.insert_reserved(place + 1, behind);
+            }
+            (Some(rest), None) | (None, Some(rest)) => self.free[place] = rest,
+            (None, None) => drop(self.free.remove(place)),
         }
-        if at + size > start + len {
-            self.free.insert(start + len, at + size - (start + len));
-        }
+        self.used += 1;
         Some((start, len))
     }
 
@@ -54,8 +72,8 @@ impl Allocator {
     /// exist.
     pub fn missing(&self, len: u64, align: u64) -> Option<u64> {
         let len = len.max(1).checked_next_multiple_of(GRAIN)?;
-        let tail = self.free.last_key_value().filter(|&(&at, &size)| at + size == self.end);
-        let start = tail.map_or(self.end, |(&at, _)| at).checked_next_multiple_of(align.max(GRAIN))?;
+        let tail = self.free.last().filter(|&&(at, size)| at + size == self.end);
+        let start = tail.map_or(self.end, |&(at, _)| at).checked_next_multiple_of(align.max(GRAIN))?;
         start.checked_add(len)?.checked_sub(self.end)
     }
 
@@ -63,29 +81,37 @@ impl Allocator {
     pub fn extend(&mut self, len: u64) {
         let at = self.end;
         self.end += len;
-        self.release(at, len);
+        self.add(at, len);
     }
 
     /// Gives back a range exactly as [`Allocator::take`] answered it.
     pub fn release(&mut self, at: u64, len: u64) {
-        let (mut start, mut end) = (at, at + len);
-        if let Some((&before, &size)) = self.free.range(..at).next_back() {
-            debug_assert!(before + size <= at, "range freed twice");
-            if before + size == at {
-                self.free.remove(&before);
-                start = before;
+        self.used = self.used.saturating_sub(1);
+        self.add(at, len);
+    }
+
+    fn add(&mut self, at: u64, len: u64) {
+        let place = self.free.partition_point(|&(start, _)| start < at);
+        let before = place.checked_sub(1).filter(|&before| {
+            let (start, size) = self.free[before];
+            debug_assert!(start + size <= at, "range freed twice");
+            start + size == at
+        });
+        let behind = self.free.get(place).filter(|&&(start, _)| start == at + len).map(|&(_, size)| size);
+        match (before, behind) {
+            (Some(before), Some(size)) => {
+                self.free[before].1 += len + size;
+                self.free.remove(place);
             }
+            (Some(before), None) => self.free[before].1 += len,
+            (None, Some(size)) => self.free[place] = (at, len + size),
+            (None, None) => self.free.insert_reserved(place, (at, len)),
         }
-        if let Some(&size) = self.free.get(&end) {
-            self.free.remove(&end);
-            end += size;
-        }
-        self.free.insert(start, end - start);
     }
 
     /// Bytes that are free.
     pub fn free_bytes(&self) -> u64 {
-        self.free.values().sum()
+        self.free.iter().map(|&(_, size)| size).sum()
     }
 }
 
@@ -116,6 +142,7 @@ mod tests {
                 match op {
                     Op::Take(len, align) => {
                         let align = 1u64 << align;
+                        books.make_room().unwrap();
                         let (at, got) = match books.take(len, align) {
                             Some(range) => range,
                             None => {
@@ -151,6 +178,7 @@ mod tests {
     #[test]
     fn impossible_sizes() {
         let mut books = Allocator::new(4096);
+        books.make_room().unwrap();
         books.extend(4096);
         assert_eq!(books.take(u64::MAX, 64), None);
         assert_eq!(books.take(u64::MAX - 100, 64), None);

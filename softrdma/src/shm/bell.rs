@@ -64,23 +64,20 @@ impl Bell {
         let folder = segment.folder().clone();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = slot::bell_name(segment.owner(), number);
-        let mode = Mode::from_bits_retain(folder.file_mode());
-        mkfifoat(folder.fd()?, name.as_c_str(), mode).map_err(|_| match errno() {
-            libc::ENOSPC | libc::EDQUOT => Error::NoMemory,
-            errno => Error::Os { call: "mkfifoat", errno },
+        let (public, private) = folder.place(&name, |folder, name| {
+            let mode = Mode::from_bits_retain(folder.file_mode());
+            mkfifoat(folder.fd()?, name, mode).map_err(|_| match errno() {
+                libc::ENOSPC | libc::EDQUOT => Error::NoMemory,
+                errno => Error::Os { call: "mkfifoat", errno },
+            })?;
+            Self::open(folder, name).inspect_err(|_| {
+                let _ = folder.remove(name);
+            })
         })?;
-        match Self::open(&folder, &name) {
-            Ok((public, private)) => {
-                Ok(Bell { public, private, folder, name, number, token: fork::token()? })
-            }
-            Err(e) => {
-                let _ = folder.remove(&name);
-                Err(e)
-            }
-        }
+        Ok(Bell { public, private, folder, name, number, token: fork::token()? })
     }
 
-    fn open(folder: &Folder, name: &CString) -> Result<(Descriptor, Descriptor)> {
+    fn open(folder: &Folder, name: &CStr) -> Result<(Descriptor, Descriptor)> {
         // A umask that takes the owner's own rights away would make the next line fail; root and usual umasks
         // do not.
         let private = open_bell(folder, name)?;

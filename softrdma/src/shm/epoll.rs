@@ -29,8 +29,11 @@ pub fn control(
 pub fn ready(set: RawFd, events: &mut [libc::epoll_event]) -> libc::c_int {
     let room = libc::c_int::try_from(events.len()).unwrap_or(libc::c_int::MAX);
     let no_mask: *const libc::sigset_t = std::ptr::null();
+    // The last of six arguments stands on the stack, where the kernel takes a whole word.
+    const NO_BYTES: usize = 0;
     // SAFETY: there is room for so many events.
     unsafe {
-        libc::syscall(libc::SYS_epoll_pwait, set, events.as_mut_ptr(), room, 0, no_mask, 0) as libc::c_int
+        libc::syscall(libc::SYS_epoll_pwait, set, events.as_mut_ptr(), room, 0, no_mask, NO_BYTES)
+            as libc::c_int
     }
 }

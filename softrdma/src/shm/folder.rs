@@ -22,12 +22,12 @@
 
 use std::ffi::{CStr, CString, OsString};
 use std::fs::Permissions;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, RenameFlags};
+use nix::fcntl::{AT_FDCWD, AtFlags, FcntlArg, OFlag, RenameFlags, fcntl, readlinkat};
 use nix::sys::stat::{Mode, fchmod, mkdirat};
 use nix::time::ClockId;
 use nix::unistd::{Gid, UnlinkatFlags, fchown, fchownat, geteuid, symlinkat, unlinkat};
@@ -35,6 +35,9 @@ use nix::unistd::{Gid, UnlinkatFlags, fchown, fchownat, geteuid, symlinkat, unli
 use super::descriptor::Descriptor;
 use super::error::{Error, Result, errno};
 use super::sys;
+use crate::growth::{TryPush, try_collect};
+
+pub(crate) mod making;
 
 /// Where the folder is and who may use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,10 +82,10 @@ impl Config {
         };
         Ok(Config { path, group })
     }
+}
 
-    fn folder_mode(&self) -> u32 {
-        if self.group.is_some() { 0o770 } else { 0o700 }
-    }
+fn folder_mode(group: Option<u32>) -> u32 {
+    if group.is_some() { 0o770 } else { 0o700 }
 }
 
 /// An open, verified folder.
@@ -116,7 +119,7 @@ impl Folder {
             }
             other => other,
         }?;
-        verify(&fd, config)?;
+        verify(&fd, config.group, folder_mode(config.group))?;
         if may_be_renamed && !is_marked(&fd, &name) {
             return Err(Error::Folder(
                 "everybody may have put it there (its parent is writable for all and not sticky), and it was \
@@ -125,6 +128,19 @@ impl Folder {
             ));
         }
         Ok(Folder { fd: Descriptor::new(fd)?, path: path.clone(), group: config.group, may_be_renamed })
+    }
+
+    /// The same by a descriptor of this number or a higher one, where one is free: a program may count on low
+    /// ones.
+    #[must_use]
+    pub fn out_of_the_way(self, floor: RawFd) -> Self {
+        let copy = self.fd().ok().and_then(|fd| fcntl(fd, FcntlArg::F_DUPFD_CLOEXEC(floor)).ok());
+        // SAFETY: the call just made the descriptor, which nobody else knows.
+        let copy = copy.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+        match copy.map(Descriptor::new) {
+            Some(Ok(fd)) => Folder { fd, ..self },
+            _ => self,
+        }
     }
 
     /// Whether everybody may give its path to another folder: then nothing is to be reached by that path.
@@ -156,20 +172,19 @@ impl Folder {
         &self.path
     }
 
-    /// Opens a file that all processes of the folder write to, and makes it where there is none.
+    /// Makes a file of this name, which nothing has yet, for the folder's users.
     ///
     /// # Errors
-    /// Those of the system; [`Error::Corrupt`] where the name is that of something else.
-    pub fn open_registry(&self, name: &CStr) -> Result<OwnedFd> {
-        let file = self.open_file(name, libc::O_CREAT)?;
-        let stat = sys::stat(file.as_raw_fd())?;
-        if stat.st_mode & libc::S_IFMT != libc::S_IFREG || stat.st_nlink != 1 {
-            return Err(Error::Corrupt("not a file"));
+    /// `EEXIST` where something has it; those of the system, after which there is none.
+    pub fn create(&self, name: &CStr) -> Result<OwnedFd> {
+        let file = self.open_file(name, libc::O_CREAT | libc::O_EXCL)?;
+        match self.adopt(&file) {
+            Ok(()) => Ok(file),
+            Err(why) => {
+                let _ = self.remove(name);
+                Err(why)
+            }
         }
-        if stat.st_uid == geteuid().as_raw() && stat.st_mode & 0o777 != self.file_mode() {
-            self.adopt(&file)?;
-        }
-        Ok(file)
     }
 
     /// The number of the folder's descriptor; -1 when the program closed it, whatever it opened in its place.
@@ -193,7 +208,7 @@ impl Folder {
     /// Gives a file another name, which nothing has yet.
     ///
     /// Errors: `EEXIST` where something has it, `ENOENT` where the file has lost its own.
-    pub(crate) fn rename(&self, from: &CStr, to: &CStr) -> Result<()> {
+    pub fn rename(&self, from: &CStr, to: &CStr) -> Result<()> {
         rename(self.fd()?, from, to)
     }
 
@@ -207,7 +222,8 @@ impl Folder {
         self.group
     }
 
-    /// As [`Folder::adopt`] for a socket, which cannot be opened: by its name, as long as that means one.
+    /// As [`Folder::adopt`] for a socket, which cannot be opened: by its name, in the folder where
+    /// [`Folder::place`] has it made.
     pub fn adopt_socket(&self, name: &CStr) -> Result<()> {
         let (found, stat) = self.look(name)?;
         if stat.st_mode & libc::S_IFMT != libc::S_IFSOCK || stat.st_nlink != 1 {
@@ -228,6 +244,10 @@ impl Folder {
     /// Gives a file that was just made here the group and mode that the folder's users need.
     pub(crate) fn adopt(&self, fd: &OwnedFd) -> Result<()> {
         give(fd, self.group, self.file_mode())
+    }
+
+    fn folder_mode(&self) -> u32 {
+        folder_mode(self.group)
     }
 
     /// Mode of the files in the folder.
@@ -270,8 +290,27 @@ impl Folder {
     }
 
     /// The same for reading alone.
-    pub(crate) fn open_to_read(&self, name: &CStr) -> Result<OwnedFd> {
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn open_to_read(&self, name: &CStr) -> Result<OwnedFd> {
         openat(self.fd()?, name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK, 0)
+    }
+
+    /// Makes a symbolic link under a name that nothing has yet.
+    ///
+    /// # Errors
+    /// `EEXIST` where something has it; `ENOENT` where the folder was removed; those of the system.
+    pub fn write_link(&self, target: &CStr, name: &CStr) -> Result<()> {
+        symlinkat(target, self.fd()?, name).map_err(|_| Error::last("symlinkat"))
+    }
+
+    /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// `EINVAL` of what is none; those of the system.
+    pub fn read_link(&self, name: &CStr) -> Result<OsString> {
+        readlinkat(self.fd()?, name).map_err(|_| Error::last("readlinkat"))
     }
 
     /// Removes a name. A name that is already gone is no error.
@@ -286,9 +325,8 @@ impl Folder {
     pub fn names(&self) -> Result<Vec<CString>> {
         let mut names = Vec::new();
         self.each_name(|name| {
-            names.try_reserve(1)?;
-            names.push(name.to_owned());
-            Ok(())
+            let bytes = try_collect(name.to_bytes_with_nul().iter().copied())?;
+            Ok(names.try_push(CString::from_vec_with_nul(bytes).unwrap_or_default())?)
         })?;
         Ok(names)
     }
@@ -387,15 +425,8 @@ fn is_marked(fd: &OwnedFd, name: &CStr) -> bool {
     usize::try_from(n).is_ok_and(|n| target.get(..n) == Some(name.to_bytes()))
 }
 
-/// Marks a folder that was just made. Where everybody may rename, it may be another one of this user by now, to
-/// which nothing must be done.
+/// Marks a folder that was just made.
 fn mark(fd: &OwnedFd, name: &CStr) -> Result<()> {
-    let st = sys::stat(fd.as_raw_fd())?;
-    let exchanged = Error::Folder("somebody exchanged it while it was made");
-    if st.st_uid != geteuid().as_raw() || st.st_mode & 0o077 != 0 {
-        return Err(exchanged);
-    }
-    each_name(fd.as_fd(), |_| Err(exchanged))?;
     symlinkat(name, fd, MARK).map_err(|_| Error::last("symlinkat"))
 }
 
@@ -407,14 +438,16 @@ fn make(parent: &OwnedFd, name: &CStr, config: &Config, may_be_renamed: bool) ->
     let mut marked = None;
     let made = (|| {
         let fd = open_at(at, &temporary, libc::O_RDONLY | libc::O_NOFOLLOW)?;
+        // Where others may rename, it may be another one of this user by now, to which nothing must be done.
+        making::check_private(&fd)?;
         if may_be_renamed {
             mark(&fd, name)?;
         }
         let fd = marked.insert(fd);
         // Nothing here depends on the umask, unless that takes the owner's own rights away, which ends at the
         // open above.
-        give(fd, config.group, config.folder_mode())?;
-        verify(fd, config)?;
+        give(fd, config.group, folder_mode(config.group))?;
+        verify(fd, config.group, folder_mode(config.group))?;
         rename(at, &temporary, name)
     })();
     if made.is_ok() {
@@ -438,11 +471,11 @@ fn give(fd: &OwnedFd, group: Option<u32>, mode: u32) -> Result<()> {
     fchmod(fd, Mode::from_bits_retain(mode)).map_err(|_| Error::last("fchmod"))
 }
 
-fn verify(fd: &OwnedFd, config: &Config) -> Result<()> {
+fn verify(fd: &OwnedFd, group: Option<u32>, wanted: u32) -> Result<()> {
     let st = sys::stat(fd.as_raw_fd())?;
-    let (mode, wanted) = (st.st_mode & 0o777, config.folder_mode());
+    let mode = st.st_mode & 0o777;
     let me = geteuid().as_raw();
-    match config.group {
+    match group {
         None if st.st_uid != me => return Err(Error::Folder("it belongs to another user")),
         Some(gid) if st.st_gid != gid => return Err(Error::Folder("it belongs to another group")),
         _ => {}

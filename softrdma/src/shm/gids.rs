@@ -13,12 +13,14 @@
 //! the loopback interface keep their places whatever comes before them.
 
 use core::ffi::CStr;
+use std::collections::TryReserveError;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::guid;
 use super::network::Network;
+use crate::growth::{TryPush, try_collect};
 
 /// Places in the table; addresses beyond are left out.
 pub const TABLE_LENGTH: u32 = 64;
@@ -127,18 +129,18 @@ pub(super) fn first_ethernet_address() -> Option<[u8; 6]> {
 /// Interfaces that may have GIDs, the first Ethernet interface with an address before the others.
 fn in_order(mut interfaces: Vec<Interface>) -> Vec<Interface> {
     interfaces.retain(|interface| interface.up && !interface.loopback);
-    interfaces.sort_by_key(|interface| {
+    // In place: a sort that keeps the order of equals needs memory.
+    interfaces.sort_unstable_by_key(|interface| {
         let without_address = interface.v4.is_empty() && interface.v6.is_empty();
         (interface.ethernet.is_none(), without_address, interface.index)
     });
     interfaces
 }
 
-fn from_interfaces(all: Vec<Interface>, identifier: impl Fn() -> u64) -> Vec<Gid> {
-    let (lo, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|interface| interface.loopback);
-    let others = in_order(others);
-    let lo =
-        lo.into_iter().next().unwrap_or_else(|| Interface { name: "lo".to_owned(), ..Default::default() });
+fn from_interfaces(mut all: Vec<Interface>, identifier: impl Fn() -> u64) -> Vec<Gid> {
+    let lo = all.iter_mut().find(|interface| interface.loopback).map(std::mem::take);
+    let lo = lo.unwrap_or_else(|| Interface { name: "lo".to_owned(), ..Default::default() });
+    let others = in_order(all);
     let first = others.first().unwrap_or(&lo);
     let identifier = first.ethernet.map_or_else(identifier, eui64);
     let link_local = Ipv6Addr::from(0xfe80_u128 << 112 | u128::from(identifier));
@@ -164,6 +166,7 @@ fn from_interfaces(all: Vec<Interface>, identifier: impl Fn() -> u64) -> Vec<Gid
 }
 
 /// Adds an address to a table that does not have it, in the next place that is free unless one is named.
+#[expect(clippy::disallowed_methods, reason = "at most TABLE_LENGTH")]
 fn add(gids: &mut Vec<Gid>, place: Option<u32>, address: Ipv6Addr, interface: &Interface) {
     let (raw, next) = (address.octets(), gids.len() as u32);
     if (place.is_some() || next < LOOPBACK[0]) && gids.iter().all(|known| known.raw != raw) {
@@ -177,17 +180,27 @@ fn eui64([a, b, c, d, e, f]: [u8; 6]) -> u64 {
     u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f])
 }
 
-/// The host's interfaces with their addresses; None where the kernel does not tell.
+/// The host's interfaces with their addresses; None where the kernel does not tell, or there is no memory for
+/// them.
 fn interfaces() -> Option<Vec<Interface>> {
     let mut first: *mut libc::ifaddrs = core::ptr::null_mut();
     // SAFETY: there is room for the pointer that is written.
     if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
         return None;
     }
+    // SAFETY: getifaddrs gave a list that lives until freeifaddrs.
+    let found = unsafe { from_addresses(first) };
+    // SAFETY: the list came from getifaddrs, and nothing of it is used any more.
+    unsafe { libc::freeifaddrs(first) };
+    found
+}
+
+/// # Safety
+/// `first` is a list of getifaddrs.
+unsafe fn from_addresses(first: *const libc::ifaddrs) -> Option<Vec<Interface>> {
     let mut found: Vec<Interface> = Vec::new();
     let mut next = first;
-    // SAFETY: getifaddrs gave a list that ends with NULL and lives until freeifaddrs; each name is
-    // NUL-terminated.
+    // SAFETY: the list ends with NULL; each name is NUL-terminated.
     while let Some(entry) = unsafe { next.as_ref() } {
         next = entry.ifa_next;
         // SAFETY: as above.
@@ -195,27 +208,32 @@ fn interfaces() -> Option<Vec<Interface>> {
         let Ok(text) = name.to_str() else { continue };
         // An alias such as `eth0:1` is its interface under another name.
         let text = text.split(':').next().unwrap_or(text);
-        let place = found.iter().position(|interface| interface.name == text).unwrap_or_else(|| {
-            found.push(Interface { name: text.to_owned(), ..Default::default() });
-            found.len() - 1
-        });
+        let place = match found.iter().position(|interface| interface.name == text) {
+            Some(place) => place,
+            None => {
+                let name = String::from_utf8(try_collect(text.bytes()).ok()?).ok()?;
+                found.try_push(Interface { name, ..Default::default() }).ok()?;
+                found.len() - 1
+            }
+        };
         let interface = &mut found[place];
         let flag = |flag: libc::c_int| entry.ifa_flags & flag as libc::c_uint != 0;
         interface.up |= flag(libc::IFF_UP);
         interface.loopback |= flag(libc::IFF_LOOPBACK);
         // SAFETY: an address is NULL or has the size that its family says.
-        unsafe { add_address(interface, entry.ifa_addr) };
+        unsafe { add_address(interface, entry.ifa_addr) }.ok()?;
     }
-    // SAFETY: the list came from getifaddrs, and nothing of it is used any more.
-    unsafe { libc::freeifaddrs(first) };
     Some(found)
 }
 
 /// # Safety
 /// `address` is null or a socket address of the size that its family says.
-unsafe fn add_address(interface: &mut Interface, address: *const libc::sockaddr) {
+unsafe fn add_address(
+    interface: &mut Interface,
+    address: *const libc::sockaddr,
+) -> Result<(), TryReserveError> {
     if address.is_null() {
-        return;
+        return Ok(());
     }
     // SAFETY: by the contract; reads need no alignment.
     unsafe {
@@ -230,21 +248,20 @@ unsafe fn add_address(interface: &mut Interface, address: *const libc::sockaddr)
             }
             libc::AF_INET => {
                 let address = address.cast::<libc::sockaddr_in>().read_unaligned();
-                interface.v4.push(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)));
+                interface.v4.try_push(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)))?;
             }
             libc::AF_INET6 => {
                 let address = address.cast::<libc::sockaddr_in6>().read_unaligned();
                 let address = Ipv6Addr::from(address.sin6_addr.s6_addr);
                 // They follow all others, so that those keep their places.
-                if address.is_unicast_link_local() {
-                    interface.link_local.push(address);
-                } else {
-                    interface.v6.push(address);
-                }
+                let is_link_local = address.is_unicast_link_local();
+                let list = if is_link_local { &mut interface.link_local } else { &mut interface.v6 };
+                list.try_push(address)?;
             }
             _ => {}
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -6,10 +6,12 @@ use super::gids;
 
 /// What tells this host from others and stays the same over restarts: the number that systemd and D-Bus keep,
 /// else the address of the first Ethernet interface, else the number of this boot or the host's name.
+#[expect(clippy::disallowed_methods, reason = "six bytes")]
 pub fn host() -> Vec<u8> {
     let number = |path: &str| {
-        let text = std::fs::read(path).ok()?;
-        let text = text.trim_ascii().to_owned();
+        let mut text = std::fs::read(path).ok()?;
+        text.truncate(text.trim_ascii_end().len());
+        text.drain(..text.len() - text.trim_ascii_start().len());
         // systemd writes `uninitialized` while the host is set up for the first time.
         (text.len() >= 32 && text.iter().any(|byte| byte.is_ascii_hexdigit() && *byte != b'0'))
             .then_some(text)
@@ -21,6 +23,7 @@ pub fn host() -> Vec<u8> {
         .unwrap_or_else(host_name)
 }
 
+#[expect(clippy::disallowed_methods, reason = "at most 255 bytes")]
 fn host_name() -> Vec<u8> {
     let mut name = [0_u8; 256];
     // SAFETY: the buffer can be written for the length told, less one byte, so the name ends with the last NUL

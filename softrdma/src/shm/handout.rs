@@ -38,6 +38,7 @@ use super::lock::Owner;
 use super::memfd;
 use super::slot;
 use super::thread::{self, Thread};
+use crate::growth::{TryPush, try_arc};
 
 /// How long a client waits for its answer, which takes microseconds unless the owner is stopped or the machine
 /// is busy.
@@ -73,10 +74,10 @@ impl Handout {
     /// Errors: those of the system calls; [`Error::NoMemory`] where no thread can be had.
     pub(super) fn start(folder: &Arc<Folder>, owner: Owner, memory: &Arc<Descriptor>) -> Result<Self> {
         let name = slot::socket_name(owner);
-        let socket = listen(folder, &name)?;
+        let socket = folder.place(&name, listen)?;
         let server = || -> Result<_> {
             let (socket, memory) = (Descriptor::new(socket)?, Arc::downgrade(memory));
-            let server = Arc::new(Server { socket, memory, folder: folder.clone(), name: name.clone() });
+            let server = try_arc(Server { socket, memory, folder: folder.clone(), name: name.clone() })?;
             let work = server.clone();
             let thread = thread::start(c"ironverbs-mem", move || work.run()).map_err(|_| Error::NoMemory)?;
             Ok(Handout { server, thread })
@@ -172,7 +173,7 @@ impl Server {
         }
         send(client.as_raw_fd(), fd);
         if is_stranger && let Ok(client) = Descriptor::new(client) {
-            untaken.push(Answer { client, uid });
+            untaken.push_reserved(Answer { client, uid });
         }
     }
 }
@@ -276,6 +277,7 @@ fn socket() -> Result<OwnedFd> {
 /// An address that means `name` in an open folder, or the open file itself without one. By the descriptor: the
 /// folder's own path may be longer than an address, and mean another folder by now. Without `/proc` by the path
 /// after all.
+#[expect(clippy::disallowed_methods, reason = "a path, and gone when this returns")]
 fn address(folder: &Folder, fd: RawFd, name: &CStr) -> Result<UnixAddr> {
     let mut path = format!("/proc/thread-self/fd/{fd}").into_bytes();
     if std::fs::symlink_metadata("/proc/thread-self/fd").is_err() {

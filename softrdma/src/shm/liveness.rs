@@ -24,6 +24,7 @@ use nix::unistd::getpid;
 use super::error::{Error, Result, errno};
 use super::fork::{self, ProcessMutex};
 use super::sys;
+use crate::growth::TryPush;
 
 const ALIVE: i64 = 0;
 const REAPER: i64 = 1;
@@ -62,7 +63,9 @@ pub(crate) fn owner(fd: RawFd) -> Result<Option<libc::pid_t>> {
 
 /// Takes the right to remove a dead file, until `fd` is closed; `false` when another remover is at work.
 ///
-/// An open file description lock, so that another thread's closing of the same file does not drop it.
+/// An open file description lock, so that another thread's closing of the same file does not drop it. A child
+/// that is forked meanwhile inherits it: of a remover that is killed the file stays, and its slot, until the child
+/// ends, too. Nobody waits for that.
 pub(crate) fn become_reaper(fd: RawFd) -> bool {
     sys::borrowed(fd).is_ok_and(|fd| fcntl(fd, FcntlArg::F_OFD_SETLK(&byte(REAPER))).is_ok())
 }
@@ -106,8 +109,7 @@ pub(crate) struct OwnFiles;
 impl OwnFiles {
     /// Remembers a file, before it is declared.
     pub(crate) fn add(fd: RawFd) -> Result<()> {
-        OWN_FILES.lock()?.push(OwnFile::new(fd, false)?);
-        Ok(())
+        Ok(OWN_FILES.lock()?.try_push(OwnFile::new(fd, false)?)?)
     }
 
     /// Forgets a file.
@@ -133,7 +135,7 @@ impl OwnFiles {
             }
             !over
         });
-        list.push(file);
+        let _ = list.try_push(file);
     }
 
     /// Whether the file is this process's own.

@@ -1,7 +1,9 @@
 //! A mapped segment, own or a peer's: every access is checked against the file's size and goes through atomics.
 //!
-//! The address range is reserved once and generously, so that a file may grow without moving; what lies beyond
-//! the file's end is never touched. The size comes from `fstat`, never from the content. Pages within the size
+//! The address range is reserved once and generously, so that a file may grow without moving. What lies beyond
+//! the file's end has no access rights until the file has grown: nothing of this process touches it, and
+//! programs that walk all memory they may read, as the leak checkers of valgrind and sanitizers do, pass it
+//! over. The size comes from `fstat`, never from the content. Pages within the size
 //! of an honest file are allocated, so touching them cannot fail.
 //!
 //! A file that others may write is mapped only when its length is sealed (`memfd`): shortening any other one
@@ -35,6 +37,9 @@ pub(crate) fn fence_after_exchange() {
 pub struct Memory {
     base: NonNull<u8>,
     reserved: usize,
+    /// `PROT_*` of what the file has.
+    protection: libc::c_int,
+    /// Bytes that the file had, and that are accessible.
     len: AtomicUsize,
 }
 
@@ -59,7 +64,7 @@ impl Memory {
                 libc::mmap(
                     std::ptr::null_mut(),
                     reserved,
-                    protection,
+                    libc::PROT_NONE,
                     libc::MAP_SHARED | libc::MAP_NORESERVE,
                     fd,
                     0,
@@ -76,7 +81,7 @@ impl Memory {
             // Queues tell nothing in a core file and could be large. Failing changes nothing else.
             // SAFETY: the range is the mapping just made.
             unsafe { libc::madvise(p, reserved, libc::MADV_DONTDUMP) };
-            let memory = Memory { base, reserved, len: AtomicUsize::new(0) };
+            let memory = Memory { base, reserved, protection, len: AtomicUsize::new(0) };
             memory.refresh(fd)?;
             return Ok(memory);
         }
@@ -89,6 +94,13 @@ impl Memory {
         let size = usize::try_from(sys::stat(fd)?.st_size).unwrap_or(0);
         // Whole pages only, so that no page reaches beyond the file.
         let len = size.min(self.reserved) & !4095;
+        if len > self.len() {
+            // Whoever does the same for more or less of the file at the same time takes nothing away.
+            // SAFETY: the range is the beginning of this mapping, and gets rights that it has already or had not.
+            if unsafe { libc::mprotect(self.base.as_ptr().cast(), len, self.protection) } != 0 {
+                return Err(Error::last("mprotect"));
+            }
+        }
         Ok(self.len.fetch_max(len, Ordering::AcqRel).max(len))
     }
 
@@ -269,6 +281,43 @@ mod tests {
         let (grows, fd) = memory_of(&[1; 4096]);
         sys::allocate(fd.as_raw_fd(), 4096, 4096).unwrap();
         assert_eq!((grows.len(), grows.refresh(fd.as_raw_fd())), (4096, Ok(8192)));
+    }
+
+    /// The rights of the mapping at each page from `at` on, as `/proc/self/maps` writes them.
+    fn rights(at: usize, pages: usize) -> Vec<String> {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let at_page = |page: usize| {
+            let holds = |line: &&str| {
+                let (first, end) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+                let number = |text| usize::from_str_radix(text, 16).unwrap();
+                (number(first)..number(end)).contains(&page)
+            };
+            maps.lines().find(holds).map_or("", |line| line.split(' ').nth(1).unwrap()).to_owned()
+        };
+        (0..pages).map(|page| at_page(at + 4096 * page)).collect()
+    }
+
+    #[test]
+    fn what_lies_behind_the_end_of_the_file_cannot_be_touched() {
+        for (protection, open) in [(libc::PROT_READ | libc::PROT_WRITE, "rw-s"), (libc::PROT_READ, "r--s")] {
+            let file = memory_of(&[1; 8192]).1;
+            let m = Memory::map_within(file.as_raw_fd(), protection, &[32768]).unwrap();
+            assert_eq!(rights(m.address(), 8), [[open; 2].as_slice(), &["---s"; 6]].concat());
+            sys::allocate(file.as_raw_fd(), 8192, 4096).unwrap();
+            // Threads that look at once, as well as one after the other.
+            std::thread::scope(|s| {
+                for _ in 0..4 {
+                    s.spawn(|| assert_eq!(m.refresh(file.as_raw_fd()), Ok(12288)));
+                }
+            });
+            assert_eq!(rights(m.address(), 8), [[open; 3].as_slice(), &["---s"; 5]].concat());
+            assert_eq!(m.u64(12288 - 8).unwrap().load(Ordering::Relaxed), 0);
+            sys::allocate(file.as_raw_fd(), 12288, 8 * 4096).unwrap();
+            assert_eq!(m.refresh(file.as_raw_fd()), Ok(32768));
+            assert_eq!(rights(m.address(), 8), [open; 8]);
+        }
+        let empty = memory_of(&[]).0;
+        assert_eq!((empty.len(), rights(empty.address(), 1)), (0, vec!["---s".to_owned()]));
     }
 
     #[test]

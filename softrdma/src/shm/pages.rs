@@ -117,15 +117,16 @@ fn touch(page: u64, write: bool) -> bool {
     let own = 0u32;
     let (own, word) = (&raw const own, std::ptr::without_provenance::<u32>(page as usize));
     let private = libc::FUTEX_PRIVATE_FLAG;
+    // The last of six arguments stands on the stack, where the kernel takes a whole word.
     // SAFETY: both operations wake and move no waiter, as they are told none; adding 0 in one step leaves the
     // word as it is, and the kernel answers a bad address with an error.
     let answer = unsafe {
         if write {
             // FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, 0)
-            let add_nothing = 1 << 28;
+            let add_nothing: usize = 1 << 28;
             libc::syscall(libc::SYS_futex, own, libc::FUTEX_WAKE_OP | private, 0, 0, word, add_nothing)
         } else {
-            libc::syscall(libc::SYS_futex, word, libc::FUTEX_CMP_REQUEUE | private, 0, 0, own, 0)
+            libc::syscall(libc::SYS_futex, word, libc::FUTEX_CMP_REQUEUE | private, 0, 0, own, 0usize)
         }
     };
     // EAGAIN: the word was read, and is not 0.

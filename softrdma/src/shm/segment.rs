@@ -42,6 +42,7 @@ use super::memory::Memory;
 use super::sealed::Sealed;
 use super::slot::{self, Standing};
 use super::sys;
+use crate::growth::try_arc;
 
 pub use peer::Peer;
 
@@ -123,7 +124,7 @@ impl Content {
     /// From here on it stays declared.
     fn keep(mut self) -> Result<Arc<Descriptor>> {
         let file = self.0.take().ok_or(Error::Gone)?;
-        Ok(Arc::new(Descriptor::new(file)?))
+        Ok(try_arc(Descriptor::new(file)?)?)
     }
 }
 
@@ -293,6 +294,7 @@ impl Segment {
             return Err(Error::OutOfBounds);
         }
         let mut books = self.books();
+        books.make_room()?;
         if let Some((offset, len)) = books.take(len, align) {
             // Used before, or new and already zero.
             self.memory.clear(offset, len)?;

@@ -6,6 +6,7 @@
 //! | `t` and 16 hex digits | the same for a process that has no slot yet |
 //! | `b`, slot, `-`, epoch, `-`, number | a bell of that claim |
 //! | `m`, slot, `-`, epoch | the socket where that claim's memory is to be had (`handout`) |
+//! | `w` and 16 hex digits | a folder where one of these is being made (`folder::making`) |
 //!
 //! A file is made under a temporary name, declared alive and filled in, and only then renamed to the first slot
 //! that is free: nobody ever sees half of one. A dead process's file is never used again: it loses its name,
@@ -24,11 +25,12 @@ use nix::fcntl::AtFlags;
 
 use super::announcement;
 use super::error::{Error, Result};
-use super::folder::Folder;
+use super::folder::{Folder, making};
 use super::fork::{ProcessGuard, ProcessMutex};
 use super::liveness::{self, OwnFiles, PeerFile};
 use super::lock::{Owner, SLOTS};
 use super::sys;
+use crate::growth::TryPush;
 
 /// How often a new file may lose its name to a sweeper that saw it before its declaration.
 const ATTEMPTS: u32 = 32;
@@ -65,6 +67,7 @@ enum Name {
     Unborn,
     Bell(Owner),
     Socket(Owner),
+    Private,
     Foreign,
 }
 
@@ -76,6 +79,9 @@ fn parse(name: &CStr) -> Name {
     }
     if text.strip_prefix('t').is_some_and(|h| h.len() == 16 && h.bytes().all(|b| b.is_ascii_hexdigit())) {
         return Name::Unborn;
+    }
+    if making::is_private(name) {
+        return Name::Private;
     }
     let claims = |rest: &str, is_bell: bool| {
         let mut parts = rest.split('-');
@@ -265,8 +271,7 @@ pub fn claimed(folder: &Folder) -> Result<Vec<u16>> {
     let mut slots = Vec::new();
     folder.each_name(|name| {
         if let Name::Slot(slot) = parse(name) {
-            slots.try_reserve(1)?;
-            slots.push(slot);
+            slots.try_push(slot)?;
         }
         Ok(())
     })?;
@@ -292,6 +297,10 @@ pub fn sweep(folder: &Folder) -> Result<u32> {
                 open_peer(folder, name).and_then(|file| file.owner()).is_ok_and(|owner| owner.is_none())
             }
             Name::Bell(owner) | Name::Socket(owner) => standing(folder, owner) != Standing::Alive,
+            Name::Private => {
+                removed += u32::from(folder.sweep_private(name, is_made_privately));
+                false
+            }
             Name::Foreign => false,
         };
         if dead {
@@ -301,6 +310,11 @@ pub fn sweep(folder: &Folder) -> Result<u32> {
         Ok(())
     })?;
     Ok(removed)
+}
+
+/// Whether what has this name is made by [`Folder::place`]: bells, sockets, and the connection manager's folders.
+fn is_made_privately(name: &CStr) -> bool {
+    matches!(parse(name), Name::Bell(_) | Name::Socket(_)) || name.to_bytes().starts_with(b"cm-")
 }
 
 #[cfg(test)]
@@ -314,6 +328,7 @@ mod tests {
         let owner = Owner::new(77, 0x1f_ffff_ffff_ffff).unwrap();
         assert_eq!(parse(&bell_name(owner, 4_000_000_000)), Name::Bell(owner));
         assert_eq!(parse(c"t0123456789abcdef"), Name::Unborn);
+        assert_eq!(parse(c"w0123456789abcdef"), Name::Private);
         assert_eq!(parse(&socket_name(owner)), Name::Socket(owner));
         let foreign = [
             c"m0001",

@@ -18,6 +18,8 @@ use std::time::Duration;
 
 use nix::sys::signal::{SigSet, SigmaskHow};
 
+use crate::growth::{try_arc, try_box};
+
 const STACK: usize = 256 << 10;
 /// How long it is waited for a thread's beginning: it may need what whoever starts it holds, the loader's lock
 /// within a constructor.
@@ -48,8 +50,10 @@ struct Start {
 /// it is.
 pub(crate) fn start(name: &CStr, work: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
     stay_loaded();
-    let state = Arc::<State>::default();
-    let start = Box::into_raw(Box::new(Start { work: Box::new(work), state: state.clone() }));
+    let no_memory = |_| io::Error::from_raw_os_error(libc::ENOMEM);
+    let state = try_arc(State::default()).map_err(no_memory)?;
+    let work = try_box(work).map_err(no_memory)?;
+    let start = Box::into_raw(try_box(Start { work, state: state.clone() }).map_err(no_memory)?);
     match without_signals(|| create(start)) {
         Ok(id) => {
             // SAFETY: a thread that was not joined, and a C string.

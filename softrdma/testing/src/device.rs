@@ -163,6 +163,7 @@ impl Node {
                 max_inline_data: 64,
             },
             sq_sig_all: false,
+            blocks_own_multicast: false,
             xrcd: None,
             events: self.events.clone(),
             cookie: 7,

@@ -92,7 +92,7 @@ impl Endpoint {
         let memory = vec![0u8; 1 << 16].into_boxed_slice();
         let access = Access(0x31f);
         let key = register(site, &memory, access);
-        let initiator = Initiator::new(site.number(qp), qp_type, PD);
+        let initiator = Initiator::new(site.number(qp), qp_type, PD).unwrap();
         let poster = Poster::new(&site.own, srq.map_or(Object::Qp(qp), Object::Srq));
         let endpoint = Self {
             site: site.clone(),

@@ -1,6 +1,7 @@
 //! Payload through shared memory between processes, as if the kernel refused every other way, and once where it
 //! really does.
 
+mod busy;
 mod hostile;
 mod kill;
 mod stage;

@@ -231,6 +231,37 @@ fn a_hole_of_the_target_is_a_remote_access_error() {
     }
 }
 
+/// Also where the page was there, and might be written, when it was registered: the kernel copies with the rights
+/// that the program has now.
+#[test]
+fn a_page_that_its_program_made_read_only_is_read_and_not_written() {
+    let folder = Folder::new();
+    let node = Node::new(&folder);
+    let pages = Pages::new(3);
+    let region = node.device.register(node.pd, pages.0, 3 * PAGE, pages.0, ALL).unwrap();
+    let attempt = |opcode, offset, length| {
+        let (one, other) = (node.end(QpType::Rc), node.end(QpType::Rc));
+        connect(&one.qp, &other.qp);
+        one.memory.fill(0, &[7; 2 * PAGE as usize]);
+        one.remote(1, opcode, 0, length, (pages.0 + offset, region.rkey));
+        one.poll().status
+    };
+    pages.protect(1, libc::PROT_READ);
+    assert_eq!(attempt(Opcode::RdmaRead, PAGE, 8), Status::Success);
+    for length in [8, PAGE as usize] {
+        assert_eq!(attempt(Opcode::RdmaWrite, PAGE, length), Status::RemAccessErr, "{length}");
+    }
+    // What comes before it arrives, as with adapters that meet a wrong address.
+    assert_eq!(attempt(Opcode::RdmaWrite, 0, 2 * PAGE as usize), Status::RemAccessErr);
+    // SAFETY: words of a mapping that nobody else uses now.
+    let words = unsafe { [0, PAGE].map(|at| pages.word(at).read_volatile()) };
+    assert_eq!(words, [0x0707_0707_0707_0707, 0]);
+    pages.protect(1, libc::PROT_READ | libc::PROT_WRITE);
+    assert_eq!(attempt(Opcode::RdmaWrite, PAGE, PAGE as usize), Status::Success);
+    // SAFETY: as above.
+    assert_eq!(unsafe { pages.word(PAGE).read_volatile() }, words[0]);
+}
+
 #[test]
 fn a_hole_where_an_answer_goes_is_the_senders_error() {
     for opcode in [Opcode::RdmaRead, Opcode::FetchAndAdd, Opcode::CmpAndSwp] {

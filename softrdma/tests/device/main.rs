@@ -11,6 +11,7 @@ mod forged;
 mod group;
 mod hostile;
 mod idle;
+mod key_words;
 mod lists;
 mod messages;
 mod moved;

@@ -1,10 +1,12 @@
 //! Messages between queue pairs of one process.
 
-use softrdma::device::{CompletionQueue, CqFlags, Data, Datagram, QueuePair, Wr};
+use softrdma::device::{CompletionQueue, CqFlags, Data, Datagram, QpInit, QueuePair, Wr};
 use softrdma::protocol::receive::Sge;
 use softrdma::protocol::request::{Operands, Rejected};
-use softrdma::protocol::verbs::{Opcode, QpState, QpType, SendFlags, Status, WcFlags, WcOpcode};
+use softrdma::protocol::verbs::{Event, Opcode, QpState, QpType, SendFlags, Status, WcFlags, WcOpcode};
 use softrdma_testing::device::*;
+
+use crate::shared::shared;
 
 pub fn pair(qp_type: QpType) -> (Folder, Node, End, End) {
     let folder = Folder::new();
@@ -271,9 +273,10 @@ fn groups_reach_their_members() {
         let sges = [one.sge(200, 20)];
         let datagram = Some(Datagram { qp_num: 0xff_ffff, qkey: QKEY, grh: &[1; 40], dgid: group });
         one.qp.post_send(&Wr { datagram, ..wr(2, Opcode::Send, &sges) }).unwrap();
-        one.done(2);
     };
     send();
+    one.done(1);
+    one.done(2);
     for end in [&other, &third] {
         assert_eq!(end.done(1).byte_len, 60);
         assert_eq!(end.memory.bytes(40, 20), pattern(20));
@@ -284,7 +287,81 @@ fn groups_reach_their_members() {
     assert_eq!(device.detach_multicast(&other.qp, &group), Ok(()));
     assert!(device.detach_multicast(&other.qp, &group).is_err());
     send();
+    one.done(2);
     third.done(1);
     assert_eq!(other.try_poll(), None);
     assert_eq!(other.qp.destroy(), Ok(()));
+}
+
+/// A sender that is in the group gets what it would get of a datagram to its own number, whatever its queues
+/// are like.
+#[test]
+fn who_sends_to_his_own_group_is_a_member_as_any() {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Queues {
+        Own,
+        Empty,
+        Shared,
+        Full,
+        Blocked,
+    }
+    let mut group = GID;
+    (group[0], group[1]) = (0xff, 0x0e);
+    let run = |queues: Queues, to_group: bool| {
+        let folder = Folder::new();
+        let node = Node::new(&folder);
+        let (sends, receives) = (node.cq(8, None, 1), node.cq(1, None, 2));
+        let srq = shared(&node, 4);
+        let init = QpInit {
+            recv_cq: Some(receives.clone()),
+            srq: (queues == Queues::Shared).then(|| srq.clone()),
+            blocks_own_multicast: queues == Queues::Blocked,
+            ..node.init(QpType::Ud, &sends)
+        };
+        let end = node.end_of(QueuePair::new(&node.device, &init).unwrap(), receives);
+        bring_up(&end.qp, &attributes(0), QpState::Rts);
+        node.device.attach_multicast(&end.qp, &group).unwrap();
+        match queues {
+            Queues::Empty => {}
+            Queues::Shared => (0..3).for_each(|n| post_shared(&srq, n, &end, 512 * n as usize, 512)),
+            _ => (0..8).for_each(|n| end.receive(n, 512 * n as usize, 512)),
+        }
+        end.memory.fill(8192, &pattern(300));
+        let (qp_num, dgid) = if to_group { (0xff_ffff, group) } else { (end.qp.qp_num(), GID) };
+        let datagram = Some(Datagram { qp_num, qkey: QKEY, grh: &[1; 40], dgid });
+        // Small ones are copied before the target is held, others behind its lock.
+        let mut seen = Vec::new();
+        let lengths =
+            if queues == Queues::Full { vec![20; 1 + end.cq.cqe() as usize] } else { vec![20, 300] };
+        for (n, length) in lengths.into_iter().enumerate() {
+            let sges = [end.sge(8192, length)];
+            end.qp.post_send(&Wr { datagram, ..wr(9, Opcode::Send, &sges) }).unwrap();
+            assert_eq!(poll_soon(&sends).wr_id, 9);
+            if queues == Queues::Full {
+                continue;
+            }
+            // What comes back does so before the request completes.
+            let received = end.try_poll();
+            if let Some(completion) = &received {
+                assert_eq!((completion.status, completion.src_qp), (Status::Success, end.qp.qp_num()));
+                assert_eq!(end.memory.bytes(512 * n + 40, length), pattern(length));
+            }
+            seen.push(received.map(|completion| (completion.wr_id, completion.byte_len)));
+        }
+        let event = (queues == Queues::Full).then(|| node.event());
+        (seen, end.qp.state(), event)
+    };
+    for queues in [Queues::Own, Queues::Empty, Queues::Shared, Queues::Full] {
+        let (by_group, by_number) = (run(queues, true), run(queues, false));
+        assert_eq!(by_group, by_number, "{queues:?}");
+        let expected = match queues {
+            Queues::Own | Queues::Shared => vec![Some((0, 60)), Some((1, 340))],
+            Queues::Empty => vec![None, None],
+            _ => vec![],
+        };
+        assert_eq!(by_group.2, (queues == Queues::Full).then_some(Event::CqErr), "{queues:?}");
+        assert_eq!(by_group.0, expected, "{queues:?}");
+    }
+    assert_eq!(run(Queues::Blocked, true), (vec![None, None], QpState::Rts, None));
+    assert_eq!(run(Queues::Blocked, false).0, [Some((0, 60)), Some((1, 340))]);
 }

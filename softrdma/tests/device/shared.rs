@@ -8,7 +8,7 @@ use softrdma_testing::device::*;
 
 use crate::messages::pattern;
 
-fn shared(node: &Node, max_wr: u32) -> std::sync::Arc<SharedReceiveQueue> {
+pub fn shared(node: &Node, max_wr: u32) -> std::sync::Arc<SharedReceiveQueue> {
     let init = SrqInit {
         pd: node.pd,
         srq_type: SrqType::Basic,

@@ -3,6 +3,8 @@
 use core::ffi::{c_char, c_int};
 use core::ptr::null_mut;
 
+use softrdma::growth::{TryPush, try_box, try_room};
+
 use super::super::{device, entry, gid, port};
 use super::layout::*;
 use super::{made, post, publish, release, with};
@@ -19,18 +21,30 @@ unsafe extern "C" fn ibv_get_device_list(num: *mut c_int) -> *mut *mut ibv_devic
     if real_list.is_null() {
         return null_mut();
     }
-    let mut list: Vec<*mut ibv_device_1_0> = Vec::with_capacity(count as usize + 2);
-    list.push(real_list.cast());
-    for place in 0..count as usize {
-        list.push(Box::into_raw(Box::new(ibv_device_1_0 {
-            obsolete_sysfs_dev: null_mut(),
-            obsolete_sysfs_ibdev: null_mut(),
-            // SAFETY: the array has `count` elements.
-            real_device: unsafe { *real_list.add(place) },
-            obsolete_ops: [null_mut(); 2],
-        })));
+    let list = {
+        let mut devices = Vec::new();
+        let boxed = (0..count as usize).try_for_each(|place| {
+            devices.try_push(try_box(ibv_device_1_0 {
+                obsolete_sysfs_dev: null_mut(),
+                obsolete_sysfs_ibdev: null_mut(),
+                // SAFETY: the array has `count` elements.
+                real_device: unsafe { *real_list.add(place) },
+                obsolete_ops: [null_mut(); 2],
+            })?)
+        });
+        boxed.and_then(|()| try_room(count as usize + 2)).map(|list| (devices, list))
+    };
+    let Ok((devices, mut list)) = list else {
+        // SAFETY: the array that was just made, which nobody else has.
+        unsafe { device::ibv_free_device_list(real_list) };
+        Errno::ENOMEM.set();
+        return null_mut();
+    };
+    list.push_reserved(real_list.cast::<ibv_device_1_0>());
+    for device in devices {
+        list.push_reserved(Box::into_raw(device));
     }
-    list.push(null_mut());
+    list.push_reserved(null_mut());
     // SAFETY: null or the program's to write.
     if let Some(num) = unsafe { num.as_mut() } {
         *num = count;

@@ -18,6 +18,8 @@ mod queue_pair;
 
 use core::ffi::c_int;
 
+use softrdma::growth::small_box;
+
 use super::entry;
 use crate::errno::{Errno, Result};
 use crate::provider::object::Handle;
@@ -25,7 +27,7 @@ use crate::provider::object::Handle;
 /// Gives a struct of 1.0 to the program.
 fn publish<T>(object: T) -> Result<Handle<T>> {
     // SAFETY: the pointer is that of the box just made.
-    unsafe { Handle::from_c(Box::into_raw(Box::new(object))) }
+    unsafe { Handle::from_c(Box::into_raw(small_box(object))) }
 }
 
 /// What a function of today gave: a live object, or NULL with the reason in `errno`.

@@ -7,6 +7,8 @@ use core::ffi::c_int;
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 
+use softrdma::growth::TryFill;
+
 use super::layout::*;
 use crate::abi::verbs::*;
 use crate::errno::Errno;
@@ -118,7 +120,7 @@ unsafe fn post<R: Request>(
     let place: *mut R::Real = if count <= SHORT {
         short.as_mut_ptr().cast()
     } else if long.try_reserve_exact(count).is_ok() {
-        long.resize_with(count, MaybeUninit::<R::Real>::uninit);
+        long.fill_reserved(count, MaybeUninit::<R::Real>::uninit);
         long.as_mut_ptr().cast()
     } else {
         // SAFETY: by the contract.

@@ -70,7 +70,7 @@ impl Provider for Rxe {
         let file = DeviceFile::from_fd(file);
         file.set_driver_id(RDMA_DRIVER_RXE);
         let got = kernel::device::join(&file, open)?;
-        Ok(Opened::new(RxeContext { file }, &got))
+        Ok(Opened::new(RxeContext::new(file), &got))
     }
 }
 
@@ -78,12 +78,19 @@ impl Provider for Rxe {
 fn open(file: DeviceFile) -> Result<Opened> {
     file.set_driver_id(RDMA_DRIVER_RXE);
     let got = file.get_context(None, Udata::none())?;
-    Ok(Opened::new(RxeContext { file }, &got))
+    Ok(Opened::new(RxeContext::new(file), &got))
 }
 
 /// An opened soft-RoCE device.
 pub struct RxeContext {
     file: DeviceFile,
+    on_demand: mr::OnDemand,
+}
+
+impl RxeContext {
+    fn new(file: DeviceFile) -> Self {
+        RxeContext { file, on_demand: mr::OnDemand::new() }
+    }
 }
 
 impl CommandFile for RxeContext {

@@ -120,7 +120,7 @@ impl Qps for RxeContext {
     /// an attribute, a creation flag or an operation that soft-RoCE does not have.
     fn create_qp_ex(&self, attr: &mut ibv_qp_init_attr_ex) -> Result<Handle<ibv_qp>> {
         let builders = wr::operations(attr.qp_type);
-        let operations = qp_ex::asked_builders("rxe", attr, 0, builders)?;
+        let operations = qp_ex::asked_builders("rxe", attr, 0, 0, builders)?;
         // SAFETY: the program passes live objects or null where the mask and the type say that they count.
         let (mut request, one_thread) = unsafe {
             let has_pd = attr.comp_mask & IBV_QP_INIT_ATTR_PD as u32 != 0;

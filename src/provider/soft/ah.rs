@@ -3,9 +3,11 @@
 use core::cell::UnsafeCell;
 
 use softrdma::device::Device;
+use softrdma::growth::small_box;
 
-use super::convert::refused;
-use super::{SoftContext, gid, grh};
+use super::convert::{self, refused};
+use super::link::LinkLayer;
+use super::{SoftContext, gid, grh, port};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::{Handle, Object};
@@ -35,21 +37,24 @@ unsafe impl Object for Ah {
     type Public = ibv_ah;
 }
 
-/// The source address of a route; EINVAL for a port that is not there, a route without GRH, which RoCE has not,
-/// one to nowhere, and one from an address of the other family.
-pub fn source(engine: &Device, attr: &ibv_ah_attr) -> Result<[u8; 16]> {
-    if attr.is_global == 0 {
-        return Err(Errno::EINVAL);
-    }
+/// The source address of a route, `None` of one without GRH; EINVAL for a port that is not there, a route
+/// without GRH on Ethernet, one to nowhere, and on Ethernet one from an address of the other family.
+pub fn source(engine: &Device, attr: &ibv_ah_attr) -> Result<Option<[u8; 16]>> {
+    let link = LinkLayer::of_port();
     let (port, index) = (u32::from(attr.port_num), u32::from(attr.grh.sgid_index));
+    if attr.is_global == 0 {
+        let leads = link == LinkLayer::Infiniband && port == u32::from(port::NUMBER) && attr.dlid != 0;
+        return if leads { Ok(None) } else { Err(Errno::EINVAL) };
+    }
     let source = gid::gid(engine, port, index)?.raw;
     // SAFETY: every view of the GID union is 16 plain bytes.
     let destination = unsafe { attr.grh.dgid.raw };
     let multicast = destination[0] == 0xff;
-    if destination == [0; 16] || (!multicast && grh::is_ipv4(&source) != grh::is_ipv4(&destination)) {
+    let is_mixed = || !multicast && grh::is_ipv4(&source) != grh::is_ipv4(&destination);
+    if destination == [0; 16] || link == LinkLayer::Ethernet && is_mixed() {
         return Err(Errno::EINVAL);
     }
-    Ok(source)
+    Ok(Some(source))
 }
 
 impl Ahs for SoftContext {
@@ -60,11 +65,14 @@ impl Ahs for SoftContext {
         let number = unsafe { (*pd.as_ptr()).handle };
         self.engine.hold_pd(number).map_err(refused)?;
         self.engine.expect_answers();
-        // SAFETY: every view of the GID union is 16 plain bytes.
-        let dgid = unsafe { attr.grh.dgid.raw };
-        let destination = Destination { dgid, header: grh::Header::new(&source, attr) };
+        let header = match (source, LinkLayer::of_port()) {
+            (Some(source), LinkLayer::Ethernet) => grh::Header::new(&source, attr),
+            (Some(source), LinkLayer::Infiniband) => grh::Header::global(&source, attr),
+            (None, _) => grh::Header::NONE,
+        };
+        let destination = Destination { dgid: convert::path(attr).destination(), header };
         let public = ibv_ah { context: core::ptr::null_mut(), pd: pd.as_ptr(), handle: 0 };
-        Ok(Handle::publish(Box::new(Ah { public: UnsafeCell::new(public), destination, pd: number })))
+        Ok(Handle::publish(small_box(Ah { public: UnsafeCell::new(public), destination, pd: number })))
     }
 
     /// Frees an address handle.

@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use softrdma::device;
+use softrdma::growth::small_box;
 
 use super::SoftContext;
 use super::convert::{interrupted, refused};
@@ -33,7 +34,7 @@ impl Channels for SoftContext {
     fn create_comp_channel(&self) -> Result<Handle<ibv_comp_channel>> {
         let inner = device::Channel::new(&self.engine).map_err(refused)?;
         let public = ibv_comp_channel { context: core::ptr::null_mut(), fd: inner.fd(), refcnt: 0 };
-        Ok(Handle::publish(Box::new(Channel { public: UnsafeCell::new(public), inner })))
+        Ok(Handle::publish(small_box(Channel { public: UnsafeCell::new(public), inner })))
     }
 
     /// Closes a channel that no queue uses.

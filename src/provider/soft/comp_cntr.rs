@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use softrdma::device::{CompletionCounter, Counted, Operations};
+use softrdma::growth::small_box;
 
 use super::SoftContext;
 use super::convert::refused;
@@ -67,7 +68,7 @@ impl CompCntrs for SoftContext {
         // The context is the caller's to fill in.
         let public =
             ibv_comp_cntr { context: core::ptr::null_mut(), handle: NEXT.fetch_add(1, Ordering::Relaxed) };
-        Ok(Handle::publish(Box::new(Counter { public: UnsafeCell::new(public), inner })))
+        Ok(Handle::publish(small_box(Counter { public: UnsafeCell::new(public), inner })))
     }
 
     /// Frees a counter; EBUSY while a queue pair has it.

@@ -5,12 +5,13 @@ use core::ffi::c_int;
 use std::sync::Arc;
 
 use queue_lock::QueueLock;
-use softrdma::device::{CompletionQueue, CqFlags, Device, EventQueue};
+use softrdma::device::{CompletionQueue, CqFlags, Device, EventQueue, LID};
 use softrdma::protocol::completion::Completion;
 use softrdma::protocol::verbs::WcFlags;
 
 use super::channel::{Channel, Reported};
 use super::convert::refused;
+use super::link::LinkLayer;
 use super::{COMPLETION_VECTORS, SoftContext, cq_ex};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
@@ -37,23 +38,33 @@ unsafe impl Object for Cq {
     type Public = ibv_cq;
 }
 
-/// The flags that programs know.
+/// The flags that programs know. On InfiniBand, a datagram without a GRH has come as one of IPv4.
 #[inline(always)]
 pub fn flags(completion: &Completion) -> u32 {
-    completion.flags.0 & !WcFlags::IPV4.0
+    let flags = completion.flags.0 & !WcFlags::IPV4.0;
+    let has_no_grh = completion.flags.has(WcFlags::IPV4) && LinkLayer::of_port() == LinkLayer::Infiniband;
+    if has_no_grh { flags & !WcFlags::GRH.0 } else { flags }
+}
+
+/// The LID that a datagram came from; 0 on Ethernet, and for everything else.
+#[inline(always)]
+pub fn source_lid(completion: &Completion) -> u16 {
+    let is_datagram = completion.flags.has(WcFlags::GRH);
+    if is_datagram && LinkLayer::of_port() == LinkLayer::Infiniband { LID } else { 0 }
 }
 
 /// The type of the packet that a datagram came in, as adapters tell it in the service level: RoCE v2 over IPv4
-/// or IPv6. UCX finds the address in the header by it. 0 for everything else.
+/// or IPv6. UCX finds the address in the header by it. 0 for everything else, and on InfiniBand.
 #[inline(always)]
 pub fn service_level(completion: &Completion) -> u8 {
     const UDP: u8 = 8;
     const IPV6: u8 = 1;
     const IPV4: u8 = 2;
     match (completion.flags.has(WcFlags::GRH), completion.flags.has(WcFlags::IPV4)) {
+        (false, _) => 0,
+        _ if LinkLayer::of_port() == LinkLayer::Infiniband => 0,
         (true, true) => UDP | IPV4,
         (true, false) => UDP | IPV6,
-        (false, _) => 0,
     }
 }
 
@@ -71,7 +82,7 @@ fn work_completion(completion: &Completion) -> ibv_wc {
         src_qp: completion.src_qp,
         wc_flags: flags(completion),
         pkey_index: 0,
-        slid: 0,
+        slid: source_lid(completion),
         sl: service_level(completion),
         dlid_path_bits: 0,
     }

@@ -119,7 +119,7 @@ readers! {
     /// The peer's queue pair.
     read_src_qp -> u32 = |completion| completion.src_qp;
     /// The peer's local identifier, which RoCE has not.
-    read_slid -> u32 = |_| 0;
+    read_slid -> u32 = |completion| cq::source_lid(completion).into();
     /// Service level, which tells the type of a packet.
     read_sl -> u8 = cq::service_level;
     /// Destination path bits, which RoCE has not.

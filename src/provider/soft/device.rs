@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use nix::time::ClockId;
 use softrdma::device::{Device, Settings};
+use softrdma::growth::small_arc;
 use softrdma::shm::folder::Config;
 use softrdma::shm::fork::ProcessMutex;
 
@@ -58,7 +59,7 @@ pub fn engine() -> Result<Arc<Engine>> {
         None => {
             let folder = Config::from_env().map_err(|error| refused(error.into()))?;
             let device = Device::open(&Settings { folder, copying: identity::copying() }).map_err(refused)?;
-            let engine = Arc::new(Engine(device));
+            let engine = small_arc(Engine(device));
             *shared = Arc::downgrade(&engine);
             engine
         }
@@ -93,8 +94,11 @@ pub fn addresses_anew(engine: &Device) -> Vec<gids::Gid> {
 }
 
 fn shown(engine: &Device, table: Vec<gids::Gid>) -> Vec<gids::Gid> {
-    let raw: Vec<_> = table.iter().map(|gid| gid.raw).collect();
-    engine.set_gids(&raw);
+    let mut raw = [[0; 16]; gids::TABLE_LENGTH as usize];
+    for (place, gid) in raw.iter_mut().zip(&table) {
+        *place = gid.raw;
+    }
+    engine.set_gids(&raw[..table.len().min(raw.len())]);
     table
 }
 

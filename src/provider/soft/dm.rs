@@ -3,10 +3,10 @@
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use softrdma::device::{self, DeviceMemory};
+use softrdma::growth::{TryFill, small_box, try_arc};
 use softrdma::shm::fork::{ProcessGuard, ProcessMutex};
 
 use super::convert::refused;
@@ -59,11 +59,47 @@ impl Drop for Hold {
     }
 }
 
-/// Device memory of this process by number, for contexts that import it.
-static NUMBERED: ProcessMutex<BTreeMap<u32, Weak<Memory>>> = ProcessMutex::new(BTreeMap::new());
+/// Device memory of this process, for contexts that import it.
+static NUMBERED: ProcessMutex<Numbered> = ProcessMutex::new(Numbered { all: Vec::new() });
 
-fn numbered() -> Result<ProcessGuard<'static, BTreeMap<u32, Weak<Memory>>>> {
+fn numbered() -> Result<ProcessGuard<'static, Numbered>> {
     NUMBERED.lock().map_err(|error| refused(error.into()))
+}
+
+#[derive(Default)]
+struct Numbered {
+    /// In the order of their numbers.
+    all: Vec<(u32, Weak<Memory>)>,
+}
+
+impl Numbered {
+    fn place(&self, number: u32) -> core::result::Result<usize, usize> {
+        self.all.binary_search_by_key(&number, |(number, _)| *number)
+    }
+
+    /// Gives memory a number; ENOMEM without memory for it.
+    fn add(&mut self, memory: &Arc<Memory>) -> Result<u32> {
+        // Also a child's memory has other numbers than its parent's.
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        self.all.try_reserve(1)?;
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            if let Err(place) = self.place(number) {
+                self.all.insert_reserved(place, (number, Arc::downgrade(memory)));
+                return Ok(number);
+            }
+        }
+    }
+
+    fn find(&self, number: u32) -> Option<Arc<Memory>> {
+        self.all[self.place(number).ok()?].1.upgrade()
+    }
+
+    fn remove(&mut self, number: u32) {
+        if let Ok(place) = self.place(number) {
+            self.all.remove(place);
+        }
+    }
 }
 
 /// Device memory lies at the start of a page.
@@ -91,11 +127,9 @@ impl Dms for SoftContext {
         if attr.comp_mask != 0 || attr.log_align_req > LOG_ALIGNMENT {
             return Err(Errno::EINVAL.also_set());
         }
-        static NEXT: AtomicU32 = AtomicU32::new(1);
         let inner = self.engine.alloc_memory(attr.length as u64).map_err(refused)?;
-        let memory = Arc::new(Memory { inner, regions: AtomicU32::new(0) });
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        numbered()?.insert(number, Arc::downgrade(&memory));
+        let memory = try_arc(Memory { inner, regions: AtomicU32::new(0) })?;
+        let number = numbered()?.add(&memory)?;
         // The context is the caller's to fill in.
         Ok(publish(core::ptr::null_mut(), number, memory, false))
     }
@@ -107,7 +141,7 @@ impl Dms for SoftContext {
         if memory.regions.load(Ordering::Acquire) != 0 {
             return Err(Errno::EBUSY.also_set());
         }
-        numbered()?.remove(&number);
+        numbered()?.remove(number);
         // SAFETY: the program gives up the handle, which was published as a Dm.
         drop(unsafe { dm.reclaim::<Dm>() });
         Ok(())
@@ -147,7 +181,7 @@ impl Dms for SoftContext {
 
     /// The device memory of this number that another context of the process allocated; ENOENT if there is none.
     fn import_dm(&self, context: Handle<ibv_context>, number: u32) -> Result<Handle<ibv_dm>> {
-        let found = numbered()?.get(&number).and_then(Weak::upgrade);
+        let found = numbered()?.find(number);
         let memory = found.ok_or_else(|| Errno::ENOENT.also_set())?;
         Ok(publish(context.as_ptr(), number, memory, true))
     }
@@ -171,7 +205,7 @@ fn publish(context: *mut ibv_context, number: u32, memory: Arc<Memory>, imported
         comp_mask: IBV_DM_MASK_HANDLE as u32,
         handle: number,
     };
-    Handle::publish(Box::new(Dm { public: UnsafeCell::new(public), memory, imported }))
+    Handle::publish(small_box(Dm { public: UnsafeCell::new(public), memory, imported }))
 }
 
 /// Copies into device memory; 0, EFAULT outside of it, or EINVAL for what is not made of its words.

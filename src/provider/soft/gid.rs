@@ -3,9 +3,10 @@
 use softrdma::device::Device;
 
 use super::device::addresses;
+use super::link::LinkLayer;
 use super::{SoftContext, gids, port};
 use crate::abi::uapi::Pod;
-use crate::abi::uapi::ib_user_ioctl_verbs::{IB_UVERBS_GID_TYPE_ROCE_V2, ib_uverbs_gid_entry};
+use crate::abi::uapi::ib_user_ioctl_verbs::ib_uverbs_gid_entry;
 use crate::errno::{Errno, Result};
 use crate::provider::verbs::Gids;
 use crate::uverbs::discovery::DeviceInfo;
@@ -21,11 +22,13 @@ pub fn gid(engine: &Device, port_num: u32, index: u32) -> Result<gids::Gid> {
 }
 
 fn entry(gid: &gids::Gid) -> ib_uverbs_gid_entry {
+    let link = LinkLayer::of_port();
     let mut entry = ib_uverbs_gid_entry {
         gid_index: gid.index,
         port_num: u32::from(port::NUMBER),
-        gid_type: IB_UVERBS_GID_TYPE_ROCE_V2,
-        netdev_ifindex: gid.ifindex,
+        gid_type: link.gid_type(),
+        // Those of an InfiniBand port belong to no network interface.
+        netdev_ifindex: if link == LinkLayer::Ethernet { gid.ifindex } else { 0 },
         ..Default::default()
     };
     entry.gid.as_bytes_mut().copy_from_slice(&gid.raw);

@@ -23,6 +23,7 @@ const DEVICES_MAX: usize = 16;
 
 /// The software devices that the environment asks for. A name that a device of the kernel has already stays
 /// that device's.
+#[expect(clippy::disallowed_methods, reason = "at most DEVICES_MAX")]
 pub fn devices(of_the_kernel: &[DeviceInfo]) -> Vec<DeviceInfo> {
     let Some(value) = environment::trusted("IRONVERBS_SOFT") else {
         return Vec::new();
@@ -44,6 +45,7 @@ pub fn devices(of_the_kernel: &[DeviceInfo]) -> Vec<DeviceInfo> {
 }
 
 /// The names that a value of `IRONVERBS_SOFT` stands for; None if it is a mistake.
+#[expect(clippy::disallowed_methods, reason = "at most DEVICES_MAX, or what the environment spells out")]
 fn names(value: &OsStr) -> Option<Vec<String>> {
     let value = value.to_str()?.trim();
     if value.is_empty() {

@@ -1,5 +1,7 @@
 //! Multicast groups.
 
+use softrdma::growth::TryPush;
+
 use super::SoftContext;
 use super::convert::refused;
 use super::qp::object;
@@ -14,10 +16,10 @@ impl Mcasts for SoftContext {
         // SAFETY: every view of the GID union is 16 plain bytes.
         let group = unsafe { (gid.raw, lid) };
         let mut groups = object(qp).groups();
-        groups.try_reserve(1).map_err(|_| Errno::ENOMEM.also_set())?;
+        groups.try_reserve(1)?;
         self.engine.attach_multicast(&object(qp).queue, &group.0).map_err(refused)?;
         if !groups.contains(&group) {
-            groups.push(group);
+            groups.push_reserved(group);
         }
         Ok(())
     }

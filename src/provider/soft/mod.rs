@@ -3,7 +3,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | [`identity`] [`port`] [`gid`] | which devices there are; their port; its table of addresses |
+//! | [`identity`] [`port`] [`link`] [`gid`] | which devices there are; their port, its link layer, its table of addresses |
 //! | [`device`] [`command_file`] | the process's engine, what the device says of itself; a context's file |
 //! | [`convert`] | the engine's words and errors into those of verbs |
 //! | [`channel`] [`event`] | completion channels and asynchronous events |
@@ -21,6 +21,8 @@
 //! The data path copies nothing but payload: scatter/gather lists go to the engine as the program wrote them,
 //! completions from the engine into the program's array.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
+
 pub mod ah;
 pub mod channel;
 pub mod command_file;
@@ -34,6 +36,7 @@ pub mod event;
 pub mod gid;
 pub mod grh;
 pub mod identity;
+pub mod link;
 pub mod mcast;
 pub mod mr;
 pub mod mw;
@@ -52,6 +55,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use softrdma::device::EventQueue;
+use softrdma::growth::small_box;
 use softrdma::shm::{gids, guid};
 
 use super::data_path::{DataPath, no_srq_ops};
@@ -95,11 +99,12 @@ impl Provider for Soft {
 
 fn open(device: &DeviceInfo, cmd_fd: OwnedFd) -> Result<Opened> {
     let engine = device::engine()?;
+    link::LinkLayer::choose();
     let all_events = event::AllEvents::new(&engine)?;
     let events = all_events.queue.clone();
     let guid = device.node_guid().unwrap_or_default();
     Ok(Opened {
-        context: Box::new(SoftContext { events, all_events, guid, cmd_fd, engine }),
+        context: small_box(SoftContext { events, all_events, guid, cmd_fd, engine }),
         num_comp_vectors: COMPLETION_VECTORS,
         core_support: CORE_SUPPORT,
     })

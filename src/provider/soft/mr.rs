@@ -5,6 +5,7 @@ use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_uint};
 
 use softrdma::device::{DmaBuf, Region};
+use softrdma::growth::small_box;
 use softrdma::protocol::verbs::Access;
 
 use super::convert::refused;
@@ -68,6 +69,11 @@ pub fn access(asked: u32) -> Result<Access> {
 }
 
 impl Mrs for SoftContext {
+    /// Payload goes to addresses of the process, whichever pages are there.
+    fn pins(&self) -> bool {
+        false
+    }
+
     /// Registers `length` bytes at `addr`, known to peers by addresses from `iova`, which lies as far into its
     /// page as `addr`. As on a kernel device, EINVAL for a region that touches no page. With pages on demand,
     /// all `usize::MAX` bytes from address 0 are the whole address space, known by its own addresses.
@@ -262,7 +268,7 @@ pub(super) fn publish(region: Region, access: u32, kind: u32, memory: Option<Mem
     set_keys(&mut public, region);
     public.mr_type = kind;
     public.access = access;
-    Handle::publish(Box::new(Mr { public: UnsafeCell::new(public), memory }))
+    Handle::publish(small_box(Mr { public: UnsafeCell::new(public), memory }))
 }
 
 fn set_keys(public: &mut verbs_mr, region: Region) {

@@ -4,6 +4,7 @@ use core::cell::UnsafeCell;
 use core::ffi::c_uint;
 
 use softrdma::device::WindowType;
+use softrdma::growth::small_box;
 
 use super::convert::refused;
 use super::{SoftContext, send};
@@ -37,7 +38,7 @@ impl Mws for SoftContext {
         let (context, number) = unsafe { ((*pd.as_ptr()).context, (*pd.as_ptr()).handle) };
         let rkey = self.engine.alloc_window(number, kind).map_err(refused)?;
         let public = ibv_mw { context, pd: pd.as_ptr(), rkey, handle: rkey >> 8, type_: mw_type };
-        Ok(Handle::publish(Box::new(Mw { public: UnsafeCell::new(public) })))
+        Ok(Handle::publish(small_box(Mw { public: UnsafeCell::new(public) })))
     }
 
     /// Frees a window.

@@ -2,6 +2,7 @@
 
 use core::ffi::c_int;
 
+use super::link::LinkLayer;
 use super::{SoftContext, gids};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
@@ -45,15 +46,13 @@ fn query(port_num: u8, attr: &mut ibv_port_attr) -> Result<()> {
     attr.max_mtu = IBV_MTU_4096 as ibv_mtu_t;
     attr.active_mtu = IBV_MTU_4096 as ibv_mtu_t;
     attr.gid_tbl_len = gids::TABLE_LENGTH as i32;
-    attr.port_cap_flags = IBV_PORT_IP_BASED_GIDS as u32;
     attr.max_msg_sz = MESSAGE_MAX;
     attr.pkey_tbl_len = 1;
     attr.max_vl_num = 1;
     attr.active_width = WIDTH_4X;
     attr.active_speed = SPEED_EDR;
     attr.phys_state = PHYS_LINK_UP;
-    attr.link_layer = IBV_LINK_LAYER_ETHERNET as u8;
-    attr.flags = IBV_QPF_GRH_REQUIRED;
+    LinkLayer::of_port().describe(attr);
     Ok(())
 }
 

@@ -124,6 +124,7 @@ impl Qps for SoftContext {
             recv_cq: attr.recv_cq,
             srq: attr.srq,
             sq_sig_all: attr.sq_sig_all != 0,
+            blocks_own_multicast: false,
         };
         let qp = create_any(&self.engine, &self.events, &parts, &mut attr.cap, None, false)?;
         public_fields::name_qp_parts(qp, pd, attr);
@@ -134,7 +135,11 @@ impl Qps for SoftContext {
     /// an attribute, a creation flag or an operation that the device does not have.
     fn create_qp_ex(&self, attr: &mut ibv_qp_init_attr_ex) -> Result<Handle<ibv_qp>> {
         let builders = QpType::from_number(attr.qp_type).and_then(wr::operations);
-        let operations = qp_ex::asked_builders("soft", attr, IBV_QP_INIT_ATTR_XRCD as u32, builders)?;
+        // Of the flags, one means something to what has no wire, and that to datagrams alone.
+        let is_datagram = attr.qp_type == IBV_QPT_UD as u32;
+        let flags = if is_datagram { IBV_QP_CREATE_BLOCK_SELF_MCAST_LB as u32 } else { 0 };
+        let also_known = IBV_QP_INIT_ATTR_XRCD as u32;
+        let operations = qp_ex::asked_builders("soft", attr, also_known, flags, builders)?;
         let has = |bit: ibv_qp_init_attr_mask| attr.comp_mask & bit as u32 != 0;
         // SAFETY: the program passes live objects or null where the mask says that they count.
         let (pd, xrcd) = unsafe {
@@ -149,6 +154,8 @@ impl Qps for SoftContext {
             recv_cq: attr.recv_cq,
             srq: attr.srq,
             sq_sig_all: attr.sq_sig_all != 0,
+            blocks_own_multicast: has(IBV_QP_INIT_ATTR_CREATE_FLAGS)
+                && attr.create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB as u32 != 0,
         };
         let mut cap = attr.cap;
         let qp = create_any(&self.engine, &self.events, &parts, &mut cap, operations, true)?;
@@ -242,6 +249,7 @@ struct Parts {
     recv_cq: *mut ibv_cq,
     srq: *mut ibv_srq,
     sq_sig_all: bool,
+    blocks_own_multicast: bool,
 }
 
 impl Parts {
@@ -267,6 +275,7 @@ impl Parts {
                 srq: srq.map(|srq| Arc::clone(&srq.queue)),
                 cap: qp_attr::capabilities(cap),
                 sq_sig_all: self.sq_sig_all,
+                blocks_own_multicast: self.blocks_own_multicast,
                 xrcd: xrcd.map(|xrcd| Arc::clone(&xrcd.object::<Xrcd>().domain)),
                 events: Arc::clone(events),
                 cookie,

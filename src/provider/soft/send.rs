@@ -82,7 +82,7 @@ impl Qp {
                     let ud = &wr.wr.ud;
                     (ud, &Handle::from_c(ud.ah)?.object::<Ah>().destination)
                 };
-                header = destination.header.of(data.length() as u32);
+                header = destination.header.of(data.length() as u32, opcode == Opcode::SendWithImm);
                 request.datagram = Some(datagram(&header, destination.dgid, ud.remote_qpn, ud.remote_qkey));
             }
             // SAFETY: as above.

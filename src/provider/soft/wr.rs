@@ -9,6 +9,7 @@ use core::ffi::{c_int, c_void};
 
 use softrdma::device::wr::Operands;
 use softrdma::device::{Capabilities, Data, QueuePair, Wr};
+use softrdma::growth::{TryFill, TryPush};
 use softrdma::protocol::receive::Sge;
 use softrdma::protocol::verbs::{Opcode, QpType, SendFlags};
 
@@ -74,15 +75,16 @@ impl Batch {
     pub fn with_room(cap: &Capabilities) -> Result<Self> {
         let count = cap.max_send_wr as usize;
         let mut batch = Self::default();
-        let room = batch
-            .requests
-            .try_reserve_exact(count)
-            .and_then(|()| batch.sges.try_reserve_exact(count.max(cap.max_send_sge as usize)))
-            .and_then(|()| {
-                batch.inline.try_reserve_exact(cap.max_inline_data.max(ATOMIC_WRITE_BYTES as u32) as usize)
-            });
-        room.map_err(|_| Errno::ENOMEM.also_set())?;
+        batch.requests.try_reserve_exact(count)?;
+        batch.sges.try_reserve_exact(count.max(cap.max_send_sge as usize))?;
+        batch.inline.try_reserve_exact(cap.max_inline_data.max(ATOMIC_WRITE_BYTES as u32) as usize)?;
         Ok(batch)
+    }
+
+    /// How many requests, elements and bytes there are.
+    #[cfg(test)]
+    pub fn lengths(&self) -> (usize, usize, usize) {
+        (self.requests.len(), self.sges.len(), self.inline.len())
     }
 
     fn begin(&mut self, room: u32) {
@@ -104,17 +106,32 @@ impl Batch {
         self.requests.last_mut().ok_or(Errno::EINVAL)
     }
 
-    /// ENOSPC, and nothing taken, for more than `max` bytes.
+    /// Forgets the data of the last request, which is to get other data: nothing of it stays in the lists.
+    fn clear_data(&mut self) -> Result<()> {
+        match self.last()?.payload {
+            Payload::Sges { first, count: 1.. } => self.sges.truncate(first),
+            Payload::Inline { first, .. } => self.inline.truncate(first),
+            Payload::Sges { count: 0, .. } => {}
+        }
+        let last = self.last()?;
+        last.payload = Payload::Sges { first: 0, count: 0 };
+        last.flags = SendFlags(last.flags.0 & !SendFlags::INLINE.0);
+        Ok(())
+    }
+
+    /// ENOSPC, and nothing taken, for more than `max` bytes; ENOMEM without memory for them.
     ///
     /// # Safety
     /// Each piece is readable.
     unsafe fn set_inline(&mut self, max: u32, pieces: &[ibv_data_buf]) -> Result<()> {
         let length = qp_ex::inline_length(pieces, max)?;
+        self.clear_data()?;
+        self.inline.try_reserve(length)?;
         let first = self.inline.len();
         for piece in pieces.iter().filter(|piece| piece.length != 0) {
             // SAFETY: by the contract.
             let bytes = unsafe { core::slice::from_raw_parts(piece.addr.cast::<u8>(), piece.length) };
-            self.inline.extend_from_slice(bytes);
+            self.inline.try_append(bytes)?;
         }
         let last = self.last()?;
         last.payload = Payload::Inline { first, length };
@@ -122,13 +139,14 @@ impl Batch {
         Ok(())
     }
 
-    /// ENOSPC for more than `max` entries.
+    /// ENOSPC for more than `max` entries; ENOMEM without memory for them.
     fn set_sges(&mut self, max: u32, list: &[Sge]) -> Result<()> {
         if list.len() > max as usize {
             return Err(Errno::ENOSPC);
         }
+        self.clear_data()?;
         let first = self.sges.len();
-        self.sges.extend_from_slice(list);
+        self.sges.try_append(list)?;
         self.last()?.payload = Payload::Sges { first, count: list.len() };
         Ok(())
     }
@@ -150,8 +168,9 @@ impl Batch {
                 Payload::Sges { first, count } => Data::Sges(&self.sges[first..first + count]),
                 Payload::Inline { first, length } => Data::Inline(&self.inline[first..first + length]),
             };
-            let header =
-                built.datagram.as_ref().map(|(destination, ..)| destination.header.of(data.length() as u32));
+            let header = built.datagram.as_ref().map(|(destination, ..)| {
+                destination.header.of(data.length() as u32, built.opcode == Opcode::SendWithImm)
+            });
             let datagram = match (&built.datagram, &header) {
                 (Some((destination, qp_num, qkey)), Some(header)) => {
                     Some(send::datagram(header, destination.dgid, *qp_num, *qkey))
@@ -199,7 +218,8 @@ unsafe fn build(qp: *mut ibv_qp_ex, opcode: Opcode, word: u32, operands: Result<
     }
     match operands {
         Err(errno) => batch.error = Some(errno),
-        Ok(operands) => batch.requests.push(Built {
+        // There is room for as many as the queue takes.
+        Ok(operands) => batch.requests.push_reserved(Built {
             wr_id,
             opcode,
             // Whether data is inline is the setter's to say.

@@ -6,6 +6,7 @@ use core::ffi::c_int;
 use std::sync::Arc;
 
 use softrdma::device::{Error, XrcDomain};
+use softrdma::growth::small_box;
 
 use super::SoftContext;
 use super::convert::refused;
@@ -49,7 +50,7 @@ impl Xrcds for SoftContext {
                 }
             })?;
         let public = UnsafeCell::new(ibv_xrcd { context: core::ptr::null_mut() });
-        Ok(Handle::publish(Box::new(Xrcd { public, domain })))
+        Ok(Handle::publish(small_box(Xrcd { public, domain })))
     }
 
     /// Closes a domain.

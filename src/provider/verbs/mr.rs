@@ -12,6 +12,12 @@ use crate::provider::{CommandFile, kernel};
 /// [`kernel::mr::register`] made.
 #[allow(unused_variables)]
 pub trait Mrs: CommandFile {
+    /// Whether the pages of a region must stay those that it was registered with, so that a fork may not leave
+    /// them to the child.
+    fn pins(&self) -> bool {
+        true
+    }
+
     /// Registers `length` bytes at `addr`, known to remote peers by addresses from `iova`.
     fn reg_mr(
         &self,

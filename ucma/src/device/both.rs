@@ -11,7 +11,7 @@ use ironverbs_cm::address::{Address, Family};
 use ironverbs_cm::{Answer, Command, File};
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::{Device, Outcome, Program};
+use super::{Device, Outcome};
 use crate::abi::decode::{self, Decoded, Surroundings};
 use crate::abi::layout::{self, Header};
 use crate::kernel::Kernel;
@@ -179,7 +179,7 @@ impl Device {
             let mut copy = Copied::with_id(from, length, id)?;
             let fd = copy.place(offset_of!(layout::Migrate, fd))?;
             let named = u32::from_ne_bytes(fd.as_ref().try_into().map_err(|_| libc::EINVAL)?);
-            let named = Program { files: &self.files, manager: &self.manager, file }.channel(named)?;
+            let named = self.program(file).channel(named)?;
             let named = self.kernel(named).ok_or(libc::EINVAL)?;
             fd.copy_from_slice(&named.descriptor().to_ne_bytes());
             return Ok(Some(Errand::outcome(&kernel, What::Migrate { copy, to: file, _from: named })));

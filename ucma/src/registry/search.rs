@@ -1,21 +1,24 @@
 //! Who listens at an address.
 
 use std::cmp::Reverse;
-use std::ffi::CString;
+use std::ffi::CStr;
 
 use ironverbs_cm::Errno;
-use ironverbs_cm::address::{Address, Gid};
+use ironverbs_cm::address::{Address, Gid, PortSpace};
 use ironverbs_cm::ports::Binding;
 use softrdma::shm::folder::Folder;
 
-use super::{HAS_ADDRESS, LISTENS, Namespace, OWNERS, OWNERS_AT, Record, Registry};
-use super::{of_file_name, socket_name};
+use super::Registry;
+use super::namespace::{Name, Namespace, parse, socket_name};
+use super::owner;
+use super::port::{Port, Record};
 
 /// Somebody who listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    socket: u64,
     namespace: Namespace,
+    owner: u64,
+    socket: u64,
 }
 
 /// What was found at a port.
@@ -31,11 +34,13 @@ pub enum Search {
     Nobody,
 }
 
-impl Found {
-    /// The name of the socket in the folder.
-    pub fn name(&self) -> CString {
-        socket_name(self.namespace, self.socket)
-    }
+/// Whom somebody looks for.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    service: u64,
+    to: &'a Address,
+    /// Whose requests come to a listener at another address, too.
+    near: &'a dyn Fn(&Address) -> bool,
 }
 
 impl Registry {
@@ -43,145 +48,147 @@ impl Registry {
     /// requests come to a listener at another address, too: of the same interface.
     ///
     /// # Errors
-    /// Those of reading the file.
+    /// Those of reading the folder, for which a descriptor must be free, as for the connection then.
     pub fn find(
-        &mut self,
-        folder: &Folder,
+        &self,
+        main: &Folder,
         service: u64,
         to: &Address,
         public: bool,
         near: &dyn Fn(&Address) -> bool,
     ) -> Result<Search, Errno> {
-        let look = |registry: &Registry, records: &[Record]| {
-            let best = registry.best(records, service, to, false, near);
-            (best, best == Search::Nobody && registry.has_newcomer(records))
-        };
-        let (mut best, mut newcomer) =
-            match self.locked(folder, |registry, records| Ok(look(registry, records))) {
-                // Who is about to change something does so in one step for each record.
-                Err(Errno::EBUSY) => {
-                    let mut records = std::mem::take(&mut self.records);
-                    let found =
-                        self.living(folder, false, &mut records).map(|count| look(self, &records[..count]));
-                    self.records = records;
-                    found?
-                }
-                other => other?,
-            };
+        let wanted = Wanted { service, to, near };
+        let mut best = self.best(self.namespace, &self.folder, wanted, false)?;
+        let mut newcomer = best == Search::Nobody && self.has_newcomer(&self.folder);
         if public && !matches!(best, Search::Listener(_)) {
-            self.elsewhere(folder, |other, records| {
-                match (other.best(records, service, to, true, near), best) {
-                    (found @ Search::Listener(_), _) | (found @ Search::OtherAddress, Search::Nobody) => {
-                        best = found
-                    }
+            let gid = to.gid().unwrap_or_default();
+            self.elsewhere(main, |namespace, folder| {
+                let found = self.best(namespace, folder, wanted, true).unwrap_or(Search::Nobody);
+                match (found, best) {
+                    (Search::Listener(_), _) | (Search::OtherAddress, Search::Nobody) => best = found,
                     _ => {}
                 }
                 // A server that listens a second time has shown its addresses before.
-                let gid = to.gid().unwrap_or_default();
-                newcomer |=
-                    records.iter().any(|record| record.is_address(&gid)) && other.has_newcomer(records);
+                newcomer |= has(folder, &gid) && self.has_newcomer(folder);
                 matches!(best, Search::Listener(_))
             });
         }
         Ok(if best == Search::Nobody && newcomer { Search::Soon } else { best })
     }
 
+    /// Does something with the folder and the name of a socket that was found.
+    ///
+    /// # Errors
+    /// ENOENT where it is gone; those of `body`.
+    pub fn reach<R>(
+        &self,
+        main: &Folder,
+        found: &Found,
+        body: impl FnOnce(&Folder, &CStr) -> Result<R, i32>,
+    ) -> Result<R, i32> {
+        let name = socket_name(found.owner, found.socket);
+        if found.namespace == self.namespace {
+            return body(&self.folder, &name);
+        }
+        body(&main.existing_folder(&found.namespace.name()).map_err(|why| why.errno())?, &name)
+    }
+
     /// Whether a process of another network namespace has this address.
-    pub fn knows(&mut self, folder: &Folder, gid: &Gid) -> bool {
+    pub fn knows(&self, main: &Folder, gid: &Gid) -> bool {
         let mut known = false;
-        self.elsewhere(folder, |_, records| {
-            known |= records.iter().any(|record| record.is_address(gid));
+        self.elsewhere(main, |_, folder| {
+            known = has(folder, gid);
             known
         });
         known
     }
 
-    /// Whether another process of the file's network namespace has it open that neither listens nor has
-    /// resolved an address: a server, perhaps, that has told its clients the port and is about to bind it.
-    fn has_newcomer(&self, records: &[Record]) -> bool {
-        let at_work = |record: &&Record| {
-            record.owner != 0
-                && record.flags & HAS_ADDRESS == 0
-                && (record.flags & LISTENS != 0
-                    || record.binding().is_some_and(|binding| !binding.destination.is_zero()))
-        };
-        let mut owners: Vec<u64> = records.iter().filter(at_work).map(|record| record.owner).collect();
-        owners.sort_unstable();
-        owners.dedup();
-        // A lock in between is somebody else's.
-        let mut from = 0;
-        for owner in owners.into_iter().filter(|owner| *owner < OWNERS).chain([OWNERS]) {
-            if owner > from && self.has_lock(OWNERS_AT + from, owner - from) {
-                return true;
-            }
-            from = owner + 1;
-        }
-        false
-    }
-
-    /// Looks at the files of other network namespaces, until `enough`.
-    fn elsewhere(&self, folder: &Folder, mut enough: impl FnMut(&Registry, &[Record]) -> bool) {
-        let names = folder.names().unwrap_or_default();
-        let others =
-            names.iter().filter_map(|name| of_file_name(name)).filter(|other| *other != self.namespace);
-        for other in others {
-            // Who is about to change something does so in one step for each record.
-            let Ok(registry) = Registry::of(folder, other) else { continue };
-            let mut records = Vec::new();
-            let count = registry.living(folder, false, &mut records);
-            if count.is_ok_and(|count| enough(&registry, &records[..count])) {
-                return;
-            }
-        }
-    }
-
+    /// The best of the records in a network namespace, for somebody there or `from_outside`.
     fn best(
         &self,
-        records: &[Record],
-        service: u64,
-        to: &Address,
+        namespace: Namespace,
+        folder: &Folder,
+        Wanted { service, to, near }: Wanted<'_>,
         from_outside: bool,
-        near: &dyn Fn(&Address) -> bool,
-    ) -> Search {
+    ) -> Result<Search, Errno> {
+        let records = self.records(folder, service)?;
         let is_bound = |record: &Record| {
-            let at = |binding: &Binding| {
-                binding.destination.is_zero() && serves(binding, service) && rank(binding, to) > 1
-            };
+            let binding = &record.binding;
             // A process knows itself whether it listens: the kernel refuses what it asks of a port that it only
             // has.
-            record.owner != self.owner
-                && record.flags & LISTENS == 0
-                && record.may_serve(service)
-                && record.binding().is_some_and(|binding| at(&binding))
+            record.owner != self.owner.number()
+                && !record.listens()
+                && binding.destination.is_zero()
+                && serves(binding, service)
+                && rank(binding, to) > 1
         };
         let bound = !from_outside && records.iter().any(is_bound);
         // Who may be about to listen at the address comes before those who listen at others.
         let mut best =
             if bound { ((1, Reverse(0)), Search::Soon) } else { ((0, Reverse(0)), Search::Nobody) };
         let gid = to.gid().unwrap_or_default();
-        for record in records.iter().filter(|record| record.flags & LISTENS != 0 && record.may_serve(service))
-        {
-            let Some(binding) = record.binding() else { continue };
-            let has_address = |known: &Record| known.owner == record.owner && known.is_address(&gid);
+        for record in records.iter().filter(|record| record.listens()) {
+            let binding = &record.binding;
             // From outside a listener at any address is at those that its process showed, and at no other.
-            if !serves(&binding, service)
-                || from_outside && (binding.source.is_loopback() || !records.iter().any(has_address))
-            {
+            let has_address = || owner::look(folder, record.owner).is_some_and(|shown| shown.has(&gid));
+            if !serves(binding, service) || from_outside && (binding.source.is_loopback() || !has_address()) {
                 continue;
             }
-            let rank = rank(&binding, to);
+            let rank = rank(binding, to);
             if rank == 1 && !binding.source.is_any() && !near(&binding.source) {
                 continue;
             }
             // Of several that suit as well, who came first.
             if (rank, Reverse(record.since)) > best.0 {
-                let found = Found { socket: record.socket, namespace: self.namespace };
+                let found = Found { namespace, owner: record.owner, socket: record.socket };
                 let found = if rank > 1 { Search::Listener(found) } else { Search::OtherAddress };
                 best = ((rank, Reverse(record.since)), found);
             }
         }
-        best.1
+        Ok(best.1)
     }
+
+    /// The records of the port that a service id names; none where it names no port.
+    fn records(&self, folder: &Folder, service: u64) -> Result<Vec<Record>, Errno> {
+        let Some(space) = PortSpace::of_service(service) else { return Ok(Vec::new()) };
+        let port = Port { space, number: service as u16 };
+        match port.open(folder) {
+            Ok(place) => super::living(folder, &place, port, self.owner.number()),
+            Err(Errno(libc::ENOENT)) => Ok(Vec::new()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Whether another process of a network namespace neither listens nor has resolved an address: a server,
+    /// perhaps, that has told its clients the port and is about to bind it.
+    fn has_newcomer(&self, folder: &Folder) -> bool {
+        owners(folder)
+            .filter(|owner| *owner != self.owner.number())
+            .any(|owner| owner::look(folder, owner).is_some_and(|shown| !shown.is_at_work()))
+    }
+
+    /// Looks at the folders of other network namespaces, until `enough`.
+    fn elsewhere(&self, main: &Folder, mut enough: impl FnMut(Namespace, &Folder) -> bool) {
+        for other in Namespace::all(main).into_iter().filter(|other| *other != self.namespace) {
+            if main.existing_folder(&other.name()).is_ok_and(|folder| enough(other, &folder)) {
+                return;
+            }
+        }
+    }
+}
+
+/// The processes of a network namespace.
+fn owners(folder: &Folder) -> impl Iterator<Item = u64> {
+    let names = folder.names().unwrap_or_default();
+    names.into_iter().filter_map(|name| match parse(&name) {
+        Some(Name::Owner(owner)) => Some(owner),
+        _ => None,
+    })
+}
+
+/// Whether a process of a network namespace has this address.
+fn has(folder: &Folder, gid: &Gid) -> bool {
+    owners(folder).any(|owner| owner::look(folder, owner).is_some_and(|shown| shown.has(gid)))
 }
 
 /// Whether a listener's service id is this one.

@@ -1,8 +1,8 @@
-//! Ports and listeners between processes, each of which is an open file here; and files of any content.
+//! Ports and listeners between processes, each of which is an open file here; and names of any content.
 
-use std::os::unix::fs::FileExt;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ironverbs_cm::Errno;
 use ironverbs_cm::address::{Address, PortSpace};
@@ -26,10 +26,25 @@ impl Place {
         (Place(path), folder)
     }
 
+    /// The names in the folder.
     fn names(&self) -> Vec<String> {
-        let names = std::fs::read_dir(&self.0).unwrap();
-        names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+        names(&self.0)
     }
+
+    /// The folder of the network namespace.
+    fn inner(&self) -> PathBuf {
+        self.0.join(&self.names()[0])
+    }
+
+    /// The names there that begin with this.
+    fn with(&self, prefix: &str) -> Vec<String> {
+        names(&self.inner()).into_iter().filter(|name| name.starts_with(prefix)).collect()
+    }
+}
+
+fn names(path: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(path).unwrap();
+    names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
 impl Drop for Place {
@@ -55,51 +70,132 @@ fn ports_are_everybodys_until_their_process_ends() {
     let (_place, folder) = Place::new();
     let mut one = Registry::open(&folder).unwrap();
     let mut two = Registry::open(&folder).unwrap();
-    assert_eq!(one.reserve(&folder, 1, &at("192.0.2.2", 7471), true), Ok(7471));
-    assert_eq!(two.reserve(&folder, 1, &at("192.0.2.2", 7471), true), Err(Errno::EADDRINUSE));
-    assert_eq!(two.reserve(&folder, 1, &at("0.0.0.0", 7471), true), Err(Errno::EADDRNOTAVAIL));
-    assert_eq!(two.reserve(&folder, 1, &at("192.0.2.3", 7471), true), Ok(7471));
-    assert_eq!(two.reserve(&folder, 2, &at("192.0.2.3", 80), false), Err(Errno::EACCES));
-    let any = two.reserve(&folder, 2, &at("0.0.0.0", 0), true).unwrap();
+    assert_eq!(one.reserve(1, &at("192.0.2.2", 7471), true), Ok(7471));
+    assert_eq!(two.reserve(1, &at("192.0.2.2", 7471), true), Err(Errno::EADDRINUSE));
+    assert_eq!(two.reserve(1, &at("0.0.0.0", 7471), true), Err(Errno::EADDRNOTAVAIL));
+    assert_eq!(two.reserve(1, &at("192.0.2.3", 7471), true), Ok(7471));
+    assert_eq!(two.reserve(2, &at("192.0.2.3", 80), false), Err(Errno::EACCES));
+    let any = two.reserve(2, &at("0.0.0.0", 0), true).unwrap();
     assert!(any != 0 && any != 7471);
     one.release(1);
     two.release(1);
-    assert_eq!(two.reserve(&folder, 3, &at("0.0.0.0", 7471), true), Ok(7471));
-    assert!(one.reserve(&folder, 1, &at("0.0.0.0", 7471), true).is_err());
+    assert_eq!(two.reserve(3, &at("0.0.0.0", 7471), true), Ok(7471));
+    assert!(one.reserve(1, &at("0.0.0.0", 7471), true).is_err());
     drop(two);
-    assert_eq!(one.reserve(&folder, 1, &at("0.0.0.0", 7471), true), Ok(7471));
-}
-
-/// The file of the folder, as another process may write it.
-fn written(place: &Place, at: u64, bytes: &[u8]) {
-    let file = std::fs::OpenOptions::new().write(true).open(place.0.join(&place.names()[0])).unwrap();
-    file.write_all_at(bytes, at).unwrap();
+    assert_eq!(one.reserve(1, &at("0.0.0.0", 7471), true), Ok(7471));
 }
 
 #[test]
-fn a_place_that_became_anothers_is_not_given_back() {
+fn a_record_that_was_taken_away_is_nobodys() {
     let (place, folder) = Place::new();
     let mut one = Registry::open(&folder).unwrap();
     let mut two = Registry::open(&folder).unwrap();
-    assert_eq!(one.reserve(&folder, 1, &at("0.0.0.0", 7471), true), Ok(7471));
-    // Somebody took it for one of the dead, and a third one has the place.
-    written(&place, 0, &[0; 128]);
-    assert_eq!(two.reserve(&folder, 1, &at("0.0.0.0", 7471), true), Ok(7471));
+    assert_eq!(one.reserve(1, &at("0.0.0.0", 7471), true), Ok(7471));
+    // Somebody took its process for dead.
+    std::fs::remove_dir_all(place.inner().join("p0106-1d2f")).unwrap();
+    assert_eq!(two.reserve(1, &at("0.0.0.0", 7471), true), Ok(7471));
     one.release(1);
-    assert!(one.reserve(&folder, 1, &at("0.0.0.0", 7471), true).is_err());
+    assert!(one.reserve(1, &at("0.0.0.0", 7471), true).is_err());
+}
+
+#[test]
+fn nothing_stays_of_who_ends_and_of_who_is_met_dead() {
+    let (place, folder) = Place::new();
+    let mut one = Registry::open(&folder).unwrap();
+    one.reserve(1, &at("0.0.0.0", 7471), true).unwrap();
+    one.reserve(2, &at("0.0.0.0", 7472), true).unwrap();
+    assert_eq!(place.with("p").len(), 2);
+    one.release(1);
+    assert_eq!(place.with("p"), ["p0106-1d30"]);
+    assert!(one.reserve(1, &at("0.0.0.0", 7472), true).is_err());
+    assert_eq!(place.with("p").len(), 1);
+    drop(one);
+    let mut two = Registry::open(&folder).unwrap();
+    assert_eq!((place.with("o").len(), place.with("p").len()), (1, 0));
+    two.reserve(1, &at("0.0.0.0", 7471), true).unwrap();
+    two.end(&folder);
+    assert_eq!(place.names(), [""; 0]);
+}
+
+#[test]
+fn a_private_file_under_the_name_of_the_namespace_stays_as_it_is() {
+    let (place, folder) = Place::new();
+    let mut registry = Registry::open(&folder).unwrap();
+    let inner = place.inner();
+    registry.end(&folder);
+    // Whoever may write to the folder may give this name to any file of this user.
+    std::fs::write(&inner, "secret").unwrap();
+    std::fs::set_permissions(&inner, std::fs::Permissions::from_mode(0o640)).unwrap();
+    assert!(Registry::open(&folder).is_err());
+    assert_eq!(std::fs::read(&inner).unwrap(), b"secret");
+    assert_eq!(std::fs::metadata(&inner).unwrap().permissions().mode() & 0o777, 0o640);
+    std::fs::remove_file(&inner).unwrap();
+    // Or to a folder, by a link, whose own names are then not looked at.
+    let outside = place.0.join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    std::os::unix::fs::symlink(&outside, &inner).unwrap();
+    assert!(Registry::open(&folder).is_err());
+    assert_eq!(names(&outside), [""; 0]);
+}
+
+/// Two threads stand for two processes that want the same ports at the same time, again and again.
+#[test]
+fn of_all_who_want_a_port_at_once_one_gets_it() {
+    const THREADS: usize = 4;
+    let (_place, folder) = Place::new();
+    let (folder, barrier) = (&folder, &std::sync::Barrier::new(THREADS));
+    let wins = std::thread::scope(|scope| {
+        let bind = |nth: usize| {
+            move || {
+                let mut registry = Registry::open(folder).unwrap();
+                // One of them wants any address, the others one that is no other's.
+                let address = if nth == 0 { "0.0.0.0".to_owned() } else { format!("192.0.2.{nth}") };
+                let rounds = (0..200).map(|round| {
+                    barrier.wait();
+                    let taken = registry.reserve(1, &at(&address, 7000 + round), true).is_ok();
+                    barrier.wait();
+                    registry.release(1);
+                    taken
+                });
+                rounds.collect::<Vec<bool>>()
+            }
+        };
+        let threads: Vec<_> = (0..THREADS).map(|nth| scope.spawn(bind(nth))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    for round in 0..200 {
+        let others = wins[1..].iter().filter(|wins| wins[round]).count();
+        assert!(if wins[0][round] { others == 0 } else { others > 0 }, "round {round}: {others}");
+    }
+}
+
+#[test]
+fn a_bind_costs_the_same_among_many() {
+    let (_place, folder) = Place::new();
+    let mut registry = Registry::open(&folder).unwrap();
+    for id in 0..10_000 {
+        registry.reserve(id, &at("0.0.0.0", 0), true).unwrap();
+    }
+    let (one, other) = (at("192.0.2.2", 7471), at("192.0.2.3", 7471));
+    registry.reserve(10_000, &one, true).unwrap();
+    registry.reserve(10_001, &other, true).unwrap();
+    // What stands beside a record, and is read with it, is the port's alone.
+    let port = registry.own[&10_000].port;
+    assert_eq!(port.open(&registry.folder).unwrap().names().unwrap().len(), 2);
+    registry.end(&folder);
 }
 
 #[test]
 fn a_listener_is_found_and_talked_to_until_it_is_gone() {
     let (place, folder) = Place::new();
     let mut server = Registry::open(&folder).unwrap();
-    let mut client = Registry::open(&folder).unwrap();
+    let client = Registry::open(&folder).unwrap();
     let binding = at("192.0.2.2", 7471);
-    server.reserve(&folder, 5, &binding, true).unwrap();
+    server.reserve(5, &binding, true).unwrap();
     assert_eq!(client.find(&folder, SERVICE, &binding.source, true, &|_| true), Ok(Search::Soon));
     let mut socket = None;
-    let listens = server.listen(&folder, 5, &binding, |name| {
-        socket = Some(Socket::listen(&folder, name)?);
+    let listens = server.listen(5, &binding, |folder, name| {
+        socket = Some(Socket::listen(folder, name)?);
         Ok(())
     });
     let (name, socket) = (listens.unwrap(), socket.unwrap());
@@ -111,7 +207,7 @@ fn a_listener_is_found_and_talked_to_until_it_is_gone() {
     };
 
     assert!(socket.accept(&folder).unwrap().is_none());
-    let near = Socket::connect(&folder, &found.name()).unwrap();
+    let near = client.reach(&folder, &found, Socket::connect).unwrap();
     let far = socket.accept(&folder).unwrap().unwrap();
     let mut place_for = [0; 8];
     assert_eq!(far.receive(&mut place_for), Received::Nothing);
@@ -128,11 +224,11 @@ fn a_listener_is_found_and_talked_to_until_it_is_gone() {
 
     // The process dies: its name stays until somebody needs the ports.
     drop((server, socket));
-    assert_eq!(Socket::connect(&folder, &found.name()).err(), Some(libc::ECONNREFUSED));
-    assert_eq!(place.names().len(), 2);
+    assert_eq!(client.reach(&folder, &found, Socket::connect).err(), Some(libc::ECONNREFUSED));
+    assert_eq!(place.with("l").len(), 1);
     assert_eq!(client.find(&folder, SERVICE, &binding.source, true, &|_| true), Ok(Search::Nobody));
-    assert_eq!(place.names().len(), 1, "{:?}", place.names());
-    client.forget(&folder, name);
+    assert_eq!(place.with("l"), [""; 0]);
+    client.forget(name);
 }
 
 #[test]
@@ -140,19 +236,19 @@ fn who_is_at_work_is_not_waited_for() {
     let (_place, folder) = Place::new();
     let mut client = Registry::open(&folder).unwrap();
     let nowhere = at("192.0.2.9", 7471);
-    client.reserve(&folder, 9, &nowhere, true).unwrap();
-    let mut find = || client.find(&folder, SERVICE, &nowhere.source, true, &|_| true).unwrap();
+    client.reserve(9, &nowhere, true).unwrap();
+    let find = || client.find(&folder, SERVICE, &nowhere.source, true, &|_| true).unwrap();
     assert_eq!(find(), Search::Nobody, "alone, with the port itself");
     let mut listener = Registry::open(&folder).unwrap();
     assert_eq!(find(), Search::Soon, "it may be about to listen");
     let own = at("192.0.2.2", 4420);
-    listener.reserve(&folder, 1, &own, true).unwrap();
+    listener.reserve(1, &own, true).unwrap();
     assert_eq!(find(), Search::Soon, "it has a port");
-    listener.listen(&folder, 1, &own, |_| Ok(())).unwrap();
+    listener.listen(1, &own, |_, _| Ok(())).unwrap();
     assert_eq!(find(), Search::Nobody, "it listens somewhere else");
     let mut other = Registry::open(&folder).unwrap();
     let own = at("192.0.2.2", 4421);
-    other.reserve(&folder, 1, &own, true).unwrap();
+    other.reserve(1, &own, true).unwrap();
     assert_eq!(find(), Search::Soon);
     other.update(1, &Binding { destination: nowhere.source, ..own });
     assert_eq!(find(), Search::Nobody, "it is a client");
@@ -168,14 +264,14 @@ fn other_networks_are_looked_at_and_swept() {
     let gid = std::net::Ipv4Addr::new(10, 9, 0, 1).to_ipv6_mapped().octets();
     let mut server = Registry::open(&folder).unwrap();
     let binding = at("0.0.0.0", 7471);
-    server.reserve(&folder, 5, &binding, true).unwrap();
-    server.publish(&folder, &[gid, [3; 16]]).unwrap();
-    server.publish(&folder, &[gid]).unwrap();
-    let name = server.listen(&folder, 5, &binding, |_| Ok(())).unwrap();
+    server.reserve(5, &binding, true).unwrap();
+    server.publish(&[gid, [3; 16]]).unwrap();
+    server.publish(&[gid]).unwrap();
+    let name = server.listen(5, &binding, |_, _| Ok(())).unwrap();
     // As if its process were in another one.
     let own = place.names().remove(0);
     std::fs::rename(place.0.join(own), place.0.join("cm-77-99")).unwrap();
-    let mut client = Registry::open(&folder).unwrap();
+    let client = Registry::open(&folder).unwrap();
     let to = |text: &str| Address::ip(text.parse().unwrap(), 7471);
     assert!(client.knows(&folder, &gid) && !client.knows(&folder, &[3; 16]));
     assert!(matches!(
@@ -185,7 +281,7 @@ fn other_networks_are_looked_at_and_swept() {
     assert_eq!(client.find(&folder, SERVICE, &to("10.9.0.1"), false, &|_| true), Ok(Search::Nobody));
     assert_eq!(client.find(&folder, SERVICE, &to("10.9.0.2"), true, &|_| true), Ok(Search::Nobody));
     server.release(5);
-    let mut find = |text| client.find(&folder, SERVICE, &to(text), true, &|_| true);
+    let find = |text| client.find(&folder, SERVICE, &to(text), true, &|_| true);
     assert_eq!(find("10.9.0.1"), Ok(Search::Soon), "it may be about to listen again");
     assert_eq!(find("10.9.0.2"), Ok(Search::Nobody), "that is another host");
     drop(Registry::open(&folder).unwrap());
@@ -193,25 +289,30 @@ fn other_networks_are_looked_at_and_swept() {
     drop(server);
     drop(Registry::open(&folder).unwrap());
     assert!(!place.names().contains(&"cm-77-99".to_owned()));
-    client.forget(&folder, name);
+    client.forget(name);
 }
 
 #[test]
 fn fuzz_cm_ports() {
     let (place, folder) = Place::new();
     let mut registry = Registry::open(&folder).unwrap();
-    let name = place.names().remove(0);
-    let file = std::fs::OpenOptions::new().write(true).open(place.0.join(name)).unwrap();
+    let mut living = Registry::open(&folder).unwrap();
+    living.reserve(1, &at("192.0.2.9", 7471), true).unwrap();
+    let port = place.inner().join("p0106-1d2f");
+    let owner = living.owner.number();
     let wanted = at("192.0.2.2", 7471);
     bolero::check!().for_each(|bytes: &[u8]| {
-        file.set_len(0).unwrap();
-        // Several records of these bytes, some of which belong to a process that lives.
-        file.write_all_at(bytes, 0).unwrap();
-        file.write_all_at(bytes, 128).unwrap();
+        // A record of these bytes, of a process that lives; and what that process shows.
+        let text: Vec<u8> =
+            bytes.iter().take(4000).map(|byte| if *byte == 0 { b'.' } else { *byte }).collect();
+        let name = port.join(format!("{owner:016x}-{:016x}", 1));
+        let _ = std::fs::remove_file(&name);
+        let _ = std::os::unix::fs::symlink(std::ffi::OsStr::from_bytes(&text), &name);
+        std::fs::write(place.inner().join(format!("o{owner:016x}")), bytes).unwrap();
         let _ = registry.find(&folder, SERVICE, &wanted.source, true, &|_| true);
-        if registry.reserve(&folder, 1, &wanted, true).is_ok() {
+        if registry.reserve(1, &wanted, true).is_ok() {
             registry.update(1, &wanted);
-            let _ = registry.publish(&folder, &[[1; 16]]);
+            let _ = registry.publish(&[[1; 16]]);
             registry.release(1);
         }
     });

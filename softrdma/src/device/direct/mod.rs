@@ -19,6 +19,7 @@ mod sender;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::growth::{TryPush, try_arc};
 use crate::protocol::direct::{Credit, DirectWord, Receiver, ring_words};
 use crate::protocol::receive::Sge;
 use crate::protocol::shared::{Memory as _, Word};
@@ -73,7 +74,7 @@ impl Rings {
     fn give_back(&self, place: Place) {
         let mut resting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if resting.len() < resting.capacity() {
-            resting.push(place.at);
+            resting.push_reserved(place.at);
         }
     }
 }
@@ -101,15 +102,9 @@ impl Direct {
             device.rings.give_back(place);
             return None;
         };
-        Some(Arc::new(Self {
-            place,
-            ring,
-            qp,
-            pd,
-            completed: head.into(),
-            freed: head.into(),
-            is_over: false.into(),
-        }))
+        let (completed, freed, is_over) = (head.into(), head.into(), false.into());
+        let made = try_arc(Self { place, ring, qp, pd, completed, freed, is_over });
+        made.inspect_err(|_| device.rings.give_back(place)).ok()
     }
 
     /// Its memory may serve another queue pair.

@@ -12,6 +12,7 @@ use crate::device::known::Known;
 use crate::device::landing::{land, land_again};
 use crate::device::site::Site;
 use crate::device::{CompletionQueue, Device};
+use crate::growth::TryPush;
 use crate::protocol::completion::{Completion, STAGE_WORDS};
 use crate::protocol::direct::{Arrived, Close, Receiver};
 use crate::protocol::shared::{Memory as _, slot};
@@ -113,7 +114,7 @@ impl Source {
         {
             self.early.try_reserve(1).ok()?;
             let completion = self.deliver(site, &message)?;
-            self.early.push_back((message, completion));
+            self.early.push_reserved((message, completion));
             self.receiver.take_out(&DirectRing::of(&self.ring), &message);
             self.watched = self.receiver.watched();
             left -= 1;
@@ -301,11 +302,7 @@ impl CompletionQueue {
     pub(in crate::device) fn add_direct(&self, source: Source) -> bool {
         let mut reader = self.reader();
         let sources = &mut reader.direct.all;
-        if sources.len() >= MOST || sources.try_reserve(1).is_err() {
-            return false;
-        }
-        sources.push(source);
-        true
+        sources.len() < MOST && sources.try_push(source).is_ok()
     }
 
     /// Closes the ring of a queue pair, behind that one's lock; how many of its receive requests are taken

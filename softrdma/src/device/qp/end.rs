@@ -78,12 +78,12 @@ impl QueuePair {
             self.forget_completions()
         } else {
             self.abandon_direct();
-            self.cqs().map(Arc::downgrade).collect()
+            self.each_cq().map(|cq| cq.map(Arc::downgrade))
         };
         if let Some(books) = &site.books {
             books.remove(object);
         }
-        if is_retired && cqs.is_empty() {
+        if is_retired && cqs.iter().all(Option::is_none) {
             let _ = site.objects.free(object);
         } else {
             let srq = self.init.srq.as_ref().map(Arc::downgrade);
@@ -98,5 +98,6 @@ impl Drop for QueuePair {
             self.device.unsubscribe(Object::Qp(self.index), &self.init.events, self.init.cookie);
             self.end();
         }
+        crate::device::forget(&self.device.queue_pairs, self.index, self);
     }
 }

@@ -14,6 +14,7 @@ use super::mailbox::{
 };
 use super::memory::{File, Stop, range};
 use super::{Origin, Piece, Registered, after};
+use crate::growth::try_arc;
 
 /// How long the lock of an atomic operation is waited for, which a living owner has for microseconds: others
 /// wait for the service meanwhile.
@@ -40,7 +41,7 @@ impl fmt::Debug for Service {
 
 impl Service {
     pub(super) fn start(segment: Arc<Segment>, offset: u64, registered: Arc<dyn Registered>) -> Result<Self> {
-        let shared = Arc::new(Shared { segment, offset, registered, stop: AtomicBool::new(false) });
+        let shared = try_arc(Shared { segment, offset, registered, stop: AtomicBool::new(false) })?;
         let work = shared.clone();
         let thread = thread::start(c"ironverbs-serve", move || work.run()).map_err(|_| Error::NoMemory)?;
         Ok(Service { thread, shared })

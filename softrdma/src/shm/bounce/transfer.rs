@@ -8,6 +8,7 @@ use super::super::atomics::Operation;
 use super::super::copy::{BATCH, Cursor, NO_RANGE, Span};
 use super::super::lock::{Lock, PATIENCE};
 use super::super::segment::{Peer, Segment};
+use super::super::threads;
 use super::mailbox::{
     Action, Ending, Job, MAILBOXES, Mailbox, Mailboxes, PIECES, Phase, RING, STEP, Signal, ask, in_phase,
     is_in, next_job,
@@ -17,6 +18,9 @@ use super::{Failure, Origin, Piece, Purpose};
 
 /// How long a service that is not there yet is waited for; starting one takes less when its process looks.
 const ASKING: Duration = Duration::from_millis(2);
+
+/// How many times the limit a target is waited for that wants to run.
+const LONGER: u32 = 10;
 
 /// This process's end of a transfer.
 #[derive(Debug, Clone, Copy)]
@@ -30,8 +34,9 @@ pub enum Local<'a> {
 /// Moves all bytes between this process's memory and pieces of the target's, in order; the shorter list ends
 /// it. The bytes go to this process for [`Purpose::Read`], else to the target.
 ///
-/// `limit` is how long the target may take without getting on. When it fails, a beginning of the bytes may have
-/// been moved, as with hardware. May be called with locks of the target's queues held.
+/// `limit` is how long the target may take without getting on, less what this process waits for a processor
+/// meanwhile; ten times as long while the kernel says that it wants to run. When it fails, a beginning of the
+/// bytes may have been moved, as with hardware. May be called with locks of the target's queues held.
 ///
 /// # Safety
 /// Bytes of this process that are overwritten must be memory that a program gave away for this: no Rust
@@ -109,8 +114,24 @@ struct Transfer<'a> {
     /// The job's state word when it is posted.
     posted: u64,
     limit: Duration,
-    /// Since when the target is waited for; none as long as it gets on.
-    since: Cell<Option<Instant>>,
+    /// For how long the target is waited for; none as long as it gets on.
+    waited: Cell<Waited>,
+}
+
+/// How long somebody is waited for by who looks every [`PATIENCE`]. Whoever looks later has waited for a
+/// processor, or was stopped; on a busy machine the other one waits for a processor as well, so that this time
+/// does not count.
+#[derive(Debug, Clone, Copy, Default)]
+struct Waited {
+    looked: Option<Instant>,
+    time: Duration,
+}
+
+impl Waited {
+    fn look(self, now: Instant) -> Self {
+        let since = self.looked.map_or(Duration::ZERO, |looked| now.saturating_duration_since(looked));
+        Waited { looked: Some(now), time: self.time + since.min(PATIENCE) }
+    }
 }
 
 impl Drop for Transfer<'_> {
@@ -147,7 +168,7 @@ impl<'a> Transfer<'a> {
             None => return Err(Failure::NoAnswer),
         };
         let mut transfer =
-            Transfer { me, peer, bell: mailboxes.bell, mailbox, posted: 0, limit, since: Cell::new(None) };
+            Transfer { me, peer, bell: mailboxes.bell, mailbox, posted: 0, limit, waited: Cell::default() };
         mailbox.turn.nobody_sleeps();
         transfer.settle()?;
         transfer.posted = next_job(mailbox.state.load(Ordering::Relaxed));
@@ -206,29 +227,34 @@ impl<'a> Transfer<'a> {
 
     /// The target got on: waiting begins anew.
     fn got_on(&self) {
-        self.since.set(None);
+        self.waited.set(Waited::default());
     }
 
     /// Waits for a step of the service since `seen`. A step that moved nothing does not lengthen the wait,
     /// since any process that may write to the mailbox can pretend steps.
     fn wait(&self, seen: u32) -> Result<(), Silence> {
-        let since = match self.since.get() {
-            Some(since) if since.elapsed() >= self.limit => return Err(Silence::Limit),
-            Some(since) => since,
-            None => Instant::now(),
-        };
-        self.since.set(Some(since));
+        if self.is_over() {
+            return Err(Silence::Limit);
+        }
         while !self.mailbox.turn.wait(seen, Some(PATIENCE.min(self.limit))) {
             if !self.peer.lives() {
                 return Err(Silence::Gone);
             }
-            if since.elapsed() >= self.limit {
+            if self.is_over() {
                 return Err(Silence::Limit);
             }
             // Whatever the words said about its sleep.
             self.bell.wake();
         }
         Ok(())
+    }
+
+    /// Looks at the time: whether the target was waited for long enough. One that wants to run is waited for
+    /// longer: its thread may have no processor, or wait for another one that has none.
+    fn is_over(&self) -> bool {
+        self.waited.set(self.waited.get().look(Instant::now()));
+        let time = self.waited.get().time;
+        time >= self.limit && (time >= LONGER * self.limit || !threads::want_to_run(self.peer))
     }
 
     /// Waits as [`Transfer::wait`] does, for a job that was posted.
@@ -413,5 +439,34 @@ fn local(stop: Stop) -> Failure {
     match stop {
         Stop::Fault => Failure::Local,
         Stop::Errno(e) => Failure::Os(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_no_processor_does_not_wait() {
+        let begun = Instant::now();
+        let (mut waited, mut now) = (Waited::default().look(begun), begun);
+        // In time, at once, and after a minute.
+        for (after, counts) in
+            [(PATIENCE / 2, PATIENCE / 2), (Duration::ZERO, Duration::ZERO), (PATIENCE * 6000, PATIENCE)]
+        {
+            let before = waited.time;
+            now += after;
+            waited = waited.look(now);
+            assert_eq!(waited.time - before, counts);
+        }
+        // A target that is silent is given up after the looks that the limit has room for.
+        let looks = (1..).map(|count| begun + PATIENCE * count);
+        let limit = PATIENCE * 100;
+        let mut waited = Waited::default().look(begun);
+        let given_up = looks.take_while(|now| {
+            waited = waited.look(*now);
+            waited.time < limit
+        });
+        assert_eq!(given_up.count(), 99);
     }
 }

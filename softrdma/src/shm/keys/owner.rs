@@ -12,6 +12,7 @@ use super::{
     CHUNK, CHUNKS, DIRECTORY, ENTRY, ENTRY_WORDS, Entry, GRACE, Lookup, MAX_KEYS, PATIENCE_WITH_PEERS, PINS,
     ROOT, Table, USERS, pack, publish, read,
 };
+use crate::growth::{TryPush, try_collect, try_filled};
 use crate::shm::error::{Error, Result};
 use crate::shm::lock::{Liveness, Owner, PATIENCE};
 use crate::shm::sealed;
@@ -41,11 +42,7 @@ pub struct Keys {
 
 /// Memory for the private copy of a chunk.
 fn private_chunk() -> Result<Box<[AtomicU64]>> {
-    let words = CHUNK as usize * ENTRY_WORDS;
-    let mut chunk = Vec::new();
-    chunk.try_reserve_exact(words)?;
-    chunk.resize_with(words, || AtomicU64::new(0));
-    Ok(chunk.into_boxed_slice())
+    Ok(try_filled(CHUNK as usize * ENTRY_WORDS, || AtomicU64::new(0))?)
 }
 
 #[derive(Debug, Default)]
@@ -63,17 +60,9 @@ impl Keys {
     pub fn new(segment: Arc<Segment>) -> Result<Self> {
         let table = segment.alloc(DIRECTORY + 8 * u64::from(CHUNKS), 64)?.offset;
         segment.root(ROOT)?.store(table, Ordering::Release);
-        let books = Books { entries: vec![Book::default()], ..Books::default() };
-        let mut private = Vec::new();
-        private.try_reserve_exact(CHUNKS as usize)?;
-        private.resize_with(CHUNKS as usize, OnceLock::new);
-        Ok(Keys {
-            segment,
-            table,
-            changes: AtomicU64::new(0),
-            private: private.into_boxed_slice(),
-            books: Mutex::new(books),
-        })
+        let books = Books { entries: try_collect([Book::default()])?, ..Books::default() };
+        let private = try_filled(CHUNKS as usize, OnceLock::new)?;
+        Ok(Keys { segment, table, changes: AtomicU64::new(0), private, books: Mutex::new(books) })
     }
 
     pub(super) fn books(&self) -> MutexGuard<'_, Books> {
@@ -194,9 +183,9 @@ impl Keys {
                     let offset = self.segment.alloc(ENTRY * u64::from(CHUNK), 64)?.offset;
                     let at = self.table + DIRECTORY + 8 * u64::from(chunk);
                     self.segment.memory().u64(at)?.store(offset, Ordering::Release);
-                    books.chunks.push(offset);
+                    books.chunks.push_reserved(offset);
                 }
-                books.entries.push(Book::default());
+                books.entries.push_reserved(Book::default());
                 index
             }
             _ => books.free.pop_front().ok_or(Error::NoMemory)?,
@@ -286,7 +275,7 @@ impl Keys {
             && book.key8 == key as u8
         {
             book.pending = false;
-            books.free.push_back(key >> 8);
+            books.free.push_reserved(key >> 8);
         }
     }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::layout::*;
 use super::table::Objects;
 use super::view::{Held, View};
+use crate::growth::{TryFill, TryInsert};
 use crate::protocol::shared::{Memory, Object, QpWord, Word};
 use crate::protocol::transport::{LockError, Locked, Transport};
 use crate::shm::bell::BellHandle;
@@ -189,12 +190,8 @@ impl Host {
             }
             _ => {
                 let layout = fresh?;
-                if entries.len() <= index {
-                    // Below MAX_OBJECTS: it was found.
-                    let more = index + 1 - entries.len();
-                    entries.try_reserve(more).ok()?;
-                    entries.resize(index + 1, None);
-                }
+                // Below MAX_OBJECTS: it was found.
+                entries.try_fill(index + 1, || None).ok()?;
                 entries[index] = Some(Known { entry: layout.entry, body: layout.body, layout: fresh });
                 fresh
             }
@@ -336,8 +333,8 @@ impl Host {
                 // It may sleep for this queue's next event. A bell for nothing is one too many for a program
                 // that looks at the descriptor first, so it is rung once for each holder.
                 if let Object::Cq(cq) = object
-                    && self.seen.told.lock().unwrap_or_else(|e| e.into_inner()).insert(cq, holder)
-                        != Some(holder)
+                    && self.seen.told.lock().unwrap_or_else(|e| e.into_inner()).try_set(cq, holder)
+                        != Ok(Some(holder))
                 {
                     self.ring_bell(layout.shape.bell);
                 }
@@ -400,14 +397,18 @@ impl Host {
     /// It cannot be reached.
     pub fn find_bell(&self, cq: u32) -> crate::shm::Result<()> {
         let bell = self.layout(Object::Cq(cq)).and_then(|layout| layout.shape.bell);
-        bell.map_or(Ok(()), |number| self.with_bell(number, |_| {}))
+        match bell.map(|number| self.with_bell(number, |_| {})).transpose()? {
+            Some(false) => Err(crate::shm::Error::NoMemory),
+            _ => Ok(()),
+        }
     }
 
-    fn with_bell(&self, number: u32, act: impl FnOnce(&BellHandle)) -> crate::shm::Result<()> {
+    /// Acts on a bell; whether it will be within reach the next time.
+    fn with_bell(&self, number: u32, act: impl FnOnce(&BellHandle)) -> crate::shm::Result<bool> {
         let mut handles = self.seen.handles.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(handle) = handles.get(&number) {
             act(handle);
-            return Ok(());
+            return Ok(true);
         }
         // One that is not found now is looked for again: descriptors may have run out.
         let handle = BellHandle::find(self.me.folder(), self.owner(), number)?;
@@ -416,8 +417,7 @@ impl Host {
         if handles.len() >= HANDLES {
             handles.clear();
         }
-        handles.insert(number, handle);
-        Ok(())
+        Ok(handles.try_set(number, handle).is_ok())
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::host::Host;
 use super::layout::*;
+use crate::growth::{TryInsert, TryPush, try_room};
 use crate::protocol::fence::{Cut, cut};
 use crate::protocol::shared::{ATTRIBUTES, CqWord, Memory as _, Object, QpWord, SrqWord, Word, held, slot};
 use crate::shm::error::{Error, Result};
@@ -45,6 +46,10 @@ struct Moved {
 
 /// Places that may wait for their holders: each is one more process that was stopped with a lock.
 const MOVED: usize = 256;
+
+/// Locks of queue pairs that a process may have at a time for a queue to be moved away from it: it has one for
+/// each thread that sends.
+const MOST_HELD: usize = 128;
 
 #[derive(Debug, Default)]
 struct Kind {
@@ -144,9 +149,9 @@ impl Objects {
             let chunk = self.segment.alloc(ENTRY * u64::from(CHUNK), 128)?.offset;
             let at = table.directory + 8 * u64::from(index / CHUNK);
             self.segment.memory().u64(at)?.store(chunk, Ordering::Release);
-            table.chunks.push(chunk);
+            table.chunks.push_reserved(chunk);
         }
-        table.entries.push((0, None));
+        table.entries.push_reserved((0, None));
         Ok(index)
     }
 
@@ -197,7 +202,8 @@ impl Objects {
         }
         self.settle_moved();
         let old = host.layout(object).ok_or(Error::OutOfBounds)?;
-        if matches!(object, Object::Qp(_)) || cut(host, object, &self.held_by(holder)).is_none() {
+        let mut held = try_room(MOST_HELD)?;
+        if matches!(object, Object::Qp(_)) || self.cut(host, object, holder, &mut held).is_none() {
             return Ok(false);
         }
         let (which, index) = kind(object);
@@ -207,7 +213,12 @@ impl Objects {
         let slot = slot.filter(|_| table.body(index) == Some(old.body));
         let (memory, before) = (self.segment.memory(), slot.and_then(|s| s.1).ok_or(Error::OutOfBounds)?);
         table.bodies.try_reserve(1)?;
-        self.places().moved.try_reserve(1)?;
+        {
+            let Places { moved, free } = &mut *self.places();
+            moved.try_reserve(1)?;
+            // For the day when nobody writes to any of them, nor to the one that is taken now.
+            free.try_reserve(moved.len() + 2)?;
+        }
         let body = match self.places().free.pop() {
             Some(body) => body,
             None => self.segment.alloc(ENTRY, 128)?.offset,
@@ -225,13 +236,13 @@ impl Objects {
             && ring.as_ref().is_ok_and(|ring| ring.is_none_or(|ring| is_in_reach(ring.offset, ring.len)));
         self.moves.fetch_add(1, Ordering::SeqCst);
         let is_taken = is_possible && lock.take_from(holder, self.segment.owner());
-        let whole = if is_taken { cut(host, object, &self.held_by(holder)) } else { None };
+        let whole = if is_taken { self.cut(host, object, holder, &mut held) } else { None };
         for (qp, fence) in whole.iter().flat_map(|cut| &cut.fences) {
             host.store(Word::Qp(*qp, QpWord::Fence), fence.pack());
         }
         self.moves.fetch_add(1, Ordering::SeqCst);
         if !is_taken {
-            places.free.push(body);
+            places.free.push_reserved(body);
             ring?.into_iter().for_each(|ring| self.segment.free(ring));
             return Ok(false);
         }
@@ -243,9 +254,9 @@ impl Objects {
         self.put(old.entry + RING, now.ring);
         self.put(old.entry + BODY, body);
         table.entries[index as usize] = (moved(old.generation), ring.or(Some(before)));
-        table.bodies.insert(index, body);
+        table.bodies.set_reserved(index, body);
         self.put(old.entry + GENERATION, moved(old.generation));
-        places.moved.push(Moved { holder, body: old.body, ring: ring.map(|_| before) });
+        places.moved.push_reserved(Moved { holder, body: old.body, ring: ring.map(|_| before) });
         lock.close();
         Ok(true)
     }
@@ -270,18 +281,16 @@ impl Objects {
         let memory = self.segment.memory();
         let load = |word: Word| memory.u64(place(old, word)).map_or(0, |word| word.load(Ordering::Acquire));
         let put = |word: Word, value: u64| self.put(place(now, word), value);
-        let words: Vec<Word> = match object {
+        let words: [Option<Word>; 5] = match object {
             Object::Cq(cq) => [CqWord::Journal, CqWord::Tail, CqWord::Armed, CqWord::Events, CqWord::Seen]
-                .map(|word| Word::Cq(cq, word))
-                .to_vec(),
+                .map(|word| Some(Word::Cq(cq, word))),
             Object::Srq(srq) => {
                 [SrqWord::Journal, SrqWord::Head, SrqWord::Limit, SrqWord::Events, SrqWord::Seen]
-                    .map(|word| Word::Srq(srq, word))
-                    .to_vec()
+                    .map(|word| Some(Word::Srq(srq, word)))
             }
-            Object::Qp(_) => Vec::new(),
+            Object::Qp(_) => [None; 5],
         };
-        for (place, word) in words.iter().enumerate() {
+        for (place, word) in words.iter().flatten().enumerate() {
             put(*word, whole.map_or_else(|| load(*word), |cut| cut.words[place]));
         }
         for word in 0..ATTRIBUTES {
@@ -324,8 +333,9 @@ impl Objects {
         }
     }
 
-    /// The queue pairs whose locks a process has.
-    fn held_by(&self, holder: Owner) -> Vec<u32> {
+    /// As [`cut`], for a queue whose lock this process has, with room for the queue pairs whose locks it has,
+    /// too. `None` also for more of them than there is room.
+    fn cut(&self, host: &Host, object: Object, holder: Owner, room: &mut Vec<u32>) -> Option<Cut> {
         let table = self.kind(kind(Object::Qp(0)).0);
         let has = |index: &u32| {
             let exists = table.entries.get(*index as usize).is_some_and(|entry| entry.0 & 1 == 1);
@@ -333,7 +343,15 @@ impl Objects {
             let lock = body.and_then(|body| self.segment.memory().u64(body + LOCK).ok()).map(Lock::at);
             lock.is_some_and(|lock| lock.owner() == Some(holder))
         };
-        (0..table.entries.len() as u32).filter(has).collect()
+        room.clear();
+        for qp in (0..table.entries.len() as u32).filter(has) {
+            if room.len() == room.capacity() {
+                return None;
+            }
+            room.push_reserved(qp);
+        }
+        drop(table);
+        cut(host, object, room)
     }
 
     /// Gives back places whose holders went on or died.
@@ -347,7 +365,7 @@ impl Objects {
             let lock = self.segment.memory().u64(place.body + LOCK).map(Lock::at);
             let is_over = lock.is_ok_and(Lock::was_left) || !self.segment.lives(place.holder);
             if is_over {
-                free.push(place.body);
+                free.push_reserved(place.body);
                 place.ring.into_iter().for_each(|ring| self.segment.free(ring));
             }
             !is_over
@@ -418,7 +436,7 @@ impl Objects {
         let mut table = self.kind(which);
         let slot = table.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?;
         let ring = slot.1.take_if(|_| slot.0 & 1 == 0).ok_or(Error::OutOfBounds)?;
-        table.free.push_back(index);
+        table.free.push_reserved(index);
         self.segment.free(ring);
         Ok(())
     }

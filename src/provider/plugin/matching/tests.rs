@@ -10,7 +10,7 @@ fn device(name: &str, driver_id: Option<u32>, modalias: &str) -> Box<Found> {
     let mut info = DeviceInfo::for_tests(name, modalias);
     info.driver_id = driver_id;
     info.abi_ver = 2;
-    Found::new(info)
+    Found::new(info).unwrap()
 }
 
 fn line(kind: u8, u: verbs_match_ent_u) -> verbs_match_ent {

@@ -244,7 +244,7 @@ fn fuzz_rxe_commands() {
             // SAFETY: a live domain, whose context outlives it.
             unsafe { (*pd.as_ptr()).context = &raw mut context };
             let _kernel = answer_with(&answers.0);
-            let device = RxeContext { file: ring.device };
+            let device = RxeContext::new(ring.device);
             // SAFETY: plain C data; all zeros is its empty value.
             let mut array: [ibv_wc; 8] = unsafe { core::mem::zeroed() };
             let cq = device.create_cq(4, None, 0).ok();

@@ -1,7 +1,9 @@
 //! Requests built by calls, and completions walked one by one.
 
 use super::*;
+use crate::provider::object::Object;
 use crate::provider::soft::device::nanoseconds;
+use crate::provider::soft::qp::Qp;
 use crate::testing::asleep;
 
 #[test]
@@ -74,6 +76,42 @@ fn builders_post_their_batch_at_once_and_walks_read_its_completions() {
         table.wr_rdma_write.unwrap()(qpx, rkey, start);
         table.wr_abort.unwrap()(qpx);
         assert!(room.poll(cq).is_none());
+    }
+}
+
+#[test]
+fn data_that_is_set_again_takes_the_place_of_what_was_set() {
+    let room = Room::new();
+    let pair = room.built_pair(IBV_QPT_RC);
+    // SAFETY: live objects of this test.
+    unsafe {
+        let qpx = api::qp::ibv_qp_to_qp_ex(pair.a);
+        let table = *qpx;
+        room.bytes(0, 8).copy_from_slice(b"gathered");
+        let (piece, mut inline) = (room.piece(0, 8), *b"inline");
+        for number in 0..2 {
+            room.receive(pair.b, number, room.piece(1024 + 64 * number as usize, 64));
+        }
+        table.wr_start.unwrap()(qpx);
+        (*qpx).wr_flags = IBV_SEND_SIGNALED as u32;
+        for ends_inline in [false, true] {
+            table.wr_send.unwrap()(qpx);
+            for n in 0..1000 {
+                if (n % 2 == 1) == ends_inline {
+                    table.wr_set_inline_data.unwrap()(qpx, inline.as_mut_ptr().cast(), 6);
+                } else {
+                    table.wr_set_sge.unwrap()(qpx, piece.lkey, piece.addr, piece.length);
+                }
+            }
+        }
+        let batch = Qp::from_extended(qpx).batch.held_mut();
+        assert_eq!(batch.lengths(), (2, 1, 6));
+        assert_eq!(table.wr_complete.unwrap()(qpx), 0);
+        for _ in 0..4 {
+            room.success(pair.cq);
+        }
+        assert_eq!(room.bytes(1024, 9), b"gathered\0");
+        assert_eq!(room.bytes(1088, 7), b"inline\0");
     }
 }
 

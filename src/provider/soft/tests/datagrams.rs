@@ -81,3 +81,124 @@ fn a_group_is_left_by_the_lid_that_it_was_joined_with() {
         assert_eq!(detach(pair.b, &group, 0), libc::EINVAL);
     }
 }
+
+#[test]
+fn a_sender_in_the_group_gets_its_own_unless_it_was_made_not_to() {
+    const BLOCKS: u32 = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB as u32;
+    let room = Room::new();
+    let cq = room.cq();
+    let create = |qp_type, create_flags| {
+        let base = room.init(qp_type, cq);
+        // SAFETY: live objects; attributes are plain C data.
+        unsafe {
+            let mut attr: ibv_qp_init_attr_ex = zeroed();
+            (attr.qp_type, attr.cap, attr.send_cq, attr.recv_cq) = (base.qp_type, base.cap, cq, cq);
+            attr.comp_mask = IBV_QP_INIT_ATTR_PD as u32 | IBV_QP_INIT_ATTR_CREATE_FLAGS as u32;
+            (attr.pd, attr.create_flags) = (room.pd, create_flags);
+            room.verbs().create_qp_ex.unwrap()(room.context, &mut attr)
+        }
+    };
+    // Connected queue pairs have no groups, and the other flags are of packets on a wire.
+    for (qp_type, flags) in [(IBV_QPT_RC, BLOCKS), (IBV_QPT_UC, BLOCKS)]
+        .into_iter()
+        .chain((0..32).map(|bit| (IBV_QPT_UD, 1 << bit)).filter(|(_, flag)| *flag != BLOCKS))
+        .chain([(IBV_QPT_UD, BLOCKS | IBV_QP_CREATE_SCATTER_FCS as u32)])
+    {
+        assert!(create(qp_type, flags).is_null());
+        assert_eq!(Errno::last(), Errno::EOPNOTSUPP);
+    }
+    let mut group = ibv_gid { raw: [7; 16] };
+    // SAFETY: every view of the GID union is 16 plain bytes.
+    unsafe { group.raw[0] = 0xff };
+    let mut address = room.address();
+    address.grh.dgid = group;
+    let ah = room.ah(&mut address);
+    for flags in [0, BLOCKS] {
+        let pair = room.connected(room.cq(), create(IBV_QPT_UD, flags), create(IBV_QPT_UD, BLOCKS));
+        // SAFETY: live objects of this test.
+        unsafe {
+            for (qp, wr_id) in [(pair.a, 1), (pair.b, 2)] {
+                assert_eq!(api::mcast::ibv_attach_mcast(qp, &group, 0), 0);
+                room.receive(qp, wr_id, room.piece(1024 * wr_id as usize, 200));
+            }
+            let mut piece = room.piece(0, 5);
+            let mut wr = send_wr(3, IBV_WR_SEND, &mut piece);
+            wr.wr.ud = ibv_send_wr_wr_ud { ah, remote_qpn: 0xff_ffff, remote_qkey: QKEY };
+            assert_eq!(room.send(pair.a, &mut wr), 0);
+            let mut seen: Vec<u64> = std::iter::from_fn(|| room.poll(cq)).map(|wc| wc.wr_id).collect();
+            seen.sort_unstable();
+            assert_eq!(seen, if flags == BLOCKS { vec![2, 3] } else { vec![1, 2, 3] });
+            for qp in [pair.a, pair.b] {
+                assert_eq!(api::mcast::ibv_detach_mcast(qp, &group, 0), 0);
+            }
+        }
+    }
+    // SAFETY: live, and given up.
+    assert_eq!(unsafe { api::ah::ibv_destroy_ah(ah) }, 0);
+    destroy_cq(cq);
+}
+
+/// Of both ways to send, of each address of the table, with and without immediate data.
+#[test]
+fn the_ip_header_says_how_long_the_packet_would_be() {
+    let room = Room::new();
+    let cq = room.cq();
+    let operations = IBV_QP_EX_WITH_SEND as u64 | IBV_QP_EX_WITH_SEND_WITH_IMM as u64;
+    let pair = room.connected(cq, room.built_qp(IBV_QPT_UD, cq, operations), room.qp(IBV_QPT_UD, cq));
+    let mut versions = [0; 2];
+    for index in 0..256 {
+        let mut address = room.address();
+        let mut gid = ibv_gid { raw: [0; 16] };
+        // SAFETY: an open context and a place to write; every view of the GID union is 16 plain bytes.
+        if unsafe { api::gid::ibv_query_gid(room.context, 1, index, &mut gid) != 0 || gid.raw == [0; 16] } {
+            continue;
+        }
+        (address.grh.dgid, address.grh.sgid_index) = (gid, index as u8);
+        let ah = room.ah(&mut address);
+        for (length, padded) in [(0, 0), (1, 4), (3, 4), (4, 4), (5, 8), (100, 100), (1021, 1024)] {
+            for (immediate, built) in [(0, false), (4, false), (0, true), (4, true)] {
+                room.receive(pair.b, 1, room.piece(2048, 2048));
+                let mut piece = room.piece(0, length);
+                // SAFETY: live objects of this test.
+                unsafe {
+                    let number = (*pair.b).qp_num;
+                    if built {
+                        let qpx = api::qp::ibv_qp_to_qp_ex(pair.a);
+                        let table = *qpx;
+                        table.wr_start.unwrap()(qpx);
+                        ((*qpx).wr_id, (*qpx).wr_flags) = (2, IBV_SEND_SIGNALED as u32);
+                        match immediate {
+                            0 => table.wr_send.unwrap()(qpx),
+                            _ => table.wr_send_imm.unwrap()(qpx, 7),
+                        }
+                        table.wr_set_ud_addr.unwrap()(qpx, ah, number, QKEY);
+                        table.wr_set_sge.unwrap()(qpx, piece.lkey, piece.addr, piece.length);
+                        assert_eq!(table.wr_complete.unwrap()(qpx), 0);
+                    } else {
+                        let opcode = if immediate == 0 { IBV_WR_SEND } else { IBV_WR_SEND_WITH_IMM };
+                        let mut wr = send_wr(2, opcode, &mut piece);
+                        wr.wr.ud = ibv_send_wr_wr_ud { ah, remote_qpn: number, remote_qkey: QKEY };
+                        assert_eq!(room.send(pair.a, &mut wr), 0);
+                    }
+                }
+                let mut seen = [room.success(cq), room.success(cq)];
+                seen.sort_by_key(|wc| wc.wr_id);
+                assert_eq!((seen[0].wr_id, seen[0].byte_len), (1, 40 + length));
+                let header = room.bytes(2048, 40);
+                let (ipv6, at) = if header[0] >> 4 == 6 { (true, 4) } else { (false, 22) };
+                versions[usize::from(ipv6)] += 1;
+                // UDP, base and datagram transport headers, immediate data, payload in words, checksum.
+                let behind = 8 + 12 + 8 + immediate + padded + 4;
+                let said = u32::from(u16::from_be_bytes([header[at], header[at + 1]]));
+                assert_eq!(
+                    said,
+                    if ipv6 { behind } else { 20 + behind },
+                    "{length} bytes, immediate data {immediate}, IPv6 {ipv6}, built {built}"
+                );
+            }
+        }
+        // SAFETY: live, and given up.
+        assert_eq!(unsafe { api::ah::ibv_destroy_ah(ah) }, 0);
+    }
+    assert!(versions.iter().all(|seen| *seen > 0), "headers of IPv4 and IPv6: {versions:?}");
+}

@@ -133,3 +133,38 @@ fn pages_on_demand_need_not_be_there() {
         assert_eq!(api::mr::ibv_dereg_mr(all), 0);
     }
 }
+
+/// All in a child, since protection stays on for ever. Its variables are its own, too.
+#[test]
+fn a_child_has_what_is_registered() {
+    let status = crate::testing::in_child(|| {
+        // SAFETY: the child of a fork has one thread.
+        unsafe { std::env::set_var("IRONVERBS_SOFT", "1") };
+        // What the kernel's devices registered before is other tests' and does not matter here.
+        let _ = api::fork::ibv_fork_init();
+        let room = Room::new();
+        let before = Errno(libc::EXDEV);
+        before.set();
+        let answer = (api::fork::ibv_is_fork_initialized(), Errno::last());
+        let has_others = std::fs::read_dir("/sys/class/infiniband_verbs").is_ok_and(|mut names| {
+            names.any(|name| name.is_ok_and(|name| name.file_name() != "abi_version"))
+        });
+        // Beside a device of the kernel it is the kernel's answer.
+        if !has_others {
+            assert_eq!(answer, (IBV_FORK_UNNEEDED as u32, before));
+        }
+        // SAFETY: live objects of this test.
+        unsafe {
+            room.buffer.write(3);
+            let changed = IBV_REREG_MR_CHANGE_TRANSLATION as c_int;
+            let again = room.buffer.add(100).cast();
+            for step in 0..2 {
+                let read = crate::testing::in_child(|| i32::from(room.buffer.read()));
+                assert_eq!(read, 3, "step {step}");
+                assert_eq!(api::mr::ibv_rereg_mr(room.mr, changed, null_mut(), again, 8, 0), 0);
+            }
+        }
+        0
+    });
+    assert_eq!(status, 0);
+}

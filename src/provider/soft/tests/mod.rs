@@ -5,6 +5,7 @@ mod builders;
 mod datagrams;
 mod device;
 mod fuzz;
+mod lids;
 mod memory;
 mod messages;
 mod pair;
@@ -33,7 +34,7 @@ const RIGHTS: c_int = (IBV_ACCESS_LOCAL_WRITE as u32
 
 fn device() -> DeviceRef {
     let info = DeviceInfo::software("soft_test", "uverbs-soft_test", 7).expect("a short name");
-    DeviceRef::native(Found::new(info), &Soft)
+    DeviceRef::native(Found::new(info).unwrap(), &Soft).unwrap()
 }
 
 /// An open device with a protection domain and a registered buffer.
@@ -126,6 +127,7 @@ impl Room {
         gid
     }
 
+    /// The way to this process, by GID.
     fn address(&self) -> ibv_ah_attr {
         // SAFETY: plain C data; all zeros is its empty value.
         let mut attr: ibv_ah_attr = unsafe { zeroed() };

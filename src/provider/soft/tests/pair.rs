@@ -26,7 +26,16 @@ impl Room {
         self.connected(cq, self.qp(qp_type, cq), self.qp(qp_type, cq))
     }
 
-    /// The same, the first with a builder for sends.
+    /// The same by another way.
+    pub fn pair_by(&self, address: ibv_ah_attr, qp_type: ibv_qp_type) -> Pair {
+        let cq = self.cq();
+        let (a, b) = (self.qp(qp_type, cq), self.qp(qp_type, cq));
+        self.bring_up(address, a, b);
+        self.bring_up(address, b, a);
+        Pair { cq, a, b }
+    }
+
+    /// The same as `pair`, the first with a builder for sends.
     pub fn built_pair(&self, qp_type: ibv_qp_type) -> Pair {
         let cq = self.cq();
         self.connected(cq, self.built_qp(qp_type, cq, IBV_QP_EX_WITH_SEND as u64), self.qp(qp_type, cq))
@@ -40,12 +49,12 @@ impl Room {
 
     /// Moves both to RTS, each connected to the other.
     pub fn connect(&self, a: *mut ibv_qp, b: *mut ibv_qp) {
-        self.bring_up(a, b);
-        self.bring_up(b, a);
+        self.bring_up(self.address(), a, b);
+        self.bring_up(self.address(), b, a);
     }
 
     /// Moves a queue pair to RTS, connected to `peer`.
-    fn bring_up(&self, qp: *mut ibv_qp, peer: *mut ibv_qp) {
+    fn bring_up(&self, address: ibv_ah_attr, qp: *mut ibv_qp, peer: *mut ibv_qp) {
         // SAFETY: live queue pairs; attributes are plain C data.
         unsafe {
             let kind = (*qp).qp_type;
@@ -68,7 +77,7 @@ impl Room {
             attr.dest_qp_num = (*peer).qp_num;
             attr.max_dest_rd_atomic = 4;
             attr.min_rnr_timer = 1;
-            attr.ah_attr = self.address();
+            attr.ah_attr = address;
             let to_rtr: &[ibv_qp_attr_mask] = if ud {
                 &[]
             } else if rc {

@@ -41,7 +41,7 @@ impl Host {
     fn open_with(&mut self, kernel: OwnedFd) -> (i32, File) {
         // No interface is the kernel's, where that is asked for later.
         let rule = self.device.rule.take();
-        let fd = self.device.open(libc::O_CLOEXEC | libc::O_NONBLOCK).unwrap();
+        let (fd, _) = self.device.open(libc::O_CLOEXEC | libc::O_NONBLOCK).unwrap();
         self.device.rule = rule.and(Some(Rule::Interfaces(Vec::new())));
         let file = self.device.files[&fd];
         let channel = self.device.net.channels.remove(&file).unwrap();
