@@ -4,9 +4,15 @@
 use std::env;
 use std::path::PathBuf;
 
-const SOURCES: [&str; 5] =
-    ["preload/view.c", "preload/channel.c", "preload/wait.c", "preload/readable.c", "preload/second.c"];
-const HEADERS: [&str; 3] = ["preload/behind.h", "preload/ucma.h", "preload/readable.h"];
+const SOURCES: [&str; 6] = [
+    "preload/view.c",
+    "preload/folder.c",
+    "preload/channel.c",
+    "preload/wait.c",
+    "preload/readable.c",
+    "preload/second.c",
+];
+const HEADERS: [&str; 4] = ["preload/behind.h", "preload/folder.h", "preload/ucma.h", "preload/readable.h"];
 
 fn main() {
     for file in SOURCES.iter().chain(&HEADERS) {

@@ -10,6 +10,9 @@
  * device file is here, to a file of the kernel that has nothing to read (EINVAL), as that of an empty place in a table has, and
  * those that stand for the kernel's own files, which the kernel is asked for. Whatever else somebody put there is not shown.
  *
+ * Where others may exchange the folder, each call opens it anew, looks whether it is the one that it was, and goes by that
+ * descriptor: what stays open could be closed by the program, or be found in its way.
+ *
  * Calls that name a file by its full path are seen, whatever width of file offset they were compiled for; who goes into a
  * folder of the view's sysfs finds names there relative to it. Not seen are paths relative to a folder of the kernel,
  * glob(), and programs that call the kernel without the C library.
@@ -33,6 +36,7 @@
 #include <unistd.h>
 
 #include "behind.h"
+#include "folder.h"
 #include "readable.h"
 #include "ucma.h"
 
@@ -52,9 +56,17 @@ static const char *const above[] = { "", "/sys", "/sys/class", "/sys/class/misc"
 /* What links in the view may lead to: what takes and gives nothing, and what can be opened and not read. */
 static const char *const targets[] = { "/dev/null", "/proc/self/ns/net" };
 
-static char view[PATH_MAX];
+/* The folder's name, and what stands before a path that it shows: this name, or a descriptor, written in the same length at all times. */
+static char view_folder[PATH_MAX], view[PATH_MAX];
 static size_t view_length;
+static struct stat identity;
+static int by_descriptor;
 static pthread_once_t looked = PTHREAD_ONCE_INIT;
+
+/* What a thread holds while a function goes on with a path of the view. */
+struct held {
+	int folder, cancel;
+};
 
 /* Whether the process has just the rights of who started it, whose the environment is. */
 static int callers_rights(void)
@@ -64,22 +76,51 @@ static int callers_rights(void)
 
 static void look(void)
 {
-	const char *folder = secure_getenv("IRONVERBS_VIEW");
-	size_t length = folder ? strlen(folder) : 0;
-	int before = errno, fd;
-	struct stat st;
+	/* Room for the number of any descriptor; slashes are as good as one. */
+	static const char descriptors[] = "/proc/thread-self/fd" "///////////";
+	const char *named = secure_getenv("IRONVERBS_VIEW");
+	size_t length = named ? strlen(named) : 0;
+	enum ironverbs_way way;
+	int before = errno;
 
-	if (length == 0 || length >= sizeof(view) || folder[0] != '/' || !callers_rights())
+	if (length == 0 || length >= sizeof(view_folder) || named[0] != '/' || !callers_rights())
 		return;
 	/* Nobody else is to say what this process sees: the folder is the user's or root's, and only the owner writes there. */
-	/* By the bare call: fstat is a function of glibc since 2.33 alone. */
-	fd = (int)syscall(SYS_openat, AT_FDCWD, folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (fd >= 0 && syscall(SYS_fstat, fd, &st) == 0 && (st.st_mode & 022) == 0 && (st.st_uid == 0 || st.st_uid == geteuid())) {
-		memcpy(view, folder, length + 1);
-		view_length = length;
-	}
-	if (fd >= 0)
-		close(fd);
+	memcpy(view_folder, named, length + 1);
+	way = ironverbs_find_folder(view_folder, &identity);
+	by_descriptor = way == IRONVERBS_BY_DESCRIPTOR;
+	strcpy(view, by_descriptor ? descriptors : view_folder);
+	view_length = way == IRONVERBS_NO_WAY ? 0 : strlen(view);
+	errno = before;
+}
+
+/*
+ * Writes what stands before a path; it leads nowhere when the folder is another one by now. Until let_go() the thread is not
+ * cancelled.
+ */
+static void hold(char *place, struct held *held)
+{
+	char *digit = place + view_length;
+
+	memcpy(place, view, view_length + 1);
+	held->folder = -1;
+	if (!by_descriptor)
+		return;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &held->cancel);
+	held->folder = ironverbs_open_folder(view_folder, &identity);
+	for (int rest = held->folder; rest > 0; rest /= 10)
+		*--digit = (char)('0' + rest % 10);
+}
+
+static void let_go(const struct held *held)
+{
+	int before = errno, state;
+
+	if (!by_descriptor)
+		return;
+	if (held->folder >= 0)
+		syscall(SYS_close, held->folder);
+	pthread_setcancelstate(held->cancel, &state);
 	errno = before;
 }
 
@@ -203,10 +244,10 @@ static __attribute__((noinline)) enum thing look_at(const char *place, char *pat
 }
 
 /*
- * The path to use for `path`, written to `place`: where it is in the view, or what it is for the kernel. What lies behind a
+ * The path to use for `path` until let_go(), written to `place`: where it is in the view, or what it is for the kernel. What lies behind a
  * name that is no folder of the view stays as it was written: there `..` is the kernel's to take, who knows its links.
  */
-static __attribute__((noinline)) const char *shown(const char *path, char *place)
+static __attribute__((noinline)) const char *shown(const char *path, char *place, struct held *held)
 {
 	int before = errno;
 	char *walked = place + view_length;
@@ -214,7 +255,7 @@ static __attribute__((noinline)) const char *shown(const char *path, char *place
 	size_t length = 0, name_length;
 	enum thing thing = FOLDER;
 
-	memcpy(place, view, view_length + 1);
+	hold(place, held);
 	while (thing == FOLDER && (name_length = next_name(&at, &name)) > 0) {
 		length = step(walked, length, name, name_length);
 		thing = look_at(place, walked, length);
@@ -270,10 +311,15 @@ __attribute__((constructor)) static void look_up_all(void)
 	{                                                                     \
 		BEHIND(type, name, types);                                    \
 		size_t bytes = room_for(path);                                \
+		struct held held;                                             \
+		type answer;                                                  \
                                                                               \
-		if (bytes > 0)                                                \
-			path = shown(path, alloca(bytes));             \
-		return function ? function arguments : (failure);             \
+		if (bytes == 0)                                               \
+			return function ? function arguments : (failure);     \
+		path = shown(path, alloca(bytes), &held);                     \
+		answer = function ? function arguments : (failure);           \
+		let_go(&held);                                                \
+		return answer;                                                \
 	}
 
 /* As GO_ON for a file that is opened. */
@@ -281,15 +327,52 @@ __attribute__((constructor)) static void look_up_all(void)
 	{                                                                     \
 		BEHIND(int, name, types);                                     \
 		size_t bytes = room_for(path);                                \
+		struct held held;                                             \
+		char *place;                                                  \
+		int answer;                                                   \
                                                                               \
-		if (bytes > 0) {                                              \
-			char *place = alloca(bytes);                          \
-			path = shown(path, place);                            \
-			if (path == place && strcmp(place + view_length, channels) == 0) \
-				return ironverbs_open_channel(flags);         \
+		if (bytes == 0)                                               \
+			return function ? function arguments : -1;            \
+		place = alloca(bytes);                                        \
+		path = shown(path, place, &held);                             \
+		if (path == place && strcmp(place + view_length, channels) == 0) { \
+			let_go(&held);                                        \
+			return ironverbs_open_channel(flags);                 \
 		}                                                             \
-		return function ? function arguments : -1;                    \
+		answer = function ? function arguments : -1;                  \
+		let_go(&held);                                                \
+		return answer;                                                \
 	}
+
+/*
+ * As GO_ON for a path that a program goes on with later. Where it could lead elsewhere by then, it is the one that the program
+ * sees: of a path of the view nothing but the device behind its last name is another one.
+ */
+#define REALPATH_ON(name, types, arguments)                                   \
+	{                                                                     \
+		BEHIND(char *, name, types);                                  \
+		size_t bytes = room_for(path);                                \
+		struct held held;                                             \
+		char *place, *answer;                                         \
+                                                                              \
+		if (bytes == 0)                                               \
+			return function ? function arguments : NULL;          \
+		place = alloca(bytes);                                        \
+		path = shown(path, place, &held);                             \
+		answer = function ? function arguments : NULL;                \
+		let_go(&held);                                                \
+		return path == place && by_descriptor ? as_seen(answer, place + view_length, out) : answer; \
+	}
+
+static char *as_seen(char *answer, const char *seen, char *out)
+{
+	if (answer == NULL || strcmp(answer, targets[0]) == 0)
+		return answer;
+	if (out != NULL)
+		return strcpy(out, seen);
+	free(answer);
+	return strdup(seen);
+}
 
 /* The mode, which is there only where a file may be made. */
 #define TAKE_MODE(flags)                                                      \
@@ -449,14 +532,18 @@ EXPORT ssize_t __readlinkat_chk(int folder, const char *path, char *out, size_t 
 GO_ON(ssize_t, __readlinkat_chk, -1, (int, const char *, char *, size_t, size_t), (folder, path, out, size, room))
 
 EXPORT char *realpath(const char *path, char *out)
-GO_ON(char *, realpath, NULL, (const char *, char *), (path, out))
+REALPATH_ON(realpath, (const char *, char *), (path, out))
 
 EXPORT char *__realpath_chk(const char *path, char *out, size_t room);
 EXPORT char *__realpath_chk(const char *path, char *out, size_t room)
-GO_ON(char *, __realpath_chk, NULL, (const char *, char *, size_t), (path, out, room))
+REALPATH_ON(__realpath_chk, (const char *, char *, size_t), (path, out, room))
 
 EXPORT char *canonicalize_file_name(const char *path)
-GO_ON(char *, canonicalize_file_name, NULL, (const char *), (path))
+{
+	char *const out = NULL;
+
+	REALPATH_ON(canonicalize_file_name, (const char *), (path))
+}
 
 /*
  * ibstatus goes into the folder of devices. That of device files stays the kernel's: opened by a name relative to it, a file
@@ -466,15 +553,20 @@ EXPORT int chdir(const char *path)
 {
 	BEHIND(int, chdir, (const char *));
 	size_t bytes = room_for(path);
+	struct held held;
+	const char *found;
+	char *place;
+	int answer;
 
-	if (bytes > 0) {
-		char *place = alloca(bytes);
-		const char *found = shown(path, place);
-
-		if (found != place || strcmp(place + view_length, "/dev/infiniband") != 0)
-			path = found;
-	}
-	return function ? function(path) : -1;
+	if (bytes == 0)
+		return function ? function(path) : -1;
+	place = alloca(bytes);
+	found = shown(path, place, &held);
+	if (found != place || strcmp(place + view_length, "/dev/infiniband") != 0)
+		path = found;
+	answer = function ? function(path) : -1;
+	let_go(&held);
+	return answer;
 }
 
 /* ls -l asks, and takes a path that is not there for an error. */

@@ -6,6 +6,7 @@
 //! | [`library`] | the library itself, opened by its path: what it says is what programs see |
 //! | [`run`] | the environment of a program on the software device |
 //! | [`view`] | the files that a kernel device of that name would have |
+//! | [`way`] | whether others can exchange what a path leads by |
 //! | [`devices`], [`doctor`] | the two reports |
 //! | [`plugins`] | provider plugins, for the doctor |
 //! | [`waits`] | waiting for children |
@@ -18,6 +19,7 @@ mod plugins;
 mod run;
 mod view;
 mod waits;
+mod way;
 
 // Nothing calls it: it is linked.
 use glibc_floor as _;

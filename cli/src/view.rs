@@ -20,6 +20,7 @@ use softrdma::shm::folder::{Config, Folder};
 use crate::Result;
 use crate::library::{Device, GidText, Library, Port, PortText};
 use crate::places::Places;
+use crate::way;
 
 /// Writes or refreshes the tree, and returns its folder.
 pub fn write(places: &Places) -> Result<PathBuf> {
@@ -38,21 +39,61 @@ pub fn write(places: &Places) -> Result<PathBuf> {
             ));
         }
     }
-    let root = private_folder()?.join(tree_name(&devices));
-    Tree { root: root.clone() }.write(&devices).map_err(|why| {
-        format!("{} cannot be written: {why}; `ironverbs doctor` looks for the reason", root.display())
+    let name = tree_name(&devices);
+    let place = private_folder()?;
+    let shown = place.folder.path().join(&name);
+    Tree { root: place.reached_by().join(name) }.write(&devices).map_err(|why| {
+        format!("{} cannot be written: {why}; `ironverbs doctor` looks for the reason", shown.display())
     })?;
-    Ok(root)
+    Ok(shown)
 }
 
-/// The software device's folder, but never one that a group shares, or whose path everybody may give to another
-/// folder: nobody else is to say what a program sees here. In their place the user's usual one.
-fn private_folder() -> Result<PathBuf> {
+/// Where the tree goes: a folder of the user's alone, by a path without links.
+struct Place {
+    folder: Folder,
+    /// Nobody else can put another folder there.
+    is_safe: bool,
+}
+
+impl Place {
+    fn open(dir: Option<OsString>) -> softrdma::shm::Result<Self> {
+        let mut config = Config::from_values(dir, None)?;
+        // What has no parent the folder complains of.
+        if let (Some(parent), Some(name)) = (config.path.parent(), config.path.file_name())
+            && let Ok(parent) = parent.canonicalize()
+        {
+            config.path = parent.join(name);
+        }
+        let folder = Folder::open(&config)?;
+        let is_safe = way::is_safe(folder.path(), &folder.descriptor()).unwrap_or(false);
+        Ok(Place { folder, is_safe })
+    }
+
+    /// The path for this process's own work: its descriptor, where the folder's own could lead elsewhere by
+    /// now.
+    fn reached_by(&self) -> PathBuf {
+        if self.is_safe {
+            return self.folder.path().to_owned();
+        }
+        format!("/proc/self/fd/{}", self.folder.descriptor()).into()
+    }
+}
+
+/// The software device's folder, but never one that a group shares: nobody else is to say what a program sees
+/// here. Where others could put another folder in its place, the user's usual one, if that is better or the
+/// only one.
+fn private_folder() -> Result<Place> {
     let group = trusted("IRONVERBS_SOFT_GROUP").filter(|group| !group.is_empty());
-    let dir = trusted("IRONVERBS_SOFT_DIR").filter(|_| group.is_none());
-    let open = |dir| Config::from_values(dir, None).and_then(|config| Folder::open(&config));
-    let folder = open(dir).and_then(|folder| if folder.may_be_renamed() { open(None) } else { Ok(folder) });
-    Ok(folder.map_err(|why| why.to_string())?.path().to_owned())
+    let dir = trusted("IRONVERBS_SOFT_DIR").filter(|dir| !dir.is_empty() && group.is_none());
+    let place = Place::open(dir.clone()).map_err(|why| why.to_string())?;
+    if !place.is_safe
+        && dir.is_some()
+        && let Ok(usual) = Place::open(None)
+        && usual.is_safe
+    {
+        return Ok(usual);
+    }
+    Ok(place)
 }
 
 /// Devices and addresses are those of a network namespace, and stay under one name as long as both exist.
@@ -238,6 +279,7 @@ mod tests {
 
     use super::*;
     use ironverbs::abi::verbs::ibv_gid;
+    use std::os::unix::fs::PermissionsExt;
 
     use crate::library::{GidEntry, NO_ANSWER, PortAttr};
 
@@ -309,6 +351,25 @@ mod tests {
                 .all(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
         );
         fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn is_written_to_the_folder_that_was_looked_at() {
+        let top = std::env::temp_dir().join(format!("ironverbs-view-moved-{}", std::process::id()));
+        let (middle, others) = (top.join("middle"), top.join("others"));
+        let precious = others.join("meet/view/sys/class/infiniband/precious");
+        fs::create_dir_all(&middle).unwrap();
+        fs::create_dir_all(precious.parent().unwrap()).unwrap();
+        fs::write(&precious, "").unwrap();
+        fs::set_permissions(&top, PermissionsExt::from_mode(0o777)).unwrap();
+        let place = Place::open(Some(middle.join("meet").into())).unwrap();
+        assert!(!place.is_safe);
+        fs::rename(&middle, top.join("away")).unwrap();
+        symlink(&others, &middle).unwrap();
+        Tree { root: place.reached_by().join("view") }.write(&[soft0(&[])]).unwrap();
+        assert!(precious.exists(), "removed where another user led it");
+        assert!(top.join("away/meet/view/sys/class/infiniband/soft0").exists());
+        fs::remove_dir_all(top).unwrap();
     }
 
     #[test]

@@ -2,11 +2,14 @@
  * leaving.c - a program that communicates until its very end, as it may with a device of the kernel.
  *
  * A destructor, which runs after everything registered with atexit(), sends a message and waits for its completion; the peer
- * gets it. At exit the process leaves nothing in the folder, though it closed nothing.
+ * gets it. At exit the process leaves nothing in the folder, though it closed nothing, and threads of it wait for events, for a
+ * file, a condition, and each other. A child of it that ends before takes nothing away.
  */
 #include "peer.h"
 
 #include <dirent.h>
+
+#include "../asleep.h"
 
 static struct endpoint e;
 static int leaves;
@@ -60,6 +63,78 @@ static int names(const char *folder)
 	return count;
 }
 
+static pid_t waits[4];
+static pthread_t first;
+
+static void *for_completion(void *none)
+{
+	struct ibv_comp_channel *channel = none;
+	struct ibv_cq *cq;
+
+	waits[0] = (pid_t)syscall(SYS_gettid);
+	if (!ibv_get_cq_event(channel, &cq, &none))
+		ibv_ack_cq_events(cq, 1);
+	return NULL;
+}
+
+static void *for_file(void *none)
+{
+	int *pipe = none;
+
+	waits[1] = (pid_t)syscall(SYS_gettid);
+	(void)!read(pipe[0], pipe, sizeof(*pipe));
+	return NULL;
+}
+
+static void *for_condition(void *none)
+{
+	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+
+	waits[2] = (pid_t)syscall(SYS_gettid);
+	pthread_mutex_lock(&mutex);
+	while (!none)
+		pthread_cond_wait(&never, &mutex);
+	return NULL;
+}
+
+static void *for_thread(void *none)
+{
+	waits[3] = (pid_t)syscall(SYS_gettid);
+	pthread_join(first, &none);
+	return NULL;
+}
+
+/* Has the process end while threads of it wait for ever. */
+static void leave_threads(void)
+{
+	static int pipes[2];
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(e.context);
+	pthread_t thread;
+
+	if (!channel || pipe(pipes) || pthread_create(&first, NULL, for_completion, channel) ||
+	    pthread_create(&thread, NULL, for_file, pipes) || pthread_create(&thread, NULL, for_condition, NULL) ||
+	    pthread_create(&thread, NULL, for_thread, NULL))
+		fail("threads");
+	for (int i = 0; i < 4; i++)
+		if (!until_asleep(&waits[i], is_wait))
+			fail("thread %d has ended", i);
+}
+
+/* A child that ends as every process does. */
+static void leave_by_child(void)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		leaves = 0;
+		exit(0);
+	}
+	if (waitpid(pid, &status, 0) != pid || status)
+		fail("a child ended with status %#x", status);
+}
+
 int main(void)
 {
 	struct peer own = {0}, peer;
@@ -84,7 +159,9 @@ int main(void)
 	meet(sockets[!!pid]);
 	if (!pid) {
 		leaves = 1;
+		leave_by_child();
 		say("from main");
+		leave_threads();
 		return 0;
 	}
 	hear("from main");

@@ -45,6 +45,7 @@ int main(int argc, char **argv)
 	for (long count = 0; count < paths; count++) {
 		char *place;
 		const char *taken, *wrong = NULL;
+		struct held held;
 		size_t room;
 
 		random_path(path);
@@ -52,7 +53,7 @@ int main(int argc, char **argv)
 		if (room == 0)
 			continue;
 		place = malloc(room);
-		taken = shown(path, place);
+		taken = shown(path, place, &held);
 		if (taken != place)
 			wrong = leads_into(taken, argv[1]) ? "the kernel is asked for the view's own" : NULL;
 		else if (!is_shown(taken + view_length))
@@ -64,6 +65,7 @@ int main(int argc, char **argv)
 			printf("%s: %s: %s\n", path, wrong, taken);
 			return 1;
 		}
+		let_go(&held);
 		free(place);
 	}
 	puts(seen > paths / 100 ? "inside" : "hardly any path was shown");

@@ -402,12 +402,17 @@ impl Device {
     /// with it; the device's own thread is stopped. False, with nothing done, where that does not stop in time,
     /// and in a forked child.
     pub fn leave(&self) -> bool {
-        let leaves = self.is_mine() && self.progress.stop();
-        if leaves {
-            self.site.stop_helping();
-            self.site.segment.leave();
+        self.leave_if(|| true)
+    }
+
+    /// The same, unless a thread of the program may be at work with it: `are_at_rest` is asked while each
+    /// thread that comes is refused, which it is no longer where the answer is no.
+    pub fn leave_if(&self, are_at_rest: impl FnOnce() -> bool) -> bool {
+        if !self.is_mine() || !self.progress.stop() {
+            return false;
         }
-        leaves
+        self.site.stop_helping();
+        self.site.segment.leave_if(are_at_rest)
     }
 
     /// The program has closed its last context: its thread stops, so that the device ends with the caller's

@@ -24,7 +24,7 @@
 mod peer;
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex};
 
 use super::addresses;
@@ -358,13 +358,20 @@ impl Segment {
     /// Takes the names of the segment and of its bells out of the folder, as the process is about to end: peers
     /// find nobody any more, as after its death. From here on the segment is nobody's, as in a forked child:
     /// for peers it is a dead process's, whose locks they may take over.
-    pub fn leave(&self) {
-        if let Some(file) = &self.file
-            && self.is_mine()
-        {
-            self.token.store(LEFT, Ordering::Relaxed);
-            slot::leave(&self.folder, self.owner, file);
+    ///
+    /// Not where a thread of this process may be at work in another's memory, by the answer of `are_at_rest`:
+    /// it is asked when no thread can begin to, and where it says no, all is as before. Whether it has left.
+    pub fn leave_if(&self, are_at_rest: impl FnOnce() -> bool) -> bool {
+        let Some(file) = self.file.as_ref().filter(|_| self.is_mine()) else { return false };
+        let token = self.token.swap(LEFT, Ordering::SeqCst);
+        // A thread that is seen to sleep after this sees it when it wakes.
+        fence(Ordering::SeqCst);
+        if !are_at_rest() {
+            self.token.store(token, Ordering::SeqCst);
+            return false;
         }
+        slot::leave(&self.folder, self.owner, file);
+        true
     }
 
     /// The descriptor of the segment's memory, as long as it means it; see [`Identity::check`].

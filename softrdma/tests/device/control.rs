@@ -455,6 +455,23 @@ fn a_forked_child_has_its_own_device() {
 }
 
 #[test]
+fn a_device_stays_where_a_thread_may_be_at_work() {
+    let folder = Folder::new();
+    let (a, b) = (Node::new(&folder), Node::new(&folder));
+    let (one, other) = (a.end(QpType::Rc), b.end(QpType::Rc));
+    connect(&one.qp, &other.qp);
+    other.receive(1, 0, 64);
+    let asked = || {
+        assert_eq!(one.try_send(2, 64, 8), Err(Rejected::State), "nobody begins meanwhile");
+        false
+    };
+    assert!(!a.device.leave_if(asked) && a.device.is_mine());
+    one.send(3, 64, 8);
+    one.done(3);
+    assert!(a.device.leave_if(|| true) && !a.device.is_mine());
+}
+
+#[test]
 fn a_device_that_left_posts_nothing_and_finds_nothing() {
     let folder = Folder::new();
     let (leaver, stayer) = (Node::new(&folder), Node::new(&folder));

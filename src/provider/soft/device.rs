@@ -10,6 +10,7 @@ use softrdma::shm::folder::Config;
 use softrdma::shm::fork::ProcessMutex;
 
 use super::convert::refused;
+use super::threads::{Others, others, others_after_a_moment};
 use super::{SoftContext, gids, identity, port};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
@@ -73,21 +74,12 @@ pub fn engine() -> Result<Arc<Engine>> {
 pub extern "C" fn leave() {
     let _ = guarded(|| {
         let engine = ENGINE.try_lock().and_then(|engine| engine.upgrade());
-        if let Some(engine) = engine.filter(|engine| engine.is_mine() && is_alone()) {
-            engine.leave();
-        }
+        let Some(engine) = engine.filter(|engine| engine.is_mine()) else { return Ok(()) };
+        // Again where one woke just now.
+        let at_rest = || others() == Others::AtRest;
+        let _ = (0..3).any(|_| others_after_a_moment() != Others::AtRest || engine.leave_if(at_rest));
         Ok(())
     });
-}
-
-/// Whether all other threads of the process are the engine's.
-fn is_alone() -> bool {
-    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return false };
-    let own = nix::unistd::gettid().to_string();
-    threads.flatten().all(|thread| {
-        let name = || std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
-        thread.file_name().to_str() == Some(&own) || name().starts_with("ironverbs")
-    })
 }
 
 /// The addresses of the device's network namespace as they are now, which the engine gets to know, and shows to

@@ -16,6 +16,7 @@
 //! | [`mr`] [`dm`] [`mw`] | memory regions, memory of the device, memory windows |
 //! | [`ah`] [`grh`] | address handles, and the header that a datagram arrives with |
 //! | [`mcast`] | multicast groups |
+//! | [`threads`] | what other threads do when the process ends |
 //!
 //! The data path copies nothing but payload: scatter/gather lists go to the engine as the program wrote them,
 //! completions from the engine into the program's array.
@@ -46,6 +47,7 @@ pub mod qp_attr;
 pub mod send;
 pub mod srq;
 pub mod td;
+pub mod threads;
 pub mod wr;
 pub mod xrcd;
 

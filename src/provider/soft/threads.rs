@@ -1,0 +1,141 @@
+//! What the other threads of a process do that is about to end.
+//!
+//! The kernel says in which system call each sleeps. One that waits there for a file, another process or
+//! thread, or a signal is at no work of the engine's, and finds at its next call into it that the process has
+//! left. One that runs may be at work in another process's memory, and so may one that pauses, or waits for a
+//! word that processes share.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nix::time::ClockId;
+
+/// What they do.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Others {
+    /// Each is the engine's own, or sleeps where the engine never does while it is at work.
+    AtRest,
+    /// Some run.
+    Run,
+    /// Some may be at work, and that will not end soon; or it cannot be seen.
+    Unknown,
+}
+
+/// What those do that do most.
+pub fn others() -> Others {
+    let Ok(threads) = fs::read_dir("/proc/self/task") else { return Others::Unknown };
+    let own = nix::unistd::gettid().to_string();
+    let others = threads.flatten().filter(|thread| thread.file_name().to_str() != Some(&own));
+    others.map(|thread| does(&thread.path())).max().unwrap_or(Others::AtRest)
+}
+
+/// The same, when those that run have had some time to come to rest: threads that the end of the program's work
+/// has woken mostly sleep again soon.
+pub fn others_after_a_moment() -> Others {
+    /// Of processor time: one that runs on has used it up, and one that waits for a processor has it yet.
+    const MOMENT: Duration = Duration::from_millis(5);
+    const LONGEST: Duration = Duration::from_secs(1);
+    const PAUSE: Duration = Duration::from_micros(50);
+    let used = || ClockId::CLOCK_PROCESS_CPUTIME_ID.now().map(Duration::from).unwrap_or(Duration::MAX);
+    let (begun, before) = (Instant::now(), used());
+    loop {
+        let found = others();
+        if found != Others::Run || used().saturating_sub(before) > MOMENT || begun.elapsed() > LONGEST {
+            return found;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn does(thread: &Path) -> Others {
+    if fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.starts_with("ironverbs")) {
+        return Others::AtRest;
+    }
+    match fs::read_to_string(thread.join("syscall")) {
+        Ok(call) if call.starts_with("running") => Others::Run,
+        Ok(call) if waits(&call) => Others::AtRest,
+        // It has ended.
+        Err(_) if !thread.exists() => Others::AtRest,
+        _ => Others::Unknown,
+    }
+}
+
+/// Waits that end by somebody else's doing. Of pauses, the engine makes some while it has a lock.
+const WAITS: &[libc::c_long] = &[
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_ppoll,
+    libc::SYS_pselect6,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_io_getevents,
+    libc::SYS_io_uring_enter,
+    libc::SYS_wait4,
+    libc::SYS_waitid,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_rt_sigsuspend,
+];
+
+/// Those that newer architectures do not have.
+#[cfg(target_arch = "x86_64")]
+const OLD_WAITS: &[libc::c_long] = &[libc::SYS_poll, libc::SYS_select, libc::SYS_epoll_wait, libc::SYS_pause];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_WAITS: &[libc::c_long] = &[];
+
+/// Whether a thread waits so, by the line of its file `syscall`: the number and the arguments, or that it runs.
+fn waits(call: &str) -> bool {
+    let mut words = call.split_ascii_whitespace();
+    let Some(number) = words.next().and_then(|word| word.parse().ok()) else { return false };
+    if number != libc::SYS_futex {
+        return WAITS.contains(&number) || OLD_WAITS.contains(&number);
+    }
+    let operation = words.nth(1).and_then(|word| word.strip_prefix("0x"));
+    let Some(operation) = operation.and_then(|word| i32::from_str_radix(word, 16).ok()) else { return false };
+    // The engine's on shared words are FUTEX_WAIT; pthread_join waits by a bit set.
+    let kind = operation & libc::FUTEX_CMD_MASK;
+    kind == libc::FUTEX_WAIT_BITSET || (kind == libc::FUTEX_WAIT && operation & libc::FUTEX_PRIVATE_FLAG != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_of_the_engine_at_work_are_none() {
+        let futex = |operation: i32| format!("{} 0x7f00 {operation:#x} 0x2 0x0\n", libc::SYS_futex);
+        let private = libc::FUTEX_PRIVATE_FLAG;
+        let bits = libc::FUTEX_WAIT_BITSET;
+        assert!(waits(&format!("{} 0x3 0x1 0xffffffffffffffff\n", libc::SYS_ppoll)));
+        for operation in [libc::FUTEX_WAIT | private, bits | private, bits | libc::FUTEX_CLOCK_REALTIME] {
+            assert!(waits(&futex(operation)), "{operation:#x}");
+        }
+        assert!(!waits(&futex(libc::FUTEX_WAIT)));
+        for pause in [libc::SYS_nanosleep, libc::SYS_clock_nanosleep, libc::SYS_process_vm_writev] {
+            assert!(!waits(&format!("{pause} 0x0 0x0\n")));
+        }
+        for unknown in ["running\n", "-1 0x7f00 0x7f01\n", "", "202", "202 0x1"] {
+            assert!(!waits(unknown), "{unknown}");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_runs_is_seen() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let ends = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !ends.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            assert!(others() >= Others::Run && others_after_a_moment() >= Others::Run);
+            ends.store(true, Ordering::Relaxed);
+        });
+    }
+}
