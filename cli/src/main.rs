@@ -94,7 +94,8 @@ enum LinkLayer {
 /// How to run a program.
 #[derive(clap::Args)]
 struct Run {
-    /// Name of the software device; repeated or with commas for several [default: soft0]
+    /// Name of the software device; repeated or with commas for several. NAME=INTERFACE+INTERFACE: with the
+    /// addresses of these network interfaces alone [default: soft0]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     device: Vec<String>,
     /// What the port of the device says that it is: InfiniBand is for programs that name peers by LIDs

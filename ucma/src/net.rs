@@ -85,7 +85,7 @@ pub struct Net {
     pub waiting: Vec<Waiting>,
     numbers: u64,
     meeting: Option<(Folder, Registry)>,
-    node_guid: Option<[u8; 8]>,
+    devices: Option<Vec<soft::Known>>,
     table: Option<soft::Table>,
 }
 
@@ -123,8 +123,8 @@ impl Net {
 
     /// The GIDs, from when they are needed first.
     fn gids(&mut self) -> &mut soft::Table {
-        let guid = *self.node_guid.get_or_insert_with(soft::node_guid);
-        self.table.get_or_insert_with(|| soft::Table::new(guid))
+        let devices = self.devices.get_or_insert_with(soft::devices);
+        self.table.get_or_insert_with(|| soft::Table::new(devices.clone()))
     }
 
     /// The name of the interface that has a local address.

@@ -9,6 +9,7 @@ use ironverbs_cm::Errno;
 use ironverbs_cm::address::{Address, Gid};
 use ironverbs_cm::world::Device;
 use softrdma::shm::environment;
+use softrdma::shm::named::Named;
 use softrdma::shm::network::Network;
 use softrdma::shm::watch;
 use softrdma::shm::{gids, guid};
@@ -21,13 +22,22 @@ const NO_INDEX: u32 = u32::MAX;
 /// The only port.
 const PORT: u8 = 1;
 
-/// GUID of the first software device, as on the wire.
-pub fn node_guid() -> [u8; 8] {
-    let names = environment::trusted("IRONVERBS_SOFT").unwrap_or_default();
-    let names = names.to_string_lossy();
-    let first = names.split(',').next().unwrap_or_default().trim();
-    let is_number = first.bytes().all(|byte| byte.is_ascii_digit());
-    guid::guid(&guid::host(), if is_number { "soft0" } else { first }).to_be_bytes()
+/// A software device, and its GUID as on the wire.
+pub type Known = (Named, [u8; 8]);
+
+/// The software devices; one with all interfaces where the environment names none.
+pub fn devices() -> Vec<Known> {
+    let value = environment::trusted("IRONVERBS_SOFT").unwrap_or_default();
+    let mut all = Named::all(&value).unwrap_or_default();
+    if all.is_empty() {
+        all.push(Named { name: "soft0".to_owned(), interfaces: Vec::new() });
+    }
+    let host = guid::host();
+    let known = |named: Named| {
+        let guid = guid::guid(&host, &named.name).to_be_bytes();
+        (named, guid)
+    };
+    all.into_iter().map(known).collect()
 }
 
 /// Whether an address means the same in other network namespaces.
@@ -43,7 +53,7 @@ pub fn is_public(gid: &Gid) -> bool {
 /// address is there with the call that gave it, and a connection does not ask for what it knows.
 #[derive(Debug)]
 pub struct Table {
-    node_guid: [u8; 8],
+    devices: Vec<Known>,
     network: Option<Network>,
     /// Where the kernel tells; none where the system has no such sockets for this process.
     changes: Option<Kept>,
@@ -53,10 +63,10 @@ pub struct Table {
 }
 
 impl Table {
-    /// That of the calling thread's namespace, for the device with this GUID.
-    pub fn new(node_guid: [u8; 8]) -> Table {
+    /// That of the calling thread's namespace, for these devices.
+    pub fn new(devices: Vec<Known>) -> Table {
         let changes = watch::socket().ok().and_then(|socket| Kept::new(socket).ok());
-        Table { node_guid, network: Network::current(), changes, known: None, mtus: HashMap::new() }
+        Table { devices, network: Network::current(), changes, known: None, mtus: HashMap::new() }
     }
 
     /// Looks the table up where it has changed.
@@ -88,13 +98,19 @@ impl Table {
         self.entries().iter().map(|entry| entry.raw).filter(is_public).collect()
     }
 
-    /// The device with the first GID for which this holds.
+    /// The device with the first GID for which this holds: the first device that has it.
     fn with_gid(&mut self, wanted: impl Fn(&gids::Gid) -> bool) -> Option<Device> {
-        let entry = self.entries().iter().find(|entry| wanted(entry))?.clone();
+        self.refresh();
+        let (entry, node_guid) = self.devices.iter().find_map(|(named, guid)| {
+            let known = self.current();
+            if named.has_all() {
+                return Some((known.iter().find(|entry| wanted(entry))?.clone(), *guid));
+            }
+            Some((named.table(known.into_owned()).into_iter().find(|entry| wanted(entry))?, *guid))
+        })?;
         let read = || path_mtu(interface_mtu(&entry.ndev).unwrap_or(u32::MAX));
         let mtu = *self.mtus.entry(entry.ifindex).or_insert_with(read);
         let sgid_index = u8::try_from(entry.index).ok()?;
-        let node_guid = self.node_guid;
         Some(Device { node_guid, index: NO_INDEX, port: PORT, sgid_index, gid: entry.raw, mtu })
     }
 
@@ -207,7 +223,7 @@ mod tests {
             ip("link add v0 type veth peer name v1");
             ip("link set v0 up");
             ip("link set v1 up");
-            let mut table = Table::new([1; 8]);
+            let mut table = Table::new(vec![(Named::default(), [1; 8])]);
             for last in 1..5 {
                 let address = std::net::Ipv4Addr::new(192, 0, 2, last);
                 let gid = address.to_ipv6_mapped().octets();
@@ -224,7 +240,7 @@ mod tests {
     #[test]
     fn loopback_has_a_gid_always() {
         for address in ["127.0.0.1", "::1"] {
-            let mut table = Table::new([1; 8]);
+            let mut table = Table::new(vec![(Named::default(), [1; 8])]);
             let device = table.of_loopback(&Address::ip(address.parse().unwrap(), 0)).unwrap();
             assert_eq!(table.of_gid(&device.gid), Some(device));
         }

@@ -73,6 +73,7 @@ mod liveness;
 pub mod lock;
 mod memfd;
 pub mod memory;
+pub mod named;
 pub mod network;
 pub mod objects;
 pub mod pages;

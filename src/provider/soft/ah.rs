@@ -2,12 +2,11 @@
 
 use core::cell::UnsafeCell;
 
-use softrdma::device::Device;
 use softrdma::growth::small_box;
 
 use super::convert::{self, refused};
 use super::link::LinkLayer;
-use super::{SoftContext, gid, grh, port};
+use super::{SoftContext, grh, port};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
 use crate::provider::object::{Handle, Object};
@@ -39,14 +38,14 @@ unsafe impl Object for Ah {
 
 /// The source address of a route, `None` of one without GRH; EINVAL for a port that is not there, a route
 /// without GRH on Ethernet, one to nowhere, and on Ethernet one from an address of the other family.
-pub fn source(engine: &Device, attr: &ibv_ah_attr) -> Result<Option<[u8; 16]>> {
+pub fn source(context: &SoftContext, attr: &ibv_ah_attr) -> Result<Option<[u8; 16]>> {
     let link = LinkLayer::of_port();
     let (port, index) = (u32::from(attr.port_num), u32::from(attr.grh.sgid_index));
     if attr.is_global == 0 {
         let leads = link == LinkLayer::Infiniband && port == u32::from(port::NUMBER) && attr.dlid != 0;
         return if leads { Ok(None) } else { Err(Errno::EINVAL) };
     }
-    let source = gid::gid(engine, port, index)?.raw;
+    let source = context.gid(port, index)?.raw;
     // SAFETY: every view of the GID union is 16 plain bytes.
     let destination = unsafe { attr.grh.dgid.raw };
     let multicast = destination[0] == 0xff;
@@ -60,7 +59,7 @@ pub fn source(engine: &Device, attr: &ibv_ah_attr) -> Result<Option<[u8; 16]>> {
 impl Ahs for SoftContext {
     /// Makes an address handle.
     fn create_ah(&self, pd: Handle<ibv_pd>, attr: &mut ibv_ah_attr) -> Result<Handle<ibv_ah>> {
-        let source = source(&self.engine, attr).map_err(Errno::also_set)?;
+        let source = source(self, attr).map_err(Errno::also_set)?;
         // SAFETY: a live handle.
         let number = unsafe { (*pd.as_ptr()).handle };
         self.engine.hold_pd(number).map_err(refused)?;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use softrdma::device::{Device, EventQueue};
 use softrdma::protocol::verbs::Event;
+use softrdma::shm::named::Named;
 use softrdma::shm::watch::Watch;
 
 use super::convert::refused;
@@ -29,11 +30,11 @@ pub struct AllEvents {
 
 impl AllEvents {
     /// Of a context that is being opened.
-    pub fn new(engine: &Arc<Device>) -> Result<Self> {
+    pub fn new(engine: &Arc<Device>, named: &Named) -> Result<Self> {
         let queue = EventQueue::new(engine).map_err(refused)?;
         // First this, so that no change is missed.
         let watch = Watch::new(engine.network()).map_err(|error| refused(error.into()))?;
-        Ok(Self { queue, watch, seen: Mutex::new(device::addresses_anew(engine)) })
+        Ok(Self { queue, watch, seen: Mutex::new(named.table(device::addresses_anew(engine))) })
     }
 
     /// The descriptor of the program's, which is readable while an event waits. The queue's own stays with the
@@ -47,13 +48,13 @@ impl AllEvents {
     /// The kernel also tells of changes that leave the table as it is. A call that came `at_once`, because the
     /// descriptor was readable, gets the event all the same where there is no other: with a file that blocks it
     /// would wait.
-    pub fn next(&self, engine: &Device, at_once: bool) -> Option<AsyncEvent> {
+    pub fn next(&self, engine: &Device, named: &Named, at_once: bool) -> Option<AsyncEvent> {
         let changed = || {
             let (event_type, element) = (IBV_EVENT_GID_CHANGE as ibv_event_type_t, u64::from(port::NUMBER));
             AsyncEvent { event_type, element }
         };
         let told = self.watch.has_changed();
-        if told && self.has_other_gids(engine) {
+        if told && self.has_other_gids(engine, named) {
             return Some(changed());
         }
         match self.queue.take(count) {
@@ -64,8 +65,8 @@ impl AllEvents {
         }
     }
 
-    fn has_other_gids(&self, engine: &Device) -> bool {
-        let now = device::addresses_anew(engine);
+    fn has_other_gids(&self, engine: &Device, named: &Named) -> bool {
+        let now = named.table(device::addresses_anew(engine));
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = *seen != now;
         *seen = now;
@@ -83,7 +84,7 @@ impl Events for SoftContext {
     }
 
     fn next_async_event(&self, _record: &[u8], at_once: bool) -> Result<Option<AsyncEvent>> {
-        Ok(self.all_events.next(&self.engine, at_once))
+        Ok(self.all_events.next(&self.engine, &self.named, at_once))
     }
 }
 

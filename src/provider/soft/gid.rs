@@ -1,7 +1,5 @@
 //! The table of GIDs of the one port.
 
-use softrdma::device::Device;
-
 use super::device::addresses;
 use super::link::LinkLayer;
 use super::{SoftContext, gids, port};
@@ -12,13 +10,20 @@ use crate::provider::verbs::Gids;
 use crate::uverbs::discovery::DeviceInfo;
 use crate::uverbs::gid::Want;
 
-/// The GID at `index` of the port's table; EINVAL where there is no such port, ENODATA where no GID stands
-/// there.
-pub fn gid(engine: &Device, port_num: u32, index: u32) -> Result<gids::Gid> {
-    if port_num != u32::from(port::NUMBER) {
-        return Err(Errno::EINVAL);
+impl SoftContext {
+    /// The port's table, without empty places.
+    pub fn gids(&self) -> Vec<gids::Gid> {
+        self.named.table(addresses(&self.engine))
     }
-    addresses(engine).into_iter().find(|gid| gid.index == index).ok_or(Errno::ENODATA)
+
+    /// The GID at `index` of the port's table; EINVAL where there is no such port, ENODATA where no GID stands
+    /// there.
+    pub fn gid(&self, port_num: u32, index: u32) -> Result<gids::Gid> {
+        if port_num != u32::from(port::NUMBER) {
+            return Err(Errno::EINVAL);
+        }
+        self.gids().into_iter().find(|gid| gid.index == index).ok_or(Errno::ENODATA)
+    }
 }
 
 fn entry(gid: &gids::Gid) -> ib_uverbs_gid_entry {
@@ -51,7 +56,7 @@ impl Gids for SoftContext {
         if flags != 0 || room.len() < size || index >= gids::TABLE_LENGTH {
             return Err(Errno::EINVAL.also_set());
         }
-        let gid = gid(&self.engine, port_num, index).map_err(Errno::also_set)?;
+        let gid = self.gid(port_num, index).map_err(Errno::also_set)?;
         room.fill(0);
         room[..size].copy_from_slice(entry(&gid).as_bytes());
         Ok(())
@@ -69,7 +74,7 @@ impl Gids for SoftContext {
         if flags != 0 || entry_size == 0 || room.is_empty() || !room.len().is_multiple_of(entry_size) {
             return Err(invalid());
         }
-        let table = addresses(&self.engine);
+        let table = self.gids();
         let mut places = room.chunks_exact_mut(entry_size);
         for gid in &table {
             let place = places.next().ok_or_else(invalid)?;

@@ -5,6 +5,7 @@
 //! | `IRONVERBS_SOFT` unset, empty or `0` | none |
 //! | `IRONVERBS_SOFT=N`, up to 16 | `soft0` to `soft(N-1)`; `1` is the usual one |
 //! | `IRONVERBS_SOFT=NAME,…` | devices of these names |
+//! | `IRONVERBS_SOFT=NAME=INTERFACE+…,…` | the same with the addresses of these interfaces alone ([`Named`]) |
 //!
 //! A program that has more rights than its caller has none ([`environment`]): the device would make files with
 //! those rights, and let the caller's other processes reach into the program's queues.
@@ -12,14 +13,12 @@
 use std::ffi::OsStr;
 
 use softrdma::device::Copying;
+use softrdma::shm::named::{DEVICES_MAX, Named};
 
 use super::guid::{guid, host};
 use crate::environment;
 use crate::log;
 use crate::uverbs::discovery::{DeviceInfo, SOFTWARE_FILE, is_file_name};
-
-/// Most devices that one process gets. They share one engine, so more than one is of use for tests alone.
-const DEVICES_MAX: usize = 16;
 
 /// The software devices that the environment asks for. A name that a device of the kernel has already stays
 /// that device's.
@@ -28,7 +27,7 @@ pub fn devices(of_the_kernel: &[DeviceInfo]) -> Vec<DeviceInfo> {
     let Some(value) = environment::trusted("IRONVERBS_SOFT") else {
         return Vec::new();
     };
-    let Some(names) = names(&value) else {
+    let Some(all) = named(&value) else {
         log::warn(format_args!(
             "IRONVERBS_SOFT is neither a number up to {DEVICES_MAX} nor a list of device names: no software \
              device"
@@ -37,36 +36,25 @@ pub fn devices(of_the_kernel: &[DeviceInfo]) -> Vec<DeviceInfo> {
     };
     let free = |name: &String| of_the_kernel.iter().all(|device| device.ibdev_name != *name);
     let host = host();
-    names
-        .into_iter()
+    all.into_iter()
+        .map(|device| device.name)
         .filter(free)
         .filter_map(|name| DeviceInfo::software(&name, &format!("{SOFTWARE_FILE}{name}"), guid(&host, &name)))
         .collect()
 }
 
-/// The names that a value of `IRONVERBS_SOFT` stands for; None if it is a mistake.
-#[expect(clippy::disallowed_methods, reason = "at most DEVICES_MAX, or what the environment spells out")]
-fn names(value: &OsStr) -> Option<Vec<String>> {
-    let value = value.to_str()?.trim();
-    if value.is_empty() {
-        return Some(Vec::new());
-    }
-    if value.bytes().all(|byte| byte.is_ascii_digit()) {
-        let count = value.parse().ok().filter(|count| *count <= DEVICES_MAX)?;
-        return Some((0..count).map(|number| format!("soft{number}")).collect());
-    }
-    let mut names: Vec<String> = Vec::new();
-    for name in value.split(',').map(str::trim) {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-        // The name of the device file, which is longer, must fit as well.
-        if !is_file_name(&format!("{SOFTWARE_FILE}{name}")) || name.is_empty() || !name.bytes().all(plain) {
-            return None;
-        }
-        if !names.iter().any(|known| known == name) {
-            names.push(name.to_owned());
-        }
-    }
-    (names.len() <= DEVICES_MAX).then_some(names)
+/// The devices that a value of `IRONVERBS_SOFT` stands for; None if it is a mistake.
+fn named(value: &OsStr) -> Option<Vec<Named>> {
+    // The name of the device file, which is longer, must fit as well.
+    let fits = |device: &Named| is_file_name(&format!("{SOFTWARE_FILE}{}", device.name));
+    Named::all(value).filter(|all| all.iter().all(fits))
+}
+
+/// What the environment says now of the device of this name; one with all interfaces where it says nothing.
+pub fn of_name(name: &str) -> Named {
+    let value = environment::trusted("IRONVERBS_SOFT").unwrap_or_default();
+    let named = named(&value).and_then(|all| all.into_iter().find(|device| device.name == name));
+    named.unwrap_or_default()
 }
 
 /// How payload travels: `IRONVERBS_SOFT_COPY`, and `IRONVERBS_SOFT_CONSENT`.
@@ -92,26 +80,9 @@ mod tests {
 
     use super::*;
 
-    fn names_of(value: &str) -> Option<Vec<String>> {
-        names(&OsString::from(value))
-    }
-
     #[test]
-    fn a_number_counts_and_names_name() {
-        for none in ["", "0", " ", "00"] {
-            assert_eq!(names_of(none), Some(Vec::new()), "{none:?}");
-        }
-        assert_eq!(names_of("1").unwrap(), ["soft0"]);
-        assert_eq!(names_of("2").unwrap(), ["soft0", "soft1"]);
-        assert_eq!(names_of("nic_a, nic-b,nic_a").unwrap(), ["nic_a", "nic-b"]);
-    }
-
-    #[test]
-    fn a_mistake_is_no_device() {
-        for bad in ["17", "99999999999999999999", "a b", "a,,b", "../x", "a/b", "soft0,", &"x".repeat(64)] {
-            assert_eq!(names_of(bad), None, "{bad:?}");
-        }
-        use std::os::unix::ffi::OsStringExt;
-        assert_eq!(names(&OsString::from_vec(vec![0xff, 0xfe])), None);
+    fn a_device_file_has_a_name_that_fits() {
+        let count = |name: &str| named(&OsString::from(name)).map(|all| all.len());
+        assert_eq!((count("a,b=eth0"), count(&"x".repeat(64)), count("a=")), (Some(2), None, None));
     }
 }

@@ -56,6 +56,7 @@ use std::sync::Arc;
 
 use softrdma::device::EventQueue;
 use softrdma::growth::small_box;
+use softrdma::shm::named::Named;
 use softrdma::shm::{gids, guid};
 
 use super::data_path::{DataPath, no_srq_ops};
@@ -99,12 +100,13 @@ impl Provider for Soft {
 
 fn open(device: &DeviceInfo, cmd_fd: OwnedFd) -> Result<Opened> {
     let engine = device::engine()?;
+    let named = identity::of_name(&device.ibdev_name);
     link::LinkLayer::choose();
-    let all_events = event::AllEvents::new(&engine)?;
+    let all_events = event::AllEvents::new(&engine, &named)?;
     let events = all_events.queue.clone();
     let guid = device.node_guid().unwrap_or_default();
     Ok(Opened {
-        context: small_box(SoftContext { events, all_events, guid, cmd_fd, engine }),
+        context: small_box(SoftContext { events, all_events, named, guid, cmd_fd, engine }),
         num_comp_vectors: COMPLETION_VECTORS,
         core_support: CORE_SUPPORT,
     })
@@ -115,6 +117,8 @@ pub struct SoftContext {
     /// Of its objects.
     events: Arc<EventQueue>,
     all_events: event::AllEvents,
+    /// Which interfaces it has.
+    named: Named,
     /// Of the node, in host byte order.
     guid: u64,
     cmd_fd: OwnedFd,

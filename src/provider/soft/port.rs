@@ -18,6 +18,8 @@ pub const MESSAGE_MAX: u32 = 1 << 30;
 
 /// Code of a port's physical state: link up.
 const PHYS_LINK_UP: u8 = 5;
+/// The same: disabled.
+const PHYS_DISABLED: u8 = 3;
 /// Code of a link width: four lanes.
 const WIDTH_4X: u8 = 2;
 /// Code of a link speed: 25 Gbit/s per lane.
@@ -64,7 +66,11 @@ fn pkey(port_num: u8, index: i32) -> Result<u16> {
 
 impl Ports for SoftContext {
     fn query_port(&self, port_num: u8, attr: &mut ibv_port_attr) -> Result<()> {
-        query(port_num, attr).map_err(Errno::also_set)
+        query(port_num, attr).map_err(Errno::also_set)?;
+        if !self.named.has_all() && self.gids().is_empty() {
+            (attr.state, attr.phys_state) = (IBV_PORT_DOWN as ibv_port_state_t, PHYS_DISABLED);
+        }
+        Ok(())
     }
 
     fn query_port_speed(&self, port_num: u32, out: &mut u64) -> Result<()> {

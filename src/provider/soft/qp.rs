@@ -203,7 +203,7 @@ impl Qps for SoftContext {
     /// Moves the queue pair through its states and sets attributes.
     fn modify_qp(&self, qp: Handle<ibv_qp>, attr: &mut ibv_qp_attr, attr_mask: c_int) -> Result<()> {
         let object = object(qp);
-        let (mask, asked) = qp_attr::asked(&self.engine, object.qp_type, attr, attr_mask)?;
+        let (mask, asked) = qp_attr::asked(self, object.qp_type, attr, attr_mask)?;
         object.queue.modify(mask, &asked).map_err(refused)
     }
 

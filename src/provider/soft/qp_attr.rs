@@ -2,9 +2,10 @@
 
 use core::ffi::c_int;
 
-use softrdma::device::{Attributes, Capabilities, Device, Queried};
+use softrdma::device::{Attributes, Capabilities, Queried};
 use softrdma::protocol::verbs::{Access, Attr, QpState, QpType};
 
+use super::SoftContext;
 use super::{ah, convert};
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};
@@ -33,7 +34,7 @@ pub fn check_mask(attr_mask: c_int) -> Result<()> {
 /// What a call of `ibv_modify_qp` asks for. EOPNOTSUPP for attributes of newer interfaces, EINVAL for numbers
 /// that are none.
 pub fn asked(
-    engine: &Device,
+    context: &SoftContext,
     qp_type: QpType,
     attr: &ibv_qp_attr,
     attr_mask: c_int,
@@ -52,11 +53,11 @@ pub fn asked(
         asked.cur_state = state(attr.cur_qp_state)?;
     }
     if mask.has(Attr::AV) {
-        ah::source(engine, &attr.ah_attr).map_err(Errno::also_set)?;
+        ah::source(context, &attr.ah_attr).map_err(Errno::also_set)?;
         asked.path = convert::path(&attr.ah_attr);
     }
     if mask.has(Attr::ALT_PATH) {
-        ah::source(engine, &attr.alt_ah_attr).map_err(Errno::also_set)?;
+        ah::source(context, &attr.alt_ah_attr).map_err(Errno::also_set)?;
         asked.alt_path = convert::path(&attr.alt_ah_attr);
     }
     asked.path_mtu = attr.path_mtu;
