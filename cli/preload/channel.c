@@ -26,6 +26,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -136,6 +138,38 @@ static void release(int fd)
 static int is_owner(void)
 {
 	return owner == (pid_t)syscall(SYS_getpid);
+}
+
+/*
+ * The process whose memory this is, in a page that a child with a copy of it finds empty: such a child is told apart from one of
+ * vfork() also where nobody was told of its birth. NULL where there is no such page.
+ */
+static pid_t *memory_of;
+
+static void copied(void)
+{
+	if (memory_of != NULL)
+		*memory_of = (pid_t)syscall(SYS_getpid);
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	int before = errno;
+	void *page = mmap(NULL, IRONVERBS_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (page != MAP_FAILED && (madvise(page, IRONVERBS_PAGE, MADV_WIPEONFORK) != 0 || pthread_atfork(NULL, NULL, copied) != 0)) {
+		munmap(page, IRONVERBS_PAGE);
+		page = MAP_FAILED;
+	}
+	memory_of = page == MAP_FAILED ? NULL : page;
+	copied();
+	errno = before;
+}
+
+/* Whether this is a child of vfork(), as far as is known. */
+static int is_borrower(void)
+{
+	return memory_of != NULL && *memory_of != 0 && *memory_of != (pid_t)syscall(SYS_getpid);
 }
 
 static void forked(void)
@@ -257,7 +291,7 @@ int ironverbs_open_channel(int flags)
 		return -1;
 	}
 	/* A child that shares its parent's memory, or that nobody told of its birth, would take the parent's channels. */
-	if (__atomic_load_n(&marked, __ATOMIC_RELAXED) != 0 && !is_owner()) {
+	if (is_borrower() || (__atomic_load_n(&marked, __ATOMIC_RELAXED) != 0 && !is_owner())) {
 		errno = EACCES;
 		return -1;
 	}
