@@ -506,21 +506,29 @@ static ssize_t command(int fd, const void *body, size_t length)
 	return answer < 0 ? -1 : answer;
 }
 
+/* The most bytes that the kernel takes at once; what is beyond it leaves off. */
+#define BYTES_MAX ((size_t)(INT_MAX & -IRONVERBS_PAGE))
+
+/* Whether bytes lie where no program has memory: the upper half of all addresses is the kernel's. */
+static int is_outside(const void *from, size_t length)
+{
+	uintptr_t end = (uintptr_t)from + length;
+
+	return (intptr_t)from < 0 || (intptr_t)end < 0 || end < length;
+}
+
 EXPORT ssize_t write(int fd, const void *body, size_t length)
 {
 	BEHIND(ssize_t, write, (int, const void *, size_t));
 
-	if (ironverbs_is_channel(fd)) {
-		if (!read_only[fd])
-			return command(fd, body, length);
-		errno = EBADF;
+	if (!ironverbs_is_channel(fd))
+		return function ? function(fd, body, length) : syscall(SYS_write, fd, body, length);
+	if (read_only[fd] || is_outside(body, length)) {
+		errno = read_only[fd] ? EBADF : EFAULT;
 		return -1;
 	}
-	return function ? function(fd, body, length) : syscall(SYS_write, fd, body, length);
+	return command(fd, body, length < BYTES_MAX ? length : BYTES_MAX);
 }
-
-/* The most bytes that the kernel takes at once; what is beyond it leaves off. */
-#define BYTES_MAX ((size_t)(INT_MAX & -IRONVERBS_PAGE))
 
 /* What the kernel says of segments before it takes any of them: their bytes, or -1 and `errno`. */
 static ssize_t bytes_of(const struct iovec *segments, int count)
@@ -544,8 +552,7 @@ static ssize_t bytes_of(const struct iovec *segments, int count)
 	for (int at = 0; at < count; at++) {
 		size_t left = BYTES_MAX - bytes, length = segments[at].iov_len < left ? segments[at].iov_len : left;
 
-		/* The upper half of all addresses is the kernel's. */
-		if ((intptr_t)segments[at].iov_base < 0 || (intptr_t)((uintptr_t)segments[at].iov_base + length) < 0) {
+		if (is_outside(segments[at].iov_base, length)) {
 			errno = EFAULT;
 			return -1;
 		}
