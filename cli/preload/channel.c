@@ -707,10 +707,14 @@ EXPORT int dup(int fd)
 	return after_copy(fd, function ? function(fd) : (int)syscall(SYS_dup, fd));
 }
 
-/* Before `copy` becomes a copy of `fd`; 0, or an errno value. */
-static int before_copy(int fd, int copy)
+/* Before `copy` becomes a copy of `fd`; 0, or an errno value. What the kernel will refuse changes nothing. */
+static int before_copy(int fd, int copy, int flags)
 {
-	if (kind_of(copy) == OTHER || fd == copy || (int)syscall(SYS_fcntl, fd, F_GETFD) < 0)
+	struct rlimit limit;
+
+	if (kind_of(copy) == OTHER || fd == copy || (flags & ~O_CLOEXEC) || (int)syscall(SYS_fcntl, fd, F_GETFD) < 0)
+		return 0;
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && (rlim_t)copy >= limit.rlim_cur)
 		return 0;
 	/* The number is taken as long as the library needs it. */
 	return before_close(copy) ? EBUSY : 0;
@@ -719,7 +723,7 @@ static int before_copy(int fd, int copy)
 EXPORT int dup2(int fd, int copy)
 {
 	BEHIND(int, dup2, (int, int));
-	int failure = before_copy(fd, copy);
+	int failure = before_copy(fd, copy, 0);
 
 	if (failure || function == NULL) {
 		errno = failure ? failure : ENOSYS;
@@ -731,7 +735,7 @@ EXPORT int dup2(int fd, int copy)
 EXPORT int dup3(int fd, int copy, int flags)
 {
 	BEHIND(int, dup3, (int, int, int));
-	int failure = before_copy(fd, copy);
+	int failure = before_copy(fd, copy, flags);
 
 	if (failure || function == NULL) {
 		errno = failure ? failure : ENOSYS;
