@@ -26,6 +26,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -136,6 +138,38 @@ static void release(int fd)
 static int is_owner(void)
 {
 	return owner == (pid_t)syscall(SYS_getpid);
+}
+
+/*
+ * The process whose memory this is, in a page that a child with a copy of it finds empty: such a child is told apart from one of
+ * vfork() also where nobody was told of its birth. NULL where there is no such page.
+ */
+static pid_t *memory_of;
+
+static void copied(void)
+{
+	if (memory_of != NULL)
+		*memory_of = (pid_t)syscall(SYS_getpid);
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	int before = errno;
+	void *page = mmap(NULL, IRONVERBS_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (page != MAP_FAILED && (madvise(page, IRONVERBS_PAGE, MADV_WIPEONFORK) != 0 || pthread_atfork(NULL, NULL, copied) != 0)) {
+		munmap(page, IRONVERBS_PAGE);
+		page = MAP_FAILED;
+	}
+	memory_of = page == MAP_FAILED ? NULL : page;
+	copied();
+	errno = before;
+}
+
+/* Whether this is a child of vfork(), as far as is known. */
+static int is_borrower(void)
+{
+	return memory_of != NULL && *memory_of != 0 && *memory_of != (pid_t)syscall(SYS_getpid);
 }
 
 static void forked(void)
@@ -257,7 +291,7 @@ int ironverbs_open_channel(int flags)
 		return -1;
 	}
 	/* A child that shares its parent's memory, or that nobody told of its birth, would take the parent's channels. */
-	if (__atomic_load_n(&marked, __ATOMIC_RELAXED) != 0 && !is_owner()) {
+	if (is_borrower() || (__atomic_load_n(&marked, __ATOMIC_RELAXED) != 0 && !is_owner())) {
 		errno = EACCES;
 		return -1;
 	}
@@ -472,21 +506,29 @@ static ssize_t command(int fd, const void *body, size_t length)
 	return answer < 0 ? -1 : answer;
 }
 
+/* The most bytes that the kernel takes at once; what is beyond it leaves off. */
+#define BYTES_MAX ((size_t)(INT_MAX & -IRONVERBS_PAGE))
+
+/* Whether bytes lie where no program has memory: the upper half of all addresses is the kernel's. */
+static int is_outside(const void *from, size_t length)
+{
+	uintptr_t end = (uintptr_t)from + length;
+
+	return (intptr_t)from < 0 || (intptr_t)end < 0 || end < length;
+}
+
 EXPORT ssize_t write(int fd, const void *body, size_t length)
 {
 	BEHIND(ssize_t, write, (int, const void *, size_t));
 
-	if (ironverbs_is_channel(fd)) {
-		if (!read_only[fd])
-			return command(fd, body, length);
-		errno = EBADF;
+	if (!ironverbs_is_channel(fd))
+		return function ? function(fd, body, length) : syscall(SYS_write, fd, body, length);
+	if (read_only[fd] || is_outside(body, length)) {
+		errno = read_only[fd] ? EBADF : EFAULT;
 		return -1;
 	}
-	return function ? function(fd, body, length) : syscall(SYS_write, fd, body, length);
+	return command(fd, body, length < BYTES_MAX ? length : BYTES_MAX);
 }
-
-/* The most bytes that the kernel takes at once; what is beyond it leaves off. */
-#define BYTES_MAX ((size_t)(INT_MAX & -IRONVERBS_PAGE))
 
 /* What the kernel says of segments before it takes any of them: their bytes, or -1 and `errno`. */
 static ssize_t bytes_of(const struct iovec *segments, int count)
@@ -510,8 +552,7 @@ static ssize_t bytes_of(const struct iovec *segments, int count)
 	for (int at = 0; at < count; at++) {
 		size_t left = BYTES_MAX - bytes, length = segments[at].iov_len < left ? segments[at].iov_len : left;
 
-		/* The upper half of all addresses is the kernel's. */
-		if ((intptr_t)segments[at].iov_base < 0 || (intptr_t)((uintptr_t)segments[at].iov_base + length) < 0) {
+		if (is_outside(segments[at].iov_base, length)) {
 			errno = EFAULT;
 			return -1;
 		}
@@ -666,10 +707,14 @@ EXPORT int dup(int fd)
 	return after_copy(fd, function ? function(fd) : (int)syscall(SYS_dup, fd));
 }
 
-/* Before `copy` becomes a copy of `fd`; 0, or an errno value. */
-static int before_copy(int fd, int copy)
+/* Before `copy` becomes a copy of `fd`; 0, or an errno value. What the kernel will refuse changes nothing. */
+static int before_copy(int fd, int copy, int flags)
 {
-	if (kind_of(copy) == OTHER || fd == copy || (int)syscall(SYS_fcntl, fd, F_GETFD) < 0)
+	struct rlimit limit;
+
+	if (kind_of(copy) == OTHER || fd == copy || (flags & ~O_CLOEXEC) || (int)syscall(SYS_fcntl, fd, F_GETFD) < 0)
+		return 0;
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && (rlim_t)copy >= limit.rlim_cur)
 		return 0;
 	/* The number is taken as long as the library needs it. */
 	return before_close(copy) ? EBUSY : 0;
@@ -678,7 +723,7 @@ static int before_copy(int fd, int copy)
 EXPORT int dup2(int fd, int copy)
 {
 	BEHIND(int, dup2, (int, int));
-	int failure = before_copy(fd, copy);
+	int failure = before_copy(fd, copy, 0);
 
 	if (failure || function == NULL) {
 		errno = failure ? failure : ENOSYS;
@@ -690,7 +735,7 @@ EXPORT int dup2(int fd, int copy)
 EXPORT int dup3(int fd, int copy, int flags)
 {
 	BEHIND(int, dup3, (int, int, int));
-	int failure = before_copy(fd, copy);
+	int failure = before_copy(fd, copy, flags);
 
 	if (failure || function == NULL) {
 		errno = failure ? failure : ENOSYS;

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -58,6 +59,52 @@ static void files(void)
 	CHECK(close(other) == 0 && close(fd) == 0);
 	CHECK((other = opened(O_NONBLOCK)) == fd && create_id(other, 1) >= 0 && (fcntl(other, F_GETFL) & O_NONBLOCK));
 	close(other);
+}
+
+/* A stream of the device file is one of a channel; what goes through its buffer is no command, and the program hears of it. */
+static void streams(void)
+{
+	FILE *stream = fopen(DEVICE, "r+e");
+	struct command made = command(0, 24, 4);
+	struct stat st;
+
+	CHECK(stream && fstat(fileno(stream), &st) == 0 && S_ISCHR(st.st_mode) && fcntl(fileno(stream), F_GETFD) == FD_CLOEXEC);
+	CHECK(stream && create_id(fileno(stream), 1) == 0);
+	errno = 0;
+	CHECK(stream && setvbuf(stream, NULL, _IONBF, 0) == 0 && fwrite(&made, 32, 1, stream) == 0 && errno == EINVAL);
+	CHECK(stream && fclose(stream) == 0);
+	CHECK((stream = fopen(DEVICE, "r")) != NULL);
+	FAILS(create_id(fileno(stream), 1), EBADF);
+	CHECK(fclose(stream) == 0);
+	errno = 0;
+	CHECK(fopen(DEVICE, "wx") == NULL && errno == EEXIST);
+	errno = 0;
+	CHECK(fopen(DEVICE, "none") == NULL && errno == EINVAL);
+}
+
+/* The kernel leaves off what is too long, and takes nothing from where no program has memory. */
+static void lengths(void)
+{
+	static struct command made;
+	static uint32_t id;
+	static const size_t outside[] = { ~0UL, 1UL << 63 };
+	/* The compiler knows what no program should ask for. */
+	ssize_t (*volatile give_all)(int, const void *, size_t) = write;
+	int fd = opened(O_NONBLOCK);
+
+	made = command(0, 24, 4);
+	PUT(&made, 8, uint64_t, (uintptr_t)&id);
+	PUT(&made, 16, uint16_t, 0x0106);
+	PUT(&made, 18, uint8_t, 2);
+	for (size_t at = 0; at < sizeof(outside) / sizeof(outside[0]); at++)
+		FAILS(give_all(fd, &made, outside[at]), EFAULT);
+	FAILS(give_all(fd, (void *)~7UL, 4), EFAULT);
+	FAILS(give_all(fd, (void *)(1UL << 63), 0), EFAULT);
+	/* None of them was a command. */
+	CHECK(give_all(fd, &made, 0x7ffff000) == 0x7ffff000 && id == 0);
+	CHECK(give_all(fd, &made, 0x7ffff001) == 0x7ffff000 && id == 1);
+	CHECK(give_all(fd, &made, 1UL << 40) == 0x7ffff000 && id == 2);
+	close(fd);
 }
 
 /* Where there is no memory, the kernel says so, whatever is asked of a channel. */
@@ -382,6 +429,25 @@ static void copies(void)
 		CHECK(fcntl(number, F_GETFD) == -1);
 }
 
+/* A copy that the kernel refuses to make leaves the number what it is. */
+static void refused_copies(void)
+{
+	int fd = opened(O_NONBLOCK), high = fcntl(fd, F_DUPFD_CLOEXEC, 700), null = open("/dev/null", O_WRONLY);
+	struct rlimit limit, low;
+
+	FAILS(dup3(null, fd, O_NONBLOCK), EINVAL);
+	CHECK(create_id(fd, 1) == 0);
+	CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+	low = (struct rlimit){ 600, limit.rlim_max };
+	CHECK(high >= 700 && setrlimit(RLIMIT_NOFILE, &low) == 0);
+	FAILS(dup2(null, high), EBADF);
+	FAILS(dup3(null, high, O_CLOEXEC), EBADF);
+	CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0 && create_id(high, 1) == 1);
+	close(null);
+	close(high);
+	close(fd);
+}
+
 /* As a program closes that calls the kernel itself. */
 static int bare_close(int fd)
 {
@@ -517,6 +583,42 @@ static void children(void)
 		CHECK(status_of(child) == 0);
 	}
 	close(fd);
+}
+
+/* A child of vfork(), whose channel would be in its parent's memory. */
+static int is_refused_to_borrower(void)
+{
+	pid_t child = vfork();
+
+	if (child == 0)
+		_exit(open(DEVICE, O_RDWR | O_CLOEXEC) >= 0 || errno != EACCES);
+	return status_of(child) == 0;
+}
+
+static int takes_commands(void)
+{
+	int fd = opened(O_NONBLOCK), good = fd >= 0 && create_id(fd, 1) == 0;
+
+	close(fd);
+	return good;
+}
+
+/* Before the process has had a channel. */
+static void first_children(void)
+{
+	pid_t child;
+
+	CHECK(is_refused_to_borrower());
+	child = fork();
+	if (child == 0)
+		_exit(!is_refused_to_borrower() || !takes_commands());
+	CHECK(status_of(child) == 0);
+	/* Memory of its own, and nobody in the process was told. */
+	child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+	if (child == 0)
+		_exit(!takes_commands());
+	CHECK(status_of(child) == 0);
+	CHECK(takes_commands());
 }
 
 static volatile sig_atomic_t handled;
@@ -656,7 +758,10 @@ int main(int argc, char **argv)
 		return fcntl(atoi(argv[2]), F_GETFD) != -1;
 	if (argc != 2)
 		return 2;
+	first_children();
 	files();
+	streams();
+	lengths();
 	addresses();
 	refused();
 	segments();
@@ -669,6 +774,7 @@ int main(int argc, char **argv)
 	closing(argv[1]);
 	children();
 	past();
+	refused_copies();
 	copies();
 	waiting_past();
 	return end();
