@@ -37,7 +37,11 @@ impl Folder {
             return make(self, name);
         }
         for _ in 0..ATTEMPTS {
-            let (temporary, private) = self.private()?;
+            let (temporary, private) = match self.private() {
+                // Somebody swept it away before it was opened.
+                Err(Error::Os { call: "open", errno: libc::ENOENT }) => continue,
+                made => made?,
+            };
             let made = make(&private, name).and_then(|made| {
                 let (from, to) = (private.fd()?, self.fd()?);
                 nix::fcntl::renameat2(from, name, to, name, RenameFlags::RENAME_NOREPLACE)
