@@ -292,7 +292,7 @@ fn living(folder: &Folder, place: &Folder, port: Port, own: u64) -> Result<Vec<R
     records.retain(|record| {
         let alive = *lives.entry(record.owner).or_insert_with(|| owner::lives(folder, record.owner));
         if !alive {
-            record.clear(folder, port);
+            record.clear(folder, place, port);
         }
         alive
     });

@@ -108,7 +108,7 @@ pub fn sweep(folder: &Folder) {
                 let Ok(place) = port.open(folder) else { continue };
                 for record in port::read(&place, port.space).unwrap_or_default() {
                     if !lives(record.owner) {
-                        record.withdraw(folder, port);
+                        record.clear(folder, &place, port);
                     }
                 }
                 port.remove_unused(folder);

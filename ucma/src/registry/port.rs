@@ -1,7 +1,7 @@
 //! A port that somebody has, and the records of who: symbolic links in its folder, whose targets are no paths
 //! but what the id has. The kernel makes a link and its content in one step, and reads it without opening it.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use ironverbs_cm::Errno;
@@ -80,6 +80,8 @@ const FAMILY_ONLY: u64 = 2;
 const LENGTH: usize = 512;
 /// Records beyond are not looked at: who may write to the folder must not take up everybody's memory.
 const RECORDS: usize = 1 << 16;
+/// How often records are read that are replaced meanwhile.
+const ATTEMPTS: u32 = 1000;
 
 impl Record {
     /// A record of an id that does not listen, from now on.
@@ -139,32 +141,55 @@ impl Record {
 
     /// Takes it back, and the port's folder where nobody else has the port.
     pub fn withdraw(&self, namespace: &Folder, port: Port) {
-        // No descriptor is needed for a path, and nobody else gives a file this name.
+        // No descriptor is needed for a path. Its last part is random: wherever another member of the group has
+        // it lead, nothing of this user's has that name.
         let path = format!("{}/{}", port.name().to_str().unwrap_or_default(), self.name());
         let _ = namespace.remove(&CString::new(path).unwrap_or_default());
         port.remove_unused(namespace);
     }
 
-    /// Removes it and the socket, of a process that is dead.
-    pub fn clear(&self, namespace: &Folder, port: Port) {
+    /// Removes it, the socket, and the port's folder where nobody else has the port, of a process that is dead.
+    /// From the folder where it was read: its name is anybody's choice, and so is by now which folder, or whose
+    /// by a link, the path leads to.
+    pub fn clear(&self, namespace: &Folder, place: &Folder, port: Port) {
         if self.listens() {
             let _ = namespace.remove(&socket_name(self.owner, self.socket));
         }
-        self.withdraw(namespace, port);
+        let _ = place.remove(&CString::new(self.name()).unwrap_or_default());
+        port.remove_unused(namespace);
     }
 }
 
 /// The records in a port's folder.
 ///
 /// # Errors
-/// Those of the system.
+/// EADDRINUSE where they change all the time; those of the system.
 pub fn read(place: &Folder, space: PortSpace) -> Result<Vec<Record>, Errno> {
-    let names = place.names().map_err(|why| Errno(why.errno()))?;
-    let record = |name: &CString| {
-        let text = place.read_link(name).ok().filter(|text| text.len() < LENGTH)?;
-        Record::parse(space, name, text.as_bytes())
-    };
-    Ok(names.iter().take(RECORDS).filter_map(record).collect())
+    let names = || place.names().map_err(|why| Errno(why.errno()));
+    let text = |name: &CStr| place.read_link(name).map_err(|why| Errno(why.errno()));
+    read_with(space, names, text)
+}
+
+/// The same by what reads the names, and what a name stands for. A record that is gone when it is read may have
+/// another in its place that was not there when the names were: then they are read again.
+fn read_with(
+    space: PortSpace,
+    names: impl Fn() -> Result<Vec<CString>, Errno>,
+    text: impl Fn(&CStr) -> Result<OsString, Errno>,
+) -> Result<Vec<Record>, Errno> {
+    for _ in 0..ATTEMPTS {
+        let mut is_whole = true;
+        let record = |name: &CString| {
+            let text = text(name).inspect_err(|why| is_whole &= *why != Errno(libc::ENOENT));
+            let text = text.ok().filter(|text| text.len() < LENGTH)?;
+            Record::parse(space, name, text.as_bytes())
+        };
+        let records: Vec<_> = names()?.iter().take(RECORDS).filter_map(record).collect();
+        if is_whole {
+            return Ok(records);
+        }
+    }
+    Err(Errno::EADDRINUSE)
 }
 
 /// An address as it is written in a record: the bytes of the socket address.
@@ -187,6 +212,33 @@ mod tests {
     use ironverbs_cm::address::IbAddress;
 
     use super::*;
+
+    #[test]
+    fn a_record_is_seen_though_it_is_replaced_while_it_is_looked_for() {
+        let binding = Binding {
+            space: PortSpace::Tcp,
+            source: Address::Unspecified,
+            destination: Address::Unspecified,
+            reuse: false,
+            family_only: false,
+        };
+        let before = Record::new(7, &binding);
+        let after = before.renewed();
+        let listings = std::cell::Cell::new(0);
+        let names = || {
+            listings.set(listings.get() + 1);
+            let listed = if listings.get() == 1 { before } else { after };
+            Ok(vec![CString::new(listed.name()).unwrap()])
+        };
+        // Between the names and their content, the one came and the other went.
+        let text = |name: &CStr| {
+            let is_there = name.to_bytes() == after.name().as_bytes();
+            if is_there { Ok(after.text().into()) } else { Err(Errno(libc::ENOENT)) }
+        };
+        assert_eq!(read_with(PortSpace::Tcp, names, text), Ok(vec![after]));
+        let gone = |_: &CStr| Err(Errno(libc::ENOENT));
+        assert_eq!(read_with(PortSpace::Tcp, names, gone), Err(Errno::EADDRINUSE), "it ends");
+    }
 
     #[test]
     fn records_come_back() {

@@ -9,8 +9,9 @@ use ironverbs_cm::address::{Address, PortSpace};
 use ironverbs_cm::ports::Binding;
 use softrdma::shm::folder::{Config, Folder};
 
-use crate::registry::Registry;
+use crate::registry::port::{Port, Record};
 use crate::registry::search::Search;
+use crate::registry::{Registry, living};
 use crate::sockets::{Received, Socket};
 use crate::sys;
 
@@ -167,6 +168,55 @@ fn of_all_who_want_a_port_at_once_one_gets_it() {
         let others = wins[1..].iter().filter(|wins| wins[round]).count();
         assert!(if wins[0][round] { others == 0 } else { others > 0 }, "round {round}: {others}");
     }
+}
+
+/// Two threads stand for two processes, of which one has a port and changes all the time what stands for it.
+#[test]
+fn a_port_is_taken_also_while_its_record_is_replaced() {
+    let (_place, folder) = Place::new();
+    let (one, other) = (at("0.0.0.0", 7471), at("0.0.0.0", 7471));
+    let mut owner = Registry::open(&folder).unwrap();
+    owner.reserve(1, &one, true).unwrap();
+    let mut wants = Registry::open(&folder).unwrap();
+    let ended = &std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let changes = scope.spawn(move || {
+            while !ended.load(std::sync::atomic::Ordering::Relaxed) {
+                owner.update(1, &one);
+            }
+            owner
+        });
+        let taken = (0..2_000).filter(|_| {
+            let taken = wants.reserve(1, &other, true).is_ok();
+            wants.release(1);
+            taken
+        });
+        let duplicates = taken.count();
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        drop(changes.join());
+        assert_eq!(duplicates, 0);
+    });
+}
+
+/// Whoever may write to the folder may give a port's name to any other folder.
+#[test]
+fn what_a_dead_process_left_is_removed_from_no_other_folder() {
+    let (place, folder) = Place::new();
+    let registry = Registry::open(&folder).unwrap();
+    let port = Port { space: PortSpace::Tcp, number: 7471 };
+    let private = place.inner().join("private");
+    std::fs::create_dir(&private).unwrap();
+    let room = port.make(&registry.folder).unwrap();
+    let dead = Record::new(7, &at("192.0.2.2", 7471));
+    dead.publish(&room).unwrap();
+    let at_port = place.inner().join("p0106-1d2f");
+    let name = names(&at_port).remove(0);
+    std::fs::write(private.join(&name), "secret").unwrap();
+    std::fs::rename(&at_port, place.inner().join("moved")).unwrap();
+    std::os::unix::fs::symlink(&private, &at_port).unwrap();
+    assert_eq!(living(&registry.folder, &room, port, 1), Ok(Vec::new()));
+    assert_eq!(names(&private), [name]);
+    assert_eq!(names(&place.inner().join("moved")), [""; 0]);
 }
 
 #[test]

@@ -38,9 +38,8 @@ impl Folder {
         }
         for _ in 0..ATTEMPTS {
             let (temporary, private) = match self.private() {
-                // Somebody swept it away before it was opened.
-                Err(Error::Os { call: "open", errno: libc::ENOENT }) => continue,
-                made => made?,
+                Err(Error::Gone) => continue,
+                other => other?,
             };
             let made = make(&private, name).and_then(|made| {
                 let (from, to) = (private.fd()?, self.fd()?);
@@ -63,7 +62,8 @@ impl Folder {
         Err(Error::Gone)
     }
 
-    /// A new folder that nobody else can enter, and its name here.
+    /// A new folder that nobody else can enter, and its name here; [`Error::Gone`] where somebody swept it away
+    /// before it was open.
     fn private(&self) -> Result<(CString, Folder)> {
         let name = CString::new(format!("w{:016x}", sys::random()?)).unwrap_or_default();
         mkdirat(self.fd()?, name.as_c_str(), Mode::S_IRWXU).map_err(|_| Error::last("mkdir"))?;
@@ -71,8 +71,9 @@ impl Folder {
             check_private(&fd)?;
             Descriptor::new(fd)
         });
-        let fd = opened.inspect_err(|_| {
+        let fd = opened.map_err(|why| {
             let _ = self.remove_folder(&name);
+            if why.errno() == libc::ENOENT { Error::Gone } else { why }
         })?;
         let path = self.path.join(name.to_str().unwrap_or_default());
         Ok((name, Folder { fd, path, group: self.group, may_be_renamed: true }))
@@ -162,6 +163,7 @@ pub(super) fn check_private(fd: &OwnedFd) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use nix::unistd::mkfifoat;
 
@@ -197,6 +199,32 @@ mod tests {
         let there = std::fs::metadata(at.join("bell")).unwrap();
         assert_eq!((there.mode() & 0o777, there.len()), (0o600, 6), "the file is as it was");
         assert_eq!(std::fs::read_dir(&at).unwrap().count(), 1, "nothing else is left");
+    }
+
+    /// Another process may sweep at every step.
+    #[test]
+    fn what_is_swept_away_while_it_is_made_is_made_again() {
+        let dir = TestDir::new("making");
+        let folder = &shared(&dir);
+        let ended = &AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                while !ended.load(Ordering::Relaxed) {
+                    for name in folder.names().unwrap() {
+                        folder.sweep_private(&name, |_| true);
+                    }
+                }
+            });
+            let made = (0..2000).map(|_| {
+                let made = folder.place(c"bell", |room, name| {
+                    mkfifoat(room.fd()?, name, Mode::S_IRWXU).map_err(|_| Error::last("mkfifoat"))
+                });
+                folder.remove(c"bell").and(made)
+            });
+            let failed: Vec<_> = made.filter(Result::is_err).collect();
+            ended.store(true, Ordering::Relaxed);
+            assert_eq!(failed, []);
+        });
     }
 
     #[test]
