@@ -443,14 +443,20 @@ static FILE *open_stream(const char *mode)
 	{                                                                     \
 		BEHIND(FILE *, name, (const char *, const char *));           \
 		size_t bytes = room_for(path);                                \
+		struct held held;                                             \
+		char *place;                                                  \
+		FILE *answer;                                                 \
                                                                               \
-		if (bytes > 0) {                                              \
-			char *place = alloca(bytes);                          \
-			path = shown(path, place);                            \
-			if (path == place && strcmp(place + view_length, channels) == 0) \
-				return open_stream(mode);                     \
-		}                                                             \
-		return function ? function(path, mode) : NULL;                \
+		if (bytes == 0)                                               \
+			return function ? function(path, mode) : NULL;        \
+		place = alloca(bytes);                                        \
+		path = shown(path, place, &held);                             \
+		if (path == place && strcmp(place + view_length, channels) == 0) \
+			answer = open_stream(mode);                           \
+		else                                                          \
+			answer = function ? function(path, mode) : NULL;      \
+		let_go(&held);                                                \
+		return answer;                                                \
 	}
 FOPEN(fopen)
 FOPEN(fopen64)
