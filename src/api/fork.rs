@@ -2,8 +2,9 @@
 //! are kept out of child processes, so that copy-on-write never moves them away from under the parent's
 //! registrations.
 //!
-//! Kernels since 5.12 copy registered pages at fork time instead; there, nothing of this is needed. Nor does the
-//! software device need it, whose regions do not come here ([`Mrs::pins`](crate::provider::verbs::Mrs::pins)).
+//! Kernels since 5.12 copy registered pages at fork time instead; there, nothing of this is needed. Nor does
+//! the software device need it, whose regions do not come here
+//! ([`Mrs::pins`](crate::provider::verbs::Mrs::pins)).
 
 use core::ffi::{c_int, c_void};
 use std::collections::BTreeMap;
@@ -288,8 +289,8 @@ pub extern "C" fn ibv_fork_init() -> c_int {
     entry::value(initialise)
 }
 
-/// IBV_FORK_UNNEEDED where the kernel copies registered pages at fork, or no device that there is needs it, else
-/// whether protection is on.
+/// IBV_FORK_UNNEEDED where the kernel copies registered pages at fork, or no device that there is needs it,
+/// else whether protection is on.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_is_fork_initialized() -> ibv_fork_status_t {
     let status = || {

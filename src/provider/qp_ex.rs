@@ -80,8 +80,8 @@ pub fn keep_asked(table: &mut ibv_qp_ex, asked: u64) {
 /// The operations (`IBV_QP_EX_WITH_*`) that an extended queue pair is to have builders for; none where the
 /// program asks for no builders. EOPNOTSUPP (`errno` set) for an attribute that `also_known`
 /// (`IBV_QP_INIT_ATTR_*`) does not name beside those that every provider has, for a creation flag that is not
-/// among `flags` (`IBV_QP_CREATE_*`), and for an operation that is not among `builders`, both those of this type
-/// of queue pair. `provider` is for the trace.
+/// among `flags` (`IBV_QP_CREATE_*`), and for an operation that is not among `builders`, both those of this
+/// type of queue pair. `provider` is for the trace.
 pub fn asked_builders(
     provider: &str,
     attr: &ibv_qp_init_attr_ex,

@@ -57,8 +57,8 @@ impl Member {
 /// One epoll set, and the program's descriptors of it.
 #[derive(Debug)]
 pub struct Channel {
-    /// At least one as long as the channel lives, and the one first that was used last. Some may be other files by
-    /// now: what the program closes past the shim nobody tells.
+    /// At least one as long as the channel lives, and the one first that was used last. Some may be other files
+    /// by now: what the program closes past the shim nobody tells.
     shown: Vec<RawFd>,
     events: Kept,
     timer: Kept,
@@ -177,8 +177,8 @@ impl Channel {
         epoll::control(self.set(), libc::EPOLL_CTL_DEL, fd, None);
     }
 
-    /// A member that is readable and has more to say than that there is an event. For a call of the program on this
-    /// channel alone, see [`Channel::used`].
+    /// A member that is readable and has more to say than that there is an event. For a call of the program on
+    /// this channel alone, see [`Channel::used`].
     pub fn next(&self) -> Option<Member> {
         let mut found = [libc::epoll_event { events: 0, u64: 0 }; 3];
         let set = self.shown.first().copied().unwrap_or(-1);

@@ -122,7 +122,8 @@ impl Device {
         Ok((shown.into_raw_fd(), member))
     }
 
-    /// The kernel has just given out a number: what had it before was closed past the shim, if it is known still.
+    /// The kernel has just given out a number: what had it before was closed past the shim, if it is known
+    /// still.
     fn was_closed(&mut self, fd: RawFd) {
         drop(self.close(fd));
     }

@@ -196,8 +196,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Begins to listen, as [`ports::may_listen`] says, at a socket that `make` makes under the name, and in the
-    /// folder, that it gets.
+    /// Begins to listen, as [`ports::may_listen`] says, at a socket that `make` makes under the name, and in
+    /// the folder, that it gets.
     ///
     /// # Errors
     /// Those of `may_listen` and `make`; those of the system.

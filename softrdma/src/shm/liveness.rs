@@ -64,8 +64,8 @@ pub(crate) fn owner(fd: RawFd) -> Result<Option<libc::pid_t>> {
 /// Takes the right to remove a dead file, until `fd` is closed; `false` when another remover is at work.
 ///
 /// An open file description lock, so that another thread's closing of the same file does not drop it. A child
-/// that is forked meanwhile inherits it: of a remover that is killed the file stays, and its slot, until the child
-/// ends, too. Nobody waits for that.
+/// that is forked meanwhile inherits it: of a remover that is killed the file stays, and its slot, until the
+/// child ends, too. Nobody waits for that.
 pub(crate) fn become_reaper(fd: RawFd) -> bool {
     sys::borrowed(fd).is_ok_and(|fd| fcntl(fd, FcntlArg::F_OFD_SETLK(&byte(REAPER))).is_ok())
 }

@@ -96,7 +96,8 @@ impl Memory {
         let len = size.min(self.reserved) & !4095;
         if len > self.len() {
             // Whoever does the same for more or less of the file at the same time takes nothing away.
-            // SAFETY: the range is the beginning of this mapping, and gets rights that it has already or had not.
+            // SAFETY: the range is the beginning of this mapping, and gets rights that it has already or had
+            // not.
             if unsafe { libc::mprotect(self.base.as_ptr().cast(), len, self.protection) } != 0 {
                 return Err(Error::last("mprotect"));
             }

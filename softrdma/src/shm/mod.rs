@@ -48,8 +48,9 @@
 //!   it yet; the device should stop then.
 //! - Descriptors of a peer's bells, a few at a time, stay open in [`objects::Host`] after the peer took them
 //!   down.
-//! - Ends of processes without destructors (`_exit`, a signal), or while other threads run: the next process that
-//!   claims a slot removes what they left. Whoever embeds this may [leave](segment::Segment::leave_if) at exit.
+//! - Ends of processes without destructors (`_exit`, a signal), or while other threads run: the next process
+//!   that claims a slot removes what they left. Whoever embeds this may [leave](segment::Segment::leave_if) at
+//!   exit.
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 pub mod addresses;

@@ -24,7 +24,8 @@ pub struct Named {
 }
 
 impl Named {
-    /// The devices that a value of `IRONVERBS_SOFT` stands for; `None` if it is a mistake, or there is no memory.
+    /// The devices that a value of `IRONVERBS_SOFT` stands for; `None` if it is a mistake, or there is no
+    /// memory.
     pub fn all(value: &OsStr) -> Option<Vec<Named>> {
         let value = value.to_str()?.trim();
         if value.is_empty() {
@@ -66,8 +67,8 @@ impl Named {
     }
 
     /// The device's table of GIDs, of that of its network namespace: as that where it has all interfaces; else
-    /// what its own have in the same order, from place 0 on, a link-local address of Ethernet in front. Loopback
-    /// addresses keep their places.
+    /// what its own have in the same order, from place 0 on, a link-local address of Ethernet in front.
+    /// Loopback addresses keep their places.
     pub fn table(&self, mut all: Vec<Gid>) -> Vec<Gid> {
         if self.has_all() {
             return all;

@@ -312,7 +312,8 @@ pub fn sweep(folder: &Folder) -> Result<u32> {
     Ok(removed)
 }
 
-/// Whether what has this name is made by [`Folder::place`]: bells, sockets, and the connection manager's folders.
+/// Whether what has this name is made by [`Folder::place`]: bells, sockets, and the connection manager's
+/// folders.
 fn is_made_privately(name: &CStr) -> bool {
     matches!(parse(name), Name::Bell(_) | Name::Socket(_)) || name.to_bytes().starts_with(b"cm-")
 }

@@ -231,8 +231,8 @@ fn a_hole_of_the_target_is_a_remote_access_error() {
     }
 }
 
-/// Also where the page was there, and might be written, when it was registered: the kernel copies with the rights
-/// that the program has now.
+/// Also where the page was there, and might be written, when it was registered: the kernel copies with the
+/// rights that the program has now.
 #[test]
 fn a_page_that_its_program_made_read_only_is_read_and_not_written() {
     let folder = Folder::new();

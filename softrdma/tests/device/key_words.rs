@@ -1,10 +1,11 @@
-//! Every word by which a peer finds memory, spoiled one at a time by a third process, while an honest peer reads
-//! and writes by it: nothing is reached but what is registered, with the rights that it was registered with.
+//! Every word by which a peer finds memory, spoiled one at a time by a third process, while an honest peer
+//! reads and writes by it: nothing is reached but what is registered, with the rights that it was registered
+//! with.
 //!
 //! Keys are in two places: in sealed memory, which peers go by where they can, and in the segment, which others
-//! may write and peers go by where they cannot ([`softrdma::shm::keys`]). Both are tried; who spoils the segment
-//! decides which, since it says where the sealed memory is. Each word that peers go by must be seen to have been
-//! believed, or the test would show nothing.
+//! may write and peers go by where they cannot ([`softrdma::shm::keys`]). Both are tried; who spoils the
+//! segment decides which, since it says where the sealed memory is. Each word that peers go by must be seen to
+//! have been believed, or the test would show nothing.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -89,8 +90,8 @@ fn open(folder: &Folder, group: bool) -> Node {
     Node::of(device)
 }
 
-/// A victim and a liar; a peer that comes after the liar wrote `sealed`, if anything, where the victim says which
-/// of its descriptors is its sealed memory.
+/// A victim and a liar; a peer that comes after the liar wrote `sealed`, if anything, where the victim says
+/// which of its descriptors is its sealed memory.
 fn scene(group: bool, sealed: Option<u64>) -> Scene {
     let folder = Folder::new();
     let victim = open(&folder, group);
@@ -242,8 +243,8 @@ impl Scene {
         outcomes
     }
 
-    /// Sends into a receive request, with a lie after it was posted and, for a message that is there, before it is
-    /// taken; where in the victim's memory it landed.
+    /// Sends into a receive request, with a lie after it was posted and, for a message that is there, before it
+    /// is taken; where in the victim's memory it landed.
     fn send(&self, length: usize, settled: bool, mut lie: impl FnMut(bool)) -> (Status, Option<usize>) {
         self.connect();
         if settled {
@@ -349,8 +350,9 @@ fn spoil_tables(scene: &Scene) -> [bool; 2] {
     })
 }
 
-/// Peers that find the sealed memory give nothing on what stands in the segment, but for that a window has ended.
-/// In a group the victim moves its half of the payload, and finds there, too, whether a window is open still.
+/// Peers that find the sealed memory give nothing on what stands in the segment, but for that a window has
+/// ended. In a group the victim moves its half of the payload, and finds there, too, whether a window is open
+/// still.
 #[test]
 fn who_sees_sealed_keys_goes_by_nothing_else() {
     for group in [false, true] {
@@ -523,8 +525,8 @@ fn messages_that_others_spoil_land_in_no_memory_that_is_closed() {
             while scene.send(length, false, |_| {}).0 != Status::Success {}
             let noticed = spoil_messages(&scene, length);
             println!("group {group}, sealed {sealed:?}, {length} bytes: {noticed:?}");
-            // Large ones come in no ring and have no payload beside their completion, and there are no rings in a
-            // group.
+            // Large ones come in no ring and have no payload beside their completion, and there are no rings in
+            // a group.
             let expected = [true, length < 256 && !group, length < 256, true];
             assert_eq!(noticed.map(|lies| lies > 0), expected, "parts of which a lie was noticed");
         }

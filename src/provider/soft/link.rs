@@ -1,5 +1,5 @@
-//! The link layer that the port shows: Ethernet, where a peer is named by a GID, or InfiniBand, where its LID is
-//! enough. For programs that were written for InfiniBand and exchange LIDs.
+//! The link layer that the port shows: Ethernet, where a peer is named by a GID, or InfiniBand, where its LID
+//! is enough. For programs that were written for InfiniBand and exchange LIDs.
 //!
 //! All processes of the software device's folder are one port of one adapter: they have one LID. That of a
 //! message's destination is this one, or leads nowhere.

@@ -3,7 +3,8 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | [`identity`] [`port`] [`link`] [`gid`] | which devices there are; their port, its link layer, its table of addresses |
+//! | [`identity`] [`port`] [`link`] | which devices there are; their port; its link layer |
+//! | [`gid`] | the port's table of addresses |
 //! | [`device`] [`command_file`] | the process's engine, what the device says of itself; a context's file |
 //! | [`convert`] | the engine's words and errors into those of verbs |
 //! | [`channel`] [`event`] | completion channels and asynchronous events |

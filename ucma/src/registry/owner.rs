@@ -2,8 +2,9 @@
 //! addresses that it has and whether it is at work.
 //!
 //! That it lives, the kernel says: it holds a lock of the file's first byte for as long as it, or a child that
-//! inherited its channels, has the file open. Nobody else ever takes that lock. The file has another name until it
-//! is locked, so that whoever finds one without the lock under a process's name knows that it is dead for ever.
+//! inherited its channels, has the file open. Nobody else ever takes that lock. The file has another name until
+//! it is locked, so that whoever finds one without the lock under a process's name knows that it is dead for
+//! ever.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd};

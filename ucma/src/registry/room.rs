@@ -38,9 +38,9 @@ pub fn with_room<R: Send>(needed: RawFd, body: impl Fn() -> Result<R, Errno> + S
     done
 }
 
-/// Closes the lowest descriptors of this thread's own table: a low number is one that the program's limit, which
-/// it may have lowered, lets be used. Numbers of channels stay theirs: the shim would take the end of what has
-/// such a number here for the channel's.
+/// Closes the lowest descriptors of this thread's own table: a low number is one that the program's limit,
+/// which it may have lowered, lets be used. Numbers of channels stay theirs: the shim would take the end of
+/// what has such a number here for the channel's.
 fn close_some(needed: RawFd) {
     let closed = |fd: &RawFd| {
         // SAFETY: the table is this thread's alone, and nothing that it runs uses a descriptor but `needed` and

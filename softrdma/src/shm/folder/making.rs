@@ -80,8 +80,8 @@ impl Folder {
     }
 
     /// Removes a private folder here, whose maker makes another where it lives; tells whether it is gone. What
-    /// the dead left in one goes, too, where it is of a kind and, as `is_made` says, of a name that are made so:
-    /// who may write here may have given the name to any folder of this user's.
+    /// the dead left in one goes, too, where it is of a kind and, as `is_made` says, of a name that are made
+    /// so: who may write here may have given the name to any folder of this user's.
     pub fn sweep_private(&self, name: &CStr, is_made: impl Fn(&CStr) -> bool) -> bool {
         if !is_private(name) {
             return false;

@@ -118,7 +118,8 @@ fn a_datagram_by_gid_has_the_grh_of_infiniband() {
             assert_eq!(api::ah::ibv_destroy_ah(ah), 0);
             assert_eq!((entry.gid_type, entry.ndev_ifindex), (IBV_GID_TYPE_IB as u32, 0));
         }
-        // Version 6; base and datagram headers, 8 bytes of padded payload, checksum; the transport of InfiniBand.
+        // Version 6; base and datagram headers, 8 bytes of padded payload, checksum; the transport of
+        // InfiniBand.
         let grh = room.bytes(1024, 40);
         assert_eq!((grh[0] >> 4, &grh[4..7]), (6, &[0, 12 + 8 + 8 + 4, 0x1b][..]));
         // SAFETY: every view of the GID union is 16 plain bytes.
