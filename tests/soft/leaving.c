@@ -3,7 +3,8 @@
  *
  * A destructor, which runs after everything registered with atexit(), sends a message and waits for its completion; the peer
  * gets it. At exit the process leaves nothing in the folder, though it closed nothing, and threads of it wait for events, for a
- * file, a condition, and each other. A child of it that ends before takes nothing away.
+ * file, a condition, and each other. A child of it that ends before takes nothing away. Nor is anything left by a process
+ * whose first thread has ended before.
  */
 #include "peer.h"
 
@@ -135,6 +136,33 @@ static void leave_by_child(void)
 		fail("a child ended with status %#x", status);
 }
 
+static pid_t leader;
+
+static void *ends_process(void *none)
+{
+	while (asleep_in(leader) != GONE)
+		usleep(200);
+	exit(none != NULL);
+}
+
+/* A process whose first thread has ended leaves nothing either. */
+static void leave_by_another_thread(void)
+{
+	pthread_t thread;
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		endpoint_open(&e, "rxe0");
+		leader = getpid();
+		if (pthread_create(&thread, NULL, ends_process, NULL))
+			fail("thread");
+		pthread_exit(NULL);
+	}
+	if (waitpid(pid, &status, 0) != pid || status)
+		fail("a process without its first thread ended with status %#x", status);
+}
+
 int main(void)
 {
 	struct peer own = {0}, peer;
@@ -178,6 +206,9 @@ int main(void)
 	for (uint64_t hang = now_ms() + 500 * HANG_S; names(folder); usleep(10000))
 		if (now_ms() > hang)
 			fail("%d names are left in %s", names(folder), folder);
+	leave_by_another_thread();
+	if (names(folder))
+		fail("%d names are left in %s by a process without its first thread", names(folder), folder);
 	printf("nothing is left\n");
 	return 0;
 }

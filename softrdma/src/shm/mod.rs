@@ -91,3 +91,4 @@ pub mod threads;
 pub mod watch;
 
 pub use error::{Error, Result};
+pub use thread::is_own_thread;

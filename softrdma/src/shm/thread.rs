@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -93,12 +93,52 @@ fn create(start: *mut Start) -> io::Result<libc::pthread_t> {
 extern "C" fn run(start: *mut c_void) -> *mut c_void {
     // SAFETY: `start` gave up what this points to.
     let Start { work, state } = *unsafe { Box::from_raw(start.cast::<Start>()) };
+    let _listed = Listed::add();
     prepare_allocator();
     state.begin();
     // A panic was reported when it happened.
     let _ = catch_unwind(AssertUnwindSafe(work));
     state.ended.store(true, Ordering::Release);
     std::ptr::null_mut()
+}
+
+/// The library's threads that there are, each as its process and its number; 0 for none. A child of a fork has
+/// none of its parent's.
+static LIST: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
+
+/// Whether a thread of this process, by its number in the kernel, is one of the library's. A name does not
+/// tell: the program's own threads have the names that it gives them.
+#[must_use]
+pub fn is_own_thread(thread: libc::pid_t) -> bool {
+    let wanted = listed_as(thread);
+    LIST.iter().any(|place| place.load(Ordering::Acquire) == wanted)
+}
+
+fn listed_as(thread: libc::pid_t) -> u64 {
+    u64::from(std::process::id()) << 32 | u64::from(thread.unsigned_abs())
+}
+
+/// The calling thread is in the list as long as there is this. Without a place there it is taken for one of the
+/// program's.
+struct Listed(Option<&'static AtomicU64>);
+
+impl Listed {
+    fn add() -> Self {
+        let new = listed_as(nix::unistd::gettid().as_raw());
+        let is_free = |old: u64| old == 0 || old >> 32 != new >> 32;
+        Self(LIST.iter().find(|place| {
+            let old = place.load(Ordering::Relaxed);
+            is_free(old) && place.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        }))
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        if let Some(place) = self.0 {
+            place.store(0, Ordering::Release);
+        }
+    }
 }
 
 /// Has the allocator map what it keeps for the calling thread.
