@@ -12,7 +12,7 @@ use nix::fcntl::{AtFlags, RenameFlags};
 use nix::sys::stat::{Mode, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
-use super::{Folder, each_name, give, open_at, verify};
+use super::{Folder, each_name, folder_mode, give, open_at, verify};
 use crate::shm::descriptor::Descriptor;
 use crate::shm::error::{Error, Result};
 use crate::shm::sys;
@@ -69,6 +69,7 @@ impl Folder {
         mkdirat(self.fd()?, name.as_c_str(), Mode::S_IRWXU).map_err(|_| Error::last("mkdir"))?;
         let opened = open_at(self.fd()?, &name, libc::O_RDONLY | libc::O_NOFOLLOW).and_then(|fd| {
             check_private(&fd)?;
+            give(&fd, None, folder_mode(None))?;
             Descriptor::new(fd)
         });
         let fd = opened.map_err(|why| {
@@ -116,11 +117,8 @@ impl Folder {
             }
             let made = self.place(name, |at, name| {
                 mkdirat(at.fd()?, name, Mode::S_IRWXU).map_err(|_| Error::last("mkdir"))?;
-                if at.is_shared() {
-                    let fd = open_at(at.fd()?, name, libc::O_RDONLY | libc::O_NOFOLLOW)?;
-                    give(&fd, at.group, at.folder_mode())?;
-                }
-                Ok(())
+                // Whatever the umask has left of the mode.
+                give(&open_at(at.fd()?, name, libc::O_RDONLY | libc::O_NOFOLLOW)?, at.group, at.folder_mode())
             });
             match made {
                 Ok(()) | Err(Error::Os { errno: libc::EEXIST, .. }) => {}
@@ -175,6 +173,10 @@ mod tests {
         // SAFETY: reads a number of the process.
         let gid = unsafe { libc::getegid() };
         Folder::open(&Config { path: dir.path().join("g"), group: Some(gid) }).unwrap()
+    }
+
+    fn alone(dir: &TestDir) -> Folder {
+        Folder::open(&Config { path: dir.path().join("f"), group: None }).unwrap()
     }
 
     /// What a member of the group can do between the making of a name and the next look at it.
@@ -263,12 +265,34 @@ mod tests {
         assert!(!folder.sweep_private(c"v", is_made), "no private folder's name");
     }
 
+    /// In a child, since the umask is the whole process's; root may write to what its mode forbids.
+    #[test]
+    fn no_umask_keeps_anybody_out_who_may_enter() {
+        let dir = TestDir::new("making");
+        for folder in [shared(&dir), alone(&dir)] {
+            // SAFETY: the child makes files, and ends without what the parent would do at its end.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: umask cannot fail.
+                unsafe { libc::umask(0o277) };
+                let made = folder.folder(c"in").and_then(|_| folder.existing_folder(c"in"));
+                let private = folder.private().map(|(_, private)| private.path().to_owned());
+                let mode = private.map(|path| std::fs::metadata(path).map_or(0, |stat| stat.mode() & 0o777));
+                let good = made.is_ok() && mode == Ok(0o700);
+                // SAFETY: ends this process.
+                unsafe { libc::_exit(i32::from(!good)) };
+            }
+            let mut status = -1;
+            // SAFETY: waits for the child made above; `status` is writable.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert_eq!(status, 0, "{}", folder.path().display());
+        }
+    }
+
     #[test]
     fn folders_in_it_are_for_the_same_users() {
         let dir = TestDir::new("making");
-        for folder in
-            [shared(&dir), Folder::open(&Config { path: dir.path().join("f"), group: None }).unwrap()]
-        {
+        for folder in [shared(&dir), alone(&dir)] {
             assert_eq!(folder.existing_folder(c"in").err().map(Error::errno), Some(libc::ENOENT));
             let inner = folder.folder(c"in").unwrap();
             let mode = if folder.is_shared() { 0o770 } else { 0o700 };
