@@ -31,59 +31,37 @@ pub trait TryPush<T> {
     fn try_extend(&mut self, values: impl IntoIterator<Item = T>) -> Result<(), TryReserveError>;
 }
 
-#[expect(clippy::disallowed_methods, reason = "room was reserved")]
-impl<T> TryPush<T> for Vec<T> {
-    #[inline]
-    fn try_push(&mut self, value: T) -> Result<(), TryReserveError> {
-        self.try_reserve(1)?;
-        self.push(value);
-        Ok(())
-    }
+macro_rules! sequences {
+    ($($list:ident: $push:ident),*) => { $(
+        #[expect(clippy::disallowed_methods, reason = "room was reserved")]
+        impl<T> TryPush<T> for $list<T> {
+            #[inline]
+            fn try_push(&mut self, value: T) -> Result<(), TryReserveError> {
+                self.try_reserve(1)?;
+                self.$push(value);
+                Ok(())
+            }
 
-    #[inline]
-    fn push_reserved(&mut self, value: T) {
-        debug_assert!(self.len() < self.capacity(), "no room was reserved");
-        if self.len() < self.capacity() {
-            self.push(value);
-        }
-    }
+            #[inline]
+            fn push_reserved(&mut self, value: T) {
+                debug_assert!(self.len() < self.capacity(), "no room was reserved");
+                if self.len() < self.capacity() {
+                    self.$push(value);
+                }
+            }
 
-    fn try_extend(&mut self, values: impl IntoIterator<Item = T>) -> Result<(), TryReserveError> {
-        let (values, before) = (values.into_iter(), self.len());
-        self.try_reserve(values.size_hint().0)?;
-        for value in values {
-            self.try_push(value).inspect_err(|_| self.truncate(before))?;
+            fn try_extend(&mut self, values: impl IntoIterator<Item = T>) -> Result<(), TryReserveError> {
+                let (values, before) = (values.into_iter(), self.len());
+                self.try_reserve(values.size_hint().0)?;
+                for value in values {
+                    self.try_push(value).inspect_err(|_| self.truncate(before))?;
+                }
+                Ok(())
+            }
         }
-        Ok(())
-    }
+    )* };
 }
-
-#[expect(clippy::disallowed_methods, reason = "room was reserved")]
-impl<T> TryPush<T> for VecDeque<T> {
-    #[inline]
-    fn try_push(&mut self, value: T) -> Result<(), TryReserveError> {
-        self.try_reserve(1)?;
-        self.push_back(value);
-        Ok(())
-    }
-
-    #[inline]
-    fn push_reserved(&mut self, value: T) {
-        debug_assert!(self.len() < self.capacity(), "no room was reserved");
-        if self.len() < self.capacity() {
-            self.push_back(value);
-        }
-    }
-
-    fn try_extend(&mut self, values: impl IntoIterator<Item = T>) -> Result<(), TryReserveError> {
-        let (values, before) = (values.into_iter(), self.len());
-        self.try_reserve(values.size_hint().0)?;
-        for value in values {
-            self.try_push(value).inspect_err(|_| self.truncate(before))?;
-        }
-        Ok(())
-    }
-}
+sequences!(Vec: push, VecDeque: push_back);
 
 /// Lists whose places are filled up.
 pub trait TryFill<T> {
