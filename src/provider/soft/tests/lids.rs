@@ -10,6 +10,30 @@ fn by_lid(lid: u16) -> ibv_ah_attr {
     attr
 }
 
+/// Where a datagram arrives in the room's buffer, its GRH first.
+const GRH_AT: usize = 1024;
+
+/// Sends 5 bytes by the way `attr` to the queue pair `to`, whose number is `qp_num`: its completion.
+fn datagram(
+    room: &Room,
+    cq: *mut ibv_cq,
+    (from, mut attr): (*mut ibv_qp, ibv_ah_attr),
+    (to, qp_num): (*mut ibv_qp, u32),
+) -> ibv_wc {
+    let ah = room.ah(&mut attr);
+    let mut piece = room.piece(0, 5);
+    let mut wr = send_wr(1, IBV_WR_SEND, &mut piece);
+    wr.send_flags = 0;
+    wr.wr.ud = ibv_send_wr_wr_ud { ah, remote_qpn: qp_num, remote_qkey: QKEY };
+    room.receive(to, 2, room.piece(GRH_AT, 200));
+    assert_eq!(room.send(from, &mut wr), 0);
+    let wc = room.success(cq);
+    assert_eq!(wc.wr_id, 2);
+    // SAFETY: an address handle that nothing uses any more.
+    assert_eq!(unsafe { api::ah::ibv_destroy_ah(ah) }, 0);
+    wc
+}
+
 fn on_infiniband(body: impl FnOnce(&Room, u16)) {
     let status = crate::testing::in_child(|| {
         // SAFETY: the child of a fork has one thread.
@@ -70,30 +94,21 @@ fn another_lid_leads_nowhere_and_none_is_refused() {
 fn a_datagram_by_lid_has_no_grh_and_is_answered_by_lid() {
     on_infiniband(|room, lid| {
         let pair = room.pair(IBV_QPT_UD);
-        let ah = room.ah(&mut by_lid(lid));
-        let mut piece = room.piece(0, 5);
-        let mut wr = send_wr(1, IBV_WR_SEND, &mut piece);
-        wr.send_flags = 0;
-        // SAFETY: live objects of this test.
-        unsafe {
-            wr.wr.ud = ibv_send_wr_wr_ud { ah, remote_qpn: (*pair.b).qp_num, remote_qkey: QKEY };
-            room.receive(pair.b, 2, room.piece(1024, 200));
-            assert_eq!(room.send(pair.a, &mut wr), 0);
-            let mut wc = room.success(pair.cq);
-            assert_eq!((wc.wr_id, wc.byte_len, wc.wc_flags, wc.slid, wc.sl), (2, 45, 0, lid, 0));
+        let qp_num = |qp: *mut ibv_qp| {
+            // SAFETY: a live queue pair of this test.
+            unsafe { (*qp).qp_num }
+        };
+        let mut wc = datagram(room, pair.cq, (pair.a, by_lid(lid)), (pair.b, qp_num(pair.b)));
+        assert_eq!((wc.byte_len, wc.wc_flags, wc.slid, wc.sl), (45, 0, lid, 0));
+        // SAFETY: an open context, and a buffer with room for a GRH.
+        let back = unsafe {
             let mut back: ibv_ah_attr = zeroed();
-            let grh = room.buffer.add(1024).cast::<ibv_grh>();
+            let grh = room.buffer.add(GRH_AT).cast::<ibv_grh>();
             assert_eq!(api::ah::ibv_init_ah_from_wc(room.context, 1, &mut wc, grh, &mut back), 0);
-            assert_eq!((back.is_global, back.dlid), (0, lid));
-            let answer = room.ah(&mut back);
-            room.receive(pair.a, 3, room.piece(2048, 200));
-            wr.wr.ud = ibv_send_wr_wr_ud { ah: answer, remote_qpn: wc.src_qp, remote_qkey: QKEY };
-            assert_eq!(room.send(pair.b, &mut wr), 0);
-            assert_eq!(room.success(pair.cq).wr_id, 3);
-            for ah in [ah, answer] {
-                assert_eq!(api::ah::ibv_destroy_ah(ah), 0);
-            }
-        }
+            back
+        };
+        assert_eq!((back.is_global, back.dlid), (0, lid));
+        datagram(room, pair.cq, (pair.b, back), (pair.a, wc.src_qp));
     });
 }
 
@@ -101,26 +116,18 @@ fn a_datagram_by_lid_has_no_grh_and_is_answered_by_lid() {
 fn a_datagram_by_gid_has_the_grh_of_infiniband() {
     on_infiniband(|room, lid| {
         let pair = room.pair(IBV_QPT_UD);
-        let ah = room.ah(&mut room.address());
-        let mut piece = room.piece(0, 5);
-        let mut wr = send_wr(1, IBV_WR_SEND, &mut piece);
-        wr.send_flags = 0;
-        // SAFETY: live objects of this test.
+        // SAFETY: live objects of this test, and room for the entry.
         unsafe {
-            wr.wr.ud = ibv_send_wr_wr_ud { ah, remote_qpn: (*pair.b).qp_num, remote_qkey: QKEY };
-            room.receive(pair.b, 2, room.piece(1024, 200));
-            assert_eq!(room.send(pair.a, &mut wr), 0);
-            let wc = room.success(pair.cq);
+            let wc = datagram(room, pair.cq, (pair.a, room.address()), (pair.b, (*pair.b).qp_num));
             assert_eq!((wc.wc_flags, wc.slid, wc.sl), (IBV_WC_GRH as u32, lid, 0));
             let mut entry: ibv_gid_entry = zeroed();
             let size = size_of::<ibv_gid_entry>();
             assert_eq!(api::gid::_ibv_query_gid_ex(room.context, 1, 0, &mut entry, 0, size), 0);
-            assert_eq!(api::ah::ibv_destroy_ah(ah), 0);
             assert_eq!((entry.gid_type, entry.ndev_ifindex), (IBV_GID_TYPE_IB as u32, 0));
         }
         // Version 6; base and datagram headers, 8 bytes of padded payload, checksum; the transport of
         // InfiniBand.
-        let grh = room.bytes(1024, 40);
+        let grh = room.bytes(GRH_AT, 40);
         assert_eq!((grh[0] >> 4, &grh[4..7]), (6, &[0, 12 + 8 + 8 + 4, 0x1b][..]));
         // SAFETY: every view of the GID union is 16 plain bytes.
         assert_eq!(grh[24..], unsafe { room.gid().raw });
