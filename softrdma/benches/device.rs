@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 
 use softrdma::protocol::requester::Outcome;
 use softrdma::protocol::verbs::QpType;
-use softrdma_testing::endpoint::{Dir, Endpoint, pair};
+use softrdma_testing::raw_qp::{Dir, RawQp, pair};
 use softrdma_testing::timing::{passed, timed};
 
 const ROUNDS: usize = 19;
@@ -28,9 +28,9 @@ fn say(what: &str, (median, best): (f64, f64)) {
 }
 
 /// Two ends in two processes, connected: `there` runs in the other and is killed at the end.
-fn with_child(dir: &Dir, there: impl FnOnce(Endpoint), here: impl FnOnce(Endpoint)) {
-    let me = dir.site();
-    let mut end = Endpoint::new(&me, QpType::Rc);
+fn with_child(dir: &Dir, there: impl FnOnce(RawQp), here: impl FnOnce(RawQp)) {
+    let me = dir.endpoint();
+    let mut end = RawQp::new(&me, QpType::Rc);
     let (mut numbers, mut told) = std::io::pipe().unwrap();
     // SAFETY: this program has one thread; the child never returns.
     let pid = unsafe { libc::fork() };
@@ -38,7 +38,7 @@ fn with_child(dir: &Dir, there: impl FnOnce(Endpoint), here: impl FnOnce(Endpoin
     if pid == 0 {
         // SAFETY: a plain system call.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-        let mut other = Endpoint::new(&dir.site(), QpType::Rc);
+        let mut other = RawQp::new(&dir.endpoint(), QpType::Rc);
         other.connect(end.number());
         for wr_id in 0..128 {
             other.receive(wr_id, &[other.sge(0, 4096)]);
@@ -64,7 +64,7 @@ fn with_child(dir: &Dir, there: impl FnOnce(Endpoint), here: impl FnOnce(Endpoin
     }
 }
 
-fn receive(end: &mut Endpoint) {
+fn receive(end: &mut RawQp) {
     while end.poll().is_none() {
         std::hint::spin_loop();
     }
@@ -75,7 +75,7 @@ fn receive(end: &mut Endpoint) {
 fn main() {
     let dir = Dir::new("bench-device");
     for length in [8u32, 64, 192, 4096] {
-        let (one, other) = (dir.site(), dir.site());
+        let (one, other) = (dir.endpoint(), dir.endpoint());
         let (mut a, mut b) = pair(&one, &other, QpType::Rc);
         let here = [a.sge(0, length)];
         let there = [b.sge(0, length)];

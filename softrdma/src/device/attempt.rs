@@ -24,16 +24,16 @@ use crate::shm::objects::{Held, Lane, View};
 
 use super::attributes::{QP_WORDS, QpAttributes, load};
 use super::direct::{Outlet, enter, is_settled, left};
+use super::endpoint::{Endpoint, now};
 use super::gathered::Gathered;
 use super::payload::{self, STAGED, Use};
 use super::peers::Remote;
 use super::route::{Initiator, Route};
-use super::site::{Site, now};
 use super::turn::Turn;
 use super::wr::{Data, Wr};
 
 /// Carries out one request now; never waits for anything but short locks.
-pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>, turn: &Turn<'_>) -> Outcome {
+pub fn attempt(endpoint: &Endpoint, from: &mut Initiator, wr: &Wr<'_>, turn: &Turn<'_>) -> Outcome {
     debug_assert!(!from.is_holding(), "a target is held");
     let sges = match wr.data {
         Data::Sges(sges) => sges,
@@ -43,12 +43,12 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>, turn: &Turn<'_>) 
     let sender =
         Sender { qp_type: from.qp_type, pd: from.pd, max_rd_atomic: from.max_rd_atomic, mtu: from.mtu };
     let outline = Outline { opcode: wr.opcode, operands: wr.operands, sges, length };
-    if let Err(status) = start(&outline, &sender, |key| site.keys.local(key).map(|entry| entry.key)) {
+    if let Err(status) = start(&outline, &sender, |key| endpoint.keys.local(key).map(|entry| entry.key)) {
         return Outcome::Local(status);
     }
     let (addr, rkey, length) = match wr.operands {
-        Operands::Key(key) => return local_invalidate(site, from, key),
-        Operands::Bind(window) => return bind(site, from, &window),
+        Operands::Key(key) => return local_invalidate(endpoint, from, key),
+        Operands::Bind(window) => return bind(endpoint, from, &window),
         Operands::None => (0, 0, length),
         Operands::Remote { addr, rkey, length } if wr.opcode == Opcode::Flush => (addr, rkey, length),
         Operands::Remote { addr, rkey, .. } | Operands::Atomic { addr, rkey, .. } => (addr, rkey, length),
@@ -58,11 +58,11 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>, turn: &Turn<'_>) 
     let mut bytes = [0; STAGED];
     let payload = match wr.opcode {
         Opcode::Send | Opcode::SendWithImm | Opcode::SendWithInv | Opcode::AtomicWrite => {
-            Gathered::new(&mut bytes).fill(site, wr, length, None)
+            Gathered::new(&mut bytes).fill(endpoint, wr, length, None)
         }
         _ => None,
     };
-    let call = Call { site, wr, incoming, rkey, payload, turn };
+    let call = Call { endpoint, wr, incoming, rkey, payload, turn };
     let connected = wr.datagram.is_none();
     let place = from.place_of(qp_num);
     let place = &mut from.routes[place];
@@ -72,7 +72,7 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>, turn: &Turn<'_>) 
         let known = place.as_ref().is_some_and(|route| route.leads_to(qp_num, &dgid));
         if !known {
             let generation = place.as_ref().filter(|route| route.qp_num == qp_num).map(|r| r.generation);
-            let found = Route::find(site, qp_num, dgid);
+            let found = Route::find(endpoint, qp_num, dgid);
             // A connection outlives a change of addresses, and nothing else.
             if connected && generation.is_some() && generation != found.as_ref().map(|r| r.generation) {
                 return Outcome::NoAnswer;
@@ -114,7 +114,7 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>, turn: &Turn<'_>) 
 
 /// One request on its way.
 struct Call<'a, 't> {
-    site: &'a Site,
+    endpoint: &'a Endpoint,
     wr: &'a Wr<'a>,
     incoming: Incoming,
     rkey: u32,
@@ -169,7 +169,7 @@ impl Call<'_, '_> {
         let settled =
             self.incoming.qp_type != QpType::Rc || is_settled(outlet, route, self.incoming.needs_receive());
         if !settled {
-            enter(outlet, self.site, route, self.incoming.src_qp, &view);
+            enter(outlet, self.endpoint, route, self.incoming.src_qp, &view);
         }
         let outcome = match (route.attributes, route.queues) {
             (Some(attributes), Some(queues)) => {
@@ -220,13 +220,13 @@ impl Call<'_, '_> {
         // key.
         let torn = Cell::new(false);
         let lookup = |key| {
-            let entry = payload::lookup(self.site, remote, key);
+            let entry = payload::lookup(self.endpoint, remote, key);
             torn.set(torn.get() || entry == Err(Lookup::Torn));
             entry.ok().map(|entry| entry.key)
         };
         // In use from here on, so that what the rules look at is what is used.
         let names_memory = incoming.needs_access().is_some() && incoming.length > 0;
-        let pin = match names_memory.then(|| payload::pin(self.site, remote, self.rkey)) {
+        let pin = match names_memory.then(|| payload::pin(self.endpoint, remote, self.rkey)) {
             Some(Err(Lookup::Torn | Lookup::Busy)) => return Ok(Outcome::NoAnswer),
             Some(Ok(pin)) => Some(pin),
             Some(Err(Lookup::NoKey)) | None => None,
@@ -287,7 +287,7 @@ impl Call<'_, '_> {
                 let header = if target.qp_type == QpType::Ud { GRH_BYTES } else { 0 };
                 let length = incoming.length + header;
                 let pd = target.receive_pd;
-                return payload::into_receive(self.site, remote, wr, origin, pd, receive, length);
+                return payload::into_receive(self.endpoint, remote, wr, origin, pd, receive, length);
             }
             Payload::Remote(memory) => memory,
         };
@@ -295,8 +295,8 @@ impl Call<'_, '_> {
         let addr = used.entry.translate(self.incoming.addr);
         let piece = Piece { key: self.rkey, addr, len: self.incoming.length };
         let copy = |purpose| {
-            payload::with_local(self.site, self.wr, |here| {
-                payload::transfer_used(self.site, remote, origin, purpose, used, here, piece)
+            payload::with_local(self.endpoint, self.wr, |here| {
+                payload::transfer_used(self.endpoint, remote, origin, purpose, used, here, piece)
             })
         };
         match memory {
@@ -311,41 +311,41 @@ impl Call<'_, '_> {
                     Opcode::CmpAndSwp => Operation::CompareSwap { compare: compare_add, swap },
                     _ => Operation::FetchAdd(compare_add),
                 };
-                let before = payload::atomic(self.site, remote, origin, used, piece, operation)?;
+                let before = payload::atomic(self.endpoint, remote, origin, used, piece, operation)?;
                 let Data::Sges(sges) = self.wr.data else { return Err(MoveError::Sender) };
-                payload::answer(self.site, sges, before)
+                payload::answer(self.endpoint, sges, before)
             }
             Memory::AtomicWrite => {
                 let value = match self.payload {
                     Some(bytes) => bytes.try_into().map_err(|_| MoveError::Sender)?,
-                    None => payload::word(self.site, self.wr)?,
+                    None => payload::word(self.endpoint, self.wr)?,
                 };
                 let operation = Operation::Write(u64::from_ne_bytes(value));
-                payload::atomic(self.site, remote, origin, used, piece, operation).map(|_| ())
+                payload::atomic(self.endpoint, remote, origin, used, piece, operation).map(|_| ())
             }
         }
     }
 }
 
 /// Invalidates an own window (IBA §10.8.2.3.4, local invalidate).
-fn local_invalidate(site: &Site, from: &Initiator, key: u32) -> Outcome {
-    let window = site.keys.window(key);
+fn local_invalidate(endpoint: &Endpoint, from: &Initiator, key: u32) -> Outcome {
+    let window = endpoint.keys.window(key);
     let checked = check_invalidate(window.as_ref().map(|entry| &entry.key), from.pd, from.qp_num);
     let (Some(entry), Ok(())) = (window, checked) else { return Outcome::Local(Status::MwBindErr) };
     let ended = Entry { key: Key { valid: false, ..entry.key }, ..entry };
-    if site.keys.change(key, key as u8, &ended).is_err() {
+    if endpoint.keys.change(key, key as u8, &ended).is_err() {
         return Outcome::Local(Status::MwBindErr);
     }
     // Who found it valid before is done with it afterwards.
-    let ended = site.keys.end_use(key, &*site.segment).is_ok();
+    let ended = endpoint.keys.end_use(key, &*endpoint.segment).is_ok();
     if ended { Outcome::Done(0) } else { Outcome::Local(Status::MwBindErr) }
 }
 
 /// Binds an own window (IBA §10.6.7.2).
-fn bind(site: &Site, from: &Initiator, wish: &BindWindow) -> Outcome {
+fn bind(endpoint: &Endpoint, from: &Initiator, wish: &BindWindow) -> Outcome {
     let refused = Outcome::Local(Status::MwBindErr);
-    let Some(window) = site.keys.window(wish.window) else { return refused };
-    let region = site.keys.local(wish.region);
+    let Some(window) = endpoint.keys.window(wish.window) else { return refused };
+    let region = endpoint.keys.local(wish.region);
     let checked =
         check_bind(&window.key, region.as_ref().map(|region| &region.key), from.qp_type, from.pd, wish.bind);
     if checked.is_err() {
@@ -369,13 +369,13 @@ fn bind(site: &Site, from: &Initiator, wish: &BindWindow) -> Outcome {
     let base = region.map_or(0, |region| region.translate(wish.bind.addr));
     if window.key.valid {
         let ended = Entry { key: Key { valid: false, ..window.key }, ..window };
-        if site.keys.change(wish.window, wish.window as u8, &ended).is_err() {
+        if endpoint.keys.change(wish.window, wish.window as u8, &ended).is_err() {
             return refused;
         }
     }
     // Who uses it as it was is done first: also where a peer invalidated it.
-    if site.keys.end_use(wish.window, &*site.segment).is_err()
-        || site.keys.change(wish.window, wish.key8, &Entry { key, base }).is_err()
+    if endpoint.keys.end_use(wish.window, &*endpoint.segment).is_err()
+        || endpoint.keys.change(wish.window, wish.key8, &Entry { key, base }).is_err()
     {
         return refused;
     }
@@ -388,8 +388,13 @@ fn bind(site: &Site, from: &Initiator, wish: &BindWindow) -> Outcome {
 /// # Errors
 /// When the queue's lock could not be had.
 #[inline]
-pub fn complete(site: &Site, held: &Held, cq: u32, completion: &Completion) -> Result<Delivered, LockError> {
-    let view = site.own.with(held);
+pub fn complete(
+    endpoint: &Endpoint,
+    held: &Held,
+    cq: u32,
+    completion: &Completion,
+) -> Result<Delivered, LockError> {
+    let view = endpoint.own.with(held);
     let Some(lane) = Lane::alone(&view, cq) else { return Err(LockError::Gone) };
     run(&lane, Deliver::append(cq, &stamped(&lane, cq, completion)))
 }
@@ -401,12 +406,12 @@ pub fn complete(site: &Site, held: &Held, cq: u32, completion: &Completion) -> R
 #[cold]
 #[inline(never)]
 pub fn complete_kept(
-    site: &Site,
+    endpoint: &Endpoint,
     held: &Held,
     cq: u32,
     completion: &Completion,
 ) -> Result<Delivered, LockError> {
-    let view = site.own.with(held);
+    let view = endpoint.own.with(held);
     if !view.is_current(Object::Cq(cq)) {
         return Err(LockError::Gone);
     }

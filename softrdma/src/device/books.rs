@@ -29,7 +29,7 @@ use crate::shm::keys::Entry;
 
 use super::Result;
 use super::attributes::{QpAttributes, SrqAttributes};
-use super::site::place_of;
+use super::endpoint::place_of;
 
 /// The books of a process.
 #[derive(Debug)]
@@ -135,7 +135,7 @@ impl Queues {
     /// As [`Queues::receiver`], for a request of this queue.
     fn receiver_by(&self, index: u32, slot: u16, queue: Object) -> Option<u32> {
         let srq_num = match queue {
-            Object::Srq(srq) => super::site::number(slot, srq),
+            Object::Srq(srq) => super::endpoint::number(slot, srq),
             _ => 0,
         };
         self.receiver(index, slot, srq_num).filter(|found| found.1 == queue).map(|found| found.0)

@@ -111,7 +111,7 @@ impl Channel {
     /// # Errors
     /// [`Error::Host`](super::Error::Host) without descriptors left.
     pub fn new(device: &Arc<Device>) -> Result<Arc<Self>> {
-        let bell = Bell::new(&device.site.segment)?;
+        let bell = Bell::new(&device.endpoint.segment)?;
         Ok(try_arc(Self { device: device.clone(), bell, state: Mutex::default() })?)
     }
 
@@ -141,10 +141,10 @@ impl Channel {
     /// # Errors
     /// `EAGAIN`, where the descriptor does not block and there may be an event at which nobody can look now.
     pub fn rung(&self, count: impl FnOnce(usize)) -> io::Result<Option<usize>> {
-        self.device.site.help_if_wanted();
+        self.device.endpoint.help_if_wanted();
         self.device.free_if_stuck();
         let mut state = self.state();
-        let (event, found_all) = state.next(&self.device.site.own, &self.bell);
+        let (event, found_all) = state.next(&self.device.endpoint.own, &self.bell);
         if let Some(cookie) = event {
             count(cookie);
         } else if !found_all {
@@ -167,12 +167,12 @@ impl Channel {
 
     /// Forgets a queue and its events.
     pub(super) fn remove(&self, cq: u32) {
-        self.state().remove(&self.device.site.own, &self.bell, cq);
+        self.state().remove(&self.device.endpoint.own, &self.bell, cq);
     }
 
     /// Arms a queue of this channel. An event that nobody has taken stays.
     pub(super) fn arm(&self, cq: u32, solicited_only: bool) -> Result<()> {
-        self.state().arm(&self.device.site.own, cq, solicited_only)
+        self.state().arm(&self.device.endpoint.own, cq, solicited_only)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -18,7 +18,7 @@ use crate::protocol::completion::{Completion, wanted, wants};
 use crate::protocol::requester::{Action, Posted};
 use crate::protocol::verbs::{Opcode, QpState, QpType, Status, WcOpcode};
 
-use super::site::place_of;
+use super::endpoint::place_of;
 use super::{CompletionQueue, Device, Error, LIMITS, QueuePair, Result};
 
 /// Kinds of operations (`enum ibv_qp_attach_comp_cntr_op`).
@@ -338,7 +338,7 @@ impl CompletionQueue {
         let mut counting = self.receives.counting.lock();
         let most = self.cqe();
         let room = (most as usize).saturating_sub(counting.kept.len());
-        let loses = wanted(&self.device.site.own, self.index()) & wants::IGNORE_OVERRUN != 0;
+        let loses = wanted(&self.device.endpoint.own, self.index()) & wants::IGNORE_OVERRUN != 0;
         if room == 0 && !loses || counting.kept.try_reserve(room).is_err() {
             return;
         }

@@ -20,8 +20,8 @@ use crate::shm::processors;
 
 use super::books::{Books, Landing};
 use super::comp_counter::Receives;
+use super::endpoint::place_of;
 use super::landing::land;
-use super::site::place_of;
 use super::stuck::acquire_with;
 use super::{Channel, Device, Error, EventQueue, LIMITS, MANY_DOMAINS, Result, busy};
 
@@ -112,14 +112,14 @@ impl CompletionQueue {
         let (bell, alert) = (channel.map(|channel| channel.bell()), Some(events.bell()));
         let shape = Shape { capacity, receive_words: 0, bell, alert };
         device.finish_deferred();
-        let object = device.site.objects.create(Object::Cq(0), shape)?;
+        let object = device.endpoint.objects.create(Object::Cq(0), shape)?;
         let Object::Cq(index) = object else { return Err(Error::Host(shm::Error::OutOfBounds)) };
         let reader = Reader::new(device, index, 0, capacity).inspect_err(|_| {
-            let _ = device.site.objects.destroy(object);
+            let _ = device.endpoint.objects.destroy(object);
         })?;
         let wants =
             flag(flags.timestamps, wants::TIMESTAMPS) | flag(flags.ignore_overrun, wants::IGNORE_OVERRUN);
-        device.site.own.store(Word::Attribute { object, word: 0 }, wants);
+        device.endpoint.own.store(Word::Attribute { object, word: 0 }, wants);
         // Where this fails, everything ends with what was made.
         let made = try_arc(Self {
             device: device.clone(),
@@ -131,7 +131,7 @@ impl CompletionQueue {
             users: 0.into(),
             ended: false.into(),
             reader: QueueLock::new(reader),
-            held: QueueLock::new(device.site.own.find([Some(object), None, None])),
+            held: QueueLock::new(device.endpoint.own.find([Some(object), None, None])),
             xrc_domains: Mutex::default(),
             receives: Receives::new(),
             promised: 0.into(),
@@ -264,7 +264,7 @@ impl CompletionQueue {
     /// The completion in an entry whose first word was published. Payload that came with it goes to its buffer.
     #[inline(always)]
     fn read(&self, first: u64, words: &[AtomicU64], after: &mut After) -> Option<Completion> {
-        if let Some(books) = &self.device.site.books {
+        if let Some(books) = &self.device.endpoint.books {
             return self.read_numbered(books, first, words, after);
         }
         let head = head(first, words)?;
@@ -298,7 +298,7 @@ impl CompletionQueue {
         } else if bytes > 0 {
             let payload = words.get(HEAD_WORDS as usize..).filter(|payload| bytes <= 8 * payload.len());
             let placed = landing.zip(payload).and_then(|(Landing { pd, sge }, payload)| {
-                land(&self.device.site, pd, sge.addr, sge.lkey, payload, bytes)
+                land(&self.device.endpoint, pd, sge.addr, sge.lkey, payload, bytes)
             });
             if placed.is_none() {
                 completion = not_placed(&completion);
@@ -313,12 +313,12 @@ impl CompletionQueue {
     fn place(&self, qp_num: u32, addr: u64, lkey: u32, payload: &[AtomicU64], bytes: usize) -> Option<()> {
         let pd = match self.device.receive_pd(qp_num).filter(|pd| *pd != 0)? {
             MANY_DOMAINS => {
-                let of_key = self.device.site.keys.local(lkey)?.key.pd;
+                let of_key = self.device.endpoint.keys.local(lkey)?.key.pd;
                 self.xrc_domains().contains(&of_key).then_some(of_key)?
             }
             pd => pd,
         };
-        land(&self.device.site, pd, addr, lkey, payload, bytes)
+        land(&self.device.endpoint, pd, addr, lkey, payload, bytes)
     }
 
     /// Asks for an event when the next completion comes, or the next that is solicited or an error.
@@ -328,7 +328,7 @@ impl CompletionQueue {
     pub fn arm(&self, solicited_only: bool) -> Result<()> {
         match &self.channel {
             Some(channel) => channel.arm(self.index, solicited_only)?,
-            None => run(&self.device.site.own, Arm::new(self.index, solicited_only)).map_err(busy)?,
+            None => run(&self.device.endpoint.own, Arm::new(self.index, solicited_only)).map_err(busy)?,
         }
         // Who sends by a direct ring looks at this afterwards, and who polls now at the ring.
         fence(Ordering::SeqCst);
@@ -342,9 +342,9 @@ impl CompletionQueue {
     pub fn resize(&self, cqe: u32) -> Result<u32> {
         let capacity = capacity(cqe)?;
         let object = Object::Cq(self.index);
-        let site = &self.device.site;
+        let endpoint = &self.device.endpoint;
         let kept = self.receives.kept();
-        let mut reader = acquire_with(&site.own, object, || self.reader()).map_err(busy)?;
+        let mut reader = acquire_with(&endpoint.own, object, || self.reader()).map_err(busy)?;
         let resized = (|| {
             let waiting = reader.waiting();
             if cqe < waiting + reader.direct.waiting() + kept {
@@ -352,7 +352,7 @@ impl CompletionQueue {
             }
             if capacity != reader.capacity {
                 let (from, stride) = (&*reader, reader.stride);
-                site.objects.resize(object, capacity, (stride / 8) as u32, |memory, ring| {
+                endpoint.objects.resize(object, capacity, (stride / 8) as u32, |memory, ring| {
                     for count in (0..waiting).map(|n| from.head.wrapping_add(n)) {
                         let to = ring + stride * u64::from(slot(count, capacity));
                         copy(memory, from.entry(count), to, stride);
@@ -363,12 +363,12 @@ impl CompletionQueue {
             }
             Ok(())
         })();
-        site.own.unlock(object);
+        endpoint.own.unlock(object);
         resized?;
         // Who holds what is waited for here may wait for a peer to let go, from which the queue is moved by
         // this side.
         drop(reader);
-        *self.held.lock() = site.own.find([Some(object), None, None]);
+        *self.held.lock() = endpoint.own.find([Some(object), None, None]);
         self.cqe.store(cqe, Ordering::Relaxed);
         Ok(cqe)
     }
@@ -381,8 +381,8 @@ impl CompletionQueue {
         if self.ended.load(Ordering::Acquire) {
             return false;
         }
-        let (site, object) = (&self.device.site, Object::Cq(self.index));
-        let is_moved = site.objects.relocate(&site.own, object, holder, reader.head) == Ok(true);
+        let (endpoint, object) = (&self.device.endpoint, Object::Cq(self.index));
+        let is_moved = endpoint.objects.relocate(&endpoint.own, object, holder, reader.head) == Ok(true);
         if is_moved && let Ok(now) = Reader::new(&self.device, self.index, reader.head, reader.capacity) {
             reader.follow(now);
         }
@@ -436,7 +436,7 @@ impl CompletionQueue {
             own.unlock(object);
             return true;
         }
-        if let Some(books) = &self.device.site.books {
+        if let Some(books) = &self.device.endpoint.books {
             self.forget_numbers(books, &reader, qp_num);
         }
         remove(own, self.index, qp_num);

@@ -99,10 +99,10 @@ impl Device {
     /// Ends an object in the segment that is no queue pair.
     pub(super) fn end(&self, object: Object) {
         self.finish_deferred();
-        if acquire(&self.site.own.within(SOON), object).is_ok() {
-            let _ = self.site.objects.destroy(object);
-            self.site.own.unlock(object);
-        } else if self.site.objects.retire(object).is_ok() {
+        if acquire(&self.endpoint.own.within(SOON), object).is_ok() {
+            let _ = self.endpoint.objects.destroy(object);
+            self.endpoint.own.unlock(object);
+        } else if self.endpoint.objects.retire(object).is_ok() {
             match object {
                 Object::Cq(_) => self.deferred.completion_queues.add(object),
                 Object::Srq(_) => self.deferred.shared_queues.add(object),
@@ -119,7 +119,7 @@ impl Device {
         }
         if !qp.is_retired {
             // Nobody begins anything with it. The rest needs the lock.
-            self.site.own.store(Word::Qp(qp.index, QpWord::State), QpState::Reset as u64);
+            self.endpoint.own.store(Word::Qp(qp.index, QpWord::State), QpState::Reset as u64);
         }
         self.deferred.queue_pairs.add(qp);
         self.deferred.any.store(true, Ordering::Release);
@@ -127,7 +127,7 @@ impl Device {
 
     /// Gives back what can be given back by now. One load when there is nothing.
     pub(super) fn finish_deferred(&self) {
-        self.site.objects.settle_moved();
+        self.endpoint.objects.settle_moved();
         if self.deferred.any.swap(false, Ordering::AcqRel) && self.is_mine() {
             self.finish_all();
         }
@@ -135,8 +135,8 @@ impl Device {
 
     #[cold]
     fn finish_all(&self) {
-        let own = self.site.own.within(Duration::ZERO);
-        let is_free = |object: &mut Object| self.site.objects.try_free(*object) != Ok(false);
+        let own = self.endpoint.own.within(Duration::ZERO);
+        let is_free = |object: &mut Object| self.endpoint.objects.try_free(*object) != Ok(false);
         let mut stays = self.deferred.queue_pairs.try_each(|qp| self.finish_queue_pair(&own, qp));
         stays |= self.deferred.completion_queues.try_each(is_free);
         stays |= self.deferred.shared_queues.try_each(is_free);
@@ -153,7 +153,7 @@ impl Device {
                 return false;
             }
             let held = reset(own, qp.index);
-            let _ = self.site.objects.retire(object);
+            let _ = self.endpoint.objects.retire(object);
             own.unlock(object);
             qp.is_retired = true;
             if let (Some((claim, request)), Some(srq)) = (held, qp.srq.as_ref().and_then(Weak::upgrade))
@@ -167,6 +167,6 @@ impl Device {
                 |cq: &Weak<CompletionQueue>| cq.upgrade().is_some_and(|cq| !cq.clean(own, qp.qp_num));
             *left = left.take().filter(is_left);
         }
-        qp.cqs.iter().all(Option::is_none) && self.site.objects.free(object).is_ok()
+        qp.cqs.iter().all(Option::is_none) && self.endpoint.objects.free(object).is_ok()
     }
 }

@@ -158,14 +158,14 @@ impl Device {
         }
         let Some(bell) = self.subscribers.remove(object, queue, cookie) else { return };
         // Those who stay are told by their own bell, also of what was raised when the other one was rung.
-        if self.site.objects.set_alert(object, bell).is_ok() {
+        if self.endpoint.objects.set_alert(object, bell).is_ok() {
             self.collect(object, std::ptr::null());
         }
     }
 
     /// Tells of what others raised of an object; `false` when its lock cannot be had now.
     fn collect(&self, object: Object, rung: *const EventQueue) -> bool {
-        let host = &self.site.own.within(SOON);
+        let host = &self.endpoint.own.within(SOON);
         // Who rang may not have raised the event yet, but holds the lock.
         match acquire(host, object) {
             Err(LockError::Gone) => return true,
@@ -194,7 +194,7 @@ impl EventQueue {
     /// # Errors
     /// [`Error::Host`](super::Error::Host) without descriptors left.
     pub fn new(device: &Arc<Device>) -> Result<Arc<Self>> {
-        let bell = Bell::new(&device.site.segment)?;
+        let bell = Bell::new(&device.endpoint.segment)?;
         Ok(try_arc(Self { device: device.clone(), bell, state: Mutex::default() })?)
     }
 

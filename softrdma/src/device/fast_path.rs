@@ -13,10 +13,10 @@ use crate::shm::objects::Lane;
 
 use super::attributes::{QP_WORDS, load};
 use super::direct::{enter, left};
+use super::endpoint::Endpoint;
 use super::gathered::Gathered;
 use super::payload;
 use super::route::{Initiator, Route};
-use super::site::Site;
 use super::wr::{Datagram, Wr};
 
 /// A burst of a queue pair's, and whom it is for.
@@ -68,9 +68,9 @@ pub(super) enum Quick {
 impl Initiator {
     /// Delivers a message the quick way. A burst that does not take it is [over](Initiator::is_over) before.
     #[inline]
-    pub(super) fn quick(&mut self, site: &Site, wr: &Wr<'_>) -> Quick {
+    pub(super) fn quick(&mut self, endpoint: &Endpoint, wr: &Wr<'_>) -> Quick {
         debug_assert!(!self.is_over(wr));
-        let quick = self.try_quick(site, wr);
+        let quick = self.try_quick(endpoint, wr);
         if !matches!(quick, Quick::Delivered(_)) {
             self.note_left();
             if self.is_holding() && self.rest().is_err() {
@@ -81,7 +81,7 @@ impl Initiator {
     }
 
     #[inline(always)]
-    fn try_quick(&mut self, site: &Site, wr: &Wr<'_>) -> Quick {
+    fn try_quick(&mut self, endpoint: &Endpoint, wr: &Wr<'_>) -> Quick {
         let length = wr.data.length();
         let (header, longest) = match self.qp_type {
             QpType::Rc | QpType::Uc => (0, MAX_BYTES as u64),
@@ -102,7 +102,7 @@ impl Initiator {
         }
         let incoming = self.incoming(wr, length);
         // The program's memory is read before a target is held for it, if none is held yet.
-        let bytes = Gathered::new(self.fast_path.burst.bytes()).fill(site, wr, length, Some(self.pd));
+        let bytes = Gathered::new(self.fast_path.burst.bytes()).fill(endpoint, wr, length, Some(self.pd));
         if bytes.is_none() {
             // Something is wrong with them, which the other way finds out.
             return Quick::No;
@@ -121,14 +121,15 @@ impl Initiator {
                 return quick;
             }
             if self.qp_type == QpType::Rc {
-                enter(&mut self.outlet, site, route, self.qp_num, lane);
+                enter(&mut self.outlet, endpoint, route, self.qp_num, lane);
             }
             if let Some(queues) = &route.queues {
                 fast_path.burst.open(lane, queues);
             }
         }
         let Some(target) = &fast_path.target else { return Quick::No };
-        let lookup = |key| payload::look_again(site, &route.remote, key, &mut route.seen.borrow_mut()).ok();
+        let lookup =
+            |key| payload::look_again(endpoint, &route.remote, key, &mut route.seen.borrow_mut()).ok();
         if !fast_path.burst.offer(lane, target, &incoming, lookup) {
             return Quick::No;
         }

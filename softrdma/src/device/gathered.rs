@@ -3,9 +3,9 @@
 use crate::protocol::keys::check_local;
 use crate::protocol::receive::Sge;
 
+use super::endpoint::Endpoint;
 use super::known::Known;
 use super::payload::{STAGED, is_in_place};
-use super::site::Site;
 use super::wr::{Data, Wr};
 
 /// The sender's bytes, copied.
@@ -28,7 +28,7 @@ impl<'a> Gathered<'a> {
     #[inline]
     pub(super) fn fill(
         mut self,
-        site: &Site,
+        endpoint: &Endpoint,
         wr: &Wr<'_>,
         length: u64,
         unchecked: Option<u32>,
@@ -48,7 +48,7 @@ impl<'a> Gathered<'a> {
             }
             Data::Sges(sges) => {
                 for sge in sges.iter().filter(|sge| sge.length > 0) {
-                    all.take_registered(site, sge, unchecked)?;
+                    all.take_registered(endpoint, sge, unchecked)?;
                 }
             }
         }
@@ -60,13 +60,13 @@ impl<'a> Gathered<'a> {
     #[inline(always)]
     pub(super) fn fill_again(
         mut self,
-        site: &Site,
+        endpoint: &Endpoint,
         known: &mut Known,
         pd: u32,
         sge: &Sge,
     ) -> Option<&'a [u8]> {
-        let _in_use = site.keys.enter(sge.lkey)?;
-        let entry = known.find(&site.keys, pd, sge.lkey, sge.addr, sge.length, false)?;
+        let _in_use = endpoint.keys.enter(sge.lkey)?;
+        let entry = known.find(&endpoint.keys, pd, sge.lkey, sge.addr, sge.length, false)?;
         self.take_from(entry.translate(sge.addr), sge.length)?;
         self.bytes.get(..self.len)
     }
@@ -79,8 +79,8 @@ impl<'a> Gathered<'a> {
     }
 
     #[inline(always)]
-    fn take_registered(&mut self, site: &Site, sge: &Sge, unchecked: Option<u32>) -> Option<()> {
-        let (entry, _in_use) = site.keys.hold(sge.lkey)?;
+    fn take_registered(&mut self, endpoint: &Endpoint, sge: &Sge, unchecked: Option<u32>) -> Option<()> {
+        let (entry, _in_use) = endpoint.keys.hold(sge.lkey)?;
         let pd = unchecked.unwrap_or(entry.key.pd);
         check_local(Some(&entry.key), pd, sge.addr, sge.length, false).ok()?;
         is_in_place(&entry).then_some(())?;

@@ -5,20 +5,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::protocol::keys::check_local;
 use crate::shm::keys::Entry;
 
+use super::endpoint::Endpoint;
 use super::known::Known;
 use super::payload::{STAGED, is_in_place, write};
-use super::site::Site;
 
 /// Moves a payload that came in a completion entry to the buffer that it is for, by this process's own books of
 /// keys. `pd` is the protection domain of the receive request. `None` when there is no such buffer any more, or
 /// no memory behind it, or not so many bytes came.
 #[inline]
-pub fn land(site: &Site, pd: u32, addr: u64, lkey: u32, payload: &[AtomicU64], bytes: usize) -> Option<()> {
-    let (entry, _in_use) = site.keys.hold(lkey)?;
+pub fn land(
+    endpoint: &Endpoint,
+    pd: u32,
+    addr: u64,
+    lkey: u32,
+    payload: &[AtomicU64],
+    bytes: usize,
+) -> Option<()> {
+    let (entry, _in_use) = endpoint.keys.hold(lkey)?;
     check_local(Some(&entry.key), pd, addr, u32::try_from(bytes).ok()?, true).ok()?;
     let payload = payload.get(..bytes.div_ceil(8))?;
     if !is_in_place(&entry) {
-        return land_anywhere(site, &entry, addr, payload, bytes);
+        return land_anywhere(endpoint, &entry, addr, payload, bytes);
     }
     // SAFETY: as in `write`, and there are so many words.
     unsafe { copy(entry.translate(addr), payload, bytes) };
@@ -28,16 +35,16 @@ pub fn land(site: &Site, pd: u32, addr: u64, lkey: u32, payload: &[AtomicU64], b
 /// As [`land`], for who asks for the same key again and again: `known` is what it found the last time.
 #[inline(always)]
 pub(super) fn land_again(
-    site: &Site,
+    endpoint: &Endpoint,
     known: &mut Known,
     pd: u32,
     (addr, lkey): (u64, u32),
     payload: &[AtomicU64],
     bytes: usize,
 ) -> Option<()> {
-    let _in_use = site.keys.enter(lkey)?;
-    let Some(entry) = known.find(&site.keys, pd, lkey, addr, u32::try_from(bytes).ok()?, true) else {
-        return land(site, pd, addr, lkey, payload, bytes);
+    let _in_use = endpoint.keys.enter(lkey)?;
+    let Some(entry) = known.find(&endpoint.keys, pd, lkey, addr, u32::try_from(bytes).ok()?, true) else {
+        return land(endpoint, pd, addr, lkey, payload, bytes);
     };
     let payload = payload.get(..bytes.div_ceil(8))?;
     // SAFETY: as in `write`, and there are so many words.
@@ -72,10 +79,16 @@ unsafe fn copy(to: u64, payload: &[AtomicU64], bytes: usize) {
 
 /// As [`land`], where the memory may not be there.
 #[cold]
-fn land_anywhere(site: &Site, entry: &Entry, addr: u64, payload: &[AtomicU64], bytes: usize) -> Option<()> {
+fn land_anywhere(
+    endpoint: &Endpoint,
+    entry: &Entry,
+    addr: u64,
+    payload: &[AtomicU64],
+    bytes: usize,
+) -> Option<()> {
     let mut copy = [0; STAGED];
     for (to, from) in copy.chunks_exact_mut(8).zip(payload) {
         to.copy_from_slice(&from.load(Ordering::Relaxed).to_ne_bytes());
     }
-    write(site, entry, addr, copy.get(..bytes)?).ok()
+    write(endpoint, entry, addr, copy.get(..bytes)?).ok()
 }

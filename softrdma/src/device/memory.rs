@@ -106,15 +106,15 @@ impl Device {
         access: Access,
     ) -> Result<Region> {
         let entry = region(pd, (addr, length, iova), access.union(Access::UNPINNABLE))?;
-        self.site.help_from_now_on();
+        self.endpoint.help_from_now_on();
         self.add_region(&entry)
     }
 
     fn add_region(&self, entry: &Entry) -> Result<Region> {
         let pd = entry.key.pd;
         self.hold_pd(pd)?;
-        self.site.help_if_likely();
-        match self.site.keys.add(entry) {
+        self.endpoint.help_if_likely();
+        match self.endpoint.keys.add(entry) {
             Ok(key) => Ok(Region { lkey: key, rkey: key }),
             Err(e) => {
                 self.release_pd(pd);
@@ -151,7 +151,7 @@ impl Device {
             check_mapped(&after)?;
         }
         self.hold_pd(after.key.pd)?;
-        let changed = self.site.keys.change(lkey, lkey as u8, &after);
+        let changed = self.endpoint.keys.change(lkey, lkey as u8, &after);
         self.release_pd(if changed.is_ok() { before.key.pd } else { after.key.pd });
         let key = changed?;
         self.end_use(lkey)?;
@@ -189,12 +189,12 @@ impl Device {
     }
 
     fn region(&self, lkey: u32) -> Result<Entry> {
-        let entry = self.site.keys.local(lkey).filter(|entry| entry.key.kind == Kind::Region);
+        let entry = self.endpoint.keys.local(lkey).filter(|entry| entry.key.kind == Kind::Region);
         entry.ok_or(Error::Invalid("no such region"))
     }
 
     fn end_key(&self, key: u32) -> Result<()> {
-        if !self.site.keys.remove(key, &*self.site.segment, Duration::ZERO)? {
+        if !self.endpoint.keys.remove(key, &*self.endpoint.segment, Duration::ZERO)? {
             self.end_use(key)?;
         }
         Ok(())
@@ -202,7 +202,7 @@ impl Device {
 
     /// Waits until nobody uses a key any more that was removed or changed, or can use it any more.
     fn end_use(&self, key: u32) -> Result<()> {
-        Ok(self.site.keys.end_use(key, &*self.site.segment)?)
+        Ok(self.endpoint.keys.end_use(key, &*self.endpoint.segment)?)
     }
 
     /// Waits for those who still use a region by windows that were bound to it: a window that a peer
@@ -226,7 +226,7 @@ impl Device {
         let key = Key { kind, valid: false, pd, start: 0, length: 0, access: Access::NONE };
         let mut windows = self.windows();
         let room = windows.0.try_reserve(1).map_err(Error::from);
-        let added = room.and_then(|()| Ok(self.site.keys.add(&Entry { key, base: 0 })?));
+        let added = room.and_then(|()| Ok(self.endpoint.keys.add(&Entry { key, base: 0 })?));
         let rkey = added.inspect_err(|_| self.release_pd(pd))?;
         windows.0.set_reserved(rkey >> 8, Window { rkey, pd, region: None });
         Ok(rkey)
@@ -259,7 +259,7 @@ impl Device {
     fn is_bound(&self, lkey: u32) -> bool {
         let windows = self.windows();
         let mut on_region = windows.0.values().filter(|window| window.region == Some(lkey));
-        on_region.any(|window| self.site.keys.window(window.rkey).is_some_and(|entry| entry.key.valid))
+        on_region.any(|window| self.endpoint.keys.window(window.rkey).is_some_and(|entry| entry.key.valid))
     }
 
     fn windows(&self) -> MutexGuard<'_, Windows> {

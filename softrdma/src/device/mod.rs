@@ -17,7 +17,7 @@
 //! | [`multicast`], [`xrc`] | multicast groups; XRC domains and queue pairs opened by others |
 //! | [`wr`] | a send request, borrowed from whoever posts it |
 //! | `books` | what the own process goes by in the folder of a group |
-//! | [`site`], [`peers`] | the own segment with its tables; other processes |
+//! | [`endpoint`], [`peers`] | the own segment with its tables; other processes |
 //! | [`route`] | the way from a queue pair to those it sends to |
 //! | [`attempt`](mod@attempt), [`payload`], [`attributes`] | a request at its target; its bytes; its settings |
 //! | `gathered`, [`landing`] | the bytes of a small message: from the sender's memory into the target's |
@@ -102,6 +102,7 @@ pub mod completion;
 mod deferred;
 mod direct;
 pub mod dma_buf;
+pub mod endpoint;
 pub mod events;
 mod fast_path;
 mod frozen;
@@ -119,7 +120,6 @@ pub mod qp_attributes;
 pub mod receive;
 pub mod route;
 pub mod send;
-pub mod site;
 pub mod srq;
 mod stuck;
 pub mod turn;
@@ -139,9 +139,9 @@ use crate::shm;
 use crate::shm::network::Network;
 use crate::shm::{environment, folder};
 
+use endpoint::Endpoint;
 use events::Subscribers;
 use progress::Progress;
-use site::Site;
 
 pub use crate::protocol::request::Rejected;
 pub use crate::shm::bounce::Copying;
@@ -223,13 +223,13 @@ pub struct Limits {
 
 /// The limits of every device.
 pub const LIMITS: Limits = Limits {
-    max_qp: site::MAX_NUMBERED,
+    max_qp: endpoint::MAX_NUMBERED,
     max_qp_wr: 16 << 10,
     max_sge: 32,
     max_inline_data: 1024,
     max_cq: 1 << 16,
     max_cqe: 1 << 20,
-    max_srq: site::MAX_NUMBERED,
+    max_srq: endpoint::MAX_NUMBERED,
     max_srq_wr: 16 << 10,
     max_mr: 1 << 20,
     max_mr_size: 1 << 63,
@@ -322,7 +322,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// The device of this process. All contexts share it; a forked child opens its own.
 #[derive(Debug)]
 pub struct Device {
-    pub(crate) site: Site,
+    pub(crate) endpoint: Endpoint,
     pub(crate) progress: Progress,
     subscribers: Subscribers,
     domains: Mutex<Domains>,
@@ -364,11 +364,11 @@ impl Device {
     /// # Errors
     /// [`Error::Host`] when the folder cannot be used or is full; [`Error::NoMemory`].
     pub fn open(settings: &Settings) -> Result<Arc<Self>> {
-        let site = Site::open_with(&settings.folder, settings.copying)?;
+        let endpoint = Endpoint::open_with(&settings.folder, settings.copying)?;
         let groups = multicast::Groups::new();
         let (unpolled, receive_pds, finders) = (counters()?, counters()?, idle::Finders::new()?);
         let device = try_arc_cyclic(|device| Self {
-            site,
+            endpoint,
             progress: Progress::new(device.clone()),
             subscribers: Subscribers::default(),
             domains: Mutex::default(),
@@ -394,7 +394,7 @@ impl Device {
     /// Whether the caller is the process that opened the device, not a child forked later, and has not left.
     #[must_use]
     pub fn is_mine(&self) -> bool {
-        self.site.segment.is_mine()
+        self.endpoint.segment.is_mine()
     }
 
     /// Leaves the other processes, as this one is about to end: for them it is dead from here on, so posting is
@@ -411,8 +411,8 @@ impl Device {
         if !self.is_mine() || !self.progress.stop() {
             return false;
         }
-        self.site.stop_helping();
-        self.site.segment.leave_if(are_at_rest)
+        self.endpoint.stop_helping();
+        self.endpoint.segment.leave_if(are_at_rest)
     }
 
     /// The program has closed its last context: its thread stops, so that the device ends with the caller's
@@ -427,20 +427,20 @@ impl Device {
     /// Tells which addresses this device has, as other processes find it by them; whether they are others than
     /// before. A message to one that its target never had finds nobody.
     pub fn set_gids(&self, gids: &[[u8; 16]]) -> bool {
-        self.site.set_gids(gids)
+        self.endpoint.set_gids(gids)
     }
 
     /// To be called when the program learns of a peer that it will exchange datagrams with (an address handle):
     /// one of other namespaces that came since reaches this process from now on.
     pub fn expect_answers(&self) {
-        self.site.expect_answers();
+        self.endpoint.expect_answers();
     }
 
     /// The network namespace that the process was in when it opened the device; `None` where the kernel did not
     /// tell.
     #[must_use]
     pub fn network(&self) -> Option<Network> {
-        self.site.network()
+        self.endpoint.network()
     }
 
     /// The most that the device offers.
@@ -556,13 +556,13 @@ impl Device {
 
     /// The protection domain of a queue pair's receive requests.
     fn receive_pd(&self, qp_num: u32) -> Option<u32> {
-        let (_, index) = site::place_of(qp_num)?;
+        let (_, index) = endpoint::place_of(qp_num)?;
         self.receive_pds.get(index as usize).map(|pd| pd.load(Ordering::Relaxed))
     }
 
     /// A completion of a send request was polled, and gives back so many places of the send queue.
     fn polled(&self, qp_num: u32, places: u32) {
-        if let Some((_, index)) = site::place_of(qp_num) {
+        if let Some((_, index)) = endpoint::place_of(qp_num) {
             // Whoever writes to this process's queues can forge completions, but no more room than there is.
             let less = |count: u32| Some(count.saturating_sub(places));
             let _ = self.unpolled(index).fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
@@ -572,7 +572,7 @@ impl Device {
 
 /// A counter for each queue pair, all 0.
 fn counters() -> Result<Box<[AtomicU32]>> {
-    Ok(try_filled(site::MAX_NUMBERED as usize, || AtomicU32::new(0))?)
+    Ok(try_filled(endpoint::MAX_NUMBERED as usize, || AtomicU32::new(0))?)
 }
 
 /// Remembers an object by its index.

@@ -14,8 +14,8 @@ use crate::shm::memory::Memory;
 use crate::shm::slot;
 
 use super::attempt::attempt;
+use super::endpoint::{self, Endpoint};
 use super::route::Initiator;
-use super::site::{self, Site};
 use super::turn::Turn;
 use super::wr::{Datagram, Wr};
 use super::{Device, Error, QueuePair, Result};
@@ -58,15 +58,15 @@ pub(super) fn is_interface_local(gid: &[u8; 16]) -> bool {
 }
 
 impl Table {
-    fn new(site: &Site) -> Result<Self> {
-        let block = site.segment.alloc((8 * WORDS * MEMBERS) as u64, 64)?;
-        site.segment.root(ROOT)?.store(block.offset, Ordering::Release);
+    fn new(endpoint: &Endpoint) -> Result<Self> {
+        let block = endpoint.segment.alloc((8 * WORDS * MEMBERS) as u64, 64)?;
+        endpoint.segment.root(ROOT)?.store(block.offset, Ordering::Release);
         Ok(Self { offset: block.offset, members: Vec::new() })
     }
 
-    fn write(&mut self, site: &Site, place: usize, member: Option<(u32, [u8; 16])>) -> Result<()> {
+    fn write(&mut self, endpoint: &Endpoint, place: usize, member: Option<(u32, [u8; 16])>) -> Result<()> {
         let at = self.offset + (8 * WORDS * place) as u64;
-        let words = site.segment.memory().words(at, WORDS)?;
+        let words = endpoint.segment.memory().words(at, WORDS)?;
         words[0].store(0, Ordering::SeqCst);
         if let Some((index, gid)) = member {
             let halves = halves(&gid);
@@ -91,7 +91,7 @@ impl Device {
         }
         let mut table = self.groups.table.lock().unwrap_or_else(PoisonError::into_inner);
         if table.is_none() {
-            *table = Some(Table::new(&self.site)?);
+            *table = Some(Table::new(&self.endpoint)?);
         }
         let Some(table) = table.as_mut() else { return Err(Error::NoMemory) };
         let member = (qp.index(), *gid);
@@ -106,7 +106,7 @@ impl Device {
             }
             None => return Err(Error::NoMemory),
         };
-        table.write(&self.site, place, Some(member))?;
+        table.write(&self.endpoint, place, Some(member))?;
         qp.groups.fetch_add(1, Ordering::AcqRel);
         Ok(())
     }
@@ -123,7 +123,7 @@ impl Device {
             Some((table, place))
         });
         let Some((table, place)) = found else { return Err(Error::Invalid("not in this group")) };
-        table.write(&self.site, place, None)?;
+        table.write(&self.endpoint, place, None)?;
         qp.groups.fetch_sub(1, Ordering::AcqRel);
         Ok(())
     }
@@ -151,15 +151,15 @@ impl QueuePair {
     /// Sends a datagram to every member of its group, to the sender too where it is one, unless it was made
     /// not to get its own.
     pub(super) fn multicast(&self, from: &mut Initiator, wr: &Wr<'_>, datagram: &Datagram<'_>) -> Outcome {
-        let site = &self.device().site;
+        let endpoint = &self.device().endpoint;
         // Several are woken, one after the other.
         let (turn, mut outcome) = (Turn::new(None), None);
         // The sender has no lock of its own that a member's side needs: it is reached as by its number.
-        for slot in slot::claimed(site.segment.folder()).unwrap_or_default() {
-            let Some(remote) = site.peers.get(slot) else { continue };
+        for slot in slot::claimed(endpoint.segment.folder()).unwrap_or_default() {
+            let Some(remote) = endpoint.peers.get(slot) else { continue };
             let table = match remote.peer() {
                 Some(peer) => peer.root(ROOT).unwrap_or(0),
-                None => site.segment.root(ROOT).map_or(0, |root| root.load(Ordering::Acquire)),
+                None => endpoint.segment.root(ROOT).map_or(0, |root| root.load(Ordering::Acquire)),
             };
             if let Some(peer) = remote.peer()
                 && remote.memory().words(table, WORDS * MEMBERS).is_err()
@@ -168,13 +168,13 @@ impl QueuePair {
                 let _ = peer.refresh();
             }
             members(remote.memory(), table, &datagram.dgid, |index| {
-                if index >= site::MAX_NUMBERED || matches!(outcome, Some(Outcome::Local(_))) {
+                if index >= endpoint::MAX_NUMBERED || matches!(outcome, Some(Outcome::Local(_))) {
                     return;
                 }
-                let qp_num = site::number(slot, index);
+                let qp_num = endpoint::number(slot, index);
                 if qp_num != self.qp_num() || !self.blocks_own_multicast() {
                     let wr = Wr { datagram: Some(Datagram { qp_num, ..*datagram }), ..*wr };
-                    let one = attempt(site, from, &wr, &turn);
+                    let one = attempt(endpoint, from, &wr, &turn);
                     if outcome.is_none() || matches!(one, Outcome::Local(_)) {
                         outcome = Some(one);
                     }
@@ -182,7 +182,7 @@ impl QueuePair {
             });
         }
         // Nobody is in the group: the request is checked as any other, and lost.
-        outcome.unwrap_or_else(|| attempt(site, from, wr, &turn))
+        outcome.unwrap_or_else(|| attempt(endpoint, from, wr, &turn))
     }
 }
 

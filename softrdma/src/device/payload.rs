@@ -19,8 +19,8 @@ use crate::shm::bounce::{self, Local, Origin, Piece, Purpose};
 use crate::shm::copy::{self, Direction, Fault, Image, Span};
 use crate::shm::keys::{Entry, InUse, Keys, Lookup, Pin, Seen};
 
+use super::endpoint::Endpoint;
 use super::peers::Remote;
-use super::site::Site;
 use super::wr::{Data, Wr};
 
 /// How long another process may take with its part of a copy without getting on.
@@ -96,7 +96,7 @@ fn is_pinnable(entry: &Entry) -> bool {
 /// before; it is the sender's error when one is gone by now.
 #[inline]
 pub(super) fn with_local(
-    site: &Site,
+    endpoint: &Endpoint,
     wr: &Wr<'_>,
     act: impl FnOnce(&[Span]) -> Result<(), MoveError>,
 ) -> Result<(), MoveError> {
@@ -106,17 +106,21 @@ pub(super) fn with_local(
     };
     if pieces + usize::from(wr.datagram.is_some()) <= FEW {
         let mut spans = Spans::<FEW>::new();
-        local(site, wr, &mut spans).ok_or(MoveError::Sender)?;
+        local(endpoint, wr, &mut spans).ok_or(MoveError::Sender)?;
         act(spans.all())
     } else {
         let mut spans = Spans::<{ MAX_SGE + 1 }>::new();
-        local(site, wr, &mut spans).ok_or(MoveError::Sender)?;
+        local(endpoint, wr, &mut spans).ok_or(MoveError::Sender)?;
         act(spans.all())
     }
 }
 
 #[inline]
-fn local<'a, const MOST: usize>(site: &'a Site, wr: &Wr<'_>, spans: &mut Spans<'a, MOST>) -> Option<()> {
+fn local<'a, const MOST: usize>(
+    endpoint: &'a Endpoint,
+    wr: &Wr<'_>,
+    spans: &mut Spans<'a, MOST>,
+) -> Option<()> {
     if let Some(datagram) = &wr.datagram {
         spans.push(datagram.grh.as_ptr() as u64, GRH_BYTES);
     }
@@ -125,7 +129,7 @@ fn local<'a, const MOST: usize>(site: &'a Site, wr: &Wr<'_>, spans: &mut Spans<'
         Data::InlineSges(sges) => sges.iter().for_each(|sge| spans.push(sge.addr, u64::from(sge.length))),
         Data::Sges(sges) => {
             for sge in sges.iter().filter(|sge| sge.length > 0) {
-                spans.hold(&site.keys, sge)?;
+                spans.hold(&endpoint.keys, sge)?;
             }
         }
     }
@@ -138,11 +142,11 @@ fn local<'a, const MOST: usize>(site: &'a Site, wr: &Wr<'_>, spans: &mut Spans<'
 /// # Errors
 /// The memory is not there.
 #[inline]
-pub(super) fn write(site: &Site, entry: &Entry, addr: u64, bytes: &[u8]) -> Result<(), MoveError> {
+pub(super) fn write(endpoint: &Endpoint, entry: &Entry, addr: u64, bytes: &[u8]) -> Result<(), MoveError> {
     let addr = entry.translate(addr);
     if !is_in_place(entry) {
         let here = [Span { addr: bytes.as_ptr() as u64, len: bytes.len() as u64 }];
-        return within(site, Direction::Write, &here, &[Span { addr, len: bytes.len() as u64 }]);
+        return within(endpoint, Direction::Write, &here, &[Span { addr, len: bytes.len() as u64 }]);
     }
     // SAFETY: the program gave this memory to the device to write: its key is in use by the caller, who looked
     // it up with the right to write and the range. It was there when it was registered, and registered memory
@@ -160,36 +164,36 @@ pub(super) fn write(site: &Site, entry: &Entry, addr: u64, bytes: &[u8]) -> Resu
 /// Moves bytes between two lists of ranges of this process, by the kernel: `here` is read for
 /// [`Direction::Write`], else written.
 #[cold]
-fn within(site: &Site, direction: Direction, here: &[Span], there: &[Span]) -> Result<(), MoveError> {
-    let own = site.peers.get(site.segment.owner().slot()).ok_or(MoveError::Gone)?;
+fn within(endpoint: &Endpoint, direction: Direction, here: &[Span], there: &[Span]) -> Result<(), MoveError> {
+    let own = endpoint.peers.get(endpoint.segment.owner().slot()).ok_or(MoveError::Gone)?;
     let mut pieces = [Piece { key: 0, addr: 0, len: 0 }; MAX_SGE];
     pieces.iter_mut().zip(there).for_each(|(piece, span)| (piece.addr, piece.len) = (span.addr, span.len));
     let purpose = if direction == Direction::Read { Purpose::Read } else { Purpose::Write };
     // The caller has the keys in use, and the own process does not turn into another program.
     let pieces = &pieces[..there.len().min(MAX_SGE)];
-    transfer(site, &own, Origin::NONE, purpose, own.direct(), &|| true, here, pieces)
+    transfer(endpoint, &own, Origin::NONE, purpose, own.direct(), &|| true, here, pieces)
 }
 
 /// Takes the eight bytes of an atomic write from where they are.
 #[cold]
-pub(super) fn word(site: &Site, wr: &Wr<'_>) -> Result<[u8; 8], MoveError> {
+pub(super) fn word(endpoint: &Endpoint, wr: &Wr<'_>) -> Result<[u8; 8], MoveError> {
     let mut word = [0; 8];
-    with_local(site, wr, |spans| {
+    with_local(endpoint, wr, |spans| {
         let here = [Span { addr: word.as_mut_ptr() as u64, len: 8 }];
-        within(site, Direction::Read, &here, spans).map_err(|_| MoveError::Sender)
+        within(endpoint, Direction::Read, &here, spans).map_err(|_| MoveError::Sender)
     })?;
     Ok(word)
 }
 
 /// Writes the answer of an atomic operation to the sender's memory.
-pub(super) fn answer(site: &Site, sges: &[Sge], value: u64) -> Result<(), MoveError> {
+pub(super) fn answer(endpoint: &Endpoint, sges: &[Sge], value: u64) -> Result<(), MoveError> {
     let bytes = value.to_ne_bytes();
     let mut rest = &bytes[..];
     for sge in sges {
         let (now, later) = rest.split_at(rest.len().min(sge.length as usize));
         if !now.is_empty() {
-            let (entry, _in_use) = hold(&site.keys, sge).ok_or(MoveError::Sender)?;
-            write(site, &entry, sge.addr, now).map_err(|_| MoveError::Sender)?;
+            let (entry, _in_use) = hold(&endpoint.keys, sge).ok_or(MoveError::Sender)?;
+            write(endpoint, &entry, sge.addr, now).map_err(|_| MoveError::Sender)?;
         }
         rest = later;
     }
@@ -215,19 +219,19 @@ enum Kept<'a> {
 
 /// Looks a key of the target up and keeps its memory in place while the answer lives.
 #[inline(always)]
-pub(super) fn pin<'a>(site: &'a Site, remote: &'a Remote, key: u32) -> Result<Use<'a>, Lookup> {
+pub(super) fn pin<'a>(endpoint: &'a Endpoint, remote: &'a Remote, key: u32) -> Result<Use<'a>, Lookup> {
     // First the image, then the key: an owner that waits no longer makes the image useless after it ended the
     // key.
     let image = remote.direct();
     if remote.is_own() {
-        let (entry, in_use) = site.keys.hold(key).ok_or(Lookup::NoKey)?;
+        let (entry, in_use) = endpoint.keys.hold(key).ok_or(Lookup::NoKey)?;
         let entry = believed(remote, key, entry)?;
         let image = image.filter(|_| is_pinnable(&entry));
         return Ok(Use { entry, image, _kept: Kept::Own(in_use) });
     }
     let mut tries = 0;
     loop {
-        match remote.keys().pin(key, site.segment.owner(), &*site.segment) {
+        match remote.keys().pin(key, endpoint.segment.owner(), &*endpoint.segment) {
             Err(Lookup::Busy) if tries < 100 => {
                 tries += 1;
                 std::thread::yield_now();
@@ -242,9 +246,9 @@ pub(super) fn pin<'a>(site: &'a Site, remote: &'a Remote, key: u32) -> Result<Us
 }
 
 /// Looks a key of the target up.
-pub(super) fn lookup(site: &Site, remote: &Remote, key: u32) -> Result<Entry, Lookup> {
+pub(super) fn lookup(endpoint: &Endpoint, remote: &Remote, key: u32) -> Result<Entry, Lookup> {
     if remote.is_own() {
-        return believed(remote, key, site.keys.local(key).ok_or(Lookup::NoKey)?);
+        return believed(remote, key, endpoint.keys.local(key).ok_or(Lookup::NoKey)?);
     }
     remote.keys().lookup(key)
 }
@@ -252,13 +256,13 @@ pub(super) fn lookup(site: &Site, remote: &Remote, key: u32) -> Result<Entry, Lo
 /// As [`lookup`], for who does so again and again: `seen` is what it found the last time.
 #[inline(always)]
 pub(super) fn look_again(
-    site: &Site,
+    endpoint: &Endpoint,
     remote: &Remote,
     key: u32,
     seen: &mut Option<Seen>,
 ) -> Result<Key, Lookup> {
     if remote.is_own() {
-        return lookup(site, remote, key).map(|entry| entry.key);
+        return lookup(endpoint, remote, key).map(|entry| entry.key);
     }
     let keys = remote.keys();
     match seen {
@@ -281,7 +285,7 @@ fn believed(remote: &Remote, key: u32, mut own: Entry) -> Result<Entry, Lookup> 
 
 /// Moves a send's payload into buffers of the target, of which only so many bytes are used.
 pub(super) fn into_receive(
-    site: &Site,
+    endpoint: &Endpoint,
     remote: &Remote,
     wr: &Wr<'_>,
     origin: Origin,
@@ -290,18 +294,18 @@ pub(super) fn into_receive(
     used: u64,
 ) -> Result<(), MoveError> {
     let origin = Origin { wr_id: receive.wr_id, ..origin };
-    with_local(site, wr, |here| {
+    with_local(endpoint, wr, |here| {
         if receive.sges.len() <= FEW {
-            scatter::<FEW>(site, remote, origin, pd, receive, used, here)
+            scatter::<FEW>(endpoint, remote, origin, pd, receive, used, here)
         } else {
-            scatter::<MAX_SGE>(site, remote, origin, pd, receive, used, here)
+            scatter::<MAX_SGE>(endpoint, remote, origin, pd, receive, used, here)
         }
     })
 }
 
 /// Moves bytes into buffers of the target, which are at most so many.
 fn scatter<const MOST: usize>(
-    site: &Site,
+    endpoint: &Endpoint,
     remote: &Remote,
     origin: Origin,
     pd: u32,
@@ -321,7 +325,7 @@ fn scatter<const MOST: usize>(
         let entry: Entry = match known {
             Some((_, pin)) => pin.entry,
             None => {
-                let pin = pin(site, remote, sge.lkey).map_err(why)?;
+                let pin = pin(endpoint, remote, sge.lkey).map_err(why)?;
                 let entry = pin.entry;
                 if let Some(place) = pins.iter_mut().find(|place| place.is_none()) {
                     *place = Some((sge.lkey, pin));
@@ -336,21 +340,21 @@ fn scatter<const MOST: usize>(
         count += 1;
         left -= len;
     }
-    admit(site, remote, origin, Purpose::Receive, &there[..count])?;
+    admit(endpoint, remote, origin, Purpose::Receive, &there[..count])?;
     let mut images = pins.iter().map_while(|pin| pin.as_ref().map(|(_, pin)| pin.image));
     // One that the kernel does not reach, and all of them take the other way.
     let image = match images.next() {
         Some(first) => first.filter(|_| images.all(|image| image.is_some())),
         None => remote.direct(),
     };
-    let held = |entry: &Entry, key| lookup(site, remote, key).as_ref() == Ok(entry);
+    let held = |entry: &Entry, key| lookup(endpoint, remote, key).as_ref() == Ok(entry);
     let unchanged = || pins.iter().map_while(Option::as_ref).all(|(key, pin)| held(&pin.entry, *key));
-    transfer(site, remote, origin, Purpose::Receive, image, &unchanged, here, &there[..count])
+    transfer(endpoint, remote, origin, Purpose::Receive, image, &unchanged, here, &there[..count])
 }
 
 /// Moves bytes between the own process and memory of a key that is in use.
 pub(super) fn transfer_used(
-    site: &Site,
+    endpoint: &Endpoint,
     remote: &Remote,
     origin: Origin,
     purpose: Purpose,
@@ -358,24 +362,24 @@ pub(super) fn transfer_used(
     here: &[Span],
     piece: Piece,
 ) -> Result<(), MoveError> {
-    admit(site, remote, origin, purpose, &[piece])?;
-    let unchanged = || lookup(site, remote, piece.key) == Ok(used.entry);
-    transfer(site, remote, origin, purpose, used.image, &unchanged, here, &[piece])
+    admit(endpoint, remote, origin, purpose, &[piece])?;
+    let unchanged = || lookup(endpoint, remote, piece.key) == Ok(used.entry);
+    transfer(endpoint, remote, origin, purpose, used.image, &unchanged, here, &[piece])
 }
 
 /// Asks the own books, where there are some, whether an operation on this process itself may use its memory so.
 /// Another target asks its own.
 #[inline]
 fn admit(
-    site: &Site,
+    endpoint: &Endpoint,
     remote: &Remote,
     origin: Origin,
     purpose: Purpose,
     there: &[Piece],
 ) -> Result<(), MoveError> {
-    let refused = site.books.is_some()
+    let refused = endpoint.books.is_some()
         && remote.is_own()
-        && !there.iter().all(|piece| site.admits(purpose, &origin, piece));
+        && !there.iter().all(|piece| endpoint.admits(purpose, &origin, piece));
     if refused { Err(MoveError::Target) } else { Ok(()) }
 }
 
@@ -419,7 +423,7 @@ fn reach<T>(
 /// Moves bytes between the own process and another, or within the own: by the kernel, else through shared
 /// memory with the other's help. `image` is what [`Remote::direct`] said before the keys were looked up.
 fn transfer(
-    site: &Site,
+    endpoint: &Endpoint,
     remote: &Remote,
     origin: Origin,
     purpose: Purpose,
@@ -451,8 +455,9 @@ fn transfer(
         Some(peer) => {
             let local = Local::Memory(here);
             // SAFETY: as above.
-            let moved =
-                unsafe { bounce::transfer(&site.segment, peer, origin, purpose, there, local, BOUNCE_LIMIT) };
+            let moved = unsafe {
+                bounce::transfer(&endpoint.segment, peer, origin, purpose, there, local, BOUNCE_LIMIT)
+            };
             moved.map_err(not_bounced)
         }
         None => {
@@ -465,7 +470,7 @@ fn transfer(
 
 /// Carries out an atomic operation on eight bytes of the target; answers the value before.
 pub(super) fn atomic(
-    site: &Site,
+    endpoint: &Endpoint,
     remote: &Remote,
     origin: Origin,
     used: &Use<'_>,
@@ -473,10 +478,10 @@ pub(super) fn atomic(
     operation: Operation,
 ) -> Result<u64, MoveError> {
     let purpose = if let Operation::Write(_) = operation { Purpose::Write } else { Purpose::Atomic };
-    admit(site, remote, origin, purpose, &[piece])?;
-    let (lock, segment) = (remote.atomics_lock(piece.addr).map_err(|_| MoveError::Gone)?, &*site.segment);
+    admit(endpoint, remote, origin, purpose, &[piece])?;
+    let (lock, segment) = (remote.atomics_lock(piece.addr).map_err(|_| MoveError::Gone)?, &*endpoint.segment);
     if let Some(image) = used.image {
-        let unchanged = || lookup(site, remote, piece.key) == Ok(used.entry);
+        let unchanged = || lookup(endpoint, remote, piece.key) == Ok(used.entry);
         let execute = |image: &Image| {
             // SAFETY: the eight bytes are within memory that its owner registered for this.
             let done = unsafe {

@@ -19,7 +19,7 @@ use crate::shm::threads;
 use crate::shm::{Error, Result};
 
 use super::attributes::{QpAttributes, load};
-use super::site::place_of;
+use super::endpoint::place_of;
 
 /// How long a lock of another process's objects is waited for. Who waits in vain tries again later, as with any
 /// peer that gives no answer.

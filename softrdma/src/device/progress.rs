@@ -72,7 +72,7 @@ impl Progress {
     /// Tries some of the requests that wait, and tells whether there were any.
     #[inline]
     pub(super) fn make(&self, device: &Device) -> bool {
-        device.site.help_if_wanted();
+        device.endpoint.help_if_wanted();
         let waits = self.shared.count.load(Ordering::Relaxed) > 0 && device.is_mine();
         if waits {
             self.shared.make();

@@ -22,12 +22,12 @@ use crate::shm::objects::{HeldWords, Host, Shape};
 
 use super::attributes::QpAttributes;
 use super::direct::Direct;
+use super::endpoint::{MAX_NUMBERED, place_of};
 use super::peers::shortage;
 use super::qp_attributes::{Attributes, Capabilities, Queried};
 use super::receive::{Poster, ring};
 use super::route::Initiator;
 use super::send::SendSide;
-use super::site::{MAX_NUMBERED, place_of};
 use super::srq::SrqType;
 use super::stuck::SOON;
 use super::{
@@ -114,13 +114,13 @@ impl QueuePair {
         init.xrcd.iter().for_each(|xrcd| xrcd.hold());
         // Where this fails, everything ends with what was made.
         let shown = made.shown(&made.send_side().attributes);
-        device.site.books.iter().try_for_each(|books| books.add_queue_pair(made.index, shown))?;
+        device.endpoint.books.iter().try_for_each(|books| books.add_queue_pair(made.index, shown))?;
         made.publish(shown, Some(QpState::Reset));
         device.progress.make_room(made.index)?;
         device.deferred.make_room(Object::Qp(made.index))?;
         if init.qp_type == QpType::Ud {
             // Nobody says before who sends.
-            device.site.expect_strangers();
+            device.endpoint.expect_strangers();
         }
         super::remember(&device.queue_pairs, made.index, &made)?;
         device.subscribers.add(Object::Qp(made.index), &init.events, init.cookie)?;
@@ -169,7 +169,7 @@ impl QueuePair {
             if own_ring { ring(init.cap.max_recv_wr, init.cap.max_recv_sge)? } else { (0, 2) };
         let shape = Shape { capacity, receive_words, bell: None, alert: Some(init.events.bell()) };
         device.finish_deferred();
-        let object = device.site.objects.create(Object::Qp(0), shape)?;
+        let object = device.endpoint.objects.create(Object::Qp(0), shape)?;
         let made = Self::assemble(device, init, object, own_ring);
         if made.is_err() {
             device.end(object);
@@ -182,11 +182,11 @@ impl QueuePair {
             Object::Qp(index) if index < MAX_NUMBERED => index,
             _ => return Err(Error::NoMemory),
         };
-        let qp_num = device.site.number(index);
+        let qp_num = device.endpoint.number(index);
         let receive = own_ring
             .then(|| Poster::new(device, object, 0, init.cap.max_recv_wr, init.cap.max_recv_sge))
             .transpose()?;
-        let own = &device.site.own;
+        let own = &device.endpoint.own;
         let state_word = own.offset(Word::Qp(index, QpWord::State)).and_then(|at| own.hold(at, 1));
         let state_word = state_word.ok_or(Error::NoMemory)?;
         let limits = request::Limits {
@@ -259,13 +259,13 @@ impl QueuePair {
         // Later it would be a request that fails, and the connection with it.
         let prepared = match self.init.qp_type {
             QpType::Rc | QpType::Uc | QpType::XrcSend if mask.has(Attr::DEST_QPN) => {
-                let own = &self.device.site.own;
+                let own = &self.device.endpoint.own;
                 let bells = self.cqs().try_for_each(|cq| shortage(own.find_bell(cq.index())));
-                bells.and_then(|()| self.device.site.prepare(attributes.dest_qp_num))
+                bells.and_then(|()| self.device.endpoint.prepare(attributes.dest_qp_num))
             }
             QpType::XrcRecv if mask.has(Attr::DEST_QPN) => {
                 // It answers, and needs nothing for that but that its peer gets at its memory.
-                let _ = self.device.site.prepare(attributes.dest_qp_num);
+                let _ = self.device.endpoint.prepare(attributes.dest_qp_num);
                 Ok(())
             }
             _ => Ok(()),
@@ -273,7 +273,7 @@ impl QueuePair {
         let mut side = self.send_side();
         let side = &mut *side;
         let object = Object::Qp(self.index);
-        let own = &self.device.site.own;
+        let own = &self.device.endpoint.own;
         let mut operation = Operation::new(own);
         operation.lock(object).map_err(busy)?;
         self.device.watched.had(object);
@@ -344,7 +344,7 @@ impl QueuePair {
             (side.silent, side.tells_drained) = (0, false);
             // What a stopped peer keeps from being removed is polled, as if the reset had come a little later.
             side.has_stale = self.forget_completions().iter().any(Option::is_some);
-            if let Some(books) = &self.device.site.books {
+            if let Some(books) = &self.device.endpoint.books {
                 books.clear(Object::Qp(self.index));
             }
         }
@@ -397,15 +397,15 @@ impl QueuePair {
         if let Some(partner) = partner {
             self.partner.store(partner, Ordering::Release);
         }
-        if let Some(books) = &self.device.site.books {
+        if let Some(books) = &self.device.endpoint.books {
             books.set_queue_pair(self.index, attributes, state);
         }
-        attributes.store(&self.device.site.own, self.index);
+        attributes.store(&self.device.endpoint.own, self.index);
     }
 
     /// The queue pair broke: what its peer does from here on is refused, whatever the state in the segment is.
     fn broke(&self) {
-        if let Some(books) = &self.device.site.books {
+        if let Some(books) = &self.device.endpoint.books {
             books.set_state(self.index, QpState::Err);
         }
     }
@@ -446,7 +446,7 @@ impl QueuePair {
     #[cold]
     pub(super) fn flush_if_broken(&self) {
         // Whoever holds it up flushes it, or the next who looks.
-        let own = self.device.site.own.within(SOON);
+        let own = self.device.endpoint.own.within(SOON);
         let mut operation = Operation::new(&own);
         let object = Object::Qp(self.index);
         if operation.lock(object).is_ok() {
@@ -463,7 +463,7 @@ impl QueuePair {
     /// Flushes the receive side, behind the queue pair's lock.
     fn flush_receives(&self, operation: &mut Operation<'_, Host>) -> std::result::Result<(), LockError> {
         self.close_direct();
-        let own = &self.device.site.own;
+        let own = &self.device.endpoint.own;
         let shared = self.init.srq.is_some() || self.init.qp_type == QpType::XrcRecv;
         let cq = match &self.init.recv_cq {
             Some(cq) => Some(cq.index()),
@@ -481,7 +481,7 @@ impl QueuePair {
     pub(super) fn fail(&self, next: QpState) {
         let object = Object::Qp(self.index);
         // The send side is held: all that this thread sends or polls waits with it.
-        let own = &self.device.site.own.within(SOON);
+        let own = &self.device.endpoint.own.within(SOON);
         if acquire(own, object).is_ok() {
             if self.state() != QpState::Err {
                 own.store(Word::Qp(self.index, QpWord::State), next as u64);
@@ -524,7 +524,7 @@ impl QueuePair {
 
     /// Removes completions that nobody polled; those queues where that was not possible are left.
     fn forget_completions(&self) -> [Option<Weak<CompletionQueue>>; 2] {
-        let own = &self.device.site.own;
+        let own = &self.device.endpoint.own;
         let left = self.each_cq().map(|cq| cq.filter(|cq| !cq.clean(own, self.qp_num)).map(Arc::downgrade));
         self.unpolled().store(0, Ordering::Relaxed);
         left

@@ -48,7 +48,7 @@ pub(super) fn ring(max_wr: u32, max_sge: u32) -> Result<(u32, u32)> {
 impl Poster {
     /// The ring of this queue, which has just been made or changed.
     pub(super) fn new(device: &Device, queue: Object, tail: u32, max_wr: u32, max_sge: u32) -> Result<Self> {
-        let at = |word| device.site.own.offset(word).ok_or(Error::NoMemory);
+        let at = |word| device.endpoint.own.offset(word).ok_or(Error::NoMemory);
         let (head, tail_word) = match queue {
             Object::Qp(qp) => (Word::Qp(qp, QpWord::Head), Word::Qp(qp, QpWord::Tail)),
             Object::Srq(srq) => (Word::Srq(srq, SrqWord::Head), Word::Srq(srq, SrqWord::Tail)),
@@ -56,7 +56,7 @@ impl Poster {
         };
         let fence_at = if let Object::Qp(qp) = queue { Some(at(Word::Qp(qp, QpWord::Fence))?) } else { None };
         let (capacity, words) = ring(max_wr, max_sge)?;
-        let hold = |at, words| device.site.own.hold(at, words).ok_or(Error::NoMemory);
+        let hold = |at, words| device.endpoint.own.hold(at, words).ok_or(Error::NoMemory);
         let (ring, tail_word) = (at(Word::Receive { queue, slot: 0, word: 0 })?, hold(at(tail_word)?, 1)?);
         let poster = Self {
             queue,
@@ -78,7 +78,7 @@ impl Poster {
 
     /// In a ring of more entries than its requests need.
     pub(super) fn with_capacity(self, device: &Device, capacity: u32) -> Result<Self> {
-        let requests = device.site.own.hold(self.ring, self.words() * capacity as usize);
+        let requests = device.endpoint.own.hold(self.ring, self.words() * capacity as usize);
         let mut poster = Self { capacity, requests: requests.ok_or(Error::NoMemory)?, ..self };
         poster.seen = poster.tail.wrapping_sub(poster.waiting(device));
         Ok(poster)
@@ -98,7 +98,7 @@ impl Poster {
     /// Tells of requests by this ring from now on, and of those that wait now.
     pub(super) fn open_direct(&mut self, device: &Device, direct: &Arc<Direct>) {
         let mut promise = Promise::new(direct);
-        let memory = device.site.segment.memory();
+        let memory = device.endpoint.segment.memory();
         for count in (0..self.waiting(device)).rev().map(|back| self.tail.wrapping_sub(back + 1)) {
             let word =
                 |n: u64| memory.u64(self.entry(count) + 8 * n).map_or(0, |w| w.load(Ordering::Relaxed));
@@ -162,14 +162,14 @@ impl Poster {
     /// The same, by what stands at the queue. A burst whose completion queue was moved away from it goes on
     /// counting what reaches nobody, until its sender finds out: so long the fence says how many there are.
     fn shared_head(&self, device: &Device) -> u32 {
-        let memory = device.site.segment.memory();
+        let memory = device.endpoint.segment.memory();
         let load = |at| memory.u64(at).map_or(0, |word| word.load(Ordering::Acquire));
         let Some(fence_at) = self.fence_at else { return load(self.head_at) as u32 };
         loop {
             // Whoever finds out sets the head before it takes the fence away.
             let (moves, fence, head) =
-                (device.site.objects.moves(), load(fence_at), load(self.head_at) as u32);
-            if moves & 1 == 0 && moves == device.site.objects.moves() {
+                (device.endpoint.objects.moves(), load(fence_at), load(self.head_at) as u32);
+            if moves & 1 == 0 && moves == device.endpoint.objects.moves() {
                 return match Fence::unpack(fence) {
                     Some(Fence::Delivery(QpJournal { take: Take::Head(head), .. })) => head,
                     _ => head,
@@ -238,7 +238,7 @@ impl Poster {
     /// stopped: what it has completed and not taken is one request, for which the ring has room besides.
     #[cold]
     fn has_room_after_all(&mut self, device: &Device) -> bool {
-        let own = device.site.own.within(Duration::ZERO);
+        let own = device.endpoint.own.within(Duration::ZERO);
         let most = match acquire(&own, self.queue) {
             Ok(()) => {
                 own.unlock(self.queue);
@@ -272,7 +272,7 @@ impl Poster {
         if !is_free {
             return None;
         }
-        match &device.site.books {
+        match &device.endpoint.books {
             None => self.store(device, wr_id, sges),
             Some(books) => self.put_numbered(device, books, wr_id, sges),
         }
@@ -287,7 +287,7 @@ impl Poster {
 
     /// Puts a request back that was in the ring before, under the number that it had there.
     pub(super) fn put_back(&mut self, device: &Device, number: u64, sges: &[Sge]) -> Option<()> {
-        match &device.site.books {
+        match &device.endpoint.books {
             None => self.put(device, number, sges),
             Some(books) => {
                 // What it says by now others may have written.
@@ -345,13 +345,13 @@ mod tests {
         let device = Device::open(&Settings { folder, copying: super::super::Copying::Auto }).unwrap();
         let (capacity, receive_words) = ring(3, 1).unwrap();
         let shape = Shape { capacity, receive_words, bell: None, alert: None };
-        let queue = device.site.objects.create(Object::Srq(0), shape).unwrap();
+        let queue = device.endpoint.objects.create(Object::Srq(0), shape).unwrap();
         let mut poster = Poster::new(&device, queue, 0, 3, 1).unwrap();
         assert_eq!(poster.put(&device, 1, &[Sge { addr: 1, length: 1, lkey: 1 }]), Some(()));
         let many = vec![Sge { addr: 9, length: 9, lkey: 9 }; MAX_SGE];
         assert_eq!(poster.put(&device, 2, &many), None);
         assert_eq!((poster.tail(), poster.waiting(&device)), (1, 1));
-        let words = device.site.segment.memory().words(poster.entry(1), 8).unwrap();
+        let words = device.endpoint.segment.memory().words(poster.entry(1), 8).unwrap();
         assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
         drop(device);
         let _ = std::fs::remove_dir_all(path);

@@ -15,9 +15,9 @@ use crate::shm::objects::Held;
 
 use super::attributes::{QP_WORDS, QpAttributes, SrqAttributes, load};
 use super::direct::Outlet;
+use super::endpoint::{Endpoint, place_of};
 use super::fast_path::FastPath;
 use super::peers::Remote;
-use super::site::{Site, place_of};
 use super::wr::Wr;
 
 /// Targets that a datagram queue pair knows at a time.
@@ -179,9 +179,9 @@ impl Route {
 
     /// The number names the process and the queue pair, so that nobody else is asked; whether the address is
     /// that process's is looked at once for each target.
-    pub(super) fn find(site: &Site, qp_num: u32, dgid: [u8; 16]) -> Option<Self> {
+    pub(super) fn find(endpoint: &Endpoint, qp_num: u32, dgid: [u8; 16]) -> Option<Self> {
         let (slot, qp) = place_of(qp_num)?;
-        let remote = site.peers.get(slot).filter(|remote| site.reaches(remote, &dgid))?;
+        let remote = endpoint.peers.get(slot).filter(|remote| endpoint.reaches(remote, &dgid))?;
         let held = remote.host.find([Some(Object::Qp(qp)), None, None]);
         let generation = held.generation(Object::Qp(qp))?;
         Some(Self {

@@ -285,7 +285,7 @@ impl Sending<'_> {
             if !is_counted && qp.post_directly(side, wr) {
                 return;
             }
-            let quick = if is_counted { Quick::No } else { side.initiator.quick(&qp.device().site, wr) };
+            let quick = if is_counted { Quick::No } else { side.initiator.quick(&qp.device().endpoint, wr) };
             if quick == Quick::Lost {
                 qp.lose(side);
                 if side.requester.state() != QpState::Rts {
@@ -439,7 +439,7 @@ impl QueuePair {
         match wr.datagram {
             Some(datagram) if datagram.qp_num == MULTICAST => self.multicast(from, wr, &datagram),
             _ => {
-                let outcome = attempt(&self.device().site, from, wr, turn);
+                let outcome = attempt(&self.device().endpoint, from, wr, turn);
                 if !matches!(outcome, Outcome::Done(_)) {
                     turn.give_back();
                 }

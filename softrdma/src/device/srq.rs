@@ -13,8 +13,8 @@ use crate::shm::lock::Owner;
 use crate::shm::objects::Shape;
 
 use super::attributes::SrqAttributes;
+use super::endpoint::MAX_NUMBERED;
 use super::receive::{Poster, ring};
-use super::site::MAX_NUMBERED;
 use super::stuck::acquire_with;
 use super::{CompletionQueue, Device, Error, EventQueue, LIMITS, Rejected, Result, XrcDomain, busy};
 
@@ -99,13 +99,14 @@ impl SharedReceiveQueue {
         let (capacity, receive_words) = ring(init.max_wr, init.max_sge)?;
         let shape = Shape { capacity, receive_words, bell: None, alert: Some(init.events.bell()) };
         device.finish_deferred();
-        let object = device.site.objects.create(Object::Srq(0), shape)?;
+        let object = device.endpoint.objects.create(Object::Srq(0), shape)?;
         let poster = Poster::new(device, object, 0, init.max_wr, init.max_sge);
         let attributes = SrqAttributes { pd: init.pd, xrc };
-        let add = |index| device.site.books.iter().try_for_each(|books| books.add_shared(index, attributes));
+        let add =
+            |index| device.endpoint.books.iter().try_for_each(|books| books.add_shared(index, attributes));
         match (object, poster) {
             (Object::Srq(index), Ok(poster)) if index < MAX_NUMBERED && add(index).is_ok() => {
-                attributes.store(&device.site.own, index);
+                attributes.store(&device.endpoint.own, index);
                 Ok(Self {
                     device: device.clone(),
                     index,
@@ -116,7 +117,7 @@ impl SharedReceiveQueue {
                 })
             }
             _ => {
-                let _ = device.site.objects.destroy(object);
+                let _ = device.endpoint.objects.destroy(object);
                 Err(Error::NoMemory)
             }
         }
@@ -145,7 +146,7 @@ impl SharedReceiveQueue {
     /// Its number (`ibv_get_srq_num`).
     #[must_use]
     pub fn number(&self) -> u32 {
-        self.device.site.number(self.index)
+        self.device.endpoint.number(self.index)
     }
 
     /// Requests that it holds: at least as many as were asked for.
@@ -178,7 +179,7 @@ impl SharedReceiveQueue {
         let capacity = poster.capacity();
         if !poster.has_room(&self.device, capacity) {
             drop(poster);
-            let (own, object) = (&self.device.site.own, Object::Srq(self.index));
+            let (own, object) = (&self.device.endpoint.own, Object::Srq(self.index));
             // Without its lock, or memory for it, the request is lost.
             let Ok(wider) = acquire_with(own, object, || self.poster()) else { return };
             poster = wider;
@@ -201,7 +202,7 @@ impl SharedReceiveQueue {
             return Err(Error::Invalid("number of requests"));
         }
         let limit_word = Word::Srq(self.index, SrqWord::Limit);
-        let own = &self.device.site.own;
+        let own = &self.device.endpoint.own;
         let check = |poster: &Poster| {
             let armed = limit.map_or_else(|| own.load(limit_word), u64::from);
             let is_above = armed > u64::from(max_wr.unwrap_or(poster.max_wr()));
@@ -234,7 +235,7 @@ impl SharedReceiveQueue {
         let waiting = poster.waiting(&self.device);
         let (object, tail, stride) = (Object::Srq(self.index), poster.tail(), poster.stride());
         let from = &*poster;
-        self.device.site.objects.resize(object, capacity, words, |memory, ring| {
+        self.device.endpoint.objects.resize(object, capacity, words, |memory, ring| {
             for count in (1..=waiting).map(|n| tail.wrapping_sub(n)) {
                 let to = ring + stride * u64::from(slot(count, capacity));
                 super::completion::copy(memory, from.entry(count), to, stride);
@@ -253,8 +254,8 @@ impl SharedReceiveQueue {
         if self.ended.load(Ordering::Acquire) {
             return false;
         }
-        let (site, object) = (&self.device.site, Object::Srq(self.index));
-        let is_moved = site.objects.relocate(&site.own, object, holder, poster.tail()) == Ok(true);
+        let (endpoint, object) = (&self.device.endpoint, Object::Srq(self.index));
+        let is_moved = endpoint.objects.relocate(&endpoint.own, object, holder, poster.tail()) == Ok(true);
         if is_moved {
             let _ = poster.follow(&self.device);
         }
@@ -264,7 +265,7 @@ impl SharedReceiveQueue {
     /// The limit as it stands: 0 once its event was raised.
     #[must_use]
     pub fn limit(&self) -> u32 {
-        self.device.site.own.load(Word::Srq(self.index, SrqWord::Limit)) as u32
+        self.device.endpoint.own.load(Word::Srq(self.index, SrqWord::Limit)) as u32
     }
 
     /// Ends the queue.
@@ -278,7 +279,7 @@ impl SharedReceiveQueue {
         if !self.ended.swap(true, Ordering::AcqRel) {
             let object = Object::Srq(self.index);
             self.device.unsubscribe(object, &self.init.events, self.init.cookie);
-            if let Some(books) = &self.device.site.books {
+            if let Some(books) = &self.device.endpoint.books {
                 books.remove(object);
             }
             self.device.end(object);

@@ -118,7 +118,7 @@ impl Device {
     /// Sees to it that queues are moved from holders that do not go on.
     pub(super) fn watch(self: &Arc<Self>) {
         let device = Arc::downgrade(self);
-        self.site.own.on_stuck(small_box(move |object, holder, waited| {
+        self.endpoint.own.on_stuck(small_box(move |object, holder, waited| {
             device.upgrade().is_none_or(|device| {
                 device.free_from(object, holder, waited) || !device.watched.is_overdue(object, holder, waited)
             })
@@ -129,7 +129,7 @@ impl Device {
     /// pair.
     fn free_from(&self, object: Object, holder: Owner, waited: Duration) -> bool {
         // A thread of this process, as far as this process knows.
-        if holder == self.site.segment.owner() {
+        if holder == self.endpoint.segment.owner() {
             return false;
         }
         if let Object::Qp(index) = object {
@@ -162,17 +162,17 @@ impl Device {
                 return false;
             }
             // Whoever it is: what it has not begun to copy the kernel refuses from here on.
-            self.site.segment.revoke_images();
+            self.endpoint.segment.revoke_images();
         } else if waited < UNFOUNDED {
             return false;
         }
-        self.site.own.revoke(Object::Qp(index), holder)
+        self.endpoint.own.revoke(Object::Qp(index), holder)
     }
 
     /// Moves the queues whose locks a process has, as long as its queue pairs say what it was doing there;
     /// whether it has none any more.
     fn has_no_queue(&self, holder: Owner) -> bool {
-        let has = |object: &Object| self.site.own.holder(*object) == Some(holder);
+        let has = |object: &Object| self.endpoint.own.holder(*object) == Some(holder);
         let Ok(queues) = self.queues() else { return false };
         queues.into_iter().filter(has).filter(|object| !self.move_away(*object, holder)).count() == 0
     }
@@ -180,7 +180,7 @@ impl Device {
     /// Whether a process may have a lock here for long: it is kept from running, it copies, or nothing is known
     /// of it.
     fn may_be_at_work(&self, holder: Owner) -> bool {
-        if self.site.keys.is_user(holder) {
+        if self.endpoint.keys.is_user(holder) {
             return true;
         }
         let pid = self.pid_of(holder);
@@ -209,22 +209,22 @@ impl Device {
 
     /// The process id of a claim; `None` where it cannot be seen.
     fn pid_of(&self, holder: Owner) -> Option<libc::pid_t> {
-        let remote = self.site.peers.get(holder.slot())?;
+        let remote = self.endpoint.peers.get(holder.slot())?;
         remote.peer().filter(|peer| peer.owner() == holder).and_then(|peer| peer.pid().ok().flatten())
     }
 
     /// Looks after locks that peers wait for: one load when none does.
     #[inline]
     pub(super) fn free_if_stuck(&self) {
-        if self.site.segment.is_stuck() {
+        if self.endpoint.segment.is_stuck() {
             self.free_stuck();
         }
     }
 
     #[cold]
     fn free_stuck(&self) {
-        let own = self.site.own.within(STUCK);
-        let me = self.site.segment.owner();
+        let own = self.endpoint.own.within(STUCK);
+        let me = self.endpoint.segment.owner();
         // Without memory for the list, peers ask again.
         for object in self.queues().unwrap_or_default() {
             if own.holder(object).is_some_and(|holder| holder != me) && acquire(&own, object).is_ok() {

@@ -89,7 +89,7 @@ impl CompletionQueue {
         completion: &Completion,
         turn: &Turn<'_>,
     ) -> std::result::Result<Delivered, LockError> {
-        match &self.device.site.books {
+        match &self.device.endpoint.books {
             None => self.publish(completion, turn),
             Some(books) => self.publish_under_number(books, completion, turn),
         }
@@ -118,14 +118,14 @@ impl CompletionQueue {
 
     #[inline(always)]
     fn publish(&self, completion: &Completion, turn: &Turn<'_>) -> std::result::Result<Delivered, LockError> {
-        let site = &self.device.site;
+        let endpoint = &self.device.endpoint;
         if let Some(held) = turn.take() {
-            let appended = complete_kept(site, &held, self.index(), completion);
+            let appended = complete_kept(endpoint, &held, self.index(), completion);
             drop(held);
             return self.or_anew(appended, completion);
         }
         let held = self.held.lock();
-        let appended = complete(site, &held, self.index(), completion);
+        let appended = complete(endpoint, &held, self.index(), completion);
         drop(held);
         self.or_anew(appended, completion)
     }
@@ -144,11 +144,11 @@ impl CompletionQueue {
     /// from another holder that was stopped.
     #[cold]
     fn publish_anew(&self, completion: &Completion) -> std::result::Result<Delivered, LockError> {
-        let (own, object, begun) = (&self.device.site.own, Object::Cq(self.index()), Instant::now());
+        let (own, object, begun) = (&self.device.endpoint.own, Object::Cq(self.index()), Instant::now());
         loop {
             let now = own.find([Some(object), None, None]);
             *self.held.lock() = now.clone();
-            match complete(&self.device.site, &now, self.index(), completion) {
+            match complete(&self.device.endpoint, &now, self.index(), completion) {
                 Err(LockError::Gone) if own.exists(object) && begun.elapsed() < LOCK_LIMIT => {}
                 appended => return appended,
             }
@@ -158,7 +158,7 @@ impl CompletionQueue {
     /// Takes the queue's lock when nobody has it.
     fn try_keep(&self) -> Option<QueueGuard<'_, Held>> {
         let held = self.held.try_lock()?;
-        let view = self.device.site.own.with(&held);
+        let view = self.device.endpoint.own.with(&held);
         let is_kept = Lane::alone(&view, self.index()).is_some_and(|lane| lane.try_lock_cq());
         is_kept.then_some(held)
     }
@@ -167,7 +167,7 @@ impl CompletionQueue {
     #[cold]
     fn give_back(&self, held: &Held) {
         let object = Object::Cq(self.index());
-        let view = self.device.site.own.with(held);
+        let view = self.device.endpoint.own.with(held);
         // Where it was moved meanwhile, the old one's lock is nobody's.
         if let Some(lane) = Lane::alone(&view, self.index()).filter(|lane| lane.is_current(object)) {
             lane.unlock(object);

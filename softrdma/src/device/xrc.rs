@@ -12,7 +12,7 @@ use crate::growth::{TryInsert, try_arc};
 use crate::protocol::shared::Object;
 use crate::protocol::verbs::QpType;
 
-use super::site::place_of;
+use super::endpoint::place_of;
 use super::{Device, Error, EventQueue, QueuePair, Result};
 
 /// The domains of a process.
@@ -143,8 +143,10 @@ impl OpenedQp {
         let device = &domain.device;
         let none = Error::Invalid("no such queue pair");
         let (slot, index) = place_of(qp_num).ok_or(none)?;
-        let qp =
-            device.queue_pair(index).filter(|_| slot == device.site.segment.owner().slot()).ok_or(none)?;
+        let qp = device
+            .queue_pair(index)
+            .filter(|_| slot == device.endpoint.segment.owner().slot())
+            .ok_or(none)?;
         if qp.qp_type() != QpType::XrcRecv || qp.domain() != Some(domain.number) || !qp.open_once_more() {
             return Err(none);
         }

@@ -4,7 +4,7 @@
 //! | module | subject |
 //! |---|---|
 //! | [`device`] | folders, devices and ends of connections, by the interface that providers use |
-//! | [`endpoint`] | an end of a connection by hand, from the parts below that interface |
+//! | [`raw_qp`] | an end of a connection by hand, from the parts below that interface |
 //! | [`segment`] | shared memory of one simulated process |
 //! | [`child`] | a test in a process of its own |
 //! | [`content`] | another process's memory, as one that means harm opens it |
@@ -17,9 +17,9 @@
 pub mod child;
 pub mod content;
 pub mod device;
-pub mod endpoint;
 pub mod filter;
 mod pass_on;
+pub mod raw_qp;
 pub mod segment;
 pub mod thread;
 pub mod timing;

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use softrdma::device::attempt::attempt;
 use softrdma::device::attributes::{QpAttributes, store_wants};
+use softrdma::device::endpoint::{Endpoint, now};
 use softrdma::device::route::is_hopeless;
-use softrdma::device::site::{Site, now};
 use softrdma::device::turn::Turn;
 use softrdma::device::wr::{BindWindow, Data, Datagram, Sge, Wr};
 use softrdma::protocol::completion::wants;
@@ -23,12 +23,12 @@ use softrdma::protocol::transport::{Transport as _, acquire};
 use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma::shm::keys::Entry;
 use softrdma::shm::memory::Memory;
-use softrdma_testing::endpoint::{Dir, Endpoint, PD, pair, shared};
+use softrdma_testing::raw_qp::{Dir, PD, RawQp, pair, shared};
 
 /// Runs a test between two segments, and within one.
-fn both(name: &str, test: impl Fn(&Arc<Site>, &Arc<Site>)) {
+fn both(name: &str, test: impl Fn(&Arc<Endpoint>, &Arc<Endpoint>)) {
     let dir = Dir::new(name);
-    let (one, other) = (dir.site(), dir.site());
+    let (one, other) = (dir.endpoint(), dir.endpoint());
     test(&one, &other);
     test(&one, &one);
     // As where the kernel moves no payload.
@@ -41,7 +41,7 @@ fn both(name: &str, test: impl Fn(&Arc<Site>, &Arc<Site>)) {
     test(&one, &one);
 }
 
-fn fill(end: &mut Endpoint, offset: usize, length: usize) -> Vec<u8> {
+fn fill(end: &mut RawQp, offset: usize, length: usize) -> Vec<u8> {
     let bytes: Vec<u8> = (0..length).map(|i| (i * 7 + offset) as u8 | 1).collect();
     end.memory[offset..offset + length].copy_from_slice(&bytes);
     bytes
@@ -55,7 +55,7 @@ fn sends_arrive_whatever_their_size_and_their_pieces() {
             for length in [0, 1, 7, 8, 9, 64, 199, 200, 201, 4096, 40_000] {
                 for pieces in 1..4 {
                     let bytes = fill(&mut a, 0, length as usize);
-                    let cut = |end: &Endpoint, at: usize| -> Vec<_> {
+                    let cut = |end: &RawQp, at: usize| -> Vec<_> {
                         let step = length / pieces;
                         (0..pieces)
                             .map(|n| {
@@ -70,7 +70,7 @@ fn sends_arrive_whatever_their_size_and_their_pieces() {
                     {
                         b.memory.fill(0);
                         b.receive(9, &there);
-                        let done = a.attempt(&Endpoint::wr(Opcode::Send, &here, Operands::None));
+                        let done = a.attempt(&RawQp::wr(Opcode::Send, &here, Operands::None));
                         assert_eq!(done, Outcome::Done(length));
                         let completion = b.poll().expect("a completion");
                         assert_eq!((completion.wr_id, completion.status), (9, Status::Success));
@@ -97,7 +97,7 @@ fn inline_data_and_immediate_data() {
         ] {
             b.memory.fill(0);
             b.receive(1, &[there]);
-            let wr = Wr { data, imm_or_key: 77, ..Endpoint::wr(Opcode::SendWithImm, &[], Operands::None) };
+            let wr = Wr { data, imm_or_key: 77, ..RawQp::wr(Opcode::SendWithImm, &[], Operands::None) };
             assert_eq!(a.attempt(&wr), Outcome::Done(100));
             let completion = b.poll().expect("a completion");
             assert_eq!((completion.imm_or_key, completion.flags), (77, WcFlags::WITH_IMM));
@@ -116,7 +116,7 @@ fn datagrams_bring_their_header() {
             b.memory.fill(0);
             b.receive(2, &[b.sge(0, length + 40)]);
             let here = [a.sge(0, length)];
-            let wr = Endpoint::datagram(b.number(), &grh, &here);
+            let wr = RawQp::datagram(b.number(), &grh, &here);
             assert_eq!(a.attempt(&wr), Outcome::Done(length));
             let completion = b.poll().expect("a completion");
             assert_eq!((completion.byte_len, completion.flags), (length + 40, WcFlags::GRH));
@@ -125,7 +125,7 @@ fn datagrams_bring_their_header() {
         }
         b.receive(3, &[b.sge(0, 100)]);
         let here = [a.sge(0, 8)];
-        let wr = Endpoint::datagram(b.number(), &grh, &here);
+        let wr = RawQp::datagram(b.number(), &grh, &here);
         let stranger = Wr { datagram: wr.datagram.map(|to| Datagram { qkey: 5, ..to }), ..wr };
         assert_eq!(a.attempt(&stranger), Outcome::NoAnswer);
         let nowhere = Wr { datagram: wr.datagram.map(|to| Datagram { dgid: [9; 16], ..to }), ..wr };
@@ -144,25 +144,25 @@ fn datagrams_bring_their_header() {
 fn remote_memory_is_read_written_and_changed() {
     both("remote", |one, other| {
         let (mut a, mut b) = pair(one, other, QpType::Rc);
-        let remote = |b: &Endpoint, at: usize| Operands::Remote { addr: b.at(at), rkey: b.key, length: 0 };
+        let remote = |b: &RawQp, at: usize| Operands::Remote { addr: b.at(at), rkey: b.key, length: 0 };
         for length in [0u32, 1, 8, 300, 30_000] {
             let bytes = fill(&mut a, 0, length as usize);
             let here = [a.sge(0, length / 2), a.sge(length as usize / 2, length - length / 2)];
             assert_eq!(
-                a.attempt(&Endpoint::wr(Opcode::RdmaWrite, &here, remote(&b, 64))),
+                a.attempt(&RawQp::wr(Opcode::RdmaWrite, &here, remote(&b, 64))),
                 Outcome::Done(length)
             );
             assert_eq!(b.read(64, length as usize), bytes);
             assert_eq!(b.poll(), None);
             b.receive(4, &[]);
-            let wr = Wr { imm_or_key: 5, ..Endpoint::wr(Opcode::RdmaWriteWithImm, &here, remote(&b, 99)) };
+            let wr = Wr { imm_or_key: 5, ..RawQp::wr(Opcode::RdmaWriteWithImm, &here, remote(&b, 99)) };
             assert_eq!(a.attempt(&wr), Outcome::Done(length));
             let completion = b.poll().expect("a completion");
             assert_eq!((completion.opcode, completion.byte_len), (WcOpcode::RecvRdmaWithImm, length));
             assert_eq!(b.read(99, length as usize), bytes);
             let back = [a.sge(40_000, 5.min(length)), a.sge(50_000, length - 5.min(length))];
             if length < 10_000 {
-                let done = a.attempt(&Endpoint::wr(Opcode::RdmaRead, &back, remote(&b, 99)));
+                let done = a.attempt(&RawQp::wr(Opcode::RdmaRead, &back, remote(&b, 99)));
                 assert_eq!(done, Outcome::Done(length));
                 let first = 5.min(length as usize);
                 assert_eq!([a.read(40_000, first), a.read(50_000, length as usize - first)].concat(), bytes);
@@ -170,9 +170,9 @@ fn remote_memory_is_read_written_and_changed() {
         }
         b.memory[256..264].copy_from_slice(&10u64.to_ne_bytes());
         let here = [a.sge(0, 4), a.sge(8, 4)];
-        let atomic = |a: &mut Endpoint, opcode, compare_add, swap| {
+        let atomic = |a: &mut RawQp, opcode, compare_add, swap| {
             let operands = Operands::Atomic { addr: b.at(256), rkey: b.key, compare_add, swap };
-            assert_eq!(a.attempt(&Endpoint::wr(opcode, &here, operands)), Outcome::Done(8));
+            assert_eq!(a.attempt(&RawQp::wr(opcode, &here, operands)), Outcome::Done(8));
             let old = u64::from_ne_bytes([a.read(0, 4), a.read(8, 4)].concat().try_into().unwrap());
             (old, u64::from_ne_bytes(b.read(256, 8).try_into().unwrap()))
         };
@@ -182,17 +182,17 @@ fn remote_memory_is_read_written_and_changed() {
         assert_eq!(atomic(&mut a, Opcode::FetchAndAdd, 2, 0), (u64::MAX, 1));
         a.memory[0..8].copy_from_slice(&77u64.to_ne_bytes());
         let wr = [a.sge(0, 8)];
-        let write = Endpoint::wr(Opcode::AtomicWrite, &wr, remote(&b, 256));
+        let write = RawQp::wr(Opcode::AtomicWrite, &wr, remote(&b, 256));
         assert_eq!(a.attempt(&write), Outcome::Done(8));
         assert_eq!(b.read(256, 8), 77u64.to_ne_bytes());
         let flush = Operands::Remote { addr: b.at(256), rkey: b.key, length: 8 };
-        assert_eq!(a.attempt(&Endpoint::wr(Opcode::Flush, &[], flush)), Outcome::Done(8));
+        assert_eq!(a.attempt(&RawQp::wr(Opcode::Flush, &[], flush)), Outcome::Done(8));
         // Wrong keys end the connection.
         let wrong = Operands::Remote { addr: b.at(0), rkey: b.key ^ 1, length: 0 };
         let here = [a.sge(0, 8)];
-        let refused = a.attempt(&Endpoint::wr(Opcode::RdmaWrite, &here, wrong));
+        let refused = a.attempt(&RawQp::wr(Opcode::RdmaWrite, &here, wrong));
         assert_eq!((refused, b.state()), (Outcome::Refused(Syndrome::Access), QpState::Err));
-        assert_eq!(a.attempt(&Endpoint::wr(Opcode::RdmaWrite, &here, remote(&b, 0))), Outcome::NoAnswer);
+        assert_eq!(a.attempt(&RawQp::wr(Opcode::RdmaWrite, &here, remote(&b, 0))), Outcome::NoAnswer);
     });
 }
 
@@ -201,8 +201,7 @@ fn what_a_send_meets() {
     both("meets", |one, other| {
         let (mut a, mut b) = pair(one, other, QpType::Rc);
         let here = [a.sge(0, 8)];
-        let again =
-            |a: &Endpoint| is_hopeless(&a.initiator, &Endpoint::wr(Opcode::Send, &here, Operands::None));
+        let again = |a: &RawQp| is_hopeless(&a.initiator, &RawQp::wr(Opcode::Send, &here, Operands::None));
         assert!(!again(&a), "nothing is known");
         assert_eq!(a.send(&here), Outcome::ReceiverNotReady(12));
         assert!(again(&a));
@@ -239,7 +238,7 @@ fn what_a_send_meets() {
             b.settle(QpState::Rts);
         }
         // A queue pair that goes away, and another of the same process.
-        let gone = Endpoint::new(other, QpType::Rc);
+        let gone = RawQp::new(other, QpType::Rc);
         a.connect(gone.number());
         assert_eq!(a.send(&here), Outcome::NoAnswer);
         other.objects.destroy(Object::Qp(gone.qp)).unwrap();
@@ -254,15 +253,14 @@ fn what_a_send_meets() {
 fn shared_receive_queues_and_xrc() {
     both("shared", |one, other| {
         let srq = shared(other, None);
-        let mut a = Endpoint::new(one, QpType::Rc);
-        let mut b = Endpoint::with_srq(other, QpType::Rc, Some(srq));
+        let mut a = RawQp::new(one, QpType::Rc);
+        let mut b = RawQp::with_srq(other, QpType::Rc, Some(srq));
         a.connect(b.number());
         b.connect(a.number());
         let bytes = fill(&mut a, 0, 500);
         let here = [a.sge(0, 500)];
         assert_eq!(a.send(&here), Outcome::ReceiverNotReady(12));
-        let again =
-            |a: &Endpoint| is_hopeless(&a.initiator, &Endpoint::wr(Opcode::Send, &here, Operands::None));
+        let again = |a: &RawQp| is_hopeless(&a.initiator, &RawQp::wr(Opcode::Send, &here, Operands::None));
         assert!(again(&a));
         b.receive(8, &[b.sge(0, 100), b.sge(100, 100), b.sge(200, 300), b.sge(500, 1), b.sge(501, 1)]);
         assert!(!again(&a));
@@ -272,12 +270,12 @@ fn shared_receive_queues_and_xrc() {
         assert_eq!(b.read(0, 500), bytes);
 
         let domain = 3;
-        let mut target = Endpoint::new(other, QpType::XrcRecv);
+        let mut target = RawQp::new(other, QpType::XrcRecv);
         let srq = shared(other, Some((target.cq, domain)));
         let elsewhere = shared(other, Some((target.cq, domain + 1)));
         target.attributes =
             QpAttributes { pd: 0, receive_pd: 0, cq: None, srq: None, xrcd: domain, ..target.attributes };
-        let mut a = Endpoint::new(one, QpType::XrcSend);
+        let mut a = RawQp::new(one, QpType::XrcSend);
         a.connect(target.number());
         target.connect(a.number());
         let mut receiver = Poster::new(&other.own, Object::Srq(srq));
@@ -285,24 +283,24 @@ fn shared_receive_queues_and_xrc() {
         let bytes = fill(&mut a, 0, 50);
         let here = [a.sge(0, 50)];
         let to =
-            |srq: u32| Wr { srq_num: other.number(srq), ..Endpoint::wr(Opcode::Send, &here, Operands::None) };
-        assert_eq!(attempt(&a.site, &mut a.initiator, &to(srq), &Turn::new(None)), Outcome::Done(50));
+            |srq: u32| Wr { srq_num: other.number(srq), ..RawQp::wr(Opcode::Send, &here, Operands::None) };
+        assert_eq!(attempt(&a.endpoint, &mut a.initiator, &to(srq), &Turn::new(None)), Outcome::Done(50));
         let completion = target.poll().expect("a completion");
         assert_eq!((completion.wr_id, completion.qp_num), (5, target.number()));
         assert_eq!(target.read(0, 50), bytes);
         assert_eq!(
-            attempt(&a.site, &mut a.initiator, &to(srq), &Turn::new(None)),
+            attempt(&a.endpoint, &mut a.initiator, &to(srq), &Turn::new(None)),
             Outcome::ReceiverNotReady(12)
         );
         let violation = Outcome::Refused(Syndrome::InvalidRequest);
-        assert_eq!(attempt(&a.site, &mut a.initiator, &to(elsewhere), &Turn::new(None)), violation);
+        assert_eq!(attempt(&a.endpoint, &mut a.initiator, &to(elsewhere), &Turn::new(None)), violation);
         assert_eq!(
-            attempt(&a.site, &mut a.initiator, &to(srq), &Turn::new(None)),
+            attempt(&a.endpoint, &mut a.initiator, &to(srq), &Turn::new(None)),
             Outcome::ReceiverNotReady(12)
         );
         let operands = Operands::Remote { addr: target.at(300), rkey: target.key, length: 0 };
         let write = Wr { operands, opcode: Opcode::RdmaWrite, ..to(srq) };
-        assert_eq!(attempt(&a.site, &mut a.initiator, &write, &Turn::new(None)), Outcome::Done(50));
+        assert_eq!(attempt(&a.endpoint, &mut a.initiator, &write, &Turn::new(None)), Outcome::Done(50));
         assert_eq!(target.read(300, 50), bytes);
     });
 }
@@ -320,7 +318,7 @@ fn windows_are_bound_used_and_invalidated_from_both_sides() {
                 length: 0,
                 access: Access::NONE,
             };
-            let window = b.site.keys.add(&Entry { key: fresh, base: 0 }).unwrap();
+            let window = b.endpoint.keys.add(&Entry { key: fresh, base: 0 }).unwrap();
             let access =
                 Access::REMOTE_WRITE.union(if zero_based { Access::ZERO_BASED } else { Access::NONE });
             let bind = BindWindow {
@@ -331,51 +329,48 @@ fn windows_are_bound_used_and_invalidated_from_both_sides() {
             };
             let rkey = window & !0xff | u32::from(bind.key8);
             let addr = if zero_based { 0 } else { b.at(1000) };
-            assert_eq!(b.attempt(&Endpoint::wr(Opcode::BindMw, &[], Operands::Bind(bind))), Outcome::Done(0));
+            assert_eq!(b.attempt(&RawQp::wr(Opcode::BindMw, &[], Operands::Bind(bind))), Outcome::Done(0));
             let bytes = fill(&mut a, 0, 16);
             let here = [a.sge(0, 16)];
-            let write = Endpoint::wr(Opcode::RdmaWrite, &here, Operands::Remote { addr, rkey, length: 0 });
+            let write = RawQp::wr(Opcode::RdmaWrite, &here, Operands::Remote { addr, rkey, length: 0 });
             assert_eq!(a.attempt(&write), Outcome::Done(16));
             assert_eq!(b.read(1000, 16), bytes);
             // Bound already.
             let again = BindWindow { window: rkey, ..bind };
-            let refused = b.attempt(&Endpoint::wr(Opcode::BindMw, &[], Operands::Bind(again)));
+            let refused = b.attempt(&RawQp::wr(Opcode::BindMw, &[], Operands::Bind(again)));
             assert_eq!(refused, Outcome::Local(Status::MwBindErr));
             if zero_based {
                 assert_eq!(
-                    b.attempt(&Endpoint::wr(Opcode::LocalInv, &[], Operands::Key(rkey))),
+                    b.attempt(&RawQp::wr(Opcode::LocalInv, &[], Operands::Key(rkey))),
                     Outcome::Done(0)
                 );
             } else {
                 b.receive(7, &[b.sge(0, 16)]);
-                let wr = Wr { imm_or_key: rkey, ..Endpoint::wr(Opcode::SendWithInv, &here, Operands::None) };
+                let wr = Wr { imm_or_key: rkey, ..RawQp::wr(Opcode::SendWithInv, &here, Operands::None) };
                 assert_eq!(a.attempt(&wr), Outcome::Done(16));
                 let completion = b.poll().expect("a completion");
                 assert_eq!((completion.flags, completion.imm_or_key), (WcFlags::WITH_INV, rkey));
             }
-            let twice = b.attempt(&Endpoint::wr(Opcode::LocalInv, &[], Operands::Key(rkey)));
+            let twice = b.attempt(&RawQp::wr(Opcode::LocalInv, &[], Operands::Key(rkey)));
             assert_eq!(twice, Outcome::Local(Status::MwBindErr));
             // Invalid for all, then bound again with the same bits.
             assert_eq!(a.attempt(&write), Outcome::Refused(Syndrome::Access));
             b.settle(QpState::Rts);
             let again = BindWindow { window: rkey, ..bind };
-            assert_eq!(
-                b.attempt(&Endpoint::wr(Opcode::BindMw, &[], Operands::Bind(again))),
-                Outcome::Done(0)
-            );
+            assert_eq!(b.attempt(&RawQp::wr(Opcode::BindMw, &[], Operands::Bind(again))), Outcome::Done(0));
             assert_eq!(a.attempt(&write), Outcome::Done(16));
         }
         // Regions cannot be invalidated by a peer.
         b.receive(7, &[b.sge(0, 16)]);
         let here = [a.sge(0, 16)];
-        let wr = Wr { imm_or_key: b.key, ..Endpoint::wr(Opcode::SendWithInv, &here, Operands::None) };
+        let wr = Wr { imm_or_key: b.key, ..RawQp::wr(Opcode::SendWithInv, &here, Operands::None) };
         assert_eq!(a.attempt(&wr), Outcome::Refused(Syndrome::Access));
     });
 }
 
 /// Gives a completion queue another ring, as its owner does.
-fn resize(end: &mut Endpoint, capacity: u32) {
-    let own = &end.site.own;
+fn resize(end: &mut RawQp, capacity: u32) {
+    let own = &end.endpoint.own;
     let (cq, object) = (end.cq, Object::Cq(end.cq));
     acquire(own, object).unwrap();
     let (before, words) = (own.capacity(object), own.entry_words(cq));
@@ -386,7 +381,7 @@ fn resize(end: &mut Endpoint, capacity: u32) {
             word(to).store(word(from).load(Relaxed), Relaxed);
         }
     };
-    end.site.objects.resize(object, capacity, words, copy).unwrap();
+    end.endpoint.objects.resize(object, capacity, words, copy).unwrap();
     own.unlock(object);
     end.held.add(&own.find([None, None, Some(object)]));
 }
@@ -394,17 +389,17 @@ fn resize(end: &mut Endpoint, capacity: u32) {
 #[test]
 fn a_send_that_invalidates_is_carried_out_once_whatever_it_meets() {
     let dir = Dir::new("invalidates");
-    let (one, other) = (dir.site(), dir.site());
+    let (one, other) = (dir.endpoint(), dir.endpoint());
     let (mut a, mut b) = pair(&one, &other, QpType::Rc);
     let here = [a.sge(0, 16)];
-    let bound = |b: &Endpoint| {
+    let bound = |b: &RawQp| {
         let kind = Kind::Window2 { qp_num: b.number() };
         let (start, access) = (b.at(0), Access::REMOTE_WRITE);
         let key = Key { kind, valid: true, pd: PD, start, length: 16, access };
-        b.site.keys.add(&Entry { key, base: start }).unwrap()
+        b.endpoint.keys.add(&Entry { key, base: start }).unwrap()
     };
-    let send = |a: &mut Endpoint, key: u32| {
-        a.attempt(&Wr { imm_or_key: key, ..Endpoint::wr(Opcode::SendWithInv, &here, Operands::None) })
+    let send = |a: &mut RawQp, key: u32| {
+        a.attempt(&Wr { imm_or_key: key, ..RawQp::wr(Opcode::SendWithInv, &here, Operands::None) })
     };
     for (capacity, length) in [(256, 16), (512, 16), (64, 16), (128, 500)] {
         let key = bound(&b);
@@ -412,21 +407,21 @@ fn a_send_that_invalidates_is_carried_out_once_whatever_it_meets() {
         b.receive(7, &[b.sge(0, length)]);
         assert_eq!(send(&mut a, key), Outcome::Done(16), "{capacity} entries");
         assert_eq!(b.poll().map(|completion| completion.imm_or_key), Some(key));
-        assert!(!b.site.keys.window(key).unwrap().key.valid);
+        assert!(!b.endpoint.keys.window(key).unwrap().key.valid);
     }
     // Somebody keeps the lock of the completion queue.
     let key = bound(&b);
     b.receive(8, &[b.sge(0, 16)]);
-    let third = dir.site();
-    let slot = b.site.segment.owner().slot();
+    let third = dir.endpoint();
+    let slot = b.endpoint.segment.owner().slot();
     let busy = third.peers.get(slot).expect("it lives");
     acquire(&busy.host, Object::Cq(b.cq)).unwrap();
     assert_eq!(send(&mut a, key), Outcome::Held);
-    assert!(b.site.keys.window(key).unwrap().key.valid);
+    assert!(b.endpoint.keys.window(key).unwrap().key.valid);
     busy.host.unlock(Object::Cq(b.cq));
     assert_eq!(send(&mut a, key), Outcome::Done(16));
     assert_eq!(b.poll().map(|completion| completion.wr_id), Some(8));
-    assert!(!b.site.keys.window(key).unwrap().key.valid);
+    assert!(!b.endpoint.keys.window(key).unwrap().key.valid);
     assert_eq!((b.poll(), b.state()), (None, QpState::Rts));
 }
 
@@ -438,7 +433,7 @@ fn completions_carry_the_time_where_it_is_asked_for() {
         for wanted in [false, true] {
             for end in [&a, &b] {
                 let wants = wants::TIMESTAMPS * u64::from(wanted);
-                store_wants(&end.site.own, end.cq, wants);
+                store_wants(&end.endpoint.own, end.cq, wants);
             }
             let before = now();
             b.receive(1, &[b.sge(0, 8)]);

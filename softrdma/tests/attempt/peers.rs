@@ -5,14 +5,14 @@ use std::io::{Read, Write};
 use softrdma::protocol::request::Operands;
 use softrdma::protocol::requester::Outcome;
 use softrdma::protocol::verbs::{Opcode, QpType};
-use softrdma_testing::endpoint::{Dir, Endpoint};
+use softrdma_testing::raw_qp::{Dir, RawQp};
 
 #[test]
 fn a_dead_peer_gives_no_answer_and_its_successor_is_a_stranger() {
     let dir = Dir::new("dead");
-    let me = dir.site();
-    let mut a = Endpoint::new(&me, QpType::Rc);
-    let mut datagrams = Endpoint::new(&me, QpType::Ud);
+    let me = dir.endpoint();
+    let mut a = RawQp::new(&me, QpType::Rc);
+    let mut datagrams = RawQp::new(&me, QpType::Ud);
     let grh = [0; 40];
     let (here, small) = ([a.sge(0, 8)], [datagrams.sge(0, 8)]);
     let mut before = None;
@@ -23,9 +23,9 @@ fn a_dead_peer_gives_no_answer_and_its_successor_is_a_stranger() {
         let pid = unsafe { libc::fork() };
         assert!(pid >= 0);
         if pid == 0 {
-            let other = dir.site();
-            let mut b = Endpoint::new(&other, QpType::Rc);
-            let mut d = Endpoint::new(&other, QpType::Ud);
+            let other = dir.endpoint();
+            let mut b = RawQp::new(&other, QpType::Rc);
+            let mut d = RawQp::new(&other, QpType::Ud);
             b.connect(a.number());
             b.receive(1, &[b.sge(0, 8)]);
             d.receive(1, &[d.sge(0, 48)]);
@@ -47,7 +47,7 @@ fn a_dead_peer_gives_no_answer_and_its_successor_is_a_stranger() {
         }
         let expected = if round == 0 { Outcome::Done(8) } else { Outcome::NoAnswer };
         assert_eq!(a.send(&here), expected, "round {round}");
-        let datagram = Endpoint::datagram(both as u32, &grh, &small);
+        let datagram = RawQp::datagram(both as u32, &grh, &small);
         assert_eq!(datagrams.attempt(&datagram), Outcome::Done(8));
         // SAFETY: the process is our child; its status is not wanted.
         unsafe {
@@ -65,8 +65,8 @@ fn a_dead_peer_gives_no_answer_and_its_successor_is_a_stranger() {
 #[test]
 fn a_vandal_harms_nobody_else() {
     let dir = Dir::new("vandal");
-    let me = dir.site();
-    let mut ends = [QpType::Rc, QpType::Uc, QpType::Ud, QpType::XrcSend].map(|kind| Endpoint::new(&me, kind));
+    let me = dir.endpoint();
+    let mut ends = [QpType::Rc, QpType::Uc, QpType::Ud, QpType::XrcSend].map(|kind| RawQp::new(&me, kind));
     let numbers = [0, 1, 2, 3].map(|index: usize| ends[index].number());
     let (mut answers, mut rounds) = (0u32, 0u64);
     // Whoever gets a processor late may meet a segment of which nothing is left.
@@ -80,9 +80,9 @@ fn a_vandal_harms_nobody_else() {
             // What it forged is waited for at most until then.
             // SAFETY: a plain system call.
             unsafe { libc::alarm(20) };
-            let other = dir.site();
+            let other = dir.endpoint();
             let kinds = [QpType::Rc, QpType::Uc, QpType::Ud, QpType::XrcRecv];
-            let mut targets = kinds.map(|kind| Endpoint::new(&other, kind));
+            let mut targets = kinds.map(|kind| RawQp::new(&other, kind));
             for (target, number) in targets.iter_mut().zip(numbers) {
                 target.connect(number);
                 target.receive(1, &[target.sge(0, 5000)]);
@@ -126,12 +126,12 @@ fn a_vandal_harms_nobody_else() {
             let here = [end.sge(0, length)];
             let addr = end.at(0);
             let opcode = [Opcode::Send, Opcode::RdmaWriteWithImm, Opcode::Send][(turn / 12 % 3) as usize];
-            let mut wr = Endpoint::wr(opcode, &here, Operands::Remote { addr, rkey, length: 0 });
+            let mut wr = RawQp::wr(opcode, &here, Operands::Remote { addr, rkey, length: 0 });
             if opcode == Opcode::Send || which == 2 {
-                wr = Endpoint::wr(Opcode::Send, &here, Operands::None);
+                wr = RawQp::wr(Opcode::Send, &here, Operands::None);
             }
             if which == 2 {
-                wr = Endpoint::datagram(to, &grh, &here);
+                wr = RawQp::datagram(to, &grh, &here);
             }
             wr.srq_num = to;
             answers += u32::from(end.attempt(&wr) != Outcome::NoAnswer);

@@ -70,7 +70,7 @@ pub(in crate::device) struct Reader {
 
 impl Reader {
     pub(super) fn new(device: &Device, cq: u32, head: u32, capacity: u32) -> Result<Self> {
-        let own = &device.site.own;
+        let own = &device.endpoint.own;
         let at = |word| own.offset(word).ok_or(Error::NoMemory);
         let hold = |at, words| own.hold(at, words).ok_or(Error::NoMemory);
         let ring = at(Word::Entry { cq, slot: 0, word: 0 })?;

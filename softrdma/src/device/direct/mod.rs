@@ -97,8 +97,8 @@ pub(super) struct Direct {
 impl Direct {
     /// A ring for a queue pair of which so many receive requests are completed.
     pub(super) fn new(device: &Device, qp: u32, pd: u32, head: u32) -> Option<Arc<Self>> {
-        let place = device.rings.take(&device.site.segment)?;
-        let Some(ring) = device.site.own.hold_ring(place.at, place.slots) else {
+        let place = device.rings.take(&device.endpoint.segment)?;
+        let Some(ring) = device.endpoint.own.hold_ring(place.at, place.slots) else {
             device.rings.give_back(place);
             return None;
         };
@@ -202,7 +202,7 @@ impl Promise {
     /// Whether a message may go to this memory as long as its key is as it is.
     #[inline(always)]
     fn is_good(&mut self, device: &Device, sge: &Sge) -> bool {
-        let (keys, pd) = (&device.site.keys, self.direct.pd);
+        let (keys, pd) = (&device.endpoint.keys, self.direct.pd);
         self.known.find(keys, pd, sge.lkey, sge.addr, sge.length, true).is_some()
     }
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::device::completion::{Entries, not_placed};
+use crate::device::endpoint::Endpoint;
 use crate::device::known::Known;
 use crate::device::landing::{land, land_again};
-use crate::device::site::Site;
 use crate::device::{CompletionQueue, Device};
 use crate::growth::TryPush;
 use crate::protocol::completion::{Completion, STAGE_WORDS};
@@ -83,11 +83,11 @@ impl Source {
 
     /// The completion of the message whose turn it is, with its payload where it belongs.
     #[inline(always)]
-    fn complete(&mut self, site: &Site, message: &Arrived) -> Option<Completion> {
+    fn complete(&mut self, endpoint: &Endpoint, message: &Arrived) -> Option<Completion> {
         if !self.early.is_empty() {
             return self.complete_early();
         }
-        let completion = self.deliver(site, message)?;
+        let completion = self.deliver(endpoint, message)?;
         self.receiver.take(&DirectRing::of(&self.ring), message);
         self.watched = self.receiver.watched();
         self.tell();
@@ -106,14 +106,14 @@ impl Source {
     /// where there is no memory for all of them.
     #[cold]
     #[inline(never)]
-    fn take_early(&mut self, site: &Site) -> Option<u32> {
+    fn take_early(&mut self, endpoint: &Endpoint) -> Option<u32> {
         // As many as there can be at a time: others may come meanwhile.
         let mut left = self.direct.place.slots;
         while left > 0
             && let Some(message) = self.receiver.early(&DirectRing::of(&self.ring))
         {
             self.early.try_reserve(1).ok()?;
-            let completion = self.deliver(site, &message)?;
+            let completion = self.deliver(endpoint, &message)?;
             self.early.push_reserved((message, completion));
             self.receiver.take_out(&DirectRing::of(&self.ring), &message);
             self.watched = self.receiver.watched();
@@ -124,7 +124,7 @@ impl Source {
 
     /// Moves the payload of a message to the buffer of its request; its completion.
     #[inline(always)]
-    fn deliver(&mut self, site: &Site, message: &Arrived) -> Option<Completion> {
+    fn deliver(&mut self, endpoint: &Endpoint, message: &Arrived) -> Option<Completion> {
         let ring = DirectRing::of(&self.ring);
         let (requests, stride, capacity) = &self.requests;
         let request = requests.get().get(stride * slot(message.number, *capacity) as usize..)?;
@@ -152,9 +152,9 @@ impl Source {
                     Some((first, words)) => {
                         let (payload, bytes) = (ring.words(first, words), message.bytes as usize);
                         let (known, pd) = (&mut self.known, self.direct.pd);
-                        land_again(site, known, pd, (addr, lkey), payload, bytes).is_some()
+                        land_again(endpoint, known, pd, (addr, lkey), payload, bytes).is_some()
                     }
-                    None => self.place(site, &ring, message, addr, lkey),
+                    None => self.place(endpoint, &ring, message, addr, lkey),
                 };
             if !is_placed {
                 completion = not_placed(&completion);
@@ -165,14 +165,21 @@ impl Source {
 
     /// Moves a payload that stands in several slots.
     #[inline(never)]
-    fn place(&self, site: &Site, ring: &DirectRing<'_>, message: &Arrived, addr: u64, lkey: u32) -> bool {
+    fn place(
+        &self,
+        endpoint: &Endpoint,
+        ring: &DirectRing<'_>,
+        message: &Arrived,
+        addr: u64,
+        lkey: u32,
+    ) -> bool {
         let words = message.bytes.div_ceil(8);
         let load = |n: usize| {
             let word = n as u32;
             if word < words { self.receiver.payload(ring, message, word) } else { 0 }
         };
         let payload: [AtomicU64; STAGE_WORDS] = std::array::from_fn(|n| AtomicU64::new(load(n)));
-        land(site, self.direct.pd, addr, lkey, &payload, message.bytes as usize).is_some()
+        land(endpoint, self.direct.pd, addr, lkey, &payload, message.bytes as usize).is_some()
     }
 
     /// Who posts receive requests learns how many are completed.
@@ -245,7 +252,7 @@ impl Sources {
         take: &mut impl FnMut(&Completion),
     ) -> bool {
         let Some(source) = self.all.get_mut(place) else { return false };
-        let Some(completion) = source.complete(&device.site, message) else { return false };
+        let Some(completion) = source.complete(&device.endpoint, message) else { return false };
         take(&completion);
         true
     }
@@ -330,7 +337,7 @@ impl CompletionQueue {
             return;
         }
         let source = reader.direct.all.iter_mut().find(|source| std::ptr::eq(&*source.direct, direct));
-        if let Some(behind) = source.and_then(|source| source.take_early(&self.device.site)) {
+        if let Some(behind) = source.and_then(|source| source.take_early(&self.device.endpoint)) {
             direct.free(head, behind);
         }
     }
@@ -345,7 +352,7 @@ impl CompletionQueue {
 
     /// Whether messages may wait for this queue in rings, without anybody noticing but who polls.
     pub(in crate::device) fn takes_direct(&self, device: &Device) -> bool {
-        let own = &device.site.own;
+        let own = &device.endpoint.own;
         let wants = crate::protocol::completion::wanted(own, self.index());
         let capacity = own.capacity(crate::protocol::shared::Object::Cq(self.index()));
         wants == 0 && self.promised.load(Ordering::Acquire) <= u64::from(capacity)

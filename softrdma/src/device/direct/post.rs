@@ -21,7 +21,7 @@ impl QueuePair {
 
     #[inline(never)]
     fn try_directly(&self, side: &mut SendSide, wr: &Wr<'_>) -> bool {
-        match side.initiator.send_directly(&self.device().site, wr) {
+        match side.initiator.send_directly(&self.device().endpoint, wr) {
             Sent::Done(is_armed) => self.sent(side, wr, is_armed),
             Sent::Unclear => match side.initiator.came_through() {
                 Some(true) => self.sent(side, wr, true),

@@ -8,11 +8,11 @@ use std::hint::spin_loop;
 use std::sync::Arc;
 
 use crate::device::attributes::Place;
+use crate::device::endpoint::Endpoint;
 use crate::device::gathered::Gathered;
 use crate::device::known::Known;
 use crate::device::payload;
 use crate::device::route::{Initiator, Route};
-use crate::device::site::Site;
 use crate::device::turn::Turn;
 use crate::device::wr::{Data, Wr};
 use crate::protocol::completion::{Armed, Notify};
@@ -56,11 +56,11 @@ pub(in crate::device) enum Sent {
 impl Outlet {
     /// Goes on in the ring that the target tells of. Behind its lock.
     #[cold]
-    fn find(site: &Site, route: &Route, qp_num: u32, head: u32) -> Option<Self> {
+    fn find(endpoint: &Endpoint, route: &Route, qp_num: u32, head: u32) -> Option<Self> {
         let attributes = route.attributes.filter(|known| known.qp_type == QpType::Rc)?;
         let place =
             attributes.direct.filter(|_| attributes.dest_qp_num == qp_num && attributes.srq.is_none())?;
-        let (host, segment) = (&route.remote.host, site.segment.clone());
+        let (host, segment) = (&route.remote.host, endpoint.segment.clone());
         if !segment.is_mine() {
             return None;
         }
@@ -127,7 +127,7 @@ pub(in crate::device) fn is_settled(outlet: &Option<Outlet>, route: &Route, take
 #[inline(never)]
 pub(in crate::device) fn enter(
     outlet: &mut Option<Outlet>,
-    site: &Site,
+    endpoint: &Endpoint,
     route: &Route,
     qp_num: u32,
     memory: &impl Memory,
@@ -138,7 +138,7 @@ pub(in crate::device) fn enter(
     }
     if outlet.is_none() && route.attributes.is_some_and(|attributes| attributes.direct.is_some()) {
         let head = memory.load(Word::Qp(route.qp, QpWord::Head)) as u32;
-        *outlet = Outlet::find(site, route, qp_num, head);
+        *outlet = Outlet::find(endpoint, route, qp_num, head);
     }
     if let Some(outlet) = outlet {
         outlet.way.enter(memory);
@@ -174,7 +174,7 @@ fn notify(view: &View<'_>, mut notify: Notify, turn: &Turn<'_>) -> Result<(), Lo
 impl Initiator {
     /// Sends a message by the direct ring, if it goes that way.
     #[inline]
-    pub(in crate::device) fn send_directly(&mut self, site: &Site, wr: &Wr<'_>) -> Sent {
+    pub(in crate::device) fn send_directly(&mut self, endpoint: &Endpoint, wr: &Wr<'_>) -> Sent {
         let Some(outlet) = &mut self.outlet else { return Sent::No };
         let imm = (wr.opcode == Opcode::SendWithImm).then_some(wr.imm_or_key);
         let length = wr.data.length();
@@ -222,7 +222,7 @@ impl Initiator {
             return Sent::No;
         }
         if length > 0 {
-            let key = payload::look_again(site, &route.remote, key, &mut route.seen.borrow_mut());
+            let key = payload::look_again(endpoint, &route.remote, key, &mut route.seen.borrow_mut());
             let is_good = key.is_ok_and(|key| {
                 check_local(Some(&key), attributes.receive_pd, key.start, 0, true).is_ok()
                     && !key.access.has(Access::ON_DEMAND)
@@ -233,8 +233,8 @@ impl Initiator {
         }
         let gathered = Gathered::new(self.fast_path.bytes());
         let bytes = match wr.data {
-            Data::Sges([sge]) if length > 0 => gathered.fill_again(site, &mut outlet.known, self.pd, sge),
-            _ => gathered.fill(site, wr, length, Some(self.pd)),
+            Data::Sges([sge]) if length > 0 => gathered.fill_again(endpoint, &mut outlet.known, self.pd, sge),
+            _ => gathered.fill(endpoint, wr, length, Some(self.pd)),
         };
         let Some(bytes) = bytes else { return Sent::No };
         match Send::new(sender, Message { bytes, imm }).step(&ring) {

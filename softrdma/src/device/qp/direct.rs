@@ -18,11 +18,11 @@ impl QueuePair {
     pub(super) fn open_direct(&self, dest_qp_num: u32) {
         let (device, init) = (&*self.device, &self.init);
         let (Some(cq), Some(receive)) = (&init.recv_cq, &self.receive) else { return };
-        if init.qp_type != QpType::Rc || device.site.books.is_some() || !cq.takes_direct(device) {
+        if init.qp_type != QpType::Rc || device.endpoint.books.is_some() || !cq.takes_direct(device) {
             return;
         }
         self.end_direct();
-        let head = device.site.own.load(Word::Qp(self.index, QpWord::Head)) as u32;
+        let head = device.endpoint.own.load(Word::Qp(self.index, QpWord::Head)) as u32;
         let Some(direct) = Direct::new(device, self.index, init.pd, head) else { return };
         let mut poster = receive.lock();
         if cq.add_direct(Source::new(&direct, self.qp_num, dest_qp_num, poster.requests())) {
@@ -35,7 +35,7 @@ impl QueuePair {
 
     /// The queue pair breaks: what comes from now on is not there. Behind the queue pair's lock.
     pub(super) fn close_direct(&self) {
-        let own = &self.device.site.own;
+        let own = &self.device.endpoint.own;
         let head = Word::Qp(self.index, QpWord::Head);
         if let (Some(direct), Some(cq)) = (&*self.direct.lock(), &self.init.recv_cq)
             && let Some(taken) = cq.close_direct(direct, own.load(head) as u32)

@@ -66,25 +66,25 @@ impl QueuePair {
     /// Ends what stands in the segment.
     fn end_shared(&self) {
         let object = Object::Qp(self.index);
-        let site = &self.device.site;
+        let endpoint = &self.device.endpoint;
         // What a stopped peer holds is ended later.
-        let is_retired = acquire(&site.own.within(SOON), object).is_ok();
+        let is_retired = acquire(&endpoint.own.within(SOON), object).is_ok();
         let cqs = if is_retired {
             self.end_direct();
-            let held = reset(&site.own, self.index);
-            let _ = site.objects.retire(object);
-            site.own.unlock(object);
+            let held = reset(&endpoint.own, self.index);
+            let _ = endpoint.objects.retire(object);
+            endpoint.own.unlock(object);
             self.put_back(held);
             self.forget_completions()
         } else {
             self.abandon_direct();
             self.each_cq().map(|cq| cq.map(Arc::downgrade))
         };
-        if let Some(books) = &site.books {
+        if let Some(books) = &endpoint.books {
             books.remove(object);
         }
         if is_retired && cqs.iter().all(Option::is_none) {
-            let _ = site.objects.free(object);
+            let _ = endpoint.objects.free(object);
         } else {
             let srq = self.init.srq.as_ref().map(Arc::downgrade);
             self.device.defer(DeferredQp { index: self.index, qp_num: self.qp_num, is_retired, cqs, srq });

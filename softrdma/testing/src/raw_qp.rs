@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicU64;
 
 use softrdma::device::attempt::{attempt, complete};
 use softrdma::device::attributes::{QpAttributes, SrqAttributes};
+use softrdma::device::endpoint::Endpoint;
 use softrdma::device::landing::land;
 use softrdma::device::route::Initiator;
-use softrdma::device::site::Site;
 use softrdma::device::turn::Turn;
 use softrdma::device::wr::{Data, Datagram, Sge, Wr};
 use softrdma::protocol::completion::{Completion, Staged, poll};
@@ -36,10 +36,11 @@ impl Dir {
         Dir(path)
     }
 
-    pub fn site(&self) -> Arc<Site> {
-        let site = Site::open(&Config { path: self.0.clone(), group: None }).expect("a place in the folder");
-        site.set_gids(&[GID]);
-        Arc::new(site)
+    pub fn endpoint(&self) -> Arc<Endpoint> {
+        let endpoint =
+            Endpoint::open(&Config { path: self.0.clone(), group: None }).expect("a place in the folder");
+        endpoint.set_gids(&[GID]);
+        Arc::new(endpoint)
     }
 }
 
@@ -50,8 +51,8 @@ impl Drop for Dir {
 }
 
 /// A queue pair with a completion queue, and some registered memory.
-pub struct Endpoint {
-    pub site: Arc<Site>,
+pub struct RawQp {
+    pub endpoint: Arc<Endpoint>,
     pub qp: u32,
     pub cq: u32,
     pub srq: Option<u32>,
@@ -64,17 +65,17 @@ pub struct Endpoint {
     pub access: Access,
 }
 
-impl Endpoint {
-    pub fn new(site: &Arc<Site>, qp_type: QpType) -> Self {
-        Self::with_srq(site, qp_type, None)
+impl RawQp {
+    pub fn new(endpoint: &Arc<Endpoint>, qp_type: QpType) -> Self {
+        Self::with_srq(endpoint, qp_type, None)
     }
 
-    pub fn with_srq(site: &Arc<Site>, qp_type: QpType, srq: Option<u32>) -> Self {
+    pub fn with_srq(endpoint: &Arc<Endpoint>, qp_type: QpType, srq: Option<u32>) -> Self {
         let none = Shape { capacity: 256, receive_words: 0, bell: None, alert: None };
         let receive = Shape { receive_words: 10, ..none };
-        let Object::Cq(cq) = site.objects.create(Object::Cq(0), none).unwrap() else { panic!() };
-        let Object::Qp(qp) = site.objects.create(Object::Qp(0), receive).unwrap() else { panic!() };
-        let held = site.own.find([Some(Object::Qp(qp)), srq.map(Object::Srq), Some(Object::Cq(cq))]);
+        let Object::Cq(cq) = endpoint.objects.create(Object::Cq(0), none).unwrap() else { panic!() };
+        let Object::Qp(qp) = endpoint.objects.create(Object::Qp(0), receive).unwrap() else { panic!() };
+        let held = endpoint.own.find([Some(Object::Qp(qp)), srq.map(Object::Srq), Some(Object::Cq(cq))]);
         let attributes = QpAttributes {
             qp_type,
             pd: PD,
@@ -91,11 +92,11 @@ impl Endpoint {
         };
         let memory = vec![0u8; 1 << 16].into_boxed_slice();
         let access = Access(0x31f);
-        let key = register(site, &memory, access);
-        let initiator = Initiator::new(site.number(qp), qp_type, PD).unwrap();
-        let poster = Poster::new(&site.own, srq.map_or(Object::Qp(qp), Object::Srq));
+        let key = register(endpoint, &memory, access);
+        let initiator = Initiator::new(endpoint.number(qp), qp_type, PD).unwrap();
+        let poster = Poster::new(&endpoint.own, srq.map_or(Object::Qp(qp), Object::Srq));
         let endpoint = Self {
-            site: site.clone(),
+            endpoint: endpoint.clone(),
             qp,
             cq,
             srq,
@@ -113,16 +114,16 @@ impl Endpoint {
 
     /// Makes the attributes known, and the state.
     pub fn settle(&self, state: QpState) {
-        self.attributes.store(&self.site.own, self.qp);
-        self.site.own.store(Word::Qp(self.qp, QpWord::State), state as u64);
+        self.attributes.store(&self.endpoint.own, self.qp);
+        self.endpoint.own.store(Word::Qp(self.qp, QpWord::State), state as u64);
     }
 
     pub fn state(&self) -> QpState {
-        QpState::from_number(self.site.own.load(Word::Qp(self.qp, QpWord::State)) as u32).unwrap()
+        QpState::from_number(self.endpoint.own.load(Word::Qp(self.qp, QpWord::State)) as u32).unwrap()
     }
 
     pub fn number(&self) -> u32 {
-        self.site.number(self.qp)
+        self.endpoint.number(self.qp)
     }
 
     /// Towards another.
@@ -151,17 +152,17 @@ impl Endpoint {
     }
 
     pub fn receive(&mut self, wr_id: u64, sges: &[Sge]) {
-        self.poster.post(&self.site.own.with(&self.held), wr_id, sges).expect("room");
+        self.poster.post(&self.endpoint.own.with(&self.held), wr_id, sges).expect("room");
     }
 
     /// The next completion, its payload landed.
     pub fn poll(&self) -> Option<Completion> {
         let mut staged = Staged::default();
         let completion =
-            poll(&self.site.own.with(&self.held), self.cq, &mut staged).expect("a whole queue")?;
+            poll(&self.endpoint.own.with(&self.held), self.cq, &mut staged).expect("a whole queue")?;
         if !staged.is_empty() {
             let words: Vec<_> = staged.words().iter().copied().map(AtomicU64::new).collect();
-            let landed = land(&self.site, PD, staged.addr, staged.lkey, &words, staged.len());
+            let landed = land(&self.endpoint, PD, staged.addr, staged.lkey, &words, staged.len());
             assert_eq!(landed, Some(()), "a payload for no buffer");
         }
         Some(completion)
@@ -181,7 +182,7 @@ impl Endpoint {
     }
 
     pub fn attempt(&mut self, wr: &Wr<'_>) -> Outcome {
-        attempt(&self.site, &mut self.initiator, wr, &Turn::new(None))
+        attempt(&self.endpoint, &mut self.initiator, wr, &Turn::new(None))
     }
 
     /// A send, and its own completion.
@@ -190,7 +191,7 @@ impl Endpoint {
         if matches!(outcome, Outcome::Done(_)) {
             let flushed = Completion::flushed(1, WcOpcode::Send, self.number());
             let completion = Completion { status: Status::Success, ..flushed };
-            complete(&self.site, &self.held, self.cq, &completion).expect("a completion");
+            complete(&self.endpoint, &self.held, self.cq, &completion).expect("a completion");
         }
         outcome
     }
@@ -204,24 +205,24 @@ impl Endpoint {
 }
 
 /// Registers memory.
-pub fn register(site: &Site, memory: &[u8], access: Access) -> u32 {
+pub fn register(endpoint: &Endpoint, memory: &[u8], access: Access) -> u32 {
     let base = memory.as_ptr() as u64;
     let length = memory.len() as u64;
     let key = Key { kind: Kind::Region, valid: true, pd: PD, start: base, length, access };
-    site.keys.add(&Entry { key, base }).expect("a key")
+    endpoint.keys.add(&Entry { key, base }).expect("a key")
 }
 
 /// A shared receive queue.
-pub fn shared(site: &Site, xrc: Option<(u32, u32)>) -> u32 {
+pub fn shared(endpoint: &Endpoint, xrc: Option<(u32, u32)>) -> u32 {
     let shape = Shape { capacity: 64, receive_words: RECEIVE_WORDS, bell: None, alert: None };
-    let Object::Srq(srq) = site.objects.create(Object::Srq(0), shape).unwrap() else { panic!() };
-    SrqAttributes { pd: PD, xrc }.store(&site.own, srq);
+    let Object::Srq(srq) = endpoint.objects.create(Object::Srq(0), shape).unwrap() else { panic!() };
+    SrqAttributes { pd: PD, xrc }.store(&endpoint.own, srq);
     srq
 }
 
 /// Two ends, connected.
-pub fn pair(one: &Arc<Site>, other: &Arc<Site>, qp_type: QpType) -> (Endpoint, Endpoint) {
-    let (mut one, mut other) = (Endpoint::new(one, qp_type), Endpoint::new(other, qp_type));
+pub fn pair(one: &Arc<Endpoint>, other: &Arc<Endpoint>, qp_type: QpType) -> (RawQp, RawQp) {
+    let (mut one, mut other) = (RawQp::new(one, qp_type), RawQp::new(other, qp_type));
     one.connect(other.number());
     other.connect(one.number());
     (one, other)

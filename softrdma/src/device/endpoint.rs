@@ -50,7 +50,7 @@ pub fn now() -> u64 {
 
 /// See the module.
 #[derive(Debug)]
-pub struct Site {
+pub struct Endpoint {
     /// The own segment.
     pub segment: Arc<Segment>,
     /// The own objects.
@@ -76,7 +76,7 @@ pub struct Site {
     looked_at: AtomicU64,
 }
 
-impl Site {
+impl Endpoint {
     /// Claims a slot in the folder.
     ///
     /// # Errors
@@ -85,10 +85,10 @@ impl Site {
         Self::open_with(config, Copying::Auto)
     }
 
-    /// As [`Site::open`], with the say how payload travels.
+    /// As [`Endpoint::open`], with the say how payload travels.
     ///
     /// # Errors
-    /// As those of [`Site::open`].
+    /// As those of [`Endpoint::open`].
     pub fn open_with(config: &Config, copying: Copying) -> Result<Self> {
         // Before others see the process and find out what they may.
         let likely = copying.prepare() || config.group.is_some();
@@ -104,7 +104,7 @@ impl Site {
         let network = Network::current();
         let addresses = Mutex::new(addresses::Own::new(network));
         let looked_at = AtomicU64::new(0);
-        let site = Self {
+        let endpoint = Self {
             segment,
             objects,
             keys,
@@ -117,8 +117,8 @@ impl Site {
             addresses,
             looked_at,
         };
-        site.set_gids(&[]);
-        Ok(site)
+        endpoint.set_gids(&[]);
+        Ok(endpoint)
     }
 
     /// Helps peers that the kernel keeps from this process's memory, when one asked for it. One load otherwise.
@@ -273,29 +273,29 @@ mod tests {
 
     #[test]
     fn a_message_goes_where_the_targets_list_says() {
-        let dir = TestDir::new("site");
-        let open = || Site::open(&Config { path: dir.path().join("f"), group: None }).unwrap();
-        let (site, near, far) = (open(), open(), open());
+        let dir = TestDir::new("endpoint");
+        let open = || Endpoint::open(&Config { path: dir.path().join("f"), group: None }).unwrap();
+        let (endpoint, near, far) = (open(), open(), open());
         let gid = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap().octets();
         let [own, theirs, nowhere] = ["::ffff:10.0.0.1", "fd00::2", "fd00::3"].map(gid);
         let local = ["::1", "::ffff:127.0.0.1", "fe80::1"].map(gid);
         let with_local = |address| [&[address], &local[..]].concat();
-        site.set_gids(&with_local(own));
+        endpoint.set_gids(&with_local(own));
         near.set_gids(&with_local(theirs));
         far.set_gids(&with_local(theirs));
         // As a process of another namespace would have it.
         far.segment.addresses().unwrap()[1].fetch_add(1, Ordering::Relaxed);
-        let remote = |other: &Site| site.peers.get(other.segment.owner().slot()).unwrap();
-        let reached = |other: &Site, gid: &[u8; 16]| site.reaches(&remote(other), gid);
+        let remote = |other: &Endpoint| endpoint.peers.get(other.segment.owner().slot()).unwrap();
+        let reached = |other: &Endpoint, gid: &[u8; 16]| endpoint.reaches(&remote(other), gid);
         for gid in local.iter().chain([&own]) {
-            assert!(reached(&site, gid) && reached(&near, gid) && !reached(&far, gid), "{gid:x?}");
+            assert!(reached(&endpoint, gid) && reached(&near, gid) && !reached(&far, gid), "{gid:x?}");
         }
-        assert!(!reached(&site, &theirs) && reached(&near, &theirs) && reached(&far, &theirs));
-        assert!(!reached(&site, &nowhere) && !reached(&near, &nowhere) && !reached(&far, &nowhere));
+        assert!(!reached(&endpoint, &theirs) && reached(&near, &theirs) && reached(&far, &theirs));
+        assert!(!reached(&endpoint, &nowhere) && !reached(&near, &nowhere) && !reached(&far, &nowhere));
         let [interface, link, v4] = ["ff01::1", "ff02::1", "::ffff:224.0.0.1"].map(gid);
         assert!(reached(&near, &interface) && !reached(&far, &interface));
         for group in [link, v4] {
-            assert!(reached(&site, &group) && reached(&near, &group) && reached(&far, &group));
+            assert!(reached(&endpoint, &group) && reached(&near, &group) && reached(&far, &group));
         }
         // What both claim is told apart by the queue pair's number: each of them is reached.
         far.set_gids(&with_local(own));
@@ -305,12 +305,12 @@ mod tests {
     /// A child of a fork may find them locked by a thread that it does not have, and asks for its GIDs.
     #[test]
     fn the_network_is_told_while_the_addresses_are_locked() {
-        let dir = TestDir::new("site-network");
-        let site = Site::open(&Config { path: dir.path().join("f"), group: None }).unwrap();
-        let held = site.addresses();
+        let dir = TestDir::new("endpoint-network");
+        let endpoint = Endpoint::open(&Config { path: dir.path().join("f"), group: None }).unwrap();
+        let held = endpoint.addresses();
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::scope(|s| {
-            s.spawn(|| tell.send(site.network()));
+            s.spawn(|| tell.send(endpoint.network()));
             let network = told.recv_timeout(std::time::Duration::from_secs(300));
             drop(held);
             assert_eq!(network, Ok(Network::current()));
