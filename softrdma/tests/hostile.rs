@@ -12,13 +12,13 @@ use bolero::TypeGenerator;
 use bolero::generator::produce;
 use proptest::prelude::*;
 use softrdma::protocol::burst::Burst;
-use softrdma::protocol::claim::Claim;
+use softrdma::protocol::claim::ClaimRequest;
 use softrdma::protocol::completion::{Completion, Staged, poll};
 use softrdma::protocol::deliver::Deliver;
 use softrdma::protocol::keys::{Key, Kind};
 use softrdma::protocol::receive::{ReceiveRequest, Sge, next_in_claim, next_in_ring, post};
 use softrdma::protocol::respond::Queues;
-use softrdma::protocol::responder::{Incoming, Target};
+use softrdma::protocol::responder::{Incoming, TargetQp};
 use softrdma::protocol::shared::{CqWord, Memory, Object, QpWord, Take, Word};
 use softrdma::protocol::transport::{LockError, Machine, Operation, Progress, Transport};
 use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status, WcOpcode};
@@ -36,7 +36,7 @@ const SIZE: usize = 128 << 10;
 /// Magic number, version and signature: without them nothing else is even looked at.
 const IDENTITY: usize = 24;
 
-const TARGET: Target = Target {
+const TARGET: TargetQp = TargetQp {
     qp_num: 1,
     qp_type: QpType::Rc,
     state: QpState::Rts,
@@ -203,7 +203,7 @@ fn visit(stage: &Stage, peer: Peer, key: u32, index: u32) {
                         burst(&host.with(&held), qp, number, stage);
                     }
                     if host.exists(Object::Srq(number)) {
-                        let _ = operation.run(Claim::new(qp, number));
+                        let _ = operation.run(ClaimRequest::new(qp, number));
                     }
                 }
                 Object::Cq(cq) => {

@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use softrdma::protocol::burst::Burst;
-use softrdma::protocol::claim::{Claim, Claimed};
+use softrdma::protocol::claim::{ClaimRequest, Claimed};
 use softrdma::protocol::completion::{Arm, Completion, Stage, Staged, poll};
 use softrdma::protocol::deliver::{Deliver, Delivered};
 use softrdma::protocol::keys::{Key, Kind};
 use softrdma::protocol::receive::{Next, ReceiveRequest, Sge, next_in_claim, next_in_ring, post};
 use softrdma::protocol::respond::Queues;
-use softrdma::protocol::responder::{Incoming, Target};
+use softrdma::protocol::responder::{Incoming, TargetQp};
 use softrdma::protocol::shared::{Memory, Object, QpWord, Take, Word};
 use softrdma::protocol::transport::{
     LockError, Locked, Machine, Operation, Progress, Transport, acquire, run,
@@ -133,7 +133,7 @@ fn send(to: &impl Transport, qp: u32, sender: u32) -> Result<bool, LockError> {
         Some((Take::Head(head), next_in_ring(to, qp)))
     } else {
         if next_in_claim(to, qp).is_none() {
-            assert_ne!(operation.run(Claim::new(qp, SRQ))?, Claimed::Broken);
+            assert_ne!(operation.run(ClaimRequest::new(qp, SRQ))?, Claimed::Broken);
         }
         next_in_claim(to, qp).map(|(_, next)| (Take::Claim, next))
     };
@@ -170,7 +170,7 @@ fn send(to: &impl Transport, qp: u32, sender: u32) -> Result<bool, LockError> {
 fn burst(to: &impl Transport, qp: u32, sender: u32, count: u64) -> Result<u64, LockError> {
     let mut operation = Operation::new(to);
     operation.lock(Object::Qp(qp))?;
-    let target = Target {
+    let target = TargetQp {
         qp_num: qp,
         qp_type: QpType::Rc,
         state: QpState::Rts,

@@ -13,8 +13,8 @@ use crate::protocol::keys::{Key, Kind, check_bind, check_invalidate};
 use crate::protocol::request::{BindWindow, Operands, Outline, Sender, start};
 use crate::protocol::requester::{Outcome, Syndrome};
 use crate::protocol::respond::{MoveError, Payload, Queues, Respond, Want};
-use crate::protocol::responder::{GRH_BYTES, Incoming, Remote as Memory, Target};
-use crate::protocol::shared::{Memory as Words, Object, QpWord, Word};
+use crate::protocol::responder::{GRH_BYTES, Incoming, RemoteAccess, TargetQp};
+use crate::protocol::shared::{Memory, Object, QpWord, Word};
 use crate::protocol::transport::{LockError, Operation as Locks, Progress, Transport as _, run};
 use crate::protocol::verbs::{Access, Opcode, QpState, QpType, Status};
 use crate::shm::atomics::Operation;
@@ -205,7 +205,7 @@ impl Call<'_, '_> {
     ) -> Result<Outcome, LockError> {
         let state = QpState::from_number(view.load(Word::Qp(queues.qp, QpWord::State)) as u32);
         let state = state.unwrap_or(QpState::Err);
-        let target = Target {
+        let target = TargetQp {
             // XRC: the domain is that of the shared receive queue.
             pd: xrc_pd.unwrap_or(attributes.pd),
             receive_pd: xrc_pd.unwrap_or(attributes.receive_pd),
@@ -275,21 +275,21 @@ impl Call<'_, '_> {
     fn move_bytes(
         &self,
         remote: &Remote,
-        target: &Target,
+        target: &TargetQp,
         payload: &Payload,
         used: Option<&Use<'_>>,
     ) -> Result<(), MoveError> {
         let Call { incoming, wr, .. } = self;
         let (src_qp, srq_num) = (incoming.src_qp, wr.srq_num);
         let origin = Origin { qp_num: target.qp_num, src_qp, srq_num, wr_id: 0 };
-        let memory = match payload {
+        let access = match payload {
             Payload::Receive(receive) => {
                 let header = if target.qp_type == QpType::Ud { GRH_BYTES } else { 0 };
                 let length = incoming.length + header;
                 let pd = target.receive_pd;
                 return payload::into_receive(self.endpoint, remote, wr, origin, pd, receive, length);
             }
-            Payload::Remote(memory) => memory,
+            Payload::Remote(access) => *access,
         };
         let Some(used) = used.filter(|_| self.incoming.length > 0) else { return Ok(()) };
         let addr = used.entry.translate(self.incoming.addr);
@@ -299,11 +299,11 @@ impl Call<'_, '_> {
                 payload::transfer_used(self.endpoint, remote, origin, purpose, used, here, piece)
             })
         };
-        match memory {
-            Memory::None | Memory::Flush => Ok(()),
-            Memory::Write => copy(Purpose::Write),
-            Memory::Read => copy(Purpose::Read),
-            Memory::Atomic => {
+        match access {
+            RemoteAccess::None | RemoteAccess::Flush => Ok(()),
+            RemoteAccess::Write => copy(Purpose::Write),
+            RemoteAccess::Read => copy(Purpose::Read),
+            RemoteAccess::Atomic => {
                 let Operands::Atomic { compare_add, swap, .. } = self.wr.operands else {
                     return Err(MoveError::Sender);
                 };
@@ -315,7 +315,7 @@ impl Call<'_, '_> {
                 let Data::Sges(sges) = self.wr.data else { return Err(MoveError::Sender) };
                 payload::answer(self.endpoint, sges, before)
             }
-            Memory::AtomicWrite => {
+            RemoteAccess::AtomicWrite => {
                 let value = match self.payload {
                     Some(bytes) => bytes.try_into().map_err(|_| MoveError::Sender)?,
                     None => payload::word(self.endpoint, self.wr)?,
@@ -423,7 +423,7 @@ pub fn complete_kept(
 
 /// With the time, in a queue that wants it.
 #[inline(always)]
-fn stamped(memory: &impl Words, cq: u32, completion: &Completion) -> Completion {
+fn stamped(memory: &impl Memory, cq: u32, completion: &Completion) -> Completion {
     if wanted(memory, cq) & wants::TIMESTAMPS == 0 {
         *completion
     } else {

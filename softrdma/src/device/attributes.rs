@@ -1,6 +1,6 @@
 //! What a queue's owner set, as its peers read it behind the queue's lock.
 
-use crate::protocol::responder::Target;
+use crate::protocol::responder::TargetQp;
 use crate::protocol::shared::{Memory, Object, Word};
 use crate::protocol::verbs::{Access, QpState, QpType};
 
@@ -106,8 +106,8 @@ impl QpAttributes {
     /// The queue pair with this number and state, as the responder's rules look at it.
     #[must_use]
     #[inline]
-    pub fn target(&self, qp_num: u32, state: QpState) -> Target {
-        Target {
+    pub fn target(&self, qp_num: u32, state: QpState) -> TargetQp {
+        TargetQp {
             qp_num,
             qp_type: self.qp_type,
             state,

@@ -145,7 +145,7 @@ impl CompletionCounter {
 
     /// Requests that wait are tried, and receive requests counted that are complete.
     fn catch_up(&self) {
-        self.device.progress.make(&self.device);
+        self.device.retries.try_some(&self.device);
         for n in 0.. {
             let Some(queue) = self.queues().get(n).map(|(_, queue)| queue.upgrade()) else { return };
             if let Some(queue) = queue {

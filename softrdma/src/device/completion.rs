@@ -167,7 +167,7 @@ impl CompletionQueue {
     /// As [`CompletionQueue::poll`], without what was taken before for counters.
     #[inline(always)]
     pub(super) fn poll_anew(&self, max: u32, take: &mut impl FnMut(&Completion)) -> u32 {
-        let waits = self.device.progress.make(&self.device);
+        let waits = self.device.retries.try_some(&self.device);
         let mut taken = 0;
         loop {
             let mut after = After::NOTHING;

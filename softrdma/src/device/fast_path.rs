@@ -5,7 +5,7 @@
 //! left to that.
 
 use crate::protocol::burst::{Burst, MAX_BURST, MAX_BYTES};
-use crate::protocol::responder::{GRH_BYTES, Target};
+use crate::protocol::responder::{GRH_BYTES, TargetQp};
 use crate::protocol::shared::{Memory as _, Object, QpWord, Word};
 use crate::protocol::transport::{LockError, Machine as _, Progress, Transport as _, acquire};
 use crate::protocol::verbs::{Opcode, QpState, QpType};
@@ -25,7 +25,7 @@ pub(super) struct FastPath {
     burst: Burst,
     /// Where the way there is kept.
     place: usize,
-    target: Option<Target>,
+    target: Option<TargetQp>,
     dgid: [u8; 16],
     /// The numbers of its requests.
     numbers: Numbers,

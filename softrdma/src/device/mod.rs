@@ -10,7 +10,7 @@
 //! | [`receive`], [`srq`] | receive requests: rings of queue pairs, shared receive queues |
 //! | [`qp`], [`qp_attributes`] | queue pairs: create, modify, query, destroy; which changes are accepted |
 //! | [`send`] | the send queue: what is carried out at once, what waits in a ring |
-//! | [`progress`] | requests that wait: tried again by later calls, and by a thread in time |
+//! | `retry` | requests that wait: tried again by later calls, and by a thread in time |
 //! | `idle` | threads that poll in vain while others want the processors |
 //! | `stuck` | queues moved away from peers that have their locks and do not go on |
 //! | `deferred` | objects that were destroyed while a peer had their lock |
@@ -114,10 +114,10 @@ pub mod memory;
 pub mod multicast;
 pub mod payload;
 pub mod peers;
-pub mod progress;
 pub mod qp;
 pub mod qp_attributes;
 pub mod receive;
+mod retry;
 pub mod route;
 pub mod send;
 pub mod srq;
@@ -141,7 +141,7 @@ use crate::shm::{environment, folder};
 
 use endpoint::Endpoint;
 use events::Subscribers;
-use progress::Progress;
+use retry::Retries;
 
 pub use crate::protocol::request::Rejected;
 pub use crate::shm::bounce::Copying;
@@ -323,7 +323,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug)]
 pub struct Device {
     pub(crate) endpoint: Endpoint,
-    pub(crate) progress: Progress,
+    pub(crate) retries: Retries,
     subscribers: Subscribers,
     domains: Mutex<Domains>,
     xrc_domains: Mutex<xrc::Domains>,
@@ -369,7 +369,7 @@ impl Device {
         let (unpolled, receive_pds, finders) = (counters()?, counters()?, idle::Finders::new()?);
         let device = try_arc_cyclic(|device| Self {
             endpoint,
-            progress: Progress::new(device.clone()),
+            retries: Retries::new(device.clone()),
             subscribers: Subscribers::default(),
             domains: Mutex::default(),
             xrc_domains: Mutex::default(),
@@ -408,7 +408,7 @@ impl Device {
     /// The same, unless a thread of the program may be at work with it: `are_at_rest` is asked while each
     /// thread that comes is refused, which it is no longer where the answer is no.
     pub fn leave_if(&self, are_at_rest: impl FnOnce() -> bool) -> bool {
-        if !self.is_mine() || !self.progress.stop() {
+        if !self.is_mine() || !self.retries.stop() {
             return false;
         }
         self.endpoint.stop_helping();
@@ -419,7 +419,7 @@ impl Device {
     /// reference. What objects that were not destroyed keep of it is memory: for the other processes this one
     /// has [left](Device::leave).
     pub fn close(self: &Arc<Self>) {
-        if self.is_mine() && self.progress.stop() && Arc::strong_count(self) > 1 {
+        if self.is_mine() && self.retries.stop() && Arc::strong_count(self) > 1 {
             self.leave();
         }
     }

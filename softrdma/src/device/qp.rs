@@ -25,7 +25,7 @@ use super::direct::Direct;
 use super::endpoint::{MAX_NUMBERED, place_of};
 use super::peers::shortage;
 use super::qp_attributes::{Attributes, Capabilities, Queried};
-use super::receive::{Poster, ring};
+use super::receive::{ReceiveRing, ring};
 use super::route::Initiator;
 use super::send::SendSide;
 use super::srq::SrqType;
@@ -79,7 +79,7 @@ pub struct QueuePair {
     /// Where its state stands in the segment.
     state_word: HeldWords,
     send: QueueLock<SendSide>,
-    receive: Option<QueueLock<Poster>>,
+    receive: Option<QueueLock<ReceiveRing>>,
     /// Receive requests that it can have at a time.
     receives: u32,
     /// Its direct ring. Changed behind its lock.
@@ -116,7 +116,7 @@ impl QueuePair {
         let shown = made.shown(&made.send_side().attributes);
         device.endpoint.books.iter().try_for_each(|books| books.add_queue_pair(made.index, shown))?;
         made.publish(shown, Some(QpState::Reset));
-        device.progress.make_room(made.index)?;
+        device.retries.make_room(made.index)?;
         device.deferred.make_room(Object::Qp(made.index))?;
         if init.qp_type == QpType::Ud {
             // Nobody says before who sends.
@@ -184,7 +184,7 @@ impl QueuePair {
         };
         let qp_num = device.endpoint.number(index);
         let receive = own_ring
-            .then(|| Poster::new(device, object, 0, init.cap.max_recv_wr, init.cap.max_recv_sge))
+            .then(|| ReceiveRing::new(device, object, 0, init.cap.max_recv_wr, init.cap.max_recv_sge))
             .transpose()?;
         let own = &device.endpoint.own;
         let state_word = own.offset(Word::Qp(index, QpWord::State)).and_then(|at| own.hold(at, 1));
@@ -574,7 +574,7 @@ impl QueuePair {
     /// Puts it into the list of those that wait.
     pub(super) fn list(&self) {
         if let Some(me) = self.me.upgrade() {
-            self.device.progress.add(&me);
+            self.device.retries.add(&me);
         }
     }
 }

@@ -17,7 +17,7 @@ use super::{Device, Error, Rejected, Result};
 
 /// The owner's side of a receive ring.
 #[derive(Debug)]
-pub(super) struct Poster {
+pub(super) struct ReceiveRing {
     queue: Object,
     /// Requests posted so far. The owner's own count: what stands in shared memory is for others.
     tail: u32,
@@ -45,7 +45,7 @@ pub(super) fn ring(max_wr: u32, max_sge: u32) -> Result<(u32, u32)> {
     Ok((capacity, 2 + 2 * max_sge.clamp(1, MAX_SGE as u32)))
 }
 
-impl Poster {
+impl ReceiveRing {
     /// The ring of this queue, which has just been made or changed.
     pub(super) fn new(device: &Device, queue: Object, tail: u32, max_wr: u32, max_sge: u32) -> Result<Self> {
         let at = |word| device.endpoint.own.offset(word).ok_or(Error::NoMemory);
@@ -264,7 +264,7 @@ impl Poster {
         self.put_at(device, wr_id, sges)
     }
 
-    /// As [`Poster::put`], where fewer requests are posted and not taken than there are entries, for a request
+    /// As [`ReceiveRing::put`], where fewer requests are posted and not taken than there are entries, for a request
     /// of no more elements than an entry has.
     #[inline(always)]
     fn put_at(&mut self, device: &Device, wr_id: u64, sges: &[Sge]) -> Option<()> {
@@ -346,7 +346,7 @@ mod tests {
         let (capacity, receive_words) = ring(3, 1).unwrap();
         let shape = Shape { capacity, receive_words, bell: None, alert: None };
         let queue = device.endpoint.objects.create(Object::Srq(0), shape).unwrap();
-        let mut poster = Poster::new(&device, queue, 0, 3, 1).unwrap();
+        let mut poster = ReceiveRing::new(&device, queue, 0, 3, 1).unwrap();
         assert_eq!(poster.put(&device, 1, &[Sge { addr: 1, length: 1, lkey: 1 }]), Some(()));
         let many = vec![Sge { addr: 9, length: 9, lkey: 9 }; MAX_SGE];
         assert_eq!(poster.put(&device, 2, &many), None);

@@ -492,8 +492,8 @@ impl QueuePair {
     pub(super) fn wait(&self, side: &mut SendSide) -> Work {
         let work = self.enlist(side);
         match work {
-            Work::Wait(until) => self.device().progress.wake_at(self.device(), until),
-            Work::Attempt => self.device().progress.wake_at(self.device(), Some(0)),
+            Work::Wait(until) => self.device().retries.wake_at(self.device(), until),
+            Work::Attempt => self.device().retries.wake_at(self.device(), Some(0)),
             Work::Nothing => {}
         }
         work
@@ -507,7 +507,7 @@ impl QueuePair {
             if waits {
                 self.list();
             } else {
-                self.device().progress.remove(self);
+                self.device().retries.remove(self);
             }
         }
         side.requester.work(side.ring.is_empty(), self.device().now())

@@ -14,7 +14,7 @@ use crate::shm::objects::Shape;
 
 use super::attributes::SrqAttributes;
 use super::endpoint::MAX_NUMBERED;
-use super::receive::{Poster, ring};
+use super::receive::{ReceiveRing, ring};
 use super::stuck::acquire_with;
 use super::{CompletionQueue, Device, Error, EventQueue, LIMITS, Rejected, Result, XrcDomain, busy};
 
@@ -57,7 +57,7 @@ pub struct SharedReceiveQueue {
     init: SrqInit,
     users: AtomicU32,
     ended: AtomicBool,
-    poster: QueueLock<Poster>,
+    poster: QueueLock<ReceiveRing>,
 }
 
 impl SharedReceiveQueue {
@@ -100,7 +100,7 @@ impl SharedReceiveQueue {
         let shape = Shape { capacity, receive_words, bell: None, alert: Some(init.events.bell()) };
         device.finish_deferred();
         let object = device.endpoint.objects.create(Object::Srq(0), shape)?;
-        let poster = Poster::new(device, object, 0, init.max_wr, init.max_sge);
+        let poster = ReceiveRing::new(device, object, 0, init.max_wr, init.max_sge);
         let attributes = SrqAttributes { pd: init.pd, xrc };
         let add =
             |index| device.endpoint.books.iter().try_for_each(|books| books.add_shared(index, attributes));
@@ -203,7 +203,7 @@ impl SharedReceiveQueue {
         }
         let limit_word = Word::Srq(self.index, SrqWord::Limit);
         let own = &self.device.endpoint.own;
-        let check = |poster: &Poster| {
+        let check = |poster: &ReceiveRing| {
             let armed = limit.map_or_else(|| own.load(limit_word), u64::from);
             let is_above = armed > u64::from(max_wr.unwrap_or(poster.max_wr()));
             if is_above { Err(Error::Invalid("limit above the size")) } else { Ok(()) }
@@ -221,7 +221,7 @@ impl SharedReceiveQueue {
     }
 
     /// Changes the size, behind the queue's lock.
-    fn resize(&self, poster: &mut Poster, max_wr: u32) -> Result<()> {
+    fn resize(&self, poster: &mut ReceiveRing, max_wr: u32) -> Result<()> {
         if max_wr < poster.waiting(&self.device) {
             return Err(Error::Invalid("fewer requests than are posted"));
         }
@@ -230,7 +230,7 @@ impl SharedReceiveQueue {
     }
 
     /// Moves what is posted to another ring, behind the queue's lock.
-    fn change_ring(&self, poster: &mut Poster, max_wr: u32, capacity: u32) -> Result<()> {
+    fn change_ring(&self, poster: &mut ReceiveRing, max_wr: u32, capacity: u32) -> Result<()> {
         let (_, words) = ring(max_wr, poster.max_sge())?;
         let waiting = poster.waiting(&self.device);
         let (object, tail, stride) = (Object::Srq(self.index), poster.tail(), poster.stride());
@@ -241,7 +241,7 @@ impl SharedReceiveQueue {
                 super::completion::copy(memory, from.entry(count), to, stride);
             }
         })?;
-        *poster = Poster::new(&self.device, object, tail, max_wr, poster.max_sge())?
+        *poster = ReceiveRing::new(&self.device, object, tail, max_wr, poster.max_sge())?
             .with_capacity(&self.device, capacity)?;
         Ok(())
     }
@@ -302,7 +302,7 @@ impl SharedReceiveQueue {
         self.users.fetch_sub(1, Ordering::AcqRel);
     }
 
-    fn poster(&self) -> QueueGuard<'_, Poster> {
+    fn poster(&self) -> QueueGuard<'_, ReceiveRing> {
         self.poster.lock()
     }
 }

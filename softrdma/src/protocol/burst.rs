@@ -24,7 +24,7 @@ use super::deliver::{entry_word, has_room};
 use super::keys::{self, Key};
 use super::receive::first_in_ring;
 use super::respond::Queues;
-use super::responder::{Incoming, Plan, Remote, Target, Verdict, judge, success};
+use super::responder::{Incoming, Plan, RemoteAccess, TargetQp, Verdict, judge, success};
 use super::shared::{CqJournal, CqWord, Events, Fence, Memory, Object, QpJournal, QpWord, Take, Word, slot};
 use super::transport::{LockError, Machine, Progress, then};
 use super::verbs::{Access, Event, Opcode, Status};
@@ -36,7 +36,7 @@ pub const MAX_BURST: u32 = 64;
 pub const MAX_BYTES: usize = 8 * STAGE_WORDS;
 
 /// What goes straight through, once the responder's rules have accepted it.
-const PLAIN: Plan = Plan { remote: Remote::None, receive: true, invalidate: None, established: false };
+const PLAIN: Plan = Plan { remote: RemoteAccess::None, receive: true, invalidate: None, established: false };
 
 /// A burst, or none yet. See the module.
 ///
@@ -151,7 +151,7 @@ impl Burst {
     pub fn offer(
         &mut self,
         memory: &impl Memory,
-        target: &Target,
+        target: &TargetQp,
         request: &Incoming,
         lookup: impl FnOnce(u32) -> Option<Key>,
     ) -> bool {

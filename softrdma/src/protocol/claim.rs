@@ -11,7 +11,7 @@
 //! cleared.
 
 use super::receive::{MAX_SGE, RECEIVE_WORDS, waiting};
-use super::shared::{Claim as Held, Events, Fence, Memory, Object, QpWord, SrqJournal, SrqWord, Word, slot};
+use super::shared::{Claim, Events, Fence, Memory, Object, QpWord, SrqJournal, SrqWord, Word, slot};
 use super::transport::{Machine, Progress, then};
 use super::verbs::Event;
 
@@ -31,7 +31,7 @@ pub enum Claimed {
 
 /// The transaction. See the module.
 #[derive(Clone, Debug)]
-pub struct Claim {
+pub struct ClaimRequest {
     qp: u32,
     srq: u32,
     count: u32,
@@ -56,7 +56,7 @@ enum Step {
     Done,
 }
 
-impl Claim {
+impl ClaimRequest {
     /// A claim by the queue pair whose lock the caller holds, and which holds none.
     #[must_use]
     pub fn new(qp: u32, srq: u32) -> Self {
@@ -68,7 +68,7 @@ impl Claim {
     }
 }
 
-impl Claim {
+impl ClaimRequest {
     fn qp(&self, word: QpWord) -> Word {
         Word::Qp(self.qp, word)
     }
@@ -90,7 +90,7 @@ impl Claim {
 
     #[inline(always)]
     fn ask(&mut self, memory: &impl Memory) -> Progress<Claimed> {
-        memory.store(self.qp(QpWord::Claim), Held::asking(self.srq));
+        memory.store(self.qp(QpWord::Claim), Claim::asking(self.srq));
         then!(self, memory, Step::Lock, self.lock())
     }
 
@@ -154,7 +154,7 @@ impl Claim {
 
     #[inline(always)]
     fn hold(&mut self, memory: &impl Memory) -> Progress<Claimed> {
-        let held = Held { srq: self.srq, count: self.count };
+        let held = Claim { srq: self.srq, count: self.count };
         memory.store(self.qp(QpWord::Claim), held.pack());
         let after = After::new(self.srq, self.journal());
         then!(self, memory, Step::After(after), self.after(memory, after))
@@ -187,7 +187,7 @@ impl Claim {
     }
 }
 
-impl Machine for Claim {
+impl Machine for ClaimRequest {
     type Outcome = Claimed;
 
     #[inline]

@@ -15,14 +15,14 @@
 //!   again, and finds the key as it was.
 
 use super::breaks::{Break, RaiseOnce};
-use super::claim::{Claim, Claimed};
+use super::claim::{ClaimRequest, Claimed};
 use super::completion::{Completion, Stage, stage_room};
 use super::deliver::{Deliver, Delivered};
 use super::flush::Flush;
 use super::keys::Key;
 use super::receive::{Next, ReceiveRequest, claim_of, next_in_claim, next_in_ring};
 use super::requester::{Outcome, Syndrome};
-use super::responder::{Fit, Incoming, Plan, Remote, Target, Verdict, failed, fit, judge};
+use super::responder::{Fit, Incoming, Plan, RemoteAccess, TargetQp, Verdict, failed, fit, judge};
 use super::shared::{Memory, Object, QpWord, Take, Word};
 use super::transport::{Machine, Progress};
 use super::verbs::{Event, QpState, Status};
@@ -57,7 +57,7 @@ pub enum Payload {
     /// From the sender's memory into these buffers of the target; a datagram's first 40 bytes are left free.
     Receive(ReceiveRequest),
     /// Between the sender's memory and the remote memory that the request names.
-    Remote(Remote),
+    Remote(RemoteAccess),
 }
 
 /// Why bytes were not moved.
@@ -78,7 +78,7 @@ pub enum MoveError {
 /// The execution. See the module.
 #[derive(Clone, Debug)]
 pub struct Respond<'a> {
-    target: Target,
+    target: TargetQp,
     request: Incoming,
     queues: Queues,
     key: Option<&'a Key>,
@@ -104,7 +104,7 @@ pub struct Respond<'a> {
 enum Part<'a> {
     Raise(RaiseOnce),
     Break(Break),
-    Claim(Claim),
+    Claim(ClaimRequest),
     Deliver(Deliver<'a>),
     Flush(Flush),
 }
@@ -127,13 +127,13 @@ impl<'a> Respond<'a> {
     #[must_use]
     #[inline(always)]
     pub fn new(
-        target: Target,
+        target: TargetQp,
         queues: Queues,
         request: Incoming,
         key: Option<&'a Key>,
         inv_key: Option<&'a Key>,
     ) -> Self {
-        let plan = Plan { remote: Remote::None, receive: false, invalidate: None, established: false };
+        let plan = Plan { remote: RemoteAccess::None, receive: false, invalidate: None, established: false };
         Self {
             target,
             request,
@@ -219,7 +219,7 @@ impl<'a> Respond<'a> {
             (Err(MoveError::Gone), _) => self.end(Outcome::NoAnswer),
             (Err(MoveError::Held), _) => self.end(Outcome::Held),
             (Err(MoveError::Unclear), _) => self.end(Outcome::Refused(Syndrome::Operational)),
-            (Err(MoveError::Target), Some((take, completion))) if self.plan.remote == Remote::None => {
+            (Err(MoveError::Target), Some((take, completion))) if self.plan.remote == RemoteAccess::None => {
                 // The receiver's own buffers: as if their key had been wrong.
                 let completion = failed(completion, Status::LocProtErr);
                 self.fail(memory, take, &completion, Syndrome::Operational);
@@ -284,7 +284,7 @@ impl<'a> Respond<'a> {
         if let Some(srq) = self.queues.srq.filter(|_| self.plan.receive)
             && claim_of(memory, self.queues.qp).is_none()
         {
-            self.part = Some(Part::Claim(Claim::new(self.queues.qp, srq)));
+            self.part = Some(Part::Claim(ClaimRequest::new(self.queues.qp, srq)));
         }
     }
 
@@ -310,14 +310,14 @@ impl<'a> Respond<'a> {
         match fit(&self.target, &self.request, next, lookup) {
             Fit::Accept(receive, completion, is_there) => {
                 self.receive = Some((take, completion));
-                let stays = remote == Remote::None && (is_there || completion.byte_len == 0);
+                let stays = remote == RemoteAccess::None && (is_there || completion.byte_len == 0);
                 if stays && self.stage(memory, &receive, completion.byte_len) {
                     self.payload_done();
                     return Want::Transport(Progress::Continue);
                 }
                 self.phase = Phase::Moving;
                 return Want::Move(match remote {
-                    Remote::None => Payload::Receive(receive),
+                    RemoteAccess::None => Payload::Receive(receive),
                     remote => Payload::Remote(remote),
                 });
             }

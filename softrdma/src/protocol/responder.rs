@@ -19,7 +19,7 @@ pub const GRH_BYTES: u64 = 40;
 
 /// The target queue pair, copied from its owner's memory and checked once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Target {
+pub struct TargetQp {
     /// Its number.
     pub qp_num: u32,
     /// Transport service.
@@ -117,7 +117,7 @@ pub enum Verdict {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// What happens to remote memory.
-    pub remote: Remote,
+    pub remote: RemoteAccess,
     /// Whether a receive request is needed: ask [`fit`].
     pub receive: bool,
     /// The key to invalidate once the payload is there.
@@ -128,7 +128,7 @@ pub struct Plan {
 
 /// What happens to remote memory. Address and length were checked against the key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Remote {
+pub enum RemoteAccess {
     /// Nothing.
     None,
     /// The payload goes there.
@@ -146,7 +146,7 @@ pub enum Remote {
 /// Judges a request. `key` is the entry of the remote key, `inv_key` that of the key to invalidate.
 #[must_use]
 #[inline(always)]
-pub fn judge(target: &Target, request: &Incoming, key: Option<&Key>, inv_key: Option<&Key>) -> Verdict {
+pub fn judge(target: &TargetQp, request: &Incoming, key: Option<&Key>, inv_key: Option<&Key>) -> Verdict {
     if !receives(target.state) || !addressed(target, request) {
         return Verdict::Drop;
     }
@@ -166,17 +166,18 @@ pub fn judge(target: &Target, request: &Incoming, key: Option<&Key>, inv_key: Op
     {
         return invalid();
     }
-    let mut remote = Remote::None;
+    let mut remote = RemoteAccess::None;
     if let Some(need) = request.needs_access() {
         remote = match request.opcode {
-            Opcode::RdmaRead => Remote::Read,
-            Opcode::CmpAndSwp | Opcode::FetchAndAdd => Remote::Atomic,
-            Opcode::AtomicWrite => Remote::AtomicWrite,
-            Opcode::Flush => Remote::Flush,
-            _ => Remote::Write,
+            Opcode::RdmaRead => RemoteAccess::Read,
+            Opcode::CmpAndSwp | Opcode::FetchAndAdd => RemoteAccess::Atomic,
+            Opcode::AtomicWrite => RemoteAccess::AtomicWrite,
+            Opcode::Flush => RemoteAccess::Flush,
+            _ => RemoteAccess::Write,
         };
-        let eight = matches!(remote, Remote::Atomic | Remote::AtomicWrite);
-        let responds = matches!(remote, Remote::Read | Remote::Atomic | Remote::AtomicWrite);
+        let eight = matches!(remote, RemoteAccess::Atomic | RemoteAccess::AtomicWrite);
+        let responds =
+            matches!(remote, RemoteAccess::Read | RemoteAccess::Atomic | RemoteAccess::AtomicWrite);
         // The queue pair is not set up for it, or an atomic is not aligned: class C, invalid request
         // (§9.7.4.1.5).
         if !target.access.has(need)
@@ -208,7 +209,7 @@ pub fn judge(target: &Target, request: &Incoming, key: Option<&Key>, inv_key: Op
 }
 
 /// Whether the request is for this queue pair; else it is dropped without an answer (IBA §9.6.1).
-fn addressed(target: &Target, request: &Incoming) -> bool {
+fn addressed(target: &TargetQp, request: &Incoming) -> bool {
     match (request.qp_type, target.qp_type) {
         (QpType::Ud, QpType::Ud) => request.qkey == target.qkey,
         (QpType::Rc, QpType::Rc) | (QpType::Uc, QpType::Uc) | (QpType::XrcSend, QpType::XrcRecv) => {
@@ -236,7 +237,7 @@ pub enum Fit {
 
 /// Looks at the receive request for an accepted message. `lookup` finds keys of the target.
 #[must_use]
-pub fn fit(target: &Target, request: &Incoming, next: Next, lookup: impl Fn(u32) -> Option<Key>) -> Fit {
+pub fn fit(target: &TargetQp, request: &Incoming, next: Next, lookup: impl Fn(u32) -> Option<Key>) -> Fit {
     let reliable = target.qp_type.is_reliable();
     let receive = match next {
         Next::Request(receive) => receive,
@@ -282,7 +283,7 @@ pub fn fit(target: &Target, request: &Incoming, next: Next, lookup: impl Fn(u32)
 
 /// The completion of a receive request with this number that took the message.
 #[inline(always)]
-pub(super) fn success(target: &Target, request: &Incoming, wr_id: u64) -> Completion {
+pub(super) fn success(target: &TargetQp, request: &Incoming, wr_id: u64) -> Completion {
     let written = request.opcode == Opcode::RdmaWriteWithImm;
     let datagram = target.qp_type == QpType::Ud;
     let flags = flags(request, datagram);
@@ -329,7 +330,7 @@ mod tests {
     use super::super::receive::Sge;
     use super::*;
 
-    const TARGET: Target = Target {
+    const TARGET: TargetQp = TargetQp {
         qp_num: 7,
         qp_type: QpType::Rc,
         state: QpState::Rts,
@@ -378,12 +379,12 @@ mod tests {
     #[test]
     fn strangers_and_sleepers_get_no_answer() {
         for state in [QpState::Reset, QpState::Init, QpState::Err] {
-            assert_eq!(judge(&Target { state, ..TARGET }, &SEND, None, None), Verdict::Drop);
+            assert_eq!(judge(&TargetQp { state, ..TARGET }, &SEND, None, None), Verdict::Drop);
         }
         assert_eq!(judge(&TARGET, &Incoming { src_qp: 8, ..SEND }, None, None), Verdict::Drop);
         assert_eq!(judge(&TARGET, &Incoming { path_matches: false, ..SEND }, None, None), Verdict::Drop);
         assert_eq!(judge(&TARGET, &Incoming { qp_type: QpType::Uc, ..SEND }, None, None), Verdict::Drop);
-        let ud = Target { qp_type: QpType::Ud, ..TARGET };
+        let ud = TargetQp { qp_type: QpType::Ud, ..TARGET };
         let datagram = Incoming { qp_type: QpType::Ud, src_qp: 1234, ..SEND };
         assert!(matches!(judge(&ud, &datagram, None, None), Verdict::Accept(_)));
         assert_eq!(judge(&ud, &Incoming { qkey: 0x12, ..datagram }, None, None), Verdict::Drop);
@@ -391,14 +392,14 @@ mod tests {
 
     #[test]
     fn the_first_message_in_rtr_establishes() {
-        let ud = Target { qp_type: QpType::Ud, state: QpState::Rtr, ..TARGET };
+        let ud = TargetQp { qp_type: QpType::Ud, state: QpState::Rtr, ..TARGET };
         let datagram = Incoming { qp_type: QpType::Ud, ..SEND };
         assert!(matches!(
             judge(&ud, &datagram, None, None),
             Verdict::Accept(Plan { established: false, .. })
         ));
         for (state, expected) in [(QpState::Rtr, true), (QpState::Rts, false)] {
-            let Verdict::Accept(plan) = judge(&Target { state, ..TARGET }, &SEND, None, None) else {
+            let Verdict::Accept(plan) = judge(&TargetQp { state, ..TARGET }, &SEND, None, None) else {
                 panic!()
             };
             assert_eq!(plan.established, expected);
@@ -408,13 +409,13 @@ mod tests {
     #[test]
     fn remote_memory_needs_rights_of_queue_pair_and_key() {
         for (opcode, remote) in [
-            (Opcode::RdmaWrite, Remote::Write),
-            (Opcode::RdmaWriteWithImm, Remote::Write),
-            (Opcode::RdmaRead, Remote::Read),
-            (Opcode::CmpAndSwp, Remote::Atomic),
-            (Opcode::FetchAndAdd, Remote::Atomic),
-            (Opcode::AtomicWrite, Remote::AtomicWrite),
-            (Opcode::Flush, Remote::Flush),
+            (Opcode::RdmaWrite, RemoteAccess::Write),
+            (Opcode::RdmaWriteWithImm, RemoteAccess::Write),
+            (Opcode::RdmaRead, RemoteAccess::Read),
+            (Opcode::CmpAndSwp, RemoteAccess::Atomic),
+            (Opcode::FetchAndAdd, RemoteAccess::Atomic),
+            (Opcode::AtomicWrite, RemoteAccess::AtomicWrite),
+            (Opcode::Flush, RemoteAccess::Flush),
         ] {
             let Verdict::Accept(plan) = judge(&TARGET, &op(opcode), Some(&KEY), None) else {
                 panic!("{opcode:?}")
@@ -424,16 +425,16 @@ mod tests {
             assert_eq!(refused(judge(&TARGET, &op(opcode), None, None)), ACCESS, "{opcode:?}");
             let weak = Key { access: Access::LOCAL_WRITE, ..KEY };
             assert_eq!(refused(judge(&TARGET, &op(opcode), Some(&weak), None)), ACCESS, "{opcode:?}");
-            let shut = Target { access: Access::NONE, ..TARGET };
+            let shut = TargetQp { access: Access::NONE, ..TARGET };
             assert_eq!(refused(judge(&shut, &op(opcode), Some(&KEY), None)), INVALID, "{opcode:?}");
         }
         let none = Incoming { length: 0, ..op(Opcode::RdmaWrite) };
         assert!(matches!(judge(&TARGET, &none, None, None), Verdict::Accept(_)));
         let odd = Incoming { addr: 0x1004, ..op(Opcode::CmpAndSwp) };
         assert_eq!(refused(judge(&TARGET, &odd, Some(&KEY), None)), INVALID);
-        let poor = Target { max_dest_rd_atomic: 0, ..TARGET };
+        let poor = TargetQp { max_dest_rd_atomic: 0, ..TARGET };
         assert_eq!(refused(judge(&poor, &op(Opcode::RdmaRead), Some(&KEY), None)), INVALID);
-        let uc = Target { qp_type: QpType::Uc, ..TARGET };
+        let uc = TargetQp { qp_type: QpType::Uc, ..TARGET };
         let write = Incoming { qp_type: QpType::Uc, ..op(Opcode::RdmaWrite) };
         assert_eq!(judge(&uc, &write, None, None), Verdict::Drop);
     }
@@ -466,11 +467,11 @@ mod tests {
             panic!()
         };
         assert_eq!(completion.status, Status::LocProtErr);
-        let elsewhere = Target { receive_pd: 2, ..TARGET };
+        let elsewhere = TargetQp { receive_pd: 2, ..TARGET };
         assert!(matches!(fit(&elsewhere, &SEND, receive(16), lookup), Fit::Fail(_, Syndrome::Operational)));
         assert_eq!(fit(&TARGET, &SEND, Next::Broken, lookup), Fit::Broken(Syndrome::Operational));
 
-        let ud = Target { qp_type: QpType::Ud, ..TARGET };
+        let ud = TargetQp { qp_type: QpType::Ud, ..TARGET };
         assert_eq!(fit(&ud, &SEND, receive(55), lookup), Fit::Drop);
         assert_eq!(fit(&ud, &SEND, Next::Empty, lookup), Fit::Drop);
         let Fit::Accept(_, completion, true) = fit(&ud, &SEND, receive(56), lookup) else { panic!() };

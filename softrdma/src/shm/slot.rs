@@ -99,7 +99,7 @@ fn parse(name: &CStr) -> Name {
 }
 
 /// A claimed slot and its file.
-pub(crate) struct Claim {
+pub(crate) struct ClaimedSlot {
     pub(crate) owner: Owner,
     pub(crate) file: OwnedFd,
 }
@@ -112,7 +112,7 @@ pub(crate) fn claim(
     folder: &Folder,
     fill: impl Fn(&OwnedFd) -> Result<()>,
     name_it: impl Fn(&OwnedFd, Owner) -> Result<()>,
-) -> Result<Claim> {
+) -> Result<ClaimedSlot> {
     let _gate = one_at_a_time()?;
     let mut epoch = 0;
     while Owner::new(0, epoch).is_none() {
@@ -139,7 +139,7 @@ pub(crate) fn claim(
             // Twice: the second time after the removal of a dead file.
             for _ in 0..2 {
                 match folder.rename(&unborn, &file_name(slot)) {
-                    Ok(()) => return Ok(Claim { owner, file }),
+                    Ok(()) => return Ok(ClaimedSlot { owner, file }),
                     Err(Error::Os { errno: libc::EEXIST, .. }) if reap(folder, slot) => {}
                     Err(Error::Os { errno: libc::EEXIST, .. }) => break,
                     Err(Error::Os { errno: libc::ENOENT, .. }) => {

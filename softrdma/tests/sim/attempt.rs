@@ -5,7 +5,7 @@ use softrdma::protocol::receive::ReceiveRequest;
 use softrdma::protocol::request::{self, Operands, Request, Sender};
 use softrdma::protocol::requester::Outcome;
 use softrdma::protocol::respond::{MoveError, Payload, Queues, Respond, Want};
-use softrdma::protocol::responder::{GRH_BYTES, Incoming, Remote, Target};
+use softrdma::protocol::responder::{GRH_BYTES, Incoming, RemoteAccess, TargetQp};
 use softrdma::protocol::shared::Object;
 use softrdma::protocol::transport::{LockError, Progress};
 use softrdma::protocol::verbs::{Access, Opcode, QpType, Status};
@@ -96,9 +96,9 @@ pub fn queues_now(world: &World, end: End) -> [u32; 2] {
 }
 
 /// The target's queue pair, as its owner's memory says.
-pub fn target(world: &World, end: End) -> Target {
+pub fn target(world: &World, end: End) -> TargetQp {
     let config = &world.processes[end.0].configs[end.1 as usize];
-    Target {
+    TargetQp {
         qp_num: qp_num(end),
         qp_type: config.qp_type,
         state: state(world, end),
@@ -253,19 +253,19 @@ async fn scatter(world: &World, receive: &ReceiveRequest, request: &Request, dat
     }
 }
 
-async fn remote_memory(world: &World, me: Me, end: End, request: &Request, remote: Remote) {
+async fn remote_memory(world: &World, me: Me, end: End, request: &Request, remote: RemoteAccess) {
     let target = &world.processes[end.0];
     let message = request.wr_id;
     match remote {
-        Remote::None | Remote::Flush => {}
-        Remote::Write | Remote::AtomicWrite => {
+        RemoteAccess::None | RemoteAccess::Flush => {}
+        RemoteAccess::Write | RemoteAccess::AtomicWrite => {
             target.written.borrow_mut().insert(message, Vec::new());
             for index in 0..request.length() / 8 {
                 target.written.borrow_mut().entry(message).or_default().push(word(message, index));
                 world.pause().await;
             }
         }
-        Remote::Read => {
+        RemoteAccess::Read => {
             world.processes[me.0].results.borrow_mut().insert(message, Vec::new());
             for index in 0..request.length() / 8 {
                 // What stands there is a message of nobody, by the target's number.
@@ -274,7 +274,7 @@ async fn remote_memory(world: &World, me: Me, end: End, request: &Request, remot
                 world.pause().await;
             }
         }
-        Remote::Atomic => {
+        RemoteAccess::Atomic => {
             let old = if request.opcode == Opcode::FetchAndAdd {
                 target.counter.replace(target.counter.get() + 1)
             } else {

@@ -6,7 +6,7 @@ use softrdma::protocol::keys::{Key, Kind};
 use softrdma::protocol::receive::{Next, ReceiveRequest, Sge, next_in_ring, post};
 use softrdma::protocol::requester::Outcome;
 use softrdma::protocol::respond::{Queues, Respond, Want};
-use softrdma::protocol::responder::{Incoming, Target};
+use softrdma::protocol::responder::{Incoming, TargetQp};
 use softrdma::protocol::shared::{CqWord, Memory, Object, Word};
 use softrdma::protocol::transport::Progress;
 use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
@@ -15,7 +15,7 @@ use crate::place::{CQ, Place, QP};
 
 pub const QUEUES: Queues = Queues { qp: QP, cq: CQ, srq: None };
 
-pub const TARGET: Target = Target {
+pub const TARGET: TargetQp = TargetQp {
     qp_num: 1,
     qp_type: QpType::Rc,
     state: QpState::Rts,
@@ -110,7 +110,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Whether the message went straight through. If not, the burst is closed, and the lock given back.
-    pub fn offer(&mut self, target: &Target, request: &Incoming, bytes: &[u8]) -> Option<bool> {
+    pub fn offer(&mut self, target: &TargetQp, request: &Incoming, bytes: &[u8]) -> Option<bool> {
         self.burst.bytes()[..bytes.len()].copy_from_slice(bytes);
         if !self.burst.offer(&self.place.segment, target, request, key) {
             self.close()?;
@@ -153,7 +153,7 @@ impl Place {
     }
 
     /// The same message by itself.
-    pub fn single(&self, target: &Target, request: &Incoming, bytes: &[u8]) -> Option<Outcome> {
+    pub fn single(&self, target: &TargetQp, request: &Incoming, bytes: &[u8]) -> Option<Outcome> {
         self.lock(Object::Qp(QP))?;
         let mut respond = Respond::new(*target, QUEUES, *request, None, None).with_payload(Some(bytes));
         loop {

@@ -7,7 +7,7 @@ use softrdma::protocol::deliver::Deliver;
 use softrdma::protocol::receive::{ReceiveRequest, Sge, post};
 use softrdma::protocol::requester::Outcome;
 use softrdma::protocol::respond::Queues;
-use softrdma::protocol::responder::{GRH_BYTES, Incoming, Target};
+use softrdma::protocol::responder::{GRH_BYTES, Incoming, TargetQp};
 use softrdma::protocol::shared::{ATTRIBUTES, CqWord, Events, Memory, Object, QpWord, Word};
 use softrdma::protocol::verbs::{Event, Opcode, QpState, QpType, WcOpcode};
 use softrdma_testing::segment::{ENTRY_WORDS, RECEIVE};
@@ -40,7 +40,7 @@ struct Refusal<'a> {
     /// The requests posted after those for the messages before.
     posts: Vec<ReceiveRequest>,
     prepare: Box<dyn Fn(&Place) + 'a>,
-    target: Target,
+    target: TargetQp,
     request: Incoming,
 }
 
@@ -135,7 +135,7 @@ fn what_does_not_fit_its_request_leaves_a_burst_as_it_was() {
             let request = Incoming { length, ..SEND };
             Refusal { request, ..Refusal::of("a long message", &wide) }.after(before);
         }
-        let other = Target { receive_pd: 2, ..TARGET };
+        let other = TargetQp { receive_pd: 2, ..TARGET };
         Refusal { target: other, ..Refusal::of("a request of another domain", &long) }.after(before);
         // The number of its pieces cannot be true.
         let damage = |place: &Place| {
@@ -179,7 +179,7 @@ fn what_the_responder_does_not_accept_leaves_a_burst_as_it_was() {
     let of = |what, target, request| Refusal { target, request, ..Refusal::of(what, &long) };
     for before in 0..4 {
         for state in [QpState::Reset, QpState::Init, QpState::Err] {
-            let target = Target { state, ..TARGET };
+            let target = TargetQp { state, ..TARGET };
             of("a message to a queue pair in another state", target, SEND).after(before);
         }
         for request in [
@@ -197,7 +197,7 @@ fn what_the_responder_does_not_accept_leaves_a_burst_as_it_was() {
 
 #[test]
 fn the_first_message_in_rtr_goes_the_other_way_and_the_second_in_a_burst() {
-    let target = Target { state: QpState::Rtr, ..TARGET };
+    let target = TargetQp { state: QpState::Rtr, ..TARGET };
     let long = [numbered([piece(96, 1)]), numbered([piece(96, 1)])];
     let first = Refusal { target, ..Refusal::of("the first message", &long) };
     first.after(0);
@@ -259,7 +259,7 @@ fn a_burst_leaves_what_single_messages_leave() {
         let header = if qp_type == QpType::Ud { GRH_BYTES as usize } else { 0 };
         for lengths in [[0, 1, 7, 8], [9, 55, 56, 0], [96 - header, 95 - header, 1, 96 - header]] {
             let [alone, burst] = [(); 2].map(|()| quiet(4, 4));
-            let target = Target { qp_type, ..TARGET };
+            let target = TargetQp { qp_type, ..TARGET };
             let mut sender = Sender::open(&burst).expect("nobody dies");
             for (number, length) in (10..).zip(lengths) {
                 post_long(&alone, number);

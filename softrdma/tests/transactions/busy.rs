@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use softrdma::protocol::burst::Burst;
-use softrdma::protocol::claim::{Claim, Claimed};
+use softrdma::protocol::claim::{ClaimRequest, Claimed};
 use softrdma::protocol::completion::Completion;
 use softrdma::protocol::deliver::{Deliver, Delivered};
 use softrdma::protocol::receive::{
@@ -67,7 +67,7 @@ fn deliver_in_part(place: &Stubborn, shared: bool, steps: u32) -> Result<bool, L
     operation.lock(Object::Qp(QP))?;
     let take = if shared {
         if next_in_claim(place, QP).is_none() {
-            assert_eq!(operation.run(Claim::new(QP, SRQ))?, Claimed::Request);
+            assert_eq!(operation.run(ClaimRequest::new(QP, SRQ))?, Claimed::Request);
         }
         Take::Claim
     } else {

@@ -4,13 +4,13 @@ use std::cell::Cell;
 
 use proptest::prelude::*;
 use softrdma::protocol::burst::Burst;
-use softrdma::protocol::claim::Claim;
+use softrdma::protocol::claim::ClaimRequest;
 use softrdma::protocol::completion::Completion;
 use softrdma::protocol::deliver::Deliver;
 use softrdma::protocol::flush::Flush;
 use softrdma::protocol::receive::{next_in_claim, next_in_ring, post};
 use softrdma::protocol::respond::{MoveError, Queues};
-use softrdma::protocol::responder::{Incoming, Target};
+use softrdma::protocol::responder::{Incoming, TargetQp};
 use softrdma::protocol::shared::{CqWord, Memory, Object, QpWord, Take, Word};
 use softrdma::protocol::transport::{Machine, Progress, acquire, run};
 use softrdma::protocol::verbs::{Opcode, WcOpcode};
@@ -24,7 +24,7 @@ use crate::responder::respond;
 /// A burst of messages of all lengths at one of the queue pairs, which goes as far as it does.
 fn burst(place: &Bare, qp: u32) {
     let head = place.load(Word::Qp(qp, QpWord::Head)) as u32;
-    let target = Target { receive_pd: 1 + qp, ..TARGET };
+    let target = TargetQp { receive_pd: 1 + qp, ..TARGET };
     let mut burst = Burst::default();
     burst.open(place, &Queues { qp, cq: qp, srq: None });
     let (mut delivered, mut steps, mut locked) = (0, 0, false);
@@ -91,7 +91,7 @@ proptest! {
             acquire(&place, object).expect("locks are free");
         }
         for index in 0..2 {
-            let _ = run(&place, Claim::new(index, 1 - index));
+            let _ = run(&place, ClaimRequest::new(index, 1 - index));
             let _ = next_in_claim(&place, index);
             let _ = next_in_ring(&place, index);
             let _ = run(&place, Deliver::receive(index, Take::Claim, index, &entry, true));

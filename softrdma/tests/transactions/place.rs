@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use softrdma::protocol::claim::{Claim, Claimed};
+use softrdma::protocol::claim::{ClaimRequest, Claimed};
 use softrdma::protocol::completion::{self, Completion, CqBroken, Stage, Staged, stage_room};
 use softrdma::protocol::deliver::{Deliver, Delivered};
 use softrdma::protocol::receive::{Next, ReceiveRequest, Sge, next_in_claim, next_in_ring};
@@ -99,7 +99,7 @@ impl Place {
         self.lock(Object::Qp(QP))?;
         let take = if shared {
             if next_in_claim(&self.segment, QP).is_none() {
-                assert_eq!(self.carry(Claim::new(QP, SRQ))?, Claimed::Request);
+                assert_eq!(self.carry(ClaimRequest::new(QP, SRQ))?, Claimed::Request);
             }
             Take::Claim
         } else {

@@ -1,6 +1,6 @@
 //! Queues and bells while nobody dies.
 
-use softrdma::protocol::claim::{Claim, Claimed};
+use softrdma::protocol::claim::{ClaimRequest, Claimed};
 use softrdma::protocol::completion::{Arm, Completion, remove, wants};
 use softrdma::protocol::deliver::{Deliver, Delivered};
 use softrdma::protocol::flush::{Flush, reset};
@@ -19,7 +19,7 @@ fn a_reset_forgets_and_hands_back_what_was_shared() {
         post(&place.segment, Object::Qp(QP), &request(wr_id)).expect("there is room");
         post(&place.segment, Object::Srq(SRQ), &request(wr_id + 10)).expect("there is room");
     }
-    assert_eq!(place.carry(Claim::new(QP, SRQ)), Some(Claimed::Request));
+    assert_eq!(place.carry(ClaimRequest::new(QP, SRQ)), Some(Claimed::Request));
     let (claim, held) = reset(&place.segment, QP).expect("a request is held");
     assert_eq!((claim.srq, held), (SRQ, request(20)));
     assert_eq!(place.waiting(false), 0);
@@ -36,7 +36,7 @@ fn an_older_fence_says_nothing_of_a_later_claim() {
     post(&place.segment, Object::Srq(SRQ), &request(20)).expect("there is room");
     place.segment.store(Word::Qp(QP, QpWord::Fence), Fence::Claim { srq: SRQ, held: false }.pack());
     place.lock(Object::Qp(QP)).expect("nobody dies");
-    assert_eq!(place.carry(Claim::new(QP, SRQ)), Some(Claimed::Request));
+    assert_eq!(place.carry(ClaimRequest::new(QP, SRQ)), Some(Claimed::Request));
     // It dies, and whoever comes next repairs.
     place.next_process(u32::MAX);
     place.lock(Object::Qp(QP)).expect("nobody dies");

@@ -9,7 +9,7 @@ use softrdma::protocol::keys::{Key, Kind};
 use softrdma::protocol::receive::post;
 use softrdma::protocol::requester::{Outcome, Syndrome};
 use softrdma::protocol::respond::{MoveError, Queues, Respond, Want};
-use softrdma::protocol::responder::{Incoming, Target};
+use softrdma::protocol::responder::{Incoming, TargetQp};
 use softrdma::protocol::shared::{CqWord, Memory, Object, QpWord, Word};
 use softrdma::protocol::transport::{Progress, acquire, run};
 use softrdma::protocol::verbs::{Access, Event, Opcode, QpState, QpType, Status, WcOpcode};
@@ -21,7 +21,7 @@ use crate::place::{poll, request};
 /// Carries a request out at one of the queue pairs.
 pub fn respond(place: &Bare, qp: u32, opcode: Opcode, moved: Result<(), MoveError>) -> Outcome {
     let state = QpState::from_number(place.load(Word::Qp(qp, QpWord::State)) as u32).unwrap_or(QpState::Rts);
-    let target = Target {
+    let target = TargetQp {
         qp_num: 1,
         qp_type: QpType::Rc,
         state,

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 
 use softrdma::protocol::burst::Burst;
-use softrdma::protocol::claim::{Claim, Claimed};
+use softrdma::protocol::claim::{ClaimRequest, Claimed};
 use softrdma::protocol::deliver::{Deliver, Delivered};
 use softrdma::protocol::receive::{ReceiveRequest, Sge, post};
 use softrdma::protocol::shared::{CqWord, Memory, Object, QpWord, SrqWord, Take, Word};
@@ -131,7 +131,7 @@ fn a_claim_stores_the_same_in_few_calls() {
             let mut calls = 0;
             for expected in [Claimed::Request, Claimed::Request, Claimed::Empty] {
                 noted.segment.store(Word::Qp(QP, QpWord::Claim), 0);
-                let (some, claimed) = noted.carry(&mut Claim::new(QP, SRQ));
+                let (some, claimed) = noted.carry(&mut ClaimRequest::new(QP, SRQ));
                 calls += some;
                 assert_eq!(claimed, expected);
             }

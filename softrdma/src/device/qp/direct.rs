@@ -5,7 +5,7 @@ use queue_lock::QueueLock;
 use crate::device::Rejected;
 use crate::device::attributes::Place;
 use crate::device::direct::{Direct, Source};
-use crate::device::receive::Poster;
+use crate::device::receive::ReceiveRing;
 use crate::protocol::receive::Sge;
 use crate::protocol::shared::{Memory as _, QpWord, Word};
 use crate::protocol::verbs::QpType;
@@ -69,7 +69,7 @@ impl QueuePair {
     #[cold]
     pub(super) fn post_after_all(
         &self,
-        receive: &QueueLock<Poster>,
+        receive: &QueueLock<ReceiveRing>,
         wr_id: u64,
         sges: &[Sge],
         why: Rejected,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::host::{Host, Target};
+use super::host::{Host, HostSegment};
 use super::words::HeldWords;
 use crate::protocol::direct::{DirectWord, ring_words};
 use crate::protocol::shared::{Memory, Object, Word};
@@ -64,7 +64,7 @@ impl Host {
 
     /// Maps what a peer's segment has grown by.
     pub fn look_again(&self) {
-        if let Target::Peer(peer) = self.target() {
+        if let HostSegment::Peer(peer) = self.target() {
             let _ = peer.refresh();
         }
     }

@@ -29,17 +29,17 @@ struct Known {
 
 /// Whose segment a [`Host`] works on.
 #[derive(Debug, Clone)]
-pub(super) enum Target {
+pub(super) enum HostSegment {
     Own(Arc<Segment>),
     Peer(Arc<Peer>),
 }
 
-impl Target {
+impl HostSegment {
     #[inline(always)]
     pub(super) fn memory(&self) -> &Mapping {
         match self {
-            Target::Own(me) => me.memory(),
-            Target::Peer(peer) => peer.memory(),
+            HostSegment::Own(me) => me.memory(),
+            HostSegment::Peer(peer) => peer.memory(),
         }
     }
 }
@@ -84,7 +84,7 @@ impl std::fmt::Debug for OnStuck {
 pub struct Host {
     pub(super) limit: Duration,
     pub(super) me: Arc<Segment>,
-    target: Target,
+    target: HostSegment,
     seen: Arc<Seen>,
 }
 
@@ -102,15 +102,15 @@ struct Seen {
 impl Host {
     /// This process's own segment.
     pub fn own(me: Arc<Segment>) -> Self {
-        Self::of(me.clone(), Target::Own(me))
+        Self::of(me.clone(), HostSegment::Own(me))
     }
 
     /// A peer's segment.
     pub fn of_peer(me: Arc<Segment>, peer: Arc<Peer>) -> Self {
-        Self::of(me, Target::Peer(peer))
+        Self::of(me, HostSegment::Peer(peer))
     }
 
-    fn of(me: Arc<Segment>, target: Target) -> Self {
+    fn of(me: Arc<Segment>, target: HostSegment) -> Self {
         Host { limit: LOCK_LIMIT, me, target, seen: Arc::default() }
     }
 
@@ -137,22 +137,22 @@ impl Host {
         self.target.memory()
     }
 
-    pub(super) fn target(&self) -> &Target {
+    pub(super) fn target(&self) -> &HostSegment {
         &self.target
     }
 
     pub(super) fn owner(&self) -> Owner {
         match &self.target {
-            Target::Own(_) => self.me.owner(),
-            Target::Peer(peer) => peer.owner(),
+            HostSegment::Own(_) => self.me.owner(),
+            HostSegment::Peer(peer) => peer.owner(),
         }
     }
 
     fn directory(&self, object: Object) -> Option<u64> {
         let root = Objects::ROOTS[kind(object).0];
         match &self.target {
-            Target::Own(_) => self.me.root(root).ok().map(|r| r.load(Ordering::Acquire)),
-            Target::Peer(peer) => peer.root(root).ok(),
+            HostSegment::Own(_) => self.me.root(root).ok().map(|r| r.load(Ordering::Acquire)),
+            HostSegment::Peer(peer) => peer.root(root).ok(),
         }
     }
 
@@ -166,7 +166,7 @@ impl Host {
         let directory = self.directory(object)?;
         let mut fresh = self.settled(directory, object);
         if fresh.is_none()
-            && let Target::Peer(peer) = &self.target
+            && let HostSegment::Peer(peer) = &self.target
         {
             // The segment may have grown since it was mapped.
             let before = self.memory().len();
@@ -210,7 +210,7 @@ impl Host {
             if fresh.is_some() || is_whole {
                 return fresh;
             }
-            let limit = if matches!(self.target, Target::Own(_)) { STUCK } else { PEERS_MOVE };
+            let limit = if matches!(self.target, HostSegment::Own(_)) { STUCK } else { PEERS_MOVE };
             if begun.get_or_insert_with(Instant::now).elapsed() >= limit {
                 return None;
             }
@@ -293,12 +293,12 @@ impl Host {
         let first = self.limit.min(STUCK);
         let (start, me) = (Instant::now(), self.me.owner());
         let is_shared = !matches!(object, Object::Qp(_));
-        let is_own = matches!(self.target, Target::Own(_));
+        let is_own = matches!(self.target, HostSegment::Own(_));
         let most = if is_own { self.limit } else { self.limit.min(HELD) };
         loop {
             let waited = first + start.elapsed();
             if lock.is_closed() {
-                if !matches!(self.target, Target::Own(_)) || !self.is_current(layout) {
+                if !matches!(self.target, HostSegment::Own(_)) || !self.is_current(layout) {
                     return Err(LockError::Gone);
                 }
                 // Nobody but the owner closes it.
@@ -322,11 +322,11 @@ impl Host {
     /// Sees to it that a queue is moved whose holder does not go on; whether it is to be waited for.
     fn tell(&self, object: Object, layout: &Layout, holder: Owner, waited: Duration) -> bool {
         match &self.target {
-            Target::Own(_) => {
+            HostSegment::Own(_) => {
                 return self.seen.on_stuck.0.get().is_none_or(|act| act(object, holder, waited));
             }
-            Target::Peer(_) if holder == self.owner() => {}
-            Target::Peer(peer) => {
+            HostSegment::Peer(_) if holder == self.owner() => {}
+            HostSegment::Peer(peer) => {
                 if let Ok(stuck) = peer.stuck() {
                     stuck.store(1, Ordering::Release);
                 }
@@ -347,7 +347,7 @@ impl Host {
     /// there. `false` when somebody else has it by now.
     pub fn revoke(&self, object: Object, holder: Owner) -> bool {
         let lock = self.layout(object).and_then(|layout| self.lock_at(layout.body));
-        matches!(self.target, Target::Own(_)) && lock.is_some_and(|lock| lock.revoke(holder))
+        matches!(self.target, HostSegment::Own(_)) && lock.is_some_and(|lock| lock.revoke(holder))
     }
 
     /// Whether the entry has still this generation.

@@ -9,7 +9,7 @@ use softrdma_testing::thread::asleep;
 use super::layout::*;
 use super::table::RESTING;
 use super::*;
-use crate::protocol::claim::Claim;
+use crate::protocol::claim::ClaimRequest;
 use crate::protocol::completion::{Armed, Completion, ENTRY_WORDS};
 use crate::protocol::deliver::{Deliver, Delivered};
 use crate::protocol::receive::{RECEIVE_WORDS, ReceiveRequest, post};
@@ -229,7 +229,7 @@ fn a_repair_goes_by_the_queues_as_they_are_whatever_was_known_of_them() {
             let mut left = life;
             let mut done = true;
             if shared {
-                done = until_death(&own, Claim::new(0, 0), &mut left);
+                done = until_death(&own, ClaimRequest::new(0, 0), &mut left);
             }
             let take = if shared { Take::Claim } else { Take::Head(0) };
             done = done && until_death(&own, Deliver::receive(0, take, 0, &completion, false), &mut left);

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::host::{Host, Target, get, give_back, locked, put};
+use super::host::{Host, HostSegment, get, give_back, locked, put};
 use super::layout::*;
 use crate::protocol::fence::Resolve;
 use crate::protocol::repair::Repair;
@@ -21,7 +21,7 @@ const TRIES: u32 = 3;
 #[derive(Debug, Clone, Default)]
 pub struct Held {
     /// Keeps the mapping that the places are in.
-    of: Option<Target>,
+    of: Option<HostSegment>,
     all: [Option<Place>; 3],
 }
 
@@ -54,14 +54,14 @@ impl Held {
     }
 
     /// None yet, of this segment.
-    pub(super) fn of(target: &Target) -> Self {
+    pub(super) fn of(target: &HostSegment) -> Self {
         Self { of: Some(target.clone()), all: [None; 3] }
     }
 
     /// Notes where the object is, or that it is not there.
     pub(super) fn set(&mut self, object: Object, layout: Option<Layout>) {
         let (kind, index) = kind(object);
-        let memory = self.of.as_ref().map(Target::memory);
+        let memory = self.of.as_ref().map(HostSegment::memory);
         self.all[kind] = memory.zip(layout).and_then(|(memory, layout)| {
             let body: &[AtomicU64; BODY_WORDS] =
                 memory.words(layout.body, BODY_WORDS).ok()?.try_into().ok()?;

@@ -3,14 +3,14 @@
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-use super::host::{Host, Target};
+use super::host::{Host, HostSegment};
 
 /// Words that follow one another in a segment: their bounds were checked against the mapping when they were
 /// found, and are not looked at again. What they say is anybody's all the same.
 #[derive(Debug, Clone)]
 pub struct HeldWords {
     /// Keeps the mapping that the words are in.
-    _of: Target,
+    _of: HostSegment,
     words: NonNull<[AtomicU64]>,
 }
 

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct Retries {
     shared: Arc<Shared>,
     device: Weak<Device>,
 }
@@ -42,8 +42,8 @@ struct Shared {
     next: AtomicUsize,
     /// When the thread looks next at the latest; never, while nothing waits.
     wakes: AtomicU64,
-    /// Somebody came who was content with that time.
-    came: AtomicBool,
+    /// Somebody who waits relies on that time, and woke nobody.
+    is_relied_on: AtomicBool,
     thread: Mutex<Thread>,
     bell: Condvar,
 }
@@ -55,14 +55,14 @@ struct Thread {
     rung: bool,
 }
 
-impl Progress {
+impl Retries {
     pub(super) fn new(device: Weak<Device>) -> Self {
         let shared = Shared {
             waiting: Mutex::default(),
             count: 0.into(),
             next: 0.into(),
             wakes: u64::MAX.into(),
-            came: false.into(),
+            is_relied_on: false.into(),
             thread: Mutex::default(),
             bell: Condvar::new(),
         };
@@ -71,11 +71,11 @@ impl Progress {
 
     /// Tries some of the requests that wait, and tells whether there were any.
     #[inline]
-    pub(super) fn make(&self, device: &Device) -> bool {
+    pub(super) fn try_some(&self, device: &Device) -> bool {
         device.endpoint.help_if_wanted();
         let waits = self.shared.count.load(Ordering::Relaxed) > 0 && device.is_mine();
         if waits {
-            self.shared.make();
+            self.shared.try_some();
         }
         waits
     }
@@ -117,7 +117,7 @@ impl Progress {
         let soon = device.now() + TICK;
         let time = time.unwrap_or(soon).max(soon);
         // First this, then the look at the time; the thread does it the other way round.
-        self.shared.came.store(true, Ordering::SeqCst);
+        self.shared.is_relied_on.store(true, Ordering::SeqCst);
         if self.shared.wakes.load(Ordering::SeqCst) <= time {
             return;
         }
@@ -152,7 +152,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for Retries {
     fn drop(&mut self) {
         self.shared.thread().ends = true;
         self.shared.bell.notify_all();
@@ -173,7 +173,7 @@ impl Shared {
     }
 
     #[cold]
-    fn make(&self) {
+    fn try_some(&self) {
         let count = self.count.load(Ordering::Relaxed);
         let first = self.next.fetch_add(BATCH, Ordering::Relaxed);
         for n in 0..count.min(BATCH) {
@@ -190,7 +190,7 @@ impl Shared {
             let Some(now) = device.upgrade().map(|device| device.now()) else { return };
             // Whoever comes while it looks need not ring: it looks again that soon.
             self.wakes.store(now + TICK, Ordering::SeqCst);
-            self.came.store(false, Ordering::SeqCst);
+            self.is_relied_on.store(false, Ordering::SeqCst);
             if std::mem::take(&mut self.thread().rung) {
                 tick = TICK;
             }
@@ -217,7 +217,7 @@ impl Shared {
             tick = tick.saturating_mul(2).min(LINGER);
             let mut thread = self.thread();
             self.wakes.store(next, Ordering::SeqCst);
-            if self.came.load(Ordering::SeqCst) {
+            if self.is_relied_on.load(Ordering::SeqCst) {
                 sleeps = true;
                 next = next.min(now + TICK);
                 self.wakes.store(next, Ordering::SeqCst);
