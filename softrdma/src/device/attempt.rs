@@ -23,17 +23,22 @@ use crate::shm::keys::{Entry, Lookup};
 use crate::shm::objects::{Held, Lane, View};
 
 use super::attributes::{QP_WORDS, QpAttributes, load};
+use super::completion_order::CompletionOrder;
 use super::direct::{Outlet, enter, is_settled, left};
 use super::endpoint::{Endpoint, now};
 use super::gathered::Gathered;
 use super::payload::{self, STAGED, Use};
 use super::peers::Remote;
 use super::route::{Initiator, Route};
-use super::turn::Turn;
 use super::wr::{Data, Wr};
 
 /// Carries out one request now; never waits for anything but short locks.
-pub fn attempt(endpoint: &Endpoint, from: &mut Initiator, wr: &Wr<'_>, turn: &Turn<'_>) -> Outcome {
+pub fn attempt(
+    endpoint: &Endpoint,
+    from: &mut Initiator,
+    wr: &Wr<'_>,
+    order: &CompletionOrder<'_>,
+) -> Outcome {
     debug_assert!(!from.is_holding(), "a target is held");
     let sges = match wr.data {
         Data::Sges(sges) => sges,
@@ -62,7 +67,7 @@ pub fn attempt(endpoint: &Endpoint, from: &mut Initiator, wr: &Wr<'_>, turn: &Tu
         }
         _ => None,
     };
-    let call = Call { endpoint, wr, incoming, rkey, payload, turn };
+    let call = Call { endpoint, wr, incoming, rkey, payload, order };
     let connected = wr.datagram.is_none();
     let place = from.place_of(qp_num);
     let place = &mut from.routes[place];
@@ -120,7 +125,7 @@ struct Call<'a, 't> {
     rkey: u32,
     /// What a send brings, when that is little.
     payload: Option<&'a [u8]>,
-    turn: &'a Turn<'t>,
+    order: &'a CompletionOrder<'t>,
 }
 
 impl Call<'_, '_> {
@@ -245,9 +250,9 @@ impl Call<'_, '_> {
             match want {
                 Want::Transport(progress) => {
                     match progress {
-                        Progress::Bell(_) => self.turn.keep(),
+                        Progress::Bell(_) => self.order.keep(),
                         // Others may wait for the own queue who have this one.
-                        Progress::Lock(_) => self.turn.give_back(),
+                        Progress::Lock(_) => self.order.give_back(),
                         _ => {}
                     }
                     if !operation.proceed(&progress)? {

@@ -22,12 +22,12 @@
 //! | [`attempt`](mod@attempt), [`payload`], [`attributes`] | a request at its target; its bytes; its settings |
 //! | `gathered`, [`landing`] | the bytes of a small message: from the sender's memory into the target's |
 //! | `known` | a key of the own process that is asked for again and again |
-//! | [`turn`] | own completions, before the answer of a peer that is woken |
+//! | [`completion_order`] | own completions, before the answer of a peer that is woken |
 //! | `fast_path` | the quick way of small messages, many behind one pair of locks |
 //!
 //! Every object may be used from any thread. Locks are taken in this order: the process's own (an object's
 //! mutex), then a queue pair's in shared memory, a shared receive queue's, a completion queue's. Against that
-//! order a lock is only tried ([`turn`]).
+//! order a lock is only tried ([`completion_order`]).
 //!
 //! # A message
 //!
@@ -99,6 +99,7 @@ mod books;
 pub mod channel;
 pub mod comp_counter;
 pub mod completion;
+pub mod completion_order;
 mod deferred;
 mod direct;
 pub mod dma_buf;
@@ -122,7 +123,6 @@ pub mod route;
 pub mod send;
 pub mod srq;
 mod stuck;
-pub mod turn;
 pub mod wr;
 pub mod xrc;
 

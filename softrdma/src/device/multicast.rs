@@ -14,9 +14,9 @@ use crate::shm::memory::Memory;
 use crate::shm::slot;
 
 use super::attempt::attempt;
+use super::completion_order::CompletionOrder;
 use super::endpoint::{self, Endpoint};
 use super::route::Initiator;
-use super::turn::Turn;
 use super::wr::{Datagram, Wr};
 use super::{Device, Error, QueuePair, Result};
 
@@ -153,7 +153,7 @@ impl QueuePair {
     pub(super) fn multicast(&self, from: &mut Initiator, wr: &Wr<'_>, datagram: &Datagram<'_>) -> Outcome {
         let endpoint = &self.device().endpoint;
         // Several are woken, one after the other.
-        let (turn, mut outcome) = (Turn::new(None), None);
+        let (order, mut outcome) = (CompletionOrder::new(None), None);
         // The sender has no lock of its own that a member's side needs: it is reached as by its number.
         for slot in slot::claimed(endpoint.segment.folder()).unwrap_or_default() {
             let Some(remote) = endpoint.peers.get(slot) else { continue };
@@ -174,7 +174,7 @@ impl QueuePair {
                 let qp_num = endpoint::number(slot, index);
                 if qp_num != self.qp_num() || !self.blocks_own_multicast() {
                     let wr = Wr { datagram: Some(Datagram { qp_num, ..*datagram }), ..*wr };
-                    let one = attempt(endpoint, from, &wr, &turn);
+                    let one = attempt(endpoint, from, &wr, &order);
                     if outcome.is_none() || matches!(one, Outcome::Local(_)) {
                         outcome = Some(one);
                     }
@@ -182,7 +182,7 @@ impl QueuePair {
             });
         }
         // Nobody is in the group: the request is checked as any other, and lost.
-        outcome.unwrap_or_else(|| attempt(endpoint, from, wr, &turn))
+        outcome.unwrap_or_else(|| attempt(endpoint, from, wr, &order))
     }
 }
 

@@ -24,10 +24,10 @@ use crate::protocol::verbs::{Event, Opcode, QpState, SendFlags};
 use super::QueuePair;
 use super::attempt::attempt;
 use super::comp_counter::Counters;
+use super::completion_order::CompletionOrder;
 use super::fast_path::Quick;
 use super::qp_attributes::Attributes;
 use super::route::{Initiator, is_hopeless};
-use super::turn::Turn;
 use super::wr::{Data, Datagram, Wr};
 
 /// The number of the queue pair that stands for all members of a multicast group.
@@ -306,11 +306,11 @@ impl Sending<'_> {
                 return;
             }
             qp.settle(side);
-            let turn = qp.turn(wr);
+            let order = qp.completion_order(wr);
             let outcome = match quick {
                 Quick::NoAnswer => Outcome::NoAnswer,
                 Quick::Held => Outcome::Held,
-                _ => qp.carry_out(&mut side.initiator, wr, &turn),
+                _ => qp.carry_out(&mut side.initiator, wr, &order),
             };
             let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { qp.device().now() };
             let request = posted(wr);
@@ -319,7 +319,7 @@ impl Sending<'_> {
                 side.ring.push(wr);
                 qp.wait(side);
             } else {
-                qp.act(side, &request, action, &turn);
+                qp.act(side, &request, action, &order);
             }
         } else {
             qp.settle(side);
@@ -388,7 +388,7 @@ impl QueuePair {
         }
         for index in 0..side.done.len() {
             let (_, completion) = side.done[index];
-            self.tell(side, &completion, &Turn::new(None));
+            self.tell(side, &completion, &CompletionOrder::new(None));
         }
         side.done.clear();
     }
@@ -404,7 +404,7 @@ impl QueuePair {
         let mut done = std::mem::take(&mut side.done);
         let kept_ones = done.partition_point(|(place, _)| *place <= kept);
         for (_, completion) in &done[..kept_ones] {
-            self.tell(side, completion, &Turn::new(None));
+            self.tell(side, completion, &CompletionOrder::new(None));
         }
         // Of the rest none succeeded, and each has a completion that says so, also where it asked for none.
         // What is before them and waits for one has its places given back by the first.
@@ -419,29 +419,29 @@ impl QueuePair {
         let posted = Posted { wr_id, opcode: Opcode::Send, signaled: true, length: 0 };
         let outcome = Outcome::Refused(Syndrome::Operational);
         let action = side.requester.outcome(&posted, outcome, self.device().now());
-        self.act(side, &posted, action, &Turn::new(None));
+        self.act(side, &posted, action, &CompletionOrder::new(None));
         for message in kept + 1..kept + lost {
             let wr_id = side.initiator.lost(message).unwrap_or(0);
             let flushed = Completion::flushed(wr_id, Opcode::Send.into(), self.qp_num());
-            self.complete(side, flushed, &Turn::new(None));
+            self.complete(side, flushed, &CompletionOrder::new(None));
         }
     }
 
-    /// The turn of a request's own completion.
+    /// What puts a request's own completion in order.
     #[inline]
-    pub(super) fn turn(&self, wr: &Wr<'_>) -> Turn<'_> {
+    pub(super) fn completion_order(&self, wr: &Wr<'_>) -> CompletionOrder<'_> {
         let tells = wr.flags.has(SendFlags::SIGNALED);
-        Turn::new(self.send_cq().filter(|_| tells).map(|cq| &**cq))
+        CompletionOrder::new(self.send_cq().filter(|_| tells).map(|cq| &**cq))
     }
 
     /// Carries a request out.
-    fn carry_out(&self, from: &mut Initiator, wr: &Wr<'_>, turn: &Turn<'_>) -> Outcome {
+    fn carry_out(&self, from: &mut Initiator, wr: &Wr<'_>, order: &CompletionOrder<'_>) -> Outcome {
         match wr.datagram {
             Some(datagram) if datagram.qp_num == MULTICAST => self.multicast(from, wr, &datagram),
             _ => {
-                let outcome = attempt(&self.device().endpoint, from, wr, turn);
+                let outcome = attempt(&self.device().endpoint, from, wr, order);
                 if !matches!(outcome, Outcome::Done(_)) {
-                    turn.give_back();
+                    order.give_back();
                 }
                 if let (Operands::Bind(bind), Outcome::Done(_)) = (&wr.operands, outcome) {
                     self.device().bound(bind);
@@ -476,14 +476,14 @@ impl QueuePair {
             }
             early = false;
             let Some(wr) = side.ring.front() else { break };
-            let turn = self.turn(&wr);
-            let outcome = self.carry_out(&mut side.initiator, &wr, &turn);
+            let order = self.completion_order(&wr);
+            let outcome = self.carry_out(&mut side.initiator, &wr, &order);
             let now = self.device().now();
             let request = posted(&wr);
             let action = side.requester.outcome(&request, outcome, now);
             if action != Action::Later {
                 side.ring.pop();
-                self.act(side, &request, action, &turn);
+                self.act(side, &request, action, &order);
             }
         }
     }
@@ -514,18 +514,24 @@ impl QueuePair {
     }
 
     /// What follows from the end of a request.
-    pub(super) fn act(&self, side: &mut SendSide, request: &Posted, action: Action, turn: &Turn<'_>) {
+    pub(super) fn act(
+        &self,
+        side: &mut SendSide,
+        request: &Posted,
+        action: Action,
+        order: &CompletionOrder<'_>,
+    ) {
         let is_counted = side.counters.own && side.counters.count(request, &action);
         match action {
             Action::Later => {}
             // The program learns from the counter that it is done: its place is given back.
             Action::Complete(None) if is_counted => {}
             Action::Complete(None) => side.silent += 1,
-            Action::Complete(Some(completion)) => self.complete(side, completion, turn),
+            Action::Complete(Some(completion)) => self.complete(side, completion, order),
             Action::Fail(completion, next) => {
                 // First the state: whoever sees the completion finds it.
                 self.fail(next);
-                self.complete(side, completion, &Turn::new(None));
+                self.complete(side, completion, &CompletionOrder::new(None));
                 self.flush_if_broken();
                 self.flush_sends(side);
             }
@@ -550,18 +556,18 @@ impl QueuePair {
                 side.counters.flushed(&posted);
             }
             let completion = side.requester.flushed(&posted);
-            self.complete(side, completion, &Turn::new(None));
+            self.complete(side, completion, &CompletionOrder::new(None));
         }
     }
 
-    fn complete(&self, side: &mut SendSide, completion: Completion, turn: &Turn<'_>) {
+    fn complete(&self, side: &mut SendSide, completion: Completion, order: &CompletionOrder<'_>) {
         let completion = self.covering(side, completion);
-        self.tell(side, &completion, turn);
+        self.tell(side, &completion, order);
     }
 
-    fn tell(&self, side: &mut SendSide, completion: &Completion, turn: &Turn<'_>) {
+    fn tell(&self, side: &mut SendSide, completion: &Completion, order: &CompletionOrder<'_>) {
         let Some(cq) = self.send_cq() else { return };
-        let delivered = cq.append(completion, turn);
+        let delivered = cq.append(completion, order);
         if delivered != Ok(Delivered::Published) {
             // Nobody polls it: its places come back with the next one.
             let places = completion.places;

@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicU64;
 
 use softrdma::device::attempt::{attempt, complete};
 use softrdma::device::attributes::{QpAttributes, SrqAttributes};
+use softrdma::device::completion_order::CompletionOrder;
 use softrdma::device::endpoint::Endpoint;
 use softrdma::device::landing::land;
 use softrdma::device::route::Initiator;
-use softrdma::device::turn::Turn;
 use softrdma::device::wr::{Data, Datagram, Sge, Wr};
 use softrdma::protocol::completion::{Completion, Staged, poll};
 use softrdma::protocol::keys::{Key, Kind};
@@ -182,7 +182,7 @@ impl RawQp {
     }
 
     pub fn attempt(&mut self, wr: &Wr<'_>) -> Outcome {
-        attempt(&self.endpoint, &mut self.initiator, wr, &Turn::new(None))
+        attempt(&self.endpoint, &mut self.initiator, wr, &CompletionOrder::new(None))
     }
 
     /// A send, and its own completion.

@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use softrdma::device::attempt::attempt;
 use softrdma::device::attributes::{QpAttributes, store_wants};
+use softrdma::device::completion_order::CompletionOrder;
 use softrdma::device::endpoint::{Endpoint, now};
 use softrdma::device::route::is_hopeless;
-use softrdma::device::turn::Turn;
 use softrdma::device::wr::{BindWindow, Data, Datagram, Sge, Wr};
 use softrdma::protocol::completion::wants;
 use softrdma::protocol::keys::{Bind, Key, Kind};
@@ -284,23 +284,32 @@ fn shared_receive_queues_and_xrc() {
         let here = [a.sge(0, 50)];
         let to =
             |srq: u32| Wr { srq_num: other.number(srq), ..RawQp::wr(Opcode::Send, &here, Operands::None) };
-        assert_eq!(attempt(&a.endpoint, &mut a.initiator, &to(srq), &Turn::new(None)), Outcome::Done(50));
+        assert_eq!(
+            attempt(&a.endpoint, &mut a.initiator, &to(srq), &CompletionOrder::new(None)),
+            Outcome::Done(50)
+        );
         let completion = target.poll().expect("a completion");
         assert_eq!((completion.wr_id, completion.qp_num), (5, target.number()));
         assert_eq!(target.read(0, 50), bytes);
         assert_eq!(
-            attempt(&a.endpoint, &mut a.initiator, &to(srq), &Turn::new(None)),
+            attempt(&a.endpoint, &mut a.initiator, &to(srq), &CompletionOrder::new(None)),
             Outcome::ReceiverNotReady(12)
         );
         let violation = Outcome::Refused(Syndrome::InvalidRequest);
-        assert_eq!(attempt(&a.endpoint, &mut a.initiator, &to(elsewhere), &Turn::new(None)), violation);
         assert_eq!(
-            attempt(&a.endpoint, &mut a.initiator, &to(srq), &Turn::new(None)),
+            attempt(&a.endpoint, &mut a.initiator, &to(elsewhere), &CompletionOrder::new(None)),
+            violation
+        );
+        assert_eq!(
+            attempt(&a.endpoint, &mut a.initiator, &to(srq), &CompletionOrder::new(None)),
             Outcome::ReceiverNotReady(12)
         );
         let operands = Operands::Remote { addr: target.at(300), rkey: target.key, length: 0 };
         let write = Wr { operands, opcode: Opcode::RdmaWrite, ..to(srq) };
-        assert_eq!(attempt(&a.endpoint, &mut a.initiator, &write, &Turn::new(None)), Outcome::Done(50));
+        assert_eq!(
+            attempt(&a.endpoint, &mut a.initiator, &write, &CompletionOrder::new(None)),
+            Outcome::Done(50)
+        );
         assert_eq!(target.read(300, 50), bytes);
     });
 }

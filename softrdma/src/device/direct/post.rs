@@ -1,8 +1,8 @@
 //! Posting a request whose message goes by a direct ring.
 
 use crate::device::QueuePair;
+use crate::device::completion_order::CompletionOrder;
 use crate::device::send::{SendSide, posted};
-use crate::device::turn::Turn;
 use crate::device::wr::Wr;
 use crate::protocol::requester::{Outcome, Syndrome};
 use crate::protocol::verbs::{Opcode, SendFlags};
@@ -37,13 +37,13 @@ impl QueuePair {
     /// told nobody.
     #[inline]
     fn sent(&self, side: &mut SendSide, wr: &Wr<'_>, is_armed: bool) {
-        let turn = if is_armed { self.turn(wr) } else { Turn::new(None) };
+        let order = if is_armed { self.completion_order(wr) } else { CompletionOrder::new(None) };
         if is_armed {
-            side.initiator.wake(wr.flags.has(SendFlags::SOLICITED), &turn);
+            side.initiator.wake(wr.flags.has(SendFlags::SOLICITED), &order);
         }
         let request = posted(wr);
         let action = side.requester.outcome(&request, Outcome::Done(request.length as u32), 0);
-        self.act(side, &request, action, &turn);
+        self.act(side, &request, action, &order);
     }
 
     /// Nobody knows whether the message came to its target: the connection breaks.
@@ -52,6 +52,6 @@ impl QueuePair {
         let request = posted(wr);
         let outcome = Outcome::Refused(Syndrome::Operational);
         let action = side.requester.outcome(&request, outcome, self.device().now());
-        self.act(side, &request, action, &Turn::new(None));
+        self.act(side, &request, action, &CompletionOrder::new(None));
     }
 }

@@ -8,12 +8,12 @@ use std::hint::spin_loop;
 use std::sync::Arc;
 
 use crate::device::attributes::Place;
+use crate::device::completion_order::CompletionOrder;
 use crate::device::endpoint::Endpoint;
 use crate::device::gathered::Gathered;
 use crate::device::known::Known;
 use crate::device::payload;
 use crate::device::route::{Initiator, Route};
-use crate::device::turn::Turn;
 use crate::device::wr::{Data, Wr};
 use crate::protocol::completion::{Armed, Notify};
 use crate::protocol::direct::{MAX_DIRECT, Message, Send, Sender, Way};
@@ -154,15 +154,15 @@ pub(in crate::device) fn left(outlet: &mut Option<Outlet>) {
 }
 
 /// Rings where that is asked for, with the own completion queue kept from then on.
-fn notify(view: &View<'_>, mut notify: Notify, turn: &Turn<'_>) -> Result<(), LockError> {
+fn notify(view: &View<'_>, mut notify: Notify, order: &CompletionOrder<'_>) -> Result<(), LockError> {
     let mut operation = Operation::new(view);
     loop {
         let progress = notify.step(view);
         match progress {
             Progress::Done(()) => return Ok(()),
-            Progress::Bell(_) => turn.keep(),
+            Progress::Bell(_) => order.keep(),
             // Others may wait for the own queue who have this one.
-            Progress::Lock(_) => turn.give_back(),
+            Progress::Lock(_) => order.give_back(),
             _ => {}
         }
         if !operation.proceed(&progress)? {
@@ -247,14 +247,14 @@ impl Initiator {
     /// Wakes the peer for a message that is in its direct ring, if it went to sleep meanwhile. The own
     /// completion comes in its turn.
     #[cold]
-    pub(in crate::device) fn wake(&self, solicited: bool, turn: &Turn<'_>) {
+    pub(in crate::device) fn wake(&self, solicited: bool, order: &CompletionOrder<'_>) {
         let Some(route) = self.routes[0].as_deref() else { return };
         let Some(cq) = route.queues.map(|queues| queues.cq) else { return };
         let host = &route.remote.host;
         for _ in 0..TRIES {
             let held = host.find([None, None, Some(Object::Cq(cq))]);
             let view = host.with(&held);
-            match notify(&view, Notify::new(cq, solicited), turn) {
+            match notify(&view, Notify::new(cq, solicited), order) {
                 Ok(()) => return,
                 Err(LockError::Gone) => {}
                 Err(_) => {

@@ -29,13 +29,13 @@ const YIELDS: u32 = 32;
 
 /// The completion queue of one request that tells of its success, not kept at first.
 #[derive(Debug)]
-pub struct Turn<'a> {
+pub struct CompletionOrder<'a> {
     cq: Option<&'a CompletionQueue>,
     /// Where the queue is, behind the process's own lock, which comes before the queue's.
     kept: RefCell<Option<QueueGuard<'a, Held>>>,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> CompletionOrder<'a> {
     /// `None`: there will be no completion, or its order does not matter.
     #[inline]
     pub fn new(cq: Option<&'a CompletionQueue>) -> Self {
@@ -76,7 +76,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for CompletionOrder<'_> {
     fn drop(&mut self) {
         self.give_back();
     }
@@ -87,11 +87,11 @@ impl CompletionQueue {
     pub(super) fn append(
         &self,
         completion: &Completion,
-        turn: &Turn<'_>,
+        order: &CompletionOrder<'_>,
     ) -> std::result::Result<Delivered, LockError> {
         match &self.device.endpoint.books {
-            None => self.publish(completion, turn),
-            Some(books) => self.publish_under_number(books, completion, turn),
+            None => self.publish(completion, order),
+            Some(books) => self.publish_under_number(books, completion, order),
         }
     }
 
@@ -102,14 +102,14 @@ impl CompletionQueue {
         &self,
         books: &Books,
         completion: &Completion,
-        turn: &Turn<'_>,
+        order: &CompletionOrder<'_>,
     ) -> std::result::Result<Delivered, LockError> {
         // Without memory for it the completion is lost, as in a queue that has no room.
         let Some(number) = books.sent(completion.qp_num, completion.wr_id) else {
             return Ok(Delivered::Overrun);
         };
         let numbered = Completion { wr_id: number, ..*completion };
-        let delivered = self.publish(&numbered, turn);
+        let delivered = self.publish(&numbered, order);
         if delivered != Ok(Delivered::Published) {
             books.forget(&numbered);
         }
@@ -117,9 +117,13 @@ impl CompletionQueue {
     }
 
     #[inline(always)]
-    fn publish(&self, completion: &Completion, turn: &Turn<'_>) -> std::result::Result<Delivered, LockError> {
+    fn publish(
+        &self,
+        completion: &Completion,
+        order: &CompletionOrder<'_>,
+    ) -> std::result::Result<Delivered, LockError> {
         let endpoint = &self.device.endpoint;
-        if let Some(held) = turn.take() {
+        if let Some(held) = order.take() {
             let appended = complete_kept(endpoint, &held, self.index(), completion);
             drop(held);
             return self.or_anew(appended, completion);
