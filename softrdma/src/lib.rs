@@ -11,7 +11,7 @@
 //!
 //! The initiator executes. A process that works its send queue takes the lock of the target queue pair in the
 //! target's segment, runs the target's rules there ([`protocol::respond`]), moves the payload, and gives the
-//! lock back ([`device::attempt`](mod@device::attempt)). Nothing runs in the target. Death at any instruction
+//! lock back ([`device::execute`](mod@device::execute)). Nothing runs in the target. Death at any instruction
 //! leaves a lock with a dead owner and a journal; whoever takes the lock over repairs first
 //! ([`protocol::repair`]), and what was under way has then happened or not. A process that is stopped within is
 //! fenced off from the queues that others use, too ([`protocol::fence`]).

@@ -19,8 +19,8 @@ use crate::protocol::transport::{LockError, Transport as _};
 use crate::shm::objects::{Held, LOCK_LIMIT, Lane};
 
 use super::CompletionQueue;
-use super::attempt::{complete, complete_kept};
 use super::books::Books;
+use super::execute::{complete, complete_kept};
 
 /// Tries before the order is given up: longer than anybody has the lock who runs.
 const TRIES: u32 = 256;

@@ -1,7 +1,7 @@
 //! The quick way of small messages: into the completion queue of their target, many of them behind one pair of
 //! locks.
 //!
-//! What goes this way does exactly what [`attempt`](super::attempt::attempt) does with it; what does not is
+//! What goes this way does exactly what [`execute`](super::execute::execute) does with it; what does not is
 //! left to that.
 
 use crate::protocol::burst::{Burst, MAX_BURST, MAX_BYTES};

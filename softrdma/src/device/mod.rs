@@ -19,7 +19,7 @@
 //! | `books` | what the own process goes by in the folder of a group |
 //! | [`endpoint`], [`peers`] | the own segment with its tables; other processes |
 //! | [`route`] | the way from a queue pair to those it sends to |
-//! | [`attempt`](mod@attempt), [`payload`], [`attributes`] | a request at its target; its bytes; its settings |
+//! | [`execute`](mod@execute), [`payload`], [`attributes`] | a request at its target; its bytes; its settings |
 //! | `gathered`, [`landing`] | the bytes of a small message: from the sender's memory into the target's |
 //! | `known` | a key of the own process that is asked for again and again |
 //! | [`completion_order`] | own completions, before the answer of a peer that is woken |
@@ -93,7 +93,6 @@
 //! # }
 //! ```
 
-pub mod attempt;
 pub mod attributes;
 mod books;
 pub mod channel;
@@ -105,6 +104,7 @@ mod direct;
 pub mod dma_buf;
 pub mod endpoint;
 pub mod events;
+pub mod execute;
 mod fast_path;
 mod frozen;
 mod gathered;

@@ -13,9 +13,9 @@ use crate::protocol::verbs::QpType;
 use crate::shm::memory::Memory;
 use crate::shm::slot;
 
-use super::attempt::attempt;
 use super::completion_order::CompletionOrder;
 use super::endpoint::{self, Endpoint};
+use super::execute::execute;
 use super::route::Initiator;
 use super::wr::{Datagram, Wr};
 use super::{Device, Error, QueuePair, Result};
@@ -174,7 +174,7 @@ impl QueuePair {
                 let qp_num = endpoint::number(slot, index);
                 if qp_num != self.qp_num() || !self.blocks_own_multicast() {
                     let wr = Wr { datagram: Some(Datagram { qp_num, ..*datagram }), ..*wr };
-                    let one = attempt(endpoint, from, &wr, &order);
+                    let one = execute(endpoint, from, &wr, &order);
                     if outcome.is_none() || matches!(one, Outcome::Local(_)) {
                         outcome = Some(one);
                     }
@@ -182,7 +182,7 @@ impl QueuePair {
             });
         }
         // Nobody is in the group: the request is checked as any other, and lost.
-        outcome.unwrap_or_else(|| attempt(endpoint, from, wr, &order))
+        outcome.unwrap_or_else(|| execute(endpoint, from, wr, &order))
     }
 }
 

@@ -204,7 +204,7 @@ impl Shared {
                 waits |= work != Work::Nothing;
                 match work {
                     Work::Nothing | Work::Wait(None) => {}
-                    Work::Attempt => next = 0,
+                    Work::Execute => next = 0,
                     Work::Wait(Some(until)) => next = next.min(until),
                 }
             }

@@ -23,7 +23,7 @@ use super::wr::Wr;
 /// Targets that a datagram queue pair knows at a time.
 const ROUTES: usize = 16;
 
-/// The sending side of a queue pair, as [`attempt`](super::attempt::attempt) needs it. Its owner changes it
+/// The sending side of a queue pair, as [`execute`](super::execute::execute) needs it. Its owner changes it
 /// with the queue pair, and holds it alone while a request is carried out.
 #[derive(Debug)]
 pub struct Initiator {

@@ -22,9 +22,9 @@ use crate::protocol::shared::Object;
 use crate::protocol::verbs::{Event, Opcode, QpState, SendFlags};
 
 use super::QueuePair;
-use super::attempt::attempt;
 use super::comp_counter::Counters;
 use super::completion_order::CompletionOrder;
+use super::execute::execute;
 use super::fast_path::Quick;
 use super::qp_attributes::Attributes;
 use super::route::{Initiator, is_hopeless};
@@ -439,7 +439,7 @@ impl QueuePair {
         match wr.datagram {
             Some(datagram) if datagram.qp_num == MULTICAST => self.multicast(from, wr, &datagram),
             _ => {
-                let outcome = attempt(&self.device().endpoint, from, wr, order);
+                let outcome = execute(&self.device().endpoint, from, wr, order);
                 if !matches!(outcome, Outcome::Done(_)) {
                     order.give_back();
                 }
@@ -472,7 +472,7 @@ impl QueuePair {
                 Work::Nothing => break,
                 // Early, whoever is in the way would be waited for with each request that is posted.
                 Work::Wait(_) if !early || side.requester.is_held(now) => break,
-                Work::Wait(_) | Work::Attempt => {}
+                Work::Wait(_) | Work::Execute => {}
             }
             early = false;
             let Some(wr) = side.ring.front() else { break };
@@ -493,7 +493,7 @@ impl QueuePair {
         let work = self.enlist(side);
         match work {
             Work::Wait(until) => self.device().retries.wake_at(self.device(), until),
-            Work::Attempt => self.device().retries.wake_at(self.device(), Some(0)),
+            Work::Execute => self.device().retries.wake_at(self.device(), Some(0)),
             Work::Nothing => {}
         }
         work

@@ -47,7 +47,7 @@ pub enum Work {
     /// Nothing: empty, or the state does not send.
     Nothing,
     /// Carry out the request at the head and report it.
-    Attempt,
+    Execute,
     /// Not before this time; without a time, when something at the peer has changed.
     Wait(Option<u64>),
 }
@@ -176,7 +176,7 @@ impl Requester {
 
     /// What to do now with the oldest of the requests; `empty` when there is none. A wait for an answer that
     /// ends here without retries left is reported by the caller as [`Outcome::NoAnswer`] again, through
-    /// [`Work::Attempt`]: one more look at the peer does no harm.
+    /// [`Work::Execute`]: one more look at the peer does no harm.
     #[must_use]
     pub fn work(&self, empty: bool, now: u64) -> Work {
         let sends = match self.state {
@@ -188,7 +188,7 @@ impl Requester {
             _ if empty || !sends => Work::Nothing,
             Head::Waiting { until, .. } if until.is_none_or(|until| now < until) => Work::Wait(until),
             _ if now < self.held_until => Work::Wait(Some(self.held_until)),
-            _ => Work::Attempt,
+            _ => Work::Execute,
         }
     }
 

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use softrdma::device::attempt::{attempt, complete};
 use softrdma::device::attributes::{QpAttributes, SrqAttributes};
 use softrdma::device::completion_order::CompletionOrder;
 use softrdma::device::endpoint::Endpoint;
+use softrdma::device::execute::{complete, execute};
 use softrdma::device::landing::land;
 use softrdma::device::route::Initiator;
 use softrdma::device::wr::{Data, Datagram, Sge, Wr};
@@ -181,13 +181,13 @@ impl RawQp {
         }
     }
 
-    pub fn attempt(&mut self, wr: &Wr<'_>) -> Outcome {
-        attempt(&self.endpoint, &mut self.initiator, wr, &CompletionOrder::new(None))
+    pub fn execute(&mut self, wr: &Wr<'_>) -> Outcome {
+        execute(&self.endpoint, &mut self.initiator, wr, &CompletionOrder::new(None))
     }
 
     /// A send, and its own completion.
     pub fn send(&mut self, sges: &[Sge]) -> Outcome {
-        let outcome = self.attempt(&Self::wr(Opcode::Send, sges, Operands::None));
+        let outcome = self.execute(&Self::wr(Opcode::Send, sges, Operands::None));
         if matches!(outcome, Outcome::Done(_)) {
             let flushed = Completion::flushed(1, WcOpcode::Send, self.number());
             let completion = Completion { status: Status::Success, ..flushed };

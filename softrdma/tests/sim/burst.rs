@@ -8,8 +8,8 @@ use softrdma::protocol::shared::Object;
 use softrdma::protocol::transport::{Machine, Progress};
 use softrdma::protocol::verbs::{QpType, Status, WcOpcode};
 
-use crate::attempt::{begin, end_of, incoming, payload, queues_now, start, target};
 use crate::direct;
+use crate::execute::{begin, end_of, incoming, payload, queues_now, start, target};
 use crate::ledger::End;
 use crate::process::{Me, append, break_whole, key, qp_num, record};
 use crate::world::World;
@@ -88,7 +88,7 @@ pub async fn burst(world: &World, me: Me, qp: u32) -> bool {
 /// Offers the request at the head of the queue.
 fn offer(world: &World, me: Me, qp: u32, end: End, burst: &mut Burst) -> bool {
     let queue = world.processes[me.0].sends[qp as usize].borrow();
-    let Some(request) = queue.request().filter(|_| queue.work(world.now.get()) == Work::Attempt) else {
+    let Some(request) = queue.request().filter(|_| queue.work(world.now.get()) == Work::Execute) else {
         return false;
     };
     if end_of(world, me, qp, request) != end

@@ -17,7 +17,7 @@ use softrdma::protocol::transport::{Machine, Progress};
 use softrdma::protocol::verbs::{Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma_testing::segment::{DIRECT_SLOTS, Ring};
 
-use crate::attempt::{begin, payload, start};
+use crate::execute::{begin, payload, start};
 use crate::fault::{Fault, Flawed};
 use crate::ledger::End;
 use crate::process::{GOOD_KEY, Me, qp_num, state};

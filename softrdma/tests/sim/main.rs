@@ -4,11 +4,11 @@
 //! `FIRST_SEED=5000` begins there, `SEED=17 …` runs that one alone. A run that breaks an invariant prints its
 //! seed and what happened last.
 
-mod attempt;
 mod burst;
 mod check;
 mod config;
 mod direct;
+mod execute;
 mod fault;
 mod ledger;
 mod plan;

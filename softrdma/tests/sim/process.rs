@@ -15,9 +15,9 @@ use softrdma::protocol::shared::{Events, Memory, Object, QpWord, Word};
 use softrdma::protocol::timers::ack_timeout;
 use softrdma::protocol::verbs::{Access, Event, QpState, Status, WcFlags};
 
-use crate::attempt::attempt;
 use crate::burst::burst;
 use crate::direct;
+use crate::execute::execute;
 use crate::ledger::{Posted, Receive, word};
 use crate::reset;
 use crate::world::{Act, World};
@@ -317,24 +317,24 @@ async fn work(world: &World, me: Me, qp: u32) -> Option<Work> {
         Work::Nothing => return None,
         Work::Wait(Some(until)) if world.random.once_in(4) => until,
         Work::Wait(_) => return Some(work),
-        Work::Attempt => 0,
+        Work::Execute => 0,
     };
     let request = queue.borrow().request().cloned()?;
     let mut sent = None;
     if time == 0 && world.ledger.borrow().sent[request.wr_id as usize].waits.is_none() {
         let Some(outcome) = reset::mortal(world, me, qp, direct::send(world, me, qp, &request)).await else {
-            return Some(Work::Attempt);
+            return Some(Work::Execute);
         };
         sent = outcome;
     }
     if sent.is_none() && time == 0 && !world.random.once_in(3) && burst(world, me, qp).await {
-        return Some(Work::Attempt);
+        return Some(Work::Execute);
     }
     let outcome = match sent {
         Some(outcome) => outcome,
-        None => match reset::mortal(world, me, qp, attempt(world, me, qp, &request)).await {
+        None => match reset::mortal(world, me, qp, execute(world, me, qp, &request)).await {
             Some(outcome) => outcome,
-            None => return Some(Work::Attempt),
+            None => return Some(Work::Execute),
         },
     };
     let now = world.now.get();
@@ -360,7 +360,7 @@ async fn work(world: &World, me: Me, qp: u32) -> Option<Work> {
             }
         }
     }
-    Some(Work::Attempt)
+    Some(Work::Execute)
 }
 
 /// A request that gave up for want of an answer waited as long as its queue pair was told to.

@@ -28,7 +28,7 @@ fn queue(qp_type: QpType, retry: Retry) -> SendQueue {
 #[test]
 fn signalled_requests_complete_and_others_do_not() {
     let mut queue = queue(QpType::Rc, Retry::default());
-    assert_eq!(queue.work(0), Work::Attempt);
+    assert_eq!(queue.work(0), Work::Execute);
     assert_eq!(queue.outcome(Outcome::Done(4), 0), Some(Action::Complete(None)));
     let Some(Action::Complete(Some(completion))) = queue.outcome(Outcome::Done(4), 0) else { panic!() };
     assert_eq!((completion.wr_id, completion.byte_len, completion.qp_num), (1, 4, 9));
@@ -41,7 +41,7 @@ fn until_failure(qp_type: QpType, retry: Retry, outcome: Outcome) -> (u32, u64, 
     let (mut now, mut attempts) = (0, 0);
     loop {
         match queue.work(now) {
-            Work::Attempt => attempts += 1,
+            Work::Execute => attempts += 1,
             Work::Wait(Some(until)) => {
                 now = until;
                 continue;
@@ -142,7 +142,7 @@ fn without_timeout_the_wait_has_no_end() {
     assert_eq!(queue.outcome(Outcome::NoAnswer, 5), Some(Action::Later));
     assert_eq!(queue.work(u64::MAX), Work::Wait(None));
     queue.peer_changed();
-    assert_eq!(queue.work(6), Work::Attempt);
+    assert_eq!(queue.work(6), Work::Execute);
 }
 
 #[test]
@@ -162,12 +162,12 @@ fn a_draining_queue_finishes_what_it_started() {
     assert_eq!(queue.outcome(Outcome::ReceiverNotReady(1), 0), Some(Action::Later));
     queue.set_state(QpState::Sqd);
     assert!(!queue.is_drained());
-    assert_eq!(queue.work(10_000), Work::Attempt);
+    assert_eq!(queue.work(10_000), Work::Execute);
     assert_eq!(queue.outcome(Outcome::Done(0), 10_000), Some(Action::Complete(None)));
     assert!(queue.is_drained());
     assert_eq!(queue.work(10_000), Work::Nothing);
     queue.set_state(QpState::Rts);
-    assert_eq!(queue.work(10_000), Work::Attempt);
+    assert_eq!(queue.work(10_000), Work::Execute);
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn a_dead_peer_gives_no_answer_and_its_successor_is_a_stranger() {
         let expected = if round == 0 { Outcome::Done(8) } else { Outcome::NoAnswer };
         assert_eq!(a.send(&here), expected, "round {round}");
         let datagram = RawQp::datagram(both as u32, &grh, &small);
-        assert_eq!(datagrams.attempt(&datagram), Outcome::Done(8));
+        assert_eq!(datagrams.execute(&datagram), Outcome::Done(8));
         // SAFETY: the process is our child; its status is not wanted.
         unsafe {
             libc::kill(pid, libc::SIGKILL);
@@ -56,7 +56,7 @@ fn a_dead_peer_gives_no_answer_and_its_successor_is_a_stranger() {
         }
         // The process id is believed for a moment.
         std::thread::sleep(std::time::Duration::from_millis(120));
-        assert_eq!(datagrams.attempt(&datagram), Outcome::NoAnswer);
+        assert_eq!(datagrams.execute(&datagram), Outcome::NoAnswer);
         assert_eq!(a.send(&here), Outcome::NoAnswer);
     }
 }
@@ -134,7 +134,7 @@ fn a_vandal_harms_nobody_else() {
                 wr = RawQp::datagram(to, &grh, &here);
             }
             wr.srq_num = to;
-            answers += u32::from(end.attempt(&wr) != Outcome::NoAnswer);
+            answers += u32::from(end.execute(&wr) != Outcome::NoAnswer);
         }
         // SAFETY: the process is our child; its status is not wanted.
         unsafe {

@@ -60,7 +60,7 @@ fn lies_about_the_own_keys_open_no_memory() {
         let to = |addr, rkey| Operands::Remote { addr, rkey, length: 0 };
         let here = [a.sge(0, 40_000)];
         let write = RawQp::wr(Opcode::RdmaWrite, &here, to(b.at(8), b.key));
-        assert_eq!(a.attempt(&write), Outcome::Done(40_000));
+        assert_eq!(a.execute(&write), Outcome::Done(40_000));
         assert!(b.read(8, 40_000) == bytes);
         b.memory.fill(0);
         b.receive(1, &[b.sge(100, 40_000)]);
@@ -70,20 +70,20 @@ fn lies_about_the_own_keys_open_no_memory() {
         let small = [a.sge(0, 8)];
         let addr = b.at(0);
         let add = Operands::Atomic { addr, rkey: b.key, compare_add: 3, swap: 0 };
-        assert_eq!(a.attempt(&RawQp::wr(Opcode::FetchAndAdd, &small, add)), Outcome::Done(8));
+        assert_eq!(a.execute(&RawQp::wr(Opcode::FetchAndAdd, &small, add)), Outcome::Done(8));
         assert_eq!((a.read(0, 8), b.read(0, 1)), (vec![0; 8], vec![3]));
         let read = RawQp::wr(Opcode::RdmaRead, &here, to(b.at(100), b.key));
-        assert_eq!(a.attempt(&read), Outcome::Done(40_000));
+        assert_eq!(a.execute(&read), Outcome::Done(40_000));
         assert!(a.read(0, 40_000) == bytes);
         let beyond = to(b.at(0) + b.memory.len() as u64, b.key);
         let refused = Outcome::Refused(Syndrome::Access);
-        assert_eq!(a.attempt(&RawQp::wr(Opcode::RdmaRead, &small, beyond)), refused);
+        assert_eq!(a.execute(&RawQp::wr(Opcode::RdmaRead, &small, beyond)), refused);
         b.settle(QpState::Rts);
         // Rights that the key does not give, though its entry says so.
         let key = register(&endpoint, &b.memory, Access::NONE);
         entry(&endpoint, key)[4].store(u64::from(b.access.0), Relaxed);
         let write = RawQp::wr(Opcode::RdmaWrite, &small, to(b.at(0), key));
-        assert_eq!(a.attempt(&write), refused);
+        assert_eq!(a.execute(&write), refused);
         assert!(secret.iter().all(|&byte| byte == 0x5a));
     }
 }
@@ -103,10 +103,10 @@ fn a_key_that_is_being_changed_is_waited_for() {
         let send = Wr { imm_or_key: window, ..RawQp::wr(opcode, &here, Operands::None) };
         b.receive(1, &[b.sge(0, length)]);
         sealed_entry(&other, torn)[0].fetch_sub(1, Relaxed);
-        assert_eq!(a.attempt(&send), Outcome::NoAnswer);
+        assert_eq!(a.execute(&send), Outcome::NoAnswer);
         assert_eq!((b.poll(), b.state()), (None, QpState::Rts));
         sealed_entry(&other, torn)[0].fetch_add(1, Relaxed);
-        assert_eq!(a.attempt(&send), Outcome::Done(length));
+        assert_eq!(a.execute(&send), Outcome::Done(length));
         assert_eq!(b.poll().map(|completion| completion.status), Some(Status::Success));
     }
 }

@@ -7,10 +7,10 @@ mod peers;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use softrdma::device::attempt::attempt;
 use softrdma::device::attributes::{QpAttributes, store_wants};
 use softrdma::device::completion_order::CompletionOrder;
 use softrdma::device::endpoint::{Endpoint, now};
+use softrdma::device::execute::execute;
 use softrdma::device::route::is_hopeless;
 use softrdma::device::wr::{BindWindow, Data, Datagram, Sge, Wr};
 use softrdma::protocol::completion::wants;
@@ -70,7 +70,7 @@ fn sends_arrive_whatever_their_size_and_their_pieces() {
                     {
                         b.memory.fill(0);
                         b.receive(9, &there);
-                        let done = a.attempt(&RawQp::wr(Opcode::Send, &here, Operands::None));
+                        let done = a.execute(&RawQp::wr(Opcode::Send, &here, Operands::None));
                         assert_eq!(done, Outcome::Done(length));
                         let completion = b.poll().expect("a completion");
                         assert_eq!((completion.wr_id, completion.status), (9, Status::Success));
@@ -98,7 +98,7 @@ fn inline_data_and_immediate_data() {
             b.memory.fill(0);
             b.receive(1, &[there]);
             let wr = Wr { data, imm_or_key: 77, ..RawQp::wr(Opcode::SendWithImm, &[], Operands::None) };
-            assert_eq!(a.attempt(&wr), Outcome::Done(100));
+            assert_eq!(a.execute(&wr), Outcome::Done(100));
             let completion = b.poll().expect("a completion");
             assert_eq!((completion.imm_or_key, completion.flags), (77, WcFlags::WITH_IMM));
             assert_eq!(b.read(0, 101), [&loose[..], &[0]].concat());
@@ -117,7 +117,7 @@ fn datagrams_bring_their_header() {
             b.receive(2, &[b.sge(0, length + 40)]);
             let here = [a.sge(0, length)];
             let wr = RawQp::datagram(b.number(), &grh, &here);
-            assert_eq!(a.attempt(&wr), Outcome::Done(length));
+            assert_eq!(a.execute(&wr), Outcome::Done(length));
             let completion = b.poll().expect("a completion");
             assert_eq!((completion.byte_len, completion.flags), (length + 40, WcFlags::GRH));
             assert_eq!((completion.src_qp, completion.qp_num), (a.number(), b.number()));
@@ -127,15 +127,15 @@ fn datagrams_bring_their_header() {
         let here = [a.sge(0, 8)];
         let wr = RawQp::datagram(b.number(), &grh, &here);
         let stranger = Wr { datagram: wr.datagram.map(|to| Datagram { qkey: 5, ..to }), ..wr };
-        assert_eq!(a.attempt(&stranger), Outcome::NoAnswer);
+        assert_eq!(a.execute(&stranger), Outcome::NoAnswer);
         let nowhere = Wr { datagram: wr.datagram.map(|to| Datagram { dgid: [9; 16], ..to }), ..wr };
-        assert_eq!(a.attempt(&nowhere), Outcome::NoAnswer);
+        assert_eq!(a.execute(&nowhere), Outcome::NoAnswer);
         let nobody = Wr { datagram: wr.datagram.map(|to| Datagram { qp_num: 0x0f_fff0, ..to }), ..wr };
-        assert_eq!(a.attempt(&nobody), Outcome::NoAnswer);
+        assert_eq!(a.execute(&nobody), Outcome::NoAnswer);
         assert_eq!(b.poll(), None);
         // The sender's own key goes where the request's has the top bit.
         let own = Wr { datagram: wr.datagram.map(|to| Datagram { qkey: 1 << 31, ..to }), ..wr };
-        assert_eq!(a.attempt(&own), Outcome::Done(8));
+        assert_eq!(a.execute(&own), Outcome::Done(8));
         assert!(b.poll().is_some());
     });
 }
@@ -149,20 +149,20 @@ fn remote_memory_is_read_written_and_changed() {
             let bytes = fill(&mut a, 0, length as usize);
             let here = [a.sge(0, length / 2), a.sge(length as usize / 2, length - length / 2)];
             assert_eq!(
-                a.attempt(&RawQp::wr(Opcode::RdmaWrite, &here, remote(&b, 64))),
+                a.execute(&RawQp::wr(Opcode::RdmaWrite, &here, remote(&b, 64))),
                 Outcome::Done(length)
             );
             assert_eq!(b.read(64, length as usize), bytes);
             assert_eq!(b.poll(), None);
             b.receive(4, &[]);
             let wr = Wr { imm_or_key: 5, ..RawQp::wr(Opcode::RdmaWriteWithImm, &here, remote(&b, 99)) };
-            assert_eq!(a.attempt(&wr), Outcome::Done(length));
+            assert_eq!(a.execute(&wr), Outcome::Done(length));
             let completion = b.poll().expect("a completion");
             assert_eq!((completion.opcode, completion.byte_len), (WcOpcode::RecvRdmaWithImm, length));
             assert_eq!(b.read(99, length as usize), bytes);
             let back = [a.sge(40_000, 5.min(length)), a.sge(50_000, length - 5.min(length))];
             if length < 10_000 {
-                let done = a.attempt(&RawQp::wr(Opcode::RdmaRead, &back, remote(&b, 99)));
+                let done = a.execute(&RawQp::wr(Opcode::RdmaRead, &back, remote(&b, 99)));
                 assert_eq!(done, Outcome::Done(length));
                 let first = 5.min(length as usize);
                 assert_eq!([a.read(40_000, first), a.read(50_000, length as usize - first)].concat(), bytes);
@@ -172,7 +172,7 @@ fn remote_memory_is_read_written_and_changed() {
         let here = [a.sge(0, 4), a.sge(8, 4)];
         let atomic = |a: &mut RawQp, opcode, compare_add, swap| {
             let operands = Operands::Atomic { addr: b.at(256), rkey: b.key, compare_add, swap };
-            assert_eq!(a.attempt(&RawQp::wr(opcode, &here, operands)), Outcome::Done(8));
+            assert_eq!(a.execute(&RawQp::wr(opcode, &here, operands)), Outcome::Done(8));
             let old = u64::from_ne_bytes([a.read(0, 4), a.read(8, 4)].concat().try_into().unwrap());
             (old, u64::from_ne_bytes(b.read(256, 8).try_into().unwrap()))
         };
@@ -183,16 +183,16 @@ fn remote_memory_is_read_written_and_changed() {
         a.memory[0..8].copy_from_slice(&77u64.to_ne_bytes());
         let wr = [a.sge(0, 8)];
         let write = RawQp::wr(Opcode::AtomicWrite, &wr, remote(&b, 256));
-        assert_eq!(a.attempt(&write), Outcome::Done(8));
+        assert_eq!(a.execute(&write), Outcome::Done(8));
         assert_eq!(b.read(256, 8), 77u64.to_ne_bytes());
         let flush = Operands::Remote { addr: b.at(256), rkey: b.key, length: 8 };
-        assert_eq!(a.attempt(&RawQp::wr(Opcode::Flush, &[], flush)), Outcome::Done(8));
+        assert_eq!(a.execute(&RawQp::wr(Opcode::Flush, &[], flush)), Outcome::Done(8));
         // Wrong keys end the connection.
         let wrong = Operands::Remote { addr: b.at(0), rkey: b.key ^ 1, length: 0 };
         let here = [a.sge(0, 8)];
-        let refused = a.attempt(&RawQp::wr(Opcode::RdmaWrite, &here, wrong));
+        let refused = a.execute(&RawQp::wr(Opcode::RdmaWrite, &here, wrong));
         assert_eq!((refused, b.state()), (Outcome::Refused(Syndrome::Access), QpState::Err));
-        assert_eq!(a.attempt(&RawQp::wr(Opcode::RdmaWrite, &here, remote(&b, 0))), Outcome::NoAnswer);
+        assert_eq!(a.execute(&RawQp::wr(Opcode::RdmaWrite, &here, remote(&b, 0))), Outcome::NoAnswer);
     });
 }
 
@@ -285,29 +285,29 @@ fn shared_receive_queues_and_xrc() {
         let to =
             |srq: u32| Wr { srq_num: other.number(srq), ..RawQp::wr(Opcode::Send, &here, Operands::None) };
         assert_eq!(
-            attempt(&a.endpoint, &mut a.initiator, &to(srq), &CompletionOrder::new(None)),
+            execute(&a.endpoint, &mut a.initiator, &to(srq), &CompletionOrder::new(None)),
             Outcome::Done(50)
         );
         let completion = target.poll().expect("a completion");
         assert_eq!((completion.wr_id, completion.qp_num), (5, target.number()));
         assert_eq!(target.read(0, 50), bytes);
         assert_eq!(
-            attempt(&a.endpoint, &mut a.initiator, &to(srq), &CompletionOrder::new(None)),
+            execute(&a.endpoint, &mut a.initiator, &to(srq), &CompletionOrder::new(None)),
             Outcome::ReceiverNotReady(12)
         );
         let violation = Outcome::Refused(Syndrome::InvalidRequest);
         assert_eq!(
-            attempt(&a.endpoint, &mut a.initiator, &to(elsewhere), &CompletionOrder::new(None)),
+            execute(&a.endpoint, &mut a.initiator, &to(elsewhere), &CompletionOrder::new(None)),
             violation
         );
         assert_eq!(
-            attempt(&a.endpoint, &mut a.initiator, &to(srq), &CompletionOrder::new(None)),
+            execute(&a.endpoint, &mut a.initiator, &to(srq), &CompletionOrder::new(None)),
             Outcome::ReceiverNotReady(12)
         );
         let operands = Operands::Remote { addr: target.at(300), rkey: target.key, length: 0 };
         let write = Wr { operands, opcode: Opcode::RdmaWrite, ..to(srq) };
         assert_eq!(
-            attempt(&a.endpoint, &mut a.initiator, &write, &CompletionOrder::new(None)),
+            execute(&a.endpoint, &mut a.initiator, &write, &CompletionOrder::new(None)),
             Outcome::Done(50)
         );
         assert_eq!(target.read(300, 50), bytes);
@@ -338,42 +338,42 @@ fn windows_are_bound_used_and_invalidated_from_both_sides() {
             };
             let rkey = window & !0xff | u32::from(bind.key8);
             let addr = if zero_based { 0 } else { b.at(1000) };
-            assert_eq!(b.attempt(&RawQp::wr(Opcode::BindMw, &[], Operands::Bind(bind))), Outcome::Done(0));
+            assert_eq!(b.execute(&RawQp::wr(Opcode::BindMw, &[], Operands::Bind(bind))), Outcome::Done(0));
             let bytes = fill(&mut a, 0, 16);
             let here = [a.sge(0, 16)];
             let write = RawQp::wr(Opcode::RdmaWrite, &here, Operands::Remote { addr, rkey, length: 0 });
-            assert_eq!(a.attempt(&write), Outcome::Done(16));
+            assert_eq!(a.execute(&write), Outcome::Done(16));
             assert_eq!(b.read(1000, 16), bytes);
             // Bound already.
             let again = BindWindow { window: rkey, ..bind };
-            let refused = b.attempt(&RawQp::wr(Opcode::BindMw, &[], Operands::Bind(again)));
+            let refused = b.execute(&RawQp::wr(Opcode::BindMw, &[], Operands::Bind(again)));
             assert_eq!(refused, Outcome::Local(Status::MwBindErr));
             if zero_based {
                 assert_eq!(
-                    b.attempt(&RawQp::wr(Opcode::LocalInv, &[], Operands::Key(rkey))),
+                    b.execute(&RawQp::wr(Opcode::LocalInv, &[], Operands::Key(rkey))),
                     Outcome::Done(0)
                 );
             } else {
                 b.receive(7, &[b.sge(0, 16)]);
                 let wr = Wr { imm_or_key: rkey, ..RawQp::wr(Opcode::SendWithInv, &here, Operands::None) };
-                assert_eq!(a.attempt(&wr), Outcome::Done(16));
+                assert_eq!(a.execute(&wr), Outcome::Done(16));
                 let completion = b.poll().expect("a completion");
                 assert_eq!((completion.flags, completion.imm_or_key), (WcFlags::WITH_INV, rkey));
             }
-            let twice = b.attempt(&RawQp::wr(Opcode::LocalInv, &[], Operands::Key(rkey)));
+            let twice = b.execute(&RawQp::wr(Opcode::LocalInv, &[], Operands::Key(rkey)));
             assert_eq!(twice, Outcome::Local(Status::MwBindErr));
             // Invalid for all, then bound again with the same bits.
-            assert_eq!(a.attempt(&write), Outcome::Refused(Syndrome::Access));
+            assert_eq!(a.execute(&write), Outcome::Refused(Syndrome::Access));
             b.settle(QpState::Rts);
             let again = BindWindow { window: rkey, ..bind };
-            assert_eq!(b.attempt(&RawQp::wr(Opcode::BindMw, &[], Operands::Bind(again))), Outcome::Done(0));
-            assert_eq!(a.attempt(&write), Outcome::Done(16));
+            assert_eq!(b.execute(&RawQp::wr(Opcode::BindMw, &[], Operands::Bind(again))), Outcome::Done(0));
+            assert_eq!(a.execute(&write), Outcome::Done(16));
         }
         // Regions cannot be invalidated by a peer.
         b.receive(7, &[b.sge(0, 16)]);
         let here = [a.sge(0, 16)];
         let wr = Wr { imm_or_key: b.key, ..RawQp::wr(Opcode::SendWithInv, &here, Operands::None) };
-        assert_eq!(a.attempt(&wr), Outcome::Refused(Syndrome::Access));
+        assert_eq!(a.execute(&wr), Outcome::Refused(Syndrome::Access));
     });
 }
 
@@ -408,7 +408,7 @@ fn a_send_that_invalidates_is_carried_out_once_whatever_it_meets() {
         b.endpoint.keys.add(&Entry { key, base: start }).unwrap()
     };
     let send = |a: &mut RawQp, key: u32| {
-        a.attempt(&Wr { imm_or_key: key, ..RawQp::wr(Opcode::SendWithInv, &here, Operands::None) })
+        a.execute(&Wr { imm_or_key: key, ..RawQp::wr(Opcode::SendWithInv, &here, Operands::None) })
     };
     for (capacity, length) in [(256, 16), (512, 16), (64, 16), (128, 500)] {
         let key = bound(&b);

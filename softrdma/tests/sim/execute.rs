@@ -36,7 +36,7 @@ pub fn begin(world: &World, request: &Request) {
 }
 
 /// Carries a request out at its target.
-pub async fn attempt(world: &World, me: Me, qp: u32, request: &Request) -> Outcome {
+pub async fn execute(world: &World, me: Me, qp: u32, request: &Request) -> Outcome {
     begin(world, request);
     if let Err(status) = start(world, (me.0, qp), request) {
         return Outcome::Local(status);

@@ -33,7 +33,7 @@ use super::route::{Initiator, Route};
 use super::wr::{Data, Wr};
 
 /// Carries out one request now; never waits for anything but short locks.
-pub fn attempt(
+pub fn execute(
     endpoint: &Endpoint,
     from: &mut Initiator,
     wr: &Wr<'_>,
