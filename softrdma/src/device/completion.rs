@@ -18,10 +18,10 @@ use crate::shm::memory::Memory;
 use crate::shm::objects::{Held, Host, Shape};
 use crate::shm::processors;
 
-use super::books::{Books, Landing};
 use super::comp_counter::Receives;
 use super::endpoint::place_of;
 use super::landing::land;
+use super::permissions::{Landing, Permissions};
 use super::stuck::acquire_with;
 use super::{Channel, Device, Error, EventQueue, LIMITS, MANY_DOMAINS, Result, busy};
 
@@ -264,8 +264,8 @@ impl CompletionQueue {
     /// The completion in an entry whose first word was published. Payload that came with it goes to its buffer.
     #[inline(always)]
     fn read(&self, first: u64, words: &[AtomicU64], after: &mut After) -> Option<Completion> {
-        if let Some(books) = &self.device.endpoint.books {
-            return self.read_numbered(books, first, words, after);
+        if let Some(permissions) = &self.device.endpoint.permissions {
+            return self.read_numbered(permissions, first, words, after);
         }
         let head = head(first, words)?;
         let (mut completion, bytes) = Completion::unpack(&head)?;
@@ -282,17 +282,17 @@ impl CompletionQueue {
         Some(completion)
     }
 
-    /// As [`CompletionQueue::read`], where the entry may be anybody's and the books say what it is about.
+    /// As [`CompletionQueue::read`], where the entry may be anybody's and the permissions say what it is about.
     #[cold]
     fn read_numbered(
         &self,
-        books: &Books,
+        permissions: &Permissions,
         first: u64,
         words: &[AtomicU64],
         after: &mut After,
     ) -> Option<Completion> {
         let (mut completion, bytes) = Completion::unpack(&head(first, words)?)?;
-        let landing = books.completed(&mut completion, bytes)?;
+        let landing = permissions.completed(&mut completion, bytes)?;
         if completion.opcode < WcOpcode::Recv {
             self.device.polled(completion.qp_num, completion.places);
         } else if bytes > 0 {
@@ -309,7 +309,7 @@ impl CompletionQueue {
         Some(completion)
     }
 
-    /// Moves payload to the buffer that it came for, by this process's own books of keys.
+    /// Moves payload to the buffer that it came for, by this process's own table of keys.
     fn place(&self, qp_num: u32, addr: u64, lkey: u32, payload: &[AtomicU64], bytes: usize) -> Option<()> {
         let pd = match self.device.receive_pd(qp_num).filter(|pd| *pd != 0)? {
             MANY_DOMAINS => {
@@ -436,8 +436,8 @@ impl CompletionQueue {
             own.unlock(object);
             return true;
         }
-        if let Some(books) = &self.device.endpoint.books {
-            self.forget_numbers(books, &reader, qp_num);
+        if let Some(permissions) = &self.device.endpoint.permissions {
+            self.forget_numbers(permissions, &reader, qp_num);
         }
         remove(own, self.index, qp_num);
         reader.look_at_head();
@@ -462,12 +462,12 @@ impl CompletionQueue {
     }
 
     /// The completions of a queue pair are about to be removed, and their requests with them.
-    fn forget_numbers(&self, books: &Books, reader: &Reader, qp_num: u32) {
+    fn forget_numbers(&self, permissions: &Permissions, reader: &Reader, qp_num: u32) {
         for count in (0..reader.waiting()).map(|n| reader.head.wrapping_add(n)) {
             let Some(words) = reader.entries.at(count) else { return };
             let Some(head) = head(reader.entries.first(count), words) else { return };
             if let Some((completion, _)) = Completion::unpack(&head).filter(|c| c.0.qp_num == qp_num) {
-                books.forget(&completion);
+                permissions.forget(&completion);
             }
         }
     }

@@ -19,8 +19,8 @@ use crate::protocol::transport::{LockError, Transport as _};
 use crate::shm::objects::{Held, LOCK_LIMIT, Lane};
 
 use super::CompletionQueue;
-use super::books::Books;
 use super::execute::{complete, complete_kept};
+use super::permissions::Permissions;
 
 /// Tries before the order is given up: longer than anybody has the lock who runs.
 const TRIES: u32 = 256;
@@ -89,29 +89,29 @@ impl CompletionQueue {
         completion: &Completion,
         order: &CompletionOrder<'_>,
     ) -> std::result::Result<Delivered, LockError> {
-        match &self.device.endpoint.books {
+        match &self.device.endpoint.permissions {
             None => self.publish(completion, order),
-            Some(books) => self.publish_under_number(books, completion, order),
+            Some(permissions) => self.publish_under_number(permissions, completion, order),
         }
     }
 
-    /// Appends a completion that names its request by a number of the books: others could write one that
+    /// Appends a completion that names its request by a number of the permissions: others could write one that
     /// names any.
     #[cold]
     fn publish_under_number(
         &self,
-        books: &Books,
+        permissions: &Permissions,
         completion: &Completion,
         order: &CompletionOrder<'_>,
     ) -> std::result::Result<Delivered, LockError> {
         // Without memory for it the completion is lost, as in a queue that has no room.
-        let Some(number) = books.sent(completion.qp_num, completion.wr_id) else {
+        let Some(number) = permissions.sent(completion.qp_num, completion.wr_id) else {
             return Ok(Delivered::Overrun);
         };
         let numbered = Completion { wr_id: number, ..*completion };
         let delivered = self.publish(&numbered, order);
         if delivered != Ok(Delivered::Published) {
-            books.forget(&numbered);
+            permissions.forget(&numbered);
         }
         delivered
     }

@@ -13,9 +13,9 @@ use crate::shm::network::Network;
 use crate::shm::objects::{self, Host, LOCK_LIMIT, Objects};
 use crate::shm::segment::Segment;
 
-use super::books::Books;
 use super::multicast;
 use super::peers::{Peers, Remote};
+use super::permissions::Permissions;
 use super::qp_attributes::EVERYBODY;
 
 /// Bits of a queue pair's or shared receive queue's number that tell the object; those above tell the process.
@@ -58,7 +58,7 @@ pub struct Endpoint {
     /// The own keys.
     pub keys: Arc<Keys>,
     /// What it goes by besides, in a folder that it shares with other users.
-    pub(super) books: Option<Arc<Books>>,
+    pub(super) permissions: Option<Arc<Permissions>>,
     /// This process's part of copies that the kernel refuses.
     copy_service: CopyService,
     /// Whether the kernel is likely to refuse.
@@ -96,8 +96,11 @@ impl Endpoint {
         let likely = likely || !segment.is_reachable();
         let objects = Objects::new(segment.clone())?;
         let keys = try_arc(Keys::new(segment.clone())?)?;
-        let books =
-            segment.folder().is_shared().then(|| try_arc(Books::new(segment.owner().slot()))).transpose()?;
+        let permissions = segment
+            .folder()
+            .is_shared()
+            .then(|| try_arc(Permissions::new(segment.owner().slot())))
+            .transpose()?;
         let copy_service = CopyService::new(segment.clone());
         let own = Host::own(segment.clone());
         let peers = Peers::new(segment.clone(), own.within(LOCK_LIMIT), copying);
@@ -108,7 +111,7 @@ impl Endpoint {
             segment,
             objects,
             keys,
-            books,
+            permissions,
             copy_service,
             likely,
             own,
@@ -148,8 +151,8 @@ impl Endpoint {
     #[cold]
     pub fn help(&self) {
         // Without help a peer's request gets no answer, and is tried again.
-        let (keys, books) = (self.keys.clone(), self.books.clone());
-        if let Ok(registry) = try_arc(Registry { keys, books }) {
+        let (keys, permissions) = (self.keys.clone(), self.permissions.clone());
+        if let Ok(registry) = try_arc(Registry { keys, permissions }) {
             let _ = self.copy_service.serve(registry);
         }
     }
@@ -157,9 +160,10 @@ impl Endpoint {
     /// Whether an own request may use an own piece of memory for this, where others could have written what
     /// it goes by.
     pub(super) fn admits(&self, purpose: Purpose, origin: &Origin, piece: &Piece) -> bool {
-        let Some(books) = &self.books else { return true };
+        let Some(permissions) = &self.permissions else { return true };
         let entry = self.keys.local(piece.key);
-        piece.len == 0 || entry.is_some_and(|entry| books.with(purpose, origin, piece, &entry, &mut || {}))
+        piece.len == 0
+            || entry.is_some_and(|entry| permissions.with(purpose, origin, piece, &entry, &mut || {}))
     }
 
     /// Helps no longer.
@@ -251,17 +255,17 @@ impl Endpoint {
 /// The own keys, as copies for others look at them.
 struct Registry {
     keys: Arc<Keys>,
-    books: Option<Arc<Books>>,
+    permissions: Option<Arc<Permissions>>,
 }
 
 impl Registered for Registry {
     fn with(&self, purpose: Purpose, origin: &Origin, piece: &Piece, access: &mut dyn FnMut()) -> bool {
-        with_keys(&self.keys, purpose, piece, &mut |entry| match &self.books {
+        with_keys(&self.keys, purpose, piece, &mut |entry| match &self.permissions {
             None => {
                 access();
                 true
             }
-            Some(books) => books.with(purpose, origin, piece, entry, access),
+            Some(permissions) => permissions.with(purpose, origin, piece, entry, access),
         })
     }
 }

@@ -4,7 +4,7 @@ use crate::protocol::keys::check_local;
 use crate::protocol::receive::Sge;
 
 use super::endpoint::Endpoint;
-use super::known::Known;
+use super::key_cache::KeyCache;
 use super::payload::{STAGED, is_in_place};
 use super::wr::{Data, Wr};
 
@@ -56,17 +56,17 @@ impl<'a> Gathered<'a> {
     }
 
     /// Takes the bytes of one piece of memory, as [`Gathered::fill`] does where nobody has looked yet, for who
-    /// asks for the same key again and again: `known` is what it found the last time.
+    /// asks for the same key again and again: `key_cache` is what it found the last time.
     #[inline(always)]
     pub(super) fn fill_again(
         mut self,
         endpoint: &Endpoint,
-        known: &mut Known,
+        key_cache: &mut KeyCache,
         pd: u32,
         sge: &Sge,
     ) -> Option<&'a [u8]> {
         let _in_use = endpoint.keys.enter(sge.lkey)?;
-        let entry = known.find(&endpoint.keys, pd, sge.lkey, sge.addr, sge.length, false)?;
+        let entry = key_cache.find(&endpoint.keys, pd, sge.lkey, sge.addr, sge.length, false)?;
         self.take_from(entry.translate(sge.addr), sge.length)?;
         self.bytes.get(..self.len)
     }

@@ -6,10 +6,10 @@ use crate::protocol::keys::check_local;
 use crate::shm::keys::Entry;
 
 use super::endpoint::Endpoint;
-use super::known::Known;
+use super::key_cache::KeyCache;
 use super::payload::{STAGED, is_in_place, write};
 
-/// Moves a payload that came in a completion entry to the buffer that it is for, by this process's own books of
+/// Moves a payload that came in a completion entry to the buffer that it is for, by this process's own table of
 /// keys. `pd` is the protection domain of the receive request. `None` when there is no such buffer any more, or
 /// no memory behind it, or not so many bytes came.
 #[inline]
@@ -32,18 +32,18 @@ pub fn land(
     Some(())
 }
 
-/// As [`land`], for who asks for the same key again and again: `known` is what it found the last time.
+/// As [`land`], for who asks for the same key again and again: `key_cache` is what it found the last time.
 #[inline(always)]
 pub(super) fn land_again(
     endpoint: &Endpoint,
-    known: &mut Known,
+    key_cache: &mut KeyCache,
     pd: u32,
     (addr, lkey): (u64, u32),
     payload: &[AtomicU64],
     bytes: usize,
 ) -> Option<()> {
     let _in_use = endpoint.keys.enter(lkey)?;
-    let Some(entry) = known.find(&endpoint.keys, pd, lkey, addr, u32::try_from(bytes).ok()?, true) else {
+    let Some(entry) = key_cache.find(&endpoint.keys, pd, lkey, addr, u32::try_from(bytes).ok()?, true) else {
         return land(endpoint, pd, addr, lkey, payload, bytes);
     };
     let payload = payload.get(..bytes.div_ceil(8))?;

@@ -16,12 +16,12 @@
 //! | `deferred` | objects that were destroyed while a peer had their lock |
 //! | [`multicast`], [`xrc`] | multicast groups; XRC domains and queue pairs opened by others |
 //! | [`wr`] | a send request, borrowed from whoever posts it |
-//! | `books` | what the own process goes by in the folder of a group |
+//! | `permissions` | what the own process goes by in the folder of a group |
 //! | [`endpoint`], [`peers`] | the own segment with its tables; other processes |
 //! | [`route`] | the way from a queue pair to those it sends to |
 //! | [`execute`](mod@execute), [`payload`], [`attributes`] | a request at its target; its bytes; its settings |
 //! | `gathered`, [`landing`] | the bytes of a small message: from the sender's memory into the target's |
-//! | `known` | a key of the own process that is asked for again and again |
+//! | `key_cache` | a key of the own process that is asked for again and again |
 //! | [`completion_order`] | own completions, before the answer of a peer that is woken |
 //! | `fast_path` | the quick way of small messages, many behind one pair of locks |
 //!
@@ -94,7 +94,6 @@
 //! ```
 
 pub mod attributes;
-mod books;
 pub mod channel;
 pub mod comp_counter;
 pub mod completion;
@@ -109,12 +108,13 @@ mod fast_path;
 mod frozen;
 mod gathered;
 mod idle;
-mod known;
+mod key_cache;
 pub mod landing;
 pub mod memory;
 pub mod multicast;
 pub mod payload;
 pub mod peers;
+mod permissions;
 pub mod qp;
 pub mod qp_attributes;
 pub mod receive;

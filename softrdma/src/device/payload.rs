@@ -274,7 +274,7 @@ pub(super) fn look_again(
     }
 }
 
-/// What to go by where the own private books have this entry: what stands in the segment, where peers
+/// What to go by where the own private table of keys have this entry: what stands in the segment, where peers
 /// invalidate windows, may take rights away and gives none.
 fn believed(remote: &Remote, key: u32, mut own: Entry) -> Result<Entry, Lookup> {
     if let Kind::Window2 { .. } = own.key.kind {
@@ -367,8 +367,8 @@ pub(super) fn transfer_used(
     transfer(endpoint, remote, origin, purpose, used.image, &unchanged, here, &[piece])
 }
 
-/// Asks the own books, where there are some, whether an operation on this process itself may use its memory so.
-/// Another target asks its own.
+/// Asks the own permissions, where there are some, whether an operation on this process itself may use its
+/// memory so. Another target asks its own.
 #[inline]
 fn admit(
     endpoint: &Endpoint,
@@ -377,7 +377,7 @@ fn admit(
     purpose: Purpose,
     there: &[Piece],
 ) -> Result<(), MoveError> {
-    let refused = endpoint.books.is_some()
+    let refused = endpoint.permissions.is_some()
         && remote.is_own()
         && !there.iter().all(|piece| endpoint.admits(purpose, &origin, piece));
     if refused { Err(MoveError::Target) } else { Ok(()) }

@@ -114,7 +114,11 @@ impl QueuePair {
         init.xrcd.iter().for_each(|xrcd| xrcd.hold());
         // Where this fails, everything ends with what was made.
         let shown = made.shown(&made.send_side().attributes);
-        device.endpoint.books.iter().try_for_each(|books| books.add_queue_pair(made.index, shown))?;
+        device
+            .endpoint
+            .permissions
+            .iter()
+            .try_for_each(|permissions| permissions.add_queue_pair(made.index, shown))?;
         made.publish(shown, Some(QpState::Reset));
         device.retries.make_room(made.index)?;
         device.deferred.make_room(Object::Qp(made.index))?;
@@ -344,8 +348,8 @@ impl QueuePair {
             (side.silent, side.tells_drained) = (0, false);
             // What a stopped peer keeps from being removed is polled, as if the reset had come a little later.
             side.has_stale = self.forget_completions().iter().any(Option::is_some);
-            if let Some(books) = &self.device.endpoint.books {
-                books.clear(Object::Qp(self.index));
+            if let Some(permissions) = &self.device.endpoint.permissions {
+                permissions.clear(Object::Qp(self.index));
             }
         }
         if next == QpState::Sqd && current != QpState::Sqd && side.attributes.en_sqd_async_notify {
@@ -397,16 +401,16 @@ impl QueuePair {
         if let Some(partner) = partner {
             self.partner.store(partner, Ordering::Release);
         }
-        if let Some(books) = &self.device.endpoint.books {
-            books.set_queue_pair(self.index, attributes, state);
+        if let Some(permissions) = &self.device.endpoint.permissions {
+            permissions.set_queue_pair(self.index, attributes, state);
         }
         attributes.store(&self.device.endpoint.own, self.index);
     }
 
     /// The queue pair broke: what its peer does from here on is refused, whatever the state in the segment is.
     fn broke(&self) {
-        if let Some(books) = &self.device.endpoint.books {
-            books.set_state(self.index, QpState::Err);
+        if let Some(permissions) = &self.device.endpoint.permissions {
+            permissions.set_state(self.index, QpState::Err);
         }
     }
 

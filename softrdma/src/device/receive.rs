@@ -11,8 +11,8 @@ use crate::shm;
 use crate::shm::memory::fence_after_exchange;
 use crate::shm::objects::HeldWords;
 
-use super::books::Books;
 use super::direct::{Direct, Promise};
+use super::permissions::Permissions;
 use super::{Device, Error, Rejected, Result};
 
 /// The owner's side of a receive ring.
@@ -264,34 +264,40 @@ impl ReceiveRing {
         self.put_at(device, wr_id, sges)
     }
 
-    /// As [`ReceiveRing::put`], where fewer requests are posted and not taken than there are entries, for a request
-    /// of no more elements than an entry has.
+    /// As [`ReceiveRing::put`], where fewer requests are posted and not taken than there are entries, for a
+    /// request of no more elements than an entry has.
     #[inline(always)]
     fn put_at(&mut self, device: &Device, wr_id: u64, sges: &[Sge]) -> Option<()> {
         let is_free = self.promise.as_ref().is_none_or(|promise| promise.is_free(self.tail, self.capacity));
         if !is_free {
             return None;
         }
-        match &device.endpoint.books {
+        match &device.endpoint.permissions {
             None => self.store(device, wr_id, sges),
-            Some(books) => self.put_numbered(device, books, wr_id, sges),
+            Some(permissions) => self.put_numbered(device, permissions, wr_id, sges),
         }
     }
 
-    /// Puts a request into the ring under a number of the books.
+    /// Puts a request into the ring under a number of the permissions.
     #[cold]
-    fn put_numbered(&mut self, device: &Device, books: &Books, wr_id: u64, sges: &[Sge]) -> Option<()> {
-        let number = books.posted(self.queue, wr_id, sges)?;
+    fn put_numbered(
+        &mut self,
+        device: &Device,
+        permissions: &Permissions,
+        wr_id: u64,
+        sges: &[Sge],
+    ) -> Option<()> {
+        let number = permissions.posted(self.queue, wr_id, sges)?;
         self.store(device, number, sges)
     }
 
     /// Puts a request back that was in the ring before, under the number that it had there.
     pub(super) fn put_back(&mut self, device: &Device, number: u64, sges: &[Sge]) -> Option<()> {
-        match &device.endpoint.books {
+        match &device.endpoint.permissions {
             None => self.put(device, number, sges),
-            Some(books) => {
+            Some(permissions) => {
                 // What it says by now others may have written.
-                let sges = books.elements(self.queue, number)?;
+                let sges = permissions.elements(self.queue, number)?;
                 self.has_room(device, self.capacity).then(|| self.store(device, number, &sges))?
             }
         }

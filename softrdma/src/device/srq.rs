@@ -102,8 +102,13 @@ impl SharedReceiveQueue {
         let object = device.endpoint.objects.create(Object::Srq(0), shape)?;
         let poster = ReceiveRing::new(device, object, 0, init.max_wr, init.max_sge);
         let attributes = SrqAttributes { pd: init.pd, xrc };
-        let add =
-            |index| device.endpoint.books.iter().try_for_each(|books| books.add_shared(index, attributes));
+        let add = |index| {
+            device
+                .endpoint
+                .permissions
+                .iter()
+                .try_for_each(|permissions| permissions.add_shared(index, attributes))
+        };
         match (object, poster) {
             (Object::Srq(index), Ok(poster)) if index < MAX_NUMBERED && add(index).is_ok() => {
                 attributes.store(&device.endpoint.own, index);
@@ -279,8 +284,8 @@ impl SharedReceiveQueue {
         if !self.ended.swap(true, Ordering::AcqRel) {
             let object = Object::Srq(self.index);
             self.device.unsubscribe(object, &self.init.events, self.init.cookie);
-            if let Some(books) = &self.device.endpoint.books {
-                books.remove(object);
+            if let Some(permissions) = &self.device.endpoint.permissions {
+                permissions.remove(object);
             }
             self.device.end(object);
             self.device.release_pd(self.init.pd);

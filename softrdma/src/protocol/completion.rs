@@ -41,7 +41,7 @@ pub fn wanted(memory: &impl Memory, cq: u32) -> u64 {
 }
 
 /// Payload that is to travel in a completion entry instead of to its buffer at once. The owner moves it there
-/// when it takes the completion, after it has looked at the key in books that nobody else writes.
+/// when it takes the completion, after it has looked at the key in a table that nobody else writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Stage<'a> {
     /// Where it goes.

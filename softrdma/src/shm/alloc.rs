@@ -1,6 +1,6 @@
 //! Which parts of the own segment are in use.
 //!
-//! Only the owner allocates, and a segment dies with its owner, so the books are ordinary private memory:
+//! Only the owner allocates, and a segment dies with its owner, so its lists are ordinary private memory:
 //! nothing here needs repair, and no peer can damage it. Freed ranges are reused, never given back to the
 //! kernel: a peer that still looks at one reads stale bytes, but finds memory there.
 
@@ -11,7 +11,7 @@ use crate::growth::TryFill;
 /// Ranges start and end at multiples of this, a cache line.
 pub const GRAIN: u64 = 64;
 
-/// The books of one segment.
+/// The free ranges of one segment.
 #[derive(Debug, Default)]
 pub struct Allocator {
     /// Free ranges, offset and length, in order; neighbours are always merged. There is room for one more than
@@ -19,24 +19,24 @@ pub struct Allocator {
     free: Vec<(u64, u64)>,
     /// Ranges in use.
     used: usize,
-    /// End of what the books cover.
+    /// End of what it covers.
     end: u64,
 }
 
 impl Allocator {
-    /// Books that cover nothing but a used range of `start` bytes.
+    /// One that covers nothing but a used range of `start` bytes.
     pub fn new(start: u64) -> Self {
         Allocator { free: Vec::new(), used: 0, end: start.next_multiple_of(GRAIN) }
     }
 
-    /// Memory for the books of one more range in use, to be had before [`Allocator::take`] and
+    /// Memory for one more range in use, to be had before [`Allocator::take`] and
     /// [`Allocator::extend`].
     pub fn make_room(&mut self) -> Result<(), TryReserveError> {
         // A range that is taken out of the middle of a free one leaves two.
         self.free.try_reserve((self.used + 2).saturating_sub(self.free.len()))
     }
 
-    /// End of the range the books cover.
+    /// End of the range that it covers.
     pub fn end(&self) -> u64 {
         self.end
     }
@@ -136,24 +136,24 @@ mod tests {
     proptest! {
         #[test]
         fn ranges_never_overlap_and_all_comes_back(ops in proptest::collection::vec(op(), 1..200)) {
-            let mut books = Allocator::new(4096);
+            let mut allocator = Allocator::new(4096);
             let mut held: Vec<(u64, u64)> = Vec::new();
             for op in ops {
                 match op {
                     Op::Take(len, align) => {
                         let align = 1u64 << align;
-                        books.make_room().unwrap();
-                        let (at, got) = match books.take(len, align) {
+                        allocator.make_room().unwrap();
+                        let (at, got) = match allocator.take(len, align) {
                             Some(range) => range,
                             None => {
-                                let more = books.missing(len, align).unwrap();
+                                let more = allocator.missing(len, align).unwrap();
                                 prop_assert!(more > 0);
-                                books.extend(more.next_multiple_of(4096));
-                                books.take(len, align).unwrap()
+                                allocator.extend(more.next_multiple_of(4096));
+                                allocator.take(len, align).unwrap()
                             }
                         };
                         prop_assert!(got >= len && at % align == 0 && at % GRAIN == 0 && got % GRAIN == 0);
-                        prop_assert!(at >= 4096 && at + got <= books.end());
+                        prop_assert!(at >= 4096 && at + got <= allocator.end());
                         for &(b, l) in &held {
                             prop_assert!(at + got <= b || b + l <= at);
                         }
@@ -161,28 +161,28 @@ mod tests {
                     }
                     Op::Release(i) if !held.is_empty() => {
                         let (at, len) = held.swap_remove(i % held.len());
-                        books.release(at, len);
+                        allocator.release(at, len);
                     }
                     Op::Release(_) => {}
                 }
                 let used: u64 = held.iter().map(|h| h.1).sum();
-                prop_assert_eq!(books.free_bytes() + used, books.end() - 4096);
+                prop_assert_eq!(allocator.free_bytes() + used, allocator.end() - 4096);
             }
             for (at, len) in held.drain(..) {
-                books.release(at, len);
+                allocator.release(at, len);
             }
-            prop_assert!(books.free.len() <= 1);
+            prop_assert!(allocator.free.len() <= 1);
         }
     }
 
     #[test]
     fn impossible_sizes() {
-        let mut books = Allocator::new(4096);
-        books.make_room().unwrap();
-        books.extend(4096);
-        assert_eq!(books.take(u64::MAX, 64), None);
-        assert_eq!(books.take(u64::MAX - 100, 64), None);
-        assert_eq!(books.missing(u64::MAX, 64), None);
-        assert_eq!(books.missing(u64::MAX - 4096, 64), None);
+        let mut allocator = Allocator::new(4096);
+        allocator.make_room().unwrap();
+        allocator.extend(4096);
+        assert_eq!(allocator.take(u64::MAX, 64), None);
+        assert_eq!(allocator.take(u64::MAX - 100, 64), None);
+        assert_eq!(allocator.missing(u64::MAX, 64), None);
+        assert_eq!(allocator.missing(u64::MAX - 4096, 64), None);
     }
 }

@@ -88,7 +88,7 @@ pub struct Segment {
     content: Arc<Descriptor>,
     identity: Identity,
     sealed: Option<Sealed>,
-    books: Mutex<Allocator>,
+    allocator: Mutex<Allocator>,
     owner: Owner,
     /// The file that has the slot's name.
     file: Option<OwnedFd>,
@@ -166,7 +166,7 @@ impl Segment {
             memory,
             content: content.keep()?,
             sealed,
-            books: Mutex::new(Allocator::new(HEADER)),
+            allocator: Mutex::new(Allocator::new(HEADER)),
             owner: claim.owner,
             file: Some(claim.file),
             folder,
@@ -293,15 +293,15 @@ impl Segment {
         if !align.is_power_of_two() || align > HEADER {
             return Err(Error::OutOfBounds);
         }
-        let mut books = self.books();
-        books.make_room()?;
-        if let Some((offset, len)) = books.take(len, align) {
+        let mut allocator = self.allocator();
+        allocator.make_room()?;
+        if let Some((offset, len)) = allocator.take(len, align) {
             // Used before, or new and already zero.
             self.memory.clear(offset, len)?;
             return Ok(Block { offset, len });
         }
-        let end = books.end();
-        let needed = books.missing(len, align).and_then(|more| end.checked_add(more));
+        let end = allocator.end();
+        let needed = allocator.missing(len, align).and_then(|more| end.checked_add(more));
         let reserved = self.memory.reserved() as u64;
         let needed = needed.filter(|needed| *needed <= reserved).ok_or(Error::NoMemory)?;
         let target = needed.next_multiple_of(GROWTH).min(reserved);
@@ -311,9 +311,9 @@ impl Segment {
             if (self.memory.refresh(file)? as u64) < target {
                 return Err(Error::Corrupt("own segment shortened"));
             }
-            books.extend(target - end);
+            allocator.extend(target - end);
         }
-        let (offset, len) = books.take(len, align).ok_or(Error::NoMemory)?;
+        let (offset, len) = allocator.take(len, align).ok_or(Error::NoMemory)?;
         // New pages are zero, but the range may begin in what was used before and is free.
         self.memory.clear(offset, len.min(end.saturating_sub(offset)))?;
         Ok(Block { offset, len })
@@ -322,13 +322,13 @@ impl Segment {
     /// Gives back a block. Peers may still read it for a moment: mark what points to it as gone first.
     pub fn free(&self, block: Block) {
         if self.is_mine() {
-            self.books().release(block.offset, block.len);
+            self.allocator().release(block.offset, block.len);
         }
     }
 
     /// Bytes that are allocated from the file system but not in use.
     pub fn free_bytes(&self) -> u64 {
-        self.books().free_bytes()
+        self.allocator().free_bytes()
     }
 
     /// Whether a peer has said since this was asked last that a lock of the own queues has a holder that does
@@ -379,8 +379,8 @@ impl Segment {
         self.identity.check(self.content.number(), writes)
     }
 
-    fn books(&self) -> std::sync::MutexGuard<'_, Allocator> {
-        self.books.lock().unwrap_or_else(|e| e.into_inner())
+    fn allocator(&self) -> std::sync::MutexGuard<'_, Allocator> {
+        self.allocator.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 

@@ -19,7 +19,7 @@ use softrdma_testing::content::segment_of;
 use softrdma_testing::filter::forbid_direct_copies;
 use softrdma_testing::thread::{Task, until};
 
-use stage::{Books, KEY, LIMIT, READ_KEY, Random, Shared, Stage, bounce, child, signal, status_of, stop};
+use stage::{KEY, LIMIT, OpenRange, READ_KEY, Random, Shared, Stage, bounce, child, signal, status_of, stop};
 
 fn span(bytes: &mut [u8]) -> Span {
     Span { addr: bytes.as_mut_ptr() as u64, len: bytes.len() as u64 }
@@ -310,8 +310,9 @@ fn service_on_demand() {
     assert_eq!(run(), Err(Failure::NoAnswer));
     assert!(start.elapsed() < LIMIT / 2, "it was waited for as long as a service may take");
     assert!(owner.wanted());
-    let books = || Arc::new(Books { range: Span { addr: there.addr, len: 4096 }, asked: AtomicU64::new(0) });
-    owner.serve(books()).unwrap();
+    let open_range =
+        || Arc::new(OpenRange { range: Span { addr: there.addr, len: 4096 }, asked: AtomicU64::new(0) });
+    owner.serve(open_range()).unwrap();
     assert!(!owner.wanted() && owner.serving());
     assert_eq!(run(), Ok(()));
     assert_eq!(there.bytes(0, 100), [3; 100]);
@@ -323,11 +324,11 @@ fn service_on_demand() {
             while !owner.wanted() {
                 std::hint::spin_loop();
             }
-            owner.serve(books()).unwrap();
+            owner.serve(open_range()).unwrap();
         });
         while run() != Ok(()) {}
     });
-    owner.serve(books()).unwrap();
+    owner.serve(open_range()).unwrap();
     assert_eq!(run(), Ok(()));
     // The process lives, so it might serve again.
     drop((owner, segment));
@@ -339,14 +340,15 @@ fn a_forked_child_serves_nobody() {
     let stage = Stage::new("fork");
     let there = Shared::new(4096);
     let segment = Arc::new(stage.segment());
-    let books = Arc::new(Books { range: Span { addr: there.addr, len: 4096 }, asked: AtomicU64::new(0) });
+    let open_range =
+        Arc::new(OpenRange { range: Span { addr: there.addr, len: 4096 }, asked: AtomicU64::new(0) });
     let mut owner = Some(CopyService::new(segment.clone()));
-    owner.as_ref().unwrap().serve(books.clone()).unwrap();
+    owner.as_ref().unwrap().serve(open_range.clone()).unwrap();
     let peer = Peer::open(&stage.folder, 0).unwrap();
     let inside = child(|| {
         let mine = owner.take().unwrap();
         assert!(!mine.serving() && !mine.wanted());
-        assert_eq!(mine.serve(books.clone()), Err(Error::Forked));
+        assert_eq!(mine.serve(open_range.clone()), Err(Error::Forked));
         mine.stop();
         // Not with the parent's name.
         let mut byte = [0u8; 8];
@@ -374,7 +376,7 @@ fn to_oneself() {
     let mut there = vec![0u8; 500_000];
     let range = span(&mut there);
     let owner = CopyService::new(segment.clone());
-    owner.serve(Arc::new(Books { range, asked: AtomicU64::new(0) })).unwrap();
+    owner.serve(Arc::new(OpenRange { range, asked: AtomicU64::new(0) })).unwrap();
     let peer = Peer::open(&stage.folder, 0).unwrap();
     let mut mine = Random(5).bytes(500_000);
     let pieces = [piece(range.addr, range.len)];
@@ -541,7 +543,7 @@ fn behind_a_filter() {
         assert!(needed(true));
         let segment: Arc<Segment> = Arc::new(stage.segment());
         let service = CopyService::new(segment);
-        service.serve(Arc::new(Books { range, asked: AtomicU64::new(0) })).unwrap();
+        service.serve(Arc::new(OpenRange { range, asked: AtomicU64::new(0) })).unwrap();
         ready.word(0).store(1, Ordering::Release);
         stage::sleep_for_ever();
     });

@@ -68,13 +68,13 @@ impl Shared {
 }
 
 /// The target's keys: both open one range.
-pub struct Books {
+pub struct OpenRange {
     pub range: Span,
     /// Pieces that were looked up.
     pub asked: AtomicU64,
 }
 
-impl Registered for Books {
+impl Registered for OpenRange {
     fn with(&self, purpose: Purpose, _: &Origin, piece: &Piece, access: &mut dyn FnMut()) -> bool {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let key = piece.key == KEY || piece.key == READ_KEY && purpose == Purpose::Read;
@@ -158,7 +158,7 @@ impl Stage {
         let ready = Shared::new(4096);
         let pid = child(|| {
             let service = CopyService::new(Arc::new(Segment::create(self.folder.clone()).unwrap()));
-            service.serve(Arc::new(Books { range, asked: AtomicU64::new(0) })).unwrap();
+            service.serve(Arc::new(OpenRange { range, asked: AtomicU64::new(0) })).unwrap();
             ready.word(0).store(1, Ordering::Release);
             then(&service);
         });

@@ -192,7 +192,8 @@ impl Side {
         };
         kept(0..OPEN.start);
         kept(OPEN.end..ELSEWHERE);
-        // Which domain a request is in stands in shared memory, and counts by private books in a group alone.
+        // Which domain a request is in stands in shared memory, and counts by private permissions in a group
+        // alone.
         if group {
             kept(ELSEWHERE..ELSEWHERE + PAGE);
         }
@@ -443,7 +444,7 @@ impl World {
                 let taken = cq.poll(most, &mut |completion| found.push(*completion));
                 assert!(taken <= most && found.len() == taken as usize);
                 for completion in found {
-                    // By private books a completion is of a request that was posted, and comes once.
+                    // By private permissions a completion is of a request that was posted, and comes once.
                     let posted = side.posted.remove(&completion.wr_id).is_some();
                     assert!(posted || !self.group, "nobody posted {completion:?}");
                     assert!(

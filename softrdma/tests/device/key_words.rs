@@ -365,7 +365,7 @@ fn who_sees_sealed_keys_goes_by_nothing_else() {
 }
 
 /// Where the liar hides the sealed memory, or shows another file in its place, each word is believed, and the
-/// victim's own books decide.
+/// victim's own permissions decide.
 #[test]
 fn keys_that_a_peer_believes_open_no_more_than_the_victim_s_own_books() {
     for group in [false, true] {

@@ -35,8 +35,8 @@ struct Posted {
     signaled: bool,
 }
 
-/// Leaves a state that the queue pair was seen in. The thread that retries may have broken it since, and only then
-/// is the change refused.
+/// Leaves a state that the queue pair was seen in. The thread that retries may have broken it since, and only
+/// then is the change refused.
 fn leave(qp: &QueuePair, seen: QpState, next: QpState) {
     let left = qp.modify(Attr::STATE, &Attributes { state: next, ..Attributes::default() });
     assert!(left.is_ok() || qp.state() != seen, "{left:?} from {seen:?}");

@@ -30,7 +30,7 @@ pub fn start(world: &World, from: End, request: &Request) -> Result<(), Status> 
     request::start(&request.outline(), &sender, key)
 }
 
-/// Books that a request is tried.
+/// Notes that a request is tried.
 pub fn begin(world: &World, request: &Request) {
     world.ledger.borrow_mut().sent[request.wr_id as usize].begun = world.now.get();
 }

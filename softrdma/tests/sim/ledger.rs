@@ -1,4 +1,4 @@
-//! What the programs asked for and what they saw: the book that the invariants are read from.
+//! What the programs asked for and what they saw: the ledger that the invariants are read from.
 
 use softrdma::protocol::requester::Outcome;
 use softrdma::protocol::verbs::{Opcode, Status};
@@ -59,7 +59,7 @@ pub struct Receive {
     pub forgotten: bool,
 }
 
-/// The book of one run.
+/// The ledger of one run.
 #[derive(Default)]
 pub struct Ledger {
     pub sent: Vec<Sent>,

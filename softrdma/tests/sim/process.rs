@@ -383,7 +383,7 @@ fn check_patience(world: &World, me: Me, qp: u32, completion: &Completion) {
 }
 
 /// Keeps count of answers, to compare with the attributes when a request fails.
-/// Books an answer, or that there was none.
+/// Notes an answer, or that there was none.
 pub fn record(world: &World, request: &Request, outcome: Outcome, early: bool) {
     let mut ledger = world.ledger.borrow_mut();
     let sent = &mut ledger.sent[request.wr_id as usize];
@@ -477,7 +477,7 @@ fn land(world: &World, staged: &Staged) {
         .copy_from_slice(staged.words());
 }
 
-/// Books a completion, checks what it says, and reposts.
+/// Notes a completion, checks what it says, and reposts.
 fn seen(world: &World, process: usize, completion: &Completion) {
     world.note(process, "polls", || format!("{:?}", (completion.wr_id & !RECEIVE_ID, completion.status)));
     world.processes[process].polled.borrow_mut().push(*completion);

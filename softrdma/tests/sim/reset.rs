@@ -70,7 +70,7 @@ async fn clear(world: &World, me: Me, qp: u32) {
     }
 }
 
-/// Books what is about to be removed from a completion queue.
+/// Notes what is about to be removed from a completion queue.
 fn note_removed(world: &World, end: (usize, u32), cq: u32) {
     let segment = &world.processes[end.0].segment;
     let count = |word| segment.load(Word::Cq(cq, word)) as u32;

@@ -29,7 +29,7 @@ use crate::shm::segment::Segment;
 
 use super::Device;
 use super::attributes::Place;
-use super::known::Known;
+use super::key_cache::KeyCache;
 
 pub(super) use poll::{Source, Sources};
 pub(super) use sender::{Outlet, Sent, enter, is_settled, left};
@@ -140,14 +140,14 @@ pub(super) struct Promise {
     direct: Arc<Direct>,
     credit: Credit,
     /// The key that was looked up last.
-    known: Known,
+    key_cache: KeyCache,
 }
 
 impl Promise {
     /// Nothing yet: no request waits.
     pub(super) fn new(direct: &Arc<Direct>) -> Self {
         let credit = Credit::new(&direct.ring(), direct.qp, direct.completed());
-        Self { direct: direct.clone(), credit, known: Known::default() }
+        Self { direct: direct.clone(), credit, key_cache: KeyCache::default() }
     }
 
     /// Whether the memory of the request with this count may be looked at no more, so that another of a
@@ -203,6 +203,6 @@ impl Promise {
     #[inline(always)]
     fn is_good(&mut self, device: &Device, sge: &Sge) -> bool {
         let (keys, pd) = (&device.endpoint.keys, self.direct.pd);
-        self.known.find(keys, pd, sge.lkey, sge.addr, sge.length, true).is_some()
+        self.key_cache.find(keys, pd, sge.lkey, sge.addr, sge.length, true).is_some()
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::device::completion::{Entries, not_placed};
 use crate::device::endpoint::Endpoint;
-use crate::device::known::Known;
+use crate::device::key_cache::KeyCache;
 use crate::device::landing::{land, land_again};
 use crate::device::{CompletionQueue, Device};
 use crate::growth::TryPush;
@@ -37,7 +37,7 @@ pub(in crate::device) struct Source {
     /// The word of the ring where the next message is seen, and by what.
     watched: (u32, u32),
     /// The key of the memory that messages went to last.
-    known: Known,
+    key_cache: KeyCache,
 }
 
 impl Source {
@@ -51,8 +51,8 @@ impl Source {
         let receiver = Receiver::new(direct.qp, direct.place.slots, direct.completed());
         let (ring, direct) = (direct.ring.clone(), direct.clone());
         let watched = receiver.watched();
-        let (early, known) = (VecDeque::new(), Known::default());
-        Self { direct, qp_num, src_qp, ring, receiver, early, requests, watched, known }
+        let (early, key_cache) = (VecDeque::new(), KeyCache::default());
+        Self { direct, qp_num, src_qp, ring, receiver, early, requests, watched, key_cache }
     }
 
     /// Whether there may be a message.
@@ -151,8 +151,8 @@ impl Source {
                 && match self.receiver.piece(message) {
                     Some((first, words)) => {
                         let (payload, bytes) = (ring.words(first, words), message.bytes as usize);
-                        let (known, pd) = (&mut self.known, self.direct.pd);
-                        land_again(endpoint, known, pd, (addr, lkey), payload, bytes).is_some()
+                        let (key_cache, pd) = (&mut self.key_cache, self.direct.pd);
+                        land_again(endpoint, key_cache, pd, (addr, lkey), payload, bytes).is_some()
                     }
                     None => self.place(endpoint, &ring, message, addr, lkey),
                 };

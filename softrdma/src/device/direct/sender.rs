@@ -11,7 +11,7 @@ use crate::device::attributes::Place;
 use crate::device::completion_order::CompletionOrder;
 use crate::device::endpoint::Endpoint;
 use crate::device::gathered::Gathered;
-use crate::device::known::Known;
+use crate::device::key_cache::KeyCache;
 use crate::device::payload;
 use crate::device::route::{Initiator, Route};
 use crate::device::wr::{Data, Wr};
@@ -36,7 +36,7 @@ pub(in crate::device) struct Outlet {
     ring: HeldWords,
     way: Way,
     /// The key of the memory that was sent last.
-    known: Known,
+    key_cache: KeyCache,
     /// How many slots were taken when room was looked for in vain: its owner does not poll.
     in_vain: Option<u32>,
     segment: Arc<Segment>,
@@ -74,8 +74,8 @@ impl Outlet {
         if !ring.sign(segment.owner(), &*segment) {
             return None;
         }
-        let (way, known) = (Way::new(sender), Known::default());
-        Some(Self { place, ring: words, way, known, in_vain: None, segment })
+        let (way, key_cache) = (Way::new(sender), KeyCache::default());
+        Some(Self { place, ring: words, way, key_cache, in_vain: None, segment })
     }
 
     /// Whether it is the ring that the target tells of, and takes messages. Behind the target's lock.
@@ -233,7 +233,9 @@ impl Initiator {
         }
         let gathered = Gathered::new(self.fast_path.bytes());
         let bytes = match wr.data {
-            Data::Sges([sge]) if length > 0 => gathered.fill_again(endpoint, &mut outlet.known, self.pd, sge),
+            Data::Sges([sge]) if length > 0 => {
+                gathered.fill_again(endpoint, &mut outlet.key_cache, self.pd, sge)
+            }
             _ => gathered.fill(endpoint, wr, length, Some(self.pd)),
         };
         let Some(bytes) = bytes else { return Sent::No };

@@ -18,7 +18,7 @@ impl QueuePair {
     pub(super) fn open_direct(&self, dest_qp_num: u32) {
         let (device, init) = (&*self.device, &self.init);
         let (Some(cq), Some(receive)) = (&init.recv_cq, &self.receive) else { return };
-        if init.qp_type != QpType::Rc || device.endpoint.books.is_some() || !cq.takes_direct(device) {
+        if init.qp_type != QpType::Rc || device.endpoint.permissions.is_some() || !cq.takes_direct(device) {
             return;
         }
         self.end_direct();

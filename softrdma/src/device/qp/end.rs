@@ -80,8 +80,8 @@ impl QueuePair {
             self.abandon_direct();
             self.each_cq().map(|cq| cq.map(Arc::downgrade))
         };
-        if let Some(books) = &endpoint.books {
-            books.remove(object);
+        if let Some(permissions) = &endpoint.permissions {
+            permissions.remove(object);
         }
         if is_retired && cqs.iter().all(Option::is_none) {
             let _ = endpoint.objects.free(object);

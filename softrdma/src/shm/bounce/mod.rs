@@ -17,11 +17,11 @@
 //! | `registered` | a process's keys as its service looks at them |
 //!
 //! # What the target believes
-//! Nothing but its own books. A job names keys, and each piece of memory is looked up ([`Registered`]) right
+//! Nothing but its own records. A job names keys, and each piece of memory is looked up ([`Registered`]) right
 //! before it is touched, with the right that the job's [`Purpose`] needs: a job that lies reaches no more
 //! than one that does not. Whether the initiator may use a key on this queue pair is checked by the
 //! initiator, as everywhere in this transport. In a folder that is shared with other users the target looks
-//! at that, too ([`Origin`]), by books of its queue pairs and of the receive requests that are posted:
+//! at that, too ([`Origin`]), by records of its queue pairs and of the receive requests that are posted:
 //! without them a job could say that it is a send, and write where only those may.
 //!
 //! # Deaths
@@ -82,7 +82,7 @@ impl Purpose {
 }
 
 /// What a job is part of, by its initiator's word. A target that does not trust its initiators looks in its
-/// own books whether that can be ([`Registered`]).
+/// own records whether that can be ([`Registered`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Origin {
     /// Number of the target's queue pair.
@@ -132,7 +132,7 @@ pub enum Failure {
     Local,
     /// The target's range is not mapped, or not with the access needed.
     Remote,
-    /// The target's own books do not open the memory to this purpose.
+    /// The target's own records do not open the memory to this purpose.
     Refused,
     /// The target is dead.
     Gone,

@@ -5,7 +5,7 @@ use super::{Piece, Purpose};
 use crate::protocol::keys::Kind;
 
 /// [`Registered::with`](super::Registered::with) for a process that has its keys in a [`Keys`]: by its private
-/// books, and the key counts as in use meanwhile, so its removal waits. `access` learns the key's entry, and
+/// records, and the key counts as in use meanwhile, so its removal waits. `access` learns the key's entry, and
 /// may refuse after all.
 pub fn with_keys(
     keys: &Keys,

@@ -20,7 +20,7 @@ use crate::shm::segment::Segment;
 
 /// What the owner knows of an index.
 #[derive(Debug, Clone, Copy, Default)]
-struct Book {
+struct Record {
     key8: u8,
     sequence: u32,
     used: bool,
@@ -28,7 +28,7 @@ struct Book {
     pending: bool,
 }
 
-/// The owner's books of its keys.
+/// The owner's records of its keys.
 #[derive(Debug)]
 pub struct Keys {
     segment: Arc<Segment>,
@@ -37,7 +37,7 @@ pub struct Keys {
     changes: AtomicU64,
     /// The entries once more, where no peer writes.
     private: Box<[OnceLock<Box<[AtomicU64]>>]>,
-    books: Mutex<Books>,
+    records: Mutex<Records>,
 }
 
 /// Memory for the private copy of a chunk.
@@ -46,11 +46,11 @@ fn private_chunk() -> Result<Box<[AtomicU64]>> {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Books {
+pub(super) struct Records {
     /// Offsets of the chunks: the directory as the owner knows it, whatever a peer writes there.
     pub(super) chunks: Vec<u64>,
     /// By index; index 0 is there and never used.
-    entries: Vec<Book>,
+    entries: Vec<Record>,
     /// Indices to use again, the longest unused first.
     pub(super) free: VecDeque<u32>,
 }
@@ -60,26 +60,26 @@ impl Keys {
     pub fn new(segment: Arc<Segment>) -> Result<Self> {
         let table = segment.alloc(DIRECTORY + 8 * u64::from(CHUNKS), 64)?.offset;
         segment.root(ROOT)?.store(table, Ordering::Release);
-        let books = Books { entries: try_collect([Book::default()])?, ..Books::default() };
+        let records = Records { entries: try_collect([Record::default()])?, ..Records::default() };
         let private = try_filled(CHUNKS as usize, OnceLock::new)?;
-        Ok(Keys { segment, table, changes: AtomicU64::new(0), private, books: Mutex::new(books) })
+        Ok(Keys { segment, table, changes: AtomicU64::new(0), private, records: Mutex::new(records) })
     }
 
-    pub(super) fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(|e| e.into_inner())
+    pub(super) fn records(&self) -> MutexGuard<'_, Records> {
+        self.records.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    fn write(&self, books: &mut Books, index: u32, content: [u64; 6]) -> Result<()> {
+    fn write(&self, records: &mut Records, index: u32, content: [u64; 6]) -> Result<()> {
         if !self.segment.is_mine() {
             return Err(Error::Forked);
         }
-        let chunk = *books.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
+        let chunk = *records.chunks.get((index / CHUNK) as usize).ok_or(Error::OutOfBounds)?;
         let words = ENTRY_WORDS;
         let shared = self.segment.memory().words(chunk + ENTRY * u64::from(index % CHUNK), words)?;
         // Made when its first entry was added.
         let private = self.private[(index / CHUNK) as usize].get().ok_or(Error::OutOfBounds)?;
         let private = &private[(index % CHUNK) as usize * words..][..words];
-        let sequence = &mut books.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?.sequence;
+        let sequence = &mut records.entries.get_mut(index as usize).ok_or(Error::OutOfBounds)?.sequence;
         *sequence = sequence.wrapping_add(2);
         let sealed = match self.segment.sealed() {
             Some(sealed) => Some(sealed.memory().words(sealed::KEYS + ENTRY * u64::from(index), words)?),
@@ -106,7 +106,7 @@ impl Keys {
         changes(&self.changes)
     }
 
-    /// The entry of an own key, by the owner's own books: without a lock, and whatever peers write.
+    /// The entry of an own key, by the owner's own records: without a lock, and whatever peers write.
     #[inline(always)]
     pub fn local(&self, key: u32) -> Option<Entry> {
         self.quiet(self.own(key)?, key)
@@ -144,7 +144,7 @@ impl Keys {
         match read(words, key) {
             Err(Lookup::Torn) => {
                 // A thread of this process changes it, and was put to sleep.
-                let _quiet = self.books();
+                let _quiet = self.records();
                 read(words, key).ok()
             }
             other => other.ok(),
@@ -154,25 +154,25 @@ impl Keys {
     /// As [`Keys::local`], for a window: also peers may have invalidated it.
     pub fn window(&self, key: u32) -> Option<Entry> {
         let mut entry = self.local(key)?;
-        let _quiet = self.books();
+        let _quiet = self.records();
         entry.key.valid &= Table::shared(&self.segment).lookup(key).is_ok_and(|entry| entry.key.valid);
         Some(entry)
     }
 
     /// Adds an entry; answers its key. Errors: [`Error::NoMemory`].
     pub fn add(&self, entry: &Entry) -> Result<u32> {
-        let mut books = self.books();
+        let mut records = self.records();
         // While there are fresh indices, used ones rest, so that an old key stays useless for longer.
-        let index = match books.free.len() {
-            0..64 if (books.entries.len() as u32) < MAX_KEYS => {
-                let index = books.entries.len() as u32;
+        let index = match records.free.len() {
+            0..64 if (records.entries.len() as u32) < MAX_KEYS => {
+                let index = records.entries.len() as u32;
                 let chunk = index / CHUNK;
-                books.entries.try_reserve(1)?;
+                records.entries.try_reserve(1)?;
                 // For the day when all are free.
-                let used = books.entries.len() + 1 - books.free.len();
-                books.free.try_reserve(used)?;
-                if chunk as usize == books.chunks.len() {
-                    books.chunks.try_reserve(1)?;
+                let used = records.entries.len() + 1 - records.free.len();
+                records.free.try_reserve(used)?;
+                if chunk as usize == records.chunks.len() {
+                    records.chunks.try_reserve(1)?;
                     let private = &self.private[chunk as usize];
                     if private.get().is_none() {
                         let _ = private.set(private_chunk()?);
@@ -183,17 +183,17 @@ impl Keys {
                     let offset = self.segment.alloc(ENTRY * u64::from(CHUNK), 64)?.offset;
                     let at = self.table + DIRECTORY + 8 * u64::from(chunk);
                     self.segment.memory().u64(at)?.store(offset, Ordering::Release);
-                    books.chunks.push_reserved(offset);
+                    records.chunks.push_reserved(offset);
                 }
-                books.entries.push_reserved(Book::default());
+                records.entries.push_reserved(Record::default());
                 index
             }
-            _ => books.free.pop_front().ok_or(Error::NoMemory)?,
+            _ => records.free.pop_front().ok_or(Error::NoMemory)?,
         };
-        let book = &mut books.entries[index as usize];
-        *book = Book { key8: book.key8.wrapping_add(1), used: true, ..*book };
-        let key8 = book.key8;
-        self.write(&mut books, index, pack(entry, key8))?;
+        let record = &mut records.entries[index as usize];
+        *record = Record { key8: record.key8.wrapping_add(1), used: true, ..*record };
+        let key8 = record.key8;
+        self.write(&mut records, index, pack(entry, key8))?;
         Ok(index << 8 | u32::from(key8))
     }
 
@@ -201,15 +201,15 @@ impl Keys {
     /// Users that had looked up the old entry may still go by it: see [`Keys::wait_unused`]. Errors:
     /// [`Error::OutOfBounds`] when there is no such key.
     pub fn change(&self, key: u32, key8: u8, entry: &Entry) -> Result<u32> {
-        let mut books = self.books();
-        Self::check(&books, key)?;
-        books.entries[(key >> 8) as usize].key8 = key8;
-        self.write(&mut books, key >> 8, pack(entry, key8))?;
+        let mut records = self.records();
+        Self::check(&records, key)?;
+        records.entries[(key >> 8) as usize].key8 = key8;
+        self.write(&mut records, key >> 8, pack(entry, key8))?;
         Ok(key & !0xff | u32::from(key8))
     }
 
-    fn check(books: &Books, key: u32) -> Result<()> {
-        let known = books.entries.get((key >> 8) as usize).is_some_and(|b| b.used && b.key8 == key as u8);
+    fn check(records: &Records, key: u32) -> Result<()> {
+        let known = records.entries.get((key >> 8) as usize).is_some_and(|b| b.used && b.key8 == key as u8);
         if known { Ok(()) } else { Err(Error::OutOfBounds) }
     }
 
@@ -218,12 +218,12 @@ impl Keys {
     /// its index is not used again before [`Keys::wait_unused`] says so. Errors: [`Error::OutOfBounds`] when
     /// there is no such key.
     pub fn remove(&self, key: u32, liveness: &impl Liveness, limit: Duration) -> Result<bool> {
-        let mut books = self.books();
-        Self::check(&books, key)?;
-        self.write(&mut books, key >> 8, [0; 6])?;
-        let book = &mut books.entries[(key >> 8) as usize];
-        *book = Book { used: false, pending: true, ..*book };
-        drop(books);
+        let mut records = self.records();
+        Self::check(&records, key)?;
+        self.write(&mut records, key >> 8, [0; 6])?;
+        let record = &mut records.entries[(key >> 8) as usize];
+        *record = Record { used: false, pending: true, ..*record };
+        drop(records);
         self.wait_unused(key, liveness, limit)
     }
 
@@ -258,7 +258,7 @@ impl Keys {
         if !self.segment.is_mine() {
             return Err(Error::Forked);
         }
-        // Without sealed memory peers reach nothing directly, and the owner's service goes by private books.
+        // Without sealed memory peers reach nothing directly, and the owner's service goes by private records.
         if let Some(sealed) = self.segment.sealed() {
             sealed.revoke();
             // For whom the kernel is at work.
@@ -269,13 +269,13 @@ impl Keys {
 
     /// The index of a removed key may be used again.
     fn rest(&self, key: u32) {
-        let mut books = self.books();
-        if let Some(book) = books.entries.get_mut((key >> 8) as usize)
-            && book.pending
-            && book.key8 == key as u8
+        let mut records = self.records();
+        if let Some(record) = records.entries.get_mut((key >> 8) as usize)
+            && record.pending
+            && record.key8 == key as u8
         {
-            book.pending = false;
-            books.free.push_reserved(key >> 8);
+            record.pending = false;
+            records.free.push_reserved(key >> 8);
         }
     }
 

@@ -127,10 +127,10 @@ fn a_key_in_use_can_be_waited_for_again() {
     let pinned = Table::shared(&me).pin(second, other.owner(), &*me).unwrap();
     assert_eq!(keys.remove(second, &*me, NOW), Ok(false));
     assert_eq!(wait(second), Ok(false));
-    assert!(keys.books().free.is_empty());
+    assert!(keys.records().free.is_empty());
     drop(pinned);
     assert_eq!((wait(second), wait(second), wait(first)), (Ok(true), Ok(true), Ok(true)));
-    assert_eq!(keys.books().free, [second >> 8]);
+    assert_eq!(keys.records().free, [second >> 8]);
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn an_entry_whose_writer_died_is_torn() {
     let dir = TestDir::new("keys");
     let (me, keys) = keys(&dir);
     let key = keys.add(&entry(1)).unwrap();
-    let at = keys.books().chunks[0] + ENTRY * u64::from(key >> 8);
+    let at = keys.records().chunks[0] + ENTRY * u64::from(key >> 8);
     me.memory().u64(at).unwrap().fetch_or(1, Ordering::Relaxed);
     assert_eq!(Table::shared(&me).lookup(key), Err(Lookup::Torn));
 }

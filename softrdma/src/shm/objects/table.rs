@@ -18,7 +18,7 @@ use crate::shm::segment::{Block, Segment};
 /// Indices that rest before one is used again.
 pub(super) const RESTING: usize = 128;
 
-/// The owner's books of its objects.
+/// The owner's records of its objects.
 #[derive(Debug)]
 pub struct Objects {
     segment: Arc<Segment>,
@@ -209,7 +209,7 @@ impl Objects {
         let (which, index) = kind(object);
         let mut table = self.kind(which);
         let slot = table.entries.get(index as usize).copied().filter(|slot| slot.0 == old.generation);
-        // Where it stands by the owner's own books, whatever others wrote there.
+        // Where it stands by the owner's own table, whatever others wrote there.
         let slot = slot.filter(|_| table.body(index) == Some(old.body));
         let (memory, before) = (self.segment.memory(), slot.and_then(|s| s.1).ok_or(Error::OutOfBounds)?);
         table.bodies.try_reserve(1)?;

@@ -7,12 +7,12 @@
 //! where a receive request is posted and not completed.
 //!
 //! What the program calls its requests (`wr_id`, often a pointer) stays here, too. In the segment a request
-//! has a number that these books gave it, a completion brings it back, and one with a number that is not
+//! has a number that these permissions gave it, a completion brings it back, and one with a number that is not
 //! under way is nobody's.
 //!
 //! Who speaks for which queue pair the kernel does not tell: a member can pretend to be the peer of a
-//! connection, and do what that peer may do. In a user's own folder there are no such books; one branch asks
-//! for them.
+//! connection, and do what that peer may do. In a user's own folder there are no such permissions; one branch
+//! asks for them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
@@ -31,9 +31,9 @@ use super::Result;
 use super::attributes::{QpAttributes, SrqAttributes};
 use super::endpoint::place_of;
 
-/// The books of a process.
+/// The permissions of a process.
 #[derive(Debug)]
-pub(crate) struct Books {
+pub(crate) struct Permissions {
     slot: u16,
     queues: RwLock<Queues>,
     requests: Mutex<Requests>,
@@ -149,10 +149,10 @@ pub(super) struct Landing {
     pub(super) sge: Sge,
 }
 
-impl Books {
+impl Permissions {
     /// Empty ones, for the process in this slot.
     pub(super) fn new(slot: u16) -> Self {
-        Books { slot, queues: RwLock::default(), requests: Mutex::default() }
+        Permissions { slot, queues: RwLock::default(), requests: Mutex::default() }
     }
 
     fn queues(&self) -> RwLockReadGuard<'_, Queues> {
@@ -318,7 +318,7 @@ impl Books {
     }
 
     /// Runs `access` when the memory is open to this purpose, and answers whether it did. What the answer
-    /// rests on stays as it is meanwhile. `entry` is that of the piece's key, by private books.
+    /// rests on stays as it is meanwhile. `entry` is that of the piece's key, by private permissions.
     pub(super) fn with(
         &self,
         purpose: Purpose,

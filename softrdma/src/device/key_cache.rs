@@ -10,7 +10,7 @@ use super::payload::is_in_place;
 /// Whoever goes to the memory by it [counts as its user](Keys::enter) first: the key that is found then is not
 /// ended before its user is gone.
 #[derive(Debug, Default)]
-pub(super) struct Known(Option<Found>);
+pub(super) struct KeyCache(Option<Found>);
 
 #[derive(Debug, Clone, Copy)]
 struct Found {
@@ -20,7 +20,7 @@ struct Found {
     changes: u64,
 }
 
-impl Known {
+impl KeyCache {
     /// The region, if so many bytes from this address on are memory of it that is there, in this protection
     /// domain; `write`: if the device may write to it. The last two are the same at each call.
     #[inline(always)]
@@ -74,32 +74,32 @@ mod tests {
 
     #[test]
     fn a_key_is_found_only_as_it_is_now_and_where_its_memory_is() {
-        let dir = TestDir::new("known");
+        let dir = TestDir::new("key-cache");
         let segment = Arc::new(Segment::create(dir.folder()).unwrap());
         let keys = Keys::new(segment.clone()).unwrap();
         let entry = region(Access::LOCAL_WRITE);
         let lkey = keys.add(&entry).unwrap();
-        let mut known = Known::default();
+        let mut key_cache = KeyCache::default();
         // Once looked up, once found again.
         for _ in 0..2 {
-            assert_eq!(known.find(&keys, 3, lkey, 0x1000, 64, true), Some(&entry));
-            assert_eq!(known.find(&keys, 3, lkey, 0x1040, 0, true), Some(&entry));
-            assert_eq!(known.find(&keys, 3, lkey, 0x1001, 64, true), None);
-            assert_eq!(known.find(&keys, 3, lkey, 0xfff, 1, true), None);
-            assert_eq!(known.find(&keys, 3, lkey, 0, u32::MAX, true), None);
-            assert_eq!(known.find(&keys, 3, lkey, u64::MAX, 2, true), None);
+            assert_eq!(key_cache.find(&keys, 3, lkey, 0x1000, 64, true), Some(&entry));
+            assert_eq!(key_cache.find(&keys, 3, lkey, 0x1040, 0, true), Some(&entry));
+            assert_eq!(key_cache.find(&keys, 3, lkey, 0x1001, 64, true), None);
+            assert_eq!(key_cache.find(&keys, 3, lkey, 0xfff, 1, true), None);
+            assert_eq!(key_cache.find(&keys, 3, lkey, 0, u32::MAX, true), None);
+            assert_eq!(key_cache.find(&keys, 3, lkey, u64::MAX, 2, true), None);
         }
-        assert_eq!(known.find(&keys, 3, lkey ^ 1, 0x1000, 1, true), None);
-        assert_eq!(known.find(&keys, 3, lkey, 0x1000, 1, true), Some(&entry));
+        assert_eq!(key_cache.find(&keys, 3, lkey ^ 1, 0x1000, 1, true), None);
+        assert_eq!(key_cache.find(&keys, 3, lkey, 0x1000, 1, true), Some(&entry));
         // Another key changes nothing but that it is looked up anew.
         let other = keys.add(&region(Access(0))).unwrap();
-        assert_eq!(known.find(&keys, 3, lkey, 0x1000, 64, true), Some(&entry));
-        assert_eq!(Known::default().find(&keys, 3, other, 0x1000, 1, true), None);
-        assert_eq!(Known::default().find(&keys, 3, other, 0x1000, 1, false), Some(&region(Access(0))));
-        assert_eq!(Known::default().find(&keys, 4, lkey, 0x1000, 1, true), None);
+        assert_eq!(key_cache.find(&keys, 3, lkey, 0x1000, 64, true), Some(&entry));
+        assert_eq!(KeyCache::default().find(&keys, 3, other, 0x1000, 1, true), None);
+        assert_eq!(KeyCache::default().find(&keys, 3, other, 0x1000, 1, false), Some(&region(Access(0))));
+        assert_eq!(KeyCache::default().find(&keys, 4, lkey, 0x1000, 1, true), None);
         let faulting = keys.add(&region(Access(Access::LOCAL_WRITE.0 | Access::ON_DEMAND.0))).unwrap();
-        assert_eq!(Known::default().find(&keys, 3, faulting, 0x1000, 1, true), None);
+        assert_eq!(KeyCache::default().find(&keys, 3, faulting, 0x1000, 1, true), None);
         keys.remove(lkey, &*segment, Duration::ZERO).unwrap();
-        assert_eq!(known.find(&keys, 3, lkey, 0x1000, 1, true), None);
+        assert_eq!(key_cache.find(&keys, 3, lkey, 0x1000, 1, true), None);
     }
 }
