@@ -18,10 +18,10 @@ use crate::shm::memory::Memory;
 use crate::shm::objects::{Held, Host, Shape};
 use crate::shm::processors;
 
+use super::bytes;
 use super::comp_counter::Receives;
 use super::endpoint::place_of;
-use super::landing::land;
-use super::permissions::{Landing, Permissions};
+use super::permissions::{Permissions, Placement};
 use super::stuck::acquire_with;
 use super::{Channel, Device, Error, EventQueue, LIMITS, MANY_DOMAINS, Result, busy};
 
@@ -292,13 +292,13 @@ impl CompletionQueue {
         after: &mut After,
     ) -> Option<Completion> {
         let (mut completion, bytes) = Completion::unpack(&head(first, words)?)?;
-        let landing = permissions.completed(&mut completion, bytes)?;
+        let placement = permissions.completed(&mut completion, bytes)?;
         if completion.opcode < WcOpcode::Recv {
             self.device.polled(completion.qp_num, completion.places);
         } else if bytes > 0 {
             let payload = words.get(HEAD_WORDS as usize..).filter(|payload| bytes <= 8 * payload.len());
-            let placed = landing.zip(payload).and_then(|(Landing { pd, sge }, payload)| {
-                land(&self.device.endpoint, pd, sge.addr, sge.lkey, payload, bytes)
+            let placed = placement.zip(payload).and_then(|(Placement { pd, sge }, payload)| {
+                bytes::place(&self.device.endpoint, pd, sge.addr, sge.lkey, payload, bytes)
             });
             if placed.is_none() {
                 completion = not_placed(&completion);
@@ -318,7 +318,7 @@ impl CompletionQueue {
             }
             pd => pd,
         };
-        land(&self.device.endpoint, pd, addr, lkey, payload, bytes)
+        bytes::place(&self.device.endpoint, pd, addr, lkey, payload, bytes)
     }
 
     /// Asks for an event when the next completion comes, or the next that is solicited or an error.

@@ -23,11 +23,10 @@ use crate::shm::keys::{Entry, Lookup};
 use crate::shm::objects::{Held, Lane, View};
 
 use super::attributes::{QP_WORDS, QpAttributes, load};
+use super::bytes::{self, Gathered, STAGED, Use};
 use super::completion_order::CompletionOrder;
 use super::direct::{Outlet, enter, is_settled, left};
 use super::endpoint::{Endpoint, now};
-use super::gathered::Gathered;
-use super::payload::{self, STAGED, Use};
 use super::peers::Remote;
 use super::route::{Initiator, Route};
 use super::wr::{Data, Wr};
@@ -225,13 +224,13 @@ impl Call<'_, '_> {
         // key.
         let torn = Cell::new(false);
         let lookup = |key| {
-            let entry = payload::lookup(self.endpoint, remote, key);
+            let entry = bytes::lookup(self.endpoint, remote, key);
             torn.set(torn.get() || entry == Err(Lookup::Torn));
             entry.ok().map(|entry| entry.key)
         };
         // In use from here on, so that what the rules look at is what is used.
         let names_memory = incoming.needs_access().is_some() && incoming.length > 0;
-        let pin = match names_memory.then(|| payload::pin(self.endpoint, remote, self.rkey)) {
+        let pin = match names_memory.then(|| bytes::pin(self.endpoint, remote, self.rkey)) {
             Some(Err(Lookup::Torn | Lookup::Busy)) => return Ok(Outcome::NoAnswer),
             Some(Ok(pin)) => Some(pin),
             Some(Err(Lookup::NoKey)) | None => None,
@@ -292,7 +291,7 @@ impl Call<'_, '_> {
                 let header = if target.qp_type == QpType::Ud { GRH_BYTES } else { 0 };
                 let length = incoming.length + header;
                 let pd = target.receive_pd;
-                return payload::into_receive(self.endpoint, remote, wr, origin, pd, receive, length);
+                return bytes::into_receive(self.endpoint, remote, wr, origin, pd, receive, length);
             }
             Payload::Remote(access) => *access,
         };
@@ -300,8 +299,8 @@ impl Call<'_, '_> {
         let addr = used.entry.translate(self.incoming.addr);
         let piece = Piece { key: self.rkey, addr, len: self.incoming.length };
         let copy = |purpose| {
-            payload::with_local(self.endpoint, self.wr, |here| {
-                payload::transfer_used(self.endpoint, remote, origin, purpose, used, here, piece)
+            bytes::with_local(self.endpoint, self.wr, |here| {
+                bytes::transfer_used(self.endpoint, remote, origin, purpose, used, here, piece)
             })
         };
         match access {
@@ -316,17 +315,17 @@ impl Call<'_, '_> {
                     Opcode::CmpAndSwp => Operation::CompareSwap { compare: compare_add, swap },
                     _ => Operation::FetchAdd(compare_add),
                 };
-                let before = payload::atomic(self.endpoint, remote, origin, used, piece, operation)?;
+                let before = bytes::atomic(self.endpoint, remote, origin, used, piece, operation)?;
                 let Data::Sges(sges) = self.wr.data else { return Err(MoveError::Sender) };
-                payload::answer(self.endpoint, sges, before)
+                bytes::answer(self.endpoint, sges, before)
             }
             RemoteAccess::AtomicWrite => {
                 let value = match self.payload {
                     Some(bytes) => bytes.try_into().map_err(|_| MoveError::Sender)?,
-                    None => payload::word(self.endpoint, self.wr)?,
+                    None => bytes::word(self.endpoint, self.wr)?,
                 };
                 let operation = Operation::Write(u64::from_ne_bytes(value));
-                payload::atomic(self.endpoint, remote, origin, used, piece, operation).map(|_| ())
+                bytes::atomic(self.endpoint, remote, origin, used, piece, operation).map(|_| ())
             }
         }
     }

@@ -12,10 +12,9 @@ use crate::protocol::verbs::{Opcode, QpState, QpType};
 use crate::shm::objects::Lane;
 
 use super::attributes::{QP_WORDS, load};
+use super::bytes::{self, Gathered};
 use super::direct::{enter, left};
 use super::endpoint::Endpoint;
-use super::gathered::Gathered;
-use super::payload;
 use super::route::{Initiator, Route};
 use super::wr::{Datagram, Wr};
 
@@ -128,8 +127,7 @@ impl Initiator {
             }
         }
         let Some(target) = &fast_path.target else { return Quick::No };
-        let lookup =
-            |key| payload::look_again(endpoint, &route.remote, key, &mut route.seen.borrow_mut()).ok();
+        let lookup = |key| bytes::look_again(endpoint, &route.remote, key, &mut route.seen.borrow_mut()).ok();
         if !fast_path.burst.offer(lane, target, &incoming, lookup) {
             return Quick::No;
         }

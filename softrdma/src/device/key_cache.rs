@@ -3,14 +3,14 @@
 use crate::protocol::keys::check_local;
 use crate::shm::keys::{Entry, Keys};
 
-use super::payload::is_in_place;
+use super::bytes::is_in_place;
 
 /// The key of a region that was looked up last, for one protection domain and one use.
 ///
 /// Whoever goes to the memory by it [counts as its user](Keys::enter) first: the key that is found then is not
 /// ended before its user is gone.
 #[derive(Debug, Default)]
-pub(super) struct KeyCache(Option<Found>);
+pub(crate) struct KeyCache(Option<Found>);
 
 #[derive(Debug, Clone, Copy)]
 struct Found {
@@ -24,7 +24,7 @@ impl KeyCache {
     /// The region, if so many bytes from this address on are memory of it that is there, in this protection
     /// domain; `write`: if the device may write to it. The last two are the same at each call.
     #[inline(always)]
-    pub(super) fn find(
+    pub(crate) fn find(
         &mut self,
         keys: &Keys,
         pd: u32,

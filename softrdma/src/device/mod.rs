@@ -19,8 +19,7 @@
 //! | `permissions` | what the own process goes by in the folder of a group |
 //! | [`endpoint`], [`peers`] | the own segment with its tables; other processes |
 //! | [`route`] | the way from a queue pair to those it sends to |
-//! | [`execute`](mod@execute), [`payload`], [`attributes`] | a request at its target; its bytes; its settings |
-//! | `gathered`, [`landing`] | the bytes of a small message: from the sender's memory into the target's |
+//! | [`execute`](mod@execute), [`bytes`], [`attributes`] | a request at its target; its bytes; its settings |
 //! | `key_cache` | a key of the own process that is asked for again and again |
 //! | [`completion_order`] | own completions, before the answer of a peer that is woken |
 //! | `fast_path` | the quick way of small messages, many behind one pair of locks |
@@ -94,6 +93,7 @@
 //! ```
 
 pub mod attributes;
+pub mod bytes;
 pub mod channel;
 pub mod comp_counter;
 pub mod completion;
@@ -106,13 +106,10 @@ pub mod events;
 pub mod execute;
 mod fast_path;
 mod frozen;
-mod gathered;
 mod idle;
 mod key_cache;
-pub mod landing;
 pub mod memory;
 pub mod multicast;
-pub mod payload;
 pub mod peers;
 mod permissions;
 pub mod qp;

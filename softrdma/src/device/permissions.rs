@@ -2,7 +2,7 @@
 //! receive requests are posted and which of its requests are to complete, in memory that nobody else writes.
 //!
 //! Everything in the segment is within reach of every member of the group. Who serves a peer's copy
-//! ([`crate::shm::bounce`]) or lands a payload here, is not to believe what stands there: memory is written
+//! ([`crate::shm::bounce`]) or places a payload here, is not to believe what stands there: memory is written
 //! and read by RDMA only through a queue pair that its program set up for it, and without an RDMA right only
 //! where a receive request is posted and not completed.
 //!
@@ -144,7 +144,7 @@ impl Queues {
 
 /// A payload's buffer.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Landing {
+pub(super) struct Placement {
     pub(super) pd: u32,
     pub(super) sge: Sge,
 }
@@ -285,7 +285,7 @@ impl Permissions {
     /// Checks a completion that was published with `bytes` of payload beside it, and gives it the number that
     /// the program gave its request; where the payload goes. `None` when no such request is under way: nobody
     /// is to see it.
-    pub(super) fn completed(&self, completion: &mut Completion, bytes: usize) -> Option<Option<Landing>> {
+    pub(super) fn completed(&self, completion: &mut Completion, bytes: usize) -> Option<Option<Placement>> {
         let (_, index) = place_of(completion.qp_num).filter(|place| place.0 == self.slot)?;
         if completion.opcode < WcOpcode::Recv {
             let request = self.take(completion.wr_id, |whose| whose == Whose::Sent(index))?;
@@ -308,8 +308,8 @@ impl Permissions {
             *completion = Completion { status, flags, byte_len: 0, ..*completion };
         }
         let first = request.sges.iter().find(|sge| sge.length > 0).copied();
-        let landing = first.filter(|sge| bytes > 0 && bytes <= sge.length as usize);
-        Some(landing.map(|sge| Landing { pd, sge }))
+        let placement = first.filter(|sge| bytes > 0 && bytes <= sge.length as usize);
+        Some(placement.map(|sge| Placement { pd, sge }))
     }
 
     /// A completion is gone that nobody will see.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use softrdma::device::attributes::{QpAttributes, SrqAttributes};
+use softrdma::device::bytes;
 use softrdma::device::completion_order::CompletionOrder;
 use softrdma::device::endpoint::Endpoint;
 use softrdma::device::execute::{complete, execute};
-use softrdma::device::landing::land;
 use softrdma::device::route::Initiator;
 use softrdma::device::wr::{Data, Datagram, Sge, Wr};
 use softrdma::protocol::completion::{Completion, Staged, poll};
@@ -155,15 +155,15 @@ impl RawQp {
         self.poster.post(&self.endpoint.own.with(&self.held), wr_id, sges).expect("room");
     }
 
-    /// The next completion, its payload landed.
+    /// The next completion, its payload placed.
     pub fn poll(&self) -> Option<Completion> {
         let mut staged = Staged::default();
         let completion =
             poll(&self.endpoint.own.with(&self.held), self.cq, &mut staged).expect("a whole queue")?;
         if !staged.is_empty() {
             let words: Vec<_> = staged.words().iter().copied().map(AtomicU64::new).collect();
-            let landed = land(&self.endpoint, PD, staged.addr, staged.lkey, &words, staged.len());
-            assert_eq!(landed, Some(()), "a payload for no buffer");
+            let placed = bytes::place(&self.endpoint, PD, staged.addr, staged.lkey, &words, staged.len());
+            assert_eq!(placed, Some(()), "a payload for no buffer");
         }
         Some(completion)
     }

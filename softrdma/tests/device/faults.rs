@@ -327,7 +327,7 @@ fn a_payload_lands_in_the_domain_of_its_queue_pair_alone() {
 
     let view = folder.view();
     let mut number = 0;
-    let mut lands = |qp_num: u32, addr: u64, lkey: u32| {
+    let mut is_placed = |qp_num: u32, addr: u64, lkey: u32| {
         number += 1;
         let stage = Stage { addr, lkey, bytes: &[number as u8; 8] };
         run(&view, Deliver::append(0, &forged(qp_num, number)).with(Some(stage))).unwrap();
@@ -339,8 +339,8 @@ fn a_payload_lands_in_the_domain_of_its_queue_pair_alone() {
     for (qp_num, own) in
         [(end.qp.qp_num(), true), (target.qp_num(), true), (gone.qp.qp_num(), false), (never, false)]
     {
-        assert_eq!(lands(qp_num, end.memory.addr(0), end.region.lkey), own, "{qp_num:#x}");
-        assert!(!lands(qp_num, memory.addr(0), other.lkey), "{qp_num:#x}");
+        assert_eq!(is_placed(qp_num, end.memory.addr(0), end.region.lkey), own, "{qp_num:#x}");
+        assert!(!is_placed(qp_num, memory.addr(0), other.lkey), "{qp_num:#x}");
     }
     assert_eq!(memory.word(0), 0);
     assert_eq!(end.memory.word(0), u64::from_ne_bytes([3; 8]));

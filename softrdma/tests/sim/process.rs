@@ -433,7 +433,7 @@ async fn drain(world: &World, me: Me) -> bool {
             match poll(&process.segment, cq, &mut staged) {
                 Ok(Some(completion)) => {
                     any = true;
-                    land(world, &staged);
+                    place(world, &staged);
                     if completion.wr_id & RECEIVE_ID != 0 {
                         direct::passed(world, &completion, me.0);
                     }
@@ -464,7 +464,7 @@ async fn drain(world: &World, me: Me) -> bool {
 }
 
 /// Moves a payload that came in a completion entry to its buffer.
-fn land(world: &World, staged: &Staged) {
+fn place(world: &World, staged: &Staged) {
     if staged.is_empty() {
         return;
     }

@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::device::bytes;
 use crate::device::completion::{Entries, not_placed};
 use crate::device::endpoint::Endpoint;
 use crate::device::key_cache::KeyCache;
-use crate::device::landing::{land, land_again};
 use crate::device::{CompletionQueue, Device};
 use crate::growth::TryPush;
 use crate::protocol::completion::{Completion, STAGE_WORDS};
@@ -152,7 +152,7 @@ impl Source {
                     Some((first, words)) => {
                         let (payload, bytes) = (ring.words(first, words), message.bytes as usize);
                         let (key_cache, pd) = (&mut self.key_cache, self.direct.pd);
-                        land_again(endpoint, key_cache, pd, (addr, lkey), payload, bytes).is_some()
+                        bytes::place_again(endpoint, key_cache, pd, (addr, lkey), payload, bytes).is_some()
                     }
                     None => self.place(endpoint, &ring, message, addr, lkey),
                 };
@@ -179,7 +179,7 @@ impl Source {
             if word < words { self.receiver.payload(ring, message, word) } else { 0 }
         };
         let payload: [AtomicU64; STAGE_WORDS] = std::array::from_fn(|n| AtomicU64::new(load(n)));
-        land(endpoint, self.direct.pd, addr, lkey, &payload, message.bytes as usize).is_some()
+        bytes::place(endpoint, self.direct.pd, addr, lkey, &payload, message.bytes as usize).is_some()
     }
 
     /// Who posts receive requests learns how many are completed.

@@ -8,11 +8,10 @@ use std::hint::spin_loop;
 use std::sync::Arc;
 
 use crate::device::attributes::Place;
+use crate::device::bytes::{self, Gathered};
 use crate::device::completion_order::CompletionOrder;
 use crate::device::endpoint::Endpoint;
-use crate::device::gathered::Gathered;
 use crate::device::key_cache::KeyCache;
-use crate::device::payload;
 use crate::device::route::{Initiator, Route};
 use crate::device::wr::{Data, Wr};
 use crate::protocol::completion::{Armed, Notify};
@@ -222,7 +221,7 @@ impl Initiator {
             return Sent::No;
         }
         if length > 0 {
-            let key = payload::look_again(endpoint, &route.remote, key, &mut route.seen.borrow_mut());
+            let key = bytes::look_again(endpoint, &route.remote, key, &mut route.seen.borrow_mut());
             let is_good = key.is_ok_and(|key| {
                 check_local(Some(&key), attributes.receive_pd, key.start, 0, true).is_ok()
                     && !key.access.has(Access::ON_DEMAND)

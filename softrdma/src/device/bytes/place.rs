@@ -5,15 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::protocol::keys::check_local;
 use crate::shm::keys::Entry;
 
-use super::endpoint::Endpoint;
-use super::key_cache::KeyCache;
-use super::payload::{STAGED, is_in_place, write};
+use super::transfer::write;
+use super::{STAGED, is_in_place};
+use crate::device::endpoint::Endpoint;
+use crate::device::key_cache::KeyCache;
 
 /// Moves a payload that came in a completion entry to the buffer that it is for, by this process's own table of
 /// keys. `pd` is the protection domain of the receive request. `None` when there is no such buffer any more, or
 /// no memory behind it, or not so many bytes came.
 #[inline]
-pub fn land(
+pub fn place(
     endpoint: &Endpoint,
     pd: u32,
     addr: u64,
@@ -25,16 +26,16 @@ pub fn land(
     check_local(Some(&entry.key), pd, addr, u32::try_from(bytes).ok()?, true).ok()?;
     let payload = payload.get(..bytes.div_ceil(8))?;
     if !is_in_place(&entry) {
-        return land_anywhere(endpoint, &entry, addr, payload, bytes);
+        return place_anywhere(endpoint, &entry, addr, payload, bytes);
     }
     // SAFETY: as in `write`, and there are so many words.
     unsafe { copy(entry.translate(addr), payload, bytes) };
     Some(())
 }
 
-/// As [`land`], for who asks for the same key again and again: `key_cache` is what it found the last time.
+/// As [`place`], for who asks for the same key again and again: `key_cache` is what it found the last time.
 #[inline(always)]
-pub(super) fn land_again(
+pub(crate) fn place_again(
     endpoint: &Endpoint,
     key_cache: &mut KeyCache,
     pd: u32,
@@ -44,7 +45,7 @@ pub(super) fn land_again(
 ) -> Option<()> {
     let _in_use = endpoint.keys.enter(lkey)?;
     let Some(entry) = key_cache.find(&endpoint.keys, pd, lkey, addr, u32::try_from(bytes).ok()?, true) else {
-        return land(endpoint, pd, addr, lkey, payload, bytes);
+        return place(endpoint, pd, addr, lkey, payload, bytes);
     };
     let payload = payload.get(..bytes.div_ceil(8))?;
     // SAFETY: as in `write`, and there are so many words.
@@ -77,9 +78,9 @@ unsafe fn copy(to: u64, payload: &[AtomicU64], bytes: usize) {
     }
 }
 
-/// As [`land`], where the memory may not be there.
+/// As [`place`], where the memory may not be there.
 #[cold]
-fn land_anywhere(
+fn place_anywhere(
     endpoint: &Endpoint,
     entry: &Entry,
     addr: u64,

@@ -3,10 +3,10 @@
 use crate::protocol::keys::check_local;
 use crate::protocol::receive::Sge;
 
-use super::endpoint::Endpoint;
-use super::key_cache::KeyCache;
-use super::payload::{STAGED, is_in_place};
-use super::wr::{Data, Wr};
+use super::{STAGED, is_in_place};
+use crate::device::endpoint::Endpoint;
+use crate::device::key_cache::KeyCache;
+use crate::device::wr::{Data, Wr};
 
 /// The sender's bytes, copied.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub struct Gathered<'a> {
 impl<'a> Gathered<'a> {
     /// Nothing yet.
     #[inline(always)]
-    pub(super) fn new(bytes: &'a mut [u8; STAGED]) -> Self {
+    pub(crate) fn new(bytes: &'a mut [u8; STAGED]) -> Self {
         Self { bytes, len: 0 }
     }
 
@@ -26,7 +26,7 @@ impl<'a> Gathered<'a> {
     /// there, or a key is gone, or, where nobody has looked yet, is not one of this protection domain's for
     /// these bytes.
     #[inline]
-    pub(super) fn fill(
+    pub(crate) fn fill(
         mut self,
         endpoint: &Endpoint,
         wr: &Wr<'_>,
@@ -58,7 +58,7 @@ impl<'a> Gathered<'a> {
     /// Takes the bytes of one piece of memory, as [`Gathered::fill`] does where nobody has looked yet, for who
     /// asks for the same key again and again: `key_cache` is what it found the last time.
     #[inline(always)]
-    pub(super) fn fill_again(
+    pub(crate) fn fill_again(
         mut self,
         endpoint: &Endpoint,
         key_cache: &mut KeyCache,

@@ -1,35 +1,27 @@
-//! Bytes of messages: taken from the sender's memory, moved to the target's, landed where a completion entry
-//! brought them.
-//!
-//! What a program registered was there then and counts as mapped for as long as it is registered, as a real
-//! device's pinned pages do, and stays registered while it is used, by whichever thread: deregistration waits.
-//! Few bytes are read and written there in place. Many, and everything in other processes and in regions with
-//! pages on demand, the kernel moves, which answers a bad address with an error.
+//! Bytes between two processes, or within one: by the kernel, else through shared memory with the other's help.
 
 use std::time::Duration;
 
-use crate::protocol::completion::STAGE_WORDS;
-use crate::protocol::keys::{Key, Kind, check_local};
+use crate::protocol::keys::check_local;
 use crate::protocol::receive::{MAX_SGE, ReceiveRequest, Sge};
 use crate::protocol::respond::MoveError;
 use crate::protocol::responder::GRH_BYTES;
-use crate::protocol::verbs::Access;
 use crate::shm::atomics::{self, Failure, Operation};
 use crate::shm::bounce::{self, Local, Origin, Piece, Purpose};
 use crate::shm::copy::{self, Direction, Fault, Image, Span};
-use crate::shm::keys::{Entry, InUse, Keys, Lookup, Pin, Seen};
+use crate::shm::keys::{Entry, InUse, Keys, Lookup};
 
-use super::endpoint::Endpoint;
-use super::peers::Remote;
-use super::wr::{Data, Wr};
+use crate::device::endpoint::Endpoint;
+use crate::device::peers::Remote;
+use crate::device::wr::{Data, Wr};
+
+use super::is_in_place;
+use super::pin::{Use, lookup, pin};
 
 /// How long another process may take with its part of a copy without getting on.
 const BOUNCE_LIMIT: Duration = Duration::from_secs(1);
 /// How long the lock of an atomic operation is waited for, before it is tried again later.
 const ATOMIC_LIMIT: Duration = Duration::from_millis(250);
-
-/// Most bytes that travel in a completion entry.
-pub const STAGED: usize = 8 * STAGE_WORDS;
 
 /// Pieces of memory that most requests have no more of. To prepare for many costs more than to move a little.
 const FEW: usize = 2;
@@ -80,22 +72,10 @@ fn hold<'a>(keys: &'a Keys, sge: &Sge) -> Option<(Entry, InUse<'a>)> {
     covers.then_some((entry, in_use))
 }
 
-/// Whether memory of a region is read and written in place: it was there when it was registered.
-#[inline]
-pub(super) fn is_in_place(entry: &Entry) -> bool {
-    !entry.key.access.has(Access::ON_DEMAND)
-}
-
-/// Whether the kernel reaches the memory for other processes.
-#[inline]
-fn is_pinnable(entry: &Entry) -> bool {
-    !entry.key.access.has(Access::UNPINNABLE)
-}
-
 /// Does something with the sender's bytes where they are, a datagram's header in front. The keys were looked at
 /// before; it is the sender's error when one is gone by now.
 #[inline]
-pub(super) fn with_local(
+pub(crate) fn with_local(
     endpoint: &Endpoint,
     wr: &Wr<'_>,
     act: impl FnOnce(&[Span]) -> Result<(), MoveError>,
@@ -142,7 +122,7 @@ fn local<'a, const MOST: usize>(
 /// # Errors
 /// The memory is not there.
 #[inline]
-pub(super) fn write(endpoint: &Endpoint, entry: &Entry, addr: u64, bytes: &[u8]) -> Result<(), MoveError> {
+pub(crate) fn write(endpoint: &Endpoint, entry: &Entry, addr: u64, bytes: &[u8]) -> Result<(), MoveError> {
     let addr = entry.translate(addr);
     if !is_in_place(entry) {
         let here = [Span { addr: bytes.as_ptr() as u64, len: bytes.len() as u64 }];
@@ -176,7 +156,7 @@ fn within(endpoint: &Endpoint, direction: Direction, here: &[Span], there: &[Spa
 
 /// Takes the eight bytes of an atomic write from where they are.
 #[cold]
-pub(super) fn word(endpoint: &Endpoint, wr: &Wr<'_>) -> Result<[u8; 8], MoveError> {
+pub(crate) fn word(endpoint: &Endpoint, wr: &Wr<'_>) -> Result<[u8; 8], MoveError> {
     let mut word = [0; 8];
     with_local(endpoint, wr, |spans| {
         let here = [Span { addr: word.as_mut_ptr() as u64, len: 8 }];
@@ -186,7 +166,7 @@ pub(super) fn word(endpoint: &Endpoint, wr: &Wr<'_>) -> Result<[u8; 8], MoveErro
 }
 
 /// Writes the answer of an atomic operation to the sender's memory.
-pub(super) fn answer(endpoint: &Endpoint, sges: &[Sge], value: u64) -> Result<(), MoveError> {
+pub(crate) fn answer(endpoint: &Endpoint, sges: &[Sge], value: u64) -> Result<(), MoveError> {
     let bytes = value.to_ne_bytes();
     let mut rest = &bytes[..];
     for sge in sges {
@@ -200,91 +180,8 @@ pub(super) fn answer(endpoint: &Endpoint, sges: &[Sge], value: u64) -> Result<()
     Ok(())
 }
 
-/// A key of the target in use: its memory stays in place, or nothing is moved to it and from it any more.
-#[derive(Debug)]
-pub(super) struct Use<'a> {
-    /// The entry, as it was looked up.
-    pub(super) entry: Entry,
-    /// The target as it was before that; `None` where the kernel does not reach this memory.
-    image: Option<Image>,
-    _kept: Kept<'a>,
-}
-
-#[derive(Debug)]
-#[allow(dead_code, reason = "what counts is that it is dropped")]
-enum Kept<'a> {
-    Peer(Pin<'a>),
-    Own(InUse<'a>),
-}
-
-/// Looks a key of the target up and keeps its memory in place while the answer lives.
-#[inline(always)]
-pub(super) fn pin<'a>(endpoint: &'a Endpoint, remote: &'a Remote, key: u32) -> Result<Use<'a>, Lookup> {
-    // First the image, then the key: an owner that waits no longer makes the image useless after it ended the
-    // key.
-    let image = remote.direct();
-    if remote.is_own() {
-        let (entry, in_use) = endpoint.keys.hold(key).ok_or(Lookup::NoKey)?;
-        let entry = believed(remote, key, entry)?;
-        let image = image.filter(|_| is_pinnable(&entry));
-        return Ok(Use { entry, image, _kept: Kept::Own(in_use) });
-    }
-    let mut tries = 0;
-    loop {
-        match remote.keys().pin(key, endpoint.segment.owner(), &*endpoint.segment) {
-            Err(Lookup::Busy) if tries < 100 => {
-                tries += 1;
-                std::thread::yield_now();
-            }
-            other => {
-                let (entry, pin) = other?;
-                let image = image.filter(|_| is_pinnable(&entry));
-                return Ok(Use { entry, image, _kept: Kept::Peer(pin) });
-            }
-        }
-    }
-}
-
-/// Looks a key of the target up.
-pub(super) fn lookup(endpoint: &Endpoint, remote: &Remote, key: u32) -> Result<Entry, Lookup> {
-    if remote.is_own() {
-        return believed(remote, key, endpoint.keys.local(key).ok_or(Lookup::NoKey)?);
-    }
-    remote.keys().lookup(key)
-}
-
-/// As [`lookup`], for who does so again and again: `seen` is what it found the last time.
-#[inline(always)]
-pub(super) fn look_again(
-    endpoint: &Endpoint,
-    remote: &Remote,
-    key: u32,
-    seen: &mut Option<Seen>,
-) -> Result<Key, Lookup> {
-    if remote.is_own() {
-        return lookup(endpoint, remote, key).map(|entry| entry.key);
-    }
-    let keys = remote.keys();
-    match seen {
-        Some(seen) if keys.is_unchanged(seen, key) => Ok(seen.entry.key),
-        _ => {
-            let found = keys.look(key)?;
-            Ok(seen.insert(found).entry.key)
-        }
-    }
-}
-
-/// What to go by where the own private table of keys have this entry: what stands in the segment, where peers
-/// invalidate windows, may take rights away and gives none.
-fn believed(remote: &Remote, key: u32, mut own: Entry) -> Result<Entry, Lookup> {
-    if let Kind::Window2 { .. } = own.key.kind {
-        own.key.valid &= remote.keys().lookup(key)?.key.valid;
-    }
-    Ok(own)
-}
-
 /// Moves a send's payload into buffers of the target, of which only so many bytes are used.
-pub(super) fn into_receive(
+pub(crate) fn into_receive(
     endpoint: &Endpoint,
     remote: &Remote,
     wr: &Wr<'_>,
@@ -353,7 +250,7 @@ fn scatter<const MOST: usize>(
 }
 
 /// Moves bytes between the own process and memory of a key that is in use.
-pub(super) fn transfer_used(
+pub(crate) fn transfer_used(
     endpoint: &Endpoint,
     remote: &Remote,
     origin: Origin,
@@ -384,7 +281,7 @@ fn admit(
 }
 
 /// What a lookup that failed means for a payload.
-pub(super) fn why(lookup: Lookup) -> MoveError {
+pub(crate) fn why(lookup: Lookup) -> MoveError {
     match lookup {
         Lookup::NoKey => MoveError::Target,
         Lookup::Torn | Lookup::Busy => MoveError::Gone,
@@ -469,7 +366,7 @@ fn transfer(
 }
 
 /// Carries out an atomic operation on eight bytes of the target; answers the value before.
-pub(super) fn atomic(
+pub(crate) fn atomic(
     endpoint: &Endpoint,
     remote: &Remote,
     origin: Origin,

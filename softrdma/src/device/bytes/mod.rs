@@ -1,0 +1,38 @@
+//! Bytes of messages: taken from the sender's memory, moved to the target's, placed where a completion entry
+//! brought them.
+//!
+//! | file | what |
+//! |---|---|
+//! | `gather` | the bytes of a small message, taken from the sender's memory |
+//! | `place` | those that a completion entry or a ring brought, moved to the buffer that they are for |
+//! | `pin` | keys of the target, in use while bytes are moved |
+//! | `transfer` | bytes moved between two processes, or changed at once |
+//!
+//! What a program registered was there then and counts as mapped for as long as it is registered, as a real
+//! device's pinned pages do, and stays registered while it is used, by whichever thread: deregistration waits.
+//! Few bytes are read and written there in place. Many, and everything in other processes and in regions with
+//! pages on demand, the kernel moves, which answers a bad address with an error.
+
+mod gather;
+mod pin;
+mod place;
+mod transfer;
+
+use crate::protocol::completion::STAGE_WORDS;
+use crate::protocol::verbs::Access;
+use crate::shm::keys::Entry;
+
+pub(crate) use gather::Gathered;
+pub(crate) use pin::{Use, look_again, lookup, pin};
+pub use place::place;
+pub(crate) use place::place_again;
+pub(crate) use transfer::{answer, atomic, into_receive, transfer_used, with_local, word};
+
+/// Most bytes that travel in a completion entry.
+pub const STAGED: usize = 8 * STAGE_WORDS;
+
+/// Whether memory of a region is read and written in place: it was there when it was registered.
+#[inline]
+pub(crate) fn is_in_place(entry: &Entry) -> bool {
+    !entry.key.access.has(Access::ON_DEMAND)
+}
