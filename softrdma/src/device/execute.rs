@@ -25,7 +25,7 @@ use crate::shm::objects::{Held, Lane, View};
 use super::attributes::{QP_WORDS, QpAttributes, load};
 use super::bytes::{self, Gathered, STAGED, Use};
 use super::completion_order::CompletionOrder;
-use super::direct::{Outlet, enter, is_settled, left};
+use super::direct::{RingWriter, enter, is_settled, left};
 use super::endpoint::{Endpoint, now};
 use super::peers::Remote;
 use super::route::{Initiator, Route};
@@ -93,7 +93,7 @@ pub fn execute(
             }
             return Outcome::NoAnswer;
         }
-        match call.carry_out(route, &mut from.outlet) {
+        match call.carry_out(route, &mut from.ring_writer) {
             Ok(Some(outcome)) => return outcome,
             Ok(None) => {}
             Err(LockError::Busy) => return Outcome::NoAnswer,
@@ -132,7 +132,7 @@ impl Call<'_, '_> {
     fn carry_out(
         &self,
         route: &mut Route,
-        outlet: &mut Option<Outlet>,
+        writer: &mut Option<RingWriter>,
     ) -> Result<Option<Outcome>, LockError> {
         let remote = &*route.remote;
         let view = remote.host.with(&route.held);
@@ -171,9 +171,9 @@ impl Call<'_, '_> {
         }
         // Only a reliable connection has a ring, whatever the target says whom it is connected to.
         let settled =
-            self.incoming.qp_type != QpType::Rc || is_settled(outlet, route, self.incoming.needs_receive());
+            self.incoming.qp_type != QpType::Rc || is_settled(writer, route, self.incoming.needs_receive());
         if !settled {
-            enter(outlet, self.endpoint, route, self.incoming.src_qp, &view);
+            enter(writer, self.endpoint, route, self.incoming.src_qp, &view);
         }
         let outcome = match (route.attributes, route.queues) {
             (Some(attributes), Some(queues)) => {
@@ -190,7 +190,7 @@ impl Call<'_, '_> {
             _ => {}
         }
         if !settled {
-            left(outlet);
+            left(writer);
         }
         Ok(Some(outcome))
     }

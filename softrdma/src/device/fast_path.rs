@@ -120,7 +120,7 @@ impl Initiator {
                 return quick;
             }
             if self.qp_type == QpType::Rc {
-                enter(&mut self.outlet, endpoint, route, self.qp_num, lane);
+                enter(&mut self.ring_writer, endpoint, route, self.qp_num, lane);
             }
             if let Some(queues) = &route.queues {
                 fast_path.burst.open(lane, queues);
@@ -180,7 +180,7 @@ impl Initiator {
     #[inline]
     fn note_left(&mut self) {
         if std::mem::take(&mut self.fast_path.is_left) {
-            left(&mut self.outlet);
+            left(&mut self.ring_writer);
         }
     }
 

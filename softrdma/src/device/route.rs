@@ -14,7 +14,7 @@ use crate::shm::keys::Seen;
 use crate::shm::objects::Held;
 
 use super::attributes::{QP_WORDS, QpAttributes, SrqAttributes, load};
-use super::direct::Outlet;
+use super::direct::RingWriter;
 use super::endpoint::{Endpoint, place_of};
 use super::fast_path::FastPath;
 use super::peers::Remote;
@@ -47,7 +47,7 @@ pub struct Initiator {
     pub(super) routes: Vec<Option<Box<Route>>>,
     pub(super) fast_path: FastPath,
     /// Connected queue pairs: the direct ring of the peer.
-    pub(super) outlet: Option<Outlet>,
+    pub(super) ring_writer: Option<RingWriter>,
 }
 
 impl Initiator {
@@ -70,7 +70,7 @@ impl Initiator {
             mtu,
             routes,
             fast_path: FastPath::default(),
-            outlet: None,
+            ring_writer: None,
         })
     }
 
@@ -111,7 +111,7 @@ impl Initiator {
 
     /// Forgets whom it talked to: on RESET, and on RTR after the attributes were set.
     pub fn reconnect(&mut self) {
-        self.outlet = None;
+        self.ring_writer = None;
         self.routes.fill_with(|| None);
     }
 }

@@ -27,7 +27,7 @@
 //! **The end.** The owner closes a ring behind the queue pair's lock ([`Close`]): it says so, and then looks
 //! how far the messages go. The sender stores its message and then looks whether the ring was closed. One
 //! sees the other. Where the sender sees it, the end that is stored there tells, behind the lock, whether the
-//! message came before it ([`Sender::came_through`]).
+//! message came before it ([`Sender::was_delivered`]).
 //!
 //! **What the owner promises** in [`DirectWord::Credit`] is all that the sender looks at: a request that is
 //! posted, and so many bytes in its first piece of memory by the key in [`DirectWord::Key`], which the

@@ -401,7 +401,7 @@ pub async fn send(world: &World, me: Me, qp: u32, request: &Request) -> Option<O
         }
         Sent::Unclear => {
             world.rings.add(|rings| rings.unclear += 1);
-            let came = came_through(world, me, qp, &outlet).await;
+            let came = was_delivered(world, me, qp, &outlet).await;
             leave(world, from, &outlet);
             match came {
                 Some(true) => world.rings.add(|rings| rings.came += 1),
@@ -484,7 +484,7 @@ async fn wake(world: &World, me: Me, qp: u32) {
 }
 
 /// Whether a message came before the end of its ring.
-async fn came_through(world: &World, me: Me, qp: u32, outlet: &Outlet) -> Option<bool> {
+async fn was_delivered(world: &World, me: Me, qp: u32, outlet: &Outlet) -> Option<bool> {
     let to = world.processes[me.0].configs[qp as usize].peer;
     world.pause().await;
     if world.has(Fault::NoThrough) {
@@ -492,10 +492,10 @@ async fn came_through(world: &World, me: Me, qp: u32, outlet: &Outlet) -> Option
     }
     // The queue pair has ended, and its ring with it.
     if world.is_gone(to) {
-        return outlet.way.came_through(&*outlet.ring);
+        return outlet.way.was_delivered(&*outlet.ring);
     }
     world.acquire(me, to.0, Object::Qp(to.1)).await;
-    let came = outlet.way.came_through(&*outlet.ring);
+    let came = outlet.way.was_delivered(&*outlet.ring);
     world.release(me, to.0, Object::Qp(to.1));
     came
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::device::direct::Sources;
+use crate::device::direct::RingReaders;
 use crate::device::idle::{Finders, Idle};
 use crate::device::{Device, Error, Result};
 use crate::protocol::shared::{CqWord, Word, held, slot};
@@ -65,7 +65,7 @@ pub(in crate::device) struct Reader {
     pub(super) looks_at: u32,
     idle: Idle,
     /// Direct rings of queue pairs that complete here.
-    pub(in crate::device) direct: Sources,
+    pub(in crate::device) direct: RingReaders,
 }
 
 impl Reader {
@@ -92,7 +92,7 @@ impl Reader {
             empty_polls: 0,
             looks_at: LOOKS,
             idle: Idle::default(),
-            direct: Sources::default(),
+            direct: RingReaders::default(),
         })
     }
 

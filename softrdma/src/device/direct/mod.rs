@@ -12,9 +12,9 @@
 //! the queue pair is reset or ends; in ERR it is closed, and what is in it is handed out before what was
 //! flushed.
 
-mod poll;
 mod post;
-mod sender;
+mod reader;
+mod writer;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,8 +31,8 @@ use super::Device;
 use super::attributes::Place;
 use super::key_cache::KeyCache;
 
-pub(super) use poll::{Source, Sources};
-pub(super) use sender::{Outlet, Sent, enter, is_settled, left};
+pub(super) use reader::{RingReader, RingReaders};
+pub(super) use writer::{RingWriter, Sent, enter, is_settled, left};
 
 /// Slots of a ring.
 const SLOTS: u32 = 64;

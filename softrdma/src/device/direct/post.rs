@@ -14,7 +14,7 @@ impl QueuePair {
     #[inline(always)]
     pub(in crate::device) fn post_directly(&self, side: &mut SendSide, wr: &Wr<'_>) -> bool {
         matches!(wr.opcode, Opcode::Send | Opcode::SendWithImm)
-            && side.initiator.outlet.is_some()
+            && side.initiator.ring_writer.is_some()
             && !side.initiator.is_holding()
             && self.try_directly(side, wr)
     }
@@ -23,7 +23,7 @@ impl QueuePair {
     fn try_directly(&self, side: &mut SendSide, wr: &Wr<'_>) -> bool {
         match side.initiator.send_directly(&self.device().endpoint, wr) {
             Sent::Done(is_armed) => self.sent(side, wr, is_armed),
-            Sent::Unclear => match side.initiator.came_through() {
+            Sent::Unclear => match side.initiator.was_delivered() {
                 Some(true) => self.sent(side, wr, true),
                 Some(false) => return false,
                 None => self.lose_one(side, wr),

@@ -4,7 +4,7 @@ use queue_lock::QueueLock;
 
 use crate::device::Rejected;
 use crate::device::attributes::Place;
-use crate::device::direct::{Direct, Source};
+use crate::device::direct::{Direct, RingReader};
 use crate::device::receive::ReceiveRing;
 use crate::protocol::receive::Sge;
 use crate::protocol::shared::{Memory as _, QpWord, Word};
@@ -25,7 +25,7 @@ impl QueuePair {
         let head = device.endpoint.own.load(Word::Qp(self.index, QpWord::Head)) as u32;
         let Some(direct) = Direct::new(device, self.index, init.pd, head) else { return };
         let mut poster = receive.lock();
-        if cq.add_direct(Source::new(&direct, self.qp_num, dest_qp_num, poster.requests())) {
+        if cq.add_direct(RingReader::new(&direct, self.qp_num, dest_qp_num, poster.requests())) {
             poster.open_direct(device, &direct);
             *self.direct.lock() = Some(direct);
         } else {

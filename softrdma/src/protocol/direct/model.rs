@@ -134,7 +134,7 @@ fn both_sides_agree_on_what_came_before_the_end() {
         let last = sent.iter().position(|sent| *sent != Some(true)).unwrap_or(2);
         let through = match sent.get(last) {
             // What came at the same time is cleared up behind the lock, that is afterwards.
-            Some(Some(false)) => last as u32 + u32::from(sender.came_through(&words).unwrap()),
+            Some(Some(false)) => last as u32 + u32::from(sender.was_delivered(&words).unwrap()),
             _ => last as u32,
         };
         assert!(sent[last..].iter().skip(1).all(|sent| sent.is_none()));

@@ -108,7 +108,7 @@ impl Sender {
     /// Whether its last message came before the end of the ring. Behind the queue pair's lock; `None` when
     /// nobody knows, since the owner died over it.
     #[must_use]
-    pub fn came_through(&self, memory: &impl Memory) -> Option<bool> {
+    pub fn was_delivered(&self, memory: &impl Memory) -> Option<bool> {
         match End::unpack(memory.load(at(self.qp, DirectWord::End))) {
             End::Open => Some(true),
             End::Closing => None,
@@ -118,7 +118,7 @@ impl Sender {
 }
 
 /// A message on its way, for which [there is room](Sender::has_room): `true` when it is there; `false` when
-/// the ring was closed at the same time, which [`Sender::came_through`] clears up.
+/// the ring was closed at the same time, which [`Sender::was_delivered`] clears up.
 #[derive(Debug)]
 pub struct Send<'s, 'a> {
     sender: &'s mut Sender,

@@ -303,21 +303,21 @@ fn a_closed_ring_ends_with_the_last_message_that_came_before() {
     let mut pair = pair(0);
     (0..9).for_each(|_| pair.post(64, 5));
     assert_eq!((pair.send(64, 1), pair.send(1, 2)), (Some(true), Some(true)));
-    assert_eq!(pair.sender.came_through(&pair.words), Some(true));
+    assert_eq!(pair.sender.was_delivered(&pair.words), Some(true));
     assert_eq!(close(&mut pair, 0), 2);
-    assert_eq!(pair.sender.came_through(&pair.words), Some(true));
+    assert_eq!(pair.sender.was_delivered(&pair.words), Some(true));
     assert_eq!(pair.send(1, 3), None, "it is closed");
     // As a sender that looked before.
     let message = Message { bytes: &[1], imm: Some(1) };
     assert_eq!(Send::new(&mut pair.sender, message).step(&pair.words), Progress::Done(false));
-    assert_eq!(pair.sender.came_through(&pair.words), Some(false));
+    assert_eq!(pair.sender.was_delivered(&pair.words), Some(false));
     assert_eq!(close(&mut pair, 2), 2, "closed before");
     assert_eq!((pair.take(), pair.receiver.is_over()), (Some((0, 64, 1)), false));
     assert_eq!((pair.take(), pair.receiver.is_over()), (Some((1, 1, 2)), true));
     assert_eq!((pair.take(), pair.receiver.waiting(&pair.words)), (None, 0));
     assert_eq!(Sender::attach(&pair.words, QP, SLOTS, 2), None);
     pair.words.store(at(QP, DirectWord::End), End::Closing.pack());
-    assert_eq!(pair.sender.came_through(&pair.words), None);
+    assert_eq!(pair.sender.was_delivered(&pair.words), None);
 }
 
 #[test]

@@ -78,9 +78,9 @@ impl Way {
         self.sender.is_open(memory)
     }
 
-    /// [`Sender::came_through`]
+    /// [`Sender::was_delivered`]
     #[must_use]
-    pub fn came_through(&self, memory: &impl Memory) -> Option<bool> {
-        self.sender.came_through(memory)
+    pub fn was_delivered(&self, memory: &impl Memory) -> Option<bool> {
+        self.sender.was_delivered(memory)
     }
 }

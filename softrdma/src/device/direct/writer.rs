@@ -30,7 +30,7 @@ const LOOKS: u32 = 150;
 
 /// A peer's ring that a queue pair writes.
 #[derive(Debug)]
-pub(in crate::device) struct Outlet {
+pub(in crate::device) struct RingWriter {
     place: Place,
     ring: HeldWords,
     way: Way,
@@ -52,7 +52,7 @@ pub(in crate::device) enum Sent {
     Unclear,
 }
 
-impl Outlet {
+impl RingWriter {
     /// Goes on in the ring that the target tells of. Behind its lock.
     #[cold]
     fn find(endpoint: &Endpoint, route: &Route, qp_num: u32, head: u32) -> Option<Self> {
@@ -85,7 +85,7 @@ impl Outlet {
 }
 
 /// Waits for room in a ring that is full, as long as its owner takes messages: all that follow would go another
-/// way, too, and cost both sides more. `in_vain`: as in [`Outlet`].
+/// way, too, and cost both sides more. `in_vain`: as in [`RingWriter`].
 #[inline(never)]
 fn await_room(
     sender: &mut Sender,
@@ -104,7 +104,7 @@ fn await_room(
     None
 }
 
-impl Drop for Outlet {
+impl Drop for RingWriter {
     fn drop(&mut self) {
         if self.segment.is_mine() {
             DirectRing::of(&self.ring).leave(self.segment.owner());
@@ -115,9 +115,9 @@ impl Drop for Outlet {
 /// Whether what goes another way need not [say](enter) how many requests were taken: [`Way::is_settled`], or
 /// the target has no ring, and nobody took one without its lock.
 #[inline(always)]
-pub(in crate::device) fn is_settled(outlet: &Option<Outlet>, route: &Route, takes: bool) -> bool {
-    match outlet {
-        Some(outlet) => outlet.way.is_settled(takes),
+pub(in crate::device) fn is_settled(writer: &Option<RingWriter>, route: &Route, takes: bool) -> bool {
+    match writer {
+        Some(writer) => writer.way.is_settled(takes),
         None => route.attributes.is_none_or(|attributes| attributes.direct.is_none()),
     }
 }
@@ -125,30 +125,30 @@ pub(in crate::device) fn is_settled(outlet: &Option<Outlet>, route: &Route, take
 /// Before messages go another way, behind the lock of the queue pair: says how many requests were taken.
 #[inline(never)]
 pub(in crate::device) fn enter(
-    outlet: &mut Option<Outlet>,
+    writer: &mut Option<RingWriter>,
     endpoint: &Endpoint,
     route: &Route,
     qp_num: u32,
     memory: &impl Memory,
 ) {
-    if outlet.as_ref().is_some_and(|outlet| !outlet.is_of(route)) {
+    if writer.as_ref().is_some_and(|writer| !writer.is_of(route)) {
         // Its owner closed it, and stored how far it goes.
-        *outlet = None;
+        *writer = None;
     }
-    if outlet.is_none() && route.attributes.is_some_and(|attributes| attributes.direct.is_some()) {
+    if writer.is_none() && route.attributes.is_some_and(|attributes| attributes.direct.is_some()) {
         let head = memory.load(Word::Qp(route.qp, QpWord::Head)) as u32;
-        *outlet = Outlet::find(endpoint, route, qp_num, head);
+        *writer = RingWriter::find(endpoint, route, qp_num, head);
     }
-    if let Some(outlet) = outlet {
-        outlet.way.enter(memory);
+    if let Some(writer) = writer {
+        writer.way.enter(memory);
     }
 }
 
 /// After messages went another way, and the lock was given back.
 #[inline]
-pub(in crate::device) fn left(outlet: &mut Option<Outlet>) {
-    if let Some(outlet) = outlet {
-        outlet.way.left();
+pub(in crate::device) fn left(writer: &mut Option<RingWriter>) {
+    if let Some(writer) = writer {
+        writer.way.left();
     }
 }
 
@@ -174,17 +174,17 @@ impl Initiator {
     /// Sends a message by the direct ring, if it goes that way.
     #[inline]
     pub(in crate::device) fn send_directly(&mut self, endpoint: &Endpoint, wr: &Wr<'_>) -> Sent {
-        let Some(outlet) = &mut self.outlet else { return Sent::No };
+        let Some(writer) = &mut self.ring_writer else { return Sent::No };
         let imm = (wr.opcode == Opcode::SendWithImm).then_some(wr.imm_or_key);
         let length = wr.data.length();
         if length > MAX_DIRECT as u64 {
             return Sent::No;
         }
         let Some(route) = self.routes[0].as_deref() else { return Sent::No };
-        let ring = DirectRing::of(&outlet.ring);
+        let ring = DirectRing::of(&writer.ring);
         let (Some(queues), Some(attributes)) = (&route.queues, &route.attributes) else { return Sent::No };
         let view = route.remote.host.with(&route.held);
-        let Some(sender) = outlet.way.sender(&view) else { return Sent::No };
+        let Some(sender) = writer.way.sender(&view) else { return Sent::No };
         let state = view.load(Word::Qp(route.qp, QpWord::State));
         // In RTR the first message raises an event.
         let was_raised = || Events(view.load(Word::Qp(route.qp, QpWord::Events))).was_raised(Event::CommEst);
@@ -195,13 +195,13 @@ impl Initiator {
             return Sent::No;
         }
         let key = match sender.has_room(&ring, length as u32) {
-            None if !route.remote.is_own() => await_room(sender, &ring, length as u32, &mut outlet.in_vain),
+            None if !route.remote.is_own() => await_room(sender, &ring, length as u32, &mut writer.in_vain),
             key => key,
         };
         let Some(key) = key else {
             if !sender.is_open(&ring) {
                 // Perhaps there is another by now.
-                self.outlet = None;
+                self.ring_writer = None;
             }
             return Sent::No;
         };
@@ -233,7 +233,7 @@ impl Initiator {
         let gathered = Gathered::new(self.fast_path.bytes());
         let bytes = match wr.data {
             Data::Sges([sge]) if length > 0 => {
-                gathered.fill_again(endpoint, &mut outlet.key_cache, self.pd, sge)
+                gathered.fill_again(endpoint, &mut writer.key_cache, self.pd, sge)
             }
             _ => gathered.fill(endpoint, wr, length, Some(self.pd)),
         };
@@ -270,19 +270,19 @@ impl Initiator {
     /// Whether the message is there that was [unclear](Sent::Unclear): the ring was closed. `None` when
     /// nobody knows. For a target that died it is not: the other way finds out.
     #[cold]
-    pub(in crate::device) fn came_through(&mut self) -> Option<bool> {
-        let outlet = self.outlet.take()?;
+    pub(in crate::device) fn was_delivered(&mut self) -> Option<bool> {
+        let writer = self.ring_writer.take()?;
         let route = self.routes[0].as_deref()?;
-        let ring = DirectRing::of(&outlet.ring);
+        let ring = DirectRing::of(&writer.ring);
         let (view, qp) = (route.remote.host.with(&route.held), Object::Qp(route.qp));
         match acquire(&view, qp) {
             Ok(()) => {}
             // The queue pair has ended, and its ring with it.
-            Err(LockError::Gone) => return outlet.way.came_through(&ring),
+            Err(LockError::Gone) => return writer.way.was_delivered(&ring),
             Err(_) => return None,
         }
-        let came = outlet.way.came_through(&ring);
+        let was_delivered = writer.way.was_delivered(&ring);
         view.unlock(qp);
-        came.or_else(|| (!route.remote.lives()).then_some(false))
+        was_delivered.or_else(|| (!route.remote.lives()).then_some(false))
     }
 }

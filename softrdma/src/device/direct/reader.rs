@@ -24,7 +24,7 @@ use super::{Direct, MOST};
 
 /// A ring that messages are taken from.
 #[derive(Debug)]
-pub(in crate::device) struct Source {
+pub(in crate::device) struct RingReader {
     direct: Arc<Direct>,
     qp_num: u32,
     src_qp: u32,
@@ -40,7 +40,7 @@ pub(in crate::device) struct Source {
     key_cache: KeyCache,
 }
 
-impl Source {
+impl RingReader {
     /// That of a queue pair with this number, connected to that one, whose receive requests stand there.
     pub(in crate::device) fn new(
         direct: &Arc<Direct>,
@@ -194,13 +194,13 @@ impl Source {
 
 /// The rings that messages are taken from when a completion queue is polled.
 #[derive(Debug, Default)]
-pub(in crate::device) struct Sources {
-    all: Vec<Source>,
+pub(in crate::device) struct RingReaders {
+    all: Vec<RingReader>,
     /// The one to look at first.
     first: usize,
 }
 
-impl Sources {
+impl RingReaders {
     #[inline(always)]
     pub(in crate::device) fn is_empty(&self) -> bool {
         self.all.is_empty()
@@ -209,7 +209,7 @@ impl Sources {
     /// Whether there may be a message in a ring.
     #[inline(always)]
     pub(in crate::device) fn may_have_message(&self) -> bool {
-        self.all.iter().any(Source::is_there)
+        self.all.iter().any(RingReader::is_there)
     }
 
     /// Hands out the message whose turn it is when `head` completions of the shared queue were taken, which has
@@ -251,8 +251,8 @@ impl Sources {
         message: &Arrived,
         take: &mut impl FnMut(&Completion),
     ) -> bool {
-        let Some(source) = self.all.get_mut(place) else { return false };
-        let Some(completion) = source.complete(&device.endpoint, message) else { return false };
+        let Some(reader) = self.all.get_mut(place) else { return false };
+        let Some(completion) = reader.complete(&device.endpoint, message) else { return false };
         take(&completion);
         true
     }
@@ -280,25 +280,25 @@ impl Sources {
     #[inline(always)]
     fn before(&mut self, words: &[AtomicU64]) -> Option<(usize, Arrived)> {
         let qp_num = (words.get(3)?.load(Ordering::Relaxed) >> 32) as u32;
-        let place = self.all.iter().position(|source| source.qp_num == qp_num)?;
-        let source = self.all.get_mut(place)?;
-        let found = source.receiver.before(&DirectRing::of(&source.ring))?;
+        let place = self.all.iter().position(|reader| reader.qp_num == qp_num)?;
+        let reader = self.all.get_mut(place)?;
+        let found = reader.receiver.before(&DirectRing::of(&reader.ring))?;
         Some((place, found))
     }
 
     /// A completion of a receive request was taken from the shared queue.
     #[inline(never)]
     pub(in crate::device) fn passed(&mut self, qp_num: u32) {
-        if let Some(source) = self.all.iter_mut().find(|source| source.qp_num == qp_num) {
-            source.receiver.passed();
-            source.tell();
+        if let Some(reader) = self.all.iter_mut().find(|reader| reader.qp_num == qp_num) {
+            reader.receiver.passed();
+            reader.tell();
         }
     }
 
     /// Messages that nobody polled.
     pub(in crate::device) fn waiting(&self) -> u32 {
-        let waiting = |source: &Source| {
-            source.receiver.waiting(&DirectRing::of(&source.ring)) + source.early.len() as u32
+        let waiting = |reader: &RingReader| {
+            reader.receiver.waiting(&DirectRing::of(&reader.ring)) + reader.early.len() as u32
         };
         self.all.iter().map(waiting).sum()
     }
@@ -306,10 +306,10 @@ impl Sources {
 
 impl CompletionQueue {
     /// Takes messages from this ring, too; `false` where that is not possible.
-    pub(in crate::device) fn add_direct(&self, source: Source) -> bool {
+    pub(in crate::device) fn add_direct(&self, ring: RingReader) -> bool {
         let mut reader = self.reader();
-        let sources = &mut reader.direct.all;
-        sources.len() < MOST && sources.try_push(source).is_ok()
+        let rings = &mut reader.direct.all;
+        rings.len() < MOST && rings.try_push(ring).is_ok()
     }
 
     /// Closes the ring of a queue pair, behind that one's lock; how many of its receive requests are taken
@@ -320,9 +320,9 @@ impl CompletionQueue {
             return None;
         }
         let mut reader = self.reader();
-        let source = reader.direct.all.iter_mut().find(|source| std::ptr::eq(&*source.direct, direct))?;
-        let closed = Close::new(&mut source.receiver, head).step(&DirectRing::of(&source.ring));
-        source.tell();
+        let ring = reader.direct.all.iter_mut().find(|ring| std::ptr::eq(&*ring.direct, direct))?;
+        let closed = Close::new(&mut ring.receiver, head).step(&DirectRing::of(&ring.ring));
+        ring.tell();
         if let Progress::Done(taken) = closed { Some(taken) } else { None }
     }
 
@@ -336,8 +336,8 @@ impl CompletionQueue {
         if reader.is_full() {
             return;
         }
-        let source = reader.direct.all.iter_mut().find(|source| std::ptr::eq(&*source.direct, direct));
-        if let Some(behind) = source.and_then(|source| source.take_early(&self.device.endpoint)) {
+        let ring = reader.direct.all.iter_mut().find(|ring| std::ptr::eq(&*ring.direct, direct));
+        if let Some(behind) = ring.and_then(|ring| ring.take_early(&self.device.endpoint)) {
             direct.free(head, behind);
         }
     }
@@ -346,7 +346,7 @@ impl CompletionQueue {
     pub(in crate::device) fn remove_direct(&self, direct: &Direct) {
         let _ = self.close_direct(direct, 0);
         let mut reader = self.reader();
-        reader.direct.all.retain(|source| !std::ptr::eq(&*source.direct, direct));
+        reader.direct.all.retain(|ring| !std::ptr::eq(&*ring.direct, direct));
         reader.direct.first = 0;
     }
 
