@@ -27,18 +27,21 @@ use super::bytes::{self, Gathered, STAGED, Use};
 use super::completion_order::CompletionOrder;
 use super::direct::{RingWriter, enter, is_settled, left};
 use super::endpoint::{Endpoint, now};
+use super::initiator::Initiator;
 use super::peers::Remote;
-use super::route::{Initiator, Route};
+use super::target::{Target, Targets};
 use super::wr::{Data, Wr};
 
 /// Carries out one request now; never waits for anything but short locks.
-pub fn execute(
+#[inline]
+pub(crate) fn execute(
     endpoint: &Endpoint,
-    from: &mut Initiator,
+    from: &Initiator,
+    targets: &mut Targets,
+    writer: &mut Option<RingWriter>,
     wr: &Wr<'_>,
     order: &CompletionOrder<'_>,
 ) -> Outcome {
-    debug_assert!(!from.is_holding(), "a target is held");
     let sges = match wr.data {
         Data::Sges(sges) => sges,
         Data::Inline(_) | Data::InlineSges(_) => &[],
@@ -68,24 +71,27 @@ pub fn execute(
     };
     let call = Call { endpoint, wr, incoming, rkey, payload, order };
     let connected = wr.datagram.is_none();
-    let place = from.place_of(qp_num);
-    let place = &mut from.routes[place];
+    let place = targets.place(qp_num);
     // What changed at the target since it was looked at is looked up anew: the queues once, then the queue
     // pair.
     for _ in 0..3 {
-        let known = place.as_ref().is_some_and(|route| route.leads_to(qp_num, &dgid));
+        let known = place.as_ref().is_some_and(|target| target.is(qp_num, &dgid));
         if !known {
-            let generation = place.as_ref().filter(|route| route.qp_num == qp_num).map(|r| r.generation);
-            let found = Route::find(endpoint, qp_num, dgid);
+            let generation =
+                place.as_ref().filter(|target| target.qp_num == qp_num).map(|target| target.generation);
+            let found = Target::find(endpoint, qp_num, dgid);
             // A connection outlives a change of addresses, and nothing else.
-            if connected && generation.is_some() && generation != found.as_ref().map(|r| r.generation) {
+            if connected
+                && generation.is_some()
+                && generation != found.as_ref().map(|target| target.generation)
+            {
                 return Outcome::NoAnswer;
             }
             // Without memory for it the request is tried again.
-            *place = found.and_then(|route| try_box(route).ok());
+            *place = found.and_then(|target| try_box(target).ok());
         }
-        let Some(route) = place else { return Outcome::NoAnswer };
-        if !route.remote.lives() {
+        let Some(target) = place else { return Outcome::NoAnswer };
+        if !target.remote.lives() {
             if !connected {
                 // His successor is found next time.
                 *place = None;
@@ -93,22 +99,22 @@ pub fn execute(
             }
             return Outcome::NoAnswer;
         }
-        match call.carry_out(route, &mut from.ring_writer) {
+        match call.carry_out(target, writer) {
             Ok(Some(outcome)) => return outcome,
             Ok(None) => {}
             Err(LockError::Busy) => return Outcome::NoAnswer,
             Err(LockError::Held) => return Outcome::Held,
             Err(LockError::Unclear) => return Outcome::Refused(Syndrome::Operational),
             Err(LockError::Gone) => {
-                let same = route.remote.host.find([Some(Object::Qp(route.qp)), None, None]);
-                if same.generation(Object::Qp(route.qp)) != Some(route.generation) {
+                let same = target.remote.host.find([Some(Object::Qp(target.qp)), None, None]);
+                if same.generation(Object::Qp(target.qp)) != Some(target.generation) {
                     if connected {
                         return Outcome::NoAnswer;
                     }
                     *place = None;
                 } else {
-                    route.held.add(&same);
-                    route.words = [0; QP_WORDS];
+                    target.held.add(&same);
+                    target.words = [0; QP_WORDS];
                 }
             }
         }
@@ -131,37 +137,37 @@ impl Call<'_, '_> {
     /// `Ok(None)`: the target's queues were looked up anew; try again.
     fn carry_out(
         &self,
-        route: &mut Route,
+        target: &mut Target,
         writer: &mut Option<RingWriter>,
     ) -> Result<Option<Outcome>, LockError> {
-        let remote = &*route.remote;
-        let view = remote.host.with(&route.held);
-        let qp = Object::Qp(route.qp);
+        let remote = &*target.remote;
+        let view = remote.host.with(&target.held);
+        let qp = Object::Qp(target.qp);
         let mut operation = Locks::new(&view);
-        route.lock(self.wr.datagram.is_some(), || operation.lock(qp))?;
+        target.lock(self.wr.datagram.is_some(), || operation.lock(qp))?;
         let words: [u64; QP_WORDS] = load(&view, qp);
         // Queues that were resized since they were looked up, or just then: noticed before anything has
         // happened.
-        let outdated = match route.queues {
+        let outdated = match target.queues {
             Some(Queues { cq, srq, .. }) => {
                 let is_old = |object| !view.is_current(object);
                 is_old(Object::Cq(cq)) || srq.is_some_and(|srq| is_old(Object::Srq(srq)))
             }
-            None => route.xrc.is_some() || route.attributes.is_some_and(|known| known.cq.is_some()),
+            None => target.xrc.is_some() || target.attributes.is_some_and(|known| known.cq.is_some()),
         };
-        let xrc_changed = route.attributes.is_some_and(|attributes| attributes.qp_type == QpType::XrcRecv)
-            && route.xrc.is_none_or(|xrc| xrc.srq_num != self.wr.srq_num);
-        let differ = words.iter().zip(&route.words).fold(0, |all, (now, then)| all | (now ^ then)) != 0;
+        let xrc_changed = target.attributes.is_some_and(|attributes| attributes.qp_type == QpType::XrcRecv)
+            && target.xrc.is_none_or(|xrc| xrc.srq_num != self.wr.srq_num);
+        let differ = words.iter().zip(&target.words).fold(0, |all, (now, then)| all | (now ^ then)) != 0;
         if differ || xrc_changed || outdated {
             operation.unlock(qp);
             drop(operation);
-            let before = (route.words, route.xrc.map(|xrc| xrc.srq_num));
-            route.refresh(words, self.wr.srq_num);
-            if route.attributes.is_some_and(|attributes| attributes.qp_type == QpType::XrcRecv)
-                && route.xrc.is_none()
+            let before = (target.words, target.xrc.map(|xrc| xrc.srq_num));
+            target.refresh(words, self.wr.srq_num);
+            if target.attributes.is_some_and(|attributes| attributes.qp_type == QpType::XrcRecv)
+                && target.xrc.is_none()
                 && before == (words, None)
             {
-                if route.is_moving {
+                if target.is_moving {
                     return Ok(Some(Outcome::NoAnswer));
                 }
                 // No such queue in the domain (IBA annex A14: XRC domain violation).
@@ -171,14 +177,14 @@ impl Call<'_, '_> {
         }
         // Only a reliable connection has a ring, whatever the target says whom it is connected to.
         let settled =
-            self.incoming.qp_type != QpType::Rc || is_settled(writer, route, self.incoming.needs_receive());
+            self.incoming.qp_type != QpType::Rc || is_settled(writer, target, self.incoming.needs_receive());
         if !settled {
-            enter(writer, self.endpoint, route, self.incoming.src_qp, &view);
+            enter(writer, self.endpoint, target, self.incoming.src_qp, &view);
         }
-        let outcome = match (route.attributes, route.queues) {
+        let outcome = match (target.attributes, target.queues) {
             (Some(attributes), Some(queues)) => {
-                let pd = route.xrc.map(|xrc| xrc.pd);
-                self.respond(remote, &view, &mut operation, route.qp_num, &attributes, queues, pd)?
+                let pd = target.xrc.map(|xrc| xrc.pd);
+                self.respond(remote, &view, &mut operation, target.qp_num, &attributes, queues, pd)?
             }
             _ => Outcome::NoAnswer,
         };

@@ -18,11 +18,11 @@
 //! | [`wr`] | a send request, borrowed from whoever posts it |
 //! | `permissions` | what the own process goes by in the folder of a group |
 //! | [`endpoint`], [`peers`] | the own segment with its tables; other processes |
-//! | [`route`] | the way from a queue pair to those it sends to |
+//! | [`initiator`], [`near`], `target` | who sends; what it keeps for processes of this folder; whom it sends to |
 //! | [`execute`](mod@execute), [`bytes`], [`attributes`] | a request at its target; its bytes; its settings |
 //! | `key_cache` | a key of the own process that is asked for again and again |
 //! | [`completion_order`] | own completions, before the answer of a peer that is woken |
-//! | `fast_path` | the quick way of small messages, many behind one pair of locks |
+//! | `burst` | small messages to one target, many behind one pair of locks |
 //!
 //! Every object may be used from any thread. Locks are taken in this order: the process's own (an object's
 //! mutex), then a queue pair's in shared memory, a shared receive queue's, a completion queue's. Against that
@@ -93,6 +93,7 @@
 //! ```
 
 pub mod attributes;
+mod burst;
 pub mod bytes;
 pub mod channel;
 pub mod comp_counter;
@@ -104,22 +105,23 @@ pub mod dma_buf;
 pub mod endpoint;
 pub mod events;
 pub mod execute;
-mod fast_path;
 mod frozen;
 mod idle;
+pub mod initiator;
 mod key_cache;
 pub mod memory;
 pub mod multicast;
+pub mod near;
 pub mod peers;
 mod permissions;
 pub mod qp;
 pub mod qp_attributes;
 pub mod receive;
 mod retry;
-pub mod route;
 pub mod send;
 pub mod srq;
 mod stuck;
+mod target;
 pub mod wr;
 pub mod xrc;
 

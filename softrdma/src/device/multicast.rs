@@ -15,8 +15,8 @@ use crate::shm::slot;
 
 use super::completion_order::CompletionOrder;
 use super::endpoint::{self, Endpoint};
-use super::execute::execute;
-use super::route::Initiator;
+use super::initiator::Initiator;
+use super::near::Near;
 use super::wr::{Datagram, Wr};
 use super::{Device, Error, QueuePair, Result};
 
@@ -150,7 +150,13 @@ fn members(memory: &Memory, table: u64, gid: &[u8; 16], mut tell: impl FnMut(u32
 impl QueuePair {
     /// Sends a datagram to every member of its group, to the sender too where it is one, unless it was made
     /// not to get its own.
-    pub(super) fn multicast(&self, from: &mut Initiator, wr: &Wr<'_>, datagram: &Datagram<'_>) -> Outcome {
+    pub(super) fn multicast(
+        &self,
+        from: &Initiator,
+        near: &mut Near,
+        wr: &Wr<'_>,
+        datagram: &Datagram<'_>,
+    ) -> Outcome {
         let endpoint = &self.device().endpoint;
         // Several are woken, one after the other.
         let (order, mut outcome) = (CompletionOrder::new(None), None);
@@ -174,7 +180,7 @@ impl QueuePair {
                 let qp_num = endpoint::number(slot, index);
                 if qp_num != self.qp_num() || !self.blocks_own_multicast() {
                     let wr = Wr { datagram: Some(Datagram { qp_num, ..*datagram }), ..*wr };
-                    let one = execute(endpoint, from, &wr, &order);
+                    let one = near.execute(endpoint, from, &wr, &order);
                     if outcome.is_none() || matches!(one, Outcome::Local(_)) {
                         outcome = Some(one);
                     }
@@ -182,7 +188,7 @@ impl QueuePair {
             });
         }
         // Nobody is in the group: the request is checked as any other, and lost.
-        outcome.unwrap_or_else(|| execute(endpoint, from, wr, &order))
+        outcome.unwrap_or_else(|| near.execute(endpoint, from, wr, &order))
     }
 }
 

@@ -23,10 +23,11 @@ use crate::shm::objects::{HeldWords, Host, Shape};
 use super::attributes::QpAttributes;
 use super::direct::Direct;
 use super::endpoint::{MAX_NUMBERED, place_of};
+use super::initiator::Initiator;
+use super::near::Near;
 use super::peers::shortage;
 use super::qp_attributes::{Attributes, Capabilities, Queried};
 use super::receive::{ReceiveRing, ring};
-use super::route::Initiator;
 use super::send::SendSide;
 use super::srq::SrqType;
 use super::stuck::SOON;
@@ -205,9 +206,10 @@ impl QueuePair {
         };
         device.receive_pds[index as usize].store(receive_pd, Ordering::Relaxed);
         let requester = Requester::new(qp_num, init.qp_type, init.sq_sig_all);
-        let initiator = Initiator::new(qp_num, init.qp_type, init.pd)?;
+        let initiator = Initiator::new(qp_num, init.qp_type, init.pd);
+        let near = Near::new(init.qp_type)?;
         let attributes = Attributes { cap: init.cap, ..Attributes::default() };
-        let side = SendSide::new(requester, initiator, &limits, attributes)?;
+        let side = SendSide::new(requester, initiator, near, &limits, attributes)?;
         Ok(try_arc_cyclic(|me| Self {
             device: device.clone(),
             me: me.clone(),
@@ -337,7 +339,7 @@ impl QueuePair {
         initiator.qkey = attributes.qkey;
         initiator.max_rd_atomic = attributes.max_rd_atomic;
         if mask.has(Attr::STATE) && matches!(next, QpState::Reset | QpState::Rtr) || mask.has(Attr::AV) {
-            initiator.reconnect();
+            side.near.reconnect();
         }
         if !mask.has(Attr::STATE) {
             return;

@@ -22,12 +22,12 @@ use crate::protocol::shared::Object;
 use crate::protocol::verbs::{Event, Opcode, QpState, SendFlags};
 
 use super::QueuePair;
+use super::burst::BurstOutcome;
 use super::comp_counter::Counters;
 use super::completion_order::CompletionOrder;
-use super::execute::execute;
-use super::fast_path::Quick;
+use super::initiator::Initiator;
+use super::near::Near;
 use super::qp_attributes::Attributes;
-use super::route::{Initiator, is_hopeless};
 use super::wr::{Data, Datagram, Wr};
 
 /// The number of the queue pair that stands for all members of a multicast group.
@@ -38,6 +38,7 @@ const MULTICAST: u32 = 0xff_ffff;
 pub(super) struct SendSide {
     pub(super) requester: Requester,
     pub(super) initiator: Initiator,
+    pub(super) near: Near,
     pub(super) ring: Ring,
     pub(super) attributes: Attributes,
     /// Completions of the requests of a burst and their places in it, from 1 on, to be told once its target is
@@ -59,6 +60,7 @@ impl SendSide {
     pub(super) fn new(
         requester: Requester,
         initiator: Initiator,
+        near: Near,
         limits: &Limits,
         attributes: Attributes,
     ) -> super::Result<Self> {
@@ -69,6 +71,7 @@ impl SendSide {
         Ok(Self {
             requester,
             initiator,
+            near,
             ring,
             attributes,
             done,
@@ -276,17 +279,21 @@ impl Sending<'_> {
         debug_assert!(self.accepted > 0, "a request that was not accepted");
         self.accepted = self.accepted.saturating_sub(1);
         let (qp, side) = (self.qp, &mut *self.side);
-        if side.initiator.is_over(wr) {
+        if side.near.burst().must_end_before(wr) {
             qp.settle(side);
         }
         if qp.state() == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts {
-            // What is counted is done for good, which is not known yet of what goes the quick way.
+            // What is counted is done for good, which is not known yet of what goes in a burst.
             let is_counted = side.counters.sends;
             if !is_counted && qp.post_directly(side, wr) {
                 return;
             }
-            let quick = if is_counted { Quick::No } else { side.initiator.quick(&qp.device().endpoint, wr) };
-            if quick == Quick::Lost {
+            let by_burst = if is_counted {
+                BurstOutcome::NotTaken
+            } else {
+                side.near.deliver(&qp.device().endpoint, &side.initiator, wr)
+            };
+            if by_burst == BurstOutcome::Lost {
                 qp.lose(side);
                 if side.requester.state() != QpState::Rts {
                     side.ring.push(wr);
@@ -294,12 +301,12 @@ impl Sending<'_> {
                     return;
                 }
             }
-            if let Quick::Delivered(bytes) = quick {
+            if let BurstOutcome::Delivered(bytes) = by_burst {
                 let action = side.requester.outcome(&posted(wr), Outcome::Done(bytes), 0);
                 match action {
                     Action::Complete(Some(completion)) => {
                         let completion = qp.covering(side, completion);
-                        side.done.push_reserved((side.initiator.delivered(), completion));
+                        side.done.push_reserved((side.near.burst().count(), completion));
                     }
                     _ => side.silent += 1,
                 }
@@ -307,10 +314,10 @@ impl Sending<'_> {
             }
             qp.settle(side);
             let order = qp.completion_order(wr);
-            let outcome = match quick {
-                Quick::NoAnswer => Outcome::NoAnswer,
-                Quick::Held => Outcome::Held,
-                _ => qp.carry_out(&mut side.initiator, wr, &order),
+            let outcome = match by_burst {
+                BurstOutcome::NoAnswer => Outcome::NoAnswer,
+                BurstOutcome::Held => Outcome::Held,
+                _ => qp.carry_out(&side.initiator, &mut side.near, wr, &order),
             };
             let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { qp.device().now() };
             let request = posted(wr);
@@ -376,14 +383,14 @@ impl QueuePair {
     /// Gives back whom the queue held for more messages, and tells of those that are done.
     #[inline(always)]
     fn settle(&self, side: &mut SendSide) {
-        if side.initiator.is_holding() || !side.done.is_empty() {
+        if side.near.burst().is_open() || !side.done.is_empty() {
             self.settle_now(side);
         }
     }
 
     #[inline(never)]
     fn settle_now(&self, side: &mut SendSide) {
-        if side.initiator.rest().is_err() {
+        if side.near.end_burst().is_err() {
             self.lose(side);
         }
         for index in 0..side.done.len() {
@@ -400,7 +407,7 @@ impl QueuePair {
         if !self.qp_type().is_reliable() {
             return;
         }
-        let kept = side.initiator.kept();
+        let kept = side.near.burst().kept();
         let mut done = std::mem::take(&mut side.done);
         let kept_ones = done.partition_point(|(place, _)| *place <= kept);
         for (_, completion) in &done[..kept_ones] {
@@ -413,15 +420,15 @@ impl QueuePair {
         let _ = self.unpolled().fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         done.clear();
         side.done = done;
-        let lost = (kept..).map_while(|message| side.initiator.lost(message)).count() as u32;
+        let lost = (kept..).map_while(|message| side.near.burst().lost_wr_id(message)).count() as u32;
         side.silent = (side.silent + untold).saturating_sub(lost);
-        let Some(wr_id) = side.initiator.lost(kept) else { return };
+        let Some(wr_id) = side.near.burst().lost_wr_id(kept) else { return };
         let posted = Posted { wr_id, opcode: Opcode::Send, signaled: true, length: 0 };
         let outcome = Outcome::Refused(Syndrome::Operational);
         let action = side.requester.outcome(&posted, outcome, self.device().now());
         self.act(side, &posted, action, &CompletionOrder::new(None));
         for message in kept + 1..kept + lost {
-            let wr_id = side.initiator.lost(message).unwrap_or(0);
+            let wr_id = side.near.burst().lost_wr_id(message).unwrap_or(0);
             let flushed = Completion::flushed(wr_id, Opcode::Send.into(), self.qp_num());
             self.complete(side, flushed, &CompletionOrder::new(None));
         }
@@ -435,11 +442,17 @@ impl QueuePair {
     }
 
     /// Carries a request out.
-    fn carry_out(&self, from: &mut Initiator, wr: &Wr<'_>, order: &CompletionOrder<'_>) -> Outcome {
+    fn carry_out(
+        &self,
+        from: &Initiator,
+        near: &mut Near,
+        wr: &Wr<'_>,
+        order: &CompletionOrder<'_>,
+    ) -> Outcome {
         match wr.datagram {
-            Some(datagram) if datagram.qp_num == MULTICAST => self.multicast(from, wr, &datagram),
+            Some(datagram) if datagram.qp_num == MULTICAST => self.multicast(from, near, wr, &datagram),
             _ => {
-                let outcome = execute(&self.device().endpoint, from, wr, order);
+                let outcome = near.execute(&self.device().endpoint, from, wr, order);
                 if !matches!(outcome, Outcome::Done(_)) {
                     order.give_back();
                 }
@@ -477,7 +490,7 @@ impl QueuePair {
             early = false;
             let Some(wr) = side.ring.front() else { break };
             let order = self.completion_order(&wr);
-            let outcome = self.carry_out(&mut side.initiator, &wr, &order);
+            let outcome = self.carry_out(&side.initiator, &mut side.near, &wr, &order);
             let now = self.device().now();
             let request = posted(&wr);
             let action = side.requester.outcome(&request, outcome, now);
@@ -588,7 +601,7 @@ impl QueuePair {
     pub(super) fn try_early(&self) {
         if let Some(mut side) = self.try_send_side()
             && !side.requester.is_held(self.device().now())
-            && !side.ring.front().is_some_and(|wr| is_hopeless(&side.initiator, &wr))
+            && !side.ring.front().is_some_and(|wr| side.near.is_hopeless(&wr))
         {
             self.work(&mut side, true);
         }

@@ -9,8 +9,9 @@ use softrdma::device::attributes::{QpAttributes, SrqAttributes};
 use softrdma::device::bytes;
 use softrdma::device::completion_order::CompletionOrder;
 use softrdma::device::endpoint::Endpoint;
-use softrdma::device::execute::{complete, execute};
-use softrdma::device::route::Initiator;
+use softrdma::device::execute::complete;
+use softrdma::device::initiator::Initiator;
+use softrdma::device::near::Near;
 use softrdma::device::wr::{Data, Datagram, Sge, Wr};
 use softrdma::protocol::completion::{Completion, Staged, poll};
 use softrdma::protocol::keys::{Key, Kind};
@@ -59,6 +60,7 @@ pub struct RawQp {
     pub held: Held,
     pub attributes: QpAttributes,
     pub initiator: Initiator,
+    pub near: Near,
     pub poster: Poster,
     pub memory: Box<[u8]>,
     pub key: u32,
@@ -93,7 +95,8 @@ impl RawQp {
         let memory = vec![0u8; 1 << 16].into_boxed_slice();
         let access = Access(0x31f);
         let key = register(endpoint, &memory, access);
-        let initiator = Initiator::new(endpoint.number(qp), qp_type, PD).unwrap();
+        let initiator = Initiator::new(endpoint.number(qp), qp_type, PD);
+        let near = Near::new(qp_type).unwrap();
         let poster = Poster::new(&endpoint.own, srq.map_or(Object::Qp(qp), Object::Srq));
         let endpoint = Self {
             endpoint: endpoint.clone(),
@@ -103,6 +106,7 @@ impl RawQp {
             held,
             attributes,
             initiator,
+            near,
             poster,
             memory,
             key,
@@ -131,7 +135,7 @@ impl RawQp {
         self.attributes.dest_qp_num = to;
         (self.initiator.dest_qp_num, self.initiator.dgid) = (to, GID);
         (self.initiator.max_rd_atomic, self.initiator.qkey) = (1, QKEY);
-        self.initiator.reconnect();
+        self.near.reconnect();
         self.settle(QpState::Rts);
     }
 
@@ -182,7 +186,7 @@ impl RawQp {
     }
 
     pub fn execute(&mut self, wr: &Wr<'_>) -> Outcome {
-        execute(&self.endpoint, &mut self.initiator, wr, &CompletionOrder::new(None))
+        self.near.execute(&self.endpoint, &self.initiator, wr, &CompletionOrder::new(None))
     }
 
     /// A send, and its own completion.

@@ -8,10 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use softrdma::device::attributes::{QpAttributes, store_wants};
-use softrdma::device::completion_order::CompletionOrder;
 use softrdma::device::endpoint::{Endpoint, now};
-use softrdma::device::execute::execute;
-use softrdma::device::route::is_hopeless;
 use softrdma::device::wr::{BindWindow, Data, Datagram, Sge, Wr};
 use softrdma::protocol::completion::wants;
 use softrdma::protocol::keys::{Bind, Key, Kind};
@@ -201,7 +198,7 @@ fn what_a_send_meets() {
     both("meets", |one, other| {
         let (mut a, mut b) = pair(one, other, QpType::Rc);
         let here = [a.sge(0, 8)];
-        let again = |a: &RawQp| is_hopeless(&a.initiator, &RawQp::wr(Opcode::Send, &here, Operands::None));
+        let again = |a: &RawQp| a.near.is_hopeless(&RawQp::wr(Opcode::Send, &here, Operands::None));
         assert!(!again(&a), "nothing is known");
         assert_eq!(a.send(&here), Outcome::ReceiverNotReady(12));
         assert!(again(&a));
@@ -260,7 +257,7 @@ fn shared_receive_queues_and_xrc() {
         let bytes = fill(&mut a, 0, 500);
         let here = [a.sge(0, 500)];
         assert_eq!(a.send(&here), Outcome::ReceiverNotReady(12));
-        let again = |a: &RawQp| is_hopeless(&a.initiator, &RawQp::wr(Opcode::Send, &here, Operands::None));
+        let again = |a: &RawQp| a.near.is_hopeless(&RawQp::wr(Opcode::Send, &here, Operands::None));
         assert!(again(&a));
         b.receive(8, &[b.sge(0, 100), b.sge(100, 100), b.sge(200, 300), b.sge(500, 1), b.sge(501, 1)]);
         assert!(!again(&a));
@@ -284,32 +281,17 @@ fn shared_receive_queues_and_xrc() {
         let here = [a.sge(0, 50)];
         let to =
             |srq: u32| Wr { srq_num: other.number(srq), ..RawQp::wr(Opcode::Send, &here, Operands::None) };
-        assert_eq!(
-            execute(&a.endpoint, &mut a.initiator, &to(srq), &CompletionOrder::new(None)),
-            Outcome::Done(50)
-        );
+        assert_eq!(a.execute(&to(srq)), Outcome::Done(50));
         let completion = target.poll().expect("a completion");
         assert_eq!((completion.wr_id, completion.qp_num), (5, target.number()));
         assert_eq!(target.read(0, 50), bytes);
-        assert_eq!(
-            execute(&a.endpoint, &mut a.initiator, &to(srq), &CompletionOrder::new(None)),
-            Outcome::ReceiverNotReady(12)
-        );
+        assert_eq!(a.execute(&to(srq)), Outcome::ReceiverNotReady(12));
         let violation = Outcome::Refused(Syndrome::InvalidRequest);
-        assert_eq!(
-            execute(&a.endpoint, &mut a.initiator, &to(elsewhere), &CompletionOrder::new(None)),
-            violation
-        );
-        assert_eq!(
-            execute(&a.endpoint, &mut a.initiator, &to(srq), &CompletionOrder::new(None)),
-            Outcome::ReceiverNotReady(12)
-        );
+        assert_eq!(a.execute(&to(elsewhere)), violation);
+        assert_eq!(a.execute(&to(srq)), Outcome::ReceiverNotReady(12));
         let operands = Operands::Remote { addr: target.at(300), rkey: target.key, length: 0 };
         let write = Wr { operands, opcode: Opcode::RdmaWrite, ..to(srq) };
-        assert_eq!(
-            execute(&a.endpoint, &mut a.initiator, &write, &CompletionOrder::new(None)),
-            Outcome::Done(50)
-        );
+        assert_eq!(a.execute(&write), Outcome::Done(50));
         assert_eq!(target.read(300, 50), bytes);
     });
 }

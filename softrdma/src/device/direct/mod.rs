@@ -3,8 +3,8 @@
 //! | file | what |
 //! |---|---|
 //! | this | the memory of rings, and the owner's part of one |
-//! | `poll` | messages taken from rings and completions from the shared queue, in order |
-//! | `sender`, `post` | the initiator's side |
+//! | `reader` | messages taken from rings and completions from the shared queue, in order |
+//! | `writer`, `post` | the initiator's side |
 //!
 //! A queue pair gets a ring when it goes to RTR, where its completion queue has room for all that may
 //! complete there: what waits in a ring does not overrun a queue. It gets none where a reset left completions
@@ -32,7 +32,7 @@ use super::attributes::Place;
 use super::key_cache::KeyCache;
 
 pub(super) use reader::{RingReader, RingReaders};
-pub(super) use writer::{RingWriter, Sent, enter, is_settled, left};
+pub(super) use writer::{RingWriter, Sent, enter, is_settled, left, send, wake, was_delivered};
 
 /// Slots of a ring.
 const SLOTS: u32 = 64;

@@ -14,21 +14,20 @@ impl QueuePair {
     #[inline(always)]
     pub(in crate::device) fn post_directly(&self, side: &mut SendSide, wr: &Wr<'_>) -> bool {
         matches!(wr.opcode, Opcode::Send | Opcode::SendWithImm)
-            && side.initiator.ring_writer.is_some()
-            && !side.initiator.is_holding()
+            && side.near.has_ring()
             && self.try_directly(side, wr)
     }
 
     #[inline(never)]
     fn try_directly(&self, side: &mut SendSide, wr: &Wr<'_>) -> bool {
-        match side.initiator.send_directly(&self.device().endpoint, wr) {
+        match side.near.send(&self.device().endpoint, &side.initiator, wr) {
             Sent::Done(is_armed) => self.sent(side, wr, is_armed),
-            Sent::Unclear => match side.initiator.was_delivered() {
+            Sent::Unclear => match side.near.was_delivered() {
                 Some(true) => self.sent(side, wr, true),
                 Some(false) => return false,
                 None => self.lose_one(side, wr),
             },
-            Sent::No => return false,
+            Sent::NotTaken => return false,
         }
         true
     }
@@ -39,7 +38,7 @@ impl QueuePair {
     fn sent(&self, side: &mut SendSide, wr: &Wr<'_>, is_armed: bool) {
         let order = if is_armed { self.completion_order(wr) } else { CompletionOrder::new(None) };
         if is_armed {
-            side.initiator.wake(wr.flags.has(SendFlags::SOLICITED), &order);
+            side.near.wake(wr.flags.has(SendFlags::SOLICITED), &order);
         }
         let request = posted(wr);
         let action = side.requester.outcome(&request, Outcome::Done(request.length as u32), 0);

@@ -8,11 +8,12 @@ use std::hint::spin_loop;
 use std::sync::Arc;
 
 use crate::device::attributes::Place;
-use crate::device::bytes::{self, Gathered};
+use crate::device::bytes::{self, Gathered, STAGED};
 use crate::device::completion_order::CompletionOrder;
 use crate::device::endpoint::Endpoint;
+use crate::device::initiator::Initiator;
 use crate::device::key_cache::KeyCache;
-use crate::device::route::{Initiator, Route};
+use crate::device::target::Target;
 use crate::device::wr::{Data, Wr};
 use crate::protocol::completion::{Armed, Notify};
 use crate::protocol::direct::{MAX_DIRECT, Message, Send, Sender, Way};
@@ -30,7 +31,7 @@ const LOOKS: u32 = 150;
 
 /// A peer's ring that a queue pair writes.
 #[derive(Debug)]
-pub(in crate::device) struct RingWriter {
+pub(crate) struct RingWriter {
     place: Place,
     ring: HeldWords,
     way: Way,
@@ -43,10 +44,10 @@ pub(in crate::device) struct RingWriter {
 
 /// What became of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::device) enum Sent {
+pub(crate) enum Sent {
     /// It does not go this way, and nothing happened.
-    No,
-    /// It is there. `true`: the peer may have gone to sleep meanwhile, and is to be [woken](Initiator::wake).
+    NotTaken,
+    /// It is there. `true`: the peer may have gone to sleep meanwhile, and is to be [woken](wake).
     Done(bool),
     /// Whether it is there nobody knows.
     Unclear,
@@ -55,11 +56,11 @@ pub(in crate::device) enum Sent {
 impl RingWriter {
     /// Goes on in the ring that the target tells of. Behind its lock.
     #[cold]
-    fn find(endpoint: &Endpoint, route: &Route, qp_num: u32, head: u32) -> Option<Self> {
-        let attributes = route.attributes.filter(|known| known.qp_type == QpType::Rc)?;
+    fn find(endpoint: &Endpoint, target: &Target, qp_num: u32, head: u32) -> Option<Self> {
+        let attributes = target.attributes.filter(|known| known.qp_type == QpType::Rc)?;
         let place =
             attributes.direct.filter(|_| attributes.dest_qp_num == qp_num && attributes.srq.is_none())?;
-        let (host, segment) = (&route.remote.host, endpoint.segment.clone());
+        let (host, segment) = (&target.remote.host, endpoint.segment.clone());
         if !segment.is_mine() {
             return None;
         }
@@ -69,7 +70,7 @@ impl RingWriter {
             hold()
         })?;
         let ring = DirectRing::of(&words);
-        let sender = Sender::attach(&ring, route.qp, place.slots, head)?;
+        let sender = Sender::attach(&ring, target.qp, place.slots, head)?;
         if !ring.sign(segment.owner(), &*segment) {
             return None;
         }
@@ -78,8 +79,8 @@ impl RingWriter {
     }
 
     /// Whether it is the ring that the target tells of, and takes messages. Behind the target's lock.
-    fn is_of(&self, route: &Route) -> bool {
-        let place = route.attributes.and_then(|attributes| attributes.direct);
+    fn is_of(&self, target: &Target) -> bool {
+        let place = target.attributes.and_then(|attributes| attributes.direct);
         place == Some(self.place) && self.way.is_open(&DirectRing::of(&self.ring))
     }
 }
@@ -115,29 +116,29 @@ impl Drop for RingWriter {
 /// Whether what goes another way need not [say](enter) how many requests were taken: [`Way::is_settled`], or
 /// the target has no ring, and nobody took one without its lock.
 #[inline(always)]
-pub(in crate::device) fn is_settled(writer: &Option<RingWriter>, route: &Route, takes: bool) -> bool {
+pub(crate) fn is_settled(writer: &Option<RingWriter>, target: &Target, takes: bool) -> bool {
     match writer {
         Some(writer) => writer.way.is_settled(takes),
-        None => route.attributes.is_none_or(|attributes| attributes.direct.is_none()),
+        None => target.attributes.is_none_or(|attributes| attributes.direct.is_none()),
     }
 }
 
 /// Before messages go another way, behind the lock of the queue pair: says how many requests were taken.
 #[inline(never)]
-pub(in crate::device) fn enter(
+pub(crate) fn enter(
     writer: &mut Option<RingWriter>,
     endpoint: &Endpoint,
-    route: &Route,
+    target: &Target,
     qp_num: u32,
     memory: &impl Memory,
 ) {
-    if writer.as_ref().is_some_and(|writer| !writer.is_of(route)) {
+    if writer.as_ref().is_some_and(|writer| !writer.is_of(target)) {
         // Its owner closed it, and stored how far it goes.
         *writer = None;
     }
-    if writer.is_none() && route.attributes.is_some_and(|attributes| attributes.direct.is_some()) {
-        let head = memory.load(Word::Qp(route.qp, QpWord::Head)) as u32;
-        *writer = RingWriter::find(endpoint, route, qp_num, head);
+    if writer.is_none() && target.attributes.is_some_and(|attributes| attributes.direct.is_some()) {
+        let head = memory.load(Word::Qp(target.qp, QpWord::Head)) as u32;
+        *writer = RingWriter::find(endpoint, target, qp_num, head);
     }
     if let Some(writer) = writer {
         writer.way.enter(memory);
@@ -146,7 +147,7 @@ pub(in crate::device) fn enter(
 
 /// After messages went another way, and the lock was given back.
 #[inline]
-pub(in crate::device) fn left(writer: &mut Option<RingWriter>) {
+pub(crate) fn left(writer: &mut Option<RingWriter>) {
     if let Some(writer) = writer {
         writer.way.left();
     }
@@ -170,119 +171,122 @@ fn notify(view: &View<'_>, mut notify: Notify, order: &CompletionOrder<'_>) -> R
     }
 }
 
-impl Initiator {
-    /// Sends a message by the direct ring, if it goes that way.
-    #[inline]
-    pub(in crate::device) fn send_directly(&mut self, endpoint: &Endpoint, wr: &Wr<'_>) -> Sent {
-        let Some(writer) = &mut self.ring_writer else { return Sent::No };
-        let imm = (wr.opcode == Opcode::SendWithImm).then_some(wr.imm_or_key);
-        let length = wr.data.length();
-        if length > MAX_DIRECT as u64 {
-            return Sent::No;
-        }
-        let Some(route) = self.routes[0].as_deref() else { return Sent::No };
-        let ring = DirectRing::of(&writer.ring);
-        let (Some(queues), Some(attributes)) = (&route.queues, &route.attributes) else { return Sent::No };
-        let view = route.remote.host.with(&route.held);
-        let Some(sender) = writer.way.sender(&view) else { return Sent::No };
-        let state = view.load(Word::Qp(route.qp, QpWord::State));
-        // In RTR the first message raises an event.
-        let was_raised = || Events(view.load(Word::Qp(route.qp, QpWord::Events))).was_raised(Event::CommEst);
-        let is_ready = state == QpState::Rts as u64
-            || state == QpState::Sqd as u64
-            || (state == QpState::Rtr as u64 && was_raised());
-        if !is_ready {
-            return Sent::No;
-        }
-        let key = match sender.has_room(&ring, length as u32) {
-            None if !route.remote.is_own() => await_room(sender, &ring, length as u32, &mut writer.in_vain),
-            key => key,
-        };
-        let Some(key) = key else {
-            if !sender.is_open(&ring) {
-                // Perhaps there is another by now.
-                self.ring_writer = None;
-            }
-            return Sent::No;
-        };
-        if !route.remote.lives() {
-            return Sent::No;
-        }
-        let (solicited, lane) = (wr.flags.has(SendFlags::SOLICITED), Lane::alone(&view, queues.cq));
-        let is_armed = || match &lane {
-            Some(lane) if lane.is_current(Object::Cq(queues.cq)) => {
-                Armed::rings(lane.load(Word::Cq(queues.cq, CqWord::Armed)), Status::Success, solicited)
-            }
-            _ => true,
-        };
-        // For who sleeps the bell is rung before the message is there, as the other way does: a death in
-        // between leaves nothing that nobody is told of.
-        if is_armed() {
-            return Sent::No;
-        }
-        if length > 0 {
-            let key = bytes::look_again(endpoint, &route.remote, key, &mut route.seen.borrow_mut());
-            let is_good = key.is_ok_and(|key| {
-                check_local(Some(&key), attributes.receive_pd, key.start, 0, true).is_ok()
-                    && !key.access.has(Access::ON_DEMAND)
-            });
-            if !is_good {
-                return Sent::No;
-            }
-        }
-        let gathered = Gathered::new(self.fast_path.bytes());
-        let bytes = match wr.data {
-            Data::Sges([sge]) if length > 0 => {
-                gathered.fill_again(endpoint, &mut writer.key_cache, self.pd, sge)
-            }
-            _ => gathered.fill(endpoint, wr, length, Some(self.pd)),
-        };
-        let Some(bytes) = bytes else { return Sent::No };
-        match Send::new(sender, Message { bytes, imm }).step(&ring) {
-            Progress::Done(true) => {}
-            _ => return Sent::Unclear,
-        }
-        Sent::Done(is_armed())
+/// Sends a message by the direct ring, if it goes that way. Its bytes are gathered in `room`.
+#[inline]
+pub(crate) fn send(
+    ring_writer: &mut Option<RingWriter>,
+    endpoint: &Endpoint,
+    from: &Initiator,
+    target: Option<&Target>,
+    room: &mut [u8; STAGED],
+    wr: &Wr<'_>,
+) -> Sent {
+    let Some(writer) = ring_writer else { return Sent::NotTaken };
+    let imm = (wr.opcode == Opcode::SendWithImm).then_some(wr.imm_or_key);
+    let length = wr.data.length();
+    if length > MAX_DIRECT as u64 {
+        return Sent::NotTaken;
     }
+    let Some(target) = target else { return Sent::NotTaken };
+    let ring = DirectRing::of(&writer.ring);
+    let (Some(queues), Some(attributes)) = (&target.queues, &target.attributes) else {
+        return Sent::NotTaken;
+    };
+    let view = target.remote.host.with(&target.held);
+    let Some(sender) = writer.way.sender(&view) else { return Sent::NotTaken };
+    let state = view.load(Word::Qp(target.qp, QpWord::State));
+    // In RTR the first message raises an event.
+    let was_raised = || Events(view.load(Word::Qp(target.qp, QpWord::Events))).was_raised(Event::CommEst);
+    let is_ready = state == QpState::Rts as u64
+        || state == QpState::Sqd as u64
+        || (state == QpState::Rtr as u64 && was_raised());
+    if !is_ready {
+        return Sent::NotTaken;
+    }
+    let key = match sender.has_room(&ring, length as u32) {
+        None if !target.remote.is_own() => await_room(sender, &ring, length as u32, &mut writer.in_vain),
+        key => key,
+    };
+    let Some(key) = key else {
+        if !sender.is_open(&ring) {
+            // Perhaps there is another by now.
+            *ring_writer = None;
+        }
+        return Sent::NotTaken;
+    };
+    if !target.remote.lives() {
+        return Sent::NotTaken;
+    }
+    let (solicited, lane) = (wr.flags.has(SendFlags::SOLICITED), Lane::alone(&view, queues.cq));
+    let is_armed = || match &lane {
+        Some(lane) if lane.is_current(Object::Cq(queues.cq)) => {
+            Armed::rings(lane.load(Word::Cq(queues.cq, CqWord::Armed)), Status::Success, solicited)
+        }
+        _ => true,
+    };
+    // For who sleeps the bell is rung before the message is there, as the other way does: a death in
+    // between leaves nothing that nobody is told of.
+    if is_armed() {
+        return Sent::NotTaken;
+    }
+    if length > 0 {
+        let key = bytes::look_again(endpoint, &target.remote, key, &mut target.seen.borrow_mut());
+        let is_good = key.is_ok_and(|key| {
+            check_local(Some(&key), attributes.receive_pd, key.start, 0, true).is_ok()
+                && !key.access.has(Access::ON_DEMAND)
+        });
+        if !is_good {
+            return Sent::NotTaken;
+        }
+    }
+    let gathered = Gathered::new(room);
+    let bytes = match wr.data {
+        Data::Sges([sge]) if length > 0 => gathered.fill_again(endpoint, &mut writer.key_cache, from.pd, sge),
+        _ => gathered.fill(endpoint, wr, length, Some(from.pd)),
+    };
+    let Some(bytes) = bytes else { return Sent::NotTaken };
+    match Send::new(sender, Message { bytes, imm }).step(&ring) {
+        Progress::Done(true) => {}
+        _ => return Sent::Unclear,
+    }
+    Sent::Done(is_armed())
+}
 
-    /// Wakes the peer for a message that is in its direct ring, if it went to sleep meanwhile. The own
-    /// completion comes in its turn.
-    #[cold]
-    pub(in crate::device) fn wake(&self, solicited: bool, order: &CompletionOrder<'_>) {
-        let Some(route) = self.routes[0].as_deref() else { return };
-        let Some(cq) = route.queues.map(|queues| queues.cq) else { return };
-        let host = &route.remote.host;
-        for _ in 0..TRIES {
-            let held = host.find([None, None, Some(Object::Cq(cq))]);
-            let view = host.with(&held);
-            match notify(&view, Notify::new(cq, solicited), order) {
-                Ok(()) => return,
-                Err(LockError::Gone) => {}
-                Err(_) => {
-                    // Once too often rather than not at all.
-                    view.bell(cq);
-                    return;
-                }
+/// Wakes the peer for a message that is in its direct ring, if it went to sleep meanwhile. The own
+/// completion comes in its turn.
+#[cold]
+pub(crate) fn wake(target: &Target, solicited: bool, order: &CompletionOrder<'_>) {
+    let Some(cq) = target.queues.map(|queues| queues.cq) else { return };
+    let host = &target.remote.host;
+    for _ in 0..TRIES {
+        let held = host.find([None, None, Some(Object::Cq(cq))]);
+        let view = host.with(&held);
+        match notify(&view, Notify::new(cq, solicited), order) {
+            Ok(()) => return,
+            Err(LockError::Gone) => {}
+            Err(_) => {
+                // Once too often rather than not at all.
+                view.bell(cq);
+                return;
             }
         }
     }
+}
 
-    /// Whether the message is there that was [unclear](Sent::Unclear): the ring was closed. `None` when
-    /// nobody knows. For a target that died it is not: the other way finds out.
-    #[cold]
-    pub(in crate::device) fn was_delivered(&mut self) -> Option<bool> {
-        let writer = self.ring_writer.take()?;
-        let route = self.routes[0].as_deref()?;
-        let ring = DirectRing::of(&writer.ring);
-        let (view, qp) = (route.remote.host.with(&route.held), Object::Qp(route.qp));
-        match acquire(&view, qp) {
-            Ok(()) => {}
-            // The queue pair has ended, and its ring with it.
-            Err(LockError::Gone) => return writer.way.was_delivered(&ring),
-            Err(_) => return None,
-        }
-        let was_delivered = writer.way.was_delivered(&ring);
-        view.unlock(qp);
-        was_delivered.or_else(|| (!route.remote.lives()).then_some(false))
+/// Whether the message is there that was [unclear](Sent::Unclear): the ring was closed. `None` when
+/// nobody knows. For a target that died it is not: the other way finds out.
+#[cold]
+pub(crate) fn was_delivered(writer: &mut Option<RingWriter>, target: Option<&Target>) -> Option<bool> {
+    let (writer, target) = (writer.take()?, target?);
+    let ring = DirectRing::of(&writer.ring);
+    let (view, qp) = (target.remote.host.with(&target.held), Object::Qp(target.qp));
+    match acquire(&view, qp) {
+        Ok(()) => {}
+        // The queue pair has ended, and its ring with it.
+        Err(LockError::Gone) => return writer.way.was_delivered(&ring),
+        Err(_) => return None,
     }
+    let was_delivered = writer.way.was_delivered(&ring);
+    view.unlock(qp);
+    was_delivered.or_else(|| (!target.remote.lives()).then_some(false))
 }

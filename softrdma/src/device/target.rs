@@ -1,4 +1,4 @@
-//! The way from a queue pair to those it sends to.
+//! Targets: the queue pairs that one sends to, with where their queues are, looked up once and kept.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -6,122 +6,69 @@ use std::sync::Arc;
 use crate::growth::try_collect;
 use crate::protocol::qp::receives;
 use crate::protocol::respond::Queues;
-use crate::protocol::responder::Incoming;
 use crate::protocol::shared::{Claim, Memory as _, Object, QpWord, SrqWord, Word};
 use crate::protocol::transport::{LockError, Transport as _, acquire};
-use crate::protocol::verbs::{Opcode, QpState, QpType, SendFlags};
+use crate::protocol::verbs::{Opcode, QpState, QpType};
 use crate::shm::keys::Seen;
 use crate::shm::objects::Held;
 
 use super::attributes::{QP_WORDS, QpAttributes, SrqAttributes, load};
-use super::direct::RingWriter;
 use super::endpoint::{Endpoint, place_of};
-use super::fast_path::FastPath;
 use super::peers::Remote;
 use super::wr::Wr;
 
 /// Targets that a datagram queue pair knows at a time.
-const ROUTES: usize = 16;
+const KNOWN_AT_A_TIME: usize = 16;
 
-/// The sending side of a queue pair, as [`execute`](super::execute::execute) needs it. Its owner changes it
-/// with the queue pair, and holds it alone while a request is carried out.
+/// The targets that a queue pair sends to: the one that it is connected to, or the last that its datagrams went
+/// to.
 #[derive(Debug)]
-pub struct Initiator {
-    /// Its number.
-    pub qp_num: u32,
-    /// Transport service.
-    pub qp_type: QpType,
-    /// Protection domain.
-    pub pd: u32,
-    /// The peer's number.
-    pub dest_qp_num: u32,
-    /// The address that the peer is reached at.
-    pub dgid: [u8; 16],
-    /// Datagrams: the own key.
-    pub qkey: u32,
-    /// `max_rd_atomic`
-    pub max_rd_atomic: u8,
-    /// Longest datagram.
-    pub mtu: u32,
+pub(crate) struct Targets {
     /// A power of two.
-    pub(super) routes: Vec<Option<Box<Route>>>,
-    pub(super) fast_path: FastPath,
-    /// Connected queue pairs: the direct ring of the peer.
-    pub(super) ring_writer: Option<RingWriter>,
+    places: Vec<Option<Box<Target>>>,
 }
 
-impl Initiator {
-    /// That of a fresh queue pair.
+impl Targets {
+    /// Nobody yet, for a queue pair of this service.
     ///
     /// # Errors
-    /// [`Error::NoMemory`](super::Error::NoMemory).
-    pub fn new(qp_num: u32, qp_type: QpType, pd: u32) -> super::Result<Self> {
-        let count = if qp_type == QpType::Ud { ROUTES } else { 1 };
-        let routes = try_collect((0..count).map(|_| None))?;
-        let (dest_qp_num, dgid, qkey, max_rd_atomic, mtu) = (0, [0; 16], 0, 0, 4096);
-        Ok(Self {
-            qp_num,
-            qp_type,
-            pd,
-            dest_qp_num,
-            dgid,
-            qkey,
-            max_rd_atomic,
-            mtu,
-            routes,
-            fast_path: FastPath::default(),
-            ring_writer: None,
-        })
+    /// [`Error::NoMemory`](crate::device::Error::NoMemory).
+    pub(crate) fn new(qp_type: QpType) -> super::Result<Self> {
+        let count = if qp_type == QpType::Ud { KNOWN_AT_A_TIME } else { 1 };
+        Ok(Self { places: try_collect((0..count).map(|_| None))? })
     }
 
-    /// The queue pair that a request is for, and the address that it is reached at.
+    /// Where the target with this number is kept.
     #[inline]
-    pub(super) fn destination(&self, wr: &Wr<'_>) -> (u32, [u8; 16]) {
-        wr.datagram.as_ref().map_or((self.dest_qp_num, self.dgid), |to| (to.qp_num, to.dgid))
+    pub(crate) fn place_of(&self, qp_num: u32) -> usize {
+        (qp_num ^ qp_num >> 14) as usize & (self.places.len() - 1)
     }
 
-    /// A request that brings so many bytes, as it arrives.
+    /// The target that is kept there.
     #[inline(always)]
-    pub(super) fn incoming(&self, wr: &Wr<'_>, length: u64) -> Incoming {
-        let qkey = match &wr.datagram {
-            // With the top bit set, the sender's own key goes instead (IBA §10.2.5).
-            Some(to) if to.qkey >> 31 == 0 => to.qkey,
-            _ => self.qkey,
-        };
-        Incoming {
-            qp_type: self.qp_type,
-            opcode: wr.opcode,
-            src_qp: self.qp_num,
-            path_matches: true,
-            qkey,
-            ipv4: wr.datagram.as_ref().is_some_and(|to| to.grh[0] >> 4 != 6),
-            length,
-            addr: 0,
-            imm_or_key: wr.imm_or_key,
-            solicited: wr.flags.has(SendFlags::SOLICITED),
-            timestamp: 0,
-        }
+    pub(crate) fn get(&self, place: usize) -> Option<&Target> {
+        self.places[place].as_deref()
     }
 
-    /// Where the way to this queue pair is kept.
+    /// Where the target with this number is kept, or goes.
     #[inline]
-    pub(super) fn place_of(&self, qp_num: u32) -> usize {
-        (qp_num ^ qp_num >> 14) as usize & (self.routes.len() - 1)
+    pub(crate) fn place(&mut self, qp_num: u32) -> &mut Option<Box<Target>> {
+        let place = self.place_of(qp_num);
+        &mut self.places[place]
     }
 
-    /// Forgets whom it talked to: on RESET, and on RTR after the attributes were set.
-    pub fn reconnect(&mut self) {
-        self.ring_writer = None;
-        self.routes.fill_with(|| None);
+    /// Forgets all of them.
+    pub(crate) fn clear(&mut self) {
+        self.places.fill_with(|| None);
     }
 }
 
 /// Whether a request that met a receiver without a receive request would meet the same now: a look without a
 /// lock, for who tries again and again. `false` when that is not known.
-pub fn is_hopeless(from: &Initiator, wr: &Wr<'_>) -> bool {
-    let (Some(Some(route)), None) = (from.routes.first(), wr.datagram) else { return false };
-    let (Some(queues), Some(attributes)) = (route.queues, route.attributes) else { return false };
-    let view = route.remote.host.with(&route.held);
+pub(crate) fn is_hopeless(targets: &Targets, wr: &Wr<'_>) -> bool {
+    let (Some(target), None) = (targets.get(0), wr.datagram) else { return false };
+    let (Some(queues), Some(attributes)) = (target.queues, target.attributes) else { return false };
+    let view = target.remote.host.with(&target.held);
     let qp = |word| view.load(Word::Qp(queues.qp, word));
     let is_empty = match queues.srq {
         Some(srq) => {
@@ -145,41 +92,41 @@ pub fn is_hopeless(from: &Initiator, wr: &Wr<'_>) -> bool {
 
 /// A target queue pair and where its queues are.
 #[derive(Debug)]
-pub(super) struct Route {
-    pub(super) qp_num: u32,
+pub(crate) struct Target {
+    pub(crate) qp_num: u32,
     dgid: [u8; 16],
-    pub(super) remote: Arc<Remote>,
-    pub(super) qp: u32,
-    pub(super) generation: u64,
-    pub(super) held: Held,
+    pub(crate) remote: Arc<Remote>,
+    pub(crate) qp: u32,
+    pub(crate) generation: u64,
+    pub(crate) held: Held,
     /// The target's attributes as they stand there, and what they mean.
-    pub(super) words: [u64; QP_WORDS],
-    pub(super) attributes: Option<QpAttributes>,
-    pub(super) queues: Option<Queues>,
-    pub(super) xrc: Option<Xrc>,
+    pub(crate) words: [u64; QP_WORDS],
+    pub(crate) attributes: Option<QpAttributes>,
+    pub(crate) queues: Option<Queues>,
+    pub(crate) xrc: Option<Xrc>,
     /// The shared receive queue that it names is being moved just now.
-    pub(super) is_moving: bool,
+    pub(crate) is_moving: bool,
     /// The key of the target that small messages went to last.
-    pub(super) seen: RefCell<Option<Seen>>,
+    pub(crate) seen: RefCell<Option<Seen>>,
 }
 
 /// The shared receive queue that an XRC request names.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Xrc {
-    pub(super) srq_num: u32,
-    pub(super) pd: u32,
+pub(crate) struct Xrc {
+    pub(crate) srq_num: u32,
+    pub(crate) pd: u32,
 }
 
-impl Route {
-    /// Whether it is the way to this queue pair at this address.
+impl Target {
+    /// Whether it is this queue pair at this address.
     #[inline]
-    pub(super) fn leads_to(&self, qp_num: u32, dgid: &[u8; 16]) -> bool {
+    pub(crate) fn is(&self, qp_num: u32, dgid: &[u8; 16]) -> bool {
         self.qp_num == qp_num && self.dgid == *dgid
     }
 
     /// The number names the process and the queue pair, so that nobody else is asked; whether the address is
     /// that process's is looked at once for each target.
-    pub(super) fn find(endpoint: &Endpoint, qp_num: u32, dgid: [u8; 16]) -> Option<Self> {
+    pub(crate) fn find(endpoint: &Endpoint, qp_num: u32, dgid: [u8; 16]) -> Option<Self> {
         let (slot, qp) = place_of(qp_num)?;
         let remote = endpoint.peers.get(slot).filter(|remote| endpoint.reaches(remote, &dgid))?;
         let held = remote.host.find([Some(Object::Qp(qp)), None, None]);
@@ -206,7 +153,7 @@ impl Route {
     /// # Errors
     /// As those of [`acquire`].
     #[inline]
-    pub(super) fn lock(
+    pub(crate) fn lock(
         &self,
         is_datagram: bool,
         lock: impl FnOnce() -> Result<(), LockError>,
@@ -234,7 +181,7 @@ impl Route {
     }
 
     /// Looks the target's queues up anew.
-    pub(super) fn refresh(&mut self, words: [u64; QP_WORDS], srq_num: u32) {
+    pub(crate) fn refresh(&mut self, words: [u64; QP_WORDS], srq_num: u32) {
         self.words = words;
         self.attributes = QpAttributes::unpack(&words);
         (self.queues, self.xrc, self.is_moving) = (None, None, false);

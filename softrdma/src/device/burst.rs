@@ -1,0 +1,334 @@
+//! Bursts: small messages to one target, written into its completion queue behind one pair of locks.
+//!
+//! A message of a burst does exactly what [`execute`](super::execute::execute) does with it; what a burst does
+//! not take is left to that.
+
+use crate::protocol::burst::{Burst, MAX_BURST, MAX_BYTES};
+use crate::protocol::responder::{GRH_BYTES, TargetQp};
+use crate::protocol::shared::{Memory as _, Object, QpWord, Word};
+use crate::protocol::transport::{LockError, Machine as _, Progress, Transport as _, acquire};
+use crate::protocol::verbs::{Opcode, QpState, QpType};
+use crate::shm::objects::Lane;
+
+use super::attributes::{QP_WORDS, load};
+use super::bytes::{self, Gathered};
+use super::direct::{RingWriter, enter, left};
+use super::endpoint::Endpoint;
+use super::initiator::Initiator;
+use super::target::{Target, Targets};
+use super::wr::{Datagram, Wr};
+
+/// The burst of a queue pair that is under way, and whom it is for.
+#[derive(Debug, Default)]
+pub(crate) struct OpenBurst {
+    machine: Burst,
+    /// Where its target is kept.
+    place: usize,
+    target_qp: Option<TargetQp>,
+    dgid: [u8; 16],
+    /// What the program calls its requests.
+    wr_ids: WrIds,
+    /// Messages of it, and those that are there, when not all of them are.
+    sent: u32,
+    kept: u32,
+    /// The target's lock was given back in order.
+    is_unlocked: bool,
+}
+
+#[derive(Debug)]
+struct WrIds([u64; MAX_BURST as usize]);
+
+impl Default for WrIds {
+    fn default() -> Self {
+        Self([0; MAX_BURST as usize])
+    }
+}
+
+/// Not all messages of a burst are there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lost;
+
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BurstOutcome {
+    /// It is delivered, with so many bytes. Its target is held for more, until [`OpenBurst::end`].
+    Delivered(u32),
+    /// A burst does not take it, and nothing happened. Nothing is held.
+    NotTaken,
+    /// Its target cannot be had. Nothing is held.
+    NoAnswer,
+    /// Another process keeps a queue of its target. Nothing is held.
+    Held,
+    /// Nothing happened with it, but of those delivered before some were not after all ([`OpenBurst::end`]).
+    /// Nothing is held.
+    Lost,
+}
+
+impl OpenBurst {
+    /// Delivers a message. A burst that does not take it [ends](OpenBurst::must_end_before) before.
+    #[inline]
+    pub(crate) fn deliver(
+        &mut self,
+        endpoint: &Endpoint,
+        from: &Initiator,
+        targets: &Targets,
+        writer: &mut Option<RingWriter>,
+        wr: &Wr<'_>,
+    ) -> BurstOutcome {
+        debug_assert!(!self.must_end_before(wr));
+        let outcome = self.try_deliver(endpoint, from, targets, writer, wr);
+        if !matches!(outcome, BurstOutcome::Delivered(_)) {
+            self.note_unlocked(writer);
+            if self.is_open() && self.end(targets, writer).is_err() {
+                return BurstOutcome::Lost;
+            }
+        }
+        outcome
+    }
+
+    #[inline(always)]
+    fn try_deliver(
+        &mut self,
+        endpoint: &Endpoint,
+        from: &Initiator,
+        targets: &Targets,
+        writer: &mut Option<RingWriter>,
+        wr: &Wr<'_>,
+    ) -> BurstOutcome {
+        let length = wr.data.length();
+        let (header, longest) = match from.qp_type {
+            QpType::Rc | QpType::Uc => (0, MAX_BYTES as u64),
+            QpType::Ud => (GRH_BYTES, u64::from(from.mtu).min(MAX_BYTES as u64 - GRH_BYTES)),
+            QpType::XrcSend | QpType::XrcRecv => return BurstOutcome::NotTaken,
+        };
+        if !matches!(wr.opcode, Opcode::Send | Opcode::SendWithImm) || length > longest {
+            return BurstOutcome::NotTaken;
+        }
+        let is_open = self.is_open();
+        let (qp_num, dgid) = from.destination(wr);
+        if !is_open {
+            self.place = targets.place_of(qp_num);
+            let queues = targets.get(self.place).and_then(|target| target.queues.as_ref());
+            if queues.is_none_or(|queues| queues.srq.is_some()) {
+                return BurstOutcome::NotTaken;
+            }
+        }
+        let incoming = from.incoming(wr, length);
+        // The program's memory is read before a target is held for it, if none is held yet.
+        let bytes = Gathered::new(self.machine.bytes()).fill(endpoint, wr, length, Some(from.pd));
+        if bytes.is_none() {
+            // Something is wrong with them, which the other way finds out.
+            return BurstOutcome::NotTaken;
+        }
+        let Some(target) = targets.get(self.place) else { return BurstOutcome::NotTaken };
+        let view = target.remote.host.with(&target.held);
+        let lane = target.queues.as_ref().and_then(|queues| Lane::new(&view, queues.qp, queues.cq));
+        let Some(lane) = &lane else { return BurstOutcome::NotTaken };
+        if !is_open {
+            if !target.is(qp_num, &dgid) || !target.remote.lives() {
+                return BurstOutcome::NotTaken;
+            }
+            let used = (header + length) as usize;
+            if let Err(outcome) = self.open(lane, target, dgid, used, incoming.solicited) {
+                return outcome;
+            }
+            if from.qp_type == QpType::Rc {
+                enter(writer, endpoint, target, from.qp_num, lane);
+            }
+            if let Some(queues) = &target.queues {
+                self.machine.open(lane, queues);
+            }
+        }
+        let Some(target_qp) = &self.target_qp else { return BurstOutcome::NotTaken };
+        let lookup =
+            |key| bytes::look_again(endpoint, &target.remote, key, &mut target.seen.borrow_mut()).ok();
+        if !self.machine.offer(lane, target_qp, &incoming, lookup) {
+            return BurstOutcome::NotTaken;
+        }
+        match self.go_on(lane, target.qp) {
+            Ok(true) => {
+                if let Some(wr_id) = self.wr_ids.0.get_mut(self.machine.count() as usize - 1) {
+                    *wr_id = wr.wr_id;
+                }
+                BurstOutcome::Delivered(length as u32)
+            }
+            Ok(false) | Err(LockError::Gone) => BurstOutcome::NotTaken,
+            Err(LockError::Busy) => BurstOutcome::NoAnswer,
+            Err(LockError::Held) => BurstOutcome::Held,
+            Err(LockError::Unclear) => BurstOutcome::Lost,
+        }
+    }
+
+    /// Whether a target is held that does not take this message: [`OpenBurst::end`] comes first.
+    #[inline]
+    pub(crate) fn must_end_before(&self, wr: &Wr<'_>) -> bool {
+        // Datagrams go to anybody.
+        let is_other = || wr.datagram.is_some_and(|to| !self.is_for(&to));
+        self.is_open() && (self.machine.is_full() || is_other())
+    }
+
+    /// Whether a target is held for more messages.
+    #[inline(always)]
+    pub(crate) fn is_open(&self) -> bool {
+        self.machine.is_open()
+    }
+
+    /// Gives back the target that is held for more messages.
+    ///
+    /// # Errors
+    /// This process was stopped within the burst, its target did not wait for it, and [not
+    /// all](OpenBurst::kept) of the messages are there.
+    #[inline]
+    pub(crate) fn end(&mut self, targets: &Targets, writer: &mut Option<RingWriter>) -> Result<(), Lost> {
+        if self.is_open()
+            && let Some(target) = targets.get(self.place)
+        {
+            let ended = self.close(target);
+            self.note_unlocked(writer);
+            return ended;
+        }
+        Ok(())
+    }
+
+    /// What was taken behind the lock stands at the head of the target, if that was given back.
+    #[inline]
+    fn note_unlocked(&mut self, writer: &mut Option<RingWriter>) {
+        if std::mem::take(&mut self.is_unlocked) {
+            left(writer);
+        }
+    }
+
+    /// How many messages of the burst that was lost are there.
+    pub(crate) fn kept(&self) -> u32 {
+        self.kept
+    }
+
+    /// The `wr_id` of that message, counted from 0, when the burst that was lost has so many.
+    pub(crate) fn lost_wr_id(&self, message: u32) -> Option<u64> {
+        let wr_id = self.wr_ids.0.get(message as usize).copied();
+        wr_id.filter(|_| message < self.sent)
+    }
+
+    /// Messages of the burst so far.
+    #[inline]
+    pub(crate) fn count(&self) -> u32 {
+        self.machine.count()
+    }
+
+    /// Where the bytes of a message go, while it is not held for any.
+    #[inline]
+    pub(crate) fn bytes(&mut self) -> &mut [u8; MAX_BYTES] {
+        debug_assert!(!self.is_open());
+        self.machine.bytes()
+    }
+
+    /// Whether it is for the destination of this datagram.
+    #[inline]
+    fn is_for(&self, to: &Datagram<'_>) -> bool {
+        self.target_qp.is_some_and(|target| target.qp_num == to.qp_num) && self.dgid == to.dgid
+    }
+
+    /// Takes the target's lock and begins a burst there.
+    #[inline(always)]
+    fn open(
+        &mut self,
+        view: &Lane<'_>,
+        target: &Target,
+        dgid: [u8; 16],
+        used: usize,
+        solicited: bool,
+    ) -> Result<(), BurstOutcome> {
+        let (Some(attributes), Some(queues), None) = (&target.attributes, &target.queues, target.xrc) else {
+            return Err(BurstOutcome::NotTaken);
+        };
+        if !Burst::is_likely(view, queues, used, solicited) {
+            return Err(BurstOutcome::NotTaken);
+        }
+        let qp = Object::Qp(target.qp);
+        let is_datagram = attributes.qp_type == QpType::Ud;
+        target.lock(is_datagram, || acquire(view, qp)).map_err(|why| match why {
+            LockError::Busy => BurstOutcome::NoAnswer,
+            LockError::Held => BurstOutcome::Held,
+            LockError::Gone | LockError::Unclear => BurstOutcome::NotTaken,
+        })?;
+        // What changed since it was looked up is looked up anew where it is executed.
+        let words: [u64; QP_WORDS] = load(view, qp);
+        if words != target.words || !view.is_current(Object::Cq(queues.cq)) {
+            view.unlock(qp);
+            return Err(BurstOutcome::NotTaken);
+        }
+        let state = QpState::from_number(view.load(Word::Qp(target.qp, QpWord::State)) as u32);
+        self.target_qp = Some(attributes.target(target.qp_num, state.unwrap_or(QpState::Err)));
+        self.dgid = dgid;
+        self.is_unlocked = false;
+        Ok(())
+    }
+
+    /// Goes on until a message is delivered (`true`) or nothing is held any more.
+    ///
+    /// # Errors
+    /// The completion queue could not be had, or, for messages that were delivered before, had not been
+    /// ([`LockError::Unclear`]). Nothing is held then, either.
+    #[inline]
+    fn go_on(&mut self, view: &Lane<'_>, index: u32) -> Result<bool, LockError> {
+        let qp = Object::Qp(index);
+        loop {
+            match self.machine.step(view) {
+                Progress::Done(true) => return Ok(true),
+                Progress::Done(false) => {
+                    self.is_unlocked = view.unlock(qp);
+                    if !self.is_unlocked && self.machine.count() > 0 {
+                        // It was taken away: whether the messages came before that is not known.
+                        (self.sent, self.kept) = (self.machine.count(), 0);
+                        return Err(LockError::Unclear);
+                    }
+                    return Ok(false);
+                }
+                Progress::Lock(object) => acquire(view, object).inspect_err(|_| {
+                    // Whoever locks the queue pair next repairs it.
+                    self.machine = Burst::default();
+                    view.abandon(qp);
+                })?,
+                Progress::Unlock(object) => {
+                    if !view.unlock(object) {
+                        self.fenced(view, index, object)?;
+                    }
+                }
+                Progress::Continue | Progress::Bell(_) | Progress::Alert(_) => {}
+            }
+        }
+    }
+
+    /// The completion queue was taken away meanwhile: `Ok` when all messages are there nevertheless.
+    #[cold]
+    fn fenced(&mut self, view: &Lane<'_>, index: u32, object: Object) -> Result<(), LockError> {
+        let kept = self.machine.kept(view.resolve(index, object));
+        if kept == Some(self.machine.count()) {
+            return Ok(());
+        }
+        // Where it is not known, whoever sent them is told of none.
+        (self.sent, self.kept) = (self.machine.count(), kept.unwrap_or(0));
+        self.machine = Burst::default();
+        view.abandon(Object::Qp(index));
+        Err(LockError::Unclear)
+    }
+
+    fn close(&mut self, target: &Target) -> Result<(), Lost> {
+        let view = target.remote.host.with(&target.held);
+        let lane = target.queues.as_ref().and_then(|queues| Lane::new(&view, queues.qp, queues.cq));
+        let Some(lane) = &lane else {
+            // A forked child, in the middle of its parent's burst.
+            (self.sent, self.kept) = (self.machine.count(), 0);
+            self.machine = Burst::default();
+            return Err(Lost);
+        };
+        loop {
+            self.machine.close();
+            match self.go_on(lane, target.qp) {
+                Ok(true) => {}
+                Err(LockError::Unclear) => return Err(Lost),
+                _ => return Ok(()),
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Who sends: what every request of a queue pair takes from it, whatever carries it.
+
+use crate::protocol::responder::Incoming;
+use crate::protocol::verbs::{QpType, SendFlags};
+
+use super::wr::Wr;
+
+/// The sending side of a queue pair as its requests name it. Its owner changes it with the queue pair.
+#[derive(Debug, Clone, Copy)]
+pub struct Initiator {
+    /// Its number.
+    pub qp_num: u32,
+    /// Transport service.
+    pub qp_type: QpType,
+    /// Protection domain.
+    pub pd: u32,
+    /// The peer's number.
+    pub dest_qp_num: u32,
+    /// The address that the peer is reached at.
+    pub dgid: [u8; 16],
+    /// Datagrams: the own key.
+    pub qkey: u32,
+    /// `max_rd_atomic`
+    pub max_rd_atomic: u8,
+    /// Longest datagram.
+    pub mtu: u32,
+}
+
+impl Initiator {
+    /// That of a fresh queue pair.
+    #[must_use]
+    pub fn new(qp_num: u32, qp_type: QpType, pd: u32) -> Self {
+        let (dest_qp_num, dgid, qkey, max_rd_atomic, mtu) = (0, [0; 16], 0, 0, 4096);
+        Self { qp_num, qp_type, pd, dest_qp_num, dgid, qkey, max_rd_atomic, mtu }
+    }
+
+    /// The queue pair that a request is for, and the address that it is reached at.
+    #[inline]
+    pub(crate) fn destination(&self, wr: &Wr<'_>) -> (u32, [u8; 16]) {
+        wr.datagram.as_ref().map_or((self.dest_qp_num, self.dgid), |to| (to.qp_num, to.dgid))
+    }
+
+    /// A request that brings so many bytes, as it arrives.
+    #[inline(always)]
+    pub(crate) fn incoming(&self, wr: &Wr<'_>, length: u64) -> Incoming {
+        let qkey = match &wr.datagram {
+            // With the top bit set, the sender's own key goes instead (IBA §10.2.5).
+            Some(to) if to.qkey >> 31 == 0 => to.qkey,
+            _ => self.qkey,
+        };
+        Incoming {
+            qp_type: self.qp_type,
+            opcode: wr.opcode,
+            src_qp: self.qp_num,
+            path_matches: true,
+            qkey,
+            ipv4: wr.datagram.as_ref().is_some_and(|to| to.grh[0] >> 4 != 6),
+            length,
+            addr: 0,
+            imm_or_key: wr.imm_or_key,
+            solicited: wr.flags.has(SendFlags::SOLICITED),
+            timestamp: 0,
+        }
+    }
+}
