@@ -18,7 +18,7 @@
 //! | [`wr`] | a send request, borrowed from whoever posts it |
 //! | `permissions` | what the own process goes by in the folder of a group |
 //! | [`endpoint`], [`peers`] | the own segment with its tables; other processes |
-//! | [`initiator`], [`near`], `target` | who sends; what it keeps for processes of this folder; whom it sends to |
+//! | [`initiator`], [`near`], `target` | who sends; its way to processes of this folder; whom it sends to |
 //! | [`execute`](mod@execute), [`bytes`], [`attributes`] | a request at its target; its bytes; its settings |
 //! | `key_cache` | a key of the own process that is asked for again and again |
 //! | [`completion_order`] | own completions, before the answer of a peer that is woken |

@@ -105,7 +105,7 @@ impl QueuePair {
         if init.qp_type != QpType::XrcRecv {
             device.hold_pd(init.pd)?;
         }
-        let made = Self::make(device, &init);
+        let made = Self::create(device, &init);
         if made.is_err() && init.qp_type != QpType::XrcRecv {
             device.release_pd(init.pd);
         }
@@ -168,7 +168,7 @@ impl QueuePair {
         Ok(init)
     }
 
-    fn make(device: &Arc<Device>, init: &QpInit) -> Result<Arc<Self>> {
+    fn create(device: &Arc<Device>, init: &QpInit) -> Result<Arc<Self>> {
         let own_ring = init.recv_cq.is_some() && init.srq.is_none();
         let (capacity, receive_words) =
             if own_ring { ring(init.cap.max_recv_wr, init.cap.max_recv_sge)? } else { (0, 2) };

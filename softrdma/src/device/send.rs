@@ -305,7 +305,7 @@ impl Sending<'_> {
                 let action = side.requester.outcome(&posted(wr), Outcome::Done(bytes), 0);
                 match action {
                     Action::Complete(Some(completion)) => {
-                        let completion = qp.covering(side, completion);
+                        let completion = qp.with_places(side, completion);
                         side.done.push_reserved((side.near.burst().count(), completion));
                     }
                     _ => side.silent += 1,
@@ -324,9 +324,9 @@ impl Sending<'_> {
             let action = side.requester.outcome(&request, outcome, now);
             if action == Action::Later {
                 side.ring.push(wr);
-                qp.wait(side);
+                qp.schedule(side);
             } else {
-                qp.act(side, &request, action, &order);
+                qp.follow_outcome(side, &request, action, &order);
             }
         } else {
             qp.settle(side);
@@ -374,7 +374,7 @@ impl QueuePair {
 
     /// A completion with the places that polling it gives back.
     #[inline]
-    fn covering(&self, side: &mut SendSide, completion: Completion) -> Completion {
+    fn with_places(&self, side: &mut SendSide, completion: Completion) -> Completion {
         let places = std::mem::take(&mut side.silent) + 1;
         self.unpolled().fetch_add(places, Ordering::Relaxed);
         Completion { places, ..completion }
@@ -395,7 +395,7 @@ impl QueuePair {
         }
         for index in 0..side.done.len() {
             let (_, completion) = side.done[index];
-            self.tell(side, &completion, &CompletionOrder::new(None));
+            self.append_own(side, &completion, &CompletionOrder::new(None));
         }
         side.done.clear();
     }
@@ -411,7 +411,7 @@ impl QueuePair {
         let mut done = std::mem::take(&mut side.done);
         let kept_ones = done.partition_point(|(place, _)| *place <= kept);
         for (_, completion) in &done[..kept_ones] {
-            self.tell(side, completion, &CompletionOrder::new(None));
+            self.append_own(side, completion, &CompletionOrder::new(None));
         }
         // Of the rest none succeeded, and each has a completion that says so, also where it asked for none.
         // What is before them and waits for one has its places given back by the first.
@@ -426,7 +426,7 @@ impl QueuePair {
         let posted = Posted { wr_id, opcode: Opcode::Send, signaled: true, length: 0 };
         let outcome = Outcome::Refused(Syndrome::Operational);
         let action = side.requester.outcome(&posted, outcome, self.device().now());
-        self.act(side, &posted, action, &CompletionOrder::new(None));
+        self.follow_outcome(side, &posted, action, &CompletionOrder::new(None));
         for message in kept + 1..kept + lost {
             let wr_id = side.near.burst().lost_wr_id(message).unwrap_or(0);
             let flushed = Completion::flushed(wr_id, Opcode::Send.into(), self.qp_num());
@@ -468,7 +468,7 @@ impl QueuePair {
     /// though its time has not come.
     pub(super) fn work(&self, side: &mut SendSide, early: bool) -> Work {
         self.go_on(side, early);
-        self.wait(side)
+        self.schedule(side)
     }
 
     fn go_on(&self, side: &mut SendSide, mut early: bool) {
@@ -496,13 +496,13 @@ impl QueuePair {
             let action = side.requester.outcome(&request, outcome, now);
             if action != Action::Later {
                 side.ring.pop();
-                self.act(side, &request, action, &order);
+                self.follow_outcome(side, &request, action, &order);
             }
         }
     }
 
     /// Sees to it that what waits goes on, and that nothing is looked after that does not wait.
-    pub(super) fn wait(&self, side: &mut SendSide) -> Work {
+    pub(super) fn schedule(&self, side: &mut SendSide) -> Work {
         let work = self.enlist(side);
         match work {
             Work::Wait(until) => self.device().retries.wake_at(self.device(), until),
@@ -527,7 +527,7 @@ impl QueuePair {
     }
 
     /// What follows from the end of a request.
-    pub(super) fn act(
+    pub(super) fn follow_outcome(
         &self,
         side: &mut SendSide,
         request: &Posted,
@@ -574,11 +574,11 @@ impl QueuePair {
     }
 
     fn complete(&self, side: &mut SendSide, completion: Completion, order: &CompletionOrder<'_>) {
-        let completion = self.covering(side, completion);
-        self.tell(side, &completion, order);
+        let completion = self.with_places(side, completion);
+        self.append_own(side, &completion, order);
     }
 
-    fn tell(&self, side: &mut SendSide, completion: &Completion, order: &CompletionOrder<'_>) {
+    fn append_own(&self, side: &mut SendSide, completion: &Completion, order: &CompletionOrder<'_>) {
         let Some(cq) = self.send_cq() else { return };
         let delivered = cq.append(completion, order);
         if delivered != Ok(Delivered::Published) {

@@ -82,7 +82,7 @@ impl SharedReceiveQueue {
             cq.serve(init.pd)?;
         }
         device.hold_pd(init.pd)?;
-        let made = Self::make(device, init, xrc).inspect_err(|_| device.release_pd(init.pd))?;
+        let made = Self::create(device, init, xrc).inspect_err(|_| device.release_pd(init.pd))?;
         if xrc.is_some() {
             made.init.cq.iter().for_each(|cq| cq.hold(init.max_wr));
             made.init.xrcd.iter().for_each(|xrcd| xrcd.hold());
@@ -95,7 +95,7 @@ impl SharedReceiveQueue {
         Ok(made)
     }
 
-    fn make(device: &Arc<Device>, init: &SrqInit, xrc: Option<(u32, u32)>) -> Result<Self> {
+    fn create(device: &Arc<Device>, init: &SrqInit, xrc: Option<(u32, u32)>) -> Result<Self> {
         let (capacity, receive_words) = ring(init.max_wr, init.max_sge)?;
         let shape = Shape { capacity, receive_words, bell: None, alert: Some(init.events.bell()) };
         device.finish_deferred();

@@ -114,7 +114,7 @@ impl Folder {
         let open = || open_at(parent.as_fd(), &name, libc::O_RDONLY | libc::O_NOFOLLOW);
         let fd = match open() {
             Err(Error::Os { errno: libc::ENOENT, .. }) => {
-                make(&parent, &name, config, may_be_renamed)?;
+                make_folder(&parent, &name, config, may_be_renamed)?;
                 open()
             }
             other => other,
@@ -431,7 +431,7 @@ fn mark(fd: &OwnedFd, name: &CStr) -> Result<()> {
 }
 
 /// Makes the folder, unless somebody else does meanwhile.
-fn make(parent: &OwnedFd, name: &CStr, config: &Config, may_be_renamed: bool) -> Result<()> {
+fn make_folder(parent: &OwnedFd, name: &CStr, config: &Config, may_be_renamed: bool) -> Result<()> {
     let at = parent.as_fd();
     let temporary = c_path(format!(".ironverbs-{:016x}", sys::random()?).as_bytes())?;
     mkdirat(at, temporary.as_c_str(), Mode::S_IRWXU).map_err(|_| Error::last("mkdir"))?;

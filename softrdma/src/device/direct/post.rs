@@ -42,7 +42,7 @@ impl QueuePair {
         }
         let request = posted(wr);
         let action = side.requester.outcome(&request, Outcome::Done(request.length as u32), 0);
-        self.act(side, &request, action, &order);
+        self.follow_outcome(side, &request, action, &order);
     }
 
     /// Nobody knows whether the message came to its target: the connection breaks.
@@ -51,6 +51,6 @@ impl QueuePair {
         let request = posted(wr);
         let outcome = Outcome::Refused(Syndrome::Operational);
         let action = side.requester.outcome(&request, outcome, self.device().now());
-        self.act(side, &request, action, &CompletionOrder::new(None));
+        self.follow_outcome(side, &request, action, &CompletionOrder::new(None));
     }
 }

@@ -90,7 +90,7 @@ impl RingReader {
         let completion = self.deliver(endpoint, message)?;
         self.receiver.take(&DirectRing::of(&self.ring), message);
         self.watched = self.receiver.watched();
-        self.tell();
+        self.publish_completed();
         Some(completion)
     }
 
@@ -98,7 +98,7 @@ impl RingReader {
     fn complete_early(&mut self) -> Option<Completion> {
         let (message, completion) = self.early.pop_front()?;
         self.receiver.handed_out(&message, self.early.front().map(|(next, _)| *next));
-        self.tell();
+        self.publish_completed();
         Some(completion)
     }
 
@@ -184,7 +184,7 @@ impl RingReader {
 
     /// Who posts receive requests learns how many are completed.
     #[inline(always)]
-    fn tell(&self) {
+    fn publish_completed(&self) {
         self.direct.completed.store(self.receiver.completed(), Ordering::Release);
         if self.receiver.is_over() {
             self.direct.is_over.store(true, Ordering::Release);
@@ -291,7 +291,7 @@ impl RingReaders {
     pub(in crate::device) fn passed(&mut self, qp_num: u32) {
         if let Some(reader) = self.all.iter_mut().find(|reader| reader.qp_num == qp_num) {
             reader.receiver.passed();
-            reader.tell();
+            reader.publish_completed();
         }
     }
 
@@ -322,7 +322,7 @@ impl CompletionQueue {
         let mut reader = self.reader();
         let ring = reader.direct.all.iter_mut().find(|ring| std::ptr::eq(&*ring.direct, direct))?;
         let closed = Close::new(&mut ring.receiver, head).step(&DirectRing::of(&ring.ring));
-        ring.tell();
+        ring.publish_completed();
         if let Progress::Done(taken) = closed { Some(taken) } else { None }
     }
 

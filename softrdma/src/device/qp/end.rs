@@ -49,7 +49,7 @@ impl QueuePair {
         let mut side = self.send_side();
         side.ring.clear();
         side.requester.set_state(QpState::Reset);
-        self.wait(&mut side);
+        self.schedule(&mut side);
         // Before its number may be another's, which would go on writing to the peer's ring.
         side.near.reconnect();
         self.end_shared();

@@ -234,7 +234,7 @@ impl Keys {
         if !self.wait_for_threads(key, start, limit) || !self.wait_for_peers(key, liveness, start, limit)? {
             return Ok(false);
         }
-        self.rest(key);
+        self.retire(key);
         Ok(true)
     }
 
@@ -247,7 +247,7 @@ impl Keys {
             self.revoke(key, liveness)?;
         }
         while !self.wait_for_threads(key, Instant::now(), PATIENCE_WITH_PEERS) {}
-        self.rest(key);
+        self.retire(key);
         Ok(())
     }
 
@@ -268,7 +268,7 @@ impl Keys {
     }
 
     /// The index of a removed key may be used again.
-    fn rest(&self, key: u32) {
+    fn retire(&self, key: u32) {
         let mut records = self.records();
         if let Some(record) = records.entries.get_mut((key >> 8) as usize)
             && record.pending

@@ -158,7 +158,7 @@ impl Host {
 
     /// The checked copy of the object's entry, made anew when its generation is another.
     pub(super) fn layout(&self, object: Object) -> Option<Layout> {
-        if let Some(known) = self.known(object)
+        if let Some(known) = self.cached(object)
             && self.is_current(&known)
         {
             return Some(known);
@@ -238,16 +238,16 @@ impl Host {
     /// Whether the object was looked up.
     #[cfg(test)]
     pub(super) fn is_known(&self, object: Object) -> bool {
-        self.known(object).is_some()
+        self.cached(object).is_some()
     }
 
-    fn known(&self, object: Object) -> Option<Layout> {
+    fn cached(&self, object: Object) -> Option<Layout> {
         self.look(object)?.layout
     }
 
     /// The copy that [`Memory::exists`] made, or one that is made now.
     pub(super) fn used(&self, object: Object) -> Option<Layout> {
-        self.known(object).or_else(|| self.layout(object))
+        self.cached(object).or_else(|| self.layout(object))
     }
 
     /// Where the object's lock is, also after the object went away.

@@ -101,7 +101,7 @@ fn the_kernel_allows_what_the_table_says() {
         Some(1) => [open, open, closed, open],
         Some(_) => [closed; 4],
     };
-    let path = PathBuf::from(format!("/dev/shm/ironverbs-test-ways-{}", std::process::id()));
+    let path = PathBuf::from(format!("/dev/shm/ironverbs-test-copies-{}", std::process::id()));
     let config = Config { path: path.clone(), group: None };
     // In a child, which can become an unprivileged user: root may do anything under scopes 0 to 2.
     let stage = begin(|| {
