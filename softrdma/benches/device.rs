@@ -3,8 +3,8 @@
 
 use std::io::{Read, Write};
 
-use softrdma::protocol::requester::Outcome;
-use softrdma::protocol::verbs::QpType;
+use softrdma::rules::requester::Outcome;
+use softrdma::rules::verbs::QpType;
 use softrdma_testing::raw_qp::{Dir, RawQp, pair};
 use softrdma_testing::timing::{passed, timed};
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use softrdma::device::Wr;
-use softrdma::protocol::verbs::{Opcode, QpType, SendFlags};
+use softrdma::rules::verbs::{Opcode, QpType, SendFlags};
 use softrdma_testing::device::*;
 use softrdma_testing::timing::median;
 

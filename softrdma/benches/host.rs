@@ -11,13 +11,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use softrdma::protocol::completion::{Completion, Staged, poll};
-use softrdma::protocol::deliver::Deliver;
-use softrdma::protocol::keys::{Key, Kind};
-use softrdma::protocol::receive::{ReceiveRequest, post};
-use softrdma::protocol::shared::{Object, QpWord, Take, Word};
-use softrdma::protocol::transport::{Operation, Transport};
-use softrdma::protocol::verbs::{Access, Status, WcOpcode};
+use softrdma::queues::completion::{Staged, poll};
+
+use softrdma::queues::deliver::Deliver;
+use softrdma::queues::receive::post;
+use softrdma::queues::shared::{Object, QpWord, Take, Word};
+use softrdma::queues::transport::{Operation, Transport};
+use softrdma::rules::completion::Completion;
+use softrdma::rules::keys::{Key, Kind};
+use softrdma::rules::receive::ReceiveRequest;
+use softrdma::rules::verbs::{Access, Status, WcOpcode};
 use softrdma::shm::atomics;
 use softrdma::shm::bell::{Bell, BellHandle};
 use softrdma::shm::copy::{Direction, Span, transfer};

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use softrdma::device::{Datagram, QueuePair, SharedReceiveQueue, SrqInit, SrqType, Wr};
-use softrdma::protocol::verbs::{Opcode, QpType, SendFlags};
+use softrdma::rules::verbs::{Opcode, QpType, SendFlags};
 use softrdma_testing::device::*;
 
 /// Calls, or messages, of a round.

@@ -2,7 +2,8 @@
 //!
 //! | module | what it has |
 //! |---|---|
-//! | [`protocol`] | states, requester, responder, queues and their transactions; no clock, no I/O |
+//! | [`rules`] | what RDMA says: states, requester, responder, keys; no clock, no I/O |
+//! | [`queues`] | words that processes share, and the transactions that change them |
 //! | [`shm`] | the transport: shared memory, locks that survive their owner, payload copies, bells |
 //! | [`device`] | the engine: a device and the objects of the verbs on it |
 //! | [`growth`] | collections that fail where memory runs out |
@@ -10,14 +11,14 @@
 //! # How a message travels
 //!
 //! The initiator executes. A process that works its send queue takes the lock of the target queue pair in the
-//! target's segment, runs the target's rules there ([`protocol::respond`]), moves the payload, and gives the
+//! target's segment, runs the target's rules there ([`queues::respond`]), moves the payload, and gives the
 //! lock back ([`device::execute`](mod@device::execute)). Nothing runs in the target. Death at any instruction
 //! leaves a lock with a dead owner and a journal; whoever takes the lock over repairs first
-//! ([`protocol::repair`]), and what was under way has then happened or not. A process that is stopped within is
-//! fenced off from the queues that others use, too ([`protocol::fence`]).
+//! ([`queues::repair`]), and what was under way has then happened or not. A process that is stopped within is
+//! fenced off from the queues that others use, too ([`queues::fence`]).
 //!
 //! A small send of a connection takes no lock: the initiator writes it to a ring in the target's segment, which
-//! the target's owner looks at when it polls ([`protocol::direct`]). One that its target may sleep for, and the
+//! the target's owner looks at when it polls ([`queues::direct`]). One that its target may sleep for, and the
 //! first of a connection, goes as all others do.
 //!
 //! The payload of other small sends travels in the completion entry, and the target's owner moves it to its
@@ -36,7 +37,7 @@
 //!   event and finds nothing in that same moment, wakes nobody: whoever polls next finds the message. Nobody
 //!   was told that it was sent.
 //! - A process that is stopped (`SIGSTOP`) while it has the lock of another's completion queue or shared
-//!   receive queue keeps nobody else from it: the queue is moved away ([`protocol::fence`]). What it holds for
+//!   receive queue keeps nobody else from it: the queue is moved away ([`queues::fence`]). What it holds for
 //!   longer, until it goes on or dies: its own queue pair, whose reset or change waits and fails; a datagram
 //!   queue pair, whose other senders' datagrams are lost (moved, the buffer that the stopped sender may write
 //!   to later would have to be kept out of use); an atomic operation, for which others at the same place of a
@@ -57,5 +58,6 @@
 
 pub mod device;
 pub mod growth;
-pub mod protocol;
+pub mod queues;
+pub mod rules;
 pub mod shm;

@@ -11,19 +11,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use softrdma::protocol::burst::Burst;
-use softrdma::protocol::claim::{ClaimRequest, Claimed};
-use softrdma::protocol::completion::{Arm, Completion, Stage, Staged, poll};
-use softrdma::protocol::deliver::{Deliver, Delivered};
-use softrdma::protocol::keys::{Key, Kind};
-use softrdma::protocol::receive::{Next, ReceiveRequest, Sge, next_in_claim, next_in_ring, post};
-use softrdma::protocol::respond::Queues;
-use softrdma::protocol::responder::{Incoming, TargetQp};
-use softrdma::protocol::shared::{Memory, Object, QpWord, Take, Word};
-use softrdma::protocol::transport::{
-    LockError, Locked, Machine, Operation, Progress, Transport, acquire, run,
-};
-use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
+use softrdma::queues::burst::Burst;
+use softrdma::queues::claim::{ClaimRequest, Claimed};
+use softrdma::queues::completion::{Arm, Stage, Staged, poll};
+use softrdma::queues::deliver::{Deliver, Delivered};
+use softrdma::queues::receive::{next_in_claim, next_in_ring, post};
+use softrdma::queues::respond::Queues;
+use softrdma::queues::shared::{Memory, Object, QpWord, Take, Word};
+use softrdma::queues::transaction::{Machine, Progress};
+use softrdma::queues::transport::{LockError, Locked, Operation, Transport, acquire, run};
+use softrdma::rules::completion::Completion;
+use softrdma::rules::keys::{Key, Kind};
+use softrdma::rules::receive::{Next, ReceiveRequest, Sge};
+use softrdma::rules::responder::{Incoming, TargetQp};
+use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma::shm::bell::Bell;
 use softrdma::shm::folder::{Config, Folder};
 use softrdma::shm::lock::Owner;

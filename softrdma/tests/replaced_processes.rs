@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use softrdma::device::{Region, Wr};
-use softrdma::protocol::request::Operands;
-use softrdma::protocol::verbs::{Opcode, QpState, QpType, Status};
+use softrdma::rules::request::Operands;
+use softrdma::rules::verbs::{Opcode, QpState, QpType, Status};
 use softrdma::shm::atomics::{Failure, Operation, execute};
 use softrdma::shm::copy::{Direction, Fault, Span, transfer};
 use softrdma::shm::keys::{ROOT, Table};

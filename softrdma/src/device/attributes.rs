@@ -1,8 +1,8 @@
 //! What a queue's owner set, as its peers read it behind the queue's lock.
 
-use crate::protocol::responder::TargetQp;
-use crate::protocol::shared::{Memory, Object, Word};
-use crate::protocol::verbs::{Access, QpState, QpType};
+use crate::queues::shared::{Memory, Object, Word};
+use crate::rules::responder::TargetQp;
+use crate::rules::verbs::{Access, QpState, QpType};
 
 /// What the rules of a responder need of a queue pair. Its owner stores it behind the queue pair's lock when it
 /// is made and at each change.
@@ -163,7 +163,7 @@ impl SrqAttributes {
     }
 }
 
-/// Stores what the owner of a completion queue wants: [`wants`](crate::protocol::completion::wants).
+/// Stores what the owner of a completion queue wants: [`wants`](crate::queues::completion::wants).
 pub fn store_wants(memory: &impl Memory, cq: u32, wants: u64) {
     store(memory, Object::Cq(cq), &[wants]);
 }

@@ -3,11 +3,12 @@
 //! A message of a burst does exactly what [`execute`](super::execute::execute) does with it; what a burst does
 //! not take is left to that.
 
-use crate::protocol::burst::{Burst, MAX_BURST, MAX_BYTES};
-use crate::protocol::responder::{GRH_BYTES, TargetQp};
-use crate::protocol::shared::{Memory as _, Object, QpWord, Word};
-use crate::protocol::transport::{LockError, Machine as _, Progress, Transport as _, acquire};
-use crate::protocol::verbs::{Opcode, QpState, QpType};
+use crate::queues::burst::{Burst, MAX_BURST, MAX_BYTES};
+use crate::queues::shared::{Memory as _, Object, QpWord, Word};
+use crate::queues::transaction::{Machine as _, Progress};
+use crate::queues::transport::{LockError, Transport as _, acquire};
+use crate::rules::responder::{GRH_BYTES, TargetQp};
+use crate::rules::verbs::{Opcode, QpState, QpType};
 use crate::shm::objects::Lane;
 
 use super::attributes::{QP_WORDS, load};

@@ -11,9 +11,9 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::growth::{TryPush, try_arc};
-use crate::protocol::completion::Armed;
-use crate::protocol::shared::{CqWord, Object, Word};
-use crate::protocol::transport::{LockError, Transport, acquire};
+use crate::queues::completion::Armed;
+use crate::queues::shared::{CqWord, Object, Word};
+use crate::queues::transport::{LockError, Transport, acquire};
 use crate::shm::bell::Bell;
 
 use super::{Device, Result, busy};

@@ -14,9 +14,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use queue_lock::QueueLock;
 
 use crate::growth::{TryInsert, TryPush, try_arc};
-use crate::protocol::completion::{Completion, wanted, wants};
-use crate::protocol::requester::{Action, Posted};
-use crate::protocol::verbs::{Opcode, QpState, QpType, Status, WcOpcode};
+use crate::queues::completion::{wanted, wants};
+use crate::rules::completion::Completion;
+use crate::rules::requester::{Action, Posted};
+use crate::rules::verbs::{Opcode, QpState, QpType, Status, WcOpcode};
 
 use super::endpoint::place_of;
 use super::{CompletionQueue, Device, Error, LIMITS, QueuePair, Result};

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use queue_lock::{QueueGuard, QueueLock};
 
 use crate::growth::{TryPush, try_arc};
-use crate::protocol::completion::{Arm, Completion, HEAD_WORDS, remove, wants};
-use crate::protocol::shared::{Memory as _, Object, Word, slot};
-use crate::protocol::transport::{LockError, Transport, run};
-use crate::protocol::verbs::{Status, WcFlags, WcOpcode};
+use crate::queues::completion::{Arm, HEAD_WORDS, remove, wants};
+use crate::queues::shared::{Memory as _, Object, Word, slot};
+use crate::queues::transport::{LockError, Transport, run};
+use crate::rules::completion::Completion;
+use crate::rules::verbs::{Status, WcFlags, WcOpcode};
 use crate::shm;
 use crate::shm::lock::Owner;
 use crate::shm::memory::Memory;

@@ -12,10 +12,10 @@ use std::time::Instant;
 
 use queue_lock::QueueGuard;
 
-use crate::protocol::completion::Completion;
-use crate::protocol::deliver::Delivered;
-use crate::protocol::shared::{Memory as _, Object};
-use crate::protocol::transport::{LockError, Transport as _};
+use crate::queues::deliver::Delivered;
+use crate::queues::shared::{Memory as _, Object};
+use crate::queues::transport::{LockError, Transport as _};
+use crate::rules::completion::Completion;
 use crate::shm::objects::{Held, LOCK_LIMIT, Lane};
 
 use super::CompletionQueue;

@@ -8,10 +8,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::growth::TryPush;
-use crate::protocol::flush::reset;
-use crate::protocol::shared::{Memory, Object, QpWord, Word};
-use crate::protocol::transport::{Transport, acquire};
-use crate::protocol::verbs::QpState;
+use crate::queues::flush::reset;
+use crate::queues::shared::{Memory, Object, QpWord, Word};
+use crate::queues::transport::{Transport, acquire};
+use crate::rules::verbs::QpState;
 use crate::shm::objects::Host;
 
 use super::stuck::SOON;

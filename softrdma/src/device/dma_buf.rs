@@ -10,7 +10,7 @@
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
 
-use crate::protocol::verbs::Access;
+use crate::rules::verbs::Access;
 use crate::shm;
 use crate::shm::copy;
 use crate::shm::pages::{self, page_size};

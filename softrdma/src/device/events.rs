@@ -10,10 +10,10 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::growth::{TryInsert, TryPush, try_arc, try_collect};
-use crate::protocol::breaks::collect;
-use crate::protocol::shared::Object;
-use crate::protocol::transport::{LockError, Transport, acquire};
-use crate::protocol::verbs::{Event, QpState};
+use crate::queues::breaks::collect;
+use crate::queues::shared::Object;
+use crate::queues::transport::{LockError, Transport, acquire};
+use crate::rules::verbs::{Event, QpState};
 use crate::shm::bell::Bell;
 
 use super::channel::Bytes;

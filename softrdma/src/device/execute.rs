@@ -7,16 +7,18 @@
 use std::cell::Cell;
 
 use crate::growth::try_box;
-use crate::protocol::completion::{Completion, wanted, wants};
-use crate::protocol::deliver::{Deliver, Delivered};
-use crate::protocol::keys::{Key, Kind, check_bind, check_invalidate};
-use crate::protocol::request::{BindWindow, Operands, Outline, Sender, start};
-use crate::protocol::requester::{Outcome, Syndrome};
-use crate::protocol::respond::{MoveError, Payload, Queues, Respond, Want};
-use crate::protocol::responder::{GRH_BYTES, Incoming, RemoteAccess, TargetQp};
-use crate::protocol::shared::{Memory, Object, QpWord, Word};
-use crate::protocol::transport::{LockError, Operation as Locks, Progress, Transport as _, run};
-use crate::protocol::verbs::{Access, Opcode, QpState, QpType, Status};
+use crate::queues::completion::{wanted, wants};
+use crate::queues::deliver::{Deliver, Delivered};
+use crate::queues::respond::{MoveError, Payload, Queues, Respond, Want};
+use crate::queues::shared::{Memory, Object, QpWord, Word};
+use crate::queues::transaction::Progress;
+use crate::queues::transport::{LockError, Operation as Locks, Transport as _, run};
+use crate::rules::completion::Completion;
+use crate::rules::keys::{Key, Kind, check_bind, check_invalidate};
+use crate::rules::request::{BindWindow, Operands, Outline, Sender, start};
+use crate::rules::requester::{Outcome, Syndrome};
+use crate::rules::responder::{GRH_BYTES, Incoming, RemoteAccess, TargetQp};
+use crate::rules::verbs::{Access, Opcode, QpState, QpType, Status};
 use crate::shm::atomics::Operation;
 use crate::shm::bounce::{Origin, Piece, Purpose};
 use crate::shm::keys::{Entry, Lookup};

@@ -1,7 +1,7 @@
 //! Who sends: what every request of a queue pair takes from it, whatever carries it.
 
-use crate::protocol::responder::Incoming;
-use crate::protocol::verbs::{QpType, SendFlags};
+use crate::rules::responder::Incoming;
+use crate::rules::verbs::{QpType, SendFlags};
 
 use super::wr::Wr;
 

@@ -1,6 +1,6 @@
 //! A key of the own process that is asked for again and again.
 
-use crate::protocol::keys::check_local;
+use crate::rules::keys::check_local;
 use crate::shm::keys::{Entry, Keys};
 
 use super::bytes::is_in_place;
@@ -62,8 +62,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::protocol::keys::{Key, Kind};
-    use crate::protocol::verbs::Access;
+    use crate::rules::keys::{Key, Kind};
+    use crate::rules::verbs::Access;
     use crate::shm::segment::Segment;
     use crate::shm::testing::TestDir;
 

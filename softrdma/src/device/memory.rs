@@ -6,9 +6,9 @@ use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::growth::{TryInsert, try_collect};
-use crate::protocol::keys::{Key, Kind};
-use crate::protocol::request::BindWindow;
-use crate::protocol::verbs::Access;
+use crate::rules::keys::{Key, Kind};
+use crate::rules::request::BindWindow;
+use crate::rules::verbs::Access;
 use crate::shm::keys::Entry;
 use crate::shm::pages::{self, Missing};
 

@@ -34,10 +34,10 @@
 //! sends.
 //!
 //! ```
-//! use softrdma::protocol::qp;
-//! use softrdma::protocol::receive::Sge;
-//! use softrdma::protocol::request::Operands;
-//! use softrdma::protocol::verbs::{Access, Attr, Opcode, QpState, QpType, SendFlags, Status};
+//! use softrdma::rules::qp;
+//! use softrdma::rules::receive::Sge;
+//! use softrdma::rules::request::Operands;
+//! use softrdma::rules::verbs::{Access, Attr, Opcode, QpState, QpType, SendFlags, Status};
 //! use softrdma::device::*;
 //! use softrdma::shm::folder::Config;
 //!
@@ -132,8 +132,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Instant;
 
 use crate::growth::{TryFill, TryInsert, TryPush, try_arc_cyclic, try_filled};
-use crate::protocol::shared::Object;
-use crate::protocol::transport::LockError;
+use crate::queues::shared::Object;
+use crate::queues::transport::LockError;
 use crate::shm;
 use crate::shm::network::Network;
 use crate::shm::{environment, folder};
@@ -142,7 +142,7 @@ use endpoint::Endpoint;
 use events::Subscribers;
 use retry::Retries;
 
-pub use crate::protocol::request::Rejected;
+pub use crate::rules::request::Rejected;
 pub use crate::shm::bounce::Copying;
 pub use channel::Channel;
 pub use comp_counter::{CompletionCounter, Counted, Operations};
@@ -248,7 +248,7 @@ pub enum Error {
     /// An argument is out of range, or does not go with the others (`EINVAL`).
     Invalid(&'static str),
     /// A change of a queue pair that its state does not allow (`EINVAL`).
-    Modify(crate::protocol::qp::Refused),
+    Modify(crate::rules::qp::Refused),
     /// No room for another object (`ENOMEM`).
     NoMemory,
     /// Something still uses the object (`EBUSY`).

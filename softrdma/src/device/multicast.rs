@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 use crate::growth::TryPush;
-use crate::protocol::requester::Outcome;
-use crate::protocol::verbs::QpType;
+use crate::rules::requester::Outcome;
+use crate::rules::verbs::QpType;
 use crate::shm::memory::Memory;
 use crate::shm::slot;
 

@@ -1,7 +1,7 @@
 //! The way to processes of this folder: what a queue pair's sending side keeps for it.
 
-use crate::protocol::requester::Outcome;
-use crate::protocol::verbs::QpType;
+use crate::rules::requester::Outcome;
+use crate::rules::verbs::QpType;
 
 use super::Result;
 use super::burst::{BurstOutcome, Lost, OpenBurst};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use crate::growth::{TryAdd, TryFill, TryPush, try_arc};
-use crate::protocol::shared::Object;
+use crate::queues::shared::Object;
 use crate::shm::bounce::{Copying, Scratch, direct_to_oneself, waits_for};
 use crate::shm::copy::{self, Image, Way};
 use crate::shm::keys::Table;

@@ -18,12 +18,12 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::growth::{TryInsert, TryPush};
-use crate::protocol::completion::Completion;
-use crate::protocol::keys::{check_local, check_remote};
-use crate::protocol::qp::receives;
-use crate::protocol::receive::{Sge, Sges};
-use crate::protocol::shared::Object;
-use crate::protocol::verbs::{QpState, QpType, Status, WcFlags, WcOpcode};
+use crate::queues::shared::Object;
+use crate::rules::completion::Completion;
+use crate::rules::keys::{check_local, check_remote};
+use crate::rules::qp::receives;
+use crate::rules::receive::{Sge, Sges};
+use crate::rules::verbs::{QpState, QpType, Status, WcFlags, WcOpcode};
 use crate::shm::bounce::{Origin, Piece, Purpose};
 use crate::shm::keys::Entry;
 

@@ -9,14 +9,15 @@ use std::sync::{Arc, Weak};
 use queue_lock::{QueueGuard, QueueLock};
 
 use crate::growth::try_arc_cyclic;
-use crate::protocol::flush::{Flush, reset};
-use crate::protocol::qp::{self, Effect};
-use crate::protocol::receive::{ReceiveRequest, Sge, claim_of};
-use crate::protocol::request;
-use crate::protocol::requester::{Requester, Retry};
-use crate::protocol::shared::{Claim, Memory, Object, QpWord, Word};
-use crate::protocol::transport::{LockError, Operation, Transport, acquire};
-use crate::protocol::verbs::{Attr, QpState, QpType};
+use crate::queues::flush::{Flush, reset};
+use crate::queues::receive::claim_of;
+use crate::queues::shared::{Claim, Memory, Object, QpWord, Word};
+use crate::queues::transport::{LockError, Operation, Transport, acquire};
+use crate::rules::qp::{self, Effect};
+use crate::rules::receive::{ReceiveRequest, Sge};
+use crate::rules::request;
+use crate::rules::requester::{Requester, Retry};
+use crate::rules::verbs::{Attr, QpState, QpType};
 use crate::shm::lock::Owner;
 use crate::shm::objects::{HeldWords, Host, Shape};
 

@@ -1,7 +1,7 @@
 //! Attributes of queue pairs: sizes, what changes, and which changes are accepted.
 
-use crate::protocol::qp::{self, Effect};
-use crate::protocol::verbs::{Access, Attr, QpState, QpType};
+use crate::rules::qp::{self, Effect};
+use crate::rules::verbs::{Access, Attr, QpState, QpType};
 
 use super::{Error, LIMITS, Result};
 

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::protocol::receive::{MAX_SGE, Sge, ring_capacity};
-use crate::protocol::shared::{Fence, Object, QpJournal, QpWord, SrqWord, Take, Word, held, slot};
-use crate::protocol::transport::{Transport, acquire};
+use crate::queues::receive::ring_capacity;
+
+use crate::queues::shared::{Fence, Object, QpJournal, QpWord, SrqWord, Take, Word, held, slot};
+use crate::queues::transport::{Transport, acquire};
+use crate::rules::receive::{MAX_SGE, Sge};
 use crate::shm;
 use crate::shm::memory::fence_after_exchange;
 use crate::shm::objects::HeldWords;

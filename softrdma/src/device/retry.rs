@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::growth::{TryPush, small_arc};
-use crate::protocol::requester::Work;
+use crate::rules::requester::Work;
 
 use super::{Device, QueuePair};
 

@@ -12,14 +12,14 @@ use std::sync::atomic::Ordering;
 use queue_lock::QueueGuard;
 
 use crate::growth::{TryFill, TryPush, try_room};
-use crate::protocol::burst::MAX_BURST;
-use crate::protocol::completion::Completion;
-use crate::protocol::deliver::Delivered;
-use crate::protocol::receive::Sge;
-use crate::protocol::request::{ATOMIC_WRITE_BYTES, Limits, Operands, Posting, Rejected};
-use crate::protocol::requester::{Action, Outcome, Posted, Requester, Syndrome, Work};
-use crate::protocol::shared::Object;
-use crate::protocol::verbs::{Event, Opcode, QpState, SendFlags};
+use crate::queues::burst::MAX_BURST;
+use crate::queues::deliver::Delivered;
+use crate::queues::shared::Object;
+use crate::rules::completion::Completion;
+use crate::rules::receive::Sge;
+use crate::rules::request::{ATOMIC_WRITE_BYTES, Limits, Operands, Posting, Rejected};
+use crate::rules::requester::{Action, Outcome, Posted, Requester, Syndrome, Work};
+use crate::rules::verbs::{Event, Opcode, QpState, SendFlags};
 
 use super::QueuePair;
 use super::burst::BurstOutcome;

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use queue_lock::{QueueGuard, QueueLock};
 
 use crate::growth::try_arc;
-use crate::protocol::receive::Sge;
-use crate::protocol::shared::{Memory, Object, SrqWord, Word, slot};
-use crate::protocol::transport::Transport;
+use crate::queues::shared::{Memory, Object, SrqWord, Word, slot};
+use crate::queues::transport::Transport;
+use crate::rules::receive::Sge;
 use crate::shm::lock::Owner;
 use crate::shm::objects::Shape;
 

@@ -2,7 +2,7 @@
 //! their container.
 //!
 //! Others complete and receive through the same queue, so it is moved away from them
-//! ([`crate::protocol::fence`]), by whoever of this process waits for the lock, or from a poll when a waiting
+//! ([`crate::queues::fence`]), by whoever of this process waits for the lock, or from a poll when a waiting
 //! peer has asked for it. A process that does neither needs nothing that is completed; its peers wait.
 //!
 //! A queue pair is not moved. Only the peer that it is connected with works behind its lock; others that have
@@ -21,8 +21,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::growth::{TryInsert, small_box};
-use crate::protocol::shared::Object;
-use crate::protocol::transport::{LockError, Transport, acquire};
+use crate::queues::shared::Object;
+use crate::queues::transport::{LockError, Transport, acquire};
 use crate::shm::lock::Owner;
 use crate::shm::objects::{Host, LOCK_LIMIT, STUCK};
 use crate::shm::sys;

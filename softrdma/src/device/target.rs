@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::growth::try_collect;
-use crate::protocol::qp::receives;
-use crate::protocol::respond::Queues;
-use crate::protocol::shared::{Claim, Memory as _, Object, QpWord, SrqWord, Word};
-use crate::protocol::transport::{LockError, Transport as _, acquire};
-use crate::protocol::verbs::{Opcode, QpState, QpType};
+use crate::queues::respond::Queues;
+use crate::queues::shared::{Claim, Memory as _, Object, QpWord, SrqWord, Word};
+use crate::queues::transport::{LockError, Transport as _, acquire};
+use crate::rules::qp::receives;
+use crate::rules::verbs::{Opcode, QpState, QpType};
 use crate::shm::keys::Seen;
 use crate::shm::objects::Held;
 

@@ -1,8 +1,8 @@
 //! Send requests as a program posts them: borrowed, nothing is allocated.
 
-pub use crate::protocol::receive::Sge;
-pub use crate::protocol::request::{BindWindow, Operands};
-use crate::protocol::verbs::{Opcode, SendFlags};
+pub use crate::rules::receive::Sge;
+pub use crate::rules::request::{BindWindow, Operands};
+use crate::rules::verbs::{Opcode, SendFlags};
 
 /// A send request (`struct ibv_send_wr`).
 #[derive(Clone, Copy, Debug)]

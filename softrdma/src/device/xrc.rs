@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use crate::growth::{TryInsert, try_arc};
-use crate::protocol::shared::Object;
-use crate::protocol::verbs::QpType;
+use crate::queues::shared::Object;
+use crate::rules::verbs::QpType;
 
 use super::endpoint::place_of;
 use super::{Device, Error, EventQueue, QueuePair, Result};

@@ -16,7 +16,7 @@
 //! without a writer (end of file).
 //!
 //! A ringer may die anywhere, so it rings before it publishes what the bell is for, behind the lock of the
-//! queue ([`crate::protocol::transport`]): after a death in between the bell was rung for nothing. A process
+//! queue ([`crate::queues::transport`]): after a death in between the bell was rung for nothing. A process
 //! that was woken takes and gives back that lock once before it looks, and so finds what was being published.
 //!
 //! Alternatives, measured by `cargo bench -p softrdma`: a datagram socket bound in the folder costs more per

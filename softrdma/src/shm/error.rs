@@ -1,4 +1,4 @@
-//! What can go wrong below the protocol, and the `errno` value that a C caller is told.
+//! What can go wrong below the rules, and the `errno` value that a C caller is told.
 
 use std::collections::TryReserveError;
 use std::fmt;

@@ -38,8 +38,8 @@ mod pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::protocol::keys::{Key, Kind};
-use crate::protocol::verbs::Access;
+use crate::rules::keys::{Key, Kind};
+use crate::rules::verbs::Access;
 
 use super::lock::{Liveness, Owner};
 use super::memory::Memory;
@@ -79,7 +79,7 @@ const LOOKS: u32 = 10_000;
 /// A key and where its memory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// What the protocol checks.
+    /// What the rules check.
     pub key: Key,
     /// Address of the first byte in the owner's memory. Differs from `key.start` for zero-based regions and
     /// windows.

@@ -24,7 +24,7 @@
 //! | `sealed` | what peers check before they copy to or from the process directly; the owner alone writes it |
 //! | [`memory`], [`alloc`] | checked access to a mapped segment; which parts of the own one are in use |
 //! | [`lock`] | locks that survive their owner's death |
-//! | [`objects`] | queue pairs, receive and completion queues in a segment, for [`crate::protocol`] |
+//! | [`objects`] | queue pairs, receive and completion queues in a segment, for [`crate::queues`] |
 //! | [`keys`] | memory keys: looked up without a lock, pinned while in use |
 //! | [`threads`] | how a process is reached whose first thread has ended |
 //! | [`pages`] | whether memory that is to be registered is there |

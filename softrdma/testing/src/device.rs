@@ -9,10 +9,10 @@ use softrdma::device::{
     Attributes, Capabilities, Channel, CompletionQueue, Copying, CqFlags, Data, Datagram, Device, EventQueue,
     Path, QpInit, QueuePair, Region, Settings, SharedReceiveQueue, SrqInit, SrqType, Wr, XrcDomain,
 };
-use softrdma::protocol::completion::Completion;
-use softrdma::protocol::receive::Sge;
-use softrdma::protocol::request::{Operands, Rejected};
-use softrdma::protocol::verbs::{Access, Attr, Event, Opcode, QpState, QpType, SendFlags, Status};
+use softrdma::rules::completion::Completion;
+use softrdma::rules::receive::Sge;
+use softrdma::rules::request::{Operands, Rejected};
+use softrdma::rules::verbs::{Access, Attr, Event, Opcode, QpState, QpType, SendFlags, Status};
 use softrdma::shm::folder::Config;
 use softrdma::shm::objects::Host;
 use softrdma::shm::segment::{Peer, Segment};
@@ -271,7 +271,7 @@ pub fn attributes(dest_qp_num: u32) -> Attributes {
 
 /// Takes a queue pair from RESET to a state.
 pub fn bring_up(qp: &QueuePair, attributes: &Attributes, last: QpState) {
-    use softrdma::protocol::qp::attributes as table;
+    use softrdma::rules::qp::attributes as table;
     let steps = [QpState::Init, QpState::Rtr, QpState::Rts];
     let mut from = QpState::Reset;
     for state in steps {

@@ -3,10 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use softrdma::protocol::direct::{MIN_SLOTS, ring_words};
-use softrdma::protocol::fence::Cut;
-use softrdma::protocol::receive::RECEIVE_WORDS;
-use softrdma::protocol::shared::{ATTRIBUTES, CqWord, Memory, Object, QpWord, SrqWord, Word, held, slot};
+use softrdma::queues::direct::{MIN_SLOTS, ring_words};
+use softrdma::queues::fence::Cut;
+use softrdma::queues::receive::RECEIVE_WORDS;
+use softrdma::queues::shared::{ATTRIBUTES, CqWord, Memory, Object, QpWord, SrqWord, Word, held, slot};
 
 /// Words of one receive request here: up to two pieces of memory.
 pub const RECEIVE: u32 = 6;

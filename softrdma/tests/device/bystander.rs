@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use softrdma::device::{Attributes, Channel, QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType, Wr};
-use softrdma::protocol::completion::Completion;
-use softrdma::protocol::request::Operands;
-use softrdma::protocol::shared::{CqWord, Memory, Object, SrqWord, Word};
-use softrdma::protocol::transport::Transport;
-use softrdma::protocol::verbs::{Opcode, QpState, QpType, Status};
+use softrdma::queues::shared::{CqWord, Memory, Object, SrqWord, Word};
+use softrdma::queues::transport::Transport;
+use softrdma::rules::completion::Completion;
+use softrdma::rules::request::Operands;
+use softrdma::rules::verbs::{Opcode, QpState, QpType, Status};
 use softrdma::shm::lock::{Lock, Owner, PATIENCE};
 use softrdma::shm::objects::{Host, LOCK_LIMIT};
 use softrdma_testing::device::*;

@@ -1,8 +1,8 @@
 //! Processes that the kernel keeps from each other's memory: a real filter, and peers that did not expect it.
 
 use softrdma::device::{Attributes, Channel, QueuePair, Wr};
-use softrdma::protocol::request::Operands;
-use softrdma::protocol::verbs::{Opcode, QpState, QpType, Status};
+use softrdma::rules::request::Operands;
+use softrdma::rules::verbs::{Opcode, QpState, QpType, Status};
 use softrdma_testing::device::*;
 use softrdma_testing::filter::forbid_direct_copies;
 use softrdma_testing::thread::Task;

@@ -4,10 +4,10 @@ use softrdma::device::{
     Attributes, Capabilities, Error, LIMITS, QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType,
     WindowType, XrcDomain,
 };
-use softrdma::protocol::qp::Refused;
-use softrdma::protocol::receive::Sge;
-use softrdma::protocol::request::Rejected;
-use softrdma::protocol::verbs::{Access, Attr, Event, Opcode, QpState, QpType, Status};
+use softrdma::rules::qp::Refused;
+use softrdma::rules::receive::Sge;
+use softrdma::rules::request::Rejected;
+use softrdma::rules::verbs::{Access, Attr, Event, Opcode, QpState, QpType, Status};
 use softrdma_testing::device::*;
 use softrdma_testing::thread::sleeps;
 
@@ -153,7 +153,7 @@ fn changes_are_those_that_the_state_allows() {
 
 fn bring_up_from_init(qp: &QueuePair, attributes: &Attributes) {
     for (from, state) in [(QpState::Init, QpState::Rtr), (QpState::Rtr, QpState::Rts)] {
-        let (required, _) = softrdma::protocol::qp::attributes(qp.qp_type(), from, state).unwrap();
+        let (required, _) = softrdma::rules::qp::attributes(qp.qp_type(), from, state).unwrap();
         qp.modify(required.union(Attr::STATE), &Attributes { state, ..*attributes }).unwrap();
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use softrdma::device::{CompletionCounter, CompletionQueue, Counted, CqFlags, Error, Operations, QueuePair};
-use softrdma::protocol::request::Rejected;
-use softrdma::protocol::verbs::{Opcode, QpState, QpType, SendFlags, Status};
+use softrdma::rules::request::Rejected;
+use softrdma::rules::verbs::{Opcode, QpState, QpType, SendFlags, Status};
 use softrdma_testing::device::*;
 
 use crate::messages::pattern;
@@ -65,13 +65,13 @@ fn silent_requests_that_are_counted_take_no_place() {
     connect(&one.qp, &other.qp);
     let silent = |opcode, length: usize| {
         let sges = [one.sge(0, length)];
-        let operands = softrdma::protocol::request::Operands::Remote {
+        let operands = softrdma::rules::request::Operands::Remote {
             addr: other.memory.addr(0),
             rkey: other.region.rkey,
             length: length as u64,
         };
         let operands =
-            if opcode == Opcode::Send { softrdma::protocol::request::Operands::None } else { operands };
+            if opcode == Opcode::Send { softrdma::rules::request::Operands::None } else { operands };
         one.qp.post_send(&softrdma::device::Wr { flags: SendFlags::NONE, operands, ..wr(1, opcode, &sges) })
     };
     for n in 0..50 {

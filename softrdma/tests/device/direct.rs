@@ -1,8 +1,8 @@
 //! Small messages of a connection, which need no lock of their target, among requests that do.
 
 use softrdma::device::{Channel, QpInit, QueuePair};
-use softrdma::protocol::request::{Operands, Rejected};
-use softrdma::protocol::verbs::{Opcode, QpState, QpType, Status, WcOpcode};
+use softrdma::rules::request::{Operands, Rejected};
+use softrdma::rules::verbs::{Opcode, QpState, QpType, Status, WcOpcode};
 use softrdma_testing::device::*;
 use softrdma_testing::filter::die_at_bells;
 

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use softrdma::device::{Attributes, Channel, QueuePair, Wr};
-use softrdma::protocol::verbs::{Attr, Event, Opcode, QpState, QpType, SendFlags, Status};
+use softrdma::rules::verbs::{Attr, Event, Opcode, QpState, QpType, SendFlags, Status};
 use softrdma_testing::device::*;
 use softrdma_testing::thread::asleep;
 

@@ -1,12 +1,13 @@
 //! Memory that is not there: regions are refused, requests fail, and nobody crashes.
 
 use softrdma::device::{Attributes, Data, Datagram, Error, Wr, XrcDomain};
-use softrdma::protocol::completion::{Completion, Stage};
-use softrdma::protocol::deliver::Deliver;
-use softrdma::protocol::receive::Sge;
-use softrdma::protocol::request::Operands;
-use softrdma::protocol::transport::run;
-use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status, WcOpcode};
+use softrdma::queues::completion::Stage;
+use softrdma::queues::deliver::Deliver;
+use softrdma::queues::transport::run;
+use softrdma::rules::completion::Completion;
+use softrdma::rules::receive::Sge;
+use softrdma::rules::request::Operands;
+use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, Status, WcOpcode};
 use softrdma_testing::device::*;
 
 const PAGE: u64 = 4096;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use softrdma::device::endpoint::number;
 use softrdma::device::{Attributes, Error, QueuePair};
-use softrdma::protocol::shared::{CqJournal, CqWord, Memory, Object, QpJournal, QpWord, Take, Word};
-use softrdma::protocol::transport::{Locked, Transport};
-use softrdma::protocol::verbs::{Attr, QpState, QpType, Status};
+use softrdma::queues::shared::{CqJournal, CqWord, Memory, Object, QpJournal, QpWord, Take, Word};
+use softrdma::queues::transport::{Locked, Transport};
+use softrdma::rules::verbs::{Attr, QpState, QpType, Status};
 use softrdma::shm::keys::Table;
 use softrdma::shm::lock::PATIENCE;
 use softrdma::shm::objects::{Host, LOCK_LIMIT, STUCK};

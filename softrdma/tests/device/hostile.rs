@@ -13,12 +13,12 @@ use softrdma::device::{
     Attributes, Channel, CompletionQueue, Data, Datagram, QpInit, QueuePair, SharedReceiveQueue, SrqInit,
     SrqType, WindowType, Wr,
 };
-use softrdma::protocol::keys::Bind;
-use softrdma::protocol::qp::attributes as table;
-use softrdma::protocol::receive::Sge;
-use softrdma::protocol::request::{BindWindow, Operands};
-use softrdma::protocol::shared::{CqWord, Object, QpWord, SrqWord, Word};
-use softrdma::protocol::verbs::{Access, Attr, Opcode, QpState, QpType, SendFlags, Status};
+use softrdma::queues::shared::{CqWord, Object, QpWord, SrqWord, Word};
+use softrdma::rules::keys::Bind;
+use softrdma::rules::qp::attributes as table;
+use softrdma::rules::receive::Sge;
+use softrdma::rules::request::{BindWindow, Operands};
+use softrdma::rules::verbs::{Access, Attr, Opcode, QpState, QpType, SendFlags, Status};
 use softrdma::shm::keys;
 use softrdma::shm::lock::Owner;
 use softrdma::shm::objects::{Host, Objects};

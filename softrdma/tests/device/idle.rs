@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::scope;
 use std::time::Instant;
 
-use softrdma::protocol::verbs::QpType;
+use softrdma::rules::verbs::QpType;
 use softrdma_testing::device::*;
 
 /// How often the calling thread slept; giving way to a thread that waits for the same processor does not count.

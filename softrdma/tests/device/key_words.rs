@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use softrdma::device::{Attributes, Copying, Device, Settings, WindowType, Wr};
-use softrdma::protocol::keys::Bind;
-use softrdma::protocol::receive::Sge;
-use softrdma::protocol::request::{BindWindow, Operands};
-use softrdma::protocol::shared::{CqWord, Memory as _, Object, QpWord, Word, slot};
-use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status};
+use softrdma::queues::shared::{CqWord, Memory as _, Object, QpWord, Word, slot};
+use softrdma::rules::keys::Bind;
+use softrdma::rules::receive::Sge;
+use softrdma::rules::request::{BindWindow, Operands};
+use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, Status};
 use softrdma::shm::folder::Config;
 use softrdma::shm::keys::{Entry, ROOT, Table};
 use softrdma::shm::objects::Host;

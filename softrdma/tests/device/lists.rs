@@ -5,11 +5,11 @@ use std::sync::Arc;
 use softrdma::device::{
     Capabilities, Channel, CompletionQueue, CqFlags, Data, Datagram, QpInit, QueuePair, Wr,
 };
-use softrdma::protocol::completion::Completion;
-use softrdma::protocol::request::{Operands, Rejected};
-use softrdma::protocol::shared::Object;
-use softrdma::protocol::transport::{Locked, Transport as _};
-use softrdma::protocol::verbs::{Event, Opcode, QpState, QpType, SendFlags, Status};
+use softrdma::queues::shared::Object;
+use softrdma::queues::transport::{Locked, Transport as _};
+use softrdma::rules::completion::Completion;
+use softrdma::rules::request::{Operands, Rejected};
+use softrdma::rules::verbs::{Event, Opcode, QpState, QpType, SendFlags, Status};
 use softrdma_testing::device::*;
 
 /// Requests that each queue holds here: more than go together.

@@ -1,9 +1,9 @@
 //! Messages between queue pairs of one process.
 
 use softrdma::device::{CompletionQueue, CqFlags, Data, Datagram, QpInit, QueuePair, Wr};
-use softrdma::protocol::receive::Sge;
-use softrdma::protocol::request::{Operands, Rejected};
-use softrdma::protocol::verbs::{Event, Opcode, QpState, QpType, SendFlags, Status, WcFlags, WcOpcode};
+use softrdma::rules::receive::Sge;
+use softrdma::rules::request::{Operands, Rejected};
+use softrdma::rules::verbs::{Event, Opcode, QpState, QpType, SendFlags, Status, WcFlags, WcOpcode};
 use softrdma_testing::device::*;
 
 use crate::shared::shared;

@@ -4,13 +4,13 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use softrdma::device::{QpInit, QueuePair, Wr, XrcDomain};
-use softrdma::protocol::completion::Completion;
-use softrdma::protocol::request::Rejected;
-use softrdma::protocol::shared::{
+use softrdma::queues::shared::{
     CqJournal, CqWord, Fence, Memory, Object, QpJournal, QpWord, SrqWord, Take, Word,
 };
-use softrdma::protocol::transport::Transport;
-use softrdma::protocol::verbs::{Opcode, QpState, QpType, SendFlags, Status, WcOpcode};
+use softrdma::queues::transport::Transport;
+use softrdma::rules::completion::Completion;
+use softrdma::rules::request::Rejected;
+use softrdma::rules::verbs::{Opcode, QpState, QpType, SendFlags, Status, WcOpcode};
 use softrdma::shm::objects::Host;
 use softrdma_testing::device::*;
 use softrdma_testing::thread::sleeps;

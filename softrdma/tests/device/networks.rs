@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use softrdma::device::{Attributes, Datagram, Path, Wr};
-use softrdma::protocol::verbs::{Opcode, QpState, QpType, Status};
+use softrdma::rules::verbs::{Opcode, QpState, QpType, Status};
 use softrdma::shm::segment::Peer;
 use softrdma_testing::device::*;
 

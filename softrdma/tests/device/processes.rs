@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use softrdma::device::{Attributes, Channel, Datagram, QpInit, QueuePair, Wr};
-use softrdma::protocol::request::Operands;
-use softrdma::protocol::verbs::{Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
+use softrdma::rules::request::Operands;
+use softrdma::rules::verbs::{Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma_testing::device::*;
 use softrdma_testing::thread::Task;
 
@@ -302,10 +302,9 @@ fn a_peer_that_is_not_connected_yet_is_waited_for() {
         let to = attributes(peer as u32);
         bring_up(&end.qp, &to, QpState::Init);
         end.receive(1, 0, 8);
-        let (required, _) =
-            softrdma::protocol::qp::attributes(QpType::Rc, QpState::Init, QpState::Rtr).unwrap();
+        let (required, _) = softrdma::rules::qp::attributes(QpType::Rc, QpState::Init, QpState::Rtr).unwrap();
         let rtr = Attributes { state: QpState::Rtr, ..to };
-        end.qp.modify(required.union(softrdma::protocol::verbs::Attr::STATE), &rtr).unwrap();
+        end.qp.modify(required.union(softrdma::rules::verbs::Attr::STATE), &rtr).unwrap();
         end.done(1);
     });
     let node = Node::new(&folder);
@@ -334,8 +333,8 @@ fn limit_descriptors(most: u64) {
 
 /// A change of state with all attributes that it needs.
 fn step(end: &End, from: QpState, state: QpState, to: &Attributes) -> softrdma::device::Result<()> {
-    let (required, _) = softrdma::protocol::qp::attributes(QpType::Rc, from, state).unwrap();
-    end.qp.modify(required.union(softrdma::protocol::verbs::Attr::STATE), &Attributes { state, ..*to })
+    let (required, _) = softrdma::rules::qp::attributes(QpType::Rc, from, state).unwrap();
+    end.qp.modify(required.union(softrdma::rules::verbs::Attr::STATE), &Attributes { state, ..*to })
 }
 
 /// An end whose completions come with an event.

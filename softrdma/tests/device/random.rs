@@ -7,9 +7,9 @@ use softrdma::device::{
     Attributes, Capabilities, CompletionQueue, Data, Datagram, QpInit, QueuePair, SharedReceiveQueue,
     SrqInit, SrqType, Wr,
 };
-use softrdma::protocol::qp::attributes as table;
-use softrdma::protocol::request::Rejected;
-use softrdma::protocol::verbs::{Attr, Opcode, QpState, QpType, SendFlags, Status, WcOpcode};
+use softrdma::rules::qp::attributes as table;
+use softrdma::rules::request::Rejected;
+use softrdma::rules::verbs::{Attr, Opcode, QpState, QpType, SendFlags, Status, WcOpcode};
 use softrdma_testing::device::*;
 
 /// Numbers from a seed.

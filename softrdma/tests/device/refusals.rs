@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use softrdma::device::{Attributes, Data, QueuePair, Wr};
-use softrdma::protocol::receive::Sge;
-use softrdma::protocol::request::Rejected;
-use softrdma::protocol::timers::ack_timeout;
-use softrdma::protocol::verbs::{Attr, Event, Opcode, QpState, QpType, Status};
+use softrdma::rules::receive::Sge;
+use softrdma::rules::request::Rejected;
+use softrdma::rules::timers::ack_timeout;
+use softrdma::rules::verbs::{Attr, Event, Opcode, QpState, QpType, Status};
 use softrdma_testing::device::*;
 
 use crate::messages::{pair, pattern};

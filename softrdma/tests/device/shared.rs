@@ -1,9 +1,9 @@
 //! Shared receive queues, of XRC too.
 
 use softrdma::device::{QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType, Wr, XrcDomain};
-use softrdma::protocol::receive::Sge;
-use softrdma::protocol::request::Rejected;
-use softrdma::protocol::verbs::{Event, Opcode, QpState, QpType, Status};
+use softrdma::rules::receive::Sge;
+use softrdma::rules::request::Rejected;
+use softrdma::rules::verbs::{Event, Opcode, QpState, QpType, Status};
 use softrdma_testing::device::*;
 
 use crate::messages::pattern;

@@ -4,10 +4,10 @@
 use std::time::Instant;
 
 use softrdma::device::{Channel, QueuePair};
-use softrdma::protocol::completion::Armed;
-use softrdma::protocol::shared::{CqJournal, CqWord, Memory, Object, Word};
-use softrdma::protocol::transport::{Locked, Transport};
-use softrdma::protocol::verbs::{QpState, QpType, Status};
+use softrdma::queues::completion::Armed;
+use softrdma::queues::shared::{CqJournal, CqWord, Memory, Object, Word};
+use softrdma::queues::transport::{Locked, Transport};
+use softrdma::rules::verbs::{QpState, QpType, Status};
 use softrdma::shm::objects::{Host, LOCK_LIMIT};
 use softrdma_testing::device::*;
 use softrdma_testing::thread::{asleep, until};

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use softrdma::device::{Attributes, QpInit, QueuePair, SharedReceiveQueue, SrqInit, SrqType};
-use softrdma::protocol::request::Rejected;
-use softrdma::protocol::verbs::{QpState, QpType, Status, WcOpcode};
+use softrdma::rules::request::Rejected;
+use softrdma::rules::verbs::{QpState, QpType, Status, WcOpcode};
 use softrdma_testing::device::*;
 
 /// A message of its own for each number.

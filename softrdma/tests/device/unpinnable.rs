@@ -1,9 +1,9 @@
 //! Memory that the kernel reaches for its owner alone.
 
 use softrdma::device::{Copying, Error, WindowType, Wr};
-use softrdma::protocol::keys::Bind;
-use softrdma::protocol::request::{BindWindow, Operands};
-use softrdma::protocol::verbs::{Access, Opcode, QpType, Status};
+use softrdma::rules::keys::Bind;
+use softrdma::rules::request::{BindWindow, Operands};
+use softrdma::rules::verbs::{Access, Opcode, QpType, Status};
 use softrdma::shm::copy::reaches_own;
 use softrdma_testing::device::*;
 
@@ -64,7 +64,7 @@ fn every_operation_reaches_it() {
         one.done(2);
         assert!(one.memory.bytes(0, length) == pattern(length));
         // Received there, and sent from there.
-        let sge = |lkey| softrdma::protocol::receive::Sge { addr: iova, length: length as u32, lkey };
+        let sge = |lkey| softrdma::rules::receive::Sge { addr: iova, length: length as u32, lkey };
         other.qp.post_receive(3, &[sge(region.lkey)]).unwrap();
         one.send(4, 0, length);
         one.done(4);
@@ -100,9 +100,9 @@ fn peers_write_to_it() {
             words.put(1, &[u64::from(region.rkey), addr]);
             words.get::<1>(1);
             assert!(buffer.bytes(0, LENGTH) == pattern(LENGTH));
-            let sge = softrdma::protocol::receive::Sge { addr, length: LENGTH as u32, lkey: region.lkey };
+            let sge = softrdma::rules::receive::Sge { addr, length: LENGTH as u32, lkey: region.lkey };
             // One buffer of each kind.
-            let rest = softrdma::protocol::receive::Sge { length: 100, ..sge };
+            let rest = softrdma::rules::receive::Sge { length: 100, ..sge };
             end.qp.post_receive(1, &[end.sge(0, 100), rest]).unwrap();
             words.put(1, &[0]);
             end.done(1);

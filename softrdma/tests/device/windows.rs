@@ -4,10 +4,10 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use softrdma::device::{WindowType, Wr};
-use softrdma::protocol::keys::Bind;
-use softrdma::protocol::receive::Sge;
-use softrdma::protocol::request::{BindWindow, Operands};
-use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
+use softrdma::rules::keys::Bind;
+use softrdma::rules::receive::Sge;
+use softrdma::rules::request::{BindWindow, Operands};
+use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma::shm::keys;
 use softrdma_testing::device::*;
 use softrdma_testing::thread::asleep;

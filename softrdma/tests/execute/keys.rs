@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use softrdma::device::endpoint::Endpoint;
 use softrdma::device::wr::Wr;
-use softrdma::protocol::keys::{Key, Kind};
-use softrdma::protocol::request::Operands;
-use softrdma::protocol::requester::{Outcome, Syndrome};
-use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status};
+use softrdma::rules::keys::{Key, Kind};
+use softrdma::rules::request::Operands;
+use softrdma::rules::requester::{Outcome, Syndrome};
+use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, Status};
 use softrdma::shm::keys::{Entry, ROOT};
 use softrdma_testing::raw_qp::{Dir, PD, RawQp, pair, register};
 

@@ -2,9 +2,9 @@
 
 use std::io::{Read, Write};
 
-use softrdma::protocol::request::Operands;
-use softrdma::protocol::requester::Outcome;
-use softrdma::protocol::verbs::{Opcode, QpType};
+use softrdma::rules::request::Operands;
+use softrdma::rules::requester::Outcome;
+use softrdma::rules::verbs::{Opcode, QpType};
 use softrdma_testing::raw_qp::{Dir, RawQp};
 
 #[test]

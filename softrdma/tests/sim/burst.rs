@@ -1,12 +1,12 @@
 //! Several requests of a send queue carried out in one burst.
 
-use softrdma::protocol::burst::Burst;
-use softrdma::protocol::completion::Completion;
-use softrdma::protocol::requester::{Action, Outcome, Work};
-use softrdma::protocol::respond::Queues;
-use softrdma::protocol::shared::Object;
-use softrdma::protocol::transport::{Machine, Progress};
-use softrdma::protocol::verbs::{QpType, Status, WcOpcode};
+use softrdma::queues::burst::Burst;
+use softrdma::queues::respond::Queues;
+use softrdma::queues::shared::Object;
+use softrdma::queues::transaction::{Machine, Progress};
+use softrdma::rules::completion::Completion;
+use softrdma::rules::requester::{Action, Outcome, Work};
+use softrdma::rules::verbs::{QpType, Status, WcOpcode};
 
 use crate::direct;
 use crate::execute::{begin, end_of, incoming, payload, queues_now, start, target};

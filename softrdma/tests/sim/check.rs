@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
-use softrdma::protocol::completion::{Completion, overran};
-use softrdma::protocol::receive::next_in_claim;
-use softrdma::protocol::shared::{Events, Memory, Object, QpWord, SrqWord, Word, held};
-use softrdma::protocol::timers::ack_timeout;
-use softrdma::protocol::verbs::{Event, Opcode, QpState, QpType, Status};
+use softrdma::queues::completion::overran;
+
+use softrdma::queues::receive::next_in_claim;
+use softrdma::queues::shared::{Events, Memory, Object, QpWord, SrqWord, Word, held};
+use softrdma::rules::completion::Completion;
+use softrdma::rules::timers::ack_timeout;
+use softrdma::rules::verbs::{Event, Opcode, QpState, QpType, Status};
 
 use crate::Totals;
 use crate::direct;
@@ -122,8 +124,8 @@ fn check_queues(world: &World, place: usize, totals: &mut Totals) {
                 }
             }
             Object::Cq(cq) => {
-                let head = segment.load(Word::Cq(cq, softrdma::protocol::shared::CqWord::Head));
-                let tail = segment.load(Word::Cq(cq, softrdma::protocol::shared::CqWord::Tail));
+                let head = segment.load(Word::Cq(cq, softrdma::queues::shared::CqWord::Head));
+                let tail = segment.load(Word::Cq(cq, softrdma::queues::shared::CqWord::Tail));
                 if head != tail {
                     world.violated(&format!("process {place} sleeps beside completions: a bell was lost"));
                 }
@@ -221,7 +223,7 @@ fn is_forgotten(world: &World, sent: &Sent) -> bool {
 }
 
 fn message_of(ledger: &Ledger, completion: &Completion) -> u64 {
-    use softrdma::protocol::verbs::WcFlags;
+    use softrdma::rules::verbs::WcFlags;
     if completion.flags.has(WcFlags::WITH_IMM) {
         return u64::from(completion.imm_or_key);
     }

@@ -4,11 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
-use softrdma::protocol::completion::Completion;
-use softrdma::protocol::request::Request;
-use softrdma::protocol::requester::{Retry, SendQueue};
-use softrdma::protocol::shared::Object;
-use softrdma::protocol::verbs::{Access, QpType};
+use softrdma::queues::shared::Object;
+use softrdma::rules::completion::Completion;
+use softrdma::rules::request::Request;
+use softrdma::rules::requester::{Retry, SendQueue};
+use softrdma::rules::verbs::{Access, QpType};
 use softrdma_testing::segment::{Ring, Segment};
 
 use crate::direct::{Inlet, Outlet, Promise};

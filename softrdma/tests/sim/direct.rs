@@ -1,20 +1,22 @@
-//! Direct rings: the owner's side and the sender's, as the device has them, with the shipped protocol between.
+//! Direct rings: the owner's side and the sender's, as the device has them, with the shipped queues between.
 //!
-//! What is the device's own, and not the protocol's, is as little as goes: whose ring it is, which memory
+//! What is the device's own, and not the queues', is as little as goes: whose ring it is, which memory
 //! serves again, and who copies.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use softrdma::protocol::completion::{Armed, Completion, Notify};
-use softrdma::protocol::direct::{Arrived, Close, Credit, DirectWord, MAX_DIRECT, Message, Receiver};
-use softrdma::protocol::direct::{Send, Sender, Way};
-use softrdma::protocol::receive::Sge;
-use softrdma::protocol::request::Request;
-use softrdma::protocol::requester::Outcome;
-use softrdma::protocol::shared::{CqWord, Memory, Object, QpWord, Word, held, slot};
-use softrdma::protocol::transport::{Machine, Progress};
-use softrdma::protocol::verbs::{Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
+use softrdma::queues::completion::{Armed, Notify};
+
+use softrdma::queues::direct::{Arrived, Close, Credit, DirectWord, MAX_DIRECT, Message, Receiver};
+use softrdma::queues::direct::{Send, Sender, Way};
+use softrdma::queues::shared::{CqWord, Memory, Object, QpWord, Word, held, slot};
+use softrdma::queues::transaction::{Machine, Progress};
+use softrdma::rules::completion::Completion;
+use softrdma::rules::receive::Sge;
+use softrdma::rules::request::Request;
+use softrdma::rules::requester::Outcome;
+use softrdma::rules::verbs::{Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma_testing::segment::{DIRECT_SLOTS, Ring};
 
 use crate::execute::{begin, payload, start};

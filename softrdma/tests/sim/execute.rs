@@ -1,14 +1,15 @@
 //! Carrying a request out at its target, as the process that posted it.
 
-use softrdma::protocol::keys::{Key, Kind};
-use softrdma::protocol::receive::ReceiveRequest;
-use softrdma::protocol::request::{self, Operands, Request, Sender};
-use softrdma::protocol::requester::Outcome;
-use softrdma::protocol::respond::{MoveError, Payload, Queues, Respond, Want};
-use softrdma::protocol::responder::{GRH_BYTES, Incoming, RemoteAccess, TargetQp};
-use softrdma::protocol::shared::Object;
-use softrdma::protocol::transport::{LockError, Progress};
-use softrdma::protocol::verbs::{Access, Opcode, QpType, Status};
+use softrdma::queues::respond::{MoveError, Payload, Queues, Respond, Want};
+use softrdma::queues::shared::Object;
+use softrdma::queues::transaction::Progress;
+use softrdma::queues::transport::LockError;
+use softrdma::rules::keys::{Key, Kind};
+use softrdma::rules::receive::ReceiveRequest;
+use softrdma::rules::request::{self, Operands, Request, Sender};
+use softrdma::rules::requester::Outcome;
+use softrdma::rules::responder::{GRH_BYTES, Incoming, RemoteAccess, TargetQp};
+use softrdma::rules::verbs::{Access, Opcode, QpType, Status};
 
 use crate::direct;
 use crate::ledger::{End, word};

@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
-use softrdma::protocol::direct::{DirectWord, HEADER_WORDS};
-use softrdma::protocol::shared::{Memory, Object, QpWord, Word};
+use softrdma::queues::direct::{DirectWord, HEADER_WORDS};
+use softrdma::queues::shared::{Memory, Object, QpWord, Word};
 
 use crate::world::World;
 

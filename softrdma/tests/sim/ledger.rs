@@ -1,7 +1,7 @@
 //! What the programs asked for and what they saw: the ledger that the invariants are read from.
 
-use softrdma::protocol::requester::Outcome;
-use softrdma::protocol::verbs::{Opcode, Status};
+use softrdma::rules::requester::Outcome;
+use softrdma::rules::verbs::{Opcode, Status};
 
 /// A queue pair: process and index.
 pub type End = (usize, u32);

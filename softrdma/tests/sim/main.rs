@@ -1,4 +1,5 @@
-//! The protocol under a deterministic scheduler: processes that die at any step, and the invariants afterwards.
+//! Rules and queues under a deterministic scheduler: processes that die at any step, and the invariants
+//! afterwards.
 //!
 //! Each run follows from one number. `SEEDS=100000 cargo test -p softrdma --release --test sim` runs that many;
 //! `FIRST_SEED=5000` begins there, `SEED=17 …` runs that one alone. A run that breaks an invariant prints its
@@ -20,7 +21,7 @@ mod world;
 
 use std::rc::Rc;
 
-use softrdma::protocol::shared::{Memory, Object, SrqWord, Word};
+use softrdma::queues::shared::{Memory, Object, SrqWord, Word};
 
 use check::check;
 use fault::Fault;

@@ -3,11 +3,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use softrdma::protocol::receive::Sge;
-use softrdma::protocol::request::{Datagram, Operands, Request};
-use softrdma::protocol::requester::{RNR_FOR_EVER, Retry, SendQueue};
-use softrdma::protocol::shared::{Memory, Object, QpWord, Word};
-use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, SendFlags};
+use softrdma::queues::shared::{Memory, Object, QpWord, Word};
+use softrdma::rules::receive::Sge;
+use softrdma::rules::request::{Datagram, Operands, Request};
+use softrdma::rules::requester::{RNR_FOR_EVER, Retry, SendQueue};
+use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, SendFlags};
 use softrdma_testing::segment::Segment;
 
 use crate::config::Direct;
@@ -156,7 +156,7 @@ pub fn plan(random: &Random, processes: &[Process], ledger: &mut Ledger, span: u
     let config = &processes[from.0].configs[from.1 as usize];
     let sends = processes[from.0].sends[from.1 as usize].borrow().work(0);
     let ready = processes[from.0].segment.load(Word::Qp(from.1, QpWord::State)) == QpState::Rts as u64;
-    assert_eq!(sends, softrdma::protocol::requester::Work::Nothing);
+    assert_eq!(sends, softrdma::rules::requester::Work::Nothing);
     let at = random.below(span);
     let push = |act| processes[from.0].acts[config.thread].borrow_mut().push_back((at, act));
     push(match random.below(if all_send { 80 } else { 40 }) {

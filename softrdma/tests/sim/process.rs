@@ -2,18 +2,20 @@
 
 use std::rc::Rc;
 
-use softrdma::protocol::breaks::{Break, collect};
-use softrdma::protocol::completion::{Arm, Completion, Staged, overran, poll};
-use softrdma::protocol::deliver::{Deliver, Delivered};
-use softrdma::protocol::flush::Flush;
-use softrdma::protocol::keys::{Key, Kind};
-use softrdma::protocol::receive::{self, ReceiveRequest, Sge, claim_of};
-use softrdma::protocol::request::{self, Limits, Request};
-use softrdma::protocol::requester::{Action, Outcome, Work};
-use softrdma::protocol::responder::GRH_BYTES;
-use softrdma::protocol::shared::{Events, Memory, Object, QpWord, Word};
-use softrdma::protocol::timers::ack_timeout;
-use softrdma::protocol::verbs::{Access, Event, QpState, Status, WcFlags};
+use softrdma::queues::breaks::{Break, collect};
+use softrdma::queues::completion::{Arm, Staged, overran, poll};
+use softrdma::queues::deliver::{Deliver, Delivered};
+use softrdma::queues::flush::Flush;
+use softrdma::queues::receive::{self, claim_of};
+use softrdma::queues::shared::{Events, Memory, Object, QpWord, Word};
+use softrdma::rules::completion::Completion;
+use softrdma::rules::keys::{Key, Kind};
+use softrdma::rules::receive::{ReceiveRequest, Sge};
+use softrdma::rules::request::{self, Limits, Request};
+use softrdma::rules::requester::{Action, Outcome, Work};
+use softrdma::rules::responder::GRH_BYTES;
+use softrdma::rules::timers::ack_timeout;
+use softrdma::rules::verbs::{Access, Event, QpState, Status, WcFlags};
 
 use crate::burst::burst;
 use crate::direct;
@@ -508,7 +510,7 @@ fn check_content(
     index: usize,
     completion: &Completion,
 ) {
-    let written = completion.opcode == softrdma::protocol::verbs::WcOpcode::RecvRdmaWithImm;
+    let written = completion.opcode == softrdma::rules::verbs::WcOpcode::RecvRdmaWithImm;
     let skipped = if completion.flags.has(WcFlags::GRH) { GRH_BYTES / 8 } else { 0 };
     let message = if completion.flags.has(WcFlags::WITH_IMM) {
         u64::from(completion.imm_or_key)

@@ -2,11 +2,11 @@
 
 use std::future::Future;
 
-use softrdma::protocol::completion::remove;
-use softrdma::protocol::flush;
-use softrdma::protocol::receive;
-use softrdma::protocol::shared::{CqWord, Memory, Object, QpWord, Word, slot};
-use softrdma::protocol::verbs::{QpState, QpType};
+use softrdma::queues::completion::remove;
+use softrdma::queues::flush;
+use softrdma::queues::receive;
+use softrdma::queues::shared::{CqWord, Memory, Object, QpWord, Word, slot};
+use softrdma::rules::verbs::{QpState, QpType};
 
 use crate::direct;
 use crate::ledger::Posted;

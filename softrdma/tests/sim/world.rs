@@ -12,11 +12,12 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use softrdma::protocol::fence::{Resolve, cut};
-use softrdma::protocol::repair::Repair;
-use softrdma::protocol::shared::{Fence, Memory, Object, QpWord, Word};
-use softrdma::protocol::transport::{LockError, Machine, Progress};
-use softrdma::protocol::verbs::QpType;
+use softrdma::queues::fence::{Resolve, cut};
+use softrdma::queues::repair::Repair;
+use softrdma::queues::shared::{Fence, Memory, Object, QpWord, Word};
+use softrdma::queues::transaction::{Machine, Progress};
+use softrdma::queues::transport::LockError;
+use softrdma::rules::verbs::QpType;
 use softrdma_testing::segment::{Queue, Seen};
 
 pub use crate::config::{Act, Config, Process};

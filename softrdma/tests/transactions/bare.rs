@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use softrdma::protocol::shared::{Memory, Object, Word};
-use softrdma::protocol::transport::{LockError, Locked, Transport};
+use softrdma::queues::shared::{Memory, Object, Word};
+use softrdma::queues::transport::{LockError, Locked, Transport};
 use softrdma_testing::pass_on;
 use softrdma_testing::segment::Segment;
 

@@ -1,15 +1,16 @@
 //! Senders of bursts, and of the same messages one by one.
 
-use softrdma::protocol::burst::Burst;
-use softrdma::protocol::completion::Completion;
-use softrdma::protocol::keys::{Key, Kind};
-use softrdma::protocol::receive::{Next, ReceiveRequest, Sge, next_in_ring, post};
-use softrdma::protocol::requester::Outcome;
-use softrdma::protocol::respond::{Queues, Respond, Want};
-use softrdma::protocol::responder::{Incoming, TargetQp};
-use softrdma::protocol::shared::{CqWord, Memory, Object, Word};
-use softrdma::protocol::transport::Progress;
-use softrdma::protocol::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
+use softrdma::queues::burst::Burst;
+use softrdma::queues::receive::{next_in_ring, post};
+use softrdma::queues::respond::{Queues, Respond, Want};
+use softrdma::queues::shared::{CqWord, Memory, Object, Word};
+use softrdma::queues::transaction::Progress;
+use softrdma::rules::completion::Completion;
+use softrdma::rules::keys::{Key, Kind};
+use softrdma::rules::receive::{Next, ReceiveRequest, Sge};
+use softrdma::rules::requester::Outcome;
+use softrdma::rules::responder::{Incoming, TargetQp};
+use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 
 use crate::place::{CQ, Place, QP};
 

@@ -2,11 +2,11 @@
 
 use std::cell::{Cell, RefCell};
 
-use softrdma::protocol::completion::Completion;
-use softrdma::protocol::deliver::{Deliver, Delivered};
-use softrdma::protocol::responder::Incoming;
-use softrdma::protocol::shared::{CqWord, Memory, Object, QpWord, Word, slot};
-use softrdma::protocol::verbs::{Status, WcOpcode};
+use softrdma::queues::deliver::{Deliver, Delivered};
+use softrdma::queues::shared::{CqWord, Memory, Object, QpWord, Word, slot};
+use softrdma::rules::completion::Completion;
+use softrdma::rules::responder::Incoming;
+use softrdma::rules::verbs::{Status, WcOpcode};
 
 use crate::burst::{SEND, Sender, TARGET, arrived, payload, post_long, quiet};
 use crate::place::{CQ, Place, QP};

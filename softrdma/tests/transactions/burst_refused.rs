@@ -1,15 +1,17 @@
 //! What does not go straight through in a burst: it changes nothing, and goes the other way as if there had
 //! been none.
 
-use softrdma::protocol::burst::{Burst, MAX_BURST};
-use softrdma::protocol::completion::{Completion, wants};
-use softrdma::protocol::deliver::Deliver;
-use softrdma::protocol::receive::{ReceiveRequest, Sge, post};
-use softrdma::protocol::requester::Outcome;
-use softrdma::protocol::respond::Queues;
-use softrdma::protocol::responder::{GRH_BYTES, Incoming, TargetQp};
-use softrdma::protocol::shared::{ATTRIBUTES, CqWord, Events, Memory, Object, QpWord, Word};
-use softrdma::protocol::verbs::{Event, Opcode, QpState, QpType, WcOpcode};
+use softrdma::queues::burst::{Burst, MAX_BURST};
+use softrdma::queues::completion::wants;
+use softrdma::queues::deliver::Deliver;
+use softrdma::queues::receive::post;
+use softrdma::queues::respond::Queues;
+use softrdma::queues::shared::{ATTRIBUTES, CqWord, Events, Memory, Object, QpWord, Word};
+use softrdma::rules::completion::Completion;
+use softrdma::rules::receive::{ReceiveRequest, Sge};
+use softrdma::rules::requester::Outcome;
+use softrdma::rules::responder::{GRH_BYTES, Incoming, TargetQp};
+use softrdma::rules::verbs::{Event, Opcode, QpState, QpType, WcOpcode};
 use softrdma_testing::segment::{ENTRY_WORDS, RECEIVE};
 
 use crate::burst::{QUEUES, SEND, Sender, TARGET, key, payload, post_long, quiet};

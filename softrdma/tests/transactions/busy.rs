@@ -3,17 +3,19 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use softrdma::protocol::burst::Burst;
-use softrdma::protocol::claim::{ClaimRequest, Claimed};
-use softrdma::protocol::completion::Completion;
-use softrdma::protocol::deliver::{Deliver, Delivered};
-use softrdma::protocol::receive::{
-    Next, PostError, next_in_claim, next_in_ring, post, post_or_repair, ring_capacity,
+use softrdma::queues::burst::Burst;
+use softrdma::queues::claim::{ClaimRequest, Claimed};
+use softrdma::queues::deliver::{Deliver, Delivered};
+use softrdma::queues::receive::{
+    PostError, next_in_claim, next_in_ring, post, post_or_repair, ring_capacity,
 };
-use softrdma::protocol::responder::Incoming;
-use softrdma::protocol::shared::{Memory, Object, QpWord, SrqWord, Take, Word, held};
-use softrdma::protocol::transport::{LockError, Locked, Machine, Operation, Progress, Transport, acquire};
-use softrdma::protocol::verbs::WcOpcode;
+use softrdma::queues::shared::{Memory, Object, QpWord, SrqWord, Take, Word, held};
+use softrdma::queues::transaction::{Machine, Progress};
+use softrdma::queues::transport::{LockError, Locked, Operation, Transport, acquire};
+use softrdma::rules::completion::Completion;
+use softrdma::rules::receive::Next;
+use softrdma::rules::responder::Incoming;
+use softrdma::rules::verbs::WcOpcode;
 use softrdma_testing::pass_on;
 use softrdma_testing::segment::Segment;
 

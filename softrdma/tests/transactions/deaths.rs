@@ -1,12 +1,12 @@
 //! A death after any step, and a second one within the repair.
 
-use softrdma::protocol::breaks::collect;
-use softrdma::protocol::completion::Completion;
-use softrdma::protocol::deliver::{Deliver, Delivered};
-use softrdma::protocol::flush::Flush;
-use softrdma::protocol::receive::post;
-use softrdma::protocol::shared::{Memory, Object, QpWord, SrqWord, Take, Word};
-use softrdma::protocol::verbs::{Event, QpState, Status, WcOpcode};
+use softrdma::queues::breaks::collect;
+use softrdma::queues::deliver::{Deliver, Delivered};
+use softrdma::queues::flush::Flush;
+use softrdma::queues::receive::post;
+use softrdma::queues::shared::{Memory, Object, QpWord, SrqWord, Take, Word};
+use softrdma::rules::completion::Completion;
+use softrdma::rules::verbs::{Event, QpState, Status, WcOpcode};
 
 use crate::place::{CQ, Place, QP, SRQ, request};
 

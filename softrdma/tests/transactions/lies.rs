@@ -3,17 +3,18 @@
 use std::cell::Cell;
 
 use proptest::prelude::*;
-use softrdma::protocol::burst::Burst;
-use softrdma::protocol::claim::ClaimRequest;
-use softrdma::protocol::completion::Completion;
-use softrdma::protocol::deliver::Deliver;
-use softrdma::protocol::flush::Flush;
-use softrdma::protocol::receive::{next_in_claim, next_in_ring, post};
-use softrdma::protocol::respond::{MoveError, Queues};
-use softrdma::protocol::responder::{Incoming, TargetQp};
-use softrdma::protocol::shared::{CqWord, Memory, Object, QpWord, Take, Word};
-use softrdma::protocol::transport::{Machine, Progress, acquire, run};
-use softrdma::protocol::verbs::{Opcode, WcOpcode};
+use softrdma::queues::burst::Burst;
+use softrdma::queues::claim::ClaimRequest;
+use softrdma::queues::deliver::Deliver;
+use softrdma::queues::flush::Flush;
+use softrdma::queues::receive::{next_in_claim, next_in_ring, post};
+use softrdma::queues::respond::{MoveError, Queues};
+use softrdma::queues::shared::{CqWord, Memory, Object, QpWord, Take, Word};
+use softrdma::queues::transaction::{Machine, Progress};
+use softrdma::queues::transport::{acquire, run};
+use softrdma::rules::completion::Completion;
+use softrdma::rules::responder::{Incoming, TargetQp};
+use softrdma::rules::verbs::{Opcode, WcOpcode};
 use softrdma_testing::segment::Segment;
 
 use crate::bare::Bare;

@@ -3,14 +3,16 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use softrdma::protocol::claim::{ClaimRequest, Claimed};
-use softrdma::protocol::completion::{self, Completion, CqBroken, Stage, Staged, stage_room};
-use softrdma::protocol::deliver::{Deliver, Delivered};
-use softrdma::protocol::receive::{Next, ReceiveRequest, Sge, next_in_claim, next_in_ring};
-use softrdma::protocol::repair::Repair;
-use softrdma::protocol::shared::{CqWord, Memory, Object, QpWord, SrqWord, Take, Word, held};
-use softrdma::protocol::transport::{Machine, Progress};
-use softrdma::protocol::verbs::WcOpcode;
+use softrdma::queues::claim::{ClaimRequest, Claimed};
+use softrdma::queues::completion::{self, CqBroken, Stage, Staged, stage_room};
+use softrdma::queues::deliver::{Deliver, Delivered};
+use softrdma::queues::receive::{next_in_claim, next_in_ring};
+use softrdma::queues::repair::Repair;
+use softrdma::queues::shared::{CqWord, Memory, Object, QpWord, SrqWord, Take, Word, held};
+use softrdma::queues::transaction::{Machine, Progress};
+use softrdma::rules::completion::Completion;
+use softrdma::rules::receive::{Next, ReceiveRequest, Sge};
+use softrdma::rules::verbs::WcOpcode;
 use softrdma_testing::segment::Segment;
 
 /// One segment, its locks, and how many steps the running process still lives.

@@ -1,13 +1,15 @@
 //! Queues and bells while nobody dies.
 
-use softrdma::protocol::claim::{ClaimRequest, Claimed};
-use softrdma::protocol::completion::{Arm, Completion, remove, wants};
-use softrdma::protocol::deliver::{Deliver, Delivered};
-use softrdma::protocol::flush::{Flush, reset};
-use softrdma::protocol::receive::{Next, next_in_ring, post};
-use softrdma::protocol::shared::{CqWord, Fence, Memory, Object, QpWord, Word};
-use softrdma::protocol::transport::{Machine, Progress};
-use softrdma::protocol::verbs::WcOpcode;
+use softrdma::queues::claim::{ClaimRequest, Claimed};
+use softrdma::queues::completion::{Arm, remove, wants};
+use softrdma::queues::deliver::{Deliver, Delivered};
+use softrdma::queues::flush::{Flush, reset};
+use softrdma::queues::receive::{next_in_ring, post};
+use softrdma::queues::shared::{CqWord, Fence, Memory, Object, QpWord, Word};
+use softrdma::queues::transaction::{Machine, Progress};
+use softrdma::rules::completion::Completion;
+use softrdma::rules::receive::Next;
+use softrdma::rules::verbs::WcOpcode;
 
 use crate::place::{CQ, Place, QP, SRQ, request};
 

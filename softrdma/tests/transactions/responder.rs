@@ -2,17 +2,18 @@
 
 use std::cell::Cell;
 
-use softrdma::protocol::breaks::collect;
-use softrdma::protocol::completion::Completion;
-use softrdma::protocol::deliver::{Deliver, Delivered};
-use softrdma::protocol::keys::{Key, Kind};
-use softrdma::protocol::receive::post;
-use softrdma::protocol::requester::{Outcome, Syndrome};
-use softrdma::protocol::respond::{MoveError, Queues, Respond, Want};
-use softrdma::protocol::responder::{Incoming, TargetQp};
-use softrdma::protocol::shared::{CqWord, Memory, Object, QpWord, Word};
-use softrdma::protocol::transport::{Progress, acquire, run};
-use softrdma::protocol::verbs::{Access, Event, Opcode, QpState, QpType, Status, WcOpcode};
+use softrdma::queues::breaks::collect;
+use softrdma::queues::deliver::{Deliver, Delivered};
+use softrdma::queues::receive::post;
+use softrdma::queues::respond::{MoveError, Queues, Respond, Want};
+use softrdma::queues::shared::{CqWord, Memory, Object, QpWord, Word};
+use softrdma::queues::transaction::Progress;
+use softrdma::queues::transport::{acquire, run};
+use softrdma::rules::completion::Completion;
+use softrdma::rules::keys::{Key, Kind};
+use softrdma::rules::requester::{Outcome, Syndrome};
+use softrdma::rules::responder::{Incoming, TargetQp};
+use softrdma::rules::verbs::{Access, Event, Opcode, QpState, QpType, Status, WcOpcode};
 use softrdma_testing::segment::Segment;
 
 use crate::bare::Bare;

@@ -3,12 +3,13 @@
 
 use std::cell::RefCell;
 
-use softrdma::protocol::burst::Burst;
-use softrdma::protocol::claim::{ClaimRequest, Claimed};
-use softrdma::protocol::deliver::{Deliver, Delivered};
-use softrdma::protocol::receive::{ReceiveRequest, Sge, post};
-use softrdma::protocol::shared::{CqWord, Memory, Object, QpWord, SrqWord, Take, Word};
-use softrdma::protocol::transport::{Machine, Progress};
+use softrdma::queues::burst::Burst;
+use softrdma::queues::claim::{ClaimRequest, Claimed};
+use softrdma::queues::deliver::{Deliver, Delivered};
+use softrdma::queues::receive::post;
+use softrdma::queues::shared::{CqWord, Memory, Object, QpWord, SrqWord, Take, Word};
+use softrdma::queues::transaction::{Machine, Progress};
+use softrdma::rules::receive::{ReceiveRequest, Sge};
 use softrdma_testing::pass_on;
 use softrdma_testing::segment::Segment;
 

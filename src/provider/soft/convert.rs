@@ -1,7 +1,7 @@
 //! The engine's words and errors into those of verbs. Numbers are the same on both sides.
 
 use softrdma::device::{Error, Path, Rejected};
-use softrdma::protocol::receive::Sge;
+use softrdma::rules::receive::Sge;
 
 use crate::abi::verbs::*;
 use crate::errno::Errno;

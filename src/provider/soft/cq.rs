@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use queue_lock::QueueLock;
 use softrdma::device::{CompletionQueue, CqFlags, Device, EventQueue, LID};
-use softrdma::protocol::completion::Completion;
-use softrdma::protocol::verbs::WcFlags;
+use softrdma::rules::completion::Completion;
+use softrdma::rules::verbs::WcFlags;
 
 use super::channel::{Channel, Reported};
 use super::convert::refused;

@@ -5,7 +5,7 @@
 
 use core::ffi::{c_int, c_uint};
 
-use softrdma::protocol::completion::Completion;
+use softrdma::rules::completion::Completion;
 
 use super::cq::{self, Cq};
 use super::device::nanoseconds;

@@ -4,7 +4,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use softrdma::device::{Device, EventQueue};
-use softrdma::protocol::verbs::Event;
+use softrdma::rules::verbs::Event;
 use softrdma::shm::named::Named;
 use softrdma::shm::watch::Watch;
 

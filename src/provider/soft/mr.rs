@@ -6,7 +6,7 @@ use core::ffi::{c_int, c_uint};
 
 use softrdma::device::{DmaBuf, Region};
 use softrdma::growth::small_box;
-use softrdma::protocol::verbs::Access;
+use softrdma::rules::verbs::Access;
 
 use super::convert::refused;
 use super::{SoftContext, dm};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use queue_lock::QueueLock;
 use softrdma::device::{Capabilities, Device, EventQueue, OpenedQp, QpInit, QueuePair};
-use softrdma::protocol::verbs::QpType;
+use softrdma::rules::verbs::QpType;
 
 use super::channel::Reported;
 use super::convert::{refused, rejected, sges};

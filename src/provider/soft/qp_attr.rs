@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 
 use softrdma::device::{Attributes, Capabilities, Queried};
-use softrdma::protocol::verbs::{Access, Attr, QpState, QpType};
+use softrdma::rules::verbs::{Access, Attr, QpState, QpType};
 
 use super::SoftContext;
 use super::{ah, convert};

@@ -5,8 +5,8 @@ use core::ffi::c_int;
 use softrdma::device::send::Sending;
 use softrdma::device::wr::{BindWindow, Operands};
 use softrdma::device::{Data, Datagram, Wr};
-use softrdma::protocol::keys::Bind;
-use softrdma::protocol::verbs::{Access, Opcode, QpType, SendFlags};
+use softrdma::rules::keys::Bind;
+use softrdma::rules::verbs::{Access, Opcode, QpType, SendFlags};
 
 use super::ah::Ah;
 use super::convert::{rejected, sges};

@@ -10,8 +10,8 @@ use core::ffi::{c_int, c_void};
 use softrdma::device::wr::Operands;
 use softrdma::device::{Capabilities, Data, QueuePair, Wr};
 use softrdma::growth::{TryFill, TryPush};
-use softrdma::protocol::receive::Sge;
-use softrdma::protocol::verbs::{Opcode, QpType, SendFlags};
+use softrdma::rules::receive::Sge;
+use softrdma::rules::verbs::{Opcode, QpType, SendFlags};
 
 use super::ah::{Ah, Destination};
 use super::convert::rejected;

@@ -1,7 +1,7 @@
 //! The bytes of a small message, taken from the sender's memory before its target is held.
 
-use crate::protocol::keys::check_local;
-use crate::protocol::receive::Sge;
+use crate::rules::keys::check_local;
+use crate::rules::receive::Sge;
 
 use super::{STAGED, is_in_place};
 use crate::device::endpoint::Endpoint;

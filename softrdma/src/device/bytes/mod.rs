@@ -18,8 +18,8 @@ mod pin;
 mod place;
 mod transfer;
 
-use crate::protocol::completion::STAGE_WORDS;
-use crate::protocol::verbs::Access;
+use crate::queues::completion::STAGE_WORDS;
+use crate::rules::verbs::Access;
 use crate::shm::keys::Entry;
 
 pub(crate) use gather::Gathered;

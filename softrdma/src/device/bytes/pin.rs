@@ -1,7 +1,7 @@
 //! Keys of a target: looked up, and in use while bytes are moved.
 
-use crate::protocol::keys::{Key, Kind};
-use crate::protocol::verbs::Access;
+use crate::rules::keys::{Key, Kind};
+use crate::rules::verbs::Access;
 use crate::shm::copy::Image;
 use crate::shm::keys::{Entry, InUse, Lookup, Pin, Seen};
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::protocol::keys::check_local;
+use crate::rules::keys::check_local;
 use crate::shm::keys::Entry;
 
 use super::transfer::write;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::protocol::keys::check_local;
-use crate::protocol::receive::{MAX_SGE, ReceiveRequest, Sge};
-use crate::protocol::respond::MoveError;
-use crate::protocol::responder::GRH_BYTES;
+use crate::queues::respond::MoveError;
+use crate::rules::keys::check_local;
+use crate::rules::receive::{MAX_SGE, ReceiveRequest, Sge};
+use crate::rules::responder::GRH_BYTES;
 use crate::shm::atomics::{self, Failure, Operation};
 use crate::shm::bounce::{self, Local, Origin, Piece, Purpose};
 use crate::shm::copy::{self, Direction, Fault, Image, Span};

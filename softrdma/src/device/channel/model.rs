@@ -10,10 +10,12 @@ use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
 use super::*;
-use crate::protocol::completion::{Completion, HEAD_WORDS, Staged, poll};
-use crate::protocol::deliver::{Deliver, Delivered};
-use crate::protocol::transport::{Locked, Machine, Operation, Progress, run};
-use crate::protocol::verbs::{Status, WcOpcode};
+use crate::queues::completion::{HEAD_WORDS, Staged, poll};
+use crate::queues::deliver::{Deliver, Delivered};
+use crate::queues::transaction::{Machine, Progress};
+use crate::queues::transport::{Locked, Operation, run};
+use crate::rules::completion::Completion;
+use crate::rules::verbs::{Status, WcOpcode};
 use crate::shm::lock::{Acquired, Liveness, Lock, Owner};
 use crate::shm::objects::{get, put};
 
@@ -110,7 +112,7 @@ impl Liveness for Process {
     }
 }
 
-impl crate::protocol::shared::Memory for Process {
+impl crate::queues::shared::Memory for Process {
     fn load(&self, word: Word) -> u64 {
         self.word(word).map_or(0, get)
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::device::direct::RingReaders;
 use crate::device::idle::{Finders, Idle};
 use crate::device::{Device, Error, Result};
-use crate::protocol::shared::{CqWord, Word, held, slot};
+use crate::queues::shared::{CqWord, Word, held, slot};
 use crate::shm::objects::HeldWords;
 
 use super::{After, LOOKS, PATIENT, TRIED, YIELDS};

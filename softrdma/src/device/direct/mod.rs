@@ -1,4 +1,4 @@
-//! Direct rings of connected queue pairs ([`protocol::direct`](crate::protocol::direct)).
+//! Direct rings of connected queue pairs ([`queues::direct`](crate::queues::direct)).
 //!
 //! | file | what |
 //! |---|---|
@@ -20,9 +20,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::growth::{TryPush, try_arc};
-use crate::protocol::direct::{Credit, DirectWord, Receiver, ring_words};
-use crate::protocol::receive::Sge;
-use crate::protocol::shared::{Memory as _, Word};
+use crate::queues::direct::{Credit, DirectWord, Receiver, ring_words};
+use crate::queues::shared::{Memory as _, Word};
+use crate::rules::receive::Sge;
 use crate::shm::lock::{Liveness as _, Owner};
 use crate::shm::objects::{DirectRing, HeldWords};
 use crate::shm::segment::Segment;

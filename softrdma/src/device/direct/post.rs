@@ -4,8 +4,8 @@ use crate::device::QueuePair;
 use crate::device::completion_order::CompletionOrder;
 use crate::device::send::{SendSide, posted};
 use crate::device::wr::Wr;
-use crate::protocol::requester::{Outcome, Syndrome};
-use crate::protocol::verbs::{Opcode, SendFlags};
+use crate::rules::requester::{Outcome, Syndrome};
+use crate::rules::verbs::{Opcode, SendFlags};
 
 use super::Sent;
 

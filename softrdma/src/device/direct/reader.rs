@@ -13,11 +13,12 @@ use crate::device::endpoint::Endpoint;
 use crate::device::key_cache::KeyCache;
 use crate::device::{CompletionQueue, Device};
 use crate::growth::TryPush;
-use crate::protocol::completion::{Completion, STAGE_WORDS};
-use crate::protocol::direct::{Arrived, Close, Receiver};
-use crate::protocol::shared::{Memory as _, slot};
-use crate::protocol::transport::{Machine as _, Progress};
-use crate::protocol::verbs::{Status, WcFlags, WcOpcode};
+use crate::queues::completion::STAGE_WORDS;
+use crate::queues::direct::{Arrived, Close, Receiver};
+use crate::queues::shared::{Memory as _, slot};
+use crate::queues::transaction::{Machine as _, Progress};
+use crate::rules::completion::Completion;
+use crate::rules::verbs::{Status, WcFlags, WcOpcode};
 use crate::shm::objects::{DirectRing, HeldWords};
 
 use super::{Direct, MOST};
@@ -353,8 +354,8 @@ impl CompletionQueue {
     /// Whether messages may wait for this queue in rings, without anybody noticing but who polls.
     pub(in crate::device) fn takes_direct(&self, device: &Device) -> bool {
         let own = &device.endpoint.own;
-        let wants = crate::protocol::completion::wanted(own, self.index());
-        let capacity = own.capacity(crate::protocol::shared::Object::Cq(self.index()));
+        let wants = crate::queues::completion::wanted(own, self.index());
+        let capacity = own.capacity(crate::queues::shared::Object::Cq(self.index()));
         wants == 0 && self.promised.load(Ordering::Acquire) <= u64::from(capacity)
     }
 }

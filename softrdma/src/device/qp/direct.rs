@@ -6,9 +6,9 @@ use crate::device::Rejected;
 use crate::device::attributes::Place;
 use crate::device::direct::{Direct, RingReader};
 use crate::device::receive::ReceiveRing;
-use crate::protocol::receive::Sge;
-use crate::protocol::shared::{Memory as _, QpWord, Word};
-use crate::protocol::verbs::QpType;
+use crate::queues::shared::{Memory as _, QpWord, Word};
+use crate::rules::receive::Sge;
+use crate::rules::verbs::QpType;
 
 use super::QueuePair;
 

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use crate::device::deferred::DeferredQp;
 use crate::device::stuck::SOON;
 use crate::device::{Error, Result};
-use crate::protocol::flush::reset;
-use crate::protocol::shared::Object;
-use crate::protocol::transport::{Transport, acquire};
-use crate::protocol::verbs::{QpState, QpType};
+use crate::queues::flush::reset;
+use crate::queues::shared::Object;
+use crate::queues::transport::{Transport, acquire};
+use crate::rules::verbs::{QpState, QpType};
 
 use super::QueuePair;
 

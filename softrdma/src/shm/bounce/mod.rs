@@ -46,7 +46,7 @@ mod within;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::protocol::verbs::Access;
+use crate::rules::verbs::Access;
 
 use super::atomics::Operation;
 use super::error::{Error, Result};

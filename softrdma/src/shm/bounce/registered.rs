@@ -2,7 +2,7 @@
 
 use super::super::keys::{Entry, Keys};
 use super::{Piece, Purpose};
-use crate::protocol::keys::Kind;
+use crate::rules::keys::Kind;
 
 /// [`Registered::with`](super::Registered::with) for a process that has its keys in a [`Keys`]: by its private
 /// records, and the key counts as in use meanwhile, so its removal waits. `access` learns the key's entry, and
@@ -36,8 +36,8 @@ mod tests {
     use super::super::super::segment::Segment;
     use super::super::super::testing::TestDir;
     use super::*;
-    use crate::protocol::keys::Key;
-    use crate::protocol::verbs::Access;
+    use crate::rules::keys::Key;
+    use crate::rules::verbs::Access;
 
     #[test]
     fn what_a_key_opens() {

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::host::{Host, HostSegment};
 use super::words::HeldWords;
-use crate::protocol::direct::{DirectWord, ring_words};
-use crate::protocol::shared::{Memory, Object, Word};
+use crate::queues::direct::{DirectWord, ring_words};
+use crate::queues::shared::{Memory, Object, Word};
 use crate::shm::lock::{Liveness, Owner};
 use crate::shm::memory::{Memory as Mapping, fence_after_exchange};
 

@@ -1,4 +1,4 @@
-//! One segment as the transactions of the protocol see it.
+//! One segment as the transactions see it.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -9,8 +9,8 @@ use super::layout::*;
 use super::table::Objects;
 use super::view::{Held, View};
 use crate::growth::{TryFill, TryInsert};
-use crate::protocol::shared::{Memory, Object, QpWord, Word};
-use crate::protocol::transport::{LockError, Locked, Transport};
+use crate::queues::shared::{Memory, Object, QpWord, Word};
+use crate::queues::transport::{LockError, Locked, Transport};
 use crate::shm::bell::BellHandle;
 use crate::shm::lock::{Acquired, Lock, Owner};
 use crate::shm::memory::Memory as Mapping;
@@ -76,7 +76,7 @@ impl std::fmt::Debug for OnStuck {
     }
 }
 
-/// One segment, own or a peer's, as the transactions of the protocol see it.
+/// One segment, own or a peer's, as the transactions see it.
 ///
 /// A lock that a living process keeps for longer than the limit (it was stopped, or its memory lies) is an
 /// error of the operation that waits, and of no other. The caller takes it for a peer that does not answer.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::host::{get, put};
 use super::layout::object_of;
 use super::view::{Near, View};
-use crate::protocol::shared::{Fence, Memory, Object, Word};
-use crate::protocol::transport::{LockError, Locked, Transport};
+use crate::queues::shared::{Fence, Memory, Object, Word};
+use crate::queues::transport::{LockError, Locked, Transport};
 
 /// A [`View`] of two objects that were found to be at hand, so that their words need not be looked for.
 #[derive(Debug, Clone, Copy)]

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::protocol::completion::{ENTRY_WORDS, HEAD_WORDS};
-use crate::protocol::receive::RECEIVE_WORDS;
-use crate::protocol::shared::{ATTRIBUTES, Object, QpWord, Word};
+use crate::queues::completion::{ENTRY_WORDS, HEAD_WORDS};
+use crate::queues::receive::RECEIVE_WORDS;
+use crate::queues::shared::{ATTRIBUTES, Object, QpWord, Word};
 use crate::shm::error::{Error, Result};
 use crate::shm::memory::Memory as Mapping;
 
@@ -62,7 +62,7 @@ pub(super) fn kind(object: Object) -> (usize, u32) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// Entries of the ring: a power of two, at most [`MAX_CAPACITY`], or 0 for a queue pair without one.
-    /// For receive requests see [`ring_capacity`](crate::protocol::receive::ring_capacity).
+    /// For receive requests see [`ring_capacity`](crate::queues::receive::ring_capacity).
     pub capacity: u32,
     /// Words of a receive request (`2 + 2 × max_sge`); of an entry for a completion queue, 0 for what serves
     /// best.

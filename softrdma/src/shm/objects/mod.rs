@@ -1,4 +1,4 @@
-//! The queues in a segment: where the words of [`crate::protocol::shared`] stand.
+//! The queues in a segment: where the words of [`crate::queues::shared`] stand.
 //!
 //! Three tables, one per kind of object, each a directory of chunks of entries:
 //!

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::host::Host;
 use super::layout::*;
 use crate::growth::{TryInsert, TryPush, try_room};
-use crate::protocol::fence::{Cut, cut};
-use crate::protocol::shared::{ATTRIBUTES, CqWord, Memory as _, Object, QpWord, SrqWord, Word, held, slot};
+use crate::queues::fence::{Cut, cut};
+use crate::queues::shared::{ATTRIBUTES, CqWord, Memory as _, Object, QpWord, SrqWord, Word, held, slot};
 use crate::shm::error::{Error, Result};
 use crate::shm::lock::{Liveness, Lock, Owner};
 use crate::shm::memory::Memory as Mapping;
@@ -262,7 +262,7 @@ impl Objects {
     }
 
     /// How often queues began and ended to be taken from their holders: odd while a
-    /// [`Fence`](crate::protocol::shared::Fence) is about to be set.
+    /// [`Fence`](crate::queues::shared::Fence) is about to be set.
     #[must_use]
     pub fn moves(&self) -> u64 {
         self.moves.load(Ordering::SeqCst)

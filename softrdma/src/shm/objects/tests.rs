@@ -9,15 +9,18 @@ use softrdma_testing::thread::asleep;
 use super::layout::*;
 use super::table::RESTING;
 use super::*;
-use crate::protocol::claim::ClaimRequest;
-use crate::protocol::completion::{Armed, Completion, ENTRY_WORDS};
-use crate::protocol::deliver::{Deliver, Delivered};
-use crate::protocol::receive::{RECEIVE_WORDS, ReceiveRequest, post};
-use crate::protocol::shared::{
+use crate::queues::claim::ClaimRequest;
+use crate::queues::completion::{Armed, ENTRY_WORDS};
+use crate::queues::deliver::{Deliver, Delivered};
+use crate::queues::receive::{RECEIVE_WORDS, post};
+use crate::queues::shared::{
     ATTRIBUTES, CqWord, Fence, Memory, Object, QpJournal, QpWord, SrqWord, Take, Word,
 };
-use crate::protocol::transport::{LockError, Locked, Machine, Operation, Progress, Transport, acquire, run};
-use crate::protocol::verbs::WcOpcode;
+use crate::queues::transaction::{Machine, Progress};
+use crate::queues::transport::{LockError, Locked, Operation, Transport, acquire, run};
+use crate::rules::completion::Completion;
+use crate::rules::receive::ReceiveRequest;
+use crate::rules::verbs::WcOpcode;
 use crate::shm::bell::Bell;
 use crate::shm::error::Error;
 use crate::shm::memory::Memory as Mapping;

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::host::{Host, HostSegment, get, give_back, locked, put};
 use super::layout::*;
-use crate::protocol::fence::Resolve;
-use crate::protocol::repair::Repair;
-use crate::protocol::shared::{
+use crate::queues::fence::Resolve;
+use crate::queues::repair::Repair;
+use crate::queues::shared::{
     Claim, CqJournal, CqWord, Fence, Memory, Object, QpJournal, QpWord, SrqJournal, SrqWord, Word,
 };
-use crate::protocol::transport::{LockError, Locked, Machine, Operation, Transport};
+use crate::queues::transaction::Machine;
+use crate::queues::transport::{LockError, Locked, Operation, Transport};
 use crate::shm::lock::{Acquired, Lock, Owner};
 
 /// How often queues are looked up that were moved or resized just then.

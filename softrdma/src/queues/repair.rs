@@ -9,8 +9,8 @@ use super::fence::Settle;
 use super::shared::{
     Claim, CqJournal, CqWord, Memory, Object, QpJournal, QpWord, SrqJournal, SrqWord, Word, slot,
 };
-use super::transport::{Machine, Progress};
-use super::verbs::QpState;
+use super::transaction::{Machine, Progress};
+use crate::rules::verbs::QpState;
 
 /// Makes an object whole: what its last owner was doing has then either happened or not. The holder of the lock
 /// runs it before anything else.

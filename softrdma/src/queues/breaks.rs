@@ -6,8 +6,8 @@
 //! uses the queue pair.
 
 use super::shared::{CqWord, Events, Memory, Object, QpWord, SrqWord, Word};
-use super::transport::{Machine, Progress};
-use super::verbs::{Event, QpState};
+use super::transaction::{Machine, Progress};
+use crate::rules::verbs::{Event, QpState};
 
 /// Raises an event once in the life of the object (communication established, last request reached, overrun).
 #[derive(Clone, Copy, Debug)]

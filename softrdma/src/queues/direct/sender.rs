@@ -4,9 +4,9 @@ use super::{
     DirectWord, End, FIRST, IMM, MAX_DIRECT, MIDST, MIN_SLOTS, MORE, Messages, SLOT_WORDS, START, at,
     reached, slot_word, slots_of,
 };
-use crate::protocol::deliver::entry_word;
-use crate::protocol::shared::Memory;
-use crate::protocol::transport::{Machine, Progress, then};
+use crate::queues::deliver::entry_word;
+use crate::queues::shared::Memory;
+use crate::queues::transaction::{Machine, Progress, then};
 
 /// A message as its sender has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -24,7 +24,7 @@ use super::deliver::take_request;
 use super::shared::{
     Claim, CqJournal, CqWord, Fence, Memory, Object, QpJournal, QpWord, SrqJournal, SrqWord, Take, Word, slot,
 };
-use super::transport::{Machine, Progress};
+use super::transaction::{Machine, Progress};
 
 /// Looks in vain for a moment at which nothing changes, after which the holder is not believed to be honest.
 const LOOKS: u32 = 10_000;

@@ -10,10 +10,12 @@
 //! copy, the claim word of the queue pair (**the moment it happened**), the head, the limit event, journal
 //! cleared.
 
-use super::receive::{MAX_SGE, RECEIVE_WORDS, waiting};
+use crate::queues::receive::{RECEIVE_WORDS, waiting};
+
 use super::shared::{Claim, Events, Fence, Memory, Object, QpWord, SrqJournal, SrqWord, Word, slot};
-use super::transport::{Machine, Progress, then};
-use super::verbs::Event;
+use super::transaction::{Machine, Progress, then};
+use crate::rules::receive::MAX_SGE;
+use crate::rules::verbs::Event;
 
 /// Words copied in one step.
 const AT_ONCE: u32 = 8;

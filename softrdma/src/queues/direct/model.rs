@@ -5,8 +5,8 @@ use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::thread;
 
 use super::*;
-use crate::protocol::shared::Object;
-use crate::protocol::transport::{Machine as _, Progress};
+use crate::queues::shared::Object;
+use crate::queues::transaction::{Machine as _, Progress};
 
 const QP: u32 = 0;
 

@@ -66,8 +66,8 @@ impl Key {
 ///
 /// # Examples
 /// ```
-/// use softrdma::protocol::keys::{Denied, Key, Kind, check_remote};
-/// use softrdma::protocol::verbs::Access;
+/// use softrdma::rules::keys::{Denied, Key, Kind, check_remote};
+/// use softrdma::rules::verbs::Access;
 ///
 /// let (start, length, access) = (0x1000, 4096, Access::REMOTE_READ);
 /// let key = Key { kind: Kind::Region, valid: true, pd: 1, start, length, access };

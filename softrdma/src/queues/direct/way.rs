@@ -1,7 +1,7 @@
 //! A sender whose messages go both ways: by the ring, and behind the queue pair's lock.
 
 use super::Sender;
-use crate::protocol::shared::{Memory, QpWord, Word};
+use crate::queues::shared::{Memory, QpWord, Word};
 
 /// A sender, and what it knows of how many requests are taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,17 +1,18 @@
 //! The end of a receive side: flush and reset.
 //!
-//! Flush: everything posted completes with [`Status::WrFlushErr`](super::verbs::Status::WrFlushErr).
+//! Flush: everything posted completes with [`Status::WrFlushErr`](crate::rules::verbs::Status::WrFlushErr).
 //!
 //! The queue pair is in ERR when this starts. The process that moved it there runs it. When that process dies
 //! within, the next one that finds requests on the queue pair runs it again: each request is one delivery, and
 //! is flushed once.
 
-use super::completion::Completion;
 use super::deliver::Deliver;
-use super::receive::{Next, ReceiveRequest, next_in_claim, next_in_ring};
 use super::shared::{Claim, Events, Memory, Object, QpWord, Take, Word};
-use super::transport::{Machine, Progress};
-use super::verbs::{Event, QpState, WcOpcode};
+use super::transaction::{Machine, Progress};
+use crate::queues::receive::{next_in_claim, next_in_ring};
+use crate::rules::completion::Completion;
+use crate::rules::receive::{Next, ReceiveRequest};
+use crate::rules::verbs::{Event, QpState, WcOpcode};
 
 /// The transaction, by the holder of the queue pair's lock.
 ///

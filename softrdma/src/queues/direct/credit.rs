@@ -1,7 +1,7 @@
 //! What the owner of a direct ring promises to its sender.
 
 use super::{DirectWord, MAX_DIRECT, at, reached};
-use crate::protocol::shared::Memory;
+use crate::queues::shared::Memory;
 
 /// What the requests have in common that were posted and are not completed: the least that fits, and the
 /// key.

@@ -1,14 +1,11 @@
-//! The protocol: pure functions and state machines without clock, I/O or globals.
+//! Words that processes share: the queues in a target's memory, and the transactions that change them.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`verbs`] | the vocabulary, numbered as in `infiniband/verbs.h` |
 //! | [`shared`] | the words that several processes write, behind the trait [`Memory`](shared::Memory) |
-//! | [`transport`] | locks and bells, and the loop that runs a transaction |
-//! | [`qp`] | states, their changes and what each does to the queues |
-//! | [`request`], [`requester`] | the send queue: what is accepted, checked, tried again, completed, flushed |
-//! | [`responder`], [`respond`] | what a target does with a request; the order in which it is done |
-//! | [`keys`], [`timers`] | checks of memory keys and windows; encoded times |
+//! | [`transaction`] | what a transaction is: steps that each change one word |
+//! | [`transport`] | locks and bells, and the loop that carries a transaction through |
+//! | [`respond`] | what a target does with a request, in the order in which it is done |
 //! | [`deliver`], [`claim`], [`flush`], [`breaks`] | the transactions: complete, take, flush, break |
 //! | [`burst`] | many small messages of one sender in one transaction |
 //! | [`direct`] | small messages of a connected queue pair without a lock |
@@ -25,15 +22,9 @@ pub mod deliver;
 pub mod direct;
 pub mod fence;
 pub mod flush;
-pub mod keys;
-pub mod qp;
 pub mod receive;
 pub mod repair;
-pub mod request;
-pub mod requester;
 pub mod respond;
-pub mod responder;
 pub mod shared;
-pub mod timers;
+pub mod transaction;
 pub mod transport;
-pub mod verbs;

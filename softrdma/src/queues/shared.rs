@@ -146,7 +146,7 @@ pub const ATTRIBUTES: u32 = 8;
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum QpWord {
-    /// [`QpState`](super::verbs::QpState) by number. Changed only behind the lock.
+    /// [`QpState`](crate::rules::verbs::QpState) by number. Changed only behind the lock.
     State,
     /// [`QpJournal`]: the delivery or burst under way.
     Journal,
@@ -215,8 +215,8 @@ pub enum CqWord {
     Tail,
     /// [`Armed`](super::completion::Armed) by number: what the next bell waits for.
     Armed,
-    /// [`Events`]: asynchronous events of the queue. [`Event::CqErr`](super::verbs::Event::CqErr) once raised
-    /// stays: the queue takes no more entries.
+    /// [`Events`]: asynchronous events of the queue. [`Event::CqErr`](crate::rules::verbs::Event::CqErr) once
+    /// raised stays: the queue takes no more entries.
     Events,
     /// [`CqWord::Head`] as it was last seen behind the lock.
     Seen,
@@ -441,20 +441,20 @@ pub struct Events(pub u64);
 impl Events {
     /// With this event raised once more.
     #[must_use]
-    pub fn raise(self, event: super::verbs::Event) -> Self {
+    pub fn raise(self, event: crate::rules::verbs::Event) -> Self {
         let bit = 1u64 << (event as u32 & 31);
         Self(self.0 | bit | bit << 32)
     }
 
     /// With this event raised unless it was raised before (communication established, last request reached).
     #[must_use]
-    pub fn raise_once(self, event: super::verbs::Event) -> Self {
+    pub fn raise_once(self, event: crate::rules::verbs::Event) -> Self {
         if self.was_raised(event) { self } else { self.raise(event) }
     }
 
     /// Whether the event was raised since the object was reset.
     #[must_use]
-    pub fn was_raised(self, event: super::verbs::Event) -> bool {
+    pub fn was_raised(self, event: crate::rules::verbs::Event) -> bool {
         self.0 >> 32 >> (event as u32 & 31) & 1 == 1
     }
 
@@ -480,8 +480,8 @@ pub fn slot(count: u32, capacity: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::verbs::Event;
     use super::*;
+    use crate::rules::verbs::Event;
 
     #[test]
     fn packed_words_come_back() {

@@ -283,7 +283,7 @@ pub fn fit(target: &TargetQp, request: &Incoming, next: Next, lookup: impl Fn(u3
 
 /// The completion of a receive request with this number that took the message.
 #[inline(always)]
-pub(super) fn success(target: &TargetQp, request: &Incoming, wr_id: u64) -> Completion {
+pub(crate) fn success(target: &TargetQp, request: &Incoming, wr_id: u64) -> Completion {
     let written = request.opcode == Opcode::RdmaWriteWithImm;
     let datagram = target.qp_type == QpType::Ud;
     let flags = flags(request, datagram);
@@ -307,7 +307,7 @@ pub(super) fn success(target: &TargetQp, request: &Incoming, wr_id: u64) -> Comp
 }
 
 /// The completion of a receive request that failed.
-pub(super) fn failed(completion: Completion, status: Status) -> Completion {
+pub(crate) fn failed(completion: Completion, status: Status) -> Completion {
     Completion { status, byte_len: 0, imm_or_key: 0, flags: WcFlags::NONE, ..completion }
 }
 

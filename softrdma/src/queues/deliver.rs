@@ -15,10 +15,12 @@
 //! journal. The next holder of the queue pair's lock visits the completion queue's lock first, so that this has
 //! been noted, and then takes the request or not.
 
-use super::completion::{Armed, Completion, HEAD_WORDS, Stage, wanted, wants};
+use crate::queues::completion::{Armed, HEAD_WORDS, Stage, wanted, wants};
+
 use super::shared::{CqJournal, CqWord, Events, Memory, Object, QpJournal, QpWord, Take, Word, held, slot};
-use super::transport::{Machine, Progress, then};
-use super::verbs::{Event, QpState};
+use super::transaction::{Machine, Progress, then};
+use crate::rules::completion::Completion;
+use crate::rules::verbs::{Event, QpState};
 
 /// Words written in one step: a cache line.
 const AT_ONCE: u32 = 8;

@@ -2,8 +2,8 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 use super::*;
-use crate::protocol::shared::Object;
-use crate::protocol::transport::{Machine as _, Progress};
+use crate::queues::shared::Object;
+use crate::queues::transaction::{Machine as _, Progress};
 use proptest::prelude::*;
 
 const QP: u32 = 3;

@@ -19,15 +19,16 @@
 //! counted ([`Repair`](super::repair::Repair), to which a [`Deliver`](super::deliver::Deliver) is a burst of
 //! one).
 
-use super::completion::{Armed, ENTRY_WORDS, HEAD_WORDS, STAGE_WORDS, Stage, stage_room, wanted};
 use super::deliver::{entry_word, has_room};
-use super::keys::{self, Key};
-use super::receive::first_in_ring;
 use super::respond::Queues;
-use super::responder::{Incoming, Plan, RemoteAccess, TargetQp, Verdict, judge, success};
 use super::shared::{CqJournal, CqWord, Events, Fence, Memory, Object, QpJournal, QpWord, Take, Word, slot};
-use super::transport::{LockError, Machine, Progress, then};
-use super::verbs::{Access, Event, Opcode, Status};
+use super::transaction::{Machine, Progress, then};
+use super::transport::LockError;
+use crate::queues::completion::{Armed, ENTRY_WORDS, HEAD_WORDS, STAGE_WORDS, Stage, stage_room, wanted};
+use crate::queues::receive::first_in_ring;
+use crate::rules::keys::{self, Key};
+use crate::rules::responder::{Incoming, Plan, RemoteAccess, TargetQp, Verdict, judge, success};
+use crate::rules::verbs::{Access, Event, Opcode, Status};
 
 /// Most messages of a burst: others wait for the locks meanwhile.
 pub const MAX_BURST: u32 = 64;

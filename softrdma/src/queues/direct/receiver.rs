@@ -4,8 +4,8 @@ use super::{
     Arrived, DirectWord, End, FIRST, HEADER_WORDS, Messages, SLOT_WORDS, at, payload_at, reached, slot_word,
     slots_of,
 };
-use crate::protocol::shared::{Memory, slot};
-use crate::protocol::transport::{Machine, Progress, then};
+use crate::queues::shared::{Memory, slot};
+use crate::queues::transaction::{Machine, Progress, then};
 
 /// The owner's side: one thread at a time.
 #[derive(Clone, Copy, Debug)]

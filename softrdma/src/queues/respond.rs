@@ -16,16 +16,18 @@
 
 use super::breaks::{Break, RaiseOnce};
 use super::claim::{ClaimRequest, Claimed};
-use super::completion::{Completion, Stage, stage_room};
 use super::deliver::{Deliver, Delivered};
 use super::flush::Flush;
-use super::keys::Key;
-use super::receive::{Next, ReceiveRequest, claim_of, next_in_claim, next_in_ring};
-use super::requester::{Outcome, Syndrome};
-use super::responder::{Fit, Incoming, Plan, RemoteAccess, TargetQp, Verdict, failed, fit, judge};
 use super::shared::{Memory, Object, QpWord, Take, Word};
-use super::transport::{Machine, Progress};
-use super::verbs::{Event, QpState, Status};
+use super::transaction::{Machine, Progress};
+use crate::queues::completion::{Stage, stage_room};
+use crate::queues::receive::{claim_of, next_in_claim, next_in_ring};
+use crate::rules::completion::Completion;
+use crate::rules::keys::Key;
+use crate::rules::receive::{Next, ReceiveRequest};
+use crate::rules::requester::{Outcome, Syndrome};
+use crate::rules::responder::{Fit, Incoming, Plan, RemoteAccess, TargetQp, Verdict, failed, fit, judge};
+use crate::rules::verbs::{Event, QpState, Status};
 
 /// Where the target's queues are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -41,8 +41,8 @@ pub enum Refused {
 ///
 /// # Examples
 /// ```
-/// use softrdma::protocol::qp::{Effect, Refused, modify};
-/// use softrdma::protocol::verbs::{Attr, QpState, QpType};
+/// use softrdma::rules::qp::{Effect, Refused, modify};
+/// use softrdma::rules::verbs::{Attr, QpState, QpType};
 ///
 /// let ready = modify(QpType::Ud, QpState::Rtr, QpState::Rts, Attr::SQ_PSN);
 /// assert_eq!(ready, Ok(Effect::Send));
