@@ -4,16 +4,17 @@
 //! |---|---|
 //! | [`rules`] | what RDMA says: states, requester, responder, keys; no clock, no I/O |
 //! | [`queues`] | words that processes share, and the transactions that change them |
-//! | [`shm`] | the transport: shared memory, locks that survive their owner, payload copies, bells |
-//! | [`device`] | the engine: a device and the objects of the verbs on it |
+//! | [`shm`] | shared memory, locks that survive their owner, payload copies, bells |
+//! | [`carrier`] | what brings a request to its target: [`carrier::near`], another process of the folder |
+//! | [`device`] | a device and the objects of the verbs on it |
 //! | [`growth`] | collections that fail where memory runs out |
 //!
 //! # How a message travels
 //!
 //! The initiator executes. A process that works its send queue takes the lock of the target queue pair in the
 //! target's segment, runs the target's rules there ([`queues::respond`]), moves the payload, and gives the
-//! lock back ([`device::execute`](mod@device::execute)). Nothing runs in the target. Death at any instruction
-//! leaves a lock with a dead owner and a journal; whoever takes the lock over repairs first
+//! lock back ([`carrier::near::execute`](mod@carrier::near::execute)). Nothing runs in the target. Death at any
+//! instruction leaves a lock with a dead owner and a journal; whoever takes the lock over repairs first
 //! ([`queues::repair`]), and what was under way has then happened or not. A process that is stopped within is
 //! fenced off from the queues that others use, too ([`queues::fence`]).
 //!
@@ -56,7 +57,9 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
 
+pub mod carrier;
 pub mod device;
+mod error;
 pub mod growth;
 pub mod queues;
 pub mod rules;

@@ -19,8 +19,8 @@ use crate::rules::completion::Completion;
 use crate::rules::requester::{Action, Posted};
 use crate::rules::verbs::{Opcode, QpState, QpType, Status, WcOpcode};
 
-use super::endpoint::place_of;
 use super::{CompletionQueue, Device, Error, LIMITS, QueuePair, Result};
+use crate::carrier::near::number::place_of;
 
 /// Kinds of operations (`enum ibv_qp_attach_comp_cntr_op`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,5 +1,6 @@
 //! Completion queues.
 
+mod direct;
 mod reader;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
@@ -12,21 +13,23 @@ use crate::queues::completion::{Arm, HEAD_WORDS, remove, wants};
 use crate::queues::shared::{Memory as _, Object, Word, slot};
 use crate::queues::transport::{LockError, Transport, run};
 use crate::rules::completion::Completion;
-use crate::rules::verbs::{Status, WcFlags, WcOpcode};
+use crate::rules::verbs::{Status, WcOpcode};
 use crate::shm;
 use crate::shm::lock::Owner;
 use crate::shm::memory::Memory;
-use crate::shm::objects::{Held, Host, Shape};
+use crate::shm::objects::{Host, Shape};
 use crate::shm::processors;
 
-use super::bytes;
 use super::comp_counter::Receives;
-use super::endpoint::place_of;
-use super::permissions::{Permissions, Placement};
 use super::stuck::acquire_with;
 use super::{Channel, Device, Error, EventQueue, LIMITS, MANY_DOMAINS, Result, busy};
+use crate::carrier::near::bytes;
+use crate::carrier::near::completion_order::OwnQueue;
+use crate::carrier::near::entries::not_placed;
+use crate::carrier::near::number::place_of;
+use crate::carrier::near::permissions::{Permissions, Placement};
 
-pub(super) use reader::{Entries, Reader};
+pub(super) use reader::Reader;
 
 /// Polls in vain after which a program that polls gives way to others now and then: some tens of microseconds.
 const PATIENT: u32 = 2000;
@@ -85,8 +88,8 @@ pub struct CompletionQueue {
     users: AtomicU32,
     ended: AtomicBool,
     reader: QueueLock<Reader>,
-    /// Where it stands in the segment, for completions of this process's own.
-    pub(super) held: QueueLock<Held>,
+    /// For completions of this process's own.
+    pub(super) own: OwnQueue,
     /// Protection domains of XRC shared receive queues that completed here.
     xrc_domains: Mutex<Vec<u32>>,
     /// Those that are counted.
@@ -132,7 +135,7 @@ impl CompletionQueue {
             users: 0.into(),
             ended: false.into(),
             reader: QueueLock::new(reader),
-            held: QueueLock::new(device.endpoint.own.find([Some(object), None, None])),
+            own: OwnQueue::new(&device.endpoint, index),
             xrc_domains: Mutex::default(),
             receives: Receives::new(),
             promised: 0.into(),
@@ -204,14 +207,14 @@ impl CompletionQueue {
             let direct = &mut reader.direct;
             // What stands in the queue does not keep messages waiting for ever.
             has_message |= head.is_multiple_of(TURN) && direct.may_have_message();
-            if has_message && direct.take_message(&self.device, &reader.entries, head, take) {
+            if has_message && direct.take_message(&self.device.endpoint, &reader.entries, head, take) {
                 taken += 1;
             } else if !is_next(first, head) || !self.device.is_mine() {
                 break;
             } else {
                 let Some(words) = reader.entries.at(head) else { break };
                 let may_be_late = !direct.is_empty() && (first >> 40) as u8 >= WcOpcode::Recv as u8;
-                if may_be_late && direct.take_before(&self.device, words, take) {
+                if may_be_late && direct.take_before(&self.device.endpoint, words, take) {
                     taken += 1;
                 } else {
                     head = head.wrapping_add(1);
@@ -369,7 +372,7 @@ impl CompletionQueue {
         // Who holds what is waited for here may wait for a peer to let go, from which the queue is moved by
         // this side.
         drop(reader);
-        *self.held.lock() = endpoint.own.find([Some(object), None, None]);
+        self.own.follow();
         self.cqe.store(cqe, Ordering::Relaxed);
         Ok(cqe)
     }
@@ -501,11 +504,6 @@ fn head(first: u64, words: &[AtomicU64]) -> Option<[u64; HEAD_WORDS as usize]> {
         *value = word.load(Ordering::Relaxed);
     }
     Some(head)
-}
-
-/// The completion of a payload whose buffer is not there any more.
-pub(super) fn not_placed(completion: &Completion) -> Completion {
-    Completion { status: Status::LocProtErr, byte_len: 0, flags: WcFlags::NONE, ..*completion }
 }
 
 fn flag(set: bool, flag: u64) -> u64 {

@@ -15,18 +15,11 @@
 //! | `stuck` | queues moved away from peers that have their locks and do not go on |
 //! | `deferred` | objects that were destroyed while a peer had their lock |
 //! | [`multicast`], [`xrc`] | multicast groups; XRC domains and queue pairs opened by others |
-//! | [`wr`] | a send request, borrowed from whoever posts it |
-//! | `permissions` | what the own process goes by in the folder of a group |
-//! | [`endpoint`], [`peers`] | the own segment with its tables; other processes |
-//! | [`initiator`], [`near`], `target` | who sends; its way to processes of this folder; whom it sends to |
-//! | [`execute`](mod@execute), [`bytes`], [`attributes`] | a request at its target; its bytes; its settings |
-//! | `key_cache` | a key of the own process that is asked for again and again |
-//! | [`completion_order`] | own completions, before the answer of a peer that is woken |
-//! | `burst` | small messages to one target, many behind one pair of locks |
+//! | `post_direct` | a request that goes by a direct ring |
 //!
 //! Every object may be used from any thread. Locks are taken in this order: the process's own (an object's
 //! mutex), then a queue pair's in shared memory, a shared receive queue's, a completion queue's. Against that
-//! order a lock is only tried ([`completion_order`]).
+//! order a lock is only tried ([`completion_order`](crate::carrier::near::completion_order)).
 //!
 //! # A message
 //!
@@ -92,28 +85,17 @@
 //! # }
 //! ```
 
-pub mod attributes;
-mod burst;
-pub mod bytes;
 pub mod channel;
 pub mod comp_counter;
 pub mod completion;
-pub mod completion_order;
 mod deferred;
-mod direct;
 pub mod dma_buf;
-pub mod endpoint;
 pub mod events;
-pub mod execute;
 mod frozen;
 mod idle;
-pub mod initiator;
-mod key_cache;
 pub mod memory;
 pub mod multicast;
-pub mod near;
-pub mod peers;
-mod permissions;
+mod post_direct;
 pub mod qp;
 pub mod qp_attributes;
 pub mod receive;
@@ -121,27 +103,27 @@ mod retry;
 pub mod send;
 pub mod srq;
 mod stuck;
-mod target;
-pub mod wr;
 pub mod xrc;
 
-use std::collections::{HashMap, TryReserveError};
-use std::fmt;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Instant;
 
 use crate::growth::{TryFill, TryInsert, TryPush, try_arc_cyclic, try_filled};
 use crate::queues::shared::Object;
-use crate::queues::transport::LockError;
-use crate::shm;
 use crate::shm::network::Network;
 use crate::shm::{environment, folder};
 
-use endpoint::Endpoint;
+use crate::carrier::near::endpoint::Endpoint;
+use crate::carrier::near::multicast::MEMBERS;
+use crate::carrier::near::{direct, number};
 use events::Subscribers;
 use retry::Retries;
 
+pub use crate::carrier::wr::{Data, Datagram, Wr};
+use crate::error::busy;
+pub use crate::error::{Error, Result};
 pub use crate::rules::request::Rejected;
 pub use crate::shm::bounce::Copying;
 pub use channel::Channel;
@@ -154,7 +136,6 @@ pub use qp::{QpInit, QueuePair};
 pub use qp_attributes::{Attributes, Capabilities, LID, Path, Queried};
 pub use send::Sending;
 pub use srq::{SharedReceiveQueue, SrqInit, SrqType};
-pub use wr::{Data, Datagram, Wr};
 pub use xrc::{OpenedQp, XrcDomain};
 
 /// Where the processes of this device meet.
@@ -222,101 +203,25 @@ pub struct Limits {
 
 /// The limits of every device.
 pub const LIMITS: Limits = Limits {
-    max_qp: endpoint::MAX_NUMBERED,
+    max_qp: number::MAX_NUMBERED,
     max_qp_wr: 16 << 10,
     max_sge: 32,
     max_inline_data: 1024,
     max_cq: 1 << 16,
     max_cqe: 1 << 20,
-    max_srq: endpoint::MAX_NUMBERED,
+    max_srq: number::MAX_NUMBERED,
     max_srq_wr: 16 << 10,
     max_mr: 1 << 20,
     max_mr_size: 1 << 63,
     max_mw: 1 << 20,
     max_pd: 1 << 20,
     max_rd_atomic: 128,
-    max_mcast_grp: multicast::MEMBERS as u32,
-    max_mcast_qp_attach: multicast::MEMBERS as u32,
+    max_mcast_grp: MEMBERS as u32,
+    max_mcast_qp_attach: MEMBERS as u32,
     max_msg_sz: 1 << 30,
     max_dm_size: 256 << 20,
     max_comp_cntr: 1 << 16,
 };
-
-/// Why a control operation was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Error {
-    /// An argument is out of range, or does not go with the others (`EINVAL`).
-    Invalid(&'static str),
-    /// A change of a queue pair that its state does not allow (`EINVAL`).
-    Modify(crate::rules::qp::Refused),
-    /// No room for another object (`ENOMEM`).
-    NoMemory,
-    /// Something still uses the object (`EBUSY`).
-    Busy,
-    /// The device has no such feature (`EOPNOTSUPP`).
-    Unsupported,
-    /// The memory to register is not there, or not with the rights asked for (`EFAULT`).
-    Fault,
-    /// It exists already (`EEXIST`): an XRC domain opened with `O_EXCL`.
-    Exists,
-    /// It does not exist (`ENOENT`): an XRC domain opened without `O_CREAT`.
-    NotFound,
-    /// The transport failed.
-    Host(shm::Error),
-}
-
-impl Error {
-    /// The value of `errno` that says the same.
-    #[must_use]
-    pub fn errno(self) -> i32 {
-        match self {
-            Error::Invalid(_) | Error::Modify(_) => libc::EINVAL,
-            Error::NoMemory => libc::ENOMEM,
-            Error::Busy => libc::EBUSY,
-            Error::Unsupported => libc::EOPNOTSUPP,
-            Error::Fault => libc::EFAULT,
-            Error::Exists => libc::EEXIST,
-            Error::NotFound => libc::ENOENT,
-            Error::Host(e) => e.errno(),
-        }
-    }
-}
-
-impl From<shm::Error> for Error {
-    fn from(e: shm::Error) -> Self {
-        match e {
-            shm::Error::NoMemory => Error::NoMemory,
-            e => Error::Host(e),
-        }
-    }
-}
-
-impl From<TryReserveError> for Error {
-    fn from(_: TryReserveError) -> Self {
-        Error::NoMemory
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Invalid(what) => f.write_str(what),
-            Error::Modify(refused) => write!(f, "change of a queue pair refused: {refused:?}"),
-            Error::NoMemory => f.write_str("no room for another object"),
-            Error::Busy => f.write_str("still in use"),
-            Error::Unsupported => f.write_str("the device has no such feature"),
-            Error::Fault => f.write_str("memory is not there"),
-            Error::Exists => f.write_str("exists already"),
-            Error::NotFound => f.write_str("does not exist"),
-            Error::Host(e) => e.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
-
-/// Result of a control operation.
-pub type Result<T> = std::result::Result<T, Error>;
 
 /// The device of this process. All contexts share it; a forked child opens its own.
 #[derive(Debug)]
@@ -364,7 +269,7 @@ impl Device {
     /// [`Error::Host`] when the folder cannot be used or is full; [`Error::NoMemory`].
     pub fn open(settings: &Settings) -> Result<Arc<Self>> {
         let endpoint = Endpoint::open_with(&settings.folder, settings.copying)?;
-        let groups = multicast::Groups::new();
+        let groups = multicast::Groups::default();
         let (unpolled, receive_pds, finders) = (counters()?, counters()?, idle::Finders::new()?);
         let device = try_arc_cyclic(|device| Self {
             endpoint,
@@ -555,13 +460,13 @@ impl Device {
 
     /// The protection domain of a queue pair's receive requests.
     fn receive_pd(&self, qp_num: u32) -> Option<u32> {
-        let (_, index) = endpoint::place_of(qp_num)?;
+        let (_, index) = number::place_of(qp_num)?;
         self.receive_pds.get(index as usize).map(|pd| pd.load(Ordering::Relaxed))
     }
 
     /// A completion of a send request was polled, and gives back so many places of the send queue.
     fn polled(&self, qp_num: u32, places: u32) {
-        if let Some((_, index)) = endpoint::place_of(qp_num) {
+        if let Some((_, index)) = number::place_of(qp_num) {
             // Whoever writes to this process's queues can forge completions, but no more room than there is.
             let less = |count: u32| Some(count.saturating_sub(places));
             let _ = self.unpolled(index).fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
@@ -571,7 +476,7 @@ impl Device {
 
 /// A counter for each queue pair, all 0.
 fn counters() -> Result<Box<[AtomicU32]>> {
-    Ok(try_filled(endpoint::MAX_NUMBERED as usize, || AtomicU32::new(0))?)
+    Ok(try_filled(number::MAX_NUMBERED as usize, || AtomicU32::new(0))?)
 }
 
 /// Remembers an object by its index.
@@ -589,13 +494,5 @@ fn forget<T>(table: &RwLock<Vec<Weak<T>>>, index: u32, object: &T) {
     // Its index may be another's by now.
     if let Some(place) = table.get_mut(index as usize).filter(|known| std::ptr::eq(known.as_ptr(), object)) {
         *place = Weak::new();
-    }
-}
-
-/// A lock in shared memory could not be had.
-fn busy(e: LockError) -> Error {
-    match e {
-        LockError::Busy | LockError::Held | LockError::Unclear => Error::Busy,
-        LockError::Gone => Error::Host(shm::Error::Gone),
     }
 }

@@ -21,12 +21,6 @@ use crate::rules::verbs::{Attr, QpState, QpType};
 use crate::shm::lock::Owner;
 use crate::shm::objects::{HeldWords, Host, Shape};
 
-use super::attributes::QpAttributes;
-use super::direct::Direct;
-use super::endpoint::{MAX_NUMBERED, place_of};
-use super::initiator::Initiator;
-use super::near::Near;
-use super::peers::shortage;
 use super::qp_attributes::{Attributes, Capabilities, Queried};
 use super::receive::{ReceiveRing, ring};
 use super::send::SendSide;
@@ -36,6 +30,12 @@ use super::{
     CompletionQueue, Device, Error, EventQueue, MANY_DOMAINS, Rejected, Result, SharedReceiveQueue,
     XrcDomain, busy,
 };
+use crate::carrier::initiator::Initiator;
+use crate::carrier::near::Near;
+use crate::carrier::near::attributes::QpAttributes;
+use crate::carrier::near::direct::Direct;
+use crate::carrier::near::number::{MAX_NUMBERED, place_of};
+use crate::carrier::near::peers::shortage;
 
 /// In place of a slot: no process has messages for the queue pair that are not dropped.
 const NOBODY: u32 = u32::MAX;

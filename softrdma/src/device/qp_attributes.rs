@@ -3,6 +3,8 @@
 use crate::rules::qp::{self, Effect};
 use crate::rules::verbs::{Access, Attr, QpState, QpType};
 
+use crate::shm::addresses::EVERYBODY;
+
 use super::{Error, LIMITS, Result};
 
 /// Size of `struct ibv_sge`.
@@ -71,8 +73,6 @@ pub struct Path {
 /// The LID of every process of a folder, for whoever names peers as on InfiniBand: all are one port.
 pub const LID: u16 = 1;
 
-/// The address of every process of a folder: the one that has the queue pair of a number is found by that.
-pub(super) const EVERYBODY: [u8; 16] = [0; 16];
 /// An address that leads nowhere (RFC 6666).
 const NOBODY: [u8; 16] = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 

@@ -13,9 +13,9 @@ use crate::shm;
 use crate::shm::memory::fence_after_exchange;
 use crate::shm::objects::HeldWords;
 
-use super::direct::{Direct, Promise};
-use super::permissions::Permissions;
 use super::{Device, Error, Rejected, Result};
+use crate::carrier::near::direct::{Direct, Promise};
+use crate::carrier::near::permissions::Permissions;
 
 /// The owner's side of a receive ring.
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl ReceiveRing {
                 |n: u64| memory.u64(self.entry(count) + 8 * n).map_or(0, |w| w.load(Ordering::Relaxed));
             let (elements, addr, length_key) = (word(1), word(2), word(3));
             let sge = Sge { addr, length: length_key as u32, lkey: (length_key >> 32) as u32 };
-            promise.posted(device, (elements > 0).then_some(&sge));
+            promise.posted(&device.endpoint, (elements > 0).then_some(&sge));
         }
         self.promise = Some(promise);
     }
@@ -330,7 +330,7 @@ impl ReceiveRing {
             word.swap(tail, Ordering::SeqCst);
             fence_after_exchange();
             if let Some(promise) = &mut self.promise {
-                promise.posted(device, sges.first());
+                promise.posted(&device.endpoint, sges.first());
             }
         } else {
             word.store(tail, Ordering::Release);

@@ -22,13 +22,13 @@ use crate::rules::requester::{Action, Outcome, Posted, Requester, Syndrome, Work
 use crate::rules::verbs::{Event, Opcode, QpState, SendFlags};
 
 use super::QueuePair;
-use super::burst::BurstOutcome;
 use super::comp_counter::Counters;
-use super::completion_order::CompletionOrder;
-use super::initiator::Initiator;
-use super::near::Near;
 use super::qp_attributes::Attributes;
-use super::wr::{Data, Datagram, Wr};
+use crate::carrier::initiator::Initiator;
+use crate::carrier::near::Near;
+use crate::carrier::near::burst::BurstOutcome;
+use crate::carrier::near::completion_order::CompletionOrder;
+use crate::carrier::wr::{Data, Datagram, Wr};
 
 /// The number of the queue pair that stands for all members of a multicast group.
 const MULTICAST: u32 = 0xff_ffff;
@@ -438,7 +438,7 @@ impl QueuePair {
     #[inline]
     pub(super) fn completion_order(&self, wr: &Wr<'_>) -> CompletionOrder<'_> {
         let tells = wr.flags.has(SendFlags::SIGNALED);
-        CompletionOrder::new(self.send_cq().filter(|_| tells).map(|cq| &**cq))
+        CompletionOrder::new(self.send_cq().filter(|_| tells).map(|cq| &cq.own))
     }
 
     /// Carries a request out.
@@ -450,7 +450,9 @@ impl QueuePair {
         order: &CompletionOrder<'_>,
     ) -> Outcome {
         match wr.datagram {
-            Some(datagram) if datagram.qp_num == MULTICAST => self.multicast(from, near, wr, &datagram),
+            Some(datagram) if datagram.qp_num == MULTICAST => {
+                near.multicast(&self.device().endpoint, from, wr, &datagram, self.blocks_own_multicast())
+            }
             _ => {
                 let outcome = near.execute(&self.device().endpoint, from, wr, order);
                 if !matches!(outcome, Outcome::Done(_)) {
@@ -580,7 +582,7 @@ impl QueuePair {
 
     fn append_own(&self, side: &mut SendSide, completion: &Completion, order: &CompletionOrder<'_>) {
         let Some(cq) = self.send_cq() else { return };
-        let delivered = cq.append(completion, order);
+        let delivered = cq.own.append(completion, order);
         if delivered != Ok(Delivered::Published) {
             // Nobody polls it: its places come back with the next one.
             let places = completion.places;

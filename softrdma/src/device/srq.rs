@@ -12,11 +12,11 @@ use crate::rules::receive::Sge;
 use crate::shm::lock::Owner;
 use crate::shm::objects::Shape;
 
-use super::attributes::SrqAttributes;
-use super::endpoint::MAX_NUMBERED;
 use super::receive::{ReceiveRing, ring};
 use super::stuck::acquire_with;
 use super::{CompletionQueue, Device, Error, EventQueue, LIMITS, Rejected, Result, XrcDomain, busy};
+use crate::carrier::near::attributes::SrqAttributes;
+use crate::carrier::near::number::MAX_NUMBERED;
 
 /// Kind of a shared receive queue (`enum ibv_srq_type`).
 #[repr(u32)]

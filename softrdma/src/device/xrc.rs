@@ -12,8 +12,8 @@ use crate::growth::{TryInsert, try_arc};
 use crate::queues::shared::Object;
 use crate::rules::verbs::QpType;
 
-use super::endpoint::place_of;
 use super::{Device, Error, EventQueue, QueuePair, Result};
+use crate::carrier::near::number::place_of;
 
 /// The domains of a process.
 #[derive(Debug, Default)]

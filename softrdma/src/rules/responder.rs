@@ -1,6 +1,6 @@
 //! The responder's rules: what a target does with a request, decided by the process that carries it out.
 //!
-//! Two questions in order, asked by [`Respond`](super::respond::Respond): [`judge`] looks at the queue pair,
+//! Two questions in order, asked by who carries a request out: [`judge`] looks at the queue pair,
 //! the keys and the request; when a receive request is needed, [`fit`] looks at the one that was found. Both
 //! only decide.
 //!

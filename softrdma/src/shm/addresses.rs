@@ -36,6 +36,20 @@ fn halves(address: &[u8; 16]) -> [u64; 2] {
     [u64::from_ne_bytes(first), u64::from_ne_bytes(second)]
 }
 
+/// The address of every process of a folder: the one that has the queue pair of a number is found by that.
+pub(crate) const EVERYBODY: [u8; 16] = [0; 16];
+
+/// Whether an address is a group's: IPv6, or IPv4 in IPv6.
+pub(crate) fn is_group(gid: &[u8; 16]) -> bool {
+    let ipv4 = gid[..10].iter().all(|byte| *byte == 0) && gid[10..12] == [0xff, 0xff];
+    gid[0] == 0xff || ipv4 && (224..240).contains(&gid[12])
+}
+
+/// Whether a group's address has the scope of one interface (RFC 4291, 2.7), which no other namespace shares.
+pub(crate) fn is_interface_local(gid: &[u8; 16]) -> bool {
+    gid[0] == 0xff && gid[1] & 0xf == 1
+}
+
 /// Whether an address means something within one network namespace alone: that of the loopback interface, and
 /// those of one link, which other namespaces may have as well.
 #[must_use]

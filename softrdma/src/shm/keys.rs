@@ -87,6 +87,12 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Whether its memory is read and written in place: it was there when it was registered.
+    #[inline]
+    pub(crate) fn is_in_place(&self) -> bool {
+        !self.key.access.has(Access::ON_DEMAND)
+    }
+
     /// Where `addr`, as users of the key name it, is in the owner's memory.
     #[inline(always)]
     pub fn translate(&self, addr: u64) -> u64 {

@@ -59,6 +59,7 @@ mod announcement;
 pub mod atomics;
 pub mod bell;
 pub mod bounce;
+pub mod clock;
 pub mod copy;
 mod descriptor;
 pub mod environment;

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use softrdma::device::attributes::{QpAttributes, SrqAttributes};
-use softrdma::device::bytes;
-use softrdma::device::completion_order::CompletionOrder;
-use softrdma::device::endpoint::Endpoint;
-use softrdma::device::execute::complete;
-use softrdma::device::initiator::Initiator;
-use softrdma::device::near::Near;
-use softrdma::device::wr::{Data, Datagram, Sge, Wr};
+use softrdma::carrier::initiator::Initiator;
+use softrdma::carrier::near::Near;
+use softrdma::carrier::near::attributes::{QpAttributes, SrqAttributes};
+use softrdma::carrier::near::bytes;
+use softrdma::carrier::near::completion_order::CompletionOrder;
+use softrdma::carrier::near::completion_order::complete;
+use softrdma::carrier::near::endpoint::Endpoint;
+use softrdma::carrier::wr::{Data, Datagram, Sge, Wr};
 use softrdma::queues::completion::{Staged, poll};
 use softrdma::queues::receive::{Poster, RECEIVE_WORDS};
 use softrdma::queues::shared::{Memory, Object, QpWord, Word};
@@ -196,7 +196,7 @@ impl RawQp {
         if matches!(outcome, Outcome::Done(_)) {
             let flushed = Completion::flushed(1, WcOpcode::Send, self.number());
             let completion = Completion { status: Status::Success, ..flushed };
-            complete(&self.endpoint, &self.held, self.cq, &completion).expect("a completion");
+            complete(&self.endpoint.own, &self.held, self.cq, &completion).expect("a completion");
         }
         outcome
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use softrdma::device::endpoint::number;
+use softrdma::carrier::near::number::number;
 use softrdma::device::{Attributes, Error, QueuePair};
 use softrdma::queues::shared::{CqJournal, CqWord, Memory, Object, QpJournal, QpWord, Take, Word};
 use softrdma::queues::transport::{Locked, Transport};

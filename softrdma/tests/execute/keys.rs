@@ -3,8 +3,8 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use softrdma::device::endpoint::Endpoint;
-use softrdma::device::wr::Wr;
+use softrdma::carrier::near::endpoint::Endpoint;
+use softrdma::carrier::wr::Wr;
 use softrdma::rules::keys::{Key, Kind};
 use softrdma::rules::request::Operands;
 use softrdma::rules::requester::{Outcome, Syndrome};

@@ -1,52 +1,15 @@
 //! The owner's side of a completion queue: where its entries are, and how far they were taken.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use crate::device::direct::RingReaders;
+use crate::carrier::near::direct::RingReaders;
+use crate::carrier::near::entries::Entries;
 use crate::device::idle::{Finders, Idle};
 use crate::device::{Device, Error, Result};
-use crate::queues::shared::{CqWord, Word, held, slot};
+use crate::queues::shared::{CqWord, Word, slot};
 use crate::shm::objects::HeldWords;
 
 use super::{After, LOOKS, PATIENT, TRIED, YIELDS};
-
-/// The entries of a queue, found once.
-#[derive(Debug)]
-pub(in crate::device) struct Entries {
-    ring: HeldWords,
-    /// Words of an entry.
-    words: usize,
-    capacity: u32,
-    /// Entries written so far, as others say.
-    tail: HeldWords,
-}
-
-impl Entries {
-    /// The first word of the entry with this count, which says whether it is there.
-    #[inline(always)]
-    pub(in crate::device) fn word(&self, count: u32) -> Option<&AtomicU64> {
-        self.ring.get().get(self.words * slot(count, self.capacity) as usize)
-    }
-
-    /// What that word says.
-    #[inline(always)]
-    pub(super) fn first(&self, count: u32) -> u64 {
-        self.word(count).map_or(0, |word| word.load(Ordering::Acquire))
-    }
-
-    /// The words of the entry with this count.
-    #[inline(always)]
-    pub(in crate::device) fn at(&self, count: u32) -> Option<&[AtomicU64]> {
-        let first = self.words * slot(count, self.capacity) as usize;
-        self.ring.get().get(first..first + self.words)
-    }
-
-    /// Entries that wait behind so many that were taken; `None` when the count cannot be true.
-    pub(in crate::device) fn waiting(&self, head: u32) -> Option<u32> {
-        let tail = self.tail.get().first().map_or(0, |tail| tail.load(Ordering::Acquire));
-        held(u64::from(head), tail, self.capacity)
-    }
-}
 
 /// The owner's side of the ring.
 #[derive(Debug)]

@@ -2,9 +2,9 @@
 
 use queue_lock::QueueLock;
 
+use crate::carrier::near::attributes::Place;
+use crate::carrier::near::direct::{Direct, RingReader};
 use crate::device::Rejected;
-use crate::device::attributes::Place;
-use crate::device::direct::{Direct, RingReader};
 use crate::device::receive::ReceiveRing;
 use crate::queues::shared::{Memory as _, QpWord, Word};
 use crate::rules::receive::Sge;
@@ -18,18 +18,20 @@ impl QueuePair {
     pub(super) fn open_direct(&self, dest_qp_num: u32) {
         let (device, init) = (&*self.device, &self.init);
         let (Some(cq), Some(receive)) = (&init.recv_cq, &self.receive) else { return };
-        if init.qp_type != QpType::Rc || device.endpoint.permissions.is_some() || !cq.takes_direct(device) {
+        if init.qp_type != QpType::Rc || device.endpoint.permissions.is_some() || !cq.takes_direct() {
             return;
         }
         self.end_direct();
         let head = device.endpoint.own.load(Word::Qp(self.index, QpWord::Head)) as u32;
-        let Some(direct) = Direct::new(device, self.index, init.pd, head) else { return };
+        let Some(direct) = Direct::new(&device.rings, &device.endpoint, self.index, init.pd, head) else {
+            return;
+        };
         let mut poster = receive.lock();
         if cq.add_direct(RingReader::new(&direct, self.qp_num, dest_qp_num, poster.requests())) {
             poster.open_direct(device, &direct);
             *self.direct.lock() = Some(direct);
         } else {
-            direct.give_back(device);
+            direct.give_back(&device.rings);
         }
     }
 
@@ -47,7 +49,7 @@ impl QueuePair {
     /// The connection is over, and its messages with it. Behind the queue pair's lock.
     pub(super) fn end_direct(&self) {
         if let Some(direct) = self.forget_direct() {
-            direct.give_back(&self.device);
+            direct.give_back(&self.device.rings);
         }
     }
 

@@ -176,7 +176,7 @@ fn store(memory: &impl Memory, object: Object, words: &[u64]) {
 
 /// The words of an object's attributes.
 #[inline]
-pub(super) fn load<const N: usize>(memory: &impl Memory, object: Object) -> [u64; N] {
+pub(crate) fn load<const N: usize>(memory: &impl Memory, object: Object) -> [u64; N] {
     let mut words = [0; N];
     memory.load_all(Word::Attribute { object, word: 0 }, &mut words);
     words

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | this | the memory of rings, and the owner's part of one |
 //! | `reader` | messages taken from rings and completions from the shared queue, in order |
-//! | `writer`, `post` | the initiator's side |
+//! | `writer` | the initiator's side |
 //!
 //! A queue pair gets a ring when it goes to RTR, where its completion queue has room for all that may
 //! complete there: what waits in a ring does not overrun a queue. It gets none where a reset left completions
@@ -12,7 +12,6 @@
 //! the queue pair is reset or ends; in ERR it is closed, and what is in it is handed out before what was
 //! flushed.
 
-mod post;
 mod reader;
 mod writer;
 
@@ -27,24 +26,24 @@ use crate::shm::lock::{Liveness as _, Owner};
 use crate::shm::objects::{DirectRing, HeldWords};
 use crate::shm::segment::Segment;
 
-use super::Device;
-use super::attributes::Place;
-use super::key_cache::KeyCache;
+use crate::carrier::near::attributes::Place;
+use crate::carrier::near::endpoint::Endpoint;
+use crate::carrier::near::key_cache::KeyCache;
 
-pub(super) use reader::{RingReader, RingReaders};
-pub(super) use writer::{RingWriter, Sent, enter, is_settled, left, send, wake, was_delivered};
+pub(crate) use reader::{RingReader, RingReaders};
+pub(crate) use writer::{RingWriter, Sent, enter, is_settled, left, send, wake, was_delivered};
 
 /// Slots of a ring.
 const SLOTS: u32 = 64;
 /// Most rings of a completion queue: a poll looks at each.
-pub(super) const MOST: usize = 8;
+pub(crate) const MOST: usize = 8;
 /// Most rings that wait for their writers to leave.
 const RESTING: usize = 256;
 
 /// Rings that no queue pair has. What was a ring is never anything else, as its writer may have been
 /// stopped when it was about to write; and it serves again only when that has left it, or died.
 #[derive(Debug, Default)]
-pub(super) struct Rings(Mutex<Vec<u64>>);
+pub(crate) struct Rings(Mutex<Vec<u64>>);
 
 impl Rings {
     /// A ring, all zero.
@@ -81,8 +80,8 @@ impl Rings {
 
 /// The ring of a queue pair.
 #[derive(Debug)]
-pub(super) struct Direct {
-    pub(super) place: Place,
+pub(crate) struct Direct {
+    pub(crate) place: Place,
     ring: HeldWords,
     qp: u32,
     pd: u32,
@@ -96,29 +95,29 @@ pub(super) struct Direct {
 
 impl Direct {
     /// A ring for a queue pair of which so many receive requests are completed.
-    pub(super) fn new(device: &Device, qp: u32, pd: u32, head: u32) -> Option<Arc<Self>> {
-        let place = device.rings.take(&device.endpoint.segment)?;
-        let Some(ring) = device.endpoint.own.hold_ring(place.at, place.slots) else {
-            device.rings.give_back(place);
+    pub(crate) fn new(rings: &Rings, endpoint: &Endpoint, qp: u32, pd: u32, head: u32) -> Option<Arc<Self>> {
+        let place = rings.take(&endpoint.segment)?;
+        let Some(ring) = endpoint.own.hold_ring(place.at, place.slots) else {
+            rings.give_back(place);
             return None;
         };
         let (completed, freed, is_over) = (head.into(), head.into(), false.into());
         let made = try_arc(Self { place, ring, qp, pd, completed, freed, is_over });
-        made.inspect_err(|_| device.rings.give_back(place)).ok()
+        made.inspect_err(|_| rings.give_back(place)).ok()
     }
 
     /// Its memory may serve another queue pair.
-    pub(super) fn give_back(&self, device: &Device) {
-        device.rings.give_back(self.place);
+    pub(crate) fn give_back(&self, rings: &Rings) {
+        rings.give_back(self.place);
     }
 
     #[inline(always)]
-    pub(super) fn completed(&self) -> u32 {
+    pub(crate) fn completed(&self) -> u32 {
         self.completed.load(Ordering::Acquire)
     }
 
     /// All requests before these two counts are completed, or taken with what their messages brought.
-    fn free(&self, one: u32, other: u32) {
+    pub(crate) fn free(&self, one: u32, other: u32) {
         let freed = self.freed.load(Ordering::Relaxed);
         self.freed.store(later(later(one, other), freed), Ordering::Release);
     }
@@ -136,7 +135,7 @@ fn later(a: u32, b: u32) -> u32 {
 
 /// What the owner promises to the sender, behind the lock of the receive requests.
 #[derive(Debug)]
-pub(super) struct Promise {
+pub(crate) struct Promise {
     direct: Arc<Direct>,
     credit: Credit,
     /// The key that was looked up last.
@@ -145,7 +144,7 @@ pub(super) struct Promise {
 
 impl Promise {
     /// Nothing yet: no request waits.
-    pub(super) fn new(direct: &Arc<Direct>) -> Self {
+    pub(crate) fn new(direct: &Arc<Direct>) -> Self {
         let credit = Credit::new(&direct.ring(), direct.qp, direct.completed());
         Self { direct: direct.clone(), credit, key_cache: KeyCache::default() }
     }
@@ -153,7 +152,7 @@ impl Promise {
     /// Whether the memory of the request with this count may be looked at no more, so that another of a
     /// queue of so many entries may have it.
     #[inline(always)]
-    pub(super) fn is_free(&self, tail: u32, capacity: u32) -> bool {
+    pub(crate) fn is_free(&self, tail: u32, capacity: u32) -> bool {
         tail.wrapping_sub(self.direct.completed()) < capacity || self.is_freed(tail, capacity)
     }
 
@@ -165,14 +164,14 @@ impl Promise {
 
     /// Requests that are completed, as far as was polled.
     #[inline]
-    pub(super) fn completed(&self) -> u32 {
+    pub(crate) fn completed(&self) -> u32 {
         self.direct.completed()
     }
 
     /// Whether more was polled than is known to be taken, where `head` are by what stands at the queue
     /// pair.
     #[cold]
-    pub(super) fn is_ahead(&self, head: u32) -> bool {
+    pub(crate) fn is_ahead(&self, head: u32) -> bool {
         (self.direct.completed().wrapping_sub(self.seen_taken(head)) as i32) > 0
     }
 
@@ -183,16 +182,16 @@ impl Promise {
 
     /// Requests that are taken, where `head` are by what stands at the queue pair.
     #[cold]
-    pub(super) fn taken(&self, head: u32) -> u32 {
+    pub(crate) fn taken(&self, head: u32) -> u32 {
         let known = [self.direct.completed(), self.direct.freed.load(Ordering::Acquire)];
         known.into_iter().fold(self.seen_taken(head), later)
     }
 
     /// A request was posted.
     #[inline(always)]
-    pub(super) fn posted(&mut self, device: &Device, first: Option<&Sge>) {
+    pub(crate) fn posted(&mut self, endpoint: &Endpoint, first: Option<&Sge>) {
         let (bytes, key) = match first {
-            Some(sge) if sge.length > 0 && self.is_good(device, sge) => (sge.length, sge.lkey),
+            Some(sge) if sge.length > 0 && self.is_good(endpoint, sge) => (sge.length, sge.lkey),
             _ => (0, 0),
         };
         let direct = &*self.direct;
@@ -201,8 +200,8 @@ impl Promise {
 
     /// Whether a message may go to this memory as long as its key is as it is.
     #[inline(always)]
-    fn is_good(&mut self, device: &Device, sge: &Sge) -> bool {
-        let (keys, pd) = (&device.endpoint.keys, self.direct.pd);
+    fn is_good(&mut self, endpoint: &Endpoint, sge: &Sge) -> bool {
+        let (keys, pd) = (&endpoint.keys, self.direct.pd);
         self.key_cache.find(keys, pd, sge.lkey, sge.addr, sge.length, true).is_some()
     }
 }

@@ -8,31 +8,30 @@ use std::cell::Cell;
 
 use crate::growth::try_box;
 use crate::queues::completion::{wanted, wants};
-use crate::queues::deliver::{Deliver, Delivered};
 use crate::queues::respond::{MoveError, Payload, Queues, Respond, Want};
 use crate::queues::shared::{Memory, Object, QpWord, Word};
 use crate::queues::transaction::Progress;
-use crate::queues::transport::{LockError, Operation as Locks, Transport as _, run};
-use crate::rules::completion::Completion;
-use crate::rules::keys::{Key, Kind, check_bind, check_invalidate};
-use crate::rules::request::{BindWindow, Operands, Outline, Sender, start};
+use crate::queues::transport::{LockError, Operation as Locks, Transport as _};
+use crate::rules::request::{Operands, Outline, Sender, start};
 use crate::rules::requester::{Outcome, Syndrome};
 use crate::rules::responder::{GRH_BYTES, Incoming, RemoteAccess, TargetQp};
-use crate::rules::verbs::{Access, Opcode, QpState, QpType, Status};
+use crate::rules::verbs::{Opcode, QpState, QpType};
 use crate::shm::atomics::Operation;
 use crate::shm::bounce::{Origin, Piece, Purpose};
-use crate::shm::keys::{Entry, Lookup};
-use crate::shm::objects::{Held, Lane, View};
+use crate::shm::keys::Lookup;
+use crate::shm::objects::View;
 
 use super::attributes::{QP_WORDS, QpAttributes, load};
 use super::bytes::{self, Gathered, STAGED, Use};
 use super::completion_order::CompletionOrder;
 use super::direct::{RingWriter, enter, is_settled, left};
-use super::endpoint::{Endpoint, now};
-use super::initiator::Initiator;
+use super::endpoint::Endpoint;
 use super::peers::Remote;
 use super::target::{Target, Targets};
-use super::wr::{Data, Wr};
+use super::windows::{bind, local_invalidate};
+use crate::carrier::initiator::Initiator;
+use crate::carrier::wr::{Data, Wr};
+use crate::shm::clock::now;
 
 /// Carries out one request now; never waits for anything but short locks.
 #[inline]
@@ -336,109 +335,5 @@ impl Call<'_, '_> {
                 bytes::atomic(self.endpoint, remote, origin, used, piece, operation).map(|_| ())
             }
         }
-    }
-}
-
-/// Invalidates an own window (IBA §10.8.2.3.4, local invalidate).
-fn local_invalidate(endpoint: &Endpoint, from: &Initiator, key: u32) -> Outcome {
-    let window = endpoint.keys.window(key);
-    let checked = check_invalidate(window.as_ref().map(|entry| &entry.key), from.pd, from.qp_num);
-    let (Some(entry), Ok(())) = (window, checked) else { return Outcome::Local(Status::MwBindErr) };
-    let ended = Entry { key: Key { valid: false, ..entry.key }, ..entry };
-    if endpoint.keys.change(key, key as u8, &ended).is_err() {
-        return Outcome::Local(Status::MwBindErr);
-    }
-    // Who found it valid before is done with it afterwards.
-    let ended = endpoint.keys.end_use(key, &*endpoint.segment).is_ok();
-    if ended { Outcome::Done(0) } else { Outcome::Local(Status::MwBindErr) }
-}
-
-/// Binds an own window (IBA §10.6.7.2).
-fn bind(endpoint: &Endpoint, from: &Initiator, wish: &BindWindow) -> Outcome {
-    let refused = Outcome::Local(Status::MwBindErr);
-    let Some(window) = endpoint.keys.window(wish.window) else { return refused };
-    let region = endpoint.keys.local(wish.region);
-    let checked =
-        check_bind(&window.key, region.as_ref().map(|region| &region.key), from.qp_type, from.pd, wish.bind);
-    if checked.is_err() {
-        return refused;
-    }
-    let rights = region.as_ref().map_or(Access::NONE, |region| region.key.access);
-    let kind = match window.key.kind {
-        Kind::Window2 { .. } => Kind::Window2 { qp_num: from.qp_num },
-        other => other,
-    };
-    let start = if wish.bind.access.has(Access::ZERO_BASED) { 0 } else { wish.bind.addr };
-    let key = Key {
-        kind,
-        valid: wish.bind.length > 0,
-        pd: window.key.pd,
-        start,
-        length: wish.bind.length,
-        // The kernel reaches the window's memory where it reaches the region's.
-        access: wish.bind.access.union(Access(rights.0 & Access::UNPINNABLE.0)),
-    };
-    let base = region.map_or(0, |region| region.translate(wish.bind.addr));
-    if window.key.valid {
-        let ended = Entry { key: Key { valid: false, ..window.key }, ..window };
-        if endpoint.keys.change(wish.window, wish.window as u8, &ended).is_err() {
-            return refused;
-        }
-    }
-    // Who uses it as it was is done first: also where a peer invalidated it.
-    if endpoint.keys.end_use(wish.window, &*endpoint.segment).is_err()
-        || endpoint.keys.change(wish.window, wish.key8, &Entry { key, base }).is_err()
-    {
-        return refused;
-    }
-    Outcome::Done(0)
-}
-
-/// Appends a completion to an own completion queue, bell included. `held` is where the queue is
-/// ([`Host::find`](crate::shm::objects::Host::find)), looked up again after it was resized.
-///
-/// # Errors
-/// When the queue's lock could not be had.
-#[inline]
-pub fn complete(
-    endpoint: &Endpoint,
-    held: &Held,
-    cq: u32,
-    completion: &Completion,
-) -> Result<Delivered, LockError> {
-    let view = endpoint.own.with(held);
-    let Some(lane) = Lane::alone(&view, cq) else { return Err(LockError::Gone) };
-    run(&lane, Deliver::append(cq, &stamped(&lane, cq, completion)))
-}
-
-/// As [`complete`], where the caller has the queue's lock, which is given back.
-///
-/// # Errors
-/// The queue was moved meanwhile.
-#[cold]
-#[inline(never)]
-pub fn complete_kept(
-    endpoint: &Endpoint,
-    held: &Held,
-    cq: u32,
-    completion: &Completion,
-) -> Result<Delivered, LockError> {
-    let view = endpoint.own.with(held);
-    if !view.is_current(Object::Cq(cq)) {
-        return Err(LockError::Gone);
-    }
-    // Not by a lane: the compiler inlines that machine into `complete` only while nobody else calls it.
-    let mut operation = Locks::new(&view);
-    operation.adopt(Object::Cq(cq));
-    operation.run(Deliver::append(cq, &stamped(&view, cq, completion)).behind_lock())
-}
-
-/// With the time, in a queue that wants it.
-#[inline(always)]
-fn stamped(memory: &impl Memory, cq: u32, completion: &Completion) -> Completion {
-    if wanted(memory, cq) & wants::TIMESTAMPS == 0 {
-        *completion
-    } else {
-        Completion { timestamp: now(), ..*completion }
     }
 }

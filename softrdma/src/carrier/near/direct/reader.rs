@@ -7,15 +7,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::device::bytes;
-use crate::device::completion::{Entries, not_placed};
-use crate::device::endpoint::Endpoint;
-use crate::device::key_cache::KeyCache;
-use crate::device::{CompletionQueue, Device};
+use crate::carrier::near::bytes;
+use crate::carrier::near::endpoint::Endpoint;
+use crate::carrier::near::entries::{Entries, not_placed};
+use crate::carrier::near::key_cache::KeyCache;
 use crate::growth::TryPush;
 use crate::queues::completion::STAGE_WORDS;
 use crate::queues::direct::{Arrived, Close, Receiver};
-use crate::queues::shared::{Memory as _, slot};
+use crate::queues::shared::slot;
 use crate::queues::transaction::{Machine as _, Progress};
 use crate::rules::completion::Completion;
 use crate::rules::verbs::{Status, WcFlags, WcOpcode};
@@ -25,7 +24,7 @@ use super::{Direct, MOST};
 
 /// A ring that messages are taken from.
 #[derive(Debug)]
-pub(in crate::device) struct RingReader {
+pub(crate) struct RingReader {
     direct: Arc<Direct>,
     qp_num: u32,
     src_qp: u32,
@@ -43,7 +42,7 @@ pub(in crate::device) struct RingReader {
 
 impl RingReader {
     /// That of a queue pair with this number, connected to that one, whose receive requests stand there.
-    pub(in crate::device) fn new(
+    pub(crate) fn new(
         direct: &Arc<Direct>,
         qp_num: u32,
         src_qp: u32,
@@ -195,7 +194,7 @@ impl RingReader {
 
 /// The rings that messages are taken from when a completion queue is polled.
 #[derive(Debug, Default)]
-pub(in crate::device) struct RingReaders {
+pub(crate) struct RingReaders {
     all: Vec<RingReader>,
     /// The one to look at first.
     first: usize,
@@ -203,28 +202,30 @@ pub(in crate::device) struct RingReaders {
 
 impl RingReaders {
     #[inline(always)]
-    pub(in crate::device) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
     /// Whether there may be a message in a ring.
     #[inline(always)]
-    pub(in crate::device) fn may_have_message(&self) -> bool {
+    pub(crate) fn may_have_message(&self) -> bool {
         self.all.iter().any(RingReader::is_there)
     }
 
     /// Hands out the message whose turn it is when `head` completions of the shared queue were taken, which has
     /// these entries; whether there was one.
     #[inline(never)]
-    pub(in crate::device) fn take_message(
+    pub(crate) fn take_message(
         &mut self,
-        device: &Device,
+        endpoint: &Endpoint,
         entries: &Entries,
         head: u32,
         take: &mut impl FnMut(&Completion),
     ) -> bool {
         match self.turn(entries, head) {
-            Some((place, message)) if device.is_mine() => self.hand_out(device, place, &message, take),
+            Some((place, message)) if endpoint.segment.is_mine() => {
+                self.hand_out(endpoint, place, &message, take)
+            }
             _ => false,
         }
     }
@@ -232,14 +233,14 @@ impl RingReaders {
     /// Hands out a message that comes before the completion of a receive request with these words; whether
     /// there was one.
     #[inline(never)]
-    pub(in crate::device) fn take_before(
+    pub(crate) fn take_before(
         &mut self,
-        device: &Device,
+        endpoint: &Endpoint,
         words: &[AtomicU64],
         take: &mut impl FnMut(&Completion),
     ) -> bool {
         match self.before(words) {
-            Some((place, message)) => self.hand_out(device, place, &message, take),
+            Some((place, message)) => self.hand_out(endpoint, place, &message, take),
             None => false,
         }
     }
@@ -247,13 +248,13 @@ impl RingReaders {
     #[inline(always)]
     fn hand_out(
         &mut self,
-        device: &Device,
+        endpoint: &Endpoint,
         place: usize,
         message: &Arrived,
         take: &mut impl FnMut(&Completion),
     ) -> bool {
         let Some(reader) = self.all.get_mut(place) else { return false };
-        let Some(completion) = reader.complete(&device.endpoint, message) else { return false };
+        let Some(completion) = reader.complete(endpoint, message) else { return false };
         take(&completion);
         true
     }
@@ -289,73 +290,47 @@ impl RingReaders {
 
     /// A completion of a receive request was taken from the shared queue.
     #[inline(never)]
-    pub(in crate::device) fn passed(&mut self, qp_num: u32) {
+    pub(crate) fn passed(&mut self, qp_num: u32) {
         if let Some(reader) = self.all.iter_mut().find(|reader| reader.qp_num == qp_num) {
             reader.receiver.passed();
             reader.publish_completed();
         }
     }
 
-    /// Messages that nobody polled.
-    pub(in crate::device) fn waiting(&self) -> u32 {
-        let waiting = |reader: &RingReader| {
-            reader.receiver.waiting(&DirectRing::of(&reader.ring)) + reader.early.len() as u32
-        };
-        self.all.iter().map(waiting).sum()
-    }
-}
-
-impl CompletionQueue {
     /// Takes messages from this ring, too; `false` where that is not possible.
-    pub(in crate::device) fn add_direct(&self, ring: RingReader) -> bool {
-        let mut reader = self.reader();
-        let rings = &mut reader.direct.all;
-        rings.len() < MOST && rings.try_push(ring).is_ok()
+    pub(crate) fn add(&mut self, ring: RingReader) -> bool {
+        self.all.len() < MOST && self.all.try_push(ring).is_ok()
     }
 
-    /// Closes the ring of a queue pair, behind that one's lock; how many of its receive requests are taken
-    /// then, where it took `head` by what stands there. `None` when it has no ring, and in a forked child: the
-    /// ring is its parent's.
-    pub(in crate::device) fn close_direct(&self, direct: &Direct, head: u32) -> Option<u32> {
-        if !self.device.is_mine() {
-            return None;
-        }
-        let mut reader = self.reader();
-        let ring = reader.direct.all.iter_mut().find(|ring| std::ptr::eq(&*ring.direct, direct))?;
+    /// Closes a ring, behind the lock of its queue pair, where that took `head` receive requests by what stands
+    /// there; how many are taken then. `None` when it is not among them.
+    pub(crate) fn close(&mut self, direct: &Direct, head: u32) -> Option<u32> {
+        let ring = self.of(direct)?;
         let closed = Close::new(&mut ring.receiver, head).step(&DirectRing::of(&ring.ring));
         ring.publish_completed();
         if let Progress::Done(taken) = closed { Some(taken) } else { None }
     }
 
-    /// Takes the messages that wait in the ring of a queue pair out of it, so that the memory of their requests
-    /// may be another's. `head` requests were taken by what stood at the queue pair before: they went the other
-    /// way, or are in the ring. Not where as many wait as the queue has entries: there is an end to what a
-    /// program may leave unpolled.
-    #[cold]
-    pub(in crate::device) fn free_direct(&self, direct: &Direct, head: u32) {
-        let mut reader = self.reader();
-        if reader.is_full() {
-            return;
-        }
-        let ring = reader.direct.all.iter_mut().find(|ring| std::ptr::eq(&*ring.direct, direct));
-        if let Some(behind) = ring.and_then(|ring| ring.take_early(&self.device.endpoint)) {
-            direct.free(head, behind);
-        }
+    /// Takes the messages that wait in a ring out of it before their turn: [`RingReader::take_early`].
+    pub(crate) fn take_early(&mut self, endpoint: &Endpoint, direct: &Direct) -> Option<u32> {
+        self.of(direct)?.take_early(endpoint)
     }
 
-    /// Closes the ring of a queue pair, and forgets the messages that nobody polled.
-    pub(in crate::device) fn remove_direct(&self, direct: &Direct) {
-        let _ = self.close_direct(direct, 0);
-        let mut reader = self.reader();
-        reader.direct.all.retain(|ring| !std::ptr::eq(&*ring.direct, direct));
-        reader.direct.first = 0;
+    /// Forgets a ring, and the messages in it that nobody polled.
+    pub(crate) fn remove(&mut self, direct: &Direct) {
+        self.all.retain(|ring| !std::ptr::eq(&*ring.direct, direct));
+        self.first = 0;
     }
 
-    /// Whether messages may wait for this queue in rings, without anybody noticing but who polls.
-    pub(in crate::device) fn takes_direct(&self, device: &Device) -> bool {
-        let own = &device.endpoint.own;
-        let wants = crate::queues::completion::wanted(own, self.index());
-        let capacity = own.capacity(crate::queues::shared::Object::Cq(self.index()));
-        wants == 0 && self.promised.load(Ordering::Acquire) <= u64::from(capacity)
+    fn of(&mut self, direct: &Direct) -> Option<&mut RingReader> {
+        self.all.iter_mut().find(|ring| std::ptr::eq(&*ring.direct, direct))
+    }
+
+    /// Messages that nobody polled.
+    pub(crate) fn waiting(&self) -> u32 {
+        let waiting = |reader: &RingReader| {
+            reader.receiver.waiting(&DirectRing::of(&reader.ring)) + reader.early.len() as u32
+        };
+        self.all.iter().map(waiting).sum()
     }
 }

@@ -5,48 +5,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::growth::try_arc;
 use crate::shm::Result;
-use crate::shm::addresses::{self, is_local};
+use crate::shm::addresses::{self, EVERYBODY, is_group, is_interface_local, is_local};
 use crate::shm::bounce::{CopyService, Copying, Origin, Piece, Purpose, Registered, with_keys};
 use crate::shm::folder::{Config, Folder};
 use crate::shm::keys::Keys;
 use crate::shm::network::Network;
-use crate::shm::objects::{self, Host, LOCK_LIMIT, Objects};
+use crate::shm::objects::{Host, LOCK_LIMIT, Objects};
 use crate::shm::segment::Segment;
 
-use super::multicast;
+use super::number::number;
 use super::peers::{Peers, Remote};
 use super::permissions::Permissions;
-use super::qp_attributes::EVERYBODY;
-
-/// Bits of a queue pair's or shared receive queue's number that tell the object; those above tell the process.
-const INDEX_BITS: u32 = 14;
-/// Added to an index, so that no number is 0 or 1 (the special queue pairs).
-const FIRST: u32 = 2;
-/// Queue pairs, and shared receive queues, that a process can have: no number is 0xffffff, the multicast one.
-pub const MAX_NUMBERED: u32 = objects::MAX_NUMBERED;
-const _: () = assert!(MAX_NUMBERED == (1 << INDEX_BITS) - FIRST - 1);
-
-/// The number of a queue pair or shared receive queue: 24 bits.
-#[must_use]
-pub fn number(slot: u16, index: u32) -> u32 {
-    u32::from(slot) << INDEX_BITS | (index + FIRST)
-}
-
-/// The slot of the process and the index that a number means; `None` when it means none.
-#[must_use]
-pub fn place_of(number: u32) -> Option<(u16, u32)> {
-    let index = (number & ((1 << INDEX_BITS) - 1)).checked_sub(FIRST)?;
-    (number < 1 << 24 && index < MAX_NUMBERED).then_some(((number >> INDEX_BITS) as u16, index))
-}
-
-/// Nanoseconds of the clock that completions and timers go by (`CLOCK_MONOTONIC`).
-#[must_use]
-pub fn now() -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `t` is writable; this clock exists on every Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t) };
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -58,7 +27,7 @@ pub struct Endpoint {
     /// The own keys.
     pub keys: Arc<Keys>,
     /// What it goes by besides, in a folder that it shares with other users.
-    pub(super) permissions: Option<Arc<Permissions>>,
+    pub(crate) permissions: Option<Arc<Permissions>>,
     /// This process's part of copies that the kernel refuses.
     copy_service: CopyService,
     /// Whether the kernel is likely to refuse.
@@ -159,7 +128,7 @@ impl Endpoint {
 
     /// Whether an own request may use an own piece of memory for this, where others could have written what
     /// it goes by.
-    pub(super) fn admits(&self, purpose: Purpose, origin: &Origin, piece: &Piece) -> bool {
+    pub(crate) fn admits(&self, purpose: Purpose, origin: &Origin, piece: &Piece) -> bool {
         let Some(permissions) = &self.permissions else { return true };
         let entry = self.keys.local(piece.key);
         piece.len == 0
@@ -232,12 +201,12 @@ impl Endpoint {
         }
         let own = self.addresses();
         let Some(table) = remote.peer().map(|peer| peer.addresses()) else {
-            return own.has(gid) || multicast::is_group(gid);
+            return own.has(gid) || is_group(gid);
         };
         let Ok(table) = table else { return false };
         let is_near = self.network.is_some_and(|network| table.is_in(network));
-        if multicast::is_group(gid) {
-            is_near || !multicast::is_interface_local(gid)
+        if is_group(gid) {
+            is_near || !is_interface_local(gid)
         } else if is_near {
             own.has(gid) || table.has(gid)
         } else {
@@ -319,19 +288,5 @@ mod tests {
             drop(held);
             assert_eq!(network, Ok(Network::current()));
         });
-    }
-
-    #[test]
-    fn numbers_come_back_and_none_is_special() {
-        for slot in [0, 1, 1023] {
-            for index in [0, 1, 77, MAX_NUMBERED - 1] {
-                let number = number(slot, index);
-                assert!(number > 1 && number < 0xff_ffff);
-                assert_eq!(place_of(number), Some((slot, index)));
-            }
-        }
-        for number in [0, 1, 0xff_ffff, 1 << 14, 1 << 24, u32::MAX] {
-            assert_eq!(place_of(number), None);
-        }
     }
 }

@@ -11,11 +11,10 @@ use crate::shm::bounce::{self, Local, Origin, Piece, Purpose};
 use crate::shm::copy::{self, Direction, Fault, Image, Span};
 use crate::shm::keys::{Entry, InUse, Keys, Lookup};
 
-use crate::device::endpoint::Endpoint;
-use crate::device::peers::Remote;
-use crate::device::wr::{Data, Wr};
+use crate::carrier::near::endpoint::Endpoint;
+use crate::carrier::near::peers::Remote;
+use crate::carrier::wr::{Data, Wr};
 
-use super::is_in_place;
 use super::pin::{Use, lookup, pin};
 
 /// How long another process may take with its part of a copy without getting on.
@@ -124,7 +123,7 @@ fn local<'a, const MOST: usize>(
 #[inline]
 pub(crate) fn write(endpoint: &Endpoint, entry: &Entry, addr: u64, bytes: &[u8]) -> Result<(), MoveError> {
     let addr = entry.translate(addr);
-    if !is_in_place(entry) {
+    if !entry.is_in_place() {
         let here = [Span { addr: bytes.as_ptr() as u64, len: bytes.len() as u64 }];
         return within(endpoint, Direction::Write, &here, &[Span { addr, len: bytes.len() as u64 }]);
     }

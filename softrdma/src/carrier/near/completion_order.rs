@@ -8,18 +8,20 @@
 
 use std::cell::RefCell;
 use std::hint::spin_loop;
+use std::sync::Arc;
 use std::time::Instant;
 
-use queue_lock::QueueGuard;
+use queue_lock::{QueueGuard, QueueLock};
 
-use crate::queues::deliver::Delivered;
-use crate::queues::shared::{Memory as _, Object};
-use crate::queues::transport::{LockError, Transport as _};
+use crate::queues::completion::{wanted, wants};
+use crate::queues::deliver::{Deliver, Delivered};
+use crate::queues::shared::{Memory, Object};
+use crate::queues::transport::{LockError, Operation, Transport as _, run};
 use crate::rules::completion::Completion;
-use crate::shm::objects::{Held, LOCK_LIMIT, Lane};
+use crate::shm::clock::now;
+use crate::shm::objects::{Held, Host, LOCK_LIMIT, Lane};
 
-use super::CompletionQueue;
-use super::execute::{complete, complete_kept};
+use super::endpoint::Endpoint;
 use super::permissions::Permissions;
 
 /// Tries before the order is given up: longer than anybody has the lock who runs.
@@ -27,10 +29,20 @@ const TRIES: u32 = 256;
 /// Every so many it gives way: who has the lock may share its processor.
 const YIELDS: u32 = 32;
 
+/// An own completion queue, as completions of this process go there.
+#[derive(Debug)]
+pub struct OwnQueue {
+    own: Host,
+    permissions: Option<Arc<Permissions>>,
+    index: u32,
+    /// Where it stands in the segment.
+    held: QueueLock<Held>,
+}
+
 /// The completion queue of one request that tells of its success, not kept at first.
 #[derive(Debug)]
 pub struct CompletionOrder<'a> {
-    cq: Option<&'a CompletionQueue>,
+    queue: Option<&'a OwnQueue>,
     /// Where the queue is, behind the process's own lock, which comes before the queue's.
     kept: RefCell<Option<QueueGuard<'a, Held>>>,
 }
@@ -38,15 +50,15 @@ pub struct CompletionOrder<'a> {
 impl<'a> CompletionOrder<'a> {
     /// `None`: there will be no completion, or its order does not matter.
     #[inline]
-    pub fn new(cq: Option<&'a CompletionQueue>) -> Self {
-        Self { cq, kept: RefCell::new(None) }
+    pub fn new(queue: Option<&'a OwnQueue>) -> Self {
+        Self { queue, kept: RefCell::new(None) }
     }
 
     /// Keeps the queue from others, unless somebody has it for long: whoever waited here with the target's
     /// locks might wait for one who waits for them.
     #[cold]
-    pub(super) fn keep(&self) {
-        let Some(cq) = self.cq else { return };
+    pub(crate) fn keep(&self) {
+        let Some(queue) = self.queue else { return };
         let mut kept = self.kept.take();
         for n in 1..=TRIES {
             if kept.is_some() {
@@ -55,7 +67,7 @@ impl<'a> CompletionOrder<'a> {
             if n % YIELDS == 0 {
                 std::thread::yield_now();
             }
-            kept = cq.try_keep();
+            kept = queue.try_keep();
             spin_loop();
         }
         *self.kept.borrow_mut() = kept;
@@ -63,15 +75,15 @@ impl<'a> CompletionOrder<'a> {
 
     /// Gives the queue back when it is kept.
     #[inline]
-    pub(super) fn give_back(&self) {
-        if let (Some(cq), Some(held)) = (self.cq, self.kept.take()) {
-            cq.give_back(&held);
+    pub(crate) fn give_back(&self) {
+        if let (Some(queue), Some(held)) = (self.queue, self.kept.take()) {
+            queue.give_back(&held);
         }
     }
 
     /// Where the queue is, if it is kept; who asks gives it back.
     #[inline]
-    pub(super) fn take(&self) -> Option<QueueGuard<'a, Held>> {
+    pub(crate) fn take(&self) -> Option<QueueGuard<'a, Held>> {
         self.kept.take()
     }
 }
@@ -82,14 +94,26 @@ impl Drop for CompletionOrder<'_> {
     }
 }
 
-impl CompletionQueue {
+impl OwnQueue {
+    /// The queue with this index.
+    pub(crate) fn new(endpoint: &Endpoint, index: u32) -> Self {
+        let (own, permissions) = (endpoint.own.within(LOCK_LIMIT), endpoint.permissions.clone());
+        let held = own.find([None, None, Some(Object::Cq(index))]);
+        Self { own, permissions, index, held: QueueLock::new(held) }
+    }
+
+    /// Looks where it is now.
+    pub(crate) fn follow(&self) {
+        *self.held.lock() = self.own.find([None, None, Some(Object::Cq(self.index))]);
+    }
+
     /// Appends a completion of this process's own, in its turn.
-    pub(super) fn append(
+    pub(crate) fn append(
         &self,
         completion: &Completion,
         order: &CompletionOrder<'_>,
     ) -> std::result::Result<Delivered, LockError> {
-        match &self.device.endpoint.permissions {
+        match &self.permissions {
             None => self.publish(completion, order),
             Some(permissions) => self.publish_under_number(permissions, completion, order),
         }
@@ -122,14 +146,13 @@ impl CompletionQueue {
         completion: &Completion,
         order: &CompletionOrder<'_>,
     ) -> std::result::Result<Delivered, LockError> {
-        let endpoint = &self.device.endpoint;
         if let Some(held) = order.take() {
-            let appended = complete_kept(endpoint, &held, self.index(), completion);
+            let appended = complete_kept(&self.own, &held, self.index, completion);
             drop(held);
             return self.or_anew(appended, completion);
         }
         let held = self.held.lock();
-        let appended = complete(endpoint, &held, self.index(), completion);
+        let appended = complete(&self.own, &held, self.index, completion);
         drop(held);
         self.or_anew(appended, completion)
     }
@@ -148,11 +171,11 @@ impl CompletionQueue {
     /// from another holder that was stopped.
     #[cold]
     fn publish_anew(&self, completion: &Completion) -> std::result::Result<Delivered, LockError> {
-        let (own, object, begun) = (&self.device.endpoint.own, Object::Cq(self.index()), Instant::now());
+        let (own, object, begun) = (&self.own, Object::Cq(self.index), Instant::now());
         loop {
-            let now = own.find([Some(object), None, None]);
+            let now = own.find([None, None, Some(object)]);
             *self.held.lock() = now.clone();
-            match complete(&self.device.endpoint, &now, self.index(), completion) {
+            match complete(&self.own, &now, self.index, completion) {
                 Err(LockError::Gone) if own.exists(object) && begun.elapsed() < LOCK_LIMIT => {}
                 appended => return appended,
             }
@@ -162,19 +185,58 @@ impl CompletionQueue {
     /// Takes the queue's lock when nobody has it.
     fn try_keep(&self) -> Option<QueueGuard<'_, Held>> {
         let held = self.held.try_lock()?;
-        let view = self.device.endpoint.own.with(&held);
-        let is_kept = Lane::alone(&view, self.index()).is_some_and(|lane| lane.try_lock_cq());
+        let view = self.own.with(&held);
+        let is_kept = Lane::alone(&view, self.index).is_some_and(|lane| lane.try_lock_cq());
         is_kept.then_some(held)
     }
 
-    /// Gives back what [`CompletionQueue::try_keep`] took.
+    /// Gives back what [`OwnQueue::try_keep`] took.
     #[cold]
     fn give_back(&self, held: &Held) {
-        let object = Object::Cq(self.index());
-        let view = self.device.endpoint.own.with(held);
+        let object = Object::Cq(self.index);
+        let view = self.own.with(held);
         // Where it was moved meanwhile, the old one's lock is nobody's.
-        if let Some(lane) = Lane::alone(&view, self.index()).filter(|lane| lane.is_current(object)) {
+        if let Some(lane) = Lane::alone(&view, self.index).filter(|lane| lane.is_current(object)) {
             lane.unlock(object);
         }
+    }
+}
+
+/// Appends a completion to an own completion queue, bell included. `held` is where the queue is
+/// ([`Host::find`](crate::shm::objects::Host::find)), looked up again after it was resized.
+///
+/// # Errors
+/// When the queue's lock could not be had.
+#[inline]
+pub fn complete(own: &Host, held: &Held, cq: u32, completion: &Completion) -> Result<Delivered, LockError> {
+    let view = own.with(held);
+    let Some(lane) = Lane::alone(&view, cq) else { return Err(LockError::Gone) };
+    run(&lane, Deliver::append(cq, &stamped(&lane, cq, completion)))
+}
+
+/// As [`complete`], where the caller has the queue's lock, which is given back.
+///
+/// # Errors
+/// The queue was moved meanwhile.
+#[cold]
+#[inline(never)]
+fn complete_kept(own: &Host, held: &Held, cq: u32, completion: &Completion) -> Result<Delivered, LockError> {
+    let view = own.with(held);
+    if !view.is_current(Object::Cq(cq)) {
+        return Err(LockError::Gone);
+    }
+    // Not by a lane: the compiler inlines that machine into `complete` only while nobody else calls it.
+    let mut operation = Operation::new(&view);
+    operation.adopt(Object::Cq(cq));
+    operation.run(Deliver::append(cq, &stamped(&view, cq, completion)).behind_lock())
+}
+
+/// With the time, in a queue that wants it.
+#[inline(always)]
+fn stamped(memory: &impl Memory, cq: u32, completion: &Completion) -> Completion {
+    if wanted(memory, cq) & wants::TIMESTAMPS == 0 {
+        *completion
+    } else {
+        Completion { timestamp: now(), ..*completion }
     }
 }

@@ -19,8 +19,6 @@ mod place;
 mod transfer;
 
 use crate::queues::completion::STAGE_WORDS;
-use crate::rules::verbs::Access;
-use crate::shm::keys::Entry;
 
 pub(crate) use gather::Gathered;
 pub(crate) use pin::{Use, look_again, lookup, pin};
@@ -30,9 +28,3 @@ pub(crate) use transfer::{answer, atomic, into_receive, transfer_used, with_loca
 
 /// Most bytes that travel in a completion entry.
 pub const STAGED: usize = 8 * STAGE_WORDS;
-
-/// Whether memory of a region is read and written in place: it was there when it was registered.
-#[inline]
-pub(crate) fn is_in_place(entry: &Entry) -> bool {
-    !entry.key.access.has(Access::ON_DEMAND)
-}

@@ -3,10 +3,10 @@
 use crate::rules::keys::check_local;
 use crate::rules::receive::Sge;
 
-use super::{STAGED, is_in_place};
-use crate::device::endpoint::Endpoint;
-use crate::device::key_cache::KeyCache;
-use crate::device::wr::{Data, Wr};
+use super::STAGED;
+use crate::carrier::near::endpoint::Endpoint;
+use crate::carrier::near::key_cache::KeyCache;
+use crate::carrier::wr::{Data, Wr};
 
 /// The sender's bytes, copied.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl<'a> Gathered<'a> {
         let (entry, _in_use) = endpoint.keys.hold(sge.lkey)?;
         let pd = unchecked.unwrap_or(entry.key.pd);
         check_local(Some(&entry.key), pd, sge.addr, sge.length, false).ok()?;
-        is_in_place(&entry).then_some(())?;
+        entry.is_in_place().then_some(())?;
         self.take_from(entry.translate(sge.addr), sge.length)
     }
 

@@ -3,8 +3,6 @@
 use crate::rules::keys::check_local;
 use crate::shm::keys::{Entry, Keys};
 
-use super::bytes::is_in_place;
-
 /// The key of a region that was looked up last, for one protection domain and one use.
 ///
 /// Whoever goes to the memory by it [counts as its user](Keys::enter) first: the key that is found then is not
@@ -49,7 +47,7 @@ impl KeyCache {
         let changes = keys.changes();
         let is_good = |entry: &Entry| {
             // Where in it is looked at each time.
-            check_local(Some(&entry.key), pd, entry.key.start, 0, write).is_ok() && is_in_place(entry)
+            check_local(Some(&entry.key), pd, entry.key.start, 0, write).is_ok() && entry.is_in_place()
         };
         let found = keys.local(lkey).filter(is_good);
         self.0 = found.map(|entry| Found { lkey, entry, changes });

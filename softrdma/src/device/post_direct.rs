@@ -1,18 +1,18 @@
 //! Posting a request whose message goes by a direct ring.
 
+use crate::carrier::near::completion_order::CompletionOrder;
+use crate::carrier::wr::Wr;
 use crate::device::QueuePair;
-use crate::device::completion_order::CompletionOrder;
 use crate::device::send::{SendSide, posted};
-use crate::device::wr::Wr;
 use crate::rules::requester::{Outcome, Syndrome};
 use crate::rules::verbs::{Opcode, SendFlags};
 
-use super::Sent;
+use crate::carrier::near::direct::Sent;
 
 impl QueuePair {
     /// Carries a request out by the direct ring; `false` when it does not go that way, and nothing happened.
     #[inline(always)]
-    pub(in crate::device) fn post_directly(&self, side: &mut SendSide, wr: &Wr<'_>) -> bool {
+    pub(super) fn post_directly(&self, side: &mut SendSide, wr: &Wr<'_>) -> bool {
         matches!(wr.opcode, Opcode::Send | Opcode::SendWithImm)
             && side.near.has_ring()
             && self.try_directly(side, wr)

@@ -19,7 +19,7 @@ use crate::shm::threads;
 use crate::shm::{Error, Result};
 
 use super::attributes::{QpAttributes, load};
-use super::endpoint::place_of;
+use super::number::place_of;
 
 /// How long a lock of another process's objects is waited for. Who waits in vain tries again later, as with any
 /// peer that gives no answer.
@@ -51,7 +51,7 @@ pub struct Remote {
     /// Its segment, as transactions see it.
     pub host: Host,
     /// The same for who knows that a lock is kept.
-    pub(super) brief: Host,
+    pub(crate) brief: Host,
     own_image: Option<Image>,
     /// The thread by whose number the kernel reaches it, where the first has ended; 0 as long as that is there.
     thread: AtomicI32,
@@ -102,7 +102,7 @@ impl Peers {
     ///
     /// # Errors
     /// Descriptors or memory have run out.
-    pub(super) fn prepare(&self, qp_num: u32) -> Result<bool> {
+    pub(crate) fn prepare(&self, qp_num: u32) -> Result<bool> {
         let Some((slot, index)) = place_of(qp_num) else { return Ok(false) };
         // A connection is with who is there now: who was there before may have died a moment ago.
         self.doubt(slot);
@@ -178,7 +178,7 @@ impl Peers {
 }
 
 /// What remains of an answer where descriptors or memory alone count.
-pub(super) fn shortage(answer: Result<()>) -> Result<()> {
+pub(crate) fn shortage(answer: Result<()>) -> Result<()> {
     match answer {
         Err(Error::Os { errno: libc::EMFILE | libc::ENFILE | libc::ENOMEM, .. } | Error::NoMemory) => answer,
         _ => Ok(()),
@@ -236,7 +236,7 @@ impl Remote {
     }
 
     /// Asks the kernel anew whether it lives, next time.
-    pub(super) fn doubt(&self) {
+    pub(crate) fn doubt(&self) {
         self.peer.iter().for_each(|peer| peer.doubt());
     }
 
@@ -260,7 +260,7 @@ impl Remote {
     /// The program to whose memory the kernel moves payload and back; `None` where the kernel refuses. To be
     /// asked before the keys are looked up.
     #[inline]
-    pub(super) fn direct(&self) -> Option<Image> {
+    pub(crate) fn direct(&self) -> Option<Image> {
         if self.closed.load(Ordering::Relaxed) {
             return None;
         }
@@ -274,7 +274,7 @@ impl Remote {
 
     /// As [`Remote::direct`], after it refused a copy to this image; `None` also when there is no other image.
     #[cold]
-    pub(super) fn direct_anew(&self, refused: Image) -> Option<Image> {
+    pub(crate) fn direct_anew(&self, refused: Image) -> Option<Image> {
         let other = || self.direct().filter(|image| *image != refused);
         // A thread that has ended may have left its number to another program.
         let is_by_thread = self.thread.load(Ordering::Relaxed) != 0;
@@ -284,7 +284,7 @@ impl Remote {
     /// The kernel did not find it by its number: whether it lives all the same, with other threads than the
     /// first. By one of them, or by other ways, it is reached from now on.
     #[cold]
-    pub(super) fn lives_on(&self) -> bool {
+    pub(crate) fn lives_on(&self) -> bool {
         let thread = match &self.peer {
             None => Some(threads::own()),
             Some(peer) if !peer.lives() => return false,
@@ -304,7 +304,7 @@ impl Remote {
 
     /// Whether it was asked for help with payload and has not noticed, and it was not tried before to wake it
     /// by this completion queue.
-    pub(super) fn overhears(&self, cq: u32) -> bool {
+    pub(crate) fn overhears(&self, cq: u32) -> bool {
         // Where there is no memory for it, it is woken once too often.
         self.peer.as_ref().is_some_and(|peer| waits_for(peer))
             && self.woken.lock().unwrap_or_else(PoisonError::into_inner).try_add(cq).unwrap_or(true)
@@ -312,13 +312,13 @@ impl Remote {
 
     /// Whether the lock of this datagram queue pair is kept for all that is known. One load when none is.
     #[inline]
-    pub(super) fn is_kept(&self, qp: u32) -> bool {
+    pub(crate) fn is_kept(&self, qp: u32) -> bool {
         self.kept_count.load(Ordering::Relaxed) > 0 && self.kept().contains(&qp)
     }
 
     /// Notes whether the lock of this datagram queue pair is kept.
     #[cold]
-    pub(super) fn set_kept(&self, qp: u32, is_kept: bool) {
+    pub(crate) fn set_kept(&self, qp: u32, is_kept: bool) {
         let mut kept = self.kept();
         // Without memory for it, it is waited for once more.
         if is_kept {
@@ -334,7 +334,7 @@ impl Remote {
     }
 
     /// What payload within this process goes through where the kernel refuses to move it.
-    pub(super) fn scratch(&self) -> Option<&Scratch> {
+    pub(crate) fn scratch(&self) -> Option<&Scratch> {
         // One that cannot be had now is asked for again: descriptors may have run out.
         self.scratch.get().or_else(|| {
             let _ = self.scratch.set(Scratch::new().ok()?);
@@ -359,7 +359,7 @@ impl Remote {
     }
 
     /// The name it signs with.
-    pub(super) fn owner(&self) -> Owner {
+    pub(crate) fn owner(&self) -> Owner {
         self.peer.as_ref().map_or_else(|| self.me.owner(), |peer| peer.owner())
     }
 }

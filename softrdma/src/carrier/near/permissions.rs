@@ -27,9 +27,9 @@ use crate::rules::verbs::{QpState, QpType, Status, WcFlags, WcOpcode};
 use crate::shm::bounce::{Origin, Piece, Purpose};
 use crate::shm::keys::Entry;
 
-use super::Result;
 use super::attributes::{QpAttributes, SrqAttributes};
-use super::endpoint::place_of;
+use super::number::place_of;
+use crate::error::Result;
 
 /// The permissions of a process.
 #[derive(Debug)]
@@ -135,7 +135,7 @@ impl Queues {
     /// As [`Queues::receiver`], for a request of this queue.
     fn receiver_by(&self, index: u32, slot: u16, queue: Object) -> Option<u32> {
         let srq_num = match queue {
-            Object::Srq(srq) => super::endpoint::number(slot, srq),
+            Object::Srq(srq) => super::number::number(slot, srq),
             _ => 0,
         };
         self.receiver(index, slot, srq_num).filter(|found| found.1 == queue).map(|found| found.0)
@@ -144,14 +144,14 @@ impl Queues {
 
 /// A payload's buffer.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Placement {
-    pub(super) pd: u32,
-    pub(super) sge: Sge,
+pub(crate) struct Placement {
+    pub(crate) pd: u32,
+    pub(crate) sge: Sge,
 }
 
 impl Permissions {
     /// Empty ones, for the process in this slot.
-    pub(super) fn new(slot: u16) -> Self {
+    pub(crate) fn new(slot: u16) -> Self {
         Permissions { slot, queues: RwLock::default(), requests: Mutex::default() }
     }
 
@@ -170,8 +170,8 @@ impl Permissions {
     /// A queue pair was made, in RESET.
     ///
     /// # Errors
-    /// [`Error::NoMemory`](super::Error::NoMemory).
-    pub(super) fn add_queue_pair(&self, index: u32, attributes: QpAttributes) -> Result<()> {
+    /// [`Error::NoMemory`](crate::error::Error::NoMemory).
+    pub(crate) fn add_queue_pair(&self, index: u32, attributes: QpAttributes) -> Result<()> {
         let made = QueuePair { attributes, state: QpState::Reset };
         self.change(|queues| queues.queue_pairs.try_set(index, made))?;
         Ok(())
@@ -179,7 +179,7 @@ impl Permissions {
 
     /// A queue pair is as its program set it; without a state, the state is as it was. Copies that it allowed
     /// before are over when this returns.
-    pub(super) fn set_queue_pair(&self, index: u32, attributes: QpAttributes, state: Option<QpState>) {
+    pub(crate) fn set_queue_pair(&self, index: u32, attributes: QpAttributes, state: Option<QpState>) {
         self.change(|queues| {
             if let Some(qp) = queues.queue_pairs.get_mut(&index) {
                 *qp = QueuePair { attributes, state: state.unwrap_or(qp.state) };
@@ -188,7 +188,7 @@ impl Permissions {
     }
 
     /// The send queue, or whoever broke the queue pair, took it there.
-    pub(super) fn set_state(&self, index: u32, state: QpState) {
+    pub(crate) fn set_state(&self, index: u32, state: QpState) {
         self.change(|queues| {
             if let Some(qp) = queues.queue_pairs.get_mut(&index) {
                 qp.state = state;
@@ -199,14 +199,14 @@ impl Permissions {
     /// A shared receive queue was made.
     ///
     /// # Errors
-    /// [`Error::NoMemory`](super::Error::NoMemory).
-    pub(super) fn add_shared(&self, index: u32, attributes: SrqAttributes) -> Result<()> {
+    /// [`Error::NoMemory`](crate::error::Error::NoMemory).
+    pub(crate) fn add_shared(&self, index: u32, attributes: SrqAttributes) -> Result<()> {
         self.change(|queues| queues.shared.try_set(index, attributes))?;
         Ok(())
     }
 
     /// The queue is gone, and with it its requests.
-    pub(super) fn remove(&self, object: Object) {
+    pub(crate) fn remove(&self, object: Object) {
         self.change(|queues| match object {
             Object::Qp(qp) => drop(queues.queue_pairs.remove(&qp)),
             Object::Srq(srq) => drop(queues.shared.remove(&srq)),
@@ -216,7 +216,7 @@ impl Permissions {
     }
 
     /// The queue is empty: what was posted there, and for a queue pair what was sent, completes no more.
-    pub(super) fn clear(&self, object: Object) {
+    pub(crate) fn clear(&self, object: Object) {
         let is_its = |whose: Whose| match whose {
             Whose::Posted(queue) => queue == object,
             Whose::Sent(qp) => Object::Qp(qp) == object,
@@ -245,20 +245,20 @@ impl Permissions {
 
     /// The number in the segment of a request that is about to be posted to a queue; `None` without memory
     /// for it.
-    pub(super) fn posted(&self, queue: Object, wr_id: u64, sges: &[Sge]) -> Option<u64> {
+    pub(crate) fn posted(&self, queue: Object, wr_id: u64, sges: &[Sge]) -> Option<u64> {
         let sges = Sges::try_of(sges).ok()?;
         self.requests().add(Request { whose: Whose::Posted(queue), wr_id, sges })
     }
 
     /// The elements of a request of this queue.
-    pub(super) fn elements(&self, queue: Object, number: u64) -> Option<Sges> {
+    pub(crate) fn elements(&self, queue: Object, number: u64) -> Option<Sges> {
         let mut requests = self.requests();
         requests.get(number).filter(|request| request.whose == Whose::Posted(queue)).map(|r| r.sges.clone())
     }
 
     /// The number in the segment of a request of this queue pair that is about to complete; `None` without
     /// memory for it.
-    pub(super) fn sent(&self, qp_num: u32, wr_id: u64) -> Option<u64> {
+    pub(crate) fn sent(&self, qp_num: u32, wr_id: u64) -> Option<u64> {
         let (_, index) = place_of(qp_num)?;
         self.requests().add(Request { whose: Whose::Sent(index), wr_id, sges: Sges::default() })
     }
@@ -285,7 +285,7 @@ impl Permissions {
     /// Checks a completion that was published with `bytes` of payload beside it, and gives it the number that
     /// the program gave its request; where the payload goes. `None` when no such request is under way: nobody
     /// is to see it.
-    pub(super) fn completed(&self, completion: &mut Completion, bytes: usize) -> Option<Option<Placement>> {
+    pub(crate) fn completed(&self, completion: &mut Completion, bytes: usize) -> Option<Option<Placement>> {
         let (_, index) = place_of(completion.qp_num).filter(|place| place.0 == self.slot)?;
         if completion.opcode < WcOpcode::Recv {
             let request = self.take(completion.wr_id, |whose| whose == Whose::Sent(index))?;
@@ -313,13 +313,13 @@ impl Permissions {
     }
 
     /// A completion is gone that nobody will see.
-    pub(super) fn forget(&self, completion: &Completion) {
+    pub(crate) fn forget(&self, completion: &Completion) {
         let _ = self.completed(&mut { *completion }, 0);
     }
 
     /// Runs `access` when the memory is open to this purpose, and answers whether it did. What the answer
     /// rests on stays as it is meanwhile. `entry` is that of the piece's key, by private permissions.
-    pub(super) fn with(
+    pub(crate) fn with(
         &self,
         purpose: Purpose,
         origin: &Origin,

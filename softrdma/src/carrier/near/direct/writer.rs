@@ -7,14 +7,14 @@
 use std::hint::spin_loop;
 use std::sync::Arc;
 
-use crate::device::attributes::Place;
-use crate::device::bytes::{self, Gathered, STAGED};
-use crate::device::completion_order::CompletionOrder;
-use crate::device::endpoint::Endpoint;
-use crate::device::initiator::Initiator;
-use crate::device::key_cache::KeyCache;
-use crate::device::target::Target;
-use crate::device::wr::{Data, Wr};
+use crate::carrier::initiator::Initiator;
+use crate::carrier::near::attributes::Place;
+use crate::carrier::near::bytes::{self, Gathered, STAGED};
+use crate::carrier::near::completion_order::CompletionOrder;
+use crate::carrier::near::endpoint::Endpoint;
+use crate::carrier::near::key_cache::KeyCache;
+use crate::carrier::near::target::Target;
+use crate::carrier::wr::{Data, Wr};
 use crate::queues::completion::{Armed, Notify};
 use crate::queues::direct::{MAX_DIRECT, Message, Send, Sender, Way};
 use crate::queues::shared::{CqWord, Events, Memory, Object, QpWord, Word};

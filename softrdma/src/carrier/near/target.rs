@@ -13,9 +13,10 @@ use crate::shm::keys::Seen;
 use crate::shm::objects::Held;
 
 use super::attributes::{QP_WORDS, QpAttributes, SrqAttributes, load};
-use super::endpoint::{Endpoint, place_of};
+use super::endpoint::Endpoint;
+use super::number::place_of;
 use super::peers::Remote;
-use super::wr::Wr;
+use crate::carrier::wr::Wr;
 
 /// Targets that a datagram queue pair knows at a time.
 const KNOWN_AT_A_TIME: usize = 16;
@@ -32,8 +33,8 @@ impl Targets {
     /// Nobody yet, for a queue pair of this service.
     ///
     /// # Errors
-    /// [`Error::NoMemory`](crate::device::Error::NoMemory).
-    pub(crate) fn new(qp_type: QpType) -> super::Result<Self> {
+    /// [`Error::NoMemory`](crate::error::Error::NoMemory).
+    pub(crate) fn new(qp_type: QpType) -> crate::error::Result<Self> {
         let count = if qp_type == QpType::Ud { KNOWN_AT_A_TIME } else { 1 };
         Ok(Self { places: try_collect((0..count).map(|_| None))? })
     }

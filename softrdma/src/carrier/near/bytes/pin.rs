@@ -5,8 +5,8 @@ use crate::rules::verbs::Access;
 use crate::shm::copy::Image;
 use crate::shm::keys::{Entry, InUse, Lookup, Pin, Seen};
 
-use crate::device::endpoint::Endpoint;
-use crate::device::peers::Remote;
+use crate::carrier::near::endpoint::Endpoint;
+use crate::carrier::near::peers::Remote;
 
 /// Whether the kernel reaches the memory for other processes.
 #[inline]
@@ -20,7 +20,7 @@ pub(crate) struct Use<'a> {
     /// The entry, as it was looked up.
     pub(crate) entry: Entry,
     /// The target as it was before that; `None` where the kernel does not reach this memory.
-    pub(super) image: Option<Image>,
+    pub(crate) image: Option<Image>,
     _kept: Kept<'a>,
 }
 

@@ -15,9 +15,9 @@ use super::attributes::{QP_WORDS, load};
 use super::bytes::{self, Gathered};
 use super::direct::{RingWriter, enter, left};
 use super::endpoint::Endpoint;
-use super::initiator::Initiator;
 use super::target::{Target, Targets};
-use super::wr::{Datagram, Wr};
+use crate::carrier::initiator::Initiator;
+use crate::carrier::wr::{Datagram, Wr};
 
 /// The burst of a queue pair that is under way, and whom it is for.
 #[derive(Debug, Default)]

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::rules::keys::check_local;
 use crate::shm::keys::Entry;
 
+use super::STAGED;
 use super::transfer::write;
-use super::{STAGED, is_in_place};
-use crate::device::endpoint::Endpoint;
-use crate::device::key_cache::KeyCache;
+use crate::carrier::near::endpoint::Endpoint;
+use crate::carrier::near::key_cache::KeyCache;
 
 /// Moves a payload that came in a completion entry to the buffer that it is for, by this process's own table of
 /// keys. `pd` is the protection domain of the receive request. `None` when there is no such buffer any more, or
@@ -25,7 +25,7 @@ pub fn place(
     let (entry, _in_use) = endpoint.keys.hold(lkey)?;
     check_local(Some(&entry.key), pd, addr, u32::try_from(bytes).ok()?, true).ok()?;
     let payload = payload.get(..bytes.div_ceil(8))?;
-    if !is_in_place(&entry) {
+    if !entry.is_in_place() {
         return place_anywhere(endpoint, &entry, addr, payload, bytes);
     }
     // SAFETY: as in `write`, and there are so many words.
