@@ -62,7 +62,7 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>, turn: &Turn<'_>) 
         }
         _ => None,
     };
-    let call = Call { site, wr, incoming, rkey, payload, turn };
+    let call = Call { site, wr, incoming, rkey, payload, turn, before: Cell::new(None) };
     let connected = wr.datagram.is_none();
     let place = from.place_of(qp_num);
     let place = &mut from.routes[place];
@@ -90,7 +90,7 @@ pub fn attempt(site: &Site, from: &mut Initiator, wr: &Wr<'_>, turn: &Turn<'_>) 
             return Outcome::NoAnswer;
         }
         match call.carry_out(route, &mut from.outlet) {
-            Ok(Some(outcome)) => return outcome,
+            Ok(Some(outcome)) => return call.answered(outcome),
             Ok(None) => {}
             Err(LockError::Busy) => return Outcome::NoAnswer,
             Err(LockError::Held) => return Outcome::Held,
@@ -121,9 +121,22 @@ struct Call<'a, 't> {
     /// What a send brings, when that is little.
     payload: Option<&'a [u8]>,
     turn: &'a Turn<'t>,
+    /// What an atomic operation found, for [`Call::answered`].
+    before: Cell<Option<u64>>,
 }
 
 impl Call<'_, '_> {
+    /// The outcome, once the answer of an atomic operation is in the sender's memory. The target is given back
+    /// by then: that memory may not be there, and a program that goes on after the fault must not keep it.
+    #[inline]
+    fn answered(&self, outcome: Outcome) -> Outcome {
+        let (Outcome::Done(_), Some(before)) = (outcome, self.before.take()) else { return outcome };
+        match self.wr.data {
+            Data::Sges(sges) if payload::answer(self.site, sges, before).is_ok() => outcome,
+            _ => Outcome::Local(Status::LocProtErr),
+        }
+    }
+
     /// `Ok(None)`: the target's queues were looked up anew; try again.
     fn carry_out(
         &self,
@@ -311,9 +324,8 @@ impl Call<'_, '_> {
                     Opcode::CmpAndSwp => Operation::CompareSwap { compare: compare_add, swap },
                     _ => Operation::FetchAdd(compare_add),
                 };
-                let before = payload::atomic(self.site, remote, origin, used, piece, operation)?;
-                let Data::Sges(sges) = self.wr.data else { return Err(MoveError::Sender) };
-                payload::answer(self.site, sges, before)
+                self.before.set(Some(payload::atomic(self.site, remote, origin, used, piece, operation)?));
+                Ok(())
             }
             Memory::AtomicWrite => {
                 let value = match self.payload {
