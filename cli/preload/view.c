@@ -267,6 +267,28 @@ static __attribute__((noinline)) const char *shown(const char *path, char *place
 	return *walked ? walked : "/";
 }
 
+/*
+ * 0, or the errno value with which a file at `place`, which stands for `path`, is not opened so. The view is what all programs of
+ * the user see: as a file of sysfs it is there to be read, and root is refused as well. A folder is the kernel's to refuse, but for
+ * what sysfs does not have.
+ */
+static __attribute__((noinline)) int refusal(const char *place, const char *path, int flags)
+{
+	struct stat st;
+	int before = errno, is_file;
+
+	if (!is_under(path, "/sys") || (flags & O_PATH))
+		return 0;
+	if ((flags & O_TMPFILE) == O_TMPFILE)
+		return EOPNOTSUPP;
+	if (((flags & O_ACCMODE) == O_RDONLY && !(flags & O_TRUNC)) || (flags & O_DIRECTORY) ||
+	    (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
+		return 0;
+	is_file = syscall(SYS_newfstatat, AT_FDCWD, place, &st, 0) == 0 && !S_ISDIR(st.st_mode);
+	errno = before;
+	return is_file ? EACCES : 0;
+}
+
 static void *look_up(struct ironverbs_behind *known)
 {
 	/* Of the interfaces that old programs were linked to, the C library has no default version. */
@@ -329,7 +351,7 @@ __attribute__((constructor)) static void look_up_all(void)
 		size_t bytes = room_for(path);                                \
 		struct held held;                                             \
 		char *place;                                                  \
-		int answer;                                                   \
+		int answer, refused;                                          \
                                                                               \
 		if (bytes == 0)                                               \
 			return function ? function arguments : -1;            \
@@ -338,6 +360,12 @@ __attribute__((constructor)) static void look_up_all(void)
 		if (path == place && strcmp(place + view_length, channels) == 0) { \
 			let_go(&held);                                        \
 			return ironverbs_open_channel(flags);                 \
+		}                                                             \
+		refused = path == place ? refusal(place, place + view_length, flags) : 0; \
+		if (refused) {                                                \
+			let_go(&held);                                        \
+			errno = refused;                                      \
+			return -1;                                            \
 		}                                                             \
 		answer = function ? function arguments : -1;                  \
 		let_go(&held);                                                \
@@ -416,17 +444,26 @@ OPEN_2(__open64_2)
 OPENAT_2(__openat_2)
 OPENAT_2(__openat64_2)
 
+/* The flags that a stream's mode stands for, or -1 where it is none. */
+static int flags_of(const char *mode)
+{
+	int flags = strchr(mode, '+') ? O_RDWR : *mode == 'r' ? O_RDONLY : O_WRONLY;
+
+	if (*mode != 'r' && *mode != 'w' && *mode != 'a')
+		return -1;
+	return flags | (*mode == 'r' ? 0 : strchr(mode, 'x') ? O_CREAT | O_EXCL : O_CREAT);
+}
+
 /* A stream of a channel. What it writes by itself is no command, for which the kernel answers EINVAL. */
 static FILE *open_stream(const char *mode)
 {
-	int flags = strchr(mode, '+') ? O_RDWR : *mode == 'r' ? O_RDONLY : O_WRONLY, fd;
+	int flags = flags_of(mode), fd;
 	FILE *stream;
 
-	if (*mode != 'r' && *mode != 'w' && *mode != 'a') {
+	if (flags < 0) {
 		errno = EINVAL;
 		return NULL;
 	}
-	flags |= *mode == 'r' ? 0 : strchr(mode, 'x') ? O_CREAT | O_EXCL : O_CREAT;
 	fd = ironverbs_open_channel(strchr(mode, 'e') ? flags | O_CLOEXEC : flags);
 	stream = fd < 0 ? NULL : fdopen(fd, mode);
 	if (stream == NULL && fd >= 0) {
@@ -446,16 +483,21 @@ static FILE *open_stream(const char *mode)
 		struct held held;                                             \
 		char *place;                                                  \
 		FILE *answer;                                                 \
+		int flags, refused = 0;                                       \
                                                                               \
 		if (bytes == 0)                                               \
 			return function ? function(path, mode) : NULL;        \
 		place = alloca(bytes);                                        \
 		path = shown(path, place, &held);                             \
+		if (path == place && (flags = flags_of(mode)) >= 0)           \
+			refused = refusal(place, place + view_length, flags); \
 		if (path == place && strcmp(place + view_length, channels) == 0) \
 			answer = open_stream(mode);                           \
 		else                                                          \
-			answer = function ? function(path, mode) : NULL;      \
+			answer = function && !refused ? function(path, mode) : NULL; \
 		let_go(&held);                                                \
+		if (refused)                                                  \
+			errno = refused;                                      \
 		return answer;                                                \
 	}
 FOPEN(fopen)

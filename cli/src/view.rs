@@ -1,21 +1,23 @@
 //! The files that a kernel device would have, for programs that look at them without the library.
 //!
-//! They lie in the folder of the software device, in one tree for each network namespace and list of devices,
-//! and are shown by `preload/view.c` in the places where the kernel's would be. Beside the software devices
-//! stand links to what the kernel really has there. Everything in a file is what the library answers to the
-//! verb that asks for it, but the bit of a port's capabilities that no file of the kernel has. There are no
-//! counters, since nothing counts, and no files of management datagrams, which the device does not carry.
+//! They lie in the folder of the software device, in one tree for each network namespace and list of devices
+//! with their interfaces, and are shown by `preload/view.c` in the places where the kernel's would be. Beside
+//! the software devices stand links to what the kernel really has there. Everything in a file is what the
+//! library answers to the verb that asks for it, but the bit of a port's capabilities that no file of the kernel
+//! has. There are no counters, since nothing counts, and no files of management datagrams, which the device does
+//! not carry.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use softrdma::shm::environment::trusted;
 use softrdma::shm::folder::{Config, Folder};
+use softrdma::shm::named::Named;
 
 use crate::Result;
 use crate::library::{Device, GidText, Library, Port, PortText};
@@ -39,7 +41,8 @@ pub fn write(places: &Places) -> Result<PathBuf> {
             ));
         }
     }
-    let name = tree_name(&devices);
+    let named = trusted("IRONVERBS_SOFT").and_then(|value| Named::all(&value)).unwrap_or_default();
+    let name = tree_name(&devices, &named);
     let place = private_folder()?;
     let shown = place.folder.path().join(&name);
     Tree { root: place.reached_by().join(name) }.write(&devices).map_err(|why| {
@@ -96,11 +99,14 @@ fn private_folder() -> Result<Place> {
     Ok(place)
 }
 
-/// Devices and addresses are those of a network namespace, and stay under one name as long as both exist.
-fn tree_name(devices: &[Device]) -> String {
+/// Devices and addresses are those of a network namespace, and stay under one name as long as both exist. Of
+/// one name, devices of other interfaces are others.
+fn tree_name(devices: &[Device], named: &[Named]) -> String {
     let mut hasher = DefaultHasher::new();
     for device in devices {
         device.name.hash(&mut hasher);
+        let interfaces = named.iter().find(|named| named.name == device.name).map(|named| &*named.interfaces);
+        interfaces.unwrap_or_default().hash(&mut hasher);
     }
     trusted("IRONVERBS_SOFT_LINK_LAYER").hash(&mut hasher);
     fs::read_link("/proc/self/ns/net").unwrap_or_default().hash(&mut hasher);
@@ -113,6 +119,9 @@ const IP_BASED_GIDS: u32 = 1 << 26;
 /// Where the kernel has a file for each place of a table, what it has for an empty one can be opened, and says
 /// EINVAL when it is read. So does this one, and every process has it.
 const UNREADABLE: &str = "/proc/self/ns/net";
+
+/// The mode of a file.
+const READABLE: u32 = 0o444;
 
 /// A tree of files that other processes may be reading.
 struct Tree {
@@ -229,14 +238,22 @@ impl Tree {
         Ok(())
     }
 
-    /// A file of one line.
+    /// A file of one line, which is there for reading as the kernel's is.
     fn file(&self, path: &str, line: &str) -> io::Result<()> {
         let content = format!("{line}\n");
         let place = self.root.join(path);
-        if fs::read(&place).is_ok_and(|old| old == content.as_bytes()) {
+        let mode = |found: fs::Metadata| found.permissions().mode() & 0o777;
+        if fs::read(&place).is_ok_and(|old| old == content.as_bytes())
+            && fs::symlink_metadata(&place).is_ok_and(|found| mode(found) == READABLE)
+        {
             return Ok(());
         }
-        self.put(&place, |new| File::create_new(new)?.write_all(content.as_bytes()))
+        self.put(&place, |new| {
+            let mut file = File::create_new(new)?;
+            file.write_all(content.as_bytes())?;
+            // Whatever the umask is.
+            file.set_permissions(Permissions::from_mode(READABLE))
+        })
     }
 
     fn link(&self, path: &str, target: &Path) -> io::Result<()> {
@@ -279,7 +296,6 @@ mod tests {
 
     use super::*;
     use ironverbs::abi::verbs::ibv_gid;
-    use std::os::unix::fs::PermissionsExt;
 
     use crate::library::{GidEntry, NO_ANSWER, PortAttr};
 

@@ -3,8 +3,11 @@
  *
  * RDMA write, read and atomics on registered memory that its owner has unmapped: IBV_WC_REM_ACCESS_ERR for the initiator,
  * whether all of the memory is missing or a page in the middle, and whether it went before or while the writes run; and a
- * send to a receive buffer that is gone. Nobody crashes, and what lies beside stays as it was.
+ * send to a receive buffer that is gone. Nobody crashes, and what lies beside stays as it was. An atomic operation whose answer
+ * goes to such memory is a fault of its initiator's; a program that goes on after it has not kept the peer's queue pair.
  */
+#include <setjmp.h>
+
 #include "peer.h"
 
 #define PAGE 4096
@@ -101,6 +104,41 @@ static void initiator(int socket)
 	meet(socket);
 	check(post(IBV_WR_SEND, 0, PAGE, &wc) && (wc.status == IBV_WC_REM_OP_ERR || wc.status == IBV_WC_REM_INV_REQ_ERR), "send", &wc);
 	meet(socket);
+
+	/* The peer's fault. */
+	connect_again(socket);
+	meet(socket);
+	if (modify_to_reset(e.qp)) {
+		printf("FAIL a peer that has gone on after its fault keeps this queue pair\n");
+		failed++;
+	}
+	meet(socket);
+}
+
+static sigjmp_buf after_fault;
+
+static void go_on(int signal)
+{
+	(void)signal;
+	siglongjmp(after_fault, 1);
+}
+
+/* What the fault leaves of this process's own side is of no use to it. */
+static void answer_to(unsigned char *gone, struct ibv_mr *mr, int socket)
+{
+	struct ibv_sge sge = {(uintptr_t)gone, 8, mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD}, *bad;
+
+	wr.wr.atomic.remote_addr = peer.address;
+	wr.wr.atomic.rkey = peer.rkey;
+	if (!sigsetjmp(after_fault, 1)) {
+		signal(SIGSEGV, go_on);
+		(void)ibv_post_send(e.qp, &wr, &bad);
+	}
+	signal(SIGSEGV, SIG_DFL);
+	meet(socket);
+	meet(socket);
+	_exit(failed != 0);
 }
 
 static void target(int socket, unsigned char *memory, struct ibv_mr *mr)
@@ -130,6 +168,9 @@ static void target(int socket, unsigned char *memory, struct ibv_mr *mr)
 	meet(socket);
 	meet(socket);
 	check(next_wc(e.recv_cq, &wc) && wc.status == IBV_WC_LOC_PROT_ERR, "receive", &wc);
+	connect_again(socket);
+	fflush(stdout);
+	answer_to(memory + 32 * PAGE, mr, socket);
 }
 
 int main(void)

@@ -15,7 +15,7 @@ use crate::queues::transport::{LockError, Operation as Locks, Transport as _};
 use crate::rules::request::{Operands, Outline, Sender, start};
 use crate::rules::requester::{Outcome, Syndrome};
 use crate::rules::responder::{GRH_BYTES, Incoming, RemoteAccess, TargetQp};
-use crate::rules::verbs::{Opcode, QpState, QpType};
+use crate::rules::verbs::{Opcode, QpState, QpType, Status};
 use crate::shm::atomics::Operation;
 use crate::shm::bounce::{Origin, Piece, Purpose};
 use crate::shm::keys::Lookup;
@@ -70,7 +70,7 @@ pub(crate) fn execute(
         }
         _ => None,
     };
-    let call = Call { endpoint, wr, incoming, rkey, payload, order };
+    let call = Call { endpoint, wr, incoming, rkey, payload, order, before: Cell::new(None) };
     let connected = wr.datagram.is_none();
     let place = targets.place(qp_num);
     // What changed at the target since it was looked at is looked up anew: the queues once, then the queue
@@ -101,7 +101,7 @@ pub(crate) fn execute(
             return Outcome::NoAnswer;
         }
         match call.carry_out(target, writer) {
-            Ok(Some(outcome)) => return outcome,
+            Ok(Some(outcome)) => return call.answered(outcome),
             Ok(None) => {}
             Err(LockError::Busy) => return Outcome::NoAnswer,
             Err(LockError::Held) => return Outcome::Held,
@@ -132,9 +132,22 @@ struct Call<'a, 't> {
     /// What a send brings, when that is little.
     payload: Option<&'a [u8]>,
     order: &'a CompletionOrder<'t>,
+    /// What an atomic operation found, for [`Call::answered`].
+    before: Cell<Option<u64>>,
 }
 
 impl Call<'_, '_> {
+    /// The outcome, once the answer of an atomic operation is in the sender's memory. The target is given back
+    /// by then: that memory may not be there, and a program that goes on after the fault must not keep it.
+    #[inline]
+    fn answered(&self, outcome: Outcome) -> Outcome {
+        let (Outcome::Done(_), Some(before)) = (outcome, self.before.take()) else { return outcome };
+        match self.wr.data {
+            Data::Sges(sges) if bytes::answer(self.endpoint, sges, before).is_ok() => outcome,
+            _ => Outcome::Local(Status::LocProtErr),
+        }
+    }
+
     /// `Ok(None)`: the target's queues were looked up anew; try again.
     fn carry_out(
         &self,
@@ -323,8 +336,8 @@ impl Call<'_, '_> {
                     _ => Operation::FetchAdd(compare_add),
                 };
                 let before = bytes::atomic(self.endpoint, remote, origin, used, piece, operation)?;
-                let Data::Sges(sges) = self.wr.data else { return Err(MoveError::Sender) };
-                bytes::answer(self.endpoint, sges, before)
+                self.before.set(Some(before));
+                Ok(())
             }
             RemoteAccess::AtomicWrite => {
                 let value = match self.payload {
