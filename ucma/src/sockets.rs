@@ -67,7 +67,12 @@ impl Socket {
     /// somebody who has no business in the folder.
     pub fn connect(folder: &Folder, name: &CStr) -> Result<Socket, i32> {
         let socket = Socket::new()?;
-        connect(socket.fd(), &address(folder, name)?).map_err(|_| errno())?;
+        let at = folder.socket(name).map_err(|why| match why {
+            Error::Corrupt(_) => libc::ECONNREFUSED,
+            other => other.errno(),
+        })?;
+        let path = UnixAddr::new(format!("/proc/self/fd/{}", at.as_raw_fd()).as_str());
+        connect(socket.fd(), &path.map_err(|_| libc::ENAMETOOLONG)?).map_err(|_| errno())?;
         socket.may_speak(folder).then_some(socket).ok_or(libc::EACCES)
     }
 

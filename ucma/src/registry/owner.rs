@@ -7,12 +7,13 @@
 //! ever.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
 use ironverbs_cm::Errno;
 use ironverbs_cm::address::Gid;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::uio::{pread, pwrite};
+use softrdma::shm::error::Error;
 use softrdma::shm::folder::Folder;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -127,7 +128,7 @@ impl Shown {
 
 /// What a process shows; `None` of one that does not live, or whose file cannot be read.
 pub fn look(folder: &Folder, owner: u64) -> Option<Shown> {
-    let file = folder.open_to_read(&owner_name(owner)).ok()?;
+    let file = folder.open_made(&owner_name(owner)).ok()?;
     let mut content = Content::new_zeroed();
     (is_locked(&file) && pread(&file, content.as_mut_bytes(), 0) == Ok(size_of::<Content>()))
         .then_some(Shown(content))
@@ -138,11 +139,12 @@ pub fn lives(folder: &Folder, owner: u64) -> bool {
     holds(folder, &owner_name(owner))
 }
 
-/// Whether somebody holds the lock of a file; also where that cannot be found out.
+/// Whether somebody holds the lock of a file; also where that cannot be found out. What is no process's file is
+/// nobody's, whatever its name.
 pub fn holds(folder: &Folder, name: &CStr) -> bool {
-    match folder.open_to_read(name) {
+    match folder.open_made(name) {
         Ok(file) => is_locked(&file),
-        Err(why) => ![libc::ENOENT, libc::ELOOP].contains(&why.errno()),
+        Err(why) => !matches!(why, Error::Corrupt(_)) && why.errno() != libc::ENOENT,
     }
 }
 
@@ -159,7 +161,7 @@ fn lock(file: &impl AsFd) -> Result<(), Errno> {
 }
 
 /// Whether somebody has the lock; also where the kernel does not say.
-fn is_locked(file: &(impl AsFd + AsRawFd)) -> bool {
+fn is_locked(file: &impl AsFd) -> bool {
     let mut lock = first_byte();
     let asked = fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock));
     asked.is_err() || i32::from(lock.l_type) != libc::F_UNLCK

@@ -27,6 +27,16 @@ impl Place {
         (Place(path), folder)
     }
 
+    /// The same for the members of a group.
+    fn of_a_group() -> (Place, Folder) {
+        let (place, _) = Place::new();
+        let group = Some(nix::unistd::getegid().as_raw());
+        // Another one in its place, of the mode that a group's has.
+        std::fs::remove_dir(&place.0).unwrap();
+        let folder = Folder::open(&Config { path: place.0.clone(), group }).unwrap();
+        (place, folder)
+    }
+
     /// The names in the folder.
     fn names(&self) -> Vec<String> {
         names(&self.0)
@@ -62,6 +72,10 @@ fn at(address: &str, port: u16) -> Binding {
         reuse: false,
         family_only: true,
     }
+}
+
+fn at_any(port: u16) -> Binding {
+    at("0.0.0.0", port)
 }
 
 const SERVICE: u64 = 0x0106 << 16 | 7471;
@@ -196,6 +210,88 @@ fn a_port_is_taken_also_while_its_record_is_replaced() {
         drop(changes.join());
         assert_eq!(duplicates, 0);
     });
+}
+
+/// What is no process's file under a process's name: who put it there has perhaps ended long ago.
+#[test]
+fn only_a_file_with_the_lock_of_a_process_is_alive() {
+    let (place, folder) = Place::of_a_group();
+    let mut registry = Registry::open(&folder).unwrap();
+    let at = |owner: u64| place.inner().join(format!("o{owner:016x}"));
+    drop(std::os::unix::net::UnixListener::bind(at(7)).unwrap());
+    std::fs::write(at(8), "").unwrap();
+    std::fs::set_permissions(at(8), std::fs::Permissions::from_mode(0o000)).unwrap();
+    std::fs::create_dir(at(9)).unwrap();
+    std::os::unix::fs::symlink("/", at(10)).unwrap();
+    nix::unistd::mkfifo(&at(11), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    // One that has a lock and is not for the group, so that others cannot look whether it has.
+    let closed = std::fs::File::create(at(12)).unwrap();
+    closed.set_permissions(std::fs::Permissions::from_mode(0o600)).unwrap();
+    let lock = libc::flock { l_type: libc::F_WRLCK as _, l_whence: 0, l_start: 0, l_len: 1, l_pid: 0 };
+    nix::fcntl::fcntl(&closed, nix::fcntl::FcntlArg::F_OFD_SETLK(&lock)).unwrap();
+    for owner in 7..13 {
+        let binding = at_any(7000 + owner as u16);
+        let port = Port { space: PortSpace::Tcp, number: binding.source.port() };
+        let room = port.make(&registry.folder).unwrap();
+        Record::new(owner, &binding).publish(&room).unwrap();
+        assert_eq!(registry.reserve(owner as u32, &binding, true), Ok(port.number), "{owner}");
+    }
+    drop(Registry::open(&folder).unwrap());
+    assert_eq!(place.with("o0000"), [""; 0], "nor do they stay");
+}
+
+/// A member of the group gives the name of a process to the file by whose lock another one lives.
+#[test]
+fn looking_at_processes_ends_nobodys_declaration_of_life() {
+    let (place, folder) = Place::of_a_group();
+    let mut registry = Registry::open(&folder).unwrap();
+    let inner = place.inner();
+    let slot = folder.create(c"s0000").unwrap();
+    let lock = libc::flock { l_type: libc::F_WRLCK as _, l_whence: 0, l_start: 0, l_len: 1, l_pid: 0 };
+    nix::fcntl::fcntl(&slot, nix::fcntl::FcntlArg::F_SETLK(&lock)).unwrap();
+    let is_alive = || {
+        let mut asked = lock;
+        nix::fcntl::fcntl(&slot, nix::fcntl::FcntlArg::F_OFD_GETLK(&mut asked)).unwrap();
+        i32::from(asked.l_type) != libc::F_UNLCK
+    };
+    std::fs::hard_link(place.0.join("s0000"), inner.join(format!("o{:016x}", 7))).unwrap();
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let binding = at_any(7471);
+    let port = Port { space: PortSpace::Tcp, number: 7471 };
+    let mut before = None;
+    for _ in 0..50 {
+        let room = port.make(&registry.folder).unwrap();
+        Record::new(7, &binding).publish(&room).unwrap();
+        let _ = registry.reserve(1, &binding, true);
+        registry.release(1);
+        let _ = registry.find(&folder, SERVICE, &binding.source, true, &|_| true);
+        assert!(is_alive());
+        // Other tests have some, too.
+        assert!(descriptors() <= *before.get_or_insert_with(descriptors) + 40);
+    }
+}
+
+/// Names lead to what somebody else listens at for others.
+#[test]
+fn nobody_connects_through_a_link() {
+    let (place, folder) = Place::of_a_group();
+    let elsewhere = Socket::listen(&folder, c"elsewhere").unwrap();
+    assert!(Socket::connect(&folder, c"elsewhere").is_ok());
+    std::os::unix::fs::symlink("elsewhere", place.0.join("link")).unwrap();
+    assert_eq!(Socket::connect(&folder, c"link").err(), Some(libc::ECONNREFUSED));
+    assert_eq!(Socket::connect(&folder, c"none").err(), Some(libc::ENOENT));
+    drop(elsewhere);
+    assert_eq!(Socket::connect(&folder, c"elsewhere").err(), Some(libc::ECONNREFUSED));
+}
+
+/// Makers that were killed left theirs where the folders of namespaces get their names.
+#[test]
+fn folders_without_a_name_go_with_the_next_process() {
+    let (place, folder) = Place::of_a_group();
+    let left = place.0.join("w0123456789abcdef");
+    std::fs::create_dir_all(left.join("cm-1-2")).unwrap();
+    drop(Registry::open(&folder).unwrap());
+    assert!(!left.exists());
 }
 
 /// Whoever may write to the folder may give a port's name to any other folder.
