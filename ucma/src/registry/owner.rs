@@ -12,6 +12,7 @@ use std::os::fd::AsFd;
 use ironverbs_cm::Errno;
 use ironverbs_cm::address::Gid;
 use nix::fcntl::{FcntlArg, fcntl};
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::uio::{pread, pwrite};
 use softrdma::shm::error::Error;
 use softrdma::shm::folder::Folder;
@@ -81,7 +82,11 @@ impl Own {
 
     /// Whether the process listens or is a client: others then do not wait for what it may be about to do.
     pub fn set_at_work(&mut self, at_work: bool) {
-        if self.at_work != at_work && pwrite(&self.file, u32::from(at_work).as_bytes(), 0) == Ok(4) {
+        let is_allowed = allowed() >= size_of::<u32>() as u64;
+        if self.at_work != at_work
+            && is_allowed
+            && pwrite(&self.file, u32::from(at_work).as_bytes(), 0) == Ok(4)
+        {
             self.at_work = at_work;
         }
     }
@@ -148,7 +153,16 @@ pub fn holds(folder: &Folder, name: &CStr) -> bool {
     }
 }
 
+/// How long a file may be that this process writes: at a longer one the kernel's signal would end it.
+fn allowed() -> u64 {
+    getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(soft, _)| soft)
+}
+
+/// ENOMEM where the process may not write so much: as of the memory that a device has in such a file.
 fn write(file: &impl AsFd, content: &Content) -> Result<(), Errno> {
+    if allowed() < size_of::<Content>() as u64 {
+        return Err(Errno(libc::ENOMEM));
+    }
     match pwrite(file, content.as_bytes(), 0) {
         Ok(length) if length == size_of::<Content>() => Ok(()),
         Ok(_) => Err(Errno(libc::ENOSPC)),

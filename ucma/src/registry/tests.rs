@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use ironverbs_cm::Errno;
 use ironverbs_cm::address::{Address, PortSpace};
 use ironverbs_cm::ports::Binding;
+use nix::sys::resource::{Resource, setrlimit};
 use softrdma::shm::folder::{Config, Folder};
 
 use crate::registry::port::{Port, Record};
@@ -269,6 +270,62 @@ fn looking_at_processes_ends_nobodys_declaration_of_life() {
         // Other tests have some, too.
         assert!(descriptors() <= *before.get_or_insert_with(descriptors) + 40);
     }
+}
+
+/// Somebody takes a port that may be shared while it is made one of a listener.
+#[test]
+fn who_may_not_listen_has_what_it_had() {
+    let (place, folder) = Place::new();
+    let (mut one, mut other) = (Registry::open(&folder).unwrap(), Registry::open(&folder).unwrap());
+    let binding = Binding { reuse: true, ..at_any(7471) };
+    one.reserve(1, &binding, true).unwrap();
+    let records = || names(&place.inner().join("p0106-1d2f"));
+    let before = records();
+    let listens = one.listen(1, &binding, |folder, name| {
+        drop(folder.create(name));
+        other.reserve(1, &binding, true).unwrap();
+        Ok(())
+    });
+    assert_eq!(listens, Err(Errno::EADDRNOTAVAIL));
+    assert!(records().contains(&before[0]), "it need not be made again, for which there may be no room");
+    assert_eq!((records().len(), place.with("l")), (2, Vec::new()));
+    other.release(1);
+    assert!(one.listen(1, &binding, |_, _| Ok(())).is_ok());
+    assert_eq!(records().len(), 1);
+}
+
+/// What a child may, in which `body` runs, as it has a limit.
+fn with_limit(resource: Resource, limit: u64, body: impl FnOnce() -> bool) {
+    // SAFETY: the child ends without what the parent would do at its end.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let good = setrlimit(resource, limit, limit).is_ok() && body();
+        // SAFETY: ends this process.
+        unsafe { libc::_exit(i32::from(!good)) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child made above; `status` is writable.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0);
+}
+
+#[test]
+fn a_program_that_may_write_no_files_is_not_ended_by_the_signal() {
+    let (_place, folder) = Place::new();
+    let mut before = Registry::open(&folder).unwrap();
+    with_limit(Resource::RLIMIT_FSIZE, 0, || {
+        let opened = Registry::open(&folder).err() == Some(libc::ENOMEM);
+        let published = before.publish(&[[1; 16]]) == Err(Errno(libc::ENOMEM));
+        let binding = Binding { destination: at("192.0.2.9", 1).source, ..at_any(7471) };
+        opened && published && before.reserve(1, &binding, true) == Ok(7471)
+    });
+}
+
+#[test]
+fn the_range_of_ports_is_not_made_up_where_no_descriptor_is_free() {
+    let range = super::port_range();
+    assert!(range.is_ok());
+    with_limit(Resource::RLIMIT_NOFILE, 0, || super::port_range() == Err(Errno(libc::EMFILE)));
 }
 
 /// Names lead to what somebody else listens at for others.
