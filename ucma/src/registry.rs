@@ -71,31 +71,44 @@ impl Registry {
     /// What the folders say; those of the system.
     pub fn open(main: &Folder) -> Result<Registry, i32> {
         let namespace = Namespace::current();
-        // Whoever leaves a namespace last removes its folder.
-        for _ in 0..ATTEMPTS {
+        let begin = || {
             let folder = main.folder(&namespace.name()).map_err(|why| why.errno())?;
             let folder = folder.out_of_the_way(shim::floor());
             match Own::new(&folder) {
-                Ok(owner) => {
-                    let registry = Registry { namespace, folder, owner, own: HashMap::new() };
-                    registry.sweep(main);
+                Ok(owner) => Ok(Some(Registry { namespace, folder, owner, own: HashMap::new() })),
+                // Whoever leaves a namespace last removes its folder.
+                Err(Errno(libc::ENOENT)) => Ok(None),
+                Err(Errno(errno)) => Err(errno),
+            }
+        };
+        let mut is_swept = false;
+        for _ in 0..ATTEMPTS {
+            match begin() {
+                Ok(Some(registry)) => {
+                    Registry::sweep(main, Some(namespace));
                     return Ok(registry);
                 }
-                Err(Errno(libc::ENOENT)) => {}
-                Err(Errno(errno)) => return Err(errno),
+                Ok(None) => {}
+                // What the dead left may have all that the file system takes.
+                Err(libc::ENOSPC | libc::EDQUOT) if !is_swept => {
+                    Registry::sweep(main, None);
+                    is_swept = true;
+                }
+                Err(errno) => return Err(errno),
             }
         }
         Err(libc::EIO)
     }
 
-    /// Removes what the dead left, also in network namespaces in which nobody is any more.
-    fn sweep(&self, main: &Folder) {
-        namespace::sweep(&self.folder);
+    /// Removes what the dead left, also in network namespaces in which nobody is any more; but `own` one.
+    fn sweep(main: &Folder, own: Option<Namespace>) {
         Namespace::sweep_unnamed(main);
-        for other in Namespace::all(main).into_iter().filter(|other| *other != self.namespace) {
-            if let Ok(folder) = main.existing_folder(&other.name()) {
+        for namespace in Namespace::all(main) {
+            if let Ok(folder) = main.existing_folder(&namespace.name()) {
                 namespace::sweep(&folder);
-                let _ = main.remove_folder(&other.name());
+                if own != Some(namespace) {
+                    let _ = main.remove_folder(&namespace.name());
+                }
             }
         }
     }

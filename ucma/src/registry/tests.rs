@@ -1,5 +1,6 @@
 //! Ports and listeners between processes, each of which is an open file here; and names of any content.
 
+use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -326,6 +327,29 @@ fn the_range_of_ports_is_not_made_up_where_no_descriptor_is_free() {
     let range = super::port_range();
     assert!(range.is_ok());
     with_limit(Resource::RLIMIT_NOFILE, 0, || super::port_range() == Err(Errno(libc::EMFILE)));
+}
+
+/// Of processes that were killed, and of which nobody else removes what they left.
+#[test]
+#[ignore = "needs root"]
+fn a_file_system_that_the_dead_have_filled_takes_the_living() {
+    let (place, _) = Place::new();
+    let at_path = CString::new(place.0.as_os_str().as_bytes()).unwrap();
+    let (kind, options) = (c"tmpfs".as_ptr(), c"size=64k,nr_inodes=40,mode=0700".as_ptr());
+    // SAFETY: all of them are strings.
+    assert_eq!(unsafe { libc::mount(kind, at_path.as_ptr(), kind, 0, options.cast()) }, 0);
+    let folder = Folder::open(&Config { path: place.0.clone(), group: None }).unwrap();
+    let mut dead = Registry::open(&folder).unwrap();
+    let full = (0..40).find_map(|id| dead.reserve(id, &at("0.0.0.0", 0), true).err());
+    assert_eq!(full, Some(Errno(libc::ENOSPC)));
+    while std::fs::File::create(place.0.join(format!("{:x}", sys::random()))).is_ok() {}
+    assert_eq!(Registry::open(&folder).err(), Some(libc::ENOSPC), "it lives");
+    drop(dead);
+    let opened = Registry::open(&folder).map(|mut registry| registry.reserve(1, &at_any(7471), true));
+    drop(folder);
+    // SAFETY: a string.
+    assert_eq!(unsafe { libc::umount(at_path.as_ptr()) }, 0);
+    assert_eq!(opened, Ok(Ok(7471)));
 }
 
 /// Names lead to what somebody else listens at for others.
