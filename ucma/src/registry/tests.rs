@@ -352,6 +352,29 @@ fn a_file_system_that_the_dead_have_filled_takes_the_living() {
     assert_eq!(opened, Ok(Ok(7471)));
 }
 
+/// Every process that begins sweeps.
+#[test]
+fn a_socket_is_made_again_that_was_swept_away_before_it_had_its_name() {
+    let (_place, folder) = &Place::of_a_group();
+    let ended = &std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while !ended.load(std::sync::atomic::Ordering::Relaxed) {
+                for name in folder.names().unwrap() {
+                    folder.sweep_private(&name, |_| true);
+                }
+            }
+        });
+        let failed = (0..2000).find_map(|_| {
+            let listens = Socket::listen(folder, c"listener").err();
+            let _ = folder.remove(c"listener");
+            listens
+        });
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(failed, None);
+    });
+}
+
 /// Names lead to what somebody else listens at for others.
 #[test]
 fn nobody_connects_through_a_link() {
