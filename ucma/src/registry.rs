@@ -41,7 +41,7 @@ use port::{Port, Record};
 mod namespace;
 mod owner;
 mod port;
-mod room;
+pub mod room;
 pub mod search;
 
 /// How often a port is asked for that others want at the same time.
@@ -141,7 +141,7 @@ impl Registry {
 
     /// Any port, as [`ports::choose`] says: one after the other, since few records have the same one.
     fn any_port(&mut self, id: u32, wanted: &Binding, low: bool, random: u32) -> Result<u16, Errno> {
-        let (first, last) = self.with_room(|_| port_range())?;
+        let (first, last) = port_range()?;
         let (first, last) = (first.min(last).max(1), last.max(first).max(1));
         let count = u32::from(last - first) + 1;
         for nth in 0..count {
@@ -318,10 +318,10 @@ fn living(folder: &Folder, place: &Folder, port: Port, own: u64) -> Result<Vec<R
 /// `/proc/sys/net/ipv4/ip_local_port_range`, or what it is at first where it cannot be seen.
 ///
 /// # Errors
-/// EMFILE where no descriptor is free.
+/// EMFILE where the program may have no descriptor at all.
 fn port_range() -> Result<(u16, u16), Errno> {
-    let text = match std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range") {
-        Err(why) if why.raw_os_error() == Some(libc::EMFILE) => return Err(Errno(libc::EMFILE)),
+    let text = match room::setting("/proc/sys/net/ipv4/ip_local_port_range") {
+        Err(Errno(libc::EMFILE)) => return Err(Errno(libc::EMFILE)),
         text => text.unwrap_or_default(),
     };
     let mut numbers = text.split_ascii_whitespace().map(str::parse);

@@ -13,7 +13,7 @@ use softrdma::shm::folder::{Config, Folder};
 
 use crate::registry::port::{Port, Record};
 use crate::registry::search::Search;
-use crate::registry::{Registry, living};
+use crate::registry::{Registry, living, room};
 use crate::sockets::{Received, Socket};
 use crate::sys;
 
@@ -323,9 +323,16 @@ fn a_program_that_may_write_no_files_is_not_ended_by_the_signal() {
 }
 
 #[test]
-fn the_range_of_ports_is_not_made_up_where_no_descriptor_is_free() {
-    let range = super::port_range();
-    assert!(range.is_ok());
+fn the_kernels_settings_are_read_where_no_descriptor_is_free() {
+    const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+    let text = room::setting(RANGE).unwrap();
+    assert_eq!(room::setting("/none").err(), Some(Errno(libc::ENOENT)));
+    // Other tests of this process open and close some: a child has its own.
+    with_limit(Resource::RLIMIT_NOFILE, 256, || {
+        let opened: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+        let is_full = std::fs::File::open(RANGE).is_err_and(|why| why.raw_os_error() == Some(libc::EMFILE));
+        !opened.is_empty() && is_full && room::setting(RANGE) == Ok(text)
+    });
     with_limit(Resource::RLIMIT_NOFILE, 0, || super::port_range() == Err(Errno(libc::EMFILE)));
 }
 
