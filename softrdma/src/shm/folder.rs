@@ -293,8 +293,8 @@ impl Folder {
         openat(self.fd()?, name, flags, self.file_mode())
     }
 
-    /// A descriptor that stands for a socket of the folder, wherever its name leads by now, and for nothing that
-    /// a link leads to.
+    /// A descriptor that stands for a socket of the folder, wherever its name leads by now, and for nothing to
+    /// which a link leads.
     ///
     /// # Errors
     /// [`Error::Corrupt`] of what is no socket; those of the system.
