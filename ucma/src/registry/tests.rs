@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use ironverbs_cm::Errno;
 use ironverbs_cm::address::{Address, PortSpace};
@@ -17,16 +18,27 @@ use crate::registry::{Registry, living, room};
 use crate::sockets::{Received, Socket};
 use crate::sys;
 
+/// A forked child has the locks of all processes that other tests play, which then live on: so those that fork
+/// run alone.
+static FORKS: RwLock<()> = RwLock::new(());
+
 /// A folder of its own, gone with the test.
-struct Place(PathBuf);
+struct Place(PathBuf, Option<RwLockReadGuard<'static, ()>>);
 
 impl Place {
     fn new() -> (Place, Folder) {
+        let (mut place, folder) = Place::for_one_that_forks();
+        place.1 = Some(FORKS.read().unwrap_or_else(PoisonError::into_inner));
+        (place, folder)
+    }
+
+    /// For a test that has seen to it that no other runs.
+    fn for_one_that_forks() -> (Place, Folder) {
         let path = std::env::temp_dir().join(format!("ironverbs-ucma-{:x}", sys::random()));
         std::fs::create_dir(&path).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
         let folder = Folder::open(&Config { path: path.clone(), group: None }).unwrap();
-        (Place(path), folder)
+        (Place(path, None), folder)
     }
 
     /// The same for the members of a group.
@@ -312,7 +324,8 @@ fn with_limit(resource: Resource, limit: u64, body: impl FnOnce() -> bool) {
 
 #[test]
 fn a_program_that_may_write_no_files_is_not_ended_by_the_signal() {
-    let (_place, folder) = Place::new();
+    let _alone = FORKS.write().unwrap_or_else(PoisonError::into_inner);
+    let (_place, folder) = Place::for_one_that_forks();
     let mut before = Registry::open(&folder).unwrap();
     with_limit(Resource::RLIMIT_FSIZE, 0, || {
         let opened = Registry::open(&folder).err() == Some(libc::ENOMEM);
@@ -325,6 +338,7 @@ fn a_program_that_may_write_no_files_is_not_ended_by_the_signal() {
 #[test]
 fn the_kernels_settings_are_read_where_no_descriptor_is_free() {
     const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+    let _alone = FORKS.write().unwrap_or_else(PoisonError::into_inner);
     let text = room::setting(RANGE).unwrap();
     assert_eq!(room::setting("/none").err(), Some(Errno(libc::ENOENT)));
     // Other tests of this process open and close some: a child has its own.
@@ -358,29 +372,6 @@ fn a_file_system_that_the_dead_have_filled_takes_the_living() {
     // SAFETY: a string.
     assert_eq!(unsafe { libc::umount2(at_path.as_ptr(), libc::MNT_DETACH) }, 0);
     assert_eq!(opened, Ok(Ok(7471)));
-}
-
-/// Every process that begins sweeps.
-#[test]
-fn a_socket_is_made_again_that_was_swept_away_before_it_had_its_name() {
-    let (_place, folder) = &Place::of_a_group();
-    let ended = &std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            while !ended.load(std::sync::atomic::Ordering::Relaxed) {
-                for name in folder.names().unwrap() {
-                    folder.sweep_private(&name, |_| true);
-                }
-            }
-        });
-        let failed = (0..2000).find_map(|_| {
-            let listens = Socket::listen(folder, c"listener").err();
-            let _ = folder.remove(c"listener");
-            listens
-        });
-        ended.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert_eq!(failed, None);
-    });
 }
 
 /// Names lead to what somebody else listens at for others.
