@@ -10,8 +10,8 @@ use ironverbs_cm::{Errno, File, Link, World};
 use softrdma::shm::folder::{Config, Folder};
 
 use crate::channel::{Channel, Member};
-use crate::registry::Registry;
 use crate::registry::search::Search;
+use crate::registry::{Registry, room};
 use crate::sockets::Socket;
 use crate::{route, shim, soft, sys};
 
@@ -410,13 +410,12 @@ impl World for Net {
     }
 
     fn family_only(&mut self, family: Family) -> bool {
-        let set =
-            || std::fs::read_to_string("/proc/sys/net/ipv6/bindv6only").is_ok_and(|text| text.trim() == "1");
+        let set = || room::setting("/proc/sys/net/ipv6/bindv6only").is_ok_and(|text| text.trim() == "1");
         family == Family::V4 || family == Family::V6 && set()
     }
 
     fn max_backlog(&mut self) -> i32 {
-        let text = std::fs::read_to_string("/proc/sys/net/rdma_ucm/max_backlog").ok();
+        let text = room::setting("/proc/sys/net/rdma_ucm/max_backlog").ok();
         text.and_then(|text| text.trim().parse().ok()).filter(|most| *most > 0).unwrap_or(1024)
     }
 }

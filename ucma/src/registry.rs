@@ -41,7 +41,7 @@ use port::{Port, Record};
 mod namespace;
 mod owner;
 mod port;
-mod room;
+pub mod room;
 pub mod search;
 
 /// How often a port is asked for that others want at the same time.
@@ -71,30 +71,44 @@ impl Registry {
     /// What the folders say; those of the system.
     pub fn open(main: &Folder) -> Result<Registry, i32> {
         let namespace = Namespace::current();
-        // Whoever leaves a namespace last removes its folder.
-        for _ in 0..ATTEMPTS {
+        let begin = || {
             let folder = main.folder(&namespace.name()).map_err(|why| why.errno())?;
             let folder = folder.out_of_the_way(shim::floor());
             match Own::new(&folder) {
-                Ok(owner) => {
-                    let registry = Registry { namespace, folder, owner, own: HashMap::new() };
-                    registry.sweep(main);
+                Ok(owner) => Ok(Some(Registry { namespace, folder, owner, own: HashMap::new() })),
+                // Whoever leaves a namespace last removes its folder.
+                Err(Errno(libc::ENOENT)) => Ok(None),
+                Err(Errno(errno)) => Err(errno),
+            }
+        };
+        let mut is_swept = false;
+        for _ in 0..ATTEMPTS {
+            match begin() {
+                Ok(Some(registry)) => {
+                    Registry::sweep(main, Some(namespace));
                     return Ok(registry);
                 }
-                Err(Errno(libc::ENOENT)) => {}
-                Err(Errno(errno)) => return Err(errno),
+                Ok(None) => {}
+                // What the dead left may have all that the file system takes.
+                Err(libc::ENOSPC | libc::EDQUOT) if !is_swept => {
+                    Registry::sweep(main, None);
+                    is_swept = true;
+                }
+                Err(errno) => return Err(errno),
             }
         }
         Err(libc::EIO)
     }
 
-    /// Removes what the dead left, also in network namespaces in which nobody is any more.
-    fn sweep(&self, main: &Folder) {
-        namespace::sweep(&self.folder);
-        for other in Namespace::all(main).into_iter().filter(|other| *other != self.namespace) {
-            if let Ok(folder) = main.existing_folder(&other.name()) {
+    /// Removes what the dead left, also in network namespaces in which nobody is any more; but `own` one.
+    fn sweep(main: &Folder, own: Option<Namespace>) {
+        Namespace::sweep_unnamed(main);
+        for namespace in Namespace::all(main) {
+            if let Ok(folder) = main.existing_folder(&namespace.name()) {
                 namespace::sweep(&folder);
-                let _ = main.remove_folder(&other.name());
+                if own != Some(namespace) {
+                    let _ = main.remove_folder(&namespace.name());
+                }
             }
         }
     }
@@ -127,7 +141,7 @@ impl Registry {
 
     /// Any port, as [`ports::choose`] says: one after the other, since few records have the same one.
     fn any_port(&mut self, id: u32, wanted: &Binding, low: bool, random: u32) -> Result<u16, Errno> {
-        let (first, last) = port_range();
+        let (first, last) = port_range()?;
         let (first, last) = (first.min(last).max(1), last.max(first).max(1));
         let count = u32::from(last - first) + 1;
         for nth in 0..count {
@@ -208,29 +222,31 @@ impl Registry {
         make: impl FnOnce(&Folder, &CStr) -> Result<(), i32>,
     ) -> Result<u64, Errno> {
         let Held { port, record: before } = *self.own.get(&id).ok_or(Errno::EINVAL)?;
+        let socket = sys::random() | 1;
+        let listens = Record { binding: Binding { reuse: false, ..*binding }, socket, ..before }.renewed();
         let may = |registry: &Registry| {
-            let own = registry.own.get(&id).map(|held| &held.record);
-            let others = registry.others(&port.make(&registry.folder)?, port, own)?;
+            let mut others = registry.others(&port.make(&registry.folder)?, port, Some(&before))?;
+            others.retain(|other| !other.is(&listens));
             ports::may_listen(binding, others.iter().map(|other| &other.binding))
         };
         if binding.reuse {
             self.with_room(may)?;
         }
-        let socket = sys::random() | 1;
         make(&self.folder, &socket_name(self.owner.number(), socket)).map_err(Errno)?;
-        let listens = Record { binding: Binding { reuse: false, ..*binding }, socket, ..before };
-        let mut outcome = self.replace(id, listens);
+        // The record before stays until it is known that the other holds: in a full file system it could not be
+        // made again.
+        let mut outcome = self.with_room(|registry| listens.publish(&port.make(&registry.folder)?));
         // Somebody may have taken the port while this did not exclude it yet.
         if outcome.is_ok() && binding.reuse {
             outcome = self.with_room(may);
-            if outcome.is_err() {
-                let _ = self.replace(id, before);
-            }
         }
         if let Err(errno) = outcome {
+            listens.withdraw(&self.folder, port);
             self.forget(socket);
             return Err(errno);
         }
+        self.own.insert(id, Held { port, record: listens });
+        before.withdraw(&self.folder, port);
         self.tell();
         Ok(socket)
     }
@@ -299,14 +315,20 @@ fn living(folder: &Folder, place: &Folder, port: Port, own: u64) -> Result<Vec<R
     Ok(records)
 }
 
-/// `/proc/sys/net/ipv4/ip_local_port_range`.
-fn port_range() -> (u16, u16) {
-    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+/// `/proc/sys/net/ipv4/ip_local_port_range`, or what it is at first where it cannot be seen.
+///
+/// # Errors
+/// EMFILE where the program may have no descriptor at all.
+fn port_range() -> Result<(u16, u16), Errno> {
+    let text = match room::setting("/proc/sys/net/ipv4/ip_local_port_range") {
+        Err(Errno(libc::EMFILE)) => return Err(Errno(libc::EMFILE)),
+        text => text.unwrap_or_default(),
+    };
     let mut numbers = text.split_ascii_whitespace().map(str::parse);
-    match (numbers.next(), numbers.next()) {
+    Ok(match (numbers.next(), numbers.next()) {
         (Some(Ok(first)), Some(Ok(last))) => (first, last),
         _ => (32768, 60999),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -43,15 +43,18 @@ impl Socket {
     /// # Errors
     /// Those of the system.
     pub fn listen(folder: &Folder, name: &CStr) -> Result<Socket, i32> {
-        let socket = Socket::new()?;
         let bound = folder.place(name, |folder, name| {
-            let at = address(folder, name).map_err(|errno| Error::Os { call: "bind", errno })?;
-            bind(socket.fd(), &at).map_err(|_| Error::Os { call: "bind", errno: errno() })?;
+            let failed = |errno| Error::Os { call: "bind", errno };
+            // Another one each time, since none can be bound twice.
+            let socket = Socket::new().map_err(failed)?;
+            let at = address(folder, name).map_err(failed)?;
+            bind(socket.fd(), &at).map_err(|_| failed(errno()))?;
             folder.adopt_socket(name).inspect_err(|_| {
                 let _ = folder.remove(name);
-            })
+            })?;
+            Ok(socket)
         });
-        bound.map_err(|why| why.errno())?;
+        let socket = bound.map_err(|why| why.errno())?;
         if socket::listen(&socket.0, Backlog::MAXCONN).is_err() {
             let errno = errno();
             let _ = folder.remove(name);
@@ -67,7 +70,12 @@ impl Socket {
     /// somebody who has no business in the folder.
     pub fn connect(folder: &Folder, name: &CStr) -> Result<Socket, i32> {
         let socket = Socket::new()?;
-        connect(socket.fd(), &address(folder, name)?).map_err(|_| errno())?;
+        let at = folder.socket(name).map_err(|why| match why {
+            Error::Corrupt(_) => libc::ECONNREFUSED,
+            other => other.errno(),
+        })?;
+        let path = UnixAddr::new(format!("/proc/self/fd/{}", at.as_raw_fd()).as_str());
+        connect(socket.fd(), &path.map_err(|_| libc::ENAMETOOLONG)?).map_err(|_| errno())?;
         socket.may_speak(folder).then_some(socket).ok_or(libc::EACCES)
     }
 

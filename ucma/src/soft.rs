@@ -14,6 +14,7 @@ use softrdma::shm::network::Network;
 use softrdma::shm::watch;
 use softrdma::shm::{gids, guid};
 
+use crate::registry::room;
 use crate::route;
 use crate::shim::Kept;
 
@@ -195,7 +196,7 @@ fn path_mtu(interface: u32) -> u8 {
 }
 
 fn interface_mtu(name: &str) -> Option<u32> {
-    std::fs::read_to_string(format!("/sys/class/net/{name}/mtu")).ok()?.trim().parse().ok()
+    room::setting(&format!("/sys/class/net/{name}/mtu")).ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]

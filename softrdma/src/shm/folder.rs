@@ -34,6 +34,7 @@ use nix::unistd::{Gid, UnlinkatFlags, fchown, fchownat, geteuid, symlinkat, unli
 
 use super::descriptor::Descriptor;
 use super::error::{Error, Result, errno};
+use super::liveness::{OwnFiles, PeerFile};
 use super::sys;
 use crate::growth::{TryPush, try_collect};
 
@@ -87,6 +88,9 @@ impl Config {
 fn folder_mode(group: Option<u32>) -> u32 {
     if group.is_some() { 0o770 } else { 0o700 }
 }
+
+/// Names beyond are not read: more than all slots, bells and ports of a folder in use.
+pub const NAMES: usize = 1 << 18;
 
 /// An open, verified folder.
 #[derive(Debug)]
@@ -289,11 +293,39 @@ impl Folder {
         openat(self.fd()?, name, flags, self.file_mode())
     }
 
-    /// The same for reading alone.
+    /// A descriptor that stands for a socket of the folder, wherever its name leads by now, and for nothing to
+    /// which a link leads.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] of what is no socket; those of the system.
+    pub fn socket(&self, name: &CStr) -> Result<OwnedFd> {
+        let (found, stat) = self.look(name)?;
+        let is_socket = stat.st_mode & libc::S_IFMT == libc::S_IFSOCK;
+        is_socket.then_some(found).ok_or(Error::Corrupt("not a socket"))
+    }
+
+    /// Opens for reading what a process of the folder made with [`Folder::create`]; not what others gave its
+    /// name that has another kind, group or mode, nor a file by which this process declared that it lives.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] for the former; EBUSY for the latter; those of the system.
+    pub fn open_made(&self, name: &CStr) -> Result<Made> {
+        let (found, stat) = self.look(name)?;
+        let for_the_group = stat.st_mode & 0o777 == self.file_mode() && Some(stat.st_gid) == self.group;
+        if stat.st_mode & libc::S_IFMT != libc::S_IFREG || self.is_shared() && !for_the_group {
+            return Err(Error::Corrupt("not a file that was made here"));
+        }
+        if OwnFiles::has(&stat) {
+            return Err(Error::Os { call: "openat", errno: libc::EBUSY });
+        }
+        Ok(Made(PeerFile::new(self.open_found(name, &found)?)?))
+    }
+
+    /// [`Folder::open_file`] for reading alone.
     ///
     /// # Errors
     /// Those of the system.
-    pub fn open_to_read(&self, name: &CStr) -> Result<OwnedFd> {
+    pub(crate) fn open_to_read(&self, name: &CStr) -> Result<OwnedFd> {
         openat(self.fd()?, name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK, 0)
     }
 
@@ -321,13 +353,20 @@ impl Folder {
         }
     }
 
-    /// All names in the folder but `.` and `..`.
+    /// All names in the folder but `.` and `..`; of more than [`NAMES`] these many, so that who may write to it
+    /// does not take up everybody's memory.
     pub fn names(&self) -> Result<Vec<CString>> {
         let mut names = Vec::new();
-        self.each_name(|name| {
+        let told = self.each_name(|name| {
+            if names.len() == NAMES {
+                return Err(Error::NoMemory);
+            }
             let bytes = try_collect(name.to_bytes_with_nul().iter().copied())?;
             Ok(names.try_push(CString::from_vec_with_nul(bytes).unwrap_or_default())?)
-        })?;
+        });
+        if names.len() < NAMES {
+            told?;
+        }
         Ok(names)
     }
 
@@ -335,6 +374,18 @@ impl Folder {
     /// Ends at the first error.
     pub(crate) fn each_name(&self, tell: impl FnMut(&CStr) -> Result<()>) -> Result<()> {
         each_name(self.fd()?, tell)
+    }
+}
+
+/// A file that some process made in the folder. It stays open after all where closing it would drop this
+/// process's own declaration of life ([`super::liveness`]).
+#[derive(Debug)]
+pub struct Made(PeerFile);
+
+impl AsFd for Made {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor was opened for this value, which closes it.
+        unsafe { BorrowedFd::borrow_raw(self.0.raw()) }
     }
 }
 

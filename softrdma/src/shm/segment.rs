@@ -141,6 +141,8 @@ impl Segment {
     /// that can be sealed.
     pub fn create(folder: Arc<Folder>) -> Result<Self> {
         let token = fork::token()?;
+        // First: they may have what is left of the folder's file system. One that stays is no failure.
+        let _ = slot::sweep(&folder);
         // Without it peers take the way through shared memory.
         let sealed = Sealed::create().ok();
         let number = sealed.as_ref().map_or(0, |sealed| sealed.number() as u64 + 1);
@@ -177,8 +179,6 @@ impl Segment {
         if segment.folder.is_shared() || is_closed() || domain == 0 {
             segment.hand_out()?;
         }
-        // Leftovers take memory but hinder nobody, so failing to remove them is no failure.
-        let _ = slot::sweep(&segment.folder);
         Ok(segment)
     }
 

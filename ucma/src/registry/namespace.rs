@@ -37,6 +37,14 @@ impl Namespace {
         let names = main.names().unwrap_or_default();
         names.iter().filter_map(|name| Namespace::of_name(name)).collect()
     }
+
+    /// Removes what the dead left of folders that had no name yet. Others that are about to make one begin once
+    /// more.
+    pub fn sweep_unnamed(main: &Folder) {
+        for name in main.names().unwrap_or_default() {
+            main.sweep_private(&name, |inside| Namespace::of_name(inside).is_some());
+        }
+    }
 }
 
 /// What a name in the folder means.
@@ -128,7 +136,9 @@ pub fn sweep(folder: &Folder) {
     }
     // The processes themselves last: as long as they have a name, somebody looks for the rest.
     for owner in dead {
-        let _ = folder.remove(&owner_name(owner));
+        let name = owner_name(owner);
+        // A folder is no process's, and in the way of none but this look.
+        let _ = folder.remove(&name).or_else(|_| folder.remove_folder(&name));
     }
 }
 

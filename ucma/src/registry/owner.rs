@@ -7,12 +7,14 @@
 //! ever.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
 use ironverbs_cm::Errno;
 use ironverbs_cm::address::Gid;
 use nix::fcntl::{FcntlArg, fcntl};
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::uio::{pread, pwrite};
+use softrdma::shm::error::Error;
 use softrdma::shm::folder::Folder;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -80,7 +82,11 @@ impl Own {
 
     /// Whether the process listens or is a client: others then do not wait for what it may be about to do.
     pub fn set_at_work(&mut self, at_work: bool) {
-        if self.at_work != at_work && pwrite(&self.file, u32::from(at_work).as_bytes(), 0) == Ok(4) {
+        let is_allowed = allowed() >= size_of::<u32>() as u64;
+        if self.at_work != at_work
+            && is_allowed
+            && pwrite(&self.file, u32::from(at_work).as_bytes(), 0) == Ok(4)
+        {
             self.at_work = at_work;
         }
     }
@@ -127,7 +133,7 @@ impl Shown {
 
 /// What a process shows; `None` of one that does not live, or whose file cannot be read.
 pub fn look(folder: &Folder, owner: u64) -> Option<Shown> {
-    let file = folder.open_to_read(&owner_name(owner)).ok()?;
+    let file = folder.open_made(&owner_name(owner)).ok()?;
     let mut content = Content::new_zeroed();
     (is_locked(&file) && pread(&file, content.as_mut_bytes(), 0) == Ok(size_of::<Content>()))
         .then_some(Shown(content))
@@ -138,15 +144,25 @@ pub fn lives(folder: &Folder, owner: u64) -> bool {
     holds(folder, &owner_name(owner))
 }
 
-/// Whether somebody holds the lock of a file; also where that cannot be found out.
+/// Whether somebody holds the lock of a file; also where that cannot be found out. What is no process's file is
+/// nobody's, whatever its name.
 pub fn holds(folder: &Folder, name: &CStr) -> bool {
-    match folder.open_to_read(name) {
+    match folder.open_made(name) {
         Ok(file) => is_locked(&file),
-        Err(why) => ![libc::ENOENT, libc::ELOOP].contains(&why.errno()),
+        Err(why) => !matches!(why, Error::Corrupt(_)) && why.errno() != libc::ENOENT,
     }
 }
 
+/// How long a file may be that this process writes: at a longer one the kernel's signal would end it.
+fn allowed() -> u64 {
+    getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(soft, _)| soft)
+}
+
+/// ENOMEM where the process may not write so much: as of the memory that a device has in such a file.
 fn write(file: &impl AsFd, content: &Content) -> Result<(), Errno> {
+    if allowed() < size_of::<Content>() as u64 {
+        return Err(Errno(libc::ENOMEM));
+    }
     match pwrite(file, content.as_bytes(), 0) {
         Ok(length) if length == size_of::<Content>() => Ok(()),
         Ok(_) => Err(Errno(libc::ENOSPC)),
@@ -159,7 +175,7 @@ fn lock(file: &impl AsFd) -> Result<(), Errno> {
 }
 
 /// Whether somebody has the lock; also where the kernel does not say.
-fn is_locked(file: &(impl AsFd + AsRawFd)) -> bool {
+fn is_locked(file: &impl AsFd) -> bool {
     let mut lock = first_byte();
     let asked = fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock));
     asked.is_err() || i32::from(lock.l_type) != libc::F_UNLCK

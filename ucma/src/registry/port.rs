@@ -82,6 +82,8 @@ const LENGTH: usize = 512;
 const RECORDS: usize = 1 << 16;
 /// How often records are read that are replaced meanwhile.
 const ATTEMPTS: u32 = 1000;
+/// How many are read then, all together: who may write to the folder must not take up everybody's time.
+const READS: usize = 4 * RECORDS;
 
 impl Record {
     /// A record of an id that does not listen, from now on.
@@ -177,6 +179,7 @@ fn read_with(
     names: impl Fn() -> Result<Vec<CString>, Errno>,
     text: impl Fn(&CStr) -> Result<OsString, Errno>,
 ) -> Result<Vec<Record>, Errno> {
+    let mut left = READS;
     for _ in 0..ATTEMPTS {
         let mut is_whole = true;
         let record = |name: &CString| {
@@ -184,9 +187,14 @@ fn read_with(
             let text = text.ok().filter(|text| text.len() < LENGTH)?;
             Record::parse(space, name, text.as_bytes())
         };
-        let records: Vec<_> = names()?.iter().take(RECORDS).filter_map(record).collect();
+        let names = names()?;
+        let records: Vec<_> = names.iter().take(RECORDS).filter_map(record).collect();
         if is_whole {
             return Ok(records);
+        }
+        left = left.saturating_sub(names.len());
+        if left == 0 {
+            break;
         }
     }
     Err(Errno::EADDRINUSE)
@@ -238,6 +246,14 @@ mod tests {
         assert_eq!(read_with(PortSpace::Tcp, names, text), Ok(vec![after]));
         let gone = |_: &CStr| Err(Errno(libc::ENOENT));
         assert_eq!(read_with(PortSpace::Tcp, names, gone), Err(Errno::EADDRINUSE), "it ends");
+        // Of very many, of which somebody always removes one, long before.
+        listings.set(0);
+        let many = || {
+            listings.set(listings.get() + 1);
+            Ok(vec![CString::default(); RECORDS])
+        };
+        assert_eq!(read_with(PortSpace::Tcp, many, gone), Err(Errno::EADDRINUSE));
+        assert!(listings.get() <= READS / RECORDS);
     }
 
     #[test]

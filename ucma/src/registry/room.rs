@@ -11,6 +11,18 @@ use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 
 /// How many descriptors are made free: a folder, one to read it by, a file in it, and one to spare.
 const ROOM: usize = 4;
+/// Where no descriptor is needed.
+const NONE: RawFd = -1;
+
+/// What a file of the kernel's settings says, also where the program has no descriptor left.
+///
+/// # Errors
+/// Those of reading it; EMFILE as for [`with_room`].
+pub fn setting(path: &str) -> Result<String, Errno> {
+    with_room(NONE, || {
+        std::fs::read_to_string(path).map_err(|why| Errno(why.raw_os_error().unwrap_or(libc::EINVAL)))
+    })
+}
 
 /// Does something that needs a few descriptors for a moment and leaves none open, also where the program has
 /// none left: then in a thread with a table of descriptors of its own, where some are closed but `needed`.

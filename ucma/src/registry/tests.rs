@@ -1,30 +1,54 @@
 //! Ports and listeners between processes, each of which is an open file here; and names of any content.
 
+use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use ironverbs_cm::Errno;
 use ironverbs_cm::address::{Address, PortSpace};
 use ironverbs_cm::ports::Binding;
+use nix::sys::resource::{Resource, setrlimit};
 use softrdma::shm::folder::{Config, Folder};
 
 use crate::registry::port::{Port, Record};
 use crate::registry::search::Search;
-use crate::registry::{Registry, living};
+use crate::registry::{Registry, living, room};
 use crate::sockets::{Received, Socket};
 use crate::sys;
 
+/// A forked child has the locks of all processes that other tests play, which then live on: so those that fork
+/// run alone.
+static FORKS: RwLock<()> = RwLock::new(());
+
 /// A folder of its own, gone with the test.
-struct Place(PathBuf);
+struct Place(PathBuf, Option<RwLockReadGuard<'static, ()>>);
 
 impl Place {
     fn new() -> (Place, Folder) {
+        let (mut place, folder) = Place::for_one_that_forks();
+        place.1 = Some(FORKS.read().unwrap_or_else(PoisonError::into_inner));
+        (place, folder)
+    }
+
+    /// For a test that has seen to it that no other runs.
+    fn for_one_that_forks() -> (Place, Folder) {
         let path = std::env::temp_dir().join(format!("ironverbs-ucma-{:x}", sys::random()));
         std::fs::create_dir(&path).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
         let folder = Folder::open(&Config { path: path.clone(), group: None }).unwrap();
-        (Place(path), folder)
+        (Place(path, None), folder)
+    }
+
+    /// The same for the members of a group.
+    fn of_a_group() -> (Place, Folder) {
+        let (place, _) = Place::new();
+        let group = Some(nix::unistd::getegid().as_raw());
+        // Another one in its place, of the mode that a group's has.
+        std::fs::remove_dir(&place.0).unwrap();
+        let folder = Folder::open(&Config { path: place.0.clone(), group }).unwrap();
+        (place, folder)
     }
 
     /// The names in the folder.
@@ -62,6 +86,10 @@ fn at(address: &str, port: u16) -> Binding {
         reuse: false,
         family_only: true,
     }
+}
+
+fn at_any(port: u16) -> Binding {
+    at("0.0.0.0", port)
 }
 
 const SERVICE: u64 = 0x0106 << 16 | 7471;
@@ -196,6 +224,177 @@ fn a_port_is_taken_also_while_its_record_is_replaced() {
         drop(changes.join());
         assert_eq!(duplicates, 0);
     });
+}
+
+/// What is no process's file under a process's name: who put it there has perhaps ended long ago.
+#[test]
+fn only_a_file_with_the_lock_of_a_process_is_alive() {
+    let (place, folder) = Place::of_a_group();
+    let mut registry = Registry::open(&folder).unwrap();
+    let at = |owner: u64| place.inner().join(format!("o{owner:016x}"));
+    drop(std::os::unix::net::UnixListener::bind(at(7)).unwrap());
+    std::fs::write(at(8), "").unwrap();
+    std::fs::set_permissions(at(8), std::fs::Permissions::from_mode(0o000)).unwrap();
+    std::fs::create_dir(at(9)).unwrap();
+    std::os::unix::fs::symlink("/", at(10)).unwrap();
+    nix::unistd::mkfifo(&at(11), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    // One that has a lock and is not for the group, so that others cannot look whether it has.
+    let closed = std::fs::File::create(at(12)).unwrap();
+    closed.set_permissions(std::fs::Permissions::from_mode(0o600)).unwrap();
+    let lock = libc::flock { l_type: libc::F_WRLCK as _, l_whence: 0, l_start: 0, l_len: 1, l_pid: 0 };
+    nix::fcntl::fcntl(&closed, nix::fcntl::FcntlArg::F_OFD_SETLK(&lock)).unwrap();
+    for owner in 7..13 {
+        let binding = at_any(7000 + owner as u16);
+        let port = Port { space: PortSpace::Tcp, number: binding.source.port() };
+        let room = port.make(&registry.folder).unwrap();
+        Record::new(owner, &binding).publish(&room).unwrap();
+        assert_eq!(registry.reserve(owner as u32, &binding, true), Ok(port.number), "{owner}");
+    }
+    drop(Registry::open(&folder).unwrap());
+    assert_eq!(place.with("o0000"), [""; 0], "nor do they stay");
+}
+
+/// A member of the group gives the name of a process to the file by whose lock another one lives.
+#[test]
+fn looking_at_processes_ends_nobodys_declaration_of_life() {
+    let (place, folder) = Place::of_a_group();
+    let mut registry = Registry::open(&folder).unwrap();
+    let inner = place.inner();
+    let slot = folder.create(c"s0000").unwrap();
+    let lock = libc::flock { l_type: libc::F_WRLCK as _, l_whence: 0, l_start: 0, l_len: 1, l_pid: 0 };
+    nix::fcntl::fcntl(&slot, nix::fcntl::FcntlArg::F_SETLK(&lock)).unwrap();
+    let is_alive = || {
+        let mut asked = lock;
+        nix::fcntl::fcntl(&slot, nix::fcntl::FcntlArg::F_OFD_GETLK(&mut asked)).unwrap();
+        i32::from(asked.l_type) != libc::F_UNLCK
+    };
+    std::fs::hard_link(place.0.join("s0000"), inner.join(format!("o{:016x}", 7))).unwrap();
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let binding = at_any(7471);
+    let port = Port { space: PortSpace::Tcp, number: 7471 };
+    let mut before = None;
+    for _ in 0..50 {
+        let room = port.make(&registry.folder).unwrap();
+        Record::new(7, &binding).publish(&room).unwrap();
+        let _ = registry.reserve(1, &binding, true);
+        registry.release(1);
+        let _ = registry.find(&folder, SERVICE, &binding.source, true, &|_| true);
+        assert!(is_alive());
+        // Other tests have some, too.
+        assert!(descriptors() <= *before.get_or_insert_with(descriptors) + 40);
+    }
+}
+
+/// Somebody takes a port that may be shared while it is made one of a listener.
+#[test]
+fn who_may_not_listen_has_what_it_had() {
+    let (place, folder) = Place::new();
+    let (mut one, mut other) = (Registry::open(&folder).unwrap(), Registry::open(&folder).unwrap());
+    let binding = Binding { reuse: true, ..at_any(7471) };
+    one.reserve(1, &binding, true).unwrap();
+    let records = || names(&place.inner().join("p0106-1d2f"));
+    let before = records();
+    let listens = one.listen(1, &binding, |folder, name| {
+        drop(folder.create(name));
+        other.reserve(1, &binding, true).unwrap();
+        Ok(())
+    });
+    assert_eq!(listens, Err(Errno::EADDRNOTAVAIL));
+    assert!(records().contains(&before[0]), "it need not be made again, for which there may be no room");
+    assert_eq!((records().len(), place.with("l")), (2, Vec::new()));
+    other.release(1);
+    assert!(one.listen(1, &binding, |_, _| Ok(())).is_ok());
+    assert_eq!(records().len(), 1);
+}
+
+/// What a child may, in which `body` runs, as it has a limit.
+fn with_limit(resource: Resource, limit: u64, body: impl FnOnce() -> bool) {
+    // SAFETY: the child ends without what the parent would do at its end.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let good = setrlimit(resource, limit, limit).is_ok() && body();
+        // SAFETY: ends this process.
+        unsafe { libc::_exit(i32::from(!good)) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child made above; `status` is writable.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0);
+}
+
+#[test]
+fn a_program_that_may_write_no_files_is_not_ended_by_the_signal() {
+    let _alone = FORKS.write().unwrap_or_else(PoisonError::into_inner);
+    let (_place, folder) = Place::for_one_that_forks();
+    let mut before = Registry::open(&folder).unwrap();
+    with_limit(Resource::RLIMIT_FSIZE, 0, || {
+        let opened = Registry::open(&folder).err() == Some(libc::ENOMEM);
+        let published = before.publish(&[[1; 16]]) == Err(Errno(libc::ENOMEM));
+        let binding = Binding { destination: at("192.0.2.9", 1).source, ..at_any(7471) };
+        opened && published && before.reserve(1, &binding, true) == Ok(7471)
+    });
+}
+
+#[test]
+fn the_kernels_settings_are_read_where_no_descriptor_is_free() {
+    const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+    let _alone = FORKS.write().unwrap_or_else(PoisonError::into_inner);
+    let text = room::setting(RANGE).unwrap();
+    assert_eq!(room::setting("/none").err(), Some(Errno(libc::ENOENT)));
+    // Other tests of this process open and close some: a child has its own.
+    with_limit(Resource::RLIMIT_NOFILE, 256, || {
+        let opened: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+        let is_full = std::fs::File::open(RANGE).is_err_and(|why| why.raw_os_error() == Some(libc::EMFILE));
+        !opened.is_empty() && is_full && room::setting(RANGE) == Ok(text)
+    });
+    with_limit(Resource::RLIMIT_NOFILE, 0, || super::port_range() == Err(Errno(libc::EMFILE)));
+}
+
+/// Of processes that were killed, and of which nobody else removes what they left.
+#[test]
+#[ignore = "needs root"]
+fn a_file_system_that_the_dead_have_filled_takes_the_living() {
+    let (place, _) = Place::new();
+    let at_path = CString::new(place.0.as_os_str().as_bytes()).unwrap();
+    let (kind, options) = (c"tmpfs".as_ptr(), c"size=64k,nr_inodes=40,mode=0700".as_ptr());
+    // SAFETY: all of them are strings.
+    assert_eq!(unsafe { libc::mount(kind, at_path.as_ptr(), kind, 0, options.cast()) }, 0);
+    let folder = Folder::open(&Config { path: place.0.clone(), group: None }).unwrap();
+    let mut dead = Registry::open(&folder).unwrap();
+    let full = (0..40).find_map(|id| dead.reserve(id, &at("0.0.0.0", 0), true).err());
+    assert_eq!(full, Some(Errno(libc::ENOSPC)));
+    while std::fs::File::create(place.0.join(format!("{:x}", sys::random()))).is_ok() {}
+    assert_eq!(Registry::open(&folder).err(), Some(libc::ENOSPC), "it lives");
+    drop(dead);
+    let opened = Registry::open(&folder).map(|mut registry| registry.reserve(1, &at_any(7471), true));
+    drop(folder);
+    // Other tests may have forked with descriptors of it.
+    // SAFETY: a string.
+    assert_eq!(unsafe { libc::umount2(at_path.as_ptr(), libc::MNT_DETACH) }, 0);
+    assert_eq!(opened, Ok(Ok(7471)));
+}
+
+/// Names lead to what somebody else listens at for others.
+#[test]
+fn nobody_connects_through_a_link() {
+    let (place, folder) = Place::of_a_group();
+    let elsewhere = Socket::listen(&folder, c"elsewhere").unwrap();
+    assert!(Socket::connect(&folder, c"elsewhere").is_ok());
+    std::os::unix::fs::symlink("elsewhere", place.0.join("link")).unwrap();
+    assert_eq!(Socket::connect(&folder, c"link").err(), Some(libc::ECONNREFUSED));
+    assert_eq!(Socket::connect(&folder, c"none").err(), Some(libc::ENOENT));
+    drop(elsewhere);
+    assert_eq!(Socket::connect(&folder, c"elsewhere").err(), Some(libc::ECONNREFUSED));
+}
+
+/// Makers that were killed left theirs where the folders of namespaces get their names.
+#[test]
+fn folders_without_a_name_go_with_the_next_process() {
+    let (place, folder) = Place::of_a_group();
+    let left = place.0.join("w0123456789abcdef");
+    std::fs::create_dir_all(left.join("cm-1-2")).unwrap();
+    drop(Registry::open(&folder).unwrap());
+    assert!(!left.exists());
 }
 
 /// Whoever may write to the folder may give a port's name to any other folder.

@@ -14,7 +14,7 @@ use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
 use super::{Folder, each_name, folder_mode, give, open_at, verify};
 use crate::shm::descriptor::Descriptor;
-use crate::shm::error::{Error, Result};
+use crate::shm::error::{Error, Result, errno};
 use crate::shm::sys;
 
 /// How often a private folder may be swept away before it has given up what is in it.
@@ -70,6 +70,10 @@ impl Folder {
         let opened = open_at(self.fd()?, &name, libc::O_RDONLY | libc::O_NOFOLLOW).and_then(|fd| {
             check_private(&fd)?;
             give(&fd, None, folder_mode(None))?;
+            if is_in_use(&fd) {
+                // By who sweeps it away.
+                return Err(Error::Gone);
+            }
             Descriptor::new(fd)
         });
         let fd = opened.map_err(|why| {
@@ -80,15 +84,19 @@ impl Folder {
         Ok((name, Folder { fd, path, group: self.group, may_be_renamed: true }))
     }
 
-    /// Removes a private folder here, whose maker makes another where it lives; tells whether it is gone. What
-    /// the dead left in one goes, too, where it is of a kind and, as `is_made` says, of a name that are made
-    /// so: who may write here may have given the name to any folder of this user's.
+    /// Removes a private folder here in which nobody makes anything; tells whether it is gone. What the dead
+    /// left in one goes, too, where it is of a kind and, as `is_made` says, of a name that are made so: who may
+    /// write here may have given the name to any folder of this user's.
     pub fn sweep_private(&self, name: &CStr, is_made: impl Fn(&CStr) -> bool) -> bool {
         if !is_private(name) {
             return false;
         }
+        let opened = self.fd().and_then(|at| open_at(at, name, libc::O_RDONLY | libc::O_NOFOLLOW));
+        if opened.as_ref().is_ok_and(is_in_use) {
+            return false;
+        }
         let emptied = || {
-            let fd = open_at(self.fd()?, name, libc::O_RDONLY | libc::O_NOFOLLOW)?;
+            let fd = opened?;
             each_name(fd.as_fd(), |inside| {
                 let kind = fstatat(&fd, inside, AtFlags::AT_SYMLINK_NOFOLLOW)
                     .map_or(0, |stat| stat.st_mode & libc::S_IFMT);
@@ -146,6 +154,14 @@ impl Folder {
     pub fn remove_folder(&self, name: &CStr) -> Result<()> {
         unlinkat(self.fd()?, name, UnlinkatFlags::RemoveDir).map_err(|_| Error::last("unlinkat"))
     }
+}
+
+/// Whether somebody else makes something in a private folder, or sweeps it away: who does has a lock of it, as
+/// long as it has it open. Other users cannot open it. Takes that lock where nobody has it.
+fn is_in_use(fd: &OwnedFd) -> bool {
+    // SAFETY: takes no pointer.
+    let locked = unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+    locked != 0 && errno() == libc::EWOULDBLOCK
 }
 
 /// Whether a folder is this user's alone, and new as far as that can be seen.
@@ -227,6 +243,21 @@ mod tests {
             ended.store(true, Ordering::Relaxed);
             assert_eq!(failed, []);
         });
+    }
+
+    #[test]
+    fn what_is_just_made_is_not_swept_away() {
+        let dir = TestDir::new("making");
+        let folder = shared(&dir);
+        let mut rounds = std::cell::Cell::new(0);
+        let made = folder.place(c"bell", |room, name| {
+            rounds.set(rounds.get() + 1);
+            mkfifoat(room.fd()?, name, Mode::S_IRWXU).map_err(|_| Error::last("mkfifoat"))?;
+            let swept = folder.names()?.iter().any(|name| folder.sweep_private(name, |_| true));
+            assert!(!swept, "it lives");
+            Ok(())
+        });
+        assert_eq!((made, *rounds.get_mut()), (Ok(()), 1));
     }
 
     #[test]

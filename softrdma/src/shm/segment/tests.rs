@@ -27,6 +27,21 @@ fn claim_and_release() {
     assert!(folder.names().unwrap().is_empty());
 }
 
+/// It may have all that the folder's file system takes.
+#[test]
+fn what_the_dead_left_goes_before_anything_is_made() {
+    let dir = TestDir::new("segment");
+    let folder = dir.folder();
+    let left = slot::bell_name(Owner::new(7, 77).unwrap(), 0);
+    nix::unistd::mkfifoat(folder.fd().unwrap(), left.as_c_str(), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let refused = in_child(|| {
+        nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_FSIZE, 0, 0).unwrap();
+        matches!(Segment::create(folder.clone()), Err(Error::NoMemory))
+    });
+    assert_eq!(refused, 0);
+    assert!(folder.names().unwrap().is_empty());
+}
+
 /// Two processes of one user connect, as their queue pairs do: first the process that `closes` itself to
 /// its like, then the other one, which `lacks` what it takes to look at it. Whether both find each other.
 fn meet(user: Option<u32>, closes: fn(), lacks: fn()) -> bool {
