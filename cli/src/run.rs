@@ -162,7 +162,7 @@ mod tests {
         for name in
             ["libibverbs-trace.so", "libibverbs_count.so.1", "libibverbs-deadbeef-log.so", "libibverbs.so1"]
         {
-            assert_eq!(with(name), format!("{name}:/l/libibverbs.so.1"));
+            assert_eq!(with(name), *format!("{name}:/l/libibverbs.so.1"));
         }
     }
 }

@@ -177,8 +177,8 @@ impl<T: Default> ProcessMutex<T> {
     }
 }
 
-/// What `look` answers, asked again for a moment: for the end of a process, where what it waits for may be held by
-/// code that the very same thread was interrupted in.
+/// What `look` answers, asked again for a moment: for the end of a process, where what it waits for may be held
+/// by code that the very same thread was interrupted in.
 pub(crate) fn in_time<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let begun = Instant::now();
     loop {

@@ -59,8 +59,8 @@ pub enum Name {
     Port(Port),
 }
 
-/// Does something with the text of a name or of a short path, which stands on the stack: where the process ends, it may be
-/// within the C library's allocator.
+/// Does something with the text of a name or of a short path, which stands on the stack: where the process
+/// ends, it may be within the C library's allocator.
 pub fn with_text<R>(text: fmt::Arguments<'_>, act: impl FnOnce(&CStr) -> R) -> R {
     const ROOM: usize = 96;
     let mut room = Cursor::new([0; ROOM]);
