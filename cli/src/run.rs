@@ -79,8 +79,15 @@ fn before(first: &[OsString], list: Option<OsString>) -> OsString {
 /// The functions of a preloaded library come first for everything in the process, also for what brings a
 /// libibverbs of its own: by a path of its own (RPATH), or under a name of its own, as wheels do.
 fn with_library(mut list: OsString, library: &Path) -> OsString {
-    let is_one =
-        |path: &[u8]| path.rsplit(|byte| *byte == b'/').next().unwrap_or(path).starts_with(b"libibverbs");
+    // What is named after it, as libibverbs-trace.so, stands before it and needs it.
+    let is_one = |path: &[u8]| {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+        let rest = name.strip_prefix(b"libibverbs").unwrap_or_default();
+        let hash = rest.strip_prefix(b"-").unwrap_or_default();
+        let end = hash.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(hash.len());
+        let suffix = if end > 0 { &hash[end..] } else { rest };
+        suffix == b".so" || suffix.starts_with(b".so.")
+    };
     if !list.as_encoded_bytes().split(|byte| b": ".contains(byte)).any(is_one) {
         list.push(":");
         list.push(library);
@@ -145,9 +152,17 @@ mod tests {
         let with = |list: &str| with_library(list.into(), Path::new("/l/libibverbs.so.1"));
         assert_eq!(with("/shim"), "/shim:/l/libibverbs.so.1");
         assert_eq!(with("/shim:/libfirst.so"), "/shim:/libfirst.so:/l/libibverbs.so.1");
-        for list in ["/shim:/l/libibverbs.so.1:/a", "/shim:/other/libibverbs.so", "/shim:/a /libibverbs-1.so"]
-        {
+        for list in [
+            "/shim:/l/libibverbs.so.1:/a",
+            "/shim:/other/libibverbs.so",
+            "/shim:/a /libibverbs-1de1263b.so.1.14.48.0",
+        ] {
             assert_eq!(with(list), list);
+        }
+        for name in
+            ["libibverbs-trace.so", "libibverbs_count.so.1", "libibverbs-deadbeef-log.so", "libibverbs.so1"]
+        {
+            assert_eq!(with(name), *format!("{name}:/l/libibverbs.so.1"));
         }
     }
 }

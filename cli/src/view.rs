@@ -3,9 +3,9 @@
 //! They lie in the folder of the software device, in one tree for each network namespace and list of devices
 //! with their interfaces, and are shown by `preload/view.c` in the places where the kernel's would be. Beside
 //! the software devices stand links to what the kernel really has there. Everything in a file is what the
-//! library answers to the verb that asks for it, but the bit of a port's capabilities that no file of the kernel
-//! has. There are no counters, since nothing counts, and no files of management datagrams, which the device does
-//! not carry.
+//! library answers to the verb that asks for it, but the bit of a port's capabilities that no file of the
+//! kernel has. There are no counters, since nothing counts, and no files of management datagrams, which the
+//! device does not carry.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

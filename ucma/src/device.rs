@@ -162,7 +162,7 @@ impl Device {
     }
 
     /// The process ends.
-    pub fn end(&mut self) {
+    pub fn end(&self) {
         self.net.end();
     }
 

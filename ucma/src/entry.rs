@@ -132,7 +132,7 @@ extern "C" fn ending() {
     let device = DEVICE.load(Ordering::Acquire);
     // SAFETY: it is null or came from a box that is never freed.
     if let Some(device) = unsafe { device.as_ref() }
-        && let Ok(mut device) = device.try_lock()
+        && let Ok(device) = device.try_lock()
     {
         let _ = catch_unwind(AssertUnwindSafe(|| device.end()));
     }

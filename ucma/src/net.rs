@@ -115,7 +115,7 @@ impl Net {
 
     /// The last channel is closed: nothing stays open.
     pub fn rest(&mut self) {
-        if let Some((folder, mut registry)) = self.meeting.take() {
+        if let Some((folder, registry)) = self.meeting.take() {
             registry.end(&folder);
         }
         self.table = None;
@@ -304,11 +304,11 @@ impl Net {
         member.socket.accept(folder)
     }
 
-    /// Removes what others could see of this process.
-    pub fn end(&mut self) {
-        if let Some((folder, registry)) = &mut self.meeting {
-            for (_, name) in self.listeners.drain().map(|(_, listener)| listener) {
-                registry.forget(name);
+    /// Removes what others could see of this process ([`Registry::end`]).
+    pub fn end(&self) {
+        if let Some((folder, registry)) = &self.meeting {
+            for (_, name) in self.listeners.values() {
+                registry.forget(*name);
             }
             registry.end(folder);
         }

@@ -34,7 +34,7 @@ use ironverbs_cm::ports::{self, Binding};
 use softrdma::shm::folder::Folder;
 
 use crate::{shim, sys};
-use namespace::{Namespace, socket_name};
+use namespace::{Namespace, socket_name, with_socket_name};
 use owner::Own;
 use port::{Port, Record};
 
@@ -261,7 +261,7 @@ impl Registry {
 
     /// Removes the name of a socket of this process.
     pub fn forget(&self, socket: u64) {
-        let _ = self.folder.remove(&socket_name(self.owner.number(), socket));
+        let _ = with_socket_name(self.owner.number(), socket, |name| self.folder.remove(name));
     }
 
     /// Shows processes in other network namespaces the addresses that this one has.
@@ -272,13 +272,14 @@ impl Registry {
         self.owner.show(gids)
     }
 
-    /// Removes all that others could see of this process.
-    pub fn end(&mut self, main: &Folder) {
-        for (_, Held { port, record }) in self.own.drain() {
-            record.withdraw(&self.folder, port);
+    /// Removes all that others could see of this process, which ends: without asking for memory or giving any
+    /// back, since it may end in a signal handler that interrupted the allocator.
+    pub fn end(&self, main: &Folder) {
+        for Held { port, record } in self.own.values() {
+            record.withdraw(&self.folder, *port);
         }
         self.owner.remove(&self.folder);
-        let _ = main.remove_folder(&self.namespace.name());
+        let _ = self.namespace.with_name(|name| main.remove_folder(name));
     }
 
     /// Tells others whether it listens, or is a client.

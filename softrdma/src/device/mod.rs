@@ -311,12 +311,15 @@ impl Device {
 
     /// The same, unless a thread of the program may be at work with it: `are_at_rest` is asked while each
     /// thread that comes is refused, which it is no longer where the answer is no.
+    ///
+    /// Asks for no memory, and waits for nothing longer than a moment: a signal handler may end the process,
+    /// wherever the program was, in the C library's allocator or here with a lock. False where that is in the
+    /// way.
     pub fn leave_if(&self, are_at_rest: impl FnOnce() -> bool) -> bool {
-        if !self.is_mine() || !self.retries.stop() {
-            return false;
-        }
-        self.endpoint.stop_helping();
-        self.endpoint.segment.leave_if(are_at_rest)
+        self.is_mine()
+            && self.retries.stop()
+            && self.endpoint.stop_helping_in_time()
+            && self.endpoint.segment.leave_if(are_at_rest)
     }
 
     /// The program has closed its last context: its thread stops, so that the device ends with the caller's
@@ -324,6 +327,7 @@ impl Device {
     /// has [left](Device::leave).
     pub fn close(self: &Arc<Self>) {
         if self.is_mine() && self.retries.stop() && Arc::strong_count(self) > 1 {
+            self.endpoint.stop_helping();
             self.leave();
         }
     }

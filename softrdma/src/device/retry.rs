@@ -7,11 +7,12 @@
 //! waits a little need not wake it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::Duration;
 
 use crate::growth::{TryPush, small_arc};
 use crate::rules::requester::Work;
+use crate::shm::fork::in_time;
 
 use super::{Device, QueuePair};
 
@@ -138,9 +139,10 @@ impl Retries {
     }
 
     /// Ends the thread, and with it everything that is not tried again from calls of the program; whether it
-    /// has ended.
+    /// has ended. Waits for nothing for ever: a signal handler that ends the process may have interrupted what
+    /// has a lock.
     pub(super) fn stop(&self) -> bool {
-        let mut thread = self.shared.thread();
+        let Some(mut thread) = in_time(|| self.shared.thread_now()) else { return false };
         thread.ends = true;
         self.shared.bell.notify_all();
         let (thread, _) = self
@@ -166,6 +168,15 @@ impl Shared {
 
     fn thread(&self) -> MutexGuard<'_, Thread> {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same where it need not wait.
+    fn thread_now(&self) -> Option<MutexGuard<'_, Thread>> {
+        match self.thread.try_lock() {
+            Ok(thread) => Some(thread),
+            Err(TryLockError::Poisoned(thread)) => Some(thread.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     fn at(&self, place: usize) -> Option<Arc<QueuePair>> {

@@ -22,7 +22,7 @@
 
 use std::ffi::{CStr, CString, OsString};
 use std::fs::Permissions;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -34,6 +34,7 @@ use nix::unistd::{Gid, UnlinkatFlags, fchown, fchownat, geteuid, symlinkat, unli
 
 use super::descriptor::Descriptor;
 use super::error::{Error, Result, errno};
+use super::listing;
 use super::liveness::{OwnFiles, PeerFile};
 use super::sys;
 use crate::growth::{TryPush, try_collect};
@@ -370,8 +371,8 @@ impl Folder {
         Ok(names)
     }
 
-    /// Tells all names in the folder but `.` and `..`, of which there may be more than there is memory for.
-    /// Ends at the first error.
+    /// Tells all names in the folder but `.` and `..`, of which there may be more than there is memory for,
+    /// without asking for any. Ends at the first error.
     pub(crate) fn each_name(&self, tell: impl FnMut(&CStr) -> Result<()>) -> Result<()> {
         each_name(self.fd()?, tell)
     }
@@ -401,33 +402,10 @@ fn rename(folder: BorrowedFd<'_>, from: &CStr, to: &CStr) -> Result<()> {
 }
 
 /// As [`Folder::each_name`].
-fn each_name(folder: BorrowedFd<'_>, mut tell: impl FnMut(&CStr) -> Result<()>) -> Result<()> {
+fn each_name(folder: BorrowedFd<'_>, tell: impl FnMut(&CStr) -> Result<()>) -> Result<()> {
     // A new open file description, because reading moves its position.
-    let fd = openat(folder, c".", libc::O_RDONLY | libc::O_DIRECTORY, 0)?.into_raw_fd();
-    // SAFETY: `fd` is an open folder that nobody else owns; fdopendir takes it over when it succeeds.
-    let dir = unsafe { libc::fdopendir(fd) };
-    if dir.is_null() {
-        let e = Error::last("fdopendir");
-        // SAFETY: fdopendir failed, so the descriptor is still ours and open.
-        unsafe { libc::close(fd) };
-        return Err(e);
-    }
-    let mut told = Ok(());
-    while told.is_ok() {
-        // SAFETY: `dir` is an open stream that only this function uses.
-        let entry = unsafe { libc::readdir(dir) };
-        if entry.is_null() {
-            break;
-        }
-        // SAFETY: readdir returned an entry, valid until the next call, whose name ends with a zero byte.
-        let name = unsafe { CStr::from_ptr((*entry).d_name.as_ptr()) };
-        if name != c"." && name != c".." {
-            told = tell(name);
-        }
-    }
-    // SAFETY: `dir` is open, and is not used after this.
-    unsafe { libc::closedir(dir) };
-    told
+    let again = openat(folder, c".", libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
+    listing::each_name(again.as_fd(), tell)
 }
 
 fn c_path(bytes: &[u8]) -> Result<CString> {

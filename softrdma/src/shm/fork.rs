@@ -9,7 +9,7 @@
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::error::{Error, Result};
 use super::sys;
@@ -150,6 +150,12 @@ impl<T: Default> ProcessMutex<T> {
         Ok(ProcessGuard(self))
     }
 
+    /// The same, but not for ever: the holder may be code that a signal interrupted, whose handler ends the
+    /// process.
+    pub(crate) fn lock_in_time(&self) -> Option<ProcessGuard<'_, T>> {
+        in_time(|| self.try_lock())
+    }
+
     /// The same where it need not wait.
     pub fn try_lock(&self) -> Option<ProcessGuard<'_, T>> {
         self.take(token().ok()?).then(|| ProcessGuard(self))
@@ -171,6 +177,21 @@ impl<T: Default> ProcessMutex<T> {
     }
 }
 
+/// What `look` answers, asked again for a moment: for the end of a process, where what it waits for may be held
+/// by code that the very same thread was interrupted in.
+pub(crate) fn in_time<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let begun = Instant::now();
+    loop {
+        let found = look();
+        if found.is_some() || begun.elapsed() > PATIENCE {
+            return found;
+        }
+        std::thread::sleep(NAP);
+    }
+}
+
+/// How long the end of a process waits.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// How often a waiter gives way before it sleeps.
 const SPINS: u32 = 100;
 /// How long it sleeps then.

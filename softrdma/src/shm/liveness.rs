@@ -121,6 +121,15 @@ impl OwnFiles {
         }
     }
 
+    /// The same where the process is about to end, unless the list is not to be had then.
+    pub(crate) fn remove_in_time(fd: RawFd) {
+        if let Ok(st) = sys::stat(fd)
+            && let Some(mut list) = OWN_FILES.lock_in_time()
+        {
+            list.retain(|file| !file.is(&st));
+        }
+    }
+
     /// Keeps open a descriptor whose closing would drop a declaration of this process, and closes those that
     /// were kept for what is over by now.
     fn keep(fd: OwnedFd) {

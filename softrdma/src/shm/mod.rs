@@ -10,6 +10,7 @@
 //! | [`epoll`] | epoll sets, whatever stands in front of libc's functions |
 //! | [`environment`] | variables, and whether the process may believe them |
 //! | [`folder`] | the folder: found, made, verified |
+//! | [`listing`] | the names in a folder, without memory |
 //! | [`slot`] | names in it: claimed by processes, removed when their process is dead |
 //! | `liveness` | whether a process lives: a record lock that the kernel drops at any death |
 //! | [`fork`] | how a forked child notices that it is another process |
@@ -71,6 +72,7 @@ pub mod gids;
 pub mod guid;
 mod handout;
 pub mod keys;
+pub mod listing;
 mod liveness;
 pub mod lock;
 mod memfd;

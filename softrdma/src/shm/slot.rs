@@ -36,8 +36,9 @@ use crate::growth::TryPush;
 const ATTEMPTS: u32 = 32;
 
 /// Threads of one process exclude each other where files are declared and removed: record locks do not do it.
+static GATE: ProcessMutex<()> = ProcessMutex::new(());
+
 fn one_at_a_time() -> Result<ProcessGuard<'static, ()>> {
-    static GATE: ProcessMutex<()> = ProcessMutex::new(());
     GATE.lock()
 }
 
@@ -48,6 +49,12 @@ fn c_name(name: String) -> CString {
 /// Name of a slot's file.
 pub(crate) fn file_name(slot: u16) -> CString {
     c_name(format!("s{slot:04}"))
+}
+
+/// The same with its zero byte, without memory for it.
+fn slot_name(slot: u16) -> [u8; 6] {
+    let digit = |unit: u16| b'0' + (slot / unit % 10) as u8;
+    [b's', digit(1000), digit(100), digit(10), digit(1), 0]
 }
 
 /// Name of a claim's bell.
@@ -166,17 +173,24 @@ pub(crate) fn release(folder: &Folder, owner: Owner, file: &OwnedFd) {
 
 /// Takes the names of a claim out of the folder, that of its slot last: the process is about to end, or has
 /// closed its device with objects left.
+///
+/// Asks for no memory, and waits for no lock for ever: the process may end in a signal handler, anywhere in the
+/// program and here. What cannot be had then stays, as after a kill.
 pub(crate) fn leave(folder: &Folder, owner: Owner, file: &OwnedFd) {
-    let Ok(_gate) = one_at_a_time() else { return };
-    for name in folder.names().unwrap_or_default() {
-        if [Name::Bell(owner), Name::Socket(owner)].contains(&parse(&name)) {
-            let _ = folder.remove(&name);
+    let Some(_gate) = GATE.lock_in_time() else { return };
+    let _ = folder.each_name(|name| {
+        if [Name::Bell(owner), Name::Socket(owner)].contains(&parse(name)) {
+            let _ = folder.remove(name);
         }
+        Ok(())
+    });
+    let slot = slot_name(owner.slot());
+    if let Ok(slot) = CStr::from_bytes_with_nul(&slot)
+        && names(folder, slot, file.as_raw_fd())
+    {
+        let _ = folder.remove(slot);
     }
-    if names(folder, &file_name(owner.slot()), file.as_raw_fd()) {
-        let _ = folder.remove(&file_name(owner.slot()));
-    }
-    OwnFiles::remove(file.as_raw_fd());
+    OwnFiles::remove_in_time(file.as_raw_fd());
 }
 
 /// `fstatat` of a name in the folder.

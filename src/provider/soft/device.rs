@@ -1,5 +1,6 @@
 //! The engine of this process, and what the device says of itself.
 
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
@@ -71,10 +72,16 @@ pub fn engine() -> Result<Arc<Engine>> {
 /// Leaves nothing behind when the program ends without closing its devices; the shared library has it called
 /// when it ends itself (`libibverbs/src/lib.rs`). While other threads of the program run, which may be at work
 /// in another process's memory, the names stay until somebody else looks for the dead.
+///
+/// Asks for no memory and gives none back, and waits for nothing that may never come: programs call `exit` in
+/// handlers of signals, which interrupt the allocator and this library anywhere.
 pub extern "C" fn leave() {
     let _ = guarded(|| {
         let engine = ENGINE.try_lock().and_then(|engine| engine.upgrade());
-        let Some(engine) = engine.filter(|engine| engine.is_mine()) else { return Ok(()) };
+        // Not dropped, where it might be the last.
+        let Some(engine) = engine.map(ManuallyDrop::new).filter(|engine| engine.is_mine()) else {
+            return Ok(());
+        };
         // Again where one woke just now.
         let at_rest = || others() == Others::AtRest;
         let _ = (0..3).any(|_| others_after_a_moment() != Others::AtRest || engine.leave_if(at_rest));

@@ -5,15 +5,21 @@
 //! left. One that runs may be at work in another process's memory, and so may one that pauses, or waits for a
 //! word that processes share.
 
-use std::fs;
-use std::path::Path;
+//!
+//! Nothing here asks for memory, since the process may end in a signal handler that interrupted the allocator.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{AT_FDCWD, OFlag, openat};
+use nix::sys::stat::Mode;
 use nix::time::ClockId;
-use softrdma::shm::is_own_thread;
+use nix::unistd::{gettid, read};
+use softrdma::shm::{Error, is_own_thread, listing};
 
 /// What they do.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Others {
     /// Each is the engine's own, or sleeps where the engine never does while it is at work.
     AtRest,
@@ -25,10 +31,35 @@ pub enum Others {
 
 /// What those do that do most.
 pub fn others() -> Others {
-    let Ok(threads) = fs::read_dir("/proc/self/task") else { return Others::Unknown };
-    let own = nix::unistd::gettid().to_string();
-    let others = threads.flatten().filter(|thread| thread.file_name().to_str() != Some(&own));
-    others.map(|thread| does(&thread.path())).max().unwrap_or(Others::AtRest)
+    let Ok(threads) = open(AT_FDCWD, c"/proc/self/task", OFlag::O_DIRECTORY) else { return Others::Unknown };
+    let own = gettid().as_raw();
+    let mut most = Others::AtRest;
+    let told = listing::each_name(threads.as_fd(), |name| {
+        let number = name.to_str().ok().and_then(|name| name.parse().ok());
+        if number.is_none_or(|number| number != own && !is_own_thread(number)) {
+            let thread = open(threads.as_fd(), name, OFlag::O_DIRECTORY);
+            most = thread.map_or_else(without, |thread| does(&thread)).max(most);
+        }
+        // Nothing is more than that.
+        if most == Others::Unknown { Err(Error::Gone) } else { Ok(()) }
+    });
+    if told.is_ok() { most } else { Others::Unknown }
+}
+
+fn open(folder: BorrowedFd<'_>, name: &CStr, flags: OFlag) -> nix::Result<OwnedFd> {
+    openat(folder, name, OFlag::O_RDONLY | OFlag::O_CLOEXEC | flags, Mode::empty())
+}
+
+/// The beginning of a thread's file, in `room`.
+fn text<'a>(thread: &OwnedFd, name: &CStr, room: &'a mut [u8; 256]) -> nix::Result<&'a [u8]> {
+    let file = open(thread.as_fd(), name, OFlag::empty())?;
+    let length = read(&file, room)?;
+    Ok(&room[..length])
+}
+
+/// Of a thread whose files are not there.
+fn without(why: nix::Error) -> Others {
+    if matches!(why, nix::Error::ENOENT | nix::Error::ESRCH) { Others::AtRest } else { Others::Unknown }
 }
 
 /// The same, when those that run have had some time to come to rest: threads that the end of the program's work
@@ -49,14 +80,10 @@ pub fn others_after_a_moment() -> Others {
     }
 }
 
-fn does(thread: &Path) -> Others {
-    let number = thread.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
-    if number.is_some_and(is_own_thread) {
-        return Others::AtRest;
-    }
-    match fs::read_to_string(thread.join("syscall")) {
-        Ok(call) if call.starts_with("running") => Others::Run,
-        Ok(call) if waits(&call) => Others::AtRest,
+fn does(thread: &OwnedFd) -> Others {
+    match text(thread, c"syscall", &mut [0; 256]) {
+        Ok(call) if call.starts_with(b"running") => Others::Run,
+        Ok(call) if str::from_utf8(call).is_ok_and(waits) => Others::AtRest,
         // Of what has ended, not everybody may read the call.
         _ if has_ended(thread) => Others::AtRest,
         _ => Others::Unknown,
@@ -65,10 +92,15 @@ fn does(thread: &Path) -> Others {
 
 /// Whether a thread is gone, or no more than its number: the first of a process has that as long as there are
 /// others.
-fn has_ended(thread: &Path) -> bool {
-    let Ok(line) = fs::read_to_string(thread.join("stat")) else { return !thread.exists() };
-    // Behind the name, which may have any character in it.
-    line.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X']))
+fn has_ended(thread: &OwnedFd) -> bool {
+    match text(thread, c"stat", &mut [0; 256]) {
+        // Behind the name, which may have any character in it.
+        Ok(line) => line
+            .rsplit(|byte| *byte == b')')
+            .next()
+            .is_some_and(|rest| matches!(rest.trim_ascii_start(), [b'Z' | b'X', ..])),
+        Err(why) => without(why) == Others::AtRest,
+    }
 }
 
 /// Waits that end by somebody else's doing. Of pauses, the engine makes some while it has a lock.

@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString};
+use std::fmt;
+use std::io::{Cursor, Write};
 
 use softrdma::shm::folder::Folder;
 use softrdma::shm::network::Network;
@@ -21,8 +23,13 @@ impl Namespace {
 
     /// The name of its folder.
     pub fn name(self) -> CString {
+        self.with_name(CStr::to_owned)
+    }
+
+    /// Does something with it, without memory for it.
+    pub fn with_name<R>(self, act: impl FnOnce(&CStr) -> R) -> R {
         let [kind, number] = self.0;
-        CString::new(format!("cm-{kind:x}-{number:x}")).unwrap_or_default()
+        with_text(format_args!("cm-{kind:x}-{number:x}"), act)
     }
 
     fn of_name(name: &CStr) -> Option<Namespace> {
@@ -60,9 +67,25 @@ pub enum Name {
     Port(Port),
 }
 
+/// Does something with the text of a name or of a short path, which stands on the stack: where the process
+/// ends, it may be within the C library's allocator.
+pub fn with_text<R>(text: fmt::Arguments<'_>, act: impl FnOnce(&CStr) -> R) -> R {
+    const ROOM: usize = 96;
+    let mut room = Cursor::new([0; ROOM]);
+    // One that is cut off means nothing.
+    let is_whole = room.write_fmt(text).is_ok() && room.position() < ROOM as u64;
+    let text = room.into_inner();
+    act(CStr::from_bytes_until_nul(&text).ok().filter(|_| is_whole).unwrap_or_default())
+}
+
 /// The name of a process.
 pub fn owner_name(owner: u64) -> CString {
-    CString::new(format!("o{owner:016x}")).unwrap_or_default()
+    with_owner_name(owner, CStr::to_owned)
+}
+
+/// Does something with it.
+pub fn with_owner_name<R>(owner: u64, act: impl FnOnce(&CStr) -> R) -> R {
+    with_text(format_args!("o{owner:016x}"), act)
 }
 
 /// The name that a process's file has until it says that the process lives.
@@ -72,7 +95,12 @@ pub fn unborn_name(owner: u64) -> CString {
 
 /// The name of a socket of a process.
 pub fn socket_name(owner: u64, socket: u64) -> CString {
-    CString::new(format!("l{owner:016x}-{socket:016x}")).unwrap_or_default()
+    with_socket_name(owner, socket, CStr::to_owned)
+}
+
+/// Does something with it.
+pub fn with_socket_name<R>(owner: u64, socket: u64, act: impl FnOnce(&CStr) -> R) -> R {
+    with_text(format_args!("l{owner:016x}-{socket:016x}"), act)
 }
 
 /// What a name means; `None` of one that this library does not make.

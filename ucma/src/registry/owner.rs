@@ -6,7 +6,7 @@
 //! it is locked, so that whoever finds one without the lock under a process's name knows that it is dead for
 //! ever.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::os::fd::AsFd;
 
 use ironverbs_cm::Errno;
@@ -18,7 +18,7 @@ use softrdma::shm::error::Error;
 use softrdma::shm::folder::Folder;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-use super::namespace::{owner_name, unborn_name};
+use super::namespace::{owner_name, unborn_name, with_owner_name};
 use crate::shim::Kept;
 use crate::sys;
 
@@ -107,11 +107,7 @@ impl Own {
 
     /// Takes the process's name out of the folder.
     pub fn remove(&self, folder: &Folder) {
-        let _ = folder.remove(&self.name());
-    }
-
-    fn name(&self) -> CString {
-        owner_name(self.number)
+        let _ = with_owner_name(self.number, |name| folder.remove(name));
     }
 }
 

@@ -2,6 +2,7 @@
 //! but what the id has. The kernel makes a link and its content in one step, and reads it without opening it.
 
 use std::ffi::{CStr, CString, OsString};
+use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 
 use ironverbs_cm::Errno;
@@ -10,7 +11,7 @@ use ironverbs_cm::ports::Binding;
 use softrdma::shm::folder::Folder;
 use zerocopy::IntoBytes;
 
-use super::namespace::socket_name;
+use super::namespace::{socket_name, with_text};
 use crate::abi::addresses;
 use crate::sys;
 
@@ -26,7 +27,7 @@ pub struct Port {
 impl Port {
     /// The name of its folder.
     pub fn name(self) -> CString {
-        CString::new(format!("p{:04x}-{:04x}", self.space as u16, self.number)).unwrap_or_default()
+        with_text(format_args!("{self}"), CStr::to_owned)
     }
 
     /// The port of a folder's name, without its first letter.
@@ -54,7 +55,14 @@ impl Port {
 
     /// Removes its folder, unless somebody has the port.
     pub fn remove_unused(self, namespace: &Folder) {
-        let _ = namespace.remove_folder(&self.name());
+        let _ = with_text(format_args!("{self}"), |name| namespace.remove_folder(name));
+    }
+}
+
+/// The name of its folder.
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "p{:04x}-{:04x}", self.space as u16, self.number)
     }
 }
 
@@ -145,8 +153,8 @@ impl Record {
     pub fn withdraw(&self, namespace: &Folder, port: Port) {
         // No descriptor is needed for a path. Its last part is random: wherever another member of the group has
         // it lead, nothing of this user's has that name.
-        let path = format!("{}/{}", port.name().to_str().unwrap_or_default(), self.name());
-        let _ = namespace.remove(&CString::new(path).unwrap_or_default());
+        let path = format_args!("{port}/{:016x}-{:016x}", self.owner, self.number);
+        let _ = with_text(path, |path| namespace.remove(path));
         port.remove_unused(namespace);
     }
 

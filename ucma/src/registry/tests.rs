@@ -149,7 +149,7 @@ fn nothing_stays_of_who_ends_and_of_who_is_met_dead() {
 #[test]
 fn a_private_file_under_the_name_of_the_namespace_stays_as_it_is() {
     let (place, folder) = Place::new();
-    let mut registry = Registry::open(&folder).unwrap();
+    let registry = Registry::open(&folder).unwrap();
     let inner = place.inner();
     registry.end(&folder);
     // Whoever may write to the folder may give this name to any file of this user.

@@ -140,6 +140,11 @@ impl Endpoint {
         self.copy_service.stop();
     }
 
+    /// The same, as the process is about to end ([`CopyService::stop_in_time`]).
+    pub fn stop_helping_in_time(&self) -> bool {
+        self.copy_service.stop_in_time()
+    }
+
     /// Makes sure that a peer is within reach as long as it lives, as [`Peers::prepare`] says, and that it can
     /// have payload from here while the program sleeps, where the kernel keeps the two from each other.
     ///

@@ -44,12 +44,13 @@ mod transfer;
 mod within;
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use crate::rules::verbs::Access;
 
 use super::atomics::Operation;
 use super::error::{Error, Result};
+use super::fork::in_time;
 use super::segment::{Block, Peer, Segment};
 
 pub use registered::with_keys;
@@ -215,6 +216,25 @@ impl CopyService {
         {
             service.stop();
         }
+    }
+
+    /// The same, as the process is about to end; whether it has ended. Neither gives memory back nor waits for
+    /// anything for ever: a signal handler that ends the process may have interrupted what has a lock.
+    pub fn stop_in_time(&self) -> bool {
+        if !self.segment.is_mine() {
+            return true;
+        }
+        in_time(|| {
+            let state = match self.state.try_lock() {
+                Ok(state) => state,
+                Err(TryLockError::Poisoned(state)) => state.into_inner(),
+                Err(TryLockError::WouldBlock) => return None,
+            };
+            let Some(service) = &state.service else { return Some(()) };
+            service.ask_to_stop();
+            service.has_ended().then_some(())
+        })
+        .is_some()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

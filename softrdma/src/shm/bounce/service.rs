@@ -47,12 +47,17 @@ impl Service {
         Ok(Service { thread, shared })
     }
 
-    pub(super) fn stop(self) {
+    /// Tells the thread to end.
+    pub(super) fn ask_to_stop(&self) {
         self.shared.stop.store(true, Ordering::Release);
         if let Ok(mailboxes) = Mailboxes::at(self.shared.segment.memory(), self.shared.offset) {
             mailboxes.bell.raise();
             mailboxes.bell.wake();
         }
+    }
+
+    pub(super) fn stop(self) {
+        self.ask_to_stop();
         // It may be the last to know what holds this.
         if self.thread.is_current() {
             return;
