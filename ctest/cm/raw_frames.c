@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 static int fd;
-static uint8_t *edge; /* the end of a page behind which nothing is mapped */
+static uint8_t *edge; /* the end of a page; the next cannot be read, and nothing else gets its place */
 
 /* Runs of equal answers, one line each. */
 static int run_from, run_last, run_result;
@@ -224,7 +224,7 @@ int main(void)
 	fd = raw_open();
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 	edge = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (edge == MAP_FAILED || munmap(edge + 4096, 4096))
+	if (edge == MAP_FAILED || mprotect(edge + 4096, 4096, PROT_NONE))
 		die("memory");
 	edge += 4096;
 	file();
