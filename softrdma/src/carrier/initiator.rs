@@ -24,6 +24,8 @@ pub struct Initiator {
     pub max_rd_atomic: u8,
     /// Longest datagram.
     pub mtu: u32,
+    /// Its own datagrams to groups do not come to it (`IBV_QP_CREATE_BLOCK_SELF_MCAST_LB`).
+    pub blocks_own_multicast: bool,
 }
 
 impl Initiator {
@@ -31,7 +33,8 @@ impl Initiator {
     #[must_use]
     pub fn new(qp_num: u32, qp_type: QpType, pd: u32) -> Self {
         let (dest_qp_num, dgid, qkey, max_rd_atomic, mtu) = (0, [0; 16], 0, 0, 4096);
-        Self { qp_num, qp_type, pd, dest_qp_num, dgid, qkey, max_rd_atomic, mtu }
+        let blocks_own_multicast = false;
+        Self { qp_num, qp_type, pd, dest_qp_num, dgid, qkey, max_rd_atomic, mtu, blocks_own_multicast }
     }
 
     /// The queue pair that a request is for, and the address that it is reached at.

@@ -1,13 +1,113 @@
-//! What carries the requests of a queue pair to their targets.
+//! What brings the requests of a queue pair to their targets.
 //!
 //! | file | what |
 //! |---|---|
+//! | this | the seam between a queue pair and what carries its requests |
 //! | [`wr`] | a send request, borrowed from whoever posts it |
 //! | [`initiator`] | who sends |
+//! | [`started`] | what became of a request that was started |
 //! | [`near`] | to other processes of this folder, and to the own one |
+//!
+//! A queue pair starts one request after the other, oldest first. One that [ended](Started::Ended) is followed
+//! at once. One that [settles](Started::Settles) ends with others when the queue pair says that no more come
+//! now ([`Carrier::settle`]), or when the carrier asks for that before it goes on ([`Started::SettleFirst`]).
 //!
 //! A peer is an address (GID) and a number. What a number means inside is the carrier's own.
 
 pub mod initiator;
 pub mod near;
+pub mod started;
 pub mod wr;
+
+use crate::error::Result;
+use crate::rules::requester::{Outcome, Posted};
+use crate::rules::verbs::QpType;
+
+use initiator::Initiator;
+use near::Near;
+use near::completion_order::CompletionOrder;
+use near::endpoint::Endpoint;
+use started::Started;
+use wr::Wr;
+
+/// What carries the requests of a queue pair, which holds it alone while one is started.
+#[derive(Debug)]
+pub(crate) enum Carrier {
+    /// To processes of this folder.
+    Near(Near),
+}
+
+impl Carrier {
+    /// That of a fresh queue pair with a send queue of so many requests.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`](crate::error::Error::NoMemory).
+    pub(crate) fn new(qp_type: QpType, max_send_wr: u32) -> Result<Self> {
+        Ok(Self::Near(Near::new(qp_type, max_send_wr)?))
+    }
+
+    /// Forgets whom it talked to: on RESET, and on RTR after the attributes were set.
+    pub(crate) fn reconnect(&mut self) {
+        let Self::Near(near) = self;
+        near.reconnect();
+    }
+
+    /// Starts a request; never waits for anything but short locks. `order` puts its own completion in order.
+    #[inline(always)]
+    pub(crate) fn start(
+        &mut self,
+        endpoint: &Endpoint,
+        from: &Initiator,
+        request: &Posted,
+        wr: &Wr<'_>,
+        order: &CompletionOrder<'_>,
+    ) -> Started {
+        let Self::Near(near) = self;
+        near.start(endpoint, from, request, wr, order)
+    }
+
+    /// Carries out a request that is not to wait for others to settle: it ends now. None is to be settled.
+    pub(crate) fn execute(
+        &mut self,
+        endpoint: &Endpoint,
+        from: &Initiator,
+        wr: &Wr<'_>,
+        order: &CompletionOrder<'_>,
+    ) -> Outcome {
+        let Self::Near(near) = self;
+        near.execute(endpoint, from, wr, order)
+    }
+
+    /// Requests that settle.
+    #[inline(always)]
+    pub(crate) fn unsettled(&self) -> u32 {
+        let Self::Near(near) = self;
+        near.unsettled()
+    }
+
+    /// Ends the requests that settle; how many of them, oldest first, have succeeded. The others failed on the
+    /// way. They are [handed out](Carrier::settled) next.
+    pub(crate) fn settle(&mut self) -> u32 {
+        let Self::Near(near) = self;
+        near.settle()
+    }
+
+    /// One of the requests that were settled, counted from 0; `None` behind the last.
+    pub(crate) fn settled(&self, nth: u32) -> Option<Posted> {
+        let Self::Near(near) = self;
+        near.settled(nth)
+    }
+
+    /// They are all followed.
+    pub(crate) fn forget_settled(&mut self) {
+        let Self::Near(near) = self;
+        near.forget_settled();
+    }
+
+    /// Whether a request that met a receiver without a receive request would meet the same now: a look without
+    /// a lock, for who tries again and again. `false` when that is not known.
+    pub(crate) fn is_hopeless(&self, wr: &Wr<'_>) -> bool {
+        let Self::Near(near) = self;
+        near.is_hopeless(wr)
+    }
+}

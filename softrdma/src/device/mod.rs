@@ -15,7 +15,6 @@
 //! | `stuck` | queues moved away from peers that have their locks and do not go on |
 //! | `deferred` | objects that were destroyed while a peer had their lock |
 //! | [`multicast`], [`xrc`] | multicast groups; XRC domains and queue pairs opened by others |
-//! | `post_direct` | a request that goes by a direct ring |
 //!
 //! Every object may be used from any thread. Locks are taken in this order: the process's own (an object's
 //! mutex), then a queue pair's in shared memory, a shared receive queue's, a completion queue's. Against that
@@ -95,7 +94,6 @@ mod frozen;
 mod idle;
 pub mod memory;
 pub mod multicast;
-mod post_direct;
 pub mod qp;
 pub mod qp_attributes;
 pub mod receive;

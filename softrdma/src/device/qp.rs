@@ -30,8 +30,8 @@ use super::{
     CompletionQueue, Device, Error, EventQueue, MANY_DOMAINS, Rejected, Result, SharedReceiveQueue,
     XrcDomain, busy,
 };
+use crate::carrier::Carrier;
 use crate::carrier::initiator::Initiator;
-use crate::carrier::near::Near;
 use crate::carrier::near::attributes::QpAttributes;
 use crate::carrier::near::direct::Direct;
 use crate::carrier::near::number::{MAX_NUMBERED, place_of};
@@ -208,9 +208,10 @@ impl QueuePair {
         device.receive_pds[index as usize].store(receive_pd, Ordering::Relaxed);
         let requester = Requester::new(qp_num, init.qp_type, init.sq_sig_all);
         let initiator = Initiator::new(qp_num, init.qp_type, init.pd);
-        let near = Near::new(init.qp_type)?;
+        let initiator = Initiator { blocks_own_multicast: init.blocks_own_multicast, ..initiator };
+        let carrier = Carrier::new(init.qp_type, limits.max_send_wr)?;
         let attributes = Attributes { cap: init.cap, ..Attributes::default() };
-        let side = SendSide::new(requester, initiator, near, &limits, attributes)?;
+        let side = SendSide::new(requester, initiator, carrier, &limits, attributes)?;
         Ok(try_arc_cyclic(|me| Self {
             device: device.clone(),
             me: me.clone(),
@@ -340,7 +341,7 @@ impl QueuePair {
         initiator.qkey = attributes.qkey;
         initiator.max_rd_atomic = attributes.max_rd_atomic;
         if mask.has(Attr::STATE) && matches!(next, QpState::Reset | QpState::Rtr) || mask.has(Attr::AV) {
-            side.near.reconnect();
+            side.carrier.reconnect();
         }
         if !mask.has(Attr::STATE) {
             return;
@@ -551,10 +552,6 @@ impl QueuePair {
 
     pub(super) fn send_cq(&self) -> Option<&Arc<CompletionQueue>> {
         self.init.send_cq.as_ref()
-    }
-
-    pub(super) fn blocks_own_multicast(&self) -> bool {
-        self.init.blocks_own_multicast
     }
 
     pub(super) fn recv_cq(&self) -> Option<&Arc<CompletionQueue>> {

@@ -12,7 +12,6 @@ use std::sync::atomic::Ordering;
 use queue_lock::QueueGuard;
 
 use crate::growth::{TryFill, TryPush, try_room};
-use crate::queues::burst::MAX_BURST;
 use crate::queues::deliver::Delivered;
 use crate::queues::shared::Object;
 use crate::rules::completion::Completion;
@@ -24,26 +23,20 @@ use crate::rules::verbs::{Event, Opcode, QpState, SendFlags};
 use super::QueuePair;
 use super::comp_counter::Counters;
 use super::qp_attributes::Attributes;
+use crate::carrier::Carrier;
 use crate::carrier::initiator::Initiator;
-use crate::carrier::near::Near;
-use crate::carrier::near::burst::BurstOutcome;
 use crate::carrier::near::completion_order::CompletionOrder;
+use crate::carrier::started::Started;
 use crate::carrier::wr::{Data, Datagram, Wr};
-
-/// The number of the queue pair that stands for all members of a multicast group.
-const MULTICAST: u32 = 0xff_ffff;
 
 /// The sending side of a queue pair, behind its mutex.
 #[derive(Debug)]
 pub(super) struct SendSide {
     pub(super) requester: Requester,
     pub(super) initiator: Initiator,
-    pub(super) near: Near,
+    pub(super) carrier: Carrier,
     pub(super) ring: Ring,
     pub(super) attributes: Attributes,
-    /// Completions of the requests of a burst and their places in it, from 1 on, to be told once its target is
-    /// not held any more: it may be this process.
-    done: Vec<(u32, Completion)>,
     /// Requests that are done, after the last that was completed: the next completion gives their places back.
     pub(super) silent: u32,
     /// SQ_DRAINED is to be raised once the queue has drained.
@@ -60,21 +53,19 @@ impl SendSide {
     pub(super) fn new(
         requester: Requester,
         initiator: Initiator,
-        near: Near,
+        carrier: Carrier,
         limits: &Limits,
         attributes: Attributes,
     ) -> super::Result<Self> {
         let ring = Ring::new(limits)?;
-        let done = try_room(limits.max_send_wr.min(MAX_BURST) as usize)?;
         let (silent, tells_drained, has_stale, listed) = (0, false, false, false);
         let counters = Counters::default();
         Ok(Self {
             requester,
             initiator,
-            near,
+            carrier,
             ring,
             attributes,
-            done,
             silent,
             tells_drained,
             has_stale,
@@ -279,60 +270,35 @@ impl Sending<'_> {
         debug_assert!(self.accepted > 0, "a request that was not accepted");
         self.accepted = self.accepted.saturating_sub(1);
         let (qp, side) = (self.qp, &mut *self.side);
-        if side.near.burst().must_end_before(wr) {
-            qp.settle(side);
-        }
-        if qp.state() == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts {
-            // What is counted is done for good, which is not known yet of what goes in a burst.
-            let is_counted = side.counters.sends;
-            if !is_counted && qp.post_directly(side, wr) {
-                return;
-            }
-            let by_burst = if is_counted {
-                BurstOutcome::NotTaken
+        let (endpoint, request) = (&qp.device().endpoint, posted(wr));
+        let order = qp.completion_order(wr);
+        while qp.state() == QpState::Rts && side.ring.is_empty() && side.requester.state() == QpState::Rts {
+            // What is counted is done for good, which is not known yet of what settles with others.
+            let started = if side.counters.sends {
+                Started::Ended(side.carrier.execute(endpoint, &side.initiator, wr, &order))
             } else {
-                side.near.deliver(&qp.device().endpoint, &side.initiator, wr)
+                side.carrier.start(endpoint, &side.initiator, &request, wr, &order)
             };
-            if by_burst == BurstOutcome::Lost {
-                qp.lose(side);
-                if side.requester.state() != QpState::Rts {
-                    side.ring.push(wr);
-                    qp.work(side, true);
+            match started {
+                Started::Ended(outcome) => {
+                    qp.note_bound(wr, outcome);
+                    let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { qp.device().now() };
+                    let action = side.requester.outcome(&request, outcome, now);
+                    if action == Action::Later {
+                        side.ring.push(wr);
+                        qp.schedule(side);
+                    } else {
+                        qp.follow_outcome(side, &request, action, &order);
+                    }
                     return;
                 }
+                Started::Settles => return,
+                Started::SettleFirst => qp.settle(side),
             }
-            if let BurstOutcome::Delivered(bytes) = by_burst {
-                let action = side.requester.outcome(&posted(wr), Outcome::Done(bytes), 0);
-                match action {
-                    Action::Complete(Some(completion)) => {
-                        let completion = qp.with_places(side, completion);
-                        side.done.push_reserved((side.near.burst().count(), completion));
-                    }
-                    _ => side.silent += 1,
-                }
-                return;
-            }
-            qp.settle(side);
-            let order = qp.completion_order(wr);
-            let outcome = match by_burst {
-                BurstOutcome::NoAnswer => Outcome::NoAnswer,
-                BurstOutcome::Held => Outcome::Held,
-                _ => qp.carry_out(&side.initiator, &mut side.near, wr, &order),
-            };
-            let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { qp.device().now() };
-            let request = posted(wr);
-            let action = side.requester.outcome(&request, outcome, now);
-            if action == Action::Later {
-                side.ring.push(wr);
-                qp.schedule(side);
-            } else {
-                qp.follow_outcome(side, &request, action, &order);
-            }
-        } else {
-            qp.settle(side);
-            side.ring.push(wr);
-            qp.work(side, true);
         }
+        qp.settle(side);
+        side.ring.push(wr);
+        qp.work(side, true);
     }
 }
 
@@ -369,7 +335,7 @@ impl QueuePair {
     /// follow.
     #[inline]
     fn queued(&self, side: &SendSide) -> u32 {
-        side.ring.len() + side.silent + self.unpolled().load(Ordering::Relaxed)
+        side.ring.len() + side.silent + side.carrier.unsettled() + self.unpolled().load(Ordering::Relaxed)
     }
 
     /// A completion with the places that polling it gives back.
@@ -380,58 +346,43 @@ impl QueuePair {
         Completion { places, ..completion }
     }
 
-    /// Gives back whom the queue held for more messages, and tells of those that are done.
+    /// Ends the requests that settle together, and tells of them.
     #[inline(always)]
     fn settle(&self, side: &mut SendSide) {
-        if side.near.burst().is_open() || !side.done.is_empty() {
+        if side.carrier.unsettled() > 0 {
             self.settle_now(side);
         }
     }
 
     #[inline(never)]
     fn settle_now(&self, side: &mut SendSide) {
-        if side.near.end_burst().is_err() {
-            self.lose(side);
-        }
-        for index in 0..side.done.len() {
-            let (_, completion) = side.done[index];
-            self.append_own(side, &completion, &CompletionOrder::new(None));
-        }
-        side.done.clear();
-    }
-
-    /// Not all messages of a burst came to their target: this process was stopped within. The connection
-    /// breaks; who sends datagrams or unreliably never learns what is lost.
-    #[cold]
-    fn lose(&self, side: &mut SendSide) {
+        let mut there = side.carrier.settle();
         if !self.qp_type().is_reliable() {
-            return;
+            // Who sends datagrams or unreliably never learns what is lost.
+            there = u32::MAX;
         }
-        let kept = side.near.burst().kept();
-        let mut done = std::mem::take(&mut side.done);
-        let kept_ones = done.partition_point(|(place, _)| *place <= kept);
-        for (_, completion) in &done[..kept_ones] {
-            self.append_own(side, completion, &CompletionOrder::new(None));
+        let order = CompletionOrder::new(None);
+        let mut nth = 0;
+        while let Some(request) = side.carrier.settled(nth) {
+            if nth < there {
+                match side.requester.done(&request, request.length as u32) {
+                    Some(completion) => self.complete(side, completion, &order),
+                    None => side.silent += 1,
+                }
+            } else if nth == there {
+                // The connection breaks.
+                let outcome = Outcome::Refused(Syndrome::Operational);
+                let action = side.requester.outcome(&request, outcome, self.device().now());
+                self.follow_outcome(side, &request, action, &order);
+            } else {
+                // Each has a completion that says so, also where it asked for none.
+                let flushed = Completion::flushed(request.wr_id, request.opcode.into(), self.qp_num());
+                self.complete(side, flushed, &order);
+            }
+            nth += 1;
         }
-        // Of the rest none succeeded, and each has a completion that says so, also where it asked for none.
-        // What is before them and waits for one has its places given back by the first.
-        let untold: u32 = done[kept_ones..].iter().map(|(_, completion)| completion.places).sum();
-        let less = |count: u32| Some(count.saturating_sub(untold));
-        let _ = self.unpolled().fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-        done.clear();
-        side.done = done;
-        let lost = (kept..).map_while(|message| side.near.burst().lost_wr_id(message)).count() as u32;
-        side.silent = (side.silent + untold).saturating_sub(lost);
-        let Some(wr_id) = side.near.burst().lost_wr_id(kept) else { return };
-        let posted = Posted { wr_id, opcode: Opcode::Send, signaled: true, length: 0 };
-        let outcome = Outcome::Refused(Syndrome::Operational);
-        let action = side.requester.outcome(&posted, outcome, self.device().now());
-        self.follow_outcome(side, &posted, action, &CompletionOrder::new(None));
-        for message in kept + 1..kept + lost {
-            let wr_id = side.near.burst().lost_wr_id(message).unwrap_or(0);
-            let flushed = Completion::flushed(wr_id, Opcode::Send.into(), self.qp_num());
-            self.complete(side, flushed, &CompletionOrder::new(None));
-        }
+        side.carrier.forget_settled();
+        self.tell_drained(side);
     }
 
     /// What puts a request's own completion in order.
@@ -441,28 +392,11 @@ impl QueuePair {
         CompletionOrder::new(self.send_cq().filter(|_| tells).map(|cq| &cq.own))
     }
 
-    /// Carries a request out.
-    fn carry_out(
-        &self,
-        from: &Initiator,
-        near: &mut Near,
-        wr: &Wr<'_>,
-        order: &CompletionOrder<'_>,
-    ) -> Outcome {
-        match wr.datagram {
-            Some(datagram) if datagram.qp_num == MULTICAST => {
-                near.multicast(&self.device().endpoint, from, wr, &datagram, self.blocks_own_multicast())
-            }
-            _ => {
-                let outcome = near.execute(&self.device().endpoint, from, wr, order);
-                if !matches!(outcome, Outcome::Done(_)) {
-                    order.give_back();
-                }
-                if let (Operands::Bind(bind), Outcome::Done(_)) = (&wr.operands, outcome) {
-                    self.device().bound(bind);
-                }
-                outcome
-            }
+    /// A window that was bound has another key from here on.
+    #[inline(always)]
+    fn note_bound(&self, wr: &Wr<'_>, outcome: Outcome) {
+        if let (Operands::Bind(bind), Outcome::Done(_)) = (&wr.operands, outcome) {
+            self.device().bound(bind);
         }
     }
 
@@ -492,10 +426,10 @@ impl QueuePair {
             early = false;
             let Some(wr) = side.ring.front() else { break };
             let order = self.completion_order(&wr);
-            let outcome = self.carry_out(&side.initiator, &mut side.near, &wr, &order);
-            let now = self.device().now();
+            let outcome = side.carrier.execute(&self.device().endpoint, &side.initiator, &wr, &order);
             let request = posted(&wr);
-            let action = side.requester.outcome(&request, outcome, now);
+            self.note_bound(&wr, outcome);
+            let action = side.requester.outcome(&request, outcome, self.device().now());
             if action != Action::Later {
                 side.ring.pop();
                 self.follow_outcome(side, &request, action, &order);
@@ -603,7 +537,7 @@ impl QueuePair {
     pub(super) fn try_early(&self) {
         if let Some(mut side) = self.try_send_side()
             && !side.requester.is_held(self.device().now())
-            && !side.ring.front().is_some_and(|wr| side.near.is_hopeless(&wr))
+            && !side.ring.front().is_some_and(|wr| side.carrier.is_hopeless(&wr))
         {
             self.work(&mut side, true);
         }

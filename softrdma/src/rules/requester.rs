@@ -213,13 +213,13 @@ impl Requester {
         self.held_until = 0;
         let reliable = self.qp_type.is_reliable();
         match outcome {
-            Outcome::Done(bytes) => self.done(request, bytes),
+            Outcome::Done(bytes) => Action::Complete(self.done(request, bytes)),
             // Unreliable: on its way, and nobody will ever say that it was lost (IBA §9.8.3, §9.8.2).
             Outcome::NoAnswer | Outcome::Held | Outcome::ReceiverNotReady(_) | Outcome::Refused(_)
                 if !reliable =>
             {
                 let bytes = u32::try_from(request.length).unwrap_or(u32::MAX);
-                self.done(request, bytes)
+                Action::Complete(self.done(request, bytes))
             }
             Outcome::ReceiverNotReady(code) => {
                 // An answer: the peer lives, so missing answers count from the start.
@@ -295,13 +295,15 @@ impl Requester {
         Action::Later
     }
 
-    fn done(&mut self, request: &Posted, bytes: u32) -> Action {
+    /// As [`Requester::outcome`] of [`Outcome::Done`]: the completion, if the request asked for one.
+    #[inline]
+    pub fn done(&mut self, request: &Posted, bytes: u32) -> Option<Completion> {
         self.fresh_head();
         if !self.sq_sig_all && !request.signaled {
-            return Action::Complete(None);
+            return None;
         }
         let completion = self.completion(request, Status::Success, vendor_err::NONE);
-        Action::Complete(Some(Completion { byte_len: bytes, ..completion }))
+        Some(Completion { byte_len: bytes, ..completion })
     }
 
     fn fail(&mut self, request: &Posted, status: Status, vendor_err: u32) -> Action {

@@ -97,7 +97,7 @@ impl RawQp {
         let access = Access(0x31f);
         let key = register(endpoint, &memory, access);
         let initiator = Initiator::new(endpoint.number(qp), qp_type, PD);
-        let near = Near::new(qp_type).unwrap();
+        let near = Near::new(qp_type, 256).unwrap();
         let poster = Poster::new(&endpoint.own, srq.map_or(Object::Qp(qp), Object::Srq));
         let endpoint = Self {
             endpoint: endpoint.clone(),

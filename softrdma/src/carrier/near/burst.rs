@@ -3,10 +3,13 @@
 //! A message of a burst does exactly what [`execute`](super::execute::execute) does with it; what a burst does
 //! not take is left to that.
 
+use crate::error::Result;
+use crate::growth::{TryPush, try_room};
 use crate::queues::burst::{Burst, MAX_BURST, MAX_BYTES};
 use crate::queues::shared::{Memory as _, Object, QpWord, Word};
 use crate::queues::transaction::{Machine as _, Progress};
 use crate::queues::transport::{LockError, Transport as _, acquire};
+use crate::rules::requester::Posted;
 use crate::rules::responder::{GRH_BYTES, TargetQp};
 use crate::rules::verbs::{Opcode, QpState, QpType};
 use crate::shm::objects::Lane;
@@ -20,54 +23,53 @@ use crate::carrier::initiator::Initiator;
 use crate::carrier::wr::{Datagram, Wr};
 
 /// The burst of a queue pair that is under way, and whom it is for.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct OpenBurst {
     machine: Burst,
     /// Where its target is kept.
     place: usize,
     target_qp: Option<TargetQp>,
     dgid: [u8; 16],
-    /// What the program calls its requests.
-    wr_ids: WrIds,
-    /// Messages of it, and those that are there, when not all of them are.
-    sent: u32,
-    kept: u32,
+    /// Its requests that were delivered, oldest first, until they are told.
+    requests: Vec<Posted>,
+    /// How many of them are there, once that is known.
+    kept: Option<u32>,
     /// The target's lock was given back in order.
     is_unlocked: bool,
 }
 
-#[derive(Debug)]
-struct WrIds([u64; MAX_BURST as usize]);
-
-impl Default for WrIds {
-    fn default() -> Self {
-        Self([0; MAX_BURST as usize])
-    }
-}
-
-/// Not all messages of a burst are there.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Lost;
-
 /// What became of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BurstOutcome {
-    /// It is delivered, with so many bytes. Its target is held for more, until [`OpenBurst::end`].
-    Delivered(u32),
+    /// It is delivered. Its target is held for more, until [`OpenBurst::end`].
+    Delivered,
     /// A burst does not take it, and nothing happened. Nothing is held.
     NotTaken,
     /// Its target cannot be had. Nothing is held.
     NoAnswer,
     /// Another process keeps a queue of its target. Nothing is held.
     Held,
-    /// Nothing happened with it, but of those delivered before some were not after all ([`OpenBurst::end`]).
-    /// Nothing is held.
-    Lost,
 }
 
 impl OpenBurst {
+    /// None yet, for a send queue of so many requests.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`](crate::error::Error::NoMemory).
+    pub(crate) fn new(max_send_wr: u32) -> Result<Self> {
+        Ok(Self {
+            machine: Burst::default(),
+            place: 0,
+            target_qp: None,
+            dgid: [0; 16],
+            requests: try_room(max_send_wr.min(MAX_BURST) as usize)?,
+            kept: None,
+            is_unlocked: false,
+        })
+    }
+
     /// Delivers a message. A burst that does not take it [ends](OpenBurst::must_end_before) before.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn deliver(
         &mut self,
         endpoint: &Endpoint,
@@ -75,14 +77,15 @@ impl OpenBurst {
         targets: &Targets,
         writer: &mut Option<RingWriter>,
         wr: &Wr<'_>,
+        request: &Posted,
     ) -> BurstOutcome {
         debug_assert!(!self.must_end_before(wr));
         let outcome = self.try_deliver(endpoint, from, targets, writer, wr);
-        if !matches!(outcome, BurstOutcome::Delivered(_)) {
+        if outcome == BurstOutcome::Delivered {
+            self.requests.push_reserved(*request);
+        } else {
             self.note_unlocked(writer);
-            if self.is_open() && self.end(targets, writer).is_err() {
-                return BurstOutcome::Lost;
-            }
+            self.end(targets, writer);
         }
         outcome
     }
@@ -147,16 +150,12 @@ impl OpenBurst {
             return BurstOutcome::NotTaken;
         }
         match self.go_on(lane, target.qp) {
-            Ok(true) => {
-                if let Some(wr_id) = self.wr_ids.0.get_mut(self.machine.count() as usize - 1) {
-                    *wr_id = wr.wr_id;
-                }
-                BurstOutcome::Delivered(length as u32)
-            }
+            Ok(true) => BurstOutcome::Delivered,
             Ok(false) | Err(LockError::Gone) => BurstOutcome::NotTaken,
             Err(LockError::Busy) => BurstOutcome::NoAnswer,
             Err(LockError::Held) => BurstOutcome::Held,
-            Err(LockError::Unclear) => BurstOutcome::Lost,
+            // The end of the burst says which of those before are there.
+            Err(LockError::Unclear) => BurstOutcome::NotTaken,
         }
     }
 
@@ -174,21 +173,16 @@ impl OpenBurst {
         self.machine.is_open()
     }
 
-    /// Gives back the target that is held for more messages.
-    ///
-    /// # Errors
-    /// This process was stopped within the burst, its target did not wait for it, and [not
-    /// all](OpenBurst::kept) of the messages are there.
+    /// Gives back the target that is held for more messages. Where this process was stopped within the burst,
+    /// and its target did not wait for it, not all of them are [there](OpenBurst::kept).
     #[inline]
-    pub(crate) fn end(&mut self, targets: &Targets, writer: &mut Option<RingWriter>) -> Result<(), Lost> {
+    pub(crate) fn end(&mut self, targets: &Targets, writer: &mut Option<RingWriter>) {
         if self.is_open()
             && let Some(target) = targets.get(self.place)
         {
-            let ended = self.close(target);
+            self.close(target);
             self.note_unlocked(writer);
-            return ended;
         }
-        Ok(())
     }
 
     /// What was taken behind the lock stands at the head of the target, if that was given back.
@@ -199,21 +193,22 @@ impl OpenBurst {
         }
     }
 
-    /// How many messages of the burst that was lost are there.
+    /// The requests of the burst, oldest first, until they are [told](OpenBurst::forget).
+    #[inline(always)]
+    pub(crate) fn requests(&self) -> &[Posted] {
+        &self.requests
+    }
+
+    /// How many of them are there, once the burst has ended.
     pub(crate) fn kept(&self) -> u32 {
-        self.kept
+        let all = self.requests.len() as u32;
+        self.kept.map_or(all, |kept| kept.min(all))
     }
 
-    /// The `wr_id` of that message, counted from 0, when the burst that was lost has so many.
-    pub(crate) fn lost_wr_id(&self, message: u32) -> Option<u64> {
-        let wr_id = self.wr_ids.0.get(message as usize).copied();
-        wr_id.filter(|_| message < self.sent)
-    }
-
-    /// Messages of the burst so far.
-    #[inline]
-    pub(crate) fn count(&self) -> u32 {
-        self.machine.count()
+    /// Whoever sent them knows what became of them.
+    pub(crate) fn forget(&mut self) {
+        self.requests.clear();
+        self.kept = None;
     }
 
     /// Where the bytes of a message go, while it is not held for any.
@@ -238,7 +233,7 @@ impl OpenBurst {
         dgid: [u8; 16],
         used: usize,
         solicited: bool,
-    ) -> Result<(), BurstOutcome> {
+    ) -> std::result::Result<(), BurstOutcome> {
         let (Some(attributes), Some(queues), None) = (&target.attributes, &target.queues, target.xrc) else {
             return Err(BurstOutcome::NotTaken);
         };
@@ -260,8 +255,9 @@ impl OpenBurst {
         }
         let state = QpState::from_number(view.load(Word::Qp(target.qp, QpWord::State)) as u32);
         self.target_qp = Some(attributes.target(target.qp_num, state.unwrap_or(QpState::Err)));
+        debug_assert!(self.requests.is_empty(), "a burst that nobody was told of");
         self.dgid = dgid;
-        self.is_unlocked = false;
+        (self.is_unlocked, self.kept) = (false, None);
         Ok(())
     }
 
@@ -271,7 +267,7 @@ impl OpenBurst {
     /// The completion queue could not be had, or, for messages that were delivered before, had not been
     /// ([`LockError::Unclear`]). Nothing is held then, either.
     #[inline]
-    fn go_on(&mut self, view: &Lane<'_>, index: u32) -> Result<bool, LockError> {
+    fn go_on(&mut self, view: &Lane<'_>, index: u32) -> std::result::Result<bool, LockError> {
         let qp = Object::Qp(index);
         loop {
             match self.machine.step(view) {
@@ -280,7 +276,7 @@ impl OpenBurst {
                     self.is_unlocked = view.unlock(qp);
                     if !self.is_unlocked && self.machine.count() > 0 {
                         // It was taken away: whether the messages came before that is not known.
-                        (self.sent, self.kept) = (self.machine.count(), 0);
+                        self.kept = Some(0);
                         return Err(LockError::Unclear);
                     }
                     return Ok(false);
@@ -302,33 +298,31 @@ impl OpenBurst {
 
     /// The completion queue was taken away meanwhile: `Ok` when all messages are there nevertheless.
     #[cold]
-    fn fenced(&mut self, view: &Lane<'_>, index: u32, object: Object) -> Result<(), LockError> {
+    fn fenced(&mut self, view: &Lane<'_>, index: u32, object: Object) -> std::result::Result<(), LockError> {
         let kept = self.machine.kept(view.resolve(index, object));
         if kept == Some(self.machine.count()) {
             return Ok(());
         }
         // Where it is not known, whoever sent them is told of none.
-        (self.sent, self.kept) = (self.machine.count(), kept.unwrap_or(0));
+        self.kept = Some(kept.unwrap_or(0));
         self.machine = Burst::default();
         view.abandon(Object::Qp(index));
         Err(LockError::Unclear)
     }
 
-    fn close(&mut self, target: &Target) -> Result<(), Lost> {
+    fn close(&mut self, target: &Target) {
         let view = target.remote.host.with(&target.held);
         let lane = target.queues.as_ref().and_then(|queues| Lane::new(&view, queues.qp, queues.cq));
         let Some(lane) = &lane else {
             // A forked child, in the middle of its parent's burst.
-            (self.sent, self.kept) = (self.machine.count(), 0);
+            self.kept = Some(0);
             self.machine = Burst::default();
-            return Err(Lost);
+            return;
         };
         loop {
             self.machine.close();
-            match self.go_on(lane, target.qp) {
-                Ok(true) => {}
-                Err(LockError::Unclear) => return Err(Lost),
-                _ => return Ok(()),
+            if self.go_on(lane, target.qp) != Ok(true) {
+                return;
             }
         }
     }

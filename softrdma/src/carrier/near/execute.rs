@@ -40,6 +40,7 @@ pub(crate) fn execute(
     from: &Initiator,
     targets: &mut Targets,
     writer: &mut Option<RingWriter>,
+    room: &mut [u8; STAGED],
     wr: &Wr<'_>,
     order: &CompletionOrder<'_>,
 ) -> Outcome {
@@ -63,10 +64,9 @@ pub(crate) fn execute(
     };
     let (qp_num, dgid) = from.destination(wr);
     let incoming = Incoming { addr, ..from.incoming(wr, length) };
-    let mut bytes = [0; STAGED];
     let payload = match wr.opcode {
         Opcode::Send | Opcode::SendWithImm | Opcode::SendWithInv | Opcode::AtomicWrite => {
-            Gathered::new(&mut bytes).fill(endpoint, wr, length, None)
+            Gathered::new(room).fill(endpoint, wr, length, None)
         }
         _ => None,
     };

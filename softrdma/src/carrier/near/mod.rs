@@ -30,19 +30,23 @@ pub mod permissions;
 pub mod target;
 pub mod windows;
 
-use crate::rules::requester::Outcome;
-use crate::rules::verbs::QpType;
+use crate::carrier::initiator::Initiator;
+use crate::carrier::started::Started;
+use crate::carrier::wr::{Datagram, Wr};
+use crate::error::Result;
+use crate::rules::requester::{Outcome, Posted, Syndrome};
+use crate::rules::verbs::{Opcode, QpType, SendFlags};
 
-use self::burst::{BurstOutcome, Lost, OpenBurst};
+use self::burst::{BurstOutcome, OpenBurst};
 use self::completion_order::CompletionOrder;
 use self::direct::{RingWriter, Sent, send, wake, was_delivered};
 use self::endpoint::Endpoint;
 use self::execute::execute;
 use self::multicast::each_member;
 use self::target::{Targets, is_hopeless};
-use crate::carrier::initiator::Initiator;
-use crate::carrier::wr::{Datagram, Wr};
-use crate::error::Result;
+
+/// The number of the queue pair that stands for all members of a multicast group.
+const MULTICAST: u32 = 0xff_ffff;
 
 /// See the module. Its queue pair holds it alone while a request is under way.
 #[derive(Debug)]
@@ -54,12 +58,12 @@ pub struct Near {
 }
 
 impl Near {
-    /// That of a fresh queue pair.
+    /// That of a fresh queue pair with a send queue of so many requests.
     ///
     /// # Errors
     /// [`Error::NoMemory`](crate::error::Error::NoMemory).
-    pub fn new(qp_type: QpType) -> Result<Self> {
-        Ok(Self { targets: Targets::new(qp_type)?, burst: OpenBurst::default(), writer: None })
+    pub fn new(qp_type: QpType, max_send_wr: u32) -> Result<Self> {
+        Ok(Self { targets: Targets::new(qp_type)?, burst: OpenBurst::new(max_send_wr)?, writer: None })
     }
 
     /// Forgets whom it talked to: on RESET, and on RTR after the attributes were set.
@@ -68,7 +72,104 @@ impl Near {
         self.targets.clear();
     }
 
-    /// Carries out one request now; never waits for anything but short locks. No burst is open.
+    /// Starts a request, by the first way that takes it: the direct ring, a burst, or executed by itself.
+    #[inline(always)]
+    pub(crate) fn start(
+        &mut self,
+        endpoint: &Endpoint,
+        from: &Initiator,
+        request: &Posted,
+        wr: &Wr<'_>,
+        order: &CompletionOrder<'_>,
+    ) -> Started {
+        let is_send = matches!(wr.opcode, Opcode::Send | Opcode::SendWithImm);
+        if is_send && self.writer.is_some() && !self.burst.is_open() {
+            let target = self.targets.get(0);
+            match send(&mut self.writer, endpoint, from, target, self.burst.bytes(), request.length, wr) {
+                Sent::Done(false) => return Started::Ended(Outcome::Done(request.length as u32)),
+                Sent::NotTaken => {}
+                sent => {
+                    if let Some(outcome) = self.clear_up(sent, request, wr, order) {
+                        return Started::Ended(outcome);
+                    }
+                }
+            }
+        }
+        if is_send {
+            self.start_in_burst(endpoint, from, request, wr, order)
+        } else {
+            self.start_alone(endpoint, from, wr, order)
+        }
+    }
+
+    /// What became of a message of the direct ring whose target may have gone to sleep meanwhile, or that
+    /// nobody knows of; `None` where nothing happened. The target is woken before anybody learns that the
+    /// message was sent: who dies in between has told nobody.
+    #[cold]
+    fn clear_up(
+        &mut self,
+        sent: Sent,
+        request: &Posted,
+        wr: &Wr<'_>,
+        order: &CompletionOrder<'_>,
+    ) -> Option<Outcome> {
+        let is_there = match sent {
+            Sent::Unclear => was_delivered(&mut self.writer, self.targets.get(0)),
+            _ => Some(true),
+        };
+        match is_there {
+            Some(true) => {
+                if let Some(target) = self.targets.get(0) {
+                    wake(target, wr.flags.has(SendFlags::SOLICITED), order);
+                }
+                Some(Outcome::Done(request.length as u32))
+            }
+            Some(false) => None,
+            // The connection breaks.
+            None => Some(Outcome::Refused(Syndrome::Operational)),
+        }
+    }
+
+    /// Starts a request that no other is under way with.
+    #[inline(never)]
+    fn start_alone(
+        &mut self,
+        endpoint: &Endpoint,
+        from: &Initiator,
+        wr: &Wr<'_>,
+        order: &CompletionOrder<'_>,
+    ) -> Started {
+        if self.unsettled() > 0 {
+            return Started::SettleFirst;
+        }
+        Started::Ended(self.execute(endpoint, from, wr, order))
+    }
+
+    /// Starts a send behind the lock of its target, with others.
+    #[inline(never)]
+    fn start_in_burst(
+        &mut self,
+        endpoint: &Endpoint,
+        from: &Initiator,
+        request: &Posted,
+        wr: &Wr<'_>,
+        order: &CompletionOrder<'_>,
+    ) -> Started {
+        if self.burst.must_end_before(wr) {
+            return Started::SettleFirst;
+        }
+        let Self { targets, burst, writer } = self;
+        match burst.deliver(endpoint, from, targets, writer, wr, request) {
+            BurstOutcome::Delivered => Started::Settles,
+            BurstOutcome::NotTaken => self.start_alone(endpoint, from, wr, order),
+            _ if self.unsettled() > 0 => Started::SettleFirst,
+            BurstOutcome::NoAnswer => Started::Ended(Outcome::NoAnswer),
+            BurstOutcome::Held => Started::Ended(Outcome::Held),
+        }
+    }
+
+    /// Carries out one request now; never waits for anything but short locks. None is to be settled.
+    #[inline]
     pub fn execute(
         &mut self,
         endpoint: &Endpoint,
@@ -77,82 +178,72 @@ impl Near {
         order: &CompletionOrder<'_>,
     ) -> Outcome {
         debug_assert!(!self.burst.is_open(), "a target is held");
-        execute(endpoint, from, &mut self.targets, &mut self.writer, wr, order)
+        let outcome = match &wr.datagram {
+            Some(datagram) if datagram.qp_num == MULTICAST => self.multicast(endpoint, from, wr, datagram),
+            _ => {
+                let Self { targets, burst, writer } = self;
+                execute(endpoint, from, targets, writer, burst.bytes(), wr, order)
+            }
+        };
+        if !matches!(outcome, Outcome::Done(_)) {
+            order.give_back();
+        }
+        outcome
     }
 
-    /// Sends a datagram to every member of its group, to the sender too where it is one, unless `blocks_own`.
-    pub fn multicast(
+    /// Sends a datagram to every member of its group, to the sender too where it is one, unless it was made
+    /// not to get its own.
+    fn multicast(
         &mut self,
         endpoint: &Endpoint,
         from: &Initiator,
         wr: &Wr<'_>,
         datagram: &Datagram<'_>,
-        blocks_own: bool,
     ) -> Outcome {
         // Several are woken, one after the other.
         let (order, mut outcome) = (CompletionOrder::new(None), None);
+        let Self { targets, burst, writer } = self;
+        let room = burst.bytes();
         // The sender has no lock of its own that a member's side needs: it is reached as by its number.
         each_member(endpoint, &datagram.dgid, |qp_num| {
             let is_refused = matches!(outcome, Some(Outcome::Local(_)));
-            if !is_refused && (qp_num != from.qp_num || !blocks_own) {
+            if !is_refused && (qp_num != from.qp_num || !from.blocks_own_multicast) {
                 let wr = Wr { datagram: Some(Datagram { qp_num, ..*datagram }), ..*wr };
-                let one = self.execute(endpoint, from, &wr, &order);
+                let one = execute(endpoint, from, targets, writer, room, &wr, &order);
                 if outcome.is_none() || matches!(one, Outcome::Local(_)) {
                     outcome = Some(one);
                 }
             }
         });
         // Nobody is in the group: the request is checked as any other, and lost.
-        outcome.unwrap_or_else(|| self.execute(endpoint, from, wr, &order))
+        outcome.unwrap_or_else(|| execute(endpoint, from, targets, writer, room, wr, &order))
+    }
+
+    /// Messages of a burst that nobody was told of.
+    #[inline(always)]
+    pub(crate) fn unsettled(&self) -> u32 {
+        self.burst.requests().len() as u32
+    }
+
+    /// Ends the burst; how many of its messages are there.
+    pub(crate) fn settle(&mut self) -> u32 {
+        self.burst.end(&self.targets, &mut self.writer);
+        self.burst.kept()
+    }
+
+    /// One of the requests of the burst that has ended.
+    pub(crate) fn settled(&self, nth: u32) -> Option<Posted> {
+        self.burst.requests().get(nth as usize).copied()
+    }
+
+    /// Whoever sent them knows what became of them.
+    pub(crate) fn forget_settled(&mut self) {
+        self.burst.forget();
     }
 
     /// Whether a request that met a receiver without a receive request would meet the same now.
     #[must_use]
     pub fn is_hopeless(&self, wr: &Wr<'_>) -> bool {
         is_hopeless(&self.targets, wr)
-    }
-
-    /// Whether there is a direct ring to try.
-    #[inline(always)]
-    pub(crate) fn has_ring(&self) -> bool {
-        self.writer.is_some() && !self.burst.is_open()
-    }
-
-    /// Sends a message by the direct ring, if it goes that way.
-    #[inline(always)]
-    pub(crate) fn send(&mut self, endpoint: &Endpoint, from: &Initiator, wr: &Wr<'_>) -> Sent {
-        send(&mut self.writer, endpoint, from, self.targets.get(0), self.burst.bytes(), wr)
-    }
-
-    /// Wakes the peer for a message that is in its direct ring: [`wake`].
-    #[cold]
-    pub(crate) fn wake(&self, solicited: bool, order: &CompletionOrder<'_>) {
-        if let Some(target) = self.targets.get(0) {
-            wake(target, solicited, order);
-        }
-    }
-
-    /// Whether the message is there that was [unclear](Sent::Unclear): [`was_delivered`].
-    #[cold]
-    pub(crate) fn was_delivered(&mut self) -> Option<bool> {
-        was_delivered(&mut self.writer, self.targets.get(0))
-    }
-
-    /// Delivers a message in the burst that is open, or opens one: [`OpenBurst::deliver`].
-    #[inline(always)]
-    pub(crate) fn deliver(&mut self, endpoint: &Endpoint, from: &Initiator, wr: &Wr<'_>) -> BurstOutcome {
-        self.burst.deliver(endpoint, from, &self.targets, &mut self.writer, wr)
-    }
-
-    /// Gives back the target that is held for more messages: [`OpenBurst::end`].
-    #[inline(always)]
-    pub(crate) fn end_burst(&mut self) -> std::result::Result<(), Lost> {
-        self.burst.end(&self.targets, &mut self.writer)
-    }
-
-    /// The burst under way, or that was lost.
-    #[inline(always)]
-    pub(crate) fn burst(&self) -> &OpenBurst {
-        &self.burst
     }
 }

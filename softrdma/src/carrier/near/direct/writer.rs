@@ -172,7 +172,7 @@ fn notify(view: &View<'_>, mut notify: Notify, order: &CompletionOrder<'_>) -> R
     }
 }
 
-/// Sends a message by the direct ring, if it goes that way. Its bytes are gathered in `room`.
+/// Sends a message by the direct ring, if it goes that way. Its bytes, so many, are gathered in `room`.
 #[inline]
 pub(crate) fn send(
     ring_writer: &mut Option<RingWriter>,
@@ -180,11 +180,11 @@ pub(crate) fn send(
     from: &Initiator,
     target: Option<&Target>,
     room: &mut [u8; STAGED],
+    length: u64,
     wr: &Wr<'_>,
 ) -> Sent {
     let Some(writer) = ring_writer else { return Sent::NotTaken };
     let imm = (wr.opcode == Opcode::SendWithImm).then_some(wr.imm_or_key);
-    let length = wr.data.length();
     if length > MAX_DIRECT as u64 {
         return Sent::NotTaken;
     }

@@ -1,0 +1,14 @@
+//! What became of a request that a carrier started.
+
+use crate::rules::requester::Outcome;
+
+/// See the module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Started {
+    /// It has ended.
+    Ended(Outcome),
+    /// It is on its way, and ends with others of its kind when they are settled.
+    Settles,
+    /// Nothing happened: others are to be settled first, and it is to be started again.
+    SettleFirst,
+}
