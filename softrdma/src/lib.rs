@@ -5,7 +5,7 @@
 //! | [`rules`] | what RDMA says: states, requester, responder, keys; no clock, no I/O |
 //! | [`queues`] | words that processes share, and the transactions that change them |
 //! | [`shm`] | shared memory, locks that survive their owner, payload copies, bells |
-//! | [`carrier`] | what brings a request to its target: [`carrier::near`], another process of the folder |
+//! | `carrier` | what brings a request to its target; `carrier/near/`: another process of the folder |
 //! | [`device`] | a device and the objects of the verbs on it |
 //! | [`growth`] | collections that fail where memory runs out |
 //!
@@ -13,7 +13,7 @@
 //!
 //! The initiator executes. A process that works its send queue takes the lock of the target queue pair in the
 //! target's segment, runs the target's rules there ([`queues::respond`]), moves the payload, and gives the
-//! lock back ([`carrier::near::execute`](mod@carrier::near::execute)). Nothing runs in the target. Death at any
+//! lock back (`carrier/near/execute.rs`). Nothing runs in the target. Death at any
 //! instruction leaves a lock with a dead owner and a journal; whoever takes the lock over repairs first
 //! ([`queues::repair`]), and what was under way has then happened or not. A process that is stopped within is
 //! fenced off from the queues that others use, too ([`queues::fence`]).
@@ -26,6 +26,24 @@
 //! buffer when it takes the completion: no system call on either side. Everything else the kernel copies
 //! between the two processes ([`shm::copy`]), and where it refuses, both sides do through shared memory
 //! ([`shm::bounce`]).
+//!
+//! # Where an 8 byte send goes
+//!
+//! 1. The program's request is accepted, or refused with the rule that it breaks: `Sending::accept` in
+//!    `device/send.rs`, [`rules::request`].
+//! 2. The queue pair starts it: `Sending::post` there, `Carrier::start` in `carrier/mod.rs`.
+//! 3. The way is chosen (ring, burst, or executed by itself): `Near::start` in `carrier/near/mod.rs`.
+//! 4. Whether the target is ready and awake, and its ring has room: `send` in `carrier/near/direct/writer.rs`.
+//! 5. Whether the target's key is good still, and what the bytes are: `pin.rs` and `gather.rs` in
+//!    `carrier/near/bytes/`.
+//! 6. The words of a slot are stored, last the one that says that the message is there: [`queues::direct`].
+//! 7. What follows, a completion, another try or an error: [`rules::requester`], `follow_outcome` in
+//!    `device/send.rs`. The own completion: `carrier/near/completion_order.rs`, [`queues::deliver`].
+//! 8. The target polls, and its bytes go to the buffer of its receive request: `device/completion.rs`,
+//!    `carrier/near/direct/reader.rs`.
+//!
+//! A request that gets no answer, or whose receiver was not ready, is the requester's: [`rules::requester`]
+//! says how often and when it is tried again, `device/send.rs` keeps it, `device/retry.rs` comes back to it.
 //!
 //! # What is not there yet
 //!
@@ -57,10 +75,22 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
 
-pub mod carrier;
+mod carrier;
 pub mod device;
 mod error;
 pub mod growth;
 pub mod queues;
 pub mod rules;
 pub mod shm;
+
+/// What the crate's own tests take from inside, and no part of its interface.
+#[doc(hidden)]
+pub mod testing {
+    pub use crate::carrier::initiator::Initiator;
+    pub use crate::carrier::near::Near;
+    pub use crate::carrier::near::attributes::{QpAttributes, SrqAttributes, store_wants};
+    pub use crate::carrier::near::bytes::place;
+    pub use crate::carrier::near::completion_order::{CompletionOrder, complete};
+    pub use crate::carrier::near::endpoint::Endpoint;
+    pub use crate::carrier::near::number::number;
+}

@@ -3,18 +3,18 @@
 //! | file | what |
 //! |---|---|
 //! | [`mod@self`] | the device: its segment, its tables, protection domains |
-//! | [`memory`], [`dma_buf`] | memory regions, memory windows, memory of the device; parts of dma-bufs |
-//! | [`channel`], [`events`] | what a program sleeps on: completion channels and asynchronous events |
-//! | [`completion`] | completion queues: poll, arm, resize |
-//! | [`comp_counter`] | completion counters |
-//! | [`receive`], [`srq`] | receive requests: rings of queue pairs, shared receive queues |
-//! | [`qp`], [`qp_attributes`] | queue pairs: create, modify, query, destroy; which changes are accepted |
-//! | [`send`] | the send queue: what is carried out at once, what waits in a ring |
+//! | `memory`, `dma_buf` | memory regions, memory windows, memory of the device; parts of dma-bufs |
+//! | `channel`, `events` | what a program sleeps on: completion channels and asynchronous events |
+//! | `completion` | completion queues: poll, arm, resize |
+//! | `comp_counter` | completion counters |
+//! | `receive`, `srq` | receive requests: rings of queue pairs, shared receive queues |
+//! | `qp`, `qp_attributes` | queue pairs: create, modify, query, destroy; which changes are accepted |
+//! | `send` | the send queue: what is carried out at once, what waits in a ring |
 //! | `retry` | requests that wait: tried again by later calls, and by a thread in time |
 //! | `idle` | threads that poll in vain while others want the processors |
 //! | `stuck` | queues moved away from peers that have their locks and do not go on |
 //! | `deferred` | objects that were destroyed while a peer had their lock |
-//! | [`multicast`], [`xrc`] | multicast groups; XRC domains and queue pairs opened by others |
+//! | `multicast`, `xrc` | multicast groups; XRC domains and queue pairs opened by others |
 //!
 //! Every object may be used from any thread. Locks are taken in this order: the process's own (an object's
 //! mutex), then a queue pair's in shared memory, a shared receive queue's, a completion queue's. Against that
@@ -84,24 +84,24 @@
 //! # }
 //! ```
 
-pub mod channel;
-pub mod comp_counter;
-pub mod completion;
+mod channel;
+mod comp_counter;
+mod completion;
 mod deferred;
-pub mod dma_buf;
-pub mod events;
+mod dma_buf;
+mod events;
 mod frozen;
 mod idle;
-pub mod memory;
-pub mod multicast;
-pub mod qp;
-pub mod qp_attributes;
-pub mod receive;
+mod memory;
+mod multicast;
+mod qp;
+mod qp_attributes;
+mod receive;
 mod retry;
-pub mod send;
-pub mod srq;
+mod send;
+mod srq;
 mod stuck;
-pub mod xrc;
+mod xrc;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -119,7 +119,7 @@ use crate::carrier::near::{direct, number};
 use events::Subscribers;
 use retry::Retries;
 
-pub use crate::carrier::wr::{Data, Datagram, Wr};
+pub use crate::carrier::wr::{BindWindow, Data, Datagram, Operands, Wr};
 use crate::error::busy;
 pub use crate::error::{Error, Result};
 pub use crate::rules::request::Rejected;

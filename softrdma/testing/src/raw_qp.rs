@@ -5,25 +5,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use softrdma::carrier::initiator::Initiator;
-use softrdma::carrier::near::Near;
-use softrdma::carrier::near::attributes::{QpAttributes, SrqAttributes};
-use softrdma::carrier::near::bytes;
-use softrdma::carrier::near::completion_order::CompletionOrder;
-use softrdma::carrier::near::completion_order::complete;
-use softrdma::carrier::near::endpoint::Endpoint;
-use softrdma::carrier::wr::{Data, Datagram, Sge, Wr};
+use softrdma::device::{Data, Datagram, Wr};
 use softrdma::queues::completion::{Staged, poll};
 use softrdma::queues::receive::{Poster, RECEIVE_WORDS};
 use softrdma::queues::shared::{Memory, Object, QpWord, Word};
 use softrdma::rules::completion::Completion;
 use softrdma::rules::keys::{Key, Kind};
+use softrdma::rules::receive::Sge;
 use softrdma::rules::request::Operands;
 use softrdma::rules::requester::Outcome;
 use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, SendFlags, Status, WcOpcode};
 use softrdma::shm::folder::Config;
 use softrdma::shm::keys::Entry;
 use softrdma::shm::objects::{Held, Shape};
+use softrdma::testing::CompletionOrder;
+use softrdma::testing::Endpoint;
+use softrdma::testing::Initiator;
+use softrdma::testing::Near;
+use softrdma::testing::complete;
+use softrdma::testing::place;
+use softrdma::testing::{QpAttributes, SrqAttributes};
 
 pub const GID: [u8; 16] = [7; 16];
 pub const PD: u32 = 1;
@@ -167,7 +168,7 @@ impl RawQp {
             poll(&self.endpoint.own.with(&self.held), self.cq, &mut staged).expect("a whole queue")?;
         if !staged.is_empty() {
             let words: Vec<_> = staged.words().iter().copied().map(AtomicU64::new).collect();
-            let placed = bytes::place(&self.endpoint, PD, staged.addr, staged.lkey, &words, staged.len());
+            let placed = place(&self.endpoint, PD, staged.addr, staged.lkey, &words, staged.len());
             assert_eq!(placed, Some(()), "a payload for no buffer");
         }
         Some(completion)

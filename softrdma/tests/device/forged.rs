@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use softrdma::carrier::near::number::number;
 use softrdma::device::{Attributes, Error, QueuePair};
 use softrdma::queues::shared::{CqJournal, CqWord, Memory, Object, QpJournal, QpWord, Take, Word};
 use softrdma::queues::transport::{Locked, Transport};
@@ -14,6 +13,7 @@ use softrdma::shm::keys::Table;
 use softrdma::shm::lock::PATIENCE;
 use softrdma::shm::objects::{Host, LOCK_LIMIT, STUCK};
 use softrdma::shm::segment::{Peer, Segment};
+use softrdma::testing::number;
 use softrdma_testing::device::*;
 use softrdma_testing::thread::{asleep, sleeps, until};
 

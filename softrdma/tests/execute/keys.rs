@@ -3,13 +3,13 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use softrdma::carrier::near::endpoint::Endpoint;
-use softrdma::carrier::wr::Wr;
+use softrdma::device::Wr;
 use softrdma::rules::keys::{Key, Kind};
 use softrdma::rules::request::Operands;
 use softrdma::rules::requester::{Outcome, Syndrome};
 use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, Status};
 use softrdma::shm::keys::{Entry, ROOT};
+use softrdma::testing::Endpoint;
 use softrdma_testing::raw_qp::{Dir, PD, RawQp, pair, register};
 
 use crate::fill;

@@ -7,20 +7,21 @@ mod peers;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use softrdma::carrier::near::attributes::{QpAttributes, store_wants};
-use softrdma::carrier::near::endpoint::Endpoint;
-use softrdma::carrier::wr::{BindWindow, Data, Datagram, Sge, Wr};
+use softrdma::device::{BindWindow, Data, Datagram, Wr};
 use softrdma::queues::completion::wants;
 use softrdma::queues::receive::Poster;
 use softrdma::queues::shared::{Memory as _, Object, Word};
 use softrdma::queues::transport::{Transport as _, acquire};
 use softrdma::rules::keys::{Bind, Key, Kind};
+use softrdma::rules::receive::Sge;
 use softrdma::rules::request::Operands;
 use softrdma::rules::requester::{Outcome, Syndrome};
 use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
 use softrdma::shm::clock::now;
 use softrdma::shm::keys::Entry;
 use softrdma::shm::memory::Memory;
+use softrdma::testing::Endpoint;
+use softrdma::testing::{QpAttributes, store_wants};
 use softrdma_testing::raw_qp::{Dir, PD, RawQp, pair, shared};
 
 /// Runs a test between two segments, and within one.

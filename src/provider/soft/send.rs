@@ -2,8 +2,8 @@
 
 use core::ffi::c_int;
 
-use softrdma::carrier::wr::{BindWindow, Operands};
-use softrdma::device::send::Sending;
+use softrdma::device::Sending;
+use softrdma::device::{BindWindow, Operands};
 use softrdma::device::{Data, Datagram, Wr};
 use softrdma::rules::keys::Bind;
 use softrdma::rules::verbs::{Access, Opcode, QpType, SendFlags};

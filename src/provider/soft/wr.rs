@@ -7,7 +7,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use softrdma::carrier::wr::Operands;
+use softrdma::device::Operands;
 use softrdma::device::{Capabilities, Data, QueuePair, Wr};
 use softrdma::growth::{TryFill, TryPush};
 use softrdma::rules::receive::Sge;

@@ -27,7 +27,7 @@ pub struct Receiver {
 
 impl Receiver {
     /// That of a fresh ring, all zero, of a queue pair of which so many requests were taken and their
-    /// completions polled. `slots` is a power of two, at least [`MIN_SLOTS`].
+    /// completions polled. `slots` is a power of two, at least [`MIN_SLOTS`](super::MIN_SLOTS).
     #[must_use]
     pub fn new(qp: u32, slots: u32, head: u32) -> Self {
         let messages = Messages { qp, slots, count: 0 };
