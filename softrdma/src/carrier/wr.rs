@@ -39,8 +39,11 @@ pub enum Data<'a> {
 impl Data<'_> {
     /// Bytes.
     #[must_use]
+    #[inline(always)]
     pub fn length(&self) -> u64 {
         match self {
+            // What most requests have, without the loop.
+            Self::Sges([sge]) | Self::InlineSges([sge]) => u64::from(sge.length),
             Self::Sges(sges) | Self::InlineSges(sges) => sges.iter().map(|sge| u64::from(sge.length)).sum(),
             Self::Inline(bytes) => bytes.len() as u64,
         }

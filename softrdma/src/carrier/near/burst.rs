@@ -80,7 +80,7 @@ impl OpenBurst {
         request: &Posted,
     ) -> BurstOutcome {
         debug_assert!(!self.must_end_before(wr));
-        let outcome = self.try_deliver(endpoint, from, targets, writer, wr);
+        let outcome = self.try_deliver(endpoint, from, targets, writer, wr, request.length);
         if outcome == BurstOutcome::Delivered {
             self.requests.push_reserved(*request);
         } else {
@@ -98,8 +98,8 @@ impl OpenBurst {
         targets: &Targets,
         writer: &mut Option<RingWriter>,
         wr: &Wr<'_>,
+        length: u64,
     ) -> BurstOutcome {
-        let length = wr.data.length();
         let (header, longest) = match from.qp_type {
             QpType::Rc | QpType::Uc => (0, MAX_BYTES as u64),
             QpType::Ud => (GRH_BYTES, u64::from(from.mtu).min(MAX_BYTES as u64 - GRH_BYTES)),
