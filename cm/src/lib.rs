@@ -4,7 +4,7 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | [`manager`] | channels, and how a caller drives the machine |
+//! | `manager` | channels, and how a caller drives the machine |
 //! | [`command`], [`answer`], [`event`], [`errno`] | what goes in and out at the device |
 //! | [`address`], [`ports`] | addresses; who may have which port |
 //! | [`world`] | what the machine asks of the world, and what it wants done there |
