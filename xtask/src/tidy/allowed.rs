@@ -1,5 +1,5 @@
-//! Lists of what is allowed to stay as it is (`tests/tidy`). They can only shrink: an entry that nothing needs is
-//! a finding.
+//! Lists of what is allowed to stay as it is (`tests/tidy`). They can only shrink: an entry that nothing needs
+//! is a finding.
 
 use super::{Finding, Tree};
 

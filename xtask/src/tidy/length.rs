@@ -1,5 +1,5 @@
-//! How long functions and files are. A function that does not fit a page does more than one thing, and so does a
-//! file of which nobody reads the end.
+//! How long functions and files are. A function that does not fit a page does more than one thing, and so does
+//! a file of which nobody reads the end.
 
 use super::allowed::List;
 use super::source::{functions, tokens};

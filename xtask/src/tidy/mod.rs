@@ -9,7 +9,7 @@ mod imports;
 mod length;
 mod public;
 mod saved;
-mod source;
+pub mod source;
 mod tree;
 
 use std::fmt;
@@ -52,6 +52,7 @@ pub fn check(root: &Path) -> Result<String, String> {
         circles::check(&tree),
         length::check(&tree),
         changelog::check(&tree),
+        crate::rules::check(&tree),
         commits,
     ]
     .concat();

@@ -1,5 +1,5 @@
-//! Inputs that once failed, or that reach much: whether a test still reads them. Those of a test that moved would
-//! run nowhere, and nobody would notice.
+//! Inputs that once failed, or that reach much: whether a test still reads them. Those of a test that moved
+//! would run nowhere, and nobody would notice.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Rust sources as their words: comments and literals are blanked, the rest is cut into words and marks. No
 //! grammar: a tree of 100,000 lines is looked at in less than a second, also without optimisation.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 /// A source whose comments and literals are blanks. Lines stay where they are.
 pub fn code_of(text: &str) -> String {
@@ -171,8 +171,8 @@ pub fn closed(tokens: &[Token<'_>], open: usize) -> usize {
     tokens.len()
 }
 
-/// The words and marks of the product alone: items marked `#[cfg(test)]`, or with more conditions beside `test`,
-/// are left out.
+/// The words and marks of the product alone: items marked `#[cfg(test)]`, or with more conditions beside
+/// `test`, are left out.
 pub fn without_tests<'a>(all: &[Token<'a>]) -> Vec<Token<'a>> {
     let mut kept = Vec::new();
     let mut from = 0;
@@ -182,6 +182,11 @@ pub fn without_tests<'a>(all: &[Token<'a>]) -> Vec<Token<'a>> {
     }
     kept.extend(&all[from..]);
     kept
+}
+
+/// The lines of those items.
+pub fn test_lines(all: &[Token<'_>]) -> Vec<RangeInclusive<usize>> {
+    test_items(all).into_iter().map(|item| all[item.start].line..=all[item.end - 1].line).collect()
 }
 
 fn test_items(all: &[Token<'_>]) -> Vec<Range<usize>> {
