@@ -157,7 +157,7 @@ impl Path {
 }
 
 /// Bits of [`QpAttr::mask`] (`enum ibv_qp_attr_mask`).
-pub mod mask {
+pub(crate) mod mask {
     #![allow(missing_docs)] // The names are the header's.
     pub const STATE: u32 = 1;
     pub const ACCESS_FLAGS: u32 = 1 << 3;

@@ -4,7 +4,7 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | [`manager`] | channels, and how a caller drives the machine |
+//! | `manager` | channels, and how a caller drives the machine |
 //! | [`command`], [`answer`], [`event`], [`errno`] | what goes in and out at the device |
 //! | [`address`], [`ports`] | addresses; who may have which port |
 //! | [`world`] | what the machine asks of the world, and what it wants done there |
@@ -21,10 +21,11 @@ mod disconnect;
 pub mod errno;
 pub mod event;
 mod events;
+mod file;
 mod id;
 mod links;
 mod listen;
-pub mod manager;
+mod manager;
 mod migrate;
 mod multicast;
 mod options;
@@ -43,5 +44,6 @@ pub use answer::Answer;
 pub use command::Command;
 pub use errno::Errno;
 pub use event::Event;
-pub use manager::{File, Manager};
+pub use file::File;
+pub use manager::Manager;
 pub use world::{Action, Link, World};

@@ -300,6 +300,18 @@ struct Receiver {
 }
 
 impl Receiver {
+    fn new(host: Host) -> Self {
+        Self {
+            host: Arc::new(host),
+            posted: Default::default(),
+            expected: Default::default(),
+            last: Default::default(),
+            seen: HashSet::new(),
+            completions: 0,
+            drains: 0,
+        }
+    }
+
     fn fill(&mut self) {
         for (ring, posted) in self.posted.iter_mut().enumerate() {
             let queue = if ring < OWN_RINGS as usize { Object::Qp(ring as u32) } else { Object::Srq(SRQ) };
@@ -401,16 +413,19 @@ fn stop(pid: libc::pid_t) {
     assert!(libc::WIFSTOPPED(status), "a sender failed");
 }
 
-#[test]
-fn senders_are_killed_anywhere() {
-    let kills: u32 = std::env::var("KILLS").ok().map_or(500, |k| k.parse().expect("KILLS is no number"));
-    // SAFETY: reads a number of the process.
-    let dir = Dir(PathBuf::from(format!("/dev/shm/ironverbs-test-kill-{}", unsafe { libc::getpid() })));
-    let folder = Arc::new(Folder::open(&Config { path: dir.0.clone(), group: None }).unwrap());
-    let counters = counters();
-    let me = Arc::new(Segment::create(folder.clone()).unwrap());
-    let bell = Bell::new(&me).unwrap();
-    let objects = Objects::new(me.clone()).unwrap();
+/// Kills a sender; answers whether it lived until then.
+fn kill_sender(pid: libc::pid_t) -> bool {
+    let mut status = 0;
+    // SAFETY: the process is our child; `status` is writable.
+    unsafe {
+        libc::kill(pid, libc::SIGKILL);
+        assert_eq!(libc::waitpid(pid, &raw mut status, 0), pid);
+    }
+    libc::WIFSIGNALED(status)
+}
+
+/// The queues of the receiver.
+fn create_queues(objects: &Objects, bell: &Bell) {
     for cq in 0..2 {
         let shape = Shape { capacity: 1024, receive_words: 0, bell: Some(bell.number()), alert: None };
         assert_eq!(objects.create(Object::Cq(0), shape), Ok(Object::Cq(cq)));
@@ -421,15 +436,20 @@ fn senders_are_killed_anywhere() {
         let capacity = if qp < OWN_RINGS { RING } else { 0 };
         assert_eq!(objects.create(Object::Qp(0), Shape { capacity, ..queue }), Ok(Object::Qp(qp)));
     }
-    let mut receiver = Receiver {
-        host: Arc::new(Host::own(me.clone())),
-        posted: Default::default(),
-        expected: Default::default(),
-        last: Default::default(),
-        seen: HashSet::new(),
-        completions: 0,
-        drains: 0,
-    };
+}
+
+#[test]
+fn senders_are_killed_anywhere() {
+    let kills: u32 = std::env::var("KILLS").ok().map_or(500, |k| k.parse().expect("KILLS is no number"));
+    // SAFETY: reads a number of the process.
+    let dir = Dir(PathBuf::from(format!("/dev/shm/ironverbs-test-kill-{}", unsafe { libc::getpid() })));
+    let folder = Arc::new(Folder::open(&Config { path: dir.0.clone(), group: None }).unwrap());
+    let counters = counters();
+    let me = Arc::new(Segment::create(folder.clone()).unwrap());
+    let bell = Bell::new(&me).unwrap();
+    let objects = Objects::new(me.clone()).unwrap();
+    create_queues(&objects, &bell);
+    let mut receiver = Receiver::new(Host::own(me.clone()));
     receiver.fill();
     let host = receiver.host.clone();
 
@@ -487,27 +507,13 @@ fn senders_are_killed_anywhere() {
             // SAFETY: the process is our child.
             unsafe { libc::kill(senders[which], libc::SIGCONT) };
         }
-        let mut status = 0;
-        // SAFETY: the process is our child; `status` is writable.
-        unsafe {
-            libc::kill(senders[which], libc::SIGKILL);
-            assert_eq!(libc::waitpid(senders[which], &mut status, 0), senders[which]);
-        }
-        assert!(libc::WIFSIGNALED(status), "a sender failed before kill {kill}");
+        assert!(kill_sender(senders[which]), "a sender failed before kill {kill}");
         senders[which] = spawn(which);
     }
     // On a busy machine the senders have not come so far yet.
     let enough = || counters.in_bursts.load(Ordering::Relaxed) > u64::from(kills);
     receiver.work_until(&bell, Duration::ZERO, enough);
-    for pid in senders {
-        let mut status = 0;
-        // SAFETY: as above.
-        unsafe {
-            libc::kill(pid, libc::SIGKILL);
-            assert_eq!(libc::waitpid(pid, &mut status, 0), pid);
-        }
-        assert!(libc::WIFSIGNALED(status), "a sender failed");
-    }
+    assert!(senders.into_iter().all(kill_sender), "a sender failed");
     receiver.settle(counters);
     drop(other);
     slot::sweep(&folder).unwrap();

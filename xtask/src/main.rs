@@ -5,15 +5,22 @@
 //!
 //! `cargo run -p xtask -- compatibility` writes `docs/compatibility.md`, with `--check` likewise. It fails as
 //! well when an exported symbol, or a verb that is an inline function, is reached by no test.
+//!
+//! `cargo run -p xtask -- tidy` looks for what style forbids, and prints each finding with its place and a
+//! remedy.
+//!
+//! `cargo run -p xtask -- rules` prints the rules of `tests/rules.txt` that no code or no test names.
 
 mod c_source;
 mod compatibility;
 mod headers;
+mod rules;
+mod tidy;
 
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo run -p xtask -- headers|compatibility [--check]";
+const USAGE: &str = "usage: cargo run -p xtask -- headers|compatibility [--check] | tidy | rules";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -24,6 +31,8 @@ fn main() -> ExitCode {
         ["headers", "--check"] => headers::check(root),
         ["compatibility"] => compatibility::write(root),
         ["compatibility", "--check"] => compatibility::check(root),
+        ["rules"] => rules::report(root),
+        ["tidy"] => tidy::check(root),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

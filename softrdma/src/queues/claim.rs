@@ -255,6 +255,7 @@ impl Machine for After {
             AfterStep::Limit => {
                 let limit = memory.load(word(SrqWord::Limit));
                 self.step = AfterStep::Done;
+                // rule: event-limit
                 if limit > 0
                     && u64::from((memory.load(word(SrqWord::Tail)) as u32).wrapping_sub(head)) < limit
                 {

@@ -151,6 +151,7 @@ impl Armed {
     pub fn rings(word: u64, status: Status, solicited: bool) -> bool {
         match word {
             0 => false,
+            // rule: notify-solicited
             1 => solicited || status != Status::Success,
             _ => true,
         }
@@ -159,6 +160,7 @@ impl Armed {
     /// The word after a request to be notified: asking for solicited completions does not take back a request
     /// for any (IBA §11.4.2.2). Behind the queue's lock: see [`Arm`].
     pub(crate) fn request(word: u64, solicited_only: bool) -> u64 {
+        // rule: notify-kept
         if solicited_only { word.max(Self::Solicited as u64) } else { Self::Next as u64 }
     }
 }
@@ -385,6 +387,7 @@ mod tests {
     }
 
     #[test]
+    // rule: notify-solicited, notify-kept
     fn arming() {
         assert!(!Armed::rings(0, Status::Success, true));
         assert!(!Armed::rings(1, Status::Success, false));

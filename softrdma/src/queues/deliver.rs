@@ -223,9 +223,11 @@ impl Deliver<'_> {
         if events.was_raised(Event::CqErr) {
             self.outcome = Delivered::Overrun;
         } else if wanted(memory, self.cq) & wants::IGNORE_OVERRUN != 0 {
+            // rule: overrun-ignored
             self.outcome = Delivered::Dropped;
         } else {
             self.outcome = Delivered::Overrun;
+            // rule: event-overrun
             self.step = Step::Overrun;
             return Progress::Alert(Object::Cq(self.cq));
         }
@@ -346,6 +348,7 @@ impl Machine for Deliver<'_> {
             Step::Entry(from) => return self.entry(memory, from),
             Step::Bell => return self.bell(memory),
             Step::Disarm => {
+                // rule: notify-once
                 // After the bell: whoever dies in between leaves the queue armed, and the next entry rings
                 // again.
                 self.step = Step::Publish;

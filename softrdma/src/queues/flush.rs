@@ -52,6 +52,7 @@ impl Flush {
         let found = match next_in_claim(memory, self.qp) {
             Some((_, Next::Request(request))) => Some((request.wr_id, Take::Claim)),
             _ if self.srq => None,
+            // rule: flush-order
             _ => match next_in_ring(memory, self.qp) {
                 Next::Request(request) => Some((request.wr_id, Take::Head(head))),
                 Next::Empty | Next::Broken => None,
@@ -60,12 +61,14 @@ impl Flush {
         match found {
             Some((wr_id, take)) if self.left > 0 => {
                 self.left -= 1;
+                // rule: flush-all
                 let completion = Completion::flushed(wr_id, WcOpcode::Recv, self.qp_num);
                 self.step = Step::Deliver(Deliver::receive(self.qp, take, self.cq, &completion, false));
             }
             _ => {
                 self.step = Step::Done;
                 let events = Events(memory.load(Word::Qp(self.qp, QpWord::Events)));
+                // rule: event-last-request
                 if self.srq && !events.was_raised(Event::QpLastWqeReached) {
                     self.step = Step::Raise;
                     return Progress::Alert(Object::Qp(self.qp));
@@ -82,6 +85,7 @@ impl Flush {
 /// A request that the queue pair held from a shared receive queue is not lost: the owner posts it there again.
 #[must_use]
 pub fn reset(memory: &impl Memory, qp: u32) -> Option<(Claim, ReceiveRequest)> {
+    // rule: qp-reset-forgets
     let held = match next_in_claim(memory, qp) {
         Some((claim, Next::Request(request))) => Some((claim, request)),
         _ => None,

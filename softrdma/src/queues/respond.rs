@@ -341,12 +341,14 @@ impl<'a> Respond<'a> {
     /// The queue pair breaks with a completion that tells why.
     fn fail(&mut self, memory: &impl Memory, take: Take, completion: &Completion, syndrome: Syndrome) {
         self.end(Outcome::Refused(syndrome));
+        // rule: flush-after-cause
         self.part = Some(Part::Deliver(self.deliver(take, completion).breaking()));
         self.next_part = self.flush(memory);
     }
 
     fn part_ended(&mut self, memory: &impl Memory, end: End) {
         match (end, self.phase) {
+            // rule: overrun-breaks
             (End::Overrun, Phase::Delivered) | (End::BrokenSrq, _) => {
                 self.refuse(memory, Syndrome::Operational, Some(Event::QpFatal));
             }

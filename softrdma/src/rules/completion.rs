@@ -39,6 +39,7 @@ impl Completion {
     pub fn flushed(wr_id: u64, opcode: WcOpcode, qp_num: u32) -> Self {
         Self {
             wr_id,
+            // rule: wc-error-fields
             status: Status::WrFlushErr,
             opcode,
             vendor_err: 0,

@@ -87,6 +87,7 @@ pub fn check_remote(
     if key.pd != pd {
         return Err(Denied::Domain);
     }
+    // rule: mw2-queue-pair
     if matches!(key.kind, Kind::Window2 { qp_num: bound } if bound != qp_num) {
         return Err(Denied::QueuePair);
     }
@@ -110,6 +111,7 @@ pub fn check_local(key: Option<&Key>, pd: u32, addr: u64, length: u32, write: bo
     if key.pd != pd {
         return Err(Denied::Domain);
     }
+    // rule: key-local-write
     if write && !key.access.has(Access::LOCAL_WRITE) {
         return Err(Denied::Rights);
     }
@@ -140,6 +142,7 @@ pub fn check_bind(
     pd: u32,
     bind: Bind,
 ) -> Result<(), Denied> {
+    // rule: mw-services
     if !matches!(qp_type, QpType::Rc | QpType::Uc | QpType::XrcSend) || window.kind == Kind::Region {
         return Err(Denied::Kind);
     }
@@ -148,7 +151,9 @@ pub fn check_bind(
     }
     match window.kind {
         // A window of type 2 is bound once, then invalidated.
+        // rule: mw2-free
         Kind::Window2 { .. } if window.valid || bind.length == 0 => return Err(Denied::Kind),
+        // rule: mw1-zero-based
         Kind::Window1 if bind.access.has(Access::ZERO_BASED) => return Err(Denied::Rights),
         Kind::Window1 if bind.length == 0 => return Ok(()),
         _ => {}
@@ -157,13 +162,16 @@ pub fn check_bind(
     if region.pd != pd {
         return Err(Denied::Domain);
     }
+    // rule: mw-right
     if !region.access.has(Access::MW_BIND) || region.access.has(Access::ZERO_BASED) {
         return Err(Denied::Rights);
     }
+    // rule: mw-write
     let writes = Access::REMOTE_WRITE.union(Access::REMOTE_ATOMIC);
     if bind.access.any(writes) && !region.access.has(Access::LOCAL_WRITE) {
         return Err(Denied::Rights);
     }
+    // rule: mw-range
     if !region.covers(bind.addr, bind.length) { Err(Denied::Range) } else { Ok(()) }
 }
 
@@ -182,6 +190,7 @@ pub fn check_invalidate(key: Option<&Key>, pd: u32, qp_num: u32) -> Result<(), D
     match key.kind {
         Kind::Window2 { qp_num: bound } if bound == qp_num => Ok(()),
         Kind::Window2 { .. } => Err(Denied::QueuePair),
+        // rule: mw1-not-invalidated
         Kind::Region | Kind::Window1 => Err(Denied::Kind),
     }
 }
@@ -197,6 +206,7 @@ mod tests {
     }
 
     #[test]
+    // rule: mw2-queue-pair
     fn remote_accesses() {
         let key = region();
         let check = |key: &Key, pd, addr, length, need| check_remote(Some(key), pd, 7, addr, length, need);
@@ -221,6 +231,7 @@ mod tests {
     }
 
     #[test]
+    // rule: key-local-write
     fn local_accesses() {
         let key = region();
         assert_eq!(check_local(Some(&key), 1, 0x1000, 0x100, true), Ok(()));
@@ -232,6 +243,7 @@ mod tests {
     }
 
     #[test]
+    // rule: mw-services, mw-right, mw-write, mw-range, mw1-zero-based, mw2-free
     fn windows() {
         let mr = region();
         let bind = Bind { addr: 0x1010, length: 0x10, access: Access::REMOTE_WRITE };

@@ -49,22 +49,28 @@ pub enum Refused {
 /// let without = modify(QpType::Ud, QpState::Rtr, QpState::Rts, Attr::NONE);
 /// assert_eq!(without, Err(Refused::Missing(Attr::SQ_PSN)));
 /// ```
+// rule: qp-refused-as-it-was
 pub fn modify(qp_type: QpType, current: QpState, next: QpState, mask: Attr) -> Result<Effect, Refused> {
     use QpState::{Err, Reset, Rtr, Rts, Sqd, Sqe};
+    // rule: qp-current-state
     if mask.has(Attr::CUR_STATE) && !matches!(current, Rtr | Rts | Sqd | Sqe) {
         return Result::Err(Refused::CurState);
     }
     let (required, optional) = attributes(qp_type, current, next).ok_or(Refused::Transition)?;
+    // rule: qp-required
     let missing = Attr(required.0 & !mask.0);
     if missing != Attr::NONE {
         return Result::Err(Refused::Missing(missing));
     }
+    // rule: qp-unasked
     let extra = Attr(mask.0 & !required.union(optional).union(Attr::STATE).0);
     if extra != Attr::NONE {
         return Result::Err(Refused::NotAllowed(extra));
     }
     Ok(match (current, next) {
+        // rule: qp-reset-forgets
         (_, Reset) => Effect::Clear,
+        // rule: flush-all
         (_, Err) => Effect::Flush,
         (Rts, Sqd) => Effect::Drain,
         (Rtr | Sqd | Sqe, Rts) => Effect::Send,
@@ -77,6 +83,7 @@ pub fn modify(qp_type: QpType, current: QpState, next: QpState, mask: Attr) -> R
 pub fn attributes(qp_type: QpType, current: QpState, next: QpState) -> Option<(Attr, Attr)> {
     use QpState::{Err, Init, Reset, Rtr, Rts, Sqd, Sqe};
     let none = Attr::NONE;
+    // rule: qp-changes
     Some(match (current, next) {
         (Reset, Reset) => (none, none),
         (Reset, Err) => return None,
@@ -166,18 +173,21 @@ fn after_send_error(qp_type: QpType) -> Attr {
 /// Whether receive requests may be posted (IBA §10.8.3.2: not in RESET; in ERR they are flushed).
 #[must_use]
 pub fn may_post_receive(state: QpState) -> bool {
+    // rule: post-receive-states
     state != QpState::Reset
 }
 
 /// Whether send requests may be posted (IBA §10.8.3.1: from RTS on; in SQE and ERR they are flushed).
 #[must_use]
 pub fn may_post_send(state: QpState) -> bool {
+    // rule: post-send-states
     matches!(state, QpState::Rts | QpState::Sqd | QpState::Sqe | QpState::Err)
 }
 
 /// Whether incoming messages are processed (IBA §10.3.1: RTR, RTS, SQD, SQE).
 #[must_use]
 pub fn receives(state: QpState) -> bool {
+    // rule: qp-receives-in
     matches!(state, QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe)
 }
 
@@ -187,6 +197,7 @@ mod tests {
     use QpState::{Err, Init, Reset, Rtr, Rts, Sqd, Sqe};
 
     #[test]
+    // rule: qp-changes
     fn legal_changes_are_these_for_every_type() {
         let legal = [
             (Reset, vec![Reset, Init]),
@@ -210,6 +221,7 @@ mod tests {
     }
 
     #[test]
+    // rule: qp-required, qp-unasked, qp-current-state, flush-all
     fn attributes_are_demanded_and_refused() {
         let init = Attr::STATE.union(Attr::PKEY_INDEX).union(Attr::PORT);
         assert_eq!(modify(QpType::Rc, Reset, Init, init), Result::Err(Refused::Missing(Attr::ACCESS_FLAGS)));
@@ -232,6 +244,7 @@ mod tests {
 
     /// The masks of every legal change, folded to one line each, as the kernel's table has them.
     #[test]
+    // rule: qp-required
     fn masks_by_number() {
         let rows = [
             (QpType::Rc, Init, Rtr, 0x12_9180, 0x4018),

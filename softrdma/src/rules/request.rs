@@ -44,6 +44,7 @@ impl Datagram {
     /// The key that is sent, given the sender's own.
     #[must_use]
     pub fn sent_qkey(&self, own: u32) -> u32 {
+        // rule: rsp-qkey-own
         if self.qkey >> 31 == 1 { own } else { self.qkey }
     }
 }
@@ -161,6 +162,7 @@ pub enum Rejected {
 pub fn allowed(qp_type: QpType, opcode: Opcode) -> bool {
     use Opcode::*;
     match qp_type {
+        // rule: post-opcodes
         QpType::Ud => matches!(opcode, Send | SendWithImm),
         QpType::Uc => matches!(
             opcode,
@@ -215,6 +217,7 @@ impl Posting {
         if !allowed(qp_type, self.opcode) || (qp_type == QpType::Ud) != self.datagram {
             return Err(Rejected::Opcode);
         }
+        // rule: post-elements
         if self.sges > limits.max_send_sge as usize {
             return Err(Rejected::TooManySges);
         }
@@ -234,10 +237,12 @@ impl Posting {
             } else {
                 limits.max_inline
             };
+            // rule: post-inline
             if !takes_inline || bytes > u64::from(most) || self.sges > 0 {
                 return Err(Rejected::Inline);
             }
         }
+        // rule: post-full
         if queued >= limits.max_send_wr { Err(Rejected::Full) } else { Ok(()) }
     }
 }
@@ -309,6 +314,7 @@ pub fn start(
         return Err(Status::LocQpOpErr);
     }
     for sge in request.sges.iter().filter(|sge| sge.length > 0) {
+        // rule: status-local-key
         let key = lookup(sge.lkey);
         keys::check_local(key.as_ref(), sender.pd, sge.addr, sge.length, request.writes_local())
             .map_err(|_| Status::LocProtErr)?;
@@ -339,6 +345,7 @@ mod tests {
     const LIMITS: Limits = Limits { max_send_wr: 4, max_send_sge: 1, max_inline: 16 };
 
     #[test]
+    // rule: post-opcodes
     fn operations_of_the_services() {
         let count = |qp_type| Opcode::ALL.iter().filter(|opcode| allowed(qp_type, **opcode)).count();
         assert_eq!(count(QpType::Ud), 2);
@@ -349,6 +356,7 @@ mod tests {
     }
 
     #[test]
+    // rule: rsp-qkey-own
     fn a_controlled_key_is_the_senders_own() {
         let datagram = Datagram { qp_num: 1, qkey: 0x7fff_ffff };
         assert_eq!(datagram.sent_qkey(5), 0x7fff_ffff);
@@ -356,6 +364,7 @@ mod tests {
     }
 
     #[test]
+    // rule: post-send-states, post-elements, post-inline, post-full
     fn posting() {
         let post = |request: &Request, state, queued| accept(request, QpType::Rc, state, &LIMITS, queued);
         let request = send(8);
@@ -375,6 +384,7 @@ mod tests {
     }
 
     #[test]
+    // rule: status-local-key
     fn starting() {
         let sender = Sender { qp_type: QpType::Rc, pd: 1, max_rd_atomic: 1, mtu: 1024 };
         let access = Access::NONE;

@@ -181,6 +181,7 @@ impl Requester {
     pub fn work(&self, empty: bool, now: u64) -> Work {
         let sends = match self.state {
             QpState::Rts => true,
+            // rule: qp-drains
             QpState::Sqd => self.started,
             _ => false,
         };
@@ -214,6 +215,7 @@ impl Requester {
         let reliable = self.qp_type.is_reliable();
         match outcome {
             Outcome::Done(bytes) => Action::Complete(self.done(request, bytes)),
+            // rule: loss-unheard
             // Unreliable: on its way, and nobody will ever say that it was lost (IBA §9.8.3, §9.8.2).
             Outcome::NoAnswer | Outcome::Held | Outcome::ReceiverNotReady(_) | Outcome::Refused(_)
                 if !reliable =>
@@ -230,10 +232,12 @@ impl Requester {
                 {
                     return Action::Later;
                 }
+                // rule: rnr-retries, rnr-for-ever
                 if self.retry.rnr_retry < RNR_FOR_EVER && self.rnr_retries >= self.retry.rnr_retry {
                     self.fail(request, Status::RnrRetryExcErr, vendor_err::RNR | u32::from(code & 31))
                 } else {
                     self.rnr_retries = self.rnr_retries.saturating_add(1);
+                    // rule: rnr-wait
                     let until = Some(now.saturating_add(rnr_timer(code)));
                     self.head = Head::Waiting { until, lost: false };
                     Action::Later
@@ -246,6 +250,7 @@ impl Requester {
             }
             Outcome::NoAnswer => self.no_answer(request, now),
             Outcome::Refused(syndrome) => {
+                // rule: status-of-nak
                 let (status, vendor_err) = match syndrome {
                     Syndrome::InvalidRequest => (Status::RemInvReqErr, vendor_err::NAK_INVALID_REQUEST),
                     Syndrome::Access => (Status::RemAccessErr, vendor_err::NAK_ACCESS),
@@ -285,6 +290,7 @@ impl Requester {
             if until.is_none_or(|until| now < until) {
                 return Action::Later;
             }
+            // rule: ack-retries
             if lost && self.retries >= self.retry.retry_cnt {
                 return self.fail(request, Status::RetryExcErr, vendor_err::NONE);
             }
@@ -299,6 +305,7 @@ impl Requester {
     #[inline]
     pub fn done(&mut self, request: &Posted, bytes: u32) -> Option<Completion> {
         self.fresh_head();
+        // rule: wc-signaled
         if !self.sq_sig_all && !request.signaled {
             return None;
         }
@@ -311,8 +318,10 @@ impl Requester {
         // IBA §10.3.1.6, §10.8.3.4: an unreliable send queue stops alone, a reliable queue pair breaks whole.
         // A local bind or invalidate that fails breaks it as well.
         let local = matches!(request.opcode, Opcode::BindMw | Opcode::LocalInv);
+        // rule: qp-send-error
         let state = if self.qp_type.is_reliable() || local { QpState::Err } else { QpState::Sqe };
         self.set_state(state);
+        // rule: wc-error-always
         Action::Fail(self.completion(request, status, vendor_err), state)
     }
 
@@ -420,6 +429,7 @@ impl SendQueue {
             return None;
         }
         let request = self.requests.pop_front()?;
+        // rule: flush-order
         Some(self.requester.flushed(&Posted::from(&request)))
     }
 }
@@ -432,6 +442,7 @@ pub mod vendor_err {
     /// Receiver not ready, plus the timer code.
     pub const RNR: u32 = 0x20;
     /// NAK, invalid request.
+    // rule: nak-codes
     pub const NAK_INVALID_REQUEST: u32 = 0x61;
     /// NAK, remote access error.
     pub const NAK_ACCESS: u32 = 0x62;

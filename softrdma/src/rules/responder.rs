@@ -147,6 +147,7 @@ pub enum RemoteAccess {
 #[must_use]
 #[inline(always)]
 pub fn judge(target: &TargetQp, request: &Incoming, key: Option<&Key>, inv_key: Option<&Key>) -> Verdict {
+    // rule: qp-receives-in
     if !receives(target.state) || !addressed(target, request) {
         return Verdict::Drop;
     }
@@ -155,6 +156,7 @@ pub fn judge(target: &TargetQp, request: &Incoming, key: Option<&Key>, inv_key: 
         // UC: silently dropped (class D), the queue pair stays.
         if unreliable { Verdict::Drop } else { Verdict::Refuse(syndrome, Breaks { event: Some(event) }) }
     };
+    // rule: event-refused
     let invalid = || refuse(Syndrome::InvalidRequest, Event::QpReqErr);
     let denied = || refuse(Syndrome::Access, Event::QpAccessErr);
 
@@ -180,6 +182,7 @@ pub fn judge(target: &TargetQp, request: &Incoming, key: Option<&Key>, inv_key: 
             matches!(remote, RemoteAccess::Read | RemoteAccess::Atomic | RemoteAccess::AtomicWrite);
         // The queue pair is not set up for it, or an atomic is not aligned: class C, invalid request
         // (§9.7.4.1.5).
+        // rule: rsp-qp-rights, rsp-resources, rsp-aligned
         if !target.access.has(need)
             || responds && target.max_dest_rd_atomic == 0
             || eight && (!request.addr.is_multiple_of(8) || request.length != 8)
@@ -187,6 +190,7 @@ pub fn judge(target: &TargetQp, request: &Incoming, key: Option<&Key>, inv_key: 
             return invalid();
         }
         // An access of no bytes names no memory (§9.7.4.1.5).
+        // rule: rsp-no-bytes, rsp-key
         if request.length > 0
             && keys::check_remote(key, target.pd, target.qp_num, request.addr, request.length, need).is_err()
         {
@@ -204,6 +208,7 @@ pub fn judge(target: &TargetQp, request: &Incoming, key: Option<&Key>, inv_key: 
         remote,
         receive: request.needs_receive(),
         invalidate,
+        // rule: event-established
         established: target.state == QpState::Rtr && target.qp_type != QpType::Ud,
     })
 }
@@ -211,10 +216,12 @@ pub fn judge(target: &TargetQp, request: &Incoming, key: Option<&Key>, inv_key: 
 /// Whether the request is for this queue pair; else it is dropped without an answer (IBA §9.6.1).
 fn addressed(target: &TargetQp, request: &Incoming) -> bool {
     match (request.qp_type, target.qp_type) {
+        // rule: rsp-qkey
         (QpType::Ud, QpType::Ud) => request.qkey == target.qkey,
         (QpType::Rc, QpType::Rc) | (QpType::Uc, QpType::Uc) | (QpType::XrcSend, QpType::XrcRecv) => {
             request.src_qp == target.dest_qp_num && request.path_matches
         }
+        // rule: rsp-service
         _ => false,
     }
 }
@@ -241,6 +248,7 @@ pub fn fit(target: &TargetQp, request: &Incoming, next: Next, lookup: impl Fn(u3
     let reliable = target.qp_type.is_reliable();
     let receive = match next {
         Next::Request(receive) => receive,
+        // rule: rsp-not-ready
         Next::Empty if reliable => return Fit::Answer(Outcome::ReceiverNotReady(target.min_rnr_timer)),
         Next::Empty => return Fit::Drop,
         Next::Broken => return Fit::Broken(Syndrome::Operational),
@@ -250,10 +258,12 @@ pub fn fit(target: &TargetQp, request: &Incoming, next: Next, lookup: impl Fn(u3
     // The payload of a write goes elsewhere: the buffers of the receive request are not looked at.
     let used = match (written, datagram) {
         (true, _) => 0,
+        // rule: wc-header
         (false, true) => request.length + GRH_BYTES,
         (false, false) => request.length,
     };
     let success = success(target, request, receive.wr_id);
+    // rule: rsp-too-long
     if used > receive.length() {
         // RC: class C; UC and UD: dropped, the request stays (class D).
         return if reliable {
@@ -290,8 +300,10 @@ pub(crate) fn success(target: &TargetQp, request: &Incoming, wr_id: u64) -> Comp
     Completion {
         wr_id,
         status: Status::Success,
+        // rule: wc-receive-opcode
         opcode: if written { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv },
         vendor_err: 0,
+        // rule: wc-write-length, wc-header
         byte_len: (request.length + if datagram && !written { GRH_BYTES } else { 0 }) as u32,
         imm_or_key: if flags.any(WcFlags::WITH_IMM.union(WcFlags::WITH_INV)) {
             request.imm_or_key
@@ -299,6 +311,7 @@ pub(crate) fn success(target: &TargetQp, request: &Incoming, wr_id: u64) -> Comp
             0
         },
         qp_num: target.qp_num,
+        // rule: wc-source
         src_qp: request.src_qp,
         flags,
         timestamp: request.timestamp,
@@ -308,12 +321,15 @@ pub(crate) fn success(target: &TargetQp, request: &Incoming, wr_id: u64) -> Comp
 
 /// The completion of a receive request that failed.
 pub(crate) fn failed(completion: Completion, status: Status) -> Completion {
+    // rule: wc-error-fields
     Completion { status, byte_len: 0, imm_or_key: 0, flags: WcFlags::NONE, ..completion }
 }
 
 fn flags(request: &Incoming, datagram: bool) -> WcFlags {
     let imm = match request.opcode {
+        // rule: wc-immediate
         Opcode::SendWithImm | Opcode::RdmaWriteWithImm => WcFlags::WITH_IMM,
+        // rule: wc-invalidated
         Opcode::SendWithInv => WcFlags::WITH_INV,
         _ => WcFlags::NONE,
     };
@@ -377,6 +393,7 @@ mod tests {
     const ACCESS: Option<(Syndrome, Option<Event>)> = Some((Syndrome::Access, Some(Event::QpAccessErr)));
 
     #[test]
+    // rule: qp-receives-in, rsp-service, rsp-qkey
     fn strangers_and_sleepers_get_no_answer() {
         for state in [QpState::Reset, QpState::Init, QpState::Err] {
             assert_eq!(judge(&TargetQp { state, ..TARGET }, &SEND, None, None), Verdict::Drop);
@@ -391,6 +408,7 @@ mod tests {
     }
 
     #[test]
+    // rule: event-established
     fn the_first_message_in_rtr_establishes() {
         let ud = TargetQp { qp_type: QpType::Ud, state: QpState::Rtr, ..TARGET };
         let datagram = Incoming { qp_type: QpType::Ud, ..SEND };
@@ -407,6 +425,7 @@ mod tests {
     }
 
     #[test]
+    // rule: rsp-qp-rights, rsp-resources, rsp-aligned, rsp-no-bytes, rsp-key, event-refused
     fn remote_memory_needs_rights_of_queue_pair_and_key() {
         for (opcode, remote) in [
             (Opcode::RdmaWrite, RemoteAccess::Write),
@@ -454,6 +473,7 @@ mod tests {
     }
 
     #[test]
+    // rule: wc-receive-opcode, wc-write-length, wc-header, rsp-not-ready, rsp-too-long
     fn receive_requests() {
         let lookup = |_| Some(KEY);
         let Fit::Accept(_, completion, true) = fit(&TARGET, &SEND, receive(16), lookup) else { panic!() };

@@ -8,6 +8,7 @@ pub fn rnr_timer(code: u8) -> u64 {
         65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048,
         3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
     ];
+    // rule: rnr-codes
     UNITS[usize::from(code & 31)] * 10_000
 }
 
@@ -15,6 +16,7 @@ pub fn rnr_timer(code: u8) -> u64 {
 /// §9.7.6.1.3).
 #[must_use]
 pub fn ack_timeout(code: u8) -> Option<u64> {
+    // rule: ack-timeout
     match code & 31 {
         0 => None,
         code => Some(4096 << code),
@@ -26,6 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
+    // rule: rnr-codes, ack-timeout
     fn times_of_the_tables() {
         assert_eq!(rnr_timer(0), 655_360_000);
         assert_eq!(rnr_timer(1), 10_000);

@@ -105,6 +105,7 @@ fn sizes_and_queues_are_checked() {
 }
 
 #[test]
+// rule: qp-refused-as-it-was, qp-reset-forgets, post-receive-states
 fn changes_are_those_that_the_state_allows() {
     let folder = Folder::new();
     let node = Node::new(&folder);
@@ -159,6 +160,7 @@ fn bring_up_from_init(qp: &QueuePair, attributes: &Attributes) {
 }
 
 #[test]
+// rule: flush-all
 fn a_queue_pair_in_error_flushes_what_is_posted() {
     let folder = Folder::new();
     let node = Node::new(&folder);

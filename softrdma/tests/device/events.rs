@@ -29,6 +29,7 @@ fn send(end: &End, solicited: bool) {
 }
 
 #[test]
+// rule: notify-once
 fn an_armed_queue_wakes_once() {
     let (_folder, _node, one, other, channel) = with_channel();
     send(&one, false);
@@ -61,6 +62,7 @@ fn an_event_survives_arming_again() {
 }
 
 #[test]
+// rule: notify-solicited
 fn only_solicited_completions_wake_who_asked_for_them() {
     let (_folder, _node, one, other, channel) = with_channel();
     other.cq.arm(true).unwrap();
@@ -154,6 +156,7 @@ fn two_who_take_events_at_once_leave_no_byte_behind() {
 }
 
 #[test]
+// rule: event-established
 fn the_first_message_in_rtr_establishes() {
     let folder = Folder::new();
     let node = Node::new(&folder);

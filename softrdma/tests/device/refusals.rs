@@ -57,6 +57,7 @@ fn a_send_queue_that_waits_is_full_one_day() {
 }
 
 #[test]
+// rule: rnr-retries
 fn rnr_retries_end() {
     let (_folder, _node, one, other) = pair(QpType::Rc);
     let set = Attributes { state: QpState::Rts, ..attributes(other.qp.qp_num()) };
@@ -100,6 +101,7 @@ fn given_up_after(one: &End, peer: u32) -> Duration {
 }
 
 #[test]
+// rule: status-local-key, rsp-key, event-refused
 fn refusals_break_both_sides() {
     let (_folder, node, one, other) = pair(QpType::Rc);
     other.receive(5, 0, 8);
@@ -141,6 +143,7 @@ fn one_poll_takes_what_broke_and_all_behind_it() {
 }
 
 #[test]
+// rule: qp-drains
 fn a_drained_send_queue_stops_and_goes_on() {
     let (_folder, node, one, other) = pair(QpType::Rc);
     let drain = Attributes { state: QpState::Sqd, en_sqd_async_notify: true, ..Attributes::default() };
@@ -168,6 +171,7 @@ fn a_drained_send_queue_stops_and_goes_on() {
 }
 
 #[test]
+// rule: event-overrun, overrun-breaks
 fn a_completion_queue_that_overruns_breaks_its_queue_pairs() {
     let folder = Folder::new();
     let node = Node::new(&folder);

@@ -71,6 +71,7 @@ fn a_shared_queue_loses_no_request_that_comes_back() {
 }
 
 #[test]
+// rule: event-last-request, event-limit
 fn a_shared_queue_serves_many_and_tells_of_its_limit() {
     let folder = Folder::new();
     let node = Node::new(&folder);

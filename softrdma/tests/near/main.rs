@@ -85,6 +85,7 @@ fn sends_arrive_whatever_their_size_and_their_pieces() {
 }
 
 #[test]
+// rule: wc-immediate
 fn inline_data_and_immediate_data() {
     both("inline", |one, other| {
         let (mut a, mut b) = pair(one, other, QpType::Rc);
@@ -106,6 +107,7 @@ fn inline_data_and_immediate_data() {
 }
 
 #[test]
+// rule: wc-header, wc-source, rsp-qkey, rsp-qkey-own
 fn datagrams_bring_their_header() {
     both("datagrams", |one, other| {
         let (mut a, mut b) = pair(one, other, QpType::Ud);
@@ -196,6 +198,7 @@ fn remote_memory_is_read_written_and_changed() {
 }
 
 #[test]
+// rule: qp-receives-in, wc-error-fields, flush-after-cause
 fn what_a_send_meets() {
     both("meets", |one, other| {
         let (mut a, mut b) = pair(one, other, QpType::Rc);
@@ -232,8 +235,12 @@ fn what_a_send_meets() {
             };
             assert_eq!(a.send(&here), outcome);
             assert_eq!(b.state(), QpState::Err);
-            let statuses: Vec<_> = std::iter::from_fn(|| b.poll()).map(|c| (c.wr_id, c.status)).collect();
+            let completions: Vec<_> = std::iter::from_fn(|| b.poll()).collect();
+            let statuses: Vec<_> = completions.iter().map(|c| (c.wr_id, c.status)).collect();
             assert_eq!(statuses, [(2, status), (3, Status::WrFlushErr)]);
+            for c in completions {
+                assert_eq!((c.byte_len, c.imm_or_key, c.flags), (0, 0, WcFlags::NONE));
+            }
             b.settle(QpState::Rts);
         }
         // A queue pair that goes away, and another of the same process.
@@ -299,6 +306,7 @@ fn shared_receive_queues_and_xrc() {
 }
 
 #[test]
+// rule: wc-invalidated, mw2-free, mw1-not-invalidated
 fn windows_are_bound_used_and_invalidated_from_both_sides() {
     both("windows", |one, other| {
         let (mut a, mut b) = pair(one, other, QpType::Rc);
@@ -358,6 +366,13 @@ fn windows_are_bound_used_and_invalidated_from_both_sides() {
         let here = [a.sge(0, 16)];
         let wr = Wr { imm_or_key: b.key, ..RawQp::wr(Opcode::SendWithInv, &here, Operands::None) };
         assert_eq!(a.execute(&wr), Outcome::Refused(Syndrome::Access));
+        // Nor can windows of type 1, not even by their own process.
+        b.settle(QpState::Rts);
+        let access = Access::REMOTE_WRITE;
+        let bound = Key { kind: Kind::Window1, valid: true, pd: PD, start: b.at(0), length: 16, access };
+        let window = b.endpoint.keys.add(&Entry { key: bound, base: b.at(0) }).unwrap();
+        let invalidate = RawQp::wr(Opcode::LocalInv, &[], Operands::Key(window));
+        assert_eq!(b.execute(&invalidate), Outcome::Local(Status::MwBindErr));
     });
 }
 

@@ -67,6 +67,7 @@ fn deaths_at_every_step_leave_all_or_nothing() {
 }
 
 #[test]
+// rule: event-limit
 fn a_limit_is_told_once_however_its_claim_ends() {
     for life in 0.. {
         let place = Place::new();
@@ -91,6 +92,7 @@ fn a_limit_is_told_once_however_its_claim_ends() {
 }
 
 #[test]
+// rule: flush-order
 fn a_flush_that_dies_anywhere_is_finished_by_the_next() {
     for life in 0.. {
         let place = Place::new();

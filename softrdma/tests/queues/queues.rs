@@ -14,6 +14,7 @@ use softrdma::rules::verbs::WcOpcode;
 use crate::place::{CQ, Place, QP, SRQ, request};
 
 #[test]
+// rule: qp-reset-forgets
 fn a_reset_forgets_and_hands_back_what_was_shared() {
     let place = Place::new();
     place.next_process(u32::MAX);
@@ -70,6 +71,7 @@ fn a_bell_that_was_not_rung_is_rung_by_the_next_entry() {
 }
 
 #[test]
+// rule: notify-kept
 fn a_request_for_a_bell_is_not_forgotten_by_a_delivery() {
     let armed = |place: &Place| place.load(Word::Cq(CQ, CqWord::Armed));
     // Nothing is read or stored before the lock is had: a delivery disarms behind it.
@@ -88,6 +90,7 @@ fn a_request_for_a_bell_is_not_forgotten_by_a_delivery() {
 }
 
 #[test]
+// rule: event-overrun
 fn a_full_completion_queue_overruns_once_and_for_all() {
     let place = Place::new();
     place.next_process(u32::MAX);
@@ -102,6 +105,7 @@ fn a_full_completion_queue_overruns_once_and_for_all() {
 }
 
 #[test]
+// rule: overrun-ignored
 fn a_queue_that_does_not_mind_goes_on_after_an_overrun() {
     let place = Place::new();
     place.next_process(u32::MAX);

@@ -104,6 +104,7 @@ fn meet(opcode: Opcode, moved: Result<(), MoveError>, full: bool) -> (Outcome, Q
 }
 
 #[test]
+// rule: overrun-breaks, flush-after-cause
 fn what_a_request_meets() {
     use Status::{LocProtErr, Success, WrFlushErr};
     let (access, fatal) = (1 << Event::QpAccessErr as u32, 1 << Event::QpFatal as u32);

@@ -54,14 +54,6 @@ fn check_queues(world: &World, place: usize, totals: &mut Totals) {
     let process = &world.processes[place];
     let segment = &process.segment;
     let ledger = world.ledger.borrow();
-    let gone = |queue: Posted| {
-        ledger
-            .receives
-            .iter()
-            .filter(|receive| receive.queue == queue && (receive.status.is_some() || receive.forgotten))
-            .count()
-    };
-    let posted = |queue: Posted| ledger.receives.iter().filter(|receive| receive.queue == queue).count();
     let mut claims = vec![0; segment.objects().len()];
     let overrun = (0..process.pollers.len() as u32).any(|cq| overran(segment, cq));
     totals.overruns += u64::from(overrun);
@@ -104,7 +96,7 @@ fn check_queues(world: &World, place: usize, totals: &mut Totals) {
                         .violated(&format!("queue pair {qp} of process {place} is in error and not flushed"));
                 }
                 let queue = Posted::Ring((place, qp));
-                if !overrun && gone(queue) + waiting as usize != posted(queue) {
+                if !overrun && !all_are_there(world, queue, waiting as usize) {
                     world.violated(&format!(
                         "receive requests of queue pair {qp} of process {place} are lost"
                     ));
@@ -133,6 +125,20 @@ fn check_queues(world: &World, place: usize, totals: &mut Totals) {
             Object::Srq(_) => {}
         }
     }
+    check_shared_queues(world, place, &claims, overrun);
+}
+
+/// Whether every receive request of a queue is gone or among those that `wait`.
+fn all_are_there(world: &World, queue: Posted, wait: usize) -> bool {
+    let ledger = world.ledger.borrow();
+    let posted = ledger.receives.iter().filter(|receive| receive.queue == queue);
+    let gone = posted.clone().filter(|receive| receive.status.is_some() || receive.forgotten);
+    gone.count() + wait == posted.count()
+}
+
+/// Of shared receive queues, of which queue pairs hold `claims` requests each.
+fn check_shared_queues(world: &World, place: usize, claims: &[usize], overrun: bool) {
+    let segment = &world.processes[place].segment;
     for object in segment.objects() {
         let Object::Srq(srq) = object else { continue };
         let head = segment.load(Word::Srq(srq, SrqWord::Head));
@@ -146,7 +152,7 @@ fn check_queues(world: &World, place: usize, totals: &mut Totals) {
             world.violated("a limit is reached and nobody was told, or told and still set");
         }
         let queue = Posted::Shared(place, srq);
-        if !overrun && gone(queue) + waiting as usize + claims[srq as usize] != posted(queue) {
+        if !overrun && !all_are_there(world, queue, waiting as usize + claims[srq as usize]) {
             world.violated(&format!("requests of shared receive queue {srq} of process {place} are lost"));
         }
     }

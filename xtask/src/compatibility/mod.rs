@@ -45,8 +45,6 @@ pub fn check(root: &Path) -> Result<String, String> {
 fn document(root: &Path) -> Result<(String, String), String> {
     let source = Source::read(root)?;
     let reached = Reached::read(root)?;
-    let symbols = symbols_of_map(&read(root, "libibverbs.map")?);
-    let importers = reached::importers(&read(root, "tests/symbols/plugins.txt")?);
 
     let mut text = format!(
         "# Compatibility\n\nGenerated; do not edit: {HOW}, and `make test` fails when it is stale. What the \
@@ -54,8 +52,35 @@ fn document(root: &Path) -> Result<(String, String), String> {
          differently on purpose is in [differences.md](differences.md).\n\n"
     );
     let mut missing = Vec::new();
-    let public = &symbols;
+    let public = public_symbols(root, &source, &reached, &mut text, &mut missing)?;
+    let private = private_symbols(root, &reached, &mut text, &mut missing)?;
+    let verbs = verbs_inline(root, &source, &reached, &mut text, &mut missing)?;
+    umad_symbols(root, &mut text, &mut missing)?;
+    if !missing.is_empty() {
+        return Err(format!("no test reaches {}", missing.join(", ")));
+    }
+    text.push('\n');
+    text.push_str(&facts(root)?);
+    text.push_str(&plugins::matrix(&read(root, "tests/suites/results.txt")?)?);
+    text.push_str(&programs::sections(root)?);
+    text.push_str(&suites::section(root)?);
+    text.push_str(&pyverbs::section(root)?);
+    let counts = format!(
+        "{public} public and {private} private symbols and {verbs} inline verbs, each reached by a test"
+    );
+    Ok((text, counts))
+}
 
+/// The section of public symbols; answers how many there are. What no test reaches is `missing`, here and
+/// below.
+fn public_symbols(
+    root: &Path,
+    source: &Source,
+    reached: &Reached,
+    text: &mut String,
+    missing: &mut Vec<String>,
+) -> Result<usize, String> {
+    let public = symbols_of_map(&read(root, "libibverbs.map")?);
     let columns = source.contexts();
     let _ = writeln!(
         text,
@@ -74,7 +99,7 @@ fn document(root: &Path) -> Result<(String, String), String> {
     );
     let _ = writeln!(text, "| symbol | version |{} tests |", heading(&columns));
     let _ = writeln!(text, "|---|---|{}---|", "---|".repeat(columns.len()));
-    for (name, node) in public {
+    for (name, node) in &public {
         let tests = reached.of_symbol(name, node);
         if tests.is_empty() {
             missing.push(format!("{name}@{node}"));
@@ -82,7 +107,17 @@ fn document(root: &Path) -> Result<(String, String), String> {
         let answers = columns.iter().map(|context| source.answer_of_symbol(name, node, context));
         let _ = writeln!(text, "| `{name}` | {} |{} {} |", version(node), cells(answers)?, list(&tests));
     }
+    Ok(public.len())
+}
 
+/// The section of private symbols; answers how many names there are.
+fn private_symbols(
+    root: &Path,
+    reached: &Reached,
+    text: &mut String,
+    missing: &mut Vec<String>,
+) -> Result<usize, String> {
+    let importers = reached::importers(&read(root, "tests/symbols/plugins.txt")?);
     let private = plugins::private_symbols(&read(root, "private-symbols.txt")?)?;
     let names: BTreeSet<_> = private.iter().map(|function| &function.name).collect();
     let _ = writeln!(
@@ -110,7 +145,18 @@ fn document(root: &Path) -> Result<(String, String), String> {
         let _ =
             writeln!(text, "| `{name}` | {} | {} | {} |", function.versions, list(&plugins), list(&tests));
     }
+    Ok(names.len())
+}
 
+/// The section of verbs that are inline functions; answers how many there are.
+fn verbs_inline(
+    root: &Path,
+    source: &Source,
+    reached: &Reached,
+    text: &mut String,
+    missing: &mut Vec<String>,
+) -> Result<usize, String> {
+    let columns = source.contexts();
     let verbs = inline_verbs(root)?;
     let _ = writeln!(
         text,
@@ -132,6 +178,11 @@ fn document(root: &Path) -> Result<(String, String), String> {
         let answers = columns.iter().map(|context| source.answer_of_inline(verb, context));
         let _ = writeln!(text, "| `{verb}` |{} {} |", cells(answers)?, list(&tests));
     }
+    Ok(verbs.len())
+}
+
+/// The section of symbols of libibumad.
+fn umad_symbols(root: &Path, text: &mut String, missing: &mut Vec<String>) -> Result<(), String> {
     let umad = symbols_of_map(&read(root, "umad/libibumad.map")?);
     let callers = reached::importers(&read(root, "tests/umad/reached.txt")?);
     let _ = writeln!(
@@ -153,22 +204,7 @@ fn document(root: &Path) -> Result<(String, String), String> {
         let version = node.strip_prefix("IBUMAD_").unwrap_or(node);
         let _ = writeln!(text, "| `{name}` | {version} | {} |", list(&tests));
     }
-    if !missing.is_empty() {
-        return Err(format!("no test reaches {}", missing.join(", ")));
-    }
-    text.push('\n');
-    text.push_str(&facts(root)?);
-    text.push_str(&plugins::matrix(&read(root, "tests/suites/results.txt")?)?);
-    text.push_str(&programs::sections(root)?);
-    text.push_str(&suites::section(root)?);
-    text.push_str(&pyverbs::section(root)?);
-    let counts = format!(
-        "{} public and {} private symbols and {} inline verbs, each reached by a test",
-        public.len(),
-        names.len(),
-        verbs.len()
-    );
-    Ok((text, counts))
+    Ok(())
 }
 
 fn heading(columns: &[String]) -> String {

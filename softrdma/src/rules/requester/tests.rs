@@ -26,6 +26,7 @@ fn queue(qp_type: QpType, retry: Retry) -> SendQueue {
 }
 
 #[test]
+// rule: wc-signaled
 fn signalled_requests_complete_and_others_do_not() {
     let mut queue = queue(QpType::Rc, Retry::default());
     assert_eq!(queue.work(0), Work::Execute);
@@ -36,6 +37,7 @@ fn signalled_requests_complete_and_others_do_not() {
 }
 
 /// Drives a queue whose peer always answers the same; returns attempts, the end's time and status.
+// rule: qp-send-error, wc-error-always, flush-order
 fn until_failure(qp_type: QpType, retry: Retry, outcome: Outcome) -> (u32, u64, Status) {
     let mut queue = queue(qp_type, retry);
     let (mut now, mut attempts) = (0, 0);
@@ -63,6 +65,7 @@ fn until_failure(qp_type: QpType, retry: Retry, outcome: Outcome) -> (u32, u64, 
 }
 
 #[test]
+// rule: ack-retries
 fn missing_answers_are_tried_again_for_as_long_as_the_attributes_say() {
     let timeout = ack_timeout(10).unwrap();
     for retry_cnt in 0..=7 {
@@ -74,6 +77,7 @@ fn missing_answers_are_tried_again_for_as_long_as_the_attributes_say() {
 }
 
 #[test]
+// rule: rnr-retries, rnr-for-ever, rnr-wait
 fn receivers_that_are_not_ready_are_tried_again_as_often_as_the_attributes_say() {
     for rnr_retry in 0..7 {
         let retry = Retry { timeout: 10, retry_cnt: 3, rnr_retry };
@@ -137,6 +141,7 @@ fn who_is_in_the_way_neither_prolongs_a_wait_nor_uses_up_its_retries() {
 }
 
 #[test]
+// rule: ack-timeout
 fn without_timeout_the_wait_has_no_end() {
     let mut queue = queue(QpType::Rc, Retry { timeout: 0, retry_cnt: 1, rnr_retry: 0 });
     assert_eq!(queue.outcome(Outcome::NoAnswer, 5), Some(Action::Later));
@@ -146,6 +151,7 @@ fn without_timeout_the_wait_has_no_end() {
 }
 
 #[test]
+// rule: qp-send-error, loss-unheard
 fn unreliable_queues_do_not_notice_a_loss_and_stop_alone() {
     for qp_type in [QpType::Uc, QpType::Ud] {
         let mut queue = queue(qp_type, Retry::default());
@@ -157,6 +163,7 @@ fn unreliable_queues_do_not_notice_a_loss_and_stop_alone() {
 }
 
 #[test]
+// rule: qp-drains
 fn a_draining_queue_finishes_what_it_started() {
     let mut queue = queue(QpType::Rc, Retry { timeout: 1, retry_cnt: 7, rnr_retry: 7 });
     assert_eq!(queue.outcome(Outcome::ReceiverNotReady(1), 0), Some(Action::Later));
@@ -171,6 +178,7 @@ fn a_draining_queue_finishes_what_it_started() {
 }
 
 #[test]
+// rule: status-of-nak, nak-codes
 fn refusals_have_their_status() {
     for (syndrome, status, vendor) in [
         (Syndrome::InvalidRequest, Status::RemInvReqErr, 0x61),

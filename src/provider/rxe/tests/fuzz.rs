@@ -111,27 +111,7 @@ fn play(
             ring.put(at, *value);
         }
         Act::Send(requests) | Act::Receive(requests) if requests.is_empty() => {}
-        Act::Send(requests) => {
-            let mut lists: Vec<_> = requests.iter().map(|request| sges(request.lengths)).collect();
-            let mut list: Vec<_> = requests.iter().map(|request| send_wr(request.remote_addr)).collect();
-            for i in 0..list.len() {
-                let next =
-                    if i + 1 < list.len() { list.as_mut_ptr().wrapping_add(i + 1) } else { null_mut() };
-                let (wr, request) = (&mut list[i], &requests[i]);
-                (wr.next, wr.opcode, wr.send_flags) =
-                    (next, u32::from(request.opcode), u32::from(request.flags));
-                (wr.sg_list, wr.num_sge) = (lists[i].as_mut_ptr(), request.num_sge.into());
-                if fixture.of_datagrams() {
-                    wr.wr.ud = ibv_send_wr_wr_ud { ah: ah.as_ptr(), remote_qpn: 2, remote_qkey: 3 };
-                } else if u32::from(request.opcode) != IBV_WR_BIND_MW as u32 {
-                    wr.wr.rdma = ibv_send_wr_wr_rdma { remote_addr: request.remote_addr, rkey: 4 };
-                }
-            }
-            let mut bad = null_mut();
-            // SAFETY: a live queue pair, a valid list, and a place for the answer.
-            let answer = unsafe { send::post_send(fixture.qp.as_ptr(), list.as_mut_ptr(), &raw mut bad) };
-            assert_eq!(answer != 0, list.as_ptr_range().contains(&bad.cast_const()));
-        }
+        Act::Send(requests) => post_sends(fixture, ah, requests, &sges),
         Act::Receive(requests) => {
             let mut lists: Vec<_> = requests.iter().map(|request| sges(request.lengths)).collect();
             let mut list: Vec<_> = requests
@@ -183,6 +163,32 @@ fn play(
             poll!(cq, end_poll);
         }
     }
+}
+
+/// Posts a list of send requests, each with elements of these lengths.
+fn post_sends(
+    fixture: &Fixture,
+    ah: Handle<ibv_ah>,
+    requests: &[Request],
+    sges: &impl Fn([u32; 3]) -> Vec<ibv_sge>,
+) {
+    let mut lists: Vec<_> = requests.iter().map(|request| sges(request.lengths)).collect();
+    let mut list: Vec<_> = requests.iter().map(|request| send_wr(request.remote_addr)).collect();
+    for i in 0..list.len() {
+        let next = if i + 1 < list.len() { list.as_mut_ptr().wrapping_add(i + 1) } else { null_mut() };
+        let (wr, request) = (&mut list[i], &requests[i]);
+        (wr.next, wr.opcode, wr.send_flags) = (next, u32::from(request.opcode), u32::from(request.flags));
+        (wr.sg_list, wr.num_sge) = (lists[i].as_mut_ptr(), request.num_sge.into());
+        if fixture.of_datagrams() {
+            wr.wr.ud = ibv_send_wr_wr_ud { ah: ah.as_ptr(), remote_qpn: 2, remote_qkey: 3 };
+        } else if u32::from(request.opcode) != IBV_WR_BIND_MW as u32 {
+            wr.wr.rdma = ibv_send_wr_wr_rdma { remote_addr: request.remote_addr, rkey: 4 };
+        }
+    }
+    let mut bad = null_mut();
+    // SAFETY: a live queue pair, a valid list, and a place for the answer.
+    let answer = unsafe { send::post_send(fixture.qp.as_ptr(), list.as_mut_ptr(), &raw mut bad) };
+    assert_eq!(answer != 0, list.as_ptr_range().contains(&bad.cast_const()));
 }
 
 /// Calls a builder, if this kind of queue pair has it.
