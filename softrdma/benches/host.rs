@@ -14,7 +14,6 @@ use std::time::Duration;
 use softrdma::queues::completion::{Staged, poll};
 
 use softrdma::queues::deliver::Deliver;
-use softrdma::queues::receive::post;
 use softrdma::queues::shared::{Object, QpWord, Take, Word};
 use softrdma::queues::transport::{Operation, Transport};
 use softrdma::rules::completion::Completion;
@@ -29,6 +28,7 @@ use softrdma::shm::keys::{self, Entry, Keys};
 use softrdma::shm::lock::{Liveness, Lock};
 use softrdma::shm::objects::{Host, Objects, Shape};
 use softrdma::shm::segment::{Peer, Segment};
+use softrdma_testing::post::post;
 use softrdma_testing::timing::{passed, timed};
 
 const LIMIT: Duration = Duration::from_secs(10);

@@ -3,7 +3,7 @@
 use std::collections::TryReserveError;
 use std::fmt;
 
-use crate::queues::transport::LockError;
+use crate::queues::transaction::LockError;
 use crate::shm;
 
 /// Why a control operation was refused.

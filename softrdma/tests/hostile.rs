@@ -15,11 +15,12 @@ use softrdma::queues::burst::Burst;
 use softrdma::queues::claim::ClaimRequest;
 use softrdma::queues::completion::{Staged, poll};
 use softrdma::queues::deliver::Deliver;
-use softrdma::queues::receive::{next_in_claim, next_in_ring, post};
+use softrdma::queues::receive::{next_in_claim, next_in_ring};
 use softrdma::queues::respond::Queues;
 use softrdma::queues::shared::{CqWord, Memory, Object, QpWord, Take, Word};
+use softrdma::queues::transaction::LockError;
 use softrdma::queues::transaction::{Machine, Progress};
-use softrdma::queues::transport::{LockError, Operation, Transport};
+use softrdma::queues::transport::{Operation, Transport};
 use softrdma::rules::completion::Completion;
 use softrdma::rules::keys::{Key, Kind};
 use softrdma::rules::receive::{ReceiveRequest, Sge};
@@ -33,6 +34,7 @@ use softrdma::shm::lock::Owner;
 use softrdma::shm::objects::{Host, Objects};
 use softrdma::shm::segment::{Peer, Segment};
 use softrdma_testing::content::segment_of;
+use softrdma_testing::post::post;
 
 /// Bytes of the peer's segment that are written over.
 const SIZE: usize = 128 << 10;

@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::growth::{TryPush, try_arc};
 use crate::queues::completion::Armed;
 use crate::queues::shared::{CqWord, Object, Word};
-use crate::queues::transport::{LockError, Transport, acquire};
+use crate::queues::transaction::LockError;
+use crate::queues::transport::{Transport, acquire};
 use crate::shm::bell::Bell;
 
 use super::{Device, Result, busy};

@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::growth::{TryInsert, TryPush, try_arc, try_collect};
 use crate::queues::breaks::collect;
 use crate::queues::shared::Object;
-use crate::queues::transport::{LockError, Transport, acquire};
+use crate::queues::transaction::LockError;
+use crate::queues::transport::{Transport, acquire};
 use crate::rules::verbs::{Event, QpState};
 use crate::shm::bell::Bell;
 

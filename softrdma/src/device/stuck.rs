@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 
 use crate::growth::{TryInsert, small_box};
 use crate::queues::shared::Object;
-use crate::queues::transport::{LockError, Transport, acquire};
+use crate::queues::transaction::LockError;
+use crate::queues::transport::{Transport, acquire};
 use crate::shm::lock::Owner;
 use crate::shm::objects::{Host, LOCK_LIMIT, STUCK};
 use crate::shm::sys;

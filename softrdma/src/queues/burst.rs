@@ -22,8 +22,8 @@
 use super::deliver::{entry_word, has_room};
 use super::respond::Queues;
 use super::shared::{CqJournal, CqWord, Events, Fence, Memory, Object, QpJournal, QpWord, Take, Word, slot};
+use super::transaction::LockError;
 use super::transaction::{Machine, Progress, then};
-use super::transport::LockError;
 use crate::queues::completion::{Armed, ENTRY_WORDS, HEAD_WORDS, STAGE_WORDS, Stage, stage_room, wanted};
 use crate::queues::receive::first_in_ring;
 use crate::rules::keys::{self, Key};

@@ -1,28 +1,10 @@
 //! Receive requests in a ring: written by the owner, read by whoever delivers into them.
 
-use super::shared::{Claim, Memory, Object, QpWord, SrqWord, Word, held, slot};
-use super::transport::{Transport, acquire};
+use super::shared::{Claim, Memory, Object, QpWord, Word, held, slot};
 use crate::rules::receive::{MAX_SGE, Next, ReceiveRequest, Sge};
 
 /// Words of the largest receive request: number, count of elements, two words per element.
 pub const RECEIVE_WORDS: u32 = 2 + 2 * MAX_SGE as u32;
-
-/// Why a receive request was not posted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PostError {
-    /// The ring is full (`ENOMEM`).
-    Full,
-    /// More elements than the queue was made for (`EINVAL`).
-    TooManySges,
-}
-
-fn counts(queue: Object) -> Option<(Word, Word)> {
-    match queue {
-        Object::Qp(qp) => Some((Word::Qp(qp, QpWord::Head), Word::Qp(qp, QpWord::Tail))),
-        Object::Srq(srq) => Some((Word::Srq(srq, SrqWord::Head), Word::Srq(srq, SrqWord::Tail))),
-        Object::Cq(_) => None,
-    }
-}
 
 /// Entries of a ring in which so many receive requests can be posted at any time; `None` when there is no such
 /// number.
@@ -31,110 +13,6 @@ fn counts(queue: Object) -> Option<(Word, Word)> {
 #[must_use]
 pub fn ring_capacity(max_wr: u32) -> Option<u32> {
     max_wr.checked_add(1)?.checked_next_power_of_two()
-}
-
-/// Posts a receive request as [`post`] does. When the ring is full, takes and gives back the queue's lock once
-/// and tries again: a sender that died may have left a request in it that was completed. The caller does not
-/// hold that lock.
-///
-/// # Errors
-/// As those of [`post`].
-pub fn post_or_repair(
-    transport: &impl Transport,
-    queue: Object,
-    request: &ReceiveRequest,
-) -> Result<(), PostError> {
-    Poster::new(transport, queue).post_or_repair(transport, request.wr_id, &request.sges)
-}
-
-/// Posts a receive request to the ring of a queue pair or shared receive queue. The owner's side: one thread at
-/// a time.
-///
-/// # Errors
-/// When it does not fit; nothing was changed then.
-pub fn post(memory: &impl Memory, queue: Object, request: &ReceiveRequest) -> Result<(), PostError> {
-    Poster::new(memory, queue).post(memory, request.wr_id, &request.sges)
-}
-
-/// The owner's side of a ring of receive requests: its own count, and what it last saw of the other side's, so
-/// that a post need not look at what others write.
-#[derive(Clone, Copy, Debug)]
-pub struct Poster {
-    queue: Object,
-    tail: u32,
-    head: u32,
-}
-
-impl Poster {
-    /// That of a ring as it stands. Made anew after a reset. A completion queue takes nothing.
-    #[must_use]
-    pub fn new(memory: &impl Memory, queue: Object) -> Self {
-        let (head, tail) =
-            counts(queue).map_or((0, 0), |(head, tail)| (memory.load(head), memory.load(tail)));
-        Self { queue, tail: tail as u32, head: head as u32 }
-    }
-
-    /// So many requests are taken, though the other side need not have said so: by messages of a [direct
-    /// ring](super::direct) that were taken from it.
-    pub fn taken(&mut self, head: u32) {
-        if (head.wrapping_sub(self.head) as i32) > 0 {
-            self.head = head;
-        }
-    }
-
-    /// Posts a receive request: [`post`].
-    ///
-    /// # Errors
-    /// When it does not fit; nothing was changed then.
-    pub fn post(&mut self, memory: &impl Memory, wr_id: u64, sges: &[Sge]) -> Result<(), PostError> {
-        let queue = self.queue;
-        let (head, tail) = counts(queue).ok_or(PostError::Full)?;
-        let words = memory.receive_words(queue) as usize;
-        if sges.len() > MAX_SGE || 2 + 2 * sges.len() > words {
-            return Err(PostError::TooManySges);
-        }
-        let capacity = memory.capacity(queue);
-        let room = |head: u32| {
-            held(u64::from(head), u64::from(self.tail), capacity).is_some_and(|held| held < capacity)
-        };
-        if !room(self.head) {
-            let now = memory.load(head) as u32;
-            if !room(now) {
-                return Err(PostError::Full);
-            }
-            self.head = now;
-        }
-        let slot = slot(self.tail, capacity);
-        memory.store(Word::Receive { queue, slot, word: 0 }, wr_id);
-        memory.store(Word::Receive { queue, slot, word: 1 }, sges.len() as u64);
-        for (word, sge) in (2..).step_by(2).zip(sges) {
-            memory.store(Word::Receive { queue, slot, word }, sge.addr);
-            let length_key = u64::from(sge.length) | u64::from(sge.lkey) << 32;
-            memory.store(Word::Receive { queue, slot, word: word + 1 }, length_key);
-        }
-        self.tail = self.tail.wrapping_add(1);
-        memory.store(tail, u64::from(self.tail));
-        Ok(())
-    }
-
-    /// As [`post_or_repair`].
-    ///
-    /// # Errors
-    /// As those of [`Poster::post`].
-    pub fn post_or_repair(
-        &mut self,
-        transport: &impl Transport,
-        wr_id: u64,
-        sges: &[Sge],
-    ) -> Result<(), PostError> {
-        match self.post(transport, wr_id, sges) {
-            Err(PostError::Full) if acquire(transport, self.queue).is_ok() => {
-                transport.unlock(self.queue);
-                self.post(transport, wr_id, sges)
-            }
-            posted => posted,
-        }
-    }
 }
 
 /// The request at the head of a queue pair's own ring, not taken yet. Behind the queue pair's lock.

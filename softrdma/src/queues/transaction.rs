@@ -57,3 +57,27 @@ macro_rules! then {
     }};
 }
 pub(super) use then;
+
+/// How a lock was got.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Locked {
+    /// Free, or given back by its owner.
+    Clean,
+    /// Taken over from an owner that died or abandoned it: what it protects must be repaired before use.
+    Recovered,
+}
+
+/// Why a lock could not be had. The operation ends there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LockError {
+    /// A living process kept it too long: it was stopped, or its memory lies.
+    Busy,
+    /// The object is not there, or went away while its lock was waited for.
+    Gone,
+    /// A living process that is not the owner of the memory keeps it: neither the target nor a waiting process
+    /// can change that, and it says nothing about the target.
+    Held,
+    /// It was had, and taken away while this process did not go on; whether what was under way has happened is
+    /// not known.
+    Unclear,
+}

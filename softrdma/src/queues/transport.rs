@@ -3,31 +3,7 @@
 use super::fence::Resolve;
 use super::repair::Repair;
 use super::shared::{Fence, Memory, Object};
-use super::transaction::{Machine, Progress};
-
-/// How a lock was got.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Locked {
-    /// Free, or given back by its owner.
-    Clean,
-    /// Taken over from an owner that died or abandoned it: what it protects must be repaired before use.
-    Recovered,
-}
-
-/// Why a lock could not be had. The operation ends there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LockError {
-    /// A living process kept it too long: it was stopped, or its memory lies.
-    Busy,
-    /// The object is not there, or went away while its lock was waited for.
-    Gone,
-    /// A living process that is not the owner of the memory keeps it: neither the target nor a waiting process
-    /// can change that, and it says nothing about the target.
-    Held,
-    /// It was had, and taken away while this process did not go on; whether what was under way has happened is
-    /// not known.
-    Unclear,
-}
+use super::transaction::{LockError, Locked, Machine, Progress};
 
 /// Shared memory with locks and bells.
 pub trait Transport: Memory {

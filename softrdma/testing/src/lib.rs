@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`device`] | folders, devices and ends of connections, by the interface that providers use |
 //! | [`raw_qp`] | an end of a connection by hand, from the parts below that interface |
+//! | [`post`] | receive requests, posted by the words of a ring |
 //! | [`segment`] | shared memory of one simulated process |
 //! | [`child`] | a test in a process of its own |
 //! | [`content`] | another process's memory, as one that means harm opens it |
@@ -19,6 +20,7 @@ pub mod content;
 pub mod device;
 pub mod filter;
 mod pass_on;
+pub mod post;
 pub mod raw_qp;
 pub mod segment;
 pub mod thread;

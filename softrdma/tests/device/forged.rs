@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use softrdma::device::{Attributes, Error, QueuePair};
 use softrdma::queues::shared::{CqJournal, CqWord, Memory, Object, QpJournal, QpWord, Take, Word};
-use softrdma::queues::transport::{Locked, Transport};
+use softrdma::queues::transaction::Locked;
+use softrdma::queues::transport::Transport;
 use softrdma::rules::verbs::{Attr, QpState, QpType, Status};
 use softrdma::shm::keys::Table;
 use softrdma::shm::lock::PATIENCE;

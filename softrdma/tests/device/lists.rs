@@ -6,7 +6,8 @@ use softrdma::device::{
     Capabilities, Channel, CompletionQueue, CqFlags, Data, Datagram, QpInit, QueuePair, Wr,
 };
 use softrdma::queues::shared::Object;
-use softrdma::queues::transport::{Locked, Transport as _};
+use softrdma::queues::transaction::Locked;
+use softrdma::queues::transport::Transport as _;
 use softrdma::rules::completion::Completion;
 use softrdma::rules::request::{Operands, Rejected};
 use softrdma::rules::verbs::{Event, Opcode, QpState, QpType, SendFlags, Status};

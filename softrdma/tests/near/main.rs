@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use softrdma::device::{BindWindow, Data, Datagram, Wr};
 use softrdma::queues::completion::wants;
-use softrdma::queues::receive::Poster;
 use softrdma::queues::shared::{Memory as _, Object, Word};
 use softrdma::queues::transport::{Transport as _, acquire};
 use softrdma::rules::keys::{Bind, Key, Kind};
@@ -22,6 +21,7 @@ use softrdma::shm::keys::Entry;
 use softrdma::shm::memory::Memory;
 use softrdma::testing::Endpoint;
 use softrdma::testing::{QpAttributes, store_wants};
+use softrdma_testing::post::Poster;
 use softrdma_testing::raw_qp::{Dir, PD, RawQp, pair, shared};
 
 /// Runs a test between two segments, and within one.

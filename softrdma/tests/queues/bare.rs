@@ -3,7 +3,8 @@
 use std::cell::Cell;
 
 use softrdma::queues::shared::{Memory, Object, Word};
-use softrdma::queues::transport::{LockError, Locked, Transport};
+use softrdma::queues::transaction::{LockError, Locked};
+use softrdma::queues::transport::Transport;
 use softrdma_testing::pass_on;
 use softrdma_testing::segment::Segment;
 

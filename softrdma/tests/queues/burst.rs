@@ -1,7 +1,7 @@
 //! Senders of bursts, and of the same messages one by one.
 
 use softrdma::queues::burst::Burst;
-use softrdma::queues::receive::{next_in_ring, post};
+use softrdma::queues::receive::next_in_ring;
 use softrdma::queues::respond::{Queues, Respond, Want};
 use softrdma::queues::shared::{CqWord, Memory, Object, Word};
 use softrdma::queues::transaction::Progress;
@@ -11,6 +11,7 @@ use softrdma::rules::receive::{Next, ReceiveRequest, Sge};
 use softrdma::rules::requester::Outcome;
 use softrdma::rules::responder::{Incoming, TargetQp};
 use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
+use softrdma_testing::post::post;
 
 use crate::place::{CQ, Place, QP};
 

@@ -4,7 +4,6 @@
 use softrdma::queues::burst::{Burst, MAX_BURST};
 use softrdma::queues::completion::wants;
 use softrdma::queues::deliver::Deliver;
-use softrdma::queues::receive::post;
 use softrdma::queues::respond::Queues;
 use softrdma::queues::shared::{ATTRIBUTES, CqWord, Events, Memory, Object, QpWord, Word};
 use softrdma::rules::completion::Completion;
@@ -12,6 +11,7 @@ use softrdma::rules::receive::{ReceiveRequest, Sge};
 use softrdma::rules::requester::Outcome;
 use softrdma::rules::responder::{GRH_BYTES, Incoming, TargetQp};
 use softrdma::rules::verbs::{Event, Opcode, QpState, QpType, WcOpcode};
+use softrdma_testing::post::post;
 use softrdma_testing::segment::{ENTRY_WORDS, RECEIVE};
 
 use crate::burst::{QUEUES, SEND, Sender, TARGET, key, payload, post_long, quiet};

@@ -6,17 +6,17 @@ use std::collections::HashMap;
 use softrdma::queues::burst::Burst;
 use softrdma::queues::claim::{ClaimRequest, Claimed};
 use softrdma::queues::deliver::{Deliver, Delivered};
-use softrdma::queues::receive::{
-    PostError, next_in_claim, next_in_ring, post, post_or_repair, ring_capacity,
-};
+use softrdma::queues::receive::{next_in_claim, next_in_ring, ring_capacity};
 use softrdma::queues::shared::{Memory, Object, QpWord, SrqWord, Take, Word, held};
+use softrdma::queues::transaction::{LockError, Locked};
 use softrdma::queues::transaction::{Machine, Progress};
-use softrdma::queues::transport::{LockError, Locked, Operation, Transport, acquire};
+use softrdma::queues::transport::{Operation, Transport, acquire};
 use softrdma::rules::completion::Completion;
 use softrdma::rules::receive::Next;
 use softrdma::rules::responder::Incoming;
 use softrdma::rules::verbs::WcOpcode;
 use softrdma_testing::pass_on;
+use softrdma_testing::post::{PostError, post, post_or_repair};
 use softrdma_testing::segment::Segment;
 
 use crate::burst::{QUEUES, SEND, TARGET, key};

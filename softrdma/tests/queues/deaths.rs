@@ -3,10 +3,10 @@
 use softrdma::queues::breaks::collect;
 use softrdma::queues::deliver::{Deliver, Delivered};
 use softrdma::queues::flush::Flush;
-use softrdma::queues::receive::post;
 use softrdma::queues::shared::{Memory, Object, QpWord, SrqWord, Take, Word};
 use softrdma::rules::completion::Completion;
 use softrdma::rules::verbs::{Event, QpState, Status, WcOpcode};
+use softrdma_testing::post::post;
 
 use crate::place::{CQ, Place, QP, SRQ, request};
 

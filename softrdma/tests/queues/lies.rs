@@ -7,7 +7,7 @@ use softrdma::queues::burst::Burst;
 use softrdma::queues::claim::ClaimRequest;
 use softrdma::queues::deliver::Deliver;
 use softrdma::queues::flush::Flush;
-use softrdma::queues::receive::{next_in_claim, next_in_ring, post};
+use softrdma::queues::receive::{next_in_claim, next_in_ring};
 use softrdma::queues::respond::{MoveError, Queues};
 use softrdma::queues::shared::{CqWord, Memory, Object, QpWord, Take, Word};
 use softrdma::queues::transaction::{Machine, Progress};
@@ -15,6 +15,7 @@ use softrdma::queues::transport::{acquire, run};
 use softrdma::rules::completion::Completion;
 use softrdma::rules::responder::{Incoming, TargetQp};
 use softrdma::rules::verbs::{Opcode, WcOpcode};
+use softrdma_testing::post::post;
 use softrdma_testing::segment::Segment;
 
 use crate::bare::Bare;

@@ -4,12 +4,13 @@ use softrdma::queues::claim::{ClaimRequest, Claimed};
 use softrdma::queues::completion::{Arm, remove, wants};
 use softrdma::queues::deliver::{Deliver, Delivered};
 use softrdma::queues::flush::{Flush, reset};
-use softrdma::queues::receive::{next_in_ring, post};
+use softrdma::queues::receive::next_in_ring;
 use softrdma::queues::shared::{CqWord, Fence, Memory, Object, QpWord, Word};
 use softrdma::queues::transaction::{Machine, Progress};
 use softrdma::rules::completion::Completion;
 use softrdma::rules::receive::Next;
 use softrdma::rules::verbs::WcOpcode;
+use softrdma_testing::post::post;
 
 use crate::place::{CQ, Place, QP, SRQ, request};
 

@@ -4,7 +4,6 @@ use std::cell::Cell;
 
 use softrdma::queues::breaks::collect;
 use softrdma::queues::deliver::{Deliver, Delivered};
-use softrdma::queues::receive::post;
 use softrdma::queues::respond::{MoveError, Queues, Respond, Want};
 use softrdma::queues::shared::{CqWord, Memory, Object, QpWord, Word};
 use softrdma::queues::transaction::Progress;
@@ -14,6 +13,7 @@ use softrdma::rules::keys::{Key, Kind};
 use softrdma::rules::requester::{Outcome, Syndrome};
 use softrdma::rules::responder::{Incoming, TargetQp};
 use softrdma::rules::verbs::{Access, Event, Opcode, QpState, QpType, Status, WcOpcode};
+use softrdma_testing::post::post;
 use softrdma_testing::segment::Segment;
 
 use crate::bare::Bare;

@@ -6,11 +6,11 @@ use std::cell::RefCell;
 use softrdma::queues::burst::Burst;
 use softrdma::queues::claim::{ClaimRequest, Claimed};
 use softrdma::queues::deliver::{Deliver, Delivered};
-use softrdma::queues::receive::post;
 use softrdma::queues::shared::{CqWord, Memory, Object, QpWord, SrqWord, Take, Word};
 use softrdma::queues::transaction::{Machine, Progress};
 use softrdma::rules::receive::{ReceiveRequest, Sge};
 use softrdma_testing::pass_on;
+use softrdma_testing::post::post;
 use softrdma_testing::segment::Segment;
 
 use crate::burst::{QUEUES, SEND, TARGET, arrived, key, payload};

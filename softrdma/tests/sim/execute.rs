@@ -2,8 +2,8 @@
 
 use softrdma::queues::respond::{MoveError, Payload, Queues, Respond, Want};
 use softrdma::queues::shared::Object;
+use softrdma::queues::transaction::LockError;
 use softrdma::queues::transaction::Progress;
-use softrdma::queues::transport::LockError;
 use softrdma::rules::keys::{Key, Kind};
 use softrdma::rules::receive::ReceiveRequest;
 use softrdma::rules::request::{self, Operands, Request, Sender};

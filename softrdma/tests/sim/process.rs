@@ -6,7 +6,7 @@ use softrdma::queues::breaks::{Break, collect};
 use softrdma::queues::completion::{Arm, Staged, overran, poll};
 use softrdma::queues::deliver::{Deliver, Delivered};
 use softrdma::queues::flush::Flush;
-use softrdma::queues::receive::{self, claim_of};
+use softrdma::queues::receive::claim_of;
 use softrdma::queues::shared::{Events, Memory, Object, QpWord, Word};
 use softrdma::rules::completion::Completion;
 use softrdma::rules::keys::{Key, Kind};
@@ -562,7 +562,7 @@ pub fn post_receive(world: &World, process: usize, queue: Posted) {
     let end = BUFFER_WORDS as u32 * 8;
     let request = ReceiveRequest { wr_id: RECEIVE_ID | index, sges: [sge(0, split), sge(split, end)].into() };
     let segment = &world.processes[process].segment;
-    let mut poster = receive::Poster::new(segment, object);
+    let mut poster = softrdma_testing::post::Poster::new(segment, object);
     if let Posted::Ring(end) = queue {
         direct::completed(world, end).into_iter().for_each(|completed| poster.taken(completed));
     }

@@ -4,7 +4,6 @@ use std::future::Future;
 
 use softrdma::queues::completion::remove;
 use softrdma::queues::flush;
-use softrdma::queues::receive;
 use softrdma::queues::shared::{CqWord, Memory, Object, QpWord, Word, slot};
 use softrdma::rules::verbs::{QpState, QpType};
 
@@ -52,7 +51,7 @@ async fn clear(world: &World, me: Me, qp: u32) {
     let held = flush::reset(&process.segment, qp);
     world.release(me, me.0, object);
     if let Some((claim, request)) = held
-        && receive::post(&process.segment, Object::Srq(claim.srq), &request).is_err()
+        && softrdma_testing::post::post(&process.segment, Object::Srq(claim.srq), &request).is_err()
     {
         world.violated("a request that was held has no room in its shared queue");
     }

@@ -15,8 +15,8 @@ use std::task::{Context, Poll, Waker};
 use softrdma::queues::fence::{Resolve, cut};
 use softrdma::queues::repair::Repair;
 use softrdma::queues::shared::{Fence, Memory, Object, QpWord, Word};
+use softrdma::queues::transaction::LockError;
 use softrdma::queues::transaction::{Machine, Progress};
-use softrdma::queues::transport::LockError;
 use softrdma::rules::verbs::QpType;
 use softrdma_testing::segment::{Queue, Seen};
 

@@ -45,7 +45,7 @@ impl fmt::Display for Finding {
 /// All findings, one a line.
 pub fn check(root: &Path) -> Result<String, String> {
     let tree = Tree::read(root)?;
-    let (commits, note) = commits::check(root, &tree, std::env::var_os("CI").is_some());
+    let (commits, note) = commits::check(root, &tree);
     let findings = [
         saved::check(&tree),
         public::check(&tree),

@@ -7,7 +7,8 @@ use super::host::{get, put};
 use super::layout::object_of;
 use super::view::{Near, View};
 use crate::queues::shared::{Fence, Memory, Object, Word};
-use crate::queues::transport::{LockError, Locked, Transport};
+use crate::queues::transaction::{LockError, Locked};
+use crate::queues::transport::Transport;
 
 /// A [`View`] of two objects that were found to be at hand, so that their words need not be looked for.
 #[derive(Debug, Clone, Copy)]

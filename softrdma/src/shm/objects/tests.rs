@@ -12,14 +12,14 @@ use super::*;
 use crate::queues::claim::ClaimRequest;
 use crate::queues::completion::{Armed, ENTRY_WORDS};
 use crate::queues::deliver::{Deliver, Delivered};
-use crate::queues::receive::{RECEIVE_WORDS, post};
+use crate::queues::receive::RECEIVE_WORDS;
 use crate::queues::shared::{
     ATTRIBUTES, CqWord, Fence, Memory, Object, QpJournal, QpWord, SrqWord, Take, Word,
 };
+use crate::queues::transaction::{LockError, Locked};
 use crate::queues::transaction::{Machine, Progress};
-use crate::queues::transport::{LockError, Locked, Operation, Transport, acquire, run};
+use crate::queues::transport::{Operation, Transport, acquire, run};
 use crate::rules::completion::Completion;
-use crate::rules::receive::ReceiveRequest;
 use crate::rules::verbs::WcOpcode;
 use crate::shm::bell::Bell;
 use crate::shm::error::Error;
@@ -28,6 +28,20 @@ use crate::shm::segment::{Peer, Segment};
 use crate::shm::testing::{TestDir, in_child};
 
 const SHAPE: Shape = Shape { capacity: 8, receive_words: 8, bell: None, alert: None };
+
+/// Posts a receive request without memory, as the queue's owner.
+fn post(own: &Host, queue: Object, wr_id: u64) {
+    let tail = match queue {
+        Object::Qp(qp) => Word::Qp(qp, QpWord::Tail),
+        Object::Srq(srq) => Word::Srq(srq, SrqWord::Tail),
+        Object::Cq(_) => panic!("a completion queue takes no requests"),
+    };
+    let count = own.load(tail) as u32;
+    let slot = crate::queues::shared::slot(count, own.capacity(queue));
+    own.store(Word::Receive { queue, slot, word: 0 }, wr_id);
+    own.store(Word::Receive { queue, slot, word: 1 }, 0);
+    own.store(tail, u64::from(count + 1));
+}
 
 #[test]
 fn every_word_has_its_own_place() {
@@ -206,7 +220,7 @@ fn a_repair_goes_by_the_queues_as_they_are_whatever_was_known_of_them() {
             let srq = objects.create(Object::Srq(0), SHAPE).unwrap();
             let queue = if shared { srq } else { qp };
             for wr_id in 0..4 {
-                post(&own, queue, &ReceiveRequest { wr_id, sges: [].into() }).unwrap();
+                post(&own, queue, wr_id);
             }
             // Somebody who knows the queues as they are now.
             let held = peer.find([Some(qp), Some(srq), Some(cq)]);
@@ -372,7 +386,7 @@ fn an_object_that_went_away_leaves_no_lock_behind() {
 fn a_queue_that_is_moved_just_now_is_there() {
     let dir = TestDir::new("objects");
     let (objects, own, peer, qp, cq) = pair(&dir);
-    post(&own, qp, &ReceiveRequest { wr_id: 1, sges: [].into() }).unwrap();
+    post(&own, qp, 1);
     let entry = own.offset(Word::Cq(0, CqWord::Journal)).unwrap() - WORDS;
     let word = own.memory().u64(entry + GENERATION).unwrap();
     let held = peer.find([Some(qp), None, None]);
@@ -464,7 +478,7 @@ fn who_waits_briefly_knows_what_is_known() {
 fn who_lost_the_queue_pair_does_not_take_it_for_delivered() {
     let dir = TestDir::new("objects");
     let (objects, own, peer, qp, cq) = pair(&dir);
-    post(&own, qp, &ReceiveRequest { wr_id: 1, sges: [].into() }).unwrap();
+    post(&own, qp, 1);
     let held = peer.find([Some(qp), None, Some(cq)]);
     let view = peer.with(&held);
     let mut operation = Operation::new(&view);

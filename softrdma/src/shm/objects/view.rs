@@ -11,7 +11,8 @@ use crate::queues::shared::{
     Claim, CqJournal, CqWord, Fence, Memory, Object, QpJournal, QpWord, SrqJournal, SrqWord, Word,
 };
 use crate::queues::transaction::Machine;
-use crate::queues::transport::{LockError, Locked, Operation, Transport};
+use crate::queues::transaction::{LockError, Locked};
+use crate::queues::transport::{Operation, Transport};
 use crate::shm::lock::{Acquired, Lock, Owner};
 
 /// How often queues are looked up that were moved or resized just then.
