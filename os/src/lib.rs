@@ -1,4 +1,4 @@
-//! What both libraries ask of Linux and of the C library, and how both answer a C caller.
+//! What the libraries of the project ask of Linux and of the C library, and how they answer a C caller.
 //!
 //! | module | what it has |
 //! |---|---|
@@ -6,8 +6,12 @@
 //! | [`guard`] | what lies between a C caller and Rust |
 //! | [`convention`] | the ways in which C functions report failure |
 //! | [`file`](mod@file) | small files read at once, folders listed |
+//! | [`growth`] | collections that fail where memory runs out |
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
 
 pub mod convention;
 pub mod errno;
 pub mod file;
+pub mod growth;
 pub mod guard;

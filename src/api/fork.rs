@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use softrdma::growth::try_room;
+use ironverbs_os::growth::try_room;
 use softrdma::shm::fork::{self, ProcessGuard, ProcessMutex};
 
 use super::entry;

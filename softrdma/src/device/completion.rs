@@ -6,9 +6,9 @@ mod reader;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ironverbs_os::growth::{TryPush, try_arc};
 use queue_lock::{QueueGuard, QueueLock};
 
-use crate::growth::{TryPush, try_arc};
 use crate::queues::completion::{Arm, HEAD_WORDS, remove, wants};
 use crate::queues::shared::{Memory as _, Object, Word, slot};
 use crate::queues::transport::{LockError, Transport, run};

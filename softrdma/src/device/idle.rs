@@ -9,7 +9,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::growth::try_filled;
+use ironverbs_os::growth::try_filled;
+
 use crate::shm::processors;
 
 use super::Result;

@@ -110,7 +110,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Instant;
 
-use crate::growth::{TryFill, TryInsert, TryPush, try_arc_cyclic, try_filled};
+use ironverbs_os::growth::{TryFill, TryInsert, TryPush, try_arc_cyclic, try_filled};
+
 use crate::queues::shared::Object;
 use crate::shm::network::Network;
 use crate::shm::{environment, folder};

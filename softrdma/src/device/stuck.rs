@@ -20,7 +20,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::growth::{TryInsert, small_box};
+use ironverbs_os::growth::{TryInsert, small_box};
+
 use crate::queues::shared::Object;
 use crate::queues::transport::{LockError, Transport, acquire};
 use crate::shm::lock::Owner;

@@ -8,7 +8,8 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use crate::growth::{TryInsert, try_arc};
+use ironverbs_os::growth::{TryInsert, try_arc};
+
 use crate::queues::shared::Object;
 use crate::rules::verbs::QpType;
 

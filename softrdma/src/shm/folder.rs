@@ -27,6 +27,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use ironverbs_os::growth::{TryPush, try_collect};
 use nix::fcntl::{AT_FDCWD, AtFlags, FcntlArg, OFlag, RenameFlags, fcntl, readlinkat};
 use nix::sys::stat::{Mode, fchmod, mkdirat};
 use nix::time::ClockId;
@@ -37,7 +38,6 @@ use super::error::{Error, Result, errno};
 use super::listing;
 use super::liveness::{OwnFiles, PeerFile};
 use super::sys;
-use crate::growth::{TryPush, try_collect};
 
 pub(crate) mod making;
 

@@ -18,9 +18,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use ironverbs_os::growth::{TryPush, try_collect};
+
 use super::guid;
 use super::network::Network;
-use crate::growth::{TryPush, try_collect};
 
 /// Places in the table; addresses beyond are left out.
 pub const TABLE_LENGTH: u32 = 64;

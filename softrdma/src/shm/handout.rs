@@ -24,6 +24,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use ironverbs_os::growth::{TryPush, try_arc};
 use nix::sys::socket::{
     self, AddressFamily, Backlog, Shutdown, SockFlag, SockType, UnixAddr, accept4, bind, connect, shutdown,
 };
@@ -38,7 +39,6 @@ use super::lock::Owner;
 use super::memfd;
 use super::slot;
 use super::thread::{self, Thread};
-use crate::growth::{TryPush, try_arc};
 
 /// How long a client waits for its answer, which takes microseconds unless the owner is stopped or the machine
 /// is busy.

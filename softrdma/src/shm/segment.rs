@@ -27,6 +27,8 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex};
 
+use ironverbs_os::growth::try_arc;
+
 use super::addresses;
 use super::alloc::Allocator;
 use super::announcement;
@@ -42,7 +44,6 @@ use super::memory::Memory;
 use super::sealed::Sealed;
 use super::slot::{self, Standing};
 use super::sys;
-use crate::growth::try_arc;
 
 pub use peer::Peer;
 

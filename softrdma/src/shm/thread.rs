@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{SigSet, SigmaskHow};
 
-use crate::growth::{try_arc, try_box};
+use ironverbs_os::growth::{try_arc, try_box};
 
 const STACK: usize = 256 << 10;
 /// How long it is waited for a thread's beginning: it may need what whoever starts it holds, the loader's lock

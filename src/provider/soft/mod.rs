@@ -55,8 +55,8 @@ pub mod xrcd;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
+use ironverbs_os::growth::small_box;
 use softrdma::device::EventQueue;
-use softrdma::growth::small_box;
 use softrdma::shm::named::Named;
 use softrdma::shm::{gids, guid};
 

@@ -7,9 +7,9 @@
 
 use core::ffi::{c_int, c_void};
 
+use ironverbs_os::growth::{TryFill, TryPush};
 use softrdma::carrier::wr::Operands;
 use softrdma::device::{Capabilities, Data, QueuePair, Wr};
-use softrdma::growth::{TryFill, TryPush};
 use softrdma::rules::receive::Sge;
 use softrdma::rules::verbs::{Opcode, QpType, SendFlags};
 

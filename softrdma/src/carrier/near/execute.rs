@@ -6,7 +6,8 @@
 
 use std::cell::Cell;
 
-use crate::growth::try_box;
+use ironverbs_os::growth::try_box;
+
 use crate::queues::completion::{wanted, wants};
 use crate::queues::respond::{MoveError, Payload, Queues, Respond, Want};
 use crate::queues::shared::{Memory, Object, QpWord, Word};

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::growth::{TryAdd, TryFill, TryPush, try_arc};
+use ironverbs_os::growth::{TryAdd, TryFill, TryPush, try_arc};
+
 use crate::queues::shared::Object;
 use crate::shm::bounce::{Copying, Scratch, direct_to_oneself, waits_for};
 use crate::shm::copy::{self, Image, Way};

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ironverbs_os::growth::try_arc;
+
 use super::super::atomics::Operation;
 use super::super::error::{Error, Result};
 use super::super::segment::Segment;
@@ -14,7 +16,6 @@ use super::mailbox::{
 };
 use super::memory::{File, Stop, range};
 use super::{Origin, Piece, Registered, after};
-use crate::growth::try_arc;
 
 /// How long the lock of an atomic operation is waited for, which a living owner has for microseconds: others
 /// wait for the service meanwhile.
