@@ -3,15 +3,21 @@
 //! | module | what it has |
 //! |---|---|
 //! | [`errno`] | error numbers, and the thread's `errno` |
+//! | [`error`] | a system call that failed, by its name |
 //! | [`guard`] | what lies between a C caller and Rust |
 //! | [`convention`] | the ways in which C functions report failure |
 //! | [`file`](mod@file) | small files read at once, folders listed |
+//! | [`sys`] | system calls with their errors as values |
+//! | [`clock`] | the clock that completions and timers go by |
 //! | [`growth`] | collections that fail where memory runs out |
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
 
+pub mod clock;
 pub mod convention;
 pub mod errno;
+pub mod error;
 pub mod file;
 pub mod growth;
 pub mod guard;
+pub mod sys;

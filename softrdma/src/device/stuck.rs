@@ -21,12 +21,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ironverbs_os::growth::{TryInsert, small_box};
+use ironverbs_os::sys;
 
 use crate::queues::shared::Object;
 use crate::queues::transport::{LockError, Transport, acquire};
 use crate::shm::lock::Owner;
 use crate::shm::objects::{Host, LOCK_LIMIT, STUCK};
-use crate::shm::sys;
 
 use super::Device;
 #[cfg(doc)]

@@ -28,6 +28,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use ironverbs_os::sys;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::stat::Mode;
 use nix::unistd::{mkfifoat, read, write};
@@ -39,7 +40,6 @@ use super::fork;
 use super::lock::Owner;
 use super::segment::Segment;
 use super::slot;
-use super::sys;
 
 /// This process's bell.
 #[derive(Debug)]

@@ -5,8 +5,9 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ironverbs_os::sys;
+
 use super::error::Result;
-use super::sys;
 
 /// How long a descriptor is believed to mean what it meant, where that is asked all the time: nanoseconds.
 const BELIEVED: u64 = 100_000_000;

@@ -28,6 +28,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use ironverbs_os::growth::{TryPush, try_collect};
+use ironverbs_os::sys;
 use nix::fcntl::{AT_FDCWD, AtFlags, FcntlArg, OFlag, RenameFlags, fcntl, readlinkat};
 use nix::sys::stat::{Mode, fchmod, mkdirat};
 use nix::time::ClockId;
@@ -37,7 +38,6 @@ use super::descriptor::Descriptor;
 use super::error::{Error, Result, errno};
 use super::listing;
 use super::liveness::{OwnFiles, PeerFile};
-use super::sys;
 
 pub(crate) mod making;
 
@@ -207,7 +207,7 @@ impl Folder {
     ///
     /// Errors: `EBADF` when the program closed it.
     pub(crate) fn fd(&self) -> Result<BorrowedFd<'_>> {
-        sys::borrowed(self.raw())
+        Ok(sys::borrowed(self.raw())?)
     }
 
     /// Gives a file another name, which nothing has yet.

@@ -11,8 +11,9 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ironverbs_os::sys;
+
 use super::error::{Error, Result};
-use super::sys;
 
 /// Null until first used. No lock guards its making: a fork could leave it locked in the child.
 static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());

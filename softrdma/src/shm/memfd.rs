@@ -13,6 +13,7 @@
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
+use ironverbs_os::sys;
 use nix::fcntl::{FcntlArg, OFlag, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::stat::Mode;
@@ -20,7 +21,6 @@ use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 
 use super::error::{Error, Result, errno};
 use super::liveness::{OwnFiles, PeerFile};
-use super::sys;
 use super::threads;
 
 /// Nobody can shorten it, or add seals.

@@ -34,7 +34,8 @@
 //! | `sync` | what locks and keys are made of, so that a model checker can run them |
 //! | [`bell`] | waking a process that sleeps in `poll` |
 //! | `processors` | whether threads wait for a processor; giving one of them this thread's for a moment |
-//! | `error`, `sys`, `thread` | errors; system calls with errors as values; threads of the library |
+//! | `room` | room for files, before it is used |
+//! | `error`, `thread` | errors; threads of the library |
 //!
 //! # What is believed
 //! The kernel is believed: which process lives, how long a file is, who may enter the folder. Nothing that
@@ -60,7 +61,6 @@ mod announcement;
 pub mod atomics;
 pub mod bell;
 pub mod bounce;
-pub mod clock;
 pub mod copy;
 mod descriptor;
 pub mod environment;
@@ -82,11 +82,11 @@ pub mod network;
 pub mod objects;
 pub mod pages;
 pub(crate) mod processors;
+pub(crate) mod room;
 mod sealed;
 pub mod segment;
 pub mod slot;
 pub(crate) mod sync;
-pub(crate) mod sys;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod thread;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::sys::uncancelled;
+use ironverbs_os::sys::uncancelled;
 
 /// Nanoseconds for which an answer holds: to ask again costs some microseconds.
 const HOLDS: u64 = 1_000_000;

@@ -22,6 +22,7 @@ use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use ironverbs_os::growth::TryPush;
+use ironverbs_os::sys;
 use nix::fcntl::AtFlags;
 
 use super::announcement;
@@ -30,7 +31,6 @@ use super::folder::{Folder, making};
 use super::fork::{ProcessGuard, ProcessMutex};
 use super::liveness::{self, OwnFiles, PeerFile};
 use super::lock::{Owner, SLOTS};
-use super::sys;
 
 /// How often a new file may lose its name to a sweeper that saw it before its declaration.
 const ATTEMPTS: u32 = 32;

@@ -4,11 +4,11 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ironverbs_os::sys;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::folder::{Config, Folder};
 use super::memory::Memory;
-use super::sys;
 
 /// A folder of its own for one test, removed at the end.
 pub(crate) struct TestDir(PathBuf);

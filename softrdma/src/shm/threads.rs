@@ -2,9 +2,10 @@
 //! (`pthread_exit`), but the kernel does not find its memory by the process's number any more, which is that
 //! thread's. Any other thread's number does.
 
+use ironverbs_os::sys;
+
 use super::copy;
 use super::segment::Peer;
-use super::sys;
 
 /// The calling thread's number.
 #[inline]

@@ -7,6 +7,7 @@ mod peers;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use ironverbs_os::clock::now;
 use softrdma::carrier::near::attributes::{QpAttributes, store_wants};
 use softrdma::carrier::near::endpoint::Endpoint;
 use softrdma::carrier::wr::{BindWindow, Data, Datagram, Sge, Wr};
@@ -18,7 +19,6 @@ use softrdma::rules::keys::{Bind, Key, Kind};
 use softrdma::rules::request::Operands;
 use softrdma::rules::requester::{Outcome, Syndrome};
 use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
-use softrdma::shm::clock::now;
 use softrdma::shm::keys::Entry;
 use softrdma::shm::memory::Memory;
 use softrdma_testing::raw_qp::{Dir, PD, RawQp, pair, shared};

@@ -11,6 +11,7 @@ use std::hint::spin_loop;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ironverbs_os::clock::now;
 use queue_lock::{QueueGuard, QueueLock};
 
 use crate::queues::completion::{wanted, wants};
@@ -18,7 +19,6 @@ use crate::queues::deliver::{Deliver, Delivered};
 use crate::queues::shared::{Memory, Object};
 use crate::queues::transport::{LockError, Operation, Transport as _, run};
 use crate::rules::completion::Completion;
-use crate::shm::clock::now;
 use crate::shm::objects::{Held, Host, LOCK_LIMIT, Lane};
 
 use super::endpoint::Endpoint;

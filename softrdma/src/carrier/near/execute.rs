@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 
+use ironverbs_os::clock::now;
 use ironverbs_os::growth::try_box;
 
 use crate::queues::completion::{wanted, wants};
@@ -32,7 +33,6 @@ use super::target::{Target, Targets};
 use super::windows::{bind, local_invalidate};
 use crate::carrier::initiator::Initiator;
 use crate::carrier::wr::{Data, Wr};
-use crate::shm::clock::now;
 
 /// Carries out one request now; never waits for anything but short locks.
 #[inline]

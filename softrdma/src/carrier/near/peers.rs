@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use ironverbs_os::growth::{TryAdd, TryFill, TryPush, try_arc};
+use ironverbs_os::sys;
 
 use crate::queues::shared::Object;
 use crate::shm::bounce::{Copying, Scratch, direct_to_oneself, waits_for};
@@ -15,7 +16,6 @@ use crate::shm::lock::{Lock, Owner, PATIENCE, SLOTS};
 use crate::shm::memory::Memory;
 use crate::shm::objects::Host;
 use crate::shm::segment::{Peer, Segment};
-use crate::shm::sys;
 use crate::shm::threads;
 use crate::shm::{Error, Result};
 

@@ -15,8 +15,8 @@ use super::super::copy::{BATCH, Cursor, Direction, NO_RANGE, Span};
 use super::super::descriptor::Descriptor;
 use super::super::error::{Error, Result};
 use super::super::memory::Memory;
+use super::super::room;
 use super::super::segment::Segment;
-use super::super::sys;
 use super::super::threads;
 use super::memory::{File, HeldBack, Stop, range};
 use super::{Failure, after};
@@ -37,7 +37,7 @@ impl Scratch {
         let file = memfd_create(c"ironverbs-copy", MFdFlags::MFD_CLOEXEC)
             .map_err(|_| Error::last("memfd_create"))?;
         let fd = file.as_raw_fd();
-        sys::allocate(fd, 0, BYTES)?;
+        room::allocate(fd, 0, BYTES)?;
         let memory = Memory::map_within(fd, libc::PROT_READ | libc::PROT_WRITE, &[BYTES as usize])?;
         Ok(Scratch { file: Descriptor::new(file)?, memory, busy: Mutex::new(()) })
     }
@@ -205,7 +205,7 @@ mod tests {
     fn what_the_program_opened_in_its_place_stays_open() {
         let (scratch, pipe) = (Scratch::new().unwrap(), std::io::pipe().unwrap());
         let number = scratch.file.number();
-        let is_open = || sys::stat(number).is_ok();
+        let is_open = || ironverbs_os::sys::stat(number).is_ok();
         // SAFETY: the number is the test's own, which plays the program that closed it.
         assert_eq!(unsafe { libc::dup3(pipe.0.as_raw_fd(), number, libc::O_CLOEXEC) }, number);
         assert!(matches!(scratch.file(), Err(Failure::Os(libc::EBADF))));

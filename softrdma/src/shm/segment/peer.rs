@@ -3,6 +3,8 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
+use ironverbs_os::sys;
+
 use crate::shm::copy::Image;
 use crate::shm::error::{Error, Result};
 use crate::shm::folder::Folder;
@@ -10,7 +12,7 @@ use crate::shm::liveness::PeerFile;
 use crate::shm::lock::{Lock, Owner, SLOTS};
 use crate::shm::memory::Memory;
 use crate::shm::sealed::View;
-use crate::shm::{addresses, announcement, handout, memfd, slot, sys};
+use crate::shm::{addresses, announcement, handout, memfd, slot};
 
 use super::{
     AT_ADDRESSES, AT_MAGIC, AT_SEALED, AT_SERVICE, AT_SERVICE_OFFSET, AT_SIGNATURE, AT_STUCK, AT_VERSION,
