@@ -9,6 +9,7 @@
 //! | [`file`](mod@file) | small files read at once, folders listed |
 //! | [`sys`] | system calls with their errors as values |
 //! | [`clock`] | the clock that completions and timers go by |
+//! | [`fork`] | how a forked child notices that it is another process; a mutex that it may lock |
 //! | [`growth`] | collections that fail where memory runs out |
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
@@ -18,6 +19,7 @@ pub mod convention;
 pub mod errno;
 pub mod error;
 pub mod file;
+pub mod fork;
 pub mod growth;
 pub mod guard;
 pub mod sys;

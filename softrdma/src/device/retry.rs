@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::Duration;
 
+use ironverbs_os::fork::in_time;
 use ironverbs_os::growth::{TryPush, small_arc};
 
 use crate::rules::requester::Work;
-use crate::shm::fork::in_time;
 
 use super::{Device, QueuePair};
 

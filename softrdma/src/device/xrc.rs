@@ -116,7 +116,7 @@ impl Device {
 }
 
 fn file_of(fd: RawFd) -> Result<(u64, u64)> {
-    let stat = ironverbs_os::sys::stat(fd).map_err(|error| Error::Host(error.into()))?;
+    let stat = ironverbs_os::sys::stat(fd)?;
     Ok((stat.st_dev, stat.st_ino))
 }
 

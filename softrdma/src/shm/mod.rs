@@ -13,7 +13,6 @@
 //! | [`listing`] | the names in a folder, without memory |
 //! | [`slot`] | names in it: claimed by processes, removed when their process is dead |
 //! | `liveness` | whether a process lives: a record lock that the kernel drops at any death |
-//! | [`fork`] | how a forked child notices that it is another process |
 //! | `descriptor` | descriptors that the program may have closed and given to other files |
 //! | [`segment`] | the own segment, growing without ever failing at an access; a peer's segment |
 //! | `memfd` | memory that nobody can shorten, and how it is known from other files |
@@ -67,7 +66,6 @@ pub mod environment;
 pub mod epoll;
 pub mod error;
 pub mod folder;
-pub mod fork;
 pub mod gids;
 pub mod guid;
 mod handout;

@@ -27,6 +27,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex};
 
+use ironverbs_os::fork;
 use ironverbs_os::growth::try_arc;
 use ironverbs_os::sys;
 
@@ -36,7 +37,6 @@ use super::announcement;
 use super::descriptor::Descriptor;
 use super::error::{Error, Result};
 use super::folder::Folder;
-use super::fork;
 use super::handout::Handout;
 use super::liveness::{self, OwnFiles};
 use super::lock::{Liveness, Lock, Owner};
