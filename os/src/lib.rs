@@ -10,6 +10,8 @@
 //! | [`sys`] | system calls with their errors as values |
 //! | [`clock`] | the clock that completions and timers go by |
 //! | [`fork`] | how a forked child notices that it is another process; a mutex that it may lock |
+//! | [`thread`] | threads of the library in a program that does not know of them |
+//! | [`processors`] | whether threads wait for a processor; giving one of them this thread's for a moment |
 //! | [`growth`] | collections that fail where memory runs out |
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
@@ -22,4 +24,6 @@ pub mod file;
 pub mod fork;
 pub mod growth;
 pub mod guard;
+pub mod processors;
 pub mod sys;
+pub mod thread;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ironverbs_os::growth::{TryPush, try_arc};
+use ironverbs_os::processors;
 use queue_lock::{QueueGuard, QueueLock};
 
 use crate::queues::completion::{Arm, HEAD_WORDS, remove, wants};
@@ -18,7 +19,6 @@ use crate::shm;
 use crate::shm::lock::Owner;
 use crate::shm::memory::Memory;
 use crate::shm::objects::{Host, Shape};
-use crate::shm::processors;
 
 use super::comp_counter::Receives;
 use super::stuck::acquire_with;

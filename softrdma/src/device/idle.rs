@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use ironverbs_os::growth::try_filled;
 
-use crate::shm::processors;
+use ironverbs_os::processors;
 
 use super::Result;
 

@@ -132,7 +132,7 @@ impl Retries {
         } else if !thread.ends {
             let (shared, device) = (self.shared.clone(), self.device.clone());
             // Without a thread, requests go on whenever the program polls.
-            thread.runs = crate::shm::thread::start(c"ironverbs", move || shared.run(&device)).is_ok();
+            thread.runs = ironverbs_os::thread::start(c"ironverbs", move || shared.run(&device)).is_ok();
             if !thread.runs {
                 self.shared.wakes.store(u64::MAX, Ordering::SeqCst);
             }

@@ -25,6 +25,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use ironverbs_os::growth::{TryPush, try_arc};
+use ironverbs_os::thread::{self, Thread};
 use nix::sys::socket::{
     self, AddressFamily, Backlog, Shutdown, SockFlag, SockType, UnixAddr, accept4, bind, connect, shutdown,
 };
@@ -38,7 +39,6 @@ use super::liveness::PeerFile;
 use super::lock::Owner;
 use super::memfd;
 use super::slot;
-use super::thread::{self, Thread};
 
 /// How long a client waits for its answer, which takes microseconds unless the owner is stopped or the machine
 /// is busy.

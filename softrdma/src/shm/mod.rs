@@ -32,9 +32,8 @@
 //! | [`bounce`] | payload and atomic operations where the kernel refuses those, by way of shared memory |
 //! | `sync` | what locks and keys are made of, so that a model checker can run them |
 //! | [`bell`] | waking a process that sleeps in `poll` |
-//! | `processors` | whether threads wait for a processor; giving one of them this thread's for a moment |
 //! | `room` | room for files, before it is used |
-//! | `error`, `thread` | errors; threads of the library |
+//! | `error` | what can go wrong |
 //!
 //! # What is believed
 //! The kernel is believed: which process lives, how long a file is, who may enter the folder. Nothing that
@@ -79,7 +78,6 @@ pub mod named;
 pub mod network;
 pub mod objects;
 pub mod pages;
-pub(crate) mod processors;
 pub(crate) mod room;
 mod sealed;
 pub mod segment;
@@ -87,9 +85,7 @@ pub mod slot;
 pub(crate) mod sync;
 #[cfg(test)]
 pub(crate) mod testing;
-pub(crate) mod thread;
 pub mod threads;
 pub mod watch;
 
 pub use error::{Error, Result};
-pub use thread::is_own_thread;

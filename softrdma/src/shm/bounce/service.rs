@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ironverbs_os::growth::try_arc;
+use ironverbs_os::thread::{self, Thread};
 
 use super::super::atomics::Operation;
 use super::super::error::{Error, Result};
 use super::super::segment::Segment;
-use super::super::thread::{self, Thread};
 use super::mailbox::{
     Action, Ending, Job, MAILBOXES, Mailbox, Mailboxes, Phase, RING, STEP, in_phase, is_in, say_ended,
 };
