@@ -12,12 +12,16 @@
 //! | [`fork`] | how a forked child notices that it is another process; a mutex that it may lock |
 //! | [`thread`] | threads of the library in a program that does not know of them |
 //! | [`processors`] | whether threads wait for a processor; giving one of them this thread's for a moment |
+//! | [`environment`] | variables, and whether the process may believe them |
+//! | [`epoll`] | epoll sets, whatever stands in front of libc's functions |
 //! | [`growth`] | collections that fail where memory runs out |
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
 
 pub mod clock;
 pub mod convention;
+pub mod environment;
+pub mod epoll;
 pub mod errno;
 pub mod error;
 pub mod file;

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use ironverbs_cm::Errno;
 use ironverbs_cm::address::{Address, Gid};
 use ironverbs_cm::world::Device;
-use softrdma::shm::environment;
+use ironverbs_os::environment;
 use softrdma::shm::named::Named;
 use softrdma::shm::network::Network;
 use softrdma::shm::watch;

@@ -110,11 +110,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Instant;
 
+use ironverbs_os::environment;
 use ironverbs_os::growth::{TryFill, TryInsert, TryPush, try_arc_cyclic, try_filled};
 
 use crate::queues::shared::Object;
+use crate::shm::folder;
 use crate::shm::network::Network;
-use crate::shm::{environment, folder};
 
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::multicast::MEMBERS;

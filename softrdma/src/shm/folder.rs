@@ -52,12 +52,12 @@ pub struct Config {
 
 impl Config {
     /// What the environment asks for; the defaults are in the module's documentation, and hold too for a
-    /// program that has more rights than its caller ([`super::environment`]).
+    /// program that has more rights than its caller ([`ironverbs_os::environment`]).
     ///
     /// A group that is not a number is refused, so that a typing mistake does not end in another folder, and so
     /// is a relative path, which processes with other working directories would take for another folder.
     pub fn from_env() -> Result<Self> {
-        let trusted = super::environment::trusted;
+        let trusted = ironverbs_os::environment::trusted;
         Self::from_values(trusted("IRONVERBS_SOFT_DIR"), trusted("IRONVERBS_SOFT_GROUP"))
     }
 

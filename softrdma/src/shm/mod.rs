@@ -7,8 +7,6 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`epoll`] | epoll sets, whatever stands in front of libc's functions |
-//! | [`environment`] | variables, and whether the process may believe them |
 //! | [`folder`] | the folder: found, made, verified |
 //! | [`listing`] | the names in a folder, without memory |
 //! | [`slot`] | names in it: claimed by processes, removed when their process is dead |
@@ -61,8 +59,6 @@ pub mod bell;
 pub mod bounce;
 pub mod copy;
 mod descriptor;
-pub mod environment;
-pub mod epoll;
 pub mod error;
 pub mod folder;
 pub mod gids;

@@ -3,13 +3,13 @@
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use ironverbs_os::epoll;
 use ironverbs_os::sys;
 use nix::sys::socket::{
     self, AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv,
 };
 
 use super::descriptor::Descriptor;
-use super::epoll;
 use super::error::{Error, Result, errno};
 use super::network::Network;
 
