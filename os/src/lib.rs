@@ -14,6 +14,8 @@
 //! | [`processors`] | whether threads wait for a processor; giving one of them this thread's for a moment |
 //! | [`environment`] | variables, and whether the process may believe them |
 //! | [`epoll`] | epoll sets, whatever stands in front of libc's functions |
+//! | [`network`] | the network namespace of a thread |
+//! | [`gids`], [`guid`] | the host's addresses as the software device's GIDs; what tells the host from others |
 //! | [`growth`] | collections that fail where memory runs out |
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
@@ -26,8 +28,11 @@ pub mod errno;
 pub mod error;
 pub mod file;
 pub mod fork;
+pub mod gids;
 pub mod growth;
 pub mod guard;
+pub mod guid;
+pub mod network;
 pub mod processors;
 pub mod sys;
 pub mod thread;

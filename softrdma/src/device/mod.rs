@@ -112,10 +112,10 @@ use std::time::Instant;
 
 use ironverbs_os::environment;
 use ironverbs_os::growth::{TryFill, TryInsert, TryPush, try_arc_cyclic, try_filled};
+use ironverbs_os::network::Network;
 
 use crate::queues::shared::Object;
 use crate::shm::folder;
-use crate::shm::network::Network;
 
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::multicast::MEMBERS;

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ironverbs_os::growth::TryPush;
 
-use super::network::Network;
+use ironverbs_os::network::Network;
 
 /// Addresses in a table: all that a device has, and some that it had.
 pub const PLACES: usize = 74;

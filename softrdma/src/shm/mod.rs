@@ -14,8 +14,7 @@
 //! | `descriptor` | descriptors that the program may have closed and given to other files |
 //! | [`segment`] | the own segment, growing without ever failing at an access; a peer's segment |
 //! | `memfd` | memory that nobody can shorten, and how it is known from other files |
-//! | [`network`], [`addresses`] | the network namespace of a process; the addresses that others find it at |
-//! | [`gids`], [`guid`] | the addresses as GIDs of the software device; what tells the host from others |
+//! | [`addresses`] | the addresses that others find a process at, with its network namespace |
 //! | [`watch`] | tells when the addresses of the machine change |
 //! | `announcement` | what stands in a slot's file: whose it is, and where the segment is |
 //! | `handout` | how a peer gets a segment whose owner's descriptors it may not open |
@@ -61,8 +60,6 @@ pub mod copy;
 mod descriptor;
 pub mod error;
 pub mod folder;
-pub mod gids;
-pub mod guid;
 mod handout;
 pub mod keys;
 pub mod listing;
@@ -71,7 +68,6 @@ pub mod lock;
 mod memfd;
 pub mod memory;
 pub mod named;
-pub mod network;
 pub mod objects;
 pub mod pages;
 pub(crate) mod room;

@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 
 use ironverbs_os::growth::{TryPush, try_collect};
 
-use super::gids::{Gid, TABLE_LENGTH};
+use ironverbs_os::gids::{Gid, TABLE_LENGTH};
 
 /// Most devices that one process gets.
 pub const DEVICES_MAX: usize = 16;

@@ -4,6 +4,7 @@
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use ironverbs_os::epoll;
+use ironverbs_os::network::Network;
 use ironverbs_os::sys;
 use nix::sys::socket::{
     self, AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv,
@@ -11,7 +12,6 @@ use nix::sys::socket::{
 
 use super::descriptor::Descriptor;
 use super::error::{Error, Result, errno};
-use super::network::Network;
 
 /// A socket at which the kernel tells that addresses came or went.
 #[derive(Debug)]
