@@ -5,7 +5,7 @@ use std::fmt;
 use crate::errno::Errno;
 
 /// Result of what asks the system.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A system call failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

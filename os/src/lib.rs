@@ -7,6 +7,8 @@
 //! | [`guard`] | what lies between a C caller and Rust |
 //! | [`convention`] | the ways in which C functions report failure |
 //! | [`file`](mod@file) | small files read at once, folders listed |
+//! | [`listing`] | the names in a folder, without memory |
+//! | [`descriptor`] | descriptors that the program may have closed and given to other files |
 //! | [`sys`] | system calls with their errors as values |
 //! | [`clock`] | the clock that completions and timers go by |
 //! | [`fork`] | how a forked child notices that it is another process; a mutex that it may lock |
@@ -22,6 +24,7 @@
 
 pub mod clock;
 pub mod convention;
+pub mod descriptor;
 pub mod environment;
 pub mod epoll;
 pub mod errno;
@@ -32,6 +35,7 @@ pub mod gids;
 pub mod growth;
 pub mod guard;
 pub mod guid;
+pub mod listing;
 pub mod network;
 pub mod processors;
 pub mod sys;

@@ -27,16 +27,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use ironverbs_os::descriptor::Descriptor;
 use ironverbs_os::growth::{TryPush, try_collect};
+use ironverbs_os::listing;
 use ironverbs_os::sys;
 use nix::fcntl::{AT_FDCWD, AtFlags, FcntlArg, OFlag, RenameFlags, fcntl, readlinkat};
 use nix::sys::stat::{Mode, fchmod, mkdirat};
 use nix::time::ClockId;
 use nix::unistd::{Gid, UnlinkatFlags, fchown, fchownat, geteuid, symlinkat, unlinkat};
 
-use super::descriptor::Descriptor;
 use super::error::{Error, Result, errno};
-use super::listing;
 use super::liveness::{OwnFiles, PeerFile};
 
 pub(crate) mod making;

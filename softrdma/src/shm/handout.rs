@@ -24,6 +24,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use ironverbs_os::descriptor::Descriptor;
 use ironverbs_os::growth::{TryPush, try_arc};
 use ironverbs_os::thread::{self, Thread};
 use nix::sys::socket::{
@@ -32,7 +33,6 @@ use nix::sys::socket::{
 use nix::sys::stat::{Mode, fchmod};
 use nix::unistd::geteuid;
 
-use super::descriptor::Descriptor;
 use super::error::{Error, Result, errno};
 use super::folder::Folder;
 use super::liveness::PeerFile;

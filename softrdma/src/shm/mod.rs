@@ -8,10 +8,8 @@
 //! | file | what |
 //! |---|---|
 //! | [`folder`] | the folder: found, made, verified |
-//! | [`listing`] | the names in a folder, without memory |
 //! | [`slot`] | names in it: claimed by processes, removed when their process is dead |
 //! | `liveness` | whether a process lives: a record lock that the kernel drops at any death |
-//! | `descriptor` | descriptors that the program may have closed and given to other files |
 //! | [`segment`] | the own segment, growing without ever failing at an access; a peer's segment |
 //! | `memfd` | memory that nobody can shorten, and how it is known from other files |
 //! | [`addresses`] | the addresses that others find a process at, with its network namespace |
@@ -57,12 +55,10 @@ pub mod atomics;
 pub mod bell;
 pub mod bounce;
 pub mod copy;
-mod descriptor;
 pub mod error;
 pub mod folder;
 mod handout;
 pub mod keys;
-pub mod listing;
 mod liveness;
 pub mod lock;
 mod memfd;

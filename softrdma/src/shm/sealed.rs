@@ -30,11 +30,11 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use ironverbs_os::descriptor::Descriptor;
 use ironverbs_os::fork;
 use ironverbs_os::sys;
 
 use super::copy::Image;
-use super::descriptor::Descriptor;
 use super::error::{Error, Result};
 use super::liveness::{self, OwnFiles};
 use super::lock::Owner;

@@ -27,6 +27,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex};
 
+use ironverbs_os::descriptor::Descriptor;
 use ironverbs_os::fork;
 use ironverbs_os::growth::try_arc;
 use ironverbs_os::sys;
@@ -34,7 +35,6 @@ use ironverbs_os::sys;
 use super::addresses;
 use super::alloc::Allocator;
 use super::announcement;
-use super::descriptor::Descriptor;
 use super::error::{Error, Result};
 use super::folder::Folder;
 use super::handout::Handout;

@@ -3,6 +3,7 @@
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use ironverbs_os::descriptor::Descriptor;
 use ironverbs_os::epoll;
 use ironverbs_os::network::Network;
 use ironverbs_os::sys;
@@ -10,7 +11,6 @@ use nix::sys::socket::{
     self, AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv,
 };
 
-use super::descriptor::Descriptor;
 use super::error::{Error, Result, errno};
 
 /// A socket at which the kernel tells that addresses came or went.

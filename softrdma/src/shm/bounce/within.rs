@@ -8,11 +8,11 @@ use std::os::fd::AsRawFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use ironverbs_os::descriptor::Descriptor;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::super::atomics::Operation;
 use super::super::copy::{BATCH, Cursor, Direction, NO_RANGE, Span};
-use super::super::descriptor::Descriptor;
 use super::super::error::{Error, Result};
 use super::super::memory::Memory;
 use super::super::room;
