@@ -22,6 +22,7 @@
 //! | [`objects`] | queue pairs, receive and completion queues in a segment, for [`crate::queues`] |
 //! | [`keys`] | memory keys: looked up without a lock, pinned while in use |
 //! | [`threads`] | how a process is reached whose first thread has ended |
+//! | [`image`] | whose memory payload is copied to or from |
 //! | [`pages`] | whether memory that is to be registered is there |
 //! | [`copy`], [`atomics`] | payload and atomic operations between the memories of two processes |
 //! | [`bounce`] | payload and atomic operations where the kernel refuses those, by way of shared memory |
@@ -58,6 +59,7 @@ pub mod copy;
 pub mod error;
 pub mod folder;
 mod handout;
+pub mod image;
 pub mod keys;
 mod liveness;
 pub mod lock;

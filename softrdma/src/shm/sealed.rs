@@ -34,8 +34,8 @@ use ironverbs_os::descriptor::Descriptor;
 use ironverbs_os::fork;
 use ironverbs_os::sys;
 
-use super::copy::Image;
 use super::error::{Error, Result};
+use super::image::Image;
 use super::liveness::{self, OwnFiles};
 use super::lock::Owner;
 use super::memfd;

@@ -10,7 +10,8 @@ use ironverbs_os::sys;
 
 use crate::queues::shared::Object;
 use crate::shm::bounce::{Copying, Scratch, direct_to_oneself, waits_for};
-use crate::shm::copy::{self, Image, Way};
+use crate::shm::copy::{self, Way};
+use crate::shm::image::Image;
 use crate::shm::keys::Table;
 use crate::shm::lock::{Lock, Owner, PATIENCE, SLOTS};
 use crate::shm::memory::Memory;

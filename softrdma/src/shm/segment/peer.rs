@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use ironverbs_os::sys;
 
-use crate::shm::copy::Image;
 use crate::shm::error::{Error, Result};
 use crate::shm::folder::Folder;
+use crate::shm::image::Image;
 use crate::shm::liveness::PeerFile;
 use crate::shm::lock::{Lock, Owner, SLOTS};
 use crate::shm::memory::Memory;
