@@ -41,7 +41,7 @@ use super::error::{Error, Result, errno};
 use super::image::Image;
 use super::pages;
 use super::segment::Peer;
-use super::threads;
+use super::tasks;
 
 /// A range of memory of either process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -335,7 +335,7 @@ fn reads(pid: libc::pid_t, addr: u64) -> bool {
 /// frames of a device, and `false` also where it lets nobody in.
 pub fn reaches_own(addr: u64) -> bool {
     // Not by the process's number: its first thread may have ended.
-    reads(threads::own(), addr)
+    reads(tasks::own(), addr)
 }
 
 /// What [`probe`] found out.

@@ -21,6 +21,7 @@
 //! | [`lock`] | locks that survive their owner's death |
 //! | [`objects`] | queue pairs, receive and completion queues in a segment, for [`crate::queues`] |
 //! | [`keys`] | memory keys: looked up without a lock, pinned while in use |
+//! | `tasks` | threads of a process, as `/proc` lists them |
 //! | [`threads`] | how a process is reached whose first thread has ended |
 //! | [`image`] | whose memory payload is copied to or from |
 //! | [`pages`] | whether memory that is to be registered is there |
@@ -73,6 +74,7 @@ mod sealed;
 pub mod segment;
 pub mod slot;
 pub(crate) mod sync;
+mod tasks;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod threads;

@@ -17,7 +17,7 @@ use super::super::error::{Error, Result};
 use super::super::memory::Memory;
 use super::super::room;
 use super::super::segment::Segment;
-use super::super::threads;
+use super::super::tasks;
 use super::memory::{File, HeldBack, Stop, range};
 use super::{Failure, after};
 
@@ -134,7 +134,7 @@ pub fn direct_to_oneself() -> bool {
     let [from, to] = &mut bytes;
     let (from, to) = (range(std::ptr::from_mut(from) as u64, 1), range(std::ptr::from_mut(to) as u64, 1));
     // SAFETY: one byte of this function is copied to another.
-    unsafe { libc::process_vm_readv(threads::own(), to.as_ptr(), 1, from.as_ptr(), 1, 0) == 1 }
+    unsafe { libc::process_vm_readv(tasks::own(), to.as_ptr(), 1, from.as_ptr(), 1, 0) == 1 }
 }
 
 #[cfg(test)]
