@@ -1,3 +1,3 @@
 //! Variables of the environment, read by one rule in the library, the software device's engine and the command.
 
-pub use softrdma::shm::environment::{callers_rights, harmless, trusted};
+pub use ironverbs_os::environment::{callers_rights, harmless, trusted};

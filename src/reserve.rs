@@ -43,7 +43,7 @@ const SIZE: usize = 32 << 10;
 /// Bytes of a block that are enough for a call.
 const ENOUGH: usize = SIZE / 2;
 /// Larger allocations are such as may fail.
-const LARGEST: usize = softrdma::growth::SMALL;
+const LARGEST: usize = ironverbs_os::growth::SMALL;
 /// Every place in a block is a multiple of this (bytes).
 const ALIGNMENT: usize = 16;
 /// The strictest alignment that a block, itself aligned so, can give.

@@ -3,7 +3,7 @@
 use std::env;
 use std::process::ExitCode;
 
-use softrdma::shm::environment::trusted;
+use ironverbs_os::environment::trusted;
 
 use crate::library::{Device, GidText, Library, PortText};
 use crate::places::Places;

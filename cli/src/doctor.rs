@@ -7,13 +7,13 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::ExitCode;
 
+use ironverbs_os::environment::trusted;
 use nix::errno::Errno;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use nix::sys::statvfs::statvfs;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
-use softrdma::shm::environment::trusted;
 use softrdma::shm::folder::{Config, Folder};
 
 use crate::devices::with_software;

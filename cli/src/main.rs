@@ -30,8 +30,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 
+use ironverbs_os::environment;
 use places::Places;
-use softrdma::shm::environment;
 
 /// What went wrong, in words for the user.
 type Result<T> = std::result::Result<T, String>;

@@ -7,9 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ironverbs::provider::plugin::places;
+use ironverbs_os::environment::trusted;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, fork, write};
-use softrdma::shm::environment::trusted;
 
 use crate::waits::Waits;
 

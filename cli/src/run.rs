@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use clap::ValueEnum;
-use softrdma::shm::environment::trusted;
+use ironverbs_os::environment::trusted;
 
 use crate::places::Places;
 use crate::waits::Waits;

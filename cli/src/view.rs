@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use softrdma::shm::environment::trusted;
+use ironverbs_os::environment::trusted;
 use softrdma::shm::folder::{Config, Folder};
 use softrdma::shm::named::Named;
 

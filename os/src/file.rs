@@ -151,6 +151,7 @@ impl Names {
         }
     }
 
+    #[expect(clippy::disallowed_methods, reason = "room was reserved")]
     fn push(&mut self, name: &CStr) -> Result<()> {
         let name = name.to_bytes_with_nul();
         let start = u32::try_from(self.text.len()).map_err(|_| Errno::ENOMEM)?;

@@ -55,6 +55,12 @@ impl From<shm::Error> for Error {
     }
 }
 
+impl From<ironverbs_os::error::Error> for Error {
+    fn from(e: ironverbs_os::error::Error) -> Self {
+        Error::Host(e.into())
+    }
+}
+
 impl From<TryReserveError> for Error {
     fn from(_: TryReserveError) -> Self {
         Error::NoMemory

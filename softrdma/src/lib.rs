@@ -7,7 +7,6 @@
 //! | [`shm`] | shared memory, locks that survive their owner, payload copies, bells |
 //! | `carrier` | what brings a request to its target; `carrier/near/`: another process of the folder |
 //! | [`device`] | a device and the objects of the verbs on it |
-//! | [`growth`] | collections that fail where memory runs out |
 //!
 //! # How a message travels
 //!
@@ -78,7 +77,6 @@
 mod carrier;
 pub mod device;
 mod error;
-pub mod growth;
 pub mod queues;
 pub mod rules;
 pub mod shm;

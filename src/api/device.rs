@@ -4,10 +4,10 @@
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::size_of;
 
+use ironverbs_os::fork::ProcessMutex;
+use ironverbs_os::growth::{TryPush, try_collect, try_room};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::geteuid;
-use softrdma::growth::{TryPush, try_collect, try_room};
-use softrdma::shm::fork::ProcessMutex;
 
 use super::{entry, fork, table};
 use crate::abi::verbs::*;

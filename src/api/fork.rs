@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use softrdma::growth::try_room;
-use softrdma::shm::fork::{self, ProcessGuard, ProcessMutex};
+use ironverbs_os::fork::{self, ProcessGuard, ProcessMutex};
+use ironverbs_os::growth::try_room;
 
 use super::entry;
 use crate::abi::verbs::*;

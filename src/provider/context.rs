@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
-use softrdma::growth::small_box;
+use ironverbs_os::growth::small_box;
 
 use super::device::DeviceRef;
 use super::object::Handle;

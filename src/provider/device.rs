@@ -12,7 +12,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-use softrdma::growth::try_box;
+use ironverbs_os::growth::try_box;
 
 use super::object::{Handle, Object};
 use super::{Opening, Provider, plugin};

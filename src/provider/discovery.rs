@@ -5,7 +5,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::os::fd::RawFd;
 
-use softrdma::growth::{TryPush, try_collect};
+use ironverbs_os::growth::{TryPush, try_collect};
 
 use super::device::{DeviceRef, Found};
 use super::{Provider, plugin, rxe, siw, soft};

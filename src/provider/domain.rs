@@ -11,7 +11,7 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use softrdma::growth::small_box;
+use ironverbs_os::growth::small_box;
 
 use crate::abi::verbs::*;
 use crate::errno::{Errno, Result};

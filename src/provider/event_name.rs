@@ -4,7 +4,7 @@
 
 use core::mem::MaybeUninit;
 
-use softrdma::growth::small_box;
+use ironverbs_os::growth::small_box;
 
 use crate::errno::Result;
 use crate::provider::object::{Handle, Object};

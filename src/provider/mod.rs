@@ -41,7 +41,7 @@ pub mod wait;
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use softrdma::growth::small_box;
+use ironverbs_os::growth::small_box;
 
 use crate::abi::verbs::ibv_context;
 use crate::errno::{Errno, Result};

@@ -10,9 +10,9 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
+use ironverbs_os::epoll;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::unistd::{read, write};
-use softrdma::shm::epoll;
 
 use crate::kernel::Kernel;
 use crate::shim::Kept;

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use ironverbs_cm::File;
 use ironverbs_cm::address::Address;
-use softrdma::shm::environment;
+use ironverbs_os::environment;
 
 use crate::kernel::{Kernel, Setting};
 

@@ -8,11 +8,11 @@ use std::os::fd::AsRawFd;
 use ironverbs_cm::Errno;
 use ironverbs_cm::address::{Address, Gid};
 use ironverbs_cm::world::Device;
-use softrdma::shm::environment;
+use ironverbs_os::environment;
+use ironverbs_os::network::Network;
+use ironverbs_os::{gids, guid};
 use softrdma::shm::named::Named;
-use softrdma::shm::network::Network;
 use softrdma::shm::watch;
-use softrdma::shm::{gids, guid};
 
 use crate::registry::room;
 use crate::route;

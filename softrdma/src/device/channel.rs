@@ -10,7 +10,8 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::growth::{TryPush, try_arc};
+use ironverbs_os::growth::{TryPush, try_arc};
+
 use crate::queues::completion::Armed;
 use crate::queues::shared::{CqWord, Object, Word};
 use crate::queues::transaction::LockError;

@@ -11,9 +11,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use ironverbs_os::growth::{TryInsert, TryPush, try_arc};
 use queue_lock::QueueLock;
 
-use crate::growth::{TryInsert, TryPush, try_arc};
 use crate::queues::completion::{wanted, wants};
 use crate::rules::completion::Completion;
 use crate::rules::requester::{Action, Posted};

@@ -6,9 +6,10 @@ mod reader;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ironverbs_os::growth::{TryPush, try_arc};
+use ironverbs_os::processors;
 use queue_lock::{QueueGuard, QueueLock};
 
-use crate::growth::{TryPush, try_arc};
 use crate::queues::completion::{Arm, HEAD_WORDS, remove, wants};
 use crate::queues::shared::{Memory as _, Object, Word, slot};
 use crate::queues::transaction::LockError;
@@ -19,7 +20,6 @@ use crate::shm;
 use crate::shm::lock::Owner;
 use crate::shm::memory::Memory;
 use crate::shm::objects::{Host, Shape};
-use crate::shm::processors;
 
 use super::comp_counter::Receives;
 use super::stuck::acquire_with;

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use crate::growth::TryPush;
+use ironverbs_os::growth::TryPush;
+
 use crate::queues::flush::reset;
 use crate::queues::shared::{Memory, Object, QpWord, Word};
 use crate::queues::transport::{Transport, acquire};

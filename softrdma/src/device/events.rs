@@ -9,7 +9,8 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::growth::{TryInsert, TryPush, try_arc, try_collect};
+use ironverbs_os::growth::{TryInsert, TryPush, try_arc, try_collect};
+
 use crate::queues::breaks::collect;
 use crate::queues::shared::Object;
 use crate::queues::transaction::LockError;

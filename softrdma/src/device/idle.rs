@@ -9,8 +9,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::growth::try_filled;
-use crate::shm::processors;
+use ironverbs_os::growth::try_filled;
+
+use ironverbs_os::processors;
 
 use super::Result;
 
@@ -93,7 +94,7 @@ impl Idle {
 
     /// As [`Idle::is_long`], at this time and on this machine.
     pub(super) fn is_long_now(&mut self, finders: &Finders) -> bool {
-        self.is_long(finders, crate::shm::clock::now(), processors::are_short)
+        self.is_long(finders, ironverbs_os::clock::now(), processors::are_short)
     }
 }
 

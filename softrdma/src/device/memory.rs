@@ -5,7 +5,8 @@ use std::ptr::NonNull;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::growth::{TryInsert, try_collect};
+use ironverbs_os::growth::{TryInsert, try_collect};
+
 use crate::rules::keys::{Key, Kind};
 use crate::rules::request::BindWindow;
 use crate::rules::verbs::Access;

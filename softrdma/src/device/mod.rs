@@ -108,10 +108,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Instant;
 
-use crate::growth::{TryFill, TryInsert, TryPush, try_arc_cyclic, try_filled};
+use ironverbs_os::environment;
+use ironverbs_os::growth::{TryFill, TryInsert, TryPush, try_arc_cyclic, try_filled};
+use ironverbs_os::network::Network;
+
 use crate::queues::shared::Object;
-use crate::shm::network::Network;
-use crate::shm::{environment, folder};
+use crate::shm::folder;
 
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::multicast::MEMBERS;

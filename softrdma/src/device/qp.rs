@@ -6,9 +6,9 @@ mod end;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
+use ironverbs_os::growth::try_arc_cyclic;
 use queue_lock::{QueueGuard, QueueLock};
 
-use crate::growth::try_arc_cyclic;
 use crate::queues::flush::{Flush, reset};
 use crate::queues::receive::claim_of;
 use crate::queues::shared::{Claim, Memory, Object, QpWord, Word};

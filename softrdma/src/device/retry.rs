@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::Duration;
 
-use crate::growth::{TryPush, small_arc};
+use ironverbs_os::fork::in_time;
+use ironverbs_os::growth::{TryPush, small_arc};
+
 use crate::rules::requester::Work;
-use crate::shm::fork::in_time;
 
 use super::{Device, QueuePair};
 
@@ -131,7 +132,7 @@ impl Retries {
         } else if !thread.ends {
             let (shared, device) = (self.shared.clone(), self.device.clone());
             // Without a thread, requests go on whenever the program polls.
-            thread.runs = crate::shm::thread::start(c"ironverbs", move || shared.run(&device)).is_ok();
+            thread.runs = ironverbs_os::thread::start(c"ironverbs", move || shared.run(&device)).is_ok();
             if !thread.runs {
                 self.shared.wakes.store(u64::MAX, Ordering::SeqCst);
             }

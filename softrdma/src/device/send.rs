@@ -9,9 +9,9 @@
 
 use std::sync::atomic::Ordering;
 
+use ironverbs_os::growth::{TryFill, TryPush, try_room};
 use queue_lock::QueueGuard;
 
-use crate::growth::{TryFill, TryPush, try_room};
 use crate::queues::deliver::Delivered;
 use crate::queues::shared::Object;
 use crate::rules::completion::Completion;

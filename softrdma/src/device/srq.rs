@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use ironverbs_os::growth::try_arc;
 use queue_lock::{QueueGuard, QueueLock};
 
-use crate::growth::try_arc;
 use crate::queues::shared::{Memory, Object, SrqWord, Word, slot};
 use crate::queues::transport::Transport;
 use crate::rules::receive::Sge;

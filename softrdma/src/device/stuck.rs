@@ -20,13 +20,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::growth::{TryInsert, small_box};
+use ironverbs_os::growth::{TryInsert, small_box};
+use ironverbs_os::sys;
+
 use crate::queues::shared::Object;
 use crate::queues::transaction::LockError;
 use crate::queues::transport::{Transport, acquire};
 use crate::shm::lock::Owner;
 use crate::shm::objects::{Host, LOCK_LIMIT, STUCK};
-use crate::shm::sys;
 
 use super::Device;
 #[cfg(doc)]

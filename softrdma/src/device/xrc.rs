@@ -8,7 +8,8 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use crate::growth::{TryInsert, try_arc};
+use ironverbs_os::growth::{TryInsert, try_arc};
+
 use crate::queues::shared::Object;
 use crate::rules::verbs::QpType;
 
@@ -115,7 +116,7 @@ impl Device {
 }
 
 fn file_of(fd: RawFd) -> Result<(u64, u64)> {
-    let stat = crate::shm::sys::stat(fd).map_err(Error::Host)?;
+    let stat = ironverbs_os::sys::stat(fd)?;
     Ok((stat.st_dev, stat.st_ino))
 }
 

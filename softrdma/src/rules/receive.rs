@@ -2,7 +2,7 @@
 
 use std::collections::TryReserveError;
 
-use crate::growth::try_collect;
+use ironverbs_os::growth::try_collect;
 
 /// Most scatter/gather elements of a request.
 pub const MAX_SGE: usize = 32;

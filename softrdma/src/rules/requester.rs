@@ -436,7 +436,7 @@ impl SendQueue {
 
 /// `vendor_err` of a failed completion: the answer's syndrome as it would stand in a packet (IBA §9.7.5.2,
 /// AETH), or 0 when no answer was the cause.
-pub mod vendor_err {
+pub(crate) mod vendor_err {
     /// No answer to blame.
     pub const NONE: u32 = 0;
     /// Receiver not ready, plus the timer code.

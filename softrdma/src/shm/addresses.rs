@@ -19,8 +19,9 @@
 use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::network::Network;
-use crate::growth::TryPush;
+use ironverbs_os::growth::TryPush;
+
+use ironverbs_os::network::Network;
 
 /// Addresses in a table: all that a device has, and some that it had.
 pub const PLACES: usize = 74;

@@ -6,7 +6,7 @@
 
 use std::collections::TryReserveError;
 
-use crate::growth::TryFill;
+use ironverbs_os::growth::TryFill;
 
 /// Ranges start and end at multiples of this, a cache line.
 pub const GRAIN: u64 = 64;

@@ -16,11 +16,12 @@
 use std::os::fd::RawFd;
 use std::os::unix::fs::MetadataExt;
 
+use ironverbs_os::sys;
 use nix::sys::uio::{pread, pwrite};
 
 use super::error::{Error, Result};
 use super::lock::Owner;
-use super::sys;
+use super::room;
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"ironslot");
 const VERSION: u64 = 1;
@@ -43,7 +44,7 @@ pub(super) struct Announcement {
 ///
 /// Errors: [`Error::NoMemory`] when the file system is full.
 pub(super) fn write(fd: RawFd, number: RawFd, domain: u64) -> Result<()> {
-    sys::allocate(fd, 0, BYTES as u64)?;
+    room::allocate(fd, 0, BYTES as u64)?;
     let words = [MAGIC, VERSION, 0, number as u64 + 1, domain];
     put(fd, words.map(u64::to_ne_bytes).as_flattened(), 0)
 }

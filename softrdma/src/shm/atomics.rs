@@ -12,7 +12,8 @@
 
 use std::time::Duration;
 
-use super::copy::{Direction, Fault, Image, Span, guess, transfer};
+use super::copy::{Direction, Fault, Span, guess, transfer};
+use super::image::Image;
 use super::lock::{Liveness, Lock, Owner};
 
 /// What is done to the eight bytes, in the byte order of this machine.

@@ -28,18 +28,18 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use ironverbs_os::descriptor::Descriptor;
+use ironverbs_os::fork;
+use ironverbs_os::sys;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::stat::Mode;
 use nix::unistd::{mkfifoat, read, write};
 
-use super::descriptor::Descriptor;
 use super::error::{Error, Result, errno};
 use super::folder::Folder;
-use super::fork;
 use super::lock::Owner;
 use super::segment::Segment;
 use super::slot;
-use super::sys;
 
 /// This process's bell.
 #[derive(Debug)]

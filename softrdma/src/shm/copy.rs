@@ -38,9 +38,10 @@
 //! - It copies by way of a page of the kernel's: 64 KiB take nearly twice as long.
 
 use super::error::{Error, Result, errno};
+use super::image::Image;
 use super::pages;
 use super::segment::Peer;
-use super::threads;
+use super::tasks;
 
 /// A range of memory of either process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,56 +52,22 @@ pub struct Span {
     pub len: u64,
 }
 
-/// One program's memory: what a transfer is meant for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Image {
-    pid: libc::pid_t,
-    /// Address of its identity page, and the word there; 0 for this process.
-    at: u64,
-    word: u64,
-    /// `pid` is the number of a thread.
-    by_thread: bool,
-}
-
-impl Image {
-    /// That of this process, which needs no proof.
-    pub fn own() -> Self {
-        // SAFETY: reads a number of the process and cannot fail.
-        Image { pid: unsafe { libc::getpid() }, at: 0, word: 0, by_thread: false }
-    }
-
-    /// That of the process `pid` which has `word` at `at`, and there room for another one.
-    pub(super) fn of_peer(pid: libc::pid_t, at: u64, word: u64) -> Self {
-        Image { pid, at, word, by_thread: false }
-    }
-
-    /// The same, reached by the number of this thread of it.
-    pub(crate) fn by(self, thread: libc::pid_t) -> Self {
-        Image { pid: thread, by_thread: true, ..self }
-    }
-
-    /// The process id in this process's PID namespace, or the number of a thread.
-    pub fn pid(&self) -> libc::pid_t {
-        self.pid
-    }
-
-    /// Where a transfer begins: the word is read, or the one behind it is written.
-    fn proof(&self, direction: Direction) -> u64 {
-        if direction == Direction::Read { self.at } else { self.at + PROOF as u64 }
-    }
-
-    /// Whether it is still there.
-    fn is_there(&self) -> bool {
-        let mut word = 0u64;
-        let to = [libc::iovec { iov_base: (&raw mut word).cast(), iov_len: PROOF }];
-        let from = [range(self.at, PROOF)];
-        // SAFETY: the only bytes written are `word`.
-        self.at == 0 || unsafe { call(self.pid, Direction::Read, &to, &from) } > 0 && word == self.word
-    }
-}
-
 /// Bytes of an identity page that a transfer begins with.
 const PROOF: usize = 8;
+
+/// Where a transfer begins: the word is read, or the one behind it is written.
+fn proof_of(image: &Image, direction: Direction) -> u64 {
+    if direction == Direction::Read { image.at } else { image.at + PROOF as u64 }
+}
+
+/// Whether it is still there.
+fn is_there(image: &Image) -> bool {
+    let mut word = 0u64;
+    let to = [libc::iovec { iov_base: (&raw mut word).cast(), iov_len: PROOF }];
+    let from = [range(image.at, PROOF)];
+    // SAFETY: the only bytes written are `word`.
+    image.at == 0 || unsafe { call(image.pid, Direction::Read, &to, &from) } > 0 && word == image.word
+}
 
 fn range(addr: u64, len: usize) -> libc::iovec {
     libc::iovec { iov_base: std::ptr::without_provenance_mut(addr as usize), iov_len: len }
@@ -243,7 +210,7 @@ unsafe fn transfer_whole(to: &Image, direction: Direction, here: &Span, there: &
     let mut word = 0u64;
     let ours =
         [libc::iovec { iov_base: (&raw mut word).cast(), iov_len: PROOF }, range(here.addr, len as usize)];
-    let theirs = [range(to.proof(direction), PROOF), range(there.addr, len as usize)];
+    let theirs = [range(proof_of(to, direction), PROOF), range(there.addr, len as usize)];
     // SAFETY: the caller vouches for the bytes that are written, `word` and the word of the identity page are
     // there for it, and the kernel answers bad addresses with an error.
     let n = unsafe { call(to.pid, direction, &ours, &theirs) };
@@ -265,7 +232,7 @@ unsafe fn transfer_by<const RANGES: usize>(
     let (mut ours, mut theirs) = ([NO_RANGE; RANGES], [NO_RANGE; RANGES]);
     let mut word = 0u64;
     ours[0] = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: PROOF };
-    theirs[0] = range(to.proof(direction), PROOF);
+    theirs[0] = range(proof_of(to, direction), PROOF);
     let (first, proof) = if to.at == 0 { (1, 0) } else { (0, PROOF) };
     loop {
         let (mut their_count, available) = there.fill(&mut theirs[1..], CALL_LIMIT);
@@ -342,7 +309,7 @@ unsafe fn call(
 /// changing anything; when it is, the destination failed.
 #[cold]
 fn who_failed(to: &Image, direction: Direction, here: &Cursor<'_>, there: &Cursor<'_>) -> Fault {
-    if !to.is_there() {
+    if !is_there(to) {
         return Fault::Replaced;
     }
     match direction {
@@ -368,7 +335,7 @@ fn reads(pid: libc::pid_t, addr: u64) -> bool {
 /// frames of a device, and `false` also where it lets nobody in.
 pub fn reaches_own(addr: u64) -> bool {
     // Not by the process's number: its first thread may have ended.
-    reads(threads::own(), addr)
+    reads(tasks::own(), addr)
 }
 
 /// What [`probe`] found out.
@@ -406,7 +373,7 @@ pub fn probe(peer: &Peer) -> Result<Way> {
 
 /// Whether the kernel reaches the peer's memory by this number of a thread.
 pub(super) fn reaches(peer: &Peer, thread: libc::pid_t) -> bool {
-    peer.image().is_some_and(|image| image.by(thread).is_there())
+    peer.image().is_some_and(|image| is_there(&image.by(thread)))
 }
 
 /// Lets every process of the user that the kernel would otherwise allow reach this process's memory, where Yama

@@ -58,6 +58,12 @@ pub(crate) fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }
 
+impl From<ironverbs_os::error::Error> for Error {
+    fn from(error: ironverbs_os::error::Error) -> Self {
+        Error::Os { call: error.call, errno: error.errno }
+    }
+}
+
 impl From<TryReserveError> for Error {
     fn from(_: TryReserveError) -> Self {
         Error::NoMemory

@@ -27,17 +27,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use ironverbs_os::descriptor::Descriptor;
+use ironverbs_os::growth::{TryPush, try_collect};
+use ironverbs_os::listing;
+use ironverbs_os::sys;
 use nix::fcntl::{AT_FDCWD, AtFlags, FcntlArg, OFlag, RenameFlags, fcntl, readlinkat};
 use nix::sys::stat::{Mode, fchmod, mkdirat};
 use nix::time::ClockId;
 use nix::unistd::{Gid, UnlinkatFlags, fchown, fchownat, geteuid, symlinkat, unlinkat};
 
-use super::descriptor::Descriptor;
 use super::error::{Error, Result, errno};
-use super::listing;
 use super::liveness::{OwnFiles, PeerFile};
-use super::sys;
-use crate::growth::{TryPush, try_collect};
 
 pub(crate) mod making;
 
@@ -52,12 +52,12 @@ pub struct Config {
 
 impl Config {
     /// What the environment asks for; the defaults are in the module's documentation, and hold too for a
-    /// program that has more rights than its caller ([`super::environment`]).
+    /// program that has more rights than its caller ([`ironverbs_os::environment`]).
     ///
     /// A group that is not a number is refused, so that a typing mistake does not end in another folder, and so
     /// is a relative path, which processes with other working directories would take for another folder.
     pub fn from_env() -> Result<Self> {
-        let trusted = super::environment::trusted;
+        let trusted = ironverbs_os::environment::trusted;
         Self::from_values(trusted("IRONVERBS_SOFT_DIR"), trusted("IRONVERBS_SOFT_GROUP"))
     }
 
@@ -207,7 +207,7 @@ impl Folder {
     ///
     /// Errors: `EBADF` when the program closed it.
     pub(crate) fn fd(&self) -> Result<BorrowedFd<'_>> {
-        sys::borrowed(self.raw())
+        Ok(sys::borrowed(self.raw())?)
     }
 
     /// Gives a file another name, which nothing has yet.

@@ -24,21 +24,21 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use ironverbs_os::descriptor::Descriptor;
+use ironverbs_os::growth::{TryPush, try_arc};
+use ironverbs_os::thread::{self, Thread};
 use nix::sys::socket::{
     self, AddressFamily, Backlog, Shutdown, SockFlag, SockType, UnixAddr, accept4, bind, connect, shutdown,
 };
 use nix::sys::stat::{Mode, fchmod};
 use nix::unistd::geteuid;
 
-use super::descriptor::Descriptor;
 use super::error::{Error, Result, errno};
 use super::folder::Folder;
 use super::liveness::PeerFile;
 use super::lock::Owner;
 use super::memfd;
 use super::slot;
-use super::thread::{self, Thread};
-use crate::growth::{TryPush, try_arc};
 
 /// How long a client waits for its answer, which takes microseconds unless the owner is stopped or the machine
 /// is busy.

@@ -18,13 +18,13 @@
 
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
+use ironverbs_os::fork::{self, ProcessMutex};
+use ironverbs_os::growth::TryPush;
+use ironverbs_os::sys;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::unistd::getpid;
 
 use super::error::{Error, Result, errno};
-use super::fork::{self, ProcessMutex};
-use super::sys;
-use crate::growth::TryPush;
 
 const ALIVE: i64 = 0;
 const REAPER: i64 = 1;
@@ -177,7 +177,7 @@ impl PeerFile {
             Err(e) => {
                 // It might be ours: keep it open.
                 let _ = fd.into_raw_fd();
-                return Err(e);
+                return Err(e.into());
             }
         };
         let own = OwnFiles::has(&stat);

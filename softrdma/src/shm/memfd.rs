@@ -13,6 +13,7 @@
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
+use ironverbs_os::sys;
 use nix::fcntl::{FcntlArg, OFlag, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::stat::Mode;
@@ -20,8 +21,7 @@ use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 
 use super::error::{Error, Result, errno};
 use super::liveness::{OwnFiles, PeerFile};
-use super::sys;
-use super::threads;
+use super::tasks;
 
 /// Nobody can shorten it, or add seals.
 pub(super) const LASTING: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
@@ -67,7 +67,7 @@ pub(super) fn of_process(
 ) -> Result<PeerFile> {
     let path = |name: &str| open(&format!("/proc/{name}/fd/{number}"), libc::O_PATH);
     // A first thread that has ended shows no files; the others still do.
-    let by_thread = || threads::others(pid).find_map(|thread| path(&format!("{pid}/task/{thread}")).ok());
+    let by_thread = || tasks::others(pid).find_map(|thread| path(&format!("{pid}/task/{thread}")).ok());
     let place = path(&pid.to_string()).or_else(|e| by_thread().ok_or(e))?;
     let stat = sys::stat(place.as_raw_fd())?;
     if stat.st_mode & libc::S_IFMT != libc::S_IFREG || stat.st_nlink != 0 {

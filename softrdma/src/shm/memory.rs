@@ -14,8 +14,9 @@ use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
 
+use ironverbs_os::sys;
+
 use super::error::{Error, Result};
-use super::sys;
 
 /// Address space reserved per segment, the largest that a segment can grow to. Smaller ones serve processes
 /// that limit their address space (`RLIMIT_AS`).
@@ -242,6 +243,7 @@ impl Drop for Memory {
 
 #[cfg(test)]
 mod tests {
+    use super::super::room;
     use super::super::testing::memory_of;
     use super::*;
     use proptest::prelude::*;
@@ -280,7 +282,7 @@ mod tests {
         assert_eq!(big.0.refresh(small.as_raw_fd()), Ok(8192));
         assert_eq!(big.0.len(), 8192);
         let (grows, fd) = memory_of(&[1; 4096]);
-        sys::allocate(fd.as_raw_fd(), 4096, 4096).unwrap();
+        room::allocate(fd.as_raw_fd(), 4096, 4096).unwrap();
         assert_eq!((grows.len(), grows.refresh(fd.as_raw_fd())), (4096, Ok(8192)));
     }
 
@@ -304,7 +306,7 @@ mod tests {
             let file = memory_of(&[1; 8192]).1;
             let m = Memory::map_within(file.as_raw_fd(), protection, &[32768]).unwrap();
             assert_eq!(rights(m.address(), 8), [[open; 2].as_slice(), &["---s"; 6]].concat());
-            sys::allocate(file.as_raw_fd(), 8192, 4096).unwrap();
+            room::allocate(file.as_raw_fd(), 8192, 4096).unwrap();
             // Threads that look at once, as well as one after the other.
             std::thread::scope(|s| {
                 for _ in 0..4 {
@@ -313,7 +315,7 @@ mod tests {
             });
             assert_eq!(rights(m.address(), 8), [[open; 3].as_slice(), &["---s"; 5]].concat());
             assert_eq!(m.u64(12288 - 8).unwrap().load(Ordering::Relaxed), 0);
-            sys::allocate(file.as_raw_fd(), 12288, 8 * 4096).unwrap();
+            room::allocate(file.as_raw_fd(), 12288, 8 * 4096).unwrap();
             assert_eq!(m.refresh(file.as_raw_fd()), Ok(32768));
             assert_eq!(rights(m.address(), 8), [open; 8]);
         }

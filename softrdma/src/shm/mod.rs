@@ -7,18 +7,12 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`epoll`] | epoll sets, whatever stands in front of libc's functions |
-//! | [`environment`] | variables, and whether the process may believe them |
 //! | [`folder`] | the folder: found, made, verified |
-//! | [`listing`] | the names in a folder, without memory |
 //! | [`slot`] | names in it: claimed by processes, removed when their process is dead |
 //! | `liveness` | whether a process lives: a record lock that the kernel drops at any death |
-//! | [`fork`] | how a forked child notices that it is another process |
-//! | `descriptor` | descriptors that the program may have closed and given to other files |
 //! | [`segment`] | the own segment, growing without ever failing at an access; a peer's segment |
 //! | `memfd` | memory that nobody can shorten, and how it is known from other files |
-//! | [`network`], [`addresses`] | the network namespace of a process; the addresses that others find it at |
-//! | [`gids`], [`guid`] | the addresses as GIDs of the software device; what tells the host from others |
+//! | [`addresses`] | the addresses that others find a process at, with its network namespace |
 //! | [`watch`] | tells when the addresses of the machine change |
 //! | `announcement` | what stands in a slot's file: whose it is, and where the segment is |
 //! | `handout` | how a peer gets a segment whose owner's descriptors it may not open |
@@ -27,14 +21,16 @@
 //! | [`lock`] | locks that survive their owner's death |
 //! | [`objects`] | queue pairs, receive and completion queues in a segment, for [`crate::queues`] |
 //! | [`keys`] | memory keys: looked up without a lock, pinned while in use |
+//! | `tasks` | threads of a process, as `/proc` lists them |
 //! | [`threads`] | how a process is reached whose first thread has ended |
+//! | [`image`] | whose memory payload is copied to or from |
 //! | [`pages`] | whether memory that is to be registered is there |
 //! | [`copy`], [`atomics`] | payload and atomic operations between the memories of two processes |
 //! | [`bounce`] | payload and atomic operations where the kernel refuses those, by way of shared memory |
 //! | `sync` | what locks and keys are made of, so that a model checker can run them |
 //! | [`bell`] | waking a process that sleeps in `poll` |
-//! | `processors` | whether threads wait for a processor; giving one of them this thread's for a moment |
-//! | `error`, `sys`, `thread` | errors; system calls with errors as values; threads of the library |
+//! | `room` | room for files, before it is used |
+//! | `error` | what can go wrong |
 //!
 //! # What is believed
 //! The kernel is believed: which process lives, how long a file is, who may enter the folder. Nothing that
@@ -54,44 +50,34 @@
 //!   exit.
 #![deny(clippy::undocumented_unsafe_blocks)]
 
-pub mod addresses;
-pub mod alloc;
+pub(crate) mod addresses;
+pub(crate) mod alloc;
 mod announcement;
 pub mod atomics;
 pub mod bell;
 pub mod bounce;
-pub mod clock;
 pub mod copy;
-mod descriptor;
-pub mod environment;
-pub mod epoll;
 pub mod error;
 pub mod folder;
-pub mod fork;
-pub mod gids;
-pub mod guid;
 mod handout;
+pub(crate) mod image;
 pub mod keys;
-pub mod listing;
 mod liveness;
 pub mod lock;
 mod memfd;
 pub mod memory;
 pub mod named;
-pub mod network;
 pub mod objects;
-pub mod pages;
-pub(crate) mod processors;
+pub(crate) mod pages;
+pub(crate) mod room;
 mod sealed;
 pub mod segment;
 pub mod slot;
 pub(crate) mod sync;
-pub(crate) mod sys;
+mod tasks;
 #[cfg(test)]
 pub(crate) mod testing;
-pub(crate) mod thread;
-pub mod threads;
+pub(crate) mod threads;
 pub mod watch;
 
 pub use error::{Error, Result};
-pub use thread::is_own_thread;

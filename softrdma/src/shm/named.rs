@@ -8,8 +8,9 @@
 
 use std::ffi::OsStr;
 
-use super::gids::{Gid, TABLE_LENGTH};
-use crate::growth::{TryPush, try_collect};
+use ironverbs_os::growth::{TryPush, try_collect};
+
+use ironverbs_os::gids::{Gid, TABLE_LENGTH};
 
 /// Most devices that one process gets.
 pub const DEVICES_MAX: usize = 16;

@@ -30,15 +30,17 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::copy::Image;
-use super::descriptor::Descriptor;
+use ironverbs_os::descriptor::Descriptor;
+use ironverbs_os::fork;
+use ironverbs_os::sys;
+
 use super::error::{Error, Result};
-use super::fork;
+use super::image::Image;
 use super::liveness::{self, OwnFiles};
 use super::lock::Owner;
 use super::memfd;
 use super::memory::Memory;
-use super::sys;
+use super::room;
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"ironseal");
 const VERSION: u32 = 1;
@@ -69,7 +71,7 @@ impl Sealed {
     pub(crate) fn create() -> Result<Self> {
         let file = memfd::create(c"ironverbs")?;
         let fd = file.as_raw_fd();
-        sys::allocate(fd, 0, KEYS)?;
+        room::allocate(fd, 0, KEYS)?;
         let memory = Memory::map_within(fd, libc::PROT_READ | libc::PROT_WRITE, &RESERVE)?;
         memfd::seal(&file, SEALS)?;
         let page = Page::map(sys::random()?)?;
@@ -113,7 +115,7 @@ impl Sealed {
             return Err(Error::NoMemory);
         }
         let fd = self.file.raw();
-        sys::allocate(fd, now, len - now)?;
+        room::allocate(fd, now, len - now)?;
         if (self.memory.refresh(fd)? as u64) < len { Err(Error::NoMemory) } else { Ok(()) }
     }
 

@@ -27,22 +27,24 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex};
 
+use ironverbs_os::descriptor::Descriptor;
+use ironverbs_os::fork;
+use ironverbs_os::growth::try_arc;
+use ironverbs_os::sys;
+
 use super::addresses;
 use super::alloc::Allocator;
 use super::announcement;
-use super::descriptor::Descriptor;
 use super::error::{Error, Result};
 use super::folder::Folder;
-use super::fork;
 use super::handout::Handout;
 use super::liveness::{self, OwnFiles};
 use super::lock::{Liveness, Lock, Owner};
 use super::memfd;
 use super::memory::Memory;
+use super::room;
 use super::sealed::Sealed;
 use super::slot::{self, Standing};
-use super::sys;
-use crate::growth::try_arc;
 
 pub use peer::Peer;
 
@@ -109,7 +111,7 @@ struct Content(Option<OwnedFd>);
 impl Content {
     fn create() -> Result<Self> {
         let file = memfd::create(c"ironverbs-segment")?;
-        sys::allocate(file.as_raw_fd(), 0, HEADER)?;
+        room::allocate(file.as_raw_fd(), 0, HEADER)?;
         memfd::seal(&file, memfd::LASTING)?;
         OwnFiles::add(file.as_raw_fd())?;
         let content = Content(Some(file));
@@ -307,7 +309,7 @@ impl Segment {
         let target = needed.next_multiple_of(GROWTH).min(reserved);
         if target > end {
             let file = Some(self.content.raw()).filter(|fd| *fd >= 0).ok_or(Error::Gone)?;
-            sys::allocate(file, end, target - end)?;
+            room::allocate(file, end, target - end)?;
             if (self.memory.refresh(file)? as u64) < target {
                 return Err(Error::Corrupt("own segment shortened"));
             }

@@ -21,16 +21,16 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use ironverbs_os::fork::{ProcessGuard, ProcessMutex};
+use ironverbs_os::growth::TryPush;
+use ironverbs_os::sys;
 use nix::fcntl::AtFlags;
 
 use super::announcement;
 use super::error::{Error, Result};
 use super::folder::{Folder, making};
-use super::fork::{ProcessGuard, ProcessMutex};
 use super::liveness::{self, OwnFiles, PeerFile};
 use super::lock::{Owner, SLOTS};
-use super::sys;
-use crate::growth::TryPush;
 
 /// How often a new file may lose its name to a sweeper that saw it before its declaration.
 const ATTEMPTS: u32 = 32;
@@ -39,7 +39,7 @@ const ATTEMPTS: u32 = 32;
 static GATE: ProcessMutex<()> = ProcessMutex::new(());
 
 fn one_at_a_time() -> Result<ProcessGuard<'static, ()>> {
-    GATE.lock()
+    Ok(GATE.lock()?)
 }
 
 fn c_name(name: String) -> CString {

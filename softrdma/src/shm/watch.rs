@@ -3,15 +3,15 @@
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use ironverbs_os::descriptor::Descriptor;
+use ironverbs_os::epoll;
+use ironverbs_os::network::Network;
+use ironverbs_os::sys;
 use nix::sys::socket::{
     self, AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv,
 };
 
-use super::descriptor::Descriptor;
-use super::epoll;
 use super::error::{Error, Result, errno};
-use super::network::Network;
-use super::sys;
 
 /// A socket at which the kernel tells that addresses came or went.
 #[derive(Debug)]

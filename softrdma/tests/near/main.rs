@@ -7,6 +7,7 @@ mod peers;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use ironverbs_os::clock::now;
 use softrdma::device::{BindWindow, Data, Datagram, Wr};
 use softrdma::queues::completion::wants;
 use softrdma::queues::shared::{Memory as _, Object, Word};
@@ -16,7 +17,6 @@ use softrdma::rules::receive::Sge;
 use softrdma::rules::request::Operands;
 use softrdma::rules::requester::{Outcome, Syndrome};
 use softrdma::rules::verbs::{Access, Opcode, QpState, QpType, Status, WcFlags, WcOpcode};
-use softrdma::shm::clock::now;
 use softrdma::shm::keys::Entry;
 use softrdma::shm::memory::Memory;
 use softrdma::testing::Endpoint;

@@ -3,7 +3,7 @@
 use core::ffi::{c_char, c_int};
 use core::ptr::null_mut;
 
-use softrdma::growth::{TryPush, try_box, try_room};
+use ironverbs_os::growth::{TryPush, try_box, try_room};
 
 use super::super::{device, entry, gid, port};
 use super::layout::*;

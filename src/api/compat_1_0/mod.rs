@@ -18,7 +18,7 @@ mod queue_pair;
 
 use core::ffi::c_int;
 
-use softrdma::growth::small_box;
+use ironverbs_os::growth::small_box;
 
 use super::entry;
 use crate::errno::{Errno, Result};

@@ -7,7 +7,7 @@ use core::ffi::c_int;
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 
-use softrdma::growth::TryFill;
+use ironverbs_os::growth::TryFill;
 
 use super::layout::*;
 use crate::abi::verbs::*;

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use softrdma::shm::fork::ProcessMutex;
+use ironverbs_os::fork::ProcessMutex;
 
 use super::places::{GENERATIONS, suffix};
 use super::{elf, places, registry};

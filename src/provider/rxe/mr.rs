@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_uint};
 
-use softrdma::shm::fork::ProcessMutex;
+use ironverbs_os::fork::ProcessMutex;
 
 use super::{RxeContext, explain};
 use crate::abi::driver::verbs_mr;

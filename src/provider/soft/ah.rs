@@ -2,7 +2,7 @@
 
 use core::cell::UnsafeCell;
 
-use softrdma::growth::small_box;
+use ironverbs_os::growth::small_box;
 
 use super::convert::{self, refused};
 use super::link::LinkLayer;

@@ -4,8 +4,8 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
+use ironverbs_os::growth::small_box;
 use softrdma::device::{CompletionCounter, Counted, Operations};
-use softrdma::growth::small_box;
 
 use super::SoftContext;
 use super::convert::refused;

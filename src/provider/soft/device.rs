@@ -4,11 +4,11 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
+use ironverbs_os::fork::ProcessMutex;
+use ironverbs_os::growth::small_arc;
 use nix::time::ClockId;
 use softrdma::device::{Device, Settings};
-use softrdma::growth::small_arc;
 use softrdma::shm::folder::Config;
-use softrdma::shm::fork::ProcessMutex;
 
 use super::convert::refused;
 use super::threads::{Others, others, others_after_a_moment};

@@ -5,9 +5,9 @@ use core::ffi::{c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
+use ironverbs_os::fork::{ProcessGuard, ProcessMutex};
+use ironverbs_os::growth::{TryFill, small_box, try_arc};
 use softrdma::device::{self, DeviceMemory};
-use softrdma::growth::{TryFill, small_box, try_arc};
-use softrdma::shm::fork::{ProcessGuard, ProcessMutex};
 
 use super::convert::refused;
 use super::{SoftContext, mr};

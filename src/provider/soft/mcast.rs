@@ -1,6 +1,6 @@
 //! Multicast groups.
 
-use softrdma::growth::TryPush;
+use ironverbs_os::growth::TryPush;
 
 use super::SoftContext;
 use super::convert::refused;

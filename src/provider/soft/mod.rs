@@ -55,10 +55,10 @@ pub mod xrcd;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
+use ironverbs_os::growth::small_box;
+use ironverbs_os::{gids, guid};
 use softrdma::device::EventQueue;
-use softrdma::growth::small_box;
 use softrdma::shm::named::Named;
-use softrdma::shm::{gids, guid};
 
 use super::data_path::{DataPath, no_srq_ops};
 use super::verbs::*;

@@ -4,8 +4,8 @@
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_uint};
 
+use ironverbs_os::growth::small_box;
 use softrdma::device::{DmaBuf, Region};
-use softrdma::growth::small_box;
 use softrdma::rules::verbs::Access;
 
 use super::convert::refused;

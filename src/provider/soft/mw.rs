@@ -3,8 +3,8 @@
 use core::cell::UnsafeCell;
 use core::ffi::c_uint;
 
+use ironverbs_os::growth::small_box;
 use softrdma::device::WindowType;
-use softrdma::growth::small_box;
 
 use super::convert::refused;
 use super::{SoftContext, send};

@@ -12,11 +12,13 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use ironverbs_os::listing;
+use ironverbs_os::thread::is_own_thread;
 use nix::fcntl::{AT_FDCWD, OFlag, openat};
 use nix::sys::stat::Mode;
 use nix::time::ClockId;
 use nix::unistd::{gettid, read};
-use softrdma::shm::{Error, is_own_thread, listing};
+use softrdma::shm::Error;
 
 /// What they do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

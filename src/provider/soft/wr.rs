@@ -7,9 +7,8 @@
 
 use core::ffi::{c_int, c_void};
 
-use softrdma::device::Operands;
-use softrdma::device::{Capabilities, Data, QueuePair, Wr};
-use softrdma::growth::{TryFill, TryPush};
+use ironverbs_os::growth::{TryFill, TryPush};
+use softrdma::device::{Capabilities, Data, Operands, QueuePair, Wr};
 use softrdma::rules::receive::Sge;
 use softrdma::rules::verbs::{Opcode, QpType, SendFlags};
 

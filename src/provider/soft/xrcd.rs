@@ -5,8 +5,8 @@ use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use std::sync::Arc;
 
+use ironverbs_os::growth::small_box;
 use softrdma::device::{Error, XrcDomain};
-use softrdma::growth::small_box;
 
 use super::SoftContext;
 use super::convert::refused;

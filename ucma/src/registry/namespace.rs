@@ -5,8 +5,8 @@ use std::ffi::{CStr, CString};
 use std::fmt;
 use std::io::{Cursor, Write};
 
+use ironverbs_os::network::Network;
 use softrdma::shm::folder::Folder;
-use softrdma::shm::network::Network;
 
 use super::owner;
 use super::port::{self, Port};

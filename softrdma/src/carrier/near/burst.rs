@@ -4,7 +4,6 @@
 //! not take is left to that.
 
 use crate::error::Result;
-use crate::growth::{TryPush, try_room};
 use crate::queues::burst::{Burst, MAX_BURST, MAX_BYTES};
 use crate::queues::shared::{Memory as _, Object, QpWord, Word};
 use crate::queues::transaction::LockError;
@@ -14,6 +13,7 @@ use crate::rules::requester::Posted;
 use crate::rules::responder::{GRH_BYTES, TargetQp};
 use crate::rules::verbs::{Opcode, QpState, QpType};
 use crate::shm::objects::Lane;
+use ironverbs_os::growth::{TryPush, try_room};
 
 use super::attributes::{QP_WORDS, load};
 use super::bytes::{self, Gathered};

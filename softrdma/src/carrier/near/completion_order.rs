@@ -11,6 +11,7 @@ use std::hint::spin_loop;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ironverbs_os::clock::now;
 use queue_lock::{QueueGuard, QueueLock};
 
 use crate::queues::completion::{wanted, wants};
@@ -19,7 +20,6 @@ use crate::queues::shared::{Memory, Object};
 use crate::queues::transaction::LockError;
 use crate::queues::transport::{Operation, Transport as _, run};
 use crate::rules::completion::Completion;
-use crate::shm::clock::now;
 use crate::shm::objects::{Held, Host, LOCK_LIMIT, Lane};
 
 use super::endpoint::Endpoint;

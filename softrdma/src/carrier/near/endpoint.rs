@@ -3,13 +3,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::growth::try_arc;
+use ironverbs_os::growth::try_arc;
+use ironverbs_os::network::Network;
+
 use crate::shm::Result;
 use crate::shm::addresses::{self, EVERYBODY, is_group, is_interface_local, is_local};
 use crate::shm::bounce::{CopyService, Copying, Origin, Piece, Purpose, Registered, with_keys};
 use crate::shm::folder::{Config, Folder};
 use crate::shm::keys::Keys;
-use crate::shm::network::Network;
 use crate::shm::objects::{Host, LOCK_LIMIT, Objects};
 use crate::shm::segment::Segment;
 

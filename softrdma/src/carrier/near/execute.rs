@@ -6,7 +6,9 @@
 
 use std::cell::Cell;
 
-use crate::growth::try_box;
+use ironverbs_os::clock::now;
+use ironverbs_os::growth::try_box;
+
 use crate::queues::completion::{wanted, wants};
 use crate::queues::respond::{MoveError, Payload, Queues, Respond, Want};
 use crate::queues::shared::{Memory, Object, QpWord, Word};
@@ -32,7 +34,6 @@ use super::target::{Target, Targets};
 use super::windows::{bind, local_invalidate};
 use crate::carrier::initiator::Initiator;
 use crate::carrier::wr::{Data, Wr};
-use crate::shm::clock::now;
 
 /// Carries out one request now; never waits for anything but short locks.
 #[inline]

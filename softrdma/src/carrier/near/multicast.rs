@@ -6,8 +6,9 @@
 
 use std::sync::atomic::Ordering;
 
+use ironverbs_os::growth::TryPush;
+
 use crate::error::{Error, Result};
-use crate::growth::TryPush;
 use crate::shm::memory::Memory;
 use crate::shm::slot;
 

@@ -5,16 +5,18 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::growth::{TryAdd, TryFill, TryPush, try_arc};
+use ironverbs_os::growth::{TryAdd, TryFill, TryPush, try_arc};
+use ironverbs_os::sys;
+
 use crate::queues::shared::Object;
 use crate::shm::bounce::{Copying, Scratch, direct_to_oneself, waits_for};
-use crate::shm::copy::{self, Image, Way};
+use crate::shm::copy::{self, Way};
+use crate::shm::image::Image;
 use crate::shm::keys::Table;
 use crate::shm::lock::{Lock, Owner, PATIENCE, SLOTS};
 use crate::shm::memory::Memory;
 use crate::shm::objects::Host;
 use crate::shm::segment::{Peer, Segment};
-use crate::shm::sys;
 use crate::shm::threads;
 use crate::shm::{Error, Result};
 

@@ -17,7 +17,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-use crate::growth::{TryInsert, TryPush};
+use ironverbs_os::growth::{TryInsert, TryPush};
+
 use crate::queues::shared::Object;
 use crate::rules::completion::Completion;
 use crate::rules::keys::{check_local, check_remote};

@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use crate::growth::try_collect;
+use ironverbs_os::growth::try_collect;
+
 use crate::queues::respond::Queues;
 use crate::queues::shared::{Claim, Memory as _, Object, QpWord, SrqWord, Word};
 use crate::queues::transaction::LockError;

@@ -13,9 +13,10 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use ironverbs_os::sys::uncancelled;
+
 use super::super::error::errno;
 use super::super::memory::Memory;
-use super::super::sys::uncancelled;
 
 /// Why a copy stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

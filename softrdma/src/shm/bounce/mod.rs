@@ -46,11 +46,12 @@ mod within;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
+use ironverbs_os::fork::in_time;
+
 use crate::rules::verbs::Access;
 
 use super::atomics::Operation;
 use super::error::{Error, Result};
-use super::fork::in_time;
 use super::segment::{Block, Peer, Segment};
 
 pub use registered::with_keys;

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ironverbs_os::growth::try_arc;
+use ironverbs_os::thread::{self, Thread};
+
 use super::super::atomics::Operation;
 use super::super::error::{Error, Result};
 use super::super::segment::Segment;
-use super::super::thread::{self, Thread};
 use super::mailbox::{
     Action, Ending, Job, MAILBOXES, Mailbox, Mailboxes, Phase, RING, STEP, in_phase, is_in, say_ended,
 };
 use super::memory::{File, Stop, range};
 use super::{Origin, Piece, Registered, after};
-use crate::growth::try_arc;
 
 /// How long the lock of an atomic operation is waited for, which a living owner has for microseconds: others
 /// wait for the service meanwhile.

@@ -8,16 +8,16 @@ use std::os::fd::AsRawFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use ironverbs_os::descriptor::Descriptor;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::super::atomics::Operation;
 use super::super::copy::{BATCH, Cursor, Direction, NO_RANGE, Span};
-use super::super::descriptor::Descriptor;
 use super::super::error::{Error, Result};
 use super::super::memory::Memory;
+use super::super::room;
 use super::super::segment::Segment;
-use super::super::sys;
-use super::super::threads;
+use super::super::tasks;
 use super::memory::{File, HeldBack, Stop, range};
 use super::{Failure, after};
 
@@ -37,7 +37,7 @@ impl Scratch {
         let file = memfd_create(c"ironverbs-copy", MFdFlags::MFD_CLOEXEC)
             .map_err(|_| Error::last("memfd_create"))?;
         let fd = file.as_raw_fd();
-        sys::allocate(fd, 0, BYTES)?;
+        room::allocate(fd, 0, BYTES)?;
         let memory = Memory::map_within(fd, libc::PROT_READ | libc::PROT_WRITE, &[BYTES as usize])?;
         Ok(Scratch { file: Descriptor::new(file)?, memory, busy: Mutex::new(()) })
     }
@@ -134,7 +134,7 @@ pub fn direct_to_oneself() -> bool {
     let [from, to] = &mut bytes;
     let (from, to) = (range(std::ptr::from_mut(from) as u64, 1), range(std::ptr::from_mut(to) as u64, 1));
     // SAFETY: one byte of this function is copied to another.
-    unsafe { libc::process_vm_readv(threads::own(), to.as_ptr(), 1, from.as_ptr(), 1, 0) == 1 }
+    unsafe { libc::process_vm_readv(tasks::own(), to.as_ptr(), 1, from.as_ptr(), 1, 0) == 1 }
 }
 
 #[cfg(test)]
@@ -205,7 +205,7 @@ mod tests {
     fn what_the_program_opened_in_its_place_stays_open() {
         let (scratch, pipe) = (Scratch::new().unwrap(), std::io::pipe().unwrap());
         let number = scratch.file.number();
-        let is_open = || sys::stat(number).is_ok();
+        let is_open = || ironverbs_os::sys::stat(number).is_ok();
         // SAFETY: the number is the test's own, which plays the program that closed it.
         assert_eq!(unsafe { libc::dup3(pipe.0.as_raw_fd(), number, libc::O_CLOEXEC) }, number);
         assert!(matches!(scratch.file(), Err(Failure::Os(libc::EBADF))));

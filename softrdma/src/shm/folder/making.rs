@@ -8,14 +8,14 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use ironverbs_os::descriptor::Descriptor;
+use ironverbs_os::sys;
 use nix::fcntl::{AtFlags, RenameFlags};
 use nix::sys::stat::{Mode, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
 use super::{Folder, each_name, folder_mode, give, open_at, verify};
-use crate::shm::descriptor::Descriptor;
 use crate::shm::error::{Error, Result, errno};
-use crate::shm::sys;
 
 /// How often a private folder may be swept away before it has given up what is in it.
 const ATTEMPTS: u32 = 32;
@@ -74,7 +74,7 @@ impl Folder {
                 // By who sweeps it away.
                 return Err(Error::Gone);
             }
-            Descriptor::new(fd)
+            Ok(Descriptor::new(fd)?)
         });
         let fd = opened.map_err(|why| {
             let _ = self.remove_folder(&name);

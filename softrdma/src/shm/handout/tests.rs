@@ -3,10 +3,11 @@
 use super::super::announcement;
 use super::super::folder::Config;
 use super::super::liveness::{self, OwnFiles};
+use super::super::room;
 use super::super::segment::{Peer, Segment};
-use super::super::sys;
 use super::super::testing::{TestDir, in_child, memory_of};
 use super::*;
+use ironverbs_os::sys;
 use softrdma_testing::thread::{Task, until};
 
 fn group(dir: &TestDir) -> Arc<Folder> {
@@ -234,7 +235,7 @@ fn what_is_not_the_owners_sealed_memory_is_refused() {
     let status = in_child(|| {
         let declared = |seals| {
             let file = memfd::create(c"test").unwrap();
-            sys::allocate(file.as_raw_fd(), 0, 8192).unwrap();
+            room::allocate(file.as_raw_fd(), 0, 8192).unwrap();
             if seals != 0 {
                 memfd::seal(&file, seals).unwrap();
             }

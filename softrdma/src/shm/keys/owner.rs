@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
+use ironverbs_os::growth::{TryPush, try_collect, try_filled};
 use queue_lock::single_threaded;
 
 use super::pin::{InUse, changes, count_change, enter, in_use};
@@ -12,7 +13,6 @@ use super::{
     CHUNK, CHUNKS, DIRECTORY, ENTRY, ENTRY_WORDS, Entry, GRACE, Lookup, MAX_KEYS, PATIENCE_WITH_PEERS, PINS,
     ROOT, Table, USERS, pack, publish, read,
 };
-use crate::growth::{TryPush, try_collect, try_filled};
 use crate::shm::error::{Error, Result};
 use crate::shm::lock::{Liveness, Owner, PATIENCE};
 use crate::shm::sealed;

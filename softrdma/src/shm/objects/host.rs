@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
+use ironverbs_os::growth::{TryFill, TryInsert};
+
 use super::layout::*;
 use super::table::Objects;
 use super::view::{Held, View};
-use crate::growth::{TryFill, TryInsert};
 use crate::queues::shared::{Memory, Object, QpWord, Word};
 use crate::queues::transaction::{LockError, Locked};
 use crate::queues::transport::Transport;

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use ironverbs_os::growth::{TryInsert, TryPush, try_room};
+
 use super::host::Host;
 use super::layout::*;
-use crate::growth::{TryInsert, TryPush, try_room};
 use crate::queues::fence::{Cut, cut};
 use crate::queues::shared::{ATTRIBUTES, CqWord, Memory as _, Object, QpWord, SrqWord, Word, held, slot};
 use crate::shm::error::{Error, Result};

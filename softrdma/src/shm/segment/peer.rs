@@ -3,14 +3,16 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-use crate::shm::copy::Image;
+use ironverbs_os::sys;
+
 use crate::shm::error::{Error, Result};
 use crate::shm::folder::Folder;
+use crate::shm::image::Image;
 use crate::shm::liveness::PeerFile;
 use crate::shm::lock::{Lock, Owner, SLOTS};
 use crate::shm::memory::Memory;
 use crate::shm::sealed::View;
-use crate::shm::{addresses, announcement, handout, memfd, slot, sys};
+use crate::shm::{addresses, announcement, handout, memfd, slot};
 
 use super::{
     AT_ADDRESSES, AT_MAGIC, AT_SEALED, AT_SERVICE, AT_SERVICE_OFFSET, AT_SIGNATURE, AT_STUCK, AT_VERSION,

@@ -2,7 +2,7 @@
 
 use crate::rules::keys::{Key, Kind};
 use crate::rules::verbs::Access;
-use crate::shm::copy::Image;
+use crate::shm::image::Image;
 use crate::shm::keys::{Entry, InUse, Lookup, Pin, Seen};
 
 use crate::carrier::near::endpoint::Endpoint;

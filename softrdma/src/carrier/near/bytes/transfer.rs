@@ -8,7 +8,8 @@ use crate::rules::receive::{MAX_SGE, ReceiveRequest, Sge};
 use crate::rules::responder::GRH_BYTES;
 use crate::shm::atomics::{self, Failure, Operation};
 use crate::shm::bounce::{self, Local, Origin, Piece, Purpose};
-use crate::shm::copy::{self, Direction, Fault, Image, Span};
+use crate::shm::copy::{self, Direction, Fault, Span};
+use crate::shm::image::Image;
 use crate::shm::keys::{Entry, InUse, Keys, Lookup};
 
 use crate::carrier::near::endpoint::Endpoint;

@@ -18,7 +18,8 @@ mod writer;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::growth::{TryPush, try_arc};
+use ironverbs_os::growth::{TryPush, try_arc};
+
 use crate::queues::direct::{Credit, DirectWord, Receiver, ring_words};
 use crate::queues::shared::{Memory as _, Word};
 use crate::rules::receive::Sge;

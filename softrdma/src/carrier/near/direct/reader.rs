@@ -7,11 +7,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ironverbs_os::growth::TryPush;
+
 use crate::carrier::near::bytes;
 use crate::carrier::near::endpoint::Endpoint;
 use crate::carrier::near::entries::{Entries, not_placed};
 use crate::carrier::near::key_cache::KeyCache;
-use crate::growth::TryPush;
 use crate::queues::completion::STAGE_WORDS;
 use crate::queues::direct::{Arrived, Close, Receiver};
 use crate::queues::shared::slot;

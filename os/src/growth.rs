@@ -2,7 +2,8 @@
 //! `ENOMEM` where there is no memory, and not end the process.
 //!
 //! Nothing has changed where one of these fails. Methods of the standard library that grow without being able
-//! to fail are errors of the lints (`clippy.toml`) in this crate and where verbs are served.
+//! to fail are errors of the lints (`clippy.toml`) in this crate, in the software engine, and where verbs are
+//! served.
 //!
 //! Two things are no growth. Strings, paths and what the standard library allocates itself are small and gone
 //! when a call ends; the library that programs load has memory for them. The same memory serves [`small_box`]

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::sys::uncancelled;
+use crate::sys::uncancelled;
 
 /// Nanoseconds for which an answer holds: to ask again costs some microseconds.
 const HOLDS: u64 = 1_000_000;
@@ -15,7 +15,7 @@ static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
 /// Whether more threads of the machine want to run than it has processors, as `/proc/loadavg` counts them; a
 /// container that has fewer processors than the machine is not seen. `now` is the time of `CLOCK_MONOTONIC` in
 /// nanoseconds. False where the kernel does not tell.
-pub(crate) fn are_short(now: u64) -> bool {
+pub fn are_short(now: u64) -> bool {
     static ANSWER: Answer = Answer(AtomicU64::new(0));
     ANSWER.at(now, || running().is_some_and(|running| running > count()))
 }
@@ -36,7 +36,7 @@ impl Answer {
 }
 
 /// Sleeps for some tens of microseconds, so that another thread has this one's processor.
-pub(crate) fn give_way() {
+pub fn give_way() {
     // Not the C library's: a thread may be cancelled there.
     // SAFETY: reads a time that lives on, and writes nothing.
     unsafe { libc::syscall(libc::SYS_nanosleep, &raw const PAUSE, std::ptr::null_mut::<libc::timespec>()) };

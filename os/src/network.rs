@@ -56,7 +56,8 @@ fn cookie() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::in_child;
+    use ironverbs_os_testing::in_child;
+
     use super::*;
 
     #[test]

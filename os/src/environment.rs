@@ -35,9 +35,9 @@ pub fn callers_rights() -> bool {
 
 #[cfg(test)]
 mod tests {
+    use ironverbs_os_testing::in_child;
     use nix::unistd::{setegid, seteuid};
 
-    use super::super::testing::in_child;
     use super::*;
 
     #[test]

@@ -18,9 +18,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::guid;
-use super::network::Network;
 use crate::growth::{TryPush, try_collect};
+use crate::guid;
+use crate::network::Network;
 
 /// Places in the table; addresses beyond are left out.
 pub const TABLE_LENGTH: u32 = 64;
@@ -122,7 +122,7 @@ fn table_after(last: &mut Read, age: Duration, look: impl FnOnce() -> Option<Vec
 }
 
 /// The machine address of the first Ethernet interface that is up.
-pub(super) fn first_ethernet_address() -> Option<[u8; 6]> {
+pub(crate) fn first_ethernet_address() -> Option<[u8; 6]> {
     in_order(interfaces()?).into_iter().find_map(|interface| interface.ethernet)
 }
 

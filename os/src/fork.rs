@@ -11,8 +11,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::error::{Error, Result};
-use super::sys;
+use crate::error::{Error, Result};
+use crate::sys;
 
 /// Null until first used. No lock guards its making: a fork could leave it locked in the child.
 static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
@@ -83,7 +83,7 @@ fn word_of_handler() -> Result<*mut AtomicU64> {
     // SAFETY: the handler stores one word; the library that it is in is never unloaded.
     match unsafe { libc::pthread_atfork(None, None, Some(wipe)) } {
         0 => Ok((&raw const WORD).cast_mut()),
-        errno => Err(Error::Os { call: "pthread_atfork", errno }),
+        errno => Err(Error { call: "pthread_atfork", errno }),
     }
 }
 
@@ -106,7 +106,7 @@ pub fn token() -> Result<u64> {
 
 /// Whether this is still the process that got `token`.
 #[inline]
-pub(crate) fn same_process(token: u64) -> bool {
+pub fn same_process(token: u64) -> bool {
     // SAFETY: null, or a page or static that lives for ever; the page is aligned, and its zeroes are a valid
     // AtomicU64.
     let word = unsafe { PAGE.load(Ordering::Acquire).as_ref() };
@@ -152,7 +152,7 @@ impl<T: Default> ProcessMutex<T> {
 
     /// The same, but not for ever: the holder may be code that a signal interrupted, whose handler ends the
     /// process.
-    pub(crate) fn lock_in_time(&self) -> Option<ProcessGuard<'_, T>> {
+    pub fn lock_in_time(&self) -> Option<ProcessGuard<'_, T>> {
         in_time(|| self.try_lock())
     }
 
@@ -179,7 +179,7 @@ impl<T: Default> ProcessMutex<T> {
 
 /// What `look` answers, asked again for a moment: for the end of a process, where what it waits for may be held
 /// by code that the very same thread was interrupted in.
-pub(crate) fn in_time<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
+pub fn in_time<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let begun = Instant::now();
     loop {
         let found = look();
@@ -224,7 +224,8 @@ impl<T> Drop for ProcessGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::in_child;
+    use ironverbs_os_testing::in_child;
+
     use super::*;
 
     /// Makes `madvise` answer EINVAL from now on, as a kernel before 4.14 or a sandbox does, or pretend to have

@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A thread that was started; it runs on when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Thread {
+pub struct Thread {
     id: libc::pthread_t,
     state: Arc<State>,
 }
@@ -48,7 +48,10 @@ struct Start {
 
 /// Starts a thread that gets none of the program's signals and keeps the library loaded. Its name tells whose
 /// it is.
-pub(crate) fn start(name: &CStr, work: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
+///
+/// # Errors
+/// No memory, or the system makes no thread.
+pub fn start(name: &CStr, work: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
     stay_loaded();
     let no_memory = |_| io::Error::from_raw_os_error(libc::ENOMEM);
     let state = try_arc(State::default()).map_err(no_memory)?;
@@ -164,7 +167,7 @@ impl State {
 
 impl Thread {
     /// Waits until it has ended.
-    pub(crate) fn join(self) {
+    pub fn join(self) {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: a thread that was neither joined nor detached; its handle is given up, part by part.
         unsafe {
@@ -174,13 +177,13 @@ impl Thread {
     }
 
     /// Whether the caller is this thread.
-    pub(crate) fn is_current(&self) -> bool {
+    pub fn is_current(&self) -> bool {
         // SAFETY: compares names of threads.
         unsafe { libc::pthread_equal(self.id, libc::pthread_self()) != 0 }
     }
 
     /// Whether its work is done.
-    pub(crate) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.state.ended.load(Ordering::Acquire)
     }
 }

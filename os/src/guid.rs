@@ -2,7 +2,7 @@
 
 use core::ffi::CStr;
 
-use super::gids;
+use crate::gids;
 
 /// What tells this host from others and stays the same over restarts: the number that systemd and D-Bus keep,
 /// else the address of the first Ethernet interface, else the number of this boot or the host's name.
