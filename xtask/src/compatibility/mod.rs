@@ -45,7 +45,7 @@ pub fn check(root: &Path) -> Result<String, String> {
 fn document(root: &Path) -> Result<(String, String), String> {
     let source = Source::read(root)?;
     let reached = Reached::read(root)?;
-    let symbols = symbols_of_map(&read(root, "libibverbs.map")?);
+    let symbols = symbols_of_map(&read(root, "libibverbs/libibverbs.map")?);
     let importers = reached::importers(&read(root, "tests/symbols/plugins.txt")?);
 
     let mut text = format!(
@@ -83,16 +83,16 @@ fn document(root: &Path) -> Result<(String, String), String> {
         let _ = writeln!(text, "| `{name}` | {} |{} {} |", version(node), cells(answers)?, list(&tests));
     }
 
-    let private = plugins::private_symbols(&read(root, "private-symbols.txt")?)?;
+    let private = plugins::private_symbols(&read(root, "libibverbs/private-symbols.txt")?)?;
     let names: BTreeSet<_> = private.iter().map(|function| &function.name).collect();
     let _ = writeln!(
         text,
         "\n## Private symbols: {}\n\n\
          Those of `IBVERBS_PRIVATE_NN`, which provider plugins import, with the numbers NN under which each \
-         stands (`private-symbols.txt`); a name whose arguments have changed has a row for each function \
-         behind it. The library answers them itself, for every plugin. The plugins are those of Debian 12 \
-         (`tests/symbols/plugins.txt`). The tests are the programs whose calls of the function the dynamic \
-         loader has recorded, under one of its numbers: under all of them it is the same address \
+         stands (`libibverbs/private-symbols.txt`); a name whose arguments have changed has a row for each \
+         function behind it. The library answers them itself, for every plugin. The plugins are those of \
+         Debian 12 (`tests/symbols/plugins.txt`). The tests are the programs whose calls of the function the \
+         dynamic loader has recorded, under one of its numbers: under all of them it is the same address \
          (`tests/symbols/run`). What each program prints is what rdma-core's library of a release that \
          has the function prints (`tests/commands/run`).\n\n\
          | symbol | versions | imported by | tests |\n|---|---|---|---|",
