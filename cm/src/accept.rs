@@ -6,8 +6,9 @@ use crate::command::{ConnParam, Ece};
 use crate::connection::{Cm, answer_time};
 use crate::errno::Errno;
 use crate::event::EventKind;
+use crate::file::File;
 use crate::id::{Id, QPT_XRC_TGT, State, Wait};
-use crate::manager::{File, Manager};
+use crate::manager::Manager;
 use crate::wire::{Body, Rep, SidrRep, reason, status};
 
 /// The well-known queue key of the port space for datagrams.

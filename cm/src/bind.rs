@@ -2,8 +2,9 @@
 
 use crate::address::{Address, Family, PortSpace};
 use crate::errno::Errno;
+use crate::file::File;
 use crate::id::State;
-use crate::manager::{File, Manager};
+use crate::manager::Manager;
 use crate::world::World;
 
 /// The part of a service id that names the port space.

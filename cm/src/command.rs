@@ -5,7 +5,7 @@
 //! fit its family, which arrives here as [`Address::Unspecified`]).
 
 use crate::address::Address;
-use crate::manager::File;
+use crate::file::File;
 
 /// Enhanced connection establishment option: what two devices of one vendor agree upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -5,8 +5,9 @@ use std::time::Duration;
 use crate::connection::{Cm, disconnect_time};
 use crate::errno::Errno;
 use crate::event::EventKind;
+use crate::file::File;
 use crate::id::{State, Wait};
-use crate::manager::{File, Manager};
+use crate::manager::Manager;
 
 impl Manager {
     /// Asks for the end, or agrees to it; where neither is possible, nothing happens and that is no error.

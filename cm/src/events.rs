@@ -2,8 +2,9 @@
 
 use crate::errno::Errno;
 use crate::event::{Event, EventKind, Param};
+use crate::file::File;
 use crate::id::Id;
-use crate::manager::{File, Manager};
+use crate::manager::Manager;
 use crate::world::World;
 
 /// An event that waits for GET_EVENT.

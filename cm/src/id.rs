@@ -7,7 +7,8 @@ use crate::address::{Address, Gid, PortSpace};
 use crate::answer::Path;
 use crate::connection::Connection;
 use crate::errno::Errno;
-use crate::manager::{File, Manager};
+use crate::file::File;
+use crate::manager::Manager;
 use crate::ports::Binding;
 use crate::world::{Device, Link, Message, World};
 

@@ -3,8 +3,9 @@
 use crate::address::{Address, Family};
 use crate::connection::Cm;
 use crate::errno::Errno;
+use crate::file::File;
 use crate::id::State;
-use crate::manager::{File, Manager};
+use crate::manager::Manager;
 use crate::world::{Action, World};
 
 impl Manager {

@@ -33,13 +33,10 @@ use crate::answer::Answer;
 use crate::command::Command;
 use crate::errno::Errno;
 use crate::events::Unread;
+use crate::file::File;
 use crate::id::Id;
 use crate::multicast::Join;
 use crate::world::{Action, Link, World};
-
-/// A channel: one open of the device. Numbers are never used twice in one manager.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct File(pub u64);
 
 fn done((): ()) -> Answer {
     Answer::Done

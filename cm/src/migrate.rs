@@ -1,8 +1,9 @@
 //! MIGRATE: an id goes to another channel, with its unread events.
 
 use crate::errno::Errno;
+use crate::file::File;
 use crate::id::State;
-use crate::manager::{File, Manager};
+use crate::manager::Manager;
 use crate::world::Action;
 
 impl Manager {

@@ -4,8 +4,9 @@ use crate::address::{Address, Gid};
 use crate::errno::Errno;
 use crate::event::{AhAttr, Event, EventKind, Param, UdParam};
 use crate::events::Unread;
+use crate::file::File;
 use crate::id::{Id, State};
-use crate::manager::{File, Manager};
+use crate::manager::Manager;
 
 /// A join.
 pub(crate) struct Join {

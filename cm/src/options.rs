@@ -4,8 +4,9 @@ use crate::answer::Path;
 use crate::command::{PATH_DATA_SIZE, PATH_FLAGS};
 use crate::errno::Errno;
 use crate::event::EventKind;
+use crate::file::File;
 use crate::id::{Id, QPT_RC, QPT_XRC_INI, State};
-use crate::manager::{File, Manager};
+use crate::manager::Manager;
 use crate::world::World;
 
 const LEVEL_ID: u32 = 0;

@@ -3,8 +3,9 @@
 use crate::answer::{QpAttr, mask};
 use crate::connection::Cm;
 use crate::errno::Errno;
+use crate::file::File;
 use crate::id::{Id, QPT_RC, QPT_XRC_INI, QPT_XRC_TGT};
-use crate::manager::{File, Manager};
+use crate::manager::Manager;
 
 const INIT: u32 = 1;
 const RTR: u32 = 2;

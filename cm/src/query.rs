@@ -3,8 +3,9 @@
 use crate::address::{Address, IbAddress};
 use crate::answer::{Addresses, Answer, Path, Route};
 use crate::errno::Errno;
+use crate::file::File;
 use crate::id::Id;
-use crate::manager::{File, Manager};
+use crate::manager::Manager;
 
 const ADDRESSES: u32 = 0;
 const PATHS: u32 = 1;

@@ -6,8 +6,9 @@ use crate::address::{Address, IbAddress, PortSpace};
 use crate::answer::Path;
 use crate::errno::Errno;
 use crate::event::EventKind;
+use crate::file::File;
 use crate::id::{Id, State, Wait};
-use crate::manager::{File, Manager};
+use crate::manager::Manager;
 use crate::world::{Device, NoRoute, Route, World};
 
 /// 4.096 us << this is the life time of a packet on RoCE, unless the program set the acknowledgement timeout.

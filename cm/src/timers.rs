@@ -5,8 +5,9 @@ use std::time::Duration;
 use crate::connection::Cm;
 use crate::errno::Errno;
 use crate::event::EventKind;
+use crate::file::File;
 use crate::id::{State, Wait};
-use crate::manager::{File, Manager};
+use crate::manager::Manager;
 use crate::world::Action;
 
 impl Manager {

@@ -3,8 +3,9 @@
 use crate::errno::Errno;
 use crate::event::{EventKind, Param};
 use crate::events::Unread;
+use crate::file::File;
 use crate::id::State;
-use crate::manager::{File, Manager};
+use crate::manager::Manager;
 
 impl Manager {
     pub(crate) fn write_event(

@@ -2,7 +2,7 @@
 
 use crate::address::{Address, Family, Gid, PortSpace};
 use crate::errno::Errno;
-use crate::manager::File;
+use crate::file::File;
 use crate::ports::Binding;
 use crate::wire::MAD_SIZE;
 
