@@ -16,8 +16,7 @@ const DEFAULT_GENERATION: u32 = 34;
 const LAYOUT: &str = "data_path.ld";
 
 fn main() {
-    // The checkout: the tables stand where people look for them.
-    let root = shared_library::root().join("..");
+    let root = shared_library::root();
     for file in [MAP, PRIVATE, LAYOUT] {
         println!("cargo::rerun-if-changed={}", root.join(file).display());
     }

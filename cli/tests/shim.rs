@@ -132,7 +132,7 @@ fn fuzz_shim_paths() {
     // SAFETY: a C string.
     let shown = found(unsafe { open(c"/sys/class/infiniband/soft0/node_type".as_ptr(), libc::O_PATH) });
     assert_eq!(shown, Ok(device.join("node_type")), "the shim shows its folder");
-    bolero::check!(name = "shim_paths").with_type::<Parts>().for_each(|parts| {
+    corpus::check!().with_type::<Parts>().for_each(|parts| {
         let path = parts.path();
         let own = kernels(&path);
         // SAFETY: a C string.

@@ -252,7 +252,7 @@ impl Stage {
 
 #[test]
 fn fuzz_peers() {
-    bolero::check!(name = "cm_peers").with_type::<Vec<Act>>().for_each(|acts| {
+    corpus::check!().with_type::<Vec<Act>>().for_each(|acts| {
         let mut stage = Stage::new();
         acts.iter().take(64).for_each(|act| stage.act(act));
         stage.end();

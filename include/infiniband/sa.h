@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Generated from src/abi/sa.rs; do not edit. */
 
 #ifndef INFINIBAND_SA_H
 #define INFINIBAND_SA_H
@@ -18,6 +17,8 @@
 #define IBV_PATH_FLAG_INBOUND (1 << 4)
 #define IBV_PATH_FLAG_INBOUND_REVERSE (1 << 5)
 #define IBV_PATH_FLAG_BIDIRECTIONAL (IBV_PATH_FLAG_OUTBOUND | IBV_PATH_FLAG_INBOUND_REVERSE)
+
+/* Generated from src/abi/sa.rs; do not edit. */
 
 /* Path record with unpacked fields. */
 struct ibv_sa_path_rec {
@@ -168,5 +169,7 @@ struct ibv_path_data {
 	/* The record. */
 	struct ibv_path_record path;
 };
+
+/* End of what is generated. */
 
 #endif /* INFINIBAND_SA_H */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Generated from src/abi/tm_types.rs; do not edit. */
 
 #ifndef INFINIBAND_TM_TYPES_H
 #define INFINIBAND_TM_TYPES_H
@@ -10,6 +9,8 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* Generated from src/abi/tm_types.rs; do not edit. */
 
 /* Operation in a tag matching header. */
 enum ibv_tmh_op {
@@ -44,6 +45,8 @@ struct ibv_rvh {
 	/* Length in bytes. */
 	__be32 len;
 };
+
+/* End of what is generated. */
 
 #ifdef __cplusplus
 }

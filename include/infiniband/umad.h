@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Generated from umad/src/abi/umad.rs and prototypes.rs; do not edit. */
 
 #ifndef _UMAD_H
 #define _UMAD_H
@@ -92,6 +91,8 @@ typedef struct ib_mad_addr ib_mad_addr_t;
 typedef struct ib_user_mad ib_user_mad_t;
 typedef struct umad_port umad_port_t;
 typedef struct umad_ca umad_ca_t;
+
+/* Generated from umad/src/abi/umad.rs and prototypes.rs; do not edit. */
 
 /* A port as sysfs has it. */
 struct umad_port {
@@ -382,6 +383,8 @@ int umad_get_smi_gsi_pairs(struct umad_ca_pair *cas, size_t max);
  */
 int umad_get_smi_gsi_pair_by_ca_name(const char *devname, uint8_t portnum,
 		struct umad_ca_pair *ca_pair, unsigned int enforce_smi);
+
+/* End of what is generated. */
 
 /* Takes the GRH of an address in network byte order; declared, but in no library. */
 int umad_set_grh_net(void *umad, void *mad_addr);

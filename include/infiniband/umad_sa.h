@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Generated from umad/src/abi/umad_sa.rs; do not edit. */
 
 #ifndef _UMAD_SA_H
 #define _UMAD_SA_H
@@ -108,6 +107,8 @@ enum {
 #define UMAD_SA_RATE_MTU_PKT_LIFE_MASK 0x3f
 #define UMAD_SA_SELECTOR_MASK 0x3
 
+/* Generated from umad/src/abi/umad_sa.rs; do not edit. */
+
 /* A packet of subnet administration. */
 struct umad_sa_packet {
 	/* Header. */
@@ -125,6 +126,8 @@ struct umad_sa_packet {
 	/* In network byte order. */
 	uint8_t data[UMAD_LEN_SA_DATA];
 };
+
+/* End of what is generated. */
 
 /* Rate, MTU or packet lifetime without how it compares. */
 static inline uint8_t umad_sa_get_rate_mtu_or_life(uint8_t rate_mtu_or_life)

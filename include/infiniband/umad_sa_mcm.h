@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Generated from umad/src/abi/umad_sa_mcm.rs; do not edit. */
 
 #ifndef _UMAD_SA_MCM_H
 #define _UMAD_SA_MCM_H
@@ -49,6 +48,8 @@ enum {
 	UMAD_SA_MCM_ADDR_SCOPE_GLOBAL = 0xE
 };
 
+/* Generated from umad/src/abi/umad_sa_mcm.rs; do not edit. */
+
 /* Member record of a multicast group. */
 struct umad_sa_mcmember_record {
 	/* GID of the group, in network byte order. */
@@ -80,6 +81,8 @@ struct umad_sa_mcmember_record {
 	/* Fills the record up to a multiple of 8 bytes. */
 	uint8_t pad[4];
 };
+
+/* End of what is generated. */
 
 /* Takes service level, flow label and hop limit apart; each place may be null. */
 static inline void umad_sa_mcm_get_sl_flow_hop(__be32 sl_flow_hop, uint8_t *const p_sl,

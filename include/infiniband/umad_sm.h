@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Generated from umad/src/abi/umad_sm.rs; do not edit. */
 
 #ifndef _UMAD_SM_H
 #define _UMAD_SM_H
@@ -66,6 +65,8 @@ enum {
 	UMAD_SMP_MAX_HOPS = 64
 };
 
+/* Generated from umad/src/abi/umad_sm.rs; do not edit. */
+
 /* A subnet management packet. */
 struct umad_smp {
 	/* 1. */
@@ -105,6 +106,8 @@ struct umad_smp {
 	/* Ports of the way back. */
 	uint8_t return_path[UMAD_SMP_MAX_HOPS];
 };
+
+/* End of what is generated. */
 
 #ifdef __cplusplus
 }

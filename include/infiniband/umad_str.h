@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Generated from umad/src/abi/umad_str.rs; do not edit. */
 
 #ifndef _UMAD_STR_H
 #define _UMAD_STR_H
@@ -9,6 +8,8 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* Generated from umad/src/abi/umad_str.rs; do not edit. */
 
 /* Name of a management class. */
 const char *umad_class_str(uint8_t mgmt_class);
@@ -24,6 +25,8 @@ const char *umad_common_mad_status_str(__be16 status);
 
 /* Text for a status of subnet administration. */
 const char *umad_sa_mad_status_str(__be16 status);
+
+/* End of what is generated. */
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Generated from umad/src/abi/umad_types.rs; do not edit. */
 
 #ifndef _UMAD_TYPES_H
 #define _UMAD_TYPES_H
@@ -93,6 +92,8 @@ enum {
 enum {
 	UMAD_CLASS_RESP_TIME_MASK = 0x1F
 };
+
+/* Generated from umad/src/abi/umad_types.rs; do not edit. */
 
 /* Header that every datagram has. */
 struct umad_hdr {
@@ -221,6 +222,8 @@ struct umad_class_port_info {
 	/* Q_Key there. */
 	__be32 trap_qkey;
 };
+
+/* End of what is generated. */
 
 /* The 27 bits of further capabilities. */
 static inline uint32_t umad_class_cap_mask2(struct umad_class_port_info *cpi)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Generated from src/abi by `cargo run -p xtask -- headers`; do not edit. */
 
 #ifndef INFINIBAND_VERBS_H
 #define INFINIBAND_VERBS_H
@@ -47,6 +46,8 @@ extern "C" {
 struct _compat_ibv_port_attr;
 struct ibv_buf;
 struct verbs_ex_private;
+
+/* Generated from src/abi by `cargo run -p xtask -- headers`; do not edit. */
 
 /* Kind of node that a device is on its fabric. */
 enum ibv_node_type {
@@ -3466,6 +3467,8 @@ int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 
 /* Connection enhancements in effect. 0 or an errno value. */
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
+
+/* End of what is generated. */
 
 #ifdef __cplusplus
 }

@@ -373,5 +373,5 @@ fn fuzz_segment() {
             visit(&stage, peer, if said.far { said.key } else { said.key & 0xfff }, said.index.into());
         }
     });
-    bolero::check!(name = "segment").with_type::<Lies>().for_each(move |said| (*run)(said));
+    corpus::check!().with_type::<Lies>().for_each(move |said| (*run)(said));
 }

@@ -480,22 +480,20 @@ mod tests {
     #[test]
     fn fuzz_netlink_devices() {
         use super::super::played::{self, Datagrams};
-        bolero::check!(name = "netlink_devices").with_type::<(Datagrams, Datagrams)>().for_each(
-            |(devices, files)| {
-                let (mut socket, _kernel) = played::socket(devices, 0);
-                let mut devices = dump_devices(&mut socket).unwrap_or_default();
-                if devices.is_empty() {
-                    devices.push(DeviceInfo::named("rxe0").expect("a short name"));
-                }
-                let (mut socket, _kernel) = played::socket(files, 0);
-                let _ = ask_device_files(&mut socket, &mut devices[..1]);
-                for device in &devices {
-                    assert!(device.ibdev_name.len() < NAME_MAX && device.ibdev_path.len() < PATH_MAX);
-                    assert!(device.sysfs_name.is_empty() || is_file_name(&device.sysfs_name));
-                    let _ = (device.transport_type(), device.same_device(&devices[0]), file_exists(device));
-                }
-            },
-        );
+        corpus::check!().with_type::<(Datagrams, Datagrams)>().for_each(|(devices, files)| {
+            let (mut socket, _kernel) = played::socket(devices, 0);
+            let mut devices = dump_devices(&mut socket).unwrap_or_default();
+            if devices.is_empty() {
+                devices.push(DeviceInfo::named("rxe0").expect("a short name"));
+            }
+            let (mut socket, _kernel) = played::socket(files, 0);
+            let _ = ask_device_files(&mut socket, &mut devices[..1]);
+            for device in &devices {
+                assert!(device.ibdev_name.len() < NAME_MAX && device.ibdev_path.len() < PATH_MAX);
+                assert!(device.sysfs_name.is_empty() || is_file_name(&device.sysfs_name));
+                let _ = (device.transport_type(), device.same_device(&devices[0]), file_exists(device));
+            }
+        });
     }
 
     /// What stands in the files of sysfs.
@@ -508,7 +506,7 @@ mod tests {
         }
         std::fs::create_dir_all(root.join("device")).expect("a temporary folder");
         let text = root.to_str().expect("a path of ASCII").to_owned();
-        bolero::check!(name = "sysfs").with_type::<[Vec<u8>; 6]>().for_each(|contents| {
+        corpus::check!().with_type::<[Vec<u8>; 6]>().for_each(|contents| {
             let [dev, abi, guid, modalias, pkey, gid] = contents;
             for (file, content) in [
                 ("dev", dev),

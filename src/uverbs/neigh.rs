@@ -562,22 +562,19 @@ mod tests {
     #[test]
     fn fuzz_netlink_neighbours() {
         use super::super::played::{self, Datagrams};
-        bolero::check!(name = "netlink_neighbours").with_type::<(u8, [u8; 16], Datagrams)>().for_each(
-            |(question, address, answers)| {
-                let target = ip_of(address);
-                let header = [IFADDRMSG, RTMSG, IFINFOMSG, NDMSG][usize::from(question % 4)];
-                let (mut socket, _kernel) = played::socket(answers, header);
-                match question % 4 {
-                    0 => assert_ne!(interface_of(&mut socket, target), Some(0)),
-                    1 => drop(route_to(&mut socket, target, 2)),
-                    2 => drop(
-                        link_of(&mut socket, 2)
-                            .map(|link| assert!(link.vlan <= 0xfff || link.vlan == NO_VLAN)),
-                    ),
-                    _ => drop(neighbour(&mut socket, target, 2)),
-                }
-                let _ = encoded_mac(target);
-            },
-        );
+        corpus::check!().with_type::<(u8, [u8; 16], Datagrams)>().for_each(|(question, address, answers)| {
+            let target = ip_of(address);
+            let header = [IFADDRMSG, RTMSG, IFINFOMSG, NDMSG][usize::from(question % 4)];
+            let (mut socket, _kernel) = played::socket(answers, header);
+            match question % 4 {
+                0 => assert_ne!(interface_of(&mut socket, target), Some(0)),
+                1 => drop(route_to(&mut socket, target, 2)),
+                2 => drop(
+                    link_of(&mut socket, 2).map(|link| assert!(link.vlan <= 0xfff || link.vlan == NO_VLAN)),
+                ),
+                _ => drop(neighbour(&mut socket, target, 2)),
+            }
+            let _ = encoded_mac(target);
+        });
     }
 }

@@ -206,7 +206,7 @@ mod tests {
         let null =
             || std::fs::File::options().read(true).write(true).open("/dev/null").expect("it is always there");
         let info = DeviceInfo::for_tests("fuzz0", "");
-        bolero::check!(name = "commands").with_type::<(u8, Answers)>().for_each(|(command, answers)| {
+        corpus::check!().with_type::<(u8, Answers)>().for_each(|(command, answers)| {
             let file = DeviceFile::from_fd(null().into());
             let _kernel = answer_with(&answers.0);
             // SAFETY: plain C data of integers and arrays of them; all zeros is a value.

@@ -1,4 +1,5 @@
-//! The generated headers: which Rust files each one declares, and the template that surrounds the declarations.
+//! The headers with generated declarations: which Rust files each one declares. The declarations stand between
+//! two comments, and around these what is written by hand.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::c_source;
 
 struct Header {
-    /// Name in `include/infiniband` and in `xtask/templates`.
+    /// Name in `include/infiniband`.
     name: &'static str,
     /// Folder of its Rust files.
     abi: &'static str,
@@ -65,16 +66,19 @@ const HEADERS: [Header; 9] = [
     Header { name: "umad_sa_mcm.h", abi: UMAD, sources: &["umad_sa_mcm.rs"], foreign: &[] },
 ];
 
-/// Line of a template that the declarations replace.
-const DECLARATIONS: &str = "@DECLARATIONS@\n";
+/// Start of the line of a header behind which its declarations begin.
+const BEGIN: &str = "/* Generated from ";
+/// The line before which they end.
+const END: &str = "/* End of what is generated. */\n";
 
-/// Writes every generated header.
+/// Writes the declarations of every header.
 pub fn write(root: &Path) -> Result<String, String> {
     let mut written = 0;
     for header in &HEADERS {
-        let text = generate(root, header)?;
         let path = root.join("include/infiniband").join(header.name);
-        if fs::read_to_string(&path).is_ok_and(|old| old == text) {
+        let old = read(&path)?;
+        let text = generate(root, header, &old)?;
+        if old == text {
             continue;
         }
         fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -83,13 +87,12 @@ pub fn write(root: &Path) -> Result<String, String> {
     Ok(format!("headers: {} generated, {written} changed", HEADERS.len()))
 }
 
-/// Compares every generated header with the committed one.
+/// Compares the declarations of every committed header with those of the types.
 pub fn check(root: &Path) -> Result<String, String> {
     let mut stale = Vec::new();
     for header in &HEADERS {
-        let path = root.join("include/infiniband").join(header.name);
-        let committed = fs::read_to_string(&path).unwrap_or_default();
-        if committed != generate(root, header)? {
+        let committed = read(&root.join("include/infiniband").join(header.name))?;
+        if committed != generate(root, header, &committed)? {
             stale.push(header.name);
         }
     }
@@ -100,7 +103,8 @@ pub fn check(root: &Path) -> Result<String, String> {
     }
 }
 
-fn generate(root: &Path, header: &Header) -> Result<String, String> {
+/// A header with the declarations of its types, and what is written by hand as it is in `text`.
+fn generate(root: &Path, header: &Header, text: &str) -> Result<String, String> {
     let mut config = cbindgen::Config::from_file(root.join("cbindgen.toml"))?;
     for (rust, c) in header.foreign {
         config.export.rename.insert((*rust).to_owned(), (*c).to_owned());
@@ -121,12 +125,18 @@ fn generate(root: &Path, header: &Header) -> Result<String, String> {
     bindings.write(&mut raw);
     let raw = String::from_utf8(raw).map_err(|error| error.to_string())?;
 
-    let path = root.join("xtask/templates").join(header.name);
-    let template = read(&path)?;
-    if !template.contains(DECLARATIONS) {
-        return Err(format!("{}: no line {}", path.display(), DECLARATIONS.trim_end()));
-    }
-    Ok(template.replace(DECLARATIONS, &c_source::finish(&raw)?))
+    let (before, after) = around_declarations(text).ok_or_else(|| {
+        format!("{}: no declarations between lines `{BEGIN}...` and `{}`", header.name, END.trim_end())
+    })?;
+    Ok(format!("{before}\n{}\n{after}", c_source::finish(&raw)?))
+}
+
+/// What stands before and behind the declarations of a header, the two lines that bound them included.
+fn around_declarations(text: &str) -> Option<(&str, &str)> {
+    let begin = text.find(&format!("\n{BEGIN}"))? + 1;
+    let declarations = begin + text[begin..].find('\n')? + 1;
+    let end = declarations + text[declarations..].find(END)?;
+    Some((&text[..declarations], &text[end..]))
 }
 
 fn read(path: &Path) -> Result<String, String> {
@@ -138,4 +148,19 @@ fn declared_type(line: &str) -> Option<&str> {
     let rest =
         ["pub struct ", "pub union ", "pub enum "].iter().find_map(|start| line.strip_prefix(start))?;
     rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_declarations_are_generated() {
+        let before = "#ifndef A\n\n/* Generated from a.rs; do not edit. */\n";
+        let after = "/* End of what is generated. */\n\n#endif\n";
+        let text = format!("{before}\nint a;\n\n{after}");
+        assert_eq!(around_declarations(&text), Some((before, after)));
+        assert_eq!(around_declarations(before), None);
+        assert_eq!(around_declarations(after), None);
+    }
 }

@@ -1,7 +1,7 @@
 //! Chores of the checkout.
 //!
-//! `cargo run -p xtask -- headers` writes the generated headers of `include/infiniband`; with `--check` it
-//! writes nothing and fails if one of them is stale.
+//! `cargo run -p xtask -- headers` writes the generated parts of the headers in `include/infiniband`; with
+//! `--check` it writes nothing and fails if one of them is stale.
 //!
 //! `cargo run -p xtask -- compatibility` writes `docs/compatibility.md`, with `--check` likewise. It fails as
 //! well when an exported symbol, or a verb that is an inline function, is reached by no test.

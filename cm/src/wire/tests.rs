@@ -163,7 +163,7 @@ fn addresses_of_a_request_survive() {
 
 #[test]
 fn fuzz_messages() {
-    bolero::check!(name = "cm_wire").with_type::<(u8, Vec<u8>)>().for_each(|(kind, bytes)| {
+    corpus::check!().with_type::<(u8, Vec<u8>)>().for_each(|(kind, bytes)| {
         let mut mad = [0; MAD_SIZE];
         mad[..4].copy_from_slice(&[BASE_VERSION, CLASS, CLASS_VERSION, METHOD_SEND]);
         mad[17] = 0x10 + kind % 9;

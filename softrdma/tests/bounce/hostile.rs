@@ -308,5 +308,5 @@ fn fuzz_jobs() {
             assert!(scene.nothing_outside_changed(), "memory outside was written");
         }
     });
-    bolero::check!(name = "jobs").with_type::<Posted>().for_each(move |posted| (*run)(posted));
+    corpus::check!().with_type::<Posted>().for_each(move |posted| (*run)(posted));
 }

@@ -591,5 +591,5 @@ fn play(play: &Play, memory: [&'static Buffer; 2]) {
 fn fuzz_engine() {
     let memory = [(); 2].map(|()| &*Box::leak(Box::new(Buffer::new(SIZE))));
     let run = AssertUnwindSafe(|said: &Play| play(said, memory));
-    bolero::check!(name = "engine").with_type::<Play>().for_each(move |said| (*run)(said));
+    corpus::check!().with_type::<Play>().for_each(move |said| (*run)(said));
 }

@@ -298,7 +298,7 @@ mod tests {
         let pair = pair(true, false);
         // Beyond the ends of the mappings' contents, which are less than a page each.
         let (ends, behind) = ([4 * SEND, 4 * RECEIVE, 4 * 32 + 8], [0xa5u8; 24]);
-        bolero::check!(name = "siw_queues").with_type::<Acts>().for_each(|Acts(acts)| {
+        corpus::check!().with_type::<Acts>().for_each(|Acts(acts)| {
             let completions = Memory::new(4096);
             let cq = queue(&completions, 4);
             let memories = [&pair.send, &pair.receive, &completions];
@@ -361,7 +361,7 @@ mod tests {
     fn fuzz_siw_commands() {
         use super::super::cq::{self, poll_cq};
         use crate::provider::verbs::Cqs;
-        bolero::check!(name = "siw_commands").with_type::<(Answers, u8)>().for_each(|(answers, steps)| {
+        corpus::check!().with_type::<(Answers, u8)>().for_each(|(answers, steps)| {
             let memory = Memory::new(i64::MAX as usize);
             // SAFETY: plain C data; all zeros is its empty value.
             let (mut context, mut domain): (ibv_context, ibv_pd) = unsafe { core::mem::zeroed() };

@@ -135,7 +135,7 @@ fn answers_are_cut_at_the_room() {
 
 #[test]
 fn fuzz_cm_commands() {
-    bolero::check!().for_each(|bytes: &[u8]| {
+    corpus::check!().for_each(|bytes: &[u8]| {
         let mut scratch = Scratch::default();
         let Ok(found) = decode(START, bytes.len(), &Memory(bytes), &mut scratch) else { return };
         match (&found.command, found.form) {

@@ -550,7 +550,7 @@ fn fuzz_cm_ports() {
     let port = place.inner().join("p0106-1d2f");
     let owner = living.owner.number();
     let wanted = at("192.0.2.2", 7471);
-    bolero::check!().for_each(|bytes: &[u8]| {
+    corpus::check!().for_each(|bytes: &[u8]| {
         // A record of these bytes, of a process that lives; and what that process shows.
         let text: Vec<u8> =
             bytes.iter().take(4000).map(|byte| if *byte == 0 { b'.' } else { *byte }).collect();

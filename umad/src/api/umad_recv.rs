@@ -194,15 +194,13 @@ mod tests {
     #[test]
     fn fuzz_umad_datagrams() {
         let (kernel, file) = kernel();
-        bolero::check!(name = "umad_datagrams").with_type::<(Vec<u8>, u16, bool)>().for_each(
-            |(datagram, room, waits)| {
-                kernel.send(datagram).expect("room in the socket");
-                let (_, length, buffer) = receive(&file, (*room).into(), (*waits).into());
-                let taken = datagram.len().min(HEADER + usize::from(*room));
-                assert_eq!(buffer[..taken], datagram[..taken]);
-                assert!(buffer[taken..].iter().all(|byte| *byte == 0x5a));
-                assert_eq!(length as usize, taken.saturating_sub(HEADER));
-            },
-        );
+        corpus::check!().with_type::<(Vec<u8>, u16, bool)>().for_each(|(datagram, room, waits)| {
+            kernel.send(datagram).expect("room in the socket");
+            let (_, length, buffer) = receive(&file, (*room).into(), (*waits).into());
+            let taken = datagram.len().min(HEADER + usize::from(*room));
+            assert_eq!(buffer[..taken], datagram[..taken]);
+            assert!(buffer[taken..].iter().all(|byte| *byte == 0x5a));
+            assert_eq!(length as usize, taken.saturating_sub(HEADER));
+        });
     }
 }

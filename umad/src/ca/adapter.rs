@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn fuzz_umad_sysfs() {
         type Contents = ([Vec<u8>; 6], [Vec<u8>; 10], Vec<(Vec<u8>, Vec<u8>)>, Vec<u8>, u32);
-        bolero::check!(name = "umad_sysfs").with_type::<Contents>().for_each(
+        corpus::check!().with_type::<Contents>().for_each(
             |(ca_files, port_files, pkeys, port_name, usual)| {
                 let tree = Tree::new("fuzz");
                 let file_name = |bytes: &[u8]| -> Vec<u8> {

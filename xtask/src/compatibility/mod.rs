@@ -80,7 +80,7 @@ fn public_symbols(
     text: &mut String,
     missing: &mut Vec<String>,
 ) -> Result<usize, String> {
-    let public = symbols_of_map(&read(root, "libibverbs.map")?);
+    let public = symbols_of_map(&read(root, "libibverbs/libibverbs.map")?);
     let columns = source.contexts();
     let _ = writeln!(
         text,
@@ -118,16 +118,16 @@ fn private_symbols(
     missing: &mut Vec<String>,
 ) -> Result<usize, String> {
     let importers = reached::importers(&read(root, "tests/symbols/plugins.txt")?);
-    let private = plugins::private_symbols(&read(root, "private-symbols.txt")?)?;
+    let private = plugins::private_symbols(&read(root, "libibverbs/private-symbols.txt")?)?;
     let names: BTreeSet<_> = private.iter().map(|function| &function.name).collect();
     let _ = writeln!(
         text,
         "\n## Private symbols: {}\n\n\
          Those of `IBVERBS_PRIVATE_NN`, which provider plugins import, with the numbers NN under which each \
-         stands (`private-symbols.txt`); a name whose arguments have changed has a row for each function \
-         behind it. The library answers them itself, for every plugin. The plugins are those of Debian 12 \
-         (`tests/symbols/plugins.txt`). The tests are the programs whose calls of the function the dynamic \
-         loader has recorded, under one of its numbers: under all of them it is the same address \
+         stands (`libibverbs/private-symbols.txt`); a name whose arguments have changed has a row for each \
+         function behind it. The library answers them itself, for every plugin. The plugins are those of \
+         Debian 12 (`tests/symbols/plugins.txt`). The tests are the programs whose calls of the function the \
+         dynamic loader has recorded, under one of its numbers: under all of them it is the same address \
          (`tests/symbols/run`). What each program prints is what rdma-core's library of a release that \
          has the function prints (`tests/commands/run`).\n\n\
          | symbol | versions | imported by | tests |\n|---|---|---|---|",

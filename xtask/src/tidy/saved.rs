@@ -1,13 +1,10 @@
-//! Inputs that once failed, or that reach much: whether a test still reads them. Those of a test that moved
-//! would run nowhere, and nobody would notice.
+//! Inputs that once failed: whether a test still reads them. Those of a test that moved would run nowhere, and
+//! nobody would notice. Corpora of fuzz targets are looked at by the crate that replays them (`tests/corpus`).
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{Finding, Tree};
-
-/// Where packed inputs of fuzz targets lie, one file or folder for each target, whose name it has.
-const PACKED: &str = "tests/corpus/";
 
 /// Saved inputs that no test reads.
 pub fn check(tree: &Tree) -> Vec<Finding> {
@@ -17,14 +14,6 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         if !looked.contains(path) {
             let remedy = "move it to where the source with its test makes proptest look, or take it out";
             findings.push(Finding::at(path, 1, "no source has tests that look there", remedy));
-        }
-    }
-    let mut seen = BTreeSet::new();
-    for path in tree.paths() {
-        let Some((corpus, target, beside)) = corpus_of(path) else { continue };
-        if seen.insert(corpus.clone()) && !has_target(tree, &target, beside.as_deref()) {
-            let remedy = "move it to its target (`bolero::check!(name = …)`), or take it out";
-            findings.push(Finding::at(&corpus, 1, format!("no test reads the inputs of {target}"), remedy));
         }
     }
     findings
@@ -54,33 +43,6 @@ fn failures_of(tree: &Tree, source: &str) -> String {
     path.with_extension("proptest-regressions").to_string_lossy().into_owned()
 }
 
-/// Of an input: its corpus, its target, and the folder of the source that has the target, where that must be
-/// there.
-fn corpus_of(path: &str) -> Option<(String, String, Option<String>)> {
-    if let Some((folder, inside)) = path.split_once("/__fuzz__/") {
-        let target = inside.split('/').next()?;
-        return Some((format!("{folder}/__fuzz__/{target}"), target.to_owned(), Some(folder.to_owned())));
-    }
-    let name = path.strip_prefix(PACKED)?.split('/').next()?;
-    // What explains or packs the inputs is none itself.
-    if name.ends_with(".md") || name.ends_with(".rs") {
-        return None;
-    }
-    Some((format!("{PACKED}{name}"), name.split('.').next()?.to_owned(), None))
-}
-
-/// Whether a test has this target: bolero's, beside its inputs, or any source that names the target, where they
-/// are packed.
-fn has_target(tree: &Tree, target: &str, beside: Option<&str>) -> bool {
-    let sources = tree.paths().filter(|path| path.ends_with(".rs"));
-    let named = format!("check!(name = \"{target}\")");
-    let quoted = format!("\"{target}\"");
-    sources.filter_map(|path| tree.text(path).map(|text| (path, text))).any(|(path, text)| match beside {
-        Some(folder) => path.rsplit_once('/').is_some_and(|(own, _)| own == folder) && text.contains(&named),
-        None => text.contains(&quoted),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::{said, tree};
@@ -103,19 +65,5 @@ mod tests {
         assert_eq!(alone, [""; 0]);
         let none = ("a/src/b/c.rs", "proptest! {\n failure_persistence: None");
         assert_eq!(said(check(&tree(&[LIB, none, ("a/proptest-regressions/b/c.txt", "cc 1")]))).len(), 1);
-    }
-
-    #[test]
-    fn corpora_without_a_target_are_found() {
-        let target = ("a/src/f.rs", "bolero::check!(name = \"ring\").for_each()");
-        let with = |path| said(check(&tree(&[target, (path, "1")])));
-        assert_eq!(with("a/src/__fuzz__/ring/corpus/01"), [""; 0]);
-        assert_eq!(with("tests/corpus/ring.txt"), [""; 0]);
-        assert_eq!(with("tests/corpus/README.md"), [""; 0]);
-        assert!(
-            with("a/src/__fuzz__/rings/corpus/01")[0].starts_with("a/src/__fuzz__/rings:1: no test reads")
-        );
-        assert_eq!(with("a/tests/__fuzz__/ring/corpus/01").len(), 1, "the target lies elsewhere");
-        assert!(with("tests/corpus/rings.txt")[0].starts_with("tests/corpus/rings.txt:1: no test reads"));
     }
 }

@@ -6,10 +6,10 @@
 //! The functions build the command in [`crate::uverbs`], pass the driver's parts through as [`Udata`], and fill
 //! in the object; what they fill in of queues and queue pairs [`crate::provider::public_fields`] says.
 //!
-//! They return 0 or an errno value, and leave in `errno` what rdma-core leaves there. `private-symbols.txt`
-//! says under which private versions each is exported. One body serves all of them where rdma-core's
-//! declaration has not changed; where it has, the functions are named after the first generation that declares
-//! them so (`ibv_cmd_create_cq_ex_59`), and without number after 34.
+//! They return 0 or an errno value, and leave in `errno` what rdma-core leaves there.
+//! `libibverbs/private-symbols.txt` says under which private versions each is exported. One body serves all of
+//! them where rdma-core's declaration has not changed; where it has, the functions are named after the first
+//! generation that declares them so (`ibv_cmd_create_cq_ex_59`), and without number after 34.
 //!
 //! # Safety
 //!

@@ -183,7 +183,7 @@ fn fuzz_plugin_files() {
     // Of the headers any byte may be another. What follows them is the linker's to judge.
     let headers = 64 + 56 * usize::from(whole[56]);
     let mut cuts = std::collections::BTreeSet::new();
-    bolero::check!(name = "plugin_files").with_type::<(Vec<u8>, u16, [(u16, u8); 4], bool)>().for_each(
+    corpus::check!().with_type::<(Vec<u8>, u16, [(u16, u8); 4], bool)>().for_each(
         |(config, cut, changes, only_cut)| {
             let mut names = Vec::new();
             read_file(&folder.put("config", config), &mut names);

@@ -52,7 +52,7 @@ fn fuzz_rxe_queues() {
     let bell = bell();
     let buffer = vec![0x11u8; 4096];
     let at = buffer.as_ptr().expose_provenance() as u64;
-    bolero::check!(name = "rxe_queues").with_type::<(u8, Play)>().for_each(|(qp_type, Play(acts))| {
+    corpus::check!().with_type::<(u8, Play)>().for_each(|(qp_type, Play(acts))| {
         let qp_type = [IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD][usize::from(qp_type % 3)];
         let fixture = Fixture::new(qp_type, bell.as_raw_fd());
         // SAFETY: a live queue pair.
@@ -235,70 +235,68 @@ fn build(fixture: &Fixture, ah: Handle<ibv_ah>, made: &Call, sges: &[ibv_sge]) {
 #[test]
 fn fuzz_rxe_commands() {
     let bell = bell();
-    bolero::check!(name = "rxe_commands").with_type::<(Answers, [(u16, u32); 4], u8)>().for_each(
-        |(answers, words, kind)| {
-            let ring = Ring::new(6);
-            // No access of the mapping may lie behind the end of the file: a driver maps what it has.
-            ring.file.set_len(i64::MAX as u64).unwrap();
-            for (at, value) in words {
-                ring.put(usize::from(*at & !3), *value);
-            }
-            // SAFETY: plain C data; all zeros is its empty value.
-            let mut context: ibv_context = unsafe { core::mem::zeroed() };
-            context.cmd_fd = bell.as_raw_fd();
-            let pd = domain::publish(1);
-            // SAFETY: a live domain, whose context outlives it.
-            unsafe { (*pd.as_ptr()).context = &raw mut context };
-            let _kernel = answer_with(&answers.0);
-            let device = RxeContext::new(ring.device);
-            // SAFETY: plain C data; all zeros is its empty value.
-            let mut array: [ibv_wc; 8] = unsafe { core::mem::zeroed() };
-            let cq = device.create_cq(4, None, 0).ok();
-            if let Some(cq) = cq {
-                // SAFETY: a live queue, and room for what is asked.
-                unsafe { cq::poll_cq(cq.as_ptr(), 8, array.as_mut_ptr()) };
-                let _ = device.resize_cq(cq, 8);
-                // SAFETY: as above.
-                unsafe { cq::poll_cq(cq.as_ptr(), 8, array.as_mut_ptr()) };
-            }
-            let public = cq.map_or(null_mut(), |cq| cq.as_ptr());
-            let mut sge = ibv_sge { addr: 8, length: 8, lkey: 1 };
-            let mut receive = ibv_recv_wr { wr_id: 1, next: null_mut(), sg_list: &raw mut sge, num_sge: 1 };
-            let mut bad = null_mut();
-            // SAFETY: plain C data; all zeros is its empty value.
-            let mut attr: ibv_qp_init_attr = unsafe { core::mem::zeroed() };
-            attr.qp_type = [IBV_QPT_RC, IBV_QPT_UD][usize::from(kind % 2)] as u32;
-            (attr.send_cq, attr.recv_cq) = (public, public);
-            if let Ok(qp) = device.create_qp(pd, &mut attr) {
-                // SAFETY: a live queue pair, valid lists and a place for the answer; published as a Qp and
-                // given up at the end.
-                unsafe {
-                    (*qp.as_ptr()).state = IBV_QPS_RTS as ibv_qp_state_t;
-                    qp::post_recv(qp.as_ptr(), &raw mut receive, &raw mut bad);
-                    if *kind & 1 == 0 {
-                        let mut wr = send_wr(1);
-                        (wr.sg_list, wr.num_sge) = (&raw mut sge, 1);
-                        let mut bad = null_mut();
-                        send::post_send(qp.as_ptr(), &raw mut wr, &raw mut bad);
-                    }
-                    drop(qp.reclaim::<Qp>());
+    corpus::check!().with_type::<(Answers, [(u16, u32); 4], u8)>().for_each(|(answers, words, kind)| {
+        let ring = Ring::new(6);
+        // No access of the mapping may lie behind the end of the file: a driver maps what it has.
+        ring.file.set_len(i64::MAX as u64).unwrap();
+        for (at, value) in words {
+            ring.put(usize::from(*at & !3), *value);
+        }
+        // SAFETY: plain C data; all zeros is its empty value.
+        let mut context: ibv_context = unsafe { core::mem::zeroed() };
+        context.cmd_fd = bell.as_raw_fd();
+        let pd = domain::publish(1);
+        // SAFETY: a live domain, whose context outlives it.
+        unsafe { (*pd.as_ptr()).context = &raw mut context };
+        let _kernel = answer_with(&answers.0);
+        let device = RxeContext::new(ring.device);
+        // SAFETY: plain C data; all zeros is its empty value.
+        let mut array: [ibv_wc; 8] = unsafe { core::mem::zeroed() };
+        let cq = device.create_cq(4, None, 0).ok();
+        if let Some(cq) = cq {
+            // SAFETY: a live queue, and room for what is asked.
+            unsafe { cq::poll_cq(cq.as_ptr(), 8, array.as_mut_ptr()) };
+            let _ = device.resize_cq(cq, 8);
+            // SAFETY: as above.
+            unsafe { cq::poll_cq(cq.as_ptr(), 8, array.as_mut_ptr()) };
+        }
+        let public = cq.map_or(null_mut(), |cq| cq.as_ptr());
+        let mut sge = ibv_sge { addr: 8, length: 8, lkey: 1 };
+        let mut receive = ibv_recv_wr { wr_id: 1, next: null_mut(), sg_list: &raw mut sge, num_sge: 1 };
+        let mut bad = null_mut();
+        // SAFETY: plain C data; all zeros is its empty value.
+        let mut attr: ibv_qp_init_attr = unsafe { core::mem::zeroed() };
+        attr.qp_type = [IBV_QPT_RC, IBV_QPT_UD][usize::from(kind % 2)] as u32;
+        (attr.send_cq, attr.recv_cq) = (public, public);
+        if let Ok(qp) = device.create_qp(pd, &mut attr) {
+            // SAFETY: a live queue pair, valid lists and a place for the answer; published as a Qp and
+            // given up at the end.
+            unsafe {
+                (*qp.as_ptr()).state = IBV_QPS_RTS as ibv_qp_state_t;
+                qp::post_recv(qp.as_ptr(), &raw mut receive, &raw mut bad);
+                if *kind & 1 == 0 {
+                    let mut wr = send_wr(1);
+                    (wr.sg_list, wr.num_sge) = (&raw mut sge, 1);
+                    let mut bad = null_mut();
+                    send::post_send(qp.as_ptr(), &raw mut wr, &raw mut bad);
                 }
+                drop(qp.reclaim::<Qp>());
             }
-            // SAFETY: plain C data; all zeros is its empty value.
-            let mut attr: ibv_srq_init_attr = unsafe { core::mem::zeroed() };
-            if let Ok(srq) = device.create_srq(pd, &mut attr) {
-                // SAFETY: as above.
-                unsafe {
-                    srq::post_srq_recv(srq.as_ptr(), &raw mut receive, &raw mut bad);
-                    let _ = device.modify_srq(srq, &mut attr.attr, IBV_SRQ_MAX_WR as c_int);
-                    srq::post_srq_recv(srq.as_ptr(), &raw mut receive, &raw mut bad);
-                    drop(srq.reclaim::<srq::Srq>());
-                }
+        }
+        // SAFETY: plain C data; all zeros is its empty value.
+        let mut attr: ibv_srq_init_attr = unsafe { core::mem::zeroed() };
+        if let Ok(srq) = device.create_srq(pd, &mut attr) {
+            // SAFETY: as above.
+            unsafe {
+                srq::post_srq_recv(srq.as_ptr(), &raw mut receive, &raw mut bad);
+                let _ = device.modify_srq(srq, &mut attr.attr, IBV_SRQ_MAX_WR as c_int);
+                srq::post_srq_recv(srq.as_ptr(), &raw mut receive, &raw mut bad);
+                drop(srq.reclaim::<srq::Srq>());
             }
-            if let Some(cq) = cq {
-                destroy(cq);
-            }
-            domain::dealloc(pd, |_| Ok(())).unwrap();
-        },
-    );
+        }
+        if let Some(cq) = cq {
+            destroy(cq);
+        }
+        domain::dealloc(pd, |_| Ok(())).unwrap();
+    });
 }

@@ -195,7 +195,7 @@ fn fuzz_soft_lists() {
         (IBV_QPT_UC, crate::provider::qp_ex::UNRELIABLE),
         (IBV_QPT_UD, crate::provider::qp_ex::DATAGRAM),
     ];
-    bolero::check!(name = "soft_lists").with_type::<(u8, Play)>().for_each(|(kind, Play(acts))| {
+    corpus::check!().with_type::<(u8, Play)>().for_each(|(kind, Play(acts))| {
         let (kind, operations) = kinds[usize::from(kind % 3)];
         let known = IBV_QP_EX_WITH_ATOMIC_WRITE as u64 | IBV_QP_EX_WITH_BIND_MW as u64;
         let cq = room.cq();
