@@ -17,9 +17,9 @@
 //! ([`queues::repair`]), and what was under way has then happened or not. A process that is stopped within is
 //! fenced off from the queues that others use, too ([`queues::fence`]).
 //!
-//! A small send of a connection takes no lock: the initiator writes it to a ring in the target's segment, which
-//! the target's owner looks at when it polls ([`queues::direct`]). One that its target may sleep for, and the
-//! first of a connection, goes as all others do.
+//! A small send of a connection takes no shared lock: the initiator writes it to a ring in the target's
+//! segment, which the target's owner looks at when it polls ([`queues::direct`]). One that its target may sleep
+//! for, and the first of a connection, goes as all others do.
 //!
 //! The payload of other small sends travels in the completion entry, and the target's owner moves it to its
 //! buffer when it takes the completion: no system call on either side. Everything else the kernel copies
@@ -28,24 +28,34 @@
 //!
 //! # Where an 8 byte send goes
 //!
+//! From `post_send` of whoever shows the device (`src/provider/soft/send.rs`) on:
+//!
 //! 1. The program's request is accepted, or refused with the rule that it breaks: `Sending::accept` in
 //!    `device/send.rs`, [`rules::request`].
 //! 2. The queue pair starts it: `Sending::post` there, `Carrier::start` in `carrier/mod.rs`.
 //! 3. The way is chosen (ring, burst, or executed by itself): `Near::start` in `carrier/near/mod.rs`.
-//! 4. Whether the target is ready and awake, and its ring has room: `send` in `carrier/near/direct/writer.rs`.
+//! 4. Whether the target is ready, alive and awake, and its ring has room: `send` in
+//!    `carrier/near/direct/writer.rs`.
 //! 5. Whether the target's key is good still, and what the bytes are: `pin.rs` and `gather.rs` in
 //!    `carrier/near/bytes/`.
-//! 6. The words of a slot are stored, last the one that says that the message is there: [`queues::direct`].
+//! 6. The words of a slot are stored, last the one that says that the message is there: `Send::publish` in
+//!    `queues/direct/sender.rs`, by `DirectRing::exchange` in `shm/objects/direct.rs`.
 //! 7. What follows, a completion, another try or an error: [`rules::requester`], `follow_outcome` in
 //!    `device/send.rs`. The own completion: `carrier/near/completion_order.rs`, [`queues::deliver`].
 //! 8. The target polls, and its bytes go to the buffer of its receive request: `device/completion.rs`,
 //!    `carrier/near/direct/reader.rs`.
 //!
-//! A request that gets no answer, or whose receiver was not ready, is the requester's: [`rules::requester`]
-//! says how often and when it is tried again, `device/send.rs` keeps it, `device/retry.rs` comes back to it.
+//! # When no answer comes
+//!
+//! A target that is gone, or does not receive, gives
+//! [`Outcome::NoAnswer`](rules::requester::Outcome::NoAnswer); one without a receive request
+//! `ReceiverNotReady`. [`rules::requester`] says what follows: how long it is waited for, how often it is tried
+//! again, with which error it ends. The request waits in the ring of `device/send.rs` meanwhile;
+//! `device/retry.rs` comes back to it, from polls and from a thread.
 //!
 //! # What is not there yet
 //!
+//! - A carrier to other hosts; what one would need besides is said in `carrier/mod.rs`.
 //! - An XRC target and the shared receive queue that a request names must belong to the same process.
 //! - Alternate paths: they are refused, as by every RoCE device.
 //! - Persistent flush, tag matching, TSO, raw packets and Ethernet queue pairs.

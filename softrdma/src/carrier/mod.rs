@@ -8,9 +8,20 @@
 //! | [`started`] | what became of a request that was started |
 //! | [`near`] | to other processes of this folder, and to the own one |
 //!
-//! A queue pair starts one request after the other, oldest first. One that [ended](Started::Ended) is followed
-//! at once. One that [settles](Started::Settles) ends with others when the queue pair says that no more come
-//! now ([`Carrier::settle`]), or when the carrier asks for that before it goes on ([`Started::SettleFirst`]).
+//! A queue pair starts one request after the other, oldest first:
+//!
+//! | what it learns | what it does |
+//! |---|---|
+//! | [`Started::Ended`] | follows: `rules::requester` says whether it completes, is tried later or fails |
+//! | [`Started::Settles`] | goes on; it ends with others at [`Carrier::settle`], within the same call |
+//! | [`Started::SettleFirst`] | settles, and starts it again |
+//!
+//! A request that is to be tried again waits with the queue pair (`device/send.rs`), which then
+//! [executes](Carrier::execute) it by itself. The wait for a missing answer begins when the carrier says
+//! `NoAnswer`, and a program that polls may have it tried before its time.
+//!
+//! None is under way any longer than a call: a carrier whose peer answers later needs another answer here, a
+//! requester that knows several requests under way, and an end for them when the queue pair breaks.
 //!
 //! A peer is an address (GID) and a number. What a number means inside is the carrier's own.
 
@@ -46,13 +57,14 @@ impl Carrier {
         Ok(Self::Near(Near::new(qp_type, max_send_wr)?))
     }
 
-    /// Forgets whom it talked to: on RESET, and on RTR after the attributes were set.
+    /// Forgets whom it talked to: on RESET, on RTR, where the way changes (`IBV_QP_AV`), and at the end.
     pub(crate) fn reconnect(&mut self) {
         let Self::Near(near) = self;
         near.reconnect();
     }
 
-    /// Starts a request; never waits for anything but short locks. `order` puts its own completion in order.
+    /// Starts a request; never waits for anything but short locks, and some microseconds for room in a ring.
+    /// `order` puts its own completion in order.
     #[inline(always)]
     pub(crate) fn start(
         &mut self,

@@ -7,7 +7,7 @@ use crate::rules::requester::Outcome;
 pub enum Started {
     /// It has ended.
     Ended(Outcome),
-    /// It is on its way, and ends with others of its kind when they are settled.
+    /// It is with its target, among others that are told together when they are settled.
     Settles,
     /// Nothing happened: others are to be settled first, and it is to be started again.
     SettleFirst,

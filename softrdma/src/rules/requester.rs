@@ -30,7 +30,8 @@ pub enum Outcome {
     Done(u32),
     /// The receiver had no receive request; its `min_rnr_timer` code.
     ReceiverNotReady(u8),
-    /// The peer dropped it: not there, not yet ready to receive, connected to somebody else, or gone.
+    /// The peer dropped it: not there, not yet ready to receive, connected to somebody else, or gone. Also
+    /// where it could not be asked: its lock was kept, or memory ran out here.
     NoAnswer,
     /// A process that neither sent it nor is its target keeps a lock of the target: nothing is known of the
     /// target.
@@ -57,10 +58,10 @@ pub enum Work {
 pub enum Action {
     /// The request is done: this completion, if it asked for one.
     Complete(Option<Completion>),
-    /// Later: see [`SendQueue::work`].
+    /// Later: see [`Requester::work`].
     Later,
     /// The request failed with this completion, and the queue pair goes to this state. In ERR and SQE all that
-    /// is left is flushed: [`SendQueue::flush`].
+    /// is left is flushed: [`Requester::flushed`].
     Fail(Completion, QpState),
 }
 
