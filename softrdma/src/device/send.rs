@@ -281,6 +281,8 @@ impl Sending<'_> {
             };
             match started {
                 Started::Ended(outcome) => {
+                    // Those before it, where its target could not be had.
+                    qp.settle(side);
                     qp.note_bound(wr, outcome);
                     let now = if matches!(outcome, Outcome::Done(_)) { 0 } else { qp.device().now() };
                     let action = side.requester.outcome(&request, outcome, now);

@@ -162,7 +162,6 @@ impl Near {
         match burst.deliver(endpoint, from, targets, writer, wr, request) {
             BurstOutcome::Delivered => Started::Settles,
             BurstOutcome::NotTaken => self.start_alone(endpoint, from, wr, order),
-            _ if self.unsettled() > 0 => Started::SettleFirst,
             BurstOutcome::NoAnswer => Started::Ended(Outcome::NoAnswer),
             BurstOutcome::Held => Started::Ended(Outcome::Held),
         }
