@@ -2,7 +2,7 @@
 
 use core::ffi::CStr;
 
-use crate::gids;
+use crate::interfaces::first_ethernet_address;
 
 /// What tells this host from others and stays the same over restarts: the number that systemd and D-Bus keep,
 /// else the address of the first Ethernet interface, else the number of this boot or the host's name.
@@ -18,7 +18,7 @@ pub fn host() -> Vec<u8> {
     };
     number("/etc/machine-id")
         .or_else(|| number("/var/lib/dbus/machine-id"))
-        .or_else(|| gids::first_ethernet_address().map(|address| address.to_vec()))
+        .or_else(|| first_ethernet_address().map(|address| address.to_vec()))
         .or_else(|| number("/proc/sys/kernel/random/boot_id"))
         .unwrap_or_else(host_name)
 }

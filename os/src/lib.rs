@@ -18,6 +18,7 @@
 //! | [`epoll`] | epoll sets, whatever stands in front of libc's functions |
 //! | [`network`] | the network namespace of a thread |
 //! | [`gids`], [`guid`] | the host's addresses as the software device's GIDs; what tells the host from others |
+//! | `interfaces` | the network interfaces of the host |
 //! | [`growth`] | collections that fail where memory runs out |
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_macros))]
@@ -35,6 +36,7 @@ pub mod gids;
 pub mod growth;
 pub mod guard;
 pub mod guid;
+mod interfaces;
 pub mod listing;
 pub mod network;
 pub mod processors;
