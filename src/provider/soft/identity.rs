@@ -5,7 +5,7 @@
 //! | `IRONVERBS_SOFT` unset, empty or `0` | none |
 //! | `IRONVERBS_SOFT=N`, up to 16 | `soft0` to `soft(N-1)`; `1` is the usual one |
 //! | `IRONVERBS_SOFT=NAME,…` | devices of these names |
-//! | `IRONVERBS_SOFT=NAME=INTERFACE+…,…` | the same with the addresses of these interfaces alone ([`Named`]) |
+//! | `IRONVERBS_SOFT=NAME=INTERFACE+…,…` | the same, with addresses of these interfaces alone ([`Named`]) |
 //!
 //! A program that has more rights than its caller has none ([`environment`]): the device would make files with
 //! those rights, and let the caller's other processes reach into the program's queues.

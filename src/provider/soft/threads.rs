@@ -4,7 +4,6 @@
 //! thread, or a signal is at no work of the engine's, and finds at its next call into it that the process has
 //! left. One that runs may be at work in another process's memory, and so may one that pauses, or waits for a
 //! word that processes share.
-
 //!
 //! Nothing here asks for memory, since the process may end in a signal handler that interrupted the allocator.
 

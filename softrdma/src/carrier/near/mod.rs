@@ -66,7 +66,7 @@ impl Near {
         Ok(Self { targets: Targets::new(qp_type)?, burst: OpenBurst::new(max_send_wr)?, writer: None })
     }
 
-    /// Forgets whom it talked to: on RESET, and on RTR after the attributes were set.
+    /// Forgets whom it talked to.
     pub fn reconnect(&mut self) {
         self.writer = None;
         self.targets.clear();
