@@ -121,8 +121,6 @@ impl Folder {
         for _ in 0..ATTEMPTS {
             match self.existing_folder(name) {
                 Err(Error::Os { errno: libc::ENOENT, .. }) => {}
-                // Nobody else can have made it: it is of a release that had a file there.
-                Err(_) if !self.is_shared() && self.is_file(name) => self.remove(name)?,
                 other => return other,
             }
             let made = self.place(name, |at, name| {
@@ -136,10 +134,6 @@ impl Folder {
             }
         }
         Err(Error::Gone)
-    }
-
-    fn is_file(&self, name: &CStr) -> bool {
-        self.look(name).is_ok_and(|(_, stat)| stat.st_mode & libc::S_IFMT == libc::S_IFREG)
     }
 
     /// As [`Folder::folder`] where there is one: `ENOENT` otherwise.
@@ -323,16 +317,6 @@ mod tests {
             // SAFETY: waits for the child made above; `status` is writable.
             assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
             assert_eq!(status, 0, "{}", folder.path().display());
-        }
-    }
-
-    #[test]
-    fn a_file_in_the_way_goes_where_nobody_else_can_have_put_it() {
-        let dir = TestDir::new("making");
-        for (folder, goes) in [(alone(&dir), true), (shared(&dir), false)] {
-            std::fs::write(folder.path().join("in"), "kept").unwrap();
-            assert_eq!(folder.folder(c"in").is_ok(), goes, "{}", folder.path().display());
-            assert_eq!(folder.path().join("in").is_dir(), goes);
         }
     }
 
