@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use crate::command::{ConnParam, Ece};
-use crate::connection::{Cm, answer_time};
+use crate::connection::answer_time;
 use crate::errno::Errno;
 use crate::event::EventKind;
 use crate::file::File;
-use crate::id::{Id, QPT_XRC_TGT, State, Wait};
+use crate::id::{Cm, Id, QPT_XRC_TGT, State, Wait};
 use crate::manager::Manager;
 use crate::wire::{Body, Rep, SidrRep, reason, status};
 

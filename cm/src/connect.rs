@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::address::{Address, IbAddress, PortSpace};
 use crate::command::{ConnParam, Ece};
-use crate::connection::{Cm, answer_time, sidr_time};
+use crate::connection::{answer_time, sidr_time};
 use crate::errno::Errno;
 use crate::event::{EventKind, Param, UdParam};
 use crate::file::File;
-use crate::id::{Id, QPT_RC, QPT_UC, QPT_XRC_INI, State, Wait};
+use crate::id::{Cm, Id, QPT_RC, QPT_UC, QPT_XRC_INI, State, Wait};
 use crate::manager::Manager;
 use crate::wire::{self, Body, IpHeader, Mad, Rej, Rep, Req, SidrRep, SidrReq, reason, status};
 use crate::world::{Action, Destination, Device};

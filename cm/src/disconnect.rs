@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::connection::{Cm, disconnect_time};
+use crate::connection::disconnect_time;
 use crate::errno::Errno;
 use crate::event::EventKind;
 use crate::file::File;
-use crate::id::{State, Wait};
+use crate::id::{Cm, State, Wait};
 use crate::manager::Manager;
 
 impl Manager {

@@ -23,6 +23,7 @@ pub mod event;
 mod events;
 mod file;
 mod id;
+mod lifetime;
 mod links;
 mod listen;
 mod manager;

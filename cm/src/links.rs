@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use crate::connection::Cm;
 use crate::errno::Errno;
 use crate::event::EventKind;
-use crate::id::State;
+use crate::id::{Cm, State};
 use crate::manager::Manager;
 use crate::wire::{self, Body, Rej, SidrRep, reason, status};
 use crate::world::Link;

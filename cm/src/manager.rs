@@ -32,11 +32,10 @@ use std::time::Duration;
 use crate::answer::Answer;
 use crate::command::Command;
 use crate::errno::Errno;
-use crate::events::Unread;
+use crate::event::Event;
 use crate::file::File;
 use crate::id::Id;
-use crate::multicast::Join;
-use crate::world::{Action, Link, World};
+use crate::world::{Action, Device, Link, World};
 
 fn done((): ()) -> Answer {
     Answer::Done
@@ -51,6 +50,23 @@ pub(crate) struct Channel {
     pub arrivals: u64,
     /// What the caller was last asked for by [`Action::Timer`].
     pub alarm: Option<Duration>,
+}
+
+/// An event that waits for GET_EVENT.
+pub(crate) struct Unread {
+    /// For which id it counts: of a request the listener.
+    pub owner: u32,
+    /// For which join it counts, too.
+    pub join: Option<u32>,
+    /// The new id of a request.
+    pub request: Option<u32>,
+    pub event: Event,
+}
+
+/// A join of a multicast group.
+pub(crate) struct Join {
+    pub owner: u32,
+    pub events_reported: u32,
 }
 
 /// All channels and ids of a process. See the module.
@@ -255,6 +271,32 @@ impl Manager {
     /// Whether requests should be accepted for this listener now, see [`Action::Accepting`].
     pub fn accepting(&self, listener: u32) -> bool {
         self.ids.get(&listener).is_some_and(|id| id.backlog > 0 && id.waiting.is_empty())
+    }
+
+    /// Whether a command written to `file` may name this id: where there is something to check behind it.
+    ///
+    /// # Errors
+    ///
+    /// ENOENT where there is none, EINVAL where it is another file's.
+    pub fn knows(&self, file: File, number: u32) -> Result<(), Errno> {
+        let id = self.ids.get(&number).ok_or(Errno::ENOENT)?;
+        if id.file == file { Ok(()) } else { Err(Errno::EINVAL) }
+    }
+
+    /// The id of this number, for a command written to `file`.
+    pub(crate) fn id(&mut self, file: File, number: u32) -> Result<&mut Id, Errno> {
+        let id = self.ids.get_mut(&number).ok_or(Errno::ENOENT)?;
+        if id.file != file {
+            return Err(Errno::EINVAL);
+        }
+        Ok(id)
+    }
+
+    /// The same for commands that need a device.
+    pub(crate) fn id_with_device(&mut self, file: File, number: u32) -> Result<(&mut Id, Device), Errno> {
+        let id = self.id(file, number)?;
+        let device = id.device.ok_or(Errno::EINVAL)?;
+        Ok((id, device))
     }
 
     pub(crate) fn new_link(&mut self) -> Link {

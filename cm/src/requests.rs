@@ -5,11 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::address::{Address, Family, IbAddress, PortSpace};
 use crate::answer::Path;
 use crate::command::ConnParam;
-use crate::connection::Cm;
 use crate::event::{Event, EventKind, Param, UdParam};
-use crate::events::Unread;
-use crate::id::{Id, QPT_RC, QPT_UC, QPT_UD, QPT_XRC_TGT, State};
-use crate::manager::Manager;
+use crate::id::{Cm, Id, QPT_RC, QPT_UC, QPT_UD, QPT_XRC_TGT, State};
+use crate::manager::{Manager, Unread};
 use crate::wire::{self, Body, IpHeader, Mad, Refused, Rej, Req, SidrRep, SidrReq, reason, status};
 use crate::world::{Action, Device, Link, Message, World};
 

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use crate::connection::Cm;
 use crate::errno::Errno;
 use crate::event::EventKind;
 use crate::file::File;
-use crate::id::{State, Wait};
+use crate::id::{Cm, State, Wait};
 use crate::manager::Manager;
 use crate::world::Action;
 
