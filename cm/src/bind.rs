@@ -1,6 +1,6 @@
 //! BIND: an id gets its own address, and a port.
 
-use crate::address::{Address, Family, PortSpace};
+use crate::address::{Address, PortSpace};
 use crate::errno::Errno;
 use crate::file::File;
 use crate::id::State;
@@ -43,9 +43,6 @@ impl Manager {
             && a.scope_id() == 0
         {
             return Err(Errno::EINVAL);
-        }
-        if family == Family::Ib && !world.native_addresses() {
-            return Err(Errno::ENODEV);
         }
         // What is refused below leaves the id with the addresses that were tried, as on Linux.
         id.source = address;

@@ -5,7 +5,7 @@
 //! | file | subject |
 //! |---|---|
 //! | `manager` | channels, and how a caller drives the machine |
-//! | [`command`], [`answer`], [`event`], [`errno`] | what goes in and out at the device |
+//! | [`command`], [`answer`], [`event`], `errno` | what goes in and out at the device |
 //! | [`address`], [`ports`] | addresses; who may have which port |
 //! | [`world`] | what the machine asks of the world, and what it wants done there |
 //! | [`wire`] | messages between two sides |
@@ -18,7 +18,7 @@ pub mod command;
 mod connect;
 mod connection;
 mod disconnect;
-pub mod errno;
+mod errno;
 pub mod event;
 mod events;
 mod file;

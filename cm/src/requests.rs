@@ -83,7 +83,7 @@ impl Manager {
             let (to, from) = gids.unwrap_or((own.gid, [0; 16]));
             let device = match id.device {
                 Some(device) => device,
-                None if gids.is_some() => world.device_of_gid(&to).map_err(|_| NO_DEVICE)?,
+                None if gids.is_some() => world.device_of_gid(&to).ok_or(NO_DEVICE)?,
                 None => self_device(Family::V4, world)?,
             };
             let side = |gid| IbAddress { pkey: 0xffff, gid, service, mask: u64::MAX, ..IbAddress::default() };
@@ -97,9 +97,9 @@ impl Manager {
         let device = match gids {
             Some((own, _)) => world.device_of_gid(&own),
             None if source.is_any() => return self_device_ends(&header, source, world),
-            None => world.device_of(&source.with_scope(id.source.scope())),
+            None => world.device_of(&source.with_scope(id.source.scope())).ok(),
         }
-        .map_err(|_| NO_DEVICE)?;
+        .ok_or(NO_DEVICE)?;
         Ok(Ends { source, destination: Address::ip(header.source, header.port), device })
     }
 

@@ -61,15 +61,15 @@ impl Manager {
                 Ok(())
             }
             // The id stays bound.
-            Err(NoRoute::Command(errno)) => Err(errno),
-            Err(NoRoute::Event(Errno::ETIMEDOUT)) => {
+            Err(why @ NoRoute::Table(_)) => Err(why.into()),
+            Err(NoRoute::NoNeighbour) => {
                 id.state = State::AddrQuery;
                 let end = now + Duration::from_millis(timeout_ms.into());
                 self.set_alarm(number, Some((end, Wait::Neighbour)));
                 Ok(())
             }
-            Err(NoRoute::Event(errno)) => {
-                self.resolve_failed(number, errno);
+            Err(why @ NoRoute::NoHost) => {
+                self.resolve_failed(number, why.into());
                 Ok(())
             }
         }

@@ -1,9 +1,9 @@
-//! What the machine asks of the world, and what it wants done there.
+//! What the machine asks of the world ([`World`]), and what it wants done there ([`Action`]). The world says what
+//! is the matter; which error number a program gets for that, `errno` says.
 
 use crate::address::{Address, Family, Gid, PortSpace};
-use crate::errno::Errno;
 use crate::file::File;
-use crate::ports::Binding;
+use crate::ports::{Binding, NoPort};
 use crate::wire::MAD_SIZE;
 
 /// A port of a device with one GID of it.
@@ -39,13 +39,24 @@ pub struct Route {
     pub hop_limit: u8,
 }
 
+/// Why an address has no device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoDevice {
+    /// It is no address of the host, as an IPv4 address in IPv6 never is.
+    NotLocal,
+    /// It is one, but of no device.
+    NoneHasIt,
+}
+
 /// Why a destination is not reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRoute {
-    /// The command fails: ENETUNREACH, EHOSTUNREACH, EINVAL.
-    Command(Errno),
-    /// ADDR_ERROR with this. ETIMEDOUT (no neighbour of this address) comes when the command's time is over.
-    Event(Errno),
+    /// The routing table says so, by this errno: the command fails.
+    Table(i32),
+    /// No host has this GID: ADDR_ERROR.
+    NoHost,
+    /// No neighbour has this address: ADDR_ERROR when the command's time is over.
+    NoNeighbour,
 }
 
 /// The other end of a connection: where a listener is looked for.
@@ -135,16 +146,11 @@ pub trait World {
     ///
     /// # Errors
     ///
-    /// EADDRNOTAVAIL where an IP address is no local one, as an IPv4 address in IPv6 never is; ENODEV where no
-    /// device has it; EINVAL of a link-local address without scope.
-    fn device_of(&mut self, address: &Address) -> Result<Device, Errno>;
+    /// See [`NoDevice`].
+    fn device_of(&mut self, address: &Address) -> Result<Device, NoDevice>;
 
     /// The device that has this GID: the requests' destination.
-    ///
-    /// # Errors
-    ///
-    /// ENODEV.
-    fn device_of_gid(&mut self, gid: &Gid) -> Result<Device, Errno>;
+    fn device_of_gid(&mut self, gid: &Gid) -> Option<Device>;
 
     /// The way to `destination`, from `source` where that is known (not "any"). `destination` may be "any" or a
     /// loopback address, which is the host itself: the source is then 127.0.0.1 or ::1, the device the first
@@ -160,8 +166,8 @@ pub trait World {
     ///
     /// # Errors
     ///
-    /// Those of `choose`.
-    fn reserve(&mut self, id: u32, wanted: &Binding) -> Result<u16, Errno>;
+    /// Those of `choose`; [`NoPort::System`].
+    fn reserve(&mut self, id: u32, wanted: &Binding) -> Result<u16, NoPort>;
 
     /// Changes a reservation: the destination became known, or `reuse` or `family_only` were set. Never
     /// refused.
@@ -173,8 +179,8 @@ pub trait World {
     ///
     /// # Errors
     ///
-    /// Those of `may_listen`; others where the place cannot be made.
-    fn listen(&mut self, id: u32, file: File, binding: &Binding) -> Result<(), Errno>;
+    /// Those of `may_listen`; [`NoPort::System`] where the place cannot be made.
+    fn listen(&mut self, id: u32, file: File, binding: &Binding) -> Result<(), NoPort>;
 
     /// Gives the id's port back, and ends listening. Links that nobody accepted are closed by it.
     fn release(&mut self, id: u32);
@@ -188,11 +194,5 @@ pub trait World {
     /// /proc/sys/net/rdma_ucm/max_backlog: 1024 where there is none.
     fn max_backlog(&mut self) -> i32 {
         1024
-    }
-
-    /// Whether programs may use native addresses, so that librdmacm sends the newer commands. If not, binding
-    /// one fails with ENODEV.
-    fn native_addresses(&mut self) -> bool {
-        true
     }
 }

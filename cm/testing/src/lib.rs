@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ironverbs_cm::address::{Address, Family, Gid, gid_of};
 use ironverbs_cm::command::{Command, ConnParam};
-use ironverbs_cm::ports::{self, Binding};
-use ironverbs_cm::world::{Destination, Device, Message, NoRoute, Route};
+use ironverbs_cm::ports::{self, Binding, NoPort};
+use ironverbs_cm::world::{Destination, Device, Message, NoDevice, NoRoute, Route};
 use ironverbs_cm::{Action, Answer, Errno, Event, File, Link, Manager, World};
 
 /// xorshift64*: seeds make runs repeatable.
@@ -137,12 +137,12 @@ impl View<'_> {
 }
 
 impl World for View<'_> {
-    fn device_of(&mut self, address: &Address) -> Result<Device, Errno> {
-        self.device_of_gid(&address.gid().unwrap_or_default()).map_err(|_| Errno::EADDRNOTAVAIL)
+    fn device_of(&mut self, address: &Address) -> Result<Device, NoDevice> {
+        self.device_of_gid(&address.gid().unwrap_or_default()).ok_or(NoDevice::NotLocal)
     }
 
-    fn device_of_gid(&mut self, gid: &Gid) -> Result<Device, Errno> {
-        (0..HOSTS.len()).map(device).find(|d| d.gid == *gid).ok_or(Errno::ENODEV)
+    fn device_of_gid(&mut self, gid: &Gid) -> Option<Device> {
+        (0..HOSTS.len()).map(device).find(|d| d.gid == *gid)
     }
 
     fn route(&mut self, source: Option<&Address>, destination: &Address) -> Result<Route, NoRoute> {
@@ -158,9 +158,9 @@ impl World for View<'_> {
         }
         let dgid = destination.gid().unwrap();
         match dgid[14..] {
-            [9, 9] => return Err(NoRoute::Command(Errno::ENETUNREACH)),
-            [0, 99] => return Err(NoRoute::Event(Errno::ETIMEDOUT)),
-            [0, 98] => return Err(NoRoute::Event(Errno::EHOSTUNREACH)),
+            [9, 9] => return Err(NoRoute::Table(Errno::ENETUNREACH.0)),
+            [0, 99] => return Err(NoRoute::NoNeighbour),
+            [0, 98] => return Err(NoRoute::NoHost),
             _ => {}
         }
         let own = match destination {
@@ -177,7 +177,7 @@ impl World for View<'_> {
         Ok(Route { source, device: found, dgid, scope: 0, hop_limit: 64 })
     }
 
-    fn reserve(&mut self, id: u32, wanted: &Binding) -> Result<u16, Errno> {
+    fn reserve(&mut self, id: u32, wanted: &Binding) -> Result<u16, NoPort> {
         let random = self.random();
         let port = ports::choose(wanted, self.others(id), (32768, 32800), self.shared.low, random)?;
         let binding = Binding { source: wanted.source.with_port(port), ..*wanted };
@@ -194,7 +194,7 @@ impl World for View<'_> {
         port.binding = *binding;
     }
 
-    fn listen(&mut self, id: u32, file: File, binding: &Binding) -> Result<(), Errno> {
+    fn listen(&mut self, id: u32, file: File, binding: &Binding) -> Result<(), NoPort> {
         ports::may_listen(binding, self.others(id))?;
         let pid = self.pid;
         let port = self.shared.ports.iter_mut().find(|p| (p.pid, p.id) == (pid, id)).expect("reserved");
