@@ -5,7 +5,7 @@ use crate::errno::Errno;
 use crate::file::File;
 use crate::id::State;
 use crate::manager::Manager;
-use crate::world::World;
+use crate::world::{Action, World};
 
 /// The part of a service id that names the port space.
 const SERVICE_SPACE: u64 = 0xffff_ffff_ffff_0000;
@@ -81,6 +81,15 @@ impl Manager {
         id.reserved = Some(space);
         id.state = State::AddrBound;
         Ok(())
+    }
+
+    /// Says what an id's reservation, if it has one, is now.
+    pub(crate) fn update(&mut self, number: u32) {
+        let Some(id) = self.ids.get(&number) else { return };
+        if let Some(space) = id.reserved {
+            let binding = id.binding(space);
+            self.act(Action::Update { id: number, binding });
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::errno::Errno;
 use crate::file::File;
 use crate::id::{Connection, Id, QPT_RC, QPT_UD, State};
 use crate::manager::Manager;
-use crate::world::World;
+use crate::world::{Action, World};
 
 impl Manager {
     pub(crate) fn create_id(
@@ -71,18 +71,13 @@ impl Manager {
         number
     }
 
-    pub(crate) fn destroy_id(
-        &mut self,
-        file: File,
-        number: u32,
-        world: &mut dyn World,
-    ) -> Result<u32, Errno> {
+    pub(crate) fn destroy_id(&mut self, file: File, number: u32) -> Result<u32, Errno> {
         self.id(file, number)?;
-        Ok(self.destroy(number, world))
+        Ok(self.destroy(number))
     }
 
     /// Destroys an id with all that hangs on it; the answer is how many of its events were delivered.
-    pub(crate) fn destroy(&mut self, number: u32, world: &mut dyn World) -> u32 {
+    pub(crate) fn destroy(&mut self, number: u32) -> u32 {
         self.end_connection(number);
         let Some(mut id) = self.ids.remove(&number) else { return 0 };
         for join in std::mem::take(&mut id.joins) {
@@ -93,10 +88,11 @@ impl Manager {
             self.refuse_request(link, &message);
         }
         if id.reserved.is_some() {
-            world.release(number);
+            // Before anybody hears of the end: whoever then comes again finds nobody.
+            self.actions.push_front(Action::Release { id: number });
         }
         for request in self.forget_events(id.file, number) {
-            self.destroy(request, world);
+            self.destroy(request);
         }
         self.id_numbers.give_back(number);
         id.events_reported

@@ -132,12 +132,12 @@ impl Manager {
 
     /// The last descriptor of a channel is closed: its ids are destroyed in the order in which they came to it.
     /// A file that is not open is ignored. The caller forgets the channel's timer.
-    pub fn close(&mut self, file: File, world: &mut dyn World) {
+    pub fn close(&mut self, file: File) {
         let mut ids: Vec<(u64, u32)> =
             self.ids.values().filter(|id| id.file == file).map(|id| (id.joined_file, id.number)).collect();
         ids.sort_unstable();
         for (_, id) in ids {
-            self.destroy(id, world);
+            self.destroy(id);
         }
         self.files.remove(&file);
         self.set_timers();
@@ -174,7 +174,7 @@ impl Manager {
             Command::CreateId { uid, space, qp_type } => {
                 self.create_id(file, uid, space, qp_type, world).map(Answer::Created)
             }
-            Command::DestroyId { id } => self.destroy_id(file, id, world).map(Answer::Reported),
+            Command::DestroyId { id } => self.destroy_id(file, id).map(Answer::Reported),
             Command::Bind { id, address } => self.bind(file, id, address, world).map(done),
             Command::ResolveAddr { id, source, destination, timeout_ms } => {
                 self.resolve_addr(file, id, source, destination, timeout_ms, now, world).map(done)
@@ -191,7 +191,7 @@ impl Manager {
             }
             Command::GetEvent => self.get_event(file, world).map(Answer::Event),
             Command::SetOption { id, level, name, value } => {
-                self.set_option(file, id, level, name, value, world).map(done)
+                self.set_option(file, id, level, name, value).map(done)
             }
             Command::Notify { id, event } => self.notify(file, id, event).map(done),
             Command::JoinMulticast { id, uid, address, flags } => {

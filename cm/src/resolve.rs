@@ -50,10 +50,7 @@ impl Manager {
         match world.route(from.as_ref(), &destination) {
             Ok(route) => {
                 let failed = id.take_route(&route).err();
-                if let Some(space) = id.reserved {
-                    let binding = id.binding(space);
-                    world.update(number, &binding);
-                }
+                self.update(number);
                 match failed {
                     None => self.queue_plain(number, EventKind::AddrResolved, 0),
                     Some(errno) => self.resolve_failed(number, errno),

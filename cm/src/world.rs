@@ -137,6 +137,18 @@ pub enum Action {
         /// When, on the clock of `now`.
         at: Option<std::time::Duration>,
     },
+    /// Change an id's reservation: the destination became known, or `reuse` or `family_only` were set.
+    Update {
+        /// The id.
+        id: u32,
+        /// What it has from now on, with the port that it has.
+        binding: Binding,
+    },
+    /// Give an id's port back, and end listening. Links that nobody accepted are closed by it.
+    Release {
+        /// The id.
+        id: u32,
+    },
 }
 
 /// What the machine asks of the world. Every call answers at once.
@@ -169,10 +181,6 @@ pub trait World {
     /// Those of `choose`; [`NoPort::System`].
     fn reserve(&mut self, id: u32, wanted: &Binding) -> Result<u16, NoPort>;
 
-    /// Changes a reservation: the destination became known, or `reuse` or `family_only` were set. Never
-    /// refused.
-    fn update(&mut self, id: u32, binding: &Binding);
-
     /// Begins to listen at the id's reservation, for the channel `file`: checks
     /// [`may_listen`](crate::ports::may_listen), stores `reuse` as false, and makes the place where links
     /// arrive.
@@ -181,9 +189,6 @@ pub trait World {
     ///
     /// Those of `may_listen`; [`NoPort::System`] where the place cannot be made.
     fn listen(&mut self, id: u32, file: File, binding: &Binding) -> Result<(), NoPort>;
-
-    /// Gives the id's port back, and ends listening. Links that nobody accepted are closed by it.
-    fn release(&mut self, id: u32);
 
     /// A number that others cannot guess.
     fn random(&mut self) -> u32;

@@ -148,7 +148,7 @@ impl Device {
         }
         // Of numbers that were closed past the shim.
         self.files.retain(|_, known| *known != file);
-        self.manager.close(file, &mut self.net);
+        self.manager.close(file);
         self.sides.close(file);
         self.act(file);
         self.alarms.remove(&file);
@@ -394,6 +394,8 @@ impl Device {
                 }
                 Action::MoveListener { id, file } => self.net.give_listener(id, file),
                 Action::Accepting { id, room } => self.net.accepting(id, room),
+                Action::Update { id, binding } => self.net.update(id, &binding),
+                Action::Release { id } => self.net.release(id),
                 Action::Timer { file, at } => {
                     match at {
                         Some(at) => self.alarms.insert(file, at),

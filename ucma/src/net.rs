@@ -291,6 +291,27 @@ impl Net {
         }
     }
 
+    /// Changes what an id has.
+    pub fn update(&mut self, id: u32, binding: &Binding) {
+        if let Some((_, registry)) = &mut self.meeting {
+            registry.update(id, binding);
+        }
+    }
+
+    /// Gives an id's port back, and closes what waits there.
+    pub fn release(&mut self, id: u32) {
+        for number in self.of_listener(id) {
+            self.leave(number);
+        }
+        let listened = self.listeners.remove(&id);
+        if let Some((_, registry)) = &mut self.meeting {
+            if let Some((_, name)) = listened {
+                registry.forget(name);
+            }
+            registry.release(id);
+        }
+    }
+
     /// The next connection at a listener's socket.
     ///
     /// # Errors
@@ -367,12 +388,6 @@ impl World for Net {
         registry.reserve(id, wanted, low)
     }
 
-    fn update(&mut self, id: u32, binding: &Binding) {
-        if let Some((_, registry)) = &mut self.meeting {
-            registry.update(id, binding);
-        }
-    }
-
     fn listen(&mut self, id: u32, file: File, binding: &Binding) -> Result<(), NoPort> {
         let gids = (!binding.source.is_loopback()).then(|| self.gids().public_gids());
         let (_, registry) = self.meeting()?;
@@ -390,19 +405,6 @@ impl World for Net {
             self.listeners.insert(id, (number, name));
         }
         Ok(())
-    }
-
-    fn release(&mut self, id: u32) {
-        for number in self.of_listener(id) {
-            self.leave(number);
-        }
-        let listened = self.listeners.remove(&id);
-        if let Some((_, registry)) = &mut self.meeting {
-            if let Some((_, name)) = listened {
-                registry.forget(name);
-            }
-            registry.release(id);
-        }
     }
 
     fn random(&mut self) -> u32 {

@@ -100,6 +100,10 @@ impl Shared {
         self.ends.iter().position(|e| e.pid == pid && e.link == Some(link) && e.open)
     }
 
+    fn port_of(&mut self, pid: usize, id: u32) -> &mut Port {
+        self.ports.iter_mut().find(|p| (p.pid, p.id) == (pid, id)).expect("reserved")
+    }
+
     fn drop_ports(&mut self, gone: impl Fn(&Port) -> bool) {
         let (gone, kept): (Vec<Port>, Vec<Port>) =
             std::mem::take(&mut self.ports).into_iter().partition(gone);
@@ -187,26 +191,12 @@ impl World for View<'_> {
         Ok(port)
     }
 
-    fn update(&mut self, id: u32, binding: &Binding) {
-        let pid = self.pid;
-        let port = self.shared.ports.iter_mut().find(|p| (p.pid, p.id) == (pid, id)).expect("reserved");
-        assert_eq!(port.binding.source.port(), binding.source.port());
-        port.binding = *binding;
-    }
-
     fn listen(&mut self, id: u32, file: File, binding: &Binding) -> Result<(), NoPort> {
         ports::may_listen(binding, self.others(id))?;
-        let pid = self.pid;
-        let port = self.shared.ports.iter_mut().find(|p| (p.pid, p.id) == (pid, id)).expect("reserved");
+        let port = self.shared.port_of(self.pid, id);
         port.listens = Some(file);
         port.binding.reuse = false;
         Ok(())
-    }
-
-    fn release(&mut self, id: u32) {
-        let pid = self.pid;
-        assert!(self.shared.ports.iter().any(|p| (p.pid, p.id) == (pid, id)), "released, never reserved");
-        self.shared.drop_ports(|p| (p.pid, p.id) == (pid, id));
     }
 
     fn random(&mut self) -> u32 {
@@ -252,8 +242,7 @@ impl Net {
     }
 
     pub fn close(&mut self, pid: usize, file: File) {
-        let mut view = View { shared: &mut self.shared, pid };
-        self.managers[pid].as_mut().unwrap().close(file, &mut view);
+        self.managers[pid].as_mut().unwrap().close(file);
         self.timers.remove(&(pid, file));
         self.act(pid);
     }
@@ -294,11 +283,10 @@ impl Net {
                     self.shared.ends[end].file = file;
                 }
                 Action::MoveListener { id, file } => {
-                    let port = self.shared.ports.iter_mut().find(|p| (p.pid, p.id) == (pid, id)).unwrap();
-                    port.listens = Some(file);
+                    self.shared.port_of(pid, id).listens = Some(file);
                 }
                 Action::Accepting { id, room } => {
-                    let port = self.shared.ports.iter_mut().find(|p| (p.pid, p.id) == (pid, id)).unwrap();
+                    let port = self.shared.port_of(pid, id);
                     assert_ne!(port.room, room, "says what changed");
                     port.room = room;
                 }
@@ -307,6 +295,15 @@ impl Net {
                 }
                 Action::Timer { file, at: None } => {
                     self.timers.remove(&(pid, file));
+                }
+                Action::Update { id, binding } => {
+                    let port = self.shared.port_of(pid, id);
+                    assert_eq!(port.binding.source.port(), binding.source.port());
+                    port.binding = binding;
+                }
+                Action::Release { id } => {
+                    self.shared.port_of(pid, id);
+                    self.shared.drop_ports(|p| (p.pid, p.id) == (pid, id));
                 }
             }
         }
