@@ -133,10 +133,10 @@ impl Manager {
     }
 
     /// The connection is over; packets of it may still be under way for a while.
-    pub(crate) fn enter_timewait(&mut self, number: u32, now: Duration) {
+    pub(crate) fn enter_timewait(&mut self, number: u32) {
         let Some(id) = self.ids.get_mut(&number) else { return };
         id.connection.cm = Cm::Timewait;
-        let end = now + Duration::from_millis(code_ms(id.connection.timeout));
+        let end = self.now + Duration::from_millis(code_ms(id.connection.timeout));
         self.set_alarm(number, Some((end, Wait::Timewait)));
         self.hang_up(number);
     }

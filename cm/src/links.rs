@@ -1,7 +1,5 @@
 //! What links bring, apart from requests: messages, and their own end.
 
-use std::time::Duration;
-
 use crate::errno::Errno;
 use crate::event::EventKind;
 use crate::id::{Cm, State};
@@ -16,7 +14,7 @@ impl Manager {
         (self.ids.get(&number)?.connection.link == Some(link)).then_some(number)
     }
 
-    pub(crate) fn take_message(&mut self, link: Link, message: &[u8], now: Duration) {
+    pub(crate) fn take_message(&mut self, link: Link, message: &[u8]) {
         let Some(number) = self.owner(link) else { return };
         let Ok(mad) = wire::decode(message) else { return };
         let Some(id) = self.ids.get(&number) else { return };
@@ -30,8 +28,8 @@ impl Manager {
             Body::Rep(rep) => self.rep_came(number, &rep),
             Body::Rtu(rtu) if known(rtu.local_comm_id, rtu.remote_comm_id) => self.established(number),
             Body::Dreq(dreq) if known(dreq.local_comm_id, dreq.remote_comm_id) => self.dreq_came(number),
-            Body::Drep(drep) if known(drep.local_comm_id, drep.remote_comm_id) => self.drep_came(number, now),
-            Body::Rej(rej) if !id.is_ud() => self.rej_came(number, &rej, now),
+            Body::Drep(drep) if known(drep.local_comm_id, drep.remote_comm_id) => self.drep_came(number),
+            Body::Rej(rej) if !id.is_ud() => self.rej_came(number, &rej),
             Body::SidrRep(rep) => self.sidr_rep_came(number, &rep),
             // Nobody asks for more time here, and nobody asks twice.
             _ => {}
@@ -39,7 +37,7 @@ impl Manager {
     }
 
     /// The other side refused in the way that its manager would have, had it had the time.
-    fn refused_with(&mut self, number: u32, why: u16, sidr: u8, now: Duration) {
+    fn refused_with(&mut self, number: u32, why: u16, sidr: u8) {
         let Some(id) = self.ids.get(&number) else { return };
         if id.is_ud() {
             let request_id = id.connection.local_comm_id;
@@ -47,18 +45,18 @@ impl Manager {
             self.sidr_rep_came(number, &rep);
         } else {
             let rej = Rej { reason: why, private_data: [0; 148], ..id.rej(why) };
-            self.rej_came(number, &rej, now);
+            self.rej_came(number, &rej);
         }
     }
 
-    pub(crate) fn link_refused(&mut self, link: Link, known: bool, now: Duration) {
+    pub(crate) fn link_refused(&mut self, link: Link, known: bool) {
         let Some(number) = self.owner(link) else { return };
         let (why, sidr) = if known {
             (reason::CONSUMER_DEFINED, status::REJECT)
         } else {
             (reason::INVALID_SERVICE_ID, status::UNSUPPORTED)
         };
-        self.refused_with(number, why, sidr, now);
+        self.refused_with(number, why, sidr);
     }
 
     pub(crate) fn link_unreachable(&mut self, link: Link) {
@@ -71,7 +69,7 @@ impl Manager {
     }
 
     /// The other side went without a word: what its manager would have said is said here.
-    pub(crate) fn link_ended(&mut self, link: Link, now: Duration) {
+    pub(crate) fn link_ended(&mut self, link: Link) {
         let Some(number) = self.owner(link) else {
             self.drop_waiting(link);
             return;
@@ -80,16 +78,16 @@ impl Manager {
         let asked = self.ids.get(&number).is_some_and(|id| id.connection.asked_end);
         match self.ids.get(&number).map(|id| id.connection.cm) {
             Some(Cm::ReqSent | Cm::SidrReqSent) => {
-                self.refused_with(number, reason::CONSUMER_DEFINED, status::REJECT, now);
+                self.refused_with(number, reason::CONSUMER_DEFINED, status::REJECT);
             }
-            Some(Cm::ReqRcvd) => self.refused_with(number, reason::TIMEOUT, status::REJECT, now),
+            Some(Cm::ReqRcvd) => self.refused_with(number, reason::TIMEOUT, status::REJECT),
             Some(Cm::RepSent | Cm::RepRcvd) => {
-                self.refused_with(number, reason::CONSUMER_DEFINED, status::REJECT, now);
+                self.refused_with(number, reason::CONSUMER_DEFINED, status::REJECT);
             }
             Some(Cm::Established) => self.dreq_came(number),
-            Some(Cm::DreqSent) => self.drep_came(number, now),
+            Some(Cm::DreqSent) => self.drep_came(number),
             // Both asked for the end, and the other side has no program any more that would wait for an answer.
-            Some(Cm::DreqRcvd) if asked => self.drep_came(number, now),
+            Some(Cm::DreqRcvd) if asked => self.drep_came(number),
             _ => {}
         }
     }

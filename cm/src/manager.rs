@@ -88,6 +88,8 @@ pub struct Manager {
     links_made: u64,
     comings: u64,
     pub(crate) comm_ids: u32,
+    /// When the call came that is served, or the last one that got the world.
+    pub(crate) now: Duration,
 }
 
 /// Numbers that are given out lowest first, as the kernel does.
@@ -152,24 +154,18 @@ impl Manager {
         &mut self,
         file: File,
         command: &Command<'_>,
-        now: Duration,
         world: &mut dyn World,
     ) -> Result<Answer, Errno> {
         if !self.files.contains_key(&file) {
             return Err(Errno::EINVAL);
         }
-        let answer = self.execute(file, command, now, world);
+        self.now = world.now();
+        let answer = self.execute(file, command, world);
         self.set_timers();
         answer
     }
 
-    fn execute(
-        &mut self,
-        file: File,
-        command: &Command<'_>,
-        now: Duration,
-        world: &mut dyn World,
-    ) -> Result<Answer, Errno> {
+    fn execute(&mut self, file: File, command: &Command<'_>, world: &mut dyn World) -> Result<Answer, Errno> {
         match *command {
             Command::CreateId { uid, space, qp_type } => {
                 self.create_id(file, uid, space, qp_type, world).map(Answer::Created)
@@ -177,15 +173,15 @@ impl Manager {
             Command::DestroyId { id } => self.destroy_id(file, id).map(Answer::Reported),
             Command::Bind { id, address } => self.bind(file, id, address, world).map(done),
             Command::ResolveAddr { id, source, destination, timeout_ms } => {
-                self.resolve_addr(file, id, source, destination, timeout_ms, now, world).map(done)
+                self.resolve_addr(file, id, source, destination, timeout_ms, world).map(done)
             }
             Command::ResolveRoute { id, timeout_ms } => self.resolve_route(file, id, timeout_ms).map(done),
             Command::QueryRoute { id } => self.query_route(file, id),
-            Command::Connect { id, param, ece } => self.connect(file, id, param, ece, now).map(done),
+            Command::Connect { id, param, ece } => self.connect(file, id, param, ece).map(done),
             Command::Listen { id, backlog } => self.listen(file, id, backlog, world).map(done),
-            Command::Accept { uid, id, param, ece } => self.accept(file, id, uid, param, ece, now).map(done),
-            Command::Reject { id, reason, data } => self.reject(file, id, reason, data, now).map(done),
-            Command::Disconnect { id } => self.disconnect(file, id, now).map(done),
+            Command::Accept { uid, id, param, ece } => self.accept(file, id, uid, param, ece).map(done),
+            Command::Reject { id, reason, data } => self.reject(file, id, reason, data).map(done),
+            Command::Disconnect { id } => self.disconnect(file, id).map(done),
             Command::InitQpAttr { id, state } => {
                 self.init_qp_attr(file, id, state).map(|attr| Answer::QpAttr(Box::new(attr)))
             }
@@ -228,6 +224,7 @@ impl Manager {
     ///
     /// A listener that exists no more, or a message that is no request for it: the link is told so and closed.
     pub fn accepted(&mut self, listener: u32, message: &[u8], world: &mut dyn World) -> Link {
+        self.now = world.now();
         let link = self.new_link();
         self.take_request(listener, link, message, world);
         self.set_timers();
@@ -235,16 +232,18 @@ impl Manager {
     }
 
     /// A message arrived on a link. Of a link that was closed it is ignored.
-    pub fn message(&mut self, link: Link, message: &[u8], now: Duration) {
-        self.take_message(link, message, now);
+    pub fn message(&mut self, link: Link, message: &[u8], world: &mut dyn World) {
+        self.now = world.now();
+        self.take_message(link, message);
         self.set_timers();
     }
 
     /// [`Action::Connect`] found nobody who listens. `known` tells whether somebody listens at this port,
     /// though not at this address: the other side's answer would have been "consumer defined" (28) instead of
     /// "invalid service id" (8).
-    pub fn refused(&mut self, link: Link, known: bool, now: Duration) {
-        self.link_refused(link, known, now);
+    pub fn refused(&mut self, link: Link, known: bool, world: &mut dyn World) {
+        self.now = world.now();
+        self.link_refused(link, known);
         self.set_timers();
     }
 
@@ -257,14 +256,16 @@ impl Manager {
     /// The other end of a link is gone: closed by its manager, or with its process. Everything that it had sent
     /// was given to [`Manager::message`] before; [`Action::Close`] follows. Of a link that was closed here it
     /// is ignored.
-    pub fn ended(&mut self, link: Link, now: Duration) {
-        self.link_ended(link, now);
+    pub fn ended(&mut self, link: Link, world: &mut dyn World) {
+        self.now = world.now();
+        self.link_ended(link);
         self.set_timers();
     }
 
     /// The time of [`Action::Timer`] has come for this channel (or not yet: then nothing happens).
-    pub fn expired(&mut self, file: File, now: Duration) {
-        self.expire(file, now);
+    pub fn expired(&mut self, file: File, world: &mut dyn World) {
+        self.now = world.now();
+        self.expire(file);
         self.set_timers();
     }
 

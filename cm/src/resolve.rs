@@ -24,7 +24,6 @@ impl Manager {
         source: Option<Address>,
         destination: Address,
         timeout_ms: u32,
-        now: Duration,
         world: &mut dyn World,
     ) -> Result<(), Errno> {
         if source == Some(Address::Unspecified) || destination == Address::Unspecified {
@@ -61,7 +60,7 @@ impl Manager {
             Err(why @ NoRoute::Table(_)) => Err(why.into()),
             Err(NoRoute::NoNeighbour) => {
                 id.state = State::AddrQuery;
-                let end = now + Duration::from_millis(timeout_ms.into());
+                let end = self.now + Duration::from_millis(timeout_ms.into());
                 self.set_alarm(number, Some((end, Wait::Neighbour)));
                 Ok(())
             }

@@ -38,11 +38,11 @@ impl Manager {
         }
     }
 
-    pub(crate) fn expire(&mut self, file: File, now: Duration) {
+    pub(crate) fn expire(&mut self, file: File) {
         loop {
             let first = self.alarms.range((file, Duration::ZERO, 0)..).next().copied();
             match first {
-                Some((f, at, number)) if f == file && at <= now => self.time_is_over(number, now),
+                Some((f, at, number)) if f == file && at <= self.now => self.time_is_over(number),
                 _ => break,
             }
         }
@@ -54,7 +54,7 @@ impl Manager {
         }
     }
 
-    fn time_is_over(&mut self, number: u32, now: Duration) {
+    fn time_is_over(&mut self, number: u32) {
         let Some(id) = self.ids.get(&number) else { return };
         let (wait, state, cm) = (id.alarm.map(|(_, wait)| wait), id.state, id.connection.cm);
         self.set_alarm(number, None);
@@ -62,7 +62,7 @@ impl Manager {
         match wait {
             Some(Wait::Neighbour) => self.resolve_failed(number, Errno::ETIMEDOUT),
             Some(Wait::Answer) if cm == Cm::DreqSent => {
-                self.enter_timewait(number, now);
+                self.enter_timewait(number);
                 self.disconnected(number, lost);
             }
             Some(Wait::Answer) => {

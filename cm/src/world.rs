@@ -1,6 +1,8 @@
 //! What the machine asks of the world ([`World`]), and what it wants done there ([`Action`]). The world says what
 //! is the matter; which error number a program gets for that, `errno` says.
 
+use std::time::Duration;
+
 use crate::address::{Address, Family, Gid, PortSpace};
 use crate::file::File;
 use crate::ports::{Binding, NoPort};
@@ -134,8 +136,8 @@ pub enum Action {
     Timer {
         /// The channel.
         file: File,
-        /// When, on the clock of `now`.
-        at: Option<std::time::Duration>,
+        /// When, on the clock of [`World::now`].
+        at: Option<Duration>,
     },
     /// Change an id's reservation: the destination became known, or `reuse` or `family_only` were set.
     Update {
@@ -189,6 +191,9 @@ pub trait World {
     ///
     /// Those of `may_listen`; [`NoPort::System`] where the place cannot be made.
     fn listen(&mut self, id: u32, file: File, binding: &Binding) -> Result<(), NoPort>;
+
+    /// Time since some moment, always the same one.
+    fn now(&mut self) -> Duration;
 
     /// A number that others cannot guess.
     fn random(&mut self) -> u32;

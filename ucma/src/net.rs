@@ -407,6 +407,10 @@ impl World for Net {
         Ok(())
     }
 
+    fn now(&mut self) -> Duration {
+        sys::now()
+    }
+
     fn random(&mut self) -> u32 {
         sys::random() as u32
     }

@@ -57,6 +57,17 @@ pub enum Arrival {
     End,
 }
 
+impl Arrival {
+    pub fn tell(self, manager: &mut Manager, link: Link, world: &mut dyn World) {
+        match self {
+            Arrival::Message(message) => manager.message(link, &message[..], world),
+            Arrival::Refused(known) => manager.refused(link, known, world),
+            Arrival::Unreachable => manager.unreachable(link),
+            Arrival::End => manager.ended(link, world),
+        }
+    }
+}
+
 /// One end of a link.
 pub struct End {
     pub pid: usize,
@@ -81,6 +92,7 @@ pub struct Shared {
     pub ports: Vec<Port>,
     pub ends: Vec<End>,
     pub random: Random,
+    pub now: Duration,
     pub low: bool,
     /// Peers say some things twice.
     pub repeats: bool,
@@ -199,6 +211,10 @@ impl World for View<'_> {
         Ok(())
     }
 
+    fn now(&mut self) -> Duration {
+        self.shared.now
+    }
+
     fn random(&mut self) -> u32 {
         self.shared.random.number()
     }
@@ -213,7 +229,6 @@ pub struct Net {
     pub shared: Shared,
     pub managers: Vec<Option<Manager>>,
     pub timers: BTreeMap<(usize, File), Duration>,
-    pub now: Duration,
 }
 
 impl Net {
@@ -222,11 +237,12 @@ impl Net {
             ports: Vec::new(),
             ends: Vec::new(),
             random: Random::new(seed),
+            now: Duration::from_secs(1),
             low: true,
             repeats: false,
         };
         let managers = (0..processes).map(|_| Some(Manager::new())).collect();
-        Net { shared, managers, timers: BTreeMap::new(), now: Duration::from_secs(1) }
+        Net { shared, managers, timers: BTreeMap::new() }
     }
 
     pub fn open(&mut self, pid: usize) -> File {
@@ -236,7 +252,7 @@ impl Net {
     pub fn command(&mut self, pid: usize, file: File, command: &Command<'_>) -> Result<Answer, Errno> {
         let mut view = View { shared: &mut self.shared, pid };
         let manager = self.managers[pid].as_mut().unwrap();
-        let answer = manager.command(file, command, self.now, &mut view);
+        let answer = manager.command(file, command, &mut view);
         self.act(pid);
         answer
     }
@@ -346,12 +362,8 @@ impl Net {
         let manager = self.managers[pid].as_mut().unwrap();
         if let Some(&end) = links.get(choice) {
             let link = self.shared.ends[end].link.unwrap();
-            match self.shared.ends[end].inbox.pop_front().unwrap() {
-                Arrival::Message(message) => manager.message(link, &message[..], self.now),
-                Arrival::Refused(known) => manager.refused(link, known, self.now),
-                Arrival::Unreachable => manager.unreachable(link),
-                Arrival::End => manager.ended(link, self.now),
-            }
+            let arrival = self.shared.ends[end].inbox.pop_front().unwrap();
+            arrival.tell(manager, link, &mut View { shared: &mut self.shared, pid });
         } else {
             let port = &mut self.shared.ports[ports[choice - links.len()]];
             let (listener, end) = (port.id, port.queue.pop_front().unwrap());
@@ -385,8 +397,9 @@ impl Net {
     pub fn sleep(&mut self) -> bool {
         let Some((&(pid, file), &at)) = self.timers.iter().min_by_key(|(_, at)| **at) else { return false };
         self.timers.remove(&(pid, file));
-        self.now = self.now.max(at);
-        self.managers[pid].as_mut().unwrap().expired(file, self.now);
+        self.shared.now = self.shared.now.max(at);
+        let mut view = View { shared: &mut self.shared, pid };
+        self.managers[pid].as_mut().unwrap().expired(file, &mut view);
         self.act(pid);
         true
     }
