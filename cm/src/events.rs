@@ -21,8 +21,7 @@ impl Manager {
         if id.uid == 0 {
             return;
         }
-        let owner = id.number;
-        let file = id.file;
+        let (owner, file) = (id.number, id.file);
         self.push(file, Unread { owner, join: None, request: None, event });
     }
 

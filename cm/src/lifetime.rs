@@ -1,7 +1,5 @@
 //! CREATE_ID and DESTROY_ID: how ids begin and end.
 
-use std::collections::VecDeque;
-
 use crate::address::{Address, PortSpace};
 use crate::errno::Errno;
 use crate::file::File;
@@ -61,7 +59,7 @@ impl Manager {
             psn: world.random() & 0xff_ffff,
             events_reported: 0,
             backlog: 0,
-            waiting: VecDeque::new(),
+            waiting: Default::default(),
             accepting: false,
             connection: Connection::default(),
             alarm: None,

@@ -132,11 +132,8 @@ where
         if port < 1024 && !low {
             return Err(NoPort::Privileged);
         }
-        return match reserved.filter(|r| wanted.shares_port(r)).find_map(|r| wanted.conflict(r, wanted.reuse))
-        {
-            Some(refused) => Err(refused),
-            None => Ok(port),
-        };
+        let mut sharing = reserved.filter(|r| wanted.shares_port(r));
+        return sharing.find_map(|r| wanted.conflict(r, wanted.reuse)).map_or(Ok(port), Err);
     }
     let (first, last) = (range.0.min(range.1).max(1), range.1.max(range.0).max(1));
     let count = u32::from(last - first) + 1;
@@ -163,8 +160,6 @@ pub fn may_listen<'a>(
     if !bound.reuse {
         return Ok(());
     }
-    match reserved.find_map(|r| bound.shares_port(r).then(|| bound.conflict(r, false)).flatten()) {
-        Some(refused) => Err(refused),
-        None => Ok(()),
-    }
+    let conflict = reserved.find_map(|r| bound.shares_port(r).then(|| bound.conflict(r, false)).flatten());
+    conflict.map_or(Ok(()), Err)
 }

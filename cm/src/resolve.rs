@@ -9,7 +9,7 @@ use crate::event::EventKind;
 use crate::file::File;
 use crate::id::{Id, State, Wait};
 use crate::manager::Manager;
-use crate::world::{Device, NoRoute, Route, World};
+use crate::world::{Device, NoDevice, NoRoute, Route, World};
 
 /// 4.096 us << this is the life time of a packet on RoCE, unless the program set the acknowledgement timeout.
 const PACKET_LIFE_TIME: u8 = 18;
@@ -54,21 +54,17 @@ impl Manager {
                     None => self.queue_plain(number, EventKind::AddrResolved, 0),
                     Some(errno) => self.resolve_failed(number, errno),
                 }
-                Ok(())
             }
             // The id stays bound.
-            Err(why @ NoRoute::Table(_)) => Err(why.into()),
+            Err(why @ NoRoute::Table(_)) => return Err(why.into()),
             Err(NoRoute::NoNeighbour) => {
                 id.state = State::AddrQuery;
                 let end = self.now + Duration::from_millis(timeout_ms.into());
                 self.set_alarm(number, Some((end, Wait::Neighbour)));
-                Ok(())
             }
-            Err(why @ NoRoute::NoHost) => {
-                self.resolve_failed(number, why.into());
-                Ok(())
-            }
+            Err(why @ NoRoute::NoHost) => self.resolve_failed(number, why.into()),
         }
+        Ok(())
     }
 
     pub(crate) fn resolve_failed(&mut self, number: u32, errno: Errno) {
@@ -100,7 +96,7 @@ impl Id {
             if self.space == PortSpace::Ipoib && !self.destination.is_any() {
                 return Err(Errno::EINVAL);
             }
-            self.device = Some(route.device.ok_or(Errno::ENODEV)?);
+            self.device = Some(route.device.ok_or(NoDevice::NoneHasIt)?);
         }
         // What the program bound it to stays, also on the way to the host itself.
         if self.source.is_any() {

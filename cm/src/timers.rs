@@ -7,7 +7,7 @@ use crate::event::EventKind;
 use crate::file::File;
 use crate::id::{Cm, State, Wait};
 use crate::manager::Manager;
-use crate::world::Action;
+use crate::world::{Action, NoRoute};
 
 impl Manager {
     /// Sets what an id waits for, in place of what it waited for before.
@@ -60,7 +60,7 @@ impl Manager {
         self.set_alarm(number, None);
         let lost = Errno::ETIMEDOUT.status();
         match wait {
-            Some(Wait::Neighbour) => self.resolve_failed(number, Errno::ETIMEDOUT),
+            Some(Wait::Neighbour) => self.resolve_failed(number, NoRoute::NoNeighbour.into()),
             Some(Wait::Answer) if cm == Cm::DreqSent => {
                 self.enter_timewait(number);
                 self.disconnected(number, lost);

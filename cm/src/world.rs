@@ -31,7 +31,7 @@ pub struct Route {
     /// The own address that the routing table says (or the given one), with scope where link-local; port
     /// ignored.
     pub source: Address,
-    /// The device that has that address; `None`: ADDR_ERROR with ENODEV.
+    /// The device that has that address; `None`: none has it, and ADDR_ERROR says so.
     pub device: Option<Device>,
     /// GID of the destination: [`Address::gid`] of it, for loopback that of `device`.
     pub dgid: Gid,
