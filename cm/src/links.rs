@@ -5,7 +5,7 @@ use crate::event::EventKind;
 use crate::id::{Cm, State};
 use crate::manager::Manager;
 use crate::wire::{self, Body, Rej, SidrRep, reason, status};
-use crate::world::Link;
+use crate::world::{Link, World};
 
 impl Manager {
     /// The id whose link this is; none while its request still waits for room.
@@ -14,7 +14,9 @@ impl Manager {
         (self.ids.get(&number)?.connection.link == Some(link)).then_some(number)
     }
 
-    pub(crate) fn take_message(&mut self, link: Link, message: &[u8]) {
+    /// A message arrived on a link. Of a link that was closed it is ignored.
+    pub fn message(&mut self, link: Link, message: &[u8], world: &mut dyn World) {
+        self.now = world.now();
         let Some(number) = self.owner(link) else { return };
         let Ok(mad) = wire::decode(message) else { return };
         let Some(id) = self.ids.get(&number) else { return };
@@ -49,7 +51,11 @@ impl Manager {
         }
     }
 
-    pub(crate) fn link_refused(&mut self, link: Link, known: bool) {
+    /// [`Action::Connect`](crate::Action::Connect) found nobody who listens. `known` tells whether somebody
+    /// listens at this port, though not at this address: the other side's answer would have been "consumer
+    /// defined" (28) instead of "invalid service id" (8).
+    pub fn refused(&mut self, link: Link, known: bool, world: &mut dyn World) {
+        self.now = world.now();
         let Some(number) = self.owner(link) else { return };
         let (why, sidr) = if known {
             (reason::CONSUMER_DEFINED, status::REJECT)
@@ -59,7 +65,8 @@ impl Manager {
         self.refused_with(number, why, sidr);
     }
 
-    pub(crate) fn link_unreachable(&mut self, link: Link) {
+    /// [`Action::Connect`](crate::Action::Connect) cannot get there at all.
+    pub fn unreachable(&mut self, link: Link) {
         let Some(number) = self.owner(link) else { return };
         let state = self.ids.get(&number).map(|id| id.state);
         self.reset(number);
@@ -68,8 +75,12 @@ impl Manager {
         }
     }
 
-    /// The other side went without a word: what its manager would have said is said here.
-    pub(crate) fn link_ended(&mut self, link: Link) {
+    /// The other end of a link is gone: closed by its manager, or with its process. Everything that it had sent
+    /// was given to [`Manager::message`] before; [`Action::Close`](crate::Action::Close) follows. Of a link
+    /// that was closed here it is ignored.
+    pub fn ended(&mut self, link: Link, world: &mut dyn World) {
+        self.now = world.now();
+        // What the other side's manager would have said, had it had the time, is said here.
         let Some(number) = self.owner(link) else {
             self.drop_waiting(link);
             return;

@@ -142,7 +142,6 @@ impl Manager {
             self.destroy(id);
         }
         self.files.remove(&file);
-        self.set_timers();
     }
 
     /// Executes a command that was written to `file`.
@@ -160,12 +159,6 @@ impl Manager {
             return Err(Errno::EINVAL);
         }
         self.now = world.now();
-        let answer = self.execute(file, command, world);
-        self.set_timers();
-        answer
-    }
-
-    fn execute(&mut self, file: File, command: &Command<'_>, world: &mut dyn World) -> Result<Answer, Errno> {
         match *command {
             Command::CreateId { uid, space, qp_type } => {
                 self.create_id(file, uid, space, qp_type, world).map(Answer::Created)
@@ -216,57 +209,10 @@ impl Manager {
 
     /// The next thing to be done outside, until there is none.
     pub fn next_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
-    }
-
-    /// A link was made to the place where the id `listener` listens, and its first message was read. The answer
-    /// is the link's number from now on, which following actions may already name.
-    ///
-    /// A listener that exists no more, or a message that is no request for it: the link is told so and closed.
-    pub fn accepted(&mut self, listener: u32, message: &[u8], world: &mut dyn World) -> Link {
-        self.now = world.now();
-        let link = self.new_link();
-        self.take_request(listener, link, message, world);
-        self.set_timers();
-        link
-    }
-
-    /// A message arrived on a link. Of a link that was closed it is ignored.
-    pub fn message(&mut self, link: Link, message: &[u8], world: &mut dyn World) {
-        self.now = world.now();
-        self.take_message(link, message);
-        self.set_timers();
-    }
-
-    /// [`Action::Connect`] found nobody who listens. `known` tells whether somebody listens at this port,
-    /// though not at this address: the other side's answer would have been "consumer defined" (28) instead of
-    /// "invalid service id" (8).
-    pub fn refused(&mut self, link: Link, known: bool, world: &mut dyn World) {
-        self.now = world.now();
-        self.link_refused(link, known);
-        self.set_timers();
-    }
-
-    /// [`Action::Connect`] cannot get there at all.
-    pub fn unreachable(&mut self, link: Link) {
-        self.link_unreachable(link);
-        self.set_timers();
-    }
-
-    /// The other end of a link is gone: closed by its manager, or with its process. Everything that it had sent
-    /// was given to [`Manager::message`] before; [`Action::Close`] follows. Of a link that was closed here it
-    /// is ignored.
-    pub fn ended(&mut self, link: Link, world: &mut dyn World) {
-        self.now = world.now();
-        self.link_ended(link);
-        self.set_timers();
-    }
-
-    /// The time of [`Action::Timer`] has come for this channel (or not yet: then nothing happens).
-    pub fn expired(&mut self, file: File, world: &mut dyn World) {
-        self.now = world.now();
-        self.expire(file);
-        self.set_timers();
+        self.actions.pop_front().or_else(|| {
+            self.set_timers();
+            self.actions.pop_front()
+        })
     }
 
     /// Whether requests should be accepted for this listener now, see [`Action::Accepting`].
@@ -286,11 +232,8 @@ impl Manager {
 
     /// The id of this number, for a command written to `file`.
     pub(crate) fn id(&mut self, file: File, number: u32) -> Result<&mut Id, Errno> {
-        let id = self.ids.get_mut(&number).ok_or(Errno::ENOENT)?;
-        if id.file != file {
-            return Err(Errno::EINVAL);
-        }
-        Ok(id)
+        self.knows(file, number)?;
+        self.ids.get_mut(&number).ok_or(Errno::ENOENT)
     }
 
     /// The same for commands that need a device.

@@ -30,6 +30,17 @@ struct Ends {
 }
 
 impl Manager {
+    /// A link was made to the place where the id `listener` listens, and its first message was read. The answer
+    /// is the link's number from now on, which following actions may already name.
+    ///
+    /// A listener that exists no more, or a message that is no request for it: the link is told so and closed.
+    pub fn accepted(&mut self, listener: u32, message: &[u8], world: &mut dyn World) -> Link {
+        self.now = world.now();
+        let link = self.new_link();
+        self.take_request(listener, link, message, world);
+        link
+    }
+
     pub(crate) fn take_request(&mut self, listener: u32, link: Link, message: &[u8], world: &mut dyn World) {
         self.links.insert(link, listener);
         let mad = wire::decode(message);

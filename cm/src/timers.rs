@@ -7,7 +7,7 @@ use crate::event::EventKind;
 use crate::file::File;
 use crate::id::{Cm, State, Wait};
 use crate::manager::Manager;
-use crate::world::{Action, NoRoute};
+use crate::world::{Action, NoRoute, World};
 
 impl Manager {
     /// Sets what an id waits for, in place of what it waited for before.
@@ -38,7 +38,9 @@ impl Manager {
         }
     }
 
-    pub(crate) fn expire(&mut self, file: File) {
+    /// The time of [`Action::Timer`] has come for this channel (or not yet: then nothing happens).
+    pub fn expired(&mut self, file: File, world: &mut dyn World) {
+        self.now = world.now();
         loop {
             let first = self.alarms.range((file, Duration::ZERO, 0)..).next().copied();
             match first {
